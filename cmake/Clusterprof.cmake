@@ -1,0 +1,27 @@
+# clusterprof_target(NAME): what every target of ours has in common.
+function(clusterprof_target name)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-restrict)
+  if(CLUSTERPROF_SANITIZE AND NOT CLUSTERPROF_PRELOAD_${name})
+    target_compile_options(${name} PRIVATE -fsanitize=${CLUSTERPROF_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${name} PRIVATE -fsanitize=${CLUSTERPROF_SANITIZE})
+  endif()
+endfunction()
+
+# clusterprof_preload(NAME MAP SOURCES...): a shared object for LD_PRELOAD. It needs libc alone:
+# no C++ run time, hidden symbols, initial-exec TLS, only the symbols in MAP exported.
+function(clusterprof_preload name map)
+  add_library(${name} SHARED ${ARGN})
+  set(CLUSTERPROF_PRELOAD_${name} ON)
+  clusterprof_target(${name})
+  target_compile_options(${name} PRIVATE
+    -fvisibility=hidden -ftls-model=initial-exec -fasynchronous-unwind-tables
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit>)
+  # GCC 12 has no -nostdlib++: leave all libraries out and name those that may be needed.
+  target_link_libraries(${name} PRIVATE c gcc)
+  target_link_options(${name} PRIVATE -nodefaultlibs "LINKER:--version-script=${map}" LINKER:-z,now LINKER:-z,defs LINKER:--as-needed)
+  set_target_properties(${name} PROPERTIES
+    LIBRARY_OUTPUT_DIRECTORY "${CLUSTERPROF_PRELOAD_OUTPUT_DIRECTORY}"
+    LINK_DEPENDS "${map}" POSITION_INDEPENDENT_CODE ON)
+  install(TARGETS ${name} LIBRARY DESTINATION "${CLUSTERPROF_PRELOADDIR}")
+endfunction()

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The content of a shard (one node) or of a merged profile (all nodes) in memory: plain
+// tables that refer to each other by index. The collector fills one, formats/shard writes and
+// reads it, the aggregator unites several into one, report/ explains one.
+//
+// FORMATS.md describes the same tables as they stand in the file.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace clusterprof::shard {
+
+// Content hash that names a call path everywhere (XXH3, 128 bits).
+struct PathId {
+  std::uint64_t high = 0, low = 0;
+  friend bool operator==(const PathId&, const PathId&) = default;
+  friend auto operator<=>(const PathId&, const PathId&) = default;
+};
+
+enum class FrameKind : std::uint8_t { kPython = 0, kNative = 1, kMpi = 2, kKernel = 3 };
+
+// What a thread was doing; see "Definitions" in docs/metrics.md.
+enum class Category : std::uint8_t { kPython = 0, kNative, kSystem, kMpi, kIo, kIdle };
+inline constexpr std::size_t kCategories = 6;
+inline constexpr std::array<const char*, kCategories> kCategoryNames = {"python", "native", "system",
+                                                                        "mpi",    "io",     "idle"};
+
+using StringIndex = std::uint32_t;  // into ShardData::strings; 0 is the empty string
+inline constexpr std::uint32_t kNone = 0xffff'ffffu;
+
+// A place in the program: a source line of a function. Two frames are the same when all
+// fields are.
+struct Frame {
+  FrameKind kind = FrameKind::kNative;
+  bool inlined = false;             // the compiler put this function into its caller
+  StringIndex name = 0;             // qualified Python name, demangled C++ name, MPI function,
+                                    //   system call; "module+0x12ab" when there is no symbol
+  StringIndex file = 0;             // as the compiler or interpreter knew it; 0 unknown
+  StringIndex module = 0;           // path of the object file for native frames
+  std::uint32_t line = 0;           // line executing (leaf) or calling (inner nodes); 0 unknown
+  std::uint32_t function_line = 0;  // where the function starts; 0 unknown
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+
+// A node of the call path tree. paths[0] is the root: no frame, its own parent.
+// A parent always comes before its children.
+struct Path {
+  PathId id;
+  std::uint32_t parent = 0;
+  std::uint32_t frame = kNone;
+  friend bool operator==(const Path&, const Path&) = default;
+};
+
+struct Node {
+  std::string name;
+  std::int64_t start_utc_ns = 0;  // first process of the job on this node
+  std::uint64_t elapsed_ns = 0;   // until the last one ended
+  std::uint64_t cpu_ns = 0;       // CPU time of all its recorded processes
+  std::uint64_t collector_cpu_ns = 0;
+  std::uint64_t collector_max_rss_bytes = 0;
+  friend bool operator==(const Node&, const Node&) = default;
+};
+
+enum RankFlags : std::uint32_t {
+  kExitStatusKnown = 1u << 0,
+  kExitSignalKnown = 1u << 1,
+  kLost = 1u << 2,        // ended without saying how
+  kUsageKnown = 1u << 3,  // max_rss_bytes and the fault and switch counts are valid
+  kIoKnown = 1u << 4,     // read_bytes, write_bytes are valid
+  kUsedMpi = 1u << 5,     // MPI_Init was seen
+  kWaitKnown = 1u << 6,   // mpi_wait_ns is valid
+};
+
+// One rank: its main process (the one that initialised MPI, else the first), plus the sums
+// over the helper processes it started.
+struct Rank {
+  std::int32_t rank = 0;
+  std::uint32_t node = 0;  // index into nodes
+  std::int32_t pid = 0;
+  std::uint32_t flags = 0;  // RankFlags
+  std::int64_t start_utc_ns = 0;
+  std::uint64_t elapsed_ns = 0;  // of the main process
+  std::uint64_t cpu_ns = 0;      // user + system, all processes and threads of the rank
+  std::uint64_t user_ns = 0, system_ns = 0;
+  std::uint64_t samples = 0;
+  std::uint32_t threads = 0, processes = 0;
+  std::array<std::uint64_t, kCategories> main_thread_ns{};  // wall time of the main thread
+  std::uint64_t mpi_ns = 0;       // main thread inside MPI, measured at enter and exit
+  std::uint64_t mpi_wait_ns = 0;  // of it, waiting for other ranks
+  std::uint64_t max_rss_bytes = 0, read_bytes = 0, write_bytes = 0;
+  std::uint64_t minor_faults = 0, major_faults = 0, voluntary_switches = 0, involuntary_switches = 0;
+  std::int32_t exit_status = 0, exit_signal = 0;
+  std::uint64_t handler_ns = 0;                                      // what sampling cost the rank
+  std::uint64_t truncated = 0, merges_tried = 0, merges_failed = 0;  // samples
+  std::uint32_t python_version = 0;                                  // PY_VERSION_HEX, 0 none
+  friend bool operator==(const Rank&, const Rank&) = default;
+};
+
+// Time of one rank on one call path (exclusive: the path's last frame was the leaf).
+struct Value {
+  std::uint32_t rank = 0;  // index into ranks
+  std::uint32_t path = 0;  // index into paths
+  Category category = Category::kNative;
+  bool main_thread = true;
+  std::uint64_t wall_ns = 0, cpu_ns = 0;
+  std::uint64_t samples = 0;
+  friend bool operator==(const Value&, const Value&) = default;
+};
+
+// One MPI call site of one rank. The path's last frame is the MPI function.
+struct MpiCall {
+  std::uint32_t rank = 0, path = 0;
+  std::uint32_t communicator = kNone;  // index into communicators
+  std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0;
+  std::uint64_t sent_bytes = 0, recv_bytes = 0;
+  friend bool operator==(const MpiCall&, const MpiCall&) = default;
+};
+
+struct Communicator {
+  std::uint64_t identity = 0;
+  std::uint32_t size = 0;
+  std::string name;
+  friend bool operator==(const Communicator&, const Communicator&) = default;
+};
+
+// Bytes addressed from one world rank to another.
+struct MatrixCell {
+  std::int32_t source = 0, destination = 0;
+  std::uint64_t messages = 0, bytes = 0;
+  friend bool operator==(const MatrixCell&, const MatrixCell&) = default;
+};
+
+// Messages of one MPI function with at most le_bytes (and more than the next smaller bin).
+struct MpiSize {
+  StringIndex op = 0;
+  std::uint64_t le_bytes = 0;
+  std::uint64_t count = 0;
+  friend bool operator==(const MpiSize&, const MpiSize&) = default;
+};
+
+struct CounterValue {                   // total of one rank
+  std::uint32_t rank = 0, counter = 0;  // counter: index into counters
+  std::uint64_t value = 0;
+  friend bool operator==(const CounterValue&, const CounterValue&) = default;
+};
+struct PathCounter {  // exclusive, like Value
+  std::uint32_t rank = 0, path = 0, counter = 0;
+  std::uint64_t value = 0;
+  friend bool operator==(const PathCounter&, const PathCounter&) = default;
+};
+struct UnavailableCounter {
+  std::string name, reason;
+  friend bool operator==(const UnavailableCounter&, const UnavailableCounter&) = default;
+};
+
+struct Drop {
+  std::uint32_t rank = 0;
+  std::string reason;  // wire::kDropReasonNames or one of the collector's own
+  std::uint64_t count = 0;
+  friend bool operator==(const Drop&, const Drop&) = default;
+};
+
+struct Run {
+  std::string id;
+  std::vector<std::string> command;
+  std::int64_t start_utc_ns = 0;
+  std::uint32_t world_size = 0;  // ranks the job was started with; 0 unknown
+  std::uint32_t rate_hz = 0;
+  std::string clock;               // "wall" or "cpu"
+  std::string version;             // of clusterprof
+  std::string mpi_library;         // empty without MPI
+  bool complete = false;           // shard: all its ranks ended; profile: no rank missing
+  std::vector<std::string> notes;  // for people: what was not measured, and why
+  friend bool operator==(const Run&, const Run&) = default;
+};
+
+struct ShardData {
+  Run run;
+  std::vector<std::string> strings{std::string()};
+  std::vector<Frame> frames;
+  std::vector<Path> paths{Path{}};
+  std::vector<Node> nodes;
+  std::vector<Rank> ranks;
+  std::vector<Value> values;
+  std::vector<MpiCall> mpi_calls;
+  std::vector<Communicator> communicators;
+  std::vector<MatrixCell> matrix;
+  std::vector<MpiSize> mpi_sizes;
+  std::vector<std::string> counters;
+  std::vector<CounterValue> counter_values;
+  std::vector<PathCounter> path_counters;
+  std::vector<UnavailableCounter> unavailable_counters;
+  std::vector<Drop> drops;
+  friend bool operator==(const ShardData&, const ShardData&) = default;
+};
+
+// Adds strings, frames and call paths to a ShardData without duplicates.
+// Not thread-safe. Keeps indices into `data`, which must outlive it and must not be changed
+// in these three tables by others.
+class PathInterner {
+ public:
+  explicit PathInterner(ShardData& data);
+
+  StringIndex string(std::string_view text);
+  std::uint32_t frame(const Frame& frame);
+  // The child of `parent` (index into paths) with that frame; its id is
+  // path_id(parent id, frame).
+  std::uint32_t path(std::uint32_t parent, std::uint32_t frame);
+
+ private:
+  struct FrameHash {
+    std::size_t operator()(const Frame& frame) const noexcept;
+  };
+  struct ChildHash {
+    std::size_t operator()(std::uint64_t key) const noexcept;
+  };
+  ShardData& data_;
+  std::unordered_map<std::string, StringIndex> strings_;
+  std::unordered_map<Frame, std::uint32_t, FrameHash> frames_;
+  std::unordered_map<std::uint64_t, std::uint32_t, ChildHash> children_;  // parent << 32 | frame
+};
+
+// XXH3-128 over the parent's id and the frame's content (kind, inlined, name, file, the
+// module's base name, line, function line; strings with their lengths). Equal on all nodes.
+PathId path_id(const PathId& parent, const Frame& frame, const std::vector<std::string>& strings);
+
+}  // namespace clusterprof::shard

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "formats/shard/tables.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <concepts>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
+
+#include "base/unique_fd.hpp"
+#include "base/version.hpp"
+
+namespace clusterprof::shard {
+namespace {
+
+// --- how a field is stored -----------------------------------------------------------------
+
+template <typename T>
+struct StoredAs {
+  using type = T;
+};
+template <>
+struct StoredAs<bool> {
+  using type = std::uint8_t;
+};
+template <typename T>
+requires std::is_enum_v<T>
+struct StoredAs<T> {
+  using type = std::underlying_type_t<T>;
+};
+
+template <typename Row, typename Field>
+using FieldType = std::remove_cvref_t<std::invoke_result_t<Field, Row&>>;
+
+template <typename Row>
+bool before_by_rank(const Row& a, const Row& b) {
+  return std::tie(a.rank, a.path) < std::tie(b.rank, b.path);
+}
+
+// --- writing -------------------------------------------------------------------------------
+
+template <typename Row>
+class TableWriter {
+ public:
+  TableWriter(h5::Group group, std::span<const Row> rows) : group_(std::move(group)), rows_(rows) {}
+
+  template <typename Field>
+  void column(const char* name, Field field) {
+    using Stored = typename StoredAs<FieldType<const Row, Field>>::type;
+    std::vector<Stored> column(rows_.size());
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      column[i] = static_cast<Stored>(std::invoke(field, rows_[i]));
+    group_.write_column<Stored>(name, column);
+  }
+  template <typename Field>
+  void strings(const char* name, Field field) {
+    std::vector<std::string> column;
+    column.reserve(rows_.size());
+    for (const Row& row : rows_) column.push_back(std::invoke(field, row));
+    group_.write_strings(name, column);
+  }
+  void rank_offsets(std::size_t ranks) {
+    std::vector<std::uint64_t> offsets(ranks + 1);
+    for (const Row& row : rows_) ++offsets[row.rank + 1];
+    std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
+    group_.write_column<std::uint64_t>("rank_offsets", offsets);
+  }
+
+ private:
+  h5::Group group_;
+  std::span<const Row> rows_;
+};
+
+class Writer {
+ public:
+  explicit Writer(h5::Group& root) : root_(root) {}
+
+  template <typename Row, typename Columns>
+  void table(const char* name, const std::vector<Row>& rows, Columns columns) {
+    TableWriter<Row> writer(root_.create_group(name), rows);
+    columns(writer);
+  }
+  template <typename Row, typename Columns>
+  void ranked_table(const char* name, const std::vector<Row>& rows, std::size_t ranks, Columns columns) {
+    std::vector<Row> sorted;
+    const bool is_sorted = std::is_sorted(rows.begin(), rows.end(), before_by_rank<Row>);
+    if (!is_sorted) {
+      sorted = rows;
+      std::stable_sort(sorted.begin(), sorted.end(), before_by_rank<Row>);
+    }
+    TableWriter<Row> writer(root_.create_group(name), is_sorted ? rows : sorted);
+    writer.rank_offsets(ranks);
+    columns(writer);
+  }
+  void list(const char* table, const char* column, const std::vector<std::string>& rows) {
+    root_.create_group(table).write_strings(column, rows);
+  }
+  void run(const Run& run) {
+    h5::Group group = root_.create_group("run");
+    group.write_attribute("id", run.id);
+    group.write_attribute("start_utc_ns", run.start_utc_ns);
+    group.write_attribute("world_size", run.world_size);
+    group.write_attribute("rate_hz", run.rate_hz);
+    group.write_attribute("clock", run.clock);
+    group.write_attribute("version", run.version);
+    group.write_attribute("mpi_library", run.mpi_library);
+    group.write_attribute("complete", static_cast<std::uint8_t>(run.complete));
+    group.write_strings("command", run.command);
+    group.write_strings("notes", run.notes);
+  }
+
+ private:
+  h5::Group& root_;
+};
+
+// --- reading -------------------------------------------------------------------------------
+
+template <typename Row>
+class TableReader {
+ public:
+  TableReader(h5::Group group, std::vector<Row>& rows) : group_(std::move(group)), rows_(rows) {}
+
+  template <typename Field>
+  void column(const char* name, Field field) {
+    using Value = FieldType<Row, Field>;
+    using Stored = typename StoredAs<Value>::type;
+    const std::vector<Stored> column = group_.read_column<Stored>(name);
+    size_rows(name, column.size());
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if constexpr (std::same_as<Value, bool>) {
+        if (column[i] > 1) throw h5::H5Error("column " + group_.name() + "/" + name + " is neither 0 nor 1");
+      }
+      std::invoke(field, rows_[i]) = static_cast<Value>(column[i]);
+    }
+  }
+  template <typename Field>
+  void strings(const char* name, Field field) {
+    std::vector<std::string> column = group_.read_strings(name);
+    size_rows(name, column.size());
+    for (std::size_t i = 0; i < rows_.size(); ++i) std::invoke(field, rows_[i]) = std::move(column[i]);
+  }
+  void rank_offsets(std::size_t ranks) {
+    const auto offsets = group_.read_column<std::uint64_t>("rank_offsets");
+    if (offsets.size() != ranks + 1 || offsets.front() != 0 ||
+        !std::is_sorted(offsets.begin(), offsets.end()))
+      throw h5::H5Error("column " + group_.name() + "/rank_offsets does not fit the ranks");
+    offsets_ = offsets;
+  }
+  void finish() {
+    if (offsets_.empty()) return;
+    if (offsets_.back() != rows_.size())
+      throw h5::H5Error("column " + group_.name() + "/rank_offsets does not fit the rows");
+    if constexpr (requires(Row row) {
+                    row.path;
+                    row.rank;
+                  }) {
+      for (std::size_t rank = 0; rank + 1 < offsets_.size(); ++rank)
+        for (std::uint64_t i = offsets_[rank]; i < offsets_[rank + 1]; ++i)
+          rows_[i].rank = static_cast<std::uint32_t>(rank);
+      if (!std::is_sorted(rows_.begin(), rows_.end(), before_by_rank<Row>))
+        throw h5::H5Error("table " + group_.name() + " is not sorted by rank and path");
+    }
+  }
+
+ private:
+  void size_rows(const char* name, std::size_t count) {
+    if (!sized_) {
+      // Rows are larger in memory than in a column; the column's own size is checked already.
+      rows_.assign(count, Row{});
+      sized_ = true;
+    } else if (rows_.size() != count) {
+      throw h5::H5Error("column " + group_.name() + "/" + name + " is not as long as the others");
+    }
+  }
+
+  h5::Group group_;
+  std::vector<Row>& rows_;
+  std::vector<std::uint64_t> offsets_;
+  bool sized_ = false;
+};
+
+class Reader {
+ public:
+  explicit Reader(const h5::Group& root) : root_(root) {}
+
+  template <typename Row, typename Columns>
+  void table(const char* name, std::vector<Row>& rows, Columns columns) {
+    TableReader<Row> reader(root_.open_group(name), rows);
+    columns(reader);
+    reader.finish();
+  }
+  template <typename Row, typename Columns>
+  void ranked_table(const char* name, std::vector<Row>& rows, std::size_t ranks, Columns columns) {
+    TableReader<Row> reader(root_.open_group(name), rows);
+    reader.rank_offsets(ranks);
+    columns(reader);
+    reader.finish();
+  }
+  void list(const char* table, const char* column, std::vector<std::string>& rows) {
+    rows = root_.open_group(table).read_strings(column);
+  }
+  void run(Run& run) {
+    const h5::Group group = root_.open_group("run");
+    run.id = group.read_string("id");
+    run.start_utc_ns = group.read_integer("start_utc_ns", std::numeric_limits<std::int64_t>::min(),
+                                          std::numeric_limits<std::int64_t>::max());
+    constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
+    run.world_size = static_cast<std::uint32_t>(group.read_integer("world_size", 0, kMax));
+    run.rate_hz = static_cast<std::uint32_t>(group.read_integer("rate_hz", 0, kMax));
+    run.clock = group.read_string("clock");
+    run.version = group.read_string("version");
+    run.mpi_library = group.read_string("mpi_library");
+    run.complete = group.read_integer("complete", 0, 1) != 0;
+    run.command = group.read_strings("command");
+    run.notes = group.read_strings("notes");
+  }
+
+ private:
+  const h5::Group& root_;
+};
+
+// --- the tables, for both directions -------------------------------------------------------
+
+template <typename Archive, typename Data>
+void visit_summary(Archive& archive, Data& data) {
+  archive.run(data.run);
+  archive.table("nodes", data.nodes, [](auto& table) {
+    table.strings("name", &Node::name);
+    table.column("start_utc_ns", &Node::start_utc_ns);
+    table.column("elapsed_ns", &Node::elapsed_ns);
+    table.column("cpu_ns", &Node::cpu_ns);
+    table.column("collector_cpu_ns", &Node::collector_cpu_ns);
+    table.column("collector_max_rss_bytes", &Node::collector_max_rss_bytes);
+  });
+  archive.table("ranks", data.ranks, [](auto& table) {
+    table.column("rank", &Rank::rank);
+    table.column("node", &Rank::node);
+    table.column("pid", &Rank::pid);
+    table.column("flags", &Rank::flags);
+    table.column("start_utc_ns", &Rank::start_utc_ns);
+    table.column("elapsed_ns", &Rank::elapsed_ns);
+    table.column("cpu_ns", &Rank::cpu_ns);
+    table.column("user_ns", &Rank::user_ns);
+    table.column("system_ns", &Rank::system_ns);
+    table.column("samples", &Rank::samples);
+    table.column("threads", &Rank::threads);
+    table.column("processes", &Rank::processes);
+    for (std::size_t i = 0; i < kCategories; ++i) {
+      const std::string name = std::string("main_thread_") + kCategoryNames[i] + "_ns";
+      table.column(
+          name.c_str(), [i](auto& row) -> auto& { return row.main_thread_ns[i]; });
+    }
+    table.column("mpi_ns", &Rank::mpi_ns);
+    table.column("mpi_wait_ns", &Rank::mpi_wait_ns);
+    table.column("max_rss_bytes", &Rank::max_rss_bytes);
+    table.column("read_bytes", &Rank::read_bytes);
+    table.column("write_bytes", &Rank::write_bytes);
+    table.column("minor_faults", &Rank::minor_faults);
+    table.column("major_faults", &Rank::major_faults);
+    table.column("voluntary_switches", &Rank::voluntary_switches);
+    table.column("involuntary_switches", &Rank::involuntary_switches);
+    table.column("exit_status", &Rank::exit_status);
+    table.column("exit_signal", &Rank::exit_signal);
+    table.column("handler_ns", &Rank::handler_ns);
+    table.column("truncated", &Rank::truncated);
+    table.column("merges_tried", &Rank::merges_tried);
+    table.column("merges_failed", &Rank::merges_failed);
+    table.column("python_version", &Rank::python_version);
+  });
+  archive.table("drops", data.drops, [](auto& table) {
+    table.column("rank", &Drop::rank);
+    table.strings("reason", &Drop::reason);
+    table.column("count", &Drop::count);
+  });
+}
+
+template <typename Archive, typename Data>
+void visit_all(Archive& archive, Data& data) {
+  visit_summary(archive, data);
+  archive.list("strings", "text", data.strings);
+  archive.table("frames", data.frames, [](auto& table) {
+    table.column("kind", &Frame::kind);
+    table.column("inlined", &Frame::inlined);
+    table.column("name", &Frame::name);
+    table.column("file", &Frame::file);
+    table.column("module", &Frame::module);
+    table.column("line", &Frame::line);
+    table.column("function_line", &Frame::function_line);
+  });
+  archive.table("paths", data.paths, [](auto& table) {
+    table.column(
+        "id_high", [](auto& row) -> auto& { return row.id.high; });
+    table.column(
+        "id_low", [](auto& row) -> auto& { return row.id.low; });
+    table.column("parent", &Path::parent);
+    table.column("frame", &Path::frame);
+  });
+  archive.ranked_table("values", data.values, data.ranks.size(), [](auto& table) {
+    table.column("path", &Value::path);
+    table.column("category", &Value::category);
+    table.column("main_thread", &Value::main_thread);
+    table.column("wall_ns", &Value::wall_ns);
+    table.column("cpu_ns", &Value::cpu_ns);
+    table.column("samples", &Value::samples);
+  });
+  archive.ranked_table("mpi_calls", data.mpi_calls, data.ranks.size(), [](auto& table) {
+    table.column("path", &MpiCall::path);
+    table.column("communicator", &MpiCall::communicator);
+    table.column("count", &MpiCall::count);
+    table.column("time_ns", &MpiCall::time_ns);
+    table.column("min_ns", &MpiCall::min_ns);
+    table.column("max_ns", &MpiCall::max_ns);
+    table.column("sent_bytes", &MpiCall::sent_bytes);
+    table.column("recv_bytes", &MpiCall::recv_bytes);
+  });
+  archive.table("communicators", data.communicators, [](auto& table) {
+    table.column("identity", &Communicator::identity);
+    table.column("size", &Communicator::size);
+    table.strings("name", &Communicator::name);
+  });
+  archive.table("matrix", data.matrix, [](auto& table) {
+    table.column("source", &MatrixCell::source);
+    table.column("destination", &MatrixCell::destination);
+    table.column("messages", &MatrixCell::messages);
+    table.column("bytes", &MatrixCell::bytes);
+  });
+  archive.table("mpi_sizes", data.mpi_sizes, [](auto& table) {
+    table.column("op", &MpiSize::op);
+    table.column("le_bytes", &MpiSize::le_bytes);
+    table.column("count", &MpiSize::count);
+  });
+  archive.list("counters", "name", data.counters);
+  archive.table("counter_values", data.counter_values, [](auto& table) {
+    table.column("rank", &CounterValue::rank);
+    table.column("counter", &CounterValue::counter);
+    table.column("value", &CounterValue::value);
+  });
+  archive.ranked_table("path_counters", data.path_counters, data.ranks.size(), [](auto& table) {
+    table.column("path", &PathCounter::path);
+    table.column("counter", &PathCounter::counter);
+    table.column("value", &PathCounter::value);
+  });
+  archive.table("unavailable_counters", data.unavailable_counters, [](auto& table) {
+    table.strings("name", &UnavailableCounter::name);
+    table.strings("reason", &UnavailableCounter::reason);
+  });
+}
+
+// --- files ---------------------------------------------------------------------------------
+
+Error error_of(const std::filesystem::path& path, const std::string& what) {
+  return Error{path.string() + ": " + what};
+}
+
+std::string system_reason() { return std::strerror(errno); }
+
+// The process id alone is not enough on a file system that several machines share.
+std::string temporary_name(const std::filesystem::path& path) {
+  std::uint64_t random = 0;
+  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof random))
+    random = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  std::string name(1, '.');
+  name += path.filename().string();
+  name += '.';
+  name += std::to_string(::getpid());
+  name += '.';
+  name += std::to_string(random);
+  name += ".tmp";
+  return name;
+}
+
+// Removes the temporary file unless it got its final name.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::filesystem::path path) : path_(std::move(path)) {}
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  const std::filesystem::path& path() const { return path_; }
+  void release() { path_.clear(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void check_format(const h5::Group& root, const char* format) {
+  const bool ours = root.has_attribute("format") && root.has_attribute("format_major");
+  if (!ours) throw h5::H5Error("is not a clusterprof file");
+  const std::string found = root.read_string("format");
+  if (found != format) {
+    if (found == kShardFormat) throw h5::H5Error("is a shard, not a profile");
+    if (found == kProfileFormat) throw h5::H5Error("is a profile, not a shard");
+    throw h5::H5Error("is not a clusterprof file");
+  }
+  constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
+  const std::int64_t major = root.read_integer("format_major", 1, kMax);
+  const std::int64_t minor = root.read_integer("format_minor", 0, kMax);
+  if (major > kFormatMajor)
+    throw h5::H5Error("was written by a newer clusterprof (format " + std::to_string(major) + "." +
+                      std::to_string(minor) + ", this one reads up to " + std::to_string(kFormatMajor) +
+                      ".x)");
+}
+
+}  // namespace
+
+void write_tables(h5::Group& root, const ShardData& data) {
+  Writer writer(root);
+  visit_all(writer, data);
+}
+
+ShardData read_tables(const h5::Group& root, Tables which) {
+  ShardData data;
+  Reader reader(root);
+  if (which == Tables::kAll)
+    visit_all(reader, data);
+  else
+    visit_summary(reader, data);
+  return data;
+}
+
+Result<void> write_file(const std::filesystem::path& path, const char* format,
+                        const std::function<void(h5::Group& root)>& fill) {
+  std::filesystem::path directory = path.parent_path();
+  if (directory.empty()) directory = ".";
+  TemporaryFile temporary(directory / temporary_name(path));
+  try {
+    // HDF5's own message for a directory that is not there or not ours says little.
+    if (::access(directory.c_str(), W_OK | X_OK) != 0)
+      return error_of(path, "cannot be written: " + system_reason());
+    h5::File file = h5::File::create(temporary.path());
+    {
+      h5::Group root = file.root();
+      root.write_attribute("format", format);
+      root.write_attribute("format_major", kFormatMajor);
+      root.write_attribute("format_minor", kFormatMinor);
+      root.write_attribute("creator", std::string("clusterprof ") + kVersion);
+      fill(root);
+    }
+    file.close();
+  } catch (const h5::H5Error& error) {
+    return error_of(path, error.what());
+  } catch (const std::bad_alloc&) {
+    return error_of(path, "cannot be written: out of memory");
+  }
+  const UniqueFd fd(::open(temporary.path().c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd || ::fsync(fd.get()) != 0) return error_of(path, "cannot be written: " + system_reason());
+  if (::rename(temporary.path().c_str(), path.c_str()) != 0)
+    return error_of(path, "cannot be written: " + system_reason());
+  temporary.release();
+  // The name survives a crash of the machine only with the directory on disk as well. Some
+  // file systems cannot do that; the data is safe in any case.
+  const UniqueFd directory_fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory_fd) ::fsync(directory_fd.get());
+  return {};
+}
+
+Result<void> read_file(const std::filesystem::path& path, const char* format,
+                       const std::function<void(const h5::Group& root)>& use) {
+  try {
+    const h5::File file = h5::File::open(path);
+    const h5::Group root = file.root();
+    check_format(root, format);
+    use(root);
+    return {};
+  } catch (const h5::H5Error& error) {
+    return error_of(path, error.what());
+  } catch (const std::bad_alloc&) {
+    return error_of(path, "cannot be read: out of memory");
+  } catch (const std::length_error&) {
+    return error_of(path, "is damaged (a size is out of range)");
+  }
+}
+
+}  // namespace clusterprof::shard

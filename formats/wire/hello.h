@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The greeting: one SOCK_SEQPACKET message from the agent to its node's collector over an
+// abstract Unix socket, carrying the segment's memory file as SCM_RIGHTS. The collector
+// checks the peer's credentials (same uid), maps the file and answers nothing. The agent
+// keeps the socket open; its end tells the collector to look whether the process is gone.
+#pragma once
+
+#include <cstdint>
+
+namespace clusterprof::wire {
+
+inline constexpr std::uint64_t kHelloMagic = 0x31'4f'4c'48'46'52'50'43ull;  // "CPRFHLO1"
+
+struct Hello {
+  std::uint64_t magic;
+  std::uint32_t wire_major, wire_minor;
+  std::int32_t pid;   // as the process sees itself; SO_PEERCRED gives the collector's view
+  std::int32_t rank;
+  std::uint64_t segment_bytes;
+};
+static_assert(sizeof(Hello) == 32);
+
+// Sent by the launcher process of every rank before it becomes the program, on a connection of
+// its own; the collector answers with one byte (kAnnounceAccepted) and from then on stays until
+// that pid is gone. Without the answer the launcher tries the election again.
+inline constexpr std::uint64_t kAnnounceMagic = 0x31'4e'4e'41'46'52'50'43ull;  // "CPRFANN1"
+inline constexpr std::uint8_t kAnnounceAccepted = 'A';
+
+struct Announce {
+  std::uint64_t magic;
+  std::uint32_t wire_major, wire_minor;
+  std::int32_t pid;  // the process that will be the program
+  std::int32_t rank, world_size, local_size;  // -1 unknown
+};
+static_assert(sizeof(Announce) == 32);
+
+// Between the launcher process that stays (parent of the program) and its collector, over a
+// socket pair (SOCK_SEQPACKET).
+enum class ControlType : std::uint32_t {
+  kChildStarted = 1,  // launcher: a = pid, b = rank
+  kChildExited = 2,   // launcher: a = pid, b = wait status as from waitpid
+  kRelease = 3,       // collector: the shard is on disk, the launcher may exit now. Sent when
+                      //   the program failed or left MPI unfinalised while other ranks of the
+                      //   node still run: waiting for those could hang the job.
+};                    // end of file = the collector is done
+struct Control {
+  ControlType type;
+  std::int32_t a, b;
+};
+static_assert(sizeof(Control) == 12);
+
+// Environment of the recorded program, set by the launcher, read by the agent. Values that
+// mirror a command line option use the option's own variable (CLUSTERPROF_RATE, ...).
+inline constexpr const char* kSocketVariable = "CLUSTERPROF_AGENT_SOCKET";  // abstract name, without the leading NUL
+inline constexpr const char* kRankVariable = "CLUSTERPROF_AGENT_RANK";
+inline constexpr const char* kWorldSizeVariable = "CLUSTERPROF_AGENT_WORLD_SIZE";
+inline constexpr const char* kPreloadVariable = "CLUSTERPROF_AGENT_PRELOAD";  // our entries of LD_PRELOAD, colon separated
+
+}  // namespace clusterprof::wire

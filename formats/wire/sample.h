@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sample record: one merged Python + native call path of one thread at one instant.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/wire/ring.h"
+
+namespace clusterprof::wire {
+
+// Why the sample was taken.
+enum class Trigger : std::uint8_t {
+  kCpuTimer = 0,   // the thread's CPU clock passed a period
+  kWallTimer = 1,  // the wall clock passed a period (rates of 500 Hz and above)
+  kBlocked = 2,    // the agent's watcher saw that the thread does not run
+  kThreadEnd = 3,  // last record of a thread; has no frames
+};
+
+enum SampleFlags : std::uint32_t {
+  kInSyscall = 1u << 0,         // the interrupted pc follows a `syscall` instruction
+  kNativeTruncated = 1u << 1,   // the native walk ended before the thread's first frame
+  kPythonTruncated = 1u << 2,   // more Python frames than fit, or an unreadable one
+  kMergeFailed = 1u << 3,       // Python and native could not be aligned; Python chain kept
+  kHasPython = 1u << 4,         // at least one Python frame
+  kWaitingForGil = 1u << 5,     // inside the interpreter's take_gil as far as can be told
+  kFinalizing = 1u << 6,        // the interpreter is shutting down
+};
+
+// Followed by counter_count values, then by frame_words words.
+//
+// Counters are absolute values since the thread's start, in the order of
+// SegmentHeader::counter_names.
+//
+// Frames, leaf first. A word whose top four bits are
+//   0x0: a native frame; the word is its pc. The leaf's pc is exact; those of its callers are
+//        return addresses (look up pc - 1).
+//   0x8: a Python frame; the low 32 bits are the instruction index in code units
+//        (16-bit units for all versions; -1 as 0xffffffff means "not started": use the first
+//        line), and the NEXT word is the code id (see CodeEntry).
+struct SampleRecord {
+  RecordHeader header;          // type kSample
+  std::uint64_t time_ns;        // CLOCK_MONOTONIC
+  std::uint64_t cpu_ns;         // CLOCK_THREAD_CPUTIME_ID of the thread
+  std::uint32_t flags;          // SampleFlags
+  std::int32_t syscall_nr;      // of the interrupted system call, -1 when unknown or none
+  std::uint16_t mpi_op;         // 0: not inside MPI, else MPI function number + 1
+  std::uint16_t frame_words;
+  std::uint8_t counter_count;
+  Trigger trigger;
+  std::uint16_t reserved;
+  std::uint32_t module_epoch;   // SegmentHeader::module_epoch when the sample was taken
+  std::uint32_t handler_ns;     // what the previous sample of this thread cost
+};
+static_assert(sizeof(SampleRecord) == 48);
+
+inline constexpr std::uint64_t kFrameTagMask = 0xf000'0000'0000'0000ull;
+inline constexpr std::uint64_t kPythonFrameTag = 0x8000'0000'0000'0000ull;
+inline constexpr std::uint32_t kMaxFrameWords = 2048;
+inline constexpr std::uint32_t kInstructionNotStarted = 0xffff'ffffu;
+
+}  // namespace clusterprof::wire

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The shared memory of one process ("segment"): a memory file made by the agent, handed to
+// the node's collector over its socket. All sizes are fixed when it is made, so the memory a
+// process can use is bounded by structure and not by time; pages never touched cost nothing.
+//
+//   SegmentHeader
+//   CodeSlot[code_slots]            hash table of Python code objects seen
+//   code arena                      CodeEntry..., append only
+//   module arena                    ModuleEntry..., append only
+//   MpiSite[mpi_sites]              hash table of MPI call sites
+//   path arena                      frame words of MPI call sites, append only
+//   MpiPeer[mpi_peers]              hash table of communication partners
+//   MpiSizeBins[mpi_ops]            message sizes per MPI function
+//   MpiCommunicator[communicators]
+//   ThreadSlot[thread_slots]
+//
+// Everything is written by the process and read by the collector, except
+// Ring::read_position, ThreadSlot::state (ended -> free) and SegmentHeader::collector_alive.
+// The collector must not trust any value it reads: offsets and sizes are checked against
+// segment_bytes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "formats/wire/ring.h"
+#include "formats/wire/sample.h"
+
+namespace clusterprof::wire {
+
+inline constexpr std::uint64_t kSegmentMagic = 0x31'47'45'53'46'52'50'43ull;  // "CPRFSEG1"
+inline constexpr std::uint32_t kWireMajor = 1;
+inline constexpr std::uint32_t kWireMinor = 0;
+
+// One reason per way in which something measured can be lost. Names: kDropReasonNames.
+enum class DropReason : std::uint32_t {
+  kRingFull = 0,
+  kReentrant,           // the signal came while the agent itself ran on the thread
+  kNoThreadSlot,        // a thread beyond thread_slots
+  kCodeTableFull,       // Python code object that could not be described
+  kPathArenaFull,       // MPI call counted without its call path
+  kMpiSiteTableFull,
+  kMpiPeerTableFull,
+  kCommunicatorTableFull,
+  kModuleArenaFull,
+  kFaultInWalk,         // a guarded read faulted; the rest of that walk was dropped
+  kTimerFailed,         // a thread's timer could not be made
+  kCounterFailed,       // PAPI could not count on a thread
+  kCount
+};
+inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
+inline constexpr const char* kDropReasonNames[kDropReasons] = {
+    "ring_full",           "reentrant",           "no_thread_slot",        "code_table_full",
+    "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full",   "communicator_table_full",
+    "module_arena_full",   "fault_in_walk",       "timer_failed",          "counter_failed"};
+
+enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
+
+enum class PythonState : std::uint32_t {
+  kNone = 0,          // no interpreter seen in this process
+  kActive = 1,        // frames are being walked
+  kUnsupported = 2,   // a version or build we do not know; python_note says which
+  kCheckFailed = 3,   // the self-check did not see the known call chain
+  kDisabled = 4,      // --no-python
+};
+
+inline constexpr std::uint32_t kMaxCounters = 16;
+inline constexpr std::uint32_t kCounterNameBytes = 64;
+
+enum ExitFlags : std::uint32_t {
+  kExitStatusKnown = 1u << 0,   // exit_status is valid (exit, _exit or return from main)
+  kFatalSignalKnown = 1u << 1,  // fatal_signal is valid: the process is dying of it
+  kExecuted = 1u << 2,          // the process called exec; its pid goes on as another image
+};
+
+// What getrusage(RUSAGE_SELF) and /proc/self/io said last (process end, or the watcher's
+// once-a-second refresh).
+struct ProcessUsage {
+  std::uint64_t user_ns, system_ns, max_rss_bytes;
+  std::uint64_t minor_faults, major_faults, voluntary_switches, involuntary_switches;
+  std::uint64_t read_bytes, write_bytes;  // rchar / wchar of /proc/self/io; see usage_has_io
+  std::uint64_t usage_has_io;             // 0: /proc/self/io was not readable
+};
+
+struct SegmentHeader {
+  std::uint64_t magic;
+  std::uint32_t wire_major, wire_minor;
+  std::uint64_t segment_bytes;
+
+  // Layout: byte offsets from the segment's start.
+  std::uint64_t code_slots_offset, code_arena_offset, module_arena_offset, mpi_sites_offset,
+      path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset,
+      thread_slots_offset;
+  std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots;  // counts
+  std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
+
+  // Identity. rank and world_size come from the launcher's environment; mpi_rank and
+  // mpi_size from MPI itself (-1 until MPI_Init returned).
+  std::int32_t pid, parent_pid, rank, world_size;
+  std::atomic<std::int32_t> mpi_rank, mpi_size;
+  std::uint64_t start_mono_ns;      // CLOCK_MONOTONIC when the agent started
+  std::uint64_t start_realtime_ns;  // CLOCK_REALTIME at the same instant
+  std::uint32_t rate_hz;
+  std::uint32_t clock;              // 0 wall, 1 cpu
+  char command[256];                // first bytes of /proc/self/cmdline, blanks between arguments
+
+  // State, changing while the process runs.
+  std::atomic<std::uint64_t> end_mono_ns;    // 0 while it runs
+  std::atomic<std::uint32_t> exit_flags;     // ExitFlags
+  std::atomic<std::int32_t> exit_status;
+  std::atomic<std::uint32_t> fatal_signal;
+  std::atomic<std::uint32_t> mpi_state;      // MpiState
+  std::atomic<std::uint64_t> mpi_init_ns, mpi_finalize_ns;  // CLOCK_MONOTONIC at their ends / starts
+  std::atomic<std::uint32_t> python_state;   // PythonState
+  std::atomic<std::uint32_t> python_version; // PY_VERSION_HEX, 0 when unknown
+  char python_note[128];                     // why Python is not walked; empty otherwise
+  std::atomic<std::uint32_t> module_epoch;   // grows when the set of modules changes
+  std::atomic<std::uint64_t> module_arena_used, code_arena_used, path_arena_used;
+  std::atomic<std::uint64_t> threads_seen;   // threads that ever had a slot or were refused one
+  std::atomic<std::uint64_t> drops[kDropReasons];
+  std::atomic<std::uint64_t> samples_taken, samples_truncated, merges_tried, merges_failed;
+  std::atomic<std::uint64_t> handler_ns;     // time spent in the handler, all threads
+  std::uint32_t counter_count;
+  char counter_names[kMaxCounters][kCounterNameBytes];
+  std::uint32_t unavailable_count;           // counters that were asked for and cannot be had
+  char unavailable_names[kMaxCounters][kCounterNameBytes];
+  char unavailable_reasons[kMaxCounters][kCounterNameBytes];
+  ProcessUsage usage;
+  char mpi_library[128];                     // first line of MPI_Get_library_version, may be empty
+  std::atomic<std::uint32_t> collector_alive;  // stored by the collector
+};
+
+// --- Python code objects -------------------------------------------------------------------
+
+// Hash table with linear probing. `key` is the code id, 0 = free, set by compare-exchange from
+// any thread, in a signal handler or not. `entry_offset` is relative to the code arena, plus
+// one; it becomes nonzero (release) when the CodeEntry is complete.
+struct CodeSlot {
+  std::atomic<std::uint64_t> key;
+  std::atomic<std::uint64_t> entry_offset;
+};
+
+// Line table formats differ per Python minor version; python_version of the header tells.
+// Followed by filename_bytes, name_bytes (qualified name from 3.11 on) as UTF-8 without
+// terminator, then line_table_bytes of co_lnotab / co_linetable as they are in memory;
+// the whole entry is padded to 8 bytes.
+struct CodeEntry {
+  std::uint64_t code_id;
+  std::uint32_t first_line;
+  std::uint32_t filename_bytes, name_bytes, line_table_bytes;
+};
+
+// --- modules -------------------------------------------------------------------------------
+
+// One mapped object file. Followed by path_bytes of path, padded to 8 bytes.
+// Written outside signal handlers, under the agent's lock.
+struct ModuleEntry {
+  std::uint32_t entry_bytes;     // whole entry
+  std::uint32_t epoch;           // module_epoch from which on it was there
+  std::uint64_t load_bias;       // dlpi_addr: runtime address = load_bias + ELF address
+  std::uint64_t start, end;      // runtime address range of its segments
+  std::uint32_t path_bytes;
+  std::uint32_t build_id_bytes;  // at most 32
+  std::uint8_t build_id[32];
+};
+
+// --- MPI -----------------------------------------------------------------------------------
+
+inline constexpr std::uint32_t kNoPath = 0xffff'ffffu;
+
+// One MPI function called from one call path on one communicator.
+// Statistics are plain adds of the calling thread, or atomic ones under MPI_THREAD_MULTIPLE.
+struct MpiSite {
+  std::atomic<std::uint64_t> key;  // 0 = free; hash of (path, function, communicator)
+  std::atomic<std::uint32_t> ready;  // 1 when the identity below is complete
+  std::uint32_t path_words;        // frame words (see SampleRecord) in the path arena,
+  std::uint64_t path_offset;       //   at this byte offset; leaf = caller of the MPI function.
+                                   //   path_words 0: the path was dropped
+  std::uint16_t op;                // MPI function number
+  std::uint16_t reserved0;
+  std::uint32_t communicator;      // index into the communicator table, kNoPath when none
+  std::uint64_t count, time_ns, min_ns, max_ns, sent_bytes, recv_bytes;
+  std::uint64_t reserved[2];
+};
+static_assert(sizeof(MpiSite) == 96);
+
+// Traffic recorded by this process, by world rank of source and destination (-1: unknown).
+struct MpiPeer {
+  std::atomic<std::uint64_t> key;  // 0 = free; ((src + 2) << 32 | (dst + 2))
+  std::uint64_t messages, bytes;
+  std::uint64_t reserved;
+};
+static_assert(sizeof(MpiPeer) == 32);
+
+// bins[b] counts messages with size in (2^(b-2), 2^(b-1)] bytes; bins[0] those of size 0,
+// bins[1] those of size 1.
+inline constexpr std::uint32_t kSizeBins = 48;
+struct MpiSizeBins {
+  std::uint64_t bins[kSizeBins];
+};
+
+struct MpiCommunicator {
+  std::atomic<std::uint32_t> ready;
+  std::uint32_t size;
+  std::uint64_t identity;  // equal on all members; 1 = MPI_COMM_WORLD, 2 = MPI_COMM_SELF
+  char name[48];
+};
+static_assert(sizeof(MpiCommunicator) == 64);
+
+// --- threads -------------------------------------------------------------------------------
+
+enum class ThreadState : std::uint32_t {
+  kFree = 0,   // may be claimed by a new thread
+  kLive = 1,
+  kEnded = 2,  // the collector drains it, then sets kFree
+};
+
+struct ThreadSlot {
+  std::atomic<std::uint32_t> state;  // ThreadState
+  std::int32_t tid;
+  std::uint64_t start_time_ns, start_cpu_ns;  // CLOCK_MONOTONIC, thread CPU clock
+  std::atomic<std::uint32_t> mpi_op;          // MPI function number + 1 the thread is in, or 0
+  std::uint32_t is_main;                      // 1: the thread that runs main()
+  // Time inside wrapped MPI calls, outermost call only, measured at enter and exit.
+  std::atomic<std::uint64_t> mpi_time_ns;
+  std::atomic<std::uint64_t> mpi_enter_ns;    // CLOCK_MONOTONIC of the call it is in, or 0
+  char name[16];
+  Ring ring;
+};
+
+}  // namespace clusterprof::wire

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Damaged and foreign files: an error of one line that names the file, or the right data.
+// Never a crash, a hang or an absurd allocation.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "formats/h5/h5.hpp"
+#include "formats/profile/profile_reader.hpp"
+#include "formats/profile/profile_writer.hpp"
+#include "formats/shard/shard_reader.hpp"
+#include "formats/shard/shard_writer.hpp"
+#include "formats/shard/tables.hpp"
+#include "tests/unit/formats/random_shard.hpp"
+
+// HDF5 1.10 loses a few hundred bytes for some kinds of damage; that is not what we look for.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
+
+namespace clusterprof {
+namespace {
+
+using shard::ShardData;
+using Bytes = std::vector<std::uint8_t>;
+
+class DamageTest : public ::testing::Test {
+ protected:
+  // Whether reading gives the original or a proper complaint; says which to `noticed`.
+  void check(const Bytes& bytes, const std::string& what, std::size_t& noticed) {
+    testing::write_bytes(path_, bytes);
+    const Result<ShardData> read = shard::read_shard(path_);
+    if (read) {
+      ASSERT_EQ(read.value(), data_) << what << ": wrong data was believed";
+      return;
+    }
+    ++noticed;
+    const std::string& message = read.error().message;
+    ASSERT_EQ(message.find(path_.string() + ": "), 0u) << what << ": " << message;
+    ASSERT_EQ(message.find('\n'), std::string::npos) << what << ": " << message;
+    ASSERT_GT(message.size(), path_.string().size() + 5) << what;
+  }
+
+  void write_original(std::uint64_t seed, const testing::RandomShape& shape) {
+    data_ = testing::random_shard(seed, shape);
+    const Result<void> written = shard::write_shard(data_, path_);
+    ASSERT_TRUE(written) << written.error().message;
+    original_ = testing::read_bytes(path_);
+  }
+
+  testing::TemporaryDirectory directory_;
+  const std::filesystem::path path_ = directory_.path() / "node-x.h5";
+  ShardData data_;
+  Bytes original_;
+  std::mt19937_64 random_{1};
+};
+
+TEST_F(DamageTest, Truncation) {
+  write_original(1, {.ranks = {0, 1, 2}, .paths = 3000, .values_per_rank = 1500, .names = 200});
+  std::size_t noticed = 0;
+  const std::size_t tries = 500;
+  for (std::size_t i = 0; i < tries; ++i) {
+    const std::size_t length = i < 50    ? i * 16
+                               : i < 100 ? original_.size() - (i - 49)
+                                         : random_() % original_.size();
+    Bytes bytes(original_.begin(), original_.begin() + static_cast<std::ptrdiff_t>(length));
+    ASSERT_NO_FATAL_FAILURE(check(bytes, "cut at " + std::to_string(length), noticed));
+  }
+  EXPECT_EQ(noticed, tries);
+}
+
+TEST_F(DamageTest, BitFlips) {
+  // Once mostly metadata and compact columns, once mostly chunks.
+  for (const std::uint32_t size : {40u, 3000u}) {
+    write_original(2, {.ranks = {0, 1, 2}, .paths = size, .values_per_rank = size / 2, .names = 200});
+    std::size_t noticed = 0;
+    for (std::size_t i = 0; i < 500; ++i) {
+      Bytes bytes = original_;
+      const std::size_t at = random_() % bytes.size();
+      const auto bit = static_cast<unsigned>(random_() % 8);
+      bytes[at] = static_cast<std::uint8_t>(bytes[at] ^ (1u << bit));
+      ASSERT_NO_FATAL_FAILURE(
+          check(bytes, "bit " + std::to_string(bit) + " of byte " + std::to_string(at), noticed));
+    }
+    // Unused space in the file may change without harm, but there is not much of it.
+    EXPECT_GT(noticed, 350u) << "size " << size;
+  }
+}
+
+TEST_F(DamageTest, OverwrittenRanges) {
+  write_original(3, {.ranks = {0, 1, 2}, .paths = 3000, .values_per_rank = 1500, .names = 200});
+  std::size_t noticed = 0;
+  for (std::size_t i = 0; i < 500; ++i) {
+    Bytes bytes = original_;
+    const std::size_t begin = i < 100 ? random_() % 4096 : random_() % bytes.size();
+    const std::size_t end = std::min(bytes.size(), begin + (1u << random_() % 14));
+    const int how = static_cast<int>(random_() % 3);
+    for (std::size_t at = begin; at < end; ++at)
+      bytes[at] = how == 0   ? std::uint8_t{0}
+                  : how == 1 ? std::uint8_t{0xff}
+                             : static_cast<std::uint8_t>(random_());
+    ASSERT_NO_FATAL_FAILURE(
+        check(bytes, "bytes " + std::to_string(begin) + " to " + std::to_string(end), noticed));
+  }
+  EXPECT_GT(noticed, 400u);
+}
+
+TEST_F(DamageTest, OtherFiles) {
+  std::size_t noticed = 0;
+  check({}, "empty", noticed);
+  check(Bytes(100, 'x'), "text", noticed);
+  check({0x89, 'H', 'D', 'F', 0x0d, 0x0a, 0x1a, 0x0a}, "signature alone", noticed);
+  EXPECT_EQ(noticed, 3u);
+  std::filesystem::remove(path_);
+  EXPECT_EQ(shard::read_shard(path_).error().message,
+            path_.string() + ": cannot be opened: No such file or directory");
+  EXPECT_FALSE(shard::read_shard(directory_.path()));
+}
+
+// Files that are proper HDF5 with proper checksums, with content that is wrong.
+class ForgedTest : public DamageTest {
+ protected:
+  // A shard of `data_` with `attributes` in place of the usual ones.
+  template <typename Fill>
+  std::string message_of(const char* format, std::uint32_t major, std::uint32_t minor, Fill fill) {
+    std::filesystem::remove(path_);
+    {
+      h5::File file = h5::File::create(path_);
+      {
+        h5::Group root = file.root();
+        root.write_attribute("format", format);
+        root.write_attribute("format_major", major);
+        root.write_attribute("format_minor", minor);
+        fill(root);
+      }
+      file.close();
+    }
+    const Result<ShardData> read = shard::read_shard(path_);
+    if (!read) return read.error().message;
+    return read.value() == data_ ? "" : "other data";
+  }
+};
+
+TEST_F(ForgedTest, NewerMajorVersion) {
+  EXPECT_EQ(message_of(shard::kShardFormat, 2, 0, [](h5::Group&) {}),
+            path_.string() + ": was written by a newer clusterprof (format 2.0, this one reads up to 1.x)");
+}
+
+TEST_F(ForgedTest, NewerMinorVersionWithMoreInIt) {
+  data_ = testing::random_shard(11, {.ranks = {0, 1}});
+  EXPECT_EQ(message_of(shard::kShardFormat, 1, 7,
+                       [&](h5::Group& root) {
+                         shard::write_tables(root, data_);
+                         root.write_attribute("invented_later", "yes");
+                         h5::Group later = root.create_group("invented_later");
+                         later.write_column<double>("column", std::vector<double>{1.0, 2.0});
+                         root.open_group("frames").write_column<std::uint32_t>("colour",
+                                                                               std::vector<std::uint32_t>(3));
+                       }),
+            "");
+}
+
+TEST_F(ForgedTest, OtherKinds) {
+  EXPECT_NE(message_of("something-else", 1, 0, [](h5::Group&) {}).find("is not a clusterprof file"),
+            std::string::npos);
+  std::filesystem::remove(path_);
+  h5::File::create(path_).close();
+  EXPECT_NE(shard::read_shard(path_).error().message.find("is not a clusterprof file"), std::string::npos);
+}
+
+TEST_F(ForgedTest, MissingTablesAndColumns) {
+  EXPECT_NE(message_of(shard::kShardFormat, 1, 0, [](h5::Group&) {}).find("table /run is missing"),
+            std::string::npos);
+  EXPECT_NE(message_of(shard::kShardFormat, 1, 0,
+                       [](h5::Group& root) {
+                         h5::Group run = root.create_group("run");
+                         run.write_attribute("id", "x");
+                       })
+                .find("attribute /run/start_utc_ns is missing"),
+            std::string::npos);
+}
+
+TEST_F(ForgedTest, WrongColumns) {
+  const auto reading = [&](auto write) {
+    std::filesystem::remove(path_);
+    {
+      h5::File file = h5::File::create(path_);
+      {
+        h5::Group root = file.root();
+        write(root);
+      }
+      file.close();
+    }
+    try {
+      const h5::File file = h5::File::open(path_);
+      const h5::Group root = file.root();
+      (void)root.read_column<std::uint32_t>("column");
+      (void)root.read_strings("text");
+      return std::string();
+    } catch (const h5::H5Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(reading([](h5::Group&) {}), "column /column is missing");
+  EXPECT_EQ(reading([](h5::Group& g) { g.write_column<double>("column", std::vector<double>{1}); }),
+            "column /column has the wrong type");
+  EXPECT_EQ(
+      reading([](h5::Group& g) { (void)g.create_group("column"); }).find("column /column cannot be opened"),
+      0u);
+  const auto text = [&](std::vector<std::uint64_t> offsets) {
+    return reading([&](h5::Group& g) {
+      g.write_column<std::uint32_t>("column", std::vector<std::uint32_t>{1});
+      g.write_column<std::uint8_t>("text_bytes", Bytes{'a', 'b'});
+      g.write_column<std::uint64_t>("text_offsets", offsets);
+    });
+  };
+  EXPECT_EQ(text({0, 1, 2}), "");
+  const std::string misfit = "column /text_offsets does not fit its strings";
+  EXPECT_EQ(text({}), misfit);
+  EXPECT_EQ(text({0, 1}), misfit);
+  EXPECT_EQ(text({1, 2}), misfit);
+  EXPECT_EQ(text({0, 2, 1, 2}), misfit);
+  EXPECT_EQ(text({0, ~0ull, 2}), misfit);
+}
+
+TEST_F(ForgedTest, InconsistentTables) {
+  // Through the writer of tables, which does not validate.
+  const ShardData good = testing::random_shard(12, {.ranks = {0, 1}});
+  data_ = good;
+  const auto write = [&](h5::Group& root) { shard::write_tables(root, data_); };
+  EXPECT_EQ(message_of(shard::kShardFormat, 1, 0, write), "");
+  const auto refused = [&](auto spoil, const char* word) {
+    data_ = good;
+    spoil(data_);
+    const std::string message = message_of(shard::kShardFormat, 1, 0, write);
+    EXPECT_NE(message.find("is damaged"), std::string::npos) << message;
+    EXPECT_NE(message.find(word), std::string::npos) << message;
+  };
+  refused([](ShardData& d) { d.paths[3].parent = 9; }, "paths");
+  refused([](ShardData& d) { d.frames[3].file = 9999; }, "frames");
+  refused([](ShardData& d) { d.values[3].path = 9999; }, "values");
+  refused([](ShardData& d) { d.mpi_calls[1].communicator = 77; }, "mpi_calls");
+  refused([](ShardData& d) { d.ranks[1].node = 77; }, "ranks");
+  refused([](ShardData& d) { d.counter_values[0].rank = 77; }, "counter_values");
+}
+
+TEST(ProfileDamageTest, TruncationAndFlips) {
+  const testing::TemporaryDirectory directory;
+  const auto path = directory.path() / "profile.h5";
+  const ShardData data = testing::random_shard(2, {.ranks = {0, 1, 2}, .paths = 300});
+  const std::vector<profile::Source> sources{{"node-a.h5", 1, true}};
+  ASSERT_TRUE(profile::write_profile(data, path, sources));
+  const Bytes original = testing::read_bytes(path);
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 300; ++i) {
+    Bytes bytes = original;
+    if (i % 3 == 0)
+      bytes.resize(random() % bytes.size());
+    else
+      bytes[random() % bytes.size()] ^= static_cast<std::uint8_t>(1u << random() % 8);
+    testing::write_bytes(path, bytes);
+    const auto read = profile::read_profile(path);
+    const auto statistics = profile::read_path_statistics(path);
+    const auto list = profile::read_sources(path);
+    if (read) {
+      EXPECT_EQ(read.value(), data);
+    } else {
+      EXPECT_EQ(read.error().message.find(path.string()), 0u);
+    }
+    if (statistics) {
+      EXPECT_EQ(statistics.value(), profile::path_statistics(data));
+    }
+    if (list) {
+      EXPECT_EQ(list.value(), sources);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace clusterprof

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/unit/formats/random_shard.hpp"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+
+namespace clusterprof::testing {
+namespace {
+
+using namespace shard;
+
+class Builder {
+ public:
+  Builder(std::uint64_t seed, const RandomShape& shape) : random_(seed), shape_(shape) {}
+
+  ShardData build() {
+    describe_run();
+    for (std::uint32_t i = 0; i < shape_.paths; ++i)
+      interner_.path(below(data_.paths.size()), interner_.frame(frame()));
+    for (std::size_t i = 0; i < shape_.ranks.size(); ++i) add_rank(static_cast<std::uint32_t>(i));
+    // Unordered contents of one rank are not the subject here.
+    std::sort(data_.values.begin(), data_.values.end(), [](const Value& a, const Value& b) {
+      return std::tie(a.rank, a.path, a.category, b.main_thread) <
+             std::tie(b.rank, b.path, b.category, a.main_thread);
+    });
+    std::sort(data_.mpi_calls.begin(), data_.mpi_calls.end(), [](const MpiCall& a, const MpiCall& b) {
+      return std::tie(a.rank, a.path, a.communicator) < std::tie(b.rank, b.path, b.communicator);
+    });
+    std::sort(data_.path_counters.begin(), data_.path_counters.end(),
+              [](const PathCounter& a, const PathCounter& b) {
+                return std::tie(a.rank, a.path, a.counter) < std::tie(b.rank, b.path, b.counter);
+              });
+    return std::move(data_);
+  }
+
+ private:
+  std::uint32_t below(std::size_t limit) {
+    return static_cast<std::uint32_t>(std::uniform_int_distribution<std::size_t>(0, limit - 1)(random_));
+  }
+  bool chance(std::uint32_t one_in) { return below(one_in) == 0; }
+  // Small enough that sums of many do not wrap around.
+  std::uint64_t amount() { return random_() >> (16 + below(40)); }
+
+  std::string text(const char* what) {
+    const std::uint32_t which = below(shape_.names);
+    if (which == 0) return "";
+    if (which == 1) return std::string(what) + " \xc3\xa9 \xff\xfe";
+    if (which == 2) return std::string(what) + "\n\"quoted\"\t";
+    return what + std::to_string(which);
+  }
+
+  Frame frame() {
+    Frame value;
+    value.kind = static_cast<FrameKind>(below(4));
+    value.inlined = chance(5);
+    value.name = interner_.string(text("name"));
+    value.file = interner_.string(text("file"));
+    // Two directories for the same object file: the same path id, another frame.
+    const std::string directory = chance(2) ? "/opt/a/" : "/opt/b/";
+    value.module = interner_.string(chance(3) ? directory + text("module") : std::string());
+    value.line = below(4);
+    value.function_line = chance(7) ? std::numeric_limits<std::uint32_t>::max() : 1;
+    return value;
+  }
+
+  void describe_run() {
+    data_.run.id = "run-1";
+    data_.run.command = {"./a.out", "", "--flag=\xff"};
+    data_.run.start_utc_ns = 1'700'000'000'000'000'000 + below(1000);
+    data_.run.world_size = 64;
+    data_.run.rate_hz = 100;
+    data_.run.clock = "wall";
+    data_.run.version = "0.1." + std::to_string(below(3));
+    data_.run.mpi_library = chance(2) ? "" : "MPI 1";
+    data_.run.complete = !chance(4);
+    for (std::uint32_t i = below(4); i > 0; --i) data_.run.notes.push_back(text("note"));
+    std::sort(data_.run.notes.begin(), data_.run.notes.end());
+    Node node;
+    node.name = "n" + std::to_string(shape_.node);
+    node.start_utc_ns = data_.run.start_utc_ns + below(1'000'000);
+    node.elapsed_ns = 1'000'000'000 + below(1'000'000'000);
+    node.cpu_ns = amount();
+    node.collector_cpu_ns = amount();
+    node.collector_max_rss_bytes = amount();
+    data_.nodes = {node};
+    data_.communicators = {{1, 64, "MPI_COMM_WORLD"}, {0xffff'ffff'ffff'fff0 + below(4), 3, text("comm")}};
+    // Which names exist differs from shard to shard.
+    data_.counters = {"PAGE-FAULTS"};
+    if (chance(2)) data_.counters.insert(data_.counters.begin() + below(2), "CONTEXT-SWITCHES");
+    data_.unavailable_counters = {{"PAPI_TOT_INS", text("reason")}};
+    std::set<std::uint32_t> ops;
+    for (std::uint32_t i = 0; i < 3; ++i) ops.insert(interner_.string(text("MPI_Op")));
+    for (const std::uint32_t op : ops)
+      for (std::uint64_t size = 1; size <= 16; size *= 4)
+        data_.mpi_sizes.push_back({op, size, 1 + below(1000)});
+  }
+
+  void add_rank(std::uint32_t row) {
+    Rank rank;
+    rank.rank = shape_.ranks[row];
+    rank.pid = 100 + static_cast<std::int32_t>(row);
+    rank.flags = below(128);
+    rank.start_utc_ns = data_.nodes[0].start_utc_ns + below(1000);
+    for (std::uint64_t* field :
+         {&rank.elapsed_ns, &rank.cpu_ns, &rank.user_ns, &rank.system_ns, &rank.samples, &rank.mpi_ns,
+          &rank.mpi_wait_ns, &rank.max_rss_bytes, &rank.read_bytes, &rank.write_bytes, &rank.minor_faults,
+          &rank.major_faults, &rank.voluntary_switches, &rank.involuntary_switches, &rank.handler_ns,
+          &rank.truncated, &rank.merges_tried, &rank.merges_failed})
+      *field = chance(9) ? std::numeric_limits<std::uint64_t>::max() : amount();
+    for (std::uint64_t& ns : rank.main_thread_ns) ns = amount();
+    rank.threads = below(100);
+    rank.processes = below(100);
+    rank.exit_status = static_cast<std::int32_t>(below(256));
+    rank.exit_signal = -static_cast<std::int32_t>(below(3));
+    rank.python_version = below(1u << 31);
+    data_.ranks.push_back(rank);
+
+    std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, Value> values;
+    for (std::uint32_t i = 0; i < shape_.values_per_rank; ++i) {
+      const std::tuple key(below(data_.paths.size()), below(kCategories), !chance(3));
+      const auto& [path, category, main_thread] = key;
+      values[key] = {row, path, static_cast<Category>(category), main_thread, amount(), amount(), amount()};
+    }
+    for (const auto& [key, value] : values) data_.values.push_back(value);
+    std::map<std::pair<std::uint32_t, std::uint32_t>, MpiCall> calls;
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      const std::pair key(below(data_.paths.size()), chance(3) ? kNone : below(2));
+      calls[key] = {row,      key.first, key.second, 1 + below(100), amount(),
+                    amount(), amount(),  amount(),   amount()};
+    }
+    for (const auto& [key, call] : calls) data_.mpi_calls.push_back(call);
+    for (std::uint32_t counter = 0; counter < data_.counters.size(); ++counter) {
+      data_.counter_values.push_back({row, counter, amount()});
+      const std::uint32_t path = below(data_.paths.size());
+      data_.path_counters.push_back({row, path, counter, amount()});
+    }
+    if (chance(2)) data_.drops.push_back({row, "ring_full", amount()});
+    std::set<std::int32_t> peers{-1, static_cast<std::int32_t>(below(64)),
+                                 static_cast<std::int32_t>(below(64))};
+    for (const std::int32_t peer : peers) data_.matrix.push_back({rank.rank, peer, amount(), amount()});
+  }
+
+  std::mt19937_64 random_;
+  const RandomShape& shape_;
+  ShardData data_;
+  PathInterner interner_{data_};
+};
+
+}  // namespace
+
+ShardData random_shard(std::uint64_t seed, const RandomShape& shape) { return Builder(seed, shape).build(); }
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string name = (std::filesystem::temp_directory_path() / "clusterprof-test-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary directory");
+  path_ = name;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::vector<std::uint8_t> read_bytes(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void write_bytes(const std::filesystem::path& path, const std::vector<std::uint8_t>& bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!file) throw std::runtime_error("cannot write " + path.string());
+}
+
+}  // namespace clusterprof::testing

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "formats/profile/profile_reader.hpp"
+#include "formats/profile/profile_writer.hpp"
+#include "formats/shard/shard_reader.hpp"
+#include "formats/shard/shard_writer.hpp"
+#include "tests/unit/formats/random_shard.hpp"
+
+namespace clusterprof {
+namespace {
+
+using shard::ShardData;
+
+std::vector<std::string> names_in(const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(RoundTripTest, RandomShardsComeBackEqual) {
+  const testing::TemporaryDirectory directory;
+  const auto path = directory.path() / "node-x.h5";
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    testing::RandomShape shape{.node = 1, .ranks = {5, 0, 17}};
+    if (seed % 8 == 0) {  // columns that need several chunks
+      shape.paths = 20'000;
+      shape.values_per_rank = 15'000;
+      shape.names = 400;
+    }
+    const ShardData data = testing::random_shard(seed, shape);
+    const Result<void> written = shard::write_shard(data, path);
+    ASSERT_TRUE(written) << written.error().message;
+    const Result<ShardData> read = shard::read_shard(path);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read.value(), data) << "seed " << seed;
+  }
+  EXPECT_EQ(names_in(directory.path()), std::vector<std::string>{"node-x.h5"});
+}
+
+TEST(RoundTripTest, EmptyShard) {
+  const testing::TemporaryDirectory directory;
+  const auto path = directory.path() / "node-x.h5";
+  ASSERT_TRUE(shard::write_shard({}, path));
+  const Result<ShardData> read = shard::read_shard(path);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read.value(), ShardData{});
+}
+
+TEST(RoundTripTest, LongAttributes) {
+  const testing::TemporaryDirectory directory;
+  const auto path = directory.path() / "node-x.h5";
+  ShardData data;
+  data.run.mpi_library = std::string(200'000, 'x');
+  ASSERT_TRUE(shard::write_shard(data, path));
+  EXPECT_EQ(shard::read_shard(path).value(), data);
+}
+
+TEST(RoundTripTest, RowsByRankMayComeInAnyOrder) {
+  const testing::TemporaryDirectory directory;
+  const auto path = directory.path() / "node-x.h5";
+  const ShardData sorted = testing::random_shard(3, {.ranks = {1, 2, 3}});
+  ShardData shuffled = sorted;
+  std::mt19937 random(7);
+  std::shuffle(shuffled.values.begin(), shuffled.values.end(), random);
+  ASSERT_NE(shuffled.values, sorted.values);
+  ASSERT_TRUE(shard::write_shard(shuffled, path));
+  ShardData read = shard::read_shard(path).value();
+  const auto before = [](const shard::Value& a, const shard::Value& b) {
+    return std::tie(a.rank, a.path) < std::tie(b.rank, b.path);
+  };
+  EXPECT_TRUE(std::is_sorted(read.values.begin(), read.values.end(), before));
+  std::sort(read.values.begin(), read.values.end(), [](const shard::Value& a, const shard::Value& b) {
+    return std::tie(a.rank, a.path, a.category, b.main_thread) <
+           std::tie(b.rank, b.path, b.category, a.main_thread);
+  });
+  EXPECT_EQ(read, sorted);
+}
+
+TEST(RoundTripTest, SummaryHasTheSmallTables) {
+  const testing::TemporaryDirectory directory;
+  const auto path = directory.path() / "node-x.h5";
+  const ShardData data = testing::random_shard(4, {.ranks = {1, 2, 3}});
+  ASSERT_TRUE(shard::write_shard(data, path));
+  const ShardData summary = shard::read_shard_summary(path).value();
+  EXPECT_EQ(summary.run, data.run);
+  EXPECT_EQ(summary.nodes, data.nodes);
+  EXPECT_EQ(summary.ranks, data.ranks);
+  EXPECT_EQ(summary.drops, data.drops);
+  EXPECT_TRUE(summary.values.empty());
+}
+
+TEST(RoundTripTest, Profile) {
+  const testing::TemporaryDirectory directory;
+  const auto path = directory.path() / "profile.h5";
+  const ShardData data = testing::random_shard(5, {.ranks = {1, 2, 3}});
+  const std::vector<profile::Source> sources{{"node-a.h5", 7, true}, {"node-b.h5", 1ull << 40, false}};
+  const Result<void> written = profile::write_profile(data, path, sources);
+  ASSERT_TRUE(written) << written.error().message;
+  EXPECT_EQ(profile::read_profile(path).value(), data);
+  EXPECT_EQ(profile::read_sources(path).value(), sources);
+  EXPECT_EQ(profile::read_path_statistics(path).value(), profile::path_statistics(data));
+}
+
+TEST(RoundTripTest, KindsAreToldApart) {
+  const testing::TemporaryDirectory directory;
+  ASSERT_TRUE(shard::write_shard({}, directory.path() / "s.h5"));
+  ASSERT_TRUE(profile::write_profile({}, directory.path() / "p.h5"));
+  EXPECT_NE(shard::read_shard(directory.path() / "p.h5").error().message.find("p.h5: is a profile"),
+            std::string::npos);
+  EXPECT_NE(profile::read_profile(directory.path() / "s.h5").error().message.find("s.h5: is a shard"),
+            std::string::npos);
+}
+
+TEST(RoundTripTest, EqualContentGivesEqualBytes) {
+  const testing::TemporaryDirectory directory;
+  const ShardData data = testing::random_shard(6, {.ranks = {1, 2}});
+  ASSERT_TRUE(shard::write_shard(data, directory.path() / "a.h5"));
+  ASSERT_TRUE(shard::write_shard(data, directory.path() / "b.h5"));
+  EXPECT_EQ(testing::read_bytes(directory.path() / "a.h5"), testing::read_bytes(directory.path() / "b.h5"));
+}
+
+TEST(WriterTest, RefusesInconsistentData) {
+  const testing::TemporaryDirectory directory;
+  const auto path = directory.path() / "node-x.h5";
+  const ShardData good = testing::random_shard(8, {.ranks = {1, 2}});
+  const auto refused = [&](auto spoil) {
+    ShardData data = good;
+    spoil(data);
+    const Result<void> written = shard::write_shard(data, path);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    return !written && written.error().message.find(path.string()) == 0 &&
+           written.error().message.find('\n') == std::string::npos;
+  };
+  EXPECT_TRUE(refused([](ShardData& d) { d.strings.clear(); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.strings[0] = "x"; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.paths.clear(); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.paths[0].id.low = 1; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.paths[1].parent = 1; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.paths[2].frame = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.paths[2].id.high ^= 1; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.frames[0].name = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.frames[0].kind = static_cast<shard::FrameKind>(4); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.ranks[0].node = 1; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.ranks[0].rank = d.ranks[1].rank; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.values[3].rank = 2; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.values[3].path = shard::kNone; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.values[3].category = static_cast<shard::Category>(6); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_calls[0].communicator = 2; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_calls[0].path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_sizes[0].op = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.counter_values[0].counter = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.path_counters[0].rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.drops.push_back({9, "x", 1}); }));
+  EXPECT_TRUE(shard::write_shard(good, path));
+}
+
+TEST(WriterTest, ReplacesWholeFilesOrNone) {
+  const testing::TemporaryDirectory directory;
+  const auto path = directory.path() / "node-x.h5";
+  const ShardData old = testing::random_shard(9, {.ranks = {1}});
+  const ShardData fresh =
+      testing::random_shard(10, {.ranks = {1, 2}, .paths = 20'000, .values_per_rank = 20'000});
+  ASSERT_TRUE(shard::write_shard(old, path));
+
+  // A full disk, as seen by a process that may not write large files. In a process of its own,
+  // since a limit of this kind cannot be taken back by everybody.
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{60'000, 60'000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const Result<void> written = shard::write_shard(fresh, path);
+    ::_exit(!written && written.error().message.find(path.string()) == 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(shard::read_shard(path).value(), old);
+  EXPECT_EQ(names_in(directory.path()), std::vector<std::string>{"node-x.h5"}) << "nothing is left behind";
+
+  ASSERT_TRUE(shard::write_shard(fresh, path));
+  EXPECT_EQ(shard::read_shard(path).value(), fresh);
+}
+
+TEST(WriterTest, NamesWhatCannotBeWritten) {
+  const testing::TemporaryDirectory directory;
+  const auto missing = directory.path() / "none" / "node-x.h5";
+  const Result<void> written = shard::write_shard({}, missing);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().message, missing.string() + ": cannot be written: No such file or directory");
+  std::filesystem::create_directory(directory.path() / "node-y.h5");
+  EXPECT_FALSE(shard::write_shard({}, directory.path() / "node-y.h5"));
+  EXPECT_EQ(names_in(directory.path()), std::vector<std::string>{"node-y.h5"});
+}
+
+TEST(WriterTest, ModeFollowsTheUmask) {
+  const testing::TemporaryDirectory directory;
+  const mode_t before = ::umask(027);
+  const Result<void> written = shard::write_shard({}, directory.path() / "node-x.h5");
+  ::umask(before);
+  ASSERT_TRUE(written);
+  struct stat status {};
+  ASSERT_EQ(::stat((directory.path() / "node-x.h5").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777u, 0640u);
+}
+
+}  // namespace
+}  // namespace clusterprof
