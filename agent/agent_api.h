@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the agent offers to the other preload objects (mpi-wrap) in the same process: a C ABI,
+ * found through the weak symbol clusterprof_agent_v1. It is absent when the agent is not
+ * loaded; its `segment` is null when this process is not recorded. */
+#ifndef CLUSTERPROF_AGENT_API_H
+#define CLUSTERPROF_AGENT_API_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct clusterprof_call_path {
+  uint64_t hash;   /* 64-bit hash of the frame words; never 0 for a path that was seen */
+  uint64_t offset; /* byte offset of the frame words in the segment's path arena */
+  uint32_t words;  /* how many; 0 when the path was dropped (counted) */
+} clusterprof_call_path;
+
+typedef struct clusterprof_agent_api {
+  uint32_t version; /* 1 */
+
+  /* The mapped wire::SegmentHeader, or null. May become null (the child of a fork before it
+   * has a segment of its own) and non-null again: read it at each use. */
+  void* (*segment)(void);
+
+  /* CLOCK_MONOTONIC in nanoseconds. Any thread, async-signal-safe. */
+  uint64_t (*now_ns)(void);
+
+  /* The calling thread enters MPI function number `op` (wire/mpi_functions.h). Returns the time
+   * in nanoseconds, or 0 when this call is not to be measured (it is made from inside another
+   * MPI function, or nothing is recorded): then do not call leave_mpi. Not from a handler. */
+  uint64_t (*enter_mpi)(uint32_t op);
+
+  /* The calling thread leaves the function it entered; returns the time. */
+  uint64_t (*leave_mpi)(void);
+
+  /* The merged Python + native call path of the caller, without the leading frames that lie in
+   * ranges given to add_wrapper_range. A path seen before on this thread costs a verified look
+   * at its return addresses; a new one is unwound and stored. Not from a signal handler. */
+  clusterprof_call_path (*call_path)(void);
+
+  /* Code in [start, end) is part of the measurement: not shown as a caller. At start-up only. */
+  void (*add_wrapper_range)(uintptr_t start, uintptr_t end);
+
+  /* MPI_Init returned / MPI_Finalize was entered. mpi_rank, mpi_size: in MPI_COMM_WORLD. */
+  void (*mpi_started)(int32_t mpi_rank, int32_t mpi_size, const char* library_version);
+  void (*mpi_ended)(void);
+
+  /* Counts one loss; reason is a wire::DropReason. Any thread, async-signal-safe. */
+  void (*count_drop)(uint32_t reason);
+} clusterprof_agent_api;
+
+/* Weak: null when the agent is not loaded. Idempotent, any thread, not from a handler. */
+const clusterprof_agent_api* clusterprof_agent_v1(void) __attribute__((weak));
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The parts of the agent outside signal handlers, and how they use each other. Nothing here may
+// print, fail the program or throw. Unless said otherwise: any thread, not from a handler.
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstdint>
+
+#include "agent/sigsafe/process_state.h"
+#include "formats/wire/segment.h"
+
+namespace clusterprof::agent {
+
+// --- options.cpp ---
+
+struct Options {
+  bool record;  // false: this process is not to be recorded
+  char socket[108];
+  std::int32_t rank, world_size;  // -1 unknown
+  std::uint32_t rate_hz;
+  bool cpu_clock, no_python, no_native, no_children;
+  char events[1024];   // comma separated; empty: the default set
+  char preload[4096];  // our entries of LD_PRELOAD
+};
+
+// From the environment; once, at start.
+extern Options g_options;
+void read_options() noexcept;
+
+// Removes our traces from the environment, so that what the program executes runs without us. In
+// place: the environment's strings and array stay where the program finds them.
+void hide_from_children() noexcept;
+
+// --- segment.cpp ---
+
+// Makes the segment and hands it to the collector. Null when the process cannot be recorded.
+wire::SegmentHeader* make_segment() noexcept;
+void unmap_segment(wire::SegmentHeader* segment) noexcept;
+
+// Sends `memory_file` to the collector and keeps the connection open until the process ends.
+// Returns false when there is no collector of our own user.
+bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept;
+void close_inherited_connection() noexcept;  // in the child of a fork
+
+// --- usage.cpp ---
+
+// Async-signal-safe.
+void refresh_usage(wire::SegmentHeader* segment) noexcept;
+
+// Reads a small file; returns the number of bytes, terminated by a NUL that is not counted.
+// Async-signal-safe.
+std::uint32_t read_small_file(const char* path, char* buffer, std::uint32_t capacity) noexcept;
+
+// --- threads.cpp ---
+
+bool prepare_records(const wire::SegmentHeader* segment) noexcept;  // memory for g_process.records
+void register_this_thread() noexcept;
+void unregister_this_thread() noexcept;
+void attach_existing_threads() noexcept;  // those made before the agent started, but for this one
+
+// In the child of a fork: forgets all threads; the calling one keeps its memory for itself.
+void forget_threads() noexcept;
+
+// For the watcher, while it holds the record: a thread that ended without telling.
+void bury_thread(ThreadRecord& record) noexcept;
+void refresh_name(ThreadRecord& record) noexcept;
+
+// The path of a file below /proc/self/task/TID; name: "/comm" and the like, at most 15 characters.
+void task_file(std::int32_t tid, const char* name, char (&path)[64]) noexcept;
+
+// pthread_create of libc: the thread is not registered.
+int create_unrecorded_thread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                             void* argument) noexcept;
+
+// Starts the timer of a registered thread, from any thread. Counts a failure.
+void start_timer(ThreadRecord& record) noexcept;
+void arm_timer(const ThreadRecord& record) noexcept;
+
+// --- counters.cpp ---
+
+// Opens PAPI and finds out which events can be counted; describe_counters tells the collector. The calling
+// thread has to be the next one that starts its counters.
+void open_counters() noexcept;
+void describe_counters(wire::SegmentHeader* segment) noexcept;
+void start_counters(CounterState& counters) noexcept;  // the calling thread's
+void stop_counters(CounterState& counters) noexcept;
+void abandon_counters() noexcept;  // in the child of a fork
+
+// --- watcher.cpp ---
+
+void start_watcher() noexcept;
+
+// No tick of the watcher is in progress while this is held. Waits a bounded time: false means that
+// the watcher is stuck behind a lock of the loader.
+bool pause_watcher() noexcept;
+void resume_watcher() noexcept;
+void reset_watcher_after_fork() noexcept;
+
+// --- signals.cpp, fault_handler.cpp ---
+
+// Puts our handlers for SIGSEGV, SIGBUS and kSampleSignal in place; what the program has installed so
+// far is remembered as its own.
+void take_signals() noexcept;
+
+// For kSampleSignal when it was not sent by us (ProcessState::foreign_signal). In a handler.
+void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept;
+
+// Blocks kSampleSignal for the calling thread; returns the mask before.
+std::uint64_t block_sample_signal() noexcept;
+std::uint64_t block_all_signals() noexcept;
+void restore_signals(std::uint64_t mask) noexcept;
+void reset_signals_after_fork() noexcept;
+
+// --- exit.cpp ---
+
+void watch_exit() noexcept;
+
+// The process ends with this status, or by this signal. Only the first call counts.
+void record_end(std::uint32_t exit_flags, int status, std::uint32_t fatal_signal) noexcept;
+void reset_end() noexcept;  // in the child of a fork
+
+// --- fork.cpp ---
+
+void watch_fork() noexcept;
+
+// --- start.cpp ---
+
+// Starts the agent if this process is to be recorded; does nothing the second time. Interposed
+// functions call it, since other libraries' constructors run before ours.
+void ensure_started() noexcept;
+
+// The segment and everything that hangs on it, for a new process (start and fork).
+bool open_process(bool forked) noexcept;
+
+}  // namespace clusterprof::agent

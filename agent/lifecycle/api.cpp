@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstring>
+
+#include "agent/agent_api.h"
+#include "agent/lifecycle/agent.h"
+#include "agent/sigsafe/call_path.h"
+
+namespace clusterprof::agent {
+namespace {
+
+void* segment() { return g_process.segment.load(std::memory_order_acquire); }
+
+std::uint64_t now_ns() { return monotonic_ns(); }
+
+std::uint64_t enter_mpi(std::uint32_t op) {
+  ThreadContext& context = t_context;
+  wire::ThreadSlot* const slot = context.slot;
+  if (slot == nullptr || context.mpi_depth != 0) return 0;
+  context.mpi_depth = 1;
+  const std::uint64_t time_ns = monotonic_ns();
+  slot->mpi_enter_ns.store(time_ns, std::memory_order_relaxed);
+  slot->mpi_op.store(op + 1, std::memory_order_release);
+  return time_ns;
+}
+
+std::uint64_t leave_mpi() {
+  const std::uint64_t time_ns = monotonic_ns();
+  ThreadContext& context = t_context;
+  wire::ThreadSlot* const slot = context.slot;
+  // Neither holds in the child of a fork that was made inside the call.
+  if (slot == nullptr || context.mpi_depth == 0) return time_ns;
+  slot->mpi_op.store(0, std::memory_order_relaxed);
+  const std::uint64_t spent_ns = time_ns - slot->mpi_enter_ns.load(std::memory_order_relaxed);
+  slot->mpi_time_ns.store(slot->mpi_time_ns.load(std::memory_order_relaxed) + spent_ns,
+                          std::memory_order_relaxed);
+  slot->mpi_enter_ns.store(0, std::memory_order_release);
+  context.mpi_depth = 0;
+  return time_ns;
+}
+
+void add_wrapper_range(std::uintptr_t start, std::uintptr_t end) {
+  const std::uint32_t index = g_process.own_ranges.load(std::memory_order_acquire);
+  if (index == ProcessState::kMaxOwnRanges || start >= end) return;
+  g_process.own_start[index] = start;
+  g_process.own_end[index] = end;
+  g_process.own_ranges.store(index + 1, std::memory_order_release);
+}
+
+void mpi_started(std::int32_t rank, std::int32_t size, const char* library_version) {
+  wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
+  if (header == nullptr) return;
+  if (library_version != nullptr) {
+    std::size_t bytes = strcspn(library_version, "\r\n");
+    if (bytes >= sizeof header->mpi_library) bytes = sizeof header->mpi_library - 1;
+    memcpy(header->mpi_library, library_version, bytes);
+    header->mpi_library[bytes] = 0;
+  }
+  header->mpi_rank.store(rank, std::memory_order_relaxed);
+  header->mpi_size.store(size, std::memory_order_relaxed);
+  header->mpi_init_ns.store(monotonic_ns(), std::memory_order_relaxed);
+  header->mpi_state.store(static_cast<std::uint32_t>(wire::MpiState::kInitialised),
+                          std::memory_order_release);
+}
+
+void mpi_ended() {
+  wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
+  if (header == nullptr) return;
+  header->mpi_finalize_ns.store(monotonic_ns(), std::memory_order_relaxed);
+  header->mpi_state.store(static_cast<std::uint32_t>(wire::MpiState::kFinalised), std::memory_order_release);
+}
+
+void count_loss(std::uint32_t reason) {
+  if (reason < wire::kDropReasons)
+    count_drop(g_process.segment.load(std::memory_order_acquire), static_cast<wire::DropReason>(reason));
+}
+
+constexpr clusterprof_agent_api kApi = {
+    1,           segment,   now_ns,    enter_mpi, leave_mpi, clusterprof_call_path_entry, add_wrapper_range,
+    mpi_started, mpi_ended, count_loss};
+
+}  // namespace
+}  // namespace clusterprof::agent
+
+extern "C" [[gnu::visibility("default")]] const clusterprof_agent_api* clusterprof_agent_v1(void) {
+  clusterprof::agent::ensure_started();
+  return &clusterprof::agent::kApi;
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How the process ended. exit() and a return from main reach on_exit; the other ways out are
+// interposed. A vfork child shares our memory but is another process: its end is not ours.
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/real_function.h"
+#include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/sample_handler.h"
+
+namespace clusterprof::agent {
+namespace {
+
+constinit std::atomic<bool> g_ended = false;
+
+bool is_recorded_process() noexcept {
+  return g_process.segment.load(std::memory_order_acquire) != nullptr &&
+         raw_syscall(SYS_getpid) == g_process.pid;
+}
+
+void end_with_status(int status) noexcept {
+  if (!is_recorded_process()) return;
+  block_sample_signal();  // for the rest of this thread's life
+  ThreadContext& context = t_context;
+  if (context.slot != nullptr) {
+    push_thread_end(context, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+    context.slot = nullptr;
+  }
+  record_end(wire::kExitStatusKnown, status & 0xff, 0);
+}
+
+}  // namespace
+
+void record_end(std::uint32_t exit_flags, int status, std::uint32_t fatal_signal) noexcept {
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment == nullptr || g_ended.exchange(true, std::memory_order_acq_rel)) return;
+  refresh_usage(segment);
+  segment->exit_status.store(status, std::memory_order_relaxed);
+  segment->fatal_signal.store(fatal_signal, std::memory_order_relaxed);
+  segment->exit_flags.fetch_or(exit_flags, std::memory_order_release);
+  segment->end_mono_ns.store(monotonic_ns(), std::memory_order_release);
+}
+
+void reset_end() noexcept { g_ended.store(false, std::memory_order_relaxed); }
+
+// Registered before the program's own handlers, it runs after them.
+void watch_exit() noexcept {
+  on_exit([](int status, void*) { end_with_status(status); }, nullptr);
+}
+
+}  // namespace clusterprof::agent
+
+extern "C" {
+
+[[gnu::visibility("default"), noreturn]] void _exit(int status) {
+  clusterprof::agent::end_with_status(status);
+  while (true) clusterprof::agent::raw_syscall(SYS_exit_group, status);
+}
+
+[[gnu::visibility("default"), noreturn]] void _Exit(int status) noexcept { _exit(status); }
+
+[[gnu::visibility("default"), noreturn]] void quick_exit(int status) noexcept {
+  using namespace clusterprof::agent;
+  static std::atomic<void (*)(int)> real;
+  end_with_status(status);  // before its handlers, and not after them as with exit
+  if (auto* const function = real_function(real, "quick_exit")) function(status);
+  _exit(status);
+}
+
+}  // extern "C"

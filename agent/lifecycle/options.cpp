@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstdlib>
+#include <cstring>
+
+#include "agent/lifecycle/agent.h"
+#include "formats/wire/hello.h"
+
+namespace clusterprof::agent {
+
+constinit Options g_options = {};
+
+namespace {
+
+constexpr std::uint32_t kDefaultRateHz = 100, kMaxRateHz = 20'000;
+
+template <std::size_t kBytes>
+bool copy_variable(const char* name, char (&to)[kBytes]) noexcept {
+  to[0] = 0;
+  const char* value = getenv(name);
+  if (value == nullptr) return true;
+  const std::size_t length = strlen(value);
+  if (length >= kBytes) return false;
+  memcpy(to, value, length + 1);
+  return true;
+}
+
+std::int32_t number_variable(const char* name, std::int32_t otherwise) noexcept {
+  const char* value = getenv(name);
+  if (value == nullptr || *value == 0) return otherwise;
+  char* end = nullptr;
+  const long number = strtol(value, &end, 10);
+  return *end == 0 && number >= 0 && number <= 0x7fff'ffff ? static_cast<std::int32_t>(number) : otherwise;
+}
+
+bool switch_variable(const char* name) noexcept {
+  const char* value = getenv(name);
+  return value != nullptr && *value != 0 && strcmp(value, "0") != 0;
+}
+
+// Is [entry, entry + length) one of the colon separated entries of ours?
+bool is_ours(const char* entry, std::size_t length) noexcept {
+  const char* next = g_options.preload;
+  while (*next != 0) {
+    const std::size_t ours = strcspn(next, ":");
+    if (ours != 0 && ours == length && memcmp(next, entry, length) == 0) return true;
+    next += ours;
+    if (*next == ':') ++next;
+  }
+  return false;
+}
+
+// LD_PRELOAD without our entries, in place. Separators are those of ld.so: blanks and colons.
+void shorten_preload(char* value) noexcept {
+  char* to = value;
+  const char* from = value;
+  while (*from != 0) {
+    const std::size_t length = strcspn(from, ": ");
+    if (length != 0 && !is_ours(from, length)) {
+      if (to != value) *to++ = ':';
+      memmove(to, from, length);
+      to += length;
+    }
+    from += length;
+    if (*from != 0) ++from;
+  }
+  *to = 0;
+}
+
+}  // namespace
+
+void read_options() noexcept {
+  const char* socket = getenv(wire::kSocketVariable);
+  if (socket == nullptr || *socket == 0) return;
+  if (!copy_variable(wire::kSocketVariable, g_options.socket) ||
+      !copy_variable("CLUSTERPROF_EVENT", g_options.events) ||
+      !copy_variable(wire::kPreloadVariable, g_options.preload))
+    return;
+  g_options.rank = number_variable(wire::kRankVariable, -1);
+  g_options.world_size = number_variable(wire::kWorldSizeVariable, -1);
+  const std::int32_t rate = number_variable("CLUSTERPROF_RATE", kDefaultRateHz);
+  g_options.rate_hz = rate < 1                                       ? 1u
+                      : rate > static_cast<std::int32_t>(kMaxRateHz) ? kMaxRateHz
+                                                                     : static_cast<std::uint32_t>(rate);
+  const char* clock = getenv("CLUSTERPROF_CLOCK");
+  g_options.cpu_clock = clock != nullptr && strcmp(clock, "cpu") == 0;
+  g_options.no_python = switch_variable("CLUSTERPROF_NO_PYTHON");
+  g_options.no_native = switch_variable("CLUSTERPROF_NO_NATIVE");
+  g_options.no_children = switch_variable("CLUSTERPROF_NO_CHILDREN");
+  g_options.record = true;
+}
+
+void hide_from_children() noexcept {
+  if (char* preload = getenv("LD_PRELOAD")) {
+    shorten_preload(preload);
+    if (*preload == 0) unsetenv("LD_PRELOAD");
+  }
+  unsetenv(wire::kSocketVariable);
+  unsetenv(wire::kRankVariable);
+  unsetenv(wire::kWorldSizeVariable);
+  unsetenv(wire::kPreloadVariable);
+}
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the program has installed for a signal whose handler in the kernel is ours, and handing such
+// a signal on as if ours were not there.
+#pragma once
+
+#include <signal.h>
+
+namespace clusterprof::agent {
+
+// SIGSEGV, SIGBUS, kSampleSignal.
+bool is_taken_signal(int signal) noexcept;
+
+// True once take_signals ran in this process.
+bool signals_taken() noexcept;
+
+// sigaction(2) for a taken signal. Async-signal-safe.
+void exchange_program_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept;
+
+// Does what the kernel would do with a signal that is being handled by us: calls the program's handler,
+// ignores it, or makes the process die of it once the handler has returned. Async-signal-safe.
+void forward_signal(int signal, siginfo_t* info, void* context) noexcept;
+
+}  // namespace clusterprof::agent

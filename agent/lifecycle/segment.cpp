@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
+
+#include "agent/lifecycle/agent.h"
+#include "agent/sigsafe/raw_syscall.h"
+#include "formats/wire/hello.h"
+
+namespace clusterprof::agent {
+namespace {
+
+constexpr std::uint32_t kThreadSlots = 512, kFewestThreadSlots = 8;
+constexpr std::uint32_t kCodeSlots = 65536;
+constexpr std::uint64_t kCodeArenaBytes = 32u << 20;
+constexpr std::uint64_t kModuleArenaBytes = 4u << 20;
+constexpr std::uint32_t kMpiSites = 8192;
+constexpr std::uint64_t kPathArenaBytes = 8u << 20;
+constexpr std::uint32_t kFewestPeers = 1024, kMostPeers = 131072;
+constexpr std::uint32_t kMpiOps = 640;
+constexpr std::uint32_t kCommunicators = 4096;
+
+int g_connection = -1;
+ino_t g_connection_inode = 0;
+
+struct Layout {
+  std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
+      communicators, thread_slots, bytes;
+  std::uint32_t peers, threads;
+};
+
+std::uint32_t peer_count(std::int32_t world_size) noexcept {
+  std::uint32_t peers = kFewestPeers;
+  while (peers < kMostPeers && static_cast<std::int64_t>(peers) < 2 * static_cast<std::int64_t>(world_size))
+    peers *= 2;
+  return peers;
+}
+
+Layout lay_out(std::uint32_t threads) noexcept {
+  Layout layout = {};
+  std::uint64_t end = sizeof(wire::SegmentHeader);
+  const auto place = [&end](std::uint64_t bytes) {
+    constexpr std::uint64_t kPage = 4096;
+    const std::uint64_t offset = (end + kPage - 1) / kPage * kPage;
+    end = offset + bytes;
+    return offset;
+  };
+  layout.peers = peer_count(g_options.world_size);
+  layout.threads = threads;
+  layout.code_slots = place(sizeof(wire::CodeSlot) * kCodeSlots);
+  layout.code_arena = place(kCodeArenaBytes);
+  layout.module_arena = place(kModuleArenaBytes);
+  layout.mpi_sites = place(sizeof(wire::MpiSite) * kMpiSites);
+  layout.path_arena = place(kPathArenaBytes);
+  layout.mpi_peers = place(sizeof(wire::MpiPeer) * layout.peers);
+  layout.mpi_sizes = place(sizeof(wire::MpiSizeBins) * kMpiOps);
+  layout.communicators = place(sizeof(wire::MpiCommunicator) * kCommunicators);
+  layout.thread_slots = place(sizeof(wire::ThreadSlot) * threads);
+  layout.bytes = place(0);
+  return layout;
+}
+
+std::uint64_t limit(int resource) noexcept {
+  rlimit limits;
+  return getrlimit(static_cast<__rlimit_resource>(resource), &limits) == 0 ? limits.rlim_cur : RLIM_INFINITY;
+}
+
+// Null when it does not fit; then with fewer threads it may.
+void* map_file(int file, const Layout& layout) noexcept {
+  // ftruncate beyond the file size limit raises SIGXFSZ.
+  if (layout.bytes > limit(RLIMIT_FSIZE)) return nullptr;
+  // Memory that the program may have is not taken away from it.
+  const std::uint64_t address_space = limit(RLIMIT_AS);
+  if (address_space != RLIM_INFINITY && layout.bytes > address_space / 8) return nullptr;
+  if (ftruncate(file, static_cast<off_t>(layout.bytes)) != 0) return nullptr;
+  void* memory = mmap(nullptr, layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+void read_command(char (&command)[256]) noexcept {
+  const std::uint32_t bytes = read_small_file("/proc/self/cmdline", command, sizeof command);
+  for (std::uint32_t i = 0; i + 1 < bytes; ++i)
+    if (command[i] == 0) command[i] = ' ';
+}
+
+void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
+  header.wire_major = wire::kWireMajor;
+  header.wire_minor = wire::kWireMinor;
+  header.segment_bytes = layout.bytes;
+  header.code_slots_offset = layout.code_slots;
+  header.code_arena_offset = layout.code_arena;
+  header.module_arena_offset = layout.module_arena;
+  header.mpi_sites_offset = layout.mpi_sites;
+  header.path_arena_offset = layout.path_arena;
+  header.mpi_peers_offset = layout.mpi_peers;
+  header.mpi_sizes_offset = layout.mpi_sizes;
+  header.communicators_offset = layout.communicators;
+  header.thread_slots_offset = layout.thread_slots;
+  header.code_slots = kCodeSlots;
+  header.mpi_sites = kMpiSites;
+  header.mpi_peers = layout.peers;
+  header.mpi_ops = kMpiOps;
+  header.communicators = kCommunicators;
+  header.thread_slots = layout.threads;
+  header.code_arena_bytes = kCodeArenaBytes;
+  header.module_arena_bytes = kModuleArenaBytes;
+  header.path_arena_bytes = kPathArenaBytes;
+
+  header.pid = getpid();
+  header.parent_pid = getppid();
+  header.rank = g_options.rank;
+  header.world_size = g_options.world_size;
+  header.mpi_rank.store(-1, std::memory_order_relaxed);
+  header.mpi_size.store(-1, std::memory_order_relaxed);
+  header.start_mono_ns = monotonic_ns();
+  header.start_realtime_ns = clock_ns(CLOCK_REALTIME);
+  header.rate_hz = g_options.rate_hz;
+  header.clock = g_options.cpu_clock ? 1 : 0;
+  read_command(header.command);
+  if (g_options.no_python)
+    header.python_state.store(static_cast<std::uint32_t>(wire::PythonState::kDisabled),
+                              std::memory_order_relaxed);
+  header.magic = wire::kSegmentMagic;
+}
+
+}  // namespace
+
+wire::SegmentHeader* make_segment() noexcept {
+  const int file = memfd_create("clusterprof", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) return nullptr;
+  wire::SegmentHeader* header = nullptr;
+  for (std::uint32_t threads = kThreadSlots; threads >= kFewestThreadSlots && header == nullptr;
+       threads /= 2) {
+    const Layout layout = lay_out(threads);
+    header = static_cast<wire::SegmentHeader*>(map_file(file, layout));
+    if (header != nullptr) fill(*header, layout);
+  }
+  // So that a reader of the mapping cannot be made to fault.
+  if (header != nullptr) fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  if (header != nullptr && !greet_collector(file, header->segment_bytes)) {
+    unmap_segment(header);
+    header = nullptr;
+  }
+  close(file);
+  return header;
+}
+
+void unmap_segment(wire::SegmentHeader* segment) noexcept { munmap(segment, segment->segment_bytes); }
+
+bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
+  constexpr int kHighDescriptor = 700;  // out of the way of programs that count on low numbers
+  constexpr timeval kPatience = {2, 0};
+
+  int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (connection < 0) return false;
+  const int high = fcntl(connection, F_DUPFD_CLOEXEC, kHighDescriptor);
+  if (high >= 0) {
+    close(connection);
+    connection = high;
+  }
+  setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::size_t length = strlen(g_options.socket);
+  bool sent = false;
+  ucred peer = {};
+  socklen_t peer_bytes = sizeof peer;
+  if (length < sizeof address.sun_path) {
+    memcpy(address.sun_path + 1, g_options.socket, length);
+    const auto address_bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+    if (connect(connection, reinterpret_cast<const sockaddr*>(&address), address_bytes) == 0 &&
+        getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 && peer.uid == geteuid()) {
+      wire::Hello hello = {wire::kHelloMagic, wire::kWireMajor, wire::kWireMinor,
+                           getpid(),          g_options.rank,   segment_bytes};
+      iovec part = {&hello, sizeof hello};
+      alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+      msghdr message = {};
+      message.msg_iov = &part;
+      message.msg_iovlen = 1;
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
+      cmsghdr* rights = CMSG_FIRSTHDR(&message);
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
+      rights->cmsg_len = CMSG_LEN(sizeof(int));
+      memcpy(CMSG_DATA(rights), &memory_file, sizeof memory_file);
+      sent = sendmsg(connection, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof hello);
+    }
+  }
+  struct stat status;
+  if (sent && fstat(connection, &status) == 0) {
+    g_connection = connection;
+    g_connection_inode = status.st_ino;
+  } else {
+    close(connection);
+  }
+  return sent;
+}
+
+void close_inherited_connection() noexcept {
+  struct stat status;
+  // The program may have closed it, and use the number for something else.
+  if (g_connection >= 0 && fstat(g_connection, &status) == 0 && S_ISSOCK(status.st_mode) &&
+      status.st_ino == g_connection_inode)
+    close(g_connection);
+  g_connection = -1;
+}
+
+}  // namespace clusterprof::agent

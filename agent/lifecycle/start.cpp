@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/lifecycle/agent.h"
+#include "agent/sigsafe/call_path.h"
+#include "agent/sigsafe/python_stack.h"
+#include "agent/unwind/module_table.h"
+
+// From the linker: where this object begins and ends in memory.
+extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];
+extern "C" [[gnu::visibility("hidden")]] const char _end[];
+
+namespace clusterprof::agent {
+namespace {
+
+constinit std::atomic<std::uint32_t> g_started = 0;
+
+void set_process_options() noexcept {
+  g_process.pid = getpid();
+  g_process.period_ns = 1'000'000'000u / g_options.rate_hz;
+  g_process.wall_timers = !g_options.cpu_clock && g_options.rate_hz >= kWallTimerRateHz;
+  g_process.watch_blocked = !g_options.cpu_clock;
+  g_process.walk_native_frames = !g_options.no_native;
+  g_process.foreign_signal = forward_foreign_signal;
+  g_process.own_start[0] = reinterpret_cast<std::uintptr_t>(__ehdr_start);
+  g_process.own_end[0] = reinterpret_cast<std::uintptr_t>(_end);
+  g_process.own_ranges.store(1, std::memory_order_release);
+}
+
+bool renew_path_table() noexcept {
+  static void* memory = nullptr;
+  if (memory != nullptr) munmap(memory, path_table_bytes());
+  memory = mmap(nullptr, path_table_bytes(), PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) memory = nullptr;
+  set_path_table(memory);
+  return memory != nullptr;
+}
+
+[[gnu::constructor]] void start_with_program() { ensure_started(); }
+
+}  // namespace
+
+bool open_process(bool forked) noexcept {
+  wire::SegmentHeader* const segment = make_segment();
+  if (segment == nullptr) return false;
+  ++g_process.generation;
+  if (!renew_path_table() || (!forked && !prepare_records(segment))) {
+    unmap_segment(segment);
+    return false;
+  }
+  module_table_refresh(nullptr);
+  module_table_describe_all(segment);
+  if (!g_options.no_python) python_attach(segment);
+  open_counters();
+  describe_counters(segment);
+  g_process.segment.store(segment, std::memory_order_release);
+  if (!forked) take_signals();
+  register_this_thread();
+  if (!forked) attach_existing_threads();
+  refresh_usage(segment);
+  start_watcher();
+  return true;
+}
+
+void ensure_started() noexcept {
+  std::uint32_t expected = 0;
+  if (g_started.load(std::memory_order_acquire) != 0 ||
+      !g_started.compare_exchange_strong(expected, 1, std::memory_order_acq_rel))
+    return;
+  read_options();
+  if (!g_options.record) return;
+  set_process_options();
+  if (open_process(false)) {
+    watch_fork();
+    watch_exit();
+  }
+  if (g_options.no_children) hide_from_children();
+}
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <cstring>
+
+#include "agent/lifecycle/agent.h"
+#include "agent/sigsafe/raw_syscall.h"
+
+namespace clusterprof::agent {
+namespace {
+
+std::uint64_t nanoseconds(const timeval& time) noexcept {
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(time.tv_usec) * 1000u;
+}
+
+// The number behind `key` ("rchar: "); false when it is not there.
+bool field(const char* text, const char* key, std::uint64_t& value) noexcept {
+  const char* found = strstr(text, key);
+  if (found == nullptr) return false;
+  value = 0;
+  for (found += strlen(key); *found >= '0' && *found <= '9'; ++found)
+    value = value * 10 + static_cast<std::uint64_t>(*found - '0');
+  return true;
+}
+
+}  // namespace
+
+std::uint32_t read_small_file(const char* path, char* buffer, std::uint32_t capacity) noexcept {
+  buffer[0] = 0;
+  const long descriptor = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  if (descriptor < 0) return 0;
+  std::uint32_t used = 0;
+  while (used + 1 < capacity) {
+    const long bytes = raw_syscall(SYS_read, descriptor, buffer + used, capacity - 1 - used);
+    if (bytes <= 0) break;
+    used += static_cast<std::uint32_t>(bytes);
+  }
+  raw_syscall(SYS_close, descriptor);
+  buffer[used] = 0;
+  return used;
+}
+
+void refresh_usage(wire::SegmentHeader* segment) noexcept {
+  wire::ProcessUsage& usage = segment->usage;
+  rusage from;
+  if (raw_syscall(SYS_getrusage, RUSAGE_SELF, &from) == 0) {
+    usage.user_ns = nanoseconds(from.ru_utime);
+    usage.system_ns = nanoseconds(from.ru_stime);
+    usage.max_rss_bytes = static_cast<std::uint64_t>(from.ru_maxrss) * 1024u;
+    usage.minor_faults = static_cast<std::uint64_t>(from.ru_minflt);
+    usage.major_faults = static_cast<std::uint64_t>(from.ru_majflt);
+    usage.voluntary_switches = static_cast<std::uint64_t>(from.ru_nvcsw);
+    usage.involuntary_switches = static_cast<std::uint64_t>(from.ru_nivcsw);
+  }
+  char text[512];
+  if (read_small_file("/proc/self/io", text, sizeof text) != 0) {
+    usage.usage_has_io =
+        field(text, "rchar: ", usage.read_bytes) && field(text, "wchar: ", usage.write_bytes);
+  }
+}
+
+}  // namespace clusterprof::agent

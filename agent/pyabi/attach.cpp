@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Finding the interpreter. Never in a signal handler: uses the loader, and clears what dlerror()
+// would say on the calling thread.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "agent/pyabi/cpython_3_08.h"
+#include "agent/pyabi/cpython_3_09.h"
+#include "agent/pyabi/cpython_3_10.h"
+#include "agent/pyabi/cpython_3_11.h"
+#include "agent/pyabi/cpython_3_12.h"
+#include "agent/pyabi/cpython_3_13.h"
+#include "agent/pyabi/cpython_3_14.h"
+#include "agent/pyabi/cpython_3_15.h"
+#include "agent/pyabi/debug_offsets.h"
+#include "agent/sigsafe/python_runtime.h"
+#include "agent/sigsafe/python_stack.h"
+
+namespace clusterprof::agent {
+namespace {
+
+constexpr const PythonLayout* kLayouts[] = {&kPython308, &kPython309, &kPython310, &kPython311,
+                                            &kPython312, &kPython313, &kPython314, &kPython315};
+constexpr std::uint32_t kOldestMinor = 8, kNewestMinor = 15;
+constexpr std::uint32_t kFirstSelfDescribingMinor = 13;
+
+struct Outcome {
+  wire::PythonState state = wire::PythonState::kNone;
+  std::uint32_t version_hex = 0;
+  char note[sizeof(wire::SegmentHeader::python_note)] = {};
+};
+
+// The process whose python_attach is at work, or 0: what was at work when another thread forked is
+// not at work in the child. Everything below is written by it alone.
+std::atomic<pid_t> g_busy{0};
+Outcome g_outcome;
+std::uint64_t g_seen_loads = 0;
+PythonRuntime g_storage;
+
+void report(wire::SegmentHeader& segment) noexcept {
+  // A failed self-check of this segment stays as the handler left it.
+  const auto none = static_cast<std::uint32_t>(wire::PythonState::kNone);
+  if (segment.python_state.load(std::memory_order_relaxed) != none) return;
+  segment.python_version.store(g_outcome.version_hex, std::memory_order_relaxed);
+  memcpy(segment.python_note, g_outcome.note, sizeof g_outcome.note);
+  segment.python_state.store(static_cast<std::uint32_t>(g_outcome.state), std::memory_order_release);
+}
+
+// A libpython that was loaded without RTLD_GLOBAL is invisible to RTLD_DEFAULT.
+constexpr std::uint32_t kMaxCandidates = 4;
+constexpr std::size_t kMaxPathBytes = 4096;
+struct Candidates {
+  std::uint32_t count;
+  char paths[kMaxCandidates][kMaxPathBytes];
+};
+Candidates g_candidates;  // too large for a small thread's stack
+
+int collect_candidate(dl_phdr_info* info, std::size_t, void*) {
+  const char* slash = strrchr(info->dlpi_name, '/');
+  const char* base = slash != nullptr ? slash + 1 : info->dlpi_name;
+  const std::size_t length = strlen(info->dlpi_name);
+  if (strncmp(base, "libpython", 9) != 0 || length >= kMaxPathBytes) return 0;
+  if (g_candidates.count == kMaxCandidates) return 1;
+  memcpy(g_candidates.paths[g_candidates.count++], info->dlpi_name, length + 1);
+  return 0;
+}
+
+// The handle to look symbols up in; RTLD_DEFAULT is null, hence the return value.
+bool find_interpreter(void*& handle) noexcept {
+  constexpr const char* kProbe = "PyGILState_GetThisThreadState";
+  handle = RTLD_DEFAULT;
+  if (dlsym(handle, kProbe) != nullptr) return true;
+  g_candidates.count = 0;
+  dl_iterate_phdr(collect_candidate, nullptr);
+  for (std::uint32_t i = 0; i < g_candidates.count; ++i) {
+    handle = dlopen(g_candidates.paths[i], RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    // Kept open on purpose: the handler calls into it.
+    if (dlsym(handle, kProbe) != nullptr) return true;
+    dlclose(handle);
+  }
+  return false;
+}
+
+template <typename Function>
+void look_up(void* handle, const char* name, Function& function) noexcept {
+  function = reinterpret_cast<Function>(dlsym(handle, name));
+}
+
+std::uint64_t address_of(void* handle, const char* name) noexcept {
+  return reinterpret_cast<std::uint64_t>(dlsym(handle, name));
+}
+
+// PY_VERSION_HEX, 0 when it cannot be told.
+std::uint32_t version_of(void* handle) noexcept {
+  if (const auto* version = static_cast<const unsigned long*>(dlsym(handle, "Py_Version"))) {
+    return static_cast<std::uint32_t>(*version);
+  }
+  const char* (*text_of_version)() = nullptr;
+  look_up(handle, "Py_GetVersion", text_of_version);
+  if (text_of_version == nullptr) return 0;
+  unsigned major = 0, minor = 0, micro = 0;
+  if (sscanf(text_of_version(), "%u.%u.%u", &major, &minor, &micro) < 2) return 0;
+  if (major > 255 || minor > 255 || micro > 255) return 0;
+  constexpr unsigned kFinalRelease = 0xf0;
+  return major << 24 | minor << 16 | micro << 8 | kFinalRelease;
+}
+
+AddressRange function_range(std::uint64_t address) noexcept {
+  Dl_info info;
+  const ElfW(Sym)* symbol = nullptr;
+  if (address == 0 ||
+      dladdr1(reinterpret_cast<void*>(address), &info,
+              reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)), RTLD_DL_SYMENT) == 0) {
+    return {0, 0};
+  }
+  if (symbol == nullptr || reinterpret_cast<std::uint64_t>(info.dli_saddr) != address) return {0, 0};
+  return {address, address + symbol->st_size};
+}
+
+struct RangeQuery {
+  std::uint64_t address;  // 0: the executable
+  AddressRange range;
+};
+
+int match_range(dl_phdr_info* info, std::size_t, void* data) {
+  auto& query = *static_cast<RangeQuery*>(data);
+  AddressRange range{~std::uint64_t{0}, 0};
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_LOAD) continue;
+    const std::uint64_t begin = info->dlpi_addr + header.p_vaddr;
+    if (begin < range.begin) range.begin = begin;
+    if (begin + header.p_memsz > range.end) range.end = begin + header.p_memsz;
+  }
+  // The executable comes first.
+  if (query.address != 0 && !range.contains(query.address)) return 0;
+  query.range = range;
+  return 1;
+}
+
+AddressRange object_range(std::uint64_t address) noexcept {
+  RangeQuery query{address, {0, 0}};
+  dl_iterate_phdr(match_range, &query);
+  return query.range;
+}
+
+bool executable_is_python() noexcept {
+  char path[kMaxPathBytes];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  if (length <= 0) return false;
+  path[length] = 0;
+  const char* slash = strrchr(path, '/');
+  const char* base = slash != nullptr ? slash + 1 : path;
+  if (strncmp(base, "python", 6) != 0) return false;
+  return strspn(base + 6, "0123456789.dmt") == strlen(base + 6);  // python3.8d: ABI flags
+}
+
+std::uint64_t condition_function(const char* name) noexcept {
+  void* function = dlvsym(RTLD_DEFAULT, name, "GLIBC_2.3.2");
+  return reinterpret_cast<std::uint64_t>(function != nullptr ? function : dlsym(RTLD_DEFAULT, name));
+}
+
+int count_loads(dl_phdr_info* info, std::size_t, void* data) {
+  *static_cast<std::uint64_t*>(data) = info->dlpi_adds + info->dlpi_subs;
+  return 1;
+}
+
+void unsupported(const char* format, unsigned a = 0, unsigned b = 0) noexcept {
+  g_outcome.state = wire::PythonState::kUnsupported;
+  snprintf(g_outcome.note, sizeof g_outcome.note, format, a, b);
+}
+
+void examine(void* handle) noexcept {
+  g_outcome.version_hex = version_of(handle);
+  const unsigned major = g_outcome.version_hex >> 24, minor = (g_outcome.version_hex >> 16) & 0xff;
+  if (g_outcome.version_hex == 0) return unsupported("the interpreter does not tell its version");
+  if (major != 3 || minor < kOldestMinor || minor > kNewestMinor) {
+    return unsupported("Python %u.%u is not supported (3.8 to 3.15 are)", major, minor);
+  }
+
+  PythonRuntime& runtime = g_storage;
+  runtime.layout = *kLayouts[minor - kOldestMinor];
+  runtime.version_hex = g_outcome.version_hex;
+  if (minor >= kFirstSelfDescribingMinor) {
+    switch (apply_debug_offsets(dlsym(handle, "_PyRuntime"), g_outcome.version_hex, runtime.layout)) {
+      case DebugOffsets::kOk:
+        break;
+      case DebugOffsets::kFreeThreaded:
+        return unsupported("free-threaded Python %u.%u is not supported", major, minor);
+      case DebugOffsets::kNoCookie:
+        return unsupported("Python %u.%u has no valid _Py_DebugOffsets", major, minor);
+      case DebugOffsets::kOutOfBounds:
+        return unsupported("_Py_DebugOffsets of this Python %u.%u make no sense", major, minor);
+    }
+  }
+
+  runtime.layout_is_compiled_in = runtime.layout == *kLayouts[minor - kOldestMinor];
+
+  look_up(handle, "Py_IsInitialized", runtime.is_initialized);
+  look_up(handle, minor >= 13 ? "Py_IsFinalizing" : "_Py_IsFinalizing", runtime.is_finalizing);
+  look_up(handle, "PyGILState_GetThisThreadState", runtime.this_thread_state);
+  look_up(handle, minor >= 13 ? "PyThreadState_GetUnchecked" : "_PyThreadState_UncheckedGet",
+          runtime.unchecked_state);
+  look_up(handle, "PyInterpreterState_Main", runtime.main_interpreter);
+  look_up(handle, "PyInterpreterState_ThreadHead", runtime.first_thread);
+  look_up(handle, "PyThreadState_Next", runtime.next_thread);
+  runtime.code_type = address_of(handle, "PyCode_Type");
+  runtime.str_type = address_of(handle, "PyUnicode_Type");
+  runtime.bytes_type = address_of(handle, "PyBytes_Type");
+  const std::uint64_t eval = address_of(handle, "_PyEval_EvalFrameDefault");
+  if (runtime.is_initialized == nullptr || runtime.is_finalizing == nullptr ||
+      runtime.this_thread_state == nullptr || runtime.unchecked_state == nullptr ||
+      runtime.main_interpreter == nullptr || runtime.first_thread == nullptr ||
+      runtime.next_thread == nullptr || runtime.code_type == 0 || runtime.str_type == 0 ||
+      runtime.bytes_type == 0 || eval == 0) {
+    return unsupported("this Python %u.%u lacks a function or type that the walk needs", major, minor);
+  }
+  // A build with another object header (Py_TRACE_REFS, no GIL) has this elsewhere.
+  const std::uint64_t type_type = address_of(handle, "PyType_Type");
+  std::uint64_t type_of_code_type;
+  memcpy(&type_of_code_type, reinterpret_cast<const void*>(runtime.code_type + kObjectType),
+         sizeof type_of_code_type);
+  // The interpreter fills in ob_type of its static types when it starts: null before.
+  if (type_type == 0 || (type_of_code_type != type_type && type_of_code_type != 0)) {
+    return unsupported("this Python %u.%u build has another object layout", major, minor);
+  }
+
+  runtime.eval = function_range(eval);
+  runtime.interpreter = object_range(eval);
+  runtime.launcher = {0, 0};
+  const AddressRange executable = object_range(0);
+  if (executable.begin != runtime.interpreter.begin && executable_is_python()) runtime.launcher = executable;
+  runtime.libc = object_range(address_of(RTLD_DEFAULT, "__libc_start_main"));
+  runtime.ourselves = object_range(reinterpret_cast<std::uint64_t>(&g_storage));
+  runtime.condition_wait = function_range(condition_function("pthread_cond_wait"));
+  runtime.condition_timed_wait = function_range(condition_function("pthread_cond_timedwait"));
+
+  // Binds what the interpreter calls through its PLT, so that the handler never does.
+  if (runtime.is_initialized() != 0) {
+    runtime.this_thread_state();
+    runtime.is_finalizing();
+    runtime.unchecked_state();
+    runtime.main_interpreter();
+  }
+  publish_python_runtime(&runtime);
+  g_outcome.state = wire::PythonState::kActive;
+}
+
+bool disabled() noexcept {
+  const char* value = getenv("CLUSTERPROF_NO_PYTHON");
+  return value != nullptr && *value != 0 && strcmp(value, "0") != 0;
+}
+
+}  // namespace
+
+void python_attach(wire::SegmentHeader* segment) noexcept {
+  const pid_t self = getpid();
+  pid_t busy = g_busy.load(std::memory_order_relaxed);
+  if (segment == nullptr || busy == self ||
+      !g_busy.compare_exchange_strong(busy, self, std::memory_order_acquire)) {
+    return;
+  }
+  if (g_outcome.state == wire::PythonState::kNone) {
+    if (disabled()) {
+      g_outcome.state = wire::PythonState::kDisabled;
+    } else {
+      std::uint64_t loads = 0;
+      dl_iterate_phdr(count_loads, &loads);
+      if (loads != g_seen_loads) {
+        void* handle = nullptr;
+        if (find_interpreter(handle)) examine(handle);
+        g_seen_loads = loads;
+        dlerror();  // leaves no error of ours for the program to find
+      }
+    }
+  }
+  if (g_outcome.state != wire::PythonState::kNone) report(*segment);
+  g_busy.store(0, std::memory_order_release);
+}
+
+}  // namespace clusterprof::agent

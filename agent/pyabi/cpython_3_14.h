@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CPython 3.14, see layout.h.
+// f_executable is a _PyStackRef: bit 0 is a tag. Never run here: values from the headers of 3.14.10.
+#pragma once
+
+#include "agent/pyabi/layout.h"
+
+namespace clusterprof::agent {
+
+inline constexpr PythonLayout kPython314 = {
+    .minor = 14,
+    .chain = FrameChain::kCurrentFrame,
+    .instruction_field = InstructionField::kPointer,
+    .gil_field = GilField::kAttachState,
+    .tstate_interp = 16,
+    .tstate_frame = 72,
+    .tstate_thread_id = 152,
+    .tstate_gil = 44,
+    .tstate_datastack_chunk = 232,
+    .tstate_datastack_top = 240,
+    .tstate_base_frame = kAbsent,
+    .cframe_current_frame = kAbsent,
+    .cframe_previous = kAbsent,
+    .frame_code = 0,
+    .frame_previous = 8,
+    .frame_instruction = 56,
+    .frame_owner = 74,
+    .frame_is_entry = kAbsent,
+    .frame_code_tag_bits = 1,
+    .code_filename = 112,
+    .code_name = 128,
+    .code_first_line = 68,
+    .code_line_table = 136,
+    .code_instructions = 208,
+    .bytes_size = 16,
+    .bytes_data = 32,
+    .str_length = 16,
+    .str_state = 32,
+    .str_ascii_data = 40,
+    .str_compact_data = 56,
+};
+
+}  // namespace clusterprof::agent

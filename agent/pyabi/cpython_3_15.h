@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CPython 3.15, see layout.h.
+// f_executable is a _PyStackRef with two tag bits; chains end in tstate->base_frame, which is not on
+// the C stack. Never run here: values from the headers of 3.15.2.
+#pragma once
+
+#include "agent/pyabi/layout.h"
+
+namespace clusterprof::agent {
+
+inline constexpr PythonLayout kPython315 = {
+    .minor = 15,
+    .chain = FrameChain::kCurrentFrame,
+    .instruction_field = InstructionField::kPointer,
+    .gil_field = GilField::kAttachState,
+    .tstate_interp = 16,
+    .tstate_frame = 72,
+    .tstate_thread_id = 176,
+    .tstate_gil = 48,
+    .tstate_datastack_chunk = 256,
+    .tstate_datastack_top = 264,
+    .tstate_base_frame = 80,
+    .cframe_current_frame = kAbsent,
+    .cframe_previous = kAbsent,
+    .frame_code = 0,
+    .frame_previous = 8,
+    .frame_instruction = 56,
+    .frame_owner = 74,
+    .frame_is_entry = kAbsent,
+    .frame_code_tag_bits = 3,
+    .code_filename = 112,
+    .code_name = 128,
+    .code_first_line = 68,
+    .code_line_table = 136,
+    .code_instructions = 208,
+    .bytes_size = 16,
+    .bytes_data = 32,
+    .str_length = 16,
+    .str_state = 32,
+    .str_ascii_data = 40,
+    .str_compact_data = 56,
+};
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CPython 3.13 and later describe their own layout in _Py_DebugOffsets, the first member of
+// _PyRuntime. Its own layout changes with every minor version.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "agent/pyabi/layout.h"
+
+namespace clusterprof::agent {
+
+enum class DebugOffsets : std::uint8_t {
+  kOk,            // `layout` was updated
+  kNoCookie,      // not a _Py_DebugOffsets, or of another version than version_hex says
+  kFreeThreaded,  // a build without the GIL
+  kOutOfBounds,   // a value that cannot be an offset
+};
+
+// Updates the compiled-in `layout` (chosen by version_hex, 3.13 to 3.15) with what the table at
+// `runtime` says. Fields the table does not have are kept when every common field agrees with
+// the compiled-in value; otherwise this is a build of another shape and they become kAbsent.
+// Reads at most kDebugOffsetsBytes at `runtime`. Not for signal handlers.
+inline constexpr std::size_t kDebugOffsetsBytes = 584;
+DebugOffsets apply_debug_offsets(const void* runtime, std::uint32_t version_hex,
+                                 PythonLayout& layout) noexcept;
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agent/sigsafe/call_path.h"
+
+#include <sys/syscall.h>
+
+#include "agent/sigsafe/guard.h"
+#include "agent/sigsafe/process_state.h"
+#include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/sample_handler.h"
+
+// The caller's registers, as they are when this returns, become the first frame of the walk: no frame of
+// ours needs to be unwound. rdi: where the result goes.
+asm(R"(
+  .pushsection .text
+  .globl clusterprof_call_path_entry
+  .hidden clusterprof_call_path_entry
+  .type clusterprof_call_path_entry, @function
+clusterprof_call_path_entry:
+  .cfi_startproc
+  subq $88, %rsp
+  .cfi_adjust_cfa_offset 88
+  movq 88(%rsp), %rax
+  leaq 96(%rsp), %rcx
+  movq %rax, 0(%rsp)
+  movq %rcx, 8(%rsp)
+  movq %rbp, 16(%rsp)
+  movq %rbx, 24(%rsp)
+  movq %r12, 32(%rsp)
+  movq %r13, 40(%rsp)
+  movq %r14, 48(%rsp)
+  movq %r15, 56(%rsp)
+  movq $0, 64(%rsp)
+  movq %rdi, 72(%rsp)
+  movq %rsp, %rsi
+  call clusterprof_call_path_from
+  movq 72(%rsp), %rax
+  addq $88, %rsp
+  .cfi_adjust_cfa_offset -88
+  ret
+  .cfi_endproc
+  .size clusterprof_call_path_entry, . - clusterprof_call_path_entry
+  .popsection
+)");
+
+namespace clusterprof::agent {
+
+namespace {
+
+constexpr std::uint32_t kSets = 256, kWays = 4;
+constexpr std::uint32_t kMemoArenaBytes = 256 * 1024;
+constexpr std::uint32_t kSites = 64;
+
+struct ReturnSlot {
+  std::uint64_t address, value;
+};
+struct SeenFrame {
+  std::uint64_t frame_address, code_id;
+  std::uint32_t instruction, reserved;
+};
+
+// Followed by its return slots, then its Python frames.
+struct Seen {
+  std::uint64_t rip, rsp;
+  clusterprof_call_path path;
+  std::uint32_t slots, python_frames;
+
+  ReturnSlot* return_slots() noexcept { return reinterpret_cast<ReturnSlot*>(this + 1); }
+  SeenFrame* frames() noexcept { return reinterpret_cast<SeenFrame*>(return_slots() + slots); }
+};
+
+// Where, relative to the stack pointer, the wrapper that calls from `rip` was called from. Wrappers have
+// frames of a fixed size; when one has not, only the choice of the set suffers.
+struct Site {
+  std::uint64_t rip, delta;
+};
+
+}  // namespace
+
+struct PathMemo {
+  std::uint32_t epoch, generation;  // of the process when the paths were seen
+  std::uint32_t used;               // bytes of the arena
+  std::uint8_t next_way[kSets];
+  std::uint32_t entries[kSets][kWays];  // place in the arena plus one
+  Site sites[kSites];
+  std::uint64_t words[wire::kMaxFrameWords];
+  alignas(8) std::uint8_t arena[kMemoArenaBytes];
+};
+
+namespace {
+
+// All paths of the process by hash. Linear probing; readers take no lock.
+struct StoredPath {
+  std::atomic<std::uint64_t> hash;  // 0 = free; stored last
+  std::uint64_t offset;
+  std::uint32_t words;
+};
+constexpr std::uint32_t kStoredPaths = 1u << 16;
+constexpr std::uint32_t kMaxProbes = 64;
+
+StoredPath* g_stored = nullptr;
+std::atomic<std::uint32_t> g_store_lock{0};
+
+std::uint64_t mix(std::uint64_t value) noexcept {  // MurmurHash3's finalizer
+  value = (value ^ (value >> 33)) * 0xff51'afd7'ed55'8ccdull;
+  value = (value ^ (value >> 33)) * 0xc4ce'b9fe'1a85'ec53ull;
+  return value ^ (value >> 33);
+}
+
+std::uint64_t hash_words(const std::uint64_t* words, std::uint32_t count) noexcept {
+  std::uint64_t hash = 0x9e37'79b9'7f4a'7c15ull ^ count;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    hash = ((hash << 29 | hash >> 35) ^ words[i]) * 0x9fb2'1c65'1e98'df25ull;
+    hash ^= hash >> 32;
+  }
+  hash = mix(hash);
+  return hash != 0 ? hash : 1;
+}
+
+bool is_own_code(std::uint64_t pc) noexcept {
+  const std::uint32_t ranges = g_process.own_ranges.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < ranges; ++i)
+    if (pc >= g_process.own_start[i] && pc < g_process.own_end[i]) return true;
+  return false;
+}
+
+const StoredPath* find_stored(std::uint64_t hash) noexcept {
+  for (std::uint32_t probe = 0; probe < kMaxProbes; ++probe) {
+    const StoredPath& path = g_stored[(hash + probe) % kStoredPaths];
+    const std::uint64_t there = path.hash.load(std::memory_order_acquire);
+    if (there == hash) return &path;
+    if (there == 0) return nullptr;
+  }
+  return nullptr;
+}
+
+clusterprof_call_path store_locked(wire::SegmentHeader* segment, std::uint64_t hash,
+                                   const std::uint64_t* words, std::uint32_t count) noexcept {
+  if (const StoredPath* path = find_stored(hash)) return {hash, path->offset, path->words};
+  const std::uint64_t offset = segment->path_arena_used.load(std::memory_order_relaxed);
+  const std::uint64_t bytes = std::uint64_t{count} * sizeof *words;
+  StoredPath* place = nullptr;
+  for (std::uint32_t probe = 0; probe < kMaxProbes && place == nullptr; ++probe) {
+    StoredPath& candidate = g_stored[(hash + probe) % kStoredPaths];
+    if (candidate.hash.load(std::memory_order_relaxed) == 0) place = &candidate;
+  }
+  if (place == nullptr || offset + bytes > segment->path_arena_bytes) {
+    count_drop(segment, wire::DropReason::kPathArenaFull);
+    return {hash, 0, 0};
+  }
+  auto* to = reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::uint8_t*>(segment) +
+                                              segment->path_arena_offset + offset);
+  for (std::uint32_t i = 0; i < count; ++i) to[i] = words[i];
+  segment->path_arena_used.store(offset + bytes, std::memory_order_release);
+  place->offset = offset;
+  place->words = count;
+  place->hash.store(hash, std::memory_order_release);
+  return {hash, offset, count};
+}
+
+clusterprof_call_path store(wire::SegmentHeader* segment, const std::uint64_t* words,
+                            std::uint32_t count) noexcept {
+  const std::uint64_t hash = hash_words(words, count);
+  if (const StoredPath* path = find_stored(hash)) return {hash, path->offset, path->words};
+  while (g_store_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+  const clusterprof_call_path path = store_locked(segment, hash, words, count);
+  g_store_lock.store(0, std::memory_order_release);
+  return path;
+}
+
+std::uint64_t read_stack(std::uint64_t address) noexcept {
+  return *reinterpret_cast<const volatile std::uint64_t*>(address);
+}
+
+Site& site_of(PathMemo& memo, std::uint64_t rip) noexcept { return memo.sites[mix(rip) % kSites]; }
+
+std::uint32_t set_of(PathMemo& memo, const Registers& registers, const PythonStack& python) noexcept {
+  const Site& site = site_of(memo, registers.rip);
+  std::uint64_t key = mix(registers.rip) ^ registers.rsp;
+  if (site.rip == registers.rip) key = mix(key) ^ read_stack(registers.rsp + site.delta);
+  if (python.count != 0) key = mix(key) ^ python.frames[0].code_id ^ python.frames[0].instruction;
+  return static_cast<std::uint32_t>(mix(key) % kSets);
+}
+
+bool unchanged(Seen& seen, const Registers& registers, const PythonStack& python) noexcept {
+  if (seen.rip != registers.rip || seen.rsp != registers.rsp || seen.python_frames != python.count)
+    return false;
+  const ReturnSlot* slots = seen.return_slots();
+  for (std::uint32_t i = 0; i < seen.slots; ++i)
+    if (read_stack(slots[i].address) != slots[i].value) return false;
+  const SeenFrame* frames = seen.frames();
+  for (std::uint32_t i = 0; i < seen.python_frames; ++i) {
+    const PythonFrame& now = python.frames[i];
+    if (now.frame_address != frames[i].frame_address || now.code_id != frames[i].code_id ||
+        now.instruction != frames[i].instruction)
+      return false;
+  }
+  return true;
+}
+
+[[gnu::noinline]] bool look_up_guarded(ThreadContext& context, wire::SegmentHeader* segment,
+                                       const Registers& registers, const Seen*& out) noexcept {
+  if (!clusterprof_guard_enter(context.guard)) return false;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  PathMemo& memo = *context.path_memo;
+  PythonStack& python = context.call_scratch->python;
+  if (segment->python_state.load(std::memory_order_relaxed) ==
+      static_cast<std::uint32_t>(wire::PythonState::kActive)) {
+    walk_python(segment, python);
+  } else {
+    python.count = 0;
+  }
+  for (const std::uint32_t place : memo.entries[set_of(memo, registers, python)]) {
+    if (place == 0) continue;
+    auto* seen = reinterpret_cast<Seen*>(memo.arena + place - 1);
+    if (!unchanged(*seen, registers, python)) continue;
+    out = seen;
+    break;
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  guard_leave(context.guard);
+  return true;
+}
+
+// Drops the leading frames that are part of the measurement; the first one that is shown is given by
+// its call instruction, since readers take a path's leaf for an exact pc.
+std::uint32_t trim(std::uint64_t* words, std::uint32_t count, const std::uint64_t*& first) noexcept {
+  std::uint32_t skip = 0;
+  while (skip < count && (words[skip] & wire::kFrameTagMask) == 0 && is_own_code(words[skip])) ++skip;
+  first = words + skip;
+  if (skip < count && (words[skip] & wire::kFrameTagMask) == 0) --words[skip];
+  return count - skip;
+}
+
+// Remembers the walk in context.call_scratch as one that led to `path`.
+[[gnu::noinline]] void remember(ThreadContext& context, const Registers& registers,
+                                const clusterprof_call_path& path) noexcept {
+  PathMemo& memo = *context.path_memo;
+  const Scratch& scratch = *context.call_scratch;
+  const std::uint32_t native = scratch.native.count != 0 ? scratch.native.count - 1 : 0;
+  for (std::uint32_t i = 1; i <= native; ++i)
+    if (scratch.native.return_slot[i] == 0) return;  // a return address that cannot be checked
+
+  Site& site = site_of(memo, registers.rip);
+  site.rip = 0;
+  for (std::uint32_t i = 1; i <= native; ++i) {
+    if (is_own_code(scratch.native.frames[i].pc)) continue;
+    site = {registers.rip, scratch.native.return_slot[i] - registers.rsp};
+    break;
+  }
+
+  const auto bytes = static_cast<std::uint32_t>(sizeof(Seen) + native * sizeof(ReturnSlot) +
+                                                scratch.python.count * sizeof(SeenFrame));
+  if (bytes > kMemoArenaBytes - memo.used) {
+    forget_paths(&memo);  // and start again
+    return;
+  }
+  const std::uint32_t place = memo.used;
+  memo.used += bytes;
+  auto* seen = reinterpret_cast<Seen*>(memo.arena + place);
+  *seen = {registers.rip, registers.rsp, path, native, scratch.python.count};
+  for (std::uint32_t i = 0; i < native; ++i)
+    seen->return_slots()[i] = {scratch.native.return_slot[i + 1], scratch.native.frames[i + 1].pc};
+  for (std::uint32_t i = 0; i < scratch.python.count; ++i) {
+    const PythonFrame& frame = scratch.python.frames[i];
+    seen->frames()[i] = {frame.frame_address, frame.code_id, frame.instruction, 0};
+  }
+  const std::uint32_t set = set_of(memo, registers, scratch.python);
+  memo.entries[set][memo.next_way[set]++ % kWays] = place + 1;
+}
+
+[[gnu::noinline]] clusterprof_call_path walk_and_store(ThreadContext& context, wire::SegmentHeader* segment,
+                                                       const Registers& registers) noexcept {
+  Scratch& scratch = *context.call_scratch;
+  PathMemo& memo = *context.path_memo;
+  const std::uint64_t faults_before =
+      segment->drops[static_cast<std::uint32_t>(wire::DropReason::kFaultInWalk)].load(
+          std::memory_order_relaxed);
+  walk_stacks(context, segment, registers, true, scratch);
+  // Without native frames in the profile the native stack still tells calls apart.
+  const std::uint32_t native_count = scratch.native.count;
+  if (!g_process.walk_native_frames && scratch.python.count != 0) scratch.native.count = 0;
+  std::uint32_t flags = 0;
+  const std::uint32_t count =
+      merge_stacks(scratch.native, scratch.python, memo.words, wire::kMaxFrameWords, flags);
+  scratch.native.count = native_count;
+  const std::uint64_t* first = nullptr;
+  const std::uint32_t shown = trim(memo.words, count, first);
+  if (shown == 0) return {0, 0, 0};
+  const clusterprof_call_path path = store(segment, first, shown);
+  const bool faulted = segment->drops[static_cast<std::uint32_t>(wire::DropReason::kFaultInWalk)].load(
+                           std::memory_order_relaxed) != faults_before;
+  if (!faulted) remember(context, registers, path);
+  return path;
+}
+
+}  // namespace
+
+std::uint64_t path_memo_bytes() noexcept { return sizeof(PathMemo); }
+
+void forget_paths(PathMemo* memo) noexcept {
+  memo->used = 0;
+  for (auto& set : memo->entries)
+    for (auto& place : set) place = 0;
+  for (auto& site : memo->sites) site = {};
+}
+
+std::uint64_t path_table_bytes() noexcept { return sizeof(StoredPath) * kStoredPaths; }
+
+void set_path_table(void* memory) noexcept {
+  g_stored = static_cast<StoredPath*>(memory);
+  g_store_lock.store(0, std::memory_order_relaxed);
+}
+
+extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_from(
+    clusterprof_call_path* out, const Registers* registers) noexcept {
+  ThreadContext& context = t_context;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (context.slot == nullptr || segment == nullptr) {
+    *out = {0, 0, 0};
+    return;
+  }
+  context.busy = context.busy + 1;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  PathMemo& memo = *context.path_memo;
+  const std::uint32_t epoch = segment->module_epoch.load(std::memory_order_acquire);
+  if (memo.epoch != epoch || memo.generation != g_process.generation) {
+    forget_paths(&memo);
+    memo.epoch = epoch;
+    memo.generation = g_process.generation;
+  }
+  const Seen* seen = nullptr;
+  if (look_up_guarded(context, segment, *registers, seen) && seen != nullptr) {
+    *out = seen->path;
+    if (out->words == 0) count_drop(segment, wire::DropReason::kPathArenaFull);
+  } else {
+    *out = walk_and_store(context, segment, *registers);
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  context.busy = context.busy - 1;
+}
+
+}  // namespace clusterprof::agent

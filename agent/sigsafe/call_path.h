@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The call path of the caller of an MPI function, cheap when it was seen before: agent_api.h
+// call_path. Runs on the thread itself, not in a handler; takes no lock on the way that was seen before.
+#pragma once
+
+#include <cstdint>
+
+#include "agent/agent_api.h"
+#include "agent/sigsafe/native_stack.h"
+#include "agent/sigsafe/thread_context.h"
+
+namespace clusterprof::agent {
+
+// Where a thread keeps the paths it has seen: for each, all return addresses and where on the stack they
+// were, and all Python frames. A path is found again when every one of them is unchanged.
+std::uint64_t path_memo_bytes() noexcept;  // size of a PathMemo; made of zeroed memory
+void forget_paths(PathMemo* memo) noexcept;
+
+// Forgets what this process stored: in the child of a fork, which has a new path arena. `memory` holds
+// path_table_bytes() zeroed bytes.
+std::uint64_t path_table_bytes() noexcept;
+void set_path_table(void* memory) noexcept;
+
+}  // namespace clusterprof::agent
+
+// agent_api.h call_path: the registers of its caller are those of the first frame.
+extern "C" clusterprof_call_path clusterprof_call_path_entry(void);

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Call frame information: finding the FDE of a pc through .eh_frame_hdr and interpreting it, in place.
+// Formats: Linux Standard Base 5.0 "Exception Frames", DWARF 5 section 6.4, x86-64 psABI register numbers.
+//
+// Everything here is async-signal-safe and reads only inside the module's range [cfi_start, cfi_end).
+// Malformed or unknown information is declined (false), never guessed at. When the module may have been
+// unmapped meanwhile, run under a guard.
+#pragma once
+
+#include <cstdint>
+
+#include "agent/unwind/module_table.h"
+
+namespace clusterprof::agent {
+
+// DWARF numbers of x86-64 registers.
+enum DwarfRegister : std::uint32_t {
+  kDwarfRbx = 3,
+  kDwarfRbp = 6,
+  kDwarfRsp = 7,
+  kDwarfR10 = 10,
+  kDwarfR12 = 12,  // r13, r14, r15 follow
+  kDwarfReturnAddress = 16,
+  kDwarfRegisters = 17,
+};
+
+struct Bytes {
+  const std::uint8_t* begin;
+  const std::uint8_t* end;
+};
+
+// One function, or the hot or cold part of one.
+struct Fde {
+  std::uint64_t begin, end;  // runtime addresses
+  Bytes initial;             // the CIE's program
+  Bytes program;
+  std::uint64_t code_align;
+  std::int64_t data_align;
+  std::uint8_t pointer_encoding;
+  bool signal_frame;
+};
+
+enum class RuleKind : std::uint8_t {
+  kUnspecified = 0,  // callee-saved registers: same value
+  kSameValue,
+  kUndefined,
+  kOffset,       // saved at CFA + value
+  kValueOffset,  // is CFA + value
+  kRegister,     // is register number `value`
+  kExpression,   // saved at the address the expression yields (CFA on its stack)
+  kValueExpression,
+};
+
+struct RegisterRule {
+  RuleKind kind;
+  std::uint8_t expression_bytes;
+  std::int64_t value;  // or the address of the expression
+};
+
+// How to get from a frame to its caller at one pc.
+struct CfiRow {
+  bool cfa_is_expression;
+  std::uint32_t cfa_register;
+  std::int64_t cfa_offset;
+  Bytes cfa_expression;
+  RegisterRule registers[kDwarfRegisters];
+};
+
+bool find_fde(const Module& module, std::uint64_t pc, Fde& out) noexcept;
+
+// The row in force at pc, which must lie in [fde.begin, fde.end).
+bool compute_row(const Fde& fde, std::uint64_t pc, CfiRow& out) noexcept;
+
+// What an expression may read.
+struct Machine {
+  std::uint64_t value[kDwarfRegisters];
+  std::uint32_t known;                  // bit r: value[r] is valid
+  std::uint64_t stack_low, stack_high;  // loads are allowed in [stack_low, stack_high)
+};
+
+inline bool load_word(const Machine& machine, std::uint64_t address, std::uint64_t& out) noexcept {
+  if (address < machine.stack_low || address >= machine.stack_high || machine.stack_high - address < 8)
+    return false;
+  __builtin_memcpy(&out, reinterpret_cast<const void*>(address), 8);
+  return true;
+}
+
+enum class Evaluation : std::uint8_t { kOk, kUnknownRegister, kFailed };
+
+// Runs a DWARF expression. `initial` (the CFA) is on the stack at the start when has_initial.
+Evaluation evaluate(Bytes expression, const Machine& machine, bool has_initial, std::uint64_t initial,
+                    std::uint64_t& out) noexcept;
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Describing Python code objects to the collector: each once, in the segment's code table.
+#pragma once
+
+#include <cstdint>
+
+#include "agent/sigsafe/python_runtime.h"
+#include "formats/wire/segment.h"
+
+namespace clusterprof::agent {
+
+// What tells one code object from another that lives at the same address later.
+struct CodeFingerprint {
+  std::uint64_t code, name, filename;  // addresses
+  std::uint32_t first_line;
+};
+
+// Never 0. Equal for equal fingerprints, so the same on all threads without talking.
+inline std::uint64_t code_id_of(const CodeFingerprint& fingerprint) noexcept {
+  // Products of 64-bit words folded to 64 bits, as in wyhash; the constants are its own.
+  const auto fold = [](std::uint64_t a, std::uint64_t b) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(a) * b;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+  };
+  const std::uint64_t id =
+      fold(fingerprint.code ^ 0xa0761d6478bd642full, fingerprint.name ^ 0xe7037ed1a0b428dbull) ^
+      fold(fingerprint.filename ^ 0x8ebc6af09c88c6e3ull, fingerprint.first_line ^ 0x589965cc75374cc3ull);
+  return id != 0 ? id : 1;
+}
+
+inline constexpr std::uint32_t kMaxNameBytes = 4096;             // of UTF-8; longer ones are cut
+inline constexpr std::uint32_t kMaxLineTableBytes = 256 * 1024;  // longer ones are left out
+
+// Distinguishes segments: the child of a fork has one of its own, perhaps at the same address.
+std::uint64_t segment_generation(const wire::SegmentHeader& segment) noexcept;
+
+// Code ids known to be in the table (or known not to fit), so that a frame of a known code object
+// costs one load. Words written by any thread at any time; a lost entry costs a look-up.
+inline constexpr std::uint32_t kKnownCodes = 8192;
+extern std::atomic<std::uint64_t> g_known_codes[kKnownCodes];
+
+inline bool is_known_code(std::uint64_t code_id, std::uint64_t generation) noexcept {
+  return g_known_codes[code_id % kKnownCodes].load(std::memory_order_relaxed) == (code_id ^ generation);
+}
+
+// Code that the interpreter runs for its own purposes (the caller of an inlined __init__ from 3.12
+// on) and does not show in tracebacks either; nothing in it has a line. The id of the one seen last.
+extern std::atomic<std::uint64_t> g_hidden_code;
+
+// Makes sure that the code object is in the table; counts kCodeTableFull when there is no room,
+// at most once per code object. Reads the code object: under a guard. When a read faults the slot
+// stays without an entry. Async-signal-safe, any thread.
+// False when the code is not to be shown; it is g_hidden_code then and has no entry.
+bool describe_code(const PythonRuntime& runtime, wire::SegmentHeader& segment, std::uint64_t generation,
+                   const CodeFingerprint& fingerprint, std::uint64_t code_id) noexcept;
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reading memory that may not be there. CPython structures can be half made, and modules can be
+// unmapped, at the instant a sample is taken; checks cannot exclude that, so walks run guarded:
+//
+//   if (!clusterprof_guard_enter(t_context.guard)) { /* a read faulted */ } else { walk(); guard_leave(...); }
+//
+// Only on the thread itself. Guards do not nest. No object with a destructor may live in the
+// guarded part. The SIGSEGV/SIGBUS handler that jumps is lifecycle/fault_handler.
+#pragma once
+
+#include "agent/sigsafe/thread_context.h"
+
+namespace clusterprof::agent {
+
+// Must be a macro: __builtin_setjmp has to be in the frame that stays.
+#define clusterprof_guard_enter(guard) \
+  (__builtin_setjmp((guard).jump) == 0 ? ((guard).armed = 1, true) : ((guard).armed = 0, false))
+
+inline void guard_leave(GuardState& guard) noexcept { guard.armed = 0; }
+
+}  // namespace clusterprof::agent

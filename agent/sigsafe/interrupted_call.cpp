@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agent/sigsafe/interrupted_call.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include <cstddef>
+
+#include "agent/sigsafe/guard.h"
+#include "agent/sigsafe/process_state.h"
+#include "agent/sigsafe/raw_syscall.h"
+
+namespace clusterprof::agent {
+namespace {
+
+constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint32_t kBytesBefore = 32;
+constexpr std::uint32_t kBytesAt = 2;
+constexpr std::int32_t kMaxNumber = 1024;
+
+// Code bytes [pc - before, pc + at).
+struct Window {
+  std::uint32_t before, at;
+  std::uint8_t bytes[kBytesBefore + kBytesAt];
+
+  const std::uint8_t* pc() const noexcept { return bytes + before; }
+};
+
+void copy_code(std::uint64_t pc, std::uint32_t before, std::uint32_t at, Window& out) noexcept {
+  const volatile auto* from = reinterpret_cast<const volatile std::uint8_t*>(pc - before);
+  for (std::uint32_t i = 0; i < before + at; ++i) out.bytes[i] = from[i];
+  out.before = before;
+  out.at = at;
+}
+
+[[gnu::noinline]] bool copy_code_guarded(ThreadContext& context, std::uint64_t pc, Window& out) noexcept {
+  if (!clusterprof_guard_enter(context.guard)) return false;
+  copy_code(pc, kBytesBefore, kBytesAt, out);
+  guard_leave(context.guard);
+  return true;
+}
+
+void read_window(ThreadContext& context, std::uint64_t pc, bool may_guard, Window& out) noexcept {
+  const std::uint64_t in_page = pc % kPageBytes;
+  out.before = out.at = 0;
+  if (in_page >= kBytesBefore && in_page + kBytesAt <= kPageBytes) {
+    copy_code(pc, kBytesBefore, kBytesAt, out);  // the page was being executed
+  } else if (may_guard && copy_code_guarded(context, pc, out)) {
+    return;
+  } else if (in_page + kBytesAt <= kPageBytes) {
+    copy_code(pc, static_cast<std::uint32_t>(in_page < kBytesBefore ? in_page : kBytesBefore), kBytesAt, out);
+  }
+}
+
+std::int32_t little_endian(const std::uint8_t* bytes) noexcept {
+  return static_cast<std::int32_t>(bytes[0] | bytes[1] << 8 | bytes[2] << 16 |
+                                   static_cast<std::uint32_t>(bytes[3]) << 24);
+}
+
+// Length of an instruction that compilers put between the load of rax and the `syscall`: moving
+// or clearing an argument register. 0 for any other, and for all that write rax.
+std::uint32_t argument_instruction_bytes(const std::uint8_t* code, std::uint32_t available) noexcept {
+  const auto is_argument = [](std::uint32_t reg) { return reg == 2 || reg == 6 || reg == 7; };  // dx si di
+  std::uint32_t i = 0;
+  bool extended = false;  // r8 .. r15
+  if (available > 0 && (code[0] & 0xf0) == 0x40) {
+    extended = (code[0] & 0x04) != 0;
+    i = 1;
+  }
+  if (available < i + 2) return 0;
+  const std::uint8_t opcode = code[i], modrm = code[i + 1];
+  const std::uint32_t reg = (modrm >> 3) & 7, mode = modrm >> 6, rm = modrm & 7;
+  const bool rex_base = i == 1 && (code[0] & 0x01) != 0;
+  if ((opcode & 0xf8) == 0xb8 && (rex_base || is_argument(opcode & 7)) && !(i == 1 && (code[0] & 8) != 0))
+    return i + 5;                                                                  // mov $imm32, argument
+  if (opcode == 0x31 && mode == 3 && (rex_base || is_argument(rm))) return i + 2;  // xor reg, argument
+  if (opcode == 0x89 && mode == 3 && (rex_base || is_argument(rm))) return i + 2;  // mov reg, argument
+  if (opcode == 0x80 && mode == 3 && i == 1 && (rex_base || is_argument(rm))) return i + 3;  // op $imm8, %sil
+  if (opcode == 0x83 && mode == 3 && (rex_base || is_argument(rm))) return i + 3;  // op $imm8, argument
+  if ((opcode == 0x8b || opcode == 0x8d) && (extended || is_argument(reg)) && mode != 3) {  // load, lea
+    if (mode == 0 && rm == 5) return i + 6;                                                 // relative to rip
+    return i + 2 + (rm == 4 ? 1u : 0u) + (mode == 1 ? 1u : mode == 2 ? 4u : 0u);
+  }
+  return 0;
+}
+
+// code[0..length) ends with the `syscall` instruction.
+std::int32_t number_before(const std::uint8_t* code, std::uint32_t length) noexcept {
+  const std::uint32_t end = length - 2;
+  for (std::uint32_t start = end; start-- > 0;) {
+    std::uint32_t next = 0;
+    std::int32_t number = -1;
+    if (code[start] == 0xb8 && start + 5 <= end) {  // mov $imm32, %eax
+      number = little_endian(code + start + 1);
+      next = start + 5;
+    } else if (code[start] == 0x31 && start + 2 <= end && code[start + 1] == 0xc0) {  // xor %eax, %eax
+      number = 0;
+      next = start + 2;
+    } else if (start + 7 <= end && code[start] == 0x48 && code[start + 1] == 0xc7 &&
+               code[start + 2] == 0xc0) {
+      number = little_endian(code + start + 3);  // mov $imm32, %rax
+      next = start + 7;
+    }
+    if (number < 0 || number >= kMaxNumber) continue;
+    while (next < end) {
+      const std::uint32_t bytes = argument_instruction_bytes(code + next, end - next);
+      if (bytes == 0) break;
+      next += bytes;
+    }
+    if (next == end) return number;
+  }
+  return -1;
+}
+
+constexpr std::uint64_t signal_bit(int signal) noexcept { return 1ull << (signal - 1); }
+
+// Is a signal pending that the program would notice once its own mask is back?
+bool program_signal_pending(const ucontext_t& interrupted) noexcept {
+  std::uint64_t pending = 0;
+  if (raw_syscall(SYS_rt_sigpending, &pending, sizeof pending) != 0) return false;
+  pending &= ~interrupted.uc_sigmask.__val[0] & ~signal_bit(kSampleSignal);
+  if (pending == 0) return false;
+  // A blocked signal is kept pending even if it is going to be ignored.
+  struct {
+    std::uint64_t handler, flags, restorer, mask;
+  } action;
+  for (int signal = 1; signal <= 64; ++signal) {
+    if ((pending & signal_bit(signal)) == 0) continue;
+    if (raw_syscall(SYS_rt_sigaction, signal, nullptr, &action, sizeof action.mask) != 0) continue;
+    const bool ignored_by_default =
+        signal == SIGCHLD || signal == SIGCONT || signal == SIGURG || signal == SIGWINCH;
+    if (action.handler == reinterpret_cast<std::uint64_t>(SIG_IGN)) continue;
+    if (action.handler == reinterpret_cast<std::uint64_t>(SIG_DFL) && ignored_by_default) continue;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+InterruptedCall find_interrupted_call(ThreadContext& context, const ucontext_t& interrupted,
+                                      bool may_guard) noexcept {
+  const auto& registers = interrupted.uc_mcontext.gregs;
+  InterruptedCall call = {false, false, false, -1};
+  Window window;
+  read_window(context, static_cast<std::uint64_t>(registers[REG_RIP]), may_guard, window);
+  const std::uint8_t* pc = window.pc();
+  if (window.before >= 2 && pc[-2] == 0x0f && pc[-1] == 0x05) {
+    call.in_syscall = true;
+    call.failed_with_eintr = registers[REG_RAX] == -EINTR;
+    call.interrupted = call.failed_with_eintr;
+    call.number = number_before(window.bytes, window.before);
+  } else if (window.at == 2 && pc[0] == 0x0f && pc[1] == 0x05 && registers[REG_RAX] >= 0 &&
+             registers[REG_RAX] < kMaxNumber) {
+    call.in_syscall = true;
+    call.interrupted = true;
+    call.number = static_cast<std::int32_t>(registers[REG_RAX]);
+  }
+  return call;
+}
+
+void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupted) noexcept {
+  if (!call.failed_with_eintr || call.number < 0 || program_signal_pending(interrupted)) return;
+  auto& registers = interrupted.uc_mcontext.gregs;
+  // The kernel has written how much of the sleep remains.
+  if (call.number == SYS_nanosleep && registers[REG_RSI] != 0) {
+    registers[REG_RDI] = registers[REG_RSI];
+  } else if (call.number == SYS_clock_nanosleep && (registers[REG_RSI] & TIMER_ABSTIME) == 0 &&
+             registers[REG_R10] != 0) {
+    registers[REG_RDX] = registers[REG_R10];
+  }
+  registers[REG_RAX] = call.number;
+  registers[REG_RIP] -= 2;  // `syscall`; it changes no argument register
+}
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which system call a signal interrupted, and repeating it so that the program never sees EINTR
+// for a signal of ours. SA_RESTART does not cover nanosleep, poll, select, epoll_wait, timed
+// futex waits, msgrcv and others.
+#pragma once
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include <cstdint>
+
+#include "agent/sigsafe/thread_context.h"
+
+namespace clusterprof::agent {
+
+struct InterruptedCall {
+  bool in_syscall;   // the pc is at or right behind a `syscall` instruction
+  bool interrupted;  // the call was waiting: it failed with EINTR, or is about to be restarted
+  bool failed_with_eintr;
+  std::int32_t number;  // -1 unknown
+};
+
+// Finds the call by the code bytes around the pc: at the instruction the number is in rax
+// (the kernel went back there for a restart), behind it in the instruction that loaded rax.
+// may_guard: SIGSEGV is not blocked, so reading beyond the page of the pc can be guarded.
+// Async-signal-safe.
+InterruptedCall find_interrupted_call(ThreadContext& context, const ucontext_t& interrupted,
+                                      bool may_guard) noexcept;
+
+// Makes the thread repeat the call on return from the handler. Sleeps with a place for the time
+// that remained go on with it; other relative timeouts start anew, so there may be only one signal
+// per block. Left alone when the number is not known, or when a signal of the program is
+// waiting to be delivered: then the EINTR is the program's own.
+// All signals must be blocked. Async-signal-safe.
+void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupted) noexcept;
+
+}  // namespace clusterprof::agent

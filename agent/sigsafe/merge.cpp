@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agent/sigsafe/python_runtime.h"
+#include "agent/sigsafe/python_stack.h"
+#include "formats/wire/sample.h"
+
+namespace clusterprof::agent {
+namespace {
+
+// What to look a frame's pc up with: the call instruction, not what follows it.
+std::uint64_t lookup_pc(const NativeStack& native, std::uint32_t index) noexcept {
+  return native.frames[index].pc - (index != 0 ? 1 : 0);
+}
+
+class Words {
+ public:
+  Words(std::uint64_t* words, std::uint32_t capacity) noexcept : words_(words), capacity_(capacity) {}
+
+  void native(const NativeStack& stack, std::uint32_t index) noexcept {
+    // The format takes the first word for an exact pc: a caller that comes first, since the frames
+    // below it are not shown, is given by its call instruction.
+    const std::uint64_t pc = count_ == 0 ? lookup_pc(stack, index) : stack.frames[index].pc;
+    if ((pc & wire::kFrameTagMask) != 0) return;  // not user space: a broken frame, or vsyscall
+    if (!take(1)) return;
+    words_[count_++] = pc;
+  }
+  void python(const PythonFrame& frame) noexcept {
+    if (!take(2)) return;
+    words_[count_++] = wire::kPythonFrameTag | frame.instruction;
+    words_[count_++] = frame.code_id;
+    has_python_ = true;
+  }
+  std::uint32_t count() const noexcept { return count_; }
+  bool has_python() const noexcept { return has_python_; }
+  bool cut() const noexcept { return cut_; }
+
+ private:
+  bool take(std::uint32_t words) noexcept {
+    if (capacity_ - count_ < words) cut_ = true;
+    return !cut_;
+  }
+
+  std::uint64_t* words_;
+  std::uint32_t capacity_;
+  std::uint32_t count_ = 0;
+  bool has_python_ = false, cut_ = false;
+};
+
+// One run of the C eval loop and the Python frames it runs, possibly none.
+struct Activation {
+  bool matched;  // `native` is its frame; else its frame was not found
+  std::uint32_t native;
+  std::uint32_t frames;
+};
+
+// Activations by the address of something that lies in their C frame.
+class AddressMatcher {
+ public:
+  AddressMatcher(const PythonRuntime& runtime, const NativeStack& native, const PythonStack& python) noexcept
+      : runtime_(runtime), native_(native), python_(python) {}
+
+  // Innermost first. False at the end, or when the native stack does not reach that far.
+  bool next(Activation& activation) noexcept {
+    if (entry_ == python_.entries) return false;
+    const std::uint64_t address = python_.entry_address[entry_];
+    activation.frames = python_.entry_frames[entry_];
+    std::uint32_t index = native_index_;
+    while (index + 1 < native_.count && native_.frames[index + 1].sp <= address) ++index;
+    const bool inside = index < native_.count && native_.frames[index].sp <= address;
+    const bool bounded = index + 1 < native_.count;  // by the next frame
+    const bool found = inside && (bounded || reaches(index, address));
+    if (!found && !bounded && native_.truncated) return false;
+    ++entry_;
+    activation.native = index;
+    activation.matched = found && runtime_.interpreter.contains(native_.frames[index].pc);
+    if (activation.matched) {
+      note_eval_code(runtime_, lookup_pc(native_, index));
+      native_index_ = index + 1;
+    } else {
+      failed_ = true;
+    }
+    return true;
+  }
+  bool failed() const noexcept { return failed_; }
+
+ private:
+  // The end of the last frame of a stack that was cut is not known.
+  bool reaches(std::uint32_t index, std::uint64_t address) const noexcept {
+    constexpr std::uint64_t kLargestEvalFrameBytes = 16 * 1024;
+    return native_.truncated && address - native_.frames[index].sp < kLargestEvalFrameBytes &&
+           is_eval_code(runtime_, lookup_pc(native_, index));
+  }
+
+  const PythonRuntime& runtime_;
+  const NativeStack& native_;
+  const PythonStack& python_;
+  std::uint32_t entry_ = 0, native_index_ = 0;
+  bool failed_ = false;
+};
+
+// Activations by counting, for versions with one activation per Python frame and no trace of it
+// on the C stack. Complete stacks are aligned at the outermost end: on the way into and out of the
+// eval loop there is one activation more than frames, the innermost.
+class CountMatcher {
+ public:
+  CountMatcher(const PythonRuntime& runtime, const NativeStack& native, const PythonStack& python) noexcept
+      : runtime_(runtime), native_(native), frames_(python.count) {
+    std::uint32_t activations = 0;
+    for (std::uint32_t i = 0; i < native.count; ++i) activations += is_eval(i);
+    if (activations >= frames_) {
+      without_frame_ = activations - frames_;
+      failed_ = without_frame_ > 1 && !native.truncated && !python.truncated;
+    } else if (!native.truncated) {
+      failed_ = true;
+      index_ = native.count;
+    }
+  }
+
+  bool next(Activation& activation) noexcept {
+    while (index_ < native_.count && !is_eval(index_)) ++index_;
+    if (index_ >= native_.count || frames_ == 0) return false;
+    activation = {true, index_++, 1};
+    if (without_frame_ != 0) {
+      --without_frame_;
+      activation.frames = 0;
+    } else {
+      --frames_;
+    }
+    return true;
+  }
+  bool failed() const noexcept { return failed_; }
+
+ private:
+  bool is_eval(std::uint32_t index) const noexcept {
+    return is_eval_code(runtime_, lookup_pc(native_, index));
+  }
+
+  const PythonRuntime& runtime_;
+  const NativeStack& native_;
+  std::uint32_t frames_;
+  std::uint32_t without_frame_ = 0;
+  std::uint32_t index_ = 0;
+  bool failed_ = false;
+};
+
+class Merger {
+ public:
+  Merger(const PythonRuntime& runtime, const NativeStack& native, const PythonStack& python,
+         Words& words) noexcept
+      : runtime_(runtime), native_(native), python_(python), words_(words) {}
+
+  // False when some activation was not found although the native stack is complete.
+  template <typename Matcher>
+  bool merge(Matcher matcher) noexcept {
+    std::uint32_t next_native = 0;  // the first one not dealt with
+    std::uint32_t next_python = 0;
+    bool any_matched = false, last_failed = false;
+    Activation activation;
+    while (matcher.next(activation)) {
+      // What was called by an activation that was not found cannot be told from what it called.
+      if (activation.matched && !last_failed) between(next_native, activation.native);
+      if (activation.matched) next_native = activation.native + 1;
+      last_failed = !activation.matched;
+      any_matched |= activation.matched;
+      for (std::uint32_t i = 0; i < activation.frames && next_python < python_.count; ++i) {
+        words_.python(python_.frames[next_python++]);
+      }
+    }
+    bool good = !matcher.failed();
+    if (next_python < python_.count) {
+      // The rest of the Python frames was run by activations beyond the end of the native stack.
+      if (native_.truncated) {
+        between(next_native, native_.count);
+      } else if (!python_.truncated || !any_matched) {
+        good = false;
+      }
+      while (next_python < python_.count) words_.python(python_.frames[next_python++]);
+      next_native = native_.count;
+    }
+    if (any_matched) root(next_native);
+    return good;
+  }
+
+ private:
+  // Native frames [begin, end), up to the next activation. Nearest the leaf all of them count;
+  // between Python frames those of the interpreter only say that it calls.
+  void between(std::uint32_t begin, std::uint32_t end) noexcept {
+    const bool leaf = !words_.has_python();
+    for (std::uint32_t i = begin; i < end; ++i) {
+      const std::uint64_t pc = lookup_pc(native_, i);
+      if (is_eval_code(runtime_, pc) || (!leaf && runtime_.interpreter.contains(pc))) continue;
+      words_.native(native_, i);
+    }
+  }
+
+  // What called the outermost activation: how a python or a thread starts is not worth showing,
+  // but a program that embeds the interpreter is.
+  void root(std::uint32_t begin) noexcept {
+    bool other = false;
+    for (std::uint32_t i = begin; i < native_.count; ++i) {
+      const std::uint64_t pc = lookup_pc(native_, i);
+      other |= !is_start_up(pc) && !runtime_.libc.contains(pc);
+    }
+    for (std::uint32_t i = begin; other && i < native_.count; ++i) {
+      if (!is_start_up(lookup_pc(native_, i))) words_.native(native_, i);
+    }
+  }
+
+  bool is_start_up(std::uint64_t pc) const noexcept {
+    return runtime_.interpreter.contains(pc) || runtime_.launcher.contains(pc) ||
+           runtime_.ourselves.contains(pc) || (pc & wire::kFrameTagMask) != 0;
+  }
+
+  const PythonRuntime& runtime_;
+  const NativeStack& native_;
+  const PythonStack& python_;
+  Words& words_;
+};
+
+// take_gil has no name, but nothing else in the interpreter waits on a condition variable.
+bool waits_for_gil(const PythonRuntime& runtime, const NativeStack& native,
+                   const PythonStack& python) noexcept {
+  if (!python.thread_has_state || !python.gil_known || python.holds_gil) return false;
+  constexpr std::uint32_t kDeepest = 6;  // system call wrappers inside pthread_cond_timedwait
+  for (std::uint32_t i = 0; i + 1 < native.count && i < kDeepest; ++i) {
+    const std::uint64_t pc = lookup_pc(native, i);
+    if (runtime.condition_timed_wait.contains(pc) || runtime.condition_wait.contains(pc)) {
+      return runtime.interpreter.contains(lookup_pc(native, i + 1));
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::uint32_t merge_stacks(const NativeStack& native, const PythonStack& python, std::uint64_t* words,
+                           std::uint32_t capacity, std::uint32_t& flags) noexcept {
+  Words out(words, capacity);
+  const PythonRuntime* runtime = python_runtime();
+  if (native.truncated) flags |= wire::kNativeTruncated;
+  if (python.finalizing) flags |= wire::kFinalizing;
+  if (runtime != nullptr && waits_for_gil(*runtime, native, python)) flags |= wire::kWaitingForGil;
+
+  if (python.count == 0 || runtime == nullptr) {
+    for (std::uint32_t i = 0; i < native.count; ++i) out.native(native, i);
+    if (out.cut()) flags |= wire::kNativeTruncated;
+    return out.count();
+  }
+  flags |= wire::kHasPython;
+  if (python.truncated) flags |= wire::kPythonTruncated;
+  if (native.count == 0) {
+    for (std::uint32_t i = 0; i < python.count; ++i) out.python(python.frames[i]);
+  } else {
+    Merger merger(*runtime, native, python, out);
+    const bool good = runtime->layout.chain == FrameChain::kFrameObjects
+                          ? merger.merge(CountMatcher(*runtime, native, python))
+                          : merger.merge(AddressMatcher(*runtime, native, python));
+    if (!good) flags |= wire::kMergeFailed;
+  }
+  if (out.cut()) flags |= wire::kPythonTruncated;
+  return out.count();
+}
+
+}  // namespace clusterprof::agent

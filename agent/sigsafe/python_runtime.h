@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What python_attach found out about the interpreter in this process, for the signal handler.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "agent/pyabi/layout.h"
+
+namespace clusterprof::agent {
+
+struct AddressRange {
+  std::uint64_t begin, end;  // [begin, end); both 0: none
+
+  bool contains(std::uint64_t address) const noexcept { return address >= begin && address < end; }
+};
+
+// Immutable once published.
+struct PythonRuntime {
+  PythonLayout layout;
+  bool layout_is_compiled_in;  // `layout` is kPython3xx of its version
+  std::uint32_t version_hex;
+
+  // Functions of the interpreter that only load a few words, whether or not the GIL is held.
+  int (*is_initialized)();
+  int (*is_finalizing)();
+  void* (*this_thread_state)();  // PyGILState_GetThisThreadState
+  void* (*unchecked_state)();    // <= 3.11: the state that holds the GIL; later: thread-local
+  void* (*main_interpreter)();   // PyInterpreterState_Main
+  void* (*first_thread)(void*);  // PyInterpreterState_ThreadHead
+  void* (*next_thread)(void*);   // PyThreadState_Next
+
+  std::uint64_t code_type, str_type, bytes_type;  // addresses of the type objects
+
+  AddressRange eval;         // _PyEval_EvalFrameDefault, the exported part of it
+  AddressRange interpreter;  // the object file it lives in
+  AddressRange launcher;     // the executable, when it is a python that links libpython
+  AddressRange libc;
+  AddressRange ourselves;                             // the object file of the agent
+  AddressRange condition_wait, condition_timed_wait;  // pthread_cond_wait, pthread_cond_timedwait
+};
+
+// Null until an interpreter was found. Async-signal-safe.
+const PythonRuntime* python_runtime() noexcept;
+
+// `runtime` must stay valid for ever. Not from a handler.
+void publish_python_runtime(const PythonRuntime* runtime) noexcept;
+
+// The parts of the C eval loop: compilers split it, and the parts have no names. A part is learned
+// when a native frame is proven to be an activation of it.
+// Async-signal-safe.
+bool is_eval_code(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
+
+// Remembers that pc lies in a part not known yet; learn_eval_code looks up how far it extends.
+void note_eval_code(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
+
+// Under a guard or outside a handler.
+void learn_eval_code() noexcept;
+
+}  // namespace clusterprof::agent

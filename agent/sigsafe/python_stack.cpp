@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agent/sigsafe/python_stack.h"
+
+#include "agent/pyabi/cpython_3_08.h"
+#include "agent/pyabi/cpython_3_09.h"
+#include "agent/pyabi/cpython_3_10.h"
+#include "agent/pyabi/cpython_3_11.h"
+#include "agent/pyabi/cpython_3_12.h"
+#include "agent/pyabi/cpython_3_13.h"
+#include "agent/pyabi/cpython_3_14.h"
+#include "agent/pyabi/cpython_3_15.h"
+#include "agent/sigsafe/code_table.h"
+#include "agent/sigsafe/peek.h"
+#include "agent/sigsafe/python_runtime.h"
+
+namespace clusterprof::agent {
+namespace {
+
+// The compiler must not move stores to the result past a read that may fault: the fault leaves
+// the function, and what was found before it counts.
+inline void keep_result() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+// The chunks of a thread's data stack, newest first. Frames owned by the thread lie in them, and
+// a walk meets them in this order.
+class DataStack {
+ public:
+  DataStack(const PythonLayout& layout, std::uint64_t tstate) noexcept {
+    if (layout.tstate_datastack_chunk == kAbsent) return;
+    known_ = true;
+    chunk_ = peek<std::uint64_t>(tstate + layout.tstate_datastack_chunk);
+    begin_ = chunk_;
+    end_ = peek<std::uint64_t>(tstate + layout.tstate_datastack_top);
+  }
+
+  bool contains(std::uint64_t frame) noexcept {
+    if (frame - begin_ < end_ - begin_) return true;
+    return !known_ || older_chunk_contains(frame);
+  }
+
+ private:
+  [[gnu::noinline]] bool older_chunk_contains(std::uint64_t frame) noexcept {
+    constexpr std::uint32_t kMaxChunks = 4096;
+    std::uint64_t chunk = chunk_;
+    for (std::uint32_t i = 0; i < kMaxChunks && is_plausible_object(chunk); ++i) {
+      chunk = peek<std::uint64_t>(chunk + kChunkPrevious);
+      if (!is_plausible_object(chunk)) return false;
+      const auto size = peek<std::uint64_t>(chunk + kChunkSize);
+      if (frame - chunk >= size) continue;
+      chunk_ = chunk;
+      begin_ = chunk;
+      end_ = chunk + size;
+      return true;
+    }
+    return false;
+  }
+
+  bool known_ = false;
+  std::uint64_t chunk_ = 0, begin_ = 0, end_ = 0;
+};
+
+// kLayout: what the interpreter's layout is known to be at compile time, or null.
+template <const PythonLayout* kLayout>
+class Walker {
+ public:
+  Walker(const PythonRuntime& runtime, wire::SegmentHeader& segment, PythonStack& out) noexcept
+      : runtime_(runtime), segment_(segment), generation_(segment_generation(segment)), out_(out) {}
+
+  // Appends the frames of one thread state. False when something did not look as it should.
+  // out.truncated stays true when the walk ends early, in whatever way.
+  bool walk(std::uint64_t tstate) noexcept {
+    switch (layout().chain) {
+      case FrameChain::kFrameObjects:
+        return walk_frame_objects(tstate);
+      case FrameChain::kCFrame:
+        return walk_interpreter_frames<FrameChain::kCFrame>(tstate);
+      case FrameChain::kCurrentFrame:
+        return walk_interpreter_frames<FrameChain::kCurrentFrame>(tstate);
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::uint32_t kMaxSteps = 4 * kMaxPythonFrames;  // shims and hidden code included
+
+  constexpr const PythonLayout& layout() const noexcept {
+    if constexpr (kLayout != nullptr) return *kLayout;
+    return runtime_.layout;
+  }
+
+  bool is_code(std::uint64_t code) const noexcept {
+    return is_plausible_object(code) && peek<std::uint64_t>(code + kObjectType) == runtime_.code_type;
+  }
+
+  // Before every step along a chain; damaged chains may be circles.
+  bool has_room() noexcept { return out_.count < kMaxPythonFrames && ++steps_ < kMaxSteps; }
+
+  void append(std::uint64_t frame, std::uint64_t code, std::uint32_t instruction, bool entry) noexcept {
+    const CodeFingerprint fingerprint{
+        code, peek<std::uint64_t>(code + layout().code_name),
+        peek<std::uint64_t>(code + layout().code_filename),
+        static_cast<std::uint32_t>(peek<std::int32_t>(code + layout().code_first_line))};
+    const std::uint64_t id = code_id_of(fingerprint);
+    if (id == g_hidden_code.load(std::memory_order_relaxed)) return;
+    out_.frames[out_.count] = {id, instruction, entry, code, frame};
+    ++out_.count;
+    keep_result();
+    if (!is_known_code(id, generation_)) [[unlikely]] {
+      if (!describe_code(runtime_, segment_, generation_, fingerprint, id)) --out_.count;
+    }
+  }
+
+  void append_entry(std::uint64_t address, std::uint32_t frames) noexcept {
+    if (out_.entries == kMaxEntries) return;
+    out_.entry_address[out_.entries] = address;
+    out_.entry_frames[out_.entries] = frames;
+    ++out_.entries;
+    keep_result();
+  }
+
+  bool walk_frame_objects(std::uint64_t tstate) noexcept {
+    const bool bytes = layout().instruction_field == InstructionField::kByteIndex;
+    auto frame = peek<std::uint64_t>(tstate + layout().tstate_frame);
+    while (frame != 0) {
+      if (!has_room()) return true;
+      const std::uint64_t code =
+          is_plausible_object(frame) ? peek<std::uint64_t>(frame + layout().frame_code) : 0;
+      if (!is_code(code)) return false;
+      const auto last = peek<std::int32_t>(frame + layout().frame_instruction);
+      const std::uint32_t index =
+          last < 0 ? wire::kInstructionNotStarted : static_cast<std::uint32_t>(bytes ? last / 2 : last);
+      const auto previous = peek<std::uint64_t>(frame + layout().frame_previous);
+      append(frame, code, index, true);
+      frame = previous;
+    }
+    out_.truncated = false;
+    return true;
+  }
+
+  template <FrameChain kChain>
+  bool walk_interpreter_frames(std::uint64_t tstate) noexcept {
+    const bool has_shims = layout().frame_is_entry == kAbsent;
+    const std::uint64_t tag_mask = ~std::uint64_t{layout().frame_code_tag_bits};
+    const std::uint32_t first_frame = out_.count, first_entry = out_.entries;
+    DataStack data_stack(layout(), tstate);
+
+    std::uint64_t cframe = 0;
+    std::uint64_t frame = peek<std::uint64_t>(tstate + layout().tstate_frame);
+    if constexpr (kChain == FrameChain::kCFrame) {
+      cframe = frame;
+      if (!is_plausible_object(cframe)) return false;
+      frame = peek<std::uint64_t>(cframe + layout().cframe_current_frame);
+    }
+    const std::uint64_t sentinel =
+        layout().tstate_base_frame != kAbsent ? peek<std::uint64_t>(tstate + layout().tstate_base_frame) : 0;
+    bool good = true, cut = false;
+    bool innermost = true;  // in the newest activation, the only one that may be half made
+    std::uint32_t activation = first_frame;
+
+    // The eval loop publishes its CFrame before it sets current_frame in it, which until then is
+    // what happened to be on the C stack. What the chain looks like from the CFrame below is
+    // known to be right: an activation has to end at the frame that one says.
+    const auto fall_back = [&] {
+      const auto previous = peek<std::uint64_t>(cframe + layout().cframe_previous);
+      if (!innermost || !is_plausible_object(previous)) return false;
+      out_.count = first_frame;
+      out_.entries = first_entry;
+      append_entry(cframe, 0);
+      cframe = previous;
+      frame = peek<std::uint64_t>(cframe + layout().cframe_current_frame);
+      data_stack = DataStack(layout(), tstate);
+      activation = first_frame;
+      innermost = false;
+      return true;
+    };
+    // The activation of `cframe` ends at a frame whose predecessor is `previous`.
+    const auto ends_where_expected = [&](std::uint64_t previous) {
+      const auto older = peek<std::uint64_t>(cframe + layout().cframe_previous);
+      const std::uint64_t expected =
+          is_plausible_object(older) ? peek<std::uint64_t>(older + layout().cframe_current_frame) : 0;
+      return previous == expected;
+    };
+    const auto next_cframe = [&] { cframe = peek<std::uint64_t>(cframe + layout().cframe_previous); };
+
+    while (frame != 0 && frame != sentinel) {
+      if (!has_room()) return good;
+      std::uint8_t owner = 0xff;
+      std::uint64_t code = 0, previous = 0;
+      bool valid = is_plausible_object(frame);
+      if (valid) {
+        owner = peek<std::uint8_t>(frame + layout().frame_owner);
+        previous = peek<std::uint64_t>(frame + layout().frame_previous);
+        if (has_shims && owner >= kFirstShimOwner && owner <= kFirstShimOwner + 1) {
+          if constexpr (kChain == FrameChain::kCFrame) {
+            if (!ends_where_expected(previous)) {
+              if (fall_back()) continue;
+              return false;
+            }
+            next_cframe();
+          }
+          append_entry(frame, out_.count - activation);
+          activation = out_.count;
+          innermost = false;
+          frame = previous;
+          continue;
+        }
+        code = peek<std::uint64_t>(frame + layout().frame_code) & tag_mask;
+        valid = is_code(code) &&
+                (owner == kOwnedByThread ? data_stack.contains(frame) : owner <= kOwnedByFrameObject);
+      }
+      if (!valid) {
+        if (kChain == FrameChain::kCFrame && fall_back()) continue;
+        good = false;
+        if (innermost && out_.count == first_frame && is_plausible_object(frame)) {
+          innermost = false;  // the frame at the top is being taken down; the others are complete
+          frame = previous;
+          continue;
+        }
+        return false;
+      }
+      const auto instruction =
+          static_cast<std::int64_t>(peek<std::uint64_t>(frame + layout().frame_instruction) -
+                                    (code + layout().code_instructions)) /
+          2;
+      const bool started = instruction >= 0 && instruction < wire::kInstructionNotStarted;
+      // A generator that is being resumed or suspended can be current without a predecessor; every
+      // complete chain of a version with shims ends in one.
+      if (has_shims && previous == 0) {
+        cut = true;
+        if (kChain == FrameChain::kCFrame && fall_back()) continue;
+      }
+      const bool entry = !has_shims && peek<std::uint8_t>(frame + layout().frame_is_entry) != 0;
+      append(frame, code, started ? static_cast<std::uint32_t>(instruction) : wire::kInstructionNotStarted,
+             entry);
+      if constexpr (kChain == FrameChain::kCFrame) {
+        if (entry) {
+          if (!ends_where_expected(previous)) {
+            if (fall_back()) continue;
+            return false;
+          }
+          append_entry(cframe, out_.count - activation);
+          activation = out_.count;
+          innermost = false;
+          next_cframe();
+        }
+      }
+      frame = previous;
+    }
+    out_.truncated = cut;
+    // With shims, `entry` belongs to the oldest frame of each activation.
+    if (has_shims) {
+      std::uint32_t end = first_frame;
+      for (std::uint32_t i = first_entry; i < out_.entries; ++i) {
+        end += out_.entry_frames[i];
+        if (out_.entry_frames[i] != 0) out_.frames[end - 1].entry = true;
+      }
+    }
+    return good;
+  }
+
+  const PythonRuntime& runtime_;
+  wire::SegmentHeader& segment_;
+  const std::uint64_t generation_;
+  PythonStack& out_;
+  std::uint32_t steps_ = 0;
+};
+
+template <const PythonLayout* kLayout>
+[[gnu::noinline]] bool walk_with(const PythonRuntime& runtime, wire::SegmentHeader& segment,
+                                 std::uint64_t tstate, PythonStack& out) noexcept {
+  out.truncated = true;
+  keep_result();
+  Walker<kLayout> walker(runtime, segment, out);
+  return walker.walk(tstate);
+}
+
+// Appends the frames of one thread state, see Walker::walk.
+bool walk_state(const PythonRuntime& runtime, wire::SegmentHeader& segment, std::uint64_t tstate,
+                PythonStack& out) noexcept {
+  if (runtime.layout_is_compiled_in) {
+    switch (runtime.layout.minor) {
+      case 8:
+        return walk_with<&kPython308>(runtime, segment, tstate, out);
+      case 9:
+        return walk_with<&kPython309>(runtime, segment, tstate, out);
+      case 10:
+        return walk_with<&kPython310>(runtime, segment, tstate, out);
+      case 11:
+        return walk_with<&kPython311>(runtime, segment, tstate, out);
+      case 12:
+        return walk_with<&kPython312>(runtime, segment, tstate, out);
+      case 13:
+        return walk_with<&kPython313>(runtime, segment, tstate, out);
+      case 14:
+        return walk_with<&kPython314>(runtime, segment, tstate, out);
+      case 15:
+        return walk_with<&kPython315>(runtime, segment, tstate, out);
+      default:
+        break;
+    }
+  }
+  return walk_with<nullptr>(runtime, segment, tstate, out);
+}
+
+std::uint64_t call(void* (*function)()) noexcept { return reinterpret_cast<std::uint64_t>(function()); }
+
+std::uint64_t own_thread_id() noexcept {
+  return reinterpret_cast<std::uint64_t>(__builtin_thread_pointer());  // pthread_self() on x86-64
+}
+
+bool holds_gil(const PythonRuntime& runtime, std::uint64_t tstate, std::uint64_t holder) noexcept {
+  const PythonLayout& layout = runtime.layout;
+  switch (layout.gil_field) {
+    case GilField::kHolderOnly:
+      return holder == tstate;
+    case GilField::kActiveBit:
+      return (peek<std::uint32_t>(tstate + layout.tstate_gil) & kActiveBitMask) != 0;
+    case GilField::kAttachState:
+      return peek<std::int32_t>(tstate + layout.tstate_gil) == kStateAttached;
+  }
+  return false;
+}
+
+// A thread that runs a sub-interpreter has a state per interpreter; the frames of the main one
+// are those of the caller. 0 when there is none.
+std::uint64_t state_in_main_interpreter(const PythonRuntime& runtime, std::uint64_t own) noexcept {
+  constexpr std::uint32_t kMaxThreads = 1024;  // the list may change while it is read
+  const PythonLayout& layout = runtime.layout;
+  void* main = runtime.main_interpreter();
+  if (main == nullptr ||
+      peek<std::uint64_t>(own + layout.tstate_interp) == reinterpret_cast<std::uint64_t>(main)) {
+    return 0;
+  }
+  void* state = runtime.first_thread(main);
+  for (std::uint32_t i = 0; i < kMaxThreads && state != nullptr; ++i) {
+    const auto address = reinterpret_cast<std::uint64_t>(state);
+    if (peek<std::uint64_t>(address + layout.tstate_thread_id) == own_thread_id()) return address;
+    state = runtime.next_thread(state);
+  }
+  return 0;
+}
+
+// The first walks tell whether the layout is right.
+constexpr std::uint32_t kCheckedWalks = 64;
+std::atomic<std::uint32_t> g_walks{0}, g_bad_walks{0};
+
+void check_self(wire::SegmentHeader& segment, bool good) noexcept {
+  if (g_walks.load(std::memory_order_relaxed) >= kCheckedWalks) return;
+  const std::uint32_t bad = good ? g_bad_walks.load(std::memory_order_relaxed)
+                                 : g_bad_walks.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (g_walks.fetch_add(1, std::memory_order_relaxed) + 1 != kCheckedWalks || bad <= kCheckedWalks / 2)
+    return;
+  constexpr char kNote[] = "self-check failed: what should be code objects is none";
+  static_assert(sizeof kNote <= sizeof segment.python_note);
+  std::memcpy(segment.python_note, kNote, sizeof kNote);
+  segment.python_state.store(static_cast<std::uint32_t>(wire::PythonState::kCheckFailed),
+                             std::memory_order_release);
+}
+
+}  // namespace
+
+void walk_python(wire::SegmentHeader* segment, PythonStack& out) noexcept {
+  out.count = 0;
+  out.entries = 0;
+  out.truncated = false;
+  out.thread_has_state = false;
+  out.holds_gil = false;
+  out.gil_known = false;
+  out.finalizing = false;
+  keep_result();
+  const PythonRuntime* runtime = python_runtime();
+  if (runtime == nullptr || segment == nullptr ||
+      segment->python_state.load(std::memory_order_relaxed) !=
+          static_cast<std::uint32_t>(wire::PythonState::kActive)) {
+    return;
+  }
+  learn_eval_code();
+  const bool initialized = runtime->is_initialized() != 0;
+  out.finalizing = runtime->is_finalizing() != 0;
+  if (!initialized && !out.finalizing) return;
+
+  const PythonLayout& layout = runtime->layout;
+  std::uint64_t tstate = call(runtime->this_thread_state);
+  std::uint64_t outer = 0;
+  std::uint64_t holder = 0;
+  if (layout.gil_field == GilField::kHolderOnly) {
+    holder = call(runtime->unchecked_state);
+    // In a sub-interpreter this_thread_state still gives the state of the main one.
+    if (holder != tstate && is_plausible_object(holder) &&
+        peek<std::uint64_t>(holder + layout.tstate_thread_id) == own_thread_id()) {
+      outer = tstate;
+      tstate = holder;
+    }
+  }
+  if (!is_plausible_object(tstate)) return;
+  if (out.finalizing) {
+    // Other threads' states may be freed already; theirs are never the current one again.
+    if (layout.gil_field != GilField::kHolderOnly) holder = call(runtime->unchecked_state);
+    if (holder != tstate) return;
+    out.holds_gil = true;
+    out.gil_known = true;
+  } else if (layout.gil_field == GilField::kHolderOnly || layout.tstate_gil != kAbsent) {
+    out.holds_gil = holds_gil(*runtime, tstate, holder);
+    out.gil_known = true;
+    if (layout.gil_field != GilField::kHolderOnly) outer = state_in_main_interpreter(*runtime, tstate);
+  }
+  out.thread_has_state = true;
+  keep_result();
+
+  bool good = walk_state(*runtime, *segment, tstate, out);
+  if (is_plausible_object(outer) && !out.truncated) good &= walk_state(*runtime, *segment, outer, out);
+  check_self(*segment, good);
+}
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agent/sigsafe/sample_handler.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "agent/sigsafe/counters_read.h"
+#include "agent/sigsafe/guard.h"
+#include "agent/sigsafe/interrupted_call.h"
+#include "agent/sigsafe/raw_syscall.h"
+
+namespace clusterprof::agent {
+namespace {
+
+constexpr std::uint64_t kFaultSignals = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
+
+[[gnu::noinline]] bool walk_python_guarded(ThreadContext& context, wire::SegmentHeader* segment,
+                                           PythonStack& out) noexcept {
+  if (!clusterprof_guard_enter(context.guard)) return false;
+  walk_python(segment, out);
+  guard_leave(context.guard);
+  return true;
+}
+
+[[gnu::noinline]] bool walk_native_guarded(ThreadContext& context, const Registers& registers,
+                                           std::uint64_t low, std::uint64_t high, NativeStack& out) noexcept {
+  if (!clusterprof_guard_enter(context.guard)) return false;
+  walk_native(registers, low, high, context.native_cache, out);
+  guard_leave(context.guard);
+  return true;
+}
+
+void reset(Scratch& scratch) noexcept {
+  scratch.native.count = 0;
+  scratch.native.truncated = false;
+  PythonStack& python = scratch.python;
+  python.count = python.entries = 0;
+  python.truncated = python.thread_has_state = python.holds_gil = python.gil_known = python.finalizing =
+      false;
+}
+
+// A thread that was there before the agent finds the context that was made for it.
+void adopt(ThreadContext& context) noexcept {
+  const auto tid = static_cast<std::int32_t>(raw_syscall(SYS_gettid));
+  const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    ThreadRecord& record = g_process.records[i];
+    if (record.adoptable.load(std::memory_order_acquire) == 0 || record.tid != tid) continue;
+    record.adoptable.store(0, std::memory_order_relaxed);
+    context = record.prepared;
+    return;
+  }
+}
+
+enum class Sender { kTimer, kWatcher, kLate, kForeign };
+
+// All signals of ours carry the address of their thread's record.
+Sender sender(const siginfo_t& info, ThreadRecord* record) noexcept {
+  const auto* const sent_to = static_cast<const ThreadRecord*>(info.si_value.sival_ptr);
+  const bool may_be_ours =
+      info.si_code == SI_TIMER || (info.si_code == SI_QUEUE && info.si_pid == g_process.pid);
+  if (!may_be_ours || sent_to < g_process.records || sent_to >= g_process.records + g_process.record_count)
+    return Sender::kForeign;
+  if (sent_to != record) return Sender::kLate;
+  if (info.si_code == SI_TIMER) return Sender::kTimer;
+  return record->signal_sent.exchange(0, std::memory_order_relaxed) != 0 ? Sender::kWatcher : Sender::kLate;
+}
+
+void stop_timer(ThreadRecord& record) noexcept {
+  const itimerspec stopped = {};
+  raw_syscall(SYS_timer_settime, record.timer_id, 0, &stopped, nullptr);
+  record.timer_off.store(1, std::memory_order_relaxed);
+}
+
+Registers registers_of(const ucontext_t& interrupted) noexcept {
+  const auto& from = interrupted.uc_mcontext.gregs;
+  const auto value = [&from](int index) { return static_cast<std::uint64_t>(from[index]); };
+  return {value(REG_RIP), value(REG_RSP), value(REG_RBP), value(REG_RBX), value(REG_R12),
+          value(REG_R13), value(REG_R14), value(REG_R15), value(REG_R10)};
+}
+
+struct Instant {
+  std::uint64_t time_ns, cpu_ns;
+};
+
+void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const ucontext_t& interrupted,
+                  const InterruptedCall& call, wire::Trigger trigger, const Instant& now,
+                  bool may_guard) noexcept {
+  wire::ThreadSlot& slot = *context.slot;
+  constexpr auto kMostBytes =
+      static_cast<std::uint32_t>(sizeof(wire::SampleRecord) + wire::kMaxCounters * sizeof(std::uint64_t) +
+                                 wire::kMaxFrameWords * sizeof(std::uint64_t));
+  std::uint64_t position = 0;
+  std::uint8_t* const bytes = wire::ring_reserve(slot.ring, kMostBytes, position);
+  if (bytes == nullptr) {
+    count_drop(segment, wire::DropReason::kRingFull);
+    return;
+  }
+  auto& sample = *reinterpret_cast<wire::SampleRecord*>(bytes);
+  auto* values = reinterpret_cast<std::uint64_t*>(bytes + sizeof sample);
+  const std::uint32_t counters = read_counters(context.record->counters, values);
+  const std::uint32_t epoch = segment->module_epoch.load(std::memory_order_acquire);
+
+  Scratch& scratch = *context.handler_scratch;
+  if (may_guard) {
+    walk_stacks(context, segment, registers_of(interrupted), g_process.walk_native_frames, scratch);
+  } else {
+    reset(scratch);
+    scratch.native.truncated = true;
+  }
+  if (scratch.native.count == 0 && scratch.python.count == 0) {
+    scratch.native.count = 1;
+    scratch.native.frames[0].pc = static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RIP]);
+    scratch.native.frames[0].sp = static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RSP]);
+    scratch.native.return_slot[0] = 0;
+  }
+  std::uint32_t flags = call.in_syscall ? wire::kInSyscall : 0u;
+  const std::uint32_t words =
+      merge_stacks(scratch.native, scratch.python, values + counters, wire::kMaxFrameWords, flags);
+
+  sample.header.type = wire::kSample;
+  sample.header.reserved = 0;
+  sample.header.bytes =
+      static_cast<std::uint32_t>(sizeof sample + (counters + words) * sizeof(std::uint64_t));
+  sample.time_ns = now.time_ns;
+  sample.cpu_ns = now.cpu_ns;
+  sample.flags = flags;
+  sample.syscall_nr = call.in_syscall ? call.number : -1;
+  sample.mpi_op = static_cast<std::uint16_t>(slot.mpi_op.load(std::memory_order_relaxed));
+  sample.frame_words = static_cast<std::uint16_t>(words);
+  sample.counter_count = static_cast<std::uint8_t>(counters);
+  sample.trigger = trigger;
+  sample.reserved = 0;
+  sample.module_epoch = epoch;
+  sample.handler_ns = context.last_handler_ns;
+  wire::ring_commit(slot.ring, position, sample.header.bytes);
+
+  segment->samples_taken.fetch_add(1, std::memory_order_relaxed);
+  if ((flags & (wire::kNativeTruncated | wire::kPythonTruncated)) != 0)
+    segment->samples_truncated.fetch_add(1, std::memory_order_relaxed);
+  if (scratch.python.count != 0 && g_process.walk_native_frames) {
+    segment->merges_tried.fetch_add(1, std::memory_order_relaxed);
+    if ((flags & wire::kMergeFailed) != 0) segment->merges_failed.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+// Returns false when the signal was not one of ours.
+bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
+  ThreadContext& context = t_context;
+  if (context.slot == nullptr) adopt(context);
+  const Sender from = sender(info, context.slot != nullptr ? context.record : nullptr);
+  if (from == Sender::kForeign) return false;
+  if (from == Sender::kLate) return true;
+  ThreadRecord& record = *context.record;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+
+  const Instant now = {monotonic_ns(), clock_ns(CLOCK_THREAD_CPUTIME_ID)};
+  const bool agent_active = context.busy != 0 || context.guard.armed != 0;
+  const bool may_guard = !agent_active && (interrupted.uc_sigmask.__val[0] & kFaultSignals) == 0;
+  InterruptedCall call = find_interrupted_call(context, interrupted, may_guard);
+
+  wire::Trigger trigger = wire::Trigger::kCpuTimer;
+  if (from == Sender::kWatcher) {
+    trigger = wire::Trigger::kBlocked;
+    // The number is not in the code, as in syscall(2).
+    if (call.in_syscall && call.number < 0 &&
+        record.blocked_pc == static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RIP]))
+      call.number = record.blocked_number;
+  } else if (g_process.wall_timers) {
+    trigger = wire::Trigger::kWallTimer;
+    const std::uint64_t moved_ns = now.cpu_ns - record.sampled_cpu_ns.load(std::memory_order_relaxed);
+    if (call.interrupted && moved_ns < record.sampled_cost_ns.load(std::memory_order_relaxed) + kMovedNs) {
+      // The second period in the same call: leave the thread alone until the watcher sees it move.
+      trigger = wire::Trigger::kBlocked;
+      stop_timer(record);
+    }
+  }
+
+  if (segment == nullptr || agent_active) {
+    count_drop(segment, wire::DropReason::kReentrant);
+  } else {
+    write_sample(context, segment, interrupted, call, trigger, now, may_guard);
+  }
+  repeat_interrupted_call(call, interrupted);
+
+  const std::uint64_t cost_ns = monotonic_ns() - now.time_ns;
+  context.last_handler_ns = static_cast<std::uint32_t>(cost_ns < 0xffff'ffffu ? cost_ns : 0xffff'ffffu);
+  if (segment != nullptr) segment->handler_ns.fetch_add(cost_ns, std::memory_order_relaxed);
+  record.sampled_cost_ns.store(context.last_handler_ns, std::memory_order_relaxed);
+  record.sampled_cpu_ns.store(now.cpu_ns, std::memory_order_release);
+  return true;
+}
+
+}  // namespace
+
+void walk_stacks(ThreadContext& context, wire::SegmentHeader* segment, const Registers& registers,
+                 bool with_native, Scratch& scratch) noexcept {
+  reset(scratch);
+  if (!walk_python_guarded(context, segment, scratch.python)) {
+    scratch.python.truncated = true;
+    count_drop(segment, wire::DropReason::kFaultInWalk);
+  }
+  if (!with_native) return;
+  // On an alternate or a coroutine's stack the bounds are not known.
+  const bool on_own_stack = registers.rsp >= context.stack_low && registers.rsp < context.stack_high;
+  const std::uint64_t low = on_own_stack ? context.stack_low : 0;
+  const std::uint64_t high = on_own_stack ? context.stack_high : 0;
+  if (!walk_native_guarded(context, registers, low, high, scratch.native)) {
+    scratch.native.truncated = true;
+    count_drop(segment, wire::DropReason::kFaultInWalk);
+  }
+}
+
+void sample_handler(int signal, siginfo_t* info, void* context) noexcept {
+  const int saved_errno = errno;
+  const bool ours = take_sample(*info, *static_cast<ucontext_t*>(context));
+  errno = saved_errno;
+  if (!ours && g_process.foreign_signal != nullptr) g_process.foreign_signal(signal, info, context);
+}
+
+void push_thread_end(ThreadContext& context, std::uint64_t cpu_ns) noexcept {
+  if (context.slot == nullptr) return;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment == nullptr) return;
+  constexpr auto kMostBytes =
+      static_cast<std::uint32_t>(sizeof(wire::SampleRecord) + wire::kMaxCounters * sizeof(std::uint64_t));
+  std::uint64_t position = 0;
+  std::uint8_t* const bytes = wire::ring_reserve(context.slot->ring, kMostBytes, position);
+  if (bytes == nullptr) {
+    count_drop(segment, wire::DropReason::kRingFull);
+    return;
+  }
+  auto& sample = *reinterpret_cast<wire::SampleRecord*>(bytes);
+  sample = {};
+  auto* values = reinterpret_cast<std::uint64_t*>(bytes + sizeof sample);
+  sample.counter_count = static_cast<std::uint8_t>(read_counters(context.record->counters, values));
+  sample.header.type = wire::kSample;
+  sample.header.bytes =
+      static_cast<std::uint32_t>(sizeof sample + sample.counter_count * sizeof(std::uint64_t));
+  sample.time_ns = monotonic_ns();
+  sample.cpu_ns = cpu_ns;
+  sample.syscall_nr = -1;
+  sample.trigger = wire::Trigger::kThreadEnd;
+  sample.module_epoch = segment->module_epoch.load(std::memory_order_relaxed);
+  sample.handler_ns = context.last_handler_ns;
+  wire::ring_commit(context.slot->ring, position, sample.header.bytes);
+}
+
+}  // namespace clusterprof::agent

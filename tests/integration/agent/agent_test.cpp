@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The agent in real processes, seen from the collector's side.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "formats/wire/hello.h"
+#include "tests/integration/agent/fake_collector.hpp"
+
+namespace clusterprof::agent_test {
+namespace {
+
+const std::string kTarget = CLUSTERPROF_TEST_TARGET;
+
+const ThreadLog& main_of(const Outcome& outcome, std::size_t process = 0) {
+  static const ThreadLog kNone;
+  if (process >= outcome.processes.size()) {
+    ADD_FAILURE() << "no process " << process << " was recorded";
+    return kNone;
+  }
+  const ThreadLog* thread = outcome.processes[process].main_thread();
+  if (thread == nullptr) {
+    ADD_FAILURE() << "the main thread was not recorded";
+    return kNone;
+  }
+  return *thread;
+}
+
+void expect_sane(const Outcome& outcome) {
+  for (const ProcessLog& process : outcome.processes) {
+    EXPECT_FALSE(process.ring_damaged);
+    EXPECT_EQ(process.segment->magic, wire::kSegmentMagic);
+    EXPECT_EQ(process.segment->rank, 3);
+    EXPECT_EQ(process.segment->world_size, 8);
+    EXPECT_EQ(process.drops(wire::DropReason::kFaultInWalk), 0u);
+    EXPECT_EQ(process.drops(wire::DropReason::kTimerFailed), 0u);
+    EXPECT_EQ(process.drops(wire::DropReason::kRingFull), 0u);
+    for (const ThreadLog& thread : process.threads) {
+      std::uint64_t before_ns = thread.start_time_ns, before_cpu_ns = thread.start_cpu_ns;
+      for (const Sample& sample : thread.samples) {
+        EXPECT_GE(sample.record.time_ns, before_ns);
+        EXPECT_GE(sample.record.cpu_ns, before_cpu_ns);
+        before_ns = sample.record.time_ns;
+        before_cpu_ns = sample.record.cpu_ns;
+        if (sample.record.trigger != wire::Trigger::kThreadEnd) {
+          EXPECT_GT(sample.record.frame_words, 0);
+        }
+      }
+    }
+  }
+}
+
+bool exited(const Outcome& outcome, int status) {
+  return WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == status;
+}
+
+std::string rate(int hz) { return "CLUSTERPROF_RATE=" + std::to_string(hz); }
+
+class AtRate : public testing::TestWithParam<int> {
+ protected:
+  std::string variable() const { return rate(GetParam()); }
+  bool by_wall_clock() const { return GetParam() >= 500; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Rates, AtRate, testing::Values(100, 1000, 5000),
+                         [](const auto& test) { return "Hz" + std::to_string(test.param); });
+
+TEST_P(AtRate, SamplesARunningThread) {
+  const Outcome outcome = run({kTarget, "spin", "1000"}, {variable()});
+  ASSERT_TRUE(exited(outcome, 0));
+  expect_sane(outcome);
+  const ThreadLog& thread = main_of(outcome);
+  ASSERT_FALSE(thread.samples.empty());
+  const double cpu_s = static_cast<double>(thread.samples.back().record.cpu_ns - thread.start_cpu_ns) * 1e-9;
+  const std::size_t samples =
+      thread.count(by_wall_clock() ? wire::Trigger::kWallTimer : wire::Trigger::kCpuTimer);
+  // Wall clock timers overrun while the thread waits for a processor.
+  EXPECT_GT(static_cast<double>(samples), (by_wall_clock() ? 0.5 : 0.9) * cpu_s * GetParam());
+  EXPECT_LT(static_cast<double>(samples),
+            1.1 * (by_wall_clock() ? thread.seconds() : cpu_s) * GetParam() + 3);
+  EXPECT_EQ(thread.count(wire::Trigger::kThreadEnd), 1u);
+  const wire::SegmentHeader& segment = *outcome.processes[0].segment;
+  EXPECT_EQ(segment.exit_flags.load(), wire::kExitStatusKnown);
+  EXPECT_EQ(segment.samples_taken.load() + 1, thread.samples.size());
+  std::vector<std::uint32_t> costs;
+  for (const Sample& sample : thread.samples) costs.push_back(sample.record.handler_ns);
+  std::nth_element(costs.begin(), costs.begin() + costs.size() / 2, costs.end());
+  std::printf("handler: median %u ns, %zu samples\n", costs[costs.size() / 2], samples);
+}
+
+TEST_P(AtRate, NoCallFailsWithEintrAndWaitsLastAsLongAsTheyShould) {
+  const Outcome outcome = run({kTarget, "waits"}, {variable()});
+  ASSERT_TRUE(exited(outcome, 0)) << outcome.output;
+  expect_sane(outcome);
+  std::size_t ways = 0;
+  for (const auto& [name, number] : outcome.numbers) {
+    const bool is_time = name.ends_with(".ms");
+    // Above 500 Hz nothing knows the number of a call that the program made by number.
+    if (by_wall_clock() && name.starts_with("syscall.")) continue;
+    if (!is_time) {
+      EXPECT_EQ(number, 0) << name;
+      continue;
+    }
+    ++ways;
+    EXPECT_GE(number, 149.9) << name;
+    // Relative timeouts without a place for the rest start anew once.
+    EXPECT_LT(number, 150 + 40 + 60) << name;
+  }
+  EXPECT_EQ(ways, by_wall_clock() ? 18u : 19u);
+}
+
+TEST_P(AtRate, OneSamplePerBlock) {
+  const Outcome outcome = run({kTarget, "sleep", "700"}, {variable()});
+  ASSERT_TRUE(exited(outcome, 0));
+  expect_sane(outcome);
+  const ThreadLog& thread = main_of(outcome);
+  EXPECT_EQ(thread.count(wire::Trigger::kBlocked), 1u);
+  EXPECT_LE(thread.samples.size(), 6u);
+  for (const Sample& sample : thread.samples) {
+    if (sample.record.trigger != wire::Trigger::kBlocked) continue;
+    EXPECT_TRUE((sample.record.flags & wire::kInSyscall) != 0);
+    EXPECT_EQ(sample.record.syscall_nr, 230);  // clock_nanosleep
+  }
+}
+
+TEST_P(AtRate, ThreadsComeAndGo) {
+  const Outcome outcome = run({kTarget, "threads", "1000"}, {variable(), "CLUSTERPROF_EVENT=none"});
+  ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  expect_sane(outcome);
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  const ProcessLog& process = outcome.processes[0];
+  EXPECT_EQ(process.segment->threads_seen.load(), 1003u);
+  const auto ended = static_cast<std::uint64_t>(std::count_if(process.threads.begin(), process.threads.end(),
+                                                              [](const ThreadLog& t) { return t.ended; }));
+  EXPECT_EQ(ended + process.drops(wire::DropReason::kNoThreadSlot), 1002u);
+  for (const ThreadLog& thread : process.threads) EXPECT_EQ(thread.count(wire::Trigger::kThreadEnd), 1u);
+}
+
+TEST_P(AtRate, ThreadsWithTinyStacksAndMuchThreadLocalData) {
+  const Outcome outcome = run({kTarget, "tiny"}, {variable()});
+  ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  expect_sane(outcome);
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  std::size_t sampled = 0;
+  for (const ThreadLog& thread : outcome.processes[0].threads)
+    if (!thread.is_main && thread.samples.size() > 3) ++sampled;
+  EXPECT_EQ(sampled, 3u);
+}
+
+TEST_P(AtRate, ChildOfForkIsAProcessOfTheSameRank) {
+  const Outcome outcome = run({kTarget, "fork"}, {variable()});
+  ASSERT_TRUE(exited(outcome, 0)) << outcome.output;
+  expect_sane(outcome);
+  EXPECT_EQ(outcome.numbers.at("child_status"), 7);
+  ASSERT_EQ(outcome.processes.size(), 2u);
+  const ProcessLog& child = outcome.processes[1];
+  EXPECT_EQ(child.pid, static_cast<int>(outcome.numbers.at("child_pid")));
+  EXPECT_EQ(child.segment->parent_pid, outcome.processes[0].pid);
+  EXPECT_EQ(child.segment->exit_flags.load(), wire::kExitStatusKnown);
+  EXPECT_EQ(child.segment->exit_status.load(), 7);
+  EXPECT_EQ(child.threads.size(), 2u);
+  EXPECT_GE(main_of(outcome, 1).samples.size(), 20u);
+  EXPECT_GE(main_of(outcome, 0).samples.size(), 15u);
+  EXPECT_EQ(child.segment->counter_count, outcome.processes[0].segment->counter_count);
+}
+
+TEST_P(AtRate, ForkFromThreads) {
+  const Outcome outcome = run({kTarget, "fork_threads"}, {variable(), "CLUSTERPROF_EVENT=none"});
+  ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  expect_sane(outcome);
+  EXPECT_EQ(outcome.processes.size(), 41u);
+}
+
+TEST_P(AtRate, ProgramKeepsItsFaultHandlers) {
+  const Outcome outcome = run({kTarget, "own_segv"}, {variable()});
+  EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  expect_sane(outcome);
+}
+
+TEST_P(AtRate, ProgramMayUseTheSampleSignal) {
+  const Outcome outcome = run({kTarget, "sample_signal"}, {variable()});
+  EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  expect_sane(outcome);
+  EXPECT_GT(main_of(outcome).samples.size(), 10u);
+}
+
+TEST_P(AtRate, ProgramsOwnEintrStays) {
+  const Outcome outcome = run({kTarget, "own_eintr"}, {variable()});
+  EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  expect_sane(outcome);
+}
+
+TEST_P(AtRate, WaitingForAllSignalsGetsOnlyThePrograms) {
+  const Outcome outcome = run({kTarget, "sigwait"}, {variable()});
+  EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+}
+
+struct Ending {
+  const char* how;
+  const char* argument;
+  int status;  // exit status, or minus the signal
+  bool recorded;
+};
+
+class Ends : public testing::TestWithParam<Ending> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Ends,
+    testing::Values(Ending{"exit", "3", 3, true}, Ending{"_exit", "4", 4, true},
+                    Ending{"return", "5", 5, true}, Ending{"quick_exit", "6", 6, true},
+                    Ending{"segv", "0", -SIGSEGV, true}, Ending{"raise", "11", -SIGSEGV, true},
+                    Ending{"raise", "7", -SIGBUS, true}, Ending{"raise", "15", -SIGTERM, false},
+                    Ending{"raise", "61", -61, true}, Ending{"abort", "0", -SIGABRT, false}),
+    [](const auto& test) { return std::string(test.param.how) + "_" + test.param.argument; });
+
+TEST_P(Ends, AsWithoutTheAgentAndRecorded) {
+  const Ending& ending = GetParam();
+  const Outcome bare = run_bare({kTarget, ending.how, ending.argument});
+  const Outcome outcome = run({kTarget, ending.how, ending.argument});
+  EXPECT_EQ(outcome.wait_status, bare.wait_status);
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  const wire::SegmentHeader& segment = *outcome.processes[0].segment;
+  if (ending.status >= 0) {
+    EXPECT_TRUE(exited(outcome, ending.status));
+    EXPECT_EQ(segment.exit_flags.load(), wire::kExitStatusKnown);
+    EXPECT_EQ(segment.exit_status.load(), ending.status);
+  } else {
+    EXPECT_TRUE(WIFSIGNALED(outcome.wait_status) && WTERMSIG(outcome.wait_status) == -ending.status);
+    EXPECT_EQ(segment.exit_flags.load(), ending.recorded ? wire::kFatalSignalKnown : 0u);
+    if (ending.recorded) {
+      EXPECT_EQ(segment.fatal_signal.load(), static_cast<std::uint32_t>(-ending.status));
+    }
+  }
+  EXPECT_EQ(segment.end_mono_ns.load() != 0, ending.recorded);
+}
+
+TEST(Agent, DoesNothingUnlessAsked) {
+  const Outcome outcome = run({kTarget, "exit", "3"}, {std::string(wire::kSocketVariable) + "="});
+  EXPECT_TRUE(exited(outcome, 3));
+  EXPECT_TRUE(outcome.processes.empty());
+}
+
+TEST(Agent, RunsOnWhenThereIsNoCollector) {
+  const Outcome outcome = run({kTarget, "exit", "3"}, {std::string(wire::kSocketVariable) + "=nobody-here"});
+  EXPECT_TRUE(exited(outcome, 3));
+  EXPECT_TRUE(outcome.processes.empty());
+}
+
+TEST(Agent, ChildrenJoin) {
+  const Outcome outcome = run({kTarget, "env"});
+  EXPECT_TRUE(exited(outcome, 0));
+  EXPECT_GT(outcome.processes.size(), 1u);
+}
+
+TEST(Agent, NoChildrenLeavesNoTrace) {
+  const Outcome outcome =
+      run({kTarget, "env"},
+          {"CLUSTERPROF_NO_CHILDREN=1", std::string("LD_PRELOAD=libm.so.6 ") + CLUSTERPROF_TEST_AGENT});
+  EXPECT_EQ(outcome.processes.size(), 1u);
+  EXPECT_EQ(outcome.output, "CLUSTERPROF_NO_CHILDREN=1\nLD_PRELOAD=libm.so.6\n");
+  const Outcome forked = run({kTarget, "fork"}, {"CLUSTERPROF_NO_CHILDREN=1"});
+  EXPECT_TRUE(exited(forked, 0));
+  EXPECT_EQ(forked.numbers.at("child_status"), 7);
+  EXPECT_EQ(forked.processes.size(), 1u);
+}
+
+TEST(Agent, ExecutedProgramJoins) {
+  const Outcome outcome = run({kTarget, "exec"});
+  ASSERT_TRUE(exited(outcome, 0));
+  ASSERT_EQ(outcome.processes.size(), 2u);
+  EXPECT_EQ(outcome.processes[0].pid, outcome.processes[1].pid);
+  EXPECT_GE(main_of(outcome, 1).samples.size(), 15u);
+}
+
+TEST(Agent, ThreadsThatWereThereFirst) {
+  const Outcome outcome = run({kTarget, "early"}, {"EARLY_THREADS=1"});
+  ASSERT_TRUE(exited(outcome, 0));
+  expect_sane(outcome);
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  EXPECT_EQ(outcome.processes[0].segment->threads_seen.load(), 3u);
+  std::size_t sampled = 0;
+  for (const ThreadLog& thread : outcome.processes[0].threads)
+    if (!thread.is_main && thread.samples.size() > 20) ++sampled;
+  EXPECT_EQ(sampled, 2u) << outcome.processes[0].threads.size() << " threads";
+}
+
+TEST(Agent, CpuClockLeavesBlockedThreadsAlone) {
+  const Outcome outcome = run({kTarget, "sleep", "300"}, {"CLUSTERPROF_CLOCK=cpu"});
+  ASSERT_TRUE(exited(outcome, 0));
+  EXPECT_EQ(main_of(outcome).count(wire::Trigger::kBlocked), 0u);
+}
+
+TEST(Agent, KnowsThreadNames) {
+  const Outcome outcome = run({kTarget, "named"});
+  ASSERT_TRUE(exited(outcome, 0));
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  const auto& threads = outcome.processes[0].threads;
+  EXPECT_TRUE(
+      std::any_of(threads.begin(), threads.end(), [](const auto& t) { return t.name == "worker-7"; }));
+}
+
+TEST(Agent, TakesNoLowDescriptor) {
+  const Outcome bare = run_bare({kTarget, "limits"});
+  const Outcome outcome = run({kTarget, "limits"});
+  EXPECT_EQ(outcome.output, bare.output);
+}
+
+TEST(Agent, CountsEvents) {
+  const Outcome outcome = run({kTarget, "spin", "500"}, {"CLUSTERPROF_EVENT=perf::TASK-CLOCK,no-such-event"});
+  ASSERT_TRUE(exited(outcome, 0));
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  const wire::SegmentHeader& segment = *outcome.processes[0].segment;
+  ASSERT_EQ(segment.unavailable_count, 1u);
+  EXPECT_STREQ(segment.unavailable_names[0], "no-such-event");
+  EXPECT_STRNE(segment.unavailable_reasons[0], "");
+  ASSERT_EQ(segment.counter_count, 1u);
+  EXPECT_STREQ(segment.counter_names[0], "perf::TASK-CLOCK");
+  const ThreadLog& thread = main_of(outcome);
+  ASSERT_FALSE(thread.samples.empty());
+  const Sample& last = thread.samples.back();
+  ASSERT_EQ(last.counters.size(), 1u);
+  const double counted_ms = static_cast<double>(last.counters[0]) * 1e-6;
+  const double cpu_ms = static_cast<double>(last.record.cpu_ns - thread.start_cpu_ns) * 1e-6;
+  EXPECT_NEAR(counted_ms, cpu_ms, 0.05 * cpu_ms);
+}
+
+TEST(Agent, EventNoneCountsNothing) {
+  const Outcome outcome = run({kTarget, "spin", "100"}, {"CLUSTERPROF_EVENT=none"});
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  EXPECT_EQ(outcome.processes[0].segment->counter_count, 0u);
+  EXPECT_EQ(outcome.processes[0].segment->unavailable_count, 0u);
+}
+
+TEST(Agent, SurvivesSmallLimits) {
+  // Address space, file size, descriptors, stack; without queued signals there are no timers.
+  for (const std::string limited :
+       {"-v 400000 && exec $0 threads 20", "-f 0 && exec $0 threads 20", "-n 16 && exec $0 threads 20",
+        "-s 256 && exec $0 threads 20", "-i 0 && exec $0 spin 100"}) {
+    const Outcome outcome = run({"/bin/bash", "-c", "ulimit " + limited, kTarget});
+    EXPECT_TRUE(exited(outcome, 0)) << limited << ": " << outcome.wait_status;
+  }
+}
+
+TEST(Agent, FillsTheHeader) {
+  const Outcome outcome = run({kTarget, "spin", "300"}, {rate(200), "CLUSTERPROF_NO_PYTHON=1"});
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  const wire::SegmentHeader& segment = *outcome.processes[0].segment;
+  EXPECT_EQ(segment.command, kTarget + " spin 300");
+  EXPECT_EQ(segment.rate_hz, 200u);
+  EXPECT_EQ(segment.python_state.load(), static_cast<std::uint32_t>(wire::PythonState::kDisabled));
+  EXPECT_GT(segment.usage.user_ns + segment.usage.system_ns, 250'000'000u);
+  EXPECT_GT(segment.usage.max_rss_bytes, 1u << 20);
+  EXPECT_EQ(segment.usage.usage_has_io, 1u);
+  EXPECT_GT(segment.module_arena_used.load(), 0u);
+  EXPECT_EQ(segment.mpi_rank.load(), -1);
+}
+
+TEST_P(AtRate, PythonFrames) {
+  const Outcome outcome = run({CLUSTERPROF_TEST_PYTHON, "-c", R"(
+import time, threading
+def busy(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(i * i for i in range(1000))
+def outer():
+    thread = threading.Thread(target=busy, args=(0.4,))
+    thread.start()
+    busy(0.4)
+    time.sleep(0.3)
+    thread.join()
+outer()
+)"},
+                              {variable()});
+  ASSERT_TRUE(exited(outcome, 0));
+  expect_sane(outcome);
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  const ProcessLog& process = outcome.processes[0];
+  EXPECT_EQ(process.segment->python_state.load(), static_cast<std::uint32_t>(wire::PythonState::kActive))
+      << process.segment->python_note;
+  for (const ThreadLog& thread : process.threads) {
+    std::size_t python = 0, failed = 0;
+    for (const Sample& sample : thread.samples) {
+      python += (sample.record.flags & wire::kHasPython) != 0 ? 1 : 0;
+      failed += (sample.record.flags & wire::kMergeFailed) != 0 ? 1 : 0;
+    }
+    EXPECT_GT(python, thread.samples.size() / 2);
+    EXPECT_LE(failed, thread.samples.size() / 100 + 1);
+  }
+  EXPECT_GE(process.threads.size(), 2u);
+}
+
+TEST(Agent, CallPathsOfMpiCalls) {
+  const Outcome outcome = run({kTarget, "api"});
+  ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  wire::SegmentHeader& segment = *outcome.processes[0].segment;
+  const auto* words = reinterpret_cast<const std::uint64_t*>(
+      reinterpret_cast<const std::uint8_t*>(&segment) + segment.path_arena_offset +
+      static_cast<std::uint64_t>(outcome.numbers.at("path_offset")));
+  EXPECT_GE(outcome.numbers.at("path_words"), 4);
+  const double step_one = outcome.numbers.at("step_one"), step_two = outcome.numbers.at("step_two");
+  EXPECT_GT(static_cast<double>(words[0]), step_one);
+  EXPECT_LT(static_cast<double>(words[0]), step_two);
+  EXPECT_EQ(segment.mpi_rank.load(), 3);
+  EXPECT_STREQ(segment.mpi_library, "Some MPI 1.0");
+  EXPECT_EQ(segment.mpi_state.load(), static_cast<std::uint32_t>(wire::MpiState::kFinalised));
+  const ThreadLog& thread = main_of(outcome);
+  std::size_t inside = 0;
+  for (const Sample& sample : thread.samples) inside += sample.record.mpi_op == 6 ? 1 : 0;
+  EXPECT_GE(inside, 15u);
+  std::printf("call_path %.0f ns, enter + leave %.0f ns\n", outcome.numbers.at("call_path_ns"),
+              outcome.numbers.at("enter_leave_ns"));
+  EXPECT_LT(outcome.numbers.at("call_path_ns"), 1000);
+}
+
+}  // namespace
+}  // namespace clusterprof::agent_test

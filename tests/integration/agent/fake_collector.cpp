@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/integration/agent/fake_collector.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <sstream>
+#include <stdexcept>
+
+#include "formats/wire/hello.h"
+
+extern char** environ;
+
+namespace clusterprof::agent_test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+wire::ThreadSlot* slots(wire::SegmentHeader& segment) {
+  return reinterpret_cast<wire::ThreadSlot*>(reinterpret_cast<std::uint8_t*>(&segment) +
+                                             segment.thread_slots_offset);
+}
+
+Sample parse(const wire::RecordHeader& header) {
+  Sample sample;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(&header);
+  std::memcpy(&sample.record, bytes, sizeof sample.record);
+  const auto* values = reinterpret_cast<const std::uint64_t*>(bytes + sizeof sample.record);
+  sample.counters.assign(values, values + sample.record.counter_count);
+  values += sample.record.counter_count;
+  sample.words.assign(values, values + sample.record.frame_words);
+  return sample;
+}
+
+class Collector {
+ public:
+  explicit Collector(const std::string& name)
+      : listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path + 1, name.data(), name.size());
+    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    if (bind(listener_, reinterpret_cast<sockaddr*>(&address), bytes) != 0 || listen(listener_, 64) != 0)
+      throw std::runtime_error("cannot listen");
+    thread_ = std::thread([this] { loop(); });
+  }
+  ~Collector() {
+    if (thread_.joinable()) finish();
+    close(listener_);
+    for (const int connection : connections_) close(connection);
+  }
+
+  std::vector<ProcessLog> finish() {
+    stop_ = true;
+    thread_.join();
+    take_greetings();
+    drain();
+    for (Process& process : processes_)
+      for (auto& [index, log] : process.live) process.log.threads.push_back(log);
+    std::vector<ProcessLog> logs;
+    for (Process& process : processes_) logs.push_back(process.log);
+    return logs;
+  }
+
+ private:
+  struct Process {
+    ProcessLog log;
+    std::map<std::uint32_t, ThreadLog> live;
+  };
+
+  void loop() {
+    while (!stop_) {
+      pollfd waiting = {listener_, POLLIN, 0};
+      poll(&waiting, 1, 20);
+      take_greetings();
+      drain();
+    }
+  }
+
+  void take_greetings() {
+    while (true) {
+      const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      pollfd waiting = {listener_, POLLIN, 0};
+      if (connection >= 0) greet(connection);
+      if (poll(&waiting, 1, 0) <= 0) return;
+    }
+  }
+
+  void greet(int connection) {
+    pollfd waiting = {connection, POLLIN, 0};
+    poll(&waiting, 1, 1000);
+    wire::Hello hello = {};
+    iovec part = {&hello, sizeof hello};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t bytes = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
+    const cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    if (bytes != sizeof hello || hello.magic != wire::kHelloMagic || rights == nullptr)
+      throw std::runtime_error("bad greeting");
+    int file = -1;
+    std::memcpy(&file, CMSG_DATA(rights), sizeof file);
+    void* memory = mmap(nullptr, hello.segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (memory == MAP_FAILED) throw std::runtime_error("cannot map the segment");
+    Process process;
+    const std::size_t size = hello.segment_bytes;
+    process.log.segment = std::shared_ptr<wire::SegmentHeader>(
+        static_cast<wire::SegmentHeader*>(memory), [size](void* mapped) { munmap(mapped, size); });
+    process.log.pid = hello.pid;
+    processes_.push_back(std::move(process));
+    connections_.push_back(connection);
+  }
+
+  void drain() {
+    for (Process& process : processes_) {
+      wire::SegmentHeader& segment = *process.log.segment;
+      for (std::uint32_t i = 0; i < segment.thread_slots; ++i) {
+        wire::ThreadSlot& slot = slots(segment)[i];
+        const auto state = static_cast<wire::ThreadState>(slot.state.load(std::memory_order_acquire));
+        if (state == wire::ThreadState::kFree) continue;
+        ThreadLog& log = process.live[i];
+        log.tid = slot.tid;
+        log.is_main = slot.is_main != 0;
+        log.name = slot.name;
+        log.start_time_ns = slot.start_time_ns;
+        log.start_cpu_ns = slot.start_cpu_ns;
+        if (!wire::ring_drain(slot.ring, [&](const wire::RecordHeader& header) {
+              if (header.type == wire::kSample) log.samples.push_back(parse(header));
+            }))
+          process.log.ring_damaged = true;
+        if (state != wire::ThreadState::kEnded) continue;
+        log.ended = true;
+        process.log.threads.push_back(log);
+        process.live.erase(i);
+        slot.state.store(static_cast<std::uint32_t>(wire::ThreadState::kFree), std::memory_order_release);
+      }
+    }
+  }
+
+  int listener_;
+  std::atomic<bool> stop_ = false;
+  std::vector<Process> processes_;
+  std::vector<int> connections_;
+  std::thread thread_;
+};
+
+Outcome execute(const std::vector<std::string>& command, const std::vector<std::string>& added) {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  for (const std::string& variable : added) {  // the last one counts
+    const std::string name = variable.substr(0, variable.find('=') + 1);
+    std::erase_if(environment, [&](const std::string& other) { return other.starts_with(name); });
+    environment.push_back(variable);
+  }
+  std::vector<char*> arguments, variables;
+  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& variable : environment) variables.push_back(const_cast<char*>(variable.c_str()));
+  arguments.push_back(nullptr);
+  variables.push_back(nullptr);
+
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  const auto start = Clock::now();
+  pid_t pid = -1;
+  const int failed = posix_spawn(&pid, arguments[0], &actions, nullptr, arguments.data(), variables.data());
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  if (failed != 0) throw std::runtime_error("cannot run " + command[0]);
+  Outcome outcome;
+  char buffer[4096];
+  ssize_t bytes = 0;
+  while ((bytes = read(ends[0], buffer, sizeof buffer)) > 0)
+    outcome.output.append(buffer, static_cast<std::size_t>(bytes));
+  close(ends[0]);
+  waitpid(pid, &outcome.wait_status, 0);
+  outcome.elapsed_s = std::chrono::duration<double>(Clock::now() - start).count();
+  std::istringstream lines(outcome.output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name;
+    double number = 0;
+    if (words >> name >> number) outcome.numbers[name] = number;
+  }
+  return outcome;
+}
+
+}  // namespace
+
+std::size_t ThreadLog::count(wire::Trigger trigger) const {
+  std::size_t found = 0;
+  for (const Sample& sample : samples) found += sample.record.trigger == trigger ? 1 : 0;
+  return found;
+}
+
+double ThreadLog::seconds() const {
+  if (samples.empty()) return 0;
+  return static_cast<double>(samples.back().record.time_ns - start_time_ns) * 1e-9;
+}
+
+const ThreadLog* ProcessLog::main_thread() const {
+  for (const ThreadLog& thread : threads)
+    if (thread.is_main) return &thread;
+  return nullptr;
+}
+
+std::uint64_t ProcessLog::drops(wire::DropReason reason) const {
+  return segment->drops[static_cast<std::uint32_t>(reason)].load();
+}
+
+Outcome run(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+  static std::atomic<int> runs = 0;
+  const std::string name = "clusterprof-test/" + std::to_string(getpid()) + "/" + std::to_string(++runs);
+  std::vector<std::string> added = {std::string(wire::kSocketVariable) + "=" + name,
+                                    std::string(wire::kRankVariable) + "=3",
+                                    std::string(wire::kWorldSizeVariable) + "=8",
+                                    std::string(wire::kPreloadVariable) + "=" + CLUSTERPROF_TEST_AGENT,
+                                    std::string("LD_PRELOAD=") + CLUSTERPROF_TEST_AGENT};
+  added.insert(added.end(), environment.begin(), environment.end());
+  Collector collector(name);
+  Outcome outcome = execute(command, added);
+  outcome.processes = collector.finish();
+  return outcome;
+}
+
+Outcome run_bare(const std::vector<std::string>& command) { return execute(command, {}); }
+
+}  // namespace clusterprof::agent_test

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The collector's side of formats/wire for tests: takes greetings, drains rings, keeps everything.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "formats/wire/segment.h"
+
+namespace clusterprof::agent_test {
+
+struct Sample {
+  wire::SampleRecord record;
+  std::vector<std::uint64_t> counters;
+  std::vector<std::uint64_t> words;
+};
+
+struct ThreadLog {
+  int tid = 0;
+  bool is_main = false;
+  std::string name;
+  std::uint64_t start_time_ns = 0, start_cpu_ns = 0;
+  std::vector<Sample> samples;
+  bool ended = false;
+
+  std::size_t count(wire::Trigger trigger) const;
+  // Wall time from the start of the thread to its last record.
+  double seconds() const;
+};
+
+// One greeting: a process, or what it became by exec.
+struct ProcessLog {
+  std::shared_ptr<wire::SegmentHeader> segment;  // mapped; stays readable
+  int pid = 0;
+  std::vector<ThreadLog> threads;
+  bool ring_damaged = false;
+
+  const ThreadLog* main_thread() const;
+  std::uint64_t drops(wire::DropReason reason) const;
+};
+
+struct Outcome {
+  int wait_status = 0;
+  std::string output;                     // the program's stdout
+  std::map<std::string, double> numbers;  // lines "name number" of it
+  std::vector<ProcessLog> processes;      // by order of greeting
+  double elapsed_s = 0;
+};
+
+// Runs the command under the agent with these additional environment variables ("NAME=value").
+Outcome run(const std::vector<std::string>& command, const std::vector<std::string>& environment = {});
+
+// The same without the agent.
+Outcome run_bare(const std::vector<std::string>& command);
+
+}  // namespace clusterprof::agent_test

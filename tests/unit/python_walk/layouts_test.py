@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compares the compiled-in offsets with the headers of every CPython whose headers are installed.
+
+    layouts_test.py PRINT_LAYOUTS C_COMPILER"""
+import collections
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+
+def expressions(minor):
+    """C expressions for the fields of PythonLayout."""
+    def offset(type_, member):
+        return "offsetof(%s, %s)" % (type_, member)
+
+    old = minor < 11
+    frame = "PyFrameObject" if old else "_PyInterpreterFrame"
+    state = "PyThreadState"
+    fields = {
+        "tstate_interp": offset(state, "interp"),
+        "tstate_frame": offset(state, "frame" if old else "cframe" if minor < 13 else "current_frame"),
+        "tstate_thread_id": offset(state, "thread_id"),
+        "frame_code": offset(frame, "f_code" if minor < 13 else "f_executable"),
+        "frame_previous": offset(frame, "f_back" if old else "previous"),
+        "frame_instruction": offset(frame, "f_lasti" if old else "prev_instr" if minor < 13 else "instr_ptr"),
+        "code_filename": offset("PyCodeObject", "co_filename"),
+        "code_name": offset("PyCodeObject", "co_name" if old else "co_qualname"),
+        "code_first_line": offset("PyCodeObject", "co_firstlineno"),
+        "code_line_table": offset("PyCodeObject", "co_lnotab" if minor < 10 else "co_linetable"),
+        "bytes_size": offset("PyBytesObject", "ob_base.ob_size"),
+        "bytes_data": offset("PyBytesObject", "ob_sval"),
+        "str_length": offset("PyASCIIObject", "length"),
+        "str_state": offset("PyASCIIObject", "state"),
+        "str_ascii_data": "sizeof(PyASCIIObject)",
+        "str_compact_data": "sizeof(PyCompactUnicodeObject)",
+    }
+    if not old:
+        fields["tstate_datastack_chunk"] = offset(state, "datastack_chunk")
+        fields["tstate_datastack_top"] = offset(state, "datastack_top")
+        fields["frame_owner"] = offset(frame, "owner")
+        fields["code_instructions"] = offset("PyCodeObject", "co_code_adaptive")
+    if minor in (11, 12):
+        fields["cframe_current_frame"] = offset("_PyCFrame", "current_frame")
+        fields["cframe_previous"] = offset("_PyCFrame", "previous")
+    if minor == 11:
+        fields["frame_is_entry"] = offset(frame, "is_entry")
+    if minor == 12:
+        fields["tstate_gil"] = offset(state, "_status")
+    if minor >= 13:
+        fields["tstate_gil"] = offset(state, "state")
+    if minor >= 15:
+        fields["tstate_base_frame"] = offset(state, "base_frame")
+    return fields
+
+
+def offsets(compiler, include, minor, folder):
+    source, program = os.path.join(folder, "p.c"), os.path.join(folder, "p")
+    lines = ["#define Py_BUILD_CORE 1", "#include <Python.h>", "#include <stddef.h>", "#include <stdio.h>"]
+    if minor < 11:
+        lines += ["#include <frameobject.h>"]
+    else:
+        lines += ["#include <internal/pycore_frame.h>"]
+    lines += ["int main(void) {"]
+    lines += ['printf("%s %%zu\\n", (size_t)(%s));' % item for item in expressions(minor).items()]
+    lines += ["}"]
+    with open(source, "w") as file:
+        file.write("\n".join(lines))
+    subprocess.run([compiler, "-w", "-I" + include, "-I" + os.path.join(include, "internal"), source, "-o", program],
+                   check=True)
+    output = subprocess.run([program], stdout=subprocess.PIPE, check=True).stdout.decode()
+    return {name: int(value) for name, value in (line.split() for line in output.splitlines())}
+
+
+def main():
+    printed = collections.defaultdict(dict)
+    for line in subprocess.run([sys.argv[1]], stdout=subprocess.PIPE, check=True).stdout.decode().splitlines():
+        minor, field, value = line.split()
+        printed[int(minor)][field] = int(value)
+    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    found = glob.glob(os.path.join(root, "versions", "3.*", "include", "python3.*")) + glob.glob("/usr/include/python3.*")
+    compared, failed = 0, False
+    for include in sorted(found):
+        minor = int(re.search(r"python3\.(\d+)", os.path.basename(include)).group(1))
+        if minor not in printed or not os.path.exists(os.path.join(include, "Python.h")):
+            print("SKIPPED: nothing to compare with in", include)
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            actual = offsets(sys.argv[2], include, minor, folder)
+        for field in sorted(set(actual) | set(printed[minor])):
+            if actual.get(field) != printed[minor].get(field):
+                print("FAILED 3.%d %s: %s in %s, %s in the table" % (minor, field, actual.get(field), include,
+                                                                    printed[minor].get(field)))
+                failed = True
+        print("3.%d: %d offsets compared with %s" % (minor, len(actual), include))
+        compared += 1
+    if not compared:
+        print("SKIPPED: no CPython headers found")
+        return 77
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

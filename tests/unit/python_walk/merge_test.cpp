@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "agent/pyabi/cpython_3_10.h"
+#include "agent/pyabi/cpython_3_12.h"
+#include "agent/sigsafe/python_runtime.h"
+#include "agent/sigsafe/python_stack.h"
+#include "agent/unwind/module_table.h"
+
+namespace clusterprof::agent {
+namespace {
+
+// A made-up process: where things are.
+constexpr std::uint64_t kEval = 0x10100;         // in the eval loop
+constexpr std::uint64_t kInterpreter = 0x15000;  // elsewhere in the interpreter
+constexpr std::uint64_t kLibc = 0x30500;
+constexpr std::uint64_t kOther = 0x50500;  // an extension module, or a program that embeds Python
+constexpr std::uint64_t kLauncher = 0x60100;
+constexpr std::uint64_t kConditionWait = 0x31000;
+
+class MergeTest : public testing::Test {
+ protected:
+  MergeTest() {
+    runtime_.layout = kPython312;
+    runtime_.eval = {0x10000, 0x11000};
+    runtime_.interpreter = {0x10000, 0x20000};
+    runtime_.libc = {0x30000, 0x40000};
+    runtime_.launcher = {0x60000, 0x61000};
+    runtime_.condition_timed_wait = {0x31000, 0x31100};
+    publish_python_runtime(&runtime_);
+  }
+  ~MergeTest() override { publish_python_runtime(nullptr); }
+
+  // Frames leaf first, each 0x100 bytes of stack, the leaf at kStack.
+  static constexpr std::uint64_t kStack = 0x7f0000;
+  void native(std::initializer_list<std::uint64_t> pcs) {
+    for (const std::uint64_t pc : pcs) {
+      native_->frames[native_->count] = {pc, kStack + 0x100 * native_->count};
+      ++native_->count;
+    }
+  }
+  static std::uint64_t inside(std::uint32_t frame) { return kStack + 0x100 * frame + 0x40; }
+
+  void activation(std::uint64_t address, std::uint32_t frames) {
+    python_->entry_address[python_->entries] = address;
+    python_->entry_frames[python_->entries++] = frames;
+    for (std::uint32_t i = 0; i < frames; ++i) frame();
+  }
+  void frame() {
+    python_->frames[python_->count] = {1000u + python_->count, python_->count, false, 0, 0};
+    ++python_->count;
+  }
+
+  // Native frames as their pc, Python frames as 1000 + their number.
+  std::vector<std::uint64_t> merge(std::uint32_t capacity = wire::kMaxFrameWords) {
+    std::vector<std::uint64_t> words(capacity), result;
+    flags_ = 0;
+    words.resize(merge_stacks(*native_, *python_, words.data(), capacity, flags_));
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if ((words[i] & wire::kFrameTagMask) == wire::kPythonFrameTag) {
+        EXPECT_EQ(words.at(i + 1), 1000 + (words[i] & 0xffffffff));
+        ++i;
+      }
+      result.push_back(words[i]);
+    }
+    return result;
+  }
+  using Words = std::vector<std::uint64_t>;
+
+  PythonRuntime runtime_{};
+  std::unique_ptr<NativeStack> native_ = std::make_unique<NativeStack>();
+  std::unique_ptr<PythonStack> python_ = std::make_unique<PythonStack>();
+  std::uint32_t flags_ = 0;
+};
+
+TEST_F(MergeTest, LeafInEvalLoopIsThePythonFrame) {
+  native({kEval, kInterpreter, kLauncher, kLibc});
+  activation(inside(0), 3);
+  EXPECT_EQ(merge(), (Words{1000, 1001, 1002}));
+  EXPECT_EQ(flags_, wire::kHasPython);
+}
+
+TEST_F(MergeTest, LeafSideKeepsTheInterpretersFrames) {
+  native({kLibc, kInterpreter, kEval, kInterpreter, kLibc});
+  activation(inside(2), 1);
+  EXPECT_EQ(merge(), (Words{kLibc, kInterpreter, 1000}));
+}
+
+TEST_F(MergeTest, BetweenActivationsOnlyOtherModulesStay) {
+  native({kEval, kInterpreter, kOther, kLibc, kInterpreter, kEval, kInterpreter});
+  activation(inside(0), 1);
+  activation(inside(5), 2);
+  EXPECT_EQ(merge(), (Words{1000, kOther, kLibc, 1001, 1002}));
+  EXPECT_EQ(flags_, wire::kHasPython);
+}
+
+TEST_F(MergeTest, EmbeddingProgramStaysAtTheRoot) {
+  native({kEval, kInterpreter, kOther, kLibc, kOther + 8});
+  activation(inside(0), 1);
+  EXPECT_EQ(merge(), (Words{1000, kOther, kLibc, kOther + 8}));
+}
+
+TEST_F(MergeTest, ActivationWithoutFramesVanishesAndWhatItCallsStays) {
+  native({kInterpreter, kEval, kInterpreter + 8, kEval});
+  activation(inside(1), 0);
+  native({kInterpreter});
+  activation(inside(3), 1);
+  EXPECT_EQ(merge(), (Words{kInterpreter, kInterpreter + 8, 1000}));
+  EXPECT_EQ(flags_, wire::kHasPython);
+}
+
+TEST_F(MergeTest, CallerThatComesFirstIsGivenByItsCallInstruction) {
+  native(
+      {kEval, kInterpreter, kEval, kInterpreter});  // the leaf is on its way into the loop: not in the chain
+  activation(inside(2), 1);
+  EXPECT_EQ(merge(), (Words{kInterpreter - 1, 1000}));
+}
+
+TEST_F(MergeTest, TruncatedNativeStackKeepsLeafPartAndWholeChain) {
+  native({kInterpreter, kEval, kInterpreter});
+  native_->truncated = true;
+  activation(inside(1), 1);
+  activation(inside(9), 2);
+  EXPECT_EQ(merge(), (Words{kInterpreter, 1000, 1001, 1002}));
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kNativeTruncated);
+}
+
+TEST_F(MergeTest, TruncatedBelowTheNewestActivation) {
+  native({kOther, kOther});
+  native_->truncated = true;
+  activation(inside(5), 2);
+  EXPECT_EQ(merge(), (Words{kOther, kOther, 1000, 1001}));
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kNativeTruncated);
+}
+
+TEST_F(MergeTest, TruncatedRightAtTheEvalLoop) {
+  native({kInterpreter, kEval});
+  native_->truncated = true;
+  activation(inside(1), 1);
+  EXPECT_EQ(merge(), (Words{kInterpreter, 1000}));
+}
+
+TEST_F(MergeTest, NothingMatches) {
+  native({kLibc, kInterpreter, kEval, kInterpreter});
+  activation(0x1000, 2);
+  EXPECT_EQ(merge(), (Words{1000, 1001}));
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kMergeFailed);
+}
+
+TEST_F(MergeTest, MatchOutsideTheInterpreterIsNone) {
+  native({kEval, kOther, kOther, kOther});
+  activation(inside(2), 1);
+  EXPECT_EQ(merge(), (Words{1000}));
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kMergeFailed);
+}
+
+TEST_F(MergeTest, FramesWithoutEntryAfterAFault) {
+  native({kEval, kInterpreter, kEval, kInterpreter});
+  activation(inside(0), 1);
+  frame();
+  python_->truncated = true;
+  EXPECT_EQ(merge(), (Words{1000, 1001}));
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kPythonTruncated);
+}
+
+TEST_F(MergeTest, NativeOnlyAndPythonOnly) {
+  native({kLibc, kEval, kOther, 0xffff'ffff'ff60'0000});
+  EXPECT_EQ(merge(), (Words{kLibc, kEval, kOther}));
+  EXPECT_EQ(flags_, 0u);
+  native_->count = 0;
+  frame();
+  frame();
+  EXPECT_EQ(merge(), (Words{1000, 1001}));
+  EXPECT_EQ(flags_, wire::kHasPython);
+}
+
+TEST_F(MergeTest, CapacityCutsTheRootAndSaysSo) {
+  native({kEval, kInterpreter});
+  activation(inside(0), 4);
+  EXPECT_EQ(merge(5), (Words{1000, 1001}));
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kPythonTruncated);
+}
+
+TEST_F(MergeTest, WaitingForTheGil) {
+  native({kLibc, kConditionWait + 8, kInterpreter, kEval, kInterpreter});
+  activation(inside(3), 1);
+  python_->thread_has_state = true;
+  python_->gil_known = true;
+  merge();
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kWaitingForGil);
+  python_->holds_gil = true;
+  merge();
+  EXPECT_EQ(flags_, wire::kHasPython);
+  python_->holds_gil = false;
+  native_->frames[2].pc = kOther;  // somebody else's condition variable
+  merge();
+  EXPECT_EQ(flags_, wire::kHasPython);
+}
+
+class CountingMergeTest : public MergeTest {
+ protected:
+  CountingMergeTest() { runtime_.layout = kPython310; }
+};
+
+TEST_F(CountingMergeTest, OneToOne) {
+  native({kInterpreter, kEval, kInterpreter, kOther, kEval, kInterpreter});
+  frame();
+  frame();
+  EXPECT_EQ(merge(), (Words{kInterpreter, 1000, kOther, 1001}));
+  EXPECT_EQ(flags_, wire::kHasPython);
+}
+
+TEST_F(CountingMergeTest, OneActivationMoreIsTheInnermost) {
+  native({kEval, kInterpreter, kEval, kOther, kEval, kInterpreter});
+  frame();
+  frame();
+  EXPECT_EQ(merge(), (Words{kInterpreter - 1, 1000, kOther, 1001}));
+  EXPECT_EQ(flags_, wire::kHasPython);
+}
+
+TEST_F(CountingMergeTest, TooFewActivations) {
+  native({kInterpreter, kEval, kInterpreter});
+  frame();
+  frame();
+  EXPECT_EQ(merge(), (Words{1000, 1001}));
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kMergeFailed);
+}
+
+TEST_F(CountingMergeTest, TooManyActivationsAlignAtTheRoot) {
+  native({kEval, kOther, kEval, kInterpreter, kEval, kInterpreter});
+  frame();
+  EXPECT_EQ(merge().back(), 1000u);
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kMergeFailed);
+}
+
+TEST_F(CountingMergeTest, TruncatedNativeStackAlignsAtTheLeaf) {
+  native({kInterpreter, kEval, kInterpreter, kEval, kInterpreter});
+  native_->truncated = true;
+  for (int i = 0; i < 4; ++i) frame();
+  EXPECT_EQ(merge(), (Words{kInterpreter, 1000, 1001, 1002, 1003}));
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kNativeTruncated);
+}
+
+[[gnu::noinline]] int part_of_the_loop(int value) {
+  for (int i = 0; i < value; ++i) asm volatile("");
+  return value;
+}
+
+// Compilers split the loop; the parts that have no name are learned from what is proven.
+TEST_F(MergeTest, LearnsPartsOfTheEvalLoop) {
+  module_table_refresh(nullptr);
+  const auto part = reinterpret_cast<std::uint64_t>(&part_of_the_loop);
+  runtime_.interpreter = {part & ~std::uint64_t{0xffff}, part + 0x10000};
+  ASSERT_FALSE(is_eval_code(runtime_, part + 2));
+  native({part + 2, part - 0x100});
+  activation(inside(0), 1);
+  EXPECT_EQ(merge(), (Words{1000}));
+  learn_eval_code();
+  EXPECT_TRUE(is_eval_code(runtime_, part));
+  EXPECT_TRUE(is_eval_code(runtime_, part + 1));
+  EXPECT_FALSE(is_eval_code(runtime_, part - 1));
+  EXPECT_EQ(part_of_the_loop(2), 2);
+}
+
+}  // namespace
+}  // namespace clusterprof::agent

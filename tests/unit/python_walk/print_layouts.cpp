@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Prints the compiled-in offsets: "MINOR FIELD VALUE" per line, for layouts_test.py.
+#include <cstdio>
+#include <initializer_list>
+
+#include "agent/pyabi/cpython_3_08.h"
+#include "agent/pyabi/cpython_3_09.h"
+#include "agent/pyabi/cpython_3_10.h"
+#include "agent/pyabi/cpython_3_11.h"
+#include "agent/pyabi/cpython_3_12.h"
+#include "agent/pyabi/cpython_3_13.h"
+#include "agent/pyabi/cpython_3_14.h"
+#include "agent/pyabi/cpython_3_15.h"
+
+using namespace clusterprof::agent;
+
+int main() {
+  for (const PythonLayout* layout : {&kPython308, &kPython309, &kPython310, &kPython311, &kPython312,
+                                     &kPython313, &kPython314, &kPython315}) {
+    const auto print = [layout](const char* field, unsigned value) {
+      if (value != kAbsent) std::printf("%u %s %u\n", layout->minor, field, value);
+    };
+#define PRINT(field) print(#field, layout->field)
+    PRINT(tstate_interp);
+    PRINT(tstate_frame);
+    PRINT(tstate_thread_id);
+    PRINT(tstate_gil);
+    PRINT(tstate_datastack_chunk);
+    PRINT(tstate_datastack_top);
+    PRINT(tstate_base_frame);
+    PRINT(cframe_current_frame);
+    PRINT(cframe_previous);
+    PRINT(frame_code);
+    PRINT(frame_previous);
+    PRINT(frame_instruction);
+    PRINT(frame_owner);
+    PRINT(frame_is_entry);
+    PRINT(code_filename);
+    PRINT(code_name);
+    PRINT(code_first_line);
+    PRINT(code_line_table);
+    PRINT(code_instructions);
+    PRINT(bytes_size);
+    PRINT(bytes_data);
+    PRINT(str_length);
+    PRINT(str_state);
+    PRINT(str_ascii_data);
+    PRINT(str_compact_data);
+#undef PRINT
+  }
+}
