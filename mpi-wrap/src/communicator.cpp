@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi-wrap/src/communicator.hpp"
+
+#include <string.h>
+
+#include <atomic>
+
+#include "formats/wire/segment.h"
+#include "mpi-wrap/src/handle_map.hpp"
+#include "mpi-wrap/src/hash.hpp"
+#include "mpi-wrap/src/lifecycle.hpp"
+#include "mpi-wrap/src/pages.hpp"
+#include "mpi-wrap/src/real.hpp"
+#include "mpi-wrap/src/spin_lock.hpp"
+#include "mpi-wrap/src/tables.hpp"
+
+namespace clusterprof::mpi_wrap {
+namespace {
+
+constexpr std::uint32_t kHandles = 65536;
+constexpr std::uint64_t kWorldIdentity = 1, kSelfIdentity = 2;
+// Starting points of identities that are not derived from a parent.
+constexpr std::uint64_t kGroupSeed = 0x67726f7570ull, kInterSeed = 0x696e746572ull, kMetSeed = 0x6d6574ull;
+
+HandleMap<Communicator, kHandles> objects;
+SpinLock lock;
+SpinLock meeting;  // taken before `lock`: two threads meet one object once
+std::uint32_t used_indices;
+MPI_Group world_group;
+bool has_world_group;
+Communicator* world;
+Communicator* free_list;
+
+// Communicators come from pages of this many.
+constexpr std::uint32_t kPerPages = 128;
+
+// How many communicators were made by their members alone, by hash of the groups.
+struct Occurrence {
+  std::uint64_t key, count;
+};
+constexpr std::uint32_t kOccurrences = 4096;
+Occurrence occurrences[kOccurrences];
+
+std::uint64_t next_occurrence(std::uint64_t key) noexcept {
+  const LockIf held(lock, state.shared);
+  for (std::uint32_t i = slot_of(mix(key), kOccurrences), n = 0; n < kOccurrences; ++n) {
+    if (occurrences[i].key == 0) occurrences[i].key = key;
+    if (occurrences[i].key == key) return occurrences[i].count++;
+    i = (i + 1) % kOccurrences;
+  }
+  return 0;
+}
+
+Communicator* allocate() noexcept {
+  const LockIf held(lock, state.shared);
+  if (free_list == nullptr) {
+    auto* fresh = static_cast<Communicator*>(allocate_pages(kPerPages * sizeof(Communicator)));
+    if (fresh == nullptr) return nullptr;
+    for (std::uint32_t i = 0; i < kPerPages; ++i) {
+      // The list runs through the first word.
+      memcpy(static_cast<void*>(&fresh[i]), &free_list, sizeof(free_list));
+      free_list = &fresh[i];
+    }
+  }
+  Communicator* taken = free_list;
+  memcpy(&free_list, static_cast<const void*>(taken), sizeof(free_list));
+  memset(static_cast<void*>(taken), 0, sizeof(*taken));
+  return taken;
+}
+
+void unreference(Communicator* communicator) noexcept {
+  if (communicator == nullptr || --communicator->references != 0) return;
+  communicator->peers.clear();
+  communicator->out_neighbours.clear();
+  communicator->in_neighbours.clear();
+  memcpy(static_cast<void*>(communicator), &free_list, sizeof(free_list));
+  free_list = communicator;
+}
+
+// World ranks of a group's members.
+struct Members {
+  std::int32_t* ranks = nullptr;
+  std::int32_t size = 0;
+
+  Members() = default;
+  Members(const Members&) = delete;
+  Members& operator=(const Members&) = delete;
+  ~Members() { free_pages(ranks, bytes()); }
+
+  // Frees the group. False when anything failed.
+  bool read(MPI_Group group) noexcept {
+    const auto group_size = CLUSTERPROF_LIBRARY(MPI_Group_size);
+    const auto translate = CLUSTERPROF_LIBRARY(MPI_Group_translate_ranks);
+    const auto group_free = CLUSTERPROF_LIBRARY(MPI_Group_free);
+    bool good = group_size != nullptr && translate != nullptr && group_free != nullptr && has_world_group &&
+                group_size(group, &size) == MPI_SUCCESS && size >= 0;
+    if (good && size > 0) {
+      // The second half holds the ranks in the group, 0, 1, ...
+      ranks = static_cast<std::int32_t*>(allocate_pages(bytes()));
+      good = ranks != nullptr;
+      for (std::int32_t i = 0; good && i < size; ++i) ranks[size + i] = i;
+      good = good && translate(group, size, ranks + size, world_group, ranks) == MPI_SUCCESS;
+    }
+    if (group_free != nullptr) group_free(&group);
+    return good;
+  }
+
+  std::int32_t lowest() const noexcept {
+    std::int32_t found = kUnknownRank;
+    for (std::int32_t i = 0; i < size; ++i) {
+      if (ranks[i] >= 0 && (found < 0 || ranks[i] < found)) found = ranks[i];
+    }
+    return found;
+  }
+
+  std::uint64_t hash() const noexcept {
+    std::uint64_t sum = static_cast<std::uint64_t>(size);
+    for (std::int32_t i = 0; i < size; ++i) sum = combine(sum, static_cast<std::uint64_t>(ranks[i]));
+    return sum;
+  }
+
+ private:
+  std::size_t bytes() const noexcept { return static_cast<std::size_t>(size) * 2 * sizeof(std::int32_t); }
+};
+
+std::int32_t lower(std::int32_t a, std::int32_t b) noexcept {
+  if (a < 0) return b;
+  return b < 0 || a < b ? a : b;
+}
+
+// Fills the entry in the segment's table.
+void publish(Communicator& communicator, const char* name) noexcept {
+  communicator.index = wire::kNoPath;
+  auto* segment = static_cast<wire::SegmentHeader*>(agent->segment());
+  if (segment == nullptr) return;
+  const std::uint32_t index = __atomic_fetch_add(&used_indices, 1, __ATOMIC_RELAXED);
+  if (index >= segment->communicators) {
+    __atomic_fetch_sub(&used_indices, 1, __ATOMIC_RELAXED);
+    agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kCommunicatorTableFull));
+    return;
+  }
+  auto& entry = table_at<wire::MpiCommunicator>(segment, segment->communicators_offset)[index];
+  entry.identity = communicator.identity;
+  entry.size = static_cast<std::uint32_t>(communicator.size);
+  strncpy(entry.name, name, sizeof(entry.name) - 1);
+  entry.ready.store(1, std::memory_order_release);
+  communicator.index = index;
+}
+
+// What the library tells of a communicator: all but identity and index.
+struct Look {
+  Communicator* communicator = nullptr;
+  std::uint64_t groups = 0;  // hash of the groups, the same on both sides of an intercommunicator
+};
+
+Look look_at(MPI_Comm handle) noexcept {
+  const auto test_inter = CLUSTERPROF_LIBRARY(MPI_Comm_test_inter);
+  const auto comm_rank = CLUSTERPROF_LIBRARY(MPI_Comm_rank);
+  const auto comm_group = CLUSTERPROF_LIBRARY(MPI_Comm_group);
+  const auto remote_group = CLUSTERPROF_LIBRARY(MPI_Comm_remote_group);
+  if (test_inter == nullptr || comm_rank == nullptr || comm_group == nullptr || remote_group == nullptr)
+    return {};
+  int inter = 0, rank = 0;
+  MPI_Group group;
+  Members members, remote;
+  if (test_inter(handle, &inter) != MPI_SUCCESS || comm_rank(handle, &rank) != MPI_SUCCESS ||
+      comm_group(handle, &group) != MPI_SUCCESS || !members.read(group)) {
+    return {};
+  }
+  if (inter != 0 && (remote_group(handle, &group) != MPI_SUCCESS || !remote.read(group))) return {};
+  Look look;
+  look.communicator = allocate();
+  if (look.communicator == nullptr) return {};
+  look.communicator->rank = rank;
+  look.communicator->size = members.size;
+  look.communicator->inter = inter != 0;
+  const Members& talked_to = inter != 0 ? remote : members;
+  look.communicator->peers.assign(talked_to.ranks, talked_to.size);
+  look.communicator->lowest = lower(members.lowest(), remote.lowest());
+  look.groups = inter != 0 ? members.hash() + remote.hash() : members.hash();
+  return look;
+}
+
+// A duplicate has its parent's groups; the library must not be asked about one from
+// MPI_Comm_idup before its request completes.
+Look copy_of(const Communicator& parent) noexcept {
+  Communicator* communicator = allocate();
+  if (communicator == nullptr) return {};
+  communicator->rank = parent.rank;
+  communicator->size = parent.size;
+  communicator->lowest = parent.lowest;
+  communicator->inter = parent.inter;
+  communicator->peers.copy(parent.peers);
+  return {communicator, 0};
+}
+
+// Identities 0 to 15 are not given to derived communicators.
+std::uint64_t proper(std::uint64_t identity) noexcept { return identity < 16 ? identity + 16 : identity; }
+
+}  // namespace
+
+Communicator* communicator_of(HandleKey key) noexcept { return objects.find(key); }
+
+void bind(HandleKey key, Communicator* communicator) noexcept {
+  if (communicator == nullptr) return;
+  const LockIf held(lock, state.shared);
+  ++communicator->references;
+  bool full = false;
+  Communicator* old = objects.insert(key, communicator, full);
+  unreference(full ? communicator : old);
+}
+
+void release(HandleKey key) noexcept {
+  const LockIf held(lock, state.shared);
+  unreference(objects.erase(key));
+}
+
+bool start_without_world(MPI_Group group) noexcept {
+  world_group = group;
+  has_world_group = true;
+  const auto group_rank = CLUSTERPROF_LIBRARY(MPI_Group_rank);
+  return group_rank != nullptr && group_rank(group, &state.world_rank) == MPI_SUCCESS;
+}
+
+bool start_communicators() noexcept {
+  const auto comm_group = CLUSTERPROF_LIBRARY(MPI_Comm_group);
+  if (comm_group == nullptr || comm_group(handles.comm_world, &world_group) != MPI_SUCCESS) return false;
+  has_world_group = true;
+  const struct {
+    MPI_Comm handle;
+    std::uint64_t identity;
+    const char* name;
+  } predefined[] = {{handles.comm_world, kWorldIdentity, "MPI_COMM_WORLD"},
+                    {handles.comm_self, kSelfIdentity, "MPI_COMM_SELF"}};
+  for (const auto& one : predefined) {
+    Communicator* communicator = look_at(one.handle).communicator;
+    if (communicator == nullptr) return false;
+    communicator->identity = one.identity;
+    publish(*communicator, one.name);
+    bind(key_of(one.handle), communicator);
+    if (one.identity == kWorldIdentity) world = communicator;
+  }
+  state.world_rank = world->rank;
+  return true;
+}
+
+void end_communicators() noexcept {
+  const auto group_free = CLUSTERPROF_LIBRARY(MPI_Group_free);
+  if (has_world_group && group_free != nullptr) group_free(&world_group);
+  has_world_group = false;
+}
+
+Communicator* meet_communicator(MPI_Comm handle) noexcept {
+  if (!state.running || handle == handles.comm_null) return nullptr;
+  const LockIf held(meeting, state.shared);
+  Communicator* const met = state.shared ? communicator_of(key_of(handle)) : nullptr;
+  if (met != nullptr) return met;
+  const Look look = look_at(handle);
+  if (look.communicator == nullptr) return nullptr;
+  look.communicator->identity = proper(combine(kMetSeed, look.groups));
+  char name[MPI_MAX_OBJECT_NAME] = "";
+  int length = 0;
+  const auto get_name = CLUSTERPROF_LIBRARY(MPI_Comm_get_name);
+  if (get_name != nullptr && get_name(handle, name, &length) != MPI_SUCCESS) name[0] = '\0';
+  publish(*look.communicator, name);
+  bind(key_of(handle), look.communicator);
+  return look.communicator;
+}
+
+Communicator* meet_window(MPI_Win window) noexcept {
+  if (!state.running) return nullptr;
+  const LockIf held(meeting, state.shared);
+  Communicator* const met = state.shared ? communicator_of(key_of(window)) : nullptr;
+  if (met != nullptr) return met;
+  const auto get_group = CLUSTERPROF_LIBRARY(MPI_Win_get_group);
+  MPI_Group group;
+  Members members;
+  if (get_group == nullptr || get_group(window, &group) != MPI_SUCCESS || !members.read(group))
+    return nullptr;
+  Communicator* communicator = allocate();
+  if (communicator == nullptr) return nullptr;
+  communicator->size = members.size;
+  communicator->index = wire::kNoPath;  // which communicator made it is not known
+  communicator->peers.assign(members.ranks, members.size);
+  bind(key_of(window), communicator);
+  return communicator;
+}
+
+void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm made) noexcept {
+  if (!state.running) return;
+  const bool of_parent = derivation == Derivation::kDup || derivation == Derivation::kChild;
+  const std::uint64_t position = of_parent && parent != nullptr ? parent->children++ : 0;
+  if (made == handles.comm_null) return;
+  if (of_parent && parent == nullptr) {
+    meet_communicator(made);
+    return;
+  }
+  const Look look = derivation == Derivation::kDup ? copy_of(*parent) : look_at(made);
+  Communicator* communicator = look.communicator;
+  if (communicator == nullptr) return;
+  if (of_parent) {
+    const auto lowest = static_cast<std::uint64_t>(communicator->lowest);
+    communicator->identity = proper(combine(combine(parent->identity, position), lowest));
+  } else {
+    const std::uint64_t groups =
+        combine(derivation == Derivation::kGroup ? kGroupSeed : kInterSeed, look.groups);
+    communicator->identity = proper(combine(groups, next_occurrence(groups == 0 ? 1 : groups)));
+  }
+  publish(*communicator, "");
+  bind(key_of(made), communicator);
+}
+
+void rename_communicator(const Communicator& communicator, const char* name) noexcept {
+  auto* segment = static_cast<wire::SegmentHeader*>(agent->segment());
+  if (segment == nullptr || communicator.index >= segment->communicators || name == nullptr) return;
+  auto& entry = table_at<wire::MpiCommunicator>(segment, segment->communicators_offset)[communicator.index];
+  strncpy(entry.name, name, sizeof(entry.name) - 1);
+}
+
+void find_neighbours(Communicator& communicator, MPI_Comm handle) noexcept {
+  if (communicator.neighbours_known) return;
+  communicator.neighbours_known = true;
+  const auto topo_test = CLUSTERPROF_LIBRARY(MPI_Topo_test);
+  int topology = 0;
+  if (topo_test == nullptr || topo_test(handle, &topology) != MPI_SUCCESS) return;
+  int ins = 0, outs = 0, weighted = 0;
+  const auto dims_of = CLUSTERPROF_LIBRARY(MPI_Cartdim_get);
+  const auto graph_count = CLUSTERPROF_LIBRARY(MPI_Graph_neighbors_count);
+  const auto dist_count = CLUSTERPROF_LIBRARY(MPI_Dist_graph_neighbors_count);
+  if (topology == MPI_CART && dims_of != nullptr && dims_of(handle, &outs) == MPI_SUCCESS) {
+    ins = outs *= 2;
+  } else if (topology == MPI_GRAPH && graph_count != nullptr &&
+             graph_count(handle, communicator.rank, &outs) == MPI_SUCCESS) {
+    ins = outs;
+  } else if (topology != MPI_DIST_GRAPH || dist_count == nullptr ||
+             dist_count(handle, &ins, &outs, &weighted) != MPI_SUCCESS) {
+    return;
+  }
+  if (outs <= 0 && ins <= 0) return;
+  // out, then for a distributed graph: out weights, in, in weights.
+  const std::size_t words = (static_cast<std::size_t>(outs) + static_cast<std::size_t>(ins)) * 2;
+  auto* ranks = static_cast<std::int32_t*>(allocate_pages(words * sizeof(std::int32_t)));
+  if (ranks == nullptr) return;
+  bool good = false;
+  if (topology == MPI_CART) {
+    const auto shift = CLUSTERPROF_LIBRARY(MPI_Cart_shift);
+    good = shift != nullptr;
+    // The order of the buffers: per dimension first the lower, then the upper neighbour.
+    for (int d = 0; good && d < outs / 2; ++d)
+      good = shift(handle, d, 1, ranks + 2 * d, ranks + 2 * d + 1) == MPI_SUCCESS;
+  } else if (topology == MPI_GRAPH) {
+    const auto neighbours = CLUSTERPROF_LIBRARY(MPI_Graph_neighbors);
+    good = neighbours != nullptr && neighbours(handle, communicator.rank, outs, ranks) == MPI_SUCCESS;
+  } else {
+    const auto neighbours = CLUSTERPROF_LIBRARY(MPI_Dist_graph_neighbors);
+    good = neighbours != nullptr && neighbours(handle, ins, ranks + 2 * outs, ranks + 2 * outs + ins, outs,
+                                               ranks, ranks + outs) == MPI_SUCCESS;
+  }
+  if (good) {
+    std::int32_t* sources = topology == MPI_DIST_GRAPH ? ranks + 2 * outs : ranks;
+    const int both = topology == MPI_DIST_GRAPH ? 2 * outs + ins : outs;
+    for (int i = 0; i < both; ++i) ranks[i] = communicator.peers.world_rank(ranks[i]);
+    communicator.out_neighbours.assign(ranks, outs);
+    communicator.in_neighbours.assign(sources, ins);
+  }
+  free_pages(ranks, words * sizeof(std::int32_t));
+}
+
+}  // namespace clusterprof::mpi_wrap

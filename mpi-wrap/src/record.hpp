@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a wrapper writes down of one call. Wrappers run
+//   start = enter(op); if (start == 0) pass on; call; Record record(...); rules; record.finish();
+// on the thread that calls MPI, never in a signal handler.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/wire/segment.h"
+#include "mpi-wrap/src/communicator.hpp"
+#include "mpi-wrap/src/lifecycle.hpp"
+#include "mpi-wrap/src/real.hpp"
+#include "mpi-wrap/src/request_table.hpp"
+#include "mpi-wrap/src/tables.hpp"
+#include "mpi-wrap/src/type_size.hpp"
+
+namespace clusterprof::mpi_wrap {
+
+// 0: this call is part of another one, or nothing is recorded.
+inline std::uint64_t enter(std::uint32_t op) noexcept { return agent->enter_mpi(op); }
+
+// A communicator as it was before a call that may free it.
+struct CommunicatorUse {
+  std::uint32_t index;
+};
+inline CommunicatorUse use_communicator(HandleKey key) noexcept {
+  const Communicator* communicator = communicator_of(key);
+  return {communicator == nullptr ? wire::kNoPath : communicator->index};
+}
+
+// This rank's part in a rooted collective.
+struct Role {
+  bool root;
+  bool member;  // false in the root's own group of an intercommunicator
+};
+
+inline bool is_no_op(MPI_Op op) noexcept { return op == handles.no_op; }
+
+class Record {
+ public:
+  // Ends the time of the call.
+  Record(std::uint32_t op, std::uint64_t start_ns, bool succeeded) noexcept
+      : duration_ns_(agent->leave_mpi() - start_ns),
+        segment_(static_cast<wire::SegmentHeader*>(agent->segment())),
+        op_(op),
+        succeeded_(succeeded) {}
+  Record(const Record&) = delete;
+  Record& operator=(const Record&) = delete;
+
+  // Bytes and objects count: the call succeeded and MPI runs.
+  bool counts() const noexcept { return succeeded_ && segment_ != nullptr && state.running; }
+
+  void use(CommunicatorUse use) noexcept { index_ = use.index; }
+  void use(MPI_Comm handle) noexcept {
+    handle_ = handle;
+    set(communicator_of(key_of(handle)));
+    if (communicator_ == nullptr && counts()) set(meet_communicator(handle));
+  }
+  void use_window(MPI_Win window) noexcept {
+    set(communicator_of(key_of(window)));
+    if (communicator_ == nullptr && counts()) set(meet_window(window));
+  }
+  void use(MPI_File file) noexcept { set(communicator_of(key_of(file))); }
+
+  std::int32_t me() const noexcept { return communicator_ == nullptr ? 0 : communicator_->rank; }
+  std::int32_t members() const noexcept { return communicator_ == nullptr ? 0 : communicator_->size; }
+  std::int32_t peers() const noexcept { return communicator_ == nullptr ? 0 : communicator_->peers.size(); }
+  Role role(int root) const noexcept {
+    if (communicator_ == nullptr) return {false, false};
+    if (communicator_->inter) return {root == MPI_ROOT, root >= 0};
+    return {root == communicator_->rank, true};
+  }
+
+  void add_sent(std::uint64_t bytes) noexcept { sent_ += bytes; }
+  void add_received(std::uint64_t bytes) noexcept { received_ += bytes; }
+
+  // A message to / one-sided data from a rank of the communicator; none when that is MPI_PROC_NULL.
+  void send_to(int peer, std::uint64_t bytes) noexcept {
+    if (peer < 0) return;
+    sent_ += bytes;
+    message(world_rank(peer), bytes);
+  }
+  void get_from(int peer, std::uint64_t bytes) noexcept {
+    if (peer < 0) return;
+    received_ += bytes;
+    count_message_of(world_rank(peer), state.world_rank, bytes);
+    mpi_wrap::count_size(segment_, op_, bytes, state.shared);
+  }
+
+  // What a blocking receive got.
+  void received(const MPI_Status& status) noexcept {
+    if (status.MPI_SOURCE == MPI_PROC_NULL || status_cancelled(status)) return;
+    const std::uint64_t bytes = status_bytes(status);
+    received_ += bytes;
+    mpi_wrap::count_size(segment_, op_, bytes, state.shared);
+  }
+
+  // One block to each rank talked to: of `bytes`, or counts[i] elements.
+  void send_to_each(std::uint64_t bytes) noexcept {
+    blocks_to(peer_map(), true, [bytes](std::int32_t) { return bytes; });
+  }
+  template <typename Counts, typename Types>
+  void send_to_each(Counts counts, Types types) noexcept {
+    blocks_to(peer_map(), true, [=](std::int32_t i) { return block_bytes(counts, types, i); });
+  }
+
+  // The same for the neighbours of a topology; at its border some are MPI_PROC_NULL.
+  void send_to_neighbours(std::uint64_t bytes) noexcept {
+    blocks_to(outs(), false, [bytes](std::int32_t) { return bytes; });
+  }
+  template <typename Counts, typename Types>
+  void send_to_neighbours(Counts counts, Types types) noexcept {
+    blocks_to(outs(), false, [=](std::int32_t i) { return block_bytes(counts, types, i); });
+  }
+  void receive_from_neighbours(std::uint64_t bytes) noexcept {
+    blocks_from(ins(), [bytes](std::int32_t) { return bytes; });
+  }
+  template <typename Counts, typename Types>
+  void receive_from_neighbours(Counts counts, Types types) noexcept {
+    blocks_from(ins(), [=](std::int32_t i) { return block_bytes(counts, types, i); });
+  }
+
+  // The call counts once in the histogram, with the larger of its directions.
+  void count_size() noexcept {
+    const std::uint64_t bytes = sent_ > received_ ? sent_ : received_;
+    if (prepared_ != nullptr) {
+      prepared_->counts_size = true;
+      prepared_->size_bytes = bytes;
+    } else {
+      mpi_wrap::count_size(segment_, op_, bytes, state.shared);
+    }
+  }
+
+  void make_communicator(Derivation derivation, MPI_Comm made) noexcept {
+    derive_communicator(communicator_, derivation, made);
+  }
+  void bind(HandleKey key) noexcept { mpi_wrap::bind(key, communicator_); }
+
+  // The call makes a persistent request: from here on the rules say what each start of it does.
+  // `prepared` is zeroed and outlives this record; finish() takes it over.
+  void prepare(Request& prepared, MPI_Request request, bool receive) noexcept {
+    prepared_ = &prepared;
+    prepared.key = key_of(request);
+    prepared.receive = receive;
+    prepared.persistent = true;
+  }
+
+  // Counts the call at its site.
+  void finish() noexcept;
+
+  // After finish().
+  void track_receive(MPI_Request request) noexcept;
+  void forget_request(MPI_Request request) noexcept;
+
+ private:
+  void set(Communicator* communicator) noexcept {
+    communicator_ = communicator;
+    if (communicator != nullptr) index_ = communicator->index;
+  }
+  std::int32_t world_rank(std::int32_t peer) const noexcept {
+    return communicator_ == nullptr ? kUnknownRank : communicator_->peers.world_rank(peer);
+  }
+  bool neighbours() noexcept {
+    if (communicator_ == nullptr) return false;
+    if (!communicator_->neighbours_known) find_neighbours(*communicator_, handle_);
+    return true;
+  }
+  const RankMap* peer_map() const noexcept {
+    return communicator_ == nullptr ? nullptr : &communicator_->peers;
+  }
+  const RankMap* outs() noexcept { return neighbours() ? &communicator_->out_neighbours : nullptr; }
+  const RankMap* ins() noexcept { return neighbours() ? &communicator_->in_neighbours : nullptr; }
+
+  void message(std::int32_t destination, std::uint64_t bytes) noexcept {
+    if (prepared_ != nullptr) {
+      prepare_peers(1);
+      add_prepared(destination, bytes);
+      prepared_->counts_size = true;
+      prepared_->size_bytes = bytes;
+      return;
+    }
+    count_message_of(state.world_rank, destination, bytes);
+    mpi_wrap::count_size(segment_, op_, bytes, state.shared);
+  }
+  template <typename BytesOf>
+  void blocks_to(const RankMap* map, bool all_exist, BytesOf bytes_of_block) noexcept {
+    if (map == nullptr) return;
+    if (prepared_ != nullptr) prepare_peers(static_cast<std::uint32_t>(map->size()));
+    for (std::int32_t i = 0; i < map->size(); ++i) {
+      const std::int32_t destination = map->world_rank(i);
+      if (destination == kUnknownRank && !all_exist) continue;
+      const std::uint64_t bytes = bytes_of_block(i);
+      if (bytes == 0) continue;
+      sent_ += bytes;
+      if (prepared_ != nullptr) {
+        add_prepared(destination, bytes);
+      } else {
+        count_message_of(state.world_rank, destination, bytes);
+      }
+    }
+  }
+  template <typename BytesOf>
+  void blocks_from(const RankMap* map, BytesOf bytes_of_block) noexcept {
+    for (std::int32_t i = 0; map != nullptr && i < map->size(); ++i) {
+      if (map->world_rank(i) != kUnknownRank) received_ += bytes_of_block(i);
+    }
+  }
+  void count_message_of(std::int32_t source, std::int32_t destination, std::uint64_t bytes) noexcept {
+    if (!count_message(segment_, source, destination, bytes, state.shared)) {
+      agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiPeerTableFull));
+    }
+  }
+  void prepare_peers(std::uint32_t count) noexcept;
+  void add_prepared(std::int32_t destination, std::uint64_t bytes) noexcept {
+    PeerList* list = prepared_->peers;
+    if (list != nullptr) list->peers()[list->count++] = {destination, bytes};
+  }
+
+  std::uint64_t duration_ns_;
+  wire::SegmentHeader* segment_;
+  std::uint32_t op_;
+  bool succeeded_;
+  std::uint32_t index_ = wire::kNoPath;
+  std::uint32_t site_ = kNoSite;
+  Communicator* communicator_ = nullptr;
+  MPI_Comm handle_{};
+  std::uint64_t sent_ = 0, received_ = 0;
+  Request* prepared_ = nullptr;
+};
+
+}  // namespace clusterprof::mpi_wrap

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is known of requests whose completion or activation matters: receives, whose size is
+// known when they complete, and persistent requests, whose bytes count at each start.
+// Open addressing with deletion by shifting back; grows, never shrinks. Zeroed memory is an
+// empty table. Not synchronised.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mpi-wrap/src/hash.hpp"
+#include "mpi-wrap/src/pages.hpp"
+
+namespace clusterprof::mpi_wrap {
+
+struct PeerBytes {
+  std::int32_t world_rank;
+  std::uint64_t bytes;
+};
+
+// Who a persistent collective or send sends to; in pages of its own.
+struct PeerList {
+  std::size_t allocated_bytes;
+  std::uint32_t count;
+  PeerBytes* peers() noexcept { return reinterpret_cast<PeerBytes*>(this + 1); }
+};
+static_assert(sizeof(PeerList) % alignof(PeerBytes) == 0);
+
+struct Request {
+  std::uint64_t key;   // the handle, 0 in a free slot
+  std::uint32_t site;  // index of the call site that made it; its bytes are counted there
+  std::uint16_t op;
+  bool receive;  // its size comes with the completion
+  bool persistent;
+  bool active;                                       // started and not seen to complete
+  bool counts_size;                                  // each start counts size_bytes in the histogram
+  std::uint64_t sent_bytes, recv_bytes, size_bytes;  // of each start
+  PeerList* peers;                                   // of each start, may be null
+};
+
+class RequestTable {
+ public:
+  std::uint32_t size() const noexcept { return size_; }
+
+  Request* find(std::uint64_t key) noexcept {
+    if (size_ == 0) return nullptr;
+    for (std::uint32_t i = home(key);; i = (i + 1) & mask()) {
+      if (slots_[i].key == key) return &slots_[i];
+      if (slots_[i].key == 0) return nullptr;
+    }
+  }
+
+  // The caller has made sure that the key is not there. False when there is no memory.
+  bool insert(const Request& request) noexcept {
+    if ((size_ + 1) * 2 > capacity_ && !grow()) return false;
+    place(request);
+    ++size_;
+    return true;
+  }
+
+  void erase(Request* request) noexcept {
+    std::uint32_t hole = static_cast<std::uint32_t>(request - slots_);
+    for (std::uint32_t i = hole;;) {
+      i = (i + 1) & mask();
+      if (slots_[i].key == 0) break;
+      // May move into the hole only if its home is not between hole and i.
+      if (((i - home(slots_[i].key)) & mask()) >= ((i - hole) & mask())) {
+        slots_[hole] = slots_[i];
+        hole = i;
+      }
+    }
+    slots_[hole] = Request{};
+    --size_;
+  }
+
+ private:
+  std::uint32_t mask() const noexcept { return capacity_ - 1; }
+  std::uint32_t home(std::uint64_t key) const noexcept { return slot_of(mix(key), capacity_); }
+
+  void place(const Request& request) noexcept {
+    std::uint32_t i = home(request.key);
+    while (slots_[i].key != 0) i = (i + 1) & mask();
+    slots_[i] = request;
+  }
+
+  bool grow() noexcept {
+    const std::uint32_t old_capacity = capacity_;
+    Request* old = slots_;
+    const std::uint32_t bigger = old_capacity == 0 ? 1024 : old_capacity * 2;
+    auto* fresh = static_cast<Request*>(allocate_pages(std::size_t{bigger} * sizeof(Request)));
+    if (fresh == nullptr) return false;
+    slots_ = fresh;
+    capacity_ = bigger;
+    for (std::uint32_t i = 0; i < old_capacity; ++i) {
+      if (old[i].key != 0) place(old[i]);
+    }
+    free_pages(old, std::size_t{old_capacity} * sizeof(Request));
+    return true;
+  }
+
+  Request* slots_;
+  std::uint32_t capacity_, size_;
+};
+
+}  // namespace clusterprof::mpi_wrap

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A lock for the few nanoseconds a table operation takes. Not taken in signal handlers.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+
+namespace clusterprof::mpi_wrap {
+
+class SpinLock {
+ public:
+  void lock() noexcept {
+    for (int tries = 0; held_.exchange(true, std::memory_order_acquire); ++tries) {
+      if (tries < 100) {
+        __builtin_ia32_pause();
+      } else {
+        sched_yield();
+      }
+    }
+  }
+  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> held_{false};
+};
+
+// Holds the lock when `needed`: without MPI_THREAD_MULTIPLE no two threads call MPI at a time.
+class LockIf {
+ public:
+  LockIf(SpinLock& lock, bool needed) noexcept : lock_(needed ? &lock : nullptr) {
+    if (lock_ != nullptr) lock_->lock();
+  }
+  ~LockIf() {
+    if (lock_ != nullptr) lock_->unlock();
+  }
+  LockIf(const LockIf&) = delete;
+  LockIf& operator=(const LockIf&) = delete;
+
+ private:
+  SpinLock* lock_;
+};
+
+}  // namespace clusterprof::mpi_wrap

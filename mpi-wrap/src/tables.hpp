@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Writing the MPI tables of the segment (formats/wire/segment.h). Any thread.
+// `shared`: several threads may call MPI at a time; then statistics are added atomically.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+
+#include "agent/agent_api.h"
+#include "formats/wire/segment.h"
+#include "mpi-wrap/src/hash.hpp"
+
+namespace clusterprof::mpi_wrap {
+
+inline constexpr std::uint32_t kNoSite = 0xffff'ffffu;
+
+// A table counts as full for a key that is not within this many slots of its place.
+inline constexpr std::uint32_t kProbeLimit = 1024;
+
+template <typename Entry>
+inline Entry* table_at(wire::SegmentHeader* segment, std::uint64_t offset) noexcept {
+  return reinterpret_cast<Entry*>(reinterpret_cast<std::uint8_t*>(segment) + offset);
+}
+
+inline void add(std::uint64_t& sum, std::uint64_t value, bool shared) noexcept {
+  if (shared) {
+    __atomic_fetch_add(&sum, value, __ATOMIC_RELAXED);
+  } else {
+    sum += value;
+  }
+}
+
+// bins[0]: size 0, bins[1]: 1, bins[b]: (2^(b-2), 2^(b-1)]; the last one also all above.
+constexpr std::uint32_t size_bin(std::uint64_t bytes) noexcept {
+  if (bytes == 0) return 0;
+  const std::uint32_t bin = static_cast<std::uint32_t>(std::bit_width(bytes - 1)) + 1;
+  return bin < wire::kSizeBins ? bin : wire::kSizeBins - 1;
+}
+
+inline void count_size(wire::SegmentHeader* segment, std::uint32_t op, std::uint64_t bytes,
+                       bool shared) noexcept {
+  if (op >= segment->mpi_ops) return;
+  add(table_at<wire::MpiSizeBins>(segment, segment->mpi_sizes_offset)[op].bins[size_bin(bytes)], 1, shared);
+}
+
+// One message from world rank src to dst (-1: unknown). False when the table is full.
+inline bool count_message(wire::SegmentHeader* segment, std::int32_t src, std::int32_t dst,
+                          std::uint64_t bytes, bool shared) noexcept {
+  const std::uint64_t key = static_cast<std::uint64_t>(src + 2) << 32 | static_cast<std::uint32_t>(dst + 2);
+  auto* peers = table_at<wire::MpiPeer>(segment, segment->mpi_peers_offset);
+  const std::uint32_t count = segment->mpi_peers;
+  std::uint32_t i = slot_of(mix(key), count);
+  for (std::uint32_t probe = 0; probe < count && probe < kProbeLimit; ++probe) {
+    std::uint64_t there = peers[i].key.load(std::memory_order_relaxed);
+    if (there == 0 && peers[i].key.compare_exchange_strong(there, key, std::memory_order_relaxed))
+      there = key;
+    if (there == key) {
+      add(peers[i].messages, 1, shared);
+      add(peers[i].bytes, bytes, shared);
+      return true;
+    }
+    if (++i == count) i = 0;
+  }
+  return false;
+}
+
+// Index of the site, made when it is new; kNoSite when the table is full.
+inline std::uint32_t find_site(wire::SegmentHeader* segment, const clusterprof_call_path& path,
+                               std::uint32_t op, std::uint32_t communicator) noexcept {
+  std::uint64_t key =
+      mix(path.hash ^ (static_cast<std::uint64_t>(op) << 32 | communicator) * 0x9e3779b97f4a7c15ull);
+  if (key == 0) key = 1;
+  auto* sites = table_at<wire::MpiSite>(segment, segment->mpi_sites_offset);
+  const std::uint32_t count = segment->mpi_sites;
+  std::uint32_t i = slot_of(key, count);
+  for (std::uint32_t probe = 0; probe < count && probe < kProbeLimit; ++probe) {
+    std::uint64_t there = sites[i].key.load(std::memory_order_relaxed);
+    if (there == 0) {
+      if (sites[i].key.compare_exchange_strong(there, key, std::memory_order_relaxed)) {
+        sites[i].path_words = path.words;
+        sites[i].path_offset = path.offset;
+        sites[i].op = static_cast<std::uint16_t>(op);
+        sites[i].communicator = communicator;
+        sites[i].min_ns = ~std::uint64_t{0};
+        sites[i].ready.store(1, std::memory_order_release);
+        return i;
+      }
+    }
+    if (there == key) {
+      while (sites[i].ready.load(std::memory_order_acquire) == 0) __builtin_ia32_pause();
+      return i;
+    }
+    if (++i == count) i = 0;
+  }
+  return kNoSite;
+}
+
+inline void count_call(wire::MpiSite& site, std::uint64_t duration_ns, bool shared) noexcept {
+  add(site.count, 1, shared);
+  add(site.time_ns, duration_ns, shared);
+  if (!shared) {
+    if (duration_ns < site.min_ns) site.min_ns = duration_ns;
+    if (duration_ns > site.max_ns) site.max_ns = duration_ns;
+    return;
+  }
+  std::uint64_t seen = __atomic_load_n(&site.min_ns, __ATOMIC_RELAXED);
+  while (duration_ns < seen && !__atomic_compare_exchange_n(&site.min_ns, &seen, duration_ns, true,
+                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  seen = __atomic_load_n(&site.max_ns, __ATOMIC_RELAXED);
+  while (duration_ns > seen && !__atomic_compare_exchange_n(&site.max_ns, &seen, duration_ns, true,
+                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
+}  // namespace clusterprof::mpi_wrap

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sizes of datatypes and buffers, in bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "mpi-wrap/src/hash.hpp"
+#include "mpi-wrap/src/mpi_header.hpp"
+
+namespace clusterprof::mpi_wrap {
+
+// Looks up the sizes of the predefined datatypes. Once, after MPI_Init (Open MPI refuses to tell
+// sizes before) and before another thread calls MPI.
+void find_type_sizes() noexcept;
+
+// 0 for MPI_DATATYPE_NULL.
+std::uint64_t type_size_from_library(MPI_Datatype type) noexcept;
+
+struct KnownType {
+  HandleKey key;
+  std::uint64_t bytes;
+};
+inline constexpr std::uint32_t kKnownTypes = 256;
+extern KnownType known_types[kKnownTypes];
+
+inline std::uint64_t type_size(MPI_Datatype type) noexcept {
+#if !CLUSTERPROF_MPI_OPENMPI
+  // Predefined types carry their size in the handle: 0x4c00SSNN.
+  const std::uint32_t handle = static_cast<std::uint32_t>(type);
+  if ((handle & 0xff000000u) == 0x4c000000u) return (handle & 0xff00u) >> 8;
+#endif
+  const HandleKey key = key_of(type);
+  for (std::uint32_t i = slot_of(mix(key), kKnownTypes); known_types[i].key != 0; i = (i + 1) % kKnownTypes) {
+    if (known_types[i].key == key) return known_types[i].bytes;
+  }
+  return type_size_from_library(type);
+}
+
+template <typename Count>
+inline std::uint64_t count_of(Count count) noexcept {
+  return count > 0 ? static_cast<std::uint64_t>(count) : 0;
+}
+
+// Of `count` elements; the type of an empty buffer need not be a valid one.
+template <typename Count>
+inline std::uint64_t bytes_of(Count count, MPI_Datatype type) noexcept {
+  return count > 0 ? static_cast<std::uint64_t>(count) * type_size(type) : 0;
+}
+
+// Bytes of block i, where one type or one per block is given.
+template <typename Count>
+inline std::uint64_t block_bytes(const Count* counts, MPI_Datatype type, std::int32_t i) noexcept {
+  return bytes_of(counts[i], type);
+}
+template <typename Count>
+inline std::uint64_t block_bytes(const Count* counts, const MPI_Datatype* types, std::int32_t i) noexcept {
+  return bytes_of(counts[i], types[i]);
+}
+
+// Bytes of `blocks` blocks.
+template <typename Count, typename Types>
+inline std::uint64_t sum_of(const Count* counts, Types types, std::int32_t blocks) noexcept {
+  std::uint64_t sum = 0;
+  for (std::int32_t i = 0; i < blocks; ++i) sum += block_bytes(counts, types, i);
+  return sum;
+}
+
+}  // namespace clusterprof::mpi_wrap

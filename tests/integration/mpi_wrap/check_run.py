@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs an MPI program under the fake agent and an MPI preload object, and compares what was
+recorded with what the program itself says it did.
+
+check_run.py --launcher 'mpirun ... -n' --ranks N --agent A.so --wrap W.so [--expect MODE] -- CMD...
+
+MODE: traffic   the program wrote $EXPECT_DIR/rank*.txt (see traffic.c)
+      ring      every rank sent --bytes once to its right neighbour and nothing else
+      started   start and end of MPI were seen
+      nothing   no MPI call may have been recorded
+      none      the same without an agent
+"""
+
+import argparse
+import collections
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+
+class Dump:
+    """What the fake agent of one process wrote."""
+
+    def __init__(self, path):
+        self.process, self.peers, self.communicators, self.drops = {}, {}, {}, []
+        self.sites, self.sizes = [], collections.Counter()
+        for line in path.read_text().splitlines():
+            kind, _, rest = line.partition(" ")
+            if kind == "process":
+                self.process = {k: int(v) for k, v in (w.split("=") for w in rest.split())}
+            elif kind == "library":
+                self.library = rest
+            elif kind == "comm":
+                index, identity, size, name = rest.split(" ", 3)
+                self.communicators[int(index)] = (int(identity), int(size), name)
+            elif kind == "site":
+                name, *numbers = rest.split()
+                self.sites.append((name, *map(int, numbers)))
+            elif kind == "peer":
+                src, dst, messages, size = map(int, rest.split())
+                self.peers[src, dst] = (messages, size)
+            elif kind == "size":
+                name, bin_number, count = rest.split()
+                self.sizes[name] += int(count)
+            elif kind == "drop":
+                self.drops.append(rest)
+
+    def ops(self):
+        sums = collections.defaultdict(lambda: [0, 0, 0])
+        for name, _, count, sent, received, _ in self.sites:
+            for i, value in enumerate((count, sent, received)):
+                sums[name][i] += value
+        return {k: tuple(v) for k, v in sums.items()}
+
+
+def fail(text):
+    print("FAILED:", text)
+    sys.exit(1)
+
+
+def check_common(dumps, ranks, has_world):
+    if sorted(d.process["rank"] for d in dumps) != list(range(ranks)):
+        fail(f"ranks seen: {sorted(d.process['rank'] for d in dumps)}")
+    for d in dumps:
+        p = d.process
+        if not p["started"] or not p["ended"] or p["depth"] != 0 or p["size"] != ranks or not d.library:
+            fail(f"process line of rank {p['rank']}: {p} {d.library}")
+        if d.drops:
+            fail(f"rank {p['rank']} dropped {d.drops}")
+        predefined = (d.communicators.get(0), d.communicators.get(1))
+        if has_world and predefined != ((1, ranks, "MPI_COMM_WORLD"), (2, 1, "MPI_COMM_SELF")):
+            fail(f"predefined communicators: {d.communicators}")
+        for site in d.sites:
+            if not site[5]:
+                fail(f"times of {site}")
+
+
+def read_expectation(path):
+    peers, ops, named = {}, {}, []
+    for line in path.read_text().splitlines():
+        kind, rest = line.split(" ", 1)
+        if kind == "peer":
+            src, dst, messages, size = map(int, rest.split())
+            peers[src, dst] = (messages, size)
+        elif kind == "op":
+            name, *numbers = rest.split()
+            ops[name] = tuple(map(int, numbers))
+        else:
+            name, _, size = rest.rpartition(" ")
+            named.append((name, int(size)))
+    return peers, ops, named
+
+
+def check_traffic(dumps, directory):
+    identities, names = {}, {}
+    for d in dumps:
+        rank = d.process["rank"]
+        peers, ops, named = read_expectation(directory / f"rank{rank}.txt")
+        if not peers or not ops:
+            fail(f"rank {rank} expects nothing")
+        if d.peers != peers:
+            for key in sorted(set(peers) | set(d.peers)):
+                if peers.get(key) != d.peers.get(key):
+                    print(f"{key}: expected {peers.get(key)}, recorded {d.peers.get(key)}")
+            fail(f"matrix of rank {rank}")
+        recorded = d.ops()
+        for name, numbers in ops.items():
+            if recorded.get(name) != numbers:
+                fail(f"rank {rank}: {name}: expected calls, sent, received {numbers}, recorded {recorded.get(name)}")
+        here = [(n, s) for _, s, n in d.communicators.values() if n and not n.startswith("MPI_COMM_")]
+        if sorted(here) != sorted(named):
+            fail(f"rank {rank}: communicators {sorted(here)}, expected {sorted(named)}")
+        seen = [i for i, _, _ in d.communicators.values()]
+        if len(set(seen)) != len(seen):
+            fail(f"rank {rank}: two communicators of one identity: {d.communicators}")
+        for identity, _, name in d.communicators.values():
+            if name and identities.setdefault(name, identity) != identity:
+                fail(f"'{name}' has another identity on rank {rank}")
+            if name and names.setdefault(identity, name) != name:
+                fail(f"'{name}' and '{names[identity]}' have one identity")
+        # Point-to-point sizes: as many as messages were sent, or received with data or without.
+        for op in ("MPI_Send", "MPI_Isend", "MPI_Sendrecv"):
+            if op in ops and d.sizes[op] == 0:
+                fail(f"rank {rank}: no sizes of {op}")
+
+
+def check_ring(dumps, ranks, size, more):
+    for d in dumps:
+        rank = d.process["rank"]
+        expected = {(rank, (rank + 1) % ranks): (1, size)}
+        for recorder, src, dst, messages, more_bytes in (map(int, peer.split(",")) for peer in more):
+            if recorder == rank:
+                expected[src, dst] = (messages, more_bytes)
+        if d.peers != expected:
+            fail(f"rank {rank}: matrix {d.peers}, expected {expected}")
+        received = sum(site[4] for site in d.sites)
+        if received < size:
+            fail(f"rank {rank}: received {received} bytes, {d.sites}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--launcher", default="")
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--agent", required=True)
+    parser.add_argument("--wrap", required=True, help="preload objects, separated by colons")
+    parser.add_argument("--expect", choices=("traffic", "ring", "started", "nothing", "none"), required=True)
+    parser.add_argument("--bytes", type=int, default=0)
+    parser.add_argument("--min-ranges", type=int, default=1)
+    parser.add_argument("--no-world", action="store_true", help="the program uses sessions alone")
+    parser.add_argument("--peer", action="append", default=[], metavar="RANK,SRC,DST,MESSAGES,BYTES",
+                        help="with ring: what RANK recorded besides")
+    parser.add_argument("--then", help="one more object to preload, after ours")
+    parser.add_argument("--output", help="what the program must print, sorted by lines")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    command = [c for c in options.command if c != "--"]
+    with tempfile.TemporaryDirectory() as name:
+        directory = pathlib.Path(name)
+        # Spawned processes are started by the launcher's daemon: they are not preloaded.
+        environment = dict(os.environ, FAKE_AGENT_DIR=name, EXPECT_DIR=name, OMPI_ALLOW_RUN_AS_ROOT="1",
+                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_btl_base_warn_component_unused="0",
+                           OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1")
+        objects = [options.wrap] if options.expect == "none" else [options.agent, options.wrap]
+        preload = "LD_PRELOAD=" + ":".join(objects + ([options.then] if options.then else []))
+        launcher = shlex.split(options.launcher) + ([str(options.ranks)] if options.launcher else [])
+        done = subprocess.run([*launcher, "env", preload, *command], env=environment, capture_output=True,
+                              text=True, timeout=100)
+        print(done.stderr, end="", file=sys.stderr)
+        if done.returncode != 0:
+            fail(f"exit status {done.returncode}\n{done.stdout}")
+        wanted = sorted(options.output.replace("\\n", "\n").splitlines()) if options.output is not None else None
+        if wanted is not None and sorted(done.stdout.splitlines()) != wanted:
+            fail(f"output was\n{done.stdout}")
+        dumps = [Dump(p) for p in directory.glob("[0-9]*.txt")]
+        if options.expect == "none":
+            if dumps:
+                fail("an agent was loaded")
+            return
+        if options.expect == "nothing":
+            if not dumps:
+                fail("the fake agent was not loaded")
+            for d in dumps:
+                if d.process["started"] or d.sites or d.peers or d.communicators or d.process["ranges"]:
+                    fail(f"something was recorded: {d.sites} {d.process}")
+            return
+        dumps = [d for d in dumps if d.process["started"]]
+        check_common(dumps, options.ranks, not options.no_world)
+        if any(d.process["ranges"] < options.min_ranges for d in dumps):
+            fail(f"code ranges told to the agent: {[d.process['ranges'] for d in dumps]}")
+        if options.expect == "traffic":
+            check_traffic(dumps, directory)
+        elif options.expect == "ring":
+            check_ring(dumps, options.ranks, options.bytes, options.peer)
+
+
+if __name__ == "__main__":
+    main()

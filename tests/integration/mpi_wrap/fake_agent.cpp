@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An agent for tests of mpi-wrap alone: a segment in plain memory, written as text to
+// $FAKE_AGENT_DIR/<pid>.txt when the process ends. With FAKE_AGENT_PATHS=1 call paths are told
+// apart by their return addresses outside of the ranges given to add_wrapper_range; otherwise
+// there is one path.
+#include <execinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/agent_api.h"
+#include "formats/wire/mpi_functions.h"
+#include "formats/wire/segment.h"
+
+namespace {
+
+using namespace clusterprof;
+
+constexpr std::uint32_t kSites = 4096, kPeers = 4096, kCommunicators = 256;
+
+wire::SegmentHeader* segment;
+int segment_pid;
+bool with_paths;
+bool started, ended;
+__thread int depth;
+std::uint64_t nested_calls;
+
+constexpr int kRanges = 16;
+struct {
+  std::uintptr_t start, end;
+} ranges[kRanges];
+int range_count;
+
+void* get_segment() { return segment; }
+
+std::uint64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint64_t enter_mpi(std::uint32_t op) {
+  if (op >= wire::kMpiFunctionCount) abort();
+  if (segment == nullptr) return 0;
+  if (depth != 0) {
+    __atomic_fetch_add(&nested_calls, 1, __ATOMIC_RELAXED);
+    return 0;
+  }
+  depth = 1;
+  return now_ns();
+}
+
+std::uint64_t leave_mpi() {
+  if (depth != 1) abort();
+  depth = 0;
+  return now_ns();
+}
+
+clusterprof_call_path call_path() {
+  if (!with_paths) return {0x1234, 64, 2};
+  void* frames[64];
+  const int count = backtrace(frames, 64);
+  std::uint64_t hash = 1;
+  std::uint32_t words = 0;
+  for (int i = 1; i < count; ++i) {
+    const auto pc = reinterpret_cast<std::uintptr_t>(frames[i]);
+    bool skipped = false;
+    for (int r = 0; words == 0 && r < range_count; ++r) {
+      skipped = skipped || (pc >= ranges[r].start && pc < ranges[r].end);
+    }
+    if (skipped) continue;
+    hash = (hash ^ pc) * 0x100000001b3ull;
+    ++words;
+  }
+  return {hash, 64, words};
+}
+
+void add_wrapper_range(std::uintptr_t start, std::uintptr_t end) {
+  if (range_count == kRanges || start >= end) abort();
+  ranges[range_count++] = {start, end};
+}
+
+void mpi_started(std::int32_t rank, std::int32_t size, const char* version) {
+  if (started) abort();
+  started = true;
+  segment->mpi_rank = rank;
+  segment->mpi_size = size;
+  snprintf(segment->mpi_library, sizeof(segment->mpi_library), "%s", version);
+}
+
+void mpi_ended() {
+  if (!started || ended) abort();
+  ended = true;
+}
+
+void count_drop(std::uint32_t reason) {
+  if (reason >= wire::kDropReasons) abort();
+  segment->drops[reason].fetch_add(1);
+}
+
+template <typename Entry>
+Entry* at(std::uint64_t offset) {
+  return reinterpret_cast<Entry*>(reinterpret_cast<char*>(segment) + offset);
+}
+
+[[gnu::constructor]] void make_segment() {
+  with_paths = getenv("FAKE_AGENT_PATHS") != nullptr;
+  std::uint64_t bytes = sizeof(wire::SegmentHeader);
+  const auto place = [&bytes](std::uint64_t wanted) {
+    bytes = (bytes + 63) / 64 * 64;
+    const std::uint64_t offset = bytes;
+    bytes += wanted;
+    return offset;
+  };
+  const std::uint64_t sites = place(kSites * sizeof(wire::MpiSite));
+  const std::uint64_t peers = place(kPeers * sizeof(wire::MpiPeer));
+  const std::uint64_t sizes = place(wire::kMpiFunctionCount * sizeof(wire::MpiSizeBins));
+  const std::uint64_t communicators = place(kCommunicators * sizeof(wire::MpiCommunicator));
+  segment = static_cast<wire::SegmentHeader*>(aligned_alloc(64, (bytes + 63) / 64 * 64));
+  if (segment == nullptr) abort();
+  memset(static_cast<void*>(segment), 0, bytes);
+  segment->segment_bytes = bytes;
+  segment->mpi_sites_offset = sites;
+  segment->mpi_sites = kSites;
+  segment->mpi_peers_offset = peers;
+  segment->mpi_peers = kPeers;
+  segment->mpi_sizes_offset = sizes;
+  segment->mpi_ops = wire::kMpiFunctionCount;
+  segment->communicators_offset = communicators;
+  segment->communicators = kCommunicators;
+  segment->mpi_rank = segment->mpi_size = -1;
+  segment_pid = getpid();
+}
+
+[[gnu::destructor]] void write_tables() {
+  const char* directory = getenv("FAKE_AGENT_DIR");
+  if (directory == nullptr || getpid() != segment_pid) return;
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/%d.txt", directory, getpid());
+  FILE* out = fopen(path, "w");
+  if (out == nullptr) abort();
+  fprintf(out, "process started=%d ended=%d rank=%d size=%d ranges=%d nested=%llu depth=%d\n", started, ended,
+          segment->mpi_rank.load(), segment->mpi_size.load(), range_count,
+          static_cast<unsigned long long>(nested_calls), depth);
+  fprintf(out, "library %s\n", segment->mpi_library);
+  const auto* communicators = at<wire::MpiCommunicator>(segment->communicators_offset);
+  for (std::uint32_t i = 0; i < kCommunicators; ++i) {
+    if (communicators[i].ready == 0) continue;
+    fprintf(out, "comm %u %llu %u %s\n", i, static_cast<unsigned long long>(communicators[i].identity),
+            communicators[i].size, communicators[i].name);
+  }
+  const auto* sites = at<wire::MpiSite>(segment->mpi_sites_offset);
+  for (std::uint32_t i = 0; i < kSites; ++i) {
+    if (sites[i].ready == 0) continue;
+    fprintf(out, "site %s %d %llu %llu %llu %d\n", wire::kMpiFunctionNames[sites[i].op],
+            static_cast<int>(sites[i].communicator), static_cast<unsigned long long>(sites[i].count),
+            static_cast<unsigned long long>(sites[i].sent_bytes),
+            static_cast<unsigned long long>(sites[i].recv_bytes),
+            sites[i].min_ns <= sites[i].max_ns && sites[i].max_ns <= sites[i].time_ns);
+  }
+  const auto* peers = at<wire::MpiPeer>(segment->mpi_peers_offset);
+  for (std::uint32_t i = 0; i < kPeers; ++i) {
+    const std::uint64_t key = peers[i].key;
+    if (key == 0) continue;
+    fprintf(out, "peer %d %d %llu %llu\n", static_cast<int>(key >> 32) - 2,
+            static_cast<int>(key & 0xffffffffu) - 2, static_cast<unsigned long long>(peers[i].messages),
+            static_cast<unsigned long long>(peers[i].bytes));
+  }
+  const auto* sizes = at<wire::MpiSizeBins>(segment->mpi_sizes_offset);
+  for (std::uint32_t op = 0; op < wire::kMpiFunctionCount; ++op) {
+    for (std::uint32_t bin = 0; bin < wire::kSizeBins; ++bin) {
+      if (sizes[op].bins[bin] == 0) continue;
+      fprintf(out, "size %s %u %llu\n", wire::kMpiFunctionNames[op], bin,
+              static_cast<unsigned long long>(sizes[op].bins[bin]));
+    }
+  }
+  for (std::uint32_t i = 0; i < wire::kDropReasons; ++i) {
+    if (segment->drops[i] != 0) {
+      fprintf(out, "drop %s %llu\n", wire::kDropReasonNames[i],
+              static_cast<unsigned long long>(segment->drops[i].load()));
+    }
+  }
+  fclose(out);
+}
+
+}  // namespace
+
+extern "C" const clusterprof_agent_api* clusterprof_agent_v1(void) {
+  static const clusterprof_agent_api kApi{1,         get_segment,       now_ns,      enter_mpi, leave_mpi,
+                                          call_path, add_wrapper_range, mpi_started, mpi_ended, count_drop};
+  return &kApi;
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi-wrap/src/handle_map.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace clusterprof::mpi_wrap {
+namespace {
+
+TEST(HandleMap, AgreesWithStdMapUnderRandomUse) {
+  static HandleMap<int, 64> map;
+  std::map<std::uint64_t, int*> expected;
+  int objects[50];
+  std::mt19937_64 random(1);
+  for (int step = 0; step < 200'000; ++step) {
+    const std::uint64_t key = 100 + random() % 50;
+    int* object = &objects[random() % 50];
+    if (random() % 2 == 0) {
+      bool full = true;
+      int* const before = map.insert(key, object, full);
+      ASSERT_FALSE(full);
+      ASSERT_EQ(before, expected.contains(key) ? expected[key] : nullptr);
+      expected[key] = object;
+    } else {
+      ASSERT_EQ(map.erase(key), expected.contains(key) ? expected[key] : nullptr);
+      expected.erase(key);
+    }
+    const std::uint64_t other = 100 + random() % 50;
+    ASSERT_EQ(map.find(other), expected.contains(other) ? expected[other] : nullptr);
+  }
+}
+
+TEST(HandleMap, TellsWhenItIsFull) {
+  static HandleMap<int, 8> map;
+  int object = 0;
+  bool full = false;
+  for (std::uint64_t key = 10; key < 18; ++key) {
+    map.insert(key, &object, full);
+    ASSERT_FALSE(full);
+  }
+  EXPECT_EQ(map.insert(100, &object, full), nullptr);
+  EXPECT_TRUE(full);
+  EXPECT_EQ(map.find(100), nullptr);
+  EXPECT_EQ(map.insert(12, nullptr, full), &object);
+  EXPECT_FALSE(full);
+  map.erase(11);
+  map.insert(100, &object, full);
+  EXPECT_FALSE(full);
+  EXPECT_EQ(map.find(100), &object);
+}
+
+}  // namespace
+}  // namespace clusterprof::mpi_wrap
