@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/node_state.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "base/version.hpp"
+
+namespace clusterprof::collector {
+namespace {
+
+// A process that has not greeted by then is one without an agent.
+constexpr std::uint64_t kGreetingNs = 2'000'000'000;
+
+// "0-3, 7"
+std::string rank_list(std::vector<std::int32_t> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+SystemUsage larger(const wire::ProcessUsage& agent, const std::optional<SystemUsage>& system) {
+  SystemUsage usage = system.value_or(SystemUsage{});
+  const bool agent_knows = agent.max_rss_bytes != 0;
+  usage.user_ns = std::max(usage.user_ns, agent.user_ns);
+  usage.system_ns = std::max(usage.system_ns, agent.system_ns);
+  usage.max_rss_bytes = std::max(usage.max_rss_bytes, agent.max_rss_bytes);
+  usage.minor_faults = std::max(usage.minor_faults, agent.minor_faults);
+  usage.major_faults = std::max(usage.major_faults, agent.major_faults);
+  usage.voluntary_switches = std::max(usage.voluntary_switches, agent.voluntary_switches);
+  usage.involuntary_switches = std::max(usage.involuntary_switches, agent.involuntary_switches);
+  usage.read_bytes = std::max(usage.read_bytes, agent.read_bytes);
+  usage.write_bytes = std::max(usage.write_bytes, agent.write_bytes);
+  usage.has_io = usage.has_io || agent.usage_has_io != 0;
+  usage.has_rss = usage.has_rss || agent_knows;
+  return usage;
+}
+
+void add(SystemUsage& sum, const SystemUsage& usage) {
+  sum.user_ns += usage.user_ns;
+  sum.system_ns += usage.system_ns;
+  sum.max_rss_bytes = std::max(sum.max_rss_bytes, usage.max_rss_bytes);
+  sum.minor_faults += usage.minor_faults;
+  sum.major_faults += usage.major_faults;
+  sum.voluntary_switches += usage.voluntary_switches;
+  sum.involuntary_switches += usage.involuntary_switches;
+  sum.read_bytes += usage.read_bytes;
+  sum.write_bytes += usage.write_bytes;
+  sum.has_io = sum.has_io || usage.has_io;
+  sum.has_rss = sum.has_rss || usage.has_rss;
+}
+
+}  // namespace
+
+struct NodeState::ProcessView {
+  const Process* process;
+  ProcessReport report;  // all its segments
+  bool has_said;         // it had a segment at some time
+  SystemUsage usage;
+  Instant start;
+  std::uint64_t end_ns;
+};
+
+NodeState::NodeState(NodeOptions options) : options_(std::move(options)) {}
+
+NodeState::Process* NodeState::find(ProcessId id) {
+  return const_cast<Process*>(std::as_const(*this).find(id));
+}
+
+const NodeState::Process* NodeState::find(ProcessId id) const {
+  const auto key = rank_of_.find(id);
+  if (key == rank_of_.end()) return nullptr;
+  const auto group = ranks_.find(key->second);
+  if (group == ranks_.end()) return nullptr;
+  for (const Process& process : group->second.processes) {
+    if (process.id == id) return &process;
+  }
+  return nullptr;
+}
+
+NodeState::Process& NodeState::add_process(RankKey key, std::int32_t pid, Instant now) {
+  Process& process = ranks_[key].processes.emplace_back();
+  process.id = next_id_++;
+  process.pid = pid;
+  process.start = now;
+  rank_of_[process.id] = key;
+  return process;
+}
+
+void NodeState::move_to(ProcessId id, RankKey key) {
+  const RankKey old = rank_of_.at(id);
+  if (old == key) return;
+  auto& from = ranks_[old].processes;
+  const auto it = std::find_if(from.begin(), from.end(), [&](const Process& p) { return p.id == id; });
+  ranks_[key].processes.splice(ranks_[key].processes.end(), from, it);
+  rank_of_[id] = key;
+  if (from.empty() && ranks_[old].helpers.processes == 0) ranks_.erase(old);
+}
+
+NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::int32_t rank,
+                                         std::int32_t world_size, std::int32_t pid, Instant now) {
+  if (options_.world_size == 0 && world_size > 0)
+    options_.world_size = static_cast<std::uint32_t>(world_size);
+  Process* process = known ? find(*known) : nullptr;
+  if (process == nullptr) {
+    const RankKey key = rank >= 0 ? rank : -static_cast<RankKey>(next_id_);
+    process = &add_process(key, pid, now);
+  } else if (rank >= 0) {
+    move_to(process->id, rank);
+  }
+  process->announced = true;
+  return process->id;
+}
+
+NodeState::RankKey NodeState::key_for_segment(const wire::SegmentHeader& header) const {
+  if (header.rank >= 0) return header.rank;
+  // A helper of a rank without a number belongs where its parent does.
+  for (const auto& [key, group] : ranks_) {
+    for (const Process& process : group.processes) {
+      if (process.alive && process.pid == header.parent_pid) return key;
+    }
+  }
+  return ranks_.empty() ? -static_cast<RankKey>(next_id_) : ranks_.begin()->first;
+}
+
+NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment,
+                                      Instant now) {
+  Process* process = known ? find(*known) : nullptr;
+  if (process == nullptr) process = &add_process(key_for_segment(segment.header()), pid, now);
+  if (process->recorder) close_segment(*process, now.mono_ns);
+  process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_);
+  return process->id;
+}
+
+void NodeState::close_segment(Process& process, std::uint64_t now_ns) {
+  if (!process.recorder) return;
+  const std::uint64_t said = process.recorder->header().end_mono_ns.load(std::memory_order_acquire);
+  const std::uint64_t end = said != 0 && said < now_ns ? said : now_ns;
+  process.recorder->finish(end);
+  ProcessReport report = process.recorder->report(end);
+  process.recorder.reset();
+  if (!process.past) {
+    process.past = std::move(report);
+    return;
+  }
+  report.start_mono_ns = process.past->start_mono_ns;
+  report.start_utc_ns = process.past->start_utc_ns;
+  report.add_amounts(*process.past, true);
+  process.past = std::move(report);
+}
+
+void NodeState::segment_ended(ProcessId id, std::uint64_t now_ns) {
+  if (Process* const process = find(id)) close_segment(*process, now_ns);
+}
+
+void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait_status) {
+  Process* const process = find(id);
+  if (process == nullptr || !process->alive) return;
+  close_segment(*process, now_ns);
+  process->alive = false;
+  process->gone_ns = now_ns;
+  if (wait_status) process->wait_status = wait_status;
+
+  // A helper that ended is added up, so that any number of them takes bounded memory.
+  const bool could_be_main =
+      process->announced || (process->past && process->past->mpi_state != wire::MpiState::kNone);
+  if (could_be_main || !process->past) return;
+  const RankKey key = rank_of_.at(id);
+  RankGroup& group = ranks_.at(key);
+  const bool has_main = std::any_of(group.processes.begin(), group.processes.end(),
+                                    [](const Process& p) { return p.announced; });
+  if (!has_main) return;
+  process->past->processes = 1;
+  group.helpers.add_amounts(*process->past, false);
+  add(group.helpers_usage, larger(process->past->usage, process->usage));
+  group.processes.remove_if([&](const Process& p) { return p.id == id; });
+  rank_of_.erase(id);
+}
+
+void NodeState::set_wait_status(ProcessId id, int wait_status) {
+  if (Process* const process = find(id)) process->wait_status = wait_status;
+}
+
+void NodeState::set_usage(ProcessId id, const SystemUsage& usage) {
+  Process* const process = find(id);
+  if (process == nullptr) return;
+  const SystemUsage before = process->usage.value_or(SystemUsage{});
+  SystemUsage& now = process->usage.emplace(usage);
+  // A zombie has no memory and maybe no counts left to look at: keep what was seen before.
+  now.has_rss = now.has_rss || before.has_rss;
+  now.has_io = now.has_io || before.has_io;
+  for (const auto field :
+       {&SystemUsage::user_ns, &SystemUsage::system_ns, &SystemUsage::max_rss_bytes,
+        &SystemUsage::minor_faults, &SystemUsage::major_faults, &SystemUsage::voluntary_switches,
+        &SystemUsage::involuntary_switches, &SystemUsage::read_bytes, &SystemUsage::write_bytes}) {
+    now.*field = std::max(now.*field, before.*field);
+  }
+}
+
+double NodeState::poll(std::uint64_t now_ns) {
+  double fullest = 0;
+  for (auto& [key, group] : ranks_) {
+    for (Process& process : group.processes) {
+      if (process.recorder) fullest = std::max(fullest, process.recorder->poll(now_ns));
+    }
+  }
+  return fullest;
+}
+
+bool NodeState::has_segment(ProcessId id) const {
+  const Process* const process = find(id);
+  return process != nullptr && (process->recorder || process->past);
+}
+
+bool NodeState::said_exec(ProcessId id) const {
+  const Process* const process = find(id);
+  return process != nullptr && process->recorder &&
+         (process->recorder->header().exit_flags.load(std::memory_order_acquire) & wire::kExecuted) != 0;
+}
+
+bool NodeState::left_mpi_open(ProcessId id) const {
+  const auto key = rank_of_.find(id);
+  if (key == rank_of_.end()) return false;
+  for (const Process& process : ranks_.at(key->second).processes) {
+    std::uint32_t state = 0;
+    if (process.recorder) {
+      state = process.recorder->header().mpi_state.load(std::memory_order_acquire);
+    } else if (process.past) {
+      state = static_cast<std::uint32_t>(process.past->mpi_state);
+    }
+    if (state == static_cast<std::uint32_t>(wire::MpiState::kInitialised)) return true;
+  }
+  return false;
+}
+
+std::map<NodeState::RankKey, std::int32_t> NodeState::rank_numbers() const {
+  std::map<RankKey, std::int32_t> numbers;
+  std::set<std::int32_t> taken;
+  // MPI knows best, as long as it speaks of the same job as the launcher.
+  for (const auto& [key, group] : ranks_) {
+    for (const Process& process : group.processes) {
+      std::int32_t rank = -1, size = -1;
+      if (process.recorder) {
+        rank = process.recorder->header().mpi_rank.load(std::memory_order_relaxed);
+        size = process.recorder->header().mpi_size.load(std::memory_order_relaxed);
+      } else if (process.past) {
+        rank = process.past->mpi_rank;
+        size = process.past->mpi_size;
+      }
+      const bool same_job =
+          options_.world_size == 0 || size == static_cast<std::int32_t>(options_.world_size);
+      if (rank < 0 || size <= 1 || rank >= size || !same_job || !taken.insert(rank).second) continue;
+      numbers[key] = rank;
+      break;
+    }
+  }
+  for (const auto& [key, group] : ranks_) {
+    if (numbers.contains(key)) continue;
+    std::int32_t rank = key >= 0 ? static_cast<std::int32_t>(key) : 0;
+    while (!taken.insert(rank).second) ++rank;
+    numbers[key] = rank;
+  }
+  return numbers;
+}
+
+bool NodeState::has_rank(std::int32_t rank) const {
+  const auto numbers = rank_numbers();
+  return std::any_of(numbers.begin(), numbers.end(), [&](const auto& entry) { return entry.second == rank; });
+}
+
+void NodeState::add_note(std::string note) {
+  if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(std::move(note));
+}
+
+NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns) {
+  ProcessView view{&process, {}, process.recorder || process.past, {}, process.start, now_ns};
+  if (process.recorder) {
+    view.report = process.recorder->report(now_ns);
+    if (process.past) {
+      view.report.start_mono_ns = process.past->start_mono_ns;
+      view.report.start_utc_ns = process.past->start_utc_ns;
+      view.report.add_amounts(*process.past, true);
+    }
+  } else if (process.past) {
+    view.report = *process.past;
+  }
+  view.report.processes = 1;
+  view.usage = larger(view.report.usage, process.usage);
+  if (view.has_said) view.start = {view.report.start_mono_ns, view.report.start_utc_ns};
+  if (!process.alive) {
+    const bool agent_saw_the_end =
+        view.report.end_mono_ns != 0 && (view.report.exit_flags & wire::kExecuted) == 0;
+    view.end_ns = agent_saw_the_end ? view.report.end_mono_ns : process.gone_ns;
+  }
+  view.end_ns = std::max(view.end_ns, view.start.mono_ns);
+  return view;
+}
+
+std::size_t NodeState::main_process(const std::vector<ProcessView>& views) {
+  const auto better = [](const ProcessView& a, const ProcessView& b) {
+    const bool a_mpi = a.report.mpi_state != wire::MpiState::kNone;
+    const bool b_mpi = b.report.mpi_state != wire::MpiState::kNone;
+    if (a_mpi != b_mpi) return a_mpi;
+    if (a.process->announced != b.process->announced) return a.process->announced;
+    return a.process->id < b.process->id;
+  };
+  return static_cast<std::size_t>(std::min_element(views.begin(), views.end(), better) - views.begin());
+}
+
+RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
+                                      std::map<std::string, std::vector<std::int32_t>>& notes) {
+  std::vector<ProcessView> views;
+  views.reserve(group.processes.size());
+  for (Process& process : group.processes) views.push_back(view(process, now_ns));
+  const std::size_t main_index = main_process(views);
+  const ProcessView& main = views[main_index];
+
+  RankSnapshot snapshot;
+  shard::Rank& rank = snapshot.rank;
+  ProcessReport& sum = snapshot.report;
+  SystemUsage usage = group.helpers_usage;
+  sum.add_amounts(group.helpers, false);
+  bool anybody_said = group.helpers.processes != 0;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    sum.add_amounts(views[i].report, i == main_index);
+    add(usage, views[i].usage);
+    anybody_said = anybody_said || views[i].has_said;
+    const std::string& note = views[i].report.python_note;
+    if (!note.empty()) {
+      auto& ranks = notes[fmt::format("Python frames are missing: {}", note)];
+      if (ranks.empty() || ranks.back() != number) ranks.push_back(number);
+    }
+  }
+  sum.world_size = main.report.world_size;
+  sum.mpi_size = main.report.mpi_size;
+  sum.mpi_library = main.report.mpi_library;
+
+  rank.rank = number;
+  rank.pid = main.has_said ? main.report.pid : main.process->pid;
+  rank.start_utc_ns = main.start.utc_ns;
+  rank.elapsed_ns = main.end_ns - main.start.mono_ns;
+  rank.user_ns = usage.user_ns;
+  rank.system_ns = usage.system_ns;
+  rank.cpu_ns = usage.user_ns + usage.system_ns;
+  rank.samples = sum.samples;
+  rank.threads = static_cast<std::uint32_t>(sum.threads);
+  rank.processes = static_cast<std::uint32_t>(sum.processes);
+  rank.mpi_ns = sum.mpi_ns;
+  rank.max_rss_bytes = usage.max_rss_bytes;
+  rank.read_bytes = usage.read_bytes;
+  rank.write_bytes = usage.write_bytes;
+  rank.minor_faults = usage.minor_faults;
+  rank.major_faults = usage.major_faults;
+  rank.voluntary_switches = usage.voluntary_switches;
+  rank.involuntary_switches = usage.involuntary_switches;
+  rank.handler_ns = sum.handler_ns;
+  rank.truncated = sum.truncated;
+  rank.merges_tried = sum.merges_tried;
+  rank.merges_failed = sum.merges_failed;
+  rank.python_version = main.report.python_version;
+  for (const auto& [key, amount] : sum.values) {
+    if (key.main_thread) rank.main_thread_ns[static_cast<std::size_t>(key.category)] += amount.wall_ns;
+  }
+  if (usage.has_rss) rank.flags |= shard::kUsageKnown;
+  if (usage.has_io) rank.flags |= shard::kIoKnown;
+  if (main.report.mpi_state != wire::MpiState::kNone) rank.flags |= shard::kUsedMpi;
+
+  // How it ended. What the kernel says counts more than what the process was about to do. One that
+  // still runs counts as lost: in the last shard there is, it is one whose end nobody saw.
+  const std::uint32_t said = (main.report.exit_flags & wire::kExecuted) != 0 ? 0 : main.report.exit_flags;
+  const std::optional<int>& status = main.process->wait_status;
+  if (status && WIFEXITED(*status)) {
+    rank.flags |= shard::kExitStatusKnown;
+    rank.exit_status = WEXITSTATUS(*status);
+  } else if (status && WIFSIGNALED(*status)) {
+    rank.flags |= shard::kExitSignalKnown;
+    rank.exit_signal = WTERMSIG(*status);
+    if ((said & wire::kFatalSignalKnown) == 0) rank.flags |= shard::kLost;
+  } else if (main.process->alive) {
+    rank.flags |= shard::kLost;
+  } else if ((said & wire::kFatalSignalKnown) != 0) {
+    rank.flags |= shard::kExitSignalKnown;
+    rank.exit_signal = static_cast<std::int32_t>(main.report.fatal_signal);
+  } else if ((said & wire::kExitStatusKnown) != 0) {
+    rank.flags |= shard::kExitStatusKnown;
+    rank.exit_status = main.report.exit_status;
+  } else {
+    rank.flags |= shard::kLost;
+  }
+
+  if (!anybody_said && (!main.process->alive || now_ns - main.start.mono_ns > kGreetingNs)) {
+    notes
+        ["no samples: the agent never reported (a statically linked program, or one that does not pass on "
+         "LD_PRELOAD)"]
+            .push_back(number);
+  }
+  return snapshot;
+}
+
+NodeSnapshot NodeState::snapshot(Instant now, bool complete) {
+  NodeSnapshot snapshot;
+  shard::Run& run = snapshot.run;
+  run.id = options_.run_id;
+  run.command = options_.command;
+  run.rate_hz = options_.rate_hz;
+  run.clock = options_.clock;
+  run.version = kVersion;
+  run.complete = complete;
+  run.world_size = options_.world_size;
+  run.notes = notes_;
+
+  snapshot.node.name = options_.node_name;
+  snapshot.node.start_utc_ns = now.utc_ns;
+  std::int64_t end_utc_ns = 0;
+  std::map<std::string, std::vector<std::int32_t>> notes;
+  const auto numbers = rank_numbers();
+  for (auto& [key, group] : ranks_) {
+    if (group.processes.empty()) continue;
+    snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, notes));
+    const shard::Rank& rank = snapshot.ranks.back().rank;
+    const ProcessReport& report = snapshot.ranks.back().report;
+    snapshot.node.start_utc_ns = std::min(snapshot.node.start_utc_ns, rank.start_utc_ns);
+    end_utc_ns = std::max(end_utc_ns, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
+    snapshot.node.cpu_ns += rank.cpu_ns;
+    if (run.mpi_library.empty()) run.mpi_library = report.mpi_library;
+    for (const std::int32_t size : {report.world_size, report.mpi_size}) {
+      if (options_.world_size == 0 && size > 0)
+        run.world_size = std::max(run.world_size, static_cast<std::uint32_t>(size));
+    }
+  }
+  std::sort(snapshot.ranks.begin(), snapshot.ranks.end(),
+            [](const RankSnapshot& a, const RankSnapshot& b) { return a.rank.rank < b.rank.rank; });
+  run.start_utc_ns = snapshot.node.start_utc_ns;
+  if (end_utc_ns > run.start_utc_ns) {
+    snapshot.node.elapsed_ns = static_cast<std::uint64_t>(end_utc_ns - run.start_utc_ns);
+  }
+  for (const auto& [note, ranks] : notes) {
+    run.notes.push_back(fmt::format("rank{} {}: {}", ranks.size() == 1 ? "" : "s", rank_list(ranks), note));
+  }
+  snapshot.tables = store_.tables();  // after the reports: they add call paths of MPI call sites
+  return snapshot;
+}
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the collector knows about its node: ranks, their processes, and what those said. No input or
+// output here: the server tells it what happened, and asks for a snapshot to be written.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collector/process_recorder.hpp"
+#include "collector/raw_store.hpp"
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::collector {
+
+struct NodeOptions {
+  std::string run_id;
+  std::string node_name;
+  std::vector<std::string> command;
+  std::uint32_t world_size = 0;  // 0: not known
+  std::uint32_t rate_hz = 0;
+  std::string clock = "wall";
+};
+
+// What the operating system says about a process; see read_usage() in os_process.hpp.
+struct SystemUsage {
+  std::uint64_t user_ns = 0, system_ns = 0, max_rss_bytes = 0;
+  std::uint64_t minor_faults = 0, major_faults = 0, voluntary_switches = 0, involuntary_switches = 0;
+  std::uint64_t read_bytes = 0, write_bytes = 0;
+  bool has_io = false;
+  bool has_rss = false;  // and switches
+};
+
+// Instants on the two clocks, as close together as one can get them.
+struct Instant {
+  std::uint64_t mono_ns = 0;
+  std::int64_t utc_ns = 0;
+};
+
+// One rank as it goes into a shard, its paths still raw.
+struct RankSnapshot {
+  shard::Rank rank;  // `node` is 0
+  ProcessReport report;
+};
+
+struct NodeSnapshot {
+  shard::Run run;
+  shard::Node node;
+  std::vector<RankSnapshot> ranks;  // by rank number
+  RawTables tables;
+};
+
+class NodeState {
+ public:
+  // A process, from its first sign of life to its end; exec does not end one. Never reused.
+  using ProcessId = std::uint64_t;
+
+  explicit NodeState(NodeOptions options);
+
+  // The process with this pid (a new one unless `known` is given) will be the program of `rank`.
+  ProcessId announce(std::optional<ProcessId> known, std::int32_t rank, std::int32_t world_size,
+                     std::int32_t pid, Instant now);
+
+  // The process handed over a segment. One that it had before has ended with its exec.
+  ProcessId hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment, Instant now);
+
+  // Its segment gets no more records, but the process goes on (exec of something not recorded).
+  void segment_ended(ProcessId process, std::uint64_t now_ns);
+
+  // The process is gone. wait_status (as from waitpid) when somebody could tell.
+  void gone(ProcessId process, std::uint64_t now_ns, std::optional<int> wait_status);
+  // Later and better knowledge of it.
+  void set_wait_status(ProcessId process, int wait_status);
+
+  void set_usage(ProcessId process, const SystemUsage& usage);
+
+  // Drains all rings; how full the fullest was, 0..1.
+  double poll(std::uint64_t now_ns);
+
+  [[nodiscard]] bool has_segment(ProcessId process) const;
+  // The agent said that the process is about to become another program.
+  [[nodiscard]] bool said_exec(ProcessId process) const;
+  // The process, or a helper of its rank, initialised MPI and did not finalise it.
+  [[nodiscard]] bool left_mpi_open(ProcessId process) const;
+  [[nodiscard]] bool has_rank(std::int32_t rank) const;
+
+  // For people: something that could not be recorded.
+  void add_note(std::string note);
+
+  // The shard's content as of now. `complete`: all ranks have ended.
+  [[nodiscard]] NodeSnapshot snapshot(Instant now, bool complete);
+
+ private:
+  struct Process {
+    ProcessId id = 0;
+    std::int32_t pid = 0;
+    bool announced = false;
+    bool alive = true;
+    Instant start;
+    std::uint64_t gone_ns = 0;
+    std::optional<int> wait_status;
+    std::optional<SystemUsage> usage;
+    std::unique_ptr<ProcessRecorder> recorder;  // of the segment it has now
+    // The segments it had: amounts added up, the rest from the latest.
+    std::optional<ProcessReport> past;
+  };
+  // A rank and its processes on this node. Helpers that ended are added up in `helpers`.
+  struct RankGroup {
+    std::list<Process> processes;
+    ProcessReport helpers;
+    SystemUsage helpers_usage;
+  };
+  struct ProcessView;  // a process as of now
+
+  using RankKey = std::int64_t;  // the launcher's number; negative: it gave none, every process its own
+
+  Process* find(ProcessId id);
+  [[nodiscard]] const Process* find(ProcessId id) const;
+  Process& add_process(RankKey key, std::int32_t pid, Instant now);
+  void move_to(ProcessId id, RankKey key);
+  void close_segment(Process& process, std::uint64_t now_ns);
+  [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
+  [[nodiscard]] std::map<RankKey, std::int32_t> rank_numbers() const;
+  static ProcessView view(Process& process, std::uint64_t now_ns);
+  static std::size_t main_process(const std::vector<ProcessView>& views);
+  static RankSnapshot rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
+                                    std::map<std::string, std::vector<std::int32_t>>& notes);
+
+  NodeOptions options_;
+  RawStore store_;
+  std::map<RankKey, RankGroup> ranks_;
+  std::map<ProcessId, RankKey> rank_of_;
+  ProcessId next_id_ = 1;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace clusterprof::collector

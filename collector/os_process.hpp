@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the kernel tells about processes that are not our children.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "base/unique_fd.hpp"
+#include "collector/node_state.hpp"
+
+namespace clusterprof::collector {
+
+// CLOCK_MONOTONIC and CLOCK_REALTIME.
+[[nodiscard]] Instant instant_now();
+
+// A descriptor for the process at the other end of a Unix socket, or for `pid`. Invalid when the
+// process is gone already or the kernel has none (before Linux 5.3).
+[[nodiscard]] UniqueFd open_peer_process(int socket, pid_t pid);
+[[nodiscard]] UniqueFd open_process(pid_t pid);
+
+// True when the process behind the descriptor has ended.
+[[nodiscard]] bool process_ended(int pidfd);
+
+// How a process that ended did so, as a wait status: from the descriptor (Linux 6.15 on, when it was
+// waited for), or from /proc while it is still a zombie.
+[[nodiscard]] std::optional<int> exit_wait_status(int pidfd, pid_t pid);
+
+// From /proc; works for a zombie (times and faults only). No value when the process is gone.
+[[nodiscard]] std::optional<SystemUsage> read_usage(pid_t pid);
+
+}  // namespace clusterprof::collector

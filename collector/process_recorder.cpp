@@ -1,0 +1,670 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/process_recorder.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "collector/syscalls.hpp"
+
+namespace clusterprof::collector {
+namespace {
+
+constexpr std::uint64_t kSlotSearchIntervalNs = 1'000'000'000;
+constexpr std::uint64_t kClockToleranceNs = 1'000'000'000;
+constexpr std::size_t kMaxCachedStacks = 1u << 18;
+constexpr std::size_t kMaxPending = 1u << 15;
+constexpr std::uint32_t kMaxTextBytes = 1u << 16;
+
+bool is_mpi(ModuleRole role) { return role == ModuleRole::kMpiWrapper || role == ModuleRole::kMpiLibrary; }
+
+}  // namespace
+
+void RawCall::add(const RawCall& other) {
+  if (other.count == 0) return;
+  min_ns = count == 0 ? other.min_ns : std::min(min_ns, other.min_ns);
+  max_ns = std::max(max_ns, other.max_ns);
+  count += other.count;
+  time_ns += other.time_ns;
+  sent_bytes += other.sent_bytes;
+  recv_bytes += other.recv_bytes;
+}
+
+void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_thread) {
+  threads += other.threads;
+  processes += other.processes;
+  samples += other.samples;
+  truncated += other.truncated;
+  merges_tried += other.merges_tried;
+  merges_failed += other.merges_failed;
+  handler_ns += other.handler_ns;
+  if (keep_main_thread) mpi_ns += other.mpi_ns;
+  for (const auto& [reason, count] : other.drops) drops[reason] += count;
+  unavailable_counters.insert(other.unavailable_counters.begin(), other.unavailable_counters.end());
+  for (const auto& [other_key, amount] : other.values) {
+    RawValueKey key = other_key;
+    key.main_thread = key.main_thread && keep_main_thread;
+    RawAmount& sum = values[key];
+    sum.wall_ns += amount.wall_ns;
+    sum.cpu_ns += amount.cpu_ns;
+    sum.samples += amount.samples;
+  }
+  for (const auto& [key, value] : other.counters) counters[key] += value;
+  for (const auto& [key, call] : other.calls) calls[key].add(call);
+  for (const auto& [pair, cell] : other.traffic) {
+    traffic[pair].messages += cell.messages;
+    traffic[pair].bytes += cell.bytes;
+  }
+  for (const auto& [op, bins] : other.sizes) {
+    SizeBins& sum = sizes.try_emplace(op).first->second;
+    for (std::size_t i = 0; i < bins.size(); ++i) sum[i] += bins[i];
+  }
+  for (const auto& [identity, info] : other.communicators) {
+    CommunicatorInfo& known = communicators.try_emplace(identity, info).first->second;
+    if (known.name.empty()) known.name = info.name;
+  }
+}
+
+// Adds charges to the tables of a process (or of a provisional report).
+struct ProcessRecorder::Sink {
+  std::unordered_map<RawValueKey, RawAmount, RawKeyHash>& values;
+  std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash>& counters;
+  const std::vector<std::uint32_t>& counter_index;
+  bool main_thread;
+
+  void operator()(const ChargeTarget& target, std::uint64_t wall_ns, std::uint64_t cpu_ns) const {
+    RawAmount& amount = values[RawValueKey{target.path, target.category, main_thread}];
+    amount.wall_ns += wall_ns;
+    amount.cpu_ns += cpu_ns;
+  }
+  void counter(const ChargeTarget& target, std::uint32_t index, std::uint64_t value) const {
+    if (index < counter_index.size()) counters[RawCounterKey{target.path, counter_index[index]}] += value;
+  }
+};
+
+ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store)
+    : segment_(std::move(segment)), store_(store) {
+  wire::SegmentHeader& h = segment_.header();
+  pid_ = h.pid;
+  start_mono_ns_ = h.start_mono_ns;
+  cpu_clock_ = h.clock == 1;
+  period_ns_ = 1'000'000'000 / std::max<std::uint32_t>(h.rate_hz, 1);
+  const std::uint32_t counters = std::min(h.counter_count, wire::kMaxCounters);
+  for (std::uint32_t i = 0; i < counters; ++i) {
+    counter_index_.push_back(store_.counter(bounded_text(h.counter_names[i], wire::kCounterNameBytes)));
+  }
+  h.collector_alive.store(1, std::memory_order_release);
+}
+
+double ProcessRecorder::poll(std::uint64_t now_ns) {
+  read_modules();
+  read_codes();
+  if (!pending_.empty()) settle_pending();
+  find_slots(now_ns);
+  double fullest = 0;
+  for (const std::uint32_t slot : slots_) fullest = std::max(fullest, drain(slot, now_ns));
+  return fullest;
+}
+
+void ProcessRecorder::finish(std::uint64_t end_ns) {
+  next_slot_search_ns_ = 0;
+  poll(end_ns);
+  for (const std::uint32_t index : slots_) {
+    Thread& thread = threads_[index];
+    if (thread.main && thread.state != Thread::State::kNone)
+      ended_main_mpi_ns_ += main_mpi_ns(segment_.thread_slot(index), end_ns);
+    if (thread.state == Thread::State::kActive) {
+      thread.account.end(end_ns, std::nullopt, period_ns_, {},
+                         Sink{values_, counters_, counter_index_, thread.main});
+    }
+    thread.state = Thread::State::kNone;
+  }
+  read_modules();
+  read_codes();
+  settle_pending();
+  finished_ = true;
+}
+
+void ProcessRecorder::read_modules() {
+  const auto& layout = segment_.layout();
+  const std::uint64_t used = std::min(segment_.header().module_arena_used.load(std::memory_order_acquire),
+                                      layout.module_arena_bytes);
+  bool changed = false;
+  while (modules_read_ < used) {
+    wire::ModuleEntry entry;
+    const std::uint64_t offset = modules_read_;
+    const bool sane = segment_.copy(layout.module_arena_offset, used, offset, &entry, sizeof entry) &&
+                      entry.entry_bytes >= sizeof entry && entry.entry_bytes % 8 == 0 &&
+                      entry.entry_bytes <= used - offset &&
+                      entry.path_bytes <= entry.entry_bytes - sizeof entry &&
+                      entry.path_bytes <= kMaxTextBytes && entry.build_id_bytes <= sizeof entry.build_id &&
+                      entry.start <= entry.end;
+    if (!sane) {
+      count_drop("damaged_module");
+      modules_read_ = layout.module_arena_bytes;  // where the next entry begins cannot be known
+      break;
+    }
+    std::string path(entry.path_bytes, '\0');
+    if (!segment_.copy(layout.module_arena_offset, used, offset + sizeof entry, path.data(), path.size()))
+      break;
+    const std::vector<std::uint8_t> build_id(entry.build_id, entry.build_id + entry.build_id_bytes);
+    const std::uint32_t module = store_.module(path, build_id);
+    mappings_.push_back({entry.start, entry.end, entry.load_bias, entry.epoch, module,
+                         store_.tables().modules[module]->role});
+    modules_read_ += entry.entry_bytes;
+    changed = true;
+  }
+  if (!changed) return;
+  std::stable_sort(mappings_.begin(), mappings_.end(),
+                   [](const Mapping& a, const Mapping& b) { return a.start < b.start; });
+  mappings_reach_.resize(mappings_.size());
+  std::uint64_t reach = 0;
+  for (std::size_t i = 0; i < mappings_.size(); ++i) {
+    mappings_reach_[i] = reach = std::max(reach, mappings_[i].end);
+  }
+}
+
+void ProcessRecorder::read_codes() {
+  const auto& layout = segment_.layout();
+  const std::uint64_t used =
+      std::min(segment_.header().code_arena_used.load(std::memory_order_acquire), layout.code_arena_bytes);
+  if (used == codes_scanned_) return;
+  const auto* const slots = segment_.table<wire::CodeSlot>(layout.code_slots_offset);
+  const std::uint32_t version = segment_.header().python_version.load(std::memory_order_relaxed);
+  bool complete = true;
+  segment_.for_each_touched(
+      layout.code_slots_offset, layout.code_slots, sizeof(wire::CodeSlot), [&](std::uint32_t i) {
+        const std::uint64_t key = slots[i].key.load(std::memory_order_acquire);
+        if (key == 0 || codes_.contains(key)) return;
+        const std::uint64_t place = slots[i].entry_offset.load(std::memory_order_acquire);
+        if (place == 0) {  // being written
+          complete = false;
+          return;
+        }
+        wire::CodeEntry entry;
+        const std::uint64_t offset = place - 1;
+        if (!segment_.copy(layout.code_arena_offset, layout.code_arena_bytes, offset, &entry, sizeof entry) ||
+            entry.filename_bytes > kMaxTextBytes || entry.name_bytes > kMaxTextBytes ||
+            entry.line_table_bytes > layout.code_arena_bytes) {
+          count_drop("damaged_code");
+          codes_.emplace(key, store_.code(CodeInfo{"", "<damaged>", 0, version, {}}));
+          return;
+        }
+        CodeInfo info{std::string(entry.filename_bytes, '\0'),
+                      std::string(entry.name_bytes, '\0'),
+                      entry.first_line,
+                      version,
+                      {}};
+        const std::uint64_t file_at = offset + sizeof entry;
+        const std::uint64_t name_at = file_at + entry.filename_bytes;
+        const std::uint64_t table_at = name_at + entry.name_bytes;
+        const std::uint64_t arena = layout.code_arena_offset, bytes = layout.code_arena_bytes;
+        // Checked before memory is asked for.
+        if (table_at > bytes || entry.line_table_bytes > bytes - table_at) {
+          count_drop("damaged_code");
+          info = CodeInfo{"", "<damaged>", 0, version, {}};
+        } else {
+          info.line_table.resize(entry.line_table_bytes);
+          if (!segment_.copy(arena, bytes, file_at, info.file.data(), info.file.size()) ||
+              !segment_.copy(arena, bytes, name_at, info.name.data(), info.name.size()) ||
+              !segment_.copy(arena, bytes, table_at, info.line_table.data(), info.line_table.size())) {
+            count_drop("damaged_code");
+          }
+        }
+        codes_.emplace(key, store_.code(std::move(info)));
+      });
+  if (complete) codes_scanned_ = used;
+}
+
+void ProcessRecorder::settle_pending() {
+  for (auto it = pending_.begin(); it != pending_.end();) {
+    const auto& [key, frame] = *it;
+    const std::uint32_t index = store_.tables().frames[frame].a;
+    if (key.python) {
+      const auto code = codes_.find(key.value);
+      if (code == codes_.end()) {
+        ++it;
+        continue;
+      }
+      store_.resolve_pending(index, {RawKind::kPython, code->second, key.instruction});
+    } else {
+      const Mapping* const mapping = find_mapping(key.value - key.instruction, key.epoch);
+      if (mapping == nullptr) {
+        ++it;
+        continue;
+      }
+      const RawKind kind =
+          key.instruction == 0 /* see pending_frame */ ? RawKind::kNativeExact : RawKind::kNativeReturn;
+      store_.resolve_pending(index, {kind, mapping->module, key.value - mapping->load_bias});
+    }
+    it = pending_.erase(it);
+  }
+}
+
+void ProcessRecorder::find_slots(std::uint64_t now_ns) {
+  // A thread is counted a moment before its slot shows it: look more than once.
+  constexpr int kSearches = 3;
+  const std::uint64_t seen = segment_.header().threads_seen.load(std::memory_order_acquire);
+  if (seen != threads_seen_) slot_searches_ = kSearches;
+  if (slot_searches_ == 0 && now_ns < next_slot_search_ns_) return;
+  if (slot_searches_ > 0) --slot_searches_;
+  threads_seen_ = seen;
+  next_slot_search_ns_ = now_ns + kSlotSearchIntervalNs;
+  const auto& layout = segment_.layout();
+  slots_.clear();
+  segment_.for_each_touched(layout.thread_slots_offset, layout.thread_slots, sizeof(wire::ThreadSlot),
+                            [&](std::uint32_t i) { slots_.push_back(i); });
+}
+
+std::uint64_t ProcessRecorder::main_mpi_ns(const wire::ThreadSlot& slot, std::uint64_t now_ns) const {
+  std::uint64_t total = slot.mpi_time_ns.load(std::memory_order_relaxed);
+  const std::uint64_t entered = slot.mpi_enter_ns.load(std::memory_order_relaxed);
+  if (entered != 0 && entered < now_ns) total += now_ns - std::max(entered, std::min(start_mono_ns_, now_ns));
+  return total;
+}
+
+double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
+  wire::ThreadSlot& slot = segment_.thread_slot(slot_index);
+  // Before the ring is read: when the thread had ended by now, so had its last record been written.
+  const std::uint32_t state = slot.state.load(std::memory_order_acquire);
+  if (state != static_cast<std::uint32_t>(wire::ThreadState::kLive) &&
+      state != static_cast<std::uint32_t>(wire::ThreadState::kEnded)) {
+    return 0;
+  }
+  const std::uint64_t waiting = slot.ring.write_position.load(std::memory_order_acquire) -
+                                slot.ring.read_position.load(std::memory_order_relaxed);
+  Thread& thread = threads_[slot_index];
+  const std::int32_t tid = slot.tid;
+  const std::uint64_t start = slot.start_time_ns;
+  const auto sink = [&] { return Sink{values_, counters_, counter_index_, thread.main}; };
+  if (thread.state != Thread::State::kNone && (thread.tid != tid || thread.start_time_ns != start)) {
+    if (thread.state == Thread::State::kActive) {
+      thread.account.end(std::min(start, now_ns), std::nullopt, period_ns_, {}, sink());
+    }
+    thread.state = Thread::State::kNone;
+  }
+  if (thread.state == Thread::State::kNone) {
+    thread.tid = tid;
+    thread.start_time_ns = start;
+    thread.main = slot.is_main == 1 || tid == pid_;
+    thread.state = Thread::State::kActive;
+    const std::uint64_t not_before = std::min(start_mono_ns_, now_ns);
+    thread.account = ThreadAccount(std::clamp(start, not_before, now_ns), slot.start_cpu_ns, cpu_clock_);
+  }
+  if (waiting != 0) {
+    const std::uint64_t latest = now_ns + kClockToleranceNs;
+    if (!wire::ring_drain(slot.ring, [&](const wire::RecordHeader& record) {
+          take_sample(thread, record, slot.ring, latest);
+        })) {
+      count_drop("damaged_ring");
+    }
+  }
+  if (state == static_cast<std::uint32_t>(wire::ThreadState::kEnded)) {
+    if (thread.state == Thread::State::kActive) {
+      thread.account.end(now_ns, std::nullopt, period_ns_, {}, sink());
+    }
+    if (thread.main) ended_main_mpi_ns_ += main_mpi_ns(slot, now_ns);
+    thread.state = Thread::State::kNone;
+    slot.state.store(static_cast<std::uint32_t>(wire::ThreadState::kFree), std::memory_order_release);
+  }
+  return static_cast<double>(std::min<std::uint64_t>(waiting, wire::kRingBytes)) / wire::kRingBytes;
+}
+
+void ProcessRecorder::take_sample(Thread& thread, const wire::RecordHeader& record, const wire::Ring& ring,
+                                  std::uint64_t latest_ns) {
+  // The ring can be rewritten while it is read: copy first, with a length that stays inside it.
+  const auto offset = static_cast<std::uint32_t>(reinterpret_cast<const std::uint8_t*>(&record) - ring.data);
+  const std::uint32_t bytes = std::min(record.bytes, wire::kRingBytes - offset);
+  if (bytes < sizeof(wire::SampleRecord)) {
+    count_drop("damaged_record");
+    return;
+  }
+  record_.resize(bytes);
+  std::memcpy(record_.data(), &record, bytes);
+  wire::SampleRecord sample;
+  std::memcpy(&sample, record_.data(), sizeof sample);
+  if (sample.header.type != wire::kSample) return;  // of a later minor version
+  const std::uint64_t need = sizeof sample + 8ull * sample.counter_count + 8ull * sample.frame_words;
+  if (need > bytes || sample.counter_count > wire::kMaxCounters ||
+      sample.frame_words > wire::kMaxFrameWords) {
+    count_drop("damaged_record");
+    return;
+  }
+  std::array<std::uint64_t, wire::kMaxCounters> counters;
+  std::memcpy(counters.data(), record_.data() + sizeof sample, 8u * sample.counter_count);
+  const std::span<const std::uint64_t> counter_values(counters.data(), sample.counter_count);
+  const Sink sink{values_, counters_, counter_index_, thread.main};
+  const std::uint64_t time = std::min(sample.time_ns, latest_ns);
+
+  if (sample.trigger == wire::Trigger::kThreadEnd) {
+    if (thread.state == Thread::State::kActive) {
+      thread.account.end(time, sample.cpu_ns, period_ns_, counter_values, sink);
+    }
+    thread.state = Thread::State::kDone;
+    return;
+  }
+  if (thread.state != Thread::State::kActive) return;
+
+  std::array<std::uint64_t, wire::kMaxFrameWords> words;
+  std::memcpy(words.data(), record_.data() + sizeof sample + 8u * sample.counter_count,
+              8u * sample.frame_words);
+  StackContext context;
+  context.mpi_op = sample.mpi_op;
+  context.in_syscall = (sample.flags & wire::kInSyscall) != 0;
+  context.waiting_for_gil = (sample.flags & wire::kWaitingForGil) != 0;
+  context.syscall_nr = sample.syscall_nr;
+  context.epoch = sample.module_epoch;
+  const Stack stack = resolve_stack(words.data(), sample.frame_words, context);
+
+  ChargeTarget target{stack.path, stack.in_interpreter ? shard::Category::kPython : shard::Category::kNative};
+  if (sample.mpi_op != 0) {
+    target.category = shard::Category::kMpi;
+  } else if (context.in_syscall) {
+    target.category = syscall_category(sample.syscall_nr);
+  }
+  const bool blocked = sample.trigger == wire::Trigger::kBlocked && context.in_syscall;
+  thread.account.sample(time, sample.cpu_ns, blocked, target, counter_values, sink);
+  values_[RawValueKey{target.path, target.category, thread.main}].samples += 1;
+  ++samples_;
+}
+
+const ProcessRecorder::Mapping* ProcessRecorder::find_mapping(std::uint64_t pc, std::uint32_t epoch) const {
+  // Of several that were mapped there at different times: the newest one that the sample could know,
+  // else the first that came after it (the sample was taken before the agent had described it).
+  const Mapping* best = nullptr;
+  auto it = std::upper_bound(mappings_.begin(), mappings_.end(), pc,
+                             [](std::uint64_t value, const Mapping& m) { return value < m.start; });
+  for (std::size_t i = static_cast<std::size_t>(it - mappings_.begin()); i-- > 0;) {
+    if (mappings_reach_[i] <= pc) break;
+    const Mapping& m = mappings_[i];
+    if (pc >= m.end) continue;
+    if (best == nullptr) {
+      best = &m;
+      continue;
+    }
+    const bool known = m.epoch <= epoch, best_known = best->epoch <= epoch;
+    const bool better = known != best_known      ? known
+                        : m.epoch != best->epoch ? (known ? m.epoch > best->epoch : m.epoch < best->epoch)
+                                                 : m.end - m.start < best->end - best->start;
+    if (better) best = &m;
+  }
+  return best;
+}
+
+ProcessRecorder::Stack ProcessRecorder::resolve_stack(const std::uint64_t* words, std::uint32_t count,
+                                                      const StackContext& context) {
+  // The exact address of the leaf is different almost every time, its callers repeat: they are
+  // looked up together, under a hash.
+  std::optional<StackFrame> leaf;
+  if (count > 0 && (words[0] & wire::kFrameTagMask) == 0 && !context.call_site) {
+    leaf = native_frame(words[0], true, context.epoch);
+    ++words;
+    --count;
+  }
+  std::uint64_t seed = (std::uint64_t{context.epoch} << 32) | (std::uint64_t{context.mpi_op} << 8);
+  if (leaf) seed |= 1u + static_cast<std::uint64_t>(leaf->role);
+  const std::uint64_t hash = XXH3_64bits_withSeed(words, 8ull * count, seed);
+  Stack stack;
+  if (const auto found = stack_cache_.find(hash); found != stack_cache_.end()) {
+    stack = found->second;
+  } else {
+    bool settled = true;
+    stack = build_stack(leaf, words, count, context, settled);
+    if (settled) {
+      if (stack_cache_.size() >= kMaxCachedStacks) stack_cache_.clear();
+      stack_cache_.emplace(hash, stack);
+    }
+  }
+  if (stack.leaf_shown) stack.path = store_.node(stack.path, leaf->frame);
+  if (context.mpi_op != 0) {
+    stack.path = store_.node(stack.path, store_.frame({RawKind::kMpi, context.mpi_op - 1, 0}));
+  } else if (context.in_syscall) {
+    const auto number = static_cast<std::uint32_t>(context.syscall_nr);
+    stack.path =
+        store_.node(stack.path, store_.frame({RawKind::kKernel, number, context.waiting_for_gil ? 1u : 0u}));
+  }
+  return stack;
+}
+
+ProcessRecorder::StackFrame ProcessRecorder::native_frame(std::uint64_t word, bool exact,
+                                                          std::uint32_t epoch) {
+  const std::uint64_t look_up = exact || word == 0 ? word : word - 1;
+  const Mapping* mapping = find_mapping(look_up, epoch);
+  if (mapping == nullptr) {
+    read_modules();  // described after this round began?
+    mapping = find_mapping(look_up, epoch);
+  }
+  if (mapping == nullptr) {
+    return {pending_frame(word, exact ? 0 : 1, epoch, false), false, ModuleRole::kProgram, false};
+  }
+  const RawKind kind = exact ? RawKind::kNativeExact : RawKind::kNativeReturn;
+  return {store_.frame({kind, mapping->module, word - mapping->load_bias}), false, mapping->role, true};
+}
+
+ProcessRecorder::StackFrame ProcessRecorder::python_frame(std::uint64_t code_id, std::uint32_t instruction) {
+  auto code = codes_.find(code_id);
+  if (code == codes_.end()) {
+    read_codes();
+    code = codes_.find(code_id);
+  }
+  if (code == codes_.end()) return {pending_frame(code_id, instruction, 0, true), true, {}, false};
+  return {store_.frame({RawKind::kPython, code->second, instruction}), true, {}, true};
+}
+
+std::uint32_t ProcessRecorder::pending_frame(std::uint64_t value, std::uint32_t instruction,
+                                             std::uint32_t epoch, bool python) {
+  const PendingKey key{value, instruction, python ? 0 : epoch, python};
+  if (const auto found = pending_.find(key); found != pending_.end()) return found->second;
+  if (pending_.size() >= kMaxPending) {  // code made at run time can have any number of addresses
+    if (!pending_overflow_) pending_overflow_ = store_.add_pending(false);
+    return *pending_overflow_;
+  }
+  const std::uint32_t frame = store_.add_pending(python);
+  pending_.emplace(key, frame);
+  return frame;
+}
+
+ProcessRecorder::Stack ProcessRecorder::build_stack(const std::optional<StackFrame>& leaf,
+                                                    const std::uint64_t* words, std::uint32_t count,
+                                                    const StackContext& context, bool& settled) {
+  frames_.clear();  // leaf first
+  if (leaf) frames_.push_back(*leaf);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint64_t tag = words[i] & wire::kFrameTagMask;
+    if (tag == wire::kPythonFrameTag && i + 1 < count) {
+      frames_.push_back(python_frame(words[i + 1], static_cast<std::uint32_t>(words[i])));
+      ++i;
+    } else if (tag == 0) {
+      frames_.push_back(native_frame(words[i], false, context.epoch));
+    } else {
+      count_drop("damaged_record");
+      break;
+    }
+    settled = settled && frames_.back().settled;
+  }
+
+  std::size_t first = 0;  // what is nearer the leaf is not shown
+  if (context.mpi_op != 0) {
+    // The wrapper that counts as "in MPI" is the outermost one; what it was called through (the
+    // implementation's Fortran bindings) belongs to the call.
+    std::size_t wrapper = frames_.size();
+    for (std::size_t i = 0; i < frames_.size(); ++i) {
+      if (!frames_[i].python && frames_[i].role == ModuleRole::kMpiWrapper) wrapper = i;
+    }
+    if (wrapper != frames_.size()) {
+      first = wrapper + 1;
+    } else if (!context.call_site) {
+      // The walk did not pass the wrapper: cut what is recognisably MPI or below it.
+      for (std::size_t i = 0; i < frames_.size() && !frames_[i].python; ++i) {
+        if (is_mpi(frames_[i].role)) first = i + 1;
+      }
+      const auto in_system = [&] {
+        return first < frames_.size() && !frames_[first].python && frames_[first].role == ModuleRole::kSystem;
+      };
+      if (first == 0) {
+        while (in_system()) ++first;
+      }
+    }
+    while (first < frames_.size() && !frames_[first].python && is_mpi(frames_[first].role)) ++first;
+  }
+
+  Stack stack;
+  std::size_t python = first;
+  bool only_interpreter = true;
+  for (; python < frames_.size() && !frames_[python].python; ++python) {
+    const ModuleRole role = frames_[python].role;
+    only_interpreter = only_interpreter && role != ModuleRole::kProgram && role != ModuleRole::kMpiLibrary;
+  }
+  stack.in_interpreter = python < frames_.size() && only_interpreter;
+
+  const auto is_own = [](const StackFrame& frame) {
+    return !frame.python && (frame.role == ModuleRole::kAgent || frame.role == ModuleRole::kMpiWrapper);
+  };
+  stack.leaf_shown = leaf && first == 0 && !is_own(*leaf);
+  const std::size_t callers = std::max<std::size_t>(first, leaf ? 1 : 0);
+  for (std::size_t i = frames_.size(); i-- > callers;) {
+    if (!is_own(frames_[i])) stack.path = store_.node(stack.path, frames_[i].frame);
+  }
+  return stack;
+}
+
+void ProcessRecorder::read_tables(ProcessReport& report) {
+  const auto& layout = segment_.layout();
+
+  std::vector<std::uint64_t> identities(layout.communicators, 0);
+  const auto* const communicators = segment_.table<wire::MpiCommunicator>(layout.communicators_offset);
+  segment_.for_each_touched(
+      layout.communicators_offset, layout.communicators, sizeof(wire::MpiCommunicator), [&](std::uint32_t i) {
+        if (communicators[i].ready.load(std::memory_order_acquire) != 1) return;
+        const std::uint64_t identity = communicators[i].identity;
+        if (identity == 0) return;
+        identities[i] = identity;
+        report.communicators.try_emplace(
+            identity, CommunicatorInfo{communicators[i].size,
+                                       bounded_text(communicators[i].name, sizeof communicators[i].name)});
+      });
+
+  const auto* const sites = segment_.table<wire::MpiSite>(layout.mpi_sites_offset);
+  segment_.for_each_touched(
+      layout.mpi_sites_offset, layout.mpi_sites, sizeof(wire::MpiSite), [&](std::uint32_t i) {
+        const wire::MpiSite& site = sites[i];
+        if (site.key.load(std::memory_order_acquire) == 0 || site.ready.load(std::memory_order_acquire) != 1)
+          return;
+        const std::uint16_t op = site.op;
+        if (op >= layout.mpi_ops) {
+          ++report.drops["damaged_mpi_site"];
+          return;
+        }
+        const auto [path, unseen] = site_paths_.try_emplace(i, 0);
+        if (unseen) {
+          std::array<std::uint64_t, wire::kMaxFrameWords> words;
+          std::uint32_t count = site.path_words;
+          if (count > words.size() || !segment_.copy(layout.path_arena_offset, layout.path_arena_bytes,
+                                                     site.path_offset, words.data(), 8ull * count)) {
+            count_drop("damaged_mpi_site");
+            count = 0;
+          }
+          StackContext context;
+          context.mpi_op = op + 1u;
+          context.call_site = true;
+          context.epoch = 0xffff'ffffu;
+          path->second = resolve_stack(words.data(), count, context).path;
+        }
+        const std::uint32_t communicator = site.communicator;
+        const std::uint64_t identity = communicator < identities.size() ? identities[communicator] : 0;
+        report.calls[RawCallKey{path->second, identity}].add(
+            RawCall{site.count, site.time_ns, site.min_ns, site.max_ns, site.sent_bytes, site.recv_bytes});
+      });
+
+  const auto* const peers = segment_.table<wire::MpiPeer>(layout.mpi_peers_offset);
+  segment_.for_each_touched(
+      layout.mpi_peers_offset, layout.mpi_peers, sizeof(wire::MpiPeer), [&](std::uint32_t i) {
+        const std::uint64_t key = peers[i].key.load(std::memory_order_acquire);
+        if (key == 0) return;
+        // Both parts are the rank plus 2, so that no pair has key 0.
+        const auto rank_of = [](std::uint32_t part) { return static_cast<std::int32_t>(part - 2u); };
+        const std::int32_t source = rank_of(static_cast<std::uint32_t>(key >> 32));
+        const std::int32_t destination = rank_of(static_cast<std::uint32_t>(key));
+        if (source < -1 || destination < -1) {
+          ++report.drops["damaged_mpi_peer"];
+          return;
+        }
+        RawTraffic& cell = report.traffic[{source, destination}];
+        cell.messages += peers[i].messages;
+        cell.bytes += peers[i].bytes;
+      });
+
+  const auto* const sizes = segment_.table<wire::MpiSizeBins>(layout.mpi_sizes_offset);
+  segment_.for_each_touched(
+      layout.mpi_sizes_offset, layout.mpi_ops, sizeof(wire::MpiSizeBins), [&](std::uint32_t op) {
+        SizeBins bins;
+        std::memcpy(bins.data(), sizes[op].bins, sizeof bins);
+        if (std::any_of(bins.begin(), bins.end(), [](std::uint64_t n) { return n != 0; }))
+          report.sizes[op] = bins;
+      });
+}
+
+ProcessReport ProcessRecorder::report(std::uint64_t now_ns) {
+  const wire::SegmentHeader& h = segment_.header();
+  ProcessReport report;
+  report.pid = pid_;
+  report.parent_pid = h.parent_pid;
+  report.rank = h.rank;
+  report.world_size = h.world_size;
+  report.mpi_rank = h.mpi_rank.load(std::memory_order_relaxed);
+  report.mpi_size = h.mpi_size.load(std::memory_order_relaxed);
+  report.start_mono_ns = std::min(start_mono_ns_, now_ns);
+  report.start_utc_ns = static_cast<std::int64_t>(h.start_realtime_ns);
+  report.end_mono_ns = std::min<std::uint64_t>(h.end_mono_ns.load(std::memory_order_acquire), now_ns);
+  report.exit_flags = h.exit_flags.load(std::memory_order_acquire);
+  report.exit_status = h.exit_status.load(std::memory_order_relaxed);
+  report.fatal_signal = h.fatal_signal.load(std::memory_order_relaxed);
+  const std::uint32_t mpi_state = h.mpi_state.load(std::memory_order_relaxed);
+  report.mpi_state = mpi_state <= 2 ? static_cast<wire::MpiState>(mpi_state) : wire::MpiState::kNone;
+  report.python_version = h.python_version.load(std::memory_order_relaxed);
+  const auto python = static_cast<wire::PythonState>(h.python_state.load(std::memory_order_acquire));
+  if (python == wire::PythonState::kUnsupported || python == wire::PythonState::kCheckFailed) {
+    report.python_note = bounded_text(h.python_note, sizeof h.python_note);
+    if (report.python_note.empty()) report.python_note = "Python frames were not read";
+  }
+  report.mpi_library = bounded_text(h.mpi_library, sizeof h.mpi_library);
+  report.usage = h.usage;
+  report.threads = h.threads_seen.load(std::memory_order_relaxed);
+  report.processes = 1;
+  report.samples = samples_;
+  report.truncated = h.samples_truncated.load(std::memory_order_relaxed);
+  report.merges_tried = h.merges_tried.load(std::memory_order_relaxed);
+  report.merges_failed = h.merges_failed.load(std::memory_order_relaxed);
+  report.handler_ns = h.handler_ns.load(std::memory_order_relaxed);
+  const std::uint32_t unavailable = std::min(h.unavailable_count, wire::kMaxCounters);
+  for (std::uint32_t i = 0; i < unavailable; ++i) {
+    report.unavailable_counters.emplace(bounded_text(h.unavailable_names[i], wire::kCounterNameBytes),
+                                        bounded_text(h.unavailable_reasons[i], wire::kCounterNameBytes));
+  }
+  read_tables(report);
+  for (std::uint32_t i = 0; i < wire::kDropReasons; ++i) {
+    const std::uint64_t count = h.drops[i].load(std::memory_order_relaxed);
+    if (count != 0) report.drops[wire::kDropReasonNames[i]] = count;
+  }
+  for (const auto& [reason, count] : own_drops_) report.drops[reason] += count;
+
+  report.values = values_;
+  report.counters = counters_;
+  report.mpi_ns = ended_main_mpi_ns_;
+  if (finished_) return report;
+  for (const std::uint32_t index : slots_) {
+    const Thread& thread = threads_[index];
+    if (thread.main && thread.state != Thread::State::kNone) {
+      report.mpi_ns += main_mpi_ns(segment_.thread_slot(index), now_ns);
+    }
+    if (thread.state != Thread::State::kActive) continue;
+    ThreadAccount provisional = thread.account;
+    provisional.end(now_ns, std::nullopt, period_ns_, {},
+                    Sink{report.values, report.counters, counter_index_, thread.main});
+  }
+  return report;
+}
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Everything the collector takes out of one segment: drains its rings, turns samples into time on raw
+// call paths, and reads its tables of MPI calls.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "collector/raw_store.hpp"
+#include "collector/segment_view.hpp"
+#include "collector/thread_account.hpp"
+
+namespace clusterprof::collector {
+
+struct RawAmount {
+  std::uint64_t wall_ns = 0, cpu_ns = 0, samples = 0;
+};
+
+// Node of the RawStore, category and "main thread" in one key.
+struct RawValueKey {
+  std::uint32_t path = 0;
+  shard::Category category = shard::Category::kNative;
+  bool main_thread = false;
+  friend bool operator==(const RawValueKey&, const RawValueKey&) = default;
+};
+struct RawCounterKey {
+  std::uint32_t path = 0, counter = 0;  // counter: RawTables::counters
+  friend bool operator==(const RawCounterKey&, const RawCounterKey&) = default;
+};
+struct RawCallKey {
+  std::uint32_t path = 0;
+  std::uint64_t communicator = 0;  // identity, 0 none
+  friend bool operator==(const RawCallKey&, const RawCallKey&) = default;
+};
+struct RawKeyHash {
+  static std::size_t mix(std::uint64_t value) noexcept {
+    value *= 0x9e37'79b9'7f4a'7c15ull;
+    return value ^ (value >> 32);
+  }
+  std::size_t operator()(const RawValueKey& k) const noexcept {
+    return mix((std::uint64_t{k.path} << 8) | (static_cast<std::uint64_t>(k.category) << 1) | k.main_thread);
+  }
+  std::size_t operator()(const RawCounterKey& k) const noexcept {
+    return mix((std::uint64_t{k.path} << 32) | k.counter);
+  }
+  std::size_t operator()(const RawCallKey& k) const noexcept { return mix(k.communicator ^ mix(k.path)); }
+};
+
+struct RawCall {
+  std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0, sent_bytes = 0, recv_bytes = 0;
+  void add(const RawCall& other);
+};
+struct RawTraffic {
+  std::uint64_t messages = 0, bytes = 0;
+};
+struct CommunicatorInfo {
+  std::uint32_t size = 0;
+  std::string name;
+};
+
+using SizeBins = std::array<std::uint64_t, wire::kSizeBins>;
+
+// What one process, or several added up, had to say.
+struct ProcessReport {
+  std::int32_t pid = 0, parent_pid = 0, rank = -1, world_size = -1, mpi_rank = -1, mpi_size = -1;
+  std::uint64_t start_mono_ns = 0;
+  std::int64_t start_utc_ns = 0;
+  std::uint64_t end_mono_ns = 0;  // as the agent told; 0: it did not
+  std::uint32_t exit_flags = 0;   // wire::ExitFlags
+  std::int32_t exit_status = 0;
+  std::uint32_t fatal_signal = 0;
+  wire::MpiState mpi_state = wire::MpiState::kNone;
+  std::uint32_t python_version = 0;
+  std::string python_note;  // why Python frames were not read
+  std::string mpi_library;
+  wire::ProcessUsage usage{};
+  std::uint64_t threads = 0, processes = 0;
+  std::uint64_t samples = 0, truncated = 0, merges_tried = 0, merges_failed = 0, handler_ns = 0;
+  std::uint64_t mpi_ns = 0;  // main thread inside MPI
+  std::map<std::string, std::uint64_t> drops;
+  std::map<std::string, std::string> unavailable_counters;
+  std::unordered_map<RawValueKey, RawAmount, RawKeyHash> values;
+  std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash> counters;
+  std::unordered_map<RawCallKey, RawCall, RawKeyHash> calls;
+  std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;  // world ranks; -1 not known
+  std::map<std::uint32_t, SizeBins> sizes;                              // by MPI function number
+  std::map<std::uint64_t, CommunicatorInfo> communicators;              // by identity
+
+  // Adds amounts (not identity, end or usage) of another process of the same rank.
+  void add_amounts(const ProcessReport& other, bool keep_main_thread);
+};
+
+class ProcessRecorder {
+ public:
+  // `store` must outlive it.
+  ProcessRecorder(SegmentView segment, RawStore& store);
+
+  // Drains all rings. Returns how full the fullest one was, 0..1.
+  double poll(std::uint64_t now_ns);
+
+  // The process is gone, or became another program, at `end_ns`: drains, and closes the accounts of
+  // threads that did not say goodbye. Afterwards only report() may be called.
+  void finish(std::uint64_t end_ns);
+
+  // As of now; for a process that lives, including the time since each thread's last sample.
+  [[nodiscard]] ProcessReport report(std::uint64_t now_ns);
+
+  [[nodiscard]] const wire::SegmentHeader& header() const noexcept { return segment_.header(); }
+
+ private:
+  struct Mapping {
+    std::uint64_t start, end, load_bias;
+    std::uint32_t epoch, module;
+    ModuleRole role;
+  };
+  struct Thread {
+    std::int32_t tid = 0;
+    std::uint64_t start_time_ns = 0;
+    bool main = false;
+    // kDone: it said goodbye, its slot is still taken.
+    enum class State : std::uint8_t { kNone, kActive, kDone } state = State::kNone;
+    ThreadAccount account;
+  };
+  struct StackFrame {
+    std::uint32_t frame;  // RawStore::frame
+    bool python;
+    ModuleRole role;  // of native frames
+    bool settled;     // false: refers to something not described (yet)
+  };
+  struct Stack {
+    std::uint32_t path = 0;
+    bool in_interpreter = false;  // category python unless a system call or MPI says otherwise
+    bool leaf_shown = false;
+  };
+  struct StackContext {
+    std::uint32_t mpi_op = 0;  // function number + 1
+    bool in_syscall = false;
+    bool waiting_for_gil = false;
+    bool call_site = false;  // the words are the path of an MpiSite, without the wrappers
+    std::int32_t syscall_nr = -1;
+    std::uint32_t epoch = 0;
+  };
+  struct Sink;
+
+  void read_modules();
+  void read_codes();
+  void settle_pending();
+  void find_slots(std::uint64_t now_ns);
+  double drain(std::uint32_t slot_index, std::uint64_t now_ns);
+  void take_sample(Thread& thread, const wire::RecordHeader& record, const wire::Ring& ring,
+                   std::uint64_t latest_ns);
+  [[nodiscard]] const Mapping* find_mapping(std::uint64_t pc, std::uint32_t epoch) const;
+  Stack resolve_stack(const std::uint64_t* words, std::uint32_t count, const StackContext& context);
+  // The part of the path above the leaf, of which only the role matters.
+  Stack build_stack(const std::optional<StackFrame>& leaf, const std::uint64_t* words, std::uint32_t count,
+                    const StackContext& context, bool& settled);
+  StackFrame native_frame(std::uint64_t word, bool exact, std::uint32_t epoch);
+  StackFrame python_frame(std::uint64_t code_id, std::uint32_t instruction);
+  // `instruction`: of a Python frame; for a native one 0 when `value` is exact, 1 for a return address.
+  std::uint32_t pending_frame(std::uint64_t value, std::uint32_t instruction, std::uint32_t epoch,
+                              bool python);
+  void read_tables(ProcessReport& report);
+  void count_drop(const char* reason, std::uint64_t count = 1) { own_drops_[reason] += count; }
+  [[nodiscard]] std::uint64_t main_mpi_ns(const wire::ThreadSlot& slot, std::uint64_t now_ns) const;
+
+  SegmentView segment_;
+  RawStore& store_;
+  std::int32_t pid_;
+  std::uint64_t start_mono_ns_;
+  std::uint64_t period_ns_;
+  bool cpu_clock_;
+  bool finished_ = false;
+  std::vector<std::uint32_t> counter_index_;  // of this process -> RawTables::counters
+
+  std::vector<Mapping> mappings_;                           // sorted by start
+  std::vector<std::uint64_t> mappings_reach_;               // largest end of mappings_[0..i]
+  std::uint64_t modules_read_ = 0;                          // bytes of the module arena
+  std::unordered_map<std::uint64_t, std::uint32_t> codes_;  // code id -> RawStore::code
+  std::uint64_t codes_scanned_ = 0;                         // code_arena_used at the last complete scan
+
+  struct PendingKey {
+    std::uint64_t value;
+    std::uint32_t instruction, epoch;
+    bool python;
+    friend auto operator<=>(const PendingKey&, const PendingKey&) = default;
+  };
+  std::map<PendingKey, std::uint32_t> pending_;  // -> RawStore frame, not settled yet
+  std::optional<std::uint32_t> pending_overflow_;
+
+  std::vector<std::uint32_t> slots_;                   // in use at some time
+  std::unordered_map<std::uint32_t, Thread> threads_;  // by slot
+  std::uint64_t threads_seen_ = 0;
+  std::uint64_t next_slot_search_ns_ = 0;
+  int slot_searches_ = 0;  // still to be made because threads_seen changed
+  std::unordered_map<std::uint64_t, Stack> stack_cache_;
+  std::vector<StackFrame> frames_;                               // scratch
+  std::vector<std::uint8_t> record_;                             // scratch
+  std::unordered_map<std::uint32_t, std::uint32_t> site_paths_;  // MpiSite -> node of the RawStore
+
+  std::uint64_t samples_ = 0;
+  std::uint64_t ended_main_mpi_ns_ = 0;
+  std::unordered_map<RawValueKey, RawAmount, RawKeyHash> values_;
+  std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash> counters_;
+  std::map<std::string, std::uint64_t> own_drops_;
+};
+
+}  // namespace clusterprof::collector

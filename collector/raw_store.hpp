@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Call paths of a node before they have names: a tree over "raw" frames, cheap enough to be built
+// while samples come in. Raw frames do not depend on the process (object file and address in it, code
+// object by content), so all processes of the node share one tree. Append only: indices stay valid.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace clusterprof::collector {
+
+// What an object file is to us; decided by its name.
+enum class ModuleRole : std::uint8_t {
+  kProgram,
+  kAgent,        // our preload object: its frames are never shown
+  kMpiWrapper,   // our MPI wrappers: cut off, replaced by the MPI function
+  kMpiLibrary,   // the MPI implementation and what it communicates with
+  kInterpreter,  // python, libpython
+  kSystem,       // libc, libm, the loader, the vdso
+};
+[[nodiscard]] ModuleRole module_role(std::string_view path);
+
+struct ModuleInfo {
+  std::string path;
+  std::vector<std::uint8_t> build_id;
+  ModuleRole role;
+};
+
+struct CodeInfo {
+  std::string file, name;
+  std::uint32_t first_line;
+  std::uint32_t python_version;  // PY_VERSION_HEX
+  std::vector<std::uint8_t> line_table;
+};
+
+enum class RawKind : std::uint8_t {
+  kNativeExact,   // a: module, b: ELF address of the instruction itself
+  kNativeReturn,  // a: module, b: ELF address after a call
+  kPython,        // a: code, b: instruction (wire::SampleRecord)
+  kMpi,           // a: MPI function number
+  kKernel,        // a: system call number (may be -1), b: 1 when waiting for the GIL
+  kPending,       // a: index into pending(): refers to something not described (yet)
+};
+
+struct RawFrame {
+  RawKind kind = RawKind::kPending;
+  std::uint32_t a = 0;
+  std::uint64_t b = 0;
+  friend bool operator==(const RawFrame&, const RawFrame&) = default;
+};
+
+// nodes[0] is the root, its own parent; a parent comes before its children.
+struct RawNode {
+  std::uint32_t parent = 0;
+  std::uint32_t frame = 0;
+};
+
+// A frame whose module or code object its process had not described when the sample was read.
+struct PendingFrame {
+  bool python = false;
+  bool resolved = false;
+  RawFrame resolution;  // valid when resolved
+};
+
+// What naming the paths needs; a copy of it can be used by another thread.
+struct RawTables {
+  std::vector<RawFrame> frames;
+  std::vector<RawNode> nodes{RawNode{}};
+  std::vector<std::shared_ptr<const ModuleInfo>> modules;
+  std::vector<std::shared_ptr<const CodeInfo>> codes;
+  std::vector<PendingFrame> pending;
+  std::vector<std::string> counters;  // names of performance counters
+};
+
+class RawStore {
+ public:
+  [[nodiscard]] const RawTables& tables() const noexcept { return tables_; }
+
+  std::uint32_t module(std::string_view path, const std::vector<std::uint8_t>& build_id);
+  std::uint32_t code(CodeInfo info);
+  std::uint32_t frame(const RawFrame& frame);
+  // The child of `parent` with that frame.
+  std::uint32_t node(std::uint32_t parent, std::uint32_t frame);
+
+  std::uint32_t counter(std::string_view name);
+
+  // A new frame that refers to nothing yet, and what it turned out to be.
+  std::uint32_t add_pending(bool python);
+  void resolve_pending(std::uint32_t index, const RawFrame& resolution);
+
+ private:
+  struct FrameHash {
+    std::size_t operator()(const RawFrame& frame) const noexcept;
+  };
+  RawTables tables_;
+  std::unordered_map<std::string, std::uint32_t> modules_, codes_;
+  std::unordered_map<RawFrame, std::uint32_t, FrameHash> frames_;
+  std::unordered_map<std::uint64_t, std::uint32_t> nodes_;  // parent << 32 | frame
+};
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,575 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/server.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "collector/os_process.hpp"
+#include "collector/segment_view.hpp"
+#include "collector/shard_builder.hpp"
+#include "formats/shard/shard_writer.hpp"
+#include "formats/wire/hello.h"
+
+namespace clusterprof::collector {
+namespace {
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kLongestPoll{100};
+constexpr milliseconds kShortestPoll{5};
+constexpr double kAimedFill = 0.25;     // of the fullest ring at each poll
+constexpr seconds kFirstCheckpoint{1};  // soon: most names are looked up then, which makes the end quick
+constexpr seconds kCheckpointInterval{5};
+constexpr int kCheckpointWriteShare = 100;  // at least this many write times between two
+constexpr milliseconds kLinger{300};        // for ranks whose number is not known
+constexpr seconds kLateRank{10};            // for ranks that are known to come
+constexpr seconds kChildStatus{5};          // for the launcher to say how its child ended
+constexpr seconds kAfterTerminate{30};
+constexpr seconds kUsageInterval{1};
+
+// Where the shard goes: another name when an earlier collector of the run left one for this node.
+std::filesystem::path shard_path(const std::filesystem::path& directory, const std::string& node) {
+  for (int number = 1;; ++number) {
+    const std::string suffix = number == 1 ? "" : fmt::format(".{}", number);
+    std::filesystem::path path = directory / fmt::format("node-{}{}.h5", node, suffix);
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) return path;
+  }
+}
+
+std::uint64_t ns(const timeval& time) {
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(time.tv_usec) * 1000;
+}
+
+// A message with at most one descriptor. bytes: -1 would block or broken, 0 end of file.
+struct Message {
+  ssize_t bytes = -1;
+  bool would_block = false;
+  UniqueFd file;
+  alignas(8) char data[256];
+};
+
+Message receive(int socket) {
+  Message message;
+  iovec part{message.data, sizeof message.data};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)];
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  do {
+    message.bytes = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (message.bytes < 0 && errno == EINTR);
+  if (message.bytes < 0) {
+    message.would_block = errno == EAGAIN || errno == EWOULDBLOCK;
+    return message;
+  }
+  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+      UniqueFd file(fd);  // all but one are closed here
+      if (!message.file) message.file = std::move(file);
+    }
+  }
+  return message;
+}
+
+template <typename T>
+std::optional<T> message_as(const Message& message, std::uint64_t magic) {
+  T value;
+  if (message.bytes < static_cast<ssize_t>(sizeof value)) return std::nullopt;
+  std::memcpy(&value, message.data, sizeof value);
+  if (value.magic != magic || value.wire_major != wire::kWireMajor) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  explicit Impl(ServerOptions options)
+      : options_(std::move(options)),
+        state_(options_.node),
+        listen_(io_, options_.listen_fd),
+        timer_(io_),
+        signals_(io_) {
+    set_nonblocking(options_.listen_fd);
+    (void)fcntl(options_.listen_fd, F_SETFD, FD_CLOEXEC);
+    if (options_.control_fd >= 0) {
+      // A copy to wait on; the original goes on to whoever prints the banner.
+      control_ = std::make_unique<asio::posix::stream_descriptor>(
+          io_, fcntl(options_.control_fd, F_DUPFD_CLOEXEC, 3));
+    }
+    shard_path_ = shard_path(options_.run_directory, options_.node.node_name);
+    // Half of what a ring holds at the asked rate, with 1 KiB per sample, is drained in time.
+    const double interval_ms = 64'000.0 / std::max<std::uint32_t>(options_.node.rate_hz, 1);
+    interval_ =
+        std::clamp(milliseconds(static_cast<long>(std::min(interval_ms, 1e6))), kShortestPoll, kLongestPoll);
+  }
+
+  bool run() {
+    install_truncation_guard();
+    signal(SIGPIPE, SIG_IGN);
+    signals_.add(SIGTERM);
+    signals_.add(SIGINT);
+    signals_.add(SIGHUP);
+    wait_for_signals();
+    wait_for_connections();
+    if (control_) wait_for_control();
+    last_checkpoint_ = Clock::now();
+    last_left_ = Clock::now();
+    tick();
+    io_.run();
+    if (writer_.joinable()) writer_.join();
+
+    // The socket stays bound until the shard has its name: a launcher that comes now waits, is then
+    // turned away, and its own collector finds the name taken.
+    const Instant now = instant_now();
+    poll_rings(now);
+    const bool complete = alive_announced_ == 0;
+    const bool written = write(state_.snapshot(now, complete));
+    listen_.close();
+    return written;
+  }
+
+  [[nodiscard]] bool had_rank_zero() const { return state_.has_rank(0); }
+
+ private:
+  struct Connection {
+    explicit Connection(asio::io_context& io, int fd) : socket(io, fd) {}
+    asio::posix::stream_descriptor socket;
+    pid_t pid = 0;
+    bool greeted = false;
+    std::optional<NodeState::ProcessId> agent_of;
+  };
+  // A process that is watched until it is gone.
+  struct Watched {
+    explicit Watched(asio::io_context& io) : ended(io) {}
+    asio::posix::stream_descriptor ended;  // pidfd; not open when the kernel has none
+    NodeState::ProcessId id = 0;
+    pid_t pid = 0;
+    bool announced = false;
+    bool waited_for = false;
+  };
+
+  static void set_nonblocking(int fd) { (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
+
+  // --- greetings ---------------------------------------------------------------------------
+
+  void wait_for_connections() {
+    listen_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       [this](const boost::system::error_code& error) {
+                         if (error) return;
+                         accept_all();
+                         wait_for_connections();
+                       });
+  }
+
+  void accept_all() {
+    for (;;) {
+      const int fd = accept4(listen_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (fd < 0) {
+        if (errno == EINTR || errno == ECONNABORTED) continue;
+        return;
+      }
+      UniqueFd socket(fd);
+      ucred peer{};
+      socklen_t bytes = sizeof peer;
+      if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) continue;
+      if (peer.uid != geteuid() && peer.uid != 0) continue;
+      const auto it = connections_.emplace(connections_.end(), io_, socket.release());
+      it->pid = peer.pid;
+      if (read_messages(it)) wait_for_messages(it);
+    }
+  }
+
+  using ConnectionIt = std::list<Connection>::iterator;
+
+  void wait_for_messages(ConnectionIt it) {
+    it->socket.async_wait(asio::posix::stream_descriptor::wait_read,
+                          [this, it](const boost::system::error_code& error) {
+                            if (error == asio::error::operation_aborted) return;
+                            if (read_messages(it)) wait_for_messages(it);
+                          });
+  }
+
+  // False when the connection is over (and erased).
+  bool read_messages(ConnectionIt it) {
+    for (;;) {
+      Message message = receive(it->socket.native_handle());
+      if (message.would_block) return true;
+      if (message.bytes > 0 && handle(*it, message)) continue;
+      if (it->agent_of && state_.said_exec(*it->agent_of)) {
+        state_.segment_ended(*it->agent_of, instant_now().mono_ns);
+      }
+      connections_.erase(it);
+      return false;
+    }
+  }
+
+  bool handle(Connection& connection, Message& message) {
+    if (connection.greeted) return true;  // nothing more is expected; of a later version perhaps
+    connection.greeted = true;
+    const int fd = connection.socket.native_handle();
+    if (const auto announce = message_as<wire::Announce>(message, wire::kAnnounceMagic)) {
+      note_announced(watch(fd, connection.pid), announce->rank, announce->world_size);
+      const std::uint8_t answer = wire::kAnnounceAccepted;
+      (void)send(fd, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+      return true;
+    }
+    if (const auto hello = message_as<wire::Hello>(message, wire::kHelloMagic); hello && message.file) {
+      auto segment = SegmentView::open(std::move(message.file), hello->segment_bytes);
+      if (!segment) {
+        state_.add_note(fmt::format("process {}: {}", connection.pid, segment.error().message));
+        return false;
+      }
+      Watched& process = watch(fd, connection.pid);
+      process.id = state_.hello(known(process), connection.pid, std::move(segment).value(), instant_now());
+      connection.agent_of = process.id;
+      wait_for_end(process);
+      return true;
+    }
+    return false;
+  }
+
+  // --- the launcher ------------------------------------------------------------------------
+
+  void wait_for_control() {
+    control_->async_wait(asio::posix::stream_descriptor::wait_read,
+                         [this](const boost::system::error_code& error) {
+                           if (error) return;
+                           read_control();
+                           if (control_) wait_for_control();
+                         });
+  }
+
+  void read_control() {
+    for (;;) {
+      const Message message = receive(control_->native_handle());
+      if (message.would_block) return;
+      if (message.bytes <= 0) {
+        control_.reset();  // the launcher is gone: its ranks go on, and so do we
+        finish_when_done();
+        return;
+      }
+      wire::Control control{};
+      if (message.bytes < static_cast<ssize_t>(sizeof control)) continue;
+      std::memcpy(&control, message.data, sizeof control);
+      if (control.type == wire::ControlType::kChildStarted) child_started(control.a, control.b);
+      if (control.type == wire::ControlType::kChildExited) child_exited(control.a, control.b);
+    }
+  }
+
+  void child_started(pid_t pid, std::int32_t rank) {
+    if (const auto ended = ended_pids_.find(pid); ended != ended_pids_.end() && !by_pid_.contains(pid)) {
+      // So short-lived that its agent came and went before the launcher spoke.
+      child_ = state_.announce(ended->second, rank, -1, pid, instant_now());
+      any_announced(rank, *child_);
+      return;
+    }
+    Watched& process = watch(-1, pid);
+    note_announced(process, rank, -1);
+    child_ = process.id;
+  }
+
+  void child_exited(pid_t pid, int wait_status) {
+    child_exited_ = true;
+    if (const auto it = by_pid_.find(pid); it != by_pid_.end()) process_gone(it->second->id);
+    if (!child_) return;
+    state_.set_wait_status(*child_, wait_status);
+    const bool failed = wait_status != 0 || state_.left_mpi_open(*child_);
+    if (failed && !done()) {
+      release_after_write_ = true;
+      checkpoint();
+    }
+    finish_when_done();
+  }
+
+  void release_launcher() {
+    if (!release_after_write_ || !control_) return;
+    release_after_write_ = false;
+    const wire::Control release{wire::ControlType::kRelease, 0, 0};
+    (void)send(control_->native_handle(), &release, sizeof release, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+
+  // --- processes ---------------------------------------------------------------------------
+
+  static std::optional<NodeState::ProcessId> known(const Watched& process) {
+    return process.id != 0 ? std::optional(process.id) : std::nullopt;
+  }
+
+  static bool has_ended(const Watched& process) {
+    if (process.ended.is_open()) return process_ended(const_cast<Watched&>(process).ended.native_handle());
+    return kill(process.pid, 0) != 0 && errno == ESRCH;
+  }
+
+  // The watched process with that pid, or a new one. fd: socket to it, or -1.
+  Watched& watch(int fd, pid_t pid) {
+    UniqueFd pidfd = fd >= 0 ? open_peer_process(fd, pid) : open_process(pid);
+    if (const auto found = by_pid_.find(pid); found != by_pid_.end()) {
+      Watched& process = *found->second;
+      // The pid was given to a new process when the old one has ended and this one has not.
+      const bool reused = has_ended(process) && pidfd && !process_ended(pidfd.get());
+      if (!reused) return process;
+      process_gone(process.id);
+    }
+    const auto it = watched_.emplace(watched_.end(), io_);
+    it->pid = pid;
+    by_pid_[pid] = it;
+    if (pidfd) it->ended.assign(pidfd.release());
+    return *it;
+  }
+
+  void any_announced(std::int32_t rank, NodeState::ProcessId id) {
+    announced_ranks_.insert(rank >= 0 ? rank : -static_cast<std::int64_t>(id));
+    last_left_ = Clock::now();
+  }
+
+  void note_announced(Watched& process, std::int32_t rank, std::int32_t world_size) {
+    process.id = state_.announce(known(process), rank, world_size, process.pid, instant_now());
+    if (!process.announced) ++alive_announced_;
+    process.announced = true;
+    any_announced(rank, process.id);
+    wait_for_end(process);
+  }
+
+  void wait_for_end(Watched& process) {
+    if (process.waited_for) return;
+    process.waited_for = true;
+    const NodeState::ProcessId id = process.id;
+    if (!process.ended.is_open()) {  // gone already, or looked at once a second
+      if (has_ended(process)) asio::post(io_, [this, id] { process_gone(id); });
+      return;
+    }
+    process.ended.async_wait(asio::posix::stream_descriptor::wait_read,
+                             [this, id](const boost::system::error_code& error) {
+                               if (!error) process_gone(id);
+                             });
+  }
+
+  void process_gone(NodeState::ProcessId id) {
+    // It may have greeted in its last moments.
+    accept_all();
+    const auto it =
+        std::find_if(watched_.begin(), watched_.end(), [&](const Watched& p) { return p.id == id; });
+    if (it == watched_.end()) return;
+    for (auto c = connections_.begin(); c != connections_.end();) {
+      const auto next = std::next(c);
+      if (c->pid == it->pid && !c->greeted) (void)read_messages(c);
+      c = next;
+    }
+    const int pidfd = it->ended.is_open() ? it->ended.native_handle() : -1;
+    const std::optional<int> status = pidfd >= 0 ? exit_wait_status(pidfd, it->pid) : std::nullopt;
+    if (const auto usage = read_usage(it->pid)) state_.set_usage(id, *usage);
+    state_.gone(id, instant_now().mono_ns, status);
+    if (it->announced) {
+      --alive_announced_;
+      last_left_ = Clock::now();
+    } else {
+      ended_pids_[it->pid] = id;
+    }
+    if (by_pid_.contains(it->pid) && by_pid_[it->pid] == it) by_pid_.erase(it->pid);
+    watched_.erase(it);
+    finish_when_done();
+  }
+
+  // --- time --------------------------------------------------------------------------------
+
+  void tick() {
+    const Instant now = instant_now();
+    const double fullest = poll_rings(now);
+    if (fullest > kAimedFill) {
+      const auto shorter = std::chrono::duration_cast<milliseconds>(interval_ * (kAimedFill / fullest));
+      interval_ = std::max(kShortestPoll, shorter);
+    } else if (fullest < kAimedFill / 3) {
+      interval_ = std::min(kLongestPoll, interval_ + interval_ / 8 + milliseconds(1));
+    }
+
+    const Clock::time_point clock = Clock::now();
+    if (clock - last_usage_ >= kUsageInterval) {
+      last_usage_ = clock;
+      look_at_processes();
+    }
+    const nanoseconds pause =
+        last_write_ == Clock::duration{}
+            ? nanoseconds(kFirstCheckpoint)
+            : std::max<nanoseconds>(kCheckpointInterval, kCheckpointWriteShare * last_write_);
+    if (clock - last_checkpoint_ >= pause) {
+      checkpoint();
+    }
+    finish_when_done();
+    timer_.expires_after(interval_);
+    timer_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) tick();
+    });
+  }
+
+  double poll_rings(const Instant& now) { return state_.poll(now.mono_ns); }
+
+  // What nobody tells us: the use of resources by programs without an agent, and the end of
+  // processes on kernels that have no descriptors for them.
+  void look_at_processes() {
+    std::vector<NodeState::ProcessId> ended;
+    for (const Watched& process : watched_) {
+      if (process.announced && !state_.has_segment(process.id)) {
+        if (const auto usage = read_usage(process.pid)) state_.set_usage(process.id, *usage);
+      }
+      if (!process.ended.is_open() && has_ended(process)) ended.push_back(process.id);
+    }
+    for (const NodeState::ProcessId id : ended) process_gone(id);
+  }
+
+  void wait_for_signals() {
+    signals_.async_wait([this](const boost::system::error_code& error, int number) {
+      if (error) return;
+      // Our end is that of the ranks. Who sends SIGTERM means them as well, and may kill soon.
+      if (number == SIGTERM) {
+        if (!terminate_at_) terminate_at_ = Clock::now() + kAfterTerminate;
+        checkpoint();
+      }
+      wait_for_signals();
+    });
+  }
+
+  [[nodiscard]] bool done() const {
+    const Clock::time_point now = Clock::now();
+    if (terminate_at_ && now >= *terminate_at_) return true;
+    if (alive_announced_ > 0) return false;
+    const Clock::duration since = now - last_left_;
+    if (control_ && !child_exited_ && !(child_ && since >= kChildStatus)) return false;
+    if (options_.local_ranks > 0) {
+      return announced_ranks_.size() >= static_cast<std::size_t>(options_.local_ranks) || since >= kLateRank;
+    }
+    return since >= kLinger;
+  }
+
+  void finish_when_done() {
+    if (!done()) return;
+    accept_all();
+    if (done()) io_.stop();
+  }
+
+  // --- shards ------------------------------------------------------------------------------
+
+  // Names are looked up and the file is written on a thread of its own: rings fill meanwhile.
+  void checkpoint() {
+    if (writing_) {
+      write_again_ = true;
+      return;
+    }
+    writing_ = true;
+    if (writer_.joinable()) writer_.join();
+    const Instant now = instant_now();
+    poll_rings(now);
+    auto snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false));
+    writer_ = std::thread([this, snapshot] {
+      const Clock::time_point begin = Clock::now();
+      (void)write(*snapshot);  // said on stderr; the last shard decides
+      const Clock::duration took = Clock::now() - begin;
+      asio::post(io_, [this, took] {
+        writing_ = false;
+        last_write_ = took;
+        last_checkpoint_ = Clock::now();
+        if (std::exchange(write_again_, false)) {
+          checkpoint();
+        } else {
+          release_launcher();
+        }
+      });
+    });
+  }
+
+  // By one thread at a time.
+  bool write(const NodeSnapshot& snapshot) {
+    std::string problem;
+    try {
+      shard::ShardData data = builder_.build(snapshot);
+      rusage own{};
+      getrusage(RUSAGE_SELF, &own);
+      data.nodes[0].collector_cpu_ns = ns(own.ru_utime) + ns(own.ru_stime);
+      data.nodes[0].collector_max_rss_bytes = static_cast<std::uint64_t>(own.ru_maxrss) * 1024;
+      if (const Result<void> written = shard::write_shard(data, shard_path_); !written) {
+        problem = written.error().message;
+      }
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    if (problem.empty()) return true;
+    if (problem != last_problem_) {
+      fmt::print(stderr, "clusterprof: cannot write the profile of node {}: {}\n", options_.node.node_name,
+                 problem);
+    }
+    last_problem_ = problem;
+    return false;
+  }
+
+  ServerOptions options_;
+  NodeState state_;
+  ShardBuilder builder_;
+  std::filesystem::path shard_path_;
+  std::string last_problem_;
+
+  asio::io_context io_;
+  asio::posix::stream_descriptor listen_;
+  std::unique_ptr<asio::posix::stream_descriptor> control_;
+  asio::steady_timer timer_;
+  asio::signal_set signals_;
+  std::list<Connection> connections_;
+  std::list<Watched> watched_;
+  std::map<pid_t, std::list<Watched>::iterator> by_pid_;
+  std::map<pid_t, NodeState::ProcessId> ended_pids_;  // not announced; see child_started
+
+  std::size_t alive_announced_ = 0;
+  std::set<std::int64_t> announced_ranks_;
+  std::optional<NodeState::ProcessId> child_;
+  bool child_exited_ = false;
+  bool release_after_write_ = false;
+  Clock::time_point last_left_;
+  std::optional<Clock::time_point> terminate_at_;
+
+  milliseconds interval_{kLongestPoll};
+  Clock::time_point last_usage_, last_checkpoint_;
+  Clock::duration last_write_{};
+  std::thread writer_;
+  bool writing_ = false, write_again_ = false;
+};
+
+Server::Server(ServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Server::~Server() = default;
+bool Server::run() { return impl_->run(); }
+bool Server::had_rank_zero() const { return impl_->had_rank_zero(); }
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/shard_builder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "collector/line_tables.hpp"
+#include "collector/syscalls.hpp"
+#include "formats/wire/mpi_functions.h"
+
+namespace clusterprof::collector {
+namespace {
+
+std::string_view mpi_name(std::uint32_t op) {
+  return op < wire::kMpiFunctionCount ? wire::kMpiFunctionNames[op] : "MPI";
+}
+
+// Below main() and a thread's function: the same everywhere, and of no interest.
+bool is_start_up(std::string_view function) {
+  constexpr std::array<std::string_view, 9> kNames = {
+      "_start",   "__libc_start_main", "__libc_start_call_main", "start_thread", "clone3", "clone", "__clone",
+      "__clone3", "thread_start"};
+  if (function.starts_with("__libc_start_main")) return true;  // _impl, versioned
+  return std::find(kNames.begin(), kNames.end(), function) != kNames.end();
+}
+
+struct ShardValueKey {
+  std::uint32_t path;
+  shard::Category category;
+  bool main_thread;
+  friend auto operator<=>(const ShardValueKey&, const ShardValueKey&) = default;
+};
+
+}  // namespace
+
+struct ShardBuilder::Interned {
+  explicit Interned(shard::ShardData& data) : interner(data) {}
+  shard::PathInterner interner;
+};
+
+// Extends `path` by what a raw frame stands for: nothing, one frame, or with inlining several.
+void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Interned& shard,
+                              std::uint32_t& path) {
+  shard::PathInterner& interner = shard.interner;
+  shard::Frame frame;
+  switch (raw.kind) {
+    case RawKind::kNativeExact:
+    case RawKind::kNativeReturn: {
+      const ModuleInfo& module = *tables.modules[raw.a];
+      const auto& sources = symbolizer_.resolve(modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn);
+      for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
+        if (path == 0 && is_start_up(source->function)) continue;
+        frame.kind = shard::FrameKind::kNative;
+        frame.inlined = source->inlined;
+        frame.name = interner.string(source->function);
+        frame.file = interner.string(source->file);
+        frame.module = interner.string(module.path);
+        frame.line = source->line;
+        frame.function_line = source->function_line;
+        path = interner.path(path, interner.frame(frame));
+      }
+      return;
+    }
+    case RawKind::kPython: {
+      const CodeInfo& code = *tables.codes[raw.a];
+      const auto instruction = static_cast<std::uint32_t>(raw.b);
+      frame.kind = shard::FrameKind::kPython;
+      frame.name = interner.string(code.name);
+      frame.file = interner.string(code.file);
+      frame.line =
+          python_line((code.python_version >> 16) & 0xff, code.first_line, code.line_table, instruction)
+              .value_or(0);
+      frame.function_line = code.first_line;
+      break;
+    }
+    case RawKind::kMpi:
+      frame.kind = shard::FrameKind::kMpi;
+      frame.name = interner.string(mpi_name(raw.a));
+      break;
+    case RawKind::kKernel: {
+      frame.kind = shard::FrameKind::kKernel;
+      std::string name(syscall_name(static_cast<std::int32_t>(raw.a)));
+      if (raw.b != 0) name += " [GIL]";
+      frame.name = interner.string(name);
+      break;
+    }
+    case RawKind::kPending: {
+      const PendingFrame& pending = tables.pending[raw.a];
+      if (pending.resolved) return add_frames(pending.resolution, tables, shard, path);
+      frame.kind = pending.python ? shard::FrameKind::kPython : shard::FrameKind::kNative;
+      frame.name = interner.string("[unknown]");
+      break;
+    }
+  }
+  path = interner.path(path, interner.frame(frame));
+}
+
+shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
+  const RawTables& tables = snapshot.tables;
+  shard::ShardData data;
+  data.run = snapshot.run;
+  data.nodes.push_back(snapshot.node);
+  data.counters = tables.counters;
+  while (modules_.size() < tables.modules.size()) {
+    const ModuleInfo& module = *tables.modules[modules_.size()];
+    modules_.push_back(symbolizer_.add_module(module.path, module.build_id));
+  }
+
+  Interned shard(data);
+  std::vector<std::uint32_t> path_of(tables.nodes.size(), 0);  // raw node -> path; parents come first
+  for (std::size_t i = 1; i < tables.nodes.size(); ++i) {
+    std::uint32_t path = path_of[tables.nodes[i].parent];
+    add_frames(tables.frames[tables.nodes[i].frame], tables, shard, path);
+    path_of[i] = path;
+  }
+
+  std::map<std::uint64_t, std::uint32_t> communicator_index;
+  std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;
+  std::map<std::uint32_t, SizeBins> sizes;
+  std::map<std::string, std::string> unavailable;
+  for (const RankSnapshot& from : snapshot.ranks) {
+    const auto rank = static_cast<std::uint32_t>(data.ranks.size());
+    const ProcessReport& report = from.report;
+    data.ranks.push_back(from.rank);
+
+    std::map<ShardValueKey, RawAmount> values;
+    for (const auto& [key, amount] : report.values) {
+      if (amount.wall_ns == 0 && amount.cpu_ns == 0 && amount.samples == 0) continue;
+      RawAmount& sum = values[{path_of[key.path], key.category, key.main_thread}];
+      sum.wall_ns += amount.wall_ns;
+      sum.cpu_ns += amount.cpu_ns;
+      sum.samples += amount.samples;
+    }
+    for (const auto& [key, amount] : values) {
+      data.values.push_back(
+          {rank, key.path, key.category, key.main_thread, amount.wall_ns, amount.cpu_ns, amount.samples});
+    }
+
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> path_counters;
+    std::map<std::uint32_t, std::uint64_t> counters;
+    for (const auto& [key, value] : report.counters) {
+      path_counters[{path_of[key.path], key.counter}] += value;
+      counters[key.counter] += value;
+    }
+    for (const auto& [key, value] : path_counters)
+      data.path_counters.push_back({rank, key.first, key.second, value});
+    for (const auto& [counter, value] : counters) data.counter_values.push_back({rank, counter, value});
+
+    for (const auto& [identity, info] : report.communicators) {
+      const auto [found, added] =
+          communicator_index.try_emplace(identity, static_cast<std::uint32_t>(data.communicators.size()));
+      if (added) data.communicators.push_back({identity, info.size, info.name});
+      if (data.communicators[found->second].name.empty()) data.communicators[found->second].name = info.name;
+    }
+    std::map<std::pair<std::uint32_t, std::uint32_t>, RawCall> calls;
+    for (const auto& [key, call] : report.calls) {
+      const auto communicator = communicator_index.find(key.communicator);
+      calls[{path_of[key.path],
+             communicator == communicator_index.end() ? shard::kNone : communicator->second}]
+          .add(call);
+    }
+    for (const auto& [key, call] : calls) {
+      data.mpi_calls.push_back({rank, key.first, key.second, call.count, call.time_ns, call.min_ns,
+                                call.max_ns, call.sent_bytes, call.recv_bytes});
+    }
+    for (const auto& [pair, cell] : report.traffic) {
+      traffic[pair].messages += cell.messages;
+      traffic[pair].bytes += cell.bytes;
+    }
+    for (const auto& [op, bins] : report.sizes) {
+      SizeBins& sum = sizes.try_emplace(op).first->second;
+      for (std::size_t i = 0; i < bins.size(); ++i) sum[i] += bins[i];
+    }
+    for (const auto& [reason, count] : report.drops) data.drops.push_back({rank, reason, count});
+    unavailable.insert(report.unavailable_counters.begin(), report.unavailable_counters.end());
+  }
+
+  for (const auto& [pair, cell] : traffic)
+    data.matrix.push_back({pair.first, pair.second, cell.messages, cell.bytes});
+  for (const auto& [op, bins] : sizes) {
+    const shard::StringIndex name = shard.interner.string(mpi_name(op));
+    for (std::uint32_t bin = 0; bin < bins.size(); ++bin) {
+      const std::uint64_t le_bytes = bin == 0 ? 0 : std::uint64_t{1} << (bin - 1);
+      if (bins[bin] != 0) data.mpi_sizes.push_back({name, le_bytes, bins[bin]});
+    }
+  }
+  for (const auto& [name, reason] : unavailable) data.unavailable_counters.push_back({name, reason});
+  for (const std::string& note : symbolizer_.notes()) data.run.notes.push_back(note);
+  return data;
+}
+
+}  // namespace clusterprof::collector

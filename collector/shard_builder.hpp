@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From a snapshot to a shard: raw frames get names, equal ones become one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "collector/node_state.hpp"
+#include "collector/symbolize.hpp"
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::collector {
+
+// Remembers what it resolved from one shard to the next. Used by one thread at a time, not
+// necessarily the one that feeds the NodeState. All snapshots must come from the same NodeState.
+class ShardBuilder {
+ public:
+  // Everything but Node::collector_cpu_ns and collector_max_rss_bytes.
+  shard::ShardData build(const NodeSnapshot& snapshot);
+
+ private:
+  struct Interned;  // the tables of one shard
+
+  void add_frames(const RawFrame& raw, const RawTables& tables, Interned& shard, std::uint32_t& path);
+
+  Symbolizer symbolizer_;
+  std::vector<Symbolizer::ModuleHandle> modules_;  // RawTables::modules -> handle
+};
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/symbolize.hpp"
+
+#include <cxxabi.h>
+#include <dwarf.h>
+#include <elf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <elfutils/libdwfl.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gelf.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+
+namespace clusterprof::collector {
+namespace {
+
+constexpr std::string_view kVdso = "[vdso]";
+
+struct DwflCloser {
+  void operator()(Dwfl* dwfl) const noexcept { dwfl_end(dwfl); }
+};
+using DwflHandle = std::unique_ptr<Dwfl, DwflCloser>;
+
+struct Freer {
+  void operator()(void* memory) const noexcept { std::free(memory); }
+};
+
+std::string hex(std::span<const std::uint8_t> bytes) {
+  std::string text;
+  for (const std::uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+// Compilers name the parts and copies they make of a function; the profile counts them as the function.
+std::string_view without_clone_suffix(std::string_view name) {
+  static constexpr std::string_view kClones[] = {".cold", ".constprop", ".isra", ".part", ".lto_priv"};
+  for (;;) {
+    bool cut = false;
+    for (const std::string_view clone : kClones) {
+      const std::size_t at = name.rfind(clone);
+      if (at == std::string_view::npos || at == 0) continue;
+      const std::string_view rest = name.substr(at + clone.size());
+      if (rest.find_first_not_of(".0123456789") != std::string_view::npos) continue;
+      name = name.substr(0, at);
+      cut = true;
+    }
+    if (!cut) return name;
+  }
+}
+
+std::string demangle(std::string_view name) {
+  const std::string plain(without_clone_suffix(name));
+  if (!plain.starts_with("_Z")) return plain;
+  int status = 0;
+  const std::unique_ptr<char, Freer> text(abi::__cxa_demangle(plain.c_str(), nullptr, nullptr, &status));
+  return status == 0 ? std::string(text.get()) : plain;
+}
+
+std::string normal_path(const char* name, const char* directory) {
+  std::filesystem::path path(name);
+  if (path.is_relative() && directory != nullptr) path = std::filesystem::path(directory) / path;
+  return path.lexically_normal().string();
+}
+
+// A copy of this process's vdso in a memory file: every process of the node has the same.
+Result<UniqueFd> vdso_file() {
+  const unsigned long base = getauxval(AT_SYSINFO_EHDR);
+  if (base == 0) return Error{"this system has no vdso"};
+  std::ifstream maps("/proc/self/maps");
+  std::uint64_t end = 0;
+  for (std::string line; std::getline(maps, line);) {
+    std::uint64_t low = 0;
+    std::uint64_t high = 0;
+    const std::size_t dash = line.find('-');
+    const std::size_t blank = line.find(' ');
+    if (dash == std::string::npos || blank == std::string::npos || blank < dash) continue;
+    const char* const text = line.data();
+    std::from_chars(text, text + dash, low, 16);
+    std::from_chars(text + dash + 1, text + blank, high, 16);
+    if (low == base) end = high;
+  }
+  if (end <= base) return Error{"the vdso is not in /proc/self/maps"};
+  UniqueFd file(memfd_create("vdso", MFD_CLOEXEC));
+  if (!file) return Error{std::string("memfd_create: ") + std::strerror(errno)};
+  const auto* from = reinterpret_cast<const char*>(base);
+  for (std::size_t left = end - base; left > 0;) {
+    const ssize_t written = ::write(file.get(), from, left);
+    if (written <= 0) return Error{std::string("copying the vdso: ") + std::strerror(errno)};
+    from += written;
+    left -= static_cast<std::size_t>(written);
+  }
+  return file;
+}
+
+// --- symbols -------------------------------------------------------------------------------
+
+struct Symbol {
+  std::uint64_t begin, end;
+  const char* name;
+  unsigned rank;  // smaller is better among names for one range
+};
+
+unsigned rank_of(const GElf_Sym& symbol, const char* name) {
+  const unsigned binding = GELF_ST_BIND(symbol.st_info);
+  unsigned rank = binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1000 : 2000;
+  while (*name++ == '_') ++rank;
+  return rank;
+}
+
+// --- DWARF ---------------------------------------------------------------------------------
+
+struct FunctionRange {
+  std::uint64_t begin, end;
+  Dwarf_Die die;
+};
+
+// Where a C++ function without linkage name (one in an anonymous namespace) is declared: "ns::Class::", by
+// the offset of its DIE.
+using ScopeNames = std::unordered_map<Dwarf_Off, std::string>;
+
+// The functions of one compilation unit with code, sorted by address.
+struct Unit {
+  Dwarf_Die die;
+  std::vector<FunctionRange> functions;
+  ScopeNames scopes;
+};
+
+struct UnitRange {
+  std::uint64_t begin, end;
+  Dwarf_Off unit;
+};
+
+template <typename Visit>
+void for_each_range(Dwarf_Die& die, Visit&& visit) {
+  Dwarf_Addr base = 0;
+  Dwarf_Addr begin = 0;
+  Dwarf_Addr end = 0;
+  std::ptrdiff_t offset = 0;
+  while ((offset = dwarf_ranges(&die, offset, &base, &begin, &end)) > 0)
+    if (begin < end && begin != 0) visit(begin, end);
+}
+
+void collect_functions(Dwarf_Die& parent, const std::string& scope, std::vector<FunctionRange>& functions,
+                       ScopeNames& scopes) {
+  Dwarf_Die die;
+  if (dwarf_child(&parent, &die) != 0) return;
+  do {
+    switch (const int tag = dwarf_tag(&die)) {
+      case DW_TAG_subprogram:
+        for_each_range(die, [&](std::uint64_t begin, std::uint64_t end) {
+          functions.push_back({begin, end, die});
+        });
+        if (!scope.empty() && dwarf_hasattr(&die, DW_AT_linkage_name) == 0)
+          scopes.emplace(dwarf_dieoffset(&die), scope);
+        collect_functions(die, "", functions, scopes);  // contained procedures, local classes
+        break;
+      case DW_TAG_namespace:
+      case DW_TAG_structure_type:
+      case DW_TAG_class_type:
+      case DW_TAG_union_type: {
+        const char* const name = dwarf_diename(&die);
+        const char* const anonymous = tag == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed}";
+        collect_functions(die, scope + (name != nullptr ? name : anonymous) + "::", functions, scopes);
+        break;
+      }
+      case DW_TAG_module:
+      case DW_TAG_lexical_block:
+        collect_functions(die, scope, functions, scopes);
+        break;
+      default:
+        break;
+    }
+  } while (dwarf_siblingof(&die, &die) == 0);
+}
+
+// The inlined functions around `address` inside `parent`, outermost first.
+void collect_inlined(Dwarf_Die& parent, std::uint64_t address, std::vector<Dwarf_Die>& out) {
+  Dwarf_Die die;
+  if (dwarf_child(&parent, &die) != 0) return;
+  do {
+    const int tag = dwarf_tag(&die);
+    const bool block = tag == DW_TAG_lexical_block || tag == DW_TAG_try_block || tag == DW_TAG_catch_block;
+    if (tag != DW_TAG_inlined_subroutine && !block) continue;
+    if (dwarf_haspc(&die, address) <= 0) continue;
+    if (!block) out.push_back(die);
+    collect_inlined(die, address, out);
+    return;
+  } while (dwarf_siblingof(&die, &die) == 0);
+}
+
+std::string function_name(Dwarf_Die& die, const ScopeNames& scopes) {
+  Dwarf_Attribute attribute;
+  for (const unsigned name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
+    if (dwarf_attr_integrate(&die, name, &attribute) == nullptr) continue;
+    // Others (Fortran's __module_MOD_name, assembler names) are worse than what the source says.
+    const char* const text = dwarf_formstring(&attribute);
+    if (text != nullptr && std::strncmp(text, "_Z", 2) == 0) return demangle(text);
+  }
+  const char* const text = dwarf_diename(&die);
+  if (text == nullptr) return "";
+  Dwarf_Die declared = die;
+  for (const unsigned reference : {DW_AT_abstract_origin, DW_AT_specification}) {
+    Dwarf_Die next;
+    if (dwarf_attr(&declared, reference, &attribute) != nullptr &&
+        dwarf_formref_die(&attribute, &next) != nullptr)
+      declared = next;
+  }
+  const auto scope = scopes.find(dwarf_dieoffset(&declared));
+  return scope != scopes.end() ? scope->second + text : text;
+}
+
+std::uint32_t unsigned_attribute(Dwarf_Die& die, unsigned name) {
+  Dwarf_Attribute attribute;
+  Dwarf_Word value = 0;
+  if (dwarf_attr(&die, name, &attribute) == nullptr || dwarf_formudata(&attribute, &value) != 0) return 0;
+  return static_cast<std::uint32_t>(value);
+}
+
+// --- one object file -----------------------------------------------------------------------
+
+class ObjectFile {
+ public:
+  ObjectFile(std::string path, std::vector<std::uint8_t> build_id)
+      : path_(std::move(path)), build_id_(std::move(build_id)) {}
+
+  const std::vector<SourceFrame>& resolve(std::uint64_t address, std::vector<std::string>& notes) {
+    const auto found = frames_.find(address);
+    if (found != frames_.end()) return found->second;
+    if (!opened_) {
+      opened_ = true;
+      const Result<void> result = open();
+      if (!result) {
+        notes.push_back(result.error().message);
+        close();
+      }
+    }
+    return frames_.emplace(address, look_up(address)).first->second;
+  }
+
+ private:
+  Result<void> open() {
+    static char* debug_path = nullptr;  // elfutils' default: beside the file, .debug, /usr/lib/debug
+    static const Dwfl_Callbacks kCallbacks = [] {
+      Dwfl_Callbacks callbacks{};
+      callbacks.find_elf = dwfl_build_id_find_elf;
+      callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
+      callbacks.section_address = dwfl_offline_section_address;
+      callbacks.debuginfo_path = &debug_path;
+      return callbacks;
+    }();
+
+    UniqueFd file;
+    if (path_ == kVdso) {
+      Result<UniqueFd> copy = vdso_file();
+      if (!copy) return copy.error();
+      file = std::move(copy).value();
+    } else {
+      file.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+      if (!file)
+        return Error{fmt::format("{}: cannot be opened for symbols: {}", path_, std::strerror(errno))};
+    }
+    dwfl_.reset(dwfl_begin(&kCallbacks));
+    if (!dwfl_) return Error{fmt::format("{}: {}", path_, dwfl_errmsg(-1))};
+    dwfl_report_begin(dwfl_.get());
+    module_ = dwfl_report_elf(dwfl_.get(), path_.c_str(), path_.c_str(), file.get(), 0, true);
+    if (module_ == nullptr) return Error{fmt::format("{}: not an object file: {}", path_, dwfl_errmsg(-1))};
+    static_cast<void>(file.release());  // libdwfl closes it
+    dwfl_report_end(dwfl_.get(), nullptr, nullptr);
+
+    GElf_Addr bias = 0;
+    Elf* const elf = dwfl_module_getelf(module_, &bias);
+    if (elf == nullptr) return Error{fmt::format("{}: {}", path_, dwfl_errmsg(-1))};
+    elf_bias_ = bias;
+    const void* found_id = nullptr;
+    const ssize_t found_bytes = dwelf_elf_gnu_build_id(elf, &found_id);
+    if (!build_id_.empty()) {
+      const std::span<const std::uint8_t> found(static_cast<const std::uint8_t*>(found_id),
+                                                found_bytes > 0 ? static_cast<std::size_t>(found_bytes) : 0);
+      if (!std::ranges::equal(found, build_id_))
+        return Error{fmt::format("{}: is not the file that ran (build-id {}, not {}): no symbols", path_,
+                                 found.empty() ? "none" : hex(found), hex(build_id_))};
+    }
+    read_symbols();
+    Dwarf_Addr dwarf_bias = 0;
+    dwarf_ = dwfl_module_getdwarf(module_, &dwarf_bias);
+    dwarf_bias_ = dwarf_bias;
+    return {};
+  }
+
+  void close() {
+    module_ = nullptr;
+    dwarf_ = nullptr;
+    symbols_.clear();
+    dwfl_.reset();
+  }
+
+  void read_symbols() {
+    const int count = dwfl_module_getsymtab(module_);
+    for (int i = 0; i < count; ++i) {
+      GElf_Sym symbol;
+      GElf_Addr value = 0;
+      GElf_Word section = 0;
+      const char* const name =
+          dwfl_module_getsym_info(module_, i, &symbol, &value, &section, nullptr, nullptr);
+      const unsigned type = GELF_ST_TYPE(symbol.st_info);
+      if (name == nullptr || *name == '\0' || symbol.st_size == 0 || section == SHN_UNDEF) continue;
+      if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) continue;
+      const std::uint64_t begin = value - elf_bias_;
+      symbols_.push_back({begin, begin + symbol.st_size, name, rank_of(symbol, name)});
+    }
+    // For one place the best name comes last, where the search begins.
+    std::ranges::sort(symbols_, [](const Symbol& left, const Symbol& right) {
+      if (left.begin != right.begin) return left.begin < right.begin;
+      if (left.end != right.end) return left.end > right.end;
+      if (left.rank != right.rank) return left.rank > right.rank;
+      const std::size_t left_bytes = std::strlen(left.name);
+      const std::size_t right_bytes = std::strlen(right.name);
+      if (left_bytes != right_bytes) return left_bytes > right_bytes;
+      return std::strcmp(left.name, right.name) > 0;
+    });
+  }
+
+  const Symbol* find_symbol(std::uint64_t address) const {
+    auto at = std::ranges::upper_bound(symbols_, address, {}, &Symbol::begin);
+    // Symbols may overlap; one that began far below is not looked for endlessly.
+    for (unsigned tries = 0; at != symbols_.begin() && tries < 64; ++tries) {
+      --at;
+      if (address < at->end) return &*at;
+    }
+    return nullptr;
+  }
+
+  Unit* find_unit(std::uint64_t address) {
+    Dwarf_Die die;
+    if (dwarf_addrdie(dwarf_, address, &die) == nullptr) {
+      // No .debug_aranges for it (clang writes none): ask the units themselves, once.
+      if (!units_listed_) list_units();
+      const auto after = std::ranges::upper_bound(unit_ranges_, address, {}, &UnitRange::begin);
+      if (after == unit_ranges_.begin() || address >= std::prev(after)->end) return nullptr;
+      if (dwarf_offdie(dwarf_, std::prev(after)->unit, &die) == nullptr) return nullptr;
+    }
+    const auto [found, fresh] = units_.try_emplace(dwarf_dieoffset(&die));
+    if (fresh) {
+      found->second.die = die;
+      collect_functions(found->second.die, "", found->second.functions, found->second.scopes);
+      std::ranges::sort(found->second.functions, {}, &FunctionRange::begin);
+    }
+    return &found->second;
+  }
+
+  void list_units() {
+    units_listed_ = true;
+    Dwarf_CU* unit = nullptr;
+    Dwarf_Die die;
+    while (dwarf_get_units(dwarf_, unit, &unit, nullptr, nullptr, &die, nullptr) == 0)
+      for_each_range(die, [&](std::uint64_t begin, std::uint64_t end) {
+        unit_ranges_.push_back({begin, end, dwarf_dieoffset(&die)});
+      });
+    std::ranges::sort(unit_ranges_, {}, &UnitRange::begin);
+  }
+
+  static std::string call_file(const Unit& unit, std::uint32_t index) {
+    Dwarf_Files* files = nullptr;
+    std::size_t count = 0;
+    Dwarf_Die die = unit.die;
+    if (dwarf_getsrcfiles(&die, &files, &count) != 0 || index >= count) return "";
+    const char* const name = dwarf_filesrc(files, index, nullptr, nullptr);
+    return name != nullptr ? normal_path(name, directory_of(die)) : "";
+  }
+
+  static const char* directory_of(Dwarf_Die& unit) {
+    Dwarf_Attribute attribute;
+    return dwarf_formstring(dwarf_attr(&unit, DW_AT_comp_dir, &attribute));
+  }
+
+  // Empty when DWARF says nothing of the address.
+  std::vector<SourceFrame> from_dwarf(std::uint64_t address) {
+    std::vector<SourceFrame> frames;
+    if (dwarf_ == nullptr) return frames;
+    const std::uint64_t in_dwarf = address + elf_bias_ - dwarf_bias_;
+    Unit* const unit = find_unit(in_dwarf);
+    if (unit == nullptr) return frames;
+
+    std::string file;
+    std::uint32_t line = 0;
+    if (Dwarf_Line* const row = dwarf_getsrc_die(&unit->die, in_dwarf)) {
+      int number = 0;
+      if (const char* const name = dwarf_linesrc(row, nullptr, nullptr))
+        file = normal_path(name, directory_of(unit->die));
+      if (dwarf_lineno(row, &number) == 0 && number > 0) line = static_cast<std::uint32_t>(number);
+    }
+
+    const auto after = std::ranges::upper_bound(unit->functions, in_dwarf, {}, &FunctionRange::begin);
+    if (after == unit->functions.begin() || in_dwarf >= std::prev(after)->end) {
+      if (line == 0) return frames;
+      // Assembler: lines, but no functions.
+      SourceFrame frame = from_symbols(address);
+      frame.file = std::move(file);
+      frame.line = line;
+      frames.push_back(std::move(frame));
+      return frames;
+    }
+    std::vector<Dwarf_Die> scopes{std::prev(after)->die};
+    collect_inlined(scopes.front(), in_dwarf, scopes);
+    for (std::size_t i = scopes.size(); i-- > 0;) {
+      Dwarf_Die& die = scopes[i];
+      SourceFrame frame;
+      frame.function = function_name(die, unit->scopes);
+      frame.has_symbol = !frame.function.empty();
+      if (!frame.has_symbol) {
+        SourceFrame by_symbol = from_symbols(address);
+        frame.function = std::move(by_symbol.function);
+        frame.has_symbol = by_symbol.has_symbol;
+      }
+      frame.file = std::move(file);
+      frame.line = line;
+      int declared = 0;
+      if (dwarf_decl_line(&die, &declared) == 0 && declared > 0)
+        frame.function_line = static_cast<std::uint32_t>(declared);
+      frame.inlined = i > 0;
+      if (i > 0) {
+        line = unsigned_attribute(die, DW_AT_call_line);
+        file = call_file(*unit, unsigned_attribute(die, DW_AT_call_file));
+      }
+      frames.push_back(std::move(frame));
+    }
+    return frames;
+  }
+
+  // A symbol that covers the address, else module+0x....
+  SourceFrame from_symbols(std::uint64_t address) {
+    SourceFrame frame;
+    if (const Symbol* const symbol = find_symbol(address)) {
+      frame.function = demangle(symbol->name);
+      frame.has_symbol = true;
+      return frame;
+    }
+    const std::string base = path_ == kVdso ? path_ : std::filesystem::path(path_).filename().string();
+    frame.function = fmt::format("{}+{:#x}", base, function_start(address).value_or(address));
+    return frame;
+  }
+
+  std::optional<std::uint64_t> function_start(std::uint64_t address) {
+    if (module_ == nullptr) return std::nullopt;
+    Dwarf_Addr bias = 0;
+    Dwarf_CFI* const cfi = dwfl_module_eh_cfi(module_, &bias);
+    Dwarf_Frame* row = nullptr;
+    if (cfi == nullptr || dwarf_cfi_addrframe(cfi, address + elf_bias_ - bias, &row) != 0)
+      return std::nullopt;
+    const std::unique_ptr<Dwarf_Frame, Freer> owner(row);  // an FDE covers the address
+    if (!function_starts_) function_starts_ = read_function_starts();
+    const auto after = std::ranges::upper_bound(*function_starts_, address);
+    if (after == function_starts_->begin()) return std::nullopt;
+    return *std::prev(after);
+  }
+
+  // The first column of .eh_frame_hdr's sorted table: version, three encodings, .eh_frame's place, number of
+  // rows, then pairs of 32-bit distances from the header itself. Other encodings are not in use.
+  std::vector<std::uint64_t> read_function_starts() {
+    std::vector<std::uint64_t> starts;
+    GElf_Addr bias = 0;
+    Elf* const elf = dwfl_module_getelf(module_, &bias);
+    std::size_t segments = 0;
+    if (elf == nullptr || elf_getphdrnum(elf, &segments) != 0) return starts;
+    for (std::size_t i = 0; i < segments; ++i) {
+      GElf_Phdr segment;
+      if (gelf_getphdr(elf, static_cast<int>(i), &segment) == nullptr || segment.p_type != PT_GNU_EH_FRAME)
+        continue;
+      const Elf_Data* const data = elf_getdata_rawchunk(elf, static_cast<std::int64_t>(segment.p_offset),
+                                                        segment.p_filesz, ELF_T_BYTE);
+      if (data == nullptr || data->d_size < 12) return starts;
+      const auto* const bytes = static_cast<const std::uint8_t*>(data->d_buf);
+      if (bytes[0] != 1 || bytes[1] != 0x1b || bytes[2] != 0x03 || bytes[3] != 0x3b) return starts;
+      std::uint32_t count = 0;
+      std::memcpy(&count, bytes + 8, sizeof(count));
+      if (count > (data->d_size - 12) / 8) return starts;
+      starts.reserve(count);
+      for (std::uint32_t row = 0; row < count; ++row) {
+        std::int32_t distance = 0;
+        std::memcpy(&distance, bytes + 12 + 8 * std::size_t{row}, sizeof(distance));
+        starts.push_back(segment.p_vaddr + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance)));
+      }
+    }
+    return starts;
+  }
+
+  std::vector<SourceFrame> look_up(std::uint64_t address) {
+    std::vector<SourceFrame> frames = from_dwarf(address);
+    if (frames.empty()) frames.push_back(from_symbols(address));
+    return frames;
+  }
+
+  std::string path_;
+  std::vector<std::uint8_t> build_id_;
+  bool opened_ = false;
+  DwflHandle dwfl_;
+  Dwfl_Module* module_ = nullptr;
+  Dwarf* dwarf_ = nullptr;
+  std::uint64_t elf_bias_ = 0;  // libdwfl address = ELF address + this
+  std::uint64_t dwarf_bias_ = 0;
+  std::vector<Symbol> symbols_;
+  bool units_listed_ = false;
+  std::vector<UnitRange> unit_ranges_;
+  std::unordered_map<Dwarf_Off, Unit> units_;
+  std::optional<std::vector<std::uint64_t>> function_starts_;
+  std::unordered_map<std::uint64_t, std::vector<SourceFrame>> frames_;
+};
+
+}  // namespace
+
+struct Symbolizer::Impl {
+  std::vector<std::unique_ptr<ObjectFile>> modules;
+  std::unordered_map<std::string, ModuleHandle> handles;  // by path, a zero byte, build-id
+  std::vector<std::string> notes;
+};
+
+Symbolizer::Symbolizer() : impl_(std::make_unique<Impl>()) {
+  // libdwfl would ask this server for what it does not find here.
+  ::unsetenv("DEBUGINFOD_URLS");
+}
+
+Symbolizer::~Symbolizer() = default;
+
+Symbolizer::ModuleHandle Symbolizer::add_module(std::string_view path,
+                                                std::span<const std::uint8_t> build_id) {
+  std::string key(path);
+  key.push_back('\0');
+  key.append(build_id.begin(), build_id.end());
+  const auto [found, fresh] =
+      impl_->handles.try_emplace(std::move(key), static_cast<ModuleHandle>(impl_->modules.size()));
+  if (fresh)
+    impl_->modules.push_back(std::make_unique<ObjectFile>(
+        std::string(path), std::vector<std::uint8_t>(build_id.begin(), build_id.end())));
+  return found->second;
+}
+
+const std::vector<SourceFrame>& Symbolizer::resolve(ModuleHandle module, std::uint64_t elf_address,
+                                                    bool is_return_address) {
+  return impl_->modules.at(module)->resolve(is_return_address ? elf_address - 1 : elf_address, impl_->notes);
+}
+
+const std::vector<std::string>& Symbolizer::notes() const noexcept { return impl_->notes; }
+
+}  // namespace clusterprof::collector

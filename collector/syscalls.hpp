@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Names and categories of x86-64 Linux system calls.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::collector {
+
+// "read", "futex", ...; "syscall" for a number that is not known (or -1).
+[[nodiscard]] std::string_view syscall_name(std::int32_t number) noexcept;
+
+// What a thread inside this system call is doing: kIo for calls on files and sockets, kIdle for calls
+// that wait for something else, kSystem for all others. See "Definitions" in docs/metrics.md.
+[[nodiscard]] shard::Category syscall_category(std::int32_t number) noexcept;
+
+}  // namespace clusterprof::collector

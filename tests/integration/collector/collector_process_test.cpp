@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The collector as a process, greeted by launchers and agents that the test plays itself.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "formats/shard/shard_reader.hpp"
+#include "formats/wire/hello.h"
+#include "tests/unit/collector/fake_segment.hpp"
+
+namespace clusterprof {
+namespace {
+
+using std::chrono::milliseconds;
+using test::FakeSegment;
+using test::python_word;
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+std::uint64_t now_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+bool readable(int fd, int timeout_ms) {
+  pollfd look{fd, POLLIN, 0};
+  return poll(&look, 1, timeout_ms) == 1;
+}
+
+sockaddr_un socket_address(const std::string& name, socklen_t& bytes) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+UniqueFd connect_to(const std::string& name) {
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  socklen_t bytes = 0;
+  const sockaddr_un address = socket_address(name, bytes);
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) fd.reset();
+  return fd;
+}
+
+bool announce(const std::string& name, std::int32_t rank, std::int32_t world_size) {
+  const UniqueFd fd = connect_to(name);
+  const wire::Announce message{
+      wire::kAnnounceMagic, wire::kWireMajor, wire::kWireMinor, getpid(), rank, world_size, -1};
+  std::uint8_t answer = 0;
+  return send(fd.get(), &message, sizeof message, MSG_NOSIGNAL) == sizeof message &&
+         readable(fd.get(), 5000) && recv(fd.get(), &answer, 1, 0) == 1 && answer == wire::kAnnounceAccepted;
+}
+
+// The socket must stay open as long as the "agent" lives.
+UniqueFd hello(const std::string& name, FakeSegment& segment, std::int32_t rank) {
+  UniqueFd fd = connect_to(name);
+  wire::Hello message{wire::kHelloMagic, wire::kWireMajor, wire::kWireMinor, getpid(), rank, segment.bytes()};
+  iovec part{&message, sizeof message};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  cmsghdr* const c = CMSG_FIRSTHDR(&header);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(sizeof(int));
+  const int file = segment.fd();
+  std::memcpy(CMSG_DATA(c), &file, sizeof file);
+  if (sendmsg(fd.get(), &header, MSG_NOSIGNAL) != sizeof message) fd.reset();
+  return fd;
+}
+
+// A process that plays a rank: runs `body` and ends with its result, when told to.
+class Rank {
+ public:
+  explicit Rank(const std::function<int(const std::function<void()>&)>& body) {
+    int go[2], ready[2];
+    if (pipe2(go, O_CLOEXEC) != 0 || pipe2(ready, O_CLOEXEC) != 0) std::abort();
+    pid_ = fork();
+    if (pid_ == 0) {
+      // Nothing of the test's own may stay open here: others wait for its end.
+      dup2(go[0], 100);
+      dup2(ready[1], 101);
+      close_range(3, 99, 0);
+      close_range(102, ~0u, 0);
+      const auto wait = [] {
+        (void)!write(101, "r", 1);
+        char byte;
+        (void)!read(100, &byte, 1);
+      };
+      _exit(body(wait));
+    }
+    close(go[0]);
+    close(ready[1]);
+    go_.reset(go[1]);
+    ready_.reset(ready[0]);
+  }
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+  ~Rank() {
+    go_.reset();
+    if (!waited_) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+  }
+  // It has done its part and waits to be told to end.
+  [[nodiscard]] bool is_ready() {
+    char byte;
+    return readable(ready_.get(), 5000) && read(ready_.get(), &byte, 1) == 1;
+  }
+  void go_on() { (void)!write(go_.get(), "g", 1); }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  int wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    waited_ = true;
+    return status;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  bool waited_ = false;
+  UniqueFd go_, ready_;
+};
+
+class CollectorProcess : public testing::Test {
+ protected:
+  CollectorProcess() {
+    char name[] = "/tmp/clusterprof-collector-XXXXXX";
+    if (mkdtemp(name) == nullptr) std::abort();
+    directory_ = name;
+    socket_ = "clusterprof-test/" + std::to_string(getpid()) + "/" + directory_.filename().string();
+  }
+  ~CollectorProcess() override {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    std::filesystem::remove_all(directory_);
+  }
+
+  void start(std::vector<std::string> options = {}) {
+    UniqueFd listening(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    socklen_t bytes = 0;
+    const sockaddr_un address = socket_address(socket_, bytes);
+    ASSERT_EQ(bind(listening.get(), reinterpret_cast<const sockaddr*>(&address), bytes), 0);
+    ASSERT_EQ(listen(listening.get(), 64), 0);
+    int pair[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    control_.reset(pair[0]);
+    fcntl(pair[0], F_SETFD, FD_CLOEXEC);
+    UniqueFd theirs(pair[1]);
+    std::vector<std::string> words = {COLLECTOR_PATH,
+                                      "--listen-fd",
+                                      std::to_string(listening.get()),
+                                      "--control-fd",
+                                      std::to_string(theirs.get()),
+                                      "--run-dir",
+                                      directory_.string(),
+                                      "--run-id",
+                                      "run-1",
+                                      "--node",
+                                      "n0",
+                                      "--rate",
+                                      "100",
+                                      "--clock",
+                                      "wall"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--", "./program", "-n", "5"});
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    const std::string errors = (directory_ / "stderr").string();
+    pid_ = fork();
+    if (pid_ == 0) {
+      const int fd = open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+      dup2(fd, 2);
+      execv(arguments[0], arguments.data());
+      _exit(99);
+    }
+  }
+  void tell(wire::ControlType type, std::int32_t a, std::int32_t b) {
+    const wire::Control control{type, a, b};
+    ASSERT_EQ(send(control_.get(), &control, sizeof control, MSG_NOSIGNAL),
+              static_cast<ssize_t>(sizeof control));
+  }
+  // The collector's next message; nothing at its end.
+  std::optional<wire::Control> told(int timeout_ms) {
+    wire::Control control{};
+    if (!readable(control_.get(), timeout_ms)) return std::nullopt;
+    if (recv(control_.get(), &control, sizeof control, 0) != sizeof control) return std::nullopt;
+    return control;
+  }
+  // Its exit status; -1 when it does not end in time.
+  int finish(int timeout_ms = 10'000) {
+    for (int waited = 0; waited < timeout_ms; waited += 10) {
+      int status = 0;
+      if (waitpid(pid_, &status, WNOHANG) == pid_) {
+        pid_ = -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+      }
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return -1;
+  }
+  shard::ShardData shard(const std::string& name = "node-n0.h5") {
+    auto read = shard::read_shard(directory_ / name);
+    EXPECT_TRUE(read.ok()) << (read.ok() ? "" : read.error().message);
+    return read.ok() ? std::move(read).value() : shard::ShardData{};
+  }
+  std::string errors() {
+    std::ifstream file(directory_ / "stderr");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  // What a sampled rank does: greets, samples for 100 ms of its own time, says goodbye.
+  int play_rank(std::int32_t rank, int status, const std::function<void()>& wait, bool announced = true,
+                bool goodbye = true) {
+    if (announced && !announce(socket_, rank, 2)) return 90;
+    FakeSegment segment;
+    auto& h = segment.header();
+    const std::uint64_t start = now_ns() - 1000 * kMs;
+    h.pid = getpid();
+    h.parent_pid = getppid();
+    h.rank = rank;
+    h.world_size = 2;
+    h.start_mono_ns = start;
+    h.start_realtime_ns = static_cast<std::uint64_t>(time(nullptr)) * 1'000'000'000;
+    segment.code(7, "train.py", "step", 80);
+    segment.thread(0, getpid(), start, true);
+    const UniqueFd socket = hello(socket_, segment, rank);
+    if (!socket) return 91;
+    FakeSegment::Sample sample;
+    sample.words = {python_word(wire::kInstructionNotStarted), 7};
+    for (std::uint64_t i = 1; i <= 10; ++i) {
+      sample.time_ns = start + i * 10 * kMs;
+      sample.cpu_ns = i * 10 * kMs;
+      segment.sample(0, sample);
+    }
+    segment.communicator(0, 1, 2, "MPI_COMM_WORLD");
+    segment.site(0, 16, 0, 4, 400, 100, 100, 32, 0, {python_word(wire::kInstructionNotStarted), 7});
+    segment.peer(0, rank, 1 - rank, 4, 32);
+    wait();
+    if (!goodbye) return status;
+    segment.thread_end(0, start + 100 * kMs, 100 * kMs);
+    h.exit_status = status;
+    h.exit_flags = wire::kExitStatusKnown;
+    h.end_mono_ns = start + 100 * kMs;
+    return status;
+  }
+
+  std::filesystem::path directory_;
+  std::string socket_;
+  pid_t pid_ = -1;
+  UniqueFd control_;
+};
+
+TEST_F(CollectorProcess, TwoRanksExactly) {
+  start({"--local-ranks", "2", "--world-size", "2"});
+  Rank first([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, first.pid(), 0);
+  Rank second([&](const auto& wait) { return play_rank(1, 0, wait); });
+  ASSERT_TRUE(first.is_ready());
+  ASSERT_TRUE(second.is_ready());
+  first.go_on();
+  tell(wire::ControlType::kChildExited, first.pid(), first.wait());
+  second.go_on();
+  EXPECT_EQ(second.wait(), 0);
+  EXPECT_FALSE(told(5000));  // end of file
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(errors(), "");
+
+  const shard::ShardData data = shard();
+  EXPECT_TRUE(data.run.complete);
+  EXPECT_EQ(data.run.id, "run-1");
+  EXPECT_EQ(data.run.command, (std::vector<std::string>{"./program", "-n", "5"}));
+  EXPECT_EQ(data.run.world_size, 2u);
+  EXPECT_TRUE(data.run.notes.empty());
+  ASSERT_EQ(data.ranks.size(), 2u);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const shard::Rank& rank = data.ranks[i];
+    EXPECT_EQ(rank.rank, static_cast<std::int32_t>(i));
+    EXPECT_EQ(rank.pid, i == 0 ? first.pid() : second.pid());
+    EXPECT_EQ(rank.samples, 10u);
+    EXPECT_EQ(rank.elapsed_ns, 100 * kMs);
+    EXPECT_EQ(rank.main_thread_ns[0], 100 * kMs);
+    EXPECT_EQ(rank.exit_status, 0);
+    EXPECT_NE(rank.flags & shard::kExitStatusKnown, 0u);
+    EXPECT_EQ(rank.flags & shard::kLost, 0u);
+  }
+  ASSERT_EQ(data.values.size(), 2u);
+  EXPECT_EQ(data.values[0].wall_ns, 100 * kMs);
+  EXPECT_EQ(data.values[0].samples, 10u);
+  EXPECT_EQ(data.values[0].path, data.values[1].path);
+  const shard::Frame& leaf = data.frames[data.paths[data.values[0].path].frame];
+  EXPECT_EQ(data.strings[leaf.name], "step");
+  EXPECT_EQ(leaf.line, 80u);
+  ASSERT_EQ(data.mpi_calls.size(), 2u);
+  EXPECT_EQ(data.mpi_calls[0].count, 4u);
+  ASSERT_EQ(data.matrix.size(), 2u);
+  EXPECT_EQ(data.matrix[0].bytes, 32u);
+  ASSERT_EQ(data.nodes.size(), 1u);
+  EXPECT_GT(data.nodes[0].collector_cpu_ns, 0u);
+  EXPECT_GT(data.nodes[0].collector_max_rss_bytes, 0u);
+}
+
+TEST_F(CollectorProcess, KilledRankIsLostButItsSamplesAreNot) {
+  start({"--local-ranks", "1"});
+  Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, rank.pid(), 0);
+  ASSERT_TRUE(rank.is_ready());
+  kill(rank.pid(), SIGKILL);
+  tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
+  EXPECT_EQ(finish(), 0);
+  const shard::ShardData data = shard();
+  ASSERT_EQ(data.ranks.size(), 1u);
+  EXPECT_EQ(data.ranks[0].samples, 10u);
+  EXPECT_EQ(data.ranks[0].exit_signal, SIGKILL);
+  EXPECT_NE(data.ranks[0].flags & shard::kLost, 0u);
+  // Until its death, not only until its last sample.
+  EXPECT_GE(data.ranks[0].main_thread_ns[0], 1000 * kMs);
+  EXPECT_EQ(data.ranks[0].main_thread_ns[0], data.ranks[0].elapsed_ns);
+}
+
+TEST_F(CollectorProcess, ExitStatusOfARankThatIsNobodysChildHere) {
+  start({"--local-ranks", "1"});
+  control_.reset();  // no launcher left
+  Rank rank([&](const auto& wait) { return play_rank(0, 7, wait, true, false); });
+  ASSERT_TRUE(rank.is_ready());
+  rank.go_on();
+  EXPECT_EQ(finish(), 0);  // while it is a zombie
+  EXPECT_EQ(WEXITSTATUS(rank.wait()), 7);
+  const shard::ShardData data = shard();
+  ASSERT_EQ(data.ranks.size(), 1u);
+  EXPECT_EQ(data.ranks[0].exit_status, 7);
+  EXPECT_EQ(data.ranks[0].flags & shard::kLost, 0u);
+}
+
+TEST_F(CollectorProcess, RankWithoutAnAgent) {
+  start({"--local-ranks", "1"});
+  Rank rank([](const auto& wait) {
+    wait();
+    return 5;
+  });
+  tell(wire::ControlType::kChildStarted, rank.pid(), 0);
+  ASSERT_TRUE(rank.is_ready());
+  std::this_thread::sleep_for(milliseconds(200));
+  rank.go_on();
+  tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
+  EXPECT_EQ(finish(), 0);
+  const shard::ShardData data = shard();
+  ASSERT_EQ(data.ranks.size(), 1u);
+  EXPECT_EQ(data.ranks[0].exit_status, 5);
+  EXPECT_EQ(data.ranks[0].samples, 0u);
+  EXPECT_GE(data.ranks[0].elapsed_ns, 100 * kMs);
+  ASSERT_EQ(data.run.notes.size(), 1u);
+}
+
+TEST_F(CollectorProcess, FailedProgramReleasesTheLauncherWhileOthersRun) {
+  start({"--local-ranks", "2"});
+  Rank first([&](const auto& wait) { return play_rank(0, 3, wait, false); });
+  tell(wire::ControlType::kChildStarted, first.pid(), 0);
+  Rank second([&](const auto& wait) { return play_rank(1, 0, wait); });
+  ASSERT_TRUE(first.is_ready());
+  ASSERT_TRUE(second.is_ready());
+  first.go_on();
+  tell(wire::ControlType::kChildExited, first.pid(), first.wait());
+  const auto release = told(5000);
+  ASSERT_TRUE(release);
+  EXPECT_EQ(release->type, wire::ControlType::kRelease);
+  const shard::ShardData before = shard();  // on disk by then
+  EXPECT_FALSE(before.run.complete);
+  ASSERT_EQ(before.ranks.size(), 2u);
+  EXPECT_EQ(before.ranks[0].exit_status, 3);
+  EXPECT_EQ(before.ranks[1].samples, 10u);
+  control_.reset();  // the launcher exits
+  second.go_on();
+  second.wait();
+  EXPECT_EQ(finish(), 0);
+  EXPECT_TRUE(shard().run.complete);
+}
+
+TEST_F(CollectorProcess, TerminationWritesAtOnceAndGoesOn) {
+  start();
+  Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, rank.pid(), 0);
+  ASSERT_TRUE(rank.is_ready());
+  std::this_thread::sleep_for(milliseconds(300));
+  kill(pid_, SIGHUP);
+  kill(pid_, SIGINT);
+  kill(pid_, SIGTERM);
+  for (int i = 0; i < 300 && !std::filesystem::exists(directory_ / "node-n0.h5"); ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(shard().ranks.at(0).samples, 10u);
+  EXPECT_FALSE(shard().run.complete);
+  EXPECT_EQ(waitpid(pid_, nullptr, WNOHANG), 0);
+  rank.go_on();
+  tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
+  EXPECT_EQ(finish(), 0);
+  EXPECT_TRUE(shard().run.complete);
+}
+
+TEST_F(CollectorProcess, LaterCollectorOfTheNodeTakesAnotherName) {
+  for (const char* const name : {"node-n0.h5", "node-n0.2.h5"}) {
+    start();
+    control_.reset();
+    EXPECT_EQ(finish(), 0);
+    EXPECT_TRUE(shard(name).ranks.empty());
+  }
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "node-n0.3.h5"));
+}
+
+TEST_F(CollectorProcess, UnknownOption) {
+  start({"--no-such-option"});
+  EXPECT_EQ(finish(), 2);
+}
+
+TEST_F(CollectorProcess, RunDirectoryThatIsNoLongerThere) {
+  start();
+  std::filesystem::remove_all(directory_);  // gone while it ran
+  control_.reset();
+  EXPECT_EQ(finish(), 125);
+}
+
+TEST_F(CollectorProcess, NonsenseDoesNoHarm) {
+  start({"--local-ranks", "1"});
+  const UniqueFd silent = connect_to(socket_);
+  const UniqueFd noise = connect_to(socket_);
+  ASSERT_EQ(send(noise.get(), "hello", 5, MSG_NOSIGNAL), 5);
+  char byte;
+  ASSERT_TRUE(readable(noise.get(), 5000));
+  EXPECT_EQ(recv(noise.get(), &byte, 1, 0), 0);  // turned away
+  FakeSegment broken;
+  broken.header().thread_slots_offset = ~0ull;
+  const UniqueFd refused = hello(socket_, broken, 0);
+  ASSERT_TRUE(readable(refused.get(), 5000));
+  EXPECT_EQ(recv(refused.get(), &byte, 1, 0), 0);
+  Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, rank.pid(), 0);
+  ASSERT_TRUE(rank.is_ready());
+  rank.go_on();
+  tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(shard().ranks.at(0).samples, 10u);
+  ASSERT_EQ(shard().run.notes.size(), 1u);
+  EXPECT_NE(shard().run.notes[0].find("segment refused"), std::string::npos);
+}
+
+TEST_F(CollectorProcess, OtherUsersAreRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  start();
+  Rank stranger([&](const auto&) {
+    if (setuid(65534) != 0) return 1;
+    return announce(socket_, 0, 1) ? 2 : 3;
+  });
+  EXPECT_EQ(WEXITSTATUS(stranger.wait()), 3);
+  control_.reset();
+  EXPECT_EQ(finish(), 0);
+  EXPECT_TRUE(shard().ranks.empty());
+}
+
+TEST_F(CollectorProcess, HelpersAndShortLivedProcessesCount) {
+  start({"--local-ranks", "1"});
+  Rank main([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, main.pid(), 0);
+  ASSERT_TRUE(main.is_ready());
+  for (int i = 0; i < 20; ++i) {
+    Rank helper([&](const auto&) {
+      return play_rank(
+          0, 0, [] {}, false);
+    });
+    EXPECT_EQ(helper.wait(), 0);
+  }
+  main.go_on();
+  tell(wire::ControlType::kChildExited, main.pid(), main.wait());
+  EXPECT_EQ(finish(), 0);
+  const shard::ShardData data = shard();
+  ASSERT_EQ(data.ranks.size(), 1u);
+  EXPECT_EQ(data.ranks[0].pid, main.pid());
+  EXPECT_EQ(data.ranks[0].processes, 21u);
+  EXPECT_EQ(data.ranks[0].samples, 210u);
+  EXPECT_EQ(data.ranks[0].main_thread_ns[0], 100 * kMs);
+}
+
+TEST_F(CollectorProcess, BecomesTheBannerWhereRankZeroWas) {
+  const std::string script = (directory_ / "analyze").string();
+  std::ofstream(script) << "#!/bin/sh\nsleep 0.3\necho \"$@\" >&2\n";
+  chmod(script.c_str(), 0755);
+  start({"--local-ranks", "1", "--world-size", "2", "--banner", "--analyze", script});
+  Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, rank.pid(), 0);
+  ASSERT_TRUE(rank.is_ready());
+  rank.go_on();
+  tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
+  EXPECT_FALSE(told(5000));
+  EXPECT_EQ(errors(),
+            "banner --wait-ranks 2 --timeout 10 " + directory_.string() + "\n");  // printed before the end
+  EXPECT_EQ(finish(), 0);
+}
+
+TEST_F(CollectorProcess, NoBannerElsewhere) {
+  start({"--local-ranks", "1", "--banner", "--analyze", "/bin/false"});
+  Rank rank([&](const auto& wait) { return play_rank(1, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, rank.pid(), 1);
+  ASSERT_TRUE(rank.is_ready());
+  rank.go_on();
+  tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
+  EXPECT_EQ(finish(), 0);
+}
+
+}  // namespace
+}  // namespace clusterprof

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A process's shared memory as the agent would make it, filled by a test.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <new>
+#include <string_view>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "formats/wire/segment.h"
+
+namespace clusterprof::test {
+
+class FakeSegment {
+ public:
+  static constexpr std::uint32_t kThreads = 4;
+  static constexpr std::uint64_t kStart = 1'000'000'000;  // start_mono_ns unless changed
+
+  explicit FakeSegment(bool sealable = true, std::uint32_t threads = kThreads) {
+    std::uint64_t at = (sizeof(wire::SegmentHeader) + 63) / 64 * 64;
+    const auto place = [&](std::uint64_t bytes) {
+      const std::uint64_t offset = at;
+      at = (at + bytes + 63) / 64 * 64;
+      return offset;
+    };
+    const std::uint64_t code_slots = place(64 * sizeof(wire::CodeSlot));
+    const std::uint64_t code_arena = place(16384);
+    const std::uint64_t module_arena = place(8192);
+    const std::uint64_t sites = place(32 * sizeof(wire::MpiSite));
+    const std::uint64_t paths = place(8192);
+    const std::uint64_t peers = place(32 * sizeof(wire::MpiPeer));
+    const std::uint64_t sizes = place(641 * sizeof(wire::MpiSizeBins));
+    const std::uint64_t communicators = place(8 * sizeof(wire::MpiCommunicator));
+    const std::uint64_t slots = place(threads * sizeof(wire::ThreadSlot));
+    bytes_ = at;
+    file_.reset(memfd_create("segment", MFD_CLOEXEC | (sealable ? MFD_ALLOW_SEALING : 0u)));
+    if (!file_ || ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) std::abort();
+    void* const mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
+    if (mapped == MAP_FAILED) std::abort();
+    base_ = static_cast<std::uint8_t*>(mapped);
+    wire::SegmentHeader& h = *new (base_) wire::SegmentHeader{};
+    h.magic = wire::kSegmentMagic;
+    h.wire_major = wire::kWireMajor;
+    h.segment_bytes = bytes_;
+    h.code_slots_offset = code_slots;
+    h.code_arena_offset = code_arena;
+    h.module_arena_offset = module_arena;
+    h.mpi_sites_offset = sites;
+    h.path_arena_offset = paths;
+    h.mpi_peers_offset = peers;
+    h.mpi_sizes_offset = sizes;
+    h.communicators_offset = communicators;
+    h.thread_slots_offset = slots;
+    h.code_slots = 64;
+    h.mpi_sites = 32;
+    h.mpi_peers = 32;
+    h.mpi_ops = 641;
+    h.communicators = 8;
+    h.thread_slots = threads;
+    h.code_arena_bytes = 16384;
+    h.module_arena_bytes = 8192;
+    h.path_arena_bytes = 8192;
+    h.pid = 100;
+    h.parent_pid = 1;
+    h.rank = 0;
+    h.world_size = 1;
+    h.mpi_rank = -1;
+    h.mpi_size = -1;
+    h.start_mono_ns = kStart;
+    h.start_realtime_ns = 5'000'000'000;
+    h.rate_hz = 100;
+    h.python_version = 0x030b02f0;
+  }
+  FakeSegment(const FakeSegment&) = delete;
+  FakeSegment& operator=(const FakeSegment&) = delete;
+  ~FakeSegment() { munmap(base_, bytes_); }
+
+  [[nodiscard]] wire::SegmentHeader& header() { return *reinterpret_cast<wire::SegmentHeader*>(base_); }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::uint8_t* base() { return base_; }
+  [[nodiscard]] int fd() const { return file_.get(); }
+  [[nodiscard]] UniqueFd file() const { return UniqueFd(fcntl(file_.get(), F_DUPFD_CLOEXEC, 3)); }
+  [[nodiscard]] wire::ThreadSlot& slot(std::uint32_t index) {
+    return reinterpret_cast<wire::ThreadSlot*>(base_ + header().thread_slots_offset)[index];
+  }
+  template <typename T>
+  [[nodiscard]] T* table(std::uint64_t offset) {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
+
+  void module(std::string_view path, std::uint64_t start, std::uint64_t end, std::uint64_t load_bias,
+              std::uint32_t epoch = 1) {
+    wire::ModuleEntry entry{};
+    entry.entry_bytes = static_cast<std::uint32_t>((sizeof entry + path.size() + 7) / 8 * 8);
+    entry.epoch = epoch;
+    entry.load_bias = load_bias;
+    entry.start = start;
+    entry.end = end;
+    entry.path_bytes = static_cast<std::uint32_t>(path.size());
+    std::uint8_t* const to = base_ + header().module_arena_offset + header().module_arena_used;
+    std::memcpy(to, &entry, sizeof entry);
+    std::memcpy(to + sizeof entry, path.data(), path.size());
+    header().module_arena_used += entry.entry_bytes;
+  }
+
+  void code(std::uint64_t id, std::string_view file, std::string_view name, std::uint32_t first_line,
+            const std::vector<std::uint8_t>& line_table = {}) {
+    wire::CodeEntry entry{};
+    entry.code_id = id;
+    entry.first_line = first_line;
+    entry.filename_bytes = static_cast<std::uint32_t>(file.size());
+    entry.name_bytes = static_cast<std::uint32_t>(name.size());
+    entry.line_table_bytes = static_cast<std::uint32_t>(line_table.size());
+    const std::uint64_t offset = header().code_arena_used;
+    std::uint8_t* to = base_ + header().code_arena_offset + offset;
+    std::memcpy(to, &entry, sizeof entry);
+    to += sizeof entry;
+    std::memcpy(to, file.data(), file.size());
+    std::memcpy(to + file.size(), name.data(), name.size());
+    if (!line_table.empty())
+      std::memcpy(to + file.size() + name.size(), line_table.data(), line_table.size());
+    header().code_arena_used += (sizeof entry + file.size() + name.size() + line_table.size() + 7) / 8 * 8;
+    auto* const slots = table<wire::CodeSlot>(header().code_slots_offset);
+    std::uint64_t i = id % header().code_slots;
+    while (slots[i].key != 0) i = (i + 1) % header().code_slots;
+    slots[i].key = id;
+    slots[i].entry_offset = offset + 1;
+  }
+
+  void thread(std::uint32_t index, std::int32_t tid, std::uint64_t start_ns, bool main = false,
+              std::uint64_t start_cpu_ns = 0) {
+    wire::ThreadSlot& s = slot(index);
+    s.tid = tid;
+    s.start_time_ns = start_ns;
+    s.start_cpu_ns = start_cpu_ns;
+    s.is_main = main ? 1 : 0;
+    s.mpi_op = 0;
+    s.mpi_time_ns = 0;
+    s.mpi_enter_ns = 0;
+    s.ring.write_position = 0;
+    s.ring.read_position = 0;
+    s.state = static_cast<std::uint32_t>(wire::ThreadState::kLive);
+    header().threads_seen += 1;
+  }
+
+  struct Sample {
+    std::uint64_t time_ns = 0, cpu_ns = 0;
+    wire::Trigger trigger = wire::Trigger::kCpuTimer;
+    std::uint32_t flags = 0;
+    std::int32_t syscall_nr = -1;
+    std::uint16_t mpi_op = 0;
+    std::uint32_t epoch = 1;
+    std::vector<std::uint64_t> words;
+    std::vector<std::uint64_t> counters;
+  };
+  // False when the ring is full.
+  bool sample(std::uint32_t index, const Sample& from) {
+    wire::Ring& ring = slot(index).ring;
+    const auto bytes = static_cast<std::uint32_t>(sizeof(wire::SampleRecord) +
+                                                  8 * (from.words.size() + from.counters.size()));
+    std::uint64_t position = 0;
+    std::uint8_t* const to = wire::ring_reserve(ring, bytes, position);
+    if (to == nullptr) return false;
+    wire::SampleRecord record{};
+    record.header = {bytes, wire::kSample, 0};
+    record.time_ns = from.time_ns;
+    record.cpu_ns = from.cpu_ns;
+    record.flags = from.flags;
+    record.syscall_nr = from.syscall_nr;
+    record.mpi_op = from.mpi_op;
+    record.frame_words = static_cast<std::uint16_t>(from.words.size());
+    record.counter_count = static_cast<std::uint8_t>(from.counters.size());
+    record.trigger = from.trigger;
+    record.module_epoch = from.epoch;
+    std::memcpy(to, &record, sizeof record);
+    if (!from.counters.empty())
+      std::memcpy(to + sizeof record, from.counters.data(), 8 * from.counters.size());
+    if (from.words.empty()) {
+      wire::ring_commit(ring, position, bytes);
+      return true;
+    }
+    std::memcpy(to + sizeof record + 8 * from.counters.size(), from.words.data(), 8 * from.words.size());
+    wire::ring_commit(ring, position, bytes);
+    return true;
+  }
+  void thread_end(std::uint32_t index, std::uint64_t time_ns, std::uint64_t cpu_ns) {
+    Sample end;
+    end.time_ns = time_ns;
+    end.cpu_ns = cpu_ns;
+    end.trigger = wire::Trigger::kThreadEnd;
+    sample(index, end);
+    slot(index).state = static_cast<std::uint32_t>(wire::ThreadState::kEnded);
+  }
+
+  void communicator(std::uint32_t index, std::uint64_t identity, std::uint32_t size, const char* name) {
+    auto& c = table<wire::MpiCommunicator>(header().communicators_offset)[index];
+    c.size = size;
+    c.identity = identity;
+    std::strncpy(c.name, name, sizeof c.name - 1);
+    c.ready = 1;
+  }
+  void site(std::uint32_t index, std::uint16_t op, std::uint32_t communicator_index, std::uint64_t count,
+            std::uint64_t time_ns, std::uint64_t min_ns, std::uint64_t max_ns, std::uint64_t sent,
+            std::uint64_t received, const std::vector<std::uint64_t>& words) {
+    auto& s = table<wire::MpiSite>(header().mpi_sites_offset)[index];
+    s.path_words = static_cast<std::uint32_t>(words.size());
+    s.path_offset = header().path_arena_used;
+    if (!words.empty()) {
+      std::memcpy(base_ + header().path_arena_offset + s.path_offset, words.data(), 8 * words.size());
+    }
+    header().path_arena_used += 8 * words.size();
+    s.op = op;
+    s.communicator = communicator_index;
+    s.count = count;
+    s.time_ns = time_ns;
+    s.min_ns = min_ns;
+    s.max_ns = max_ns;
+    s.sent_bytes = sent;
+    s.recv_bytes = received;
+    s.key = 1000 + index;
+    s.ready = 1;
+  }
+  void peer(std::uint32_t index, std::int32_t source, std::int32_t destination, std::uint64_t messages,
+            std::uint64_t traffic_bytes) {
+    auto& p = table<wire::MpiPeer>(header().mpi_peers_offset)[index];
+    p.key = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(source + 2)) << 32) |
+            static_cast<std::uint32_t>(destination + 2);
+    p.messages = messages;
+    p.bytes = traffic_bytes;
+  }
+  void size_bin(std::uint32_t op, std::uint32_t bin, std::uint64_t count) {
+    table<wire::MpiSizeBins>(header().mpi_sizes_offset)[op].bins[bin] = count;
+  }
+
+ private:
+  UniqueFd file_;
+  std::uint8_t* base_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+inline std::uint64_t python_word(std::uint32_t instruction) { return wire::kPythonFrameTag | instruction; }
+
+}  // namespace clusterprof::test

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/node_state.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/unit/collector/fake_segment.hpp"
+
+namespace clusterprof::collector {
+namespace {
+
+using test::FakeSegment;
+
+constexpr std::uint64_t kStart = FakeSegment::kStart;
+constexpr std::uint64_t kMs = 1'000'000;
+
+int exited(int status) { return status << 8; }  // wait status
+
+class NodeStateTest : public testing::Test {
+ protected:
+  static Instant at(std::uint64_t ms) {
+    return {kStart + ms * kMs, 5'000'000'000 + static_cast<std::int64_t>(ms * kMs)};
+  }
+  static SegmentView view(FakeSegment& fake) {
+    auto opened = SegmentView::open(fake.file(), fake.bytes());
+    if (!opened.ok()) throw std::runtime_error(opened.error().message);
+    return std::move(opened).value();
+  }
+  // A main thread that runs without interruption from `begin` to `end` ms, in one place.
+  static void run(FakeSegment& fake, std::int32_t pid, std::uint64_t begin, std::uint64_t end) {
+    fake.header().pid = pid;
+    fake.header().start_mono_ns = kStart + begin * kMs;
+    fake.header().start_realtime_ns = 5'000'000'000 + begin * kMs;
+    fake.module("/bin/program", 0x10000, 0x20000, 0x10000);
+    fake.thread(0, pid, kStart + begin * kMs, true);
+    FakeSegment::Sample sample;
+    sample.words = {0x10001};
+    sample.time_ns = kStart + (begin + end) / 2 * kMs;
+    sample.cpu_ns = (end - begin) / 2 * kMs;
+    fake.sample(0, sample);
+    fake.thread_end(0, kStart + end * kMs, (end - begin) * kMs);
+    fake.header().end_mono_ns = kStart + end * kMs;
+  }
+  static std::uint64_t main_thread_ns(const shard::Rank& rank) {
+    return std::accumulate(rank.main_thread_ns.begin(), rank.main_thread_ns.end(), std::uint64_t{0});
+  }
+  NodeState state_{NodeOptions{"run-1", "n0", {"./program"}, 0, 100, "wall"}};
+};
+
+TEST_F(NodeStateTest, OneRank) {
+  FakeSegment fake;
+  const auto id = state_.announce(std::nullopt, 3, 8, 100, at(0));
+  run(fake, 100, 5, 105);
+  fake.header().rank = 3;
+  fake.header().exit_flags = wire::kExitStatusKnown;
+  fake.header().exit_status = 3;
+  fake.header().usage.user_ns = 90;
+  fake.header().usage.system_ns = 10;
+  fake.header().usage.max_rss_bytes = 4096;
+  EXPECT_EQ(state_.hello(id, 100, view(fake), at(6)), id);
+  state_.poll(at(100).mono_ns);
+  state_.gone(id, at(110).mono_ns, std::nullopt);
+  const NodeSnapshot snapshot = state_.snapshot(at(200), true);
+  EXPECT_TRUE(snapshot.run.complete);
+  EXPECT_EQ(snapshot.run.world_size, 8u);
+  ASSERT_EQ(snapshot.ranks.size(), 1u);
+  const shard::Rank& rank = snapshot.ranks[0].rank;
+  EXPECT_EQ(rank.rank, 3);
+  EXPECT_EQ(rank.pid, 100);
+  EXPECT_EQ(rank.elapsed_ns, 100 * kMs);
+  EXPECT_EQ(main_thread_ns(rank), 100 * kMs);
+  EXPECT_EQ(rank.start_utc_ns, 5'000'000'000 + static_cast<std::int64_t>(5 * kMs));
+  EXPECT_EQ(rank.exit_status, 3);
+  EXPECT_EQ(rank.flags, shard::kExitStatusKnown | shard::kUsageKnown);
+  EXPECT_EQ(rank.cpu_ns, 100u);
+  EXPECT_EQ(rank.max_rss_bytes, 4096u);
+  EXPECT_EQ(rank.samples, 1u);
+  EXPECT_EQ(rank.threads, 1u);
+  EXPECT_EQ(rank.processes, 1u);
+  EXPECT_EQ(snapshot.node.elapsed_ns, 100 * kMs);
+  EXPECT_EQ(snapshot.node.cpu_ns, 100u);
+}
+
+TEST_F(NodeStateTest, ExecContinuesTheProcess) {
+  FakeSegment shell, program;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(shell, 100, 0, 40);
+  shell.header().exit_flags = wire::kExecuted;
+  run(program, 100, 41, 100);
+  program.header().exit_flags = wire::kExitStatusKnown;
+  state_.hello(id, 100, view(shell), at(0));
+  EXPECT_TRUE(state_.said_exec(id));
+  EXPECT_EQ(state_.hello(id, 100, view(program), at(42)), id);
+  EXPECT_FALSE(state_.said_exec(id));
+  state_.gone(id, at(101).mono_ns, std::nullopt);
+  const NodeSnapshot snapshot = state_.snapshot(at(200), true);
+  ASSERT_EQ(snapshot.ranks.size(), 1u);
+  EXPECT_EQ(snapshot.ranks[0].rank.elapsed_ns, 100 * kMs);
+  EXPECT_EQ(main_thread_ns(snapshot.ranks[0].rank), 99 * kMs);
+  EXPECT_EQ(snapshot.ranks[0].rank.processes, 1u);
+  EXPECT_EQ(snapshot.ranks[0].rank.samples, 2u);
+  EXPECT_EQ(snapshot.ranks[0].rank.flags, shard::kExitStatusKnown);
+}
+
+TEST_F(NodeStateTest, ExecOfSomethingThatIsNotRecordedEndsWithTheProcess) {
+  FakeSegment shell;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(shell, 100, 0, 40);
+  shell.header().exit_flags = wire::kExecuted;
+  state_.hello(id, 100, view(shell), at(0));
+  state_.segment_ended(id, at(41).mono_ns);
+  state_.gone(id, at(100).mono_ns, exited(2));
+  const NodeSnapshot snapshot = state_.snapshot(at(200), true);
+  EXPECT_EQ(snapshot.ranks.at(0).rank.elapsed_ns, 100 * kMs);
+  EXPECT_EQ(snapshot.ranks.at(0).rank.exit_status, 2);
+}
+
+TEST_F(NodeStateTest, ReusedPidIsAnotherProcess) {
+  FakeSegment first, second;
+  run(first, 100, 0, 10);
+  run(second, 100, 20, 50);
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  state_.hello(id, 100, view(first), at(0));
+  state_.gone(id, at(10).mono_ns, exited(0));
+  const auto other = state_.hello(std::nullopt, 100, view(second), at(20));
+  EXPECT_NE(other, id);
+  state_.gone(other, at(50).mono_ns, exited(1));
+  const NodeSnapshot snapshot = state_.snapshot(at(100), true);
+  ASSERT_EQ(snapshot.ranks.size(), 1u);
+  const shard::Rank& rank = snapshot.ranks[0].rank;
+  EXPECT_EQ(rank.elapsed_ns, 10 * kMs);  // of the announced one
+  EXPECT_EQ(rank.exit_status, 0);
+  EXPECT_EQ(rank.processes, 2u);
+  EXPECT_EQ(main_thread_ns(rank), 10 * kMs);  // the main thread of the main process
+  std::uint64_t all = 0;
+  for (const auto& [key, amount] : snapshot.ranks[0].report.values) all += amount.wall_ns;
+  EXPECT_EQ(all, 40 * kMs);
+}
+
+TEST_F(NodeStateTest, TheProcessThatInitialisedMpiIsTheMainOne) {
+  FakeSegment shell, program;
+  const auto id = state_.announce(std::nullopt, 1, 2, 100, at(0));
+  run(shell, 100, 0, 100);
+  run(program, 101, 10, 90);
+  shell.header().rank = program.header().rank = 1;
+  program.header().mpi_state = static_cast<std::uint32_t>(wire::MpiState::kInitialised);
+  state_.hello(id, 100, view(shell), at(0));
+  const auto helper = state_.hello(std::nullopt, 101, view(program), at(10));
+  EXPECT_TRUE(state_.left_mpi_open(id));
+  state_.gone(helper, at(90).mono_ns, std::nullopt);
+  EXPECT_TRUE(state_.left_mpi_open(id));
+  state_.gone(id, at(100).mono_ns, exited(0));
+  const NodeSnapshot snapshot = state_.snapshot(at(100), true);
+  ASSERT_EQ(snapshot.ranks.size(), 1u);
+  EXPECT_EQ(snapshot.ranks[0].rank.pid, 101);
+  EXPECT_EQ(snapshot.ranks[0].rank.elapsed_ns, 80 * kMs);
+  EXPECT_NE(snapshot.ranks[0].rank.flags & shard::kUsedMpi, 0u);
+  EXPECT_EQ(snapshot.ranks[0].rank.processes, 2u);
+}
+
+TEST_F(NodeStateTest, ManyHelpersAddUp) {
+  FakeSegment main;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(main, 100, 0, 100);
+  state_.hello(id, 100, view(main), at(0));
+  for (int i = 0; i < 50; ++i) {
+    FakeSegment fake;
+    run(fake, 200 + i, 10, 20);
+    fake.header().usage.user_ns = 7;
+    fake.header().usage.max_rss_bytes = 1000;
+    const auto helper = state_.hello(std::nullopt, 200 + i, view(fake), at(10));
+    state_.gone(helper, at(20).mono_ns, exited(0));
+  }
+  state_.gone(id, at(100).mono_ns, exited(0));
+  const NodeSnapshot snapshot = state_.snapshot(at(100), true);
+  const shard::Rank& rank = snapshot.ranks.at(0).rank;
+  EXPECT_EQ(rank.processes, 51u);
+  EXPECT_EQ(rank.threads, 51u);
+  EXPECT_EQ(rank.samples, 51u);
+  EXPECT_EQ(rank.user_ns, 350u);
+  EXPECT_EQ(main_thread_ns(rank), 100 * kMs);
+}
+
+TEST_F(NodeStateTest, RankWithoutAnAgent) {
+  const auto id = state_.announce(std::nullopt, 0, 2, 100, at(0));
+  const auto other = state_.announce(std::nullopt, 1, 2, 101, at(0));
+  SystemUsage usage;
+  usage.user_ns = 40;
+  usage.has_rss = true;
+  usage.max_rss_bytes = 77;
+  state_.set_usage(id, usage);
+  state_.set_usage(id, SystemUsage{.user_ns = 60});  // as a zombie
+  state_.gone(id, at(500).mono_ns, std::nullopt);
+  state_.set_wait_status(id, exited(4));
+  state_.gone(other, at(400).mono_ns, std::nullopt);
+  const NodeSnapshot snapshot = state_.snapshot(at(600), true);
+  ASSERT_EQ(snapshot.ranks.size(), 2u);
+  const shard::Rank& rank = snapshot.ranks[0].rank;
+  EXPECT_EQ(rank.elapsed_ns, 500 * kMs);
+  EXPECT_EQ(rank.samples, 0u);
+  EXPECT_EQ(rank.exit_status, 4);
+  EXPECT_EQ(rank.user_ns, 60u);
+  EXPECT_EQ(rank.max_rss_bytes, 77u);
+  EXPECT_EQ(rank.flags, shard::kExitStatusKnown | shard::kUsageKnown);
+  EXPECT_EQ(snapshot.ranks[1].rank.flags, shard::kLost);
+  ASSERT_EQ(snapshot.run.notes.size(), 1u);
+  EXPECT_EQ(snapshot.run.notes[0].find("ranks 0-1: no samples"), 0u) << snapshot.run.notes[0];
+}
+
+TEST_F(NodeStateTest, Ends) {
+  struct Case {
+    std::uint32_t said;
+    int status, signal;
+    std::optional<int> wait_status;
+    std::uint32_t flags;
+    int exit_status, exit_signal;
+  };
+  using enum shard::RankFlags;
+  const Case cases[] = {
+      {0, 0, 0, std::nullopt, kLost, 0, 0},
+      {0, 0, 0, SIGKILL, kLost | kExitSignalKnown, 0, SIGKILL},
+      {0, 0, 0, exited(5), kExitStatusKnown, 5, 0},
+      {wire::kExitStatusKnown, 7, 0, std::nullopt, kExitStatusKnown, 7, 0},
+      {wire::kFatalSignalKnown, 0, SIGSEGV, std::nullopt, kExitSignalKnown, 0, SIGSEGV},
+      {wire::kFatalSignalKnown, 0, SIGSEGV, SIGSEGV | 0x80, kExitSignalKnown, 0, SIGSEGV},
+      {wire::kExitStatusKnown, 0, 0, SIGABRT, kLost | kExitSignalKnown, 0, SIGABRT},
+      {wire::kExecuted | wire::kExitStatusKnown, 7, 0, std::nullopt, kLost, 0, 0},
+  };
+  for (const Case& c : cases) {
+    NodeState state(NodeOptions{});
+    FakeSegment fake;
+    run(fake, 100, 0, 10);
+    fake.header().exit_flags = c.said;
+    fake.header().exit_status = c.status;
+    fake.header().fatal_signal = static_cast<std::uint32_t>(c.signal);
+    const auto id = state.announce(std::nullopt, 0, 1, 100, at(0));
+    state.hello(id, 100, view(fake), at(0));
+    state.gone(id, at(20).mono_ns, c.wait_status);
+    const NodeSnapshot snapshot = state.snapshot(at(30), true);
+    EXPECT_EQ(snapshot.ranks.at(0).rank.flags, static_cast<std::uint32_t>(c.flags)) << c.said;
+    EXPECT_EQ(snapshot.ranks.at(0).rank.exit_status, c.exit_status);
+    EXPECT_EQ(snapshot.ranks.at(0).rank.exit_signal, c.exit_signal);
+  }
+}
+
+TEST_F(NodeStateTest, RanksWithoutNumbersGetThemFromMpi) {
+  FakeSegment a, b;
+  run(a, 100, 0, 10);
+  run(b, 101, 0, 10);
+  for (FakeSegment* fake : {&a, &b}) {
+    fake->header().rank = -1;
+    fake->header().mpi_size = 2;
+    fake->header().mpi_state = static_cast<std::uint32_t>(wire::MpiState::kFinalised);
+  }
+  a.header().mpi_rank = 1;
+  b.header().mpi_rank = 0;
+  const auto first = state_.announce(std::nullopt, -1, -1, 100, at(0));
+  const auto second = state_.announce(std::nullopt, -1, -1, 101, at(0));
+  EXPECT_NE(first, second);
+  state_.hello(first, 100, view(a), at(0));
+  state_.hello(second, 101, view(b), at(0));
+  const NodeSnapshot snapshot = state_.snapshot(at(20), false);
+  ASSERT_EQ(snapshot.ranks.size(), 2u);
+  EXPECT_EQ(snapshot.ranks[0].rank.rank, 0);
+  EXPECT_EQ(snapshot.ranks[0].rank.pid, 101);
+  EXPECT_EQ(snapshot.ranks[1].rank.rank, 1);
+  EXPECT_TRUE(state_.has_rank(0));
+  EXPECT_FALSE(state_.has_rank(2));
+}
+
+TEST_F(NodeStateTest, SingletonsKeepTheNumbersOfTheLauncher) {
+  FakeSegment a, b;
+  run(a, 100, 0, 10);
+  run(b, 101, 0, 10);
+  a.header().rank = 4;
+  b.header().rank = 5;
+  for (FakeSegment* fake : {&a, &b}) {
+    fake->header().mpi_rank = 0;
+    fake->header().mpi_size = 1;
+    fake->header().mpi_state = static_cast<std::uint32_t>(wire::MpiState::kFinalised);
+  }
+  state_.hello(std::nullopt, 100, view(a), at(0));
+  state_.hello(std::nullopt, 101, view(b), at(0));
+  const NodeSnapshot snapshot = state_.snapshot(at(20), false);
+  ASSERT_EQ(snapshot.ranks.size(), 2u);
+  EXPECT_EQ(snapshot.ranks[0].rank.rank, 4);
+  EXPECT_EQ(snapshot.ranks[1].rank.rank, 5);
+}
+
+TEST_F(NodeStateTest, NotesNameTheirRanksOnce) {
+  FakeSegment a, b;
+  for (FakeSegment* fake : {&a, &b}) {
+    run(*fake, fake == &a ? 100 : 101, 0, 10);
+    fake->header().rank = fake == &a ? 0 : 2;
+    fake->header().python_state = static_cast<std::uint32_t>(wire::PythonState::kUnsupported);
+    std::strcpy(fake->header().python_note, "CPython 3.7 is not known");
+  }
+  state_.hello(std::nullopt, 100, view(a), at(0));
+  state_.hello(std::nullopt, 101, view(b), at(0));
+  state_.add_note("something");
+  state_.add_note("something");
+  const NodeSnapshot snapshot = state_.snapshot(at(20), false);
+  EXPECT_EQ(snapshot.run.notes,
+            (std::vector<std::string>{"something",
+                                      "ranks 0, 2: Python frames are missing: CPython 3.7 is not known"}));
+}
+
+}  // namespace
+}  // namespace clusterprof::collector

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/segment_view.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "collector/node_state.hpp"
+#include "collector/process_recorder.hpp"
+#include "tests/unit/collector/fake_segment.hpp"
+
+namespace clusterprof::collector {
+namespace {
+
+using test::FakeSegment;
+using test::python_word;
+
+TEST(SegmentView, AcceptsAValidOne) {
+  FakeSegment fake;
+  const auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok()) << view.error().message;
+  EXPECT_EQ(view.value().layout().thread_slots, FakeSegment::kThreads);
+  EXPECT_EQ(view.value().header().pid, 100);
+}
+
+TEST(SegmentView, SealsItAgainstShrinking) {
+  FakeSegment fake;
+  const auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  EXPECT_NE(ftruncate(fake.fd(), 4096), 0);
+}
+
+TEST(SegmentView, SurvivesTruncationOfAFileThatCannotBeSealed) {
+  install_truncation_guard();
+  FakeSegment fake(false);
+  fake.thread(0, 100, FakeSegment::kStart, true);
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  RawStore store;
+  ProcessRecorder recorder(std::move(view).value(), store);
+  recorder.poll(FakeSegment::kStart + 1);
+  ASSERT_EQ(ftruncate(fake.fd(), 4096), 0);
+  recorder.poll(FakeSegment::kStart + 2'000'000'000);
+  recorder.finish(FakeSegment::kStart + 3'000'000'000);
+  const ProcessReport report = recorder.report(FakeSegment::kStart + 3'000'000'000);
+  EXPECT_EQ(report.samples, 0u);
+}
+
+TEST(SegmentView, RefusesWrongSizes) {
+  FakeSegment fake;
+  EXPECT_FALSE(SegmentView::open(fake.file(), 0).ok());
+  EXPECT_FALSE(SegmentView::open(fake.file(), 100).ok());
+  EXPECT_FALSE(SegmentView::open(fake.file(), fake.bytes() - 4096).ok());
+  EXPECT_FALSE(SegmentView::open(fake.file(), fake.bytes() + 4096).ok());
+  EXPECT_FALSE(SegmentView::open(fake.file(), ~0ull).ok());
+}
+
+TEST(SegmentView, RefusesWhatIsNotAMemoryFile) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const UniqueFd other(ends[1]);
+  EXPECT_FALSE(SegmentView::open(UniqueFd(ends[0]), 1 << 20).ok());
+  EXPECT_FALSE(SegmentView::open(UniqueFd(), 1 << 20).ok());
+}
+
+TEST(SegmentView, RefusesOtherVersionsAndMagics) {
+  FakeSegment a, b;
+  a.header().magic ^= 1;
+  b.header().wire_major += 1;
+  EXPECT_FALSE(SegmentView::open(a.file(), a.bytes()).ok());
+  EXPECT_FALSE(SegmentView::open(b.file(), b.bytes()).ok());
+}
+
+TEST(SegmentView, RefusesTablesThatDoNotFit) {
+  const auto refused = [](auto&& change) {
+    FakeSegment fake;
+    change(fake.header());
+    return !SegmentView::open(fake.file(), fake.bytes()).ok();
+  };
+  using H = wire::SegmentHeader;
+  for (auto field : {&H::code_slots_offset, &H::code_arena_offset, &H::module_arena_offset,
+                     &H::mpi_sites_offset, &H::path_arena_offset, &H::mpi_peers_offset, &H::mpi_sizes_offset,
+                     &H::communicators_offset, &H::thread_slots_offset}) {
+    EXPECT_TRUE(refused([&](H& h) { h.*field = h.segment_bytes + 64; }));
+    EXPECT_TRUE(refused([&](H& h) { h.*field = ~0ull - 63; }));
+    EXPECT_TRUE(refused([&](H& h) { h.*field = 0; }));
+    EXPECT_TRUE(refused([&](H& h) { h.*field += 1; }));
+  }
+  for (auto field :
+       {&H::code_slots, &H::mpi_sites, &H::mpi_peers, &H::mpi_ops, &H::communicators, &H::thread_slots}) {
+    EXPECT_TRUE(refused([&](H& h) { h.*field = 0xffff'ffffu; }));
+    EXPECT_TRUE(refused([&](H& h) { h.*field = 1u << 20; }));
+  }
+  for (auto field : {&H::code_arena_bytes, &H::module_arena_bytes, &H::path_arena_bytes}) {
+    EXPECT_TRUE(refused([&](H& h) { h.*field = ~0ull; }));
+    EXPECT_TRUE(refused([&](H& h) { h.*field = h.segment_bytes; }));
+  }
+}
+
+TEST(SegmentView, VisitsTouchedEntriesOnly) {
+  FakeSegment fake;
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  fake.thread(2, 7, 0);
+  std::vector<std::uint32_t> seen;
+  view.value().for_each_touched(view.value().layout().thread_slots_offset, FakeSegment::kThreads,
+                                sizeof(wire::ThreadSlot), [&](std::uint32_t i) { seen.push_back(i); });
+  EXPECT_TRUE(std::find(seen.begin(), seen.end(), 2u) != seen.end());
+  EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+  EXPECT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
+  EXPECT_LT(seen.size(), std::size_t{FakeSegment::kThreads});
+}
+
+TEST(BoundedText, StopsAtTheNulOrTheEnd) {
+  const char full[4] = {'a', 'b', 'c', 'd'};
+  EXPECT_EQ(bounded_text(full, sizeof full), "abcd");
+  EXPECT_EQ(bounded_text("ab\0cd", 5), "ab");
+}
+
+// A segment with something in every table.
+void fill(FakeSegment& fake) {
+  fake.module("/usr/bin/program", 0x10000, 0x20000, 0x10000);
+  fake.module("/usr/lib/libclusterprof_mpi_openmpi.so", 0x30000, 0x40000, 0x30000);
+  fake.code(77, "train.py", "step", 10, {0x80, 0x01, 0x02});
+  fake.code(78, "train.py", "main", 40);
+  fake.thread(0, 100, FakeSegment::kStart, true);
+  fake.thread(1, 101, FakeSegment::kStart);
+  fake.header().counter_count = 2;
+  fake.communicator(0, 1, 4, "MPI_COMM_WORLD");
+  fake.site(0, 16, 0, 3, 300, 50, 150, 24, 0, {0x10100, 0x10200});
+  fake.site(5, 20, 7, 1, 10, 10, 10, 0, 8, {python_word(2), 77, 0x10300});
+  fake.peer(0, 0, 1, 3, 24);
+  fake.size_bin(16, 3, 3);
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    FakeSegment::Sample sample;
+    sample.time_ns = FakeSegment::kStart + i * 10'000'000;
+    sample.cpu_ns = i * 9'000'000;
+    sample.words = {0x10080 + i, python_word(4), 77, 0x10090, 0x10050};
+    sample.counters = {i * 100, i};
+    sample.mpi_op = i % 5 == 0 ? 17 : 0;
+    sample.flags = i % 3 == 0 ? static_cast<std::uint32_t>(wire::kInSyscall) : 0u;
+    sample.syscall_nr = static_cast<std::int32_t>(i);
+    fake.sample(static_cast<std::uint32_t>(i % 2), sample);
+  }
+  fake.thread_end(1, FakeSegment::kStart + 300'000'000, 200'000'000);
+}
+
+TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
+  FakeSegment original;
+  fill(original);
+  // Where something is: damage there is what matters.
+  std::vector<std::uint64_t> places;
+  for (std::uint64_t i = 0; i < original.bytes(); ++i) {
+    if (original.base()[i] != 0) places.push_back(i);
+  }
+
+  std::mt19937_64 random(20261121);
+  std::size_t accepted = 0, refused = 0;
+  FakeSegment fake;
+  fill(fake);
+  std::vector<std::uint64_t> damaged;
+  const std::uint64_t slots_at = original.header().thread_slots_offset;
+  for (int round = 0; round < 10'000; ++round) {
+    // Undo the last round's damage, and what the collector itself writes.
+    for (const std::uint64_t at : damaged) fake.base()[at] = original.base()[at];
+    std::memcpy(fake.base(), original.base(), sizeof(wire::SegmentHeader));
+    for (std::uint32_t i = 0; i < FakeSegment::kThreads; ++i) {
+      const std::uint64_t at = slots_at + i * sizeof(wire::ThreadSlot);
+      std::memcpy(fake.base() + at, original.base() + at, offsetof(wire::ThreadSlot, ring) + 128);
+    }
+    damaged.clear();
+    const std::size_t flips = 1 + random() % 8;
+    for (std::size_t i = 0; i < flips; ++i) {
+      const std::uint64_t at =
+          random() % 2 == 0 ? places[random() % places.size()] : random() % sizeof(wire::SegmentHeader);
+      fake.base()[at] = static_cast<std::uint8_t>(random());
+      damaged.push_back(at);
+    }
+    auto view = SegmentView::open(fake.file(), fake.bytes());
+    if (!view.ok()) {
+      ++refused;
+      continue;
+    }
+    ++accepted;
+    NodeState state(NodeOptions{});
+    const auto process = state.hello(std::nullopt, 100, std::move(view).value(), {FakeSegment::kStart, 0});
+    state.poll(FakeSegment::kStart + 100'000'000);
+    (void)state.snapshot({FakeSegment::kStart + 150'000'000, 0}, false);
+    state.gone(process, FakeSegment::kStart + 400'000'000, std::nullopt);
+    const NodeSnapshot snapshot = state.snapshot({FakeSegment::kStart + 500'000'000, 0}, true);
+    ASSERT_EQ(snapshot.ranks.size(), 1u);
+    for (const auto& [key, amount] : snapshot.ranks[0].report.values) {
+      ASSERT_LT(key.path, snapshot.tables.nodes.size());
+    }
+  }
+  EXPECT_GT(accepted, 1000u);
+  EXPECT_GT(refused, 1000u);
+}
+
+}  // namespace
+}  // namespace clusterprof::collector
