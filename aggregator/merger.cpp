@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aggregator/merger.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+namespace clusterprof::aggregator {
+namespace {
+
+using namespace shard;
+
+struct PathIdHash {
+  std::size_t operator()(const PathId& id) const noexcept { return static_cast<std::size_t>(id.low); }
+};
+
+// Strings and frames without duplicates; frames refer to the interned strings.
+struct FrameHash {
+  std::size_t operator()(const Frame& frame) const noexcept {
+    std::uint64_t hash =
+        static_cast<std::uint64_t>(frame.kind) << 1 | static_cast<std::uint64_t>(frame.inlined);
+    for (const std::uint32_t word : {frame.name, frame.file, frame.module, frame.line, frame.function_line})
+      hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15ull + (hash >> 32);
+    return static_cast<std::size_t>(hash ^ hash >> 29);
+  }
+};
+
+// One input, with what cannot be united before all inputs are known.
+struct Source {
+  Run run;
+  std::vector<Node> nodes;
+  std::vector<std::uint32_t> ranks;  // rows of State::ranks
+  std::vector<MatrixCell> matrix;
+  std::vector<MpiSize> mpi_sizes;  // op: interned string
+  bool used = true;                // false: all its ranks were taken from elsewhere
+};
+
+struct RankRow {
+  Rank rank;  // rank.node: row of the source's nodes
+  std::uint32_t source = 0;
+  bool used = true;
+};
+
+auto quality(const RankRow& row, const std::vector<Source>& sources) {
+  const Rank& rank = row.rank;
+  const bool exit_known = (rank.flags & (kExitStatusKnown | kExitSignalKnown)) != 0;
+  // What follows samples only makes the choice independent of the order of inputs.
+  return std::tuple((rank.flags & kLost) == 0, exit_known, rank.elapsed_ns, rank.samples, rank.cpu_ns,
+                    rank.start_utc_ns, rank.pid, rank.flags, rank.handler_ns,
+                    std::string_view(sources[row.source].nodes[rank.node].name));
+}
+
+std::int32_t lowest_rank(const Source& source, const std::vector<RankRow>& ranks) {
+  std::int32_t lowest = std::numeric_limits<std::int32_t>::max();
+  for (const std::uint32_t row : source.ranks)
+    if (ranks[row].used) lowest = std::min(lowest, ranks[row].rank.rank);
+  return lowest;
+}
+
+void unite(Node& into, const Node& node) {
+  const auto end = [](const Node& n) { return n.start_utc_ns + static_cast<std::int64_t>(n.elapsed_ns); };
+  const std::int64_t last = std::max(end(into), end(node));
+  into.start_utc_ns = std::min(into.start_utc_ns, node.start_utc_ns);
+  into.elapsed_ns = static_cast<std::uint64_t>(last - into.start_utc_ns);
+  into.cpu_ns += node.cpu_ns;
+  into.collector_cpu_ns += node.collector_cpu_ns;
+  into.collector_max_rss_bytes = std::max(into.collector_max_rss_bytes, node.collector_max_rss_bytes);
+}
+
+void unite(Value& into, const Value& row) {
+  into.wall_ns += row.wall_ns;
+  into.cpu_ns += row.cpu_ns;
+  into.samples += row.samples;
+}
+auto key(const Value& row) { return std::tuple(row.path, row.category, !row.main_thread); }
+
+void unite(MpiCall& into, const MpiCall& row) {
+  if (row.count != 0) {
+    into.min_ns = into.count == 0 ? row.min_ns : std::min(into.min_ns, row.min_ns);
+    into.max_ns = std::max(into.max_ns, row.max_ns);
+  }
+  into.count += row.count;
+  into.time_ns += row.time_ns;
+  into.sent_bytes += row.sent_bytes;
+  into.recv_bytes += row.recv_bytes;
+}
+auto key(const MpiCall& row) { return std::tuple(row.path, row.communicator); }
+
+void unite(PathCounter& into, const PathCounter& row) { into.value += row.value; }
+auto key(const PathCounter& row) { return std::tuple(row.path, row.counter); }
+
+void unite(CounterValue& into, const CounterValue& row) { into.value += row.value; }
+auto key(const CounterValue& row) { return std::tuple(row.counter); }
+
+void unite(Drop& into, const Drop& row) { into.count += row.count; }
+auto key(const Drop& row) { return std::tuple(std::string_view(row.reason)); }
+
+// Sorts by (new rank, key), leaves out the rows of unused ranks, unites rows of equal keys.
+// One part per input, freed as soon as it is copied: these tables are most of the memory.
+// new_rank: row of the final table of ranks per row of State::ranks, kNone for unused ones.
+template <typename Row>
+std::vector<Row> arrange(std::vector<std::vector<Row>> parts, const std::vector<std::uint32_t>& new_rank,
+                         std::size_t ranks) {
+  std::vector<std::uint64_t> first(ranks + 1);
+  for (const std::vector<Row>& part : parts)
+    for (const Row& row : part)
+      if (new_rank[row.rank] != kNone) ++first[new_rank[row.rank] + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<Row> sorted(first.back());
+  std::vector<std::uint64_t> next(first.begin(), first.end() - 1);
+  for (std::vector<Row>& part : parts) {
+    for (Row& row : part) {
+      const std::uint32_t rank = new_rank[row.rank];
+      if (rank == kNone) continue;
+      Row& place = sorted[next[rank]++];
+      place = std::move(row);
+      place.rank = rank;
+    }
+    part = {};
+  }
+  const auto before = [](const Row& a, const Row& b) { return key(a) < key(b); };
+  std::size_t kept = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto begin = sorted.begin() + static_cast<std::ptrdiff_t>(first[rank]);
+    const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(first[rank + 1]);
+    if (!std::is_sorted(begin, end, before)) std::sort(begin, end, before);
+    for (std::uint64_t i = first[rank]; i < first[rank + 1]; ++i) {
+      if (i > first[rank] && key(sorted[kept - 1]) == key(sorted[i]))
+        unite(sorted[kept - 1], sorted[i]);
+      else if (kept != i)
+        sorted[kept++] = std::move(sorted[i]);
+      else
+        ++kept;
+    }
+  }
+  sorted.resize(kept);
+  return sorted;
+}
+
+}  // namespace
+
+struct Merger::State {
+  std::vector<Source> sources;
+  std::vector<RankRow> ranks;
+  std::unordered_map<std::int32_t, std::uint32_t> row_of_rank;  // the used one
+  std::set<std::int32_t> repeated_ranks;
+
+  std::vector<std::string> strings;
+  std::unordered_map<std::string, std::uint32_t> string_index;
+  std::vector<Frame> frames;
+  std::unordered_map<Frame, std::uint32_t, FrameHash> frame_index;
+  std::vector<Path> paths{Path{}};
+  std::unordered_map<PathId, std::uint32_t, PathIdHash> path_index{{PathId{}, 0}};
+
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t> communicator_index;  // identity, size
+  std::vector<Communicator> communicators;
+  std::vector<std::string> counters;
+  std::set<std::pair<std::string, std::string>> unavailable;
+
+  std::vector<std::vector<Value>> values;  // one part per input
+  std::vector<std::vector<MpiCall>> mpi_calls;
+  std::vector<std::vector<CounterValue>> counter_values;
+  std::vector<std::vector<PathCounter>> path_counters;
+  std::vector<std::vector<Drop>> drops;
+
+  State() { string(std::string()); }
+
+  std::uint32_t string(const std::string& text) {
+    const auto [entry, added] = string_index.try_emplace(text, static_cast<std::uint32_t>(strings.size()));
+    if (added) strings.push_back(text);
+    return entry->second;
+  }
+  std::uint32_t frame(const Frame& value) {
+    const auto [entry, added] = frame_index.try_emplace(value, static_cast<std::uint32_t>(frames.size()));
+    if (added) frames.push_back(value);
+    return entry->second;
+  }
+  std::uint32_t path(const Path& value) {
+    const auto [entry, added] = path_index.try_emplace(value.id, static_cast<std::uint32_t>(paths.size()));
+    if (added) {
+      paths.push_back(value);
+    } else if (entry->second != 0) {
+      // The id leaves out the module's directory. Nodes may differ there; the choice must not
+      // depend on which came first.
+      std::uint32_t& present = paths[entry->second].frame;
+      if (present != value.frame && strings[frames[value.frame].module] < strings[frames[present].module])
+        present = value.frame;
+    }
+    return entry->second;
+  }
+
+  std::vector<std::uint32_t> add_paths(const ShardData& input, const std::vector<std::uint32_t>& new_string) {
+    std::vector<std::uint32_t> new_frame(input.frames.size()), new_path(input.paths.size());
+    for (std::size_t i = 0; i < input.frames.size(); ++i) {
+      Frame value = input.frames[i];
+      value.name = new_string[value.name];
+      value.file = new_string[value.file];
+      value.module = new_string[value.module];
+      new_frame[i] = frame(value);
+    }
+    for (std::size_t i = 1; i < input.paths.size(); ++i) {
+      const Path& old = input.paths[i];
+      new_path[i] = path({old.id, new_path[old.parent], new_frame[old.frame]});
+    }
+    return new_path;
+  }
+
+  // Rows of the State's table per row of the input's.
+  std::vector<std::uint32_t> add_ranks(const ShardData& input) {
+    const auto source = static_cast<std::uint32_t>(sources.size() - 1);
+    std::vector<std::uint32_t> new_rank;
+    new_rank.reserve(input.ranks.size());
+    for (const Rank& rank : input.ranks) {
+      const auto row = static_cast<std::uint32_t>(ranks.size());
+      ranks.push_back({rank, source, true});
+      new_rank.push_back(row);
+      const auto [entry, added] = row_of_rank.try_emplace(rank.rank, row);
+      if (added) continue;
+      repeated_ranks.insert(rank.rank);
+      std::uint32_t worse = row;
+      if (quality(ranks[entry->second], sources) < quality(ranks[row], sources))
+        worse = std::exchange(entry->second, row);
+      ranks[worse].used = false;
+    }
+    return new_rank;
+  }
+
+  Run united_run() const;
+  std::vector<Node> united_nodes(std::vector<std::uint32_t>& first_node,
+                                 std::vector<std::uint32_t>& new_node) const;
+  void arrange_paths(ShardData& out, std::vector<std::uint32_t>& new_path,
+                     std::vector<std::uint32_t>& new_string);
+};
+
+Merger::Merger() : state_(std::make_unique<State>()) {}
+Merger::~Merger() = default;
+
+void Merger::add(const ShardData& input) {
+  State& state = *state_;
+  state.sources.push_back({input.run, input.nodes, {}, input.matrix, input.mpi_sizes, true});
+  Source& source = state.sources.back();
+
+  std::vector<std::uint32_t> new_string;
+  new_string.reserve(input.strings.size());
+  for (const std::string& text : input.strings) new_string.push_back(state.string(text));
+  const std::vector<std::uint32_t> new_path = state.add_paths(input, new_string);
+  const std::vector<std::uint32_t> new_rank = state.add_ranks(input);
+  source.ranks = new_rank;
+  for (MpiSize& size : source.mpi_sizes) size.op = new_string[size.op];
+
+  std::vector<std::uint32_t> new_communicator;
+  for (const Communicator& communicator : input.communicators) {
+    const auto [entry, added] = state.communicator_index.try_emplace(
+        {communicator.identity, communicator.size}, static_cast<std::uint32_t>(state.communicators.size()));
+    new_communicator.push_back(entry->second);
+    if (added) {
+      state.communicators.push_back(communicator);
+      continue;
+    }
+    std::string& name = state.communicators[entry->second].name;
+    if (name.empty() || (!communicator.name.empty() && communicator.name < name)) name = communicator.name;
+  }
+  std::vector<std::uint32_t> new_counter;
+  for (const std::string& name : input.counters) {
+    const auto found = std::find(state.counters.begin(), state.counters.end(), name);
+    new_counter.push_back(static_cast<std::uint32_t>(found - state.counters.begin()));
+    if (found == state.counters.end()) state.counters.push_back(name);
+  }
+  for (const UnavailableCounter& counter : input.unavailable_counters)
+    state.unavailable.emplace(counter.name, counter.reason);
+
+  for (Value& value : state.values.emplace_back(input.values)) {
+    value.rank = new_rank[value.rank];
+    value.path = new_path[value.path];
+  }
+  for (MpiCall& call : state.mpi_calls.emplace_back(input.mpi_calls)) {
+    call.rank = new_rank[call.rank];
+    call.path = new_path[call.path];
+    if (call.communicator != kNone) call.communicator = new_communicator[call.communicator];
+  }
+  for (CounterValue& value : state.counter_values.emplace_back(input.counter_values)) {
+    value.rank = new_rank[value.rank];
+    value.counter = new_counter[value.counter];
+  }
+  for (PathCounter& value : state.path_counters.emplace_back(input.path_counters)) {
+    value.rank = new_rank[value.rank];
+    value.path = new_path[value.path];
+    value.counter = new_counter[value.counter];
+  }
+  for (Drop& drop : state.drops.emplace_back(input.drops)) drop.rank = new_rank[drop.rank];
+}
+
+// Every field by a rule that does not depend on the order of sources. What cannot be united
+// (the command of an MPMD job) is that of the lowest rank.
+Run Merger::State::united_run() const {
+  Run run;
+  std::set<std::string> notes;
+  std::optional<std::tuple<std::int32_t, std::vector<std::string>>> command;
+  std::optional<std::tuple<std::int32_t, std::string>> clock;
+  bool any = false, complete = true;
+  for (const Source& source : sources) {
+    if (!source.used) continue;
+    const Run& other = source.run;
+    const std::int32_t lowest = lowest_rank(source, ranks);
+    run.id = any ? std::min(run.id, other.id) : other.id;
+    run.start_utc_ns = any ? std::min(run.start_utc_ns, other.start_utc_ns) : other.start_utc_ns;
+    run.world_size = std::max(run.world_size, other.world_size);
+    run.rate_hz = std::max(run.rate_hz, other.rate_hz);
+    run.version = std::max(run.version, other.version);
+    run.mpi_library = std::max(run.mpi_library, other.mpi_library);
+    complete = complete && other.complete;
+    notes.insert(other.notes.begin(), other.notes.end());
+    const std::tuple their_command(lowest, other.command);
+    if (!command || their_command < *command) command = their_command;
+    const std::tuple their_clock(lowest, other.clock);
+    if (!clock || their_clock < *clock) clock = their_clock;
+    any = true;
+  }
+  run.complete = any && complete;
+  if (command) run.command = std::get<1>(*command);
+  if (clock) run.clock = std::get<1>(*clock);
+  for (const std::int32_t rank : repeated_ranks)
+    notes.insert("rank " + std::to_string(rank) +
+                 " was recorded more than once; the most complete record was kept");
+  run.notes.assign(notes.begin(), notes.end());
+  return run;
+}
+
+// first_node: per source, where its nodes begin in new_node; new_node: row of the result.
+std::vector<Node> Merger::State::united_nodes(std::vector<std::uint32_t>& first_node,
+                                              std::vector<std::uint32_t>& new_node) const {
+  std::map<std::string, Node> by_name;
+  for (const Source& source : sources) {
+    if (!source.used) continue;
+    for (const Node& node : source.nodes) {
+      const auto [entry, added] = by_name.try_emplace(node.name, node);
+      if (!added) unite(entry->second, node);
+    }
+  }
+  std::vector<Node> nodes;
+  std::map<std::string, std::uint32_t> row_of_name;
+  for (const auto& [name, node] : by_name) {
+    row_of_name.emplace(name, static_cast<std::uint32_t>(nodes.size()));
+    nodes.push_back(node);
+  }
+  for (const Source& source : sources) {
+    first_node.push_back(static_cast<std::uint32_t>(new_node.size()));
+    for (const Node& node : source.nodes) {
+      const auto found = row_of_name.find(node.name);
+      new_node.push_back(found == row_of_name.end() ? kNone : found->second);
+    }
+  }
+  return nodes;
+}
+
+// Preorder with children by id; frames by content; strings by their bytes; unused ones left out.
+void Merger::State::arrange_paths(ShardData& out, std::vector<std::uint32_t>& new_path,
+                                  std::vector<std::uint32_t>& new_string) {
+  const std::size_t count = paths.size();
+  std::vector<std::uint32_t> by_id(count - 1);
+  std::iota(by_id.begin(), by_id.end(), 1u);
+  std::sort(by_id.begin(), by_id.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return paths[a].id > paths[b].id; });
+  // Lists of children: pushing in front in descending order leaves each ascending.
+  std::vector<std::uint32_t> first_child(count, kNone), next_sibling(count, kNone);
+  for (const std::uint32_t path : by_id) {
+    next_sibling[path] = first_child[paths[path].parent];
+    first_child[paths[path].parent] = path;
+  }
+  std::vector<std::uint32_t> order;  // new row -> old row
+  order.reserve(count);
+  std::vector<std::uint32_t> stack{0};
+  while (!stack.empty()) {
+    const std::uint32_t path = stack.back();
+    stack.pop_back();
+    order.push_back(path);
+    if (path != 0 && next_sibling[path] != kNone) stack.push_back(next_sibling[path]);
+    if (first_child[path] != kNone) stack.push_back(first_child[path]);
+  }
+  new_path.assign(count, 0);
+  for (std::size_t i = 0; i < order.size(); ++i) new_path[order[i]] = static_cast<std::uint32_t>(i);
+
+  std::vector<bool> frame_used(frames.size()), string_used(strings.size());
+  string_used[0] = true;
+  for (std::size_t i = 1; i < count; ++i) frame_used[paths[i].frame] = true;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    if (!frame_used[i]) continue;
+    for (const std::uint32_t text : {frames[i].name, frames[i].file, frames[i].module})
+      string_used[text] = true;
+  }
+  for (const Source& source : sources)
+    if (source.used)
+      for (const MpiSize& size : source.mpi_sizes) string_used[size.op] = true;
+
+  std::vector<std::uint32_t> string_order;
+  for (std::uint32_t i = 0; i < strings.size(); ++i)
+    if (string_used[i]) string_order.push_back(i);
+  std::sort(string_order.begin(), string_order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return strings[a] < strings[b]; });
+  new_string.assign(strings.size(), kNone);
+  out.strings.clear();
+  for (const std::uint32_t text : string_order) {
+    new_string[text] = static_cast<std::uint32_t>(out.strings.size());
+    out.strings.push_back(std::move(strings[text]));
+  }
+
+  std::vector<std::uint32_t> frame_order;
+  for (std::uint32_t i = 0; i < frames.size(); ++i) {
+    if (!frame_used[i]) continue;
+    frame_order.push_back(i);
+    for (std::uint32_t* text : {&frames[i].name, &frames[i].file, &frames[i].module})
+      *text = new_string[*text];
+  }
+  const auto content = [&](std::uint32_t i) {
+    const Frame& f = frames[i];
+    return std::tuple(f.name, f.file, f.line, f.function_line, f.module, f.kind, f.inlined);
+  };
+  std::sort(frame_order.begin(), frame_order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return content(a) < content(b); });
+  std::vector<std::uint32_t> new_frame(frames.size(), kNone);
+  for (const std::uint32_t frame : frame_order) {
+    new_frame[frame] = static_cast<std::uint32_t>(out.frames.size());
+    out.frames.push_back(frames[frame]);
+  }
+
+  out.paths.clear();
+  out.paths.push_back(Path{});
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const Path& path = paths[order[i]];
+    out.paths.push_back({path.id, new_path[path.parent], new_frame[path.frame]});
+  }
+}
+
+ShardData Merger::finish() {
+  const std::unique_ptr<State> taken = std::exchange(state_, std::make_unique<State>());
+  State& state = *taken;
+  ShardData out;
+
+  for (Source& source : state.sources)
+    source.used =
+        source.ranks.empty() || std::any_of(source.ranks.begin(), source.ranks.end(),
+                                            [&](std::uint32_t row) { return state.ranks[row].used; });
+  out.run = state.united_run();
+  std::vector<std::uint32_t> first_node, new_node;
+  out.nodes = state.united_nodes(first_node, new_node);
+
+  std::vector<std::uint32_t> rank_order;
+  for (std::uint32_t i = 0; i < state.ranks.size(); ++i)
+    if (state.ranks[i].used) rank_order.push_back(i);
+  std::sort(rank_order.begin(), rank_order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return state.ranks[a].rank.rank < state.ranks[b].rank.rank;
+  });
+  std::vector<std::uint32_t> new_rank(state.ranks.size(), kNone);
+  for (const std::uint32_t row : rank_order) {
+    new_rank[row] = static_cast<std::uint32_t>(out.ranks.size());
+    Rank rank = state.ranks[row].rank;
+    rank.node = new_node[first_node[state.ranks[row].source] + rank.node];
+    out.ranks.push_back(rank);
+  }
+
+  std::vector<std::uint32_t> new_path, new_string;
+  state.arrange_paths(out, new_path, new_string);
+
+  std::vector<std::uint32_t> new_communicator(state.communicators.size());
+  for (const auto& [identity, row] : state.communicator_index) {  // in order
+    new_communicator[row] = static_cast<std::uint32_t>(out.communicators.size());
+    out.communicators.push_back(state.communicators[row]);
+  }
+  out.counters = state.counters;
+  std::sort(out.counters.begin(), out.counters.end());
+  std::vector<std::uint32_t> new_counter;
+  for (const std::string& name : state.counters)
+    new_counter.push_back(static_cast<std::uint32_t>(
+        std::lower_bound(out.counters.begin(), out.counters.end(), name) - out.counters.begin()));
+  for (const auto& [name, reason] : state.unavailable) out.unavailable_counters.push_back({name, reason});
+
+  for (auto& part : state.values)
+    for (Value& value : part) value.path = new_path[value.path];
+  for (auto& part : state.mpi_calls) {
+    for (MpiCall& call : part) {
+      call.path = new_path[call.path];
+      if (call.communicator != kNone) call.communicator = new_communicator[call.communicator];
+    }
+  }
+  for (auto& part : state.counter_values)
+    for (CounterValue& value : part) value.counter = new_counter[value.counter];
+  for (auto& part : state.path_counters) {
+    for (PathCounter& value : part) {
+      value.path = new_path[value.path];
+      value.counter = new_counter[value.counter];
+    }
+  }
+  const std::size_t ranks = out.ranks.size();
+  out.values = arrange(std::move(state.values), new_rank, ranks);
+  out.mpi_calls = arrange(std::move(state.mpi_calls), new_rank, ranks);
+  out.counter_values = arrange(std::move(state.counter_values), new_rank, ranks);
+  out.path_counters = arrange(std::move(state.path_counters), new_rank, ranks);
+  out.drops = arrange(std::move(state.drops), new_rank, ranks);
+
+  std::map<std::pair<std::int32_t, std::int32_t>, MatrixCell> cells;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, MpiSize> sizes;
+  for (const Source& source : state.sources) {
+    if (!source.used) continue;
+    std::set<std::int32_t> left_out;
+    for (const std::uint32_t row : source.ranks)
+      if (!state.ranks[row].used) left_out.insert(state.ranks[row].rank.rank);
+    for (const MatrixCell& cell : source.matrix) {
+      if (left_out.contains(cell.source)) continue;
+      MatrixCell& sum =
+          cells.try_emplace({cell.source, cell.destination}, MatrixCell{cell.source, cell.destination, 0, 0})
+              .first->second;
+      sum.messages += cell.messages;
+      sum.bytes += cell.bytes;
+    }
+    for (const MpiSize& size : source.mpi_sizes) {
+      const std::uint32_t op = new_string[size.op];
+      sizes.try_emplace({op, size.le_bytes}, MpiSize{op, size.le_bytes, 0}).first->second.count += size.count;
+    }
+  }
+  for (const auto& [place, cell] : cells) out.matrix.push_back(cell);
+  for (const auto& [place, size] : sizes) out.mpi_sizes.push_back(size);
+  return out;
+}
+
+void merge_into(ShardData& a, const ShardData& b) {
+  Merger merger;
+  merger.add(a);
+  merger.add(b);
+  a = merger.finish();
+}
+
+}  // namespace clusterprof::aggregator

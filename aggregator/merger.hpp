@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::aggregator {
+
+// Unites the data of several shards (or profiles) of one run. Call paths are the same when
+// their ids are. The result does not depend on the order of add() and has the order of rows
+// that FORMATS.md promises for a profile.
+//
+// When several inputs have the same rank (a shard left behind by a collector that died), the
+// rank is taken from one of them alone: one that did not lose it, knows how it ended, ran
+// longest, in this order. From the others, the rank's rows are left out, with the matrix cells
+// in which it is the source. Message sizes are not kept by rank: they are left out with the
+// last rank of an input. A note says so.
+//
+// Inputs must be valid (as read_shard leaves them). Not thread-safe.
+class Merger {
+ public:
+  Merger();
+  ~Merger();
+  Merger(const Merger&) = delete;
+  Merger& operator=(const Merger&) = delete;
+
+  void add(const shard::ShardData& input);
+  // The union; the Merger is empty afterwards. Without inputs: an empty ShardData.
+  [[nodiscard]] shard::ShardData finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// a := a united with b. Associative and commutative. For many inputs use one Merger.
+void merge_into(shard::ShardData& a, const shard::ShardData& b);
+
+}  // namespace clusterprof::aggregator

@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+#include "report/analysis/call_paths.hpp"
+#include "report/analysis/findings.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using shard::kCategories;
+using shard::kNone;
+using shard::Rank;
+using shard::ShardData;
+
+constexpr std::size_t kMpi = static_cast<std::size_t>(Category::kMpi);
+
+double to_seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+// Indices of Ts by rank index, in table order within a rank; others than 0..ranks-1 left out.
+// Starts[r] .. starts[r + 1] are those of rank r.
+struct ByRank {
+  std::vector<std::uint32_t> starts, order;
+};
+template <typename T>
+ByRank by_rank(const std::vector<T>& table, std::size_t ranks) {
+  ByRank result;
+  result.starts.assign(ranks + 1, 0);
+  for (const T& row : table)
+    if (row.rank < ranks) ++result.starts[row.rank + 1];
+  std::partial_sum(result.starts.begin(), result.starts.end(), result.starts.begin());
+  result.order.resize(result.starts.back());
+  std::vector<std::uint32_t> next(result.starts.begin(), result.starts.end() - 1);
+  for (std::uint32_t i = 0; i < table.size(); ++i)
+    if (table[i].rank < ranks) result.order[next[table[i].rank]++] = i;
+  return result;
+}
+
+// Sums of one quantity for many keys (functions, lines, call sites) over ranks that come one
+// after the other in ascending rank number: totals and the distribution over ranks.
+class SpreadTable {
+ public:
+  explicit SpreadTable(std::size_t keys) : cells_(keys) {}
+
+  void add(std::uint32_t key, std::uint64_t ns) {
+    Cell& cell = cells_[key];
+    if (!cell.touched) touched_.push_back(key);
+    cell.touched = true;
+    cell.here += ns;
+  }
+  void end_rank(std::int32_t rank) {
+    for (const std::uint32_t key : touched_) {
+      Cell& cell = cells_[key];
+      if (cell.ranks == 0 || cell.here > cell.max) cell.max = cell.here, cell.max_rank = rank;
+      cell.min = cell.ranks == 0 ? cell.here : std::min(cell.min, cell.here);
+      cell.total += cell.here;
+      ++cell.ranks;
+      cell.here = 0;
+      cell.touched = false;
+    }
+    touched_.clear();
+    if (rank_count_++ == 0) first_rank_ = rank;
+  }
+  [[nodiscard]] std::uint64_t total(std::size_t key) const { return cells_[key].total; }
+  [[nodiscard]] RankSpread spread(std::size_t key) const {
+    const Cell& cell = cells_[key];
+    RankSpread result;
+    if (rank_count_ == 0) return result;
+    result.min_s = cell.ranks == rank_count_ ? to_seconds(cell.min) : 0;
+    result.mean_s = to_seconds(cell.total) / static_cast<double>(rank_count_);
+    result.max_s = to_seconds(cell.max);
+    result.max_rank = cell.max == 0 ? first_rank_ : cell.max_rank;
+    return result;
+  }
+
+ private:
+  struct Cell {
+    std::uint64_t here = 0, total = 0, min = 0, max = 0;
+    std::uint32_t ranks = 0;
+    std::int32_t max_rank = -1;
+    bool touched = false;
+  };
+  std::vector<Cell> cells_;
+  std::vector<std::uint32_t> touched_;
+  std::uint32_t rank_count_ = 0;
+  std::int32_t first_rank_ = -1;
+};
+
+// First start to last end. Nodes whose clocks disagree so much that one seems to have ended
+// before another began cannot have run one MPI program: then the longest node counts.
+std::uint64_t run_elapsed_ns(const ShardData& data, std::vector<std::string>& notes) {
+  if (data.ranks.empty()) return 0;
+  std::int64_t first = INT64_MAX, last = INT64_MIN, earliest_end = INT64_MAX, latest_start = INT64_MIN;
+  bool any_mpi = false;
+  std::vector<std::pair<std::int64_t, std::int64_t>> nodes(data.nodes.size(), {INT64_MAX, INT64_MIN});
+  std::uint64_t longest = 0;
+  for (const Rank& rank : data.ranks) {
+    const std::int64_t end = rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns);
+    first = std::min(first, rank.start_utc_ns);
+    last = std::max(last, end);
+    any_mpi = any_mpi || (rank.flags & shard::kUsedMpi) != 0;
+    longest = std::max(longest, rank.elapsed_ns);
+    if (rank.node >= nodes.size()) continue;
+    auto& [start, stop] = nodes[rank.node];
+    start = std::min(start, rank.start_utc_ns);
+    stop = std::max(stop, end);
+  }
+  for (const auto& [start, stop] : nodes) {
+    if (start == INT64_MAX) continue;
+    latest_start = std::max(latest_start, start);
+    earliest_end = std::min(earliest_end, stop);
+    longest = std::max(longest, static_cast<std::uint64_t>(stop - start));
+  }
+  if (any_mpi && latest_start != INT64_MIN && latest_start > earliest_end) {
+    notes.emplace_back("the nodes' clocks disagree; the run's elapsed time is that of its longest node");
+    return longest;
+  }
+  return static_cast<std::uint64_t>(last - first);
+}
+
+RunInfo describe_run(const ShardData& data) {
+  RunInfo run;
+  run.id = data.run.id;
+  run.command = data.run.command;
+  run.start_utc_ns = data.run.start_utc_ns;
+  run.nodes = data.nodes.size();
+  run.ranks = data.ranks.size();
+  run.world_size = data.run.world_size;
+  run.rate_hz = data.run.rate_hz;
+  run.clock = data.run.clock;
+  run.version = data.run.version;
+  run.mpi_library = data.run.mpi_library;
+  run.complete = data.run.complete;
+  run.notes = data.run.notes;
+  run.elapsed_s = to_seconds(run_elapsed_ns(data, run.notes));
+  for (const Rank& rank : data.ranks) run.samples += rank.samples;
+  for (const shard::Drop& drop : data.drops)
+    if (drop.count != 0) run.dropped[drop.reason] += drop.count;
+  constexpr std::uint32_t kMostRanks = 1u << 24;  // beyond, the number itself is damaged
+  std::vector<bool> present(run.world_size <= kMostRanks ? run.world_size : 0, false);
+  for (const Rank& rank : data.ranks)
+    if (rank.rank >= 0 && static_cast<std::size_t>(rank.rank) < present.size()) present[rank.rank] = true;
+  for (std::size_t rank = 0; rank < present.size(); ++rank)
+    if (!present[rank]) run.missing_ranks.push_back(static_cast<std::int32_t>(rank));
+  return run;
+}
+
+// MPI is measured; samples say how the rest divides. Under the CPU clock samples do not add up
+// to elapsed time, so there they stand as they are and blocked time is unknown.
+OptionalCategorySeconds main_thread_categories(const Rank& rank, bool cpu_clock) {
+  OptionalCategorySeconds result;
+  const bool used_mpi = (rank.flags & shard::kUsedMpi) != 0;
+  const std::uint64_t mpi_ns = std::min(rank.mpi_ns, rank.elapsed_ns);
+  const std::uint64_t sampled_mpi_ns = rank.main_thread_ns[kMpi];
+  if (used_mpi)
+    result[kMpi] = to_seconds(mpi_ns);
+  else if (sampled_mpi_ns > 0)
+    result[kMpi] = to_seconds(std::min(sampled_mpi_ns, rank.elapsed_ns));
+
+  std::uint64_t sampled = 0;
+  for (std::size_t c = 0; c < kCategories; ++c)
+    if (c != kMpi) sampled += rank.main_thread_ns[c];
+  if (sampled == 0) return result;
+  const double rest = to_seconds(rank.elapsed_ns) - result[kMpi].value_or(0);
+  const double scale = cpu_clock ? 1e-9 : std::max(0.0, rest) / static_cast<double>(sampled);
+  for (std::size_t c = 0; c < kCategories; ++c) {
+    if (c == kMpi || (cpu_clock && c == static_cast<std::size_t>(Category::kIdle))) continue;
+    result[c] = static_cast<double>(rank.main_thread_ns[c]) * scale;
+  }
+  return result;
+}
+
+RankInfo describe_rank(const Rank& rank, bool cpu_clock) {
+  RankInfo info;
+  info.rank = rank.rank;
+  info.node = rank.node;
+  info.pid = rank.pid;
+  info.elapsed_s = to_seconds(rank.elapsed_ns);
+  const bool usage = (rank.flags & shard::kUsageKnown) != 0;
+  if (usage || rank.cpu_ns != 0) info.cpu_s = to_seconds(rank.cpu_ns);
+  info.samples = rank.samples;
+  info.threads = rank.threads;
+  info.processes = rank.processes;
+  info.category_s = main_thread_categories(rank, cpu_clock);
+  if ((rank.flags & shard::kUsedMpi) != 0) {
+    const std::uint64_t mpi_ns = std::min(rank.mpi_ns, rank.elapsed_ns);
+    info.useful_s = to_seconds(rank.elapsed_ns - mpi_ns);
+    if ((rank.flags & shard::kWaitKnown) != 0) {
+      const std::uint64_t wait_ns = std::min(rank.mpi_wait_ns, mpi_ns);
+      info.mpi_wait_s = to_seconds(wait_ns);
+      info.mpi_transfer_s = to_seconds(mpi_ns - wait_ns);
+    }
+  }
+  if (usage) info.max_rss_bytes = rank.max_rss_bytes;
+  if ((rank.flags & shard::kIoKnown) != 0) {
+    info.read_bytes = rank.read_bytes;
+    info.write_bytes = rank.write_bytes;
+  }
+  if ((rank.flags & shard::kExitStatusKnown) != 0) info.exit_status = rank.exit_status;
+  if ((rank.flags & shard::kExitSignalKnown) != 0) info.exit_signal = rank.exit_signal;
+  info.lost = (rank.flags & shard::kLost) != 0;
+  info.handler_s = to_seconds(rank.handler_ns);
+  info.truncated = rank.truncated;
+  info.merges_tried = rank.merges_tried;
+  info.merges_failed = rank.merges_failed;
+  return info;
+}
+
+void describe_ranks(const ShardData& data, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
+  for (const shard::Node& node : data.nodes) {
+    analysis.nodes.push_back({node.name,
+                              {},
+                              to_seconds(node.elapsed_ns),
+                              to_seconds(node.cpu_ns),
+                              to_seconds(node.collector_cpu_ns),
+                              node.collector_max_rss_bytes});
+  }
+  for (const std::uint32_t index : ascending) {
+    analysis.ranks.push_back(describe_rank(data.ranks[index], data.run.clock == "cpu"));
+    const RankInfo& rank = analysis.ranks.back();
+    if (rank.node < analysis.nodes.size()) analysis.nodes[rank.node].ranks.push_back(rank.rank);
+    analysis.rank_seconds += rank.elapsed_s;
+    for (std::size_t c = 0; c < kCategories; ++c)
+      if (rank.category_s[c])
+        analysis.category_s[c] = analysis.category_s[c].value_or(0) + *rank.category_s[c];
+  }
+}
+
+// POP: docs/metrics.md, "Efficiencies".
+void find_efficiency(Analysis& analysis) {
+  double sum = 0, largest = 0;
+  std::size_t count = 0;
+  for (const RankInfo& rank : analysis.ranks) {
+    if (!rank.useful_s) continue;
+    if (count == 0 || *rank.useful_s > largest) {
+      largest = *rank.useful_s;
+      analysis.slowest_rank = rank.rank;
+    }
+    sum += *rank.useful_s;
+    ++count;
+  }
+  if (count == 0) return;
+  const double mean = sum / static_cast<double>(count);
+  analysis.mean_useful_s = mean;
+  analysis.max_useful_s = largest;
+  if (largest <= 0 || analysis.run.elapsed_s <= 0) return;
+  analysis.efficiency.load_balance = mean / largest;
+  analysis.efficiency.communication = largest / analysis.run.elapsed_s;
+  analysis.efficiency.parallel = *analysis.efficiency.load_balance * *analysis.efficiency.communication;
+}
+
+struct Inclusive {
+  std::uint64_t all_ns = 0, active_ns = 0;
+  std::uint32_t seen_by = 0;  // rank index + 1
+};
+
+bool waits_beside_main(const shard::Value& value) {
+  return !value.main_thread && value.category == Category::kIdle;
+}
+
+void count_functions_and_lines(const ShardData& data, const CallPaths& paths,
+                               const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
+  const std::size_t functions = paths.functions().size(), lines = paths.lines().size();
+  std::vector<std::uint64_t> function_self(functions), function_active(functions);
+  std::vector<std::uint64_t> line_self(lines), line_total(lines), line_active_total(lines);
+  std::vector<std::array<std::uint64_t, kCategories>> line_category(lines);
+  SpreadTable function_total(functions), function_active_total(functions), line_active(lines);
+  std::uint64_t sampled = 0, helper_idle = 0;
+
+  std::vector<Inclusive> inclusive(paths.size());
+  std::vector<std::uint32_t> touched;
+  const ByRank values = by_rank(data.values, data.ranks.size());
+  for (const std::uint32_t rank : ascending) {
+    touched.clear();
+    for (std::uint32_t i = values.starts[rank]; i < values.starts[rank + 1]; ++i) {
+      const shard::Value& value = data.values[values.order[i]];
+      const auto category = static_cast<std::size_t>(value.category);
+      if (value.path >= paths.size() || category >= kCategories) continue;
+      const bool active = !waits_beside_main(value);
+      sampled += value.wall_ns;
+      if (!active) helper_idle += value.wall_ns;
+      const std::uint32_t path = paths.counted(value.path, value.category);
+      for (std::uint32_t up = path; up != 0 && inclusive[up].seen_by != rank + 1; up = paths.parent(up)) {
+        inclusive[up] = {0, 0, rank + 1};
+        touched.push_back(up);
+      }
+      inclusive[path].all_ns += value.wall_ns;
+      if (active) inclusive[path].active_ns += value.wall_ns;
+      if (const std::uint32_t function = paths.function(path); function != kNone) {
+        function_self[function] += value.wall_ns;
+        if (active) function_active[function] += value.wall_ns;
+      }
+      if (const std::uint32_t line = paths.line(paths.source(path)); line != kNone) {
+        line_self[line] += value.wall_ns;
+        line_category[line][category] += value.wall_ns;
+        if (active) line_active.add(line, value.wall_ns);
+      }
+    }
+    // Parents stand before their children, so backwards every path is complete when it is read.
+    std::sort(touched.begin(), touched.end(), std::greater<>());
+    for (const std::uint32_t path : touched) {
+      const Inclusive& here = inclusive[path];
+      if (const std::uint32_t up = paths.parent(path); up != 0) {
+        inclusive[up].all_ns += here.all_ns;
+        inclusive[up].active_ns += here.active_ns;
+      }
+      if (paths.outermost_function(path)) {
+        function_total.add(paths.function(path), here.all_ns);
+        function_active_total.add(paths.function(path), here.active_ns);
+      }
+      if (paths.outermost_line(path)) {
+        line_total[paths.line(path)] += here.all_ns;
+        line_active_total[paths.line(path)] += here.active_ns;
+      }
+    }
+    function_total.end_rank(data.ranks[rank].rank);
+    function_active_total.end_rank(data.ranks[rank].rank);
+    line_active.end_rank(data.ranks[rank].rank);
+  }
+  analysis.sampled_s = to_seconds(sampled);
+  analysis.helper_idle_s = to_seconds(helper_idle);
+
+  for (std::size_t i = 0; i < functions; ++i) {
+    if (function_total.total(i) == 0) continue;
+    const shard::Frame& f = *paths.functions()[i];
+    FunctionRow row;
+    row.name = paths.text(f.name);
+    row.file = paths.text(f.file);
+    row.module = paths.text(f.module);
+    row.line = f.function_line;
+    row.kind = f.kind;
+    row.self_s = to_seconds(function_self[i]);
+    row.total_s = to_seconds(function_total.total(i));
+    row.spread = function_total.spread(i);
+    row.active_self_s = to_seconds(function_active[i]);
+    row.active_total_s = to_seconds(function_active_total.total(i));
+    row.active_spread = function_active_total.spread(i);
+    analysis.functions.push_back(std::move(row));
+  }
+  for (std::size_t i = 0; i < lines; ++i) {
+    if (line_total[i] == 0) continue;
+    const shard::Frame& f = *paths.lines()[i];
+    LineRow row;
+    row.file = paths.text(f.file);
+    row.function = paths.text(f.name);
+    row.line = f.line;
+    row.self_s = to_seconds(line_self[i]);
+    row.total_s = to_seconds(line_total[i]);
+    for (std::size_t c = 0; c < kCategories; ++c) row.category_s[c] = to_seconds(line_category[i][c]);
+    row.active_self_s = to_seconds(line_active.total(i));
+    row.active_total_s = to_seconds(line_active_total[i]);
+    row.active_spread = line_active.spread(i);
+    analysis.lines.push_back(std::move(row));
+  }
+  const auto rank_by_time = [](const auto& row) { return std::tuple(-row.self_s, -row.total_s); };
+  std::sort(analysis.functions.begin(), analysis.functions.end(),
+            [&](const FunctionRow& a, const FunctionRow& b) {
+              if (rank_by_time(a) != rank_by_time(b)) return rank_by_time(a) < rank_by_time(b);
+              return std::tie(a.name, a.file, a.module, a.line, a.kind) <
+                     std::tie(b.name, b.file, b.module, b.line, b.kind);
+            });
+  std::sort(analysis.lines.begin(), analysis.lines.end(), [&](const LineRow& a, const LineRow& b) {
+    if (rank_by_time(a) != rank_by_time(b)) return rank_by_time(a) < rank_by_time(b);
+    return std::tie(a.file, a.line, a.function) < std::tie(b.file, b.line, b.function);
+  });
+}
+
+void count_mpi_calls(const ShardData& data, const CallPaths& paths,
+                     const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
+  using Site = std::tuple<std::string_view, std::string_view, std::uint32_t, std::string_view>;
+  std::map<Site, std::uint32_t> sites;
+  std::unordered_map<std::uint32_t, std::uint32_t> site_of_path;
+  std::vector<std::uint32_t> site_of_call(data.mpi_calls.size(), kNone);
+  for (std::size_t i = 0; i < data.mpi_calls.size(); ++i) {
+    const std::uint32_t path = data.mpi_calls[i].path;
+    if (path >= paths.size()) continue;
+    const auto [known, is_new] = site_of_path.try_emplace(path, 0);
+    if (is_new) {
+      const shard::Frame* op = paths.frame(path);
+      const shard::Frame* caller = paths.frame(paths.mpi_caller(path));
+      Site site{op != nullptr ? std::string_view(paths.text(op->name)) : std::string_view("MPI"), {}, 0, {}};
+      if (caller != nullptr) {
+        std::get<1>(site) = paths.text(caller->file);
+        std::get<2>(site) = caller->line;
+        std::get<3>(site) = paths.text(caller->name);
+      }
+      known->second = sites.try_emplace(site, static_cast<std::uint32_t>(sites.size())).first->second;
+    }
+    site_of_call[i] = known->second;
+  }
+
+  SpreadTable time(sites.size());
+  std::vector<MpiCallRow> rows(sites.size());
+  const ByRank calls = by_rank(data.mpi_calls, data.ranks.size());
+  for (const std::uint32_t rank : ascending) {
+    for (std::uint32_t i = calls.starts[rank]; i < calls.starts[rank + 1]; ++i) {
+      const shard::MpiCall& call = data.mpi_calls[calls.order[i]];
+      const std::uint32_t site = site_of_call[calls.order[i]];
+      if (site == kNone) continue;
+      time.add(site, call.time_ns);
+      rows[site].count += call.count;
+      rows[site].sent_bytes += call.sent_bytes;
+      rows[site].recv_bytes += call.recv_bytes;
+    }
+    time.end_rank(data.ranks[rank].rank);
+  }
+  for (const auto& [site, id] : sites) {
+    MpiCallRow& row = rows[id];
+    if (row.count == 0) continue;
+    std::tie(row.op, row.file, row.line, row.function) = site;
+    row.time_s = to_seconds(time.total(id));
+    row.spread = time.spread(id);
+    analysis.mpi_calls.push_back(std::move(row));
+  }
+  // From the order of sites, so equal times stay in a fixed order.
+  std::stable_sort(analysis.mpi_calls.begin(), analysis.mpi_calls.end(),
+                   [](const MpiCallRow& a, const MpiCallRow& b) { return a.time_s > b.time_s; });
+}
+
+void copy_mpi_tables(const ShardData& data, const CallPaths& paths, Analysis& analysis) {
+  const auto pair_of = [](const shard::MatrixCell& cell) { return std::pair(cell.source, cell.destination); };
+  analysis.matrix = data.matrix;
+  std::sort(analysis.matrix.begin(), analysis.matrix.end(),
+            [&](const auto& a, const auto& b) { return pair_of(a) < pair_of(b); });
+  std::size_t kept = 0;
+  for (const shard::MatrixCell& cell : analysis.matrix) {
+    if (kept > 0 && pair_of(analysis.matrix[kept - 1]) == pair_of(cell)) {
+      analysis.matrix[kept - 1].messages += cell.messages;
+      analysis.matrix[kept - 1].bytes += cell.bytes;
+    } else {
+      analysis.matrix[kept++] = cell;
+    }
+  }
+  analysis.matrix.resize(kept);
+
+  std::map<std::pair<std::string_view, std::uint64_t>, std::uint64_t> sizes;
+  for (const shard::MpiSize& size : data.mpi_sizes)
+    if (size.count != 0) sizes[{paths.text(size.op), size.le_bytes}] += size.count;
+  for (const auto& [key, count] : sizes)
+    analysis.mpi_sizes.push_back({std::string(key.first), key.second, count});
+}
+
+void count_counters(const ShardData& data, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
+  analysis.counters = data.counters;
+  for (const auto& counter : data.unavailable_counters)
+    analysis.unavailable_counters.try_emplace(counter.name, counter.reason);
+  analysis.counter_spreads.resize(data.counters.size());
+  std::vector<std::size_t> counted(data.counters.size(), 0);
+  const ByRank values = by_rank(data.counter_values, data.ranks.size());
+  for (const std::uint32_t rank : ascending) {
+    std::map<std::uint32_t, std::uint64_t> here;
+    for (std::uint32_t i = values.starts[rank]; i < values.starts[rank + 1]; ++i) {
+      const shard::CounterValue& value = data.counter_values[values.order[i]];
+      if (value.counter < data.counters.size()) here[value.counter] += value.value;
+    }
+    if (here.empty()) continue;
+    RankCounters row{data.ranks[rank].rank, {}};
+    for (const auto& [counter, value] : here) {
+      row.values.emplace_back(data.counters[counter], value);
+      CounterSpread& spread = analysis.counter_spreads[counter];
+      const auto number = static_cast<double>(value);
+      if (counted[counter] == 0 || number > spread.max) spread.max = number, spread.max_rank = row.rank;
+      spread.min = counted[counter] == 0 ? number : std::min(spread.min, number);
+      spread.total += number;
+      ++counted[counter];
+    }
+    analysis.rank_counters.push_back(std::move(row));
+  }
+  for (std::size_t i = 0; i < data.counters.size(); ++i) {
+    analysis.counter_spreads[i].name = data.counters[i];
+    if (counted[i] > 0)
+      analysis.counter_spreads[i].mean = analysis.counter_spreads[i].total / static_cast<double>(counted[i]);
+  }
+}
+
+}  // namespace
+
+Analysis analyse(const ShardData& data) {
+  Analysis analysis;
+  analysis.run = describe_run(data);
+
+  std::vector<std::uint32_t> ascending(data.ranks.size());
+  std::iota(ascending.begin(), ascending.end(), 0);
+  std::stable_sort(ascending.begin(), ascending.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return data.ranks[a].rank < data.ranks[b].rank; });
+  describe_ranks(data, ascending, analysis);
+  find_efficiency(analysis);
+
+  const CallPaths paths(data);
+  count_functions_and_lines(data, paths, ascending, analysis);
+  count_mpi_calls(data, paths, ascending, analysis);
+  copy_mpi_tables(data, paths, analysis);
+  count_counters(data, ascending, analysis);
+  find_bottlenecks(analysis);
+  find_findings(data, paths, analysis);
+  return analysis;
+}
+
+}  // namespace clusterprof::report

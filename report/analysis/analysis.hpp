@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The numbers of a report. Definitions, formulas and errors: docs/metrics.md.
+//
+// Times are seconds. An empty optional is "not measured" (null in JSON), never 0. Names are as
+// the profile has them: renderers must make them safe to print.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::report {
+
+using Seconds = std::optional<double>;
+using CategorySeconds = std::array<double, shard::kCategories>;
+using OptionalCategorySeconds = std::array<Seconds, shard::kCategories>;
+
+// Where findings begin, as shares (0..1) of all ranks' elapsed time unless said otherwise.
+namespace thresholds {
+inline constexpr double kImbalance = 0.05;     // (max - mean useful) / run elapsed
+inline constexpr double kMpi = 0.15;           // time in MPI
+inline constexpr double kIo = 0.10;            // in file and socket calls
+inline constexpr double kIdle = 0.10;          // blocked otherwise
+inline constexpr double kSystem = 0.10;        // in other system calls
+inline constexpr double kPython = 0.30;        // running bytecode
+inline constexpr double kMostlyPython = 0.50;  // severity "medium" for kPython from here, else "low"
+inline constexpr double kBlame = 0.50;         // part of an excess a line must hold to be named
+inline constexpr double kHigh = 0.25;          // severity "high" from here
+inline constexpr double kMedium = 0.10;        // "medium" from here, "low" below
+inline constexpr double kBottleneck = 0.05;    // smallest share listed for the run
+inline constexpr double kDropped = 0.01;       // of the samples
+inline constexpr double kTruncated = 0.10;     // of the samples
+inline constexpr double kMergeFailed = 0.01;   // of the merges tried
+inline constexpr std::size_t kMaxFindings = 8;
+}  // namespace thresholds
+
+// Distribution of a quantity over all ranks of the profile; a rank without it counts as 0.
+struct RankSpread {
+  double min_s = 0, mean_s = 0, max_s = 0;
+  std::int32_t max_rank = -1;  // lowest rank that has the maximum; -1 without ranks
+};
+
+struct RunInfo {
+  std::string id;
+  std::vector<std::string> command;
+  std::int64_t start_utc_ns = 0;  // 0 unknown
+  double elapsed_s = 0;           // first start to last end over all ranks
+  std::size_t nodes = 0, ranks = 0;
+  std::uint32_t world_size = 0;  // 0 unknown
+  std::uint32_t rate_hz = 0;
+  std::string clock;
+  std::string version;
+  std::string mpi_library;
+  std::uint64_t samples = 0;
+  std::map<std::string, std::uint64_t> dropped;  // by reason, only what is above 0
+  bool complete = false;
+  std::vector<std::int32_t> missing_ranks;  // below world_size, not in the profile
+  std::vector<std::string> notes;
+};
+
+struct NodeInfo {
+  std::string name;
+  std::vector<std::int32_t> ranks;
+  double elapsed_s = 0, cpu_s = 0, collector_cpu_s = 0;
+  std::uint64_t collector_max_rss_bytes = 0;
+};
+
+struct RankInfo {
+  std::int32_t rank = 0;
+  std::uint32_t node = 0;  // index into Analysis::nodes
+  std::int32_t pid = 0;
+  double elapsed_s = 0;
+  Seconds cpu_s;
+  std::uint64_t samples = 0;
+  std::uint32_t threads = 0, processes = 0;
+  OptionalCategorySeconds category_s;  // of the main thread, by shard::Category
+  Seconds useful_s, mpi_wait_s, mpi_transfer_s;
+  std::optional<std::uint64_t> max_rss_bytes, read_bytes, write_bytes;
+  std::optional<std::int32_t> exit_status, exit_signal;
+  bool lost = false;
+  double handler_s = 0;
+  std::uint64_t truncated = 0, merges_tried = 0, merges_failed = 0;
+};
+
+struct Efficiency {  // shares; above 1 by measuring error only
+  std::optional<double> parallel, load_balance, communication, serialization, transfer;
+};
+
+struct FunctionRow {
+  std::string name, file, module;
+  std::uint32_t line = 0;  // where it starts; 0 unknown
+  shard::FrameKind kind = shard::FrameKind::kNative;
+  double self_s = 0, total_s = 0;
+  RankSpread spread;  // of total_s
+  // The same without the time in which threads other than a rank's main one were idle.
+  double active_self_s = 0, active_total_s = 0;
+  RankSpread active_spread;
+};
+
+struct LineRow {
+  std::string file, function;
+  std::uint32_t line = 0;
+  double self_s = 0, total_s = 0;
+  CategorySeconds category_s{};  // parts of self_s
+  double active_self_s = 0, active_total_s = 0;
+  RankSpread active_spread;  // of active_self_s
+};
+
+struct MpiCallRow {
+  std::string op;
+  std::string file, function;  // of the caller; empty unknown
+  std::uint32_t line = 0;
+  std::uint64_t count = 0, sent_bytes = 0, recv_bytes = 0;
+  double time_s = 0;
+  RankSpread spread;  // of time_s
+};
+
+struct MpiSizeRow {
+  std::string op;
+  std::uint64_t le_bytes = 0, count = 0;
+};
+
+struct CounterSpread {
+  std::string name;
+  double total = 0, min = 0, mean = 0, max = 0;  // over the ranks that counted it
+  std::int32_t max_rank = -1;
+};
+
+struct RankCounters {
+  std::int32_t rank = 0;
+  std::vector<std::pair<std::string, std::uint64_t>> values;
+};
+
+struct Bottleneck {
+  std::optional<std::int32_t> rank;  // empty: the run
+  std::string kind;                  // compute, io, communication, imbalance, python, idle
+  double share = 0;
+  std::string evidence;
+};
+
+struct Finding {
+  std::string severity;  // high, medium, low; info: about the measurement itself
+  std::optional<double> share;
+  std::string text;  // one sentence or two; names in it are already safe to print
+  std::string file;  // empty: none
+  std::uint32_t line = 0;
+  std::optional<std::int32_t> rank;
+};
+
+struct Analysis {
+  RunInfo run;
+  std::vector<NodeInfo> nodes;
+  std::vector<RankInfo> ranks;         // by rank
+  OptionalCategorySeconds category_s;  // sum over ranks
+  double rank_seconds = 0;             // sum of the ranks' elapsed times
+  Seconds mean_useful_s, max_useful_s;
+  std::optional<std::int32_t> slowest_rank;  // most useful time; empty without MPI
+  Efficiency efficiency;
+  std::vector<FunctionRow> functions;     // by self_s, largest first
+  std::vector<LineRow> lines;             // by self_s, largest first
+  double sampled_s = 0;                   // sum of all threads' sampled time
+  double helper_idle_s = 0;               // of it, other threads than the main one, idle
+  std::vector<MpiCallRow> mpi_calls;      // by time_s, largest first
+  std::vector<shard::MatrixCell> matrix;  // by source, then destination
+  std::vector<MpiSizeRow> mpi_sizes;      // by op, then size
+  std::vector<std::string> counters;
+  std::map<std::string, std::string> unavailable_counters;  // name: reason
+  std::vector<RankCounters> rank_counters;
+  std::vector<CounterSpread> counter_spreads;
+  std::vector<Bottleneck> bottlenecks;  // the run's first, largest share first
+  std::vector<Finding> findings;        // most severe first
+};
+
+}  // namespace clusterprof::report

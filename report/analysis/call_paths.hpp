@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What every call path of a profile counts for: which function, which source line, which caller.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::report {
+
+// Interpreter, C library, loader, MPI library: code whose own source lines explain nothing to
+// the author of the program.
+bool is_runtime_module(std::string_view module_path);
+bool is_mpi_module(std::string_view module_path);
+
+// Refers to the ShardData it was made from. Paths are indices into ShardData::paths; 0 is the
+// root and stands for "none".
+class CallPaths {
+ public:
+  explicit CallPaths(const shard::ShardData& data);
+
+  [[nodiscard]] std::size_t size() const { return parent_.size(); }
+  // Always below `path`, except that the root is its own parent.
+  [[nodiscard]] std::uint32_t parent(std::uint32_t path) const { return parent_[path]; }
+  // Null for the root and for damaged paths.
+  [[nodiscard]] const shard::Frame* frame(std::uint32_t path) const;
+  [[nodiscard]] const std::string& text(shard::StringIndex index) const;
+
+  // The path a value of this category counts for: bytecode belongs to the innermost Python
+  // function, not to the interpreter's functions that run it.
+  [[nodiscard]] std::uint32_t counted(std::uint32_t path, shard::Category category) const;
+  // The path itself or its nearest ancestor with a source line outside runtime modules, mpi4py,
+  // the import machinery and the system's headers.
+  [[nodiscard]] std::uint32_t source(std::uint32_t path) const { return source_[path]; }
+  // For the path of an MPI call: the path of the frame to show as its caller.
+  [[nodiscard]] std::uint32_t mpi_caller(std::uint32_t path) const;
+
+  // Dense ids. kNone for the root, and for lines where none is known.
+  [[nodiscard]] std::uint32_t function(std::uint32_t path) const { return function_[path]; }
+  [[nodiscard]] std::uint32_t line(std::uint32_t path) const { return line_[path]; }
+  // No ancestor has the same function (line): where recursion is counted, once.
+  [[nodiscard]] bool outermost_function(std::uint32_t path) const { return outermost_function_[path]; }
+  [[nodiscard]] bool outermost_line(std::uint32_t path) const { return outermost_line_[path]; }
+  // One frame of each function and line, by id: they agree in all that identifies it.
+  [[nodiscard]] const std::vector<const shard::Frame*>& functions() const { return functions_; }
+  [[nodiscard]] const std::vector<const shard::Frame*>& lines() const { return lines_; }
+
+ private:
+  void name_functions_and_lines();
+  void find_outermost();
+
+  const shard::ShardData& data_;
+  std::vector<std::uint32_t> parent_, python_, source_, function_, line_;
+  std::vector<bool> outermost_function_, outermost_line_;
+  std::vector<const shard::Frame*> functions_, lines_;
+};
+
+}  // namespace clusterprof::report

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a person should be told first. Steps of analyse().
+#pragma once
+
+#include "formats/shard/shard_data.hpp"
+#include "report/analysis/analysis.hpp"
+#include "report/analysis/call_paths.hpp"
+
+namespace clusterprof::report {
+
+// Fill Analysis::bottlenecks and ::findings from the rest of the Analysis.
+void find_bottlenecks(Analysis& analysis);
+void find_findings(const shard::ShardData& data, const CallPaths& paths, Analysis& analysis);
+
+}  // namespace clusterprof::report

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Explains a merged profile to people (text, banner) and to programs (JSON).
+//
+// analyse() computes every number once; the renderers only lay them out. Nothing here does I/O,
+// throws on odd input or keeps a reference to its arguments. Output depends on nothing but the
+// arguments (no locale, no time, no terminal). Reentrant. docs/metrics.md defines every number.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+#include "report/analysis/analysis.hpp"
+
+namespace clusterprof::report {
+
+struct TextOptions {
+  int width = 80;                     // columns; below 80 counts as 80
+  bool colour = false;                // ANSI colours
+  std::vector<std::string> sections;  // of section_names(), in their own order; empty: all
+  std::size_t rows = 15;              // of the long tables
+};
+
+// The names render_text() knows, in the order in which it prints them.
+const std::vector<std::string>& section_names();
+
+// Indices that point outside their tables are ignored; see shard validation for diagnostics.
+Analysis analyse(const shard::ShardData& data);
+
+// Ends with a newline. Valid UTF-8 without control characters other than newline and, with
+// `colour`, our own escape sequences, whatever the names in the profile are.
+std::string render_text(const Analysis& analysis, const TextOptions& options);
+
+// At most 25 lines of at most max(width, 40) columns, for the end of a run. `run_dir` as the
+// user would type it.
+std::string render_banner(const Analysis& analysis, std::string_view run_dir, int width);
+
+// One JSON document (schema clusterprof.report/1, see report/json/report.schema.json), with a
+// final newline.
+std::string render_json(const Analysis& analysis);
+
+}  // namespace clusterprof::report

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/report.hpp"
+#include "report/text/format.hpp"
+#include "report/text/table.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using namespace text;
+
+constexpr std::size_t kFunctions = 5, kCallSites = 3, kFindingLines = 6, kCommandLines = 4;
+
+std::string category_shares(const Analysis& a) {
+  std::string out;
+  for (std::size_t c = 0; c < shard::kCategories; ++c) {
+    if (!a.category_s[c] || a.rank_seconds <= 0) continue;
+    const double share = *a.category_s[c] / a.rank_seconds;
+    const std::string shown =
+        share > 0 && share < 0.01 ? std::string("<1 %") : fmt::format("{:.0f} %", 100 * share);
+    out += fmt::format("{}{} {}", out.empty() ? "" : "  ", shard::kCategoryNames[c], shown);
+  }
+  return out.empty() ? "not measured" : out;
+}
+
+std::string lost_and_dropped(const Analysis& a) {
+  std::string out;
+  const auto also = [&out](std::string text) { out += (out.empty() ? "" : "; ") + text; };
+  std::vector<std::int32_t> lost;
+  for (const RankInfo& rank : a.ranks)
+    if (rank.lost) lost.push_back(rank.rank);
+  if (!a.run.missing_ranks.empty()) also("missing ranks " + rank_list(a.run.missing_ranks, 3));
+  if (!lost.empty()) also("lost ranks " + rank_list(lost, 3));
+  for (const auto& [reason, number] : a.run.dropped)
+    also(fmt::format("{} x {}", count(static_cast<double>(number)), printable(reason)));
+  return out;
+}
+
+// A command that can be copied whatever its length: a shell joins lines at backslashes.
+void show_command(Page& page, std::string command) {
+  std::string_view rest = command;
+  if (columns(rest) + 2 <= page.width()) {
+    page.line(fmt::format("  {}", rest));
+    return;
+  }
+  for (std::size_t line = 0; line + 1 < kCommandLines && columns(rest) > page.width(); ++line) {
+    const std::string_view piece = prefix(rest, page.width() - 1);
+    page.line(fmt::format("{}\\", piece));
+    rest.remove_prefix(piece.size());
+  }
+  page.line(rest);
+}
+
+}  // namespace
+
+std::string render_banner(const Analysis& a, std::string_view run_dir, int width) {
+  Page page(static_cast<std::size_t>(std::max(width, 40)), false);
+  const std::size_t room = page.width();
+  const ShortPaths paths(a);
+  const auto fact = [&](std::string_view name, std::string_view value) {
+    page.line(fmt::format("  {:<11} {}", name, value));
+  };
+
+  page.line(fmt::format("clusterprof: {}, {}{}", ranks_and_nodes(a.run), seconds(a.run.elapsed_s),
+                        a.run.complete ? "" : ", INCOMPLETE"));
+  if (!a.run.command.empty()) fact("command", command_line(a.run));
+  fact("time", category_shares(a));
+  if (a.efficiency.parallel)
+    fact("efficiency",
+         fmt::format("parallel {} = load balance {} x communication {}", percent(*a.efficiency.parallel),
+                     percent(*a.efficiency.load_balance), percent(*a.efficiency.communication)));
+
+  // Whole findings as long as there is room, the first one in any case.
+  std::size_t left = kFindingLines;
+  for (const Finding& finding : a.findings) {
+    Page whole(room, false);
+    whole.paragraph({fmt::format("  {:<11} ", finding.severity)}, finding.text);
+    const std::string lines = whole.take();
+    const auto number = static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
+    if (number > left && left < kFindingLines) continue;
+    for (std::size_t at = 0; at < lines.size() && left > 0; --left) {
+      const std::size_t end = lines.find('\n', at);
+      page.line(lines.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+
+  std::vector<const FunctionRow*> functions;
+  for (const FunctionRow& row : a.functions)
+    if (row.active_self_s > 0) functions.push_back(&row);
+  std::stable_sort(functions.begin(), functions.end(), [](const FunctionRow* x, const FunctionRow* y) {
+    return x->active_self_s > y->active_self_s;
+  });
+  functions.resize(std::min(functions.size(), kFunctions));
+  const double active_s = a.sampled_s - a.helper_idle_s;
+  if (!functions.empty()) page.line("  top functions (self, all ranks)");
+  for (const FunctionRow* row : functions)
+    page.line(fmt::format("  {:>9} {:>7}  {}", seconds(row->active_self_s),
+                          percent(row->active_self_s / active_s), describe(*row, paths, room - 21)));
+
+  if (!a.mpi_calls.empty()) page.line("  top MPI call sites (time, calls, all ranks)");
+  for (std::size_t i = 0; i < std::min(a.mpi_calls.size(), kCallSites); ++i) {
+    const MpiCallRow& row = a.mpi_calls[i];
+    page.line(fmt::format("  {:>9} {:>7}  {}", seconds(row.time_s), count(static_cast<double>(row.count)),
+                          describe(row, paths, room - 21)));
+  }
+  if (const std::string lost = lost_and_dropped(a); !lost.empty()) fact("not counted", lost);
+  show_command(page, fmt::format("clusterprof report {}", shell_word(run_dir)));
+  return page.take();
+}
+
+}  // namespace clusterprof::report

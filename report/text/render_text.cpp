@@ -1,0 +1,605 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "report/report.hpp"
+#include "report/text/format.hpp"
+#include "report/text/table.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using namespace text;
+using shard::Category;
+using shard::kCategories;
+using shard::kCategoryNames;
+using Align = Table::Align;
+
+constexpr std::size_t kMostRanksShown = 16;  // beyond, distributions and outliers
+constexpr std::size_t kOutliers = 5;
+constexpr double kHelperIdleNote = 0.01;  // of the sampled time
+
+double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+std::string seconds_cell(const Seconds& value, const TimeScale& scale) { return value ? scale(*value) : "-"; }
+
+class Report {
+ public:
+  Report(const Analysis& analysis, const TextOptions& options)
+      : a_(analysis),
+        rows_(options.rows),
+        all_(options.sections.empty()),
+        paths_(analysis),
+        page_(static_cast<std::size_t>(std::max(options.width, 80)), options.colour) {}
+
+  std::string render(const std::vector<std::string>& sections) {
+    using Section = void (Report::*)();
+    static constexpr std::pair<std::string_view, Section> kSections[] = {
+        {"summary", &Report::summary},   {"efficiency", &Report::efficiency}, {"ranks", &Report::ranks},
+        {"hotspots", &Report::hotspots}, {"lines", &Report::lines},           {"comm", &Report::comm},
+        {"matrix", &Report::matrix},     {"counters", &Report::counters},     {"quality", &Report::quality}};
+    for (const auto& [name, section] : kSections)
+      if (all_ || std::find(sections.begin(), sections.end(), name) != sections.end()) (this->*section)();
+    return page_.take();
+  }
+
+ private:
+  // True when there is something to show; says so itself when the section was asked for.
+  bool worth(bool anything, std::string_view title, std::string_view otherwise) {
+    if (anything) return true;
+    if (!all_) {
+      page_.section(title);
+      page_.line(fmt::format("  {}", otherwise));
+    }
+    return false;
+  }
+
+  // --- summary -----------------------------------------------------------------------------
+
+  void summary() {
+    const RunInfo& run = a_.run;
+    page_.section(fmt::format("clusterprof report  {}", printable(run.id)));
+    if (!run.command.empty()) page_.line(fmt::format("  {}", command_line(run)));
+    std::string facts = fmt::format("{}, {}", ranks_and_nodes(run), seconds(run.elapsed_s));
+    if (run.start_utc_ns != 0) facts += fmt::format(", {}", utc(run.start_utc_ns));
+    page_.line(fmt::format("  {}", facts));
+    page_.line(fmt::format("  {}, {} Hz {} clock, {} samples, {}", mpi_name(), run.rate_hz,
+                           run.clock.empty() ? "wall" : run.clock, count(static_cast<double>(run.samples)),
+                           run.complete ? "complete" : "INCOMPLETE"));
+    categories();
+    findings();
+  }
+
+  std::string mpi_name() const {
+    if (!a_.run.mpi_library.empty()) return a_.run.mpi_library;
+    return a_.slowest_rank || !a_.mpi_calls.empty() ? "MPI" : "no MPI";
+  }
+
+  void categories() {
+    std::vector<std::size_t> order;
+    for (std::size_t c = 0; c < kCategories; ++c)
+      if (a_.category_s[c]) order.push_back(c);
+    page_.section("Where the time goes",
+                  fmt::format("main threads, {} of rank time in all", seconds(a_.rank_seconds)));
+    if (order.empty()) {
+      page_.line("  Not measured.");
+      return;
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto x, auto y) { return *a_.category_s[x] > *a_.category_s[y]; });
+    const std::size_t bar_width = page_.width() - 34;
+    for (const std::size_t c : order) {
+      const double share = share_of(*a_.category_s[c], a_.rank_seconds);
+      page_.line({{fmt::format("  {:<8}{:>8}  ", kCategoryNames[c], percent(share)), Style::kPlain},
+                  {pad_right(bar(share, bar_width), bar_width), category_style(c)},
+                  {fmt::format("  {:>9}", seconds(*a_.category_s[c])), Style::kPlain}});
+    }
+  }
+
+  void findings() {
+    page_.section("Findings");
+    if (a_.findings.empty()) page_.line("  Nothing stands out.");
+    for (const Finding& finding : a_.findings) {
+      const Style style = finding.severity == "high"     ? Style::kBad
+                          : finding.severity == "medium" ? Style::kWarning
+                          : finding.severity == "info"   ? Style::kDim
+                                                         : Style::kPlain;
+      page_.paragraph({fmt::format("  {:<8}", finding.severity), style}, finding.text);
+    }
+  }
+
+  // --- efficiency --------------------------------------------------------------------------
+
+  void efficiency() {
+    const Efficiency& e = a_.efficiency;
+    if (!worth(e.parallel.has_value(), "Efficiency", "Not known: no rank used MPI.")) return;
+    page_.section("Efficiency", "100 % is ideal");
+    const auto show = [this](std::string_view name, double share, std::string_view why) {
+      const std::string mark = share > 1 ? " (above 100 % by measuring error)" : "";
+      page_.line(fmt::format("  {:<15}{:>8}  {:<20}  {}{}", name, percent(share), bar(share, 20), why, mark));
+    };
+    show("parallel", *e.parallel, "load balance x communication");
+    show("load balance", *e.load_balance,
+         fmt::format("mean {} / max {} (@{})", seconds(*a_.mean_useful_s), seconds(*a_.max_useful_s),
+                     *a_.slowest_rank));
+    show("communication", *e.communication,
+         fmt::format("max {} / run {}", seconds(*a_.max_useful_s), seconds(a_.run.elapsed_s)));
+    if (e.serialization) show("  serialization", *e.serialization, "waiting for each other");
+    if (e.transfer) show("  transfer", *e.transfer, "moving data");
+    page_.line("  mean, max: time outside MPI per rank; @: the rank that has the max", Style::kDim);
+  }
+
+  // --- ranks -------------------------------------------------------------------------------
+
+  void ranks() {
+    if (!worth(!a_.ranks.empty(), "Ranks", "There are none.")) return;
+    std::string legend;
+    for (const std::size_t c : kBarOrder)
+      legend += fmt::format("{}{} {}", legend.empty() ? "" : "  ", category_letter(c), kCategoryNames[c]);
+    page_.section("Ranks", legend);
+    if (a_.ranks.size() <= kMostRanksShown) {
+      std::vector<const RankInfo*> all;
+      for (const RankInfo& rank : a_.ranks) all.push_back(&rank);
+      bars(all);
+      page_.blank();
+      each_rank();
+    } else {
+      distributions();
+      outliers();
+    }
+  }
+
+  void bars(const std::vector<const RankInfo*>& shown) {
+    std::size_t rank_width = 4, node_width = 4;
+    for (const RankInfo* rank : shown) {
+      rank_width = std::max(rank_width, std::to_string(rank->rank).size());
+      node_width = std::max(node_width, std::min<std::size_t>(columns(node_name(*rank)), 16));
+    }
+    const std::size_t bar_width = page_.width() - rank_width - node_width - 20;
+    double longest = a_.run.elapsed_s;
+    for (const RankInfo* rank : shown) longest = std::max(longest, rank->elapsed_s);
+    for (const RankInfo* rank : shown) {
+      std::vector<Span> spans{
+          {fmt::format("  {:>{}}  {}  |", rank->rank, rank_width,
+                       pad_right(shorten_middle(node_name(*rank), node_width), node_width))}};
+      for (Span& span : stacked_bar(rank->category_s, longest, bar_width)) spans.push_back(std::move(span));
+      spans.push_back({"|"});
+      if (rank->rank == a_.slowest_rank) spans.push_back({" slowest", slowest_style()});
+      page_.line(spans);
+    }
+  }
+
+  // One rank is always the slowest; it stands out only when that matters.
+  Style slowest_style() const {
+    const double excess_s = a_.max_useful_s.value_or(0) - a_.mean_useful_s.value_or(0);
+    return share_of(excess_s, a_.run.elapsed_s) < thresholds::kImbalance ? Style::kPlain : Style::kWarning;
+  }
+
+  std::string node_name(const RankInfo& rank) const {
+    return rank.node < a_.nodes.size() ? printable(a_.nodes[rank.node].name) : "?";
+  }
+
+  struct Quantity {
+    std::string name;
+    std::function<Seconds(const RankInfo&)> of;
+    std::function<std::string(double)> shown;
+  };
+
+  // What is known of ranks in seconds, all in one unit.
+  std::pair<std::vector<Quantity>, TimeScale> times() const {
+    double longest = 0;
+    for (const RankInfo& rank : a_.ranks)
+      longest = std::max({longest, rank.elapsed_s, rank.cpu_s.value_or(0)});
+    const TimeScale scale(longest);
+    std::vector<Quantity> list{{"elapsed", [](const RankInfo& r) { return Seconds(r.elapsed_s); }, scale}};
+    for (std::size_t c = 0; c < kCategories; ++c)
+      list.push_back({kCategoryNames[c], [c](const RankInfo& r) { return r.category_s[c]; }, scale});
+    list.push_back({"useful", [](const RankInfo& r) { return r.useful_s; }, scale});
+    list.push_back({"cpu", [](const RankInfo& r) { return r.cpu_s; }, scale});
+    return {std::move(list), scale};
+  }
+
+  struct Distribution {
+    double min = 0, mean = 0, max = 0;
+    const RankInfo* max_rank = nullptr;  // null: no rank knows it
+  };
+  Distribution distribution(const Quantity& quantity) const {
+    Distribution d;
+    std::size_t number = 0;
+    for (const RankInfo& rank : a_.ranks) {
+      const Seconds value = quantity.of(rank);
+      if (!value) continue;
+      if (d.max_rank == nullptr || *value > d.max) d.max = *value, d.max_rank = &rank;
+      d.min = number == 0 ? *value : std::min(d.min, *value);
+      d.mean += *value;
+      ++number;
+    }
+    if (number > 0) d.mean /= static_cast<double>(number);
+    return d;
+  }
+
+  void each_rank() {
+    const auto [quantities, scale] = times();
+    std::vector<Table::Column> columns{{"rank"}};
+    for (const Quantity& quantity : quantities) columns.push_back({quantity.name});
+    Table table(columns);
+    for (const RankInfo& rank : a_.ranks) {
+      std::vector<std::string> cells{std::to_string(rank.rank)};
+      for (const Quantity& quantity : quantities) cells.push_back(seconds_cell(quantity.of(rank), scale));
+      table.row(std::move(cells), rank.rank == a_.slowest_rank ? slowest_style() : Style::kPlain);
+    }
+    if (a_.ranks.size() > 1) {
+      std::vector<std::string> min{"min"}, mean{"mean"}, max{"max"}, who{"@rank"};
+      for (const Quantity& quantity : quantities) {
+        const Distribution d = distribution(quantity);
+        const bool known = d.max_rank != nullptr;
+        min.push_back(known ? scale(d.min) : "-");
+        mean.push_back(known ? scale(d.mean) : "-");
+        max.push_back(known ? scale(d.max) : "-");
+        who.push_back(known ? std::to_string(d.max_rank->rank) : "-");
+      }
+      for (auto* row : {&min, &mean, &max, &who}) table.row(std::move(*row), Style::kDim);
+    }
+    table.print(page_);
+    page_.line(fmt::format("  in {}; useful: outside MPI; cpu: all threads and processes", scale.unit()),
+               Style::kDim);
+    page_.blank();
+
+    Table processes({{"rank"},
+                     {"pid"},
+                     {"threads"},
+                     {"samples"},
+                     {"max rss"},
+                     {"read"},
+                     {"written"},
+                     {"ended", Align::kLeft}});
+    const auto size_cell = [](const std::optional<std::uint64_t>& value) {
+      return value ? bytes(static_cast<double>(*value)) : std::string("-");
+    };
+    for (const RankInfo& rank : a_.ranks) {
+      const std::string ended = ending(rank);
+      processes.row({std::to_string(rank.rank), std::to_string(rank.pid), std::to_string(rank.threads),
+                     count(static_cast<double>(rank.samples)), size_cell(rank.max_rss_bytes),
+                     size_cell(rank.read_bytes), size_cell(rank.write_bytes), ended},
+                    rank.exit_signal || rank.lost ? Style::kBad : Style::kPlain);
+    }
+    processes.print(page_);
+  }
+
+  static std::string ending(const RankInfo& rank) {
+    if (rank.exit_signal) return signal_name(*rank.exit_signal);
+    if (rank.lost) return "lost";
+    if (rank.exit_status) return fmt::format("exit {}", *rank.exit_status);
+    return "-";
+  }
+
+  void distributions() {
+    auto [quantities, scale] = times();
+    const auto optional_bytes = [](const std::optional<std::uint64_t>& v) {
+      return v ? Seconds(static_cast<double>(*v)) : Seconds();
+    };
+    quantities.push_back(
+        {"max rss", [=](const RankInfo& r) { return optional_bytes(r.max_rss_bytes); }, bytes});
+    quantities.push_back({"read", [=](const RankInfo& r) { return optional_bytes(r.read_bytes); }, bytes});
+    quantities.push_back(
+        {"written", [=](const RankInfo& r) { return optional_bytes(r.write_bytes); }, bytes});
+
+    Table table(
+        {{scale.unit(), Align::kLeft}, {"min"}, {"mean"}, {"max"}, {"@rank"}, {"node", Align::kLeft}});
+    for (const Quantity& quantity : quantities) {
+      const Distribution d = distribution(quantity);
+      if (d.max_rank == nullptr) continue;
+      table.row({quantity.name, quantity.shown(d.min), quantity.shown(d.mean), quantity.shown(d.max),
+                 std::to_string(d.max_rank->rank), node_name(*d.max_rank)});
+    }
+    table.print(page_);
+  }
+
+  void outliers() {
+    const bool mpi = a_.mean_useful_s.has_value();
+    const double mean =
+        mpi ? *a_.mean_useful_s : share_of(a_.rank_seconds, static_cast<double>(a_.ranks.size()));
+    const auto distance = [&](const RankInfo* rank) {
+      return std::abs((mpi ? rank->useful_s.value_or(mean) : rank->elapsed_s) - mean);
+    };
+    std::vector<const RankInfo*> furthest;
+    for (const RankInfo& rank : a_.ranks) furthest.push_back(&rank);
+    std::stable_sort(furthest.begin(), furthest.end(),
+                     [&](const RankInfo* x, const RankInfo* y) { return distance(x) > distance(y); });
+    furthest.resize(std::min(furthest.size(), kOutliers));
+    page_.blank();
+    page_.line(fmt::format("  furthest from the mean of {} ({}):", mpi ? "useful time" : "elapsed time",
+                           seconds(mean)),
+               Style::kDim);
+    bars(furthest);
+  }
+
+  // --- functions and lines -----------------------------------------------------------------
+
+  // The longest tables: rows by what is active, because that is where time is spent.
+  template <typename Row>
+  std::vector<const Row*> most_active(const std::vector<Row>& rows) const {
+    std::vector<const Row*> result;
+    for (const Row& row : rows)
+      if (row.active_self_s > 0) result.push_back(&row);
+    std::stable_sort(result.begin(), result.end(),
+                     [](const Row* x, const Row* y) { return x->active_self_s > y->active_self_s; });
+    return result;
+  }
+
+  void note_the_rest(std::size_t shown, std::size_t all) {
+    if (all > shown) page_.line(fmt::format("  .. and {} more", all - shown), Style::kDim);
+  }
+
+  void note_helper_idle() {
+    if (a_.helper_idle_s <= kHelperIdleNote * a_.sampled_s) return;
+    page_.line(fmt::format("  not counted: {} in which other threads than the main ones were idle",
+                           seconds(a_.helper_idle_s)),
+               Style::kDim);
+  }
+
+  void hotspots() {
+    if (!worth(!a_.functions.empty(), "Hotspots", "There are no samples.")) return;
+    const auto all = most_active(a_.functions);
+    const std::size_t shown = std::min(rows_, all.size());
+    const double active_s = a_.sampled_s - a_.helper_idle_s;
+    double longest = 0;
+    for (std::size_t i = 0; i < shown; ++i) longest = std::max(longest, all[i]->active_total_s);
+    const TimeScale scale(longest);
+    page_.section("Hotspots", fmt::format("by self time, in {}; all ranks and threads", scale.unit()));
+    const auto build = [&](std::size_t room) {
+      Table table(
+          {{"self"}, {"%"}, {"total"}, {"min"}, {"mean"}, {"max"}, {"@rank"}, {"function", Align::kLeft}});
+      for (std::size_t i = 0; i < shown; ++i) {
+        const FunctionRow& row = *all[i];
+        const RankSpread& spread = row.active_spread;
+        table.row({scale(row.active_self_s),
+                   fmt::format("{:.1f}", 100 * share_of(row.active_self_s, active_s)),
+                   scale(row.active_total_s), scale(spread.min_s), scale(spread.mean_s), scale(spread.max_s),
+                   std::to_string(spread.max_rank), room == 0 ? "" : describe(row, paths_, room)});
+      }
+      return table;
+    };
+    build(build(0).room(page_.width())).print(page_);
+    note_the_rest(shown, all.size());
+    page_.line("  min, mean, max, @rank: of total, per rank", Style::kDim);
+    note_helper_idle();
+  }
+
+  static std::string mostly(const LineRow& row) {
+    CategorySeconds active = row.category_s;
+    active[static_cast<std::size_t>(Category::kIdle)] -= row.self_s - row.active_self_s;
+    const auto most = std::max_element(active.begin(), active.end());
+    return fmt::format("{} {:.0f} %", kCategoryNames[most - active.begin()],
+                       100 * share_of(*most, row.active_self_s));
+  }
+
+  void lines() {
+    if (!worth(!a_.lines.empty(), "Lines", "No source lines are known (compile with -g).")) return;
+    const auto all = most_active(a_.lines);
+    const std::size_t shown = std::min(rows_, all.size());
+    const double active_s = a_.sampled_s - a_.helper_idle_s;
+    double longest = 0;
+    for (std::size_t i = 0; i < shown; ++i) longest = std::max(longest, all[i]->active_total_s);
+    const TimeScale scale(longest);
+    page_.section("Lines", fmt::format("by self time, in {}; all ranks and threads", scale.unit()));
+    const auto build = [&](std::size_t room) {
+      Table table({{"self"},
+                   {"%"},
+                   {"total"},
+                   {"min"},
+                   {"max"},
+                   {"@rank"},
+                   {"mostly", Align::kLeft},
+                   {"line", Align::kLeft}});
+      for (std::size_t i = 0; i < shown; ++i) {
+        const LineRow& row = *all[i];
+        const std::string place = paths_.place(row.file, row.line);
+        const std::string function = function_label(row.function, shard::FrameKind::kNative);
+        table.row({scale(row.active_self_s),
+                   fmt::format("{:.1f}", 100 * share_of(row.active_self_s, active_s)),
+                   scale(row.active_total_s), scale(row.active_spread.min_s), scale(row.active_spread.max_s),
+                   std::to_string(row.active_spread.max_rank), mostly(row),
+                   room == 0 ? "" : shorten(fmt::format("{} {}", place, function), room)});
+      }
+      return table;
+    };
+    build(build(0).room(page_.width())).print(page_);
+    note_the_rest(shown, all.size());
+    page_.line("  self: the line and what it calls without source lines; min, max: of self", Style::kDim);
+  }
+
+  // --- MPI ---------------------------------------------------------------------------------
+
+  void comm() {
+    if (!worth(!a_.mpi_calls.empty(), "MPI by call site", "No MPI calls were recorded.")) return;
+    double total = 0, calls = 0, longest = 0;
+    for (const MpiCallRow& row : a_.mpi_calls) {
+      total += row.time_s;
+      calls += static_cast<double>(row.count);
+      longest = std::max(longest, row.time_s);
+    }
+    const TimeScale scale(longest);
+    page_.section("MPI by call site", fmt::format("in {}; {} in {} calls, all ranks", scale.unit(),
+                                                  seconds(total), count(calls)));
+    const auto numbers = [this](const std::vector<std::string>& cells, Style style) {
+      static constexpr std::size_t kWidths[] = {10, 7, 9, 10, 10, 9, 9, 9, 6};
+      std::string out;
+      for (std::size_t i = 0; i < cells.size(); ++i) out += pad_left(cells[i], kWidths[i]);
+      page_.line(out, style);
+    };
+    numbers({"time", "%", "calls", "sent", "received", "min", "mean", "max", "@rank"}, Style::kDim);
+    const std::size_t shown = std::min(rows_, a_.mpi_calls.size());
+    for (std::size_t i = 0; i < shown; ++i) {
+      const MpiCallRow& row = a_.mpi_calls[i];
+      page_.line(fmt::format("  {}", describe(row, paths_, page_.width() - 2)), Style::kMpi);
+      numbers({scale(row.time_s), fmt::format("{:.1f}", 100 * share_of(row.time_s, total)),
+               count(static_cast<double>(row.count)), bytes(static_cast<double>(row.sent_bytes)),
+               bytes(static_cast<double>(row.recv_bytes)), scale(row.spread.min_s), scale(row.spread.mean_s),
+               scale(row.spread.max_s), std::to_string(row.spread.max_rank)},
+              Style::kPlain);
+    }
+    note_the_rest(shown, a_.mpi_calls.size());
+    page_.line("  min, mean, max, @rank: of time, per rank", Style::kDim);
+    message_sizes();
+  }
+
+  void message_sizes() {
+    if (a_.mpi_sizes.empty()) return;
+    page_.blank();
+    page_.line("  Message sizes: upper bound x messages", Style::kDim);
+    for (std::size_t i = 0; i < a_.mpi_sizes.size();) {
+      const std::string& op = a_.mpi_sizes[i].op;
+      std::string bins;
+      for (; i < a_.mpi_sizes.size() && a_.mpi_sizes[i].op == op; ++i)
+        bins += fmt::format("{}{} x {}", bins.empty() ? "" : ", ", bin_bytes(a_.mpi_sizes[i].le_bytes),
+                            count(static_cast<double>(a_.mpi_sizes[i].count)));
+      page_.paragraph({fmt::format("  {:<18}", printable(op))}, bins);
+    }
+  }
+
+  void matrix() {
+    if (!worth(!a_.matrix.empty(), "Heaviest pairs", "No messages between ranks were recorded.")) return;
+    double total_bytes = 0, total_messages = 0;
+    for (const shard::MatrixCell& cell : a_.matrix) {
+      total_bytes += static_cast<double>(cell.bytes);
+      total_messages += static_cast<double>(cell.messages);
+    }
+    page_.section("Heaviest pairs", fmt::format("{} in {} messages between {}", bytes(total_bytes),
+                                                count(total_messages), plural(a_.matrix.size(), "pair")));
+    std::vector<const shard::MatrixCell*> cells;
+    for (const shard::MatrixCell& cell : a_.matrix) cells.push_back(&cell);
+    const std::size_t shown = std::min(rows_, cells.size());
+    const auto heavier = [](const shard::MatrixCell* x, const shard::MatrixCell* y) {
+      return std::tuple(y->bytes, y->messages, x->source, x->destination) <
+             std::tuple(x->bytes, x->messages, y->source, y->destination);
+    };
+    std::partial_sort(cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(shown), cells.end(),
+                      heavier);
+    const double heaviest = shown > 0 ? static_cast<double>(cells[0]->bytes) : 0;
+    Table table({{"from"}, {"to"}, {"bytes"}, {"%"}, {"messages"}, {"mean size"}, {"", Align::kLeft}});
+    const auto rank_cell = [](std::int32_t rank) { return rank < 0 ? "?" : std::to_string(rank); };
+    for (std::size_t i = 0; i < shown; ++i) {
+      const auto size = static_cast<double>(cells[i]->bytes);
+      const auto messages = static_cast<double>(cells[i]->messages);
+      table.row({rank_cell(cells[i]->source), rank_cell(cells[i]->destination), bytes(size),
+                 fmt::format("{:.1f}", 100 * share_of(size, total_bytes)), count(messages),
+                 bytes(share_of(size, messages)), bar(share_of(size, heaviest), 24)});
+    }
+    table.print(page_);
+    note_the_rest(shown, cells.size());
+  }
+
+  // --- counters ----------------------------------------------------------------------------
+
+  void counters() {
+    const bool any = !a_.rank_counters.empty() || !a_.unavailable_counters.empty();
+    if (!worth(any, "Counters", "None were asked for.")) return;
+    page_.section("Counters", "per rank");
+    Table table({{"event", Align::kLeft}, {"total"}, {"min"}, {"mean"}, {"max"}, {"@rank"}});
+    bool counted = false;
+    for (const CounterSpread& row : a_.counter_spreads) {
+      if (row.max_rank < 0) continue;
+      counted = true;
+      table.row({row.name, count(row.total), count(row.min), count(row.mean), count(row.max),
+                 std::to_string(row.max_rank)});
+    }
+    if (counted) table.print(page_);
+    const auto total = [this](std::string_view name) {
+      for (const CounterSpread& row : a_.counter_spreads)
+        if (row.name == name && row.max_rank >= 0) return row.total;
+      return 0.0;
+    };
+    const double instructions = total("PAPI_TOT_INS"), cycles = total("PAPI_TOT_CYC");
+    if (instructions > 0 && cycles > 0)
+      page_.line(fmt::format("  instructions per cycle  {:.2f}", instructions / cycles));
+    for (const auto& [name, reason] : a_.unavailable_counters)
+      page_.paragraph({fmt::format("  {} not available: ", printable(name)), Style::kDim}, reason);
+  }
+
+  // --- quality -----------------------------------------------------------------------------
+
+  void quality() {
+    const RunInfo& run = a_.run;
+    page_.section("Quality of this measurement", fmt::format("clusterprof {}", run.version));
+    const auto fact = [this](std::string_view name, std::string_view value, Style style = Style::kPlain) {
+      page_.paragraph({fmt::format("  {:<18}", name), style}, value);
+    };
+    std::uint64_t truncated = 0, tried = 0, failed = 0;
+    double handler_s = 0;
+    std::size_t threads = 0;
+    std::vector<std::int32_t> lost;
+    for (const RankInfo& rank : a_.ranks) {
+      truncated += rank.truncated;
+      tried += rank.merges_tried;
+      failed += rank.merges_failed;
+      handler_s += rank.handler_s;
+      threads += rank.threads;
+      if (rank.lost) lost.push_back(rank.rank);
+    }
+    const auto part = [](std::uint64_t some, std::uint64_t all) {
+      return fmt::format("{} of {} ({})", count(static_cast<double>(some)), count(static_cast<double>(all)),
+                         percent(share_of(static_cast<double>(some), static_cast<double>(all))));
+    };
+    fact("samples",
+         fmt::format("{} on {}", count(static_cast<double>(run.samples)), plural(threads, "thread")));
+    if (run.dropped.empty()) fact("dropped", "nothing");
+    for (const auto& [reason, number] : run.dropped)
+      fact("dropped", fmt::format("{} x {}", count(static_cast<double>(number)), reason), Style::kWarning);
+    fact("call paths cut", part(truncated, run.samples));
+    if (tried > 0) fact("merges failed", fmt::format("{} of Python and native frames", part(failed, tried)));
+    if (!lost.empty()) fact("ranks lost", rank_list(lost), Style::kBad);
+    if (!run.missing_ranks.empty())
+      fact(
+          "ranks missing",
+          fmt::format("{} of {}: {}", run.missing_ranks.size(), run.world_size, rank_list(run.missing_ranks)),
+          Style::kBad);
+    double cpu_s = 0;
+    for (const RankInfo& rank : a_.ranks) cpu_s += rank.cpu_s.value_or(0);
+    if (handler_s > 0)
+      fact("sampling cost", cpu_s > 0 ? fmt::format("{} ({} of the ranks' CPU time)", seconds(handler_s),
+                                                    percent(handler_s / cpu_s))
+                                      : seconds(handler_s));
+    collectors();
+    for (const std::string& note : run.notes) fact("note", note);
+  }
+
+  void collectors() {
+    if (a_.nodes.empty()) return;
+    const auto load = [](const NodeInfo& node) { return share_of(node.collector_cpu_s, node.elapsed_s); };
+    const NodeInfo* busiest = &a_.nodes.front();
+    double total = 0;
+    for (const NodeInfo& node : a_.nodes) {
+      total += node.collector_cpu_s;
+      if (load(node) > load(*busiest)) busiest = &node;
+    }
+    page_.paragraph({fmt::format("  {:<18}", "collectors' CPU")},
+                    fmt::format("{} on {}; most on {}: {}, {} of one core, {} of memory", seconds(total),
+                                plural(a_.nodes.size(), "node"), printable(busiest->name),
+                                seconds(busiest->collector_cpu_s), percent(load(*busiest)),
+                                bytes(static_cast<double>(busiest->collector_max_rss_bytes))));
+  }
+
+  const Analysis& a_;
+  std::size_t rows_;
+  bool all_;
+  ShortPaths paths_;
+  Page page_;
+};
+
+}  // namespace
+
+const std::vector<std::string>& section_names() {
+  static const std::vector<std::string> kNames = {"summary", "efficiency", "ranks",    "hotspots", "lines",
+                                                  "comm",    "matrix",     "counters", "quality"};
+  return kNames;
+}
+
+std::string render_text(const Analysis& analysis, const TextOptions& options) {
+  return Report(analysis, options).render(options.sections);
+}
+
+}  // namespace clusterprof::report

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/text/table.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/text/format.hpp"
+
+namespace clusterprof::report::text {
+namespace {
+
+constexpr std::string_view kIndent = "  ";
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kLongestUnit = 4;   // " ms."
+constexpr std::size_t kMostColumns = 24;  // of a left-aligned column before the last one
+
+std::string_view escape_sequence(Style style) {
+  switch (style) {
+    case Style::kPlain:
+      return "";
+    case Style::kTitle:
+      return "\x1b[1m";
+    case Style::kDim:
+      return "\x1b[2m";
+    case Style::kBad:
+      return "\x1b[1;31m";
+    case Style::kWarning:
+      return "\x1b[33m";
+    case Style::kPython:
+      return "\x1b[34m";
+    case Style::kNative:
+      return "\x1b[32m";
+    case Style::kSystem:
+      return "\x1b[35m";
+    case Style::kMpi:
+      return "\x1b[31m";
+    case Style::kIo:
+      return "\x1b[33m";
+    case Style::kIdle:
+      return "\x1b[2m";
+  }
+  return "";
+}
+
+}  // namespace
+
+void Page::line(const std::vector<Span>& spans) {
+  std::vector<Span> shown;
+  std::size_t left = width_;
+  for (const Span& span : spans) {
+    Span& copy = shown.emplace_back(Span{shorten(printable(span.text), left), span.style});
+    left -= columns(copy.text);
+  }
+  // No blanks at the end of a line.
+  while (!shown.empty()) {
+    std::string& last = shown.back().text;
+    last.erase(last.find_last_not_of(' ') + 1);
+    if (!last.empty()) break;
+    shown.pop_back();
+  }
+  for (const Span& span : shown) {
+    const std::string_view escape = colour_ ? escape_sequence(span.style) : std::string_view();
+    out_ += escape;
+    out_ += span.text;
+    if (!escape.empty()) out_ += "\x1b[0m";
+  }
+  out_ += '\n';
+}
+
+void Page::section(std::string_view title, std::string_view remark) {
+  if (!out_.empty()) blank();
+  const std::string left = shorten(printable(title), width_);
+  const std::size_t room = width_ - columns(left);
+  const std::string right = shorten(printable(remark), room > 2 ? room - 2 : 0);
+  line({{left, Style::kTitle}, {pad_left("", room - columns(right)), Style::kPlain}, {right, Style::kDim}});
+}
+
+void Page::paragraph(const Span& first, std::string_view text) {
+  const std::string words = printable(text);
+  const std::size_t indent = columns(printable(first.text));
+  const std::size_t room = width_ > indent + 10 ? width_ - indent : 10;
+  Span head = first;
+  std::string current;
+  const auto flush = [&] {
+    line({head, {current, Style::kPlain}});
+    head = {std::string(indent, ' '), Style::kPlain};
+    current.clear();
+  };
+  for (std::size_t at = 0; at < words.size();) {
+    std::size_t end = std::min(words.find(' ', at), words.size());
+    // A number and its unit stay together.
+    if (end > at && end < words.size() && words[end - 1] >= '0' && words[end - 1] <= '9') {
+      const std::size_t unit_end = std::min(words.find(' ', end + 1), words.size());
+      if (unit_end - end <= kLongestUnit) end = unit_end;
+    }
+    const std::string word = shorten_middle(std::string_view(words).substr(at, end - at), room);
+    if (!current.empty() && columns(current) + 1 + columns(word) > room) flush();
+    if (!current.empty()) current += ' ';
+    current += word;
+    at = end + 1;
+  }
+  flush();
+}
+
+void Table::row(std::vector<std::string> cells, Style style) {
+  for (std::string& cell : cells) cell = printable(cell);
+  cells.resize(columns_.size());
+  rows_.push_back({std::move(cells), style});
+}
+
+std::vector<std::size_t> Table::widths() const {
+  std::vector<std::size_t> result;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    std::size_t width = columns(columns_[c].title);
+    for (const Row& row : rows_) width = std::max(width, columns(row.cells[c]));
+    const bool bounded = columns_[c].align == Align::kLeft && c + 1 < columns_.size();
+    result.push_back(bounded ? std::min(width, kMostColumns) : width);
+  }
+  return result;
+}
+
+std::size_t Table::room(std::size_t page_width) const {
+  const std::vector<std::size_t> all = widths();
+  std::size_t used = kIndent.size();
+  for (std::size_t c = 0; c + 1 < all.size(); ++c) used += all[c] + kGap;
+  return page_width > used ? page_width - used : 0;
+}
+
+void Table::print(Page& page) const {
+  std::vector<std::size_t> width = widths();
+  width.back() = std::min(width.back(), room(page.width()));
+  const auto print_row = [&](const std::vector<std::string>& cells, Style style) {
+    std::string text(kIndent);
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const std::string cell = shorten_middle(cells[c], width[c]);
+      text += columns_[c].align == Align::kLeft ? pad_right(cell, width[c]) : pad_left(cell, width[c]);
+      if (c + 1 < cells.size()) text.append(kGap, ' ');
+    }
+    page.line(text, style);
+  };
+  std::vector<std::string> titles;
+  for (const Column& column : columns_) titles.push_back(column.title);
+  print_row(titles, Style::kDim);
+  for (const Row& row : rows_) print_row(row.cells, row.style);
+}
+
+Style category_style(std::size_t category) {
+  return static_cast<Style>(static_cast<std::size_t>(Style::kPython) + category);
+}
+
+char category_letter(std::size_t category) { return "PNSMI."[category]; }
+
+std::string bar(double share, std::size_t width) {
+  const double filled = std::round(std::clamp(share, 0.0, 1.0) * static_cast<double>(width));
+  return std::string(static_cast<std::size_t>(filled), '#');
+}
+
+std::vector<Span> stacked_bar(const OptionalCategorySeconds& categories, double whole_s, std::size_t width) {
+  std::vector<Span> spans;
+  double sum = 0;
+  std::size_t at = 0;
+  for (const std::size_t c : kBarOrder) {
+    sum += categories[c].value_or(0);
+    const double share = whole_s > 0 ? std::clamp(sum / whole_s, 0.0, 1.0) : 0;
+    const auto end = static_cast<std::size_t>(std::lround(share * static_cast<double>(width)));
+    if (end > at) spans.push_back({std::string(end - at, category_letter(c)), category_style(c)});
+    at = std::max(at, end);
+  }
+  spans.push_back({std::string(width - at, ' '), Style::kPlain});
+  return spans;
+}
+
+}  // namespace clusterprof::report::text

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lines of a report: columns, colours, bars. Whatever is added is made printable here, so no
+// name from a profile can reach the terminal raw.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+#include "report/analysis/analysis.hpp"
+
+namespace clusterprof::report::text {
+
+// Those of categories in the order of shard::Category.
+enum class Style { kPlain, kTitle, kDim, kBad, kWarning, kPython, kNative, kSystem, kMpi, kIo, kIdle };
+
+struct Span {
+  std::string text;
+  Style style = Style::kPlain;
+};
+
+class Page {
+ public:
+  Page(std::size_t width, bool colour) : width_(width), colour_(colour) {}
+
+  // Cut at the page's width.
+  void line(const std::vector<Span>& spans);
+  void line(std::string_view text, Style style = Style::kPlain) { line({{std::string(text), style}}); }
+  void blank() { out_ += '\n'; }
+  // A title on the left and a remark on the right, after an empty line.
+  void section(std::string_view title, std::string_view remark = {});
+  // Broken at blanks; `first` stands before the first line, as many blanks before the others.
+  void paragraph(const Span& first, std::string_view text);
+
+  [[nodiscard]] std::size_t width() const { return width_; }
+  [[nodiscard]] std::string take() { return std::move(out_); }
+
+ private:
+  std::size_t width_;
+  bool colour_;
+  std::string out_;
+};
+
+// Columns as wide as their content, two blanks between. The last column takes what is left of
+// the page and is cut there.
+class Table {
+ public:
+  enum class Align { kLeft, kRight };
+  struct Column {
+    std::string title;
+    Align align = Align::kRight;
+  };
+
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  void row(std::vector<std::string> cells, Style style = Style::kPlain);
+  // Columns left for the last column once all rows are in place.
+  [[nodiscard]] std::size_t room(std::size_t page_width) const;
+  void print(Page& page) const;
+
+ private:
+  struct Row {
+    std::vector<std::string> cells;
+    Style style;
+  };
+  [[nodiscard]] std::vector<std::size_t> widths() const;
+
+  std::vector<Column> columns_;
+  std::vector<Row> rows_;
+};
+
+// MPI last: the boundary before it shows who works longer.
+inline constexpr std::array<std::size_t, shard::kCategories> kBarOrder = {0, 1, 2, 4, 5, 3};
+
+Style category_style(std::size_t category);
+// One character for a category in stacked bars.
+char category_letter(std::size_t category);
+
+// `share` (0..1) of `width` columns.
+std::string bar(double share, std::size_t width);
+// A rank's categories side by side in kBarOrder, `width` columns for `whole_s`; the rest is blank.
+std::vector<Span> stacked_bar(const OptionalCategorySeconds& categories, double whole_s, std::size_t width);
+
+}  // namespace clusterprof::report::text

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aggregator/run_directory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "formats/profile/profile_reader.hpp"
+#include "formats/shard/shard_writer.hpp"
+#include "formats/synth/synthetic_run.hpp"
+#include "tests/unit/formats/random_shard.hpp"
+
+namespace clusterprof::aggregator {
+namespace {
+
+namespace fs = std::filesystem;
+using shard::ShardData;
+
+class RunDirectoryTest : public ::testing::Test {
+ protected:
+  void write_shards(std::uint32_t nodes) {
+    shape_.nodes = nodes;
+    for (std::uint32_t node = 0; node < nodes; ++node) write_shard(node);
+  }
+  void write_shard(std::uint32_t node) {
+    ASSERT_TRUE(shard::write_shard(synth::shard_of_node(shape_, node), shard_path(node)));
+  }
+  fs::path shard_path(std::uint32_t node) const {
+    return run_ / ("node-node000" + std::to_string(node) + ".h5");
+  }
+  void damage(const fs::path& path) {
+    auto bytes = testing::read_bytes(path);
+    bytes.resize(bytes.size() / 2);
+    testing::write_bytes(path, bytes);
+  }
+  static bool has_note(const ShardData& data, const std::string& words) {
+    return std::any_of(data.run.notes.begin(), data.run.notes.end(),
+                       [&](const std::string& note) { return note.find(words) != std::string::npos; });
+  }
+
+  testing::TemporaryDirectory directory_;
+  const fs::path run_ = directory_.path();
+  const fs::path profile_ = run_ / kProfileName;
+  synth::Shape shape_{.nodes = 3, .ranks_per_node = 2, .paths = 50, .seed = 4};
+};
+
+TEST_F(RunDirectoryTest, MergesAndStores) {
+  write_shards(3);
+  std::ofstream(run_ / "report.txt") << "no shard";
+  std::ofstream(run_ / ".node-x.h5.1.tmp") << "no shard either";
+  const Result<MergeReport> merged = merge_run(run_);
+  ASSERT_TRUE(merged) << merged.error().message;
+  EXPECT_EQ(merged.value().shards, 3u);
+  EXPECT_FALSE(merged.value().write_error);
+  EXPECT_TRUE(merged.value().profile.run.complete);
+  EXPECT_TRUE(merged.value().profile.run.notes.empty());
+  EXPECT_EQ(merged.value().profile.ranks.size(), 6u);
+  EXPECT_EQ(profile::read_profile(profile_).value(), merged.value().profile);
+  EXPECT_TRUE(is_up_to_date(run_));
+  EXPECT_EQ(load_run(run_).value(), merged.value().profile);
+}
+
+TEST_F(RunDirectoryTest, NothingThere) {
+  EXPECT_NE(merge_run(run_).error().message.find("nothing found"), std::string::npos);
+  EXPECT_NE(load_run(run_).error().message.find("nothing found"), std::string::npos);
+  EXPECT_FALSE(merge_run(run_ / "none"));
+}
+
+TEST_F(RunDirectoryTest, MissingRanksAreNamed) {
+  write_shards(3);
+  fs::remove(shard_path(1));
+  const ShardData data = load_run(run_).value();
+  EXPECT_FALSE(data.run.complete);
+  EXPECT_TRUE(has_note(data, "ranks 2-3 of 6 are missing"));
+}
+
+TEST_F(RunDirectoryTest, AnIncompleteShardIsNamed) {
+  write_shards(2);
+  ShardData data = synth::shard_of_node(shape_, 1);
+  data.run.complete = false;
+  ASSERT_TRUE(shard::write_shard(data, shard_path(1)));
+  const ShardData merged = load_run(run_).value();
+  EXPECT_FALSE(merged.run.complete);
+  EXPECT_TRUE(has_note(merged, "node-node0001.h5 is incomplete"));
+}
+
+TEST_F(RunDirectoryTest, DamagedShard) {
+  write_shards(3);
+  damage(shard_path(2));
+  const Result<MergeReport> refused = merge_run(run_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message.find(shard_path(2).string()), 0u);
+  EXPECT_FALSE(load_run(run_));
+  EXPECT_FALSE(fs::exists(profile_));
+
+  const Result<MergeReport> partial = merge_run(run_, {.partial = true});
+  ASSERT_TRUE(partial);
+  EXPECT_EQ(partial.value().shards, 2u);
+  ASSERT_EQ(partial.value().warnings.size(), 1u);
+  EXPECT_FALSE(partial.value().profile.run.complete);
+  EXPECT_TRUE(has_note(partial.value().profile, "node-node0002.h5 is damaged and was left out"));
+  EXPECT_TRUE(load_run(run_)) << "what --partial decided holds until a shard changes";
+}
+
+TEST_F(RunDirectoryTest, OnlyDamagedShards) {
+  write_shards(1);
+  damage(shard_path(0));
+  EXPECT_FALSE(merge_run(run_, {.partial = true}));
+}
+
+TEST_F(RunDirectoryTest, ProfileIsMadeAgainWhenShardsChange) {
+  write_shards(3);
+  ASSERT_TRUE(merge_run(run_));
+  fs::remove(shard_path(2));
+  EXPECT_FALSE(is_up_to_date(run_)) << "a shard is gone";
+  EXPECT_EQ(load_run(run_).value().ranks.size(), 4u);
+  EXPECT_TRUE(is_up_to_date(run_));
+
+  write_shard(2);
+  EXPECT_FALSE(is_up_to_date(run_)) << "a shard is new";
+  ASSERT_TRUE(merge_run(run_));
+  fs::last_write_time(shard_path(2), fs::last_write_time(profile_) + std::chrono::seconds(1));
+  EXPECT_FALSE(is_up_to_date(run_)) << "a shard is newer";
+  fs::last_write_time(shard_path(2), fs::last_write_time(profile_) - std::chrono::seconds(1));
+  EXPECT_TRUE(is_up_to_date(run_));
+  std::ofstream(shard_path(2), std::ios::app) << "more";
+  fs::last_write_time(shard_path(2), fs::last_write_time(profile_) - std::chrono::seconds(1));
+  EXPECT_FALSE(is_up_to_date(run_)) << "a shard has another size";
+}
+
+TEST_F(RunDirectoryTest, ADamagedProfileIsMadeAgain) {
+  write_shards(2);
+  const ShardData data = merge_run(run_).value().profile;
+  damage(profile_);
+  EXPECT_EQ(load_run(run_).value(), data);
+  EXPECT_TRUE(profile::read_profile(profile_));
+}
+
+TEST_F(RunDirectoryTest, AProfileAloneIsEnough) {
+  write_shards(2);
+  const ShardData data = merge_run(run_).value().profile;
+  fs::remove(shard_path(0));
+  fs::remove(shard_path(1));
+  EXPECT_EQ(load_run(run_).value(), data);
+  damage(profile_);
+  EXPECT_FALSE(load_run(run_));
+}
+
+TEST_F(RunDirectoryTest, MergesInMemoryWhereItCannotWrite) {
+  write_shards(2);
+  fs::create_directory(profile_);  // works for root too, unlike taking away permissions
+  const Result<MergeReport> merged = merge_run(run_);
+  ASSERT_TRUE(merged);
+  ASSERT_TRUE(merged.value().write_error);
+  EXPECT_EQ(merged.value().write_error->message.find(profile_.string()), 0u);
+  EXPECT_EQ(load_run(run_).value(), merged.value().profile);
+}
+
+TEST_F(RunDirectoryTest, ShardsOfSeveralRuns) {
+  write_shards(2);
+  ShardData data = synth::shard_of_node(shape_, 1);
+  data.run.id = "another";
+  ASSERT_TRUE(shard::write_shard(data, shard_path(1)));
+  EXPECT_TRUE(has_note(load_run(run_).value(), "different runs"));
+}
+
+TEST_F(RunDirectoryTest, TwoShardsOfANode) {
+  write_shards(2);
+  const ShardData whole = synth::shard_of_node(shape_, 1);
+  ShardData second = whole;
+  second.ranks.erase(second.ranks.begin());
+  second.values.clear();
+  second.mpi_calls.clear();
+  second.counter_values.clear();
+  second.path_counters.clear();
+  second.drops.clear();
+  second.ranks[0].rank = 4;
+  second.run.world_size = 5;
+  ASSERT_TRUE(shard::write_shard(second, run_ / "node-node0001.2.h5"));
+  const ShardData data = load_run(run_).value();
+  EXPECT_EQ(data.nodes.size(), 2u);
+  EXPECT_EQ(data.ranks.size(), 5u);
+  EXPECT_EQ(data.ranks[4].node, 1u);
+  EXPECT_EQ(data.nodes[1].cpu_ns, 2 * whole.nodes[0].cpu_ns);
+}
+
+}  // namespace
+}  // namespace clusterprof::aggregator

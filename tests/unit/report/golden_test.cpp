@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One profile, what people and programs see of it. After a wanted change: run this test with
+// CLUSTERPROF_UPDATE_GOLDEN=1 and read the difference.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "profile_builder.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+void compare(const std::string& name, const std::string& now) {
+  const std::string path = std::string(REPORT_GOLDEN_FOLDER) + "/" + name;
+  if (std::getenv("CLUSTERPROF_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(path, std::ios::binary) << now;
+    GTEST_SKIP() << "wrote " << path;
+  }
+  std::ifstream file(path, std::ios::binary);
+  ASSERT_TRUE(file) << path;
+  std::stringstream golden;
+  golden << file.rdbuf();
+  EXPECT_EQ(now, golden.str()) << path;
+}
+
+TEST(Golden, Text) { compare("training.txt", render_text(analyse(testing::training_run()), {})); }
+
+TEST(Golden, WideTextWithColours) {
+  compare("training-wide-colour.txt", render_text(analyse(testing::training_run()), {120, true, {}, 3}));
+}
+
+TEST(Golden, Banner) {
+  compare("training-banner.txt",
+          render_banner(analyse(testing::training_run()), "clusterprof-train-20231114", 80));
+}
+
+TEST(Golden, Json) { compare("training.json", render_json(analyse(testing::training_run()))); }
+
+}  // namespace
+}  // namespace clusterprof::report

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes small profiles with known answers.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::report::testing {
+
+inline constexpr std::uint64_t kMs = 1'000'000;
+
+class ProfileBuilder {
+ public:
+  // `ranks` ranks of 10 s, filling the nodes one after the other.
+  explicit ProfileBuilder(std::uint32_t ranks, std::uint32_t nodes = 1) {
+    data.run.id = "run-1";
+    data.run.command = {"python3", "train.py"};
+    data.run.start_utc_ns = kStart;
+    data.run.world_size = ranks;
+    data.run.rate_hz = 100;
+    data.run.clock = "wall";
+    data.run.version = "0.1.0";
+    data.run.complete = true;
+    for (std::uint32_t n = 0; n < nodes; ++n) {
+      shard::Node node;
+      node.name = std::string("n").append(std::to_string(n));
+      node.start_utc_ns = kStart;
+      node.elapsed_ns = 10'000 * kMs;
+      data.nodes.push_back(node);
+    }
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      shard::Rank rank;
+      rank.rank = static_cast<std::int32_t>(r);
+      rank.node = r * nodes / ranks;
+      rank.pid = 1000 + rank.rank;
+      rank.start_utc_ns = kStart;
+      rank.elapsed_ns = 10'000 * kMs;
+      rank.threads = rank.processes = 1;
+      data.ranks.push_back(rank);
+    }
+  }
+
+  shard::StringIndex string(std::string_view text) {
+    const auto found = std::find(data.strings.begin(), data.strings.end(), text);
+    if (found != data.strings.end()) return static_cast<std::uint32_t>(found - data.strings.begin());
+    data.strings.emplace_back(text);
+    return static_cast<std::uint32_t>(data.strings.size() - 1);
+  }
+
+  shard::Frame python(std::string_view name, std::string_view file, std::uint32_t line, std::uint32_t start) {
+    shard::Frame f;
+    f.kind = shard::FrameKind::kPython;
+    f.name = string(name), f.file = string(file), f.line = line, f.function_line = start;
+    return f;
+  }
+  shard::Frame native(std::string_view name, std::string_view module, std::string_view file = "",
+                      std::uint32_t line = 0) {
+    shard::Frame f;
+    f.name = string(name), f.module = string(module), f.file = string(file), f.line = line;
+    f.function_line = line == 0 ? 0 : 1;
+    return f;
+  }
+  shard::Frame mpi(std::string_view name) {
+    shard::Frame f;
+    f.kind = shard::FrameKind::kMpi;
+    f.name = string(name);
+    return f;
+  }
+  shard::Frame kernel(std::string_view name) {
+    shard::Frame f;
+    f.kind = shard::FrameKind::kKernel;
+    f.name = string(name);
+    return f;
+  }
+
+  // Root first.
+  std::uint32_t path(std::initializer_list<shard::Frame> frames) {
+    std::uint32_t at = 0;
+    for (const shard::Frame& frame : frames) at = child(at, frame);
+    return at;
+  }
+  std::uint32_t child(std::uint32_t parent, const shard::Frame& frame) {
+    const auto known = std::find(data.frames.begin(), data.frames.end(), frame);
+    const auto index = static_cast<std::uint32_t>(known - data.frames.begin());
+    if (known == data.frames.end()) data.frames.push_back(frame);
+    for (std::uint32_t p = parent + 1; p < data.paths.size(); ++p)
+      if (data.paths[p].parent == parent && data.paths[p].frame == index) return p;
+    data.paths.push_back({{}, parent, index});
+    return static_cast<std::uint32_t>(data.paths.size() - 1);
+  }
+
+  // Sampled time; the main thread's also goes to the rank's categories, as the collector does.
+  void sampled(std::uint32_t rank, std::uint32_t at, shard::Category category, std::uint64_t ms,
+               bool main_thread = true) {
+    shard::Value value;
+    value.rank = rank, value.path = at, value.category = category, value.main_thread = main_thread;
+    value.wall_ns = ms * kMs;
+    value.samples = ms / 10;
+    data.values.push_back(value);
+    data.ranks[rank].samples += value.samples;
+    if (main_thread) data.ranks[rank].main_thread_ns[static_cast<std::size_t>(category)] += value.wall_ns;
+  }
+
+  void called(std::uint32_t rank, std::uint32_t at, std::uint64_t count, std::uint64_t ms,
+              std::uint64_t sent = 0, std::uint64_t received = 0) {
+    shard::MpiCall call;
+    call.rank = rank, call.path = at, call.count = count, call.time_ns = ms * kMs;
+    call.sent_bytes = sent, call.recv_bytes = received;
+    data.mpi_calls.push_back(call);
+    data.ranks[rank].mpi_ns += call.time_ns;
+    data.ranks[rank].flags |= shard::kUsedMpi;
+  }
+
+  shard::ShardData data;
+
+ private:
+  static constexpr std::int64_t kStart = 1'700'000'000'000'000'000;
+};
+
+// What the golden files show: four ranks on two nodes train a model, rank 3 has twice the work.
+inline shard::ShardData training_run() {
+  using shard::Category;
+  ProfileBuilder b(4, 2);
+  b.data.run.id = "clusterprof-train-20231114";
+  b.data.run.command = {"python3", "examples/train.py", "--epochs", "3"};
+  b.data.run.mpi_library = "Open MPI v4.1.4";
+  const auto module = b.python("<module>", "/home/u/examples/train.py", 120, 1);
+  const auto step_compute = b.python("step", "/home/u/examples/train.py", 86, 80);
+  const auto step_reduce = b.python("step", "/home/u/examples/train.py", 88, 80);
+  const auto gradient = b.python("gradient", "/home/u/examples/train.py", 57, 50);
+  const auto loop = b.python("gradient", "/home/u/examples/train.py", 55, 50);
+  const auto load = b.python("load", "/home/u/examples/data/__init__.py", 12, 10);
+  const auto interpreter = b.native("long_add", "/usr/bin/python3.11");
+  const auto matmul = b.native("DOUBLE_matmul", "/usr/lib/python3/numpy/_multiarray_umath.so");
+  const auto dgemm = b.native("dgemm_kernel_HASWELL", "/usr/lib/libopenblas.so.0");
+  const auto cython = b.native("__pyx_pw_Allreduce", "/usr/lib/python3/mpi4py/MPI.so");
+  const auto wait = b.native("__futex_wait", "/usr/lib/libc.so.6");
+  const auto worker = b.native("blas_thread_server", "/usr/lib/libopenblas.so.0");
+
+  const auto blas = b.path({module, step_compute, gradient, matmul, dgemm});
+  const auto bytecode = b.path({module, step_compute, loop, interpreter});
+  const auto reduce = b.path({module, step_reduce, cython, b.mpi("MPI_Allreduce")});
+  const auto broadcast = b.path({module, cython, b.mpi("MPI_Bcast")});
+  const auto read = b.path({module, load, b.native("__read", "/usr/lib/libc.so.6"), b.kernel("read")});
+  const auto pool = b.path({worker, wait});
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    const bool slow = r == 3;
+    b.sampled(r, blas, Category::kNative, slow ? 7000 : 3500 + 100 * r);
+    b.sampled(r, bytecode, Category::kPython, slow ? 1500 : 1000);
+    b.sampled(r, read, Category::kIo, 500);
+    b.sampled(r, reduce, Category::kMpi, slow ? 900 : 4900 - 100 * r);
+    b.sampled(r, broadcast, Category::kMpi, 100);
+    b.sampled(r, pool, Category::kIdle, 9000, false);
+    b.called(r, reduce, 300, slow ? 900 : 4900 - 100 * r, 2'400'000, 2'400'000);
+    b.called(r, broadcast, 1, 100, r == 0 ? 8192 : 0, r == 0 ? 0 : 8192);
+    shard::Rank& rank = b.data.ranks[r];
+    rank.threads = 2;
+    rank.cpu_ns = (slow ? 9900 : 9700) * kMs;
+    rank.flags |= shard::kUsageKnown | shard::kIoKnown | shard::kExitStatusKnown;
+    rank.max_rss_bytes = 84'500'000 + 1'000'000 * r;
+    rank.read_bytes = 5'200'000;
+    rank.write_bytes = 120;
+    rank.handler_ns = 12 * kMs;
+    rank.truncated = 3;
+    rank.merges_tried = rank.samples;
+    rank.merges_failed = r;
+    b.data.matrix.push_back(
+        {static_cast<std::int32_t>(r), static_cast<std::int32_t>((r + 1) % 4), 40 + r, 1'000'000 * (r + 1)});
+    b.data.counter_values.push_back({r, 0, 30'000'000'000ull + r * 1'000'000'000ull});
+    b.data.counter_values.push_back({r, 1, 20'000'000'000ull});
+  }
+  for (shard::Node& node : b.data.nodes) {
+    node.cpu_ns = 19'500 * kMs;
+    node.collector_cpu_ns = 45 * kMs;
+    node.collector_max_rss_bytes = 21'000'000;
+  }
+  b.data.counters = {"PAPI_TOT_INS", "PAPI_TOT_CYC"};
+  b.data.unavailable_counters = {{"PAPI_L3_TCM", "event does not exist"}};
+  b.data.mpi_sizes = {{b.string("MPI_Allreduce"), 8192, 1200}, {b.string("MPI_Bcast"), 8192, 4}};
+  b.data.drops = {{2, "ring_full", 7}};
+  b.data.run.notes = {"rank 2: 1 module without unwind information"};
+  return std::move(b.data);
+}
+
+}  // namespace clusterprof::report::testing

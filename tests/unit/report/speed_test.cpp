@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <gtest/gtest.h>
+
+#include <ctime>
+
+#include "profile_builder.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using testing::ProfileBuilder;
+
+std::string numbered(std::string name, std::uint32_t number) { return name.append(std::to_string(number)); }
+
+shard::ShardData large_run(std::uint32_t ranks, std::uint32_t leaves) {
+  ProfileBuilder b(ranks, ranks / 64);
+  const auto main = b.python("main", "/u/train.py", 10, 1);
+  std::vector<std::uint32_t> paths;
+  for (std::uint32_t i = 0; i < leaves; ++i) {
+    std::uint32_t at = b.path({main});
+    for (std::uint32_t depth = 0; depth < 12; ++depth)
+      at = b.child(at, b.python(numbered("f", depth * 7 + i % (depth + 1)), "/u/model.py",
+                                10 * depth + i % (depth + 1), depth));
+    paths.push_back(b.child(at, b.native(numbered("leaf_", i), "/u/x.so", "x.c", i + 1)));
+  }
+  const auto reduce = b.path({main, b.mpi("MPI_Allreduce")});
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    for (const std::uint32_t path : paths) b.sampled(r, path, Category::kNative, 10 + r % 7);
+    b.called(r, reduce, 1000, 2000 - r % 100, 8000, 8000);
+    for (std::uint32_t hop = 1; hop <= 1024; hop *= 4)
+      b.data.matrix.push_back(
+          {static_cast<std::int32_t>(r), static_cast<std::int32_t>((r + hop) % ranks), 100, 8000});
+  }
+  return std::move(b.data);
+}
+
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+// The bound is for optimised builds; sanitizers and -O0 get ten times as much.
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+constexpr double kBound_s = 0.3;
+#else
+constexpr double kBound_s = 3.0;
+#endif
+
+TEST(Speed, Of4096RanksIsExplainedInTime) {
+  const shard::ShardData data = large_run(4096, 100);
+  const double start = cpu_seconds();
+  const Analysis analysis = analyse(data);
+  const double analysed = cpu_seconds();
+  const std::string text = render_text(analysis, {});
+  const double end = cpu_seconds();
+  const std::string json = render_json(analysis);
+  const double json_end = cpu_seconds();
+  RecordProperty("analyse_ms", static_cast<int>((analysed - start) * 1e3));
+  RecordProperty("text_ms", static_cast<int>((end - analysed) * 1e3));
+  RecordProperty("json_ms", static_cast<int>((json_end - end) * 1e3));
+  EXPECT_EQ(analysis.ranks.size(), 4096u);
+  EXPECT_EQ(analysis.matrix.size(), 6u * 4096u);
+  EXPECT_GT(json.size(), 1'000'000u);
+  EXPECT_LT(text.size(), 20'000u);
+  EXPECT_LT(end - start, kBound_s);
+  EXPECT_LT(json_end - end, kBound_s);
+}
+
+}  // namespace
+}  // namespace clusterprof::report

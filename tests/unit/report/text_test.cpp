@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "profile_builder.hpp"
+#include "report/report.hpp"
+#include "report/text/format.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using testing::ProfileBuilder;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+void expect_fits(const std::string& text, std::size_t width) {
+  EXPECT_EQ(text.empty() ? '\n' : text.back(), '\n');
+  for (const std::string& line : lines_of(text)) {
+    EXPECT_LE(text::columns(line), width) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << "[" << line << "]";
+    EXPECT_EQ(text::printable(line), line);
+  }
+}
+
+// Names as a hostile program might choose them, at every place that takes a name.
+shard::ShardData hostile_run() {
+  const std::string evil =
+      std::string("\x1b]0;pwned\x07\x1b[2J\r\n\xc2\x9b") + "31m\xe2\x80\xae" + "\xff" + std::string(300, 'x');
+  shard::ShardData data = testing::training_run();
+  for (std::string& text : data.strings)
+    if (!text.empty()) text = evil + text;
+  data.run.id = data.run.mpi_library = data.run.version = data.run.clock = evil;
+  data.run.command = {evil, evil};
+  data.run.notes = {evil};
+  for (shard::Node& node : data.nodes) node.name = evil;
+  for (std::string& counter : data.counters) counter = evil + counter;
+  data.unavailable_counters = {{evil, evil}};
+  data.drops = {{0, evil, 1'000'000}};
+  data.ranks[0].flags |= shard::kLost;
+  return data;
+}
+
+TEST(Text, FitsItsWidth) {
+  const Analysis a = analyse(testing::training_run());
+  for (const int width : {0, 80, 81, 100, 132, 250}) {
+    TextOptions options;
+    options.width = width;
+    expect_fits(render_text(a, options), static_cast<std::size_t>(std::max(width, 80)));
+  }
+}
+
+TEST(Text, HostileNamesDoNotReachTheTerminal) {
+  const Analysis a = analyse(hostile_run());
+  expect_fits(render_text(a, {}), 80);
+  expect_fits(render_banner(a, "run\x1b[31m", 80), 80);
+  EXPECT_NE(render_text(a, {}).find("\\x1b"), std::string::npos);
+  for (const Finding& finding : a.findings) EXPECT_EQ(text::printable(finding.text), finding.text);
+  // With colours, the escape sequences left are ours: they end in 'm' and name no title or screen.
+  std::string coloured = render_text(a, {80, true, {}, 15});
+  for (std::size_t at = coloured.find('\x1b'); at != std::string::npos; at = coloured.find('\x1b', at + 1)) {
+    ASSERT_EQ(coloured[at + 1], '[');
+    const std::size_t end = coloured.find_first_not_of("0123456789;", at + 2);
+    ASSERT_EQ(coloured[end], 'm');
+  }
+}
+
+TEST(Text, WideNamesKeepTheColumns) {
+  ProfileBuilder b(2);
+  b.sampled(0, b.path({b.python("计算梯度", "/u/模型.py", 3, 2)}), Category::kPython, 10'000);
+  b.data.nodes[0].name = "knoten-ü";
+  const std::string text = render_text(analyse(b.data), {});
+  expect_fits(text, 80);
+  EXPECT_NE(text.find("计算梯度() 模型.py:2"), std::string::npos);
+}
+
+TEST(Text, SectionsAsAskedInTheirOwnOrder) {
+  const Analysis a = analyse(testing::training_run());
+  const std::string text = render_text(a, {80, false, {"comm", "hotspots"}, 15});
+  const std::size_t hotspots = text.find("Hotspots"), comm = text.find("MPI by call site");
+  ASSERT_NE(hotspots, std::string::npos);
+  ASSERT_NE(comm, std::string::npos);
+  EXPECT_LT(hotspots, comm);
+  EXPECT_EQ(text.find("Findings"), std::string::npos);
+  EXPECT_NE(text.find("MPI_Allreduce <- step() train.py:88"), std::string::npos);
+  for (const std::string& name : section_names())
+    EXPECT_FALSE(render_text(a, {80, false, {name}, 15}).empty());
+}
+
+TEST(Text, EmptySectionsSpeakOnlyWhenAsked) {
+  ProfileBuilder b(1);
+  const Analysis a = analyse(b.data);
+  EXPECT_EQ(render_text(a, {}).find("No MPI calls"), std::string::npos);
+  EXPECT_NE(render_text(a, {80, false, {"comm"}, 15}).find("No MPI calls"), std::string::npos);
+  EXPECT_NE(render_text(a, {80, false, {"lines"}, 15}).find("compile with -g"), std::string::npos);
+}
+
+TEST(Text, RowsAreLimitedAndTheRestCounted) {
+  ProfileBuilder b(1);
+  for (std::uint32_t i = 0; i < 20; ++i)
+    b.sampled(0, b.path({b.native("function_" + std::to_string(i), "/a.out")}), Category::kNative, 100 + i);
+  const std::string text = render_text(analyse(b.data), {80, false, {"hotspots"}, 5});
+  EXPECT_NE(text.find("function_15()"), std::string::npos);
+  EXPECT_EQ(text.find("function_14()"), std::string::npos);
+  EXPECT_NE(text.find(".. and 15 more"), std::string::npos);
+}
+
+TEST(Text, ManyRanksAreSummedUp) {
+  ProfileBuilder b(200, 4);
+  const auto wait = b.path({b.native("main", "/a.out", "a.c", 5), b.mpi("MPI_Barrier")});
+  for (std::uint32_t r = 0; r < 200; ++r) {
+    const std::uint64_t mpi_ms = r == 123 ? 1000 : 5000;
+    b.called(r, wait, 1, mpi_ms);
+    b.sampled(r, b.path({b.native("work", "/a.out", "a.c", 3)}), Category::kNative, 10'000 - mpi_ms);
+  }
+  const std::string text = render_text(analyse(b.data), {80, false, {"ranks"}, 15});
+  expect_fits(text, 80);
+  EXPECT_LT(lines_of(text).size(), 25u);
+  EXPECT_NE(text.find("| slowest"), std::string::npos);
+  EXPECT_NE(text.find("   123  n2"), std::string::npos);
+}
+
+TEST(Text, UnknownIsADashNotAZero) {
+  ProfileBuilder b(1);
+  const std::string text = render_text(analyse(b.data), {80, false, {"ranks"}, 15});
+  bool found = false;
+  for (const std::string& line : lines_of(text))
+    if (line.find("10.00") != std::string::npos) {
+      found = true;
+      EXPECT_EQ(std::count(line.begin(), line.end(), '-'), 8) << line;
+    }
+  EXPECT_TRUE(found) << text;
+}
+
+TEST(Banner, IsShortWhateverHappened) {
+  expect_fits(render_banner(analyse(testing::training_run()), "run", 80), 80);
+  const std::string folder(250, 'y');
+  const std::string banner = render_banner(analyse(hostile_run()), folder, 80);
+  EXPECT_LE(lines_of(banner).size(), 25u);
+  std::string joined = banner;
+  for (std::size_t at; (at = joined.find("\\\n")) != std::string::npos;) joined.erase(at, 2);
+  EXPECT_NE(joined.find("clusterprof report " + folder + "\n"), std::string::npos)
+      << "a shell must be able to join the command";
+  expect_fits(render_banner(analyse(testing::training_run()), "run", 10), 40);
+}
+
+TEST(Banner, SaysWhatIsLost) {
+  shard::ShardData data = testing::training_run();
+  data.ranks.pop_back();
+  data.run.complete = false;
+  const std::string banner = render_banner(analyse(data), "run", 80);
+  EXPECT_NE(banner.find("INCOMPLETE"), std::string::npos);
+  EXPECT_NE(banner.find("missing ranks 3; 7 x ring_full"), std::string::npos) << banner;
+}
+
+}  // namespace
+}  // namespace clusterprof::report
