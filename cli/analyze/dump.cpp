@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/analyze/dump.hpp"
+
+#include <charconv>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "formats/profile/file_kind.hpp"
+#include "formats/profile/profile_reader.hpp"
+#include "formats/shard/shard_reader.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+using namespace shard;
+using Sink = std::function<void(std::string_view)>;
+
+constexpr std::size_t kFlushBytes = 1 << 16;
+
+class Text {
+ public:
+  explicit Text(const Sink& sink) : sink_(sink) {}
+  ~Text() { sink_(buffer_); }
+  Text(const Text&) = delete;
+  Text& operator=(const Text&) = delete;
+
+  void table(const char* name, std::size_t rows, const char* columns) {
+    buffer_ += "\n[";
+    buffer_ += name;
+    buffer_ += "] " + std::to_string(rows) + " rows\n" + columns + "\n";
+  }
+  template <typename... Fields>
+  void row(const Fields&... fields) {
+    bool first = true;
+    ((first ? void(first = false) : void(buffer_ += '\t'), field(fields)), ...);
+    buffer_ += '\n';
+    if (buffer_.size() > kFlushBytes) {
+      sink_(buffer_);
+      buffer_.clear();
+    }
+  }
+
+ private:
+  void field(const std::string& text) {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    buffer_ += '"';
+    for (const char c : text) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (c == '"' || c == '\\') {
+        buffer_ += '\\';
+        buffer_ += c;
+      } else if (byte < 0x20 || byte == 0x7f) {
+        buffer_ += "\\x";
+        buffer_ += kDigits[byte >> 4];
+        buffer_ += kDigits[byte & 15];
+      } else {
+        buffer_ += c;
+      }
+    }
+    buffer_ += '"';
+  }
+  void field(const char* word) { buffer_ += word; }
+  void field(const PathId& id) {
+    char text[33];
+    const auto put = [](char* out, std::uint64_t value) {
+      for (int i = 15; i >= 0; --i, value >>= 4) out[i] = "0123456789abcdef"[value & 15];
+    };
+    put(text, id.high);
+    put(text + 16, id.low);
+    buffer_.append(text, 32);
+  }
+  void field(double value) {
+    char text[32];
+    const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+    buffer_.append(text, static_cast<std::size_t>(end - text));
+  }
+  template <typename T>
+  requires std::is_integral_v<T>
+  void field(T value) {
+    if constexpr (std::is_same_v<T, std::uint32_t>) {
+      if (value == kNone) {
+        buffer_ += "none";
+        return;
+      }
+    }
+    buffer_ += std::to_string(value);
+  }
+
+  const Sink& sink_;
+  std::string buffer_;
+};
+
+const char* kind_name(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::kPython:
+      return "python";
+    case FrameKind::kNative:
+      return "native";
+    case FrameKind::kMpi:
+      return "mpi";
+    case FrameKind::kKernel:
+      return "kernel";
+  }
+  return "unknown";
+}
+
+void dump_tables(const ShardData& data, Text& out) {
+  const Run& run = data.run;
+  out.table("run", 1, "id\tstart_utc_ns\tworld_size\trate_hz\tclock\tversion\tmpi_library\tcomplete");
+  out.row(run.id, run.start_utc_ns, run.world_size, run.rate_hz, run.clock, run.version, run.mpi_library,
+          run.complete);
+  out.table("run/command", run.command.size(), "argument");
+  for (const std::string& argument : run.command) out.row(argument);
+  out.table("run/notes", run.notes.size(), "note");
+  for (const std::string& note : run.notes) out.row(note);
+
+  out.table("nodes", data.nodes.size(),
+            "row\tname\tstart_utc_ns\telapsed_ns\tcpu_ns\tcollector_cpu_ns\tcollector_max_rss_bytes");
+  for (std::size_t i = 0; i < data.nodes.size(); ++i) {
+    const Node& n = data.nodes[i];
+    out.row(i, n.name, n.start_utc_ns, n.elapsed_ns, n.cpu_ns, n.collector_cpu_ns, n.collector_max_rss_bytes);
+  }
+  out.table(
+      "ranks", data.ranks.size(),
+      "row\trank\tnode\tpid\tflags\tstart_utc_ns\telapsed_ns\tcpu_ns\tuser_ns\tsystem_ns\tsamples\tthreads\t"
+      "processes\tmain_thread_python_ns\tmain_thread_native_ns\tmain_thread_system_ns\tmain_thread_mpi_ns\t"
+      "main_thread_io_ns\tmain_thread_idle_ns\tmpi_ns\tmpi_wait_ns\tmax_rss_bytes\tread_bytes\twrite_bytes\t"
+      "minor_faults\tmajor_faults\tvoluntary_switches\tinvoluntary_switches\texit_status\texit_signal\t"
+      "handler_ns\ttruncated\tmerges_tried\tmerges_failed\tpython_version");
+  for (std::size_t i = 0; i < data.ranks.size(); ++i) {
+    const Rank& r = data.ranks[i];
+    const auto& m = r.main_thread_ns;
+    out.row(i, r.rank, r.node, r.pid, r.flags, r.start_utc_ns, r.elapsed_ns, r.cpu_ns, r.user_ns, r.system_ns,
+            r.samples, r.threads, r.processes, m[0], m[1], m[2], m[3], m[4], m[5], r.mpi_ns, r.mpi_wait_ns,
+            r.max_rss_bytes, r.read_bytes, r.write_bytes, r.minor_faults, r.major_faults,
+            r.voluntary_switches, r.involuntary_switches, r.exit_status, r.exit_signal, r.handler_ns,
+            r.truncated, r.merges_tried, r.merges_failed, r.python_version);
+  }
+  out.table("strings", data.strings.size(), "row\ttext");
+  for (std::size_t i = 0; i < data.strings.size(); ++i) out.row(i, data.strings[i]);
+  out.table("frames", data.frames.size(), "row\tkind\tinlined\tname\tfile\tmodule\tline\tfunction_line");
+  for (std::size_t i = 0; i < data.frames.size(); ++i) {
+    const Frame& f = data.frames[i];
+    out.row(i, kind_name(f.kind), f.inlined, data.strings[f.name], data.strings[f.file],
+            data.strings[f.module], f.line, f.function_line);
+  }
+  out.table("paths", data.paths.size(), "row\tid\tparent\tframe");
+  for (std::size_t i = 0; i < data.paths.size(); ++i)
+    out.row(i, data.paths[i].id, data.paths[i].parent, data.paths[i].frame);
+  out.table("values", data.values.size(), "rank_row\tpath\tcategory\tmain_thread\twall_ns\tcpu_ns\tsamples");
+  for (const Value& v : data.values)
+    out.row(v.rank, v.path, kCategoryNames[static_cast<std::size_t>(v.category)], v.main_thread, v.wall_ns,
+            v.cpu_ns, v.samples);
+  out.table("mpi_calls", data.mpi_calls.size(),
+            "rank_row\tpath\tcommunicator\tcount\ttime_ns\tmin_ns\tmax_ns\tsent_bytes\trecv_bytes");
+  for (const MpiCall& c : data.mpi_calls)
+    out.row(c.rank, c.path, c.communicator, c.count, c.time_ns, c.min_ns, c.max_ns, c.sent_bytes,
+            c.recv_bytes);
+  out.table("communicators", data.communicators.size(), "row\tidentity\tsize\tname");
+  for (std::size_t i = 0; i < data.communicators.size(); ++i)
+    out.row(i, data.communicators[i].identity, data.communicators[i].size, data.communicators[i].name);
+  out.table("matrix", data.matrix.size(), "source\tdestination\tmessages\tbytes");
+  for (const MatrixCell& c : data.matrix) out.row(c.source, c.destination, c.messages, c.bytes);
+  out.table("mpi_sizes", data.mpi_sizes.size(), "op\tle_bytes\tcount");
+  for (const MpiSize& s : data.mpi_sizes) out.row(data.strings[s.op], s.le_bytes, s.count);
+  out.table("counters", data.counters.size(), "row\tname");
+  for (std::size_t i = 0; i < data.counters.size(); ++i) out.row(i, data.counters[i]);
+  out.table("counter_values", data.counter_values.size(), "rank_row\tcounter\tvalue");
+  for (const CounterValue& c : data.counter_values) out.row(c.rank, c.counter, c.value);
+  out.table("path_counters", data.path_counters.size(), "rank_row\tpath\tcounter\tvalue");
+  for (const PathCounter& c : data.path_counters) out.row(c.rank, c.path, c.counter, c.value);
+  out.table("unavailable_counters", data.unavailable_counters.size(), "name\treason");
+  for (const UnavailableCounter& c : data.unavailable_counters) out.row(c.name, c.reason);
+  out.table("drops", data.drops.size(), "rank_row\treason\tcount");
+  for (const Drop& d : data.drops) out.row(d.rank, d.reason, d.count);
+}
+
+void dump_profile_tables(const std::vector<profile::PathStatistics>& statistics,
+                         const std::vector<profile::Source>& sources, Text& out) {
+  out.table(
+      "path_statistics", statistics.size(),
+      "path\tranks\tinclusive_sum_ns\tinclusive_min_ns\tinclusive_max_ns\tinclusive_min_rank\t"
+      "inclusive_max_rank\tinclusive_sum_squares_ns2\texclusive_sum_ns\texclusive_min_ns\texclusive_max_ns\t"
+      "exclusive_min_rank\texclusive_max_rank\texclusive_sum_squares_ns2");
+  for (std::size_t i = 0; i < statistics.size(); ++i) {
+    const profile::Spread& a = statistics[i].inclusive;
+    const profile::Spread& b = statistics[i].exclusive;
+    out.row(i, statistics[i].ranks, a.sum_ns, a.min_ns, a.max_ns, a.min_rank, a.max_rank, a.sum_squares_ns2,
+            b.sum_ns, b.min_ns, b.max_ns, b.min_rank, b.max_rank, b.sum_squares_ns2);
+  }
+  out.table("sources", sources.size(), "name\tsize_bytes\tmerged");
+  for (const profile::Source& source : sources) out.row(source.name, source.size_bytes, source.merged);
+}
+
+}  // namespace
+
+Result<void> dump(const std::filesystem::path& file, const Sink& write) {
+  const Result<profile::FileKind> kind = profile::file_kind(file);
+  if (!kind) return kind.error();
+  if (kind.value() == profile::FileKind::kShard) {
+    const Result<ShardData> data = read_shard(file);
+    if (!data) return data.error();
+    write("clusterprof-shard\n");
+    Text text(write);
+    dump_tables(data.value(), text);
+    return {};
+  }
+  const Result<ShardData> data = profile::read_profile(file);
+  if (!data) return data.error();
+  const Result<std::vector<profile::PathStatistics>> statistics = profile::read_path_statistics(file);
+  if (!statistics) return statistics.error();
+  const Result<std::vector<profile::Source>> sources = profile::read_sources(file);
+  if (!sources) return sources.error();
+  write("clusterprof-profile\n");
+  Text text(write);
+  dump_tables(data.value(), text);
+  dump_profile_tables(statistics.value(), sources.value(), text);
+  return {};
+}
+
+}  // namespace clusterprof::cli

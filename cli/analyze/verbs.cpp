@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/analyze/verbs.hpp"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <variant>
+
+#include "aggregator/merger.hpp"
+#include "aggregator/run_directory.hpp"
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "cli/analyze/dump.hpp"
+#include "formats/profile/file_kind.hpp"
+#include "formats/profile/profile_reader.hpp"
+#include "formats/shard/shard_reader.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using shard::ShardData;
+
+constexpr std::chrono::milliseconds kPollInterval{50};
+
+// --- terminal --------------------------------------------------------------------------------
+
+int columns_of(int fd) {
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) return size.ws_col;
+  return 80;
+}
+
+bool wants_colour(int fd) {
+  const char* no_colour = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(fd) == 1 && (no_colour == nullptr || *no_colour == '\0') &&
+         (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
+}
+
+int print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kOk;
+  return complain(kBadInput, std::string("standard output cannot be written: ") + std::strerror(errno));
+}
+
+// --- runs ------------------------------------------------------------------------------------
+
+bool is_run_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name == aggregator::kProfileName || (name.starts_with("node-") && name.ends_with(".h5"));
+}
+
+// The run directory, or the exit status after complaining.
+std::variant<fs::path, int> run_directory(const std::string& argument) {
+  const fs::path path(argument);
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found)
+    return complain(kNothingFound, argument + ": nothing found: there is no such run");
+  if (error) return complain(kBadInput, argument + ": cannot be read: " + error.message());
+  if (status.type() != fs::file_type::directory) {
+    if (is_run_file(path)) return path.has_parent_path() ? path.parent_path() : fs::path(".");
+    return complain(kBadInput, argument + ": is neither a run directory nor a file of one");
+  }
+  const Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
+  if (!shards) return complain(kBadInput, shards.error().message);
+  if (shards.value().empty() && !fs::exists(path / aggregator::kProfileName, error))
+    return complain(kNothingFound, argument + ": nothing found: neither node-*.h5 nor profile.h5 in it");
+  return path;
+}
+
+// --- ls --------------------------------------------------------------------------------------
+
+std::string utc_text(std::int64_t ns) {
+  const std::time_t seconds = static_cast<std::time_t>(ns / 1'000'000'000);
+  std::tm parts{};
+  char text[32];
+  if (ns <= 0 || ::gmtime_r(&seconds, &parts) == nullptr) return "-";
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+std::string seconds_text(double seconds) {
+  char text[32];
+  return {text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.1f s", seconds))};
+}
+
+// Names come from outside: nothing in them may move the cursor.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
+Result<ShardData> summary_of_run(const fs::path& run) {
+  if (aggregator::is_up_to_date(run)) return profile::read_profile_summary(run / aggregator::kProfileName);
+  const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
+  if (!shards) return shards.error();
+  if (shards.value().empty()) return profile::read_profile_summary(run / aggregator::kProfileName);
+  aggregator::Merger merger;
+  for (const fs::path& path : shards.value()) {
+    const Result<ShardData> data = shard::read_shard_summary(path);
+    if (!data) return data.error();
+    merger.add(data.value());
+  }
+  ShardData data = merger.finish();
+  aggregator::note_missing_ranks(data);
+  return data;
+}
+
+struct ListedRun {
+  std::string name;
+  std::vector<std::string> cells;
+  std::int64_t start_utc_ns = 0;
+};
+
+ListedRun listed(const std::string& name, const fs::path& run) {
+  const Result<ShardData> summary = summary_of_run(run);
+  if (!summary) return {name, {"-", "-", "-", "-", "damaged: " + summary.error().message}, 0};
+  const ShardData& data = summary.value();
+  std::int64_t first = 0, last = 0;
+  for (const shard::Rank& rank : data.ranks) {
+    const std::int64_t end = rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns);
+    first = first == 0 ? rank.start_utc_ns : std::min(first, rank.start_utc_ns);
+    last = std::max(last, end);
+  }
+  std::string command;
+  for (const std::string& argument : data.run.command) {
+    if (!command.empty()) command += ' ';
+    command += argument;
+  }
+  if (command.size() > 60) command = command.substr(0, 58) + "..";
+  return {name,
+          {utc_text(data.run.start_utc_ns), std::to_string(data.ranks.size()),
+           std::to_string(data.nodes.size()), seconds_text(static_cast<double>(last - first) * 1e-9),
+           (data.run.complete ? "" : "(incomplete) ") + printable(command)},
+          data.run.start_utc_ns};
+}
+
+// --- banner ----------------------------------------------------------------------------------
+
+// What the shards of a run say about being finished, reading again only what has changed.
+class Progress {
+ public:
+  explicit Progress(fs::path run) : run_(std::move(run)) {}
+
+  // Whether the shards together have at least `ranks` ranks and all of them are complete.
+  bool finished(std::uint32_t ranks) {
+    const Result<std::vector<fs::path>> shards = aggregator::list_shards(run_);
+    if (!shards || shards.value().empty()) return false;
+    std::set<std::int32_t> seen;
+    for (const fs::path& path : shards.value()) {
+      const std::optional<State>& state = refresh(path);
+      if (!state || !state->complete) return false;
+      seen.insert(state->ranks.begin(), state->ranks.end());
+    }
+    return seen.size() >= ranks;
+  }
+
+ private:
+  struct State {
+    std::uint64_t bytes = 0;
+    fs::file_time_type modified;
+    bool complete = false;
+    std::vector<std::int32_t> ranks;
+  };
+
+  const std::optional<State>& refresh(const fs::path& path) {
+    std::optional<State>& state = states_[path];
+    std::error_code error;
+    const std::uint64_t bytes = fs::file_size(path, error);
+    const fs::file_time_type modified = fs::last_write_time(path, error);
+    if (state && state->bytes == bytes && state->modified == modified) return state;
+    const Result<ShardData> data = shard::read_shard_summary(path);
+    state.reset();
+    if (error || !data) return state;  // being replaced, or damaged: the merge will tell
+    state = State{bytes, modified, data.value().run.complete, {}};
+    for (const shard::Rank& rank : data.value().ranks) state->ranks.push_back(rank.rank);
+    return state;
+  }
+
+  fs::path run_;
+  std::map<fs::path, std::optional<State>> states_;
+};
+
+Result<void> write_text(const fs::path& path, const std::string& text) {
+  const fs::path temporary = path.string() + "." + std::to_string(::getpid()) + ".tmp";
+  const auto failed = [&]() -> Result<void> {
+    const Error error{path.string() + ": cannot be written: " + std::strerror(errno)};
+    ::unlink(temporary.c_str());
+    return error;
+  };
+  {
+    const UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!fd) return failed();
+    for (std::size_t done = 0; done < text.size();) {
+      const ssize_t n = ::write(fd.get(), text.data() + done, text.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return failed();
+      done += static_cast<std::size_t>(n);
+    }
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return failed();
+  return {};
+}
+
+// The run as a user would name it from here.
+std::string run_for_people(const fs::path& run) {
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  if (error || !run.is_absolute()) return run.string();
+  const fs::path relative = run.lexically_relative(here);
+  return relative.empty() || *relative.begin() == ".." ? run.string() : relative.string();
+}
+
+// --- validate --------------------------------------------------------------------------------
+
+Result<void> check_file(const fs::path& path) {
+  const Result<profile::FileKind> kind = profile::file_kind(path);
+  if (!kind) return kind.error();
+  if (kind.value() == profile::FileKind::kShard) {
+    const Result<ShardData> data = shard::read_shard(path);
+    return data ? Result<void>() : Result<void>(data.error());
+  }
+  const Result<ShardData> data = profile::read_profile(path);
+  if (!data) return data.error();
+  const Result<std::vector<profile::PathStatistics>> statistics = profile::read_path_statistics(path);
+  if (!statistics) return statistics.error();
+  if (statistics.value() != profile::path_statistics(data.value()))
+    return Error{path.string() + ": is damaged (table /path_statistics does not fit /values)"};
+  const Result<std::vector<profile::Source>> sources = profile::read_sources(path);
+  return sources ? Result<void>() : Result<void>(sources.error());
+}
+
+}  // namespace
+
+int complain(int status, const std::string& text) {
+  std::string line = "clusterprof: " + text;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::fprintf(stderr, "%s\n", line.c_str());
+  return status;
+}
+
+int merge(const std::string& run, bool partial) {
+  const std::variant<fs::path, int> directory = run_directory(run);
+  if (const int* status = std::get_if<int>(&directory)) return *status;
+  const fs::path& path = std::get<fs::path>(directory);
+  const Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
+  if (!shards) return complain(kBadInput, shards.error().message);
+  if (shards.value().empty()) return complain(kNothingFound, run + ": nothing found: no node-*.h5 in it");
+  const Result<aggregator::MergeReport> merged =
+      aggregator::merge_run(path, {.partial = partial, .write = true});
+  if (!merged) return complain(kBadInput, merged.error().message);
+  for (const std::string& warning : merged.value().warnings) complain(kOk, warning);
+  if (merged.value().write_error) return complain(kBadInput, merged.value().write_error->message);
+  const ShardData& data = merged.value().profile;
+  return print((path / aggregator::kProfileName).string() + ": " + std::to_string(data.ranks.size()) +
+               " ranks, " + std::to_string(merged.value().shards) + " shards, " +
+               std::to_string(data.paths.size() - 1) + " call paths" +
+               (data.run.complete ? "" : ", incomplete") + "\n");
+}
+
+int report(const ReportOptions& options) {
+  const std::vector<std::string>& known = report::section_names();
+  for (const std::string& section : options.sections) {
+    if (std::find(known.begin(), known.end(), section) != known.end()) continue;
+    std::string names;
+    for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+    return complain(kBadUsage, "report: there is no section " + section + " (there are " + names + ")");
+  }
+  const std::variant<fs::path, int> directory = run_directory(options.run);
+  if (const int* status = std::get_if<int>(&directory)) return *status;
+  const Result<ShardData> data = aggregator::load_run(std::get<fs::path>(directory));
+  if (!data) return complain(kBadInput, data.error().message);
+  const report::Analysis analysis = report::analyse(data.value());
+  if (options.json) return print(report::render_json(analysis));
+  report::TextOptions text;
+  text.width = columns_of(STDOUT_FILENO);
+  text.colour = wants_colour(STDOUT_FILENO);
+  text.sections = options.sections;
+  return print(report::render_text(analysis, text));
+}
+
+int banner(const BannerOptions& options) {
+  const auto deadline = std::chrono::steady_clock::now() + options.timeout;
+  Progress progress(options.run);
+  while (!progress.finished(options.wait_ranks) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(kPollInterval);
+
+  const std::variant<fs::path, int> directory = run_directory(options.run);
+  if (const int* status = std::get_if<int>(&directory)) return *status;
+  const fs::path& path = std::get<fs::path>(directory);
+  const Result<aggregator::MergeReport> merged =
+      aggregator::merge_run(path, {.partial = true, .write = true});
+  if (!merged) return complain(kBadInput, merged.error().message);
+  for (const std::string& warning : merged.value().warnings) complain(kOk, warning);
+  if (merged.value().write_error) complain(kOk, merged.value().write_error->message);
+  const report::Analysis analysis = report::analyse(merged.value().profile);
+  const Result<void> written = write_text(path / "report.txt", report::render_text(analysis, {}));
+  if (!written) complain(kOk, written.error().message);
+  const std::string text = report::render_banner(analysis, run_for_people(path), columns_of(STDERR_FILENO));
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  return kOk;
+}
+
+int dump_file(const std::string& file) {
+  bool written = true;
+  fs::path path(file);
+  std::error_code error;
+  if (!fs::exists(path, error))
+    return complain(kNothingFound, file + ": nothing found: there is no such file");
+  if (fs::is_directory(path, error)) path /= aggregator::kProfileName;
+  const Result<void> dumped = dump(path, [&](std::string_view text) {
+    written = written && std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  });
+  if (!dumped) return complain(kBadInput, dumped.error().message);
+  return written ? print("") : complain(kBadInput, "standard output cannot be written");
+}
+
+int validate(const std::string& file_or_run) {
+  const fs::path path(file_or_run);
+  std::error_code error;
+  if (!fs::exists(path, error))
+    return complain(kNothingFound, file_or_run + ": nothing found: there is no such file");
+  std::vector<fs::path> files{path};
+  if (fs::is_directory(path, error)) {
+    const std::variant<fs::path, int> directory = run_directory(file_or_run);
+    if (const int* status = std::get_if<int>(&directory)) return *status;
+    Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
+    if (!shards) return complain(kBadInput, shards.error().message);
+    files = std::move(shards.value());
+    if (fs::exists(path / aggregator::kProfileName, error)) files.push_back(path / aggregator::kProfileName);
+  }
+  int status = kOk;
+  for (const fs::path& file : files) {
+    const Result<void> checked = check_file(file);
+    const int result =
+        checked ? print(file.string() + ": ok\n") : complain(kBadInput, checked.error().message);
+    status = std::max(status, result);
+  }
+  return status;
+}
+
+int list_runs(const std::string& directory) {
+  std::vector<ListedRun> runs;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (!entry->is_directory(ignored)) continue;
+    const Result<std::vector<fs::path>> shards = aggregator::list_shards(entry->path());
+    if (!shards) continue;  // a directory we may not read is none of our runs
+    if (shards.value().empty() && !fs::exists(entry->path() / aggregator::kProfileName, ignored)) continue;
+    runs.push_back(listed(printable(entry->path().filename().string()), entry->path()));
+  }
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory)
+    return complain(kNothingFound, directory + ": nothing found: there is no such directory");
+  if (error) return complain(kBadInput, directory + ": cannot be read: " + error.message());
+  if (runs.empty()) return complain(kNothingFound, directory + ": nothing found: no runs in it");
+  std::sort(runs.begin(), runs.end(), [](const ListedRun& a, const ListedRun& b) {
+    return std::tie(a.start_utc_ns, a.name) < std::tie(b.start_utc_ns, b.name);
+  });
+
+  std::vector<std::vector<std::string>> rows{{"RUN", "START", "RANKS", "NODES", "ELAPSED", "COMMAND"}};
+  for (ListedRun& run : runs) {
+    run.cells.insert(run.cells.begin(), run.name);
+    rows.push_back(std::move(run.cells));
+  }
+  std::vector<std::size_t> widths(rows[0].size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool number = i >= 2 && i <= 4;
+      const std::string padding(widths[i] - row[i].size(), ' ');
+      if (number) text += padding;
+      text += row[i];
+      if (i + 1 == row.size()) break;
+      if (!number) text += padding;
+      text += "  ";
+    }
+    text += '\n';
+  }
+  return print(text);
+}
+
+}  // namespace clusterprof::cli

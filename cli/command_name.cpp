@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/command_name.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace clusterprof::cli {
+namespace {
+
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::string without_version(std::string name) {
+  while (!name.empty() &&
+         (std::isdigit(static_cast<unsigned char>(name.back())) != 0 || name.back() == '.')) {
+    name.pop_back();
+  }
+  return name;
+}
+
+bool is_python(const std::string& program) {
+  const std::string name = without_version(base_name(program));
+  return name == "python" || name == "pypy";
+}
+
+std::string without_script_suffix(const std::string& name) {
+  for (const std::string_view suffix : {".py", ".sh", ".bash", ".pl", ".rb", ".jl", ".R", ".lua"}) {
+    if (name.size() > suffix.size() && std::string_view(name).substr(name.size() - suffix.size()) == suffix) {
+      return name.substr(0, name.size() - suffix.size());
+    }
+  }
+  return name;
+}
+
+// The script or module among an interpreter's arguments; empty when there is none (-c, stdin).
+std::string script_of(const std::vector<std::string>& arguments, bool python) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word.empty() || word == "-") return {};
+    if (word[0] != '-') return without_script_suffix(base_name(word));
+    if (word == "--") continue;
+    if (python && word.size() >= 2 && word[1] != '-') {
+      // Short options come in clusters ("-uW error"); -c and -m end them.
+      const std::size_t at = word.find_first_of("cmWXQ", 1);
+      if (at == std::string::npos) continue;
+      const bool attached = at + 1 < word.size();
+      if (word[at] == 'c') return {};
+      if (word[at] != 'm') {
+        if (!attached) ++i;
+        continue;
+      }
+      const std::string module = attached                   ? word.substr(at + 1)
+                                 : i + 1 < arguments.size() ? arguments[i + 1]
+                                                            : "";
+      // `python -m mpi4py script.py` is mpi4py's way to run a script.
+      if (module == "mpi4py" || module == "mpi4py.run" || module == "mpi4py.futures") {
+        const std::size_t rest = attached ? i + 1 : i + 2;
+        const std::string inner =
+            rest <= arguments.size()
+                ? script_of({arguments.begin() + static_cast<std::ptrdiff_t>(rest), arguments.end()}, true)
+                : "";
+        if (!inner.empty()) return inner;
+      }
+      return module.substr(module.rfind('.') + 1);
+    }
+    if (word == "--check-hash-based-pycs") ++i;
+    if (!python && (word == "-c" || word == "-e")) return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_interpreter(const std::string& program) {
+  static constexpr std::string_view kOthers[] = {"sh",   "bash", "dash",  "ksh",     "zsh", "perl",
+                                                 "ruby", "lua",  "julia", "Rscript", "R",   "node"};
+  const std::string name = without_version(base_name(program));
+  return is_python(program) || std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers);
+}
+
+std::string command_name(const std::vector<std::string>& command) {
+  std::string name;
+  if (is_interpreter(command[0])) {
+    name = script_of({command.begin() + 1, command.end()}, is_python(command[0]));
+  }
+  if (name.empty()) name = without_script_suffix(base_name(command[0]));
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') c = '_';
+  }
+  if (name.size() > 64) name.resize(64);
+  return name.empty() ? "command" : name;
+}
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/election.hpp"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <thread>
+
+#include "cli/identity.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Address {
+  sockaddr_un data{};
+  socklen_t length = 0;
+};
+
+Address abstract_address(const std::string& name) {
+  Address address;
+  address.data.sun_family = AF_UNIX;
+  const std::size_t length = std::min(name.size(), sizeof address.data.sun_path - 1);
+  std::memcpy(address.data.sun_path + 1, name.data(), length);
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  return address;
+}
+
+const sockaddr* generic(const Address& address) { return reinterpret_cast<const sockaddr*>(&address.data); }
+
+UniqueFd new_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
+
+Error failed(const char* what, int error) { return Error{std::string(what) + ": " + std::strerror(error)}; }
+
+enum class Attempt { kAccepted, kGone };  // kGone: nobody listens (any more)
+
+Result<Attempt> try_announce(const std::string& name, const wire::Announce& announce,
+                             Clock::time_point deadline) {
+  const UniqueFd socket = new_socket();
+  if (!socket) return failed("cannot make a socket", errno);
+  // connect() itself waits here when the collector has not come to accept the others yet.
+  const auto left = std::max<std::int64_t>(
+      1, std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()).count());
+  const timeval limit{left / 1000000, left % 1000000};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+
+  const Address address = abstract_address(name);
+  if (::connect(socket.get(), generic(address), address.length) != 0) {
+    if (errno == ECONNREFUSED || errno == ECONNRESET) return Attempt::kGone;
+    return failed("cannot reach this node's collector", errno);
+  }
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return failed("cannot see who this node's collector is", errno);
+  }
+  if (peer.uid != ::geteuid()) {
+    return Error{"the socket of this node's collector is held by another user (uid " +
+                 std::to_string(peer.uid) + ")"};
+  }
+  if (::send(socket.get(), &announce, sizeof announce, MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(sizeof announce)) {
+    if (errno == EPIPE || errno == ECONNRESET) return Attempt::kGone;
+    return failed("cannot reach this node's collector", errno);
+  }
+  std::uint8_t answer = 0;
+  const ssize_t got = ::recv(socket.get(), &answer, 1, 0);
+  if (got == 1 && answer == wire::kAnnounceAccepted) return Attempt::kAccepted;
+  if (got == 0 || (got < 0 && errno == ECONNRESET)) return Attempt::kGone;
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    return Error{"this node's collector does not answer"};
+  if (got < 0) return failed("cannot reach this node's collector", errno);
+  return Error{"this node's collector refuses this version of clusterprof"};
+}
+
+}  // namespace
+
+std::string collector_socket_name(const std::string& run_id, const std::string& node) {
+  const std::string stem = "clusterprof/" + std::to_string(::geteuid()) + "/" + run_id + "/";
+  const std::size_t limit = sizeof(sockaddr_un::sun_path) - 1;
+  return stem + (stem.size() + node.size() <= limit ? node : hex_hash(node));
+}
+
+Result<ElectionResult> elect(const std::string& socket_name, const wire::Announce& announce,
+                             std::chrono::milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  const Address address = abstract_address(socket_name);
+  do {
+    UniqueFd socket = new_socket();
+    if (!socket) return failed("cannot make a socket", errno);
+    if (::bind(socket.get(), generic(address), address.length) == 0) {
+      if (::listen(socket.get(), SOMAXCONN) != 0) return failed("cannot listen on a socket", errno);
+      return ElectionResult{std::move(socket)};
+    }
+    if (errno != EADDRINUSE) return failed("cannot bind a socket", errno);
+    const auto attempt = try_announce(socket_name, announce, deadline);
+    if (!attempt) return attempt.error();
+    if (attempt.value() == Attempt::kAccepted) return ElectionResult{};
+    // Bound but not listening yet, or just gone: try both again.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  } while (Clock::now() < deadline);
+  return Error{"this node's collector does not answer"};
+}
+
+Result<void> announce_to(const std::string& socket_name, const wire::Announce& announce,
+                         std::chrono::milliseconds patience) {
+  const auto attempt = try_announce(socket_name, announce, Clock::now() + patience);
+  if (!attempt) return attempt.error();
+  if (attempt.value() == Attempt::kGone) return Error{"this node's collector has ended"};
+  return {};
+}
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/identity.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "base/unique_fd.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+std::optional<int> number(const Environment& environment, const char* name) {
+  const char* text = environment(name);
+  if (text == nullptr) return std::nullopt;
+  int value = 0;
+  const char* end = text + std::strlen(text);
+  const auto [rest, error] = std::from_chars(text, end, value);
+  if (error != std::errc{} || rest != end || value < 0) return std::nullopt;
+  return value;
+}
+
+int first_number(const Environment& environment, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const auto value = number(environment, name)) return *value;
+  }
+  return -1;
+}
+
+std::string text_of(const Environment& environment, const char* name) {
+  const char* value = environment(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::string read_proc(pid_t pid, const char* file) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/" + file;
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  if (!fd) return text;
+  char buffer[4096];
+  while (true) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got <= 0) return text;
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+struct ProcessStat {
+  pid_t parent = 0;
+  std::uint64_t start_ticks = 0;
+};
+
+// Fields 4 (ppid) and 22 (starttime, clock ticks since boot) of proc(5) stat. The command name
+// may hold blanks and parentheses: count from the last ')'.
+std::optional<ProcessStat> read_stat(pid_t pid) {
+  const std::string text = read_proc(pid, "stat");
+  const std::size_t close = text.rfind(')');
+  if (close == std::string::npos) return std::nullopt;
+  ProcessStat stat;
+  const char* at = text.c_str() + close + 1;
+  for (int field = 3; field <= 22 && *at != '\0'; ++field) {
+    while (*at == ' ') ++at;
+    if (field == 4) stat.parent = static_cast<pid_t>(std::strtol(at, nullptr, 10));
+    if (field == 22) stat.start_ticks = std::strtoull(at, nullptr, 10);
+    while (*at != ' ' && *at != '\0') ++at;
+  }
+  return stat;
+}
+
+std::int64_t start_unix_s(const ProcessStat& stat) {
+  timespec since_boot{}, now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &since_boot);
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const auto ticks_per_s = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  return now.tv_sec - since_boot.tv_sec + static_cast<std::int64_t>(stat.start_ticks / ticks_per_s);
+}
+
+std::vector<std::string> split_at_nul(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = text.find('\0', at);
+    if (end == std::string::npos) end = text.size();
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+struct Daemon {
+  std::string job;
+  std::int64_t start_unix_s = 0;
+};
+
+// Walks up from our parent to the process that `job_of` knows as the launcher's daemon.
+template <typename JobOf>
+std::optional<Daemon> find_daemon(JobOf&& job_of) {
+  pid_t pid = ::getppid();
+  for (int level = 0; level < 8 && pid > 0; ++level) {
+    const auto stat = read_stat(pid);
+    if (!stat) return std::nullopt;
+    const std::string job = job_of(split_at_nul(read_proc(pid, "cmdline")));
+    if (!job.empty()) return Daemon{job, start_unix_s(*stat)};
+    pid = stat->parent;
+  }
+  return std::nullopt;
+}
+
+std::string prrte_daemon(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) return {};
+  const std::string name = base_name(arguments[0]);
+  return name == "prted" || name == "prterun" || name == "prte" ? name : std::string();
+}
+
+std::string random_text() {
+  unsigned char bytes[16];
+  if (::getrandom(bytes, sizeof bytes, 0) == static_cast<ssize_t>(sizeof bytes)) {
+    return std::string(reinterpret_cast<char*>(bytes), sizeof bytes);
+  }
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::to_string(::getpid()) + "." + std::to_string(now.tv_sec) + "." + std::to_string(now.tv_nsec);
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+bool launched_by_srun(const Environment& environment) {
+  const std::string step = text_of(environment, "SLURM_STEP_ID");
+  // Of the batch script and of the shell `salloc` gives there is one; they are no parallel steps.
+  const bool pseudo_step = step == "4294967291" || step == "4294967290";
+  return !step.empty() && !pseudo_step && number(environment, "SLURM_PROCID").has_value();
+}
+
+void name_after_batch_job(const Environment& environment, bool by_srun, Identity& identity) {
+  for (const char* name : {"SLURM_JOB_ID", "FLUX_JOB_ID", "PBS_JOBID", "LSB_JOBID"}) {
+    const std::string job = text_of(environment, name);
+    if (job.empty()) continue;
+    identity.batch_name = job.substr(0, job.find('.'));
+    // Under mpirun the step's number is that of the daemons, and absent on the first node.
+    if (by_srun) identity.batch_name += "." + text_of(environment, "SLURM_STEP_ID");
+    return;
+  }
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const char* name) { return static_cast<const char*>(std::getenv(name)); };
+}
+
+std::string hex_hash(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : text) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 0x100000001b3ull;
+  }
+  hash ^= hash >> 33;  // finaliser of MurmurHash3
+  hash *= 0xff51afd7ed558ccdull;
+  hash ^= hash >> 33;
+  hash *= 0xc4ceb9fe1a85ec53ull;
+  hash ^= hash >> 33;
+  std::string hex(16, '0');
+  for (int digit = 15; digit >= 0; --digit, hash >>= 4) {
+    hex[static_cast<std::size_t>(digit)] = "0123456789abcdef"[hash & 15];
+  }
+  return hex;
+}
+
+std::string hydra_job(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) return {};
+  const std::string name = base_name(arguments[0]);
+  if (name != "hydra_pmi_proxy" && name != "hydra_bstrap_proxy" && name != "pmi_proxy") return {};
+  std::string address, group;
+  for (std::size_t i = 1; i + 1 < arguments.size(); ++i) {
+    const std::string& option = arguments[i];
+    if (option == "--control-port" || option == "--upstream-host" || option == "--upstream-port") {
+      address += arguments[i + 1] + " ";
+    } else if (option == "--pgid") {
+      group = arguments[i + 1];
+    }
+  }
+  return address.empty() ? std::string() : address + group;
+}
+
+int slurm_tasks_on_node(const std::string& tasks_per_node, int index) {
+  const char* at = tasks_per_node.c_str();
+  while (*at != '\0') {
+    char* end = nullptr;
+    const long tasks = std::strtol(at, &end, 10);
+    if (end == at) return -1;
+    long nodes = 1;
+    at = end;
+    if (at[0] == '(' && at[1] == 'x') {
+      nodes = std::strtol(at + 2, &end, 10);
+      if (*end != ')') return -1;
+      at = end + 1;
+    }
+    if (index < nodes) return static_cast<int>(tasks);
+    index -= static_cast<int>(nodes);
+    if (*at == ',') ++at;
+  }
+  return -1;
+}
+
+Result<Identity> identify(const Environment& environment) {
+  Identity identity;
+  const bool by_srun = launched_by_srun(environment);
+  const bool by_openmpi = number(environment, "OMPI_COMM_WORLD_RANK").has_value();
+
+  // The order matters: under mpirun inside a Slurm job the SLURM_ variables are those of the
+  // daemons or of the batch script.
+  identity.rank = first_number(environment, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                             "FLUX_TASK_RANK", "PALS_RANKID", "ALPS_APP_PE"});
+  identity.world_size = first_number(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE"});
+  identity.local_rank = first_number(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                                   "FLUX_TASK_LOCAL_ID", "PALS_LOCAL_RANKID"});
+  identity.local_size =
+      first_number(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"});
+
+  std::string job, kind;
+  if (by_openmpi) {
+    kind = "openmpi";
+    // orte_precondition_transports is a random number per mpirun; PRRTE (Open MPI 5) has the
+    // name space alone, made of host and process id.
+    for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri",
+                             "OMPI_MCA_orte_precondition_transports"}) {
+      const std::string value = text_of(environment, name);
+      if (!value.empty()) job += value + "\n";
+    }
+    if (environment("OMPI_MCA_orte_precondition_transports") == nullptr) {
+      if (const auto daemon = find_daemon(prrte_daemon)) identity.job_start_unix_s = daemon->start_unix_s;
+    }
+  } else if (environment("MPI_LOCALRANKID") != nullptr) {
+    if (const auto proxy = find_daemon(hydra_job)) {
+      kind = "hydra";
+      job = proxy->job;
+      identity.job_start_unix_s = proxy->start_unix_s;
+    }
+  }
+  if (job.empty() && by_srun) {
+    kind = "slurm";
+    job = text_of(environment, "SLURM_CLUSTER_NAME") + "\n" + text_of(environment, "SLURM_JOB_ID") + "." +
+          text_of(environment, "SLURM_STEP_ID") + "\n" + text_of(environment, "SLURM_RESTART_COUNT");
+    if (identity.rank < 0) identity.rank = first_number(environment, {"SLURM_PROCID"});
+    if (identity.world_size < 0) {
+      identity.world_size = first_number(environment, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
+    }
+    if (identity.local_rank < 0) identity.local_rank = first_number(environment, {"SLURM_LOCALID"});
+    if (identity.local_size < 0) {
+      std::string per_node = text_of(environment, "SLURM_STEP_TASKS_PER_NODE");
+      if (per_node.empty()) per_node = text_of(environment, "SLURM_TASKS_PER_NODE");
+      if (const auto index = number(environment, "SLURM_NODEID")) {
+        identity.local_size = slurm_tasks_on_node(per_node, *index);
+      }
+    }
+  }
+  if (job.empty()) {
+    for (const char* name : {"PMIX_NAMESPACE", "FLUX_JOB_ID", "PALS_APID", "ALPS_APP_ID"}) {
+      job = text_of(environment, name);
+      if (job.empty()) continue;
+      kind = std::strcmp(name, "PMIX_NAMESPACE") == 0 ? "pmix" : "batch";
+      if (const auto daemon = find_daemon(prrte_daemon)) identity.job_start_unix_s = daemon->start_unix_s;
+      break;
+    }
+  }
+  if (job.empty() && identity.rank >= 0 && identity.world_size != 1) {
+    // A launcher we do not know: its local processes at least have their parent in common.
+    if (const auto stat = read_stat(::getppid())) {
+      kind = "parent";
+      job = host_name() + "\n" + std::to_string(::getppid()) + "\n" + std::to_string(stat->start_ticks);
+      identity.job_start_unix_s = start_unix_s(*stat);
+    }
+  }
+  if (job.empty() || identity.world_size == 1) {
+    // One process agrees with itself. `srun --pty bash` is such a step, with many runs in it.
+    kind = "single";
+    job = random_text();
+    identity.job_start_unix_s = 0;
+  } else {
+    identity.has_peers = true;
+  }
+  identity.key = kind + "-" + hex_hash(kind + "\n" + job);
+  name_after_batch_job(environment, by_srun && kind != "openmpi" && kind != "hydra", identity);
+
+  const char* forced_node = environment("CLUSTERPROF_NODE");
+  if (forced_node != nullptr && *forced_node != '\0') {
+    identity.node = forced_node;
+    // What the launcher counts is the machine's.
+    identity.local_size = -1;
+  } else {
+    identity.node = host_name();
+    if (identity.node.empty()) return Error{"this machine has no host name; set CLUSTERPROF_NODE"};
+  }
+  for (const char c : identity.node) {
+    if (c == '/' || static_cast<unsigned char>(c) <= ' ' || c == 127) {
+      return Error{
+          "CLUSTERPROF_NODE: a node's name becomes part of a file name and has no '/', blank or control "
+          "character"};
+    }
+  }
+  if (identity.node.size() > 200 || identity.node[0] == '.') {
+    return Error{"CLUSTERPROF_NODE: a node's name has at most 200 characters and does not begin with a dot"};
+  }
+  return identity;
+}
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/install_layout.hpp"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "cli/message.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+// 0 when it can be executed, else why not.
+int execution_error(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return errno;
+  if (S_ISDIR(status.st_mode)) return EISDIR;
+  return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
+}
+
+CommandLookup not_executable(const std::string& command, int error) {
+  return {"", kExitNotExecutable, command + ": " + std::strerror(error)};
+}
+
+}  // namespace
+
+std::string InstallLayout::mpi_preload(MpiFlavour flavour) const {
+  switch (flavour) {
+    case MpiFlavour::kOpenMpi:
+      return preload_directory + "/libclusterprof_mpi_openmpi.so";
+    case MpiFlavour::kMpich:
+      return preload_directory + "/libclusterprof_mpi_mpich.so";
+    case MpiFlavour::kNone:
+      break;
+  }
+  return {};
+}
+
+Result<InstallLayout> find_install_layout() {
+  char self[PATH_MAX];
+  const ssize_t length = ::readlink("/proc/self/exe", self, sizeof self);
+  if (length <= 0)
+    return Error{std::string("cannot find out where clusterprof is installed: ") + std::strerror(errno)};
+  std::string prefix(self, static_cast<std::size_t>(length));
+  prefix.resize(prefix.rfind('/'));
+  prefix.resize(prefix.rfind('/') == std::string::npos ? 0 : prefix.rfind('/'));
+  const std::string programs = prefix + "/libexec/clusterprof/";
+  return InstallLayout{programs + "collector", programs + "analyze", prefix + "/lib/clusterprof"};
+}
+
+CommandLookup find_command(const std::string& command) {
+  if (command.find('/') != std::string::npos) {
+    const int error = execution_error(command);
+    if (error == 0) return {command, 0, ""};
+    if (error == ENOENT || error == ENOTDIR)
+      return {"", kExitNotFound, command + ": " + std::strerror(error)};
+    return not_executable(command, error);
+  }
+  const char* const variable = std::getenv("PATH");
+  const std::string list = variable == nullptr ? "/bin:/usr/bin" : variable;
+  int denied = 0;
+  for (std::size_t at = 0; at <= list.size() && !command.empty();) {
+    std::size_t end = list.find(':', at);
+    if (end == std::string::npos) end = list.size();
+    const std::string directory = list.substr(at, end - at);
+    const std::string path = (directory.empty() ? "." : directory) + "/" + command;
+    const int error = execution_error(path);
+    if (error == 0) return {path, 0, ""};
+    if (error == EACCES && denied == 0) denied = error;
+    at = end + 1;
+  }
+  if (denied != 0) return not_executable(command, denied);
+  return {"", kExitNotFound, command + ": command not found"};
+}
+
+}  // namespace clusterprof::cli

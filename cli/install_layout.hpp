@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "cli/mpi_flavour.hpp"
+
+namespace clusterprof::cli {
+
+// Where the other parts are, relative to this executable: PREFIX/bin/clusterprof,
+// PREFIX/libexec/clusterprof/, PREFIX/lib/clusterprof/. The same in a build tree.
+struct InstallLayout {
+  std::string collector;
+  std::string analyze;
+  std::string preload_directory;
+
+  [[nodiscard]] std::string agent() const { return preload_directory + "/libclusterprof_agent.so"; }
+  // Empty for kNone.
+  [[nodiscard]] std::string mpi_preload(MpiFlavour flavour) const;
+};
+
+Result<InstallLayout> find_install_layout();
+
+// Finds `command` as execvp(3) would: through PATH unless it has a slash. Error status 127 (no
+// such file) or 126 (cannot be executed), with a shell's wording in `problem`.
+struct CommandLookup {
+  std::string path;  // empty when not found
+  int status = 0;
+  std::string problem;
+};
+CommandLookup find_command(const std::string& command);
+
+}  // namespace clusterprof::cli

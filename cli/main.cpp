@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cli/identity.hpp"
+#include "cli/install_layout.hpp"
+#include "cli/message.hpp"
+#include "cli/options.hpp"
+#include "cli/record.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+int analyze(char** argv) {
+  const auto layout = find_install_layout();
+  if (!layout) {
+    say(layout.error().message);
+    return kExitFailed;
+  }
+  ::execv(layout.value().analyze.c_str(), argv);
+  say(layout.value().analyze + ": " + std::strerror(errno));
+  return kExitFailed;
+}
+
+int run(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  if (!arguments.empty() && is_analysis_verb(arguments[0])) return analyze(argv);
+  if (!arguments.empty() && arguments[0] == "record") arguments.erase(arguments.begin());
+
+  const Environment environment = process_environment();
+  auto parsed = parse_record_options(arguments, environment);
+  if (const auto* leave = std::get_if<Leave>(&parsed)) {
+    std::fwrite(leave->output.data(), 1, leave->output.size(), stdout);
+    if (!leave->error.empty()) {
+      const auto identity = identify(environment);
+      if (!identity || identity.value().speaks_for_all()) say(leave->error);
+    }
+    return leave->status;
+  }
+  return record(std::get<Options>(parsed), environment);
+}
+
+}  // namespace
+}  // namespace clusterprof::cli
+
+int main(int argc, char** argv) {
+  try {
+    return clusterprof::cli::run(argc, argv);
+  } catch (const std::exception& error) {
+    clusterprof::cli::say(std::string("internal error: ") + error.what());
+    return clusterprof::cli::kExitFailed;
+  }
+}

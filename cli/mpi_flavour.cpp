@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/mpi_flavour.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "cli/elf_needed.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+bool starts_with(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+bool is_system_library(std::string_view name) {
+  for (const std::string_view prefix :
+       {"libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libutil.so", "libstdc++.so",
+        "libgcc_s.so", "ld-linux", "libz.so", "libexpat.so"}) {
+    if (starts_with(name, prefix)) return true;
+  }
+  return false;
+}
+
+MpiFlavour flavour_among(const ElfDependencies& object) {
+  for (const std::string& name : object.needed) {
+    if (const MpiFlavour flavour = flavour_of_library(name); flavour != MpiFlavour::kNone) return flavour;
+  }
+  return MpiFlavour::kNone;
+}
+
+bool any_set(const Environment& environment, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (environment(name) != nullptr) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+MpiFlavour flavour_of_library(const std::string& name) {
+  const std::string_view base = std::string_view(name).substr(name.rfind('/') + 1);
+  // Intel MPI and MPICH's common ABI call themselves libmpi.so.12; Open MPI started at 0 and is
+  // at 40 since version 3.
+  if (starts_with(base, "libmpi.so.12") || starts_with(base, "libmpich") ||
+      starts_with(base, "libmpi_abi.so") || starts_with(base, "libmpifort.so.12") ||
+      starts_with(base, "libmpicxx.so.12") || starts_with(base, "libmpi_cray") ||
+      starts_with(base, "libmpi_gnu")) {
+    return MpiFlavour::kMpich;
+  }
+  if (starts_with(base, "libmpi.so.") || starts_with(base, "libmpi_mpifh") ||
+      starts_with(base, "libmpi_usempi") || starts_with(base, "libmpi_cxx.so") ||
+      starts_with(base, "libopen-rte.so")) {
+    return MpiFlavour::kOpenMpi;
+  }
+  return MpiFlavour::kNone;
+}
+
+ProgramFacts inspect_program(const std::string& path, const Environment& environment) {
+  ProgramFacts facts;
+  facts.path = path;
+  const auto object = read_elf_dependencies(path);
+  if (!object) return facts;
+  facts.is_elf = true;
+  for (const std::string& name : object->needed) {
+    if (starts_with(name, "libasan.so") || starts_with(name, "libclang_rt.asan")) facts.needs_asan = true;
+  }
+  facts.linked = flavour_among(*object);
+  if (facts.linked != MpiFlavour::kNone) return facts;
+
+  const char* library_path = environment("LD_LIBRARY_PATH");
+  for (const std::string& name : object->needed) {
+    if (is_system_library(name)) continue;
+    const std::string library =
+        find_library(name, path, *object, library_path == nullptr ? "" : library_path);
+    if (library.empty()) continue;
+    if (const auto inner = read_elf_dependencies(library)) facts.linked = flavour_among(*inner);
+    if (facts.linked != MpiFlavour::kNone) break;
+  }
+  return facts;
+}
+
+MpiFlavour flavour_of_launcher(const Environment& environment) {
+  if (any_set(environment, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"})) return MpiFlavour::kOpenMpi;
+  if (any_set(environment,
+              {"PMI_RANK", "PMI_FD", "MPI_LOCALNRANKS", "HYDI_CONTROL_FD", "I_MPI_HYDRA_HOST_FILE"})) {
+    return MpiFlavour::kMpich;
+  }
+  if (any_set(environment, {"PMIX_RANK", "PMIX_NAMESPACE"})) return MpiFlavour::kOpenMpi;
+  return MpiFlavour::kNone;
+}
+
+MpiFlavour choose_flavour(const ProgramFacts& program, bool is_interpreter, const Environment& environment,
+                          bool have_openmpi, bool have_mpich) {
+  if (program.linked != MpiFlavour::kNone) return program.linked;
+  if (const MpiFlavour launcher = flavour_of_launcher(environment); launcher != MpiFlavour::kNone)
+    return launcher;
+  if (program.is_elf && !is_interpreter) return MpiFlavour::kNone;
+  if (have_openmpi) return MpiFlavour::kOpenMpi;
+  return have_mpich ? MpiFlavour::kMpich : MpiFlavour::kNone;
+}
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "base/version.hpp"
+#include "cli/message.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+constexpr int kMaxRate_hz = 10000;
+
+constexpr std::string_view kUsage = "[LAUNCHER] clusterprof [options] [--] COMMAND [ARGUMENTS]";
+
+constexpr std::string_view kHelpHead =
+    "clusterprof records where an MPI job spends its time: Python and native code, MPI calls,\n"
+    "system calls and waiting, on every rank.\n\n"
+    "Usage: [LAUNCHER] clusterprof [options] [--] COMMAND [ARGUMENTS]\n"
+    "       clusterprof report RUN\n\n"
+    "LAUNCHER is mpirun, mpiexec, srun or nothing, and comes first. The command's output, exit\n"
+    "status and signals are its own. At the end a summary goes to stderr, once.\n";
+
+constexpr std::string_view kHelpTail =
+    R"(
+Other commands (each has --help):
+  report RUN                  the profile as text, --json or --html FILE
+  merge RUN                   join the nodes' shards to RUN/profile.h5
+  export RUN -f FORMAT -o F   folded, speedscope, pprof, perfetto, callgrind, ...
+  diff RUN_A RUN_B            compare two runs
+  ls [DIR]                    list runs
+  top RUN, tui RUN            live view, browse
+  attach PID...               join running processes
+  dump FILE, validate FILE    print or check a shard or profile
+  doctor                      check what this machine can measure
+
+Every option has a variable: CLUSTERPROF_RATE=500 is --rate 500, CLUSTERPROF_NO_MPI=1 is
+--no-mpi. The command line wins. CLUSTERPROF_ROOT is the directory for runs with a chosen
+name (default: here); CLUSTERPROF_NODE overrides the node's host name.
+
+Exit status: the command's own. 125: clusterprof failed; 126: the command cannot be
+executed; 127: it was not found; 2: bad command line.
+
+Examples:
+  mpirun -n 4 clusterprof python3 train.py
+  srun -n 256 clusterprof -o run1 ./stencil --steps 100
+  clusterprof -r 500 -- python3 -m package.module
+  clusterprof report run1
+)";
+
+// The record options as CLI11 sees them: all text, so that our messages can say whether a bad
+// value came from the command line or the environment.
+struct RawOptions {
+  std::string output, rate, clock, ranks;
+  std::vector<std::string> events;
+  bool no_python = false, no_native = false, no_mpi = false, no_children = false;
+  bool quiet = false, strict = false, trace = false, memory = false, help = false, version = false;
+};
+
+class RecordParser {
+ public:
+  RecordParser() {
+    app_.set_help_flag();
+    app_.formatter(formatter_);
+    formatter_->column_width(28);
+    value("-o,--output", raw_.output, "DIR",
+          "write the run to DIR (default: clusterprof-COMMAND-JOB or -TIME)", kOutput);
+    flag("-q,--quiet", raw_.quiet, "no summary at the end", kOutput);
+    value("-r,--rate", raw_.rate, "HZ", "samples per second and thread, 1 to 10000 (default: 100)", kMeasure);
+    value("--clock", raw_.clock, "wall|cpu",
+          "sample by wall clock, waiting included, or by CPU time (default: wall)", kMeasure);
+    app_.add_option("-e,--event", raw_.events, "also count PAPI events; repeat or separate by commas")
+        ->type_name("EVENT")
+        ->group(kMeasure)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->expected(1)
+        ->allow_extra_args(false);
+    flag("--no-python", raw_.no_python, "no Python frames", kMeasure);
+    flag("--no-native", raw_.no_native, "no native frames", kMeasure);
+    flag("--no-mpi", raw_.no_mpi, "do not wrap MPI calls", kMeasure);
+    flag("--no-children", raw_.no_children, "not the processes the command starts", kScope);
+    value("--ranks", raw_.ranks, "LIST", "record these ranks only, as in 0-3,8; others run untouched",
+          kScope);
+    flag("--strict", raw_.strict, "do not run the command when it cannot be recorded", kScope);
+    flag("--trace", raw_.trace, "record every event (not in this version)", kLater);
+    flag("--memory", raw_.memory, "record allocations (not in this version)", kLater);
+    flag("-h,--help", raw_.help, "this text", kOutput);
+    flag("-V,--version", raw_.version, "the version", kOutput);
+  }
+
+  std::variant<Options, Leave> parse(const std::vector<std::string>& arguments,
+                                     const Environment& environment);
+
+ private:
+  static constexpr const char* kOutput = "Output";
+  static constexpr const char* kMeasure = "What is measured";
+  static constexpr const char* kScope = "Where";
+  static constexpr const char* kLater = "Planned";
+
+  void value(const char* names, std::string& target, const char* type, const char* what, const char* group) {
+    app_.add_option(names, target, what)
+        ->type_name(type)
+        ->group(group)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+  void flag(const char* names, bool& target, const char* what, const char* group) {
+    app_.add_flag(names, target, what)->group(group)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+
+  [[nodiscard]] std::string help() const;
+  [[nodiscard]] const CLI::Option* find(const std::string& name) const {
+    return app_.get_option_no_throw(name);
+  }
+  [[nodiscard]] std::string unknown(const std::string& word) const;
+  [[nodiscard]] bool from_command_line(const std::string& name) const {
+    return std::find(seen_.begin(), seen_.end(), name) != seen_.end();
+  }
+  // How to call a setting in a message: by where its value came from.
+  [[nodiscard]] std::string label(const std::string& name) const {
+    return from_command_line(name) ? "--" + name : variable_of(name);
+  }
+  static std::string variable_of(std::string name) {
+    for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return "CLUSTERPROF_" + name;
+  }
+  void see(const CLI::Option* option) { seen_.push_back(option->get_lnames().front()); }
+
+  // The number of words that are ours, or a message.
+  Result<std::size_t> count_option_words(const std::vector<std::string>& arguments);
+  Result<void> read_environment(const Environment& environment);
+  Result<Options> check() const;
+
+  RawOptions raw_;
+  std::shared_ptr<CLI::Formatter> formatter_ = std::make_shared<CLI::Formatter>();
+  CLI::App app_;
+  std::vector<std::string> seen_;  // long names of the options on the command line
+};
+
+Leave usage_error(const std::string& message) { return Leave{kExitUsage, "", message}; }
+
+bool takes_value(const CLI::Option* option) {
+  return option->get_expected_max() > 0 && option->get_type_size() > 0;
+}
+
+// Levenshtein's distance, for "did you mean".
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+std::string RecordParser::unknown(const std::string& word) const {
+  const std::string name = word.substr(0, word.find('='));
+  std::string best;
+  std::size_t best_distance = 3;
+  for (const CLI::Option* option : app_.get_options()) {
+    for (const std::string& candidate : option->get_lnames()) {
+      const std::size_t distance = edit_distance(name, "--" + candidate);
+      if (distance < best_distance) {
+        best = "--" + candidate;
+        best_distance = distance;
+      }
+    }
+  }
+  return "unknown option " + name +
+         (best.empty() ? " (see clusterprof --help; the command's own options come after the command)"
+                       : ", did you mean " + best + "?");
+}
+
+Result<std::size_t> RecordParser::count_option_words(const std::vector<std::string>& arguments) {
+  std::size_t at = 0;
+  while (at < arguments.size()) {
+    const std::string& word = arguments[at];
+    if (word == "--" || word == "-" || word.empty() || word[0] != '-') break;
+    const CLI::Option* wants_value = nullptr;
+    if (word[1] == '-') {
+      const std::size_t equals = word.find('=');
+      const CLI::Option* const option = find(word.substr(0, equals));
+      if (option == nullptr) return Error{unknown(word)};
+      see(option);
+      const bool attached = equals != std::string::npos;
+      if (attached && !takes_value(option)) return Error{word.substr(0, equals) + " takes no value"};
+      if (takes_value(option) && !attached) wants_value = option;
+    } else {
+      for (std::size_t letter = 1; letter < word.size(); ++letter) {
+        const CLI::Option* const option = find(std::string("-") + word[letter]);
+        if (option == nullptr) return Error{unknown(letter == 1 ? word : std::string("-") + word[letter])};
+        see(option);
+        if (!takes_value(option)) continue;
+        if (letter + 1 == word.size()) wants_value = option;
+        break;
+      }
+    }
+    ++at;
+    if (wants_value == nullptr) continue;
+    if (at == arguments.size() || arguments[at] == "--") return Error{word + " needs a value"};
+    ++at;
+  }
+  return at;
+}
+
+Result<void> RecordParser::read_environment(const Environment& environment) {
+  for (CLI::Option* const option : app_.get_options()) {
+    const std::string name = option->get_lnames().front();
+    if (name == "help" || name == "version" || from_command_line(name)) continue;
+    const std::string variable = variable_of(name);
+    const char* const text = environment(variable.c_str());
+    if (text == nullptr || *text == '\0') continue;
+    if (takes_value(option)) {
+      option->add_result(std::string(text));
+    } else {
+      std::string word = text;
+      std::transform(word.begin(), word.end(), word.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      const bool on = word == "1" || word == "true" || word == "yes" || word == "on";
+      if (!on && word != "0" && word != "false" && word != "no" && word != "off") {
+        return Error{variable + " is a switch: 1 or 0, not '" + text + "'"};
+      }
+      if (!on) continue;
+      option->add_result("true");
+    }
+    option->run_callback();
+  }
+  return {};
+}
+
+template <typename Number>
+bool to_number(const std::string& text, Number& out) {
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && rest == text.data() + text.size();
+}
+
+Result<Options> RecordParser::check() const {
+  Options options;
+  options.output = raw_.output;
+  if (from_command_line("output") && raw_.output.empty())
+    return Error{"--output needs the name of a directory"};
+  if (!raw_.rate.empty() || from_command_line("rate")) {
+    if (!to_number(raw_.rate, options.rate_hz) || options.rate_hz < 1 || options.rate_hz > kMaxRate_hz) {
+      return Error{label("rate") + ": a whole number of samples per second from 1 to " +
+                   std::to_string(kMaxRate_hz) + ", not '" + raw_.rate + "'"};
+    }
+  }
+  if (!raw_.clock.empty() || from_command_line("clock")) {
+    if (raw_.clock != "wall" && raw_.clock != "cpu") {
+      return Error{label("clock") + ": wall or cpu, not '" + raw_.clock + "'"};
+    }
+    options.clock = raw_.clock == "cpu" ? SampleClock::kCpu : SampleClock::kWall;
+  }
+  for (const std::string& list : raw_.events) {
+    for (std::size_t at = 0; at <= list.size();) {
+      const std::size_t end = std::min(list.find(',', at), list.size());
+      const std::string event = list.substr(at, end - at);
+      if (event.empty()) return Error{label("event") + ": an empty name in '" + list + "'"};
+      options.events.push_back(event);
+      at = end + 1;
+    }
+  }
+  if ((!raw_.ranks.empty() || from_command_line("ranks")) && !parse_rank_list(raw_.ranks, options.ranks)) {
+    return Error{label("ranks") + ": ranks and ranges such as 0-3,8, not '" + raw_.ranks + "'"};
+  }
+  options.no_python = raw_.no_python;
+  options.no_native = raw_.no_native;
+  options.no_mpi = raw_.no_mpi;
+  options.no_children = raw_.no_children;
+  options.quiet = raw_.quiet;
+  options.strict = raw_.strict;
+  return options;
+}
+
+std::string RecordParser::help() const {
+  std::string text(kHelpHead);
+  text += formatter_->make_groups(&app_, CLI::AppFormatMode::Normal);
+  for (std::size_t at = 0; (at = text.find("\n\n\n")) != std::string::npos;) text.erase(at, 1);
+  text += kHelpTail;
+  return text;
+}
+
+// mpirun, mpiexec.hydra, /usr/bin/srun: what belongs before us. Empty: none of them.
+std::string launcher_name(const std::string& command) {
+  const std::string base = command.substr(command.rfind('/') + 1);
+  const std::string stem = base.substr(0, base.find('.'));
+  for (const std::string_view name :
+       {"mpirun", "mpiexec", "srun", "prun", "prterun", "aprun", "orterun", "jsrun", "ibrun"}) {
+    if (stem == name) return base;
+  }
+  return {};
+}
+
+// "mpirun -n 4 clusterprof true" for "mpirun -n 4 true": the launcher's own options stay where
+// they are. A suggestion only: an option of a launcher that is not listed counts as a switch.
+std::string right_order(const std::vector<std::string>& command) {
+  static constexpr std::string_view kOneValue[] = {
+      "-n",       "-np",       "--np",      "-N",         "-c",        "-H",           "-host",
+      "--host",   "-hosts",    "-ppn",      "--hostfile", "-hostfile", "-machinefile", "-f",
+      "-wdir",    "--wdir",    "-x",        "-p",         "-A",        "-t",           "-J",
+      "--map-by", "-map-by",   "--bind-to", "-bind-to",   "--rank-by", "-o",           "-e",
+      "-w",       "-d",        "-npernode", "--npernode", "-a",        "-r",           "-g",
+      "-envlist", "-genvlist", "-launcher", "-iface",     "-perhost"};
+  static constexpr std::string_view kTwoValues[] = {"--mca", "-mca", "--gmca", "-genv", "-env"};
+  const auto listed = [](const auto& list, const std::string& word) {
+    return std::find(std::begin(list), std::end(list), word) != std::end(list);
+  };
+  std::size_t at = 1;
+  while (at < command.size() && command[at].size() > 1 && command[at][0] == '-') {
+    at += listed(kTwoValues, command[at]) ? 3 : listed(kOneValue, command[at]) ? 2 : 1;
+  }
+  at = std::min(at, command.size());
+  std::string text;
+  for (std::size_t i = 0; i < at; ++i) text += command[i] + " ";
+  text += "clusterprof";
+  for (std::size_t i = at; i < command.size(); ++i) text += " " + command[i];
+  return at == command.size() ? text + " COMMAND" : text;
+}
+
+std::variant<Options, Leave> RecordParser::parse(const std::vector<std::string>& arguments,
+                                                 const Environment& environment) {
+  const auto counted = count_option_words(arguments);
+  if (!counted) return usage_error(counted.error().message);
+  const auto first_command_word = arguments.begin() + static_cast<std::ptrdiff_t>(counted.value());
+  try {
+    // CLI11 takes the words from the back.
+    std::vector<std::string> words(arguments.begin(), first_command_word);
+    std::reverse(words.begin(), words.end());
+    app_.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    return usage_error(error.what());
+  }
+  if (raw_.help) return Leave{0, help(), ""};
+  if (raw_.version) return Leave{0, std::string("clusterprof ") + kVersion + "\n", ""};
+  if (const auto read = read_environment(environment); !read) return usage_error(read.error().message);
+
+  auto checked = check();
+  if (!checked) return usage_error(checked.error().message);
+  for (const char* name : {"trace", "memory"}) {
+    if (name[0] == 't' ? raw_.trace : raw_.memory) {
+      return Leave{kExitFailed, "", label(name) + " is not in this version"};
+    }
+  }
+  Options options = std::move(checked).value();
+  options.command.assign(first_command_word, arguments.end());
+  const bool escaped = !options.command.empty() && options.command[0] == "--";
+  if (escaped) options.command.erase(options.command.begin());
+  if (options.command.empty()) {
+    return usage_error("no command to record; usage: " + std::string(kUsage) + " (more: clusterprof --help)");
+  }
+  if (const std::string launcher = launcher_name(options.command[0]); !escaped && !launcher.empty()) {
+    return usage_error("wrong order: " + launcher + " comes first: " + right_order(options.command) +
+                       " (to record " + launcher + " itself: clusterprof -- " + launcher + " ...)");
+  }
+  return options;
+}
+
+}  // namespace
+
+bool Options::wants_rank(int rank) const {
+  // A command without a launcher is rank 0 of 1.
+  const int number = std::max(rank, 0);
+  return ranks.empty() || std::any_of(ranks.begin(), ranks.end(), [number](const std::pair<int, int>& range) {
+           return range.first <= number && number <= range.second;
+         });
+}
+
+bool parse_rank_list(const std::string& text, std::vector<std::pair<int, int>>& out) {
+  std::vector<std::pair<int, int>> ranges;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    at = end + 1;
+    const std::size_t dash = part.find('-', 1);
+    int first = 0, last = 0;
+    if (!to_number(part.substr(0, dash), first) || first < 0) return false;
+    last = first;
+    if (dash != std::string::npos && (!to_number(part.substr(dash + 1), last) || last < first)) return false;
+    ranges.emplace_back(first, last);
+  }
+  out = std::move(ranges);
+  return true;
+}
+
+std::variant<Options, Leave> parse_record_options(const std::vector<std::string>& arguments,
+                                                  const Environment& environment) {
+  return RecordParser().parse(arguments, environment);
+}
+
+bool is_analysis_verb(const std::string& word) {
+  static constexpr std::string_view kVerbs[] = {"report", "merge",    "export", "diff", "ls", "doctor",
+                                                "dump",   "validate", "attach", "top",  "tui"};
+  return std::find(std::begin(kVerbs), std::end(kVerbs), word) != std::end(kVerbs);
+}
+
+}  // namespace clusterprof::cli

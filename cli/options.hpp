@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cli/identity.hpp"
+
+namespace clusterprof::cli {
+
+enum class SampleClock { kWall, kCpu };
+
+// A record command line, checked. The command line wins over CLUSTERPROF_<OPTION>.
+struct Options {
+  std::string output;  // --output; empty: choose a name
+  int rate_hz = 100;
+  SampleClock clock = SampleClock::kWall;
+  std::vector<std::string> events;
+  bool no_python = false;
+  bool no_native = false;
+  bool no_mpi = false;
+  bool no_children = false;
+  std::vector<std::pair<int, int>> ranks;  // closed intervals; empty: all
+  bool quiet = false;
+  bool strict = false;
+  std::vector<std::string> command;  // never empty
+
+  [[nodiscard]] bool wants_rank(int rank) const;
+};
+
+// The command line asks for no recording: print, then exit.
+struct Leave {
+  int status = 0;
+  std::string output;  // to stdout: help, version
+  std::string error;   // one line for stderr, or empty
+};
+
+// `arguments` without the program's name and without a leading "record". Options end at the
+// first word that is none, or behind "--": the command's own are never looked at.
+std::variant<Options, Leave> parse_record_options(const std::vector<std::string>& arguments,
+                                                  const Environment& environment);
+
+// Verbs that libexec/clusterprof/analyze carries out.
+bool is_analysis_verb(const std::string& word);
+
+// "0-3,8": closed intervals of ranks; false when it is no such list.
+bool parse_rank_list(const std::string& text, std::vector<std::pair<int, int>>& out);
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/options.hpp"
+
+namespace clusterprof::cli {
+
+// Changes to the environment of the recorded program: name and value; an empty value removes.
+using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
+
+struct ProgramEnvironment {
+  std::string socket_name;
+  int rank = -1;
+  int world_size = -1;
+  std::vector<std::string> preloads;  // ours, absolute paths
+  bool needs_asan = false;            // the program is linked to AddressSanitizer's shared run time
+};
+
+// What the agent and mpi-wrap are to find (formats/wire/hello.h), and nothing else.
+EnvironmentChanges program_environment(const Options& options, const ProgramEnvironment& facts,
+                                       const Environment& current);
+
+// LD_PRELOAD with `ours` in it, once: before the user's entries, so that our wrappers see the
+// calls first, but behind a run time of AddressSanitizer, which insists on being first.
+std::string merge_preloads(const std::vector<std::string>& ours, const std::string& users);
+
+void apply(const EnvironmentChanges& changes);
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/record.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+
+#include "cli/command_name.hpp"
+#include "cli/election.hpp"
+#include "cli/install_layout.hpp"
+#include "cli/message.hpp"
+#include "cli/program_environment.hpp"
+#include "cli/run_directory.hpp"
+#include "cli/supervisor.hpp"
+#include "formats/wire/segment.h"
+
+namespace clusterprof::cli {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(10);
+// By then every rank of the job has found the run directory: launchers start them together.
+constexpr auto kAllRanksStarted = std::chrono::seconds(10);
+
+std::vector<char*> as_argv(const std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  return argv;
+}
+
+// The status and the message of a command that exec refused.
+int report_exec_error(const std::string& command, const std::string& path, int error) {
+  say(command + ": " + std::strerror(error));
+  // A file that is there but cannot be found by exec lacks its interpreter.
+  return error == ENOENT && ::access(path.c_str(), F_OK) != 0 ? kExitNotFound : kExitNotExecutable;
+}
+
+std::string describe(int wait_status) {
+  return WIFSIGNALED(wait_status) ? std::string("killed by signal ") + std::to_string(WTERMSIG(wait_status)) +
+                                        ", " + ::strsignal(WTERMSIG(wait_status))
+                                  : "exit status " + std::to_string(WEXITSTATUS(wait_status));
+}
+
+class Recording {
+ public:
+  Recording(const Options& options, const Environment& environment)
+      : options_(options), environment_(environment) {}
+
+  int run();
+
+ private:
+  int become_program(const EnvironmentChanges& changes);
+  int without_recording(const std::string& reason, bool same_everywhere);
+  Result<void> prepare();
+  int as_elected(UniqueFd listening);
+  Result<CollectorHandle> start_collector(UniqueFd listening, const SignalState& signals);
+  [[noreturn]] void become_collector(int listening, int control, int report);
+  [[nodiscard]] std::vector<std::string> collector_command() const;
+  [[nodiscard]] wire::Announce announcement(pid_t pid) const;
+
+  const Options& options_;
+  const Environment& environment_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  Identity identity_;
+  CommandLookup command_;
+  InstallLayout layout_;
+  RunDirectory directory_;
+  std::string run_id_, socket_name_;
+  EnvironmentChanges changes_;
+};
+
+int Recording::become_program(const EnvironmentChanges& changes) {
+  apply(changes);
+  ::execvp(options_.command[0].c_str(), as_argv(options_.command).data());
+  return report_exec_error(options_.command[0], command_.path, errno);
+}
+
+// Something of ours is missing or broken: the user's job goes first, unless told otherwise.
+int Recording::without_recording(const std::string& reason, bool same_everywhere) {
+  const bool speak = same_everywhere ? identity_.speaks_for_all() : identity_.speaks_for_node();
+  if (options_.strict) {
+    if (speak) say(reason);
+    return kExitFailed;
+  }
+  if (speak) say(reason + "; the command runs unrecorded");
+  return become_program({});
+}
+
+// What every rank does the same way: find the parts, choose the preloads.
+Result<void> Recording::prepare() {
+  auto layout = find_install_layout();
+  if (!layout) return layout.error();
+  layout_ = std::move(layout).value();
+  if (::access(layout_.collector.c_str(), X_OK) != 0)
+    return Error{layout_.collector + ": " + std::strerror(errno)};
+  const auto usable = [](const std::string& path) { return ::access(path.c_str(), R_OK) == 0; };
+  if (!usable(layout_.agent())) return Error{layout_.agent() + ": " + std::strerror(errno)};
+  if (layout_.preload_directory.find_first_of(": ") != std::string::npos) {
+    return Error{layout_.preload_directory + ": LD_PRELOAD cannot name a path with a blank or colon"};
+  }
+
+  ProgramEnvironment facts;
+  facts.preloads.push_back(layout_.agent());
+  const ProgramFacts program = inspect_program(command_.path, environment_);
+  facts.needs_asan = program.needs_asan;
+  if (!options_.no_mpi) {
+    const MpiFlavour flavour = choose_flavour(program, is_interpreter(options_.command[0]), environment_,
+                                              usable(layout_.mpi_preload(MpiFlavour::kOpenMpi)),
+                                              usable(layout_.mpi_preload(MpiFlavour::kMpich)));
+    const std::string preload = layout_.mpi_preload(flavour);
+    if (!preload.empty() && usable(preload)) {
+      facts.preloads.push_back(preload);
+    } else if (!preload.empty()) {
+      const std::string problem = preload + ": " + std::strerror(errno);
+      if (options_.strict) return Error{problem};
+      if (identity_.speaks_for_all()) say(problem + "; MPI calls are not recorded");
+    }
+  }
+  run_id_ = hex_hash(identity_.key + "\n" + directory_.path);
+  socket_name_ = collector_socket_name(run_id_, identity_.node);
+  facts.socket_name = socket_name_;
+  facts.rank = identity_.rank;
+  facts.world_size = identity_.world_size;
+  changes_ = program_environment(options_, facts, environment_);
+  return {};
+}
+
+wire::Announce Recording::announcement(pid_t pid) const {
+  return {wire::kAnnounceMagic, wire::kWireMajor,     wire::kWireMinor,    pid,
+          identity_.rank,       identity_.world_size, identity_.local_size};
+}
+
+std::vector<std::string> Recording::collector_command() const {
+  // Ranks that do not take part are not waited for.
+  const int local_ranks = options_.ranks.empty() ? std::max(identity_.local_size, 0) : 0;
+  std::vector<std::string> words = {layout_.collector,
+                                    "--listen-fd",
+                                    "3",
+                                    "--control-fd",
+                                    "4",
+                                    "--run-dir",
+                                    directory_.path,
+                                    "--run-id",
+                                    run_id_,
+                                    "--node",
+                                    identity_.node,
+                                    "--local-ranks",
+                                    std::to_string(local_ranks),
+                                    "--world-size",
+                                    std::to_string(std::max(identity_.world_size, 0)),
+                                    "--rate",
+                                    std::to_string(options_.rate_hz),
+                                    "--clock",
+                                    options_.clock == SampleClock::kWall ? "wall" : "cpu"};
+  words.push_back(options_.quiet ? "--quiet" : "--banner");
+  if (::access(layout_.analyze.c_str(), X_OK) == 0) {
+    words.push_back("--analyze");
+    words.push_back(layout_.analyze);
+  }
+  words.push_back("--");
+  words.insert(words.end(), options_.command.begin(), options_.command.end());
+  return words;
+}
+
+void Recording::become_collector(int listening, int control, int report) {
+  ::setsid();
+  // The program's files are not ours to keep open: launchers take their end for the rank's.
+  int keep[3] = {listening, control, report};
+  for (int& fd : keep) fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 10);
+  const int null = ::open("/dev/null", O_RDWR);
+  ::dup2(null, STDIN_FILENO);
+  ::dup2(null, STDOUT_FILENO);
+  ::dup2(keep[0], 3);
+  ::dup2(keep[1], 4);
+  ::fcntl(keep[2], F_SETFD, 0);
+  const int report_fd = ::dup3(keep[2], 5, O_CLOEXEC);
+  ::closefrom(6);
+
+  // A launcher binds its rank to a core; the collector is not to compete for just that one.
+  cpu_set_t all;
+  std::memset(&all, 0xff, sizeof all);
+  ::sched_setaffinity(0, sizeof all, &all);
+  for (const char* variable : {"LD_PRELOAD", wire::kSocketVariable, wire::kRankVariable,
+                               wire::kWorldSizeVariable, wire::kPreloadVariable}) {
+    ::unsetenv(variable);
+  }
+  ::execv(layout_.collector.c_str(), as_argv(collector_command()).data());
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = ::write(report_fd, &error, sizeof error);
+  ::_exit(kExitFailed);
+}
+
+Result<CollectorHandle> Recording::start_collector(UniqueFd listening, const SignalState& signals) {
+  const auto failed = [] {
+    return Error{std::string("cannot start the collector: ") + std::strerror(errno)};
+  };
+  int pair[2], pipe[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return failed();
+  CollectorHandle handle{-1, UniqueFd(pair[0])};
+  const UniqueFd theirs(pair[1]);
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return failed();
+  const UniqueFd report_read(pipe[0]);
+  UniqueFd report_write(pipe[1]);
+
+  handle.pid = ::fork();
+  if (handle.pid < 0) return failed();
+  if (handle.pid == 0) {
+    signals.restore();
+    become_collector(listening.get(), theirs.get(), report_write.get());
+  }
+  report_write.reset();
+  int error = 0;
+  if (::read(report_read.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
+    ::waitpid(handle.pid, nullptr, 0);
+    errno = error;
+    return failed();
+  }
+  return handle;
+}
+
+int Recording::as_elected(UniqueFd listening) {
+  const SignalState signals;
+  const auto give_up = [&](const std::string& reason) {
+    withdraw_run_directory(directory_);
+    signals.restore();
+    return without_recording(reason, false);
+  };
+  auto canary = Canary::start();
+  if (!canary) return give_up(canary.error().message);
+  auto collector = start_collector(std::move(listening), signals);
+  if (!collector) {
+    { const Canary ended = std::move(canary).value(); }
+    return give_up(collector.error().message);
+  }
+
+  const StartedProgram program = start_program(options_.command, signals, [this] {
+    if (options_.strict) {
+      // The collector's answer proves that it works.
+      const auto announced = announce_to(socket_name_, announcement(::getpid()), kPatience);
+      if (!announced) {
+        say(announced.error().message);
+        return false;
+      }
+    }
+    apply(changes_);
+    return true;
+  });
+  CollectorHandle& handle = collector.value();
+  if (program.pid < 0) {
+    if (!identity_.has_peers) {
+      ::kill(handle.pid, SIGTERM);
+      ::waitpid(handle.pid, nullptr, 0);
+      withdraw_run_directory(directory_);
+    }  // else it sees the control socket close, and leaves when the other ranks have
+    if (program.exec_error == 0) return kExitFailed;
+    return report_exec_error(options_.command[0], command_.path, program.exec_error);
+  }
+
+  // From here on this process only waits. Pipes and launcher sockets end with the program.
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup2(null, STDIN_FILENO);
+  ::dup2(null, STDOUT_FILENO);
+  for (int fd = 3; fd < handle.control.get(); ++fd) ::close(fd);
+  ::closefrom(handle.control.get() + 1);
+
+  SupervisedEnd end;
+  {
+    Canary watching = std::move(canary).value();
+    end = supervise(program.pid, identity_.rank, handle, watching);
+  }
+  if (std::chrono::steady_clock::now() - started_ > kAllRanksStarted) {
+    remove_meeting_link(directory_);
+  } else if (end.collector_status >= 0 && options_.ranks.empty()) {
+    leave_meeting(directory_, identity_.node, identity_.local_size, identity_.world_size);
+  }
+  // A collector that fails in an orderly way says so itself.
+  if (end.collector_died_early || (end.collector_status >= 0 && WIFSIGNALED(end.collector_status))) {
+    say("the collector of node " + identity_.node + " ended early" +
+        (end.collector_status >= 0 ? " (" + describe(end.collector_status) + ")" : "") +
+        ": this node's profile is incomplete or missing");
+  }
+  end_as(end.wait_status);
+}
+
+int Recording::run() {
+  auto identity = identify(environment_);
+  if (!identity) {
+    say(identity.error().message);
+    return kExitFailed;
+  }
+  identity_ = std::move(identity).value();
+  if (!identity_.has_peers && identity_.rank < 0) {
+    identity_.rank = 0;
+    identity_.world_size = identity_.local_size = 1;
+    identity_.local_rank = 0;
+  }
+  if (!options_.wants_rank(identity_.rank)) return become_program({});
+
+  command_ = find_command(options_.command[0]);
+  if (command_.status != 0) {
+    if (identity_.speaks_for_node()) say(command_.problem);
+    return command_.status;
+  }
+  const char* const root = environment_("CLUSTERPROF_ROOT");
+  const RunDirectoryRequest request{options_.output, root == nullptr ? "" : root,
+                                    command_name(options_.command)};
+  auto directory = agree_on_run_directory(request, identity_);
+  if (!directory) {
+    if (identity_.speaks_for_all()) say(directory.error().message);
+    return kExitFailed;
+  }
+  directory_ = std::move(directory).value();
+  if (const auto prepared = prepare(); !prepared) {
+    withdraw_run_directory(directory_);
+    return without_recording(prepared.error().message, true);
+  }
+  auto election = elect(socket_name_, announcement(::getpid()), kPatience);
+  if (!election) return without_recording(election.error().message, false);
+  if (election.value().listening) return as_elected(std::move(election.value().listening));
+  return become_program(changes_);
+}
+
+}  // namespace
+
+int record(const Options& options, const Environment& environment) {
+  return Recording(options, environment).run();
+}
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How all ranks of a job step come to write into one directory without talking to each other:
+// through the shared file system, by operations that are atomic there (mkdir, symlink).
+//
+//   DIR/.run -> KEY                  whoever makes this link makes DIR the run directory of KEY
+//   PARENT/.clusterprof-KEY -> NAME  for names that ranks would choose differently (a time, a
+//                                    command): the first link stands, later ranks follow it
+//   DIR/.left-NODE -> RANKS          that many ranks of NODE have been here and ended
+//
+// Nothing that is there is ever overwritten or removed, but for a directory of our own that
+// turned out not to be needed.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "cli/identity.hpp"
+
+namespace clusterprof::cli {
+
+struct RunDirectoryRequest {
+  std::string output;        // as given by --output; empty: choose a name
+  std::string root;          // where to put a directory with a chosen name; empty: here
+  std::string command_name;  // part of a chosen name
+};
+
+struct RunDirectory {
+  std::string path;          // absolute; exists
+  std::string meeting_link;  // absolute; empty: none was needed
+  bool created = false;      // by this very process
+};
+
+// The run directory of identity.key. Fails with the path and the reason: not writable, another
+// run or other files there.
+Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const Identity& identity);
+
+// Removes the meeting link, which no rank of the job will need any more.
+void remove_meeting_link(const RunDirectory& directory);
+
+// The node's `local_size` ranks have all come and gone. Each node leaves a mark in the run
+// directory; the last one, when they add up to `world_size`, removes marks and link.
+void leave_meeting(const RunDirectory& directory, const std::string& node, int local_size, int world_size);
+
+// Takes back a directory nothing was written to. Only by the process that created it.
+void withdraw_run_directory(const RunDirectory& directory);
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,371 @@
+"""Drives libexec/clusterprof/analyze and synth: formats, merge, exit statuses. No recording.
+
+Usage: analyze_test.py LIBEXEC_DIR SOURCE_DIR"""
+
+import collections
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import h5py
+import numpy as np
+
+LIBEXEC, SOURCE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+GOLDEN = os.path.join(SOURCE, "tests", "golden")
+
+
+class Analyze(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="clusterprof-test-")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.run_ = os.path.join(self.directory, "run")
+
+    def analyze(self, *arguments, status=0, cwd=None):
+        done = subprocess.run([os.path.join(LIBEXEC, "analyze"), *arguments], cwd=cwd or self.directory,
+                              capture_output=True, timeout=100)
+        self.assertEqual(done.returncode, status, (arguments, done.stderr))
+        return done
+
+    def refused(self, arguments, status, *words, cwd=None):
+        done = self.analyze(*arguments, status=status, cwd=cwd)
+        text = done.stderr.decode()
+        self.assertEqual(len(text.splitlines()), 1, text)
+        self.assertTrue(text.startswith("clusterprof: "), text)
+        self.assertEqual(done.stdout, b"")
+        for word in words:
+            self.assertIn(word, text)
+
+    def synth(self, nodes=2, ranks=2, paths=60, seed=3):
+        subprocess.run([os.path.join(LIBEXEC, "synth"), "--nodes", str(nodes), "--ranks-per-node", str(ranks),
+                        "--paths", str(paths), "--seed", str(seed), self.run_], check=True, timeout=100)
+        return sorted(glob.glob(os.path.join(self.run_, "node-*.h5")))
+
+    def report(self, run="run"):
+        return json.loads(self.analyze("report", run, "--json").stdout)
+
+
+def tables_of_dump(text):
+    """{table: [{column: text}]}"""
+    tables = {}
+    for part in text.split("\n[")[1:]:
+        head, columns, *rows = part.rstrip("\n").split("\n")
+        names = columns.split("\t")
+        tables[head.split("]")[0]] = [dict(zip(names, row.split("\t"))) for row in rows]
+    return tables
+
+
+class Formats(Analyze):
+    def test_golden_files(self):
+        files = glob.glob(os.path.join(GOLDEN, "shard", "v*", "*.h5"))
+        files += glob.glob(os.path.join(GOLDEN, "profile", "v*", "*.h5"))
+        self.assertGreaterEqual(len(files), 3)
+        for path in files:
+            with self.subTest(path):
+                with open(path[:-3] + ".dump.txt", "rb") as file:
+                    self.assertEqual(self.analyze("dump", path).stdout, file.read())
+                self.analyze("validate", path)
+
+    def test_golden_shards_merge_to_the_golden_profile(self):
+        for folder in glob.glob(os.path.join(GOLDEN, "shard", "v*")):
+            with self.subTest(folder):
+                run = os.path.join(self.directory, os.path.basename(folder))
+                os.mkdir(run)
+                for path in glob.glob(os.path.join(folder, "*.h5")):
+                    shutil.copy(path, run)
+                self.analyze("merge", run)
+                expected = os.path.join(GOLDEN, "profile", os.path.basename(folder), "profile.dump.txt")
+                with open(expected, "rb") as file:
+                    self.assertEqual(self.analyze("dump", run).stdout, file.read())
+
+    def test_the_example_of_the_documentation(self):
+        with open(os.path.join(SOURCE, "formats", "FORMATS.md"), encoding="utf-8") as file:
+            blocks = re.findall(r"```python\n(.*?)```", file.read(), re.DOTALL)
+        example = os.path.join(self.directory, "example.py")
+        with open(example, "w", encoding="utf-8") as file:
+            file.write(blocks[0])
+        shard = self.synth()[0]
+        lines = subprocess.run([sys.executable, example, shard], check=True, capture_output=True, text=True,
+                               timeout=60).stdout.splitlines()
+        # The same from the dump, which does not go through h5py.
+        tables = tables_of_dump(self.analyze("dump", shard).stdout.decode())
+        sums = collections.Counter()
+        for value in tables["values"]:
+            frame = tables["frames"][int(tables["paths"][int(value["path"])]["frame"])]
+            sums[frame["name"], frame["file"]] += int(value["wall_ns"])
+        expected = [f"{ns / 1e9:12.6f} s  {json.loads(name)}  {json.loads(file)}"
+                    for (name, file), ns in sums.most_common(10)]
+        self.assertEqual(lines, expected)
+
+        scope = {}
+        with h5py.File(shard) as file:
+            exec(blocks[1], {"file": file, "rank": 1}, scope)
+        expected = [int(v["wall_ns"]) for v in tables["values"] if v["rank_row"] == "1"]
+        self.assertEqual(list(scope["wall_ns"]), expected)
+
+    def test_every_column_is_documented(self):
+        self.synth()
+        self.analyze("merge", "run")
+        with open(os.path.join(SOURCE, "formats", "FORMATS.md"), encoding="utf-8") as file:
+            text = file.read()
+        known = set(re.findall(r"`([^`\n]+)`", text))
+        known |= {f"main_thread_{c}_ns" for c in ("python", "native", "system", "mpi", "io", "idle")}
+        known |= {name.replace("inclusive_", "exclusive_") for name in known}
+        missing = []
+
+        def visit(name, item):
+            last = re.sub(r"_(bytes|offsets)$", "", name.split("/")[-1]) if isinstance(item, h5py.Dataset) else name
+            if not {name, name.split("/")[-1], last, "run/" + last} & known:
+                missing.append(name)
+        with h5py.File(os.path.join(self.run_, "profile.h5")) as file:
+            file.visititems(visit)
+            missing += [a for a in list(file.attrs) + list(file["run"].attrs) if a not in known]
+        self.assertEqual(missing, [])
+
+    def test_columns_are_stored_as_documented(self):
+        shard = self.synth(1, 8, 2000)[0]
+        with h5py.File(shard) as file:
+            seen = set()
+
+            def visit(name, item):
+                if not isinstance(item, h5py.Dataset):
+                    return
+                self.assertIn("xxh3", item.attrs)
+                if item.size * item.dtype.itemsize <= 4096:
+                    self.assertIsNone(item.chunks, name)
+                    seen.add("compact")
+                else:
+                    self.assertTrue(item.fletcher32 and item.compression == "gzip", name)
+                    self.assertLessEqual(item.chunks[0], 32768)
+                    seen.add("chunked")
+            file.visititems(visit)
+            self.assertEqual(seen, {"compact", "chunked"})
+            self.assertEqual(file["values/rank_offsets"][-1], file["values/path"].size)
+            self.assertTrue(np.all(np.diff(file["values/rank_offsets"][:]) > 0))
+
+    def edited(self, edit):
+        shard = self.synth()[0]
+        with h5py.File(shard, "a") as file:
+            edit(file)
+        return shard
+
+    def test_newer_major_version(self):
+        def edit(file):
+            file.attrs["format_major"] = 2
+        shard = self.edited(edit)
+        for arguments in (["report", "run"], ["merge", "run"], ["dump", shard], ["validate", shard]):
+            self.refused(arguments, 3, shard if arguments[1] == shard else "node-node0000.h5",
+                         "was written by a newer clusterprof (format 2.0, this one reads up to 1.x)")
+
+    def test_newer_minor_version(self):
+        def edit(file):
+            file.attrs["format_minor"] = 9
+            file.attrs["mood"] = "sunny"
+            file.create_dataset("values/colour", data=np.zeros(3))
+            file.create_group("unheard_of").create_dataset("x", data=np.arange(5))
+        before = self.analyze("dump", self.synth()[0]).stdout
+        shutil.rmtree(self.run_)
+        shard = self.edited(edit)
+        self.assertEqual(self.analyze("dump", shard).stdout, before)
+        self.analyze("merge", "run")
+
+    def test_edited_numbers_are_noticed(self):
+        def edit(file):
+            file["values/wall_ns"][0] += 1
+        self.refused(["validate", self.edited(edit)], 3, "values/wall_ns is damaged")
+
+
+class Merge(Analyze):
+    def test_merge_and_report(self):
+        self.synth(4, 4)
+        done = self.analyze("merge", "run")
+        self.assertIn(b"16 ranks, 4 shards", done.stdout)
+        self.analyze("validate", "run")
+        report = self.report()
+        self.assertEqual(report["schema"], "clusterprof.report/1")
+        self.assertEqual((report["run"]["nodes"], report["run"]["ranks"]), (4, 16))
+        self.assertTrue(report["run"]["complete"])
+        self.assertEqual([r["rank"] for r in report["ranks"]], list(range(16)))
+        sent = collections.Counter()
+        for cell in report["mpi"]["matrix"]:
+            self.assertIn((cell["dst"] - cell["src"]) % 16, (1, 15))
+            sent[cell["src"]] += cell["bytes"]
+        self.assertEqual(set(sent.values()), {2 * 1200 * 65536})
+
+    def test_any_order_gives_the_same_profile(self):
+        shards = self.synth(3, 2)
+        self.analyze("merge", "run")
+        first = self.analyze("dump", "run").stdout.split(b"\n[sources]")[0]
+        for i, path in enumerate(shards):  # another order of names
+            os.rename(path, os.path.join(self.run_, f"node-{9 - i}.h5"))
+        self.analyze("merge", "run")
+        self.assertEqual(self.analyze("dump", "run").stdout.split(b"\n[sources]")[0], first)
+
+    def test_report_merges_when_needed(self):
+        shards = self.synth(3, 2)
+        profile = os.path.join(self.run_, "profile.h5")
+        self.analyze("report", "run")
+        made = os.stat(profile).st_mtime_ns
+        self.analyze("report", "run")
+        self.assertEqual(os.stat(profile).st_mtime_ns, made)
+        os.remove(shards[1])
+        report = self.report()
+        self.assertNotEqual(os.stat(profile).st_mtime_ns, made)
+        self.assertFalse(report["run"]["complete"])
+        self.assertEqual(report["run"]["ranks"], 4)
+
+    def test_a_run_can_be_named_in_several_ways(self):
+        shard = self.synth()[0]
+        expected = self.analyze("report", "run").stdout
+        for argument, cwd in (("run/", None), ("run/profile.h5", None), (self.run_, "/"), (shard, "/"),
+                              (".", self.run_), ("profile.h5", self.run_), ("../run", self.run_)):
+            with self.subTest(argument):
+                self.assertEqual(self.analyze("report", argument, cwd=cwd).stdout, expected)
+
+    def test_damaged_shard(self):
+        shards = self.synth(3, 2)
+        with open(shards[1], "r+b") as file:
+            file.truncate(20_000)
+        for verb in ("report", "merge", "validate"):
+            done = self.analyze(verb, "run", status=3)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+            self.assertIn(b"node-node0001.h5", done.stderr)
+        done = self.analyze("merge", "--partial", "run")
+        self.assertIn(b"node-node0001.h5", done.stderr)
+        self.assertIn(b"2 shards", done.stdout)
+        report = self.report()
+        self.assertFalse(report["run"]["complete"])
+        self.assertEqual(report["run"]["ranks"], 4)
+
+    def test_sizes(self):
+        """64 nodes of 64 ranks with 2,000 call paths. The limit is generous; it is 4 s of CPU."""
+        self.synth(64, 64, 2000)
+        start = time.monotonic()
+        done = self.analyze("merge", "run")
+        print(f"merge of 4096 ranks: {time.monotonic() - start:.1f} s", file=sys.stderr)
+        self.assertIn(b"4096 ranks, 64 shards", done.stdout)
+        self.assertLess(time.monotonic() - start, 60)
+
+
+class CommandLine(Analyze):
+    def test_nothing_found(self):
+        os.mkdir(self.run_)
+        for verb in ("report", "merge", "validate", "ls"):
+            self.refused([verb, "run"], 1, "run", "nothing found")
+        for verb in ("report", "merge", "validate", "dump", "ls"):
+            self.refused([verb, "missing"], 1, "missing", "nothing found")
+
+    def test_bad_usage(self):
+        self.refused([], 2, "--help")
+        self.refused(["report"], 2, "RUN", "report --help")
+        self.refused(["report", "run", "--colour-blind"], 2, "--colour-blind", "report --help")
+        self.refused(["fly", "run"], 2, "fly")
+        self.synth()
+        self.refused(["report", "run", "--section", "nonsense"], 2, "nonsense", "efficiency")
+
+    def test_what_comes_later_says_so(self):
+        for verb in ("export", "diff", "doctor", "attach", "top", "tui"):
+            self.refused([verb, "run", "-f", "folded"], 2, verb, "not in this version")
+        self.synth()
+        self.refused(["report", "run", "--html", "x.html"], 2, "--html", "not in this version")
+        self.assertFalse(os.path.exists(os.path.join(self.directory, "x.html")))
+
+    def test_foreign_files(self):
+        os.mkdir(self.run_)
+        shard = os.path.join(self.run_, "node-x.h5")
+        with open(shard, "wb") as file:
+            file.write(b"hello")
+        for arguments in (["report", "run"], ["merge", "run"], ["dump", shard], ["validate", shard],
+                          ["validate", "run"]):
+            self.refused(arguments, 3, "node-x.h5")
+        with h5py.File(shard, "w") as file:
+            file["x"] = 1
+        self.refused(["report", "run"], 3, "node-x.h5", "not a clusterprof file")
+        self.refused(["report", "/etc/passwd"], 3, "/etc/passwd")
+
+    def test_help(self):
+        for verb in ("report", "merge", "validate", "dump", "ls"):
+            done = self.analyze(verb, "--help")
+            self.assertIn(b"Usage: ", done.stdout)
+
+    def test_sections(self):
+        self.synth()
+        whole = self.analyze("report", "run").stdout
+        part = self.analyze("report", "run", "--section", "efficiency").stdout
+        self.assertLess(len(part), len(whole) // 2)
+        self.assertIn(b"load balance", part.lower())
+
+    def test_ls(self):
+        self.synth()
+        lines = self.analyze("ls").stdout.decode().splitlines()
+        self.assertEqual(len(lines), 2)
+        self.assertEqual(lines[1].split()[:4], ["run", "2026-09-21T14:13:20Z", "4", "2"])
+        self.assertIn("solve.py", lines[1])
+
+    def test_full_disk(self):
+        self.synth()
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([os.path.join(LIBEXEC, "analyze"), "report", self.run_], stdout=full,
+                                  stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"standard output", done.stderr)
+
+
+class Banner(Analyze):
+    def test_banner(self):
+        self.synth(2, 4)
+        done = self.analyze("banner", "--wait-ranks", "8", "--timeout", "30", self.run_)
+        lines = done.stderr.decode().splitlines()
+        self.assertEqual(done.stdout, b"")
+        self.assertTrue(5 < len(lines) <= 25, lines)
+        self.assertTrue(os.path.exists(os.path.join(self.run_, "profile.h5")))
+        with open(os.path.join(self.run_, "report.txt"), "rb") as file:
+            self.assertEqual(file.read(), self.analyze("report", "run").stdout)
+        self.assertEqual(sorted(os.listdir(self.run_)),
+                         ["node-node0000.h5", "node-node0001.h5", "profile.h5", "report.txt"])
+
+    def test_banner_waits_for_the_last_shard(self):
+        shards = self.synth(2, 2)
+        late = os.path.join(self.directory, "late.h5")
+        os.rename(shards[1], late)
+        timer = threading.Timer(0.7, os.rename, (late, shards[1]))
+        timer.start()
+        start = time.monotonic()
+        self.analyze("banner", "--wait-ranks", "4", "--timeout", "30", self.run_)
+        self.assertGreater(time.monotonic() - start, 0.6)
+        timer.join()
+        self.assertTrue(self.report()["run"]["complete"])
+
+    def test_banner_does_not_wait_for_ever(self):
+        shards = self.synth(2, 2)
+        os.remove(shards[1])
+        start = time.monotonic()
+        self.analyze("banner", "--wait-ranks", "4", "--timeout", "0.5", self.run_)
+        self.assertTrue(0.4 < time.monotonic() - start < 20)
+        self.assertFalse(self.report()["run"]["complete"])
+
+    def test_banner_without_shards(self):
+        os.mkdir(self.run_)
+        self.refused(["banner", "--wait-ranks", "1", "--timeout", "0.1", self.run_], 1, "nothing found")
+
+
+class Synth(Analyze):
+    def test_bad_usage(self):
+        def synth(*arguments):
+            return subprocess.run([os.path.join(LIBEXEC, "synth"), *arguments], cwd=self.directory,
+                                  capture_output=True, timeout=60)
+        self.assertEqual(synth().returncode, 2)
+        self.assertEqual(synth("--nodes", "0", "x").returncode, 2)
+        self.assertEqual(synth("x").returncode, 0)
+        self.assertEqual(synth("x").returncode, 3, "never overwrites")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

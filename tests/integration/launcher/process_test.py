@@ -1,0 +1,235 @@
+"""The recorded command is started, ends and talks as it does alone; failures of ours are plain."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import launching
+
+
+class Command(launching.LaunchingTest):
+    def test_status(self):
+        for status in (0, 1, 3, 255):
+            self.assertEqual(self.launch("sh", "-c", f"exit {status}").returncode, status)
+
+    def test_death_by_signal(self):
+        for number in (signal.SIGSEGV, signal.SIGTERM, signal.SIGKILL, signal.SIGABRT):
+            done = self.launch("sh", "-c", "kill -%d $$" % number)
+            self.assertEqual(done.returncode, -number)
+            self.assertEqual(done.stderr, b"")
+
+    def test_streams_are_the_commands(self):
+        data = os.urandom(1 << 20)
+        done = self.launch("sh", "-c", "cat; echo problem >&2", input=data)
+        self.assertEqual(done.stdout, data)
+        self.assertEqual(done.stderr, b"problem\n")
+
+    def test_stdout_closes_with_the_command(self):
+        # The collector goes on for a while; whoever reads our output must not wait for it.
+        begin = time.monotonic()
+        done = self.launch("sh", "-c", "echo out; exec >&- 2>&-; sleep 0", variables={"FAKE_COLLECTOR": "release"})
+        self.assertEqual(done.stdout, b"out\n")
+        reader = subprocess.run(f"{launching.CLUSTERPROF} sh -c 'yes || exit 5' | head -1", shell=True,
+                                cwd=self.directory, capture_output=True, timeout=20)
+        self.assertEqual(reader.stdout, b"y\n")
+        self.assertLess(time.monotonic() - begin, 10)
+
+    def test_arguments_and_environment(self):
+        done = self.launch("-r", "321", "--", "sh", "-c", 'printf "%s|" "$0" "$@" "$KEPT" "$CLUSTERPROF_RATE"', "a b",
+                           "-q", "", "--rate", "*", variables={"KEPT": "k"})
+        self.assertEqual(done.stdout, b"a b|-q||--rate|*|k|321|")
+
+    def test_signal_state_is_what_it_was(self):
+        script = "grep -E 'Sig(Blk|Ign)' /proc/self/status"
+        alone = subprocess.run(["sh", "-c", f"trap '' HUP CHLD; exec {script}"], capture_output=True)
+        done = subprocess.run(["sh", "-c", f"trap '' HUP CHLD; exec {launching.CLUSTERPROF} {script}"],
+                              cwd=self.directory, capture_output=True)
+        self.assertEqual(done.stdout, alone.stdout)
+
+    def test_no_files_of_ours_are_left_open(self):
+        script = "ls /proc/self/fd | wc -l"
+        alone = subprocess.run(["sh", "-c", script], capture_output=True)
+        self.assertEqual(self.launch("sh", "-c", script).stdout, alone.stdout)
+
+    def test_preloads(self):
+        # The second is for a clusterprof that is itself built with AddressSanitizer.
+        done = self.launch("sh", "-c", "echo $LD_PRELOAD",
+                           variables={"LD_PRELOAD": "libm.so.6", "ASAN_OPTIONS": "verify_asan_link_order=0"})
+        lib = os.path.join(launching.PREFIX, "lib", "clusterprof")
+        self.assertRegex(done.stdout.decode().strip(), rf"^{lib}/libclusterprof_agent.so:.*:libm.so.6$")
+        start = self.events(self.runs()[0])[0]
+        self.assertIn("preload=none", start)
+
+    def test_collector_is_apart(self):
+        self.launch("-q", "-r", "50", "--clock", "cpu", "true", "-x", pass_fds=[os.open("/dev/null", os.O_RDONLY)])
+        start = self.events(self.runs()[0])[0]
+        self.assertIn("session=1", start)
+        self.assertIn("files=6 ", start)  # stdin, stdout, stderr, two sockets, its own events
+        self.assertRegex(start, r"--local-ranks 1 --world-size 1 --rate 50 --clock cpu --quiet -- true -x$")
+
+    def test_events(self):
+        self.launch("sh", "-c", "exit 3")
+        events = self.events(self.runs()[0])
+        self.assertRegex(events[1], r"^started \d+ rank=0$")
+        self.assertEqual(events[2], f"exited {events[1].split()[1]} status={3 << 8}")
+        self.assertEqual(events[-1], "end")
+
+    def test_other_ranks_run_untouched(self):
+        done = self.launch("--ranks", "1-3", "sh", "-c", "echo ${LD_PRELOAD:-none} ${CLUSTERPROF_AGENT_SOCKET:-none}")
+        self.assertEqual(done.stdout, b"none none\n")
+        self.assertEqual(self.runs(), [])
+
+
+class Refusals(launching.LaunchingTest):
+    def test_missing_command(self):
+        done = self.launch("no-such-command")
+        self.assertEqual(done.returncode, 127)
+        self.one_line(done.stderr, "no-such-command: command not found")
+        self.assertEqual(self.launch("./nowhere").returncode, 127)
+        self.assertEqual(self.runs(), [])
+
+    def test_not_executable(self):
+        with open(self.path("data"), "w") as file:
+            file.write("x")
+        for command in ("./data", "/"):
+            done = self.launch(command)
+            self.assertEqual(done.returncode, 126)
+            self.one_line(done.stderr, command)
+        self.assertEqual(self.runs(), [])
+
+    def test_missing_interpreter(self):
+        with open(self.path("script"), "w") as file:
+            file.write("#!/no/such/interpreter\n")
+        os.chmod(self.path("script"), 0o755)
+        done = self.launch("./script")
+        self.assertEqual(done.returncode, 126)
+        self.one_line(done.stderr, "./script")
+
+    def test_existing_run_and_unwritable_output(self):
+        self.assertEqual(self.launch("-o", "run", "true").returncode, 0)
+        done = self.launch("-o", "run", "true")
+        self.assertEqual(done.returncode, 125)
+        self.one_line(done.stderr, "run: a run is there already")
+        done = self.launch("-o", "/proc/x", "true")
+        self.assertEqual(done.returncode, 125)
+        self.one_line(done.stderr, "/proc/x: ")
+
+    def test_usage(self):
+        done = self.launch("--frobnicate", "true")
+        self.assertEqual(done.returncode, 2)
+        self.one_line(done.stderr, "--frobnicate")
+        done = self.launch("srun", "-n", "2", "true")
+        self.assertEqual(done.returncode, 2)
+        self.one_line(done.stderr, "srun -n 2 clusterprof true")
+
+    def test_common_errors_are_said_once(self):
+        for rank, lines in (("0", 1), ("1", 0)):
+            done = self.launch("--frobnicate", variables={"PMI_RANK": rank, "PMI_SIZE": "2"})
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(len(done.stderr.splitlines()), lines)
+
+
+class BrokenInstallation(launching.LaunchingTest):
+    def setUp(self):
+        super().setUp()
+        self.prefix = self.path("prefix")
+        shutil.copytree(launching.PREFIX, self.prefix)
+
+    def launch_broken(self, *arguments):
+        return subprocess.run([os.path.join(self.prefix, "bin", "clusterprof"), *arguments], cwd=self.directory,
+                              capture_output=True, timeout=60)
+
+    def runs_unrecorded(self, word):
+        done = self.launch_broken("sh", "-c", "echo out ${LD_PRELOAD:-none}; exit 3")
+        self.assertEqual((done.returncode, done.stdout), (3, b"out none\n"))
+        self.one_line(done.stderr, word, "unrecorded")
+        done = self.launch_broken("--strict", "sh", "-c", "echo out")
+        self.assertEqual((done.returncode, done.stdout), (125, b""))
+        self.one_line(done.stderr, word)
+        self.assertEqual(self.runs(), [])
+
+    def test_no_agent(self):
+        os.remove(os.path.join(self.prefix, "lib/clusterprof/libclusterprof_agent.so"))
+        self.runs_unrecorded("libclusterprof_agent.so")
+
+    def test_no_collector(self):
+        os.remove(os.path.join(self.prefix, "libexec/clusterprof/collector"))
+        self.runs_unrecorded("collector")
+
+    def test_collector_cannot_be_executed(self):
+        with open(os.path.join(self.prefix, "libexec/clusterprof/collector"), "wb") as file:
+            file.write(b"\x7fELF no more")
+        self.runs_unrecorded("collector")
+
+
+class BrokenCollector(launching.LaunchingTest):
+    def test_that_dies(self):
+        done = self.launch("sh", "-c", "sleep 0.3; echo out; exit 4", variables={"FAKE_COLLECTOR": "die"})
+        self.assertEqual((done.returncode, done.stdout), (4, b"out\n"))
+        self.one_line(done.stderr, "collector", "exit status 9", "incomplete")
+
+    def test_that_dies_is_fatal_with_strict(self):
+        done = self.launch("--strict", "echo", "out", variables={"FAKE_COLLECTOR": "die"})
+        self.assertEqual((done.returncode, done.stdout), (125, b""))
+        self.one_line(done.stderr, "collector")
+
+    def test_strict_waits_for_a_good_one(self):
+        done = self.launch("--strict", "sh", "-c", "echo out; exit 3")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (3, b"out\n", b""))
+        events = self.events(self.runs()[0])
+        self.assertRegex(events[1], r"^announced \d+ rank=0 of=1 local=1$")
+        self.assertIn(events[1].split()[1], events[2])
+
+    def test_that_releases_us(self):
+        begin = time.monotonic()
+        # Its stderr stays open, so no pipe here.
+        done = subprocess.run([launching.CLUSTERPROF, "sh", "-c", "exit 6"], cwd=self.directory,
+                              env=self.environment(FAKE_COLLECTOR="release"))
+        self.assertEqual(done.returncode, 6)
+        self.assertLess(time.monotonic() - begin, 1.5)
+
+
+class ManyAtOnce(launching.LaunchingTest):
+    def start(self, count, of_rank=lambda rank: {}, **variables):
+        return [subprocess.Popen([launching.CLUSTERPROF, "sh", "-c", "sleep 0.2; exit $PMI_RANK"], cwd=self.directory,
+                                 env=self.environment(PMI_SIZE=str(count), PMI_RANK=str(rank), **variables,
+                                                      **of_rank(rank)), stderr=subprocess.PIPE)
+                for rank in range(count)]
+
+    def finish(self, processes):
+        for rank, process in enumerate(processes):
+            _, error = process.communicate(timeout=60)
+            self.assertEqual((process.returncode, error), (rank, b""))
+
+    def one_collector_knows(self, events, ranks):
+        self.assertEqual(len([event for event in events if event.startswith("start ")]), 1, events)
+        self.assertEqual(sorted(int(re.search(r"rank=(\d+)", event).group(1))
+                                for event in events if event.startswith(("announced", "started"))), list(ranks))
+
+    def test_one_directory_and_one_collector(self):
+        for place in ("a", "b", "c"):
+            self.finish(self.start(64, CLUSTERPROF_ROOT=place))
+            run, = self.runs(self.path(place))
+            self.one_collector_knows(self.events(os.path.join(place, run)), range(64))
+
+    def test_two_nodes_on_one_machine(self):
+        self.finish(self.start(16, lambda rank: {"CLUSTERPROF_NODE": f"n{rank % 2}"}))
+        run, = self.runs()
+        for node in (0, 1):
+            self.one_collector_knows(self.events(run, f"n{node}"), range(node, 16, 2))
+
+    def test_one_collector_when_the_first_fails(self):
+        # The elected one's collector dies: the others must not wait for it for long.
+        begin = time.monotonic()
+        processes = self.start(8, FAKE_COLLECTOR="die")
+        for rank, process in enumerate(processes):
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, rank)
+        self.assertLess(time.monotonic() - begin, 20)
+
+
+if __name__ == "__main__":
+    launching.main()

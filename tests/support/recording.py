@@ -1,0 +1,89 @@
+"""Drives the built clusterprof for tests: records commands, reads reports.
+
+A test module ends with recording.main(). A test that cannot run on this machine calls
+self.skipTest(reason); when every test of a module was skipped, the module exits with 77, which
+ctest shows as skipped.
+"""
+
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.environ["CLUSTERPROF_TEST_BUILD"]
+SOURCE = os.environ["CLUSTERPROF_TEST_SOURCE"]
+CLUSTERPROF = os.path.join(BUILD, "bin", "clusterprof")
+PYTHON = "/usr/bin/python3"
+
+
+def program(flavour, name):
+    return os.path.join(BUILD, "programs", flavour, name)
+
+
+def launcher(flavour, ranks):
+    """The command that starts `ranks` ranks on this machine, more than it has cores if need be."""
+    if flavour == "openmpi":
+        return ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
+                "-n", str(ranks)]
+    return ["mpirun.mpich", "-n", str(ranks)]
+
+
+def pythons():
+    """Every CPython to be tested: (version text, path)."""
+    found = [("system", PYTHON)]
+    for path in sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))):
+        version = path.split(os.sep)[-3]
+        if int(version.split(".")[1]) >= 8:
+            found.append((version, path))
+    return found
+
+
+class RecordingTest(unittest.TestCase):
+    """Has a working directory of its own, in self.directory, gone afterwards."""
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="clusterprof-test-")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def need(self, *paths):
+        for path in paths:
+            if not (os.path.exists(path) or shutil.which(path)):
+                self.skipTest(f"{path} is not here")
+
+    def bare(self, command, timeout=120, **options):
+        return subprocess.run(command, cwd=self.directory, capture_output=True, timeout=timeout, **options)
+
+    def record(self, command, before=(), options=(), timeout=120, run="run", **more):
+        """Runs `before clusterprof options -o run command`; returns the completed process."""
+        full = [*before, CLUSTERPROF, *options, "-o", os.path.join(self.directory, run), *command]
+        return subprocess.run(full, cwd=self.directory, capture_output=True, timeout=timeout, **more)
+
+    def report(self, run="run"):
+        done = subprocess.run([CLUSTERPROF, "report", "--json", os.path.join(self.directory, run)],
+                              capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        return json.loads(done.stdout)
+
+    def recorded(self, command, **how):
+        """Records a command that must succeed and returns its report."""
+        done = self.record(command, **how)
+        self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+        return self.report(how.get("run", "run"))
+
+    def function(self, report, name):
+        found = [f for f in report["functions"] if f["name"] == name]
+        self.assertEqual(len(found), 1, f"{name} among {[f['name'] for f in report['functions']][:20]}")
+        return found[0]
+
+
+def main():
+    program_ = unittest.main(module="__main__", exit=False, verbosity=2)
+    result = program_.result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    if result.testsRun and len(result.skipped) == result.testsRun:
+        sys.exit(77)

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/command_name.hpp"
+
+#include <gtest/gtest.h>
+
+namespace clusterprof::cli {
+namespace {
+
+TEST(CommandName, IsTheProgramsBaseName) {
+  EXPECT_EQ(command_name({"./build/stencil", "--steps", "3"}), "stencil");
+  EXPECT_EQ(command_name({"a.out"}), "a.out");
+  EXPECT_EQ(command_name({"./train.py"}), "train");
+}
+
+TEST(CommandName, IsTheScriptOrModuleOfAnInterpreter) {
+  EXPECT_EQ(command_name({"python3", "examples/train.py", "-m", "x"}), "train");
+  EXPECT_EQ(command_name({"/opt/python3.11", "-u", "-W", "error", "-X", "dev", "train.py"}), "train");
+  EXPECT_EQ(command_name({"python3", "-uWerror", "train.py"}), "train");
+  EXPECT_EQ(command_name({"python", "-m", "package.module", "train.py"}), "module");
+  EXPECT_EQ(command_name({"python", "-mpackage.module"}), "module");
+  EXPECT_EQ(command_name({"python3", "-m", "mpi4py", "train.py"}), "train");
+  EXPECT_EQ(command_name({"python3", "-m", "mpi4py"}), "mpi4py");
+  EXPECT_EQ(command_name({"bash", "-x", "job.sh"}), "job");
+}
+
+TEST(CommandName, IsTheInterpreterWithoutAScript) {
+  EXPECT_EQ(command_name({"python3", "-c", "print(1)"}), "python3");
+  EXPECT_EQ(command_name({"python3"}), "python3");
+  EXPECT_EQ(command_name({"sh", "-c", "./train.py"}), "sh");
+}
+
+TEST(CommandName, IsAFileName) {
+  EXPECT_EQ(command_name({"./my prog(1)"}), "my_prog_1_");
+  EXPECT_EQ(command_name({"/"}), "command");
+  EXPECT_EQ(command_name({std::string(300, 'x')}).size(), 64u);
+}
+
+}  // namespace
+}  // namespace clusterprof::cli

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/mpi_flavour.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "cli/elf_needed.hpp"
+#include "fake_environment.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+TEST(MpiFlavour, OfLibraryNames) {
+  EXPECT_EQ(flavour_of_library("libmpi.so.40"), MpiFlavour::kOpenMpi);
+  EXPECT_EQ(flavour_of_library("libmpi_mpifh.so.40"), MpiFlavour::kOpenMpi);
+  EXPECT_EQ(flavour_of_library("/opt/lib/libmpi.so.12"), MpiFlavour::kMpich);
+  EXPECT_EQ(flavour_of_library("libmpich.so.12"), MpiFlavour::kMpich);
+  EXPECT_EQ(flavour_of_library("libmpichfort.so.12"), MpiFlavour::kMpich);
+  EXPECT_EQ(flavour_of_library("libm.so.6"), MpiFlavour::kNone);
+}
+
+TEST(MpiFlavour, OfLaunchers) {
+  EXPECT_EQ(flavour_of_launcher(fake_environment({{"OMPI_COMM_WORLD_SIZE", "2"}})), MpiFlavour::kOpenMpi);
+  EXPECT_EQ(flavour_of_launcher(fake_environment({{"PMI_RANK", "0"}})), MpiFlavour::kMpich);
+  EXPECT_EQ(flavour_of_launcher(fake_environment({{"PMIX_RANK", "0"}})), MpiFlavour::kOpenMpi);
+  EXPECT_EQ(flavour_of_launcher(fake_environment({})), MpiFlavour::kNone);
+}
+
+TEST(MpiFlavour, IsThatOfTheProgramFirst) {
+  ProgramFacts program;
+  program.is_elf = true;
+  program.linked = MpiFlavour::kMpich;
+  const auto by_openmpi = fake_environment({{"OMPI_COMM_WORLD_SIZE", "2"}});
+  EXPECT_EQ(choose_flavour(program, false, by_openmpi, true, true), MpiFlavour::kMpich);
+  program.linked = MpiFlavour::kNone;
+  EXPECT_EQ(choose_flavour(program, false, by_openmpi, true, true), MpiFlavour::kOpenMpi);
+  const auto by_nobody = fake_environment({});
+  EXPECT_EQ(choose_flavour(program, false, by_nobody, true, true), MpiFlavour::kNone);
+  EXPECT_EQ(choose_flavour(program, true, by_nobody, true, true), MpiFlavour::kOpenMpi);
+  EXPECT_EQ(choose_flavour(program, true, by_nobody, false, true), MpiFlavour::kMpich);
+  EXPECT_EQ(choose_flavour(program, true, by_nobody, false, false), MpiFlavour::kNone);
+}
+
+TEST(ElfDependencies, OfThisTest) {
+  const auto object = read_elf_dependencies("/proc/self/exe");
+  ASSERT_TRUE(object);
+  bool has_libc = false;
+  for (const std::string& name : object->needed) has_libc |= name == "libc.so.6";
+  EXPECT_TRUE(has_libc);
+  const std::string libc = find_library("libc.so.6", "/proc/self/exe", *object, "");
+  EXPECT_TRUE(read_elf_dependencies(libc)) << libc;
+}
+
+TEST(ElfDependencies, FollowsOriginAndTheLibraryPath) {
+  char directory[] = "/tmp/clusterprof-elf-XXXXXX";
+  ASSERT_NE(::mkdtemp(directory), nullptr);
+  const std::string path = std::string(directory) + "/libx.so";
+  std::ofstream(path) << "x";
+  ElfDependencies object;
+  EXPECT_EQ(find_library("libx.so", "/bin/true", object, "/nowhere:" + std::string(directory)), path);
+  object.runpath = "/nowhere:$ORIGIN";
+  EXPECT_EQ(find_library("libx.so", std::string(directory) + "/program", object, ""), path);
+  EXPECT_EQ(find_library("libnone.so", "/bin/true", object, ""), "");
+  std::remove(path.c_str());
+  ::rmdir(directory);
+}
+
+TEST(ElfDependencies, OfDamagedFilesAreSafe) {
+  std::ifstream self("/proc/self/exe", std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(self)), {});
+  bytes.resize(std::min<std::size_t>(bytes.size(), 200000));
+  char path[] = "/tmp/clusterprof-elf-XXXXXX";
+  const int fd = ::mkstemp(path);
+  ASSERT_GE(fd, 0);
+  ::close(fd);
+  unsigned random = 1;
+  for (int round = 0; round < 300; ++round) {
+    std::string damaged = bytes;
+    for (int change = 0; change < 8; ++change) {
+      random = random * 1103515245u + 12345u;
+      damaged[(random >> 8) % 1024] = static_cast<char>(random >> 24);
+    }
+    if (round % 3 == 0) damaged.resize((random >> 8) % damaged.size());
+    std::ofstream(path, std::ios::binary).write(damaged.data(), static_cast<std::streamsize>(damaged.size()));
+    if (const auto object = read_elf_dependencies(path)) {
+      EXPECT_LT(object->needed.size(), 100000u);
+    }
+  }
+  EXPECT_FALSE(read_elf_dependencies("/dev/null"));
+  EXPECT_FALSE(read_elf_dependencies("/nowhere"));
+  std::remove(path);
+}
+
+}  // namespace
+}  // namespace clusterprof::cli

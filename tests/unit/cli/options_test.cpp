@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include "fake_environment.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Options good(const Words& words, const std::map<std::string, std::string>& variables = {}) {
+  auto parsed = parse_record_options(words, fake_environment(variables));
+  if (const auto* leave = std::get_if<Leave>(&parsed)) {
+    ADD_FAILURE() << leave->error;
+    return {};
+  }
+  return std::get<Options>(parsed);
+}
+
+Leave bad(const Words& words, const std::map<std::string, std::string>& variables = {}) {
+  auto parsed = parse_record_options(words, fake_environment(variables));
+  if (const auto* leave = std::get_if<Leave>(&parsed)) {
+    EXPECT_EQ(leave->error.find('\n'), std::string::npos) << leave->error;
+    return *leave;
+  }
+  ADD_FAILURE() << "was accepted";
+  return {};
+}
+
+TEST(Options, Defaults) {
+  const Options options = good({"true"});
+  EXPECT_EQ(options.command, Words{"true"});
+  EXPECT_EQ(options.rate_hz, 100);
+  EXPECT_EQ(options.clock, SampleClock::kWall);
+  EXPECT_FALSE(options.quiet);
+}
+
+TEST(Options, EveryOne) {
+  const Options options =
+      good({"-o", "d", "--rate=500", "--clock", "cpu", "-e", "A,B", "--event", "C", "--no-python",
+            "--no-native", "--no-mpi", "--no-children", "--ranks", "0-3,8", "-q", "--strict", "true"});
+  EXPECT_EQ(options.output, "d");
+  EXPECT_EQ(options.rate_hz, 500);
+  EXPECT_EQ(options.clock, SampleClock::kCpu);
+  EXPECT_EQ(options.events, (Words{"A", "B", "C"}));
+  EXPECT_TRUE(options.no_python && options.no_native && options.no_mpi && options.no_children);
+  EXPECT_TRUE(options.quiet && options.strict);
+  EXPECT_TRUE(options.wants_rank(0) && options.wants_rank(3) && options.wants_rank(8) &&
+              options.wants_rank(-1));
+  EXPECT_FALSE(options.wants_rank(4));
+}
+
+TEST(Options, ShortOnesTogether) {
+  EXPECT_EQ(good({"-qr", "200", "true"}).rate_hz, 200);
+  EXPECT_EQ(good({"-qr200", "true"}).rate_hz, 200);
+}
+
+TEST(Options, TheLastOneWins) { EXPECT_EQ(good({"-r", "1", "-r", "2", "true"}).rate_hz, 2); }
+
+TEST(Options, TheCommandsOwnAreLeftAlone) {
+  EXPECT_EQ(good({"prog", "-r", "x", "--nonsense", "--", "-q"}).command,
+            (Words{"prog", "-r", "x", "--nonsense", "--", "-q"}));
+  EXPECT_EQ(good({"-q", "--", "report", "--json"}).command, (Words{"report", "--json"}));
+  EXPECT_EQ(good({"--", "-weird"}).command, Words{"-weird"});
+  EXPECT_FALSE(good({"prog", "-q"}).quiet);
+}
+
+TEST(Options, ComeFromTheEnvironmentToo) {
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_RATE", "50"}}).rate_hz, 50);
+  EXPECT_EQ(good({"-r", "70", "true"}, {{"CLUSTERPROF_RATE", "50"}}).rate_hz, 70);
+  EXPECT_EQ(good({"-r", "70", "true"}, {{"CLUSTERPROF_RATE", "no number"}}).rate_hz, 70);
+  EXPECT_TRUE(good({"true"}, {{"CLUSTERPROF_NO_PYTHON", "1"}}).no_python);
+  EXPECT_FALSE(good({"true"}, {{"CLUSTERPROF_NO_PYTHON", "0"}}).no_python);
+  EXPECT_FALSE(good({"true"}, {{"CLUSTERPROF_NO_PYTHON", ""}}).no_python);
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_EVENT", "A,B"}}).events, (Words{"A", "B"}));
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_OUTPUT", "d"}}).output, "d");
+  EXPECT_FALSE(good({"true"}, {{"CLUSTERPROF_RANKS", "1"}}).wants_rank(0));
+  EXPECT_NE(bad({"true"}, {{"CLUSTERPROF_RATE", "0"}}).error.find("CLUSTERPROF_RATE"), std::string::npos);
+  EXPECT_EQ(bad({"true"}, {{"CLUSTERPROF_QUIET", "maybe"}}).status, 2);
+}
+
+TEST(Options, BadOnesAreNamed) {
+  const struct {
+    Words words;
+    const char* names;
+  } cases[] = {{{"--speed", "9", "true"}, "--speed"},
+               {{"--rat", "9", "true"}, "--rate"},
+               {{"-z", "true"}, "-z"},
+               {{"-qz", "true"}, "-z"},
+               {{"-r"}, "-r"},
+               {{"-r", "--", "true"}, "-r"},
+               {{"-r", "10001", "true"}, "10000"},
+               {{"-r", "1.5", "true"}, "1.5"},
+               {{"--rate=", "true"}, "--rate"},
+               {{"--clock", "sun", "true"}, "--clock"},
+               {{"--quiet=1", "true"}, "--quiet"},
+               {{"--ranks", "3-1", "true"}, "--ranks"},
+               {{"-e", "A,,B", "true"}, "--event"},
+               {{}, "no command"},
+               {{"-q", "--"}, "no command"}};
+  for (const auto& [words, names] : cases) {
+    const Leave leave = bad(words);
+    EXPECT_EQ(leave.status, 2) << names;
+    EXPECT_NE(leave.error.find(names), std::string::npos) << leave.error;
+  }
+}
+
+TEST(Options, LaunchersComeFirst) {
+  EXPECT_NE(bad({"mpirun", "-n", "4", "./a.out", "x"}).error.find("mpirun -n 4 clusterprof ./a.out x"),
+            std::string::npos);
+  EXPECT_NE(bad({"/usr/bin/mpiexec.hydra", "-genv", "A", "1", "./a"}).error.find("-genv A 1 clusterprof ./a"),
+            std::string::npos);
+  EXPECT_EQ(bad({"srun"}).status, 2);
+  EXPECT_EQ(good({"--", "mpirun", "-n", "4", "true"}).command.front(), "mpirun");
+  EXPECT_EQ(good({"./mpirunner"}).command.front(), "./mpirunner");
+}
+
+TEST(Options, WhatIsNotInThisVersionIsRefused) {
+  EXPECT_EQ(bad({"--trace", "true"}).status, 125);
+  EXPECT_EQ(bad({"true"}, {{"CLUSTERPROF_MEMORY", "1"}}).status, 125);
+}
+
+TEST(Options, HelpAndVersionGoToStdout) {
+  for (const char* word : {"--help", "-h", "--version"}) {
+    const Leave leave = bad({word});
+    EXPECT_EQ(leave.status, 0);
+    EXPECT_FALSE(leave.output.empty());
+  }
+  // Every option has its place in the help.
+  for (const char* name :
+       {"--output", "--rate", "--clock", "--event", "--no-python", "--no-native", "--no-mpi", "--no-children",
+        "--ranks", "--quiet", "--strict", "--trace", "--memory"}) {
+    EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
+  }
+}
+
+TEST(AnalysisVerbs, AreKnown) {
+  EXPECT_TRUE(is_analysis_verb("report"));
+  EXPECT_FALSE(is_analysis_verb("record"));
+  EXPECT_FALSE(is_analysis_verb("reports"));
+}
+
+}  // namespace
+}  // namespace clusterprof::cli

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/program_environment.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "fake_environment.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+TEST(MergePreloads, OursComeFirst) {
+  EXPECT_EQ(merge_preloads({"/p/a.so", "/p/b.so"}, ""), "/p/a.so:/p/b.so");
+  EXPECT_EQ(merge_preloads({"/p/a.so"}, "/u/x.so y.so"), "/p/a.so:/u/x.so:y.so");
+}
+
+TEST(MergePreloads, ButBehindAddressSanitizer) {
+  EXPECT_EQ(merge_preloads({"/p/a.so"}, "/u/x.so:/lib/libasan.so.8"), "/lib/libasan.so.8:/p/a.so:/u/x.so");
+}
+
+TEST(MergePreloads, OfAnOuterClusterprofAreReplaced) {
+  EXPECT_EQ(merge_preloads({"/new/libclusterprof_agent.so"}, "/old/libclusterprof_agent.so:x.so"),
+            "/new/libclusterprof_agent.so:x.so");
+}
+
+TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
+  Options options;
+  options.rate_hz = 250;
+  options.clock = SampleClock::kCpu;
+  options.events = {"A", "B"};
+  options.no_children = true;
+  ProgramEnvironment facts;
+  facts.socket_name = "name";
+  facts.rank = 3;
+  facts.preloads = {"/p/a.so", "/p/b.so"};
+  const auto changes = program_environment(options, facts, fake_environment({{"LD_PRELOAD", "u.so"}}));
+  const std::map<std::string, std::string> expected = {{"LD_PRELOAD", "/p/a.so:/p/b.so:u.so"},
+                                                       {"CLUSTERPROF_AGENT_PRELOAD", "/p/a.so:/p/b.so"},
+                                                       {"CLUSTERPROF_AGENT_SOCKET", "name"},
+                                                       {"CLUSTERPROF_AGENT_RANK", "3"},
+                                                       {"CLUSTERPROF_AGENT_WORLD_SIZE", ""},
+                                                       {"CLUSTERPROF_RATE", "250"},
+                                                       {"CLUSTERPROF_CLOCK", "cpu"},
+                                                       {"CLUSTERPROF_EVENT", "A,B"},
+                                                       {"CLUSTERPROF_NO_PYTHON", ""},
+                                                       {"CLUSTERPROF_NO_NATIVE", ""},
+                                                       {"CLUSTERPROF_NO_MPI", ""},
+                                                       {"CLUSTERPROF_NO_CHILDREN", "1"}};
+  EXPECT_EQ((std::map<std::string, std::string>(changes.begin(), changes.end())), expected);
+}
+
+TEST(ProgramEnvironment, KeepsAddressSanitizerGoing) {
+  ProgramEnvironment facts;
+  facts.preloads = {"/p/a.so"};
+  facts.needs_asan = true;
+  const auto asan_options = [&](const std::map<std::string, std::string>& variables) {
+    for (const auto& [name, value] : program_environment({}, facts, fake_environment(variables))) {
+      if (name == "ASAN_OPTIONS") return value;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(asan_options({}), "verify_asan_link_order=0");
+  EXPECT_EQ(asan_options({{"ASAN_OPTIONS", "a=1"}}), "a=1:verify_asan_link_order=0");
+  EXPECT_EQ(asan_options({{"LD_PRELOAD", "libasan.so.8"}}), "");
+}
+
+}  // namespace
+}  // namespace clusterprof::cli

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/run_directory.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <vector>
+
+namespace clusterprof::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunDirectoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/clusterprof-run-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    root_ = fs::canonical(name);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  static Identity rank_of(const std::string& key) {
+    Identity identity;
+    identity.rank = 0;
+    identity.world_size = 4;
+    identity.key = key;
+    identity.has_peers = true;
+    return identity;
+  }
+  [[nodiscard]] RunDirectoryRequest chosen() const { return {"", root_, "train"}; }
+  [[nodiscard]] RunDirectoryRequest given(const std::string& name) const {
+    return {root_ + "/" + name, "", "train"};
+  }
+  [[nodiscard]] std::set<std::string> entries() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(root_)) names.insert(entry.path().filename());
+    return names;
+  }
+
+  std::string root_;
+};
+
+TEST_F(RunDirectoryTest, RanksOfOneJobMeet) {
+  const auto first = agree_on_run_directory(chosen(), rank_of("a"));
+  const auto second = agree_on_run_directory({"", root_, "other"}, rank_of("a"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first.value().path, second.value().path);
+  EXPECT_TRUE(first.value().created);
+  EXPECT_FALSE(second.value().created);
+  EXPECT_EQ(fs::path(first.value().path).filename().string().rfind("clusterprof-train-2", 0), 0u);
+}
+
+TEST_F(RunDirectoryTest, JobsDoNot) {
+  const auto first = agree_on_run_directory(chosen(), rank_of("a"));
+  const auto second = agree_on_run_directory(chosen(), rank_of("b"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_NE(first.value().path, second.value().path);
+}
+
+TEST_F(RunDirectoryTest, BatchNamesAreUsedAndNumberedWhenTaken) {
+  Identity task = rank_of("a");
+  task.batch_name = "12.0";
+  EXPECT_EQ(agree_on_run_directory(chosen(), task).value().path, root_ + "/clusterprof-train-12.0");
+  task.key = "requeued";
+  EXPECT_EQ(agree_on_run_directory(chosen(), task).value().path, root_ + "/clusterprof-train-12.0-2");
+  task.key = "b";
+  std::ofstream(root_ + "/clusterprof-train-12.0-3") << "a file";
+  EXPECT_EQ(agree_on_run_directory(chosen(), task).value().path, root_ + "/clusterprof-train-12.0-4");
+}
+
+TEST_F(RunDirectoryTest, PlainRunsLeaveNoLink) {
+  Identity plain = rank_of("a");
+  plain.has_peers = false;
+  const auto directory = agree_on_run_directory(chosen(), plain);
+  ASSERT_TRUE(directory.ok());
+  EXPECT_EQ(entries().size(), 1u);
+  EXPECT_TRUE(directory.value().meeting_link.empty());
+}
+
+TEST_F(RunDirectoryTest, LinkGoesAndDirectoryStays) {
+  const auto directory = agree_on_run_directory(chosen(), rank_of("a"));
+  EXPECT_EQ(entries().size(), 2u);
+  remove_meeting_link(directory.value());
+  EXPECT_EQ(entries().size(), 1u);
+  EXPECT_TRUE(fs::exists(directory.value().path));
+}
+
+TEST_F(RunDirectoryTest, LastNodeToLeaveRemovesTheLink) {
+  const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
+  leave_meeting(directory, "n1", 2, 6);
+  leave_meeting(directory, "n2", 2, 6);
+  leave_meeting(directory, "n2", 2, 6);
+  EXPECT_EQ(entries().size(), 2u);
+  leave_meeting(directory, "n3", 2, 6);
+  EXPECT_EQ(entries().size(), 1u);
+  const fs::directory_iterator left(directory.path);
+  EXPECT_EQ(left->path().filename(), ".run");
+  EXPECT_EQ(std::distance(fs::begin(left), fs::end(left)), 1);
+}
+
+TEST_F(RunDirectoryTest, OnlyNodeRemovesTheLink) {
+  const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
+  leave_meeting(directory, "n1", -1, 4);
+  EXPECT_EQ(entries().size(), 2u);
+  leave_meeting(directory, "n1", 4, 4);
+  EXPECT_EQ(entries().size(), 1u);
+}
+
+TEST_F(RunDirectoryTest, AbandonedLinksAreSweptUp) {
+  const std::string old = root_ + "/.clusterprof-old";
+  ASSERT_EQ(::symlink("somewhere", old.c_str()), 0);
+  const timespec hour_ago[2] = {{std::time(nullptr) - 3600, 0}, {std::time(nullptr) - 3600, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, old.c_str(), hour_ago, AT_SYMLINK_NOFOLLOW), 0);
+  ASSERT_EQ(::symlink("somewhere", (root_ + "/.clusterprof-new").c_str()), 0);
+  ASSERT_TRUE(agree_on_run_directory(chosen(), rank_of("a")).ok());
+  EXPECT_EQ(entries().count(".clusterprof-old"), 0u);
+  EXPECT_EQ(entries().count(".clusterprof-new"), 1u);
+}
+
+TEST_F(RunDirectoryTest, AKeyUsedLongAgoIsNotOurs) {
+  const auto old = agree_on_run_directory(chosen(), rank_of("port"));
+  ASSERT_TRUE(old.ok());
+  Identity now = rank_of("port");
+  now.job_start_unix_s = std::time(nullptr) + 3600;
+  const auto fresh = agree_on_run_directory(chosen(), now);
+  ASSERT_TRUE(fresh.ok());
+  EXPECT_NE(fresh.value().path, old.value().path);
+  EXPECT_FALSE(agree_on_run_directory({old.value().path, "", "train"}, now).ok());
+}
+
+TEST_F(RunDirectoryTest, ALinkToNowhereIsPassedBy) {
+  ASSERT_EQ(::symlink("gone", (root_ + "/.clusterprof-a").c_str()), 0);
+  const auto directory = agree_on_run_directory(chosen(), rank_of("a"));
+  ASSERT_TRUE(directory.ok()) << directory.error().message;
+  EXPECT_EQ(agree_on_run_directory(chosen(), rank_of("a")).value().path, directory.value().path);
+}
+
+TEST_F(RunDirectoryTest, GivenOneIsMadeOrTakenWhenEmpty) {
+  const auto made = agree_on_run_directory(given("x/y/run/"), rank_of("a"));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made.value().path, root_ + "/x/y/run");
+  EXPECT_EQ(fs::read_symlink(made.value().path + "/.run"), "a");
+  ::mkdir((root_ + "/empty").c_str(), 0755);
+  EXPECT_TRUE(agree_on_run_directory(given("empty"), rank_of("a")).ok());
+}
+
+TEST_F(RunDirectoryTest, GivenOneOfAnotherRunIsRefused) {
+  ASSERT_TRUE(agree_on_run_directory(given("run"), rank_of("a")).ok());
+  EXPECT_TRUE(agree_on_run_directory(given("run"), rank_of("a")).ok());
+  const auto other = agree_on_run_directory(given("run"), rank_of("b"));
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().message, root_ + "/run: a run is there already; choose another -o");
+}
+
+TEST_F(RunDirectoryTest, GivenOneWithOtherFilesIsRefused) {
+  ::mkdir((root_ + "/home").c_str(), 0755);
+  std::ofstream(root_ + "/home/thesis.tex") << "x";
+  EXPECT_FALSE(agree_on_run_directory(given("home"), rank_of("a")).ok());
+  EXPECT_FALSE(agree_on_run_directory(given("home/thesis.tex"), rank_of("a")).ok());
+  EXPECT_FALSE(agree_on_run_directory(given("home/thesis.tex/run"), rank_of("a")).ok());
+  EXPECT_EQ(fs::file_size(root_ + "/home/thesis.tex"), 1u);
+  EXPECT_FALSE(fs::is_symlink(root_ + "/home/.run"));
+}
+
+TEST_F(RunDirectoryTest, UnwritableOnesSayWhy) {
+  const auto directory = agree_on_run_directory({"/proc/nothing", "", "train"}, rank_of("a"));
+  ASSERT_FALSE(directory.ok());
+  EXPECT_EQ(directory.error().message.rfind("/proc/nothing: ", 0), 0u);
+  EXPECT_FALSE(agree_on_run_directory({"", "/proc", "train"}, rank_of("a")).ok());
+}
+
+// Processes started at one moment by a pipe that closes.
+std::multiset<std::string> agree_at_once(int processes, const RunDirectoryRequest& request,
+                                         const Identity& identity) {
+  int start[2], answers[2];
+  EXPECT_EQ(::pipe(start), 0);
+  EXPECT_EQ(::pipe(answers), 0);
+  std::vector<pid_t> children;
+  for (int i = 0; i < processes; ++i) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::close(start[1]);
+      char byte = 0;
+      [[maybe_unused]] const ssize_t got = ::read(start[0], &byte, 1);
+      const auto directory = agree_on_run_directory(request, identity);
+      const std::string line =
+          (directory ? directory.value().path : "error " + directory.error().message) + "\n";
+      ::_exit(::write(answers[1], line.data(), line.size()) == static_cast<ssize_t>(line.size()) ? 0 : 1);
+    }
+    children.push_back(pid);
+  }
+  ::close(start[0]);
+  ::close(start[1]);
+  ::close(answers[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(answers[0], buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(answers[0]);
+  for (const pid_t pid : children) ::waitpid(pid, nullptr, 0);
+  std::multiset<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.insert(line);
+  return lines;
+}
+
+TEST_F(RunDirectoryTest, SixtyFourAtOnceAgree) {
+  for (int round = 0; round < 10; ++round) {
+    const Identity identity = rank_of("job" + std::to_string(round));
+    const auto paths = agree_at_once(64, chosen(), identity);
+    ASSERT_EQ(paths.size(), 64u);
+    EXPECT_EQ(paths.count(*paths.begin()), 64u) << *paths.begin() << "\n" << *paths.rbegin();
+    EXPECT_EQ(fs::read_symlink(*paths.begin() + "/.run"), identity.key);
+  }
+  // One directory and one link for each round, nothing left of those who came second.
+  EXPECT_EQ(entries().size(), 20u);
+}
+
+TEST_F(RunDirectoryTest, SixtyFourAtOnceAgreeOnAGivenOne) {
+  for (int round = 0; round < 10; ++round) {
+    const auto paths = agree_at_once(64, given("run" + std::to_string(round)), rank_of("a"));
+    EXPECT_EQ(paths.count(root_ + "/run" + std::to_string(round)), 64u) << *paths.begin();
+  }
+}
+
+}  // namespace
+}  // namespace clusterprof::cli
