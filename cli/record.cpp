@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 
 #include "cli/command_name.hpp"
 #include "cli/election.hpp"
@@ -150,7 +151,7 @@ std::vector<std::string> Recording::collector_command() const {
                                     "--run-dir",
                                     directory_.path,
                                     "--run-id",
-                                    run_id_,
+                                    std::filesystem::path(directory_.path).filename().string(),
                                     "--node",
                                     identity_.node,
                                     "--local-ranks",
@@ -161,6 +162,7 @@ std::vector<std::string> Recording::collector_command() const {
                                     std::to_string(options_.rate_hz),
                                     "--clock",
                                     options_.clock == SampleClock::kWall ? "wall" : "cpu"};
+  if (options_.no_mpi) words.push_back("--no-mpi");
   words.push_back(options_.quiet ? "--quiet" : "--banner");
   if (::access(layout_.analyze.c_str(), X_OK) == 0) {
     words.push_back("--analyze");

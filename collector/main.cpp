@@ -50,6 +50,8 @@ int main(int argc, char** argv) {
   app.add_option("--world-size", world_size, "ranks of the job, 0 unknown");
   app.add_option("--rate", options.node.rate_hz, "samples per second and thread");
   app.add_option("--clock", options.node.clock, "wall or cpu")->check(CLI::IsMember({"wall", "cpu"}));
+  bool no_mpi = false;
+  app.add_flag("--no-mpi", no_mpi, "the program runs without MPI wrappers");
   app.add_flag("--banner", banner, "print a summary at the end when rank 0 was here");
   app.add_flag("--quiet", quiet, "print nothing");
   app.add_option("--analyze", analyze, "program that prints the summary");
@@ -61,6 +63,7 @@ int main(int argc, char** argv) {
   }
   options.run_directory = run_directory;
   options.node.world_size = world_size > 0 ? static_cast<std::uint32_t>(world_size) : 0;
+  options.node.watches_mpi = !no_mpi;
   const int control_fd = options.control_fd;
 
   // Whatever the launcher blocked for its own purposes.

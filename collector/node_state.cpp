@@ -376,6 +376,7 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   if (usage.has_rss) rank.flags |= shard::kUsageKnown;
   if (usage.has_io) rank.flags |= shard::kIoKnown;
   if (main.report.mpi_state != wire::MpiState::kNone) rank.flags |= shard::kUsedMpi;
+  if (!main.has_said) rank.flags |= shard::kMpiUnwatched;
 
   // How it ended. What the kernel says counts more than what the process was about to do. One that
   // still runs counts as lost: in the last shard there is, it is one whose end nobody saw.
@@ -429,6 +430,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete) {
   for (auto& [key, group] : ranks_) {
     if (group.processes.empty()) continue;
     snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, notes));
+    if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
     const shard::Rank& rank = snapshot.ranks.back().rank;
     const ProcessReport& report = snapshot.ranks.back().report;
     snapshot.node.start_utc_ns = std::min(snapshot.node.start_utc_ns, rank.start_utc_ns);

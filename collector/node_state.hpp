@@ -24,6 +24,7 @@ struct NodeOptions {
   std::uint32_t world_size = 0;  // 0: not known
   std::uint32_t rate_hz = 0;
   std::string clock = "wall";
+  bool watches_mpi = true;  // false: --no-mpi
 };
 
 // What the operating system says about a process; see read_usage() in os_process.hpp.

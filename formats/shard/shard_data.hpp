@@ -69,11 +69,12 @@ struct Node {
 enum RankFlags : std::uint32_t {
   kExitStatusKnown = 1u << 0,
   kExitSignalKnown = 1u << 1,
-  kLost = 1u << 2,        // ended without saying how
-  kUsageKnown = 1u << 3,  // max_rss_bytes and the fault and switch counts are valid
-  kIoKnown = 1u << 4,     // read_bytes, write_bytes are valid
-  kUsedMpi = 1u << 5,     // MPI_Init was seen
-  kWaitKnown = 1u << 6,   // mpi_wait_ns is valid
+  kLost = 1u << 2,          // ended without saying how
+  kUsageKnown = 1u << 3,    // max_rss_bytes and the fault and switch counts are valid
+  kIoKnown = 1u << 4,       // read_bytes, write_bytes are valid
+  kUsedMpi = 1u << 5,       // MPI_Init was seen
+  kWaitKnown = 1u << 6,     // mpi_wait_ns is valid
+  kMpiUnwatched = 1u << 7,  // recorded with --no-mpi: calls would not have been seen
 };
 
 // One rank: its main process (the one that initialised MPI, else the first), plus the sums

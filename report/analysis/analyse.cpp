@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "report/analysis/call_paths.hpp"
+#include "report/analysis/charged_time.hpp"
 #include "report/analysis/findings.hpp"
 #include "report/report.hpp"
 
@@ -149,17 +150,20 @@ RunInfo describe_run(const ShardData& data) {
   return run;
 }
 
+// No MPI call seen although it would have been: the time in MPI is a measured zero.
+bool measures_mpi(const Rank& rank) {
+  return (rank.flags & shard::kUsedMpi) != 0 ||
+         ((rank.flags & shard::kMpiUnwatched) == 0 && rank.main_thread_ns[kMpi] == 0);
+}
+
 // MPI is measured; samples say how the rest divides. Under the CPU clock samples do not add up
 // to elapsed time, so there they stand as they are and blocked time is unknown.
 OptionalCategorySeconds main_thread_categories(const Rank& rank, bool cpu_clock) {
   OptionalCategorySeconds result;
-  const bool used_mpi = (rank.flags & shard::kUsedMpi) != 0;
-  const std::uint64_t mpi_ns = std::min(rank.mpi_ns, rank.elapsed_ns);
-  const std::uint64_t sampled_mpi_ns = rank.main_thread_ns[kMpi];
-  if (used_mpi)
-    result[kMpi] = to_seconds(mpi_ns);
-  else if (sampled_mpi_ns > 0)
-    result[kMpi] = to_seconds(std::min(sampled_mpi_ns, rank.elapsed_ns));
+  if (measures_mpi(rank))
+    result[kMpi] = to_seconds(std::min(rank.mpi_ns, rank.elapsed_ns));
+  else if (rank.main_thread_ns[kMpi] > 0)
+    result[kMpi] = to_seconds(std::min(rank.main_thread_ns[kMpi], rank.elapsed_ns));
 
   std::uint64_t sampled = 0;
   for (std::size_t c = 0; c < kCategories; ++c)
@@ -186,7 +190,7 @@ RankInfo describe_rank(const Rank& rank, bool cpu_clock) {
   info.threads = rank.threads;
   info.processes = rank.processes;
   info.category_s = main_thread_categories(rank, cpu_clock);
-  if ((rank.flags & shard::kUsedMpi) != 0) {
+  if (measures_mpi(rank)) {
     const std::uint64_t mpi_ns = std::min(rank.mpi_ns, rank.elapsed_ns);
     info.useful_s = to_seconds(rank.elapsed_ns - mpi_ns);
     if ((rank.flags & shard::kWaitKnown) != 0) {
@@ -231,7 +235,10 @@ void describe_ranks(const ShardData& data, const std::vector<std::uint32_t>& asc
 }
 
 // POP: docs/metrics.md, "Efficiencies".
-void find_efficiency(Analysis& analysis) {
+void find_efficiency(const ShardData& data, Analysis& analysis) {
+  const bool any_mpi = std::any_of(data.ranks.begin(), data.ranks.end(),
+                                   [](const Rank& rank) { return (rank.flags & shard::kUsedMpi) != 0; });
+  if (!any_mpi) return;
   double sum = 0, largest = 0;
   std::size_t count = 0;
   for (const RankInfo& rank : analysis.ranks) {
@@ -262,8 +269,9 @@ bool waits_beside_main(const shard::Value& value) {
   return !value.main_thread && value.category == Category::kIdle;
 }
 
-void count_functions_and_lines(const ShardData& data, const CallPaths& paths,
-                               const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
+void count_functions_and_lines(const ShardData& data, const std::vector<shard::Value>& charged,
+                               const CallPaths& paths, const std::vector<std::uint32_t>& ascending,
+                               Analysis& analysis) {
   const std::size_t functions = paths.functions().size(), lines = paths.lines().size();
   std::vector<std::uint64_t> function_self(functions), function_active(functions);
   std::vector<std::uint64_t> line_self(lines), line_total(lines), line_active_total(lines);
@@ -273,11 +281,11 @@ void count_functions_and_lines(const ShardData& data, const CallPaths& paths,
 
   std::vector<Inclusive> inclusive(paths.size());
   std::vector<std::uint32_t> touched;
-  const ByRank values = by_rank(data.values, data.ranks.size());
+  const ByRank values = by_rank(charged, data.ranks.size());
   for (const std::uint32_t rank : ascending) {
     touched.clear();
     for (std::uint32_t i = values.starts[rank]; i < values.starts[rank + 1]; ++i) {
-      const shard::Value& value = data.values[values.order[i]];
+      const shard::Value& value = charged[values.order[i]];
       const auto category = static_cast<std::size_t>(value.category);
       if (value.path >= paths.size() || category >= kCategories) continue;
       const bool active = !waits_beside_main(value);
@@ -488,15 +496,16 @@ Analysis analyse(const ShardData& data) {
   std::stable_sort(ascending.begin(), ascending.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return data.ranks[a].rank < data.ranks[b].rank; });
   describe_ranks(data, ascending, analysis);
-  find_efficiency(analysis);
+  find_efficiency(data, analysis);
 
   const CallPaths paths(data);
-  count_functions_and_lines(data, paths, ascending, analysis);
+  const std::vector<shard::Value> charged = charged_values(data);
+  count_functions_and_lines(data, charged, paths, ascending, analysis);
   count_mpi_calls(data, paths, ascending, analysis);
   copy_mpi_tables(data, paths, analysis);
   count_counters(data, ascending, analysis);
   find_bottlenecks(analysis);
-  find_findings(data, paths, analysis);
+  find_findings(data, charged, paths, analysis);
   return analysis;
 }
 

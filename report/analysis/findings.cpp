@@ -106,8 +106,9 @@ Blame blame(const CallPaths& paths, std::vector<double> weight, double total) {
 
 class Finder {
  public:
-  Finder(const shard::ShardData& data, const CallPaths& paths, Analysis& analysis)
-      : data_(data), paths_(paths), analysis_(analysis), names_(analysis) {}
+  Finder(const shard::ShardData& data, const std::vector<shard::Value>& charged, const CallPaths& paths,
+         Analysis& analysis)
+      : data_(data), charged_(charged), paths_(paths), analysis_(analysis), names_(analysis) {}
 
   void run() {
     abnormal_ends();
@@ -162,11 +163,11 @@ class Finder {
     finding.line = f.line;
   }
 
-  // Main threads' sampled seconds by path, each value weighed by weight_of(value).
+  // Main threads' seconds by path, each value weighed by weight_of(value).
   std::vector<double> weigh(const std::function<double(const shard::Value&)>& weight_of) const {
     std::vector<double> weight(paths_.size(), 0.0);
-    for (const shard::Value& value : data_.values) {
-      if (!value.main_thread || value.path >= paths_.size() || value.rank >= data_.ranks.size()) continue;
+    for (const shard::Value& value : charged_) {
+      if (!value.main_thread) continue;
       const double factor = weight_of(value);
       if (factor == 0) continue;
       weight[paths_.counted(value.path, value.category)] += factor * static_cast<double>(value.wall_ns) / 1e9;
@@ -297,6 +298,7 @@ class Finder {
   }
 
   const shard::ShardData& data_;
+  const std::vector<shard::Value>& charged_;
   const CallPaths& paths_;
   Analysis& analysis_;
   text::ShortPaths names_;
@@ -318,8 +320,9 @@ void find_bottlenecks(Analysis& analysis) {
   }
 }
 
-void find_findings(const shard::ShardData& data, const CallPaths& paths, Analysis& analysis) {
-  Finder(data, paths, analysis).run();
+void find_findings(const shard::ShardData& data, const std::vector<shard::Value>& charged,
+                   const CallPaths& paths, Analysis& analysis) {
+  Finder(data, charged, paths, analysis).run();
 }
 
 }  // namespace clusterprof::report

@@ -74,7 +74,9 @@ class Report {
   }
 
   std::string mpi_name() const {
-    if (!a_.run.mpi_library.empty()) return a_.run.mpi_library;
+    // "Open MPI v4.1.4, package: ...": the rest is for the JSON.
+    if (!a_.run.mpi_library.empty())
+      return a_.run.mpi_library.substr(0, a_.run.mpi_library.find_first_of(",\n"));
     return a_.slowest_rank || !a_.mpi_calls.empty() ? "MPI" : "no MPI";
   }
 
