@@ -1,0 +1,80 @@
+"""Bad input gets one clear line on stderr and the exit code of the contract."""
+
+import os
+import shutil
+import subprocess
+
+import recording
+
+
+class BadInput(recording.RecordingTest):
+    def refused(self, arguments, status, *words, **more):
+        done = subprocess.run([recording.CLUSTERPROF, *arguments], cwd=self.directory, capture_output=True,
+                              timeout=60, **more)
+        text = done.stderr.decode()
+        self.assertEqual(done.returncode, status, text)
+        self.assertEqual(len(text.strip().splitlines()), 1, text)
+        self.assertEqual(done.stdout, b"")
+        for word in words:
+            self.assertIn(word, text)
+
+    def run_directory(self):
+        self.recorded([recording.PYTHON, "-c", "for i in range(10**6): pass"])
+        run = os.path.join(self.directory, "run")
+        merged = os.path.join(run, "profile.h5")
+        if os.path.exists(merged):
+            os.remove(merged)
+        shard, = [os.path.join(run, name) for name in os.listdir(run) if name.startswith("node-")]
+        return run, shard
+
+    def test_unknown_option(self):
+        self.refused(["--speed", "9", "true"], 2, "--speed")
+        self.refused(["-r", "never", "true"], 2, "rate")
+        self.refused(["report", "--colour-blind", "."], 2, "--colour-blind")
+
+    def test_no_command(self):
+        self.refused([], 2)
+
+    def test_wrong_order(self):
+        self.refused(["mpirun", "-n", "4", "true"], 2, "mpirun -n 4 clusterprof true")
+        self.refused(["-r", "50", "srun", "-n4", "true"], 2, "srun -n4 clusterprof")
+
+    def test_unwritable_output(self):
+        self.refused(["-o", "/proc/nothing", "true"], 125, "/proc/nothing")
+
+    def test_existing_run(self):
+        run, _ = self.run_directory()
+        self.refused(["-o", run, "true"], 125, run)
+
+    def test_no_shards(self):
+        os.mkdir(os.path.join(self.directory, "empty"))
+        self.refused(["report", "empty"], 1, "empty")
+        self.refused(["merge", "empty"], 1, "empty")
+        self.refused(["report", "missing"], 1, "missing")
+
+    def test_truncated_shard(self):
+        run, shard = self.run_directory()
+        size = os.path.getsize(shard)
+        for part in (0, 1, 100, size // 2, size - 1):
+            with self.subTest(part):
+                broken = os.path.join(self.directory, f"broken{part}")
+                os.mkdir(broken)
+                with open(shard, "rb") as file, open(os.path.join(broken, "node-x.h5"), "wb") as out:
+                    out.write(file.read()[:part])
+                for verb in ("report", "merge", "validate"):
+                    target = os.path.join(broken, "node-x.h5") if verb == "validate" else broken
+                    self.refused([verb, target], 3, "node-x.h5")
+
+    def test_newer_shard(self):
+        _, shard = self.run_directory()
+        newer = os.path.join(self.directory, "newer")
+        os.mkdir(newer)
+        shutil.copy(shard, os.path.join(newer, "node-x.h5"))
+        subprocess.run([recording.PYTHON, "-c",
+                        "import h5py, sys; h5py.File(sys.argv[1], 'a').attrs['format_major'] = 9",
+                        os.path.join(newer, "node-x.h5")], check=True)
+        self.refused(["report", newer], 3, "node-x.h5", "newer")
+
+
+if __name__ == "__main__":
+    recording.main()

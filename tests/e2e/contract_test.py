@@ -1,0 +1,85 @@
+"""The JSON report has the keys that programs outside this project rely on."""
+
+import recording
+
+RUN = {"id", "command", "start_utc", "elapsed_s", "nodes", "ranks", "rate_hz", "clock", "samples", "dropped",
+       "complete", "version"}
+NODE = {"name", "ranks", "elapsed_s", "cpu_s", "collector_cpu_s"}
+RANK = {"rank", "node", "pid", "elapsed_s", "cpu_s", "samples", "threads", "python_s", "native_s", "system_s",
+        "mpi_s", "io_s", "idle_s", "useful_s", "mpi_wait_s", "mpi_transfer_s", "max_rss_bytes", "read_bytes",
+        "write_bytes", "exit"}
+FUNCTION = {"name", "file", "line", "kind", "module", "self_s", "total_s", "rank_min_s", "rank_mean_s",
+            "rank_max_s", "rank_max", "imbalance"}
+LINE = {"file", "line", "function", "self_s", "total_s", "python_s", "native_s", "system_s", "mpi_s", "idle_s"}
+CALL = {"op", "file", "line", "function", "count", "time_s", "wait_s", "sent_bytes", "recv_bytes", "rank_min_s",
+        "rank_mean_s", "rank_max_s", "rank_max"}
+
+
+class Contract(recording.RecordingTest):
+    @classmethod
+    def setUpClass(cls):
+        test = cls("record_once")
+        test.setUp()
+        cls.addClassCleanup(test.doCleanups)
+        cls.result = test.recorded([recording.PYTHON, f"{recording.SOURCE}/examples/train.py", "40"],
+                                   before=recording.launcher("openmpi", 4))
+
+    def record_once(self):
+        pass
+
+    def has(self, value, keys):
+        # A value that was not measured may be absent; what is there may be more.
+        optional = {"mpi_wait_s", "mpi_transfer_s", "wait_s", "max_rss_bytes", "read_bytes", "write_bytes"}
+        self.assertEqual(keys - optional - set(value), set())
+
+    def test_top(self):
+        self.assertEqual(self.result["schema"], "clusterprof.report/1")
+        self.assertEqual({"schema", "run", "nodes", "ranks", "efficiency", "functions", "lines", "mpi", "counters",
+                          "bottleneck", "findings"} - set(self.result), set())
+
+    def test_run_and_ranks(self):
+        self.has(self.result["run"], RUN)
+        self.assertEqual(self.result["run"]["command"][-1], "40")
+        self.assertEqual(self.result["run"]["ranks"], 4)
+        self.assertEqual(self.result["run"]["nodes"], 1)
+        self.assertEqual(self.result["run"]["rate_hz"], 100)
+        self.assertEqual(self.result["run"]["clock"], "wall")
+        for node in self.result["nodes"]:
+            self.has(node, NODE)
+        for rank in self.result["ranks"]:
+            self.has(rank, RANK)
+            parts = sum(rank[f"{name}_s"] for name in ("python", "native", "system", "mpi", "io", "idle"))
+            self.assertAlmostEqual(parts, rank["elapsed_s"], delta=0.011)
+            self.assertGreater(rank["max_rss_bytes"], 10 << 20)
+
+    def test_tables(self):
+        for table, keys in ((self.result["functions"], FUNCTION), (self.result["lines"], LINE),
+                            (self.result["mpi"]["calls"], CALL)):
+            self.assertTrue(table)
+            for row in table:
+                self.has(row, keys)
+        for table in ("functions", "lines"):
+            selfs = [row["self_s"] for row in self.result[table]]
+            self.assertEqual(selfs, sorted(selfs, reverse=True))
+        for row in self.result["functions"]:
+            self.assertLessEqual(row["self_s"], row["total_s"] + 1e-9)
+            self.assertLessEqual(row["rank_min_s"], row["rank_mean_s"] + 1e-9)
+            self.assertLessEqual(row["rank_mean_s"], row["rank_max_s"] + 1e-9)
+
+    def test_efficiency(self):
+        efficiency = self.result["efficiency"]
+        self.assertEqual({"parallel", "load_balance", "communication", "serialization", "transfer"},
+                         set(efficiency))
+        self.assertAlmostEqual(efficiency["parallel"], efficiency["load_balance"] * efficiency["communication"],
+                               places=6)
+
+    def test_counters(self):
+        counters = self.result["counters"]
+        self.assertEqual({"available", "unavailable", "ranks"} - set(counters), set())
+        self.assertTrue(set(counters["available"]) or counters["unavailable"])
+        for name in counters["available"]:
+            self.assertTrue(any(name in rank for rank in counters["ranks"]))
+
+
+if __name__ == "__main__":
+    recording.main()

@@ -1,0 +1,35 @@
+/* Rank r works (r + 1) units between barriers and says how long every rank was outside MPI, by
+ * its own clock: prints "load_balance X" = mean / max over the ranks. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static volatile double sink;
+
+static void work(long units) {
+  double value = 0.0;
+  for (long i = 0; i < units * 20000000L; ++i) value += 1.0 / (double)(i + 1);
+  sink = value;
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank, size;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const int rounds = argc > 1 ? atoi(argv[1]) : 5;
+  double useful = 0.0;
+  for (int round = 0; round < rounds; ++round) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double before = MPI_Wtime();
+    work(rank + 1);
+    useful += MPI_Wtime() - before;
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  double sum = 0.0, max = 0.0;
+  MPI_Reduce(&useful, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  MPI_Reduce(&useful, &max, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  if (rank == 0) printf("load_balance %.6f\n", sum / size / max);
+  MPI_Finalize();
+  return 0;
+}

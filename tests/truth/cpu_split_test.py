@@ -1,0 +1,55 @@
+"""Two Python functions share the CPU time 70 to 30, by the thread's own CPU clock; the profile at
+100 Hz must say so within 3 points. Once per CPython on this machine."""
+
+import os
+import unittest
+
+import recording
+
+PROGRAM = '''
+import time
+
+def spin(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        for _ in range(5000):
+            pass
+
+def heavy():
+    spin(0.07)
+
+def light():
+    spin(0.03)
+
+end = time.thread_time() + 10
+while time.thread_time() < end:
+    heavy()
+    light()
+'''
+
+
+class CpuSplit(recording.RecordingTest):
+    def check(self, python):
+        path = os.path.join(self.directory, "split.py")
+        with open(path, "w") as file:
+            file.write(PROGRAM)
+        report = self.recorded([python, path], options=["-r", "100"])
+        heavy = self.function(report, "heavy")["total_s"]
+        light = self.function(report, "light")["total_s"]
+        rank = report["ranks"][0]
+        self.assertAlmostEqual(heavy / (heavy + light), 0.70, delta=0.03)
+        # All of the time is accounted for, and nearly all of it is the interpreter's.
+        self.assertGreater((heavy + light) / rank["elapsed_s"], 0.93)
+        self.assertGreater(rank["python_s"] / rank["elapsed_s"], 0.75)
+        self.assertGreater(rank["samples"], 700)
+
+
+def add(version, python):
+    setattr(CpuSplit, "test_" + version.replace(".", "_"), lambda self: self.check(python))
+
+
+for version_, python_ in recording.pythons():
+    add(version_, python_)
+
+if __name__ == "__main__":
+    recording.main()
