@@ -317,9 +317,9 @@ void rename_communicator(const Communicator& communicator, const char* name) noe
   strncpy(entry.name, name, sizeof(entry.name) - 1);
 }
 
-void find_neighbours(Communicator& communicator, MPI_Comm handle) noexcept {
-  if (communicator.neighbours_known) return;
-  communicator.neighbours_known = true;
+namespace {
+
+void ask_neighbours(Communicator& communicator, MPI_Comm handle) noexcept {
   const auto topo_test = CLUSTERPROF_LIBRARY(MPI_Topo_test);
   int topology = 0;
   if (topo_test == nullptr || topo_test(handle, &topology) != MPI_SUCCESS) return;
@@ -364,6 +364,15 @@ void find_neighbours(Communicator& communicator, MPI_Comm handle) noexcept {
     communicator.in_neighbours.assign(sources, ins);
   }
   free_pages(ranks, words * sizeof(std::int32_t));
+}
+
+}  // namespace
+
+void find_neighbours(Communicator& communicator, MPI_Comm handle) noexcept {
+  const LockIf held(meeting, state.shared);
+  if (communicator.neighbours_known.load(std::memory_order_relaxed)) return;
+  ask_neighbours(communicator, handle);
+  communicator.neighbours_known.store(true, std::memory_order_release);
 }
 
 }  // namespace clusterprof::mpi_wrap

@@ -10,6 +10,7 @@
 // by the hash of its groups alone.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "mpi-wrap/src/mpi_header.hpp"
@@ -27,7 +28,7 @@ struct Communicator {
   bool inter;
   RankMap peers;  // those talked to: the remote group of an intercommunicator
   // Neighbours of a topology, as world ranks (kUnknownRank: none); looked up when first needed.
-  bool neighbours_known;
+  std::atomic<bool> neighbours_known;
   RankMap out_neighbours, in_neighbours;
 };
 

@@ -14,7 +14,9 @@ namespace clusterprof::mpi_wrap {
 template <typename Object, std::uint32_t kCapacity>
 class HandleMap {
  public:
+  // A null handle is no key: MPI_FILE_NULL of MPICH is 0.
   Object* find(std::uint64_t key) const noexcept {
+    if (key <= kErased) return nullptr;
     for (std::uint32_t i = slot_of(mix(key), kCapacity), n = 0; n < kCapacity; ++n, i = next(i)) {
       const std::uint64_t there = slots_[i].key.load(std::memory_order_acquire);
       if (there == key) return slots_[i].object.load(std::memory_order_relaxed);

@@ -29,8 +29,12 @@ void announce(int size) noexcept {
   agent->mpi_started(state.world_rank, size, version);
 }
 
+// Set while recording goes on because of a session alone: then the last session ends it.
+std::atomic<bool> session_started;
+
 void start_world() noexcept {
   if (world_started.exchange(true)) return;
+  session_started.store(false);
   int provided = MPI_THREAD_SINGLE;
   const auto query_thread = CLUSTERPROF_LIBRARY(MPI_Query_thread);
   if (query_thread != nullptr && query_thread(&provided) == MPI_SUCCESS) {
@@ -52,7 +56,6 @@ void end_world() noexcept {
 #if CLUSTERPROF_MPI_HAS_4_0
 
 std::atomic<int> open_sessions;
-std::atomic<bool> session_started;
 
 // A program may use sessions alone. The world is then the process set of all.
 void start_session(MPI_Session session) noexcept {

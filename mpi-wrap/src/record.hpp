@@ -162,7 +162,8 @@ class Record {
   }
   bool neighbours() noexcept {
     if (communicator_ == nullptr) return false;
-    if (!communicator_->neighbours_known) find_neighbours(*communicator_, handle_);
+    if (!communicator_->neighbours_known.load(std::memory_order_acquire))
+      find_neighbours(*communicator_, handle_);
     return true;
   }
   const RankMap* peer_map() const noexcept {

@@ -43,7 +43,7 @@ class RequestTable {
   std::uint32_t size() const noexcept { return size_; }
 
   Request* find(std::uint64_t key) noexcept {
-    if (size_ == 0) return nullptr;
+    if (size_ == 0 || key == 0) return nullptr;
     for (std::uint32_t i = home(key);; i = (i + 1) & mask()) {
       if (slots_[i].key == key) return &slots_[i];
       if (slots_[i].key == 0) return nullptr;

@@ -16,7 +16,8 @@ namespace clusterprof::mpi_wrap {
 inline constexpr std::uint32_t kNoSite = 0xffff'ffffu;
 
 // A table counts as full for a key that is not within this many slots of its place.
-inline constexpr std::uint32_t kProbeLimit = 1024;
+// A table that fills up must not make calls slow: past this many slots a key counts as not fitting.
+inline constexpr std::uint32_t kProbeLimit = 128;
 
 template <typename Entry>
 inline Entry* table_at(wire::SegmentHeader* segment, std::uint64_t offset) noexcept {
