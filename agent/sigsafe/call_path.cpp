@@ -48,7 +48,7 @@ namespace {
 
 constexpr std::uint32_t kSets = 256, kWays = 4;
 constexpr std::uint32_t kMemoArenaBytes = 256 * 1024;
-constexpr std::uint32_t kSites = 64;
+constexpr std::uint32_t kSites = 256;
 
 struct ReturnSlot {
   std::uint64_t address, value;
@@ -68,10 +68,11 @@ struct Seen {
   SeenFrame* frames() noexcept { return reinterpret_cast<SeenFrame*>(return_slots() + slots); }
 };
 
-// Where, relative to the stack pointer, the wrapper that calls from `rip` was called from. Wrappers have
-// frames of a fixed size; when one has not, only the choice of the set suffers.
+// Where on the stack the return address of the wrapper lies that calls from (rip, rsp). Wrappers share
+// the code that calls from `rip` and differ in the size of their frames, so the place is known for both
+// together only. A wrong guess costs no more than the choice of the set.
 struct Site {
-  std::uint64_t rip, delta;
+  std::uint64_t rip, rsp, return_slot;
 };
 
 }  // namespace
@@ -171,12 +172,14 @@ std::uint64_t read_stack(std::uint64_t address) noexcept {
   return *reinterpret_cast<const volatile std::uint64_t*>(address);
 }
 
-Site& site_of(PathMemo& memo, std::uint64_t rip) noexcept { return memo.sites[mix(rip) % kSites]; }
+Site& site_of(PathMemo& memo, const Registers& registers) noexcept {
+  return memo.sites[mix(registers.rip + (registers.rsp << 20)) % kSites];
+}
 
 std::uint32_t set_of(PathMemo& memo, const Registers& registers, const PythonStack& python) noexcept {
-  const Site& site = site_of(memo, registers.rip);
+  const Site& site = site_of(memo, registers);
   std::uint64_t key = mix(registers.rip) ^ registers.rsp;
-  if (site.rip == registers.rip) key = mix(key) ^ read_stack(registers.rsp + site.delta);
+  if (site.rip == registers.rip && site.rsp == registers.rsp) key = mix(key) ^ read_stack(site.return_slot);
   if (python.count != 0) key = mix(key) ^ python.frames[0].code_id ^ python.frames[0].instruction;
   return static_cast<std::uint32_t>(mix(key) % kSets);
 }
@@ -240,11 +243,11 @@ std::uint32_t trim(std::uint64_t* words, std::uint32_t count, const std::uint64_
   for (std::uint32_t i = 1; i <= native; ++i)
     if (scratch.native.return_slot[i] == 0) return;  // a return address that cannot be checked
 
-  Site& site = site_of(memo, registers.rip);
-  site.rip = 0;
+  Site& site = site_of(memo, registers);
+  site = {};
   for (std::uint32_t i = 1; i <= native; ++i) {
     if (is_own_code(scratch.native.frames[i].pc)) continue;
-    site = {registers.rip, scratch.native.return_slot[i] - registers.rsp};
+    site = {registers.rip, registers.rsp, scratch.native.return_slot[i]};
     break;
   }
 
