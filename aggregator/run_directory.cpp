@@ -21,24 +21,29 @@ bool is_shard_name(std::string_view name) {
   return name.size() > 8 && name.starts_with("node-") && name.ends_with(".h5");
 }
 
-// "0", "2-4", ... ; at most a few dozen ranges, so that one line stays one line.
-std::string ranges(const std::vector<std::uint32_t>& numbers) {
-  constexpr std::size_t kMaxRanges = 24;
-  std::string text;
+struct Absent {
+  std::string ranges;  // "0, 2-4"; at most a few dozen ranges, so that one line stays one line
   std::size_t count = 0;
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    if (++count > kMaxRanges) return text + ", ...";
-    if (!text.empty()) text += ", ";
-    text += std::to_string(numbers[i]);
-    if (last != i) {
-      text += '-';
-      text += std::to_string(numbers[last]);
+};
+Absent absent_from(const std::vector<bool>& present) {
+  constexpr std::size_t kMaxRanges = 24;
+  Absent absent;
+  std::size_t listed = 0;
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    if (present[i]) continue;
+    const std::size_t first = i;
+    while (i + 1 < present.size() && !present[i + 1]) ++i;
+    absent.count += i - first + 1;
+    if (++listed > kMaxRanges) continue;
+    if (listed > 1) absent.ranges += ", ";
+    absent.ranges += std::to_string(first);
+    if (i != first) {
+      absent.ranges += '-';
+      absent.ranges += std::to_string(i);
     }
-    i = last + 1;
   }
-  return text;
+  if (listed > kMaxRanges) absent.ranges += ", ...";
+  return absent;
 }
 
 void add_note(shard::ShardData& data, std::string note) {
@@ -63,18 +68,16 @@ Result<std::vector<fs::path>> list_shards(const fs::path& run_dir) {
 }
 
 void note_missing_ranks(shard::ShardData& data) {
-  std::vector<bool> present(data.run.world_size);
+  std::vector<bool> present(std::min(data.run.world_size, shard::kMaxWorldSize));
   for (const shard::Rank& rank : data.ranks)
-    if (rank.rank >= 0 && static_cast<std::uint32_t>(rank.rank) < data.run.world_size)
+    if (rank.rank >= 0 && static_cast<std::size_t>(rank.rank) < present.size())
       present[static_cast<std::size_t>(rank.rank)] = true;
-  std::vector<std::uint32_t> missing;
-  for (std::uint32_t rank = 0; rank < data.run.world_size; ++rank)
-    if (!present[rank]) missing.push_back(rank);
-  if (missing.empty()) return;
+  const Absent absent = absent_from(present);
+  if (absent.count == 0) return;
+  const bool one = absent.count == 1;
   data.run.complete = false;
-  add_note(data, (missing.size() == 1 ? "rank " : "ranks ") + ranges(missing) + " of " +
-                     std::to_string(data.run.world_size) + (missing.size() == 1 ? " is" : " are") +
-                     " missing: no shard has a record of " + (missing.size() == 1 ? "it" : "them"));
+  add_note(data, (one ? "rank " : "ranks ") + absent.ranges + " of " + std::to_string(data.run.world_size) +
+                     (one ? " is" : " are") + " missing: no shard has a record of " + (one ? "it" : "them"));
 }
 
 Result<MergeReport> merge_run(const fs::path& run_dir, const MergeOptions& options) {

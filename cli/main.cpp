@@ -29,19 +29,26 @@ int analyze(char** argv) {
   return kExitFailed;
 }
 
+// Whether this process is the one of its job that does what need be done once.
+bool is_for_us(const Environment& environment) {
+  const auto identity = identify(environment);
+  return !identity || identity.value().speaks_for_all();
+}
+
 int run(int argc, char** argv) {
   std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-  if (!arguments.empty() && is_analysis_verb(arguments[0])) return analyze(argv);
+  if (!arguments.empty() && is_analysis_verb(arguments[0])) {
+    // `mpirun clusterprof merge RUN`: one merge is enough, and two would write the same file.
+    if (arguments[0] == "merge" && !is_for_us(process_environment())) return 0;
+    return analyze(argv);
+  }
   if (!arguments.empty() && arguments[0] == "record") arguments.erase(arguments.begin());
 
   const Environment environment = process_environment();
   auto parsed = parse_record_options(arguments, environment);
   if (const auto* leave = std::get_if<Leave>(&parsed)) {
     std::fwrite(leave->output.data(), 1, leave->output.size(), stdout);
-    if (!leave->error.empty()) {
-      const auto identity = identify(environment);
-      if (!identity || identity.value().speaks_for_all()) say(leave->error);
-    }
+    if (!leave->error.empty() && is_for_us(environment)) say(leave->error);
     return leave->status;
   }
   return record(std::get<Options>(parsed), environment);

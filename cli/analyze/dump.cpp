@@ -9,6 +9,7 @@
 #include "formats/profile/file_kind.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
+#include "report/text/format.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -42,23 +43,14 @@ class Text {
   }
 
  private:
+  // Quotes and backslashes of the text are escaped first: those that printable() adds are then clear.
   void field(const std::string& text) {
-    static constexpr char kDigits[] = "0123456789abcdef";
-    buffer_ += '"';
+    std::string quoted;
     for (const char c : text) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (c == '"' || c == '\\') {
-        buffer_ += '\\';
-        buffer_ += c;
-      } else if (byte < 0x20 || byte == 0x7f) {
-        buffer_ += "\\x";
-        buffer_ += kDigits[byte >> 4];
-        buffer_ += kDigits[byte & 15];
-      } else {
-        buffer_ += c;
-      }
+      if (c == '"' || c == '\\') quoted += '\\';
+      quoted += c;
     }
-    buffer_ += '"';
+    buffer_ += '"' + report::text::printable(quoted) + '"';
   }
   void field(const char* word) { buffer_ += word; }
   void field(const PathId& id) {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,14 +30,20 @@
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "report/report.hpp"
+#include "report/text/format.hpp"
 
 namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using report::text::printable;
 using shard::ShardData;
 
 constexpr std::chrono::milliseconds kPollInterval{50};
+// A banner waits no longer for ranks that no shard has once it has waited for kPatience and the
+// last shard to appear did so kQuiet ago.
+constexpr std::chrono::seconds kPatience{3};
+constexpr std::chrono::seconds kQuiet{1};
 
 // --- terminal --------------------------------------------------------------------------------
 
@@ -99,13 +106,6 @@ std::string seconds_text(double seconds) {
   return {text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.1f s", seconds))};
 }
 
-// Names come from outside: nothing in them may move the cursor.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
-}
-
 Result<ShardData> summary_of_run(const fs::path& run) {
   if (aggregator::is_up_to_date(run)) return profile::read_profile_summary(run / aggregator::kProfileName);
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
@@ -130,7 +130,7 @@ struct ListedRun {
 
 ListedRun listed(const std::string& name, const fs::path& run) {
   const Result<ShardData> summary = summary_of_run(run);
-  if (!summary) return {name, {"-", "-", "-", "-", "damaged: " + summary.error().message}, 0};
+  if (!summary) return {name, {"-", "-", "-", "-", "damaged: " + printable(summary.error().message)}, 0};
   const ShardData& data = summary.value();
   std::int64_t first = 0, last = 0;
   for (const shard::Rank& rank : data.ranks) {
@@ -143,11 +143,11 @@ ListedRun listed(const std::string& name, const fs::path& run) {
     if (!command.empty()) command += ' ';
     command += argument;
   }
-  if (command.size() > 60) command = command.substr(0, 58) + "..";
+  command = report::text::shorten(printable(command), 60);
   return {name,
           {utc_text(data.run.start_utc_ns), std::to_string(data.ranks.size()),
            std::to_string(data.nodes.size()), seconds_text(static_cast<double>(last - first) * 1e-9),
-           (data.run.complete ? "" : "(incomplete) ") + printable(command)},
+           (data.run.complete ? "" : "(incomplete) ") + command},
           data.run.start_utc_ns};
 }
 
@@ -158,17 +158,22 @@ class Progress {
  public:
   explicit Progress(fs::path run) : run_(std::move(run)) {}
 
-  // Whether the shards together have at least `ranks` ranks and all of them are complete.
+  // Whether all shards are complete and together have at least `ranks` ranks, or no more are to be
+  // expected: jobs may have recorded some of their ranks only.
   bool finished(std::uint32_t ranks) {
     const Result<std::vector<fs::path>> shards = aggregator::list_shards(run_);
     if (!shards || shards.value().empty()) return false;
     std::set<std::int32_t> seen;
+    bool complete = true;
     for (const fs::path& path : shards.value()) {
+      if (!states_.contains(path)) newest_shard_ = Clock::now();
       const std::optional<State>& state = refresh(path);
-      if (!state || !state->complete) return false;
-      seen.insert(state->ranks.begin(), state->ranks.end());
+      complete = complete && state && state->complete;
+      if (state) seen.insert(state->ranks.begin(), state->ranks.end());
     }
-    return seen.size() >= ranks;
+    if (!complete) return false;
+    const Clock::time_point now = Clock::now();
+    return seen.size() >= ranks || (now - start_ >= kPatience && now - newest_shard_ >= kQuiet);
   }
 
  private:
@@ -193,28 +198,42 @@ class Progress {
     return state;
   }
 
+  using Clock = std::chrono::steady_clock;
+
   fs::path run_;
+  Clock::time_point start_ = Clock::now(), newest_shard_ = start_;
   std::map<fs::path, std::optional<State>> states_;
 };
 
+// A name nobody can prepare, in the directory of `path`.
+fs::path temporary_of(const fs::path& path) {
+  std::uint64_t random = 0;
+  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof random))
+    random = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  char suffix[48];
+  std::snprintf(suffix, sizeof suffix, ".%d.%016llx.tmp", ::getpid(),
+                static_cast<unsigned long long>(random));
+  return path.parent_path() / ("." + path.filename().string() + suffix);
+}
+
 Result<void> write_text(const fs::path& path, const std::string& text) {
-  const fs::path temporary = path.string() + "." + std::to_string(::getpid()) + ".tmp";
-  const auto failed = [&]() -> Result<void> {
-    const Error error{path.string() + ": cannot be written: " + std::strerror(errno)};
+  const fs::path temporary = temporary_of(path);
+  const auto failed = [&] { return Error{path.string() + ": cannot be written: " + std::strerror(errno)}; };
+  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!fd) return failed();  // also when it exists: then it is not ours to remove
+  const auto give_up = [&]() -> Result<void> {
+    const Error error = failed();
     ::unlink(temporary.c_str());
     return error;
   };
-  {
-    const UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!fd) return failed();
-    for (std::size_t done = 0; done < text.size();) {
-      const ssize_t n = ::write(fd.get(), text.data() + done, text.size() - done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return failed();
-      done += static_cast<std::size_t>(n);
-    }
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t n = ::write(fd.get(), text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return give_up();
+    done += static_cast<std::size_t>(n);
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return failed();
+  fd.reset();
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return give_up();
   return {};
 }
 
@@ -251,7 +270,7 @@ Result<void> check_file(const fs::path& path) {
 int complain(int status, const std::string& text) {
   std::string line = "clusterprof: " + text;
   std::replace(line.begin(), line.end(), '\n', ' ');
-  std::fprintf(stderr, "%s\n", line.c_str());
+  std::fprintf(stderr, "%s\n", printable(line).c_str());
   return status;
 }
 
@@ -268,9 +287,9 @@ int merge(const std::string& run, bool partial) {
   for (const std::string& warning : merged.value().warnings) complain(kOk, warning);
   if (merged.value().write_error) return complain(kBadInput, merged.value().write_error->message);
   const ShardData& data = merged.value().profile;
-  return print((path / aggregator::kProfileName).string() + ": " + std::to_string(data.ranks.size()) +
-               " ranks, " + std::to_string(merged.value().shards) + " shards, " +
-               std::to_string(data.paths.size() - 1) + " call paths" +
+  return print(printable((path / aggregator::kProfileName).string()) + ": " +
+               std::to_string(data.ranks.size()) + " ranks, " + std::to_string(merged.value().shards) +
+               " shards, " + std::to_string(data.paths.size() - 1) + " call paths" +
                (data.run.complete ? "" : ", incomplete") + "\n");
 }
 
@@ -307,7 +326,10 @@ int banner(const BannerOptions& options) {
   const Result<aggregator::MergeReport> merged =
       aggregator::merge_run(path, {.partial = true, .write = true});
   if (!merged) return complain(kBadInput, merged.error().message);
-  for (const std::string& warning : merged.value().warnings) complain(kOk, warning);
+  if (const std::vector<std::string>& warnings = merged.value().warnings; !warnings.empty()) {
+    const std::size_t others = warnings.size() - 1;  // the report's notes have them all
+    complain(kOk, warnings[0] + (others == 0 ? "" : " (and " + std::to_string(others) + " more)"));
+  }
   if (merged.value().write_error) complain(kOk, merged.value().write_error->message);
   const report::Analysis analysis = report::analyse(merged.value().profile);
   const Result<void> written = write_text(path / "report.txt", report::render_text(analysis, {}));
@@ -349,7 +371,7 @@ int validate(const std::string& file_or_run) {
   for (const fs::path& file : files) {
     const Result<void> checked = check_file(file);
     const int result =
-        checked ? print(file.string() + ": ok\n") : complain(kBadInput, checked.error().message);
+        checked ? print(printable(file.string()) + ": ok\n") : complain(kBadInput, checked.error().message);
     status = std::max(status, result);
   }
   return status;
@@ -381,12 +403,13 @@ int list_runs(const std::string& directory) {
   }
   std::vector<std::size_t> widths(rows[0].size());
   for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], report::text::columns(row[i]));
   std::string text;
   for (const auto& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       const bool number = i >= 2 && i <= 4;
-      const std::string padding(widths[i] - row[i].size(), ' ');
+      const std::string padding(widths[i] - report::text::columns(row[i]), ' ');
       if (number) text += padding;
       text += row[i];
       if (i + 1 == row.size()) break;

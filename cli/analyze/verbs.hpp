@@ -35,7 +35,7 @@ int dump_file(const std::string& file);
 int validate(const std::string& file_or_run);
 int list_runs(const std::string& directory);
 
-// "clusterprof: TEXT" on stderr; returns `status`.
+// "clusterprof: TEXT" on stderr, one line and safe to print; returns `status`.
 int complain(int status, const std::string& text);
 
 }  // namespace clusterprof::cli

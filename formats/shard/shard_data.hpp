@@ -33,6 +33,9 @@ inline constexpr std::array<const char*, kCategories> kCategoryNames = {"python"
 using StringIndex = std::uint32_t;  // into ShardData::strings; 0 is the empty string
 inline constexpr std::uint32_t kNone = 0xffff'ffffu;
 
+// More ranks than any job has: a file that says more is damaged, and readers may size tables by it.
+inline constexpr std::uint32_t kMaxWorldSize = 1u << 24;
+
 // A place in the program: a source line of a function. Two frames are the same when all
 // fields are.
 struct Frame {

@@ -215,7 +215,7 @@ class Reader {
     run.start_utc_ns = group.read_integer("start_utc_ns", std::numeric_limits<std::int64_t>::min(),
                                           std::numeric_limits<std::int64_t>::max());
     constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
-    run.world_size = static_cast<std::uint32_t>(group.read_integer("world_size", 0, kMax));
+    run.world_size = static_cast<std::uint32_t>(group.read_integer("world_size", 0, kMaxWorldSize));
     run.rate_hz = static_cast<std::uint32_t>(group.read_integer("rate_hz", 0, kMax));
     run.clock = group.read_string("clock");
     run.version = group.read_string("version");

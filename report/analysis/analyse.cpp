@@ -141,12 +141,13 @@ RunInfo describe_run(const ShardData& data) {
   for (const Rank& rank : data.ranks) run.samples += rank.samples;
   for (const shard::Drop& drop : data.drops)
     if (drop.count != 0) run.dropped[drop.reason] += drop.count;
-  constexpr std::uint32_t kMostRanks = 1u << 24;  // beyond, the number itself is damaged
-  std::vector<bool> present(run.world_size <= kMostRanks ? run.world_size : 0, false);
+  std::vector<bool> present(run.world_size <= shard::kMaxWorldSize ? run.world_size : 0, false);
   for (const Rank& rank : data.ranks)
     if (rank.rank >= 0 && static_cast<std::size_t>(rank.rank) < present.size()) present[rank.rank] = true;
-  for (std::size_t rank = 0; rank < present.size(); ++rank)
-    if (!present[rank]) run.missing_ranks.push_back(static_cast<std::int32_t>(rank));
+  for (std::size_t rank = 0; rank < present.size(); ++rank) {
+    if (present[rank]) continue;
+    if (++run.missing <= kMaxMissingListed) run.missing_ranks.push_back(static_cast<std::int32_t>(rank));
+  }
   return run;
 }
 
@@ -503,6 +504,10 @@ Analysis analyse(const ShardData& data) {
   count_functions_and_lines(data, charged, paths, ascending, analysis);
   count_mpi_calls(data, paths, ascending, analysis);
   copy_mpi_tables(data, paths, analysis);
+  analysis.mpi_watched =
+      !analysis.mpi_calls.empty() || std::any_of(data.ranks.begin(), data.ranks.end(), [](const Rank& rank) {
+        return (rank.flags & shard::kMpiUnwatched) == 0;
+      });
   count_counters(data, ascending, analysis);
   find_bottlenecks(analysis);
   find_findings(data, charged, paths, analysis);

@@ -40,6 +40,8 @@ inline constexpr double kMergeFailed = 0.01;   // of the merges tried
 inline constexpr std::size_t kMaxFindings = 8;
 }  // namespace thresholds
 
+inline constexpr std::size_t kMaxMissingListed = 65536;
+
 // Distribution of a quantity over all ranks of the profile; a rank without it counts as 0.
 struct RankSpread {
   double min_s = 0, mean_s = 0, max_s = 0;
@@ -60,7 +62,8 @@ struct RunInfo {
   std::uint64_t samples = 0;
   std::map<std::string, std::uint64_t> dropped;  // by reason, only what is above 0
   bool complete = false;
-  std::vector<std::int32_t> missing_ranks;  // below world_size, not in the profile
+  std::size_t missing = 0;                  // ranks below world_size that are not in the profile
+  std::vector<std::int32_t> missing_ranks;  // the first kMaxMissingListed of them
   std::vector<std::string> notes;
 };
 
@@ -166,6 +169,7 @@ struct Analysis {
   std::vector<LineRow> lines;             // by self_s, largest first
   double sampled_s = 0;                   // sum of all threads' sampled time
   double helper_idle_s = 0;               // of it, other threads than the main one, idle
+  bool mpi_watched = false;               // a rank's MPI calls would have been seen, had there been any
   std::vector<MpiCallRow> mpi_calls;      // by time_s, largest first
   std::vector<shard::MatrixCell> matrix;  // by source, then destination
   std::vector<MpiSizeRow> mpi_sizes;      // by op, then size

@@ -201,8 +201,8 @@ class Finder {
           .rank = lost.front();
     if (const auto& missing = analysis_.run.missing_ranks; !missing.empty())
       add("high", std::nullopt,
-          fmt::format("{} of {} ranks are not in this profile: {}.", missing.size(), analysis_.run.world_size,
-                      text::rank_list(missing)))
+          fmt::format("{} of {} ranks are not in this profile: {}.", analysis_.run.missing,
+                      analysis_.run.world_size, text::missing_ranks(analysis_.run)))
           .rank = missing.front();
   }
 

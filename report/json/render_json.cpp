@@ -152,6 +152,7 @@ Json lines_json(const Analysis& a) {
 }
 
 Json mpi_json(const Analysis& a) {
+  if (!a.mpi_watched) return Json::object();
   Json calls = Json::array(), matrix = Json::array(), sizes = Json::array();
   for (const MpiCallRow& row : a.mpi_calls)
     calls.push_back({{"op", row.op},
@@ -174,10 +175,7 @@ Json mpi_json(const Analysis& a) {
                       {"bytes", cell.bytes}});
   for (const MpiSizeRow& row : a.mpi_sizes)
     sizes.push_back({{"op", row.op}, {"le_bytes", row.le_bytes}, {"count", row.count}});
-  return {{"calls", std::move(calls)},
-          {"matrix", std::move(matrix)},
-          {"sizes", std::move(sizes)},
-          {"waits", Json::array()}};
+  return {{"calls", std::move(calls)}, {"matrix", std::move(matrix)}, {"sizes", std::move(sizes)}};
 }
 
 Json counters_json(const Analysis& a) {

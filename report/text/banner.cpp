@@ -32,7 +32,7 @@ std::string lost_and_dropped(const Analysis& a) {
   std::vector<std::int32_t> lost;
   for (const RankInfo& rank : a.ranks)
     if (rank.lost) lost.push_back(rank.rank);
-  if (!a.run.missing_ranks.empty()) also("missing ranks " + rank_list(a.run.missing_ranks, 3));
+  if (!a.run.missing_ranks.empty()) also("missing ranks " + missing_ranks(a.run, 3));
   if (!lost.empty()) also("lost ranks " + rank_list(lost, 3));
   for (const auto& [reason, number] : a.run.dropped)
     also(fmt::format("{} x {}", count(static_cast<double>(number)), printable(reason)));
@@ -57,7 +57,7 @@ void show_command(Page& page, std::string command) {
 }  // namespace
 
 std::string render_banner(const Analysis& a, std::string_view run_dir, int width) {
-  Page page(static_cast<std::size_t>(std::max(width, 40)), false);
+  Page page(static_cast<std::size_t>(std::clamp(width, 40, 80)), false);
   const std::size_t room = page.width();
   const ShortPaths paths(a);
   const auto fact = [&](std::string_view name, std::string_view value) {

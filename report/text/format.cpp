@@ -246,6 +246,12 @@ std::string rank_list(const std::vector<std::int32_t>& ascending, std::size_t mo
   return out;
 }
 
+std::string missing_ranks(const RunInfo& run, std::size_t most) {
+  std::string out = rank_list(run.missing_ranks, most);
+  if (run.missing > run.missing_ranks.size() && !out.ends_with("..")) out += ", ..";
+  return out;
+}
+
 std::string signal_name(int number) {
   switch (number) {  // the numbers of Linux on x86 and ARM
     case 1:

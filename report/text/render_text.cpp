@@ -21,6 +21,8 @@ using Align = Table::Align;
 constexpr std::size_t kMostRanksShown = 16;  // beyond, distributions and outliers
 constexpr std::size_t kOutliers = 5;
 constexpr double kHelperIdleNote = 0.01;  // of the sampled time
+constexpr std::size_t kCallSitesInAnyCase = 8;
+constexpr double kSmallCallSite = 0.001;  // of the time in MPI; left out beyond the first ones
 
 double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -434,7 +436,8 @@ class Report {
       page_.line(out, style);
     };
     numbers({"time", "%", "calls", "sent", "received", "min", "mean", "max", "@rank"}, Style::kDim);
-    const std::size_t shown = std::min(rows_, a_.mpi_calls.size());
+    std::size_t shown = std::min(rows_, a_.mpi_calls.size());  // largest first
+    while (shown > kCallSitesInAnyCase && a_.mpi_calls[shown - 1].time_s < kSmallCallSite * total) --shown;
     for (std::size_t i = 0; i < shown; ++i) {
       const MpiCallRow& row = a_.mpi_calls[i];
       page_.line(fmt::format("  {}", describe(row, paths_, page_.width() - 2)), Style::kMpi);
@@ -555,10 +558,8 @@ class Report {
     if (tried > 0) fact("merges failed", fmt::format("{} of Python and native frames", part(failed, tried)));
     if (!lost.empty()) fact("ranks lost", rank_list(lost), Style::kBad);
     if (!run.missing_ranks.empty())
-      fact(
-          "ranks missing",
-          fmt::format("{} of {}: {}", run.missing_ranks.size(), run.world_size, rank_list(run.missing_ranks)),
-          Style::kBad);
+      fact("ranks missing", fmt::format("{} of {}: {}", run.missing, run.world_size, missing_ranks(run)),
+           Style::kBad);
     double cpu_s = 0;
     for (const RankInfo& rank : a_.ranks) cpu_s += rank.cpu_s.value_or(0);
     if (handler_s > 0)

@@ -309,6 +309,65 @@ class CommandLine(Analyze):
         self.assertEqual(lines[1].split()[:4], ["run", "2026-09-21T14:13:20Z", "4", "2"])
         self.assertIn("solve.py", lines[1])
 
+    def test_names_cannot_steer_the_terminal(self):
+        evil = "x\x1b[31m\u009b2J\u202e"
+        shown = "x\\x1b[31m\\x9b2J\\u202e"
+        self.run_ = os.path.join(self.directory, evil)
+        shards = self.synth()
+        with h5py.File(shards[0], "a") as file:
+            file["run"].attrs["id"] = evil
+        texts = {}
+        for arguments in (["merge", evil], ["validate", evil], ["ls"], ["report", evil]):
+            texts[arguments[0]] = self.analyze(*arguments).stdout.decode()
+        texts["dump"] = self.analyze("dump", shards[0]).stdout.decode()
+        texts["banner"] = self.analyze("banner", evil).stderr.decode()
+        os.truncate(shards[1], 5000)
+        texts["ls of a damaged run"] = self.analyze("ls").stdout.decode()
+        for verb in ("merge", "validate", "report"):
+            texts[verb + " complaint"] = self.analyze(verb, evil, status=3).stderr.decode()
+        for verb in ("merge", "validate", "report", "dump", "ls"):
+            texts[verb + " missing"] = self.analyze(verb, evil + "?", status=1).stderr.decode()
+        texts["option"] = self.analyze("merge", evil, "--" + evil, status=2).stderr.decode()
+        for what, text in texts.items():
+            with self.subTest(what):
+                self.assertNotRegex(text, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
+                if what not in ("banner", "report"):  # these have their own ways with names
+                    self.assertIn(shown, text)
+
+    def test_only_one_rank_merges(self):
+        self.synth()
+        program = os.path.join(LIBEXEC, "..", "..", "bin", "clusterprof")
+        profile = os.path.join(self.run_, "profile.h5")
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI", "SLURM_", "CLUSTERPROF_"))}
+
+        def merge(**environment):
+            return subprocess.run([program, "merge", self.run_], env={**clean, **environment},
+                                  capture_output=True, timeout=60)
+        for rank in ("3", "1", "0", None):
+            job = {} if rank is None else {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": "4"}
+            done = merge(**job)
+            self.assertEqual((done.returncode, done.stderr), (0, b""), rank)
+            works = rank in ("0", None)
+            self.assertEqual(b"4 ranks, 2 shards" in done.stdout, works, rank)
+            self.assertEqual(done.stdout == b"", not works, rank)
+            self.assertEqual(os.path.exists(profile), works, rank)
+
+    def test_the_run_has_one_name(self):
+        """run.id is the name of the directory when clusterprof records."""
+        name = "clusterprof-x-1"
+        self.run_ = os.path.join(self.directory, name)
+        for shard in self.synth():
+            with h5py.File(shard, "a") as file:
+                file["run"].attrs["id"] = name
+        banner = self.analyze("banner", name).stderr.decode()
+        self.assertTrue(banner.endswith(f"  clusterprof report {name}\n"), banner)
+        report = self.analyze("report", name).stdout.decode()
+        self.assertEqual(report.splitlines()[0].split(), ["clusterprof", "report", name])
+        listed = self.analyze("ls").stdout.decode()
+        for text in (banner, report, listed):
+            self.assertEqual(text.count(name), 1, text)
+        self.assertEqual(self.report(name)["run"]["id"], name)
+
     def test_full_disk(self):
         self.synth()
         with open("/dev/full", "wb") as full:
@@ -350,6 +409,44 @@ class Banner(Analyze):
         self.analyze("banner", "--wait-ranks", "4", "--timeout", "0.5", self.run_)
         self.assertTrue(0.4 < time.monotonic() - start < 20)
         self.assertFalse(self.report()["run"]["complete"])
+
+    def test_banner_does_not_wait_for_ranks_that_do_not_record(self):
+        shards = self.synth(3, 2)
+        os.remove(shards[2])
+        late = os.path.join(self.directory, "late.h5")
+        os.rename(shards[1], late)
+        timer = threading.Timer(2.5, os.rename, (late, shards[1]))
+        timer.start()
+        start = time.monotonic()
+        self.analyze("banner", "--wait-ranks", "6", "--timeout", "60", self.run_)
+        took = time.monotonic() - start
+        timer.join()
+        self.assertTrue(3.3 < took < 20, took)  # 1 s after the late one
+        self.assertEqual(self.report()["run"]["ranks"], 4)
+
+    def test_banner_waits_for_ranks_that_still_run(self):
+        with h5py.File(self.synth(1, 2)[0], "a") as file:
+            file["run"].attrs["complete"] = np.uint32(0)
+        start = time.monotonic()
+        self.analyze("banner", "--wait-ranks", "2", "--timeout", "5", self.run_)
+        self.assertGreater(time.monotonic() - start, 4.9)
+
+    def test_report_text_is_written_through_no_link(self):
+        self.synth()
+        victim = os.path.join(self.directory, "victim")
+        with open(victim, "w", encoding="utf-8") as file:
+            file.write("mine")
+        report = os.path.join(self.run_, "report.txt")
+        os.symlink(victim, report)
+        process = subprocess.Popen([os.path.join(LIBEXEC, "analyze"), "banner", "--wait-ranks", "99", "--timeout",
+                                    "1", self.run_], stderr=subprocess.DEVNULL)
+        # The name earlier versions used could be foreseen.
+        os.symlink(victim, f"{report}.{process.pid}.tmp")
+        self.assertEqual(process.wait(timeout=60), 0)
+        with open(victim, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "mine")
+        self.assertFalse(os.path.islink(report))
+        self.assertEqual([n for n in os.listdir(self.run_) if n.startswith(".")], [])
 
     def test_banner_without_shards(self):
         os.mkdir(self.run_)

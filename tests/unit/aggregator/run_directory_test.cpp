@@ -75,6 +75,22 @@ TEST_F(RunDirectoryTest, MissingRanksAreNamed) {
   EXPECT_TRUE(has_note(data, "ranks 2-3 of 6 are missing"));
 }
 
+TEST_F(RunDirectoryTest, MissingRanksOfHugeJobs) {
+  ShardData data;
+  for (std::int32_t rank = 1; rank < 200; rank += 2) data.ranks.emplace_back().rank = rank;
+  data.run.world_size = shard::kMaxWorldSize;
+  note_missing_ranks(data);
+  ASSERT_EQ(data.run.notes.size(), 1u);
+  EXPECT_TRUE(data.run.notes[0].starts_with("ranks 0, 2, 4, "));
+  EXPECT_LT(data.run.notes[0].size(), 250u);
+  EXPECT_TRUE(has_note(data, ", 46, ... of 16777216 are missing: no shard has a record of them"));
+
+  ShardData unbelievable;  // shards with this are refused; here it only must not cost memory
+  unbelievable.run.world_size = 4'000'000'000u;
+  note_missing_ranks(unbelievable);
+  EXPECT_TRUE(has_note(unbelievable, "ranks 0-16777215 of 4000000000 are missing"));
+}
+
 TEST_F(RunDirectoryTest, AnIncompleteShardIsNamed) {
   write_shards(2);
   ShardData data = synth::shard_of_node(shape_, 1);

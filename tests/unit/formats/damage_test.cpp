@@ -178,6 +178,20 @@ TEST_F(ForgedTest, MissingTablesAndColumns) {
             std::string::npos);
 }
 
+TEST_F(ForgedTest, AbsurdWorldSize) {
+  const auto path = directory_.path() / "node-absurd.h5";
+  ShardData data = testing::random_shard(3, {.ranks = {0}, .paths = 5, .values_per_rank = 5, .names = 5});
+  data.run.world_size = shard::kMaxWorldSize;
+  ASSERT_TRUE(shard::write_shard(data, path));
+  EXPECT_TRUE(shard::read_shard(path));
+  ++data.run.world_size;
+  ASSERT_TRUE(shard::write_shard(data, path));
+  const Result<ShardData> read = shard::read_shard(path);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("world_size is out of range"), std::string::npos)
+      << read.error().message;
+}
+
 TEST_F(ForgedTest, WrongColumns) {
   const auto reading = [&](auto write) {
     std::filesystem::remove(path_);

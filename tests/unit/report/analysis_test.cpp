@@ -3,6 +3,7 @@
 
 #include "profile_builder.hpp"
 #include "report/report.hpp"
+#include "report/text/format.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -187,17 +188,21 @@ TEST(Categories, MpiIsMeasuredAndTheRestShared) {
 }
 
 TEST(Categories, NothingIsKnownWithoutSamples) {
-  ProfileBuilder b(2);
+  ProfileBuilder b(3);
   b.called(0, b.path({b.mpi("MPI_Barrier")}), 1, 1000);
+  b.data.ranks[1].flags |= shard::kMpiUnwatched;
   const Analysis a = analyse(b.data);
   EXPECT_DOUBLE_EQ(of(a.ranks[0], Category::kMpi), 1);
+  EXPECT_DOUBLE_EQ(of(a.ranks[2], Category::kMpi), 0) << "watched for, and there was none";
   EXPECT_FALSE(a.ranks[0].category_s[static_cast<std::size_t>(Category::kNative)]);
   EXPECT_FALSE(a.ranks[1].category_s[static_cast<std::size_t>(Category::kMpi)]);
   EXPECT_FALSE(a.ranks[1].useful_s);
   EXPECT_FALSE(a.ranks[1].max_rss_bytes);
   EXPECT_FALSE(a.ranks[1].cpu_s);
   EXPECT_NE(find_finding(a, "no samples"), nullptr);
-  EXPECT_TRUE(a.functions.empty());
+  ASSERT_EQ(a.functions.size(), 1u) << "calls are measured without samples";
+  EXPECT_EQ(a.functions[0].name, "MPI_Barrier");
+  EXPECT_DOUBLE_EQ(a.functions[0].self_s, 1);
   ASSERT_EQ(a.mpi_calls.size(), 1u);
   EXPECT_EQ(a.mpi_calls[0].function, "") << "a call path that was dropped";
 }
@@ -260,6 +265,18 @@ TEST(Run, MissingRanksAreNamed) {
   const Finding* finding = find_finding(a, "3 of 6 ranks are not in this profile: 1, 4, 5.");
   ASSERT_NE(finding, nullptr);
   EXPECT_EQ(finding->severity, "high");
+}
+
+TEST(Run, MissingRanksAreCountedButNotAllListed) {
+  ProfileBuilder b(1);
+  b.data.run.world_size = shard::kMaxWorldSize;
+  const Analysis a = analyse(b.data);
+  EXPECT_EQ(a.run.missing, shard::kMaxWorldSize - 1);
+  EXPECT_EQ(a.run.missing_ranks.size(), kMaxMissingListed);
+  EXPECT_EQ(text::missing_ranks(a.run), "1-65536, ..");
+  EXPECT_NE(find_finding(a, "16777215 of 16777216 ranks are not in this profile: 1-65536, .."), nullptr);
+  b.data.run.world_size = 4'000'000'000u;
+  EXPECT_EQ(analyse(b.data).run.missing, 0u) << "no such number is believed";
 }
 
 TEST(MpiCalls, TheCallerIsTheUsersPythonLine) {

@@ -111,7 +111,9 @@ TEST(Json, TheSchemaCheckFindsWhatIsWrong) {
 }
 
 TEST(Json, WhatIsNotMeasuredIsNull) {
-  const Json document = report_of(ProfileBuilder(1).data);
+  ProfileBuilder b(1);
+  b.data.ranks[0].flags |= shard::kMpiUnwatched;
+  const Json document = report_of(b.data);
   const Json& rank = document["ranks"][0];
   for (const char* key : {"cpu_s", "python_s", "native_s", "system_s", "mpi_s", "io_s", "idle_s", "useful_s",
                           "mpi_wait_s", "mpi_transfer_s", "max_rss_bytes", "read_bytes", "write_bytes"})
@@ -120,6 +122,18 @@ TEST(Json, WhatIsNotMeasuredIsNull) {
   EXPECT_EQ(rank["exit"]["lost"], false);
   for (const auto& [key, value] : document["efficiency"].items()) EXPECT_TRUE(value.is_null()) << key;
   EXPECT_FALSE(document.contains("memory"));
+}
+
+TEST(Json, MpiIsAbsentWhereNobodyWatchedIt) {
+  ProfileBuilder b(2);
+  EXPECT_EQ(report_of(b.data)["mpi"],
+            (Json{{"calls", Json::array()}, {"matrix", Json::array()}, {"sizes", Json::array()}}))
+      << "watched for, and there was nothing; waits are not measured";
+  b.data.ranks[0].flags |= shard::kMpiUnwatched;
+  EXPECT_TRUE(report_of(b.data)["mpi"].contains("calls")) << "rank 1 was watched";
+  b.data.ranks[1].flags |= shard::kMpiUnwatched;
+  EXPECT_EQ(report_of(b.data)["mpi"], Json::object());
+  EXPECT_EQ(errors_of(report_of(b.data)), std::vector<std::string>());
 }
 
 TEST(Json, NumbersOfTheTrainingRun) {

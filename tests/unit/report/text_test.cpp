@@ -112,6 +112,23 @@ TEST(Text, RowsAreLimitedAndTheRestCounted) {
   EXPECT_NE(text.find(".. and 15 more"), std::string::npos);
 }
 
+TEST(Text, SmallCallSitesAreCountedBeyondTheFirstEight) {
+  ProfileBuilder b(1);
+  const auto site = [&](std::uint32_t line) {
+    return b.path({b.native("main", "/a.out", "a.c", line), b.mpi("MPI_Send")});
+  };
+  const auto comm = [&] { return render_text(analyse(b.data), {80, false, {"comm"}, 15}); };
+  b.called(0, site(101), 1, 5000);
+  for (std::uint32_t line = 102; line <= 112; ++line) b.called(0, site(line), 1, 1);
+  EXPECT_NE(comm().find("a.c:108"), std::string::npos);
+  EXPECT_EQ(comm().find("a.c:109"), std::string::npos);
+  EXPECT_NE(comm().find(".. and 4 more"), std::string::npos) << comm();
+  b.called(0, site(109), 1, 10);  // above a thousandth: shown, first of the small ones
+  for (std::uint32_t line = 102; line <= 108; ++line) b.called(0, site(line), 1, 20);
+  EXPECT_NE(comm().find("a.c:109"), std::string::npos);
+  EXPECT_NE(comm().find(".. and 3 more"), std::string::npos) << comm();
+}
+
 TEST(Text, ManyRanksAreSummedUp) {
   ProfileBuilder b(200, 4);
   const auto wait = b.path({b.native("main", "/a.out", "a.c", 5), b.mpi("MPI_Barrier")});
@@ -129,6 +146,7 @@ TEST(Text, ManyRanksAreSummedUp) {
 
 TEST(Text, UnknownIsADashNotAZero) {
   ProfileBuilder b(1);
+  b.data.ranks[0].flags |= shard::kMpiUnwatched;
   const std::string text = render_text(analyse(b.data), {80, false, {"ranks"}, 15});
   bool found = false;
   for (const std::string& line : lines_of(text))
@@ -149,6 +167,7 @@ TEST(Banner, IsShortWhateverHappened) {
   EXPECT_NE(joined.find("clusterprof report " + folder + "\n"), std::string::npos)
       << "a shell must be able to join the command";
   expect_fits(render_banner(analyse(testing::training_run()), "run", 10), 40);
+  expect_fits(render_banner(analyse(hostile_run()), folder, 250), 80);
 }
 
 TEST(Banner, SaysWhatIsLost) {
