@@ -373,6 +373,26 @@ bool Options::wants_rank(int rank) const {
          });
 }
 
+Options::Selection Options::selected_ranks(int world_size) const {
+  Selection selection;
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (!wants_rank(rank)) continue;
+    if (selection.lowest < 0) selection.lowest = rank;
+    ++selection.count;
+  }
+  return selection;
+}
+
+std::string Options::rank_list() const {
+  std::string text;
+  for (const auto& [first, last] : ranks) {
+    if (!text.empty()) text += ',';
+    text += std::to_string(first);
+    if (last != first) text += '-' + std::to_string(last);
+  }
+  return text;
+}
+
 bool parse_rank_list(const std::string& text, std::vector<std::pair<int, int>>& out) {
   std::vector<std::pair<int, int>> ranges;
   for (std::size_t at = 0; at <= text.size();) {

@@ -28,6 +28,13 @@ struct Options {
   std::vector<std::string> command;  // never empty
 
   [[nodiscard]] bool wants_rank(int rank) const;
+  // Those of the ranks below `world_size` that take part: the lowest (-1: none) and their number.
+  struct Selection {
+    int lowest = -1, count = 0;
+  };
+  [[nodiscard]] Selection selected_ranks(int world_size) const;
+  // The list as text: "0-3,8"; empty: all.
+  [[nodiscard]] std::string rank_list() const;
 };
 
 // The command line asks for no recording: print, then exit.

@@ -141,19 +141,17 @@ wire::Announce Recording::announcement(pid_t pid) const {
 }
 
 std::vector<std::string> Recording::collector_command() const {
-  // Ranks that do not take part are not waited for.
+  // Ranks that do not take part are not waited for; how many of this node do nobody knows.
   const int local_ranks = options_.ranks.empty() ? std::max(identity_.local_size, 0) : 0;
+  // Names are of the user's choice: as words of their own they could look like options.
   std::vector<std::string> words = {layout_.collector,
                                     "--listen-fd",
                                     "3",
                                     "--control-fd",
                                     "4",
-                                    "--run-dir",
-                                    directory_.path,
-                                    "--run-id",
-                                    std::filesystem::path(directory_.path).filename().string(),
-                                    "--node",
-                                    identity_.node,
+                                    "--run-dir=" + directory_.path,
+                                    "--run-id=" + std::filesystem::path(directory_.path).filename().string(),
+                                    "--node=" + identity_.node,
                                     "--local-ranks",
                                     std::to_string(local_ranks),
                                     "--world-size",
@@ -162,11 +160,16 @@ std::vector<std::string> Recording::collector_command() const {
                                     std::to_string(options_.rate_hz),
                                     "--clock",
                                     options_.clock == SampleClock::kWall ? "wall" : "cpu"};
+  if (!options_.ranks.empty()) {
+    const auto [lowest, count] = options_.selected_ranks(identity_.world_size);
+    words.push_back("--ranks=" + options_.rank_list());
+    words.push_back("--wait-ranks=" + std::to_string(count));
+    words.push_back("--banner-rank=" + std::to_string(lowest < 0 ? std::max(identity_.rank, 0) : lowest));
+  }
   if (options_.no_mpi) words.push_back("--no-mpi");
   words.push_back(options_.quiet ? "--quiet" : "--banner");
   if (::access(layout_.analyze.c_str(), X_OK) == 0) {
-    words.push_back("--analyze");
-    words.push_back(layout_.analyze);
+    words.push_back("--analyze=" + layout_.analyze);
   }
   words.push_back("--");
   words.insert(words.end(), options_.command.begin(), options_.command.end());
@@ -259,8 +262,10 @@ int Recording::as_elected(UniqueFd listening) {
   CollectorHandle& handle = collector.value();
   if (program.pid < 0) {
     if (!identity_.has_peers) {
-      ::kill(handle.pid, SIGTERM);
+      // There is nothing worth writing, and nobody else that it works for.
+      ::kill(handle.pid, SIGKILL);
       ::waitpid(handle.pid, nullptr, 0);
+      remove_shards(directory_, identity_.node);
       withdraw_run_directory(directory_);
     }  // else it sees the control socket close, and leaves when the other ranks have
     if (program.exec_error == 0) return kExitFailed;
@@ -281,8 +286,9 @@ int Recording::as_elected(UniqueFd listening) {
   }
   if (std::chrono::steady_clock::now() - started_ > kAllRanksStarted) {
     remove_meeting_link(directory_);
-  } else if (end.collector_status >= 0 && options_.ranks.empty()) {
-    leave_meeting(directory_, identity_.node, identity_.local_size, identity_.world_size);
+  } else if (end.ranks_seen > 0) {
+    leave_meeting(directory_, identity_.node, end.ranks_seen,
+                  options_.selected_ranks(identity_.world_size).count);
   }
   // A collector that fails in an orderly way says so itself.
   if (end.collector_died_early || (end.collector_status >= 0 && WIFSIGNALED(end.collector_status))) {

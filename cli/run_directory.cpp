@@ -252,25 +252,40 @@ void remove_meeting_link(const RunDirectory& directory) {
   for (const std::string& mark : marks) ::unlink(mark.c_str());
 }
 
-void leave_meeting(const RunDirectory& directory, const std::string& node, int local_size, int world_size) {
-  if (directory.meeting_link.empty() || local_size < 1 || world_size < local_size) return;
-  long ranks = local_size;
-  if (local_size < world_size) {
-    const std::string own = std::string(kMarkPrefix) + node;
-    if (::symlink(std::to_string(local_size).c_str(), (directory.path + "/" + own).c_str()) != 0) return;
-    for_each_entry(directory.path, [&](const std::string& name) {
-      if (name.compare(0, kMarkPrefix.size(), kMarkPrefix) == 0 && name != own) {
-        ranks += std::atol(read_link(directory.path + "/" + name).value_or("0").c_str());
-      }
-      return true;
-    });
+void leave_meeting(const RunDirectory& directory, const std::string& node, int ranks, int all_ranks) {
+  if (directory.meeting_link.empty() || ranks < 1 || all_ranks < ranks) return;
+  const std::string stem = directory.path + "/" + std::string(kMarkPrefix) + node;
+  const std::string text = std::to_string(ranks);
+  for (int number = 1; number < 1000; ++number) {
+    const std::string mark = number == 1 ? stem : stem + '.' + std::to_string(number);
+    if (::symlink(text.c_str(), mark.c_str()) == 0) break;
+    if (errno != EEXIST) return;
   }
-  if (ranks >= world_size) remove_meeting_link(directory);
+  long left = 0;
+  for_each_entry(directory.path, [&](const std::string& name) {
+    if (name.compare(0, kMarkPrefix.size(), kMarkPrefix) == 0) {
+      left += std::atol(read_link(directory.path + "/" + name).value_or("0").c_str());
+    }
+    return true;
+  });
+  if (left >= all_ranks) remove_meeting_link(directory);
 }
 
 void withdraw_run_directory(const RunDirectory& directory) {
   if (!directory.created || !directory.meeting_link.empty()) return;
   unclaim(directory.path);
+}
+
+void remove_shards(const RunDirectory& directory, const std::string& node) {
+  if (!directory.created || !directory.meeting_link.empty()) return;
+  const std::string shard = "node-" + node + ".";
+  std::vector<std::string> ours;
+  for_each_entry(directory.path, [&](const std::string& name) {
+    const std::size_t at = name[0] == '.' ? 1 : 0;
+    if (name.compare(at, shard.size(), shard) == 0) ours.push_back(directory.path + "/" + name);
+    return true;
+  });
+  for (const std::string& file : ours) ::unlink(file.c_str());
 }
 
 }  // namespace clusterprof::cli

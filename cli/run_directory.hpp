@@ -5,7 +5,8 @@
 //   DIR/.run -> KEY                  whoever makes this link makes DIR the run directory of KEY
 //   PARENT/.clusterprof-KEY -> NAME  for names that ranks would choose differently (a time, a
 //                                    command): the first link stands, later ranks follow it
-//   DIR/.left-NODE -> RANKS          that many ranks of NODE have been here and ended
+//   DIR/.left-NODE -> RANKS          that many ranks of NODE have been here and ended; .left-NODE.2
+//                                    for those that came later
 //
 // Nothing that is there is ever overwritten or removed, but for a directory of our own that
 // turned out not to be needed.
@@ -37,11 +38,13 @@ Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, 
 // Removes the meeting link, which no rank of the job will need any more.
 void remove_meeting_link(const RunDirectory& directory);
 
-// The node's `local_size` ranks have all come and gone. Each node leaves a mark in the run
-// directory; the last one, when they add up to `world_size`, removes marks and link.
-void leave_meeting(const RunDirectory& directory, const std::string& node, int local_size, int world_size);
+// `ranks` ranks of the node, which nobody counted before, have come and gone. Each node leaves a mark
+// in the run directory; the last one, when they add up to `all_ranks`, removes marks and link.
+void leave_meeting(const RunDirectory& directory, const std::string& node, int ranks, int all_ranks);
 
 // Takes back a directory nothing was written to. Only by the process that created it.
 void withdraw_run_directory(const RunDirectory& directory);
+// Before that, what the collector of a run of one process may have begun to write.
+void remove_shards(const RunDirectory& directory, const std::string& node);
 
 }  // namespace clusterprof::cli

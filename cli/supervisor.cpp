@@ -217,6 +217,8 @@ class Supervisor {
       if (events[1].revents != 0) read_control();
       if (events[0].revents != 0) read_signals();
     }
+    while (read_control()) {
+    }
     return end_;
   }
 
@@ -230,15 +232,20 @@ class Supervisor {
         ::send(collector_.control.get(), &message, sizeof message, MSG_NOSIGNAL);
   }
 
-  void read_control() {
+  // False when there was no message.
+  bool read_control() {
     wire::Control message{};
     const ssize_t got = ::recv(collector_.control.get(), &message, sizeof message, MSG_DONTWAIT);
     if (got == static_cast<ssize_t>(sizeof message)) {
       if (message.type == wire::ControlType::kRelease) released_ = true;
-    } else if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+      if (message.type == wire::ControlType::kRanksSeen) end_.ranks_seen = message.a;
+      return true;
+    }
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
       control_open_ = false;
       if (!program_gone_) end_.collector_died_early = true;
     }
+    return false;
   }
 
   void read_signals() {

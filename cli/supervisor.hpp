@@ -81,6 +81,8 @@ struct SupervisedEnd {
   int collector_status = -1;
   // It was gone before the program was.
   bool collector_died_early = false;
+  // What the collector said of it at its end; -1: nothing.
+  int ranks_seen = -1;
 };
 
 // Waits for the program, then for the collector's release or end (a socket that is merely closed

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "collector/server.hpp"
+#include "formats/shard/shard_data.hpp"
 
 namespace {
 
@@ -21,12 +24,30 @@ constexpr int kFailed = 125;
 constexpr int kNiceness = 5;
 constexpr std::uint32_t kFastRateHz = 1000;  // from there on waking up late costs samples
 
+// Each process on this node takes three.
+void allow_many_files() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
+// How long the summary waits for other nodes. MPI makes ranks end together; without it they need not
+// have anything in common but their start, which is past after kStartTogether.
+int banner_patience_s(bool used_mpi, std::chrono::milliseconds age) {
+  constexpr int kStartTogether = 10, kEndTogether = 3;
+  if (used_mpi) return kStartTogether;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(age).count();
+  return static_cast<int>(std::clamp<long>(kStartTogether - seconds, kEndTogether, kStartTogether));
+}
+
 // Becomes the program that prints the summary; returns only when that failed.
-void exec_banner(const std::string& analyze, int world_size, const std::string& run_directory) {
+void exec_banner(const std::string& analyze, int ranks_expected, int patience_s,
+                 const std::string& run_directory) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGBUS}) signal(number, SIG_DFL);
-  const std::string ranks = std::to_string(world_size);
-  std::vector<const char*> arguments{"analyze",   "banner", "--wait-ranks",        ranks.c_str(),
-                                     "--timeout", "10",     run_directory.c_str(), nullptr};
+  const std::string ranks = std::to_string(ranks_expected), timeout = std::to_string(patience_s);
+  std::vector<const char*> arguments{"analyze",   "banner",        "--wait-ranks",        ranks.c_str(),
+                                     "--timeout", timeout.c_str(), run_directory.c_str(), nullptr};
   execv(analyze.c_str(), const_cast<char* const*>(arguments.data()));
   fmt::print(stderr, "clusterprof: cannot run {}: {}\n", analyze, std::strerror(errno));
 }
@@ -37,7 +58,7 @@ int main(int argc, char** argv) {
   using namespace clusterprof::collector;
   ServerOptions options;
   std::string run_directory, analyze;
-  int world_size = 0;
+  int world_size = 0, wait_ranks = -1, banner_rank = 0;
   bool banner = false, quiet = false;
 
   CLI::App app("clusterprof's collector, one per node; started by clusterprof");
@@ -52,37 +73,51 @@ int main(int argc, char** argv) {
   app.add_option("--clock", options.node.clock, "wall or cpu")->check(CLI::IsMember({"wall", "cpu"}));
   bool no_mpi = false;
   app.add_flag("--no-mpi", no_mpi, "the program runs without MPI wrappers");
-  app.add_flag("--banner", banner, "print a summary at the end when rank 0 was here");
+  app.add_option("--ranks", options.node.only_ranks, "the only ranks that are recorded");
+  app.add_option("--wait-ranks", wait_ranks, "ranks the summary waits for; all of the job");
+  app.add_flag("--banner", banner, "print a summary at the end when the banner rank was here");
+  app.add_option("--banner-rank", banner_rank, "0");
   app.add_flag("--quiet", quiet, "print nothing");
   app.add_option("--analyze", analyze, "program that prints the summary");
-  app.add_option("command", options.node.command, "the recorded command");
+  // What follows "--" is the recorded command, and not for CLI11: it would take "[a,b]" for a list.
+  char** const end = argv + argc;
+  char** const own_end =
+      std::find_if(argv, end, [](const char* word) { return std::strcmp(word, "--") == 0; });
+  if (own_end != end) options.node.command.assign(own_end + 1, end);
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(own_end - argv), argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   options.run_directory = run_directory;
-  options.node.world_size = world_size > 0 ? static_cast<std::uint32_t>(world_size) : 0;
+  const bool plausible = world_size > 0 && world_size <= static_cast<int>(clusterprof::shard::kMaxWorldSize);
+  options.node.world_size = plausible ? static_cast<std::uint32_t>(world_size) : 0;
   options.node.watches_mpi = !no_mpi;
   const int control_fd = options.control_fd;
+  if (wait_ranks < 0) wait_ranks = world_size;
 
   // Whatever the launcher blocked for its own purposes.
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  allow_many_files();
   // The ranks come first.
   if (options.node.rate_hz < kFastRateHz) (void)setpriority(PRIO_PROCESS, 0, kNiceness);
   try {
     bool show = false;
+    int patience_s = 0;
     {
       Server server(std::move(options));
       if (!server.run()) return kFailed;
-      show = banner && !quiet && !analyze.empty() && server.had_rank_zero();
+      show = banner && !quiet && !analyze.empty() && server.had_rank(banner_rank);
+      // Those that did not come will not come to another node either.
+      wait_ranks = std::max(0, wait_ranks - server.absent_ranks());
+      patience_s = banner_patience_s(server.used_mpi(), server.age());
     }
     if (!show) return 0;
     // Stays open until the summary is printed: its end is what the launcher waits for.
     if (control_fd >= 0) (void)fcntl(control_fd, F_SETFD, 0);
-    exec_banner(analyze, world_size, run_directory);
+    exec_banner(analyze, wait_ranks, patience_s, run_directory);
   } catch (const std::exception& error) {
     fmt::print(stderr, "clusterprof: collector: {}\n", error.what());
   }

@@ -16,6 +16,8 @@ namespace {
 
 // A process that has not greeted by then is one without an agent.
 constexpr std::uint64_t kGreetingNs = 2'000'000'000;
+constexpr auto kMostRanks = static_cast<std::int32_t>(shard::kMaxWorldSize);  // more is nonsense
+constexpr std::size_t kMostNotes = 50;
 
 // "0-3, 7"
 std::string rank_list(std::vector<std::int32_t> ranks) {
@@ -111,7 +113,7 @@ void NodeState::move_to(ProcessId id, RankKey key) {
 
 NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::int32_t rank,
                                          std::int32_t world_size, std::int32_t pid, Instant now) {
-  if (options_.world_size == 0 && world_size > 0)
+  if (options_.world_size == 0 && world_size > 0 && world_size <= kMostRanks)
     options_.world_size = static_cast<std::uint32_t>(world_size);
   Process* process = known ? find(*known) : nullptr;
   if (process == nullptr) {
@@ -261,7 +263,9 @@ std::map<NodeState::RankKey, std::int32_t> NodeState::rank_numbers() const {
       }
       const bool same_job =
           options_.world_size == 0 || size == static_cast<std::int32_t>(options_.world_size);
-      if (rank < 0 || size <= 1 || rank >= size || !same_job || !taken.insert(rank).second) continue;
+      if (rank < 0 || size <= 1 || size > kMostRanks || rank >= size || !same_job ||
+          !taken.insert(rank).second)
+        continue;
       numbers[key] = rank;
       break;
     }
@@ -280,8 +284,33 @@ bool NodeState::has_rank(std::int32_t rank) const {
   return std::any_of(numbers.begin(), numbers.end(), [&](const auto& entry) { return entry.second == rank; });
 }
 
+wire::MpiState NodeState::mpi_progress() const {
+  auto furthest = wire::MpiState::kNone;
+  for (const auto& [key, group] : ranks_) {
+    for (const Process& process : group.processes) {
+      auto state = wire::MpiState::kNone;
+      std::int32_t size = -1;
+      if (process.recorder) {
+        const wire::SegmentHeader& header = process.recorder->header();
+        state = static_cast<wire::MpiState>(header.mpi_state.load(std::memory_order_acquire));
+        size = header.mpi_size.load(std::memory_order_relaxed);
+      } else if (process.past) {
+        state = process.past->mpi_state;
+        size = process.past->mpi_size;
+      }
+      if (size > 1 && state <= wire::MpiState::kFinalised) furthest = std::max(furthest, state);
+    }
+  }
+  return furthest;
+}
+
 void NodeState::add_note(std::string note) {
-  if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(std::move(note));
+  if (std::find(notes_.begin(), notes_.end(), note) != notes_.end()) return;
+  if (notes_.size() < kMostNotes) {
+    notes_.push_back(std::move(note));
+  } else {
+    ++notes_left_out_;
+  }
 }
 
 NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns) {
@@ -421,6 +450,10 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete) {
   run.complete = complete;
   run.world_size = options_.world_size;
   run.notes = notes_;
+  if (notes_left_out_ != 0) run.notes.push_back(fmt::format("{} more such notes", notes_left_out_));
+  if (!options_.only_ranks.empty()) {
+    run.notes.push_back(fmt::format("recorded ranks: {} only", options_.only_ranks));
+  }
 
   snapshot.node.name = options_.node_name;
   snapshot.node.start_utc_ns = now.utc_ns;
@@ -438,10 +471,11 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete) {
     snapshot.node.cpu_ns += rank.cpu_ns;
     if (run.mpi_library.empty()) run.mpi_library = report.mpi_library;
     for (const std::int32_t size : {report.world_size, report.mpi_size}) {
-      if (options_.world_size == 0 && size > 0)
+      if (options_.world_size == 0 && size > 0 && size <= kMostRanks)
         run.world_size = std::max(run.world_size, static_cast<std::uint32_t>(size));
     }
   }
+  if (!options_.only_ranks.empty()) run.world_size = 0;  // the others are not missing
   std::sort(snapshot.ranks.begin(), snapshot.ranks.end(),
             [](const RankSnapshot& a, const RankSnapshot& b) { return a.rank.rank < b.rank.rank; });
   run.start_utc_ns = snapshot.node.start_utc_ns;

@@ -24,7 +24,8 @@ struct NodeOptions {
   std::uint32_t world_size = 0;  // 0: not known
   std::uint32_t rate_hz = 0;
   std::string clock = "wall";
-  bool watches_mpi = true;  // false: --no-mpi
+  bool watches_mpi = true;   // false: --no-mpi
+  std::string only_ranks{};  // --ranks: the list; empty: all ranks of the job are recorded
 };
 
 // What the operating system says about a process; see read_usage() in os_process.hpp.
@@ -88,8 +89,10 @@ class NodeState {
   // The process, or a helper of its rank, initialised MPI and did not finalise it.
   [[nodiscard]] bool left_mpi_open(ProcessId process) const;
   [[nodiscard]] bool has_rank(std::int32_t rank) const;
+  // The furthest that a process came in the MPI of several ranks.
+  [[nodiscard]] wire::MpiState mpi_progress() const;
 
-  // For people: something that could not be recorded.
+  // For people: something that could not be recorded. Of very many the first are kept.
   void add_note(std::string note);
 
   // The shard's content as of now. `complete`: all ranks have ended.
@@ -137,6 +140,7 @@ class NodeState {
   std::map<ProcessId, RankKey> rank_of_;
   ProcessId next_id_ = 1;
   std::vector<std::string> notes_;
+  std::uint64_t notes_left_out_ = 0;
 };
 
 }  // namespace clusterprof::collector

@@ -91,11 +91,16 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store)
   start_mono_ns_ = h.start_mono_ns;
   cpu_clock_ = h.clock == 1;
   period_ns_ = 1'000'000'000 / std::max<std::uint32_t>(h.rate_hz, 1);
+  h.collector_alive.store(1, std::memory_order_release);
+}
+
+// Counters are opened after the greeting; a sample that has them was committed after their names.
+void ProcessRecorder::read_counter_names() {
+  const wire::SegmentHeader& h = segment_.header();
   const std::uint32_t counters = std::min(h.counter_count, wire::kMaxCounters);
-  for (std::uint32_t i = 0; i < counters; ++i) {
+  for (auto i = static_cast<std::uint32_t>(counter_index_.size()); i < counters; ++i) {
     counter_index_.push_back(store_.counter(bounded_text(h.counter_names[i], wire::kCounterNameBytes)));
   }
-  h.collector_alive.store(1, std::memory_order_release);
 }
 
 double ProcessRecorder::poll(std::uint64_t now_ns) {
@@ -335,6 +340,7 @@ void ProcessRecorder::take_sample(Thread& thread, const wire::RecordHeader& reco
   std::array<std::uint64_t, wire::kMaxCounters> counters;
   std::memcpy(counters.data(), record_.data() + sizeof sample, 8u * sample.counter_count);
   const std::span<const std::uint64_t> counter_values(counters.data(), sample.counter_count);
+  if (sample.counter_count > counter_index_.size()) read_counter_names();
   const Sink sink{values_, counters_, counter_index_, thread.main};
   const std::uint64_t time = std::min(sample.time_ns, latest_ns);
 

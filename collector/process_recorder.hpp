@@ -149,6 +149,7 @@ class ProcessRecorder {
   struct Sink;
 
   void read_modules();
+  void read_counter_names();
   void read_codes();
   void settle_pending();
   void find_slots(std::uint64_t now_ns);

@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,20 +52,66 @@ constexpr seconds kFirstCheckpoint{1};  // soon: most names are looked up then, 
 constexpr seconds kCheckpointInterval{5};
 constexpr int kCheckpointWriteShare = 100;  // at least this many write times between two
 constexpr milliseconds kLinger{300};        // for ranks whose number is not known
-constexpr seconds kLateRank{10};            // for ranks that are known to come
-constexpr seconds kChildStatus{5};          // for the launcher to say how its child ended
+constexpr seconds kLateRank{10};            // from our start, for ranks that are known to come
+constexpr milliseconds kAcceptPause{100};   // when there are no files left
+constexpr int kSpareFiles = 24;             // for shards, and for what programs are read for their symbols
+constexpr time_t kLeftover_s = 600;
+constexpr seconds kChildStatus{5};  // for the launcher to say how its child ended
 constexpr seconds kAfterTerminate{30};
 constexpr seconds kUsageInterval{1};
 
-// Where the shard goes: another name when an earlier collector of the run left one for this node.
-std::filesystem::path shard_path(const std::filesystem::path& directory, const std::string& node) {
-  for (int number = 1;; ++number) {
-    const std::string suffix = number == 1 ? "" : fmt::format(".{}", number);
-    std::filesystem::path path = directory / fmt::format("node-{}{}.h5", node, suffix);
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) return path;
+// Where the shard of a node goes: a name that no other collector of the run has, be it an earlier one of
+// the node or one on another machine that goes by the same name. A hidden file beside it claims it
+// until this object ends.
+class ShardName {
+ public:
+  ShardName(const std::filesystem::path& directory, const std::string& node) {
+    for (int number = 1;; ++number) {
+      const std::string stem = fmt::format("node-{}{}", node, number == 1 ? "" : fmt::format(".{}", number));
+      path_ = directory / (stem + ".h5");
+      claim_ = directory / fmt::format(".{}.claim", stem);
+      const UniqueFd claim(open(claim_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+      if (!claim && errno == EEXIST) continue;
+      if (!claim) {
+        claim_.clear();  // nothing can be written here, as write() will say
+        return;
+      }
+      // Whoever had the name before wrote the shard first, and gave up the claim then.
+      std::error_code error;
+      if (!std::filesystem::exists(path_, error)) break;
+      give_up();
+    }
+    remove_leftovers(directory, node);
   }
-}
+  ShardName(const ShardName&) = delete;
+  ShardName& operator=(const ShardName&) = delete;
+  ~ShardName() { give_up(); }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void give_up() {
+    if (!claim_.empty()) (void)unlink(claim_.c_str());
+    claim_.clear();
+  }
+
+  // Half-written shards of collectors that were killed. None takes long to write.
+  static void remove_leftovers(const std::filesystem::path& directory, const std::string& node) {
+    const std::string prefix = fmt::format(".node-{}.", node);
+    const time_t now = time(nullptr);
+    std::error_code error;
+    for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
+         it.increment(error)) {
+      const std::string name = it->path().filename().string();
+      struct stat status {};
+      if (name.starts_with(prefix) && name.ends_with(".tmp") && lstat(it->path().c_str(), &status) == 0 &&
+          S_ISREG(status.st_mode) && status.st_uid == geteuid() && status.st_mtime < now - kLeftover_s) {
+        (void)unlink(it->path().c_str());
+      }
+    }
+  }
+
+  std::filesystem::path path_, claim_;
+};
 
 std::uint64_t ns(const timeval& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
@@ -74,6 +122,7 @@ std::uint64_t ns(const timeval& time) {
 struct Message {
   ssize_t bytes = -1;
   bool would_block = false;
+  bool cut = false;  // something that came with it did not fit, or there was no file left for it
   UniqueFd file;
   alignas(8) char data[256];
 };
@@ -94,6 +143,7 @@ Message receive(int socket) {
     message.would_block = errno == EAGAIN || errno == EWOULDBLOCK;
     return message;
   }
+  message.cut = (header.msg_flags & MSG_CTRUNC) != 0;
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -123,7 +173,9 @@ class Server::Impl {
   explicit Impl(ServerOptions options)
       : options_(std::move(options)),
         state_(options_.node),
+        shard_name_(options_.run_directory, options_.node.node_name),
         listen_(io_, options_.listen_fd),
+        accept_timer_(io_),
         timer_(io_),
         signals_(io_) {
     set_nonblocking(options_.listen_fd);
@@ -133,7 +185,8 @@ class Server::Impl {
       control_ = std::make_unique<asio::posix::stream_descriptor>(
           io_, fcntl(options_.control_fd, F_DUPFD_CLOEXEC, 3));
     }
-    shard_path_ = shard_path(options_.run_directory, options_.node.node_name);
+    rlimit files{};
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) file_limit_ = files.rlim_cur;
     // Half of what a ring holds at the asked rate, with 1 KiB per sample, is drained in time.
     const double interval_ms = 64'000.0 / std::max<std::uint32_t>(options_.node.rate_hz, 1);
     interval_ =
@@ -162,10 +215,18 @@ class Server::Impl {
     const bool complete = alive_announced_ == 0;
     const bool written = write(state_.snapshot(now, complete));
     listen_.close();
+    tell_launcher(wire::ControlType::kRanksSeen, static_cast<std::int32_t>(announced_ranks_.size()));
     return written;
   }
 
-  [[nodiscard]] bool had_rank_zero() const { return state_.has_rank(0); }
+  [[nodiscard]] bool had_rank(std::int32_t rank) const { return state_.has_rank(rank); }
+  [[nodiscard]] int absent_ranks() const {
+    return std::max(0, options_.local_ranks - static_cast<int>(announced_ranks_.size()));
+  }
+  [[nodiscard]] bool used_mpi() const { return state_.mpi_progress() != wire::MpiState::kNone; }
+  [[nodiscard]] milliseconds age() const {
+    return std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+  }
 
  private:
   struct Connection {
@@ -190,6 +251,15 @@ class Server::Impl {
   // --- greetings ---------------------------------------------------------------------------
 
   void wait_for_connections() {
+    if (no_files_left_) {  // the socket stays readable
+      accept_timer_.expires_after(kAcceptPause);
+      accept_timer_.async_wait([this](const boost::system::error_code& error) {
+        if (error) return;
+        accept_all();
+        wait_for_connections();
+      });
+      return;
+    }
     listen_.async_wait(asio::posix::stream_descriptor::wait_read,
                        [this](const boost::system::error_code& error) {
                          if (error) return;
@@ -198,11 +268,29 @@ class Server::Impl {
                        });
   }
 
+  // A connection brings up to two more files.
+  [[nodiscard]] bool has_files_left() const {
+    const UniqueFd lowest_free(fcntl(options_.listen_fd, F_DUPFD_CLOEXEC, 0));
+    return lowest_free && static_cast<rlim_t>(lowest_free.get()) + kSpareFiles < file_limit_;
+  }
+
   void accept_all() {
     for (;;) {
+      no_files_left_ = !has_files_left();
+      if (no_files_left_) {
+        state_.add_note(
+            fmt::format("so many processes at a time that some could not be recorded, or only late: no "
+                        "more than {} files may be open",
+                        file_limit_));
+        return;
+      }
       const int fd = accept4(listen_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd < 0) {
         if (errno == EINTR || errno == ECONNABORTED) continue;
+        if (errno == EAGAIN) return;
+        no_files_left_ = true;  // in the whole system, or no memory
+        state_.add_note(
+            fmt::format("some processes could not be recorded, or only late: {}", std::strerror(errno)));
         return;
       }
       UniqueFd socket(fd);
@@ -250,7 +338,8 @@ class Server::Impl {
       (void)send(fd, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
       return true;
     }
-    if (const auto hello = message_as<wire::Hello>(message, wire::kHelloMagic); hello && message.file) {
+    const auto hello = message_as<wire::Hello>(message, wire::kHelloMagic);
+    if (hello && message.file) {
       auto segment = SegmentView::open(std::move(message.file), hello->segment_bytes);
       if (!segment) {
         state_.add_note(fmt::format("process {}: {}", connection.pid, segment.error().message));
@@ -262,6 +351,8 @@ class Server::Impl {
       wait_for_end(process);
       return true;
     }
+    if (message.cut)
+      state_.add_note("some processes could not be recorded: their memory could not be opened");
     return false;
   }
 
@@ -321,8 +412,13 @@ class Server::Impl {
   void release_launcher() {
     if (!release_after_write_ || !control_) return;
     release_after_write_ = false;
-    const wire::Control release{wire::ControlType::kRelease, 0, 0};
-    (void)send(control_->native_handle(), &release, sizeof release, MSG_NOSIGNAL | MSG_DONTWAIT);
+    tell_launcher(wire::ControlType::kRelease, 0);
+  }
+
+  void tell_launcher(wire::ControlType type, std::int32_t value) const {
+    if (options_.control_fd < 0) return;
+    const wire::Control message{type, value, 0};
+    (void)send(options_.control_fd, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
   // --- processes ---------------------------------------------------------------------------
@@ -383,14 +479,21 @@ class Server::Impl {
   void process_gone(NodeState::ProcessId id) {
     // It may have greeted in its last moments.
     accept_all();
-    const auto it =
-        std::find_if(watched_.begin(), watched_.end(), [&](const Watched& p) { return p.id == id; });
+    const auto find = [&] {
+      return std::find_if(watched_.begin(), watched_.end(), [&](const Watched& p) { return p.id == id; });
+    };
+    auto it = find();
     if (it == watched_.end()) return;
+    const pid_t pid = it->pid;
     for (auto c = connections_.begin(); c != connections_.end();) {
-      const auto next = std::next(c);
-      if (c->pid == it->pid && !c->greeted) (void)read_messages(c);
-      c = next;
+      if (c->pid != pid || c->greeted || (read_messages(c) && !c->greeted)) {
+        ++c;
+      } else {
+        c = connections_.begin();  // a greeting can end others
+      }
     }
+    it = find();
+    if (it == watched_.end()) return;
     const int pidfd = it->ended.is_open() ? it->ended.native_handle() : -1;
     const std::optional<int> status = pidfd >= 0 ? exit_wait_status(pidfd, it->pid) : std::nullopt;
     if (const auto usage = read_usage(it->pid)) state_.set_usage(id, *usage);
@@ -471,7 +574,11 @@ class Server::Impl {
     const Clock::duration since = now - last_left_;
     if (control_ && !child_exited_ && !(child_ && since >= kChildStatus)) return false;
     if (options_.local_ranks > 0) {
-      return announced_ranks_.size() >= static_cast<std::size_t>(options_.local_ranks) || since >= kLateRank;
+      if (announced_ranks_.size() >= static_cast<std::size_t>(options_.local_ranks)) return true;
+      // Launchers start ranks together, and nobody gets through MPI without the others.
+      const bool all_have_started =
+          now - started_ >= kLateRank || state_.mpi_progress() == wire::MpiState::kFinalised;
+      if (!all_have_started) return false;
     }
     return since >= kLinger;
   }
@@ -521,7 +628,7 @@ class Server::Impl {
       getrusage(RUSAGE_SELF, &own);
       data.nodes[0].collector_cpu_ns = ns(own.ru_utime) + ns(own.ru_stime);
       data.nodes[0].collector_max_rss_bytes = static_cast<std::uint64_t>(own.ru_maxrss) * 1024;
-      if (const Result<void> written = shard::write_shard(data, shard_path_); !written) {
+      if (const Result<void> written = shard::write_shard(data, shard_name_.path()); !written) {
         problem = written.error().message;
       }
     } catch (const std::exception& error) {
@@ -537,15 +644,18 @@ class Server::Impl {
   }
 
   ServerOptions options_;
+  const Clock::time_point started_ = Clock::now();
   NodeState state_;
+  ShardName shard_name_;
+  rlim_t file_limit_ = RLIM_INFINITY;
   ShardBuilder builder_;
-  std::filesystem::path shard_path_;
   std::string last_problem_;
 
   asio::io_context io_;
   asio::posix::stream_descriptor listen_;
   std::unique_ptr<asio::posix::stream_descriptor> control_;
-  asio::steady_timer timer_;
+  asio::steady_timer accept_timer_, timer_;
+  bool no_files_left_ = false;
   asio::signal_set signals_;
   std::list<Connection> connections_;
   std::list<Watched> watched_;
@@ -570,6 +680,9 @@ class Server::Impl {
 Server::Server(ServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Server::~Server() = default;
 bool Server::run() { return impl_->run(); }
-bool Server::had_rank_zero() const { return impl_->had_rank_zero(); }
+bool Server::had_rank(std::int32_t rank) const { return impl_->had_rank(rank); }
+int Server::absent_ranks() const { return impl_->absent_ranks(); }
+bool Server::used_mpi() const { return impl_->used_mpi(); }
+std::chrono::milliseconds Server::age() const { return impl_->age(); }
 
 }  // namespace clusterprof::collector

@@ -3,6 +3,8 @@
 // with the ranks of its node. See formats/wire/hello.h for the messages.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -31,8 +33,14 @@ class Server {
   // written; the reason has been printed.
   bool run();
 
-  // The job's rank 0 was on this node.
-  [[nodiscard]] bool had_rank_zero() const;
+  // That rank of the job was on this node.
+  [[nodiscard]] bool had_rank(std::int32_t rank) const;
+  // Ranks that were to come to this node and did not, as far as their number was known.
+  [[nodiscard]] int absent_ranks() const;
+  // A rank of this node used MPI together with others.
+  [[nodiscard]] bool used_mpi() const;
+  // Time since the server was made.
+  [[nodiscard]] std::chrono::milliseconds age() const;
 
  private:
   class Impl;

@@ -77,7 +77,7 @@ enum RankFlags : std::uint32_t {
   kIoKnown = 1u << 4,       // read_bytes, write_bytes are valid
   kUsedMpi = 1u << 5,       // MPI_Init was seen
   kWaitKnown = 1u << 6,     // mpi_wait_ns is valid
-  kMpiUnwatched = 1u << 7,  // recorded with --no-mpi: calls would not have been seen
+  kMpiUnwatched = 1u << 7,  // calls would not have been seen: --no-mpi, or no agent in the process
 };
 
 // One rank: its main process (the one that initialised MPI, else the first), plus the sums

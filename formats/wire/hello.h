@@ -42,6 +42,7 @@ enum class ControlType : std::uint32_t {
   kRelease = 3,       // collector: the shard is on disk, the launcher may exit now. Sent when
                       //   the program failed or left MPI unfinalised while other ranks of the
                       //   node still run: waiting for those could hang the job.
+  kRanksSeen = 4,     // collector, before its end: a = ranks of the node that it was told of
 };                    // end of file = the collector is done
 struct Control {
   ControlType type;

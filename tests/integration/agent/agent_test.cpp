@@ -309,6 +309,31 @@ TEST(Agent, TakesNoLowDescriptor) {
   EXPECT_EQ(outcome.output, bare.output);
 }
 
+TEST(Agent, WatcherHasDescriptorsOfItsOwn) {
+  const Outcome outcome = run({kTarget, "watcher_descriptors"});
+  ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  EXPECT_EQ(outcome.numbers.at("others"), 1);
+  // It may be reading a file this instant.
+  EXPECT_LE(outcome.numbers.at("entries"), 1);
+}
+
+TEST(Agent, ForkWhileAThreadIsInsideTheLoader) {
+  const Outcome outcome = run({kTarget, "fork_loader"});
+  ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  ASSERT_EQ(outcome.processes.size(), 11u);
+  const std::uint64_t described = outcome.processes[0].segment->module_arena_used.load();
+  for (const ProcessLog& process : outcome.processes)
+    EXPECT_EQ(process.segment->module_arena_used.load(), described);
+  const wire::SegmentHeader& child = *outcome.processes[1].segment;
+  EXPECT_EQ(child.counter_count, 0u);
+  EXPECT_STREQ(child.unavailable_names[0], "PAPI");
+}
+
+TEST(Agent, ThreadsMayBeCancelledAtAnyInstant) {
+  const Outcome outcome = run({kTarget, "cancel"});
+  EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+}
+
 TEST(Agent, CountsEvents) {
   const Outcome outcome = run({kTarget, "spin", "500"}, {"CLUSTERPROF_EVENT=perf::TASK-CLOCK,no-such-event"});
   ASSERT_TRUE(exited(outcome, 0));

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A program to be recorded: does what its arguments say, prints "name number" lines. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -265,6 +267,18 @@ static int do_threads(int count) {
   return c11_result == 42 ? 0 : 5;
 }
 
+static void* ends_at_once(void* argument) { return argument; }
+static int do_cancel(void) { /* at any instant of a thread's start and end */
+  for (int i = 0; i < 400; ++i) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, ends_at_once, NULL) != 0) return 1;
+    for (int k = 0; k < i * 20; ++k) sink += (uint64_t)k;
+    pthread_cancel(thread);
+    if (pthread_join(thread, NULL) != 0) return 2;
+  }
+  return 0;
+}
+
 static __thread char big_tls[64 * 1024] = {1};
 static void* tiny_thread(void* argument) {
   big_tls[sizeof big_tls / 2] = 1;
@@ -337,6 +351,57 @@ static int do_fork_threads(void) {
   return bad;
 }
 
+static volatile int stop_visiting;
+static int visit(struct dl_phdr_info* info, size_t bytes, void* data) {
+  (void)data;
+  for (int i = 0; i < 2000; ++i) sink += info->dlpi_addr + bytes;
+  return 0;
+}
+static void* visit_modules(void* unused) {
+  while (!stop_visiting) dl_iterate_phdr(visit, unused);
+  return NULL;
+}
+static int do_fork_loader(void) { /* while another thread holds the loader's lock, nearly always */
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, visit_modules, NULL) != 0) return 1;
+  for (int i = 0; i < 10; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = 0;
+    for (int waited_ms = 0; waitpid(child, &status, WNOHANG) == 0; ++waited_ms) {
+      if (waited_ms == 3000) kill(child, SIGKILL);
+      usleep(1000);
+    }
+    if (status != 0) return 2;
+  }
+  stop_visiting = 1;
+  pthread_join(thread, NULL);
+  return 0;
+}
+
+static int do_watcher_descriptors(void) {
+  int pipes[2];
+  if (pipe(pipes) != 0) return 1;
+  spin_cpu_ms(100);
+  DIR* const tasks = opendir("/proc/self/task");
+  if (tasks == NULL) return 2;
+  int others = 0, entries = 0;
+  for (const struct dirent* task; (task = readdir(tasks)) != NULL;) {
+    if (task->d_name[0] == '.' || atoi(task->d_name) == (int)getpid()) continue;
+    char path[300];
+    snprintf(path, sizeof path, "/proc/self/task/%s/fd", task->d_name);
+    DIR* const descriptors = opendir(path);
+    if (descriptors == NULL) return 3;
+    ++others;
+    for (const struct dirent* entry; (entry = readdir(descriptors)) != NULL;)
+      if (entry->d_name[0] != '.') ++entries;
+    closedir(descriptors);
+  }
+  closedir(tasks);
+  printf("others %d\nentries %d\n", others, entries);
+  return 0;
+}
+
 /* --- signals ------------------------------------------------------------------------------------- */
 
 static sigjmp_buf jump;
@@ -356,6 +421,18 @@ static void on_segv_plain(int signal) {
   (void)signal;
   ++faults;
   mprotect(bad_page, 4096, PROT_READ | PROT_WRITE);
+}
+
+__attribute__((noinline)) static int change_handler_in_vfork_child(void) {
+  const pid_t child = vfork();
+  if (child == 0) {
+    struct sigaction none;
+    memset(&none, 0, sizeof none);
+    sigaction(SIGSEGV, &none, NULL);
+    _exit(0);
+  }
+  int status = 0;
+  return waitpid(child, &status, 0) == child ? status : -1;
 }
 
 static int do_own_segv(void) {
@@ -378,6 +455,8 @@ static int do_own_segv(void) {
   if ((uintptr_t)signal(SIGSEGV, on_segv_plain) != (uintptr_t)on_segv_info) return 5;
   *(volatile char*)bad_page = 1;
   if (faults != 51 || *bad_page != 1) return 6;
+  if (change_handler_in_vfork_child() != 0) return 10;
+  if (sigaction(SIGSEGV, NULL, &old) != 0 || old.sa_handler != on_segv_plain) return 11;
   if (sysv_signal(SIGSEGV, on_segv_plain) != on_segv_plain) return 7;
   mprotect(bad_page, 4096, PROT_NONE);
   *(volatile char*)bad_page = 2;
@@ -486,6 +565,18 @@ __attribute__((noinline)) double deep(int levels, int calls) {
   return result;
 }
 
+__attribute__((noinline)) static void jump_out_of_mpi(void) {
+  api->enter_mpi(9);
+  siglongjmp(jump, 1);
+}
+__attribute__((noinline)) static uint64_t enter_below(void) {
+  char room[256];
+  memset(room, (int)sink, sizeof room);
+  const uint64_t start = api->enter_mpi(6);
+  sink += (uint64_t)room[sink % sizeof room];
+  return start;
+}
+
 static int is_same(clusterprof_call_path a, clusterprof_call_path b) {
   return a.hash == b.hash && a.offset == b.offset && a.words == b.words;
 }
@@ -526,8 +617,9 @@ static int do_api(void) {
     if (pair < best_pair) best_pair = pair;
   }
   printf("call_path_ns %.1f\nenter_leave_ns %.1f\n", best, best_pair);
+  if (sigsetjmp(jump, 1) == 0) jump_out_of_mpi();
   const uint64_t outer = api->enter_mpi(5);
-  if (outer == 0 || api->enter_mpi(6) != 0) return 7;
+  if (outer == 0 || enter_below() != 0) return 7;
   spin_cpu_ms(200);
   api->leave_mpi();
   api->mpi_started(3, 8, "Some MPI 1.0\nmore");
@@ -556,6 +648,9 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "named") == 0) return do_named();
   if (strcmp(what, "fork") == 0) return do_fork();
   if (strcmp(what, "fork_threads") == 0) return do_fork_threads();
+  if (strcmp(what, "fork_loader") == 0) return do_fork_loader();
+  if (strcmp(what, "cancel") == 0) return do_cancel();
+  if (strcmp(what, "watcher_descriptors") == 0) return do_watcher_descriptors();
   if (strcmp(what, "exec") == 0) return spin_cpu_ms(50), execl(argv[0], argv[0], "spin", "200", (char*)NULL);
   if (strcmp(what, "own_segv") == 0) return do_own_segv();
   if (strcmp(what, "sample_signal") == 0) return do_sample_signal();

@@ -12,9 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +38,8 @@ void note(const std::string& text) {
 std::string argument(int argc, char** argv, const char* name) {
   for (int i = 1; i + 1 < argc && std::strcmp(argv[i], "--") != 0; ++i) {
     if (std::strcmp(argv[i], name) == 0) return argv[i + 1];
+    const std::size_t length = std::strlen(name);
+    if (std::strncmp(argv[i], name, length) == 0 && argv[i][length] == '=') return argv[i] + length + 1;
   }
   return {};
 }
@@ -63,6 +68,7 @@ int main(int argc, char** argv) {
   std::vector<int> kept;  // connections of the mute kind
   bool child_known = false, child_gone = false;
   int waits_for = 0;
+  std::set<std::int32_t> ranks;
   while (true) {
     const bool done = child_known && child_gone && waits_for == 0 && mode != "hang";
     // A short while for launchers that are just coming.
@@ -78,6 +84,7 @@ int main(int argc, char** argv) {
         child_gone = true;
       } else if (message.type == wire::ControlType::kChildStarted) {
         child_known = true;
+        ranks.insert(message.b);
         note("started " + std::to_string(message.a) + " rank=" + std::to_string(message.b));
       } else if (message.type == wire::ControlType::kChildExited) {
         child_gone = true;
@@ -97,6 +104,7 @@ int main(int argc, char** argv) {
           hello.magic == wire::kAnnounceMagic && hello.wire_major == wire::kWireMajor) {
         note("announced " + std::to_string(hello.pid) + " rank=" + std::to_string(hello.rank) +
              " of=" + std::to_string(hello.world_size) + " local=" + std::to_string(hello.local_size));
+        ranks.insert(hello.rank);
         if (mode == "mute") {
           kept.push_back(peer);
           continue;
@@ -122,6 +130,8 @@ int main(int argc, char** argv) {
       }
     }
   }
+  const wire::Control seen{wire::ControlType::kRanksSeen, static_cast<std::int32_t>(ranks.size()), 0};
+  if (::send(control, &seen, sizeof seen, MSG_NOSIGNAL) < 0 && errno != EPIPE) std::perror("ranks seen");
   note("end");
   return 0;
 }

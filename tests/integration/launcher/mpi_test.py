@@ -64,7 +64,11 @@ class MpiTest:
     def test_some_ranks(self):
         done = self.run_ranks(4, "--ranks", "1,3", "sh", "-c", "echo ${LD_PRELOAD:+recorded}")
         self.assertEqual(sorted(done.stdout.splitlines()), [b"", b"", b"recorded", b"recorded"])
-        self.assertEqual(self.ranks(self.events(self.runs()[0])), [1, 3])
+        run, = self.runs()
+        events = self.events(run)
+        self.assertEqual(self.ranks(events), [1, 3])
+        self.assertIn(" --ranks=1,3 --wait-ranks=2 --banner-rank=1 ", events[0])
+        self.assertEqual(os.listdir(self.directory), [run])
 
     def test_two_nodes(self):
         state = tempfile.mkdtemp(prefix="cpn-", dir="/tmp")

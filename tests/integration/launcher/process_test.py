@@ -107,6 +107,11 @@ class Refusals(launching.LaunchingTest):
         done = self.launch("./script")
         self.assertEqual(done.returncode, 126)
         self.one_line(done.stderr, "./script")
+        begin = time.monotonic()
+        done = self.launch("--strict", "./script", variables={"FAKE_COLLECTOR": "hang"})
+        self.assertEqual(done.returncode, 126)
+        self.one_line(done.stderr, "./script")
+        self.assertLess(time.monotonic() - begin, 5)
 
     def test_existing_run_and_unwritable_output(self):
         self.assertEqual(self.launch("-o", "run", "true").returncode, 0)
@@ -220,6 +225,7 @@ class ManyAtOnce(launching.LaunchingTest):
         run, = self.runs()
         for node in (0, 1):
             self.one_collector_knows(self.events(run, f"n{node}"), range(node, 16, 2))
+        self.assertEqual(os.listdir(self.directory), [run])
 
     def test_one_collector_when_the_first_fails(self):
         # The elected one's collector dies: the others must not wait for it for long.

@@ -50,6 +50,18 @@ TEST(Options, EveryOne) {
   EXPECT_TRUE(options.wants_rank(0) && options.wants_rank(3) && options.wants_rank(8) &&
               options.wants_rank(-1));
   EXPECT_FALSE(options.wants_rank(4));
+  EXPECT_EQ(options.rank_list(), "0-3,8");
+}
+
+TEST(Options, SelectedRanks) {
+  const Options some = good({"--ranks", "8,2-3,3-5", "true"}), all = good({"true"});
+  EXPECT_EQ(some.selected_ranks(6).lowest, 2);
+  EXPECT_EQ(some.selected_ranks(6).count, 4);
+  EXPECT_EQ(some.selected_ranks(16).count, 5);
+  EXPECT_EQ(some.selected_ranks(2).lowest, -1);
+  EXPECT_EQ(all.selected_ranks(4).lowest, 0);
+  EXPECT_EQ(all.selected_ranks(4).count, 4);
+  EXPECT_EQ(all.selected_ranks(-1).count, 0);
 }
 
 TEST(Options, ShortOnesTogether) {

@@ -98,8 +98,8 @@ TEST_F(RunDirectoryTest, LinkGoesAndDirectoryStays) {
 TEST_F(RunDirectoryTest, LastNodeToLeaveRemovesTheLink) {
   const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
   leave_meeting(directory, "n1", 2, 6);
-  leave_meeting(directory, "n2", 2, 6);
-  leave_meeting(directory, "n2", 2, 6);
+  leave_meeting(directory, "n2", 1, 6);
+  leave_meeting(directory, "n2", 1, 6);  // one that came late
   EXPECT_EQ(entries().size(), 2u);
   leave_meeting(directory, "n3", 2, 6);
   EXPECT_EQ(entries().size(), 1u);
@@ -114,6 +114,25 @@ TEST_F(RunDirectoryTest, OnlyNodeRemovesTheLink) {
   EXPECT_EQ(entries().size(), 2u);
   leave_meeting(directory, "n1", 4, 4);
   EXPECT_EQ(entries().size(), 1u);
+}
+
+TEST_F(RunDirectoryTest, ShardsOfOneNodeAreRemovedByTheirMaker) {
+  Identity alone = rank_of("alone");
+  alone.has_peers = false;
+  RunDirectory directory = agree_on_run_directory(chosen(), alone).value();
+  for (const char* const name :
+       {"node-n1.h5", ".node-n1.h5.1.2.tmp", ".node-n1.claim", "node-n10.h5", "other"})
+    std::ofstream(directory.path + "/" + name) << "x";
+  directory.created = false;
+  remove_shards(directory, "n1");
+  EXPECT_TRUE(fs::exists(directory.path + "/node-n1.h5"));
+  directory.created = true;
+  remove_shards(directory, "n1");
+  withdraw_run_directory(directory);
+  std::set<std::string> left;
+  for (const auto& entry : fs::directory_iterator(directory.path))
+    left.insert(entry.path().filename().string());
+  EXPECT_EQ(left, (std::set<std::string>{".run", "node-n10.h5", "other"}));
 }
 
 TEST_F(RunDirectoryTest, AbandonedLinksAreSweptUp) {

@@ -86,6 +86,27 @@ TEST_F(NodeStateTest, OneRank) {
   EXPECT_EQ(snapshot.node.cpu_ns, 100u);
 }
 
+TEST_F(NodeStateTest, NotesAreBounded) {
+  for (int pid = 0; pid < 1000; ++pid) state_.add_note("process " + std::to_string(pid));
+  const std::vector<std::string> notes = state_.snapshot(at(0), true).run.notes;
+  ASSERT_EQ(notes.size(), 51u);
+  EXPECT_EQ(notes.front(), "process 0");
+  EXPECT_EQ(notes.back(), "950 more such notes");
+}
+
+TEST_F(NodeStateTest, ImpossibleSizesAreNotBelieved) {
+  FakeSegment fake;
+  run(fake, 100, 5, 105);
+  fake.header().world_size = 2'000'000'000;
+  fake.header().mpi_rank = 1'999'999'999;
+  fake.header().mpi_size = 2'000'000'000;
+  state_.hello(state_.announce(std::nullopt, 3, 2'000'000'000, 100, at(0)), 100, view(fake), at(6));
+  const NodeSnapshot snapshot = state_.snapshot(at(200), true);
+  EXPECT_EQ(snapshot.run.world_size, 0u);
+  ASSERT_EQ(snapshot.ranks.size(), 1u);
+  EXPECT_EQ(snapshot.ranks[0].rank.rank, 3);
+}
+
 TEST_F(NodeStateTest, ExecContinuesTheProcess) {
   FakeSegment shell, program;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
@@ -206,8 +227,8 @@ TEST_F(NodeStateTest, RankWithoutAnAgent) {
   EXPECT_EQ(rank.exit_status, 4);
   EXPECT_EQ(rank.user_ns, 60u);
   EXPECT_EQ(rank.max_rss_bytes, 77u);
-  EXPECT_EQ(rank.flags, shard::kExitStatusKnown | shard::kUsageKnown);
-  EXPECT_EQ(snapshot.ranks[1].rank.flags, shard::kLost);
+  EXPECT_EQ(rank.flags, shard::kExitStatusKnown | shard::kUsageKnown | shard::kMpiUnwatched);
+  EXPECT_EQ(snapshot.ranks[1].rank.flags, shard::kLost | shard::kMpiUnwatched);
   ASSERT_EQ(snapshot.run.notes.size(), 1u);
   EXPECT_EQ(snapshot.run.notes[0].find("ranks 0-1: no samples"), 0u) << snapshot.run.notes[0];
 }

@@ -363,6 +363,7 @@ TEST_F(Recording, CodeThatIsNotDescribed) {
 }
 
 TEST_F(Recording, CountersPerPath) {
+  recorder();  // as in a real process, which greets before its counters are open
   std::strcpy(fake_.header().counter_names[0], "PAPI_TOT_INS");
   fake_.header().counter_count = 1;
   Sample s;
