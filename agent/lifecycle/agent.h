@@ -83,10 +83,11 @@ void arm_timer(const ThreadRecord& record) noexcept;
 // Opens PAPI and finds out which events can be counted; describe_counters tells the collector. The calling
 // thread has to be the next one that starts its counters.
 void open_counters() noexcept;
+void go_without_counters(const char* reason) noexcept;  // instead
 void describe_counters(wire::SegmentHeader* segment) noexcept;
 void start_counters(CounterState& counters) noexcept;  // the calling thread's
 void stop_counters(CounterState& counters) noexcept;
-void abandon_counters() noexcept;  // in the child of a fork
+void abandon_counters(bool close_library) noexcept;  // in the child of a fork
 
 // --- watcher.cpp ---
 
@@ -113,6 +114,21 @@ std::uint64_t block_all_signals() noexcept;
 void restore_signals(std::uint64_t mask) noexcept;
 void reset_signals_after_fork() noexcept;
 
+// While one lives, pthread_cancel waits: nothing of ours may be left in the middle, with locks held.
+class CancellationOff {
+ public:
+  CancellationOff() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  // With asynchronous cancellation the thread may end here.
+  ~CancellationOff() noexcept(false) {
+    if (before_ == PTHREAD_CANCEL_ENABLE) pthread_setcancelstate(before_, nullptr);
+  }
+  CancellationOff(const CancellationOff&) = delete;
+  CancellationOff& operator=(const CancellationOff&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_DISABLE;
+};
+
 // --- exit.cpp ---
 
 void watch_exit() noexcept;
@@ -132,6 +148,8 @@ void watch_fork() noexcept;
 void ensure_started() noexcept;
 
 // The segment and everything that hangs on it, for a new process (start and fork).
-bool open_process(bool forked) noexcept;
+// `parents`: in the child of a fork, the segment of its parent, else null. The child makes no call of the
+// loader, some of whose locks another thread of the parent may have held, unless the parent had `one_thread`.
+bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept;
 
 }  // namespace clusterprof::agent

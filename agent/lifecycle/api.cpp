@@ -12,11 +12,20 @@ void* segment() { return g_process.segment.load(std::memory_order_acquire); }
 
 std::uint64_t now_ns() { return monotonic_ns(); }
 
+std::uint64_t leave_mpi();
+
 std::uint64_t enter_mpi(std::uint32_t op) {
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
-  if (slot == nullptr || context.mpi_depth != 0) return 0;
+  if (slot == nullptr) return 0;
+  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (context.mpi_depth != 0) {
+    // A call made inside the other one would be below it.
+    if (!is_left(context, context.mpi_frame, frame + 1)) return 0;
+    leave_mpi();
+  }
   context.mpi_depth = 1;
+  context.mpi_frame = frame;
   const std::uint64_t time_ns = monotonic_ns();
   slot->mpi_enter_ns.store(time_ns, std::memory_order_relaxed);
   slot->mpi_op.store(op + 1, std::memory_order_release);

@@ -228,11 +228,16 @@ bool wants_counters() noexcept { return strcmp(g_options.events, "none") != 0; }
 
 }  // namespace
 
-void open_counters() noexcept {
+void go_without_counters(const char* reason) noexcept {
   g_process.counter_count = 0;
   g_process.papi_read = nullptr;
   g_events = {};
   g_first.running.store(0, std::memory_order_relaxed);
+  if (reason != nullptr && wants_counters()) add_missing("PAPI", reason);
+}
+
+void open_counters() noexcept {
+  go_without_counters(nullptr);
   if (!wants_counters()) return;
   if (const char* reason = initialise_papi()) {
     add_missing("PAPI", reason);
@@ -306,7 +311,7 @@ void stop_counters(CounterState& counters) noexcept {
   g_descriptors.fetch_sub(g_events.count, std::memory_order_relaxed);
 }
 
-void abandon_counters() noexcept {
+void abandon_counters(bool close_library) noexcept {
   // The descriptors still count the parent's threads: they may be closed but not stopped.
   for (std::uint32_t i = 0; i < g_process.record_count; ++i) {
     CounterState& counters = g_process.records[i].counters;
@@ -319,6 +324,7 @@ void abandon_counters() noexcept {
   g_descriptors.store(0, std::memory_order_relaxed);
   g_setup = PTHREAD_MUTEX_INITIALIZER;
   // PAPI believes that its event sets run: only a fresh copy of it can be used here.
+  if (!close_library) return;
   if (g_library != nullptr) dlclose(g_library);
   g_library = nullptr;
 }

@@ -176,12 +176,17 @@ void restore_signals(std::uint64_t mask) noexcept { change_mask(SIG_SETMASK, mas
 
 namespace {
 
+// A child of vfork shares our memory, but its handlers are its own.
+bool is_kept_from_kernel(int signal) noexcept {
+  return signals_taken() && is_taken_signal(signal) && raw_syscall(SYS_getpid) == g_process.pid;
+}
+
 using SignalFunction = sighandler_t (*)(int, sighandler_t);
 
 // signal(2) in one of its flavours.
 sighandler_t set_handler(int signal, sighandler_t handler, int flags, bool block_itself,
                          SignalFunction otherwise) noexcept {
-  if (!signals_taken() || !is_taken_signal(signal)) {
+  if (!is_kept_from_kernel(signal)) {
     if (otherwise != nullptr) return otherwise(signal, handler);
     errno = ENOSYS;
     return SIG_ERR;
@@ -211,7 +216,7 @@ extern "C" {
 
 CLUSTERPROF_EXPORT int sigaction(int signal, const SignalAction* action, SignalAction* old) noexcept {
   using namespace clusterprof::agent;
-  if (!signals_taken() || !is_taken_signal(signal)) return __sigaction(signal, action, old);
+  if (!is_kept_from_kernel(signal)) return __sigaction(signal, action, old);
   exchange_program_action(signal, action, old);
   return 0;
 }

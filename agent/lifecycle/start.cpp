@@ -43,7 +43,8 @@ bool renew_path_table() noexcept {
 
 }  // namespace
 
-bool open_process(bool forked) noexcept {
+bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept {
+  const bool forked = parents != nullptr;
   wire::SegmentHeader* const segment = make_segment();
   if (segment == nullptr) return false;
   ++g_process.generation;
@@ -51,10 +52,19 @@ bool open_process(bool forked) noexcept {
     unmap_segment(segment);
     return false;
   }
-  module_table_refresh(nullptr);
-  module_table_describe_all(segment);
-  if (!g_options.no_python) python_attach(segment);
-  open_counters();
+  if (forked) {  // what came or went since, the watcher will find
+    module_table_copy(parents, segment);
+    if (!g_options.no_python) python_report(segment);
+  } else {
+    module_table_refresh(nullptr);
+    module_table_describe_all(segment);
+    if (!g_options.no_python) python_attach(segment);
+  }
+  if (!forked || one_thread) {
+    open_counters();
+  } else {
+    go_without_counters("forked by a program with threads");
+  }
   describe_counters(segment);
   g_process.segment.store(segment, std::memory_order_release);
   if (!forked) take_signals();
@@ -70,10 +80,11 @@ void ensure_started() noexcept {
   if (g_started.load(std::memory_order_acquire) != 0 ||
       !g_started.compare_exchange_strong(expected, 1, std::memory_order_acq_rel))
     return;
+  const CancellationOff no_cancellation;
   read_options();
   if (!g_options.record) return;
   set_process_options();
-  if (open_process(false)) {
+  if (open_process(nullptr, false)) {
     watch_fork();
     watch_exit();
   }

@@ -265,6 +265,7 @@ bool prepare_records(const wire::SegmentHeader* segment) noexcept {
 }
 
 void register_this_thread() noexcept {
+  const CancellationOff no_cancellation;
   ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (segment == nullptr || context.slot != nullptr) return;
@@ -293,6 +294,7 @@ void register_this_thread() noexcept {
 void unregister_this_thread() noexcept {
   ThreadContext& context = t_context;
   if (context.slot == nullptr) return;
+  const CancellationOff no_cancellation;
   ThreadRecord& record = *context.record;
   const std::uint64_t mask = block_sample_signal();
   while (!change_state(record, RecordState::kLive, RecordState::kClaimed)) {

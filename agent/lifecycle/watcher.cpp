@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One helper thread per process. It finds threads that do not run, which the timers on CPU clocks
 // cannot see, and does the regular work that must not be done in handlers.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
+#include <linux/close_range.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -24,20 +30,22 @@ constexpr std::uint32_t kQuietTicks = 10;  // with no thread changing, before th
 
 constinit pthread_mutex_t g_tick = PTHREAD_MUTEX_INITIALIZER;
 
-// Asks the kernel what the thread is blocked in. False when it could run and only waits for a processor,
-// as most threads of an overcommitted node do.
+// Asks the kernel what the thread is blocked in. False when it is not to be signalled: it could run and only
+// waits for a processor, as most threads of an overcommitted node do, or it is executing another program,
+// which our signal would outlive (a timer's would not) and which it would kill.
 bool find_blocked_call(ThreadRecord& record) noexcept {
   record.blocked_number = -1;
   record.blocked_pc = 0;
   char path[64], text[256];
   task_file(record.tid, "/syscall", path);
-  if (read_small_file(path, text, sizeof text) == 0) return true;  // not to be had here
-  if (text[0] == 'r') return false;                                // "running"
+  if (read_small_file(path, text, sizeof text) == 0) return false;
+  if (text[0] == 'r') return false;  // "running"
   // The number, six arguments, the stack pointer and the pc; or -1, the stack pointer and the pc.
   char* end = nullptr;
   const long number = strtol(text, &end, 10);
   const char* last = strrchr(text, ' ');
-  if (end == text || last == nullptr || number < 0) return true;
+  if (end == text || last == nullptr || number == SYS_execve || number == SYS_execveat) return false;
+  if (number < 0) return true;
   record.blocked_pc = strtoull(last + 1, nullptr, 16);
   record.blocked_number = static_cast<std::int32_t>(number);
   return true;
@@ -113,13 +121,28 @@ bool look_at_all(bool with_names) noexcept {
   return changed;
 }
 
+// What the watcher opens shall not take the numbers that the program counts on, and its copies of the
+// program's descriptors shall not keep pipes open.
+void leave_descriptor_table() noexcept {
+  constexpr unsigned kAll = ~0u;
+  if (raw_syscall(SYS_close_range, 0u, kAll, CLOSE_RANGE_UNSHARE) == 0) return;
+  if (raw_syscall(SYS_unshare, CLONE_FILES) != 0) return;  // not allowed here: the table stays shared
+  rlimit limits;
+  if (getrlimit(RLIMIT_NOFILE, &limits) != 0) return;
+  constexpr rlim_t kMost = 1u << 16;
+  const rlim_t count = limits.rlim_cur < kMost ? limits.rlim_cur : kMost;
+  for (rlim_t descriptor = 0; descriptor < count; ++descriptor) raw_syscall(SYS_close, descriptor);
+}
+
 void* watch(void*) {
   prctl(PR_SET_NAME, "clusterprof");
+  leave_descriptor_table();
   const std::uint64_t shortest_ns =
       g_process.period_ns > kShortestTickNs ? g_process.period_ns : kShortestTickNs;
   std::uint64_t tick_ns = shortest_ns;
   std::uint64_t usage_ns = monotonic_ns();
   std::uint32_t quiet = 0;
+  bool first = true;
   while (true) {
     const timespec pause = {static_cast<time_t>(tick_ns / kSecondNs), static_cast<long>(tick_ns % kSecondNs)};
     raw_syscall(SYS_nanosleep, &pause, nullptr);
@@ -130,7 +153,9 @@ void* watch(void*) {
     if (segment != nullptr) {
       const bool refresh = monotonic_ns() - usage_ns >= kSecondNs;
       changed = look_at_all(refresh);
-      if (module_table_refresh(segment) && !g_options.no_python) python_attach(segment);
+      const bool modules_changed = module_table_refresh(segment);
+      if ((modules_changed || first) && !g_options.no_python) python_attach(segment);
+      first = false;
       if (refresh) {
         refresh_usage(segment);
         usage_ns = monotonic_ns();

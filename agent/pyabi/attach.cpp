@@ -263,6 +263,10 @@ bool disabled() noexcept {
 
 }  // namespace
 
+void python_report(wire::SegmentHeader* segment) noexcept {
+  if (segment != nullptr && g_outcome.state != wire::PythonState::kNone) report(*segment);
+}
+
 void python_attach(wire::SegmentHeader* segment) noexcept {
   const pid_t self = getpid();
   pid_t busy = g_busy.load(std::memory_order_relaxed);

@@ -176,10 +176,16 @@ Site& site_of(PathMemo& memo, const Registers& registers) noexcept {
   return memo.sites[mix(registers.rip + (registers.rsp << 20)) % kSites];
 }
 
-std::uint32_t set_of(PathMemo& memo, const Registers& registers, const PythonStack& python) noexcept {
+std::uint32_t set_of(const ThreadContext& context, const Registers& registers,
+                     const PythonStack& python) noexcept {
+  PathMemo& memo = *context.path_memo;
   const Site& site = site_of(memo, registers);
+  // Another stack may have been where this one is now, and larger.
+  const bool on_stack = registers.rsp >= context.stack_low && site.return_slot >= registers.rsp &&
+                        site.return_slot + sizeof(std::uint64_t) <= context.stack_high;
   std::uint64_t key = mix(registers.rip) ^ registers.rsp;
-  if (site.rip == registers.rip && site.rsp == registers.rsp) key = mix(key) ^ read_stack(site.return_slot);
+  if (on_stack && site.rip == registers.rip && site.rsp == registers.rsp)
+    key = mix(key) ^ read_stack(site.return_slot);
   if (python.count != 0) key = mix(key) ^ python.frames[0].code_id ^ python.frames[0].instruction;
   return static_cast<std::uint32_t>(mix(key) % kSets);
 }
@@ -212,7 +218,7 @@ bool unchanged(Seen& seen, const Registers& registers, const PythonStack& python
   } else {
     python.count = 0;
   }
-  for (const std::uint32_t place : memo.entries[set_of(memo, registers, python)]) {
+  for (const std::uint32_t place : memo.entries[set_of(context, registers, python)]) {
     if (place == 0) continue;
     auto* seen = reinterpret_cast<Seen*>(memo.arena + place - 1);
     if (!unchanged(*seen, registers, python)) continue;
@@ -267,7 +273,7 @@ std::uint32_t trim(std::uint64_t* words, std::uint32_t count, const std::uint64_
     const PythonFrame& frame = scratch.python.frames[i];
     seen->frames()[i] = {frame.frame_address, frame.code_id, frame.instruction, 0};
   }
-  const std::uint32_t set = set_of(memo, registers, scratch.python);
+  const std::uint32_t set = set_of(context, registers, scratch.python);
   memo.entries[set][memo.next_way[set]++ % kWays] = place + 1;
 }
 
@@ -278,7 +284,12 @@ std::uint32_t trim(std::uint64_t* words, std::uint32_t count, const std::uint64_
   const std::uint64_t faults_before =
       segment->drops[static_cast<std::uint32_t>(wire::DropReason::kFaultInWalk)].load(
           std::memory_order_relaxed);
+  // Blocked, a fault would kill instead of ending the walk. Too dear where the path is known.
+  constexpr std::uint64_t kFaults = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
+  std::uint64_t mask = 0;
+  raw_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &kFaults, &mask, sizeof mask);
   walk_stacks(context, segment, registers, true, scratch);
+  raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, sizeof mask);
   // Without native frames in the profile the native stack still tells calls apart.
   const std::uint32_t native_count = scratch.native.count;
   if (!g_process.walk_native_frames && scratch.python.count != 0) scratch.native.count = 0;
@@ -322,6 +333,11 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
     *out = {0, 0, 0};
     return;
   }
+  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (context.busy != 0 && is_left(context, context.busy_frame, frame + 1)) forget_busy(context);
+  const std::uintptr_t outer_frame = context.busy_frame;
+  context.busy_frame = frame;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   context.busy = context.busy + 1;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   PathMemo& memo = *context.path_memo;
@@ -340,6 +356,8 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
   }
   std::atomic_signal_fence(std::memory_order_seq_cst);
   context.busy = context.busy - 1;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  context.busy_frame = outer_frame;
 }
 
 }  // namespace clusterprof::agent

@@ -163,6 +163,11 @@ InterruptedCall find_interrupted_call(ThreadContext& context, const ucontext_t& 
 void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupted) noexcept {
   if (!call.failed_with_eintr || call.number < 0 || program_signal_pending(interrupted)) return;
   auto& registers = interrupted.uc_mcontext.gregs;
+  // The descriptor is gone in spite of the error; by now its number may be another thread's.
+  if (call.number == SYS_close) {
+    registers[REG_RAX] = 0;
+    return;
+  }
   // The kernel has written how much of the sleep remains.
   if (call.number == SYS_nanosleep && registers[REG_RSI] != 0) {
     registers[REG_RDI] = registers[REG_RSI];

@@ -43,6 +43,9 @@ struct PythonStack {
 // modules changed. Not from a handler.
 void python_attach(wire::SegmentHeader* segment) noexcept;
 
+// Tells `segment` what is known already, without a call of the loader: in the child of a fork.
+void python_report(wire::SegmentHeader* segment) noexcept;
+
 // Reads the frames of the calling thread. Must run under a guard. Async-signal-safe. Describes
 // code objects not seen before in the segment's code table. Does nothing (count 0) unless
 // python_state is kActive.

@@ -157,6 +157,10 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
 
   const Instant now = {monotonic_ns(), clock_ns(CLOCK_THREAD_CPUTIME_ID)};
+  // The program jumped out of call_path, from a handler of its own.
+  if (context.busy != 0 && is_left(context, context.busy_frame,
+                                   static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP])))
+    forget_busy(context);
   const bool agent_active = context.busy != 0 || context.guard.armed != 0;
   const bool may_guard = !agent_active && (interrupted.uc_sigmask.__val[0] & kFaultSignals) == 0;
   InterruptedCall call = find_interrupted_call(context, interrupted, may_guard);

@@ -32,8 +32,22 @@ struct ThreadContext {
   PathMemo* path_memo;
   std::uint32_t last_handler_ns;
   std::uint32_t mpi_depth;
+  // Where on the stack those began that set mpi_depth and busy: the program may jump out of them.
+  std::uintptr_t mpi_frame, busy_frame;
   ThreadRecord* record;  // set whenever slot is
 };
+
+// Agent code outside the handler is over: the program jumped out of it.
+inline void forget_busy(ThreadContext& context) noexcept {
+  context.busy = 0;
+  context.guard.armed = 0;
+}
+
+// True when what began at `frame` is over although nobody said so: the stack now ends above it. False when
+// either is not on the thread's own stack.
+inline bool is_left(const ThreadContext& context, std::uintptr_t frame, std::uintptr_t now) noexcept {
+  return frame >= context.stack_low && now < context.stack_high && now > frame;
+}
 
 extern thread_local constinit ThreadContext t_context __attribute__((tls_model("initial-exec")));
 

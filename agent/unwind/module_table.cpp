@@ -350,4 +350,21 @@ void module_table_describe_all(wire::SegmentHeader* segment) noexcept {
   segment->module_epoch.store(g_epoch, std::memory_order_release);
 }
 
+void module_table_copy(const wire::SegmentHeader* parents, wire::SegmentHeader* segment) noexcept {
+  const std::uint8_t* const from =
+      reinterpret_cast<const std::uint8_t*>(parents) + parents->module_arena_offset;
+  std::uint64_t limit = parents->module_arena_used.load(std::memory_order_acquire);
+  if (limit > segment->module_arena_bytes) limit = segment->module_arena_bytes;
+  std::uint64_t used = 0;
+  while (used + sizeof(wire::ModuleEntry) <= limit) {
+    const auto* const entry = reinterpret_cast<const wire::ModuleEntry*>(from + used);
+    if (entry->entry_bytes < sizeof(wire::ModuleEntry) || entry->entry_bytes > limit - used) break;
+    if (entry->epoch > g_epoch) break;  // the parent goes on writing
+    used += entry->entry_bytes;
+  }
+  memcpy(reinterpret_cast<std::uint8_t*>(segment) + segment->module_arena_offset, from, used);
+  segment->module_arena_used.store(used, std::memory_order_release);
+  segment->module_epoch.store(g_epoch, std::memory_order_release);
+}
+
 }  // namespace clusterprof::agent

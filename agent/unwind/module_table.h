@@ -44,7 +44,11 @@ void publish_module_table(const ModuleTable* table) noexcept;
 // Returns true when something changed.
 bool module_table_refresh(wire::SegmentHeader* segment) noexcept;
 
-// Writes all modules to a new segment (start, and the child of a fork).
+// Writes all modules to a new segment.
 void module_table_describe_all(wire::SegmentHeader* segment) noexcept;
+
+// In the child of a fork: what the parent had told about the modules that are known here. No call of the
+// loader.
+void module_table_copy(const wire::SegmentHeader* parents, wire::SegmentHeader* segment) noexcept;
 
 }  // namespace clusterprof::agent

@@ -446,7 +446,7 @@ static int do_own_segv(void) {
   if (sigaction(SIGSEGV, &action, &old) != 0 || old.sa_handler != SIG_DFL) return 1;
   if (sigaction(SIGSEGV, NULL, &old) != 0 || old.sa_sigaction != on_segv_info || old.sa_flags != SA_SIGINFO)
     return 2;
-  for (int i = 0; i < 50; ++i) {
+  for (volatile int i = 0; i < 50; ++i) {
     if (sigsetjmp(jump, 1) == 0) *(volatile char*)bad_page = 1;
     if (!info_ok || !mask_ok) return 3;
     spin_cpu_ms(2);
