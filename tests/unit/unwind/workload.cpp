@@ -75,7 +75,7 @@ __attribute__((noinline)) std::uint64_t many_registers(const std::uint64_t* in, 
   return a ^ b ^ c ^ d ^ e ^ f ^ g;
 }
 
-const Callback* t_bottom = nullptr;
+thread_local const Callback* t_bottom = nullptr;
 int compare_and_call(const void* left, const void* right) {
   if (t_bottom != nullptr) {
     const Callback* const bottom = t_bottom;
