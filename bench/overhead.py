@@ -40,7 +40,7 @@ print("program_s", time.perf_counter() - begin)
 TRAIN = '''
 import runpy, sys, time
 begin = time.perf_counter()
-runpy.run_path(sys.argv[1], run_name="__main__")
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
 from mpi4py import MPI
 if MPI.COMM_WORLD.Get_rank() == 0:
     print("program_s", time.perf_counter() - begin, flush=True)
@@ -56,9 +56,9 @@ def programs(build, folder):
         file.write(TRAIN)
     stencil = os.path.join(build, "programs", "openmpi", "stencil")
     return {
-        "train.py, 2 ranks": (mpirun + ["-n", "2"], [PYTHON, train, f"{TOP}/examples/train.py", "700"]),
+        "train.py, 2 ranks": (mpirun + ["-n", "2"], [PYTHON, train, f"{TOP}/examples/train.py", "250"]),
         "call-heavy Python": ([], [PYTHON, calls]),
-        "C stencil, 2 ranks": (mpirun + ["-n", "2"], [stencil, "3000", "1500"]),
+        "C stencil, 2 ranks": (mpirun + ["-n", "2"], [stencil, "3000", "1000"]),
     }
 
 
