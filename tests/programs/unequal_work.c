@@ -1,5 +1,6 @@
 /* Rank r works (r + 1) units between barriers and says how long every rank was outside MPI, by
- * its own clock: prints "load_balance X" = mean / max over the ranks. */
+ * its own clock: prints "load_balance X slowest R" with X = mean / max over
+ * the ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,10 +27,14 @@ int main(int argc, char** argv) {
     useful += MPI_Wtime() - before;
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  double sum = 0.0, max = 0.0;
+  double sum = 0.0;
+  struct {
+    double useful;
+    int rank;
+  } own = {useful, rank}, max = {0.0, 0};
   MPI_Reduce(&useful, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-  MPI_Reduce(&useful, &max, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-  if (rank == 0) printf("load_balance %.6f\n", sum / size / max);
+  MPI_Reduce(&own, &max, 1, MPI_DOUBLE_INT, MPI_MAXLOC, 0, MPI_COMM_WORLD);
+  if (rank == 0) printf("load_balance %.6f slowest %d\n", sum / size / max.useful, max.rank);
   MPI_Finalize();
   return 0;
 }
