@@ -166,9 +166,7 @@ OptionalCategorySeconds main_thread_categories(const Rank& rank, bool cpu_clock)
   else if (rank.main_thread_ns[kMpi] > 0)
     result[kMpi] = to_seconds(std::min(rank.main_thread_ns[kMpi], rank.elapsed_ns));
 
-  std::uint64_t sampled = 0;
-  for (std::size_t c = 0; c < kCategories; ++c)
-    if (c != kMpi) sampled += rank.main_thread_ns[c];
+  const std::uint64_t sampled = sampled_outside_mpi_ns(rank);
   if (sampled == 0) return result;
   const double rest = to_seconds(rank.elapsed_ns) - result[kMpi].value_or(0);
   const double scale = cpu_clock ? 1e-9 : std::max(0.0, rest) / static_cast<double>(sampled);

@@ -5,7 +5,6 @@
 #include <cmath>
 
 namespace clusterprof::report {
-namespace {
 
 using shard::Category;
 using shard::Value;
@@ -16,8 +15,6 @@ std::uint64_t sampled_outside_mpi_ns(const shard::Rank& rank) {
     if (c != static_cast<std::size_t>(Category::kMpi)) sum += rank.main_thread_ns[c];
   return sum;
 }
-
-}  // namespace
 
 double sampled_scale(const shard::Rank& rank, bool cpu_clock) {
   const std::uint64_t sampled_ns = sampled_outside_mpi_ns(rank);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::report {
+
+// Sampled wall time of the rank's main thread in all categories but mpi.
+std::uint64_t sampled_outside_mpi_ns(const shard::Rank& rank);
 
 // How much of its elapsed time a rank spent outside MPI, per nanosecond that its main thread's
 // samples say so: the factor that lets sampled time and measured MPI time add up to elapsed
