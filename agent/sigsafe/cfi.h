@@ -60,6 +60,7 @@ struct RegisterRule {
 // How to get from a frame to its caller at one pc.
 struct CfiRow {
   bool cfa_is_expression;
+  bool cfa_is_loaded;  // what is at register + offset; only of rows from code_flow.h
   std::uint32_t cfa_register;
   std::int64_t cfa_offset;
   Bytes cfa_expression;

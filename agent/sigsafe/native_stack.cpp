@@ -2,6 +2,7 @@
 #include "agent/sigsafe/native_stack.h"
 
 #include "agent/sigsafe/cfi.h"
+#include "agent/sigsafe/code_flow.h"
 #include "agent/unwind/module_table.h"
 
 namespace clusterprof::agent {
@@ -11,8 +12,9 @@ namespace {
 //
 // What nearly every function's call frame information amounts to: a CFA from rsp or rbp, the return address
 // just below it, and perhaps a saved rbp. One word:
-//   bits 0..3 CfaKind, 4..5 RbpKind, 8..15 RBP offset / 8 (signed; threshold for kPlt),
-//   16..39 CFA offset (signed), 40..63 epoch of the module table the rule was made from
+//   bits 0..3 CfaKind, 4..5 RbpKind, 6 derived from the code, 7 of code that no module holds, 8..15 RBP
+//   offset / 8 (signed; threshold for kPlt), 16..39 CFA offset (signed; kRegister: 16..35, and its register
+//   in 36..39), 40..63 epoch of the module table the rule was made from
 
 enum CfaKind : unsigned {
   kEmpty = 0,
@@ -20,6 +22,7 @@ enum CfaKind : unsigned {
   kRbp,        // CFA = rbp + offset
   kRbpLoad,    // CFA = *(rbp + offset): functions that realign their stack
   kPlt,        // CFA = rsp + offset + ((rip & 15) >= threshold ? 8 : 0): a procedure linkage table
+  kRegister,   // CFA = some other register + offset
   kOutermost,  // the return address is undefined
   kComplex,    // the row has to be computed each time
   kNoCfi,
@@ -46,7 +49,26 @@ constexpr std::int64_t cfa_offset_of(std::uint64_t rule) noexcept {
 static_assert(cfa_offset_of(pack(kRsp, -40, kRbpAtCfa, -2)) == -40);
 static_assert(small_of(pack(kRsp, -40, kRbpAtCfa, -2)) == -2);
 
+// Of code without call frame information: whether its caller is one is looked at each time.
+constexpr std::uint64_t kDerived = 1u << 6;
+// No epoch tells when such code is replaced (JIT): its bytes do.
+constexpr std::uint64_t kGenerated = 1u << 7;
+
+constexpr std::uint32_t register_of(std::uint64_t rule) noexcept {
+  return static_cast<std::uint32_t>(rule >> 36 & 15);
+}
+constexpr std::int64_t register_offset_of(std::uint64_t rule) noexcept {
+  return static_cast<std::int64_t>(rule << 28) >> 44;
+}
+constexpr std::uint64_t pack_register(std::uint32_t number, std::int64_t cfa_offset, RbpKind rbp,
+                                      std::int64_t small) noexcept {
+  return pack(kRegister, (cfa_offset & 0xf'ffff) | static_cast<std::int64_t>(number) << 20, rbp, small);
+}
+static_assert(register_offset_of(pack_register(13, -40, kRbpAtCfa, -2)) == -40);
+static_assert(register_of(pack_register(13, -40, kRbpAtCfa, -2)) == 13);
+
 constexpr std::int64_t kMaxCfaOffset = (1 << 23) - 1;
+constexpr std::int64_t kMaxRegisterOffset = (1 << 19) - 1;
 
 struct CacheEntry {
   std::uint64_t pc;
@@ -54,10 +76,25 @@ struct CacheEntry {
 };
 constexpr unsigned kCacheBits = 12;
 
+// One frame of the last walk: the registers with which it arrived there and where it had rbp from.
+struct WalkedFrame {
+  std::uint64_t pc, sp, rbp;
+  std::uint64_t rbp_slot;  // or one of:
+};
+constexpr std::uint64_t kRbpNotRead = 0;
+constexpr std::uint64_t kNotRepeatable = 1;  // by more than a return address and an rbp
+
 }  // namespace
 
 struct NativeCache {
   CacheEntry entries[1u << kCacheBits];
+  // The last walk, outermost frame last, in [first, kMaxNativeFrames).
+  WalkedFrame walked[kMaxNativeFrames];
+  WalkedFrame fresh[kMaxNativeFrames];  // of the walk that goes on, leaf first
+  std::uint64_t stack_high;
+  std::uint32_t frames;  // kMaxNativeFrames - first
+  std::uint32_t epoch;
+  bool complete;  // the last one ends the stack, whatever memory holds
 };
 
 std::uint64_t native_cache_bytes() noexcept { return sizeof(NativeCache); }
@@ -123,6 +160,11 @@ std::uint64_t compress(const CfiRow& row, bool signal_frame) noexcept {
       return complex;
   }
 
+  if (row.cfa_is_loaded)
+    return row.cfa_register == kDwarfRbp && row.cfa_offset >= -kMaxCfaOffset &&
+                   row.cfa_offset <= kMaxCfaOffset
+               ? pack(kRbpLoad, row.cfa_offset, rbp, small)
+               : complex;
   if (row.cfa_is_expression) {
     std::int64_t offset = 0;
     std::int64_t threshold = 0;
@@ -134,29 +176,24 @@ std::uint64_t compress(const CfiRow& row, bool signal_frame) noexcept {
   if (row.cfa_offset > kMaxCfaOffset || row.cfa_offset < -kMaxCfaOffset) return complex;
   if (row.cfa_register == kDwarfRsp) return pack(kRsp, row.cfa_offset, rbp, small);
   if (row.cfa_register == kDwarfRbp) return pack(kRbp, row.cfa_offset, rbp, small);
+  if (row.cfa_register < 16 && row.cfa_offset <= kMaxRegisterOffset && row.cfa_offset >= -kMaxRegisterOffset)
+    return pack_register(row.cfa_register, row.cfa_offset, rbp, small);
   return complex;
-}
-
-bool find_row(const ModuleTable* table, std::uint64_t pc, CfiRow& row, bool& signal_frame) noexcept {
-  Module module;
-  Fde fde;
-  if (!find_module(table, pc, module) || !find_fde(module, pc, fde)) return false;
-  signal_frame = fde.signal_frame;
-  return compute_row(fde, pc, row);
-}
-
-__attribute__((noinline)) std::uint64_t make_rule(const ModuleTable* table, std::uint64_t pc) noexcept {
-  CfiRow row;
-  bool signal_frame = false;
-  return find_row(table, pc, row, signal_frame) ? compress(row, signal_frame) : std::uint64_t{kNoCfi};
 }
 
 // --- code without call frame information ---------------------------------------------------
 
-// True when the bytes before `address`, in known code, are a call instruction.
-bool is_return_address(const ModuleTable* table, std::uint64_t address) noexcept {
+// True when the bytes before `address` are a call instruction, in code that is known, or near `from` where
+// that is code that is not (JIT).
+bool is_return_address(const ModuleTable* table, std::uint64_t address, std::uint64_t from = 0) noexcept {
+  constexpr std::uint64_t kNearBytes = 1 << 20;
   Module module;
-  if (!find_module(table, address - 1, module) || address - module.start < 8) return false;
+  if (find_module(table, address - 1, module)) {
+    if (address - module.start < 8) return false;
+  } else if (address - 4096 >= (std::uint64_t{1} << 47) - 4096 ||
+             address - from + kNearBytes >= 2 * kNearBytes || find_module(table, from, module)) {
+    return false;
+  }
   std::uint8_t code[8];  // code[8 - n] is the byte n before the address
   __builtin_memcpy(code, reinterpret_cast<const void*>(address - 8), 8);
   if (code[3] == 0xe8) return true;  // call rel32
@@ -174,96 +211,12 @@ bool is_return_address(const ModuleTable* table, std::uint64_t address) noexcept
   return is_call(1) && mode(1) == 2 && base(1) == 4;
 }
 
-// Where the call before `return_address` goes, when the instruction says so: directly, through a procedure
-// linkage table or through a table entry at a fixed place.
-bool called_function(const ModuleTable* table, std::uint64_t return_address, std::uint64_t& out) noexcept {
-  const auto at = [](std::uint64_t address) { return reinterpret_cast<const std::uint8_t*>(address); };
-  const auto displaced = [&](std::uint64_t end) {  // a 32-bit displacement that ends at `end`, from there
-    std::int32_t distance = 0;
-    __builtin_memcpy(&distance, at(end - 4), 4);
-    return end + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
-  };
-  if (at(return_address)[-6] == 0xff && at(return_address)[-5] == 0x15) {
-    __builtin_memcpy(&out, at(displaced(return_address)), 8);
-    return true;
-  }
-  if (at(return_address)[-5] != 0xe8) return false;
-  out = displaced(return_address);
-  Module module;
-  if (!find_module(table, out, module) || module.end - out < 16) return false;
-  const std::uint8_t* code = at(out);
-  if (code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e && code[3] == 0xfa) code += 4;  // endbr64
-  if (code[0] == 0xf2) ++code;                                                              // bnd
-  if (code[0] == 0xff && code[1] == 0x25)
-    __builtin_memcpy(&out, at(displaced(reinterpret_cast<std::uint64_t>(code) + 6)), 8);
-  return true;
-}
-
 struct Caller {
   std::uint64_t cfa, pc, rbp;
 };
 
 bool load(const Machine& machine, std::uint64_t address, std::uint64_t& out) noexcept {
   return load_word(machine, address, out);
-}
-
-// Follows the instructions from pc to a near return when there is nothing but the end of a function between
-// them: stack adjustments and pops. Exact where it succeeds.
-bool run_epilogue(const std::uint8_t* code, const std::uint8_t* end, const Machine& machine,
-                  Caller& out) noexcept {
-  std::uint64_t rsp = machine.value[kDwarfRsp];
-  std::uint64_t rbp = machine.value[kDwarfRbp];
-  for (unsigned steps = 0; steps < 16; ++steps) {
-    std::uint8_t window[8] = {};
-    const std::uint64_t room = static_cast<std::uint64_t>(end - code);
-    __builtin_memcpy(window, code, room < 8 ? room : 8);
-    std::int32_t wide = 0;
-    __builtin_memcpy(&wide, window + 3, 4);
-    unsigned bytes = 0;
-    if (window[0] == 0xc3 || window[0] == 0xc2 || (window[0] == 0xf3 && window[1] == 0xc3)) {
-      if (!load(machine, rsp, out.pc)) return false;
-      out.cfa = rsp + 8;
-      out.rbp = rbp;
-      return true;
-    }
-    if (window[0] == 0x48 && window[1] == 0x83 && window[2] == 0xc4) {  // add $imm8, %rsp
-      rsp += static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<std::int8_t>(window[3])));
-      bytes = 4;
-    } else if (window[0] == 0x48 && window[1] == 0x81 && window[2] == 0xc4) {  // add $imm32, %rsp
-      rsp += static_cast<std::uint64_t>(static_cast<std::int64_t>(wide));
-      bytes = 7;
-    } else if (window[0] == 0x48 && window[1] == 0x8d && window[2] == 0x65) {  // lea imm8(%rbp), %rsp
-      rsp = rbp + static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<std::int8_t>(window[3])));
-      bytes = 4;
-    } else if (window[0] == 0x48 && window[1] == 0x8d && window[2] == 0xa5) {  // lea imm32(%rbp), %rsp
-      rsp = rbp + static_cast<std::uint64_t>(static_cast<std::int64_t>(wide));
-      bytes = 7;
-    } else if (window[0] == 0x5d) {  // pop %rbp
-      if (!load(machine, rsp, rbp)) return false;
-      rsp += 8;
-      bytes = 1;
-    } else if (window[0] >= 0x58 && window[0] <= 0x5f && window[0] != 0x5c) {  // pop
-      rsp += 8;
-      bytes = 1;
-    } else if (window[0] == 0x41 && window[1] >= 0x58 && window[1] <= 0x5f) {  // pop %r8...%r15
-      rsp += 8;
-      bytes = 2;
-    } else if (window[0] == 0xc9) {  // leave
-      if (!load(machine, rbp, out.rbp)) return false;
-      rsp = rbp + 8;
-      rbp = out.rbp;
-      bytes = 1;
-    } else if (window[0] == 0xc5 && window[1] == 0xf8 && window[2] == 0x77) {  // vzeroupper
-      bytes = 3;
-    } else if (window[0] == 0x90) {
-      bytes = 1;
-    } else {
-      return false;
-    }
-    if (bytes >= room) return false;
-    code += bytes;
-  }
-  return false;
 }
 
 // The chain of saved rbp values. A link counts when it leads to a return address in known code; links through
@@ -289,141 +242,6 @@ bool follow_frame_pointer(const ModuleTable* table, const Machine& machine, bool
   return false;
 }
 
-// Hand-written code (OpenBLAS kernels) often has no CFI. Its functions are found by their shape: an aligned
-// address that begins like a function, after a return or jump and nothing but padding.
-
-// Length of the no-operation instruction at code, 0 when there is none.
-unsigned nop_bytes(const std::uint8_t* code, const std::uint8_t* end) noexcept {
-  unsigned prefixes = 0;
-  while (code + prefixes < end && (code[prefixes] == 0x66 || code[prefixes] == 0x2e)) ++prefixes;
-  const std::uint8_t* const at = code + prefixes;
-  if (at < end && (*at == 0x90 || (prefixes == 0 && *at == 0xcc))) return prefixes + 1;
-  if (end - at < 3 || at[0] != 0x0f || at[1] != 0x1f) return 0;
-  const unsigned mode = at[2] >> 6;
-  const unsigned sib = (at[2] & 7) == 4 ? 1 : 0;
-  const unsigned displacement = mode == 1 ? 1 : mode == 2 ? 4 : 0;
-  const unsigned bytes = prefixes + 3 + sib + displacement;
-  return mode != 3 && code + bytes <= end ? bytes : 0;
-}
-
-bool follows_function(const std::uint8_t* start, const std::uint8_t* low) noexcept {
-  constexpr unsigned kMaxPadding = 512;
-  for (unsigned padding = 0; padding <= kMaxPadding && start - low > padding + 5; ++padding) {
-    const std::uint8_t* const after = start - padding;
-    if (after[-1] != 0xc3 && after[-2] != 0xeb && after[-5] != 0xe9) continue;  // ret, jmp
-    const std::uint8_t* at = after;
-    while (at < start) {
-      const unsigned bytes = nop_bytes(at, start);
-      if (bytes == 0) break;
-      at += bytes;
-    }
-    if (at == start) return true;
-  }
-  return false;
-}
-
-// What a prologue did: how far it moved rsp and where, relative to the CFA, it saved rbp (0: nowhere).
-struct Prologue {
-  std::int64_t depth = 8;
-  std::int64_t rbp_at = 0;
-  unsigned base = kDwarfRsp;  // the register that was given rsp, when one was, at
-  std::int64_t base_depth = 0;
-};
-
-// Runs the pushes, rsp adjustments, register saves and argument loads from `code`, up to `stop` at the
-// latest.
-Prologue read_prologue(const std::uint8_t* code, const std::uint8_t* stop) noexcept {
-  Prologue result;
-  for (;;) {
-    const std::int64_t room = stop - code;
-    if (room <= 0) return result;
-    std::uint8_t window[8] = {};
-    __builtin_memcpy(window, code, room < 8 ? static_cast<std::uint64_t>(room) : 8);
-    std::int64_t bytes = 0;
-    std::int64_t depth = result.depth;
-    std::int64_t rbp_at = result.rbp_at;
-    unsigned base = result.base;
-    const bool wide = (window[0] & 0xfb) == 0x48;  // REX.W, perhaps REX.R
-    if (window[0] >= 0x50 && window[0] <= 0x57) {
-      bytes = 1;
-      depth += 8;
-      if (window[0] == 0x55) rbp_at = -depth;
-    } else if (window[0] == 0x41 && window[1] >= 0x50 && window[1] <= 0x57) {
-      bytes = 2;
-      depth += 8;
-    } else if (window[0] == 0x48 && window[1] == 0x83 && window[2] == 0xec) {
-      bytes = 4;
-      depth += static_cast<std::int8_t>(window[3]);
-    } else if (window[0] == 0x48 && window[1] == 0x81 && window[2] == 0xec) {
-      std::int32_t amount = 0;
-      __builtin_memcpy(&amount, window + 3, 4);
-      bytes = 7;
-      depth += amount;
-    } else if (window[0] == 0xf3 && window[1] == 0x0f && window[2] == 0x1e && window[3] == 0xfa) {
-      bytes = 4;  // endbr64
-    } else if (window[0] == 0xc5 && window[1] == 0xf8 && window[2] == 0x77) {
-      bytes = 3;  // vzeroupper
-    } else if (window[0] == 0x0f && window[1] == 0x77) {
-      bytes = 2;  // emms
-    } else if ((window[0] == 0x48 || window[0] == 0x49) && window[1] == 0x89 && (window[2] & 0xf8) == 0xe0) {
-      static constexpr std::uint8_t kNumbers[8] = {0, 2, 1, 3, 7, 6, 4, 5};  // from instruction encoding
-      const unsigned number = window[0] == 0x49 ? 8u + (window[2] & 7u) : kNumbers[window[2] & 7];
-      bytes = 3;  // mov %rsp, %reg
-      if (base == kDwarfRsp) {
-        base = number;
-        result.base_depth = depth;
-      }
-    } else if (wide && (window[1] == 0x89 || window[1] == 0x8b) && (window[2] & 7) == 4 &&
-               window[3] == 0x24) {
-      // mov between a register and displacement(%rsp)
-      const unsigned mode = window[2] >> 6;
-      if (mode == 3) return result;
-      const std::int64_t displacement = mode == 1 ? static_cast<std::int8_t>(window[4]) : 0;
-      bytes = mode == 0 ? 4 : mode == 1 ? 5 : 8;
-      const unsigned number = window[2] >> 3 & 7;
-      if (window[1] == 0x8b && window[0] == 0x48 && (number == 4 || number == 5)) return result;
-      if (window[1] == 0x89 && mode != 2 && window[0] == 0x48 && number == 5) rbp_at = displacement - depth;
-    } else {
-      return result;
-    }
-    if (bytes > room) return result;
-    code += bytes;
-    result.depth = depth;
-    result.rbp_at = rbp_at;
-    result.base = base;
-  }
-}
-
-constexpr std::uint64_t kMaxFunctionBytes = 64 << 10;
-
-// Finds the start of the function and undoes its prologue. A function that realigned its stack keeps the
-// value rsp had after the prologue in a register. Only a return address that follows a call is accepted.
-bool run_prologue(const ModuleTable* table, const Module& module, std::uint64_t pc, const Machine& machine,
-                  Caller& out) noexcept {
-  const std::uint64_t low = pc - module.start > kMaxFunctionBytes ? pc - kMaxFunctionBytes : module.start;
-  for (std::uint64_t start = pc & ~std::uint64_t{15}; start > low; start -= 16) {
-    const auto* const code = reinterpret_cast<const std::uint8_t*>(start);
-    const Prologue prologue = read_prologue(code, reinterpret_cast<const std::uint8_t*>(pc));
-    if (prologue.depth <= 8) continue;  // makes no frame; leaves are returned from without this
-    if (!follows_function(code, reinterpret_cast<const std::uint8_t*>(low))) continue;
-    // rbp frames have their own step; and before code with CFI is no function around pc.
-    Fde fde;
-    if (prologue.base == kDwarfRbp || find_fde(module, start, fde)) return false;
-    // rsp, unless it was copied: then it may have been realigned since.
-    const unsigned base = prologue.base;
-    if ((machine.known >> base & 1) == 0 || machine.value[base] < machine.value[kDwarfRsp]) continue;
-    const std::int64_t depth = base == kDwarfRsp ? prologue.depth : prologue.base_depth;
-    const std::uint64_t cfa = machine.value[base] + static_cast<std::uint64_t>(depth);
-    if (!load(machine, cfa - 8, out.pc) || !is_return_address(table, out.pc)) continue;
-    std::uint64_t called = 0;
-    if (called_function(table, out.pc, called) && called != start) continue;
-    out.cfa = cfa;
-    out.rbp = machine.value[kDwarfRbp];
-    return prologue.rbp_at == 0 || load(machine, cfa + static_cast<std::uint64_t>(prologue.rbp_at), out.rbp);
-  }
-  return false;
-}
-
 // End of the first stack: argc, argv[0...argc), null.
 bool is_process_entry(const Machine& machine) noexcept {
   const std::uint64_t sp = machine.value[kDwarfRsp];
@@ -442,6 +260,82 @@ bool is_sigreturn(const Module& module, std::uint64_t pc) noexcept {
   for (unsigned i = 0; i < sizeof(kCode); ++i)
     if (code[i] != kCode[i]) return false;
   return true;
+}
+
+// --- rules ---------------------------------------------------------------------------------
+
+// For an interrupted instruction. What a return does is known whatever the call frame information says.
+bool is_return(const Module& module, std::uint64_t pc, CfiRow& row) noexcept {
+  if (module.end - pc < 2) return false;
+  const auto* const code = reinterpret_cast<const std::uint8_t*>(pc);
+  if (code[0] != 0xc3 && code[0] != 0xc2 && (code[0] != 0xf3 || code[1] != 0xc3)) return false;
+  __builtin_memset(&row, 0, sizeof(row));
+  row.cfa_register = kDwarfRsp;
+  row.cfa_offset = 8;
+  row.registers[kDwarfReturnAddress] = {RuleKind::kOffset, 0, -8};
+  return true;
+}
+
+// mov %rsp, %rbp: until it ran, rbp is the caller's. Of functions that realign their stack GCC says that rbp
+// already points to where it was saved, and again after they have restored it.
+bool is_frame_pointer_set_up(const Module& module, std::uint64_t pc) noexcept {
+  const auto* const code = reinterpret_cast<const std::uint8_t*>(pc);
+  return module.end - pc >= 3 && code[0] == 0x48 && code[1] == 0x89 && code[2] == 0xe5;
+}
+
+enum class Source : std::uint8_t { kNone, kCfi, kCode, kGeneratedCode, kStart };
+
+// The row for `lookup`: an interrupted instruction's address when exact, else the last byte of a call.
+Source find_row(const ModuleTable* table, std::uint64_t lookup, bool exact, CfiRow& row,
+                bool& signal_frame) noexcept {
+  signal_frame = false;
+  const std::uint64_t pc = exact ? lookup : lookup + 1;
+  constexpr std::uint64_t kUnknownCodeBytes = 64 << 10;
+  std::uint64_t low = pc - kUnknownCodeBytes;
+  std::uint64_t high = pc + kUnknownCodeBytes;
+  Module module;
+  const bool in_module = find_module(table, lookup, module);
+  if (in_module) {
+    Fde fde;
+    if (exact && is_return(module, pc, row)) return Source::kCfi;
+    if (find_fde(module, lookup, fde)) {
+      signal_frame = fde.signal_frame;
+      if (!compute_row(fde, lookup, row)) return Source::kNone;
+      if (exact && row.registers[kDwarfRbp].kind == RuleKind::kExpression && row.cfa_register == kDwarfR10 &&
+          !row.cfa_is_expression) {
+        CfiRow derived;
+        if (is_frame_pointer_set_up(module, pc)) {
+          row.registers[kDwarfRbp] = {};
+        } else if (derive_row(pc, fde.begin, fde.end, derived)) {
+          row.registers[kDwarfRbp] = derived.registers[kDwarfRbp];
+        }
+      }
+      return Source::kCfi;
+    }
+    // makecontext and its like put the address of a function where a return address is expected.
+    if (!exact && find_fde(module, pc, fde) && fde.begin == pc && !is_return_address(table, pc))
+      return Source::kStart;
+    if (is_sigreturn(module, pc)) return Source::kNone;
+    low = module.start;
+    high = module.end;
+  } else if (pc < 2 * kUnknownCodeBytes || pc >= (std::uint64_t{1} << 47) - kUnknownCodeBytes) {
+    return Source::kNone;
+  }
+  if (!derive_row(pc, low, high, row)) return Source::kNone;
+  return in_module ? Source::kCode : Source::kGeneratedCode;
+}
+
+__attribute__((noinline)) std::uint64_t make_rule(const ModuleTable* table, std::uint64_t lookup,
+                                                  bool exact) noexcept {
+  CfiRow row;
+  bool signal_frame = false;
+  const Source source = find_row(table, lookup, exact, row, signal_frame);
+  if (source == Source::kNone) return kNoCfi;
+  if (source == Source::kStart) return kOutermost;
+  const std::uint64_t rule = compress(row, signal_frame);
+  if (source == Source::kCfi) return rule;
+  if (kind_of(rule) == kComplex) return kNoCfi;
+  return rule | kDerived | (source == Source::kGeneratedCode ? kGenerated : 0);
 }
 
 // --- the walk ------------------------------------------------------------------------------
@@ -463,14 +357,20 @@ constexpr bool is_user_address(std::uint64_t address) noexcept {
   return address >= 4096 && address < std::uint64_t{1} << 47;
 }
 
+// The general registers in a signal frame, in DWARF's numbers.
+constexpr std::uint8_t kSavedOrder[kDwarfRegisters] = {8, 9, 10, 11, 12, 13, 14, 15, 5,
+                                                       4, 6, 3,  1,  0,  2,  7,  16};
+
 struct Walk {
   const ModuleTable* table;
   NativeCache* cache;
   std::uint64_t stack_low, stack_high;  // of the thread, 0 when unknown
   Machine machine;
-  bool exact;    // pc is an interrupted instruction, not a return address
-  bool trusted;  // pc came from call frame information or the kernel
-  bool precise;  // follow all callee-saved registers
+  bool exact;      // pc is an interrupted instruction, not a return address
+  bool precise;    // follow all callee-saved registers
+  bool uncertain;  // somewhere only a chain of frame pointers led on
+  bool ended_by_rule;
+  std::uint64_t rbp_slot;  // of the last step, as in WalkedFrame
   unsigned stack_changes;
   std::uint64_t return_slot;  // where the pc was read from
 
@@ -483,7 +383,8 @@ struct Walk {
       machine.stack_low = stack_low;
       machine.stack_high = stack_high;
     } else {
-      machine.stack_low = address;
+      constexpr std::uint64_t kRedZoneBytes = 128;  // what was popped is still there, and may be asked for
+      machine.stack_low = address - kRedZoneBytes;
       machine.stack_high =
           address + kUnknownStackBytes < address ? ~std::uint64_t{0} : address + kUnknownStackBytes;
     }
@@ -496,26 +397,49 @@ struct Walk {
     value[kDwarfR12 + 2] = from.r14, value[kDwarfR12 + 3] = from.r15;
     value[kDwarfReturnAddress] = from.rip;
     machine.known = kAlways | kCalleeSaved | bit(kDwarfR10);
+    if (precise && from.interrupted != nullptr) {
+      for (unsigned i = 0; i < kDwarfRegisters; ++i)
+        value[kSavedOrder[i]] = static_cast<std::uint64_t>(from.interrupted[i]);
+      machine.known = (1u << kDwarfRegisters) - 1;
+    }
     exact = true;
-    trusted = true;
+    uncertain = false;
+    ended_by_rule = false;
+    rbp_slot = kNotRepeatable;
     stack_changes = 0;
     return_slot = 0;
     use_stack_of(from.rsp);
   }
 
   std::uint64_t rule_for(std::uint64_t lookup) noexcept {
-    const std::uint64_t epoch = table->epoch & kEpochMask;
-    if (cache == nullptr) return make_rule(table, lookup);
-    CacheEntry& entry = cache->entries[lookup * 0x9e37'79b9'7f4a'7c15ull >> (64 - kCacheBits)];
-    if (entry.pc == lookup && entry.rule >> 40 == epoch && kind_of(entry.rule) != kEmpty) return entry.rule;
-    const std::uint64_t rule = make_rule(table, lookup);
+    if (cache == nullptr) return make_rule(table, lookup, exact);
+    CacheEntry& entry = entry_of(lookup);
+    if (entry.pc == lookup && kind_of(entry.rule) != kEmpty && entry.rule >> 40 == stamp(entry.rule))
+      return entry.rule;
+    const std::uint64_t rule = make_rule(table, lookup, exact);
+    remember(entry, lookup, rule);
+    return rule;
+  }
+
+  void remember(CacheEntry& entry, std::uint64_t lookup, std::uint64_t rule) const noexcept {
     // A fault or signal between the stores must not leave another pc's rule behind.
     entry.rule = 0;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     entry.pc = lookup;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    entry.rule = rule | epoch << 40;
-    return rule;
+    entry.rule = rule | stamp(rule) << 40;
+  }
+
+  std::uint64_t stamp(std::uint64_t rule) const noexcept {
+    const std::uint64_t epoch = table->epoch & kEpochMask;
+    if ((rule & kGenerated) == 0) return epoch;
+    std::uint64_t code;
+    __builtin_memcpy(&code, reinterpret_cast<const void*>(machine.value[kDwarfReturnAddress]), 8);
+    return ((code + epoch) * 0x9e37'79b9'7f4a'7c15ull) >> 40;
+  }
+
+  CacheEntry& entry_of(std::uint64_t lookup) const noexcept {
+    return cache->entries[lookup * 0x9e37'79b9'7f4a'7c15ull >> (64 - kCacheBits)];
   }
 
   // A CFA beyond the end of the stack ends the walk: properly when it is the very end.
@@ -525,6 +449,7 @@ struct Walk {
 
   Step quick_step(std::uint64_t rule) noexcept {
     std::uint64_t cfa = static_cast<std::uint64_t>(cfa_offset_of(rule));
+    std::uint64_t from_rbp = kRbpNotRead;
     switch (kind_of(rule)) {
       case kRsp:
         cfa += sp();
@@ -534,7 +459,15 @@ struct Walk {
         break;
       case kRbpLoad:
         if (!load(machine, rbp() + cfa, cfa)) return Step::kLost;
+        from_rbp = kNotRepeatable;
         break;
+      case kRegister: {
+        const std::uint32_t number = register_of(rule);
+        if ((machine.known & bit(number)) == 0) return unknown_register();
+        cfa = machine.value[number] + static_cast<std::uint64_t>(register_offset_of(rule));
+        from_rbp = kNotRepeatable;
+        break;
+      }
       default:
         cfa += sp() + ((pc() & 15) >= static_cast<std::uint64_t>(small_of(rule)) ? 8 : 0);
         break;
@@ -542,23 +475,29 @@ struct Walk {
     if (cfa <= sp()) return Step::kLost;
     std::uint64_t next = 0;
     if (!load(machine, cfa - 8, next)) return beyond(cfa);
+    if ((rule & kDerived) != 0 && !is_return_address(table, next, pc())) return Step::kLost;
     const std::uint64_t offset = static_cast<std::uint64_t>(small_of(rule) * 8);
+    std::uint64_t saved_at = 0;
     switch (rbp_kind_of(rule)) {
       case kRbpKept:
         break;
       case kRbpAtCfa:
-        if (!load(machine, cfa + offset, rbp())) return Step::kLost;
+        saved_at = cfa + offset;
         break;
       case kRbpAtRbp:
-        if (!load(machine, rbp() + offset, rbp())) return Step::kLost;
+        saved_at = rbp() + offset;
         break;
     }
+    if (saved_at != 0) {
+      if (!load(machine, saved_at, rbp())) return Step::kLost;
+      if (from_rbp == kRbpNotRead) from_rbp = saved_at;
+    }
+    rbp_slot = from_rbp;
     machine.known = kAlways;
     pc() = next;
     sp() = cfa;
     return_slot = cfa - 8;
     exact = false;
-    trusted = true;
     return next == 0 ? Step::kEnd : Step::kFrame;
   }
 
@@ -568,7 +507,10 @@ struct Walk {
   __attribute__((noinline)) Step full_step(std::uint64_t lookup) noexcept {
     CfiRow row;
     bool signal_frame = false;
-    if (!find_row(table, lookup, row, signal_frame)) return Step::kLost;
+    rbp_slot = kNotRepeatable;
+    const Source source = find_row(table, lookup, exact, row, signal_frame);
+    if (source == Source::kStart) return Step::kEnd;
+    if (source == Source::kNone) return Step::kLost;
     if (row.registers[kDwarfReturnAddress].kind == RuleKind::kUndefined) return Step::kEnd;
     std::uint64_t cfa = 0;
     if (row.cfa_is_expression) {
@@ -579,6 +521,7 @@ struct Walk {
       if (row.cfa_register >= kDwarfRegisters) return Step::kLost;
       if ((machine.known & bit(row.cfa_register)) == 0) return unknown_register();
       cfa = machine.value[row.cfa_register] + static_cast<std::uint64_t>(row.cfa_offset);
+      if (row.cfa_is_loaded && !load(machine, cfa, cfa)) return Step::kLost;
     }
     if (!signal_frame && cfa <= sp()) return Step::kLost;
 
@@ -635,10 +578,11 @@ struct Walk {
       caller.known |= bit(number);
     }
     if (row.registers[kDwarfReturnAddress].kind == RuleKind::kUnspecified) return Step::kLost;
+    const bool derived = source == Source::kCode || source == Source::kGeneratedCode;
+    if (derived && !is_return_address(table, caller.value[kDwarfReturnAddress], pc())) return Step::kLost;
     const std::uint64_t previous_sp = sp();
     machine = caller;
     exact = signal_frame;
-    trusted = true;
     return settle(previous_sp, signal_frame);
   }
 
@@ -656,16 +600,14 @@ struct Walk {
   // The kernel's signal frame, for a sigreturn trampoline without call frame information. rsp points to the
   // ucontext_t; its general registers begin at 40.
   Step signal_step() noexcept {
-    static constexpr std::uint8_t kOrder[17] = {8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16};
     const std::uint64_t registers_at = sp() + 40;
     const std::uint64_t previous_sp = sp();
     Machine caller = machine;
-    for (unsigned i = 0; i < 17; ++i)
-      if (!load(machine, registers_at + 8 * i, caller.value[kOrder[i]])) return Step::kLost;
+    for (unsigned i = 0; i < kDwarfRegisters; ++i)
+      if (!load(machine, registers_at + 8 * i, caller.value[kSavedOrder[i]])) return Step::kLost;
     caller.known = (1u << kDwarfRegisters) - 1;
     machine = caller;
     exact = true;
-    trusted = true;
     return_slot = 0;
     return settle(previous_sp, true);
   }
@@ -680,37 +622,18 @@ struct Walk {
   }
 
   __attribute__((noinline)) Step step_without_cfi() noexcept {
+    rbp_slot = kNotRepeatable;
     const std::uint64_t address = pc();
     Module module;
     const bool in_module = find_module(table, exact ? address : address - 1, module);
     if (in_module && is_sigreturn(module, address)) return signal_step();
     if (!exact && is_process_entry(machine)) return Step::kEnd;
 
+    // What is left are guesses: a function that has no frame yet, or one that uses rbp for it.
+    uncertain = true;
     Caller caller{};
-    // A pc that call frame information led to is code, mapped or not known to the loader.
-    if (in_module || (trusted && is_user_address(address))) {
-      const auto* const code = reinterpret_cast<const std::uint8_t*>(address);
-      const auto* const end = in_module ? reinterpret_cast<const std::uint8_t*>(module.end) : code + 64;
-      if (code < end && run_epilogue(code, end, machine, caller) && is_return_address(table, caller.pc)) {
-        take(caller);
-        return Step::kFrame;
-      }
-    }
-    // The return address on top of the stack: certain when its call goes to the function around pc, otherwise
-    // worth a try after what is more specific.
     Caller leaf{sp() + 8, 0, rbp()};
     const bool may_be_leaf = exact && load(machine, sp(), leaf.pc) && is_return_address(table, leaf.pc);
-    std::uint64_t called = 0;
-    if (may_be_leaf && in_module && called_function(table, leaf.pc, called) && called <= address &&
-        called >= module.start && address - called < kMaxFunctionBytes) {
-      take(leaf);
-      return Step::kFrame;
-    }
-    trusted = false;
-    if (in_module && run_prologue(table, module, address, machine, caller)) {
-      take(caller);
-      return Step::kFrame;
-    }
     if (may_be_leaf) {
       take(leaf);
       return Step::kFrame;
@@ -730,8 +653,15 @@ struct Walk {
       case kRbp:
       case kRbpLoad:
       case kPlt:
-        return precise ? full_step(lookup) : quick_step(rule);
+      case kRegister: {
+        const Machine before = machine;
+        const Step result = precise ? full_step(lookup) : quick_step(rule);
+        if (result != Step::kLost || (rule & kDerived) == 0) return result;
+        machine = before;
+        return step_without_cfi();
+      }
       case kOutermost:
+        ended_by_rule = true;
         return Step::kEnd;
       case kComplex:
         return full_step(lookup);
@@ -745,6 +675,107 @@ struct Walk {
 inline void publish_count(NativeStack& out, std::uint32_t count) noexcept {
   __atomic_store_n(&out.count, count, __ATOMIC_RELEASE);
 }
+
+// The walk before this one, of the same thread. Where this one arrives with the registers that one had, the
+// rest of it holds again as long as the slots it read hold what they held: one comparison or two instead of a
+// step.
+class LastWalk {
+ public:
+  explicit LastWalk(Walk& walk) noexcept : walk_(walk), cache_(walk.cache) {
+    // On other stacks the bounds are not known, and so not whether the slots may be read.
+    recording_ = cache_ != nullptr && walk.stack_high != 0 && walk.machine.stack_high == walk.stack_high;
+    const bool usable =
+        recording_ && cache_->epoch == walk.table->epoch && cache_->stack_high == walk.stack_high;
+    at_ = usable ? kMaxNativeFrames - cache_->frames : kMaxNativeFrames;
+  }
+
+  void note(std::uint32_t index) noexcept {
+    if (recording_)
+      cache_->fresh[index] = {walk_.pc(), walk_.sp(), walk_.rbp(),
+                              walk_.exact ? kNotRepeatable : walk_.rbp_slot};
+  }
+
+  // True when the frame just noted is one of the last walk's.
+  bool joins() noexcept {
+    const std::uint64_t sp = walk_.sp();
+    while (at_ < kMaxNativeFrames && cache_->walked[at_].sp < sp) ++at_;
+    if (at_ >= kMaxNativeFrames || walk_.exact) return false;
+    const WalkedFrame& frame = cache_->walked[at_];
+    return frame.sp == sp && frame.pc == walk_.pc() && frame.rbp == walk_.rbp();
+  }
+
+  // Appends what still holds. True when that reached the outermost frame, else the walk stands at the last
+  // one.
+  bool take_over(NativeStack& out, std::uint32_t& count) noexcept {
+    const std::uint32_t joined = at_;
+    const std::uint32_t own = count;
+    while (at_ + 1 < kMaxNativeFrames && count < kMaxNativeFrames) {
+      const WalkedFrame& next = cache_->walked[at_ + 1];
+      if (next.rbp_slot == kNotRepeatable || word(next.sp - 8) != next.pc) break;
+      if (next.rbp_slot != kRbpNotRead && word(next.rbp_slot) != next.rbp) break;
+      ++at_;
+      out.frames[count] = {next.pc, next.sp};
+      out.return_slot[count] = next.sp - 8;
+      ++count;
+    }
+    publish_count(out, count);
+    if (at_ + 1 == kMaxNativeFrames && cache_->complete && !walk_.uncertain) {
+      // The outer part stays where it is; the frames up to the joint are new.
+      if (own <= joined + 1) {
+        const std::uint32_t frames = kMaxNativeFrames - (joined + 1 - own);
+        cache_->frames = 0;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        for (std::uint32_t i = 0; i < own; ++i) cache_->walked[joined + 1 - own + i] = cache_->fresh[i];
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        cache_->frames = frames;
+      }
+      return true;
+    }
+    if (count == own) return false;
+    for (std::uint32_t i = own; i < count; ++i) cache_->fresh[i] = cache_->walked[joined + 1 + (i - own)];
+    const WalkedFrame& here = cache_->walked[at_];
+    walk_.pc() = here.pc;
+    walk_.sp() = here.sp;
+    walk_.rbp() = here.rbp;
+    walk_.machine.known = kAlways;
+    walk_.return_slot = here.sp - 8;
+    walk_.rbp_slot = here.rbp_slot;
+    walk_.exact = false;
+    return false;
+  }
+
+  // The first `count` frames are what the next walk compares with.
+  void replace(std::uint32_t count, bool complete) noexcept {
+    if (!recording_) return;
+    cache_->frames = 0;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    WalkedFrame* const to = cache_->walked + (kMaxNativeFrames - count);
+    for (std::uint32_t i = 0; i < count; ++i) to[i] = cache_->fresh[i];
+    cache_->epoch = walk_.table->epoch;
+    cache_->stack_high = walk_.stack_high;
+    cache_->complete = complete;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    cache_->frames = count;
+  }
+
+  // A precise walk follows more registers than are compared.
+  void forgo() noexcept {
+    recording_ = false;
+    at_ = kMaxNativeFrames;
+  }
+
+ private:
+  static std::uint64_t word(std::uint64_t address) noexcept {
+    std::uint64_t value;
+    __builtin_memcpy(&value, reinterpret_cast<const void*>(address), 8);
+    return value;
+  }
+
+  Walk& walk_;
+  NativeCache* cache_;
+  std::uint32_t at_;
+  bool recording_;
+};
 
 }  // namespace
 
@@ -760,24 +791,32 @@ void walk_native(const Registers& registers, std::uint64_t stack_low, std::uint6
   walk.stack_high = stack_high;
   walk.precise = false;
   walk.start(registers);
+  LastWalk last(walk);
   std::uint32_t count = 0;
   for (;;) {
-    if (count == kMaxNativeFrames || (count != 0 && !is_user_address(walk.pc()))) return;
+    if (count == kMaxNativeFrames || (count != 0 && !is_user_address(walk.pc())))
+      return last.replace(count, false);
     out.frames[count].pc = walk.pc() + (walk.exact && count != 0 ? 1 : 0);
     out.frames[count].sp = walk.sp();
     out.return_slot[count] = count == 0 ? 0 : walk.return_slot;
+    last.note(count);
     publish_count(out, ++count);
+    if (last.joins() && last.take_over(out, count)) {
+      out.truncated = walk.uncertain;
+      return;
+    }
     switch (walk.step()) {
       case Step::kFrame:
         break;
       case Step::kEnd:
-        out.truncated = false;
-        return;
+        out.truncated = walk.uncertain;
+        return last.replace(count, walk.ended_by_rule && !walk.uncertain);
       case Step::kLost:
-        return;
+        return last.replace(count, false);
       case Step::kNeedsPrecise:
         walk.precise = true;
         walk.start(registers);
+        last.forgo();
         count = 0;
         break;
     }

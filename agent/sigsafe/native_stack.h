@@ -7,8 +7,11 @@
 
 namespace clusterprof::agent {
 
-struct Registers {  // x86-64, what CFI may refer to
+struct Registers {  // x86-64
   std::uint64_t rip, rsp, rbp, rbx, r12, r13, r14, r15, r10;
+  // ucontext_t::uc_mcontext.gregs of an interrupted instruction: there hand-written code may refer to any
+  // register. Null for an ordinary caller, whose other registers mean nothing.
+  const long long* interrupted = nullptr;
 };
 
 // frames[0] is the leaf. sp is the lowest address of the frame's own part of the stack: rsp for
@@ -25,14 +28,17 @@ inline constexpr std::uint32_t kMaxNativeFrames = 512;
 
 struct NativeStack {
   std::uint32_t count;
-  bool truncated;  // did not reach the thread's outermost frame
+  // Did not reach the thread's outermost frame, or passed code that says nothing about its frame by a chain
+  // of frame pointers that may have left a caller out.
+  bool truncated;
   NativeFrame frames[kMaxNativeFrames];
   // Where the return address of frames[k] (k >= 1) was read from; 0 when it was computed
   // (the frame above a signal handler's).
   std::uint64_t return_slot[kMaxNativeFrames];
 };
 
-// pc -> unwind rule, direct mapped, one per thread; a walk in the handler must not interrupt a walk of the
+// pc -> unwind rule, direct mapped, and the last walk with the stack slots it read: what a walk finds
+// unchanged in them it takes over. One per thread; a walk in the handler must not interrupt a walk of the
 // same thread outside it (ThreadContext::busy). Made with native_cache_bytes() of zeroed
 // memory; entries of an older module epoch are ignored.
 struct NativeCache;

@@ -11,7 +11,11 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#include "agent/sigsafe/raw_syscall.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -101,7 +105,7 @@ void path_from_maps(std::uint64_t address, ModuleFile& out) noexcept {
   char buffer[2 * kMaxPathBytes];
   std::size_t held = 0;
   for (;;) {
-    const ssize_t got = read(fd, buffer + held, sizeof(buffer) - held);
+    const long got = raw_syscall(SYS_read, fd, buffer + held, sizeof(buffer) - held);
     if (got <= 0) break;
     held += static_cast<std::size_t>(got);
     std::size_t line = 0;
@@ -148,7 +152,9 @@ void describe_file(const dl_phdr_info& info, ModuleFile& out) noexcept {
     memcpy(out.path, name, out.path_bytes);
     return;
   }
-  path_from_maps(out.start, out);
+  // The main program, unless the loader was asked to run it and is the main program for the kernel.
+  const bool is_executed = name[0] == '\0' && getauxval(AT_BASE) != 0;
+  if (!is_executed) path_from_maps(out.start, out);
   if (out.path_bytes == 0 && name[0] == '\0') {
     const ssize_t bytes = readlink("/proc/self/exe", out.path, sizeof(out.path));
     if (bytes > 0) out.path_bytes = static_cast<std::uint32_t>(bytes);
@@ -259,6 +265,7 @@ struct Pass {
   std::uint32_t epoch;
   std::uint32_t found;
   unsigned long long adds, subs;
+  bool others_seen;
 };
 
 bool known_before(const ModuleTable* table, const Module& module) noexcept {
@@ -267,19 +274,86 @@ bool known_before(const ModuleTable* table, const Module& module) noexcept {
          other.end == module.end && other.load_bias == module.load_bias && other.identity == module.identity;
 }
 
-int visit(dl_phdr_info* info, std::size_t, void* data) noexcept {
-  Pass& pass = *static_cast<Pass*>(data);
-  pass.adds = info->dlpi_adds;
-  pass.subs = info->dlpi_subs;
+void add_module(const dl_phdr_info& info, Pass& pass) noexcept {
   Module module;
-  if (!make_module(*info, module)) return 0;
+  if (!make_module(info, module)) return;
   if (pass.segment != nullptr && !known_before(pass.previous, module)) {
     ModuleFile file;
-    describe_file(*info, file);
+    describe_file(info, file);
     append_entry(pass.segment, pass.epoch, module.load_bias, file);
   }
   if (pass.block != nullptr && pass.found < pass.block->capacity) pass.block->modules()[pass.found] = module;
   ++pass.found;
+}
+
+// --- objects of other link namespaces (dlmopen) ---------------------------------------------
+//
+// dl_iterate_phdr leaves them out, but the list for debuggers has them, from glibc 2.35 on; it changes under
+// the lock that dl_iterate_phdr holds while it calls us.
+
+struct Namespaces {  // r_debug_extended
+  r_debug base;
+  const Namespaces* next;
+};
+
+bool read_own_memory(std::uint64_t address, void* to, std::size_t bytes) noexcept {
+  const iovec local{to, bytes};
+  const iovec remote{reinterpret_cast<void*>(address), bytes};
+  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
+}
+
+// Through the main program: a program that names _r_debug has a copy of it, of an older layout perhaps.
+const Namespaces* first_namespace(const dl_phdr_info& program) noexcept {
+  for (unsigned i = 0; i < program.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = program.dlpi_phdr[i];
+    if (segment.p_type != PT_DYNAMIC) continue;
+    const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(program.dlpi_addr + segment.p_vaddr);
+    for (; entry->d_tag != DT_NULL; ++entry)
+      if (entry->d_tag == DT_DEBUG) return reinterpret_cast<const Namespaces*>(entry->d_un.d_ptr);
+  }
+  return nullptr;
+}
+
+void add_from_link_map(const link_map& object, Pass& pass) noexcept {
+  constexpr unsigned kMaxSegments = 64;
+  ElfW(Ehdr) header;
+  // The loader has no program headers for us; they are in the first page of nearly every object.
+  if (!read_own_memory(object.l_addr, &header, sizeof(header)) ||
+      memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr)) ||
+      header.e_phnum > kMaxSegments)
+    return;
+  ElfW(Phdr) segments[kMaxSegments];
+  if (!read_own_memory(object.l_addr + header.e_phoff, segments, header.e_phnum * sizeof(ElfW(Phdr)))) return;
+  dl_phdr_info info{};
+  info.dlpi_addr = object.l_addr;
+  info.dlpi_name = object.l_name;
+  info.dlpi_phdr = segments;
+  info.dlpi_phnum = header.e_phnum;
+  add_module(info, pass);
+}
+
+void add_other_namespaces(const dl_phdr_info& program, Pass& pass) noexcept {
+  constexpr int kVersionWithNamespaces = 2;
+  constexpr unsigned kMaxNamespaces = 64, kMaxObjects = 100'000;
+  const Namespaces* const first = first_namespace(program);
+  if (first == nullptr || first->base.r_version < kVersionWithNamespaces) return;
+  const Namespaces* space = first->next;
+  for (unsigned i = 0; space != nullptr && i < kMaxNamespaces; ++i, space = space->next) {
+    const link_map* object = space->base.r_map;
+    for (unsigned j = 0; object != nullptr && j < kMaxObjects; ++j, object = object->l_next)
+      if (object->l_addr != first->base.r_ldbase) add_from_link_map(*object, pass);  // the linker is in all
+  }
+}
+
+int visit(dl_phdr_info* info, std::size_t, void* data) noexcept {
+  Pass& pass = *static_cast<Pass*>(data);
+  pass.adds = info->dlpi_adds;
+  pass.subs = info->dlpi_subs;
+  if (!pass.others_seen) {
+    pass.others_seen = true;
+    add_other_namespaces(*info, pass);  // the first is the main program
+  }
+  add_module(*info, pass);
   return 0;
 }
 
@@ -298,12 +372,16 @@ Block* map_block(std::uint32_t capacity) noexcept {
   return block;
 }
 
+// Shell's sort: the loader's order is often the reverse of this one, and there may be thousands.
 void sort_by_start(Module* modules, std::uint32_t count) noexcept {
-  for (std::uint32_t i = 1; i < count; ++i) {
-    const Module moving = modules[i];
-    std::uint32_t at = i;
-    for (; at > 0 && modules[at - 1].start > moving.start; --at) modules[at] = modules[at - 1];
-    modules[at] = moving;
+  static constexpr std::uint32_t kGaps[] = {8858, 3937, 1750, 701, 301, 132, 57, 23, 10, 4, 1};
+  for (const std::uint32_t gap : kGaps) {
+    for (std::uint32_t i = gap; i < count; ++i) {
+      const Module moving = modules[i];
+      std::uint32_t at = i;
+      for (; at >= gap && modules[at - gap].start > moving.start; at -= gap) modules[at] = modules[at - gap];
+      modules[at] = moving;
+    }
   }
 }
 
@@ -325,7 +403,7 @@ bool module_table_refresh(wire::SegmentHeader* segment) noexcept {
     // Nobody may use what is about to change; see find_module.
     __atomic_store_n(&slot->table.epoch, 0u, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    pass = Pass{segment, previous, slot, g_epoch + 1, 0, 0, 0};
+    pass = Pass{segment, previous, slot, g_epoch + 1, 0, 0, 0, false};
     dl_iterate_phdr(visit, &pass);
     if (pass.found <= slot->capacity) break;
     capacity = pass.found + 16;
@@ -345,7 +423,7 @@ bool module_table_refresh(wire::SegmentHeader* segment) noexcept {
 
 void module_table_describe_all(wire::SegmentHeader* segment) noexcept {
   if (segment == nullptr) return;
-  Pass pass{segment, nullptr, nullptr, g_epoch, 0, 0, 0};
+  Pass pass{segment, nullptr, nullptr, g_epoch, 0, 0, 0, false};
   dl_iterate_phdr(visit, &pass);
   segment->module_epoch.store(g_epoch, std::memory_order_release);
 }

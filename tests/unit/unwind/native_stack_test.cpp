@@ -159,6 +159,40 @@ TEST_F(NativeStackTest, FollowsLibrariesThatComeAndGo) {
   }
 }
 
+TEST_F(NativeStackTest, FollowsLibrariesOfOtherLinkNamespaces) {
+  void* const library = dlmopen(LM_ID_NEWLM, UNWIND_PLUGIN, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  EXPECT_TRUE(module_table_refresh(nullptr));
+  using Function = void (*)(void (*)(void*), void*);
+  const auto function = reinterpret_cast<Function>(dlsym(library, "unwind_plugin_call"));
+  ASSERT_NE(function, nullptr);
+  const std::uint64_t inside = reinterpret_cast<std::uint64_t>(function);
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  EXPECT_TRUE(find_function_range(inside + 3, begin, end));
+  EXPECT_EQ(begin, inside);
+  std::string result = "not called";
+  function([](void* data) { *static_cast<std::string*>(data) = compare_here(); }, &result);
+  EXPECT_EQ(result, "");
+  dlclose(library);
+  EXPECT_TRUE(module_table_refresh(nullptr));
+  EXPECT_FALSE(find_function_range(inside + 3, begin, end));
+}
+
+// Between a dlopen and the next look at the loader's list the code is not known, but says how it returns.
+TEST_F(NativeStackTest, PassesLibrariesThatAreNotKnownYet) {
+  void* const library = dlopen(UNWIND_PLUGIN, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  using Function = void (*)(void (*)(void*), void*);
+  const auto function = reinterpret_cast<Function>(dlsym(library, "unwind_plugin_call"));
+  ASSERT_NE(function, nullptr);
+  std::string result = "not called";
+  function([](void* data) { *static_cast<std::string*>(data) = compare_here(); }, &result);
+  EXPECT_EQ(result, "");
+  dlclose(library);
+  module_table_refresh(nullptr);
+}
+
 // --- code without call frame information -----------------------------------------------------
 
 struct Walked {

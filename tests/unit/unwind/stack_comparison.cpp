@@ -195,6 +195,7 @@ Registers registers_of(const ucontext_t& context) {
   out.rip = at(REG_RIP), out.rsp = at(REG_RSP), out.rbp = at(REG_RBP), out.rbx = at(REG_RBX);
   out.r12 = at(REG_R12), out.r13 = at(REG_R13), out.r14 = at(REG_R14), out.r15 = at(REG_R15);
   out.r10 = at(REG_R10);
+  out.interrupted = context.uc_mcontext.gregs;
   return out;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prints what a native walk costs: ns per frame with a warm cache, ns per new pc, of walk_native and of
-// libgcc.
+// Prints what a native walk costs beside backtrace(), that is, libgcc: ns per frame with a warm cache of
+// rules, and where the last walk's stack is still there, the same with the processor's caches cold, and ns
+// per new pc.
 #include <execinfo.h>
+#include <pthread.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -19,6 +21,8 @@
 namespace {
 
 using namespace clusterprof::agent;
+
+std::uint64_t g_low = 0, g_high = 0;  // of the stack
 
 template <typename Function>
 double median_ns(unsigned repeats, Function&& function) {
@@ -43,7 +47,9 @@ void measure(const char* name) {
   registers.rip = at(REG_RIP), registers.rsp = at(REG_RSP), registers.rbp = at(REG_RBP);
   registers.rbx = at(REG_RBX), registers.r12 = at(REG_R12), registers.r13 = at(REG_R13);
   registers.r14 = at(REG_R14), registers.r15 = at(REG_R15);
+  // Without the stack's bounds the last walk is not made use of.
   const auto walk = [&] { walk_native(registers, 0, 0, cache, *stack); };
+  const auto walk_again = [&] { walk_native(registers, g_low, g_high, cache, *stack); };
   walk();
   const double frames = stack->count;
   std::vector<std::uint64_t> pcs;
@@ -59,12 +65,30 @@ void measure(const char* name) {
   }
   std::sort(cold_times.begin(), cold_times.end());
   const double cold = cold_times[cold_times.size() / 2];
+  const double again = median_ns(2000, walk_again);
+  // Another workload between two walks takes the caches of the processor, as it does at 100 Hz.
+  std::vector<char> other(8 << 20);
+  const auto evicted = [&](auto&& function) {
+    std::vector<double> times;
+    for (int i = 0; i < 60; ++i) {
+      for (std::size_t j = 0; j < other.size(); j += 64) other[j] = static_cast<char>(other[j] + 1);
+      times.push_back(median_ns(1, function));
+    }
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+  };
+  const double evicted_walk = evicted(walk);
+  walk_again();
+  const double evicted_again = evicted(walk_again);
   void* buffer[512];
   const double libgcc = median_ns(500, [&] { backtrace(buffer, 512); });
   std::printf(
-      "%-24s %4.0f frames%s: warm %6.1f ns/frame, miss %6.1f ns/pc (%.0f pcs), backtrace() %6.1f ns/frame\n",
-      name, frames, stack->truncated ? " (truncated)" : "", warm / frames, (cold - warm) / distinct, distinct,
-      libgcc / frames);
+      "%-24s %3.0f frames%s: ns/frame %5.1f, unchanged stack %5.1f, backtrace() %5.1f (%.0f and %.0f times "
+      "ours); "
+      "processor caches cold %5.1f and %5.1f; per new pc %5.1f (%.0f pcs)\n",
+      name, frames, stack->truncated ? " (truncated)" : "", warm / frames, again / frames, libgcc / frames,
+      libgcc / warm, libgcc / again, evicted_walk / frames, evicted_again / frames, (cold - warm) / distinct,
+      distinct);
   std::free(cache);
 }
 
@@ -72,6 +96,14 @@ void measure(const char* name) {
 
 int main() {
   module_table_refresh(nullptr);
+  pthread_attr_t attributes;
+  void* low = nullptr;
+  std::size_t bytes = 0;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 1;
+  pthread_attr_getstack(&attributes, &low, &bytes);
+  pthread_attr_destroy(&attributes);
+  g_low = reinterpret_cast<std::uint64_t>(low);
+  g_high = g_low + bytes;
   for (const int depth : {0, 30, 200}) {
     char name[64];
     std::snprintf(name, sizeof(name), "rsp frames, depth %d", depth);
