@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <cstdint>
 
@@ -69,14 +70,59 @@ void refresh_name(ThreadRecord& record) noexcept;
 
 // The path of a file below /proc/self/task/TID; name: "/comm" and the like, at most 15 characters.
 void task_file(std::int32_t tid, const char* name, char (&path)[64]) noexcept;
+// And of what is behind a descriptor of that thread.
+void descriptor_file(std::int32_t tid, std::uint32_t descriptor, char (&path)[64]) noexcept;
 
 // pthread_create of libc: the thread is not registered.
 int create_unrecorded_thread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                              void* argument) noexcept;
 
-// Starts the timer of a registered thread, from any thread. Counts a failure.
-void start_timer(ThreadRecord& record) noexcept;
+// Takes the calling thread's record from the watcher, which may be looking at it; and gives it back. Also
+// takes it over from code of the same thread that the program has jumped out of. False when the watcher does
+// not let go of it, or has buried the thread.
+bool hold_record(ThreadRecord& record) noexcept;
+void leave_record(ThreadRecord& record) noexcept;
+
+// --- ticks.cpp: what samples a thread while it runs ---
+
+// What threads are to have (ProcessState::tick). Once, at start.
+Tick choose_tick() noexcept;
+
+// From any thread. Counts a failure.
+void start_ticks(ThreadRecord& record) noexcept;
 void arm_timer(const ThreadRecord& record) noexcept;
+void stop_ticks(ThreadRecord& record) noexcept;
+void forget_ticks(ThreadRecord& record) noexcept;  // in the child of a fork
+
+// From the watcher, whose table of descriptors is another one: the event's is left to the next thread that
+// starts or stops its ticks.
+void abandon_ticks(ThreadRecord& record) noexcept;
+
+// From the watcher, for a thread that runs and is not signalled: the program may have closed the descriptor
+// of its event.
+void replace_lost_event(ThreadRecord& record) noexcept;
+
+// Around an exec of the calling thread: performance events end too late for a signal not to outlive the
+// program.
+void pause_events(ThreadRecord& record) noexcept;
+void resume_events(ThreadRecord& record) noexcept;
+// Where the program jumps out of the exec, nothing else would start the event again: a timer, whose signals
+// do not outlive the program, wakes the handler.
+void resume_when_left(ThreadRecord& record) noexcept;
+
+// Of the calling thread, some signal having been lost. In handlers.
+void revive_event(ThreadRecord& record) noexcept;
+
+// --- exec.cpp ---
+
+void watch_exec() noexcept;
+
+// --- transfers.cpp ---
+
+void watch_transfers() noexcept;
+
+// A pipe, a socket or a terminal: a transfer that a signal of ours has ended in the middle can go on.
+bool is_stream(const struct stat& file) noexcept;
 
 // --- counters.cpp ---
 
@@ -112,7 +158,20 @@ void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept
 std::uint64_t block_sample_signal() noexcept;
 std::uint64_t block_all_signals() noexcept;
 void restore_signals(std::uint64_t mask) noexcept;
+
+// The program may block kSampleSignal: recorded threads do not, but the program is told so. Of the calling
+// thread: takes the signal out of what it blocks in earnest, and remembers.
+std::uint64_t without_program_block(std::uint64_t mask) noexcept;
+bool believes_sample_signal_blocked() noexcept;
+bool blocks_sample_signal_in_earnest() noexcept;  // and is not sampled
+void set_believed_block(bool blocked) noexcept;
 void reset_signals_after_fork() noexcept;
+void watch_signals() noexcept;
+
+// What the program ignores, the program that it executes ignores too, but not where the kernel has a handler
+// of ours. Around an exec that is made below `frame` on the stack; false: nothing to undo when it fails.
+bool ignore_for_exec(const void* frame) noexcept;
+void handle_again() noexcept;
 
 // While one lives, pthread_cancel waits: nothing of ours may be left in the middle, with locks held.
 class CancellationOff {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PAPI, opened privately at run time: programs bring their own, or none.
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <papi.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -20,7 +22,8 @@ namespace {
 #define CLUSTERPROF_PAPI_FUNCTIONS(f)                                                                   \
   f(PAPI_library_init) f(PAPI_thread_init) f(PAPI_set_domain) f(PAPI_create_eventset) f(PAPI_add_event) \
       f(PAPI_event_name_to_code) f(PAPI_query_event) f(PAPI_start) f(PAPI_stop) f(PAPI_read)            \
-          f(PAPI_cleanup_eventset) f(PAPI_destroy_eventset) f(PAPI_unregister_thread) f(PAPI_strerror)
+          f(PAPI_num_components) f(PAPI_get_component_info) f(PAPI_disable_component)                   \
+              f(PAPI_cleanup_eventset) f(PAPI_destroy_eventset) f(PAPI_unregister_thread) f(PAPI_strerror)
 
 struct Papi {
 #define CLUSTERPROF_DECLARE(name) decltype(&::name) name;
@@ -45,8 +48,6 @@ constinit std::atomic<std::uint32_t> g_descriptors = 0;  // open for event sets,
 constinit CounterState g_first = {};  // made by open_counters for the thread that called it
 
 constexpr const char* kHardwareEvents[] = {"PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_L3_TCM", "PAPI_BR_MSP"};
-constexpr const char* kSoftwareEvents[] = {"perf::TASK-CLOCK", "perf::PAGE-FAULTS", "perf::CONTEXT-SWITCHES",
-                                           "perf::CPU-MIGRATIONS"};
 constexpr const char* kLibraries[] = {"libpapi.so.7", "libpapi.so.7.0", "libpapi.so"};
 
 template <std::size_t kBytes>
@@ -76,6 +77,27 @@ bool load_papi() noexcept {
   return complete;
 }
 
+// All that is counted are events of the core and of the kernel.
+bool core_events_suffice() noexcept {
+  const char* list = g_options.events;
+  while (*list != 0) {
+    const std::size_t length = strcspn(list, ",");
+    if (length != 0 && strncmp(list, "PAPI_", 5) != 0 && strncmp(list, "perf::", 6) != 0) return false;
+    list += length;
+    if (*list == ',') ++list;
+  }
+  return true;
+}
+
+// Before PAPI starts: looking for other units, graphics cards and the like takes time.
+void disable_other_components() noexcept {
+  const int components = g_papi.PAPI_num_components();
+  for (int i = 0; i < components; ++i) {
+    const PAPI_component_info_t* const info = g_papi.PAPI_get_component_info(i);
+    if (info != nullptr && strcmp(info->name, "perf_event") != 0) g_papi.PAPI_disable_component(i);
+  }
+}
+
 // Null, or why PAPI cannot be used.
 const char* initialise_papi() noexcept {
   // One event set at a time can run on a thread: ours would be in the way of the program's.
@@ -85,6 +107,7 @@ const char* initialise_papi() noexcept {
       return "the program uses PAPI itself";
     }
   if (!load_papi()) return "no libpapi.so.7 found";
+  if (core_events_suffice()) disable_other_components();
   const int version = g_papi.PAPI_library_init(PAPI_VER_CURRENT);
   if (version != static_cast<int>(PAPI_VER_CURRENT))
     return version > 0 ? "libpapi has another version" : "PAPI_library_init failed";
@@ -146,8 +169,14 @@ class LowDescriptorsTaken {
     }
   }
   ~LowDescriptorsTaken() {
-    for (int descriptor = 0; descriptor < kHighDescriptor; ++descriptor)
-      if ((taken_[descriptor / 64] >> descriptor % 64 & 1) != 0) close(descriptor);
+    int next = 0;
+    while (next < kHighDescriptor) {
+      const int first = next++;
+      if (!is_taken(first)) continue;
+      while (next < kHighDescriptor && is_taken(next)) ++next;
+      if (raw_syscall(SYS_close_range, first, next - 1, 0) == 0) continue;
+      for (int descriptor = first; descriptor < next; ++descriptor) close(descriptor);
+    }
   }
   LowDescriptorsTaken(const LowDescriptorsTaken&) = delete;
   LowDescriptorsTaken& operator=(const LowDescriptorsTaken&) = delete;
@@ -159,6 +188,10 @@ class LowDescriptorsTaken {
   }
 
  private:
+  bool is_taken(int descriptor) const noexcept {
+    return (taken_[descriptor / 64] >> descriptor % 64 & 1) != 0;
+  }
+
   std::uint64_t taken_[kHighDescriptor / 64] = {};
 };
 static_assert(kHighDescriptor % 64 == 0);
@@ -195,18 +228,18 @@ void discard_set(int set) noexcept {
   g_papi.PAPI_destroy_eventset(&set);
 }
 
+bool wants_default() noexcept { return g_options.events[0] == 0; }
+
 bool choose_events(int& set) noexcept {
   set = PAPI_NULL;
   if (const int result = g_papi.PAPI_create_eventset(&set); result != PAPI_OK) {
     add_missing("PAPI", g_papi.PAPI_strerror(result));
     return false;
   }
-  if (g_options.events[0] != 0) {
+  if (!wants_default()) {
     try_list(set, g_options.events);
   } else {
     for (const char* name : kHardwareEvents) try_event(set, name);
-    if (g_events.count == 0)
-      for (const char* name : kSoftwareEvents) try_event(set, name);
   }
   if (g_events.count == 0) discard_set(set);
   return g_events.count != 0;
@@ -226,6 +259,42 @@ bool start_set(int& set) noexcept {
 
 bool wants_counters() noexcept { return strcmp(g_options.events, "none") != 0; }
 
+// Null, or why there are no hardware counters: PAPI, whose start costs milliseconds, need not be asked.
+const char* why_no_hardware(char (&text)[wire::kCounterNameBytes]) noexcept {
+  perf_event_attr cycles = {};
+  cycles.type = PERF_TYPE_HARDWARE;
+  cycles.size = sizeof cycles;
+  cycles.config = PERF_COUNT_HW_CPU_CYCLES;
+  cycles.disabled = 1;
+  cycles.exclude_kernel = 1;
+  cycles.exclude_hv = 1;
+  const long descriptor = raw_syscall(SYS_perf_event_open, &cycles, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+  if (descriptor >= 0) {
+    raw_syscall(SYS_close, descriptor);
+    return nullptr;
+  }
+  if (descriptor == -ENOSYS) return "no performance events in this kernel";
+  if (descriptor != -EACCES && descriptor != -EPERM) return "no hardware counters on this machine";
+  char level[16];
+  constexpr char kText[] = "not permitted (perf_event_paranoid=";
+  if (read_small_file("/proc/sys/kernel/perf_event_paranoid", level, sizeof level) == 0)
+    return "not permitted";
+  level[strcspn(level, "\n")] = 0;
+  static_assert(sizeof kText + sizeof level + 1 <= sizeof text);
+  memcpy(text, kText, sizeof kText);
+  strcat(strcat(text, level), ")");
+  return text;
+}
+
+// True when the default events are wanted and there are none.
+bool lacks_default() noexcept {
+  char text[wire::kCounterNameBytes];
+  const char* const reason = wants_default() ? why_no_hardware(text) : nullptr;
+  if (reason != nullptr)
+    for (const char* name : kHardwareEvents) add_missing(name, reason);
+  return reason != nullptr;
+}
+
 }  // namespace
 
 void go_without_counters(const char* reason) noexcept {
@@ -233,12 +302,12 @@ void go_without_counters(const char* reason) noexcept {
   g_process.papi_read = nullptr;
   g_events = {};
   g_first.running.store(0, std::memory_order_relaxed);
-  if (reason != nullptr && wants_counters()) add_missing("PAPI", reason);
+  if (reason != nullptr && wants_counters() && !lacks_default()) add_missing("PAPI", reason);
 }
 
 void open_counters() noexcept {
   go_without_counters(nullptr);
-  if (!wants_counters()) return;
+  if (!wants_counters() || lacks_default()) return;
   if (const char* reason = initialise_papi()) {
     add_missing("PAPI", reason);
     return;

@@ -7,7 +7,7 @@
 
 namespace clusterprof::agent {
 
-// SIGSEGV, SIGBUS, kSampleSignal.
+// SIGSEGV, SIGBUS, kSampleSignal; SIGIO where performance events sample the threads.
 bool is_taken_signal(int signal) noexcept;
 
 // True once take_signals ran in this process.

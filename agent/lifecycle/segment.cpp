@@ -15,6 +15,8 @@
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/hello.h"
 
+extern "C" void* __libc_stack_end;
+
 namespace clusterprof::agent {
 namespace {
 
@@ -85,7 +87,27 @@ void* map_file(int file, const Layout& layout) noexcept {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
+// The words of the command line lie behind their number on the stack as the kernel set it up; in the child
+// of a fork, and when something is odd, the kernel is asked.
+bool command_from_stack(char (&command)[256]) noexcept {
+  constexpr long kMostWords = 4096;
+  const long count = *static_cast<const long*>(__libc_stack_end);
+  const auto* const words = static_cast<const char* const*>(__libc_stack_end) + 1;
+  if (count < 1 || count > kMostWords || words[count] != nullptr || words[0] == nullptr) return false;
+  std::size_t used = 0;
+  for (long i = 0; i < count && used + 1 < sizeof command; ++i) {
+    const std::size_t room = sizeof command - 1 - used;
+    const std::size_t length = strnlen(words[i], room);
+    memcpy(command + used, words[i], length);
+    used += length;
+    if (i + 1 < count && used + 1 < sizeof command) command[used++] = ' ';
+  }
+  command[used] = 0;
+  return true;
+}
+
 void read_command(char (&command)[256]) noexcept {
+  if (g_process.generation == 0 && command_from_stack(command)) return;
   const std::uint32_t bytes = read_small_file("/proc/self/cmdline", command, sizeof command);
   for (std::uint32_t i = 0; i + 1 < bytes; ++i)
     if (command[i] == 0) command[i] = ' ';
@@ -193,7 +215,7 @@ bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
       rights->cmsg_type = SCM_RIGHTS;
       rights->cmsg_len = CMSG_LEN(sizeof(int));
       memcpy(CMSG_DATA(rights), &memory_file, sizeof memory_file);
-      sent = sendmsg(connection, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof hello);
+      sent = raw_syscall(SYS_sendmsg, connection, &message, MSG_NOSIGNAL) == static_cast<long>(sizeof hello);
     }
   }
   struct stat status;

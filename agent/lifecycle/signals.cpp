@@ -5,6 +5,7 @@
 #endif
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -15,15 +16,24 @@
 #include "agent/lifecycle/fault_handler.h"
 #include "agent/lifecycle/program_action.h"
 #include "agent/lifecycle/real_function.h"
+#include "agent/sigsafe/interrupted_call.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
 
 using SignalAction = struct sigaction;
 
+// In sigsafe/signal_return.cpp.
+extern "C" [[gnu::visibility("hidden")]] const char clusterprof_signal_return[];
+
 extern "C" int __sigaction(int, const SignalAction*, SignalAction*) noexcept;
 
 namespace clusterprof::agent {
 namespace {
+
+// sigaction(2) as the kernel has it.
+struct KernelAction {
+  std::uint64_t handler, flags, restorer, mask;
+};
 
 struct Taken {
   int signal;
@@ -31,9 +41,39 @@ struct Taken {
   SignalAction program;  // under g_lock
 };
 
-constinit Taken g_taken[] = {
-    {SIGSEGV, fault_handler, {}}, {SIGBUS, fault_handler, {}}, {kSampleSignal, sample_handler, {}}};
+void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept;
+
+constinit Taken g_taken[] = {{SIGSEGV, fault_handler, {}},
+                             {SIGBUS, fault_handler, {}},
+                             {kSampleSignal, sample_handler, {}},
+                             {SIGIO, lost_event_handler, {}}};
 constinit std::atomic<bool> g_are_taken = false;
+
+// The program's signals whose handlers it wants to run with kSampleSignal blocked, by signal - 1.
+constinit std::atomic<std::uint64_t> g_wanted_blocked = 0;
+
+// The program blocks kSampleSignal on this thread, as far as it knows; and it does so indeed, since it uses
+// the signal itself.
+thread_local constinit bool t_believes_blocked = false;
+thread_local constinit bool t_blocked_in_earnest = false;
+
+using SignalFunction = sighandler_t (*)(int, sighandler_t);
+constinit std::atomic<SignalFunction> g_real_signal = nullptr, g_real_bsd_signal = nullptr,
+                                      g_real_sysv_signal = nullptr;
+constinit std::atomic<int (*)(int, int)> g_real_siginterrupt = nullptr;
+constinit std::atomic<int (*)(const sigset_t*, siginfo_t*, const timespec*)> g_real_sigtimedwait = nullptr;
+constinit std::atomic<int (*)(int, const sigset_t*, int)> g_real_signalfd = nullptr;
+
+// The program has set a handler that is to run on an alternate stack.
+constinit std::atomic<bool> g_alternate_stacks = false;
+
+// Signals whose handlers siginterrupt(3) keeps from restarting calls, by signal - 1.
+constinit std::atomic<std::uint64_t> g_interrupting = 0;
+
+// What libc lets handlers return through.
+constinit std::atomic<std::uint64_t> g_libc_return = 0;
+
+constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 constinit std::atomic<std::uint32_t> g_lock = 0;
 
 constexpr std::uint64_t kAllSignals = ~std::uint64_t{0};
@@ -62,33 +102,61 @@ class Lock {
 };
 
 Taken* taken(int signal) noexcept {
+  if (signal == SIGIO && g_process.tick != Tick::kTaskClock) return nullptr;
   for (Taken& entry : g_taken)
     if (entry.signal == signal) return &entry;
   return nullptr;
 }
 
-// Everything is blocked in the sample handler, but not what faults raise: blocked, that would kill.
-void fill_sample_mask(sigset_t& mask) noexcept {
-  sigfillset(&mask);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP}) sigdelset(&mask, fault);
+bool is_handler(const SignalAction& action) noexcept {
+  return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
 }
 
-// For faults the kernel applies the program's own mask, so that its handler runs under it.
+// Everything is blocked in the sample handler, but not what the thread's own instructions raise: blocked,
+// that would kill.
+void fill_sample_mask(sigset_t& mask) noexcept {
+  sigfillset(&mask);
+  for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS}) sigdelset(&mask, own);
+}
+
+// A handler of the program that blocked kSampleSignal would keep the signal until just behind the system call
+// that the handler has interrupted. On an alternate stack it has to wait nevertheless: those are small, and
+// have no room for another frame and our handler.
+sigset_t mask_in_kernel(const SignalAction& action) noexcept {
+  sigset_t mask = action.sa_mask;
+  if ((action.sa_flags & SA_ONSTACK) != 0) {
+    sigaddset(&mask, kSampleSignal);
+  } else {
+    sigdelset(&mask, kSampleSignal);
+  }
+  return mask;
+}
+
+void note_alternate_stack(const SignalAction& action) noexcept {
+  if (is_handler(action) && (action.sa_flags & SA_ONSTACK) != 0)
+    g_alternate_stacks.store(true, std::memory_order_relaxed);
+}
+
+// The kernel applies the program's own mask and flags where it has a handler, since that one is called from
+// ours; where it has none, nothing is to be noticed.
 void install(const Taken& entry) noexcept {
   SignalAction action = {};
   action.sa_sigaction = entry.handler;
   if (entry.signal == kSampleSignal) {
     action.sa_flags = SA_SIGINFO | SA_RESTART;
     fill_sample_mask(action.sa_mask);
+  } else if (is_handler(entry.program)) {
+    action.sa_flags = SA_SIGINFO | (entry.program.sa_flags & (SA_ONSTACK | SA_NODEFER | SA_RESTART));
+    action.sa_mask = mask_in_kernel(entry.program);
   } else {
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | (entry.program.sa_flags & (SA_NODEFER | SA_RESTART));
-    action.sa_mask = entry.program.sa_mask;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    fill_sample_mask(action.sa_mask);
   }
   __sigaction(entry.signal, &action, nullptr);
 }
 
-bool is_handler(const SignalAction& action) noexcept {
-  return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+bool is_fault(int signal, const siginfo_t& info) noexcept {
+  return (signal == SIGSEGV || signal == SIGBUS) && info.si_code > 0;
 }
 
 void die_of(int signal, siginfo_t* info) noexcept {
@@ -97,8 +165,67 @@ void die_of(int signal, siginfo_t* info) noexcept {
   action.sa_handler = SIG_DFL;
   __sigaction(signal, &action, nullptr);
   // A fault comes again on return from the handler; a signal that was sent has to be sent again.
-  if (info->si_code <= 0)
+  if (!is_fault(signal, *info))
     raw_syscall(SYS_rt_tgsigqueueinfo, g_process.pid, raw_syscall(SYS_gettid), signal, info);
+}
+
+// A signal that the program ignores interrupts nothing. At the end of a handler.
+void hide_from_program(ucontext_t& interrupted) noexcept {
+  block_all_signals();  // the return restores the mask
+  const InterruptedCall call = find_interrupted_call(t_context, interrupted, false);
+  // wait_for_signal has to change what it waits for.
+  if (call.number != SYS_rt_sigtimedwait) repeat_interrupted_call(call, interrupted);
+  note_cut_transfer(t_context, call, interrupted);
+}
+
+// The handler of ours that was given this context returns as the program's do. The return address lies
+// directly below the context.
+void return_as_programs(void* context) noexcept {
+  static_cast<const void**>(context)[-1] = clusterprof_signal_return;
+}
+
+// The kernel sends SIGIO, without saying why, when the signal of an event of ours could not be queued because
+// the user has too many waiting. A program without a handler for it would die of that.
+void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept {
+  const bool from_kernel = info->si_code == SI_KERNEL || (info->si_code == SI_USER && info->si_pid == 0);
+  bool has_handler = false;
+  {
+    const Lock lock;
+    has_handler = is_handler(taken(signal)->program);
+  }
+  if (from_kernel && t_context.record != nullptr) revive_event(*t_context.record);
+  if (!from_kernel || has_handler) {
+    forward_signal(signal, info, context);
+  } else {
+    hide_from_program(*static_cast<ucontext_t*>(context));
+  }
+}
+
+// One of ours, whoever gets it.
+bool is_own(const siginfo_t& info) noexcept {
+  if (is_of_descriptor(info)) return g_process.tick == Tick::kTaskClock;
+  const auto* const record = static_cast<const ThreadRecord*>(info.si_value.sival_ptr);
+  return (info.si_code == SI_TIMER || info.si_code == SI_QUEUE) && record >= g_process.records &&
+         record < g_process.records + g_process.record_count;
+}
+
+// The program uses kSampleSignal itself. From here on it is blocked, and no sample is taken.
+void block_in_earnest(ucontext_t& interrupted) noexcept {
+  sigaddset(&interrupted.uc_sigmask, kSampleSignal);
+  t_blocked_in_earnest = true;
+  if (t_context.slot == nullptr) return;
+  ThreadRecord& record = *t_context.record;
+  const itimerspec stopped = {};
+  record.timer_off.store(0, std::memory_order_relaxed);
+  for (const int timer : {record.timer_id, record.wake_timer_id})
+    if (timer >= 0) raw_syscall(SYS_timer_settime, timer, 0, &stopped, nullptr);
+  pause_events(record);
+}
+
+void sample_again() noexcept {
+  if (t_context.slot == nullptr) return;
+  arm_timer(*t_context.record);
+  resume_events(*t_context.record);
 }
 
 }  // namespace
@@ -117,6 +244,7 @@ void exchange_program_action(int signal, const SignalAction* action, SignalActio
     before = entry->program;
     if (action != nullptr) {
       entry->program = next;
+      note_alternate_stack(next);
       install(*entry);
     }
   }
@@ -132,6 +260,7 @@ void forward_signal(int signal, siginfo_t* info, void* context) noexcept {
     if (is_handler(action) && (action.sa_flags & SA_RESETHAND) != 0) entry->program.sa_handler = SIG_DFL;
   }
   if (is_handler(action)) {
+    return_as_programs(context);
     if ((action.sa_flags & SA_SIGINFO) != 0) {
       action.sa_sigaction(signal, info, context);
     } else {
@@ -140,14 +269,32 @@ void forward_signal(int signal, siginfo_t* info, void* context) noexcept {
     return;
   }
   // A fault cannot be ignored: the kernel kills.
-  if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;
+  if (action.sa_handler == SIG_IGN && !is_fault(signal, *info)) {
+    hide_from_program(*static_cast<ucontext_t*>(context));
+    return;
+  }
   die_of(signal, info);
 }
 
 void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept {
+  const bool of_event = g_process.tick == Tick::kTaskClock && is_of_descriptor(*info);
+  // Where it is blocked in earnest already, the program lets it through: sigsuspend(2), ppoll(2).
+  if (t_believes_blocked && !t_blocked_in_earnest && !of_event) {
+    block_in_earnest(*static_cast<ucontext_t*>(context));
+    // It waits where it was sent to: another thread may be the one that fetches it.
+    long result = -EPERM;
+    if (info->si_code == SI_USER && info->si_pid == g_process.pid) {
+      result = raw_syscall(SYS_kill, g_process.pid, signal);
+    } else if (info->si_code == SI_USER || info->si_code == SI_QUEUE || info->si_code == SI_TIMER) {
+      result = raw_syscall(SYS_rt_sigqueueinfo, g_process.pid, signal, info);  // SI_QUEUE, or the main thread
+    }
+    if (result != 0) raw_syscall(SYS_rt_tgsigqueueinfo, g_process.pid, raw_syscall(SYS_gettid), signal, info);
+    hide_from_program(*static_cast<ucontext_t*>(context));
+    return;
+  }
   // One of ours that came late: its thread, or the program that ran before an exec, is gone.
   const bool own_process = info->si_pid == g_process.pid;
-  const bool maybe_ours = info->si_code == SI_TIMER || (info->si_code == SI_QUEUE && own_process);
+  const bool maybe_ours = info->si_code == SI_TIMER || (info->si_code == SI_QUEUE && own_process) || of_event;
   if (maybe_ours) {
     const Lock lock;
     if (!is_handler(taken(signal)->program)) return;
@@ -155,24 +302,114 @@ void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept
   forward_signal(signal, info, context);
 }
 
-void take_signals() noexcept {
-  const Lock lock;
-  for (Taken& entry : g_taken) {
-    __sigaction(entry.signal, nullptr, &entry.program);
-    install(entry);
+namespace {
+
+int change_other_action(int signal, const SignalAction* action, SignalAction* old) noexcept;
+
+// Handlers that are older than the agent. One for a single signal may be gone before it is set again.
+void adopt_handlers() noexcept {
+  for (int signal = 1; signal <= 64; ++signal) {
+    SignalAction action;
+    if (taken(signal) == nullptr && __sigaction(signal, nullptr, &action) == 0 && is_handler(action) &&
+        (action.sa_flags & SA_RESETHAND) == 0)
+      change_other_action(signal, &action, nullptr);
   }
-  g_are_taken.store(true, std::memory_order_release);
+}
+
+}  // namespace
+
+void take_signals() noexcept {
+  const int saved_errno = errno;
+  {
+    const Lock lock;
+    for (Taken& entry : g_taken) {
+      if (taken(entry.signal) == nullptr) continue;
+      __sigaction(entry.signal, nullptr, &entry.program);
+      note_alternate_stack(entry.program);
+      install(entry);
+    }
+    KernelAction ours = {};
+    raw_syscall(SYS_rt_sigaction, kSampleSignal, nullptr, &ours, sizeof ours.mask);
+    g_libc_return.store(ours.restorer, std::memory_order_relaxed);
+    g_are_taken.store(true, std::memory_order_release);
+  }
+  adopt_handlers();
+  errno = saved_errno;
+}
+
+void watch_signals() noexcept {
+  real_function(g_real_signal, "signal");
+  real_function(g_real_bsd_signal, "bsd_signal");
+  real_function(g_real_sysv_signal, "sysv_signal");
+  real_function(g_real_siginterrupt, "siginterrupt");
+  real_function(g_real_sigtimedwait, "sigtimedwait");
+  real_function(g_real_signalfd, "signalfd");
 }
 
 void reset_signals_after_fork() noexcept { g_lock.store(0, std::memory_order_relaxed); }
 
-std::uint64_t block_sample_signal() noexcept {
-  return change_mask(SIG_BLOCK, std::uint64_t{1} << (kSampleSignal - 1));
-}
+std::uint64_t block_sample_signal() noexcept { return change_mask(SIG_BLOCK, kSampleBit); }
 
 std::uint64_t block_all_signals() noexcept { return change_mask(SIG_SETMASK, kAllSignals); }
 
 void restore_signals(std::uint64_t mask) noexcept { change_mask(SIG_SETMASK, mask); }
+
+std::uint64_t without_program_block(std::uint64_t mask) noexcept {
+  if ((mask & kSampleBit) != 0) t_believes_blocked = true;
+  return mask & ~kSampleBit;
+}
+
+bool blocks_sample_signal_in_earnest() noexcept { return t_blocked_in_earnest; }
+
+bool believes_sample_signal_blocked() noexcept { return t_believes_blocked; }
+
+void set_believed_block(bool blocked) noexcept { t_believes_blocked = blocked; }
+
+namespace {
+
+bool others_are_sampled() noexcept {
+  const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    const ThreadRecord& record = g_process.records[i];
+    const std::uint32_t state = record.state.load(std::memory_order_relaxed);
+    const bool live = state == static_cast<std::uint32_t>(RecordState::kLive) ||
+                      state == static_cast<std::uint32_t>(RecordState::kWatched);
+    if (live && &record != t_context.record) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool ignore_for_exec(const void* frame) noexcept {
+  if (!signals_taken()) return false;
+  const bool is_vfork_child = raw_syscall(SYS_getpid) != g_process.pid;
+  const bool is_sampled = !is_vfork_child && t_context.slot != nullptr;
+  bool any = false;
+  const Lock lock;
+  for (const Taken& entry : g_taken) {
+    if (taken(entry.signal) == nullptr || entry.program.sa_handler != SIG_IGN) continue;
+    // Until the exec has succeeded, other threads need the handlers.
+    if (entry.signal != SIGIO && !is_vfork_child && others_are_sampled()) continue;
+    if (!any && is_sampled) {  // no walks, whose faults would kill
+      t_context.busy_frame = reinterpret_cast<std::uintptr_t>(frame);
+      t_context.busy = t_context.busy + 1;
+    }
+    any = true;
+    SignalAction ignored = {};
+    ignored.sa_handler = SIG_IGN;
+    __sigaction(entry.signal, &ignored, nullptr);
+  }
+  return any;
+}
+
+void handle_again() noexcept {
+  const Lock lock;
+  for (const Taken& entry : g_taken)
+    if (taken(entry.signal) != nullptr && entry.program.sa_handler == SIG_IGN) install(entry);
+  if (raw_syscall(SYS_getpid) == g_process.pid && t_context.slot != nullptr && t_context.busy != 0)
+    t_context.busy = t_context.busy - 1;
+}
 
 namespace {
 
@@ -181,12 +418,76 @@ bool is_kept_from_kernel(int signal) noexcept {
   return signals_taken() && is_taken_signal(signal) && raw_syscall(SYS_getpid) == g_process.pid;
 }
 
-using SignalFunction = sighandler_t (*)(int, sighandler_t);
+// sigaction(2), but that the handler returns through our function. In one step: a handler for one signal only
+// that were read and set again would be there again if it ran in between.
+int set_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
+  constexpr std::uint64_t kHasRestorer = 0x0400'0000;              // SA_RESTORER
+  if (signal == SIGABRT) return __sigaction(signal, action, old);  // which excludes abort(3)
+  const auto ours = reinterpret_cast<std::uint64_t>(clusterprof_signal_return);
+  KernelAction next = {}, before = {};
+  if (action != nullptr) {
+    next.handler = reinterpret_cast<std::uint64_t>(action->sa_handler);
+    next.flags = static_cast<std::uint32_t>(action->sa_flags) | kHasRestorer;
+    next.restorer = ours;
+    next.mask = action->sa_mask.__val[0];
+  }
+  const long result = raw_syscall(SYS_rt_sigaction, signal, action != nullptr ? &next : nullptr,
+                                  old != nullptr ? &before : nullptr, sizeof next.mask);
+  if (result != 0) {
+    errno = static_cast<int>(-result);
+    return -1;
+  }
+  if (old != nullptr) {
+    const std::uint64_t restorer =
+        before.restorer == ours ? g_libc_return.load(std::memory_order_relaxed) : before.restorer;
+    *old = {};
+    old->sa_handler = reinterpret_cast<sighandler_t>(before.handler);
+    old->sa_flags = static_cast<int>(before.flags);
+    old->sa_restorer = reinterpret_cast<void (*)()>(restorer);
+    old->sa_mask.__val[0] = before.mask;
+  }
+  return 0;
+}
+
+int change_other_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
+  const bool is_of_libc = signal == 32 || signal == 33;
+  if (!signals_taken() || signal < 1 || signal > 64 || is_of_libc) return __sigaction(signal, action, old);
+  const std::uint64_t bit = std::uint64_t{1} << (signal - 1);
+  const bool wanted_before = (g_wanted_blocked.load(std::memory_order_relaxed) & bit) != 0;
+  SignalAction next = {};
+  bool wants = false;
+  if (action != nullptr) {
+    next = *action;
+    wants = sigismember(&next.sa_mask, kSampleSignal) == 1;
+    next.sa_mask = mask_in_kernel(next);
+    note_alternate_stack(next);
+  }
+  if (set_action(signal, action != nullptr ? &next : nullptr, old) != 0) return -1;
+  // Not in a child of vfork, which has handlers of its own but our memory.
+  if (action != nullptr && wants != wanted_before && raw_syscall(SYS_getpid) == g_process.pid) {
+    if (wants) {
+      g_wanted_blocked.fetch_or(bit, std::memory_order_relaxed);
+    } else {
+      g_wanted_blocked.fetch_and(~bit, std::memory_order_relaxed);
+    }
+  }
+  if (old == nullptr) return 0;
+  const Taken* const entry = taken(signal);  // in a child of vfork
+  if (entry != nullptr && old->sa_sigaction == entry->handler) {
+    *old = entry->program;
+  } else if (wanted_before) {
+    sigaddset(&old->sa_mask, kSampleSignal);
+  } else if ((old->sa_flags & SA_ONSTACK) != 0) {
+    sigdelset(&old->sa_mask, kSampleSignal);
+  }
+  return 0;
+}
 
 // signal(2) in one of its flavours.
 sighandler_t set_handler(int signal, sighandler_t handler, int flags, bool block_itself,
                          SignalFunction otherwise) noexcept {
-  if (!is_kept_from_kernel(signal)) {
+  const bool kept = is_kept_from_kernel(signal);
+  if (!kept && (!signals_taken() || handler == SIG_ERR)) {
     if (otherwise != nullptr) return otherwise(signal, handler);
     errno = ENOSYS;
     return SIG_ERR;
@@ -195,16 +496,101 @@ sighandler_t set_handler(int signal, sighandler_t handler, int flags, bool block
   action.sa_handler = handler;
   action.sa_flags = flags;
   if (block_itself) sigaddset(&action.sa_mask, signal);
+  const bool interrupts = signal >= 1 && signal <= 64 &&
+                          (g_interrupting.load(std::memory_order_relaxed) >> (signal - 1) & 1) != 0;
+  if (interrupts) action.sa_flags &= ~SA_RESTART;
   SignalAction old;
-  exchange_program_action(signal, &action, &old);
+  if (kept) {
+    exchange_program_action(signal, &action, &old);
+  } else if (change_other_action(signal, &action, &old) != 0) {
+    return SIG_ERR;
+  }
   return old.sa_handler;
+}
+
+bool on_alternate_stack() noexcept {
+  stack_t stack = {};
+  return raw_syscall(SYS_sigaltstack, nullptr, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) != 0;
+}
+
+// pthread_sigmask(3), but for kSampleSignal: the thread goes on to be sampled, and the program reads back
+// what it has set. Async-signal-safe.
+int change_program_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
+  constexpr std::uint64_t kOfLibc = std::uint64_t{3} << 31;  // signals 32 and 33
+  std::uint64_t next = 0, before = 0;
+  const bool hide = signals_taken();
+  const bool believed = t_believes_blocked, in_earnest = t_blocked_in_earnest;
+  const bool has_stacks = hide && g_alternate_stacks.load(std::memory_order_relaxed);
+  bool believes = believed;
+  if (set != nullptr) {
+    next = set->__val[0] & ~kOfLibc;
+    const bool named = (next & kSampleBit) != 0;
+    if (hide) {
+      believes = how == SIG_SETMASK ? named : named ? how == SIG_BLOCK : believed;
+      const bool stays = how != SIG_BLOCK && has_stacks && on_alternate_stack();
+      const std::uint64_t bit = stays && how == SIG_SETMASK ? change_mask(SIG_BLOCK, 0) & kSampleBit : 0;
+      if (how != SIG_UNBLOCK) {
+        next = (next & ~kSampleBit) | (in_earnest && believes ? kSampleBit : bit);
+      } else if (stays) {
+        next &= ~kSampleBit;
+      } else if (has_stacks && !believes) {  // it may have jumped out of a handler
+        next |= kSampleBit;
+      }
+    }
+  }
+  t_believes_blocked = believes;  // before a signal of the program's that has waited for it
+  t_blocked_in_earnest = in_earnest && believes;
+  const long result =
+      raw_syscall(SYS_rt_sigprocmask, how, set != nullptr ? &next : nullptr, &before, sizeof next);
+  if (result != 0) {
+    t_believes_blocked = believed;
+    t_blocked_in_earnest = in_earnest;
+    return static_cast<int>(-result);
+  }
+  if (in_earnest && !believes) sample_again();
+  if (has_stacks) before &= ~kSampleBit;  // a handler may be running that does not know
+  // The kernel writes no more than these 64 bits either.
+  if (old != nullptr) old->__val[0] = before | (believed ? kSampleBit : 0);
+  return 0;
 }
 
 // Without kSampleSignal: a thread that waits for all signals must not get ours.
 sigset_t without_sample_signal(const sigset_t* set) noexcept {
   sigset_t result = *set;
-  if (signals_taken()) sigdelset(&result, kSampleSignal);
+  if (signals_taken() && !t_blocked_in_earnest) sigdelset(&result, kSampleSignal);
   return result;
+}
+
+// sigtimedwait(2), without our own signals that have waited since before it was blocked in earnest. A
+// cancellation point.
+int wait_for_signal(const sigset_t* set, siginfo_t* info, const timespec* timeout) {
+  constexpr std::uint64_t kSecondNs = 1'000'000'000;
+  auto* const function = real_function(g_real_sigtimedwait, "sigtimedwait");
+  if (function == nullptr) {
+    errno = ENOSYS;
+    return -1;
+  }
+  const std::uint64_t start_ns = timeout != nullptr ? monotonic_ns() : 0;
+  timespec left = timeout != nullptr ? *timeout : timespec{};
+  for (;;) {
+    const bool in_earnest = t_blocked_in_earnest;
+    const sigset_t wanted = without_sample_signal(set);
+    siginfo_t got;
+    const int signal = function(&wanted, &got, timeout != nullptr ? &left : nullptr);
+    const bool ours = signal == kSampleSignal && is_own(got);
+    // Sent during the wait; now it can be fetched.
+    const bool came = signal < 0 && errno == EINTR && t_blocked_in_earnest && !in_earnest;
+    if (!ours && !came) {
+      if (signal > 0 && info != nullptr) *info = got;
+      return signal;
+    }
+    if (timeout == nullptr || timeout->tv_sec > 1'000'000'000) continue;
+    const std::uint64_t all_ns = static_cast<std::uint64_t>(timeout->tv_sec) * kSecondNs +
+                                 static_cast<std::uint64_t>(timeout->tv_nsec);
+    const std::uint64_t past_ns = monotonic_ns() - start_ns;
+    const std::uint64_t left_ns = all_ns > past_ns ? all_ns - past_ns : 0;
+    left = {static_cast<time_t>(left_ns / kSecondNs), static_cast<long>(left_ns % kSecondNs)};
+  }
 }
 
 }  // namespace
@@ -216,28 +602,25 @@ extern "C" {
 
 CLUSTERPROF_EXPORT int sigaction(int signal, const SignalAction* action, SignalAction* old) noexcept {
   using namespace clusterprof::agent;
-  if (!is_kept_from_kernel(signal)) return __sigaction(signal, action, old);
+  if (!is_kept_from_kernel(signal)) return change_other_action(signal, action, old);
   exchange_program_action(signal, action, old);
   return 0;
 }
 
 CLUSTERPROF_EXPORT sighandler_t signal(int signal, sighandler_t handler) noexcept {
   using namespace clusterprof::agent;
-  static std::atomic<SignalFunction> real;
-  return set_handler(signal, handler, SA_RESTART, true, real_function(real, "signal"));
+  return set_handler(signal, handler, SA_RESTART, true, real_function(g_real_signal, "signal"));
 }
 
 CLUSTERPROF_EXPORT sighandler_t bsd_signal(int signal, sighandler_t handler) noexcept {
   using namespace clusterprof::agent;
-  static std::atomic<SignalFunction> real;
-  return set_handler(signal, handler, SA_RESTART, true, real_function(real, "bsd_signal"));
+  return set_handler(signal, handler, SA_RESTART, true, real_function(g_real_bsd_signal, "bsd_signal"));
 }
 
 CLUSTERPROF_EXPORT sighandler_t sysv_signal(int signal, sighandler_t handler) noexcept {
   using namespace clusterprof::agent;
-  static std::atomic<SignalFunction> real;
   return set_handler(signal, handler, static_cast<int>(SA_RESETHAND | SA_NODEFER), false,
-                     real_function(real, "sysv_signal"));
+                     real_function(g_real_sysv_signal, "sysv_signal"));
 }
 
 // What signal() is called in programs that ask for System V semantics.
@@ -245,39 +628,77 @@ CLUSTERPROF_EXPORT sighandler_t __sysv_signal(int signal, sighandler_t handler) 
   return sysv_signal(signal, handler);
 }
 
-CLUSTERPROF_EXPORT int sigwait(const sigset_t* set, int* signal) {
+CLUSTERPROF_EXPORT int siginterrupt(int signal, int interrupts) noexcept {
   using namespace clusterprof::agent;
-  static std::atomic<int (*)(const sigset_t*, int*)> real;
-  const sigset_t others = without_sample_signal(set);
-  auto* const function = real_function(real, "sigwait");
-  return function != nullptr ? function(&others, signal) : ENOSYS;
+  auto* const function = real_function(g_real_siginterrupt, "siginterrupt");
+  SignalAction action;
+  if (sigaction(signal, nullptr, &action) != 0) return -1;
+  const std::uint64_t bit = std::uint64_t{1} << (signal - 1);
+  if (interrupts != 0) {
+    g_interrupting.fetch_or(bit, std::memory_order_relaxed);
+    action.sa_flags &= ~SA_RESTART;
+  } else {
+    g_interrupting.fetch_and(~bit, std::memory_order_relaxed);
+    action.sa_flags |= SA_RESTART;
+  }
+  if (!signals_taken() && function != nullptr) return function(signal, interrupts);
+  return sigaction(signal, &action, nullptr);
+}
+
+CLUSTERPROF_EXPORT int sigignore(int signal) noexcept {
+  SignalAction action = {};
+  action.sa_handler = SIG_IGN;
+  return sigaction(signal, &action, nullptr);
+}
+
+CLUSTERPROF_EXPORT sighandler_t sigset(int signal, sighandler_t handler) noexcept {
+  sigset_t set, before;
+  sigemptyset(&set);
+  if (handler == SIG_ERR || sigaddset(&set, signal) != 0) {
+    errno = EINVAL;
+    return SIG_ERR;
+  }
+  SignalAction action = {}, old;
+  const bool hold = handler == SIG_HOLD;
+  action.sa_handler = handler;
+  if (sigaction(signal, hold ? nullptr : &action, &old) != 0) return SIG_ERR;
+  if (sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, &before) != 0) return SIG_ERR;
+  return sigismember(&before, signal) == 1 ? SIG_HOLD : old.sa_handler;
+}
+
+CLUSTERPROF_EXPORT int pthread_sigmask(int how, const sigset_t* set, sigset_t* old) noexcept {
+  return clusterprof::agent::change_program_mask(how, set, old);
+}
+
+CLUSTERPROF_EXPORT int sigprocmask(int how, const sigset_t* set, sigset_t* old) noexcept {
+  const int error = clusterprof::agent::change_program_mask(how, set, old);
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
+}
+
+CLUSTERPROF_EXPORT int sigwait(const sigset_t* set, int* signal) {
+  int result = -1;
+  do {
+    result = clusterprof::agent::wait_for_signal(set, nullptr, nullptr);
+  } while (result < 0 && errno == EINTR);
+  if (result < 0) return errno;
+  *signal = result;
+  return 0;
 }
 
 CLUSTERPROF_EXPORT int sigwaitinfo(const sigset_t* set, siginfo_t* info) {
-  using namespace clusterprof::agent;
-  static std::atomic<int (*)(const sigset_t*, siginfo_t*)> real;
-  const sigset_t others = without_sample_signal(set);
-  auto* const function = real_function(real, "sigwaitinfo");
-  if (function != nullptr) return function(&others, info);
-  errno = ENOSYS;
-  return -1;
+  return clusterprof::agent::wait_for_signal(set, info, nullptr);
 }
 
 CLUSTERPROF_EXPORT int sigtimedwait(const sigset_t* set, siginfo_t* info, const timespec* timeout) {
-  using namespace clusterprof::agent;
-  static std::atomic<int (*)(const sigset_t*, siginfo_t*, const timespec*)> real;
-  const sigset_t others = without_sample_signal(set);
-  auto* const function = real_function(real, "sigtimedwait");
-  if (function != nullptr) return function(&others, info, timeout);
-  errno = ENOSYS;
-  return -1;
+  return clusterprof::agent::wait_for_signal(set, info, timeout);
 }
 
 CLUSTERPROF_EXPORT int signalfd(int descriptor, const sigset_t* set, int flags) noexcept {
   using namespace clusterprof::agent;
-  static std::atomic<int (*)(int, const sigset_t*, int)> real;
   const sigset_t others = without_sample_signal(set);
-  auto* const function = real_function(real, "signalfd");
+  auto* const function = real_function(g_real_signalfd, "signalfd");
   if (function != nullptr) return function(descriptor, &others, flags);
   errno = ENOSYS;
   return -1;

@@ -20,7 +20,6 @@ constinit std::atomic<std::uint32_t> g_started = 0;
 void set_process_options() noexcept {
   g_process.pid = getpid();
   g_process.period_ns = 1'000'000'000u / g_options.rate_hz;
-  g_process.wall_timers = !g_options.cpu_clock && g_options.rate_hz >= kWallTimerRateHz;
   g_process.watch_blocked = !g_options.cpu_clock;
   g_process.walk_native_frames = !g_options.no_native;
   g_process.foreign_signal = forward_foreign_signal;
@@ -70,7 +69,6 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
   if (!forked) take_signals();
   register_this_thread();
   if (!forked) attach_existing_threads();
-  refresh_usage(segment);
   start_watcher();
   return true;
 }
@@ -81,9 +79,14 @@ void ensure_started() noexcept {
       !g_started.compare_exchange_strong(expected, 1, std::memory_order_acq_rel))
     return;
   const CancellationOff no_cancellation;
+  // Also where nothing is recorded: in the child of a fork the loader's locks may be taken for ever.
+  watch_transfers();
+  watch_exec();
+  watch_signals();
   read_options();
   if (!g_options.record) return;
   set_process_options();
+  g_process.tick = choose_tick();
   if (open_process(nullptr, false)) {
     watch_fork();
     watch_exit();

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <threads.h>
 #include <unistd.h>
@@ -66,6 +67,7 @@ bool make_memory(ThreadRecord& record, ThreadContext& context) noexcept {
   }
   auto* const base = static_cast<std::uint8_t*>(record.memory);
   context.handler_scratch = reinterpret_cast<Scratch*>(base + layout.handler_scratch);
+  context.handler_scratch->sent_words = 0;  // the slot's last thread, or the parent, had another ring
   context.native_cache = reinterpret_cast<NativeCache*>(base + layout.native_cache);
   context.call_scratch = reinterpret_cast<Scratch*>(base + layout.call_scratch);
   context.path_memo = reinterpret_cast<PathMemo*>(base + layout.path_memo);
@@ -148,6 +150,15 @@ void task_file(std::int32_t tid, const char* name, char (&path)[64]) noexcept {
   memcpy(to, name, strnlen(name, 16) + 1);
 }
 
+void descriptor_file(std::int32_t tid, std::uint32_t descriptor, char (&path)[64]) noexcept {
+  char name[16] = "/fd/", digits[12];
+  std::uint32_t length = 4, count = 0;
+  do digits[count++] = static_cast<char>('0' + descriptor % 10);
+  while ((descriptor /= 10) != 0);
+  while (count != 0) name[length++] = digits[--count];
+  task_file(tid, name, path);
+}
+
 namespace {
 
 void read_name(std::int32_t tid, char (&name)[16]) noexcept {
@@ -169,14 +180,18 @@ void read_name(std::int32_t tid, char (&name)[16]) noexcept {
 void prepare_record(ThreadRecord& record, std::int32_t tid) noexcept {
   record.tid = tid;
   record.clock_id = cpu_clock_of(tid);
-  record.timer_id = -1;
+  record.tick = Tick::kNone;
+  record.timer_id = record.wake_timer_id = -1;
+  record.event_descriptor = -1;
   record.timer_off.store(0, std::memory_order_relaxed);
   record.signal_sent.store(0, std::memory_order_relaxed);
   record.blocked_number = -1;
   record.blocked_pc = 0;
   record.sampled_cost_ns.store(0, std::memory_order_relaxed);
+  record.transfer_frame.store(0, std::memory_order_relaxed);
   record.adoptable.store(0, std::memory_order_relaxed);
   record.signalled = false;
+  record.known_deaf = false;
   const std::uint64_t cpu_ns = clock_ns(record.clock_id);
   record.sampled_cpu_ns.store(cpu_ns, std::memory_order_relaxed);
   record.last_cpu_ns = cpu_ns;
@@ -198,39 +213,23 @@ void publish(ThreadRecord& record) noexcept {
   record.state.store(as_number(RecordState::kLive), std::memory_order_release);
 }
 
-void delete_timer(ThreadRecord& record) noexcept {
-  if (record.timer_id >= 0) raw_syscall(SYS_timer_delete, record.timer_id);
-  record.timer_id = -1;
-}
-
 void release(ThreadRecord& record) noexcept {
   record.slot->mpi_enter_ns.store(0, std::memory_order_relaxed);
   record.slot->state.store(static_cast<std::uint32_t>(wire::ThreadState::kEnded), std::memory_order_release);
   record.state.store(as_number(RecordState::kFree), std::memory_order_release);
 }
 
-// First expiration: ranks and threads shall not be sampled all at the same instants.
-std::uint64_t first_ns(const ThreadRecord& record) noexcept {
-  std::uint64_t mixed =
-      static_cast<std::uint64_t>(g_options.rank + 1) << 32 ^ static_cast<std::uint32_t>(record.tid);
-  mixed = (mixed ^ mixed >> 31) * 0x9e37'79b9'7f4a'7c15ull;
-  const std::uint64_t eighth = g_process.period_ns / 8;
-  return g_process.period_ns - eighth * (mixed >> 61);
-}
-
-timespec as_timespec(std::uint64_t ns) noexcept {
-  return {static_cast<time_t>(ns / 1'000'000'000u), static_cast<long>(ns % 1'000'000'000u)};
-}
-
 struct ThreadStart {
   void* (*start)(void*);
   thrd_start_t start_c11;
   void* argument;
+  bool believes_blocked;  // the signal mask that the thread inherits, as far as the program knows
 };
 
 void* run_thread(void* given) {
   const ThreadStart start = *static_cast<ThreadStart*>(given);
   free(given);
+  set_believed_block(start.believes_blocked);
   register_this_thread();
   return start.start(start.argument);  // a jump: no frame of ours stays on the thread's stack
 }
@@ -238,13 +237,14 @@ void* run_thread(void* given) {
 int run_c11_thread(void* given) {
   const ThreadStart start = *static_cast<ThreadStart*>(given);
   free(given);
+  set_believed_block(start.believes_blocked);
   register_this_thread();
   return start.start_c11(start.argument);
 }
 
 ThreadStart* make_start(void* (*start)(void*), thrd_start_t start_c11, void* argument) noexcept {
   auto* made = static_cast<ThreadStart*>(malloc(sizeof(ThreadStart)));
-  if (made != nullptr) *made = {start, start_c11, argument};
+  if (made != nullptr) *made = {start, start_c11, argument, believes_sample_signal_blocked()};
   return made;
 }
 
@@ -270,7 +270,7 @@ void register_this_thread() noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (segment == nullptr || context.slot != nullptr) return;
   segment->threads_seen.fetch_add(1, std::memory_order_relaxed);
-  const std::uint64_t mask = block_sample_signal();
+  const std::uint64_t mask = without_program_block(block_sample_signal());
   ThreadContext made = {};
   ThreadRecord* const record = claim_record(segment);
   if (record == nullptr || !make_memory(*record, made)) {
@@ -286,7 +286,7 @@ void register_this_thread() noexcept {
   context = made;
   start_counters(record->counters);
   if (g_have_end_key) pthread_setspecific(g_end_key, record);
-  start_timer(*record);
+  start_ticks(*record);
   publish(*record);
   restore_signals(mask);
 }
@@ -297,12 +297,12 @@ void unregister_this_thread() noexcept {
   const CancellationOff no_cancellation;
   ThreadRecord& record = *context.record;
   const std::uint64_t mask = block_sample_signal();
-  while (!change_state(record, RecordState::kLive, RecordState::kClaimed)) {
-    // The watcher looks at it; that takes microseconds unless it lost its processor.
-    constexpr timespec kMoment = {0, 20'000};
-    raw_syscall(SYS_nanosleep, &kMoment, nullptr);
+  if (!hold_record(record)) {  // the watcher will see that the thread is gone
+    context = {};
+    restore_signals(mask);
+    return;
   }
-  delete_timer(record);
+  stop_ticks(record);
   push_thread_end(context, clock_ns(CLOCK_THREAD_CPUTIME_ID));
   stop_counters(record.counters);
   read_name(record.tid, record.slot->name);
@@ -313,6 +313,9 @@ void unregister_this_thread() noexcept {
 
 void attach_existing_threads() noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  struct stat status;
+  constexpr nlink_t kDirectories = 2;
+  if (stat("/proc/self/task", &status) == 0 && status.st_nlink == kDirectories + 1) return;  // just this one
   DIR* const tasks = opendir("/proc/self/task");
   if (tasks == nullptr || segment == nullptr) return;
   const std::int32_t self = own_tid();
@@ -333,7 +336,7 @@ void attach_existing_threads() noexcept {
     record->prepared = made;
     record->counters.running.store(0, std::memory_order_relaxed);
     record->adoptable.store(1, std::memory_order_release);
-    start_timer(*record);
+    start_ticks(*record);
     publish(*record);
   }
   closedir(tasks);
@@ -345,15 +348,17 @@ void forget_threads() noexcept {
     ThreadRecord& record = g_process.records[i];
     record.adoptable.store(0, std::memory_order_relaxed);
     record.counters.running.store(0, std::memory_order_relaxed);
-    record.timer_id = -1;  // timers do not survive a fork
+    forget_ticks(record);
     record.state.store(as_number(RecordState::kFree), std::memory_order_relaxed);
   }
   g_process.records_used.store(0, std::memory_order_relaxed);
+  const TransferState transfer = t_context.transfer;  // the fork may have been called by a handler
   t_context = {};
+  t_context.transfer = transfer;
 }
 
 void bury_thread(ThreadRecord& record) noexcept {
-  delete_timer(record);
+  abandon_ticks(record);
   record.adoptable.store(0, std::memory_order_relaxed);
   record.counters.running.store(0, std::memory_order_relaxed);
   ThreadContext gone = {};
@@ -364,31 +369,26 @@ void bury_thread(ThreadRecord& record) noexcept {
   release(record);
 }
 
-void refresh_name(ThreadRecord& record) noexcept { read_name(record.tid, record.slot->name); }
-
-void start_timer(ThreadRecord& record) noexcept {
-  sigevent event = {};
-  event.sigev_notify = SIGEV_THREAD_ID;
-  event.sigev_signo = kSampleSignal;
-  event.sigev_value.sival_ptr = &record;
-  event._sigev_un._tid = record.tid;
-  int id = -1;
-  const clockid_t clock = g_process.wall_timers ? CLOCK_MONOTONIC : record.clock_id;
-  if (raw_syscall(SYS_timer_create, clock, &event, &id) != 0) {
-    count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kTimerFailed);
-    return;
+bool hold_record(ThreadRecord& record) noexcept {
+  constexpr std::uint32_t kMostMoments = 100'000;  // two seconds at least
+  for (std::uint32_t i = 0; i < kMostMoments; ++i) {
+    if (change_state(record, RecordState::kLive, RecordState::kClaimed)) return true;
+    const std::uint32_t state = record.state.load(std::memory_order_acquire);
+    // Only its own thread claims a record that has one.
+    if (state == as_number(RecordState::kClaimed)) return true;
+    if (state == as_number(RecordState::kFree)) return false;
+    // The watcher looks at it; that takes microseconds unless it lost its processor.
+    constexpr timespec kMoment = {0, 20'000};
+    raw_syscall(SYS_nanosleep, &kMoment, nullptr);
   }
-  record.timer_id = id;
-  arm_timer(record);
+  return false;
 }
 
-void arm_timer(const ThreadRecord& record) noexcept {
-  if (record.timer_id < 0) return;
-  itimerspec times = {};
-  times.it_interval = as_timespec(g_process.period_ns);
-  times.it_value = as_timespec(first_ns(record));
-  raw_syscall(SYS_timer_settime, record.timer_id, 0, &times, nullptr);
+void leave_record(ThreadRecord& record) noexcept {
+  record.state.store(as_number(RecordState::kLive), std::memory_order_release);
 }
+
+void refresh_name(ThreadRecord& record) noexcept { read_name(record.tid, record.slot->name); }
 
 int create_unrecorded_thread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                              void* argument) noexcept {

@@ -5,12 +5,16 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/close_range.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #include <cstdlib>
@@ -25,20 +29,174 @@ namespace clusterprof::agent {
 namespace {
 
 constexpr std::uint64_t kMillisecondNs = 1'000'000, kSecondNs = 1'000'000'000;
-constexpr std::uint64_t kShortestTickNs = 10 * kMillisecondNs, kLongestTickNs = 40 * kMillisecondNs;
-constexpr std::uint32_t kQuietTicks = 10;  // with no thread changing, before the tick doubles
+// A thread is looked at again after a part of the time for which it has done the same: what is too short to
+// be seen then is small against that (docs/design/0002).
+constexpr std::uint64_t kShortestLookNs = 10 * kMillisecondNs, kLongestLookNs = 100 * kMillisecondNs;
+constexpr std::uint64_t kLongestWithoutTimerNs =
+    40 * kMillisecondNs;  // nobody else sees that thread come back
+constexpr std::uint64_t kSteadyParts = 32;
+// A thread that was signalled is left alone for this many of the shortest times, or, where many threads are,
+// one for each of them: what signals cost a process is bounded.
+constexpr std::uint64_t kRestAfterSignal = 4;
 
 constinit pthread_mutex_t g_tick = PTHREAD_MUTEX_INITIALIZER;
 
+// The kernel's files on threads. Some stay open, since opening one costs several times what reading it does:
+// only where the watcher has descriptors of its own, and enough of them.
+constexpr std::uint32_t kMostOpenFiles = 64;
+constinit std::uint32_t g_files_left = 0;  // that may be opened and kept
+
+void close_task_file(int& descriptor) noexcept {
+  if (descriptor < 0) return;
+  raw_syscall(SYS_close, descriptor);
+  descriptor = -1;
+  ++g_files_left;
+}
+
+// `descriptor`: of this file, -1 when it is not open.
+std::uint32_t read_task_file(int& descriptor, std::int32_t tid, const char* name, char* text,
+                             std::uint32_t capacity) noexcept {
+  char path[64];
+  task_file(tid, name, path);
+  if (descriptor < 0 && g_files_left != 0) {
+    descriptor = static_cast<int>(raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
+    if (descriptor >= 0) --g_files_left;
+  }
+  if (descriptor < 0) return read_small_file(path, text, capacity);
+  const long bytes = raw_syscall(SYS_pread64, descriptor, text, capacity - 1, 0);
+  const std::uint32_t used = bytes > 0 ? static_cast<std::uint32_t>(bytes) : 0;
+  text[used] = 0;
+  if (used == 0) close_task_file(descriptor);
+  return used;
+}
+
+struct Call {
+  long number;
+  std::uint64_t arguments[6];
+  std::uint64_t stack_pointer;
+};
+
+// It may have moved a part of what it was asked to: a signal would end it there, and it would return that
+// part, which many a caller does not expect.
+bool may_be_half_done(const Call& call) noexcept {
+  constexpr std::uint64_t kAtomicBytes = 4096;  // PIPE_BUF
+  switch (call.number) {
+    case SYS_write:
+    case SYS_sendto:
+    case SYS_pwrite64:
+      return call.arguments[2] > kAtomicBytes;
+    case SYS_recvfrom:
+      return (call.arguments[3] & MSG_WAITALL) != 0;
+    case SYS_recvmsg:
+      return (call.arguments[2] & MSG_WAITALL) != 0;
+    case SYS_recvmmsg:
+    case SYS_writev:
+    case SYS_pwritev:
+    case SYS_pwritev2:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_sendfile:
+    case SYS_splice:
+    case SYS_vmsplice:
+    case SYS_tee:
+    case SYS_copy_file_range:
+    case SYS_process_vm_readv:
+    case SYS_process_vm_writev:
+    case SYS_close:  // it would no longer wait for what lingers to be sent
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Is it made by a function of ours that would go on with the rest (transfers.cpp)?
+bool would_go_on(const ThreadRecord& record, const Call& call) noexcept {
+  switch (call.number) {
+    case SYS_write:
+    case SYS_writev:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_sendfile:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+      break;
+    default:
+      return false;
+  }
+  // How far below it libc's function can be, with others in between.
+  constexpr std::uint64_t kNearBytes = 16 * 1024;
+  const std::uint64_t frame = record.transfer_frame.load(std::memory_order_relaxed);
+  if (call.stack_pointer >= frame || frame - call.stack_pointer > kNearBytes) return false;
+  char path[64];
+  descriptor_file(record.tid, static_cast<std::uint32_t>(call.arguments[0]), path);
+  struct stat file;
+  if (raw_syscall(SYS_newfstatat, AT_FDCWD, path, &file, 0) != 0) return false;
+  return call.number == SYS_sendfile ? S_ISSOCK(file.st_mode) : is_stream(file);
+}
+
+constexpr std::uint64_t kNoTimeout = ~std::uint64_t{0};
+
+// Of a timespec of another thread, which may wake up and leave it.
+std::uint64_t timeout_at(std::uint64_t address) noexcept {
+  if (address == 0) return kNoTimeout;
+  timespec time = {};
+  const iovec here = {&time, sizeof time};
+  const iovec there = {reinterpret_cast<void*>(address), sizeof time};
+  if (raw_syscall(SYS_process_vm_readv, g_process.pid, &here, 1, &there, 1, 0) != sizeof time) return 0;
+  return static_cast<std::uint64_t>(time.tv_sec) * kSecondNs + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+// The relative timeout of a call that starts with all of it anew when it is repeated.
+std::uint64_t timeout_ns(const Call& call) noexcept {
+  const auto of_milliseconds = [](std::uint64_t argument) {
+    const auto ms = static_cast<std::int32_t>(argument);
+    return ms < 0 ? kNoTimeout : static_cast<std::uint64_t>(ms) * kMillisecondNs;
+  };
+  switch (call.number) {
+    case SYS_poll:
+      return of_milliseconds(call.arguments[2]);
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+      return of_milliseconds(call.arguments[3]);
+    case SYS_epoll_pwait2:
+    case SYS_semtimedop:
+      return timeout_at(call.arguments[3]);
+    case SYS_futex: {
+      constexpr std::uint64_t kCommand = 0x7f, kWait = 0;  // the other commands have an absolute one
+      return (call.arguments[1] & kCommand) == kWait ? timeout_at(call.arguments[3]) : kNoTimeout;
+    }
+    case SYS_rt_sigtimedwait:
+      return timeout_at(call.arguments[2]);
+    case SYS_io_getevents:
+      return timeout_at(call.arguments[4]);
+    case SYS_nanosleep:
+      return call.arguments[1] == 0 ? timeout_at(call.arguments[0]) : kNoTimeout;
+    case SYS_clock_nanosleep:
+      return (call.arguments[1] & TIMER_ABSTIME) == 0 && call.arguments[3] == 0
+                 ? timeout_at(call.arguments[2])
+                 : kNoTimeout;
+    default:
+      return kNoTimeout;
+  }
+}
+
+// Repeated, it would last longer than it should by what of it has passed, and that may be too much.
+bool would_last_too_long(const Call& call, std::uint64_t passed_ns) noexcept {
+  constexpr std::uint64_t kAlwaysBearableNs = 60 * kMillisecondNs, kBearablePart = 8;
+  return passed_ns > kAlwaysBearableNs && passed_ns > timeout_ns(call) / kBearablePart;
+}
+
 // Asks the kernel what the thread is blocked in. False when it is not to be signalled: it could run and only
 // waits for a processor, as most threads of an overcommitted node do, or it is executing another program,
-// which our signal would outlive (a timer's would not) and which it would kill.
-bool find_blocked_call(ThreadRecord& record) noexcept {
+// which our signal would outlive (a timer's would not) and which it would kill, or the call cannot be
+// repeated without the program noticing.
+bool find_blocked_call(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   record.blocked_number = -1;
   record.blocked_pc = 0;
-  char path[64], text[256];
-  task_file(record.tid, "/syscall", path);
-  if (read_small_file(path, text, sizeof text) == 0) return false;
+  char text[256];
+  if (read_task_file(record.watch.syscall_file, record.tid, "/syscall", text, sizeof text) == 0) return false;
   if (text[0] == 'r') return false;  // "running"
   // The number, six arguments, the stack pointer and the pc; or -1, the stack pointer and the pc.
   char* end = nullptr;
@@ -46,9 +204,24 @@ bool find_blocked_call(ThreadRecord& record) noexcept {
   const char* last = strrchr(text, ' ');
   if (end == text || last == nullptr || number == SYS_execve || number == SYS_execveat) return false;
   if (number < 0) return true;
+  Call call = {number, {}, 0};
+  for (std::uint64_t& argument : call.arguments) argument = strtoull(end, &end, 16);
+  call.stack_pointer = strtoull(end, &end, 16);
+  if ((may_be_half_done(call) && !would_go_on(record, call)) ||
+      would_last_too_long(call, now_ns - record.watch.ran_after_ns))
+    return false;
   record.blocked_pc = strtoull(last + 1, nullptr, 16);
   record.blocked_number = static_cast<std::int32_t>(number);
   return true;
+}
+
+// For how long the thread could run and had no processor; 0 when the kernel does not say.
+std::uint64_t waited_for_processor_ns(ThreadRecord& record) noexcept {
+  char text[96];
+  if (read_task_file(record.watch.schedule_file, record.tid, "/schedstat", text, sizeof text) == 0) return 0;
+  char* end = nullptr;
+  strtoull(text, &end, 10);
+  return strtoull(end, nullptr, 10);
 }
 
 // Queued with the record's address, by which the handler knows it.
@@ -63,113 +236,230 @@ void signal_thread(ThreadRecord& record) noexcept {
     record.signal_sent.store(0, std::memory_order_relaxed);
 }
 
-bool has_moved(const ThreadRecord& record, std::uint64_t cpu_ns) noexcept {
+// Where it rests, its clock stands still, so that any advance means that it has gone on. Before it is known
+// where that is, our own handler's run has to be allowed for.
+bool has_moved(ThreadRecord& record, std::uint64_t cpu_ns) noexcept {
   const std::uint64_t sampled_ns = record.sampled_cpu_ns.load(std::memory_order_acquire);
-  return cpu_ns > sampled_ns + record.sampled_cost_ns.load(std::memory_order_relaxed) + kMovedNs;
+  WatchState& watch = record.watch;
+  if (watch.rest_signal_ns == sampled_ns && watch.rest_cpu_ns != 0) return cpu_ns != watch.rest_cpu_ns;
+  if (cpu_ns > sampled_ns + record.sampled_cost_ns.load(std::memory_order_relaxed) + kMovedNs) return true;
+  watch.rest_signal_ns = sampled_ns;
+  watch.rest_cpu_ns = cpu_ns;
+  return false;
 }
 
-// Returns true when the thread went to sleep or came back.
-bool look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
+bool blocks_sample_signal(std::int32_t tid) noexcept {
+  char path[64], text[4096];
+  task_file(tid, "/status", path);
+  if (read_small_file(path, text, sizeof text) == 0) return false;
+  constexpr char kBlocked[] = "\nSigBlk:";
+  const char* const line = strstr(text, kBlocked);
+  return line != nullptr &&
+         (strtoull(line + sizeof kBlocked - 1, nullptr, 16) >> (kSampleSignal - 1) & 1) != 0;
+}
+
+// Why a thread is not heard of that runs, or that was sent a signal.
+void look_for_silence(ThreadRecord& record) noexcept {
+  constexpr std::uint64_t kSilentNs = 300 * kMillisecondNs;
+  const std::uint64_t sampled_ns = record.sampled_cpu_ns.load(std::memory_order_acquire);
+  const std::uint64_t silent_ns = record.last_cpu_ns > sampled_ns ? record.last_cpu_ns - sampled_ns : 0;
+  const bool runs = silent_ns > kSilentNs && silent_ns > 4 * g_process.period_ns;
+  const bool sleeps = record.signalled && record.signal_sent.load(std::memory_order_relaxed) != 0;
+  if (record.known_deaf || (!runs && !sleeps)) return;
+  if (blocks_sample_signal(record.tid)) {
+    record.known_deaf = true;
+    count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kSignalBlocked);
+  } else if (runs) {
+    replace_lost_event(record);
+  }
+}
+
+enum class Look {
+  kSame,       // it ran, or slept, all the time
+  kMixed,      // it did something else for a while
+  kSignalled,  // it was found asleep, and told to take a sample
+};
+
+// Did it do nothing but run, and wait for a processor, since it was last found to do otherwise? The kernel
+// counts a wait when it is over.
+bool only_lacked_processor(ThreadRecord& record, std::uint64_t cpu_ns, std::uint64_t now_ns) noexcept {
+  constexpr std::uint64_t kLongestWaitNs = 25 * kMillisecondNs;
+  WatchState& watch = record.watch;
+  const std::uint64_t waited_ns = waited_for_processor_ns(record);
+  const std::uint64_t accounted_ns = cpu_ns - watch.base_cpu_ns + waited_ns - watch.base_waited_ns;
+  const bool lacked = watch.base_ns != 0 && accounted_ns + kLongestWaitNs >= now_ns - watch.base_ns;
+  if (!lacked) {
+    watch.base_ns = now_ns;
+    watch.base_cpu_ns = cpu_ns;
+    watch.base_waited_ns = waited_ns;
+  }
+  return lacked;
+}
+
+Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   timespec time;
   // A clock that is gone: the thread ended without running its destructors.
-  if (clock_gettime(record.clock_id, &time) != 0) {
+  if (raw_syscall(SYS_clock_gettime, record.clock_id, &time) != 0) {
     bury_thread(record);
-    return true;
+    return Look::kMixed;
   }
   const std::uint64_t cpu_ns =
       static_cast<std::uint64_t>(time.tv_sec) * kSecondNs + static_cast<std::uint64_t>(time.tv_nsec);
   const std::uint64_t ran_ns = cpu_ns - record.last_cpu_ns, elapsed_ns = now_ns - record.last_look_ns;
+  if (ran_ns != 0 || record.watch.ran_after_ns == 0) record.watch.ran_after_ns = record.last_look_ns;
   record.last_cpu_ns = cpu_ns;
   record.last_look_ns = now_ns;
-  if (!g_process.watch_blocked) return false;
 
-  if (g_process.wall_timers) {
-    if (record.timer_off.load(std::memory_order_acquire) == 0 || !has_moved(record, cpu_ns)) return false;
+  if (record.tick == Tick::kMonotonic) {
+    if (record.timer_off.load(std::memory_order_acquire) == 0 || !has_moved(record, cpu_ns))
+      return Look::kSame;
     record.timer_off.store(0, std::memory_order_relaxed);
     arm_timer(record);
-    return true;
+    return Look::kMixed;
   }
+  if (!g_process.watch_blocked) return Look::kSame;
 
   if (record.signalled) {
-    if (record.signal_sent.load(std::memory_order_acquire) != 0 || !has_moved(record, cpu_ns)) return false;
+    if (record.signal_sent.load(std::memory_order_acquire) != 0 || !has_moved(record, cpu_ns))
+      return Look::kSame;
     record.signalled = false;
+    record.watch.same_since_ns = now_ns;
   }
   const bool kept_running = ran_ns >= elapsed_ns - elapsed_ns / 8;
-  if (kept_running || clock_ns(record.clock_id) != cpu_ns || !find_blocked_call(record)) return false;
+  if (kept_running) return Look::kSame;
+  if (clock_ns(record.clock_id) != cpu_ns || !find_blocked_call(record, now_ns))
+    return only_lacked_processor(record, cpu_ns, now_ns) ? Look::kSame : Look::kMixed;
+  record.watch.base_ns = 0;
   record.signalled = true;
   signal_thread(record);
-  return true;
+  return Look::kSignalled;
 }
 
-bool look_at_all(bool with_names) noexcept {
-  bool changed = false;
+std::uint64_t shortest_look_ns() noexcept {
+  return g_process.period_ns > kShortestLookNs ? g_process.period_ns : kShortestLookNs;
+}
+
+// For how long not to look. `signals`: threads that were signalled during the last second.
+std::uint64_t pause_after(ThreadRecord& record, Look look, std::uint64_t now_ns,
+                          std::uint32_t signals) noexcept {
+  const std::uint64_t shortest_ns = shortest_look_ns();
+  if (look != Look::kSame) record.watch.same_since_ns = now_ns;
+  if (look == Look::kSignalled)
+    return shortest_ns * (signals > kRestAfterSignal ? signals : kRestAfterSignal);
+  std::uint64_t pause_ns = (now_ns - record.watch.same_since_ns) / kSteadyParts;
+  std::uint64_t longest_ns = kLongestLookNs;
+  if (record.tick == Tick::kMonotonic && record.timer_off.load(std::memory_order_relaxed) != 0)
+    longest_ns = kLongestWithoutTimerNs;
+  if (pause_ns > longest_ns) pause_ns = longest_ns;
+  return pause_ns > shortest_ns ? pause_ns : shortest_ns;
+}
+
+// What changes rarely is asked for again when the thread is twice as old.
+void refresh_if_due(ThreadRecord& record, std::uint64_t now_ns) noexcept {
+  const std::uint64_t age_ns = now_ns - record.slot->start_time_ns;
+  if (age_ns < kSecondNs || age_ns < 2 * record.watch.named_at_age_ns) return;
+  record.watch.named_at_age_ns = age_ns;
+  refresh_name(record);
+  look_for_silence(record);
+}
+
+// Looks at the threads whose time has come; returns when the next one's will.
+std::uint64_t look_at_those_due() noexcept {
+  static std::uint32_t signalled_lately = 0;
+  const std::uint64_t shortest_ns = shortest_look_ns();
+  std::uint64_t now_ns = monotonic_ns(), next_ns = now_ns + kLongestLookNs;
+  std::uint32_t signalled = 0;
   const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < used; ++i) {
     ThreadRecord& record = g_process.records[i];
-    auto expected = static_cast<std::uint32_t>(RecordState::kLive);
-    if (!record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kWatched),
-                                              std::memory_order_acq_rel))
+    if (record.state.load(std::memory_order_relaxed) != static_cast<std::uint32_t>(RecordState::kLive))
       continue;
-    changed = look_at(record, monotonic_ns()) || changed;
-    if (with_names &&
-        record.state.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(RecordState::kWatched))
-      refresh_name(record);
-    expected = static_cast<std::uint32_t>(RecordState::kWatched);  // unless it was buried
-    record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kLive),
-                                         std::memory_order_acq_rel);
+    WatchState& watch = record.watch;
+    const bool is_new = watch.tid != record.tid || watch.start_ns != record.slot->start_time_ns;
+    // Those that are nearly due are looked at along with the others.
+    const std::uint64_t early_ns =
+        watch.pause_ns / 4 > shortest_ns / 2 ? watch.pause_ns / 4 : shortest_ns / 2;
+    if (is_new || watch.next_ns <= now_ns + early_ns) {
+      auto expected = static_cast<std::uint32_t>(RecordState::kLive);
+      if (!record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kWatched),
+                                                std::memory_order_acq_rel))
+        continue;
+      if (is_new) {
+        if (watch.tid != 0) {
+          close_task_file(watch.syscall_file);
+          close_task_file(watch.schedule_file);
+        }
+        watch = {};
+        watch.tid = record.tid;
+        watch.syscall_file = watch.schedule_file = -1;
+        watch.start_ns = record.slot->start_time_ns;
+        watch.same_since_ns = now_ns;
+      }
+      now_ns = monotonic_ns();
+      const Look look = look_at(record, now_ns);
+      watch.pause_ns = pause_after(record, look, now_ns, signalled_lately);
+      watch.next_ns = now_ns + watch.pause_ns;
+      if (look == Look::kSignalled) watch.signalled_ns = now_ns;
+      if (record.state.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(RecordState::kWatched))
+        refresh_if_due(record, now_ns);
+      expected = static_cast<std::uint32_t>(RecordState::kWatched);  // unless it was buried
+      record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kLive),
+                                           std::memory_order_acq_rel);
+    }
+    if (watch.signalled_ns != 0 && now_ns - watch.signalled_ns < kSecondNs) ++signalled;
+    if (watch.next_ns < next_ns) next_ns = watch.next_ns;
   }
-  return changed;
+  signalled_lately = signalled;
+  return next_ns > now_ns + shortest_ns ? next_ns : now_ns + shortest_ns;
 }
 
 // What the watcher opens shall not take the numbers that the program counts on, and its copies of the
 // program's descriptors shall not keep pipes open.
-void leave_descriptor_table() noexcept {
+// Returns whether the watcher has a table of its own now.
+bool leave_descriptor_table() noexcept {
   constexpr unsigned kAll = ~0u;
-  if (raw_syscall(SYS_close_range, 0u, kAll, CLOSE_RANGE_UNSHARE) == 0) return;
-  if (raw_syscall(SYS_unshare, CLONE_FILES) != 0) return;  // not allowed here: the table stays shared
+  if (raw_syscall(SYS_close_range, 0u, kAll, CLOSE_RANGE_UNSHARE) == 0) return true;
+  if (raw_syscall(SYS_unshare, CLONE_FILES) != 0) return false;  // not allowed here
   rlimit limits;
-  if (getrlimit(RLIMIT_NOFILE, &limits) != 0) return;
+  if (getrlimit(RLIMIT_NOFILE, &limits) != 0) return true;
   constexpr rlim_t kMost = 1u << 16;
   const rlim_t count = limits.rlim_cur < kMost ? limits.rlim_cur : kMost;
   for (rlim_t descriptor = 0; descriptor < count; ++descriptor) raw_syscall(SYS_close, descriptor);
+  return true;
 }
+
+// A wake-up that can wait is made together with another one.
+constexpr unsigned long kTimerSlackNs = 2 * kMillisecondNs;
 
 void* watch(void*) {
   prctl(PR_SET_NAME, "clusterprof");
-  leave_descriptor_table();
-  const std::uint64_t shortest_ns =
-      g_process.period_ns > kShortestTickNs ? g_process.period_ns : kShortestTickNs;
-  std::uint64_t tick_ns = shortest_ns;
-  std::uint64_t usage_ns = monotonic_ns();
-  std::uint32_t quiet = 0;
-  bool first = true;
+  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
+  rlimit descriptors;
+  if (leave_descriptor_table() && getrlimit(RLIMIT_NOFILE, &descriptors) == 0 &&
+      descriptors.rlim_cur >= 4 * kMostOpenFiles)
+    g_files_left = kMostOpenFiles;
+  std::uint64_t usage_ns = 0, next_ns = monotonic_ns() + shortest_look_ns();
+  bool attach = true;
   while (true) {
-    const timespec pause = {static_cast<time_t>(tick_ns / kSecondNs), static_cast<long>(tick_ns % kSecondNs)};
+    const std::uint64_t now_ns = monotonic_ns();
+    const std::uint64_t pause_ns = next_ns > now_ns ? next_ns - now_ns : 0;
+    const timespec pause = {static_cast<time_t>(pause_ns / kSecondNs),
+                            static_cast<long>(pause_ns % kSecondNs)};
     raw_syscall(SYS_nanosleep, &pause, nullptr);
 
     pthread_mutex_lock(&g_tick);
     wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-    bool changed = false;
+    next_ns = monotonic_ns() + kLongestLookNs;
     if (segment != nullptr) {
-      const bool refresh = monotonic_ns() - usage_ns >= kSecondNs;
-      changed = look_at_all(refresh);
+      next_ns = look_at_those_due();
       const bool modules_changed = module_table_refresh(segment);
-      if ((modules_changed || first) && !g_options.no_python) python_attach(segment);
-      first = false;
-      if (refresh) {
+      if (modules_changed || attach) attach = !g_options.no_python && python_attach(segment);
+      if (monotonic_ns() - usage_ns >= kSecondNs) {
         refresh_usage(segment);
         usage_ns = monotonic_ns();
       }
     }
     pthread_mutex_unlock(&g_tick);
-
-    quiet = changed ? 0 : quiet + 1;
-    if (changed) {
-      tick_ns = shortest_ns;
-    } else if (quiet >= kQuietTicks && tick_ns < kLongestTickNs) {
-      tick_ns = tick_ns * 2 < kLongestTickNs ? tick_ns * 2 : kLongestTickNs;
-      quiet = 0;
-    }
   }
   return nullptr;
 }
@@ -209,6 +499,11 @@ bool pause_watcher() noexcept {
 
 void resume_watcher() noexcept { pthread_mutex_unlock(&g_tick); }
 
-void reset_watcher_after_fork() noexcept { g_tick = PTHREAD_MUTEX_INITIALIZER; }
+void reset_watcher_after_fork() noexcept {
+  g_tick = PTHREAD_MUTEX_INITIALIZER;
+  // The files were the parent's watcher's.
+  g_files_left = 0;
+  for (std::uint32_t i = 0; i < g_process.record_count; ++i) g_process.records[i].watch = {};
+}
 
 }  // namespace clusterprof::agent

@@ -13,6 +13,7 @@
 
 #include <atomic>
 
+#include "agent/pyabi/collector_code.h"
 #include "agent/pyabi/cpython_3_08.h"
 #include "agent/pyabi/cpython_3_09.h"
 #include "agent/pyabi/cpython_3_10.h"
@@ -32,6 +33,7 @@ constexpr const PythonLayout* kLayouts[] = {&kPython308, &kPython309, &kPython31
                                             &kPython312, &kPython313, &kPython314, &kPython315};
 constexpr std::uint32_t kOldestMinor = 8, kNewestMinor = 15;
 constexpr std::uint32_t kFirstSelfDescribingMinor = 13;
+constexpr std::uint32_t kLastMinorWithGlobalGc = 8;
 
 struct Outcome {
   wire::PythonState state = wire::PythonState::kNone;
@@ -45,6 +47,7 @@ std::atomic<pid_t> g_busy{0};
 Outcome g_outcome;
 std::uint64_t g_seen_loads = 0;
 PythonRuntime g_storage;
+std::uint64_t g_gc_collect = 0;  // PyGC_Collect, until it has been looked at
 
 void report(wire::SegmentHeader& segment) noexcept {
   // A failed self-check of this segment stays as the handler left it.
@@ -115,7 +118,7 @@ std::uint32_t version_of(void* handle) noexcept {
   return major << 24 | minor << 16 | micro << 8 | kFinalRelease;
 }
 
-AddressRange function_range(std::uint64_t address) noexcept {
+AddressRange symbol_range(std::uint64_t address) noexcept {
   Dl_info info;
   const ElfW(Sym)* symbol = nullptr;
   if (address == 0 ||
@@ -204,6 +207,10 @@ void examine(void* handle) noexcept {
     }
   }
 
+  runtime.gc_collecting = 0;
+  runtime.gc_is_described = minor >= kFirstSelfDescribingMinor;
+  if (runtime.gc_is_described)
+    runtime.gc_collecting = described_gc_collecting(dlsym(handle, "_PyRuntime"), g_outcome.version_hex);
   runtime.layout_is_compiled_in = runtime.layout == *kLayouts[minor - kOldestMinor];
 
   look_up(handle, "Py_IsInitialized", runtime.is_initialized);
@@ -214,6 +221,8 @@ void examine(void* handle) noexcept {
   look_up(handle, "PyInterpreterState_Main", runtime.main_interpreter);
   look_up(handle, "PyInterpreterState_ThreadHead", runtime.first_thread);
   look_up(handle, "PyThreadState_Next", runtime.next_thread);
+  look_up(handle, "PyInterpreterState_Head", runtime.first_interpreter);
+  look_up(handle, "PyInterpreterState_Next", runtime.next_interpreter);
   runtime.code_type = address_of(handle, "PyCode_Type");
   runtime.str_type = address_of(handle, "PyUnicode_Type");
   runtime.bytes_type = address_of(handle, "PyBytes_Type");
@@ -221,7 +230,8 @@ void examine(void* handle) noexcept {
   if (runtime.is_initialized == nullptr || runtime.is_finalizing == nullptr ||
       runtime.this_thread_state == nullptr || runtime.unchecked_state == nullptr ||
       runtime.main_interpreter == nullptr || runtime.first_thread == nullptr ||
-      runtime.next_thread == nullptr || runtime.code_type == 0 || runtime.str_type == 0 ||
+      runtime.next_thread == nullptr || runtime.first_interpreter == nullptr ||
+      runtime.next_interpreter == nullptr || runtime.code_type == 0 || runtime.str_type == 0 ||
       runtime.bytes_type == 0 || eval == 0) {
     return unsupported("this Python %u.%u lacks a function or type that the walk needs", major, minor);
   }
@@ -235,15 +245,17 @@ void examine(void* handle) noexcept {
     return unsupported("this Python %u.%u build has another object layout", major, minor);
   }
 
-  runtime.eval = function_range(eval);
+  runtime.eval = symbol_range(eval);
   runtime.interpreter = object_range(eval);
+  runtime.gc_in =
+      minor == kLastMinorWithGlobalGc ? symbol_range(address_of(handle, "_PyRuntime")) : AddressRange{0, 0};
   runtime.launcher = {0, 0};
   const AddressRange executable = object_range(0);
   if (executable.begin != runtime.interpreter.begin && executable_is_python()) runtime.launcher = executable;
   runtime.libc = object_range(address_of(RTLD_DEFAULT, "__libc_start_main"));
   runtime.ourselves = object_range(reinterpret_cast<std::uint64_t>(&g_storage));
-  runtime.condition_wait = function_range(condition_function("pthread_cond_wait"));
-  runtime.condition_timed_wait = function_range(condition_function("pthread_cond_timedwait"));
+  runtime.condition_wait = symbol_range(condition_function("pthread_cond_wait"));
+  runtime.condition_timed_wait = symbol_range(condition_function("pthread_cond_timedwait"));
 
   // Binds what the interpreter calls through its PLT, so that the handler never does.
   if (runtime.is_initialized() != 0) {
@@ -253,6 +265,7 @@ void examine(void* handle) noexcept {
     runtime.main_interpreter();
   }
   publish_python_runtime(&runtime);
+  g_gc_collect = address_of(handle, "PyGC_Collect");
   g_outcome.state = wire::PythonState::kActive;
 }
 
@@ -267,12 +280,16 @@ void python_report(wire::SegmentHeader* segment) noexcept {
   if (segment != nullptr && g_outcome.state != wire::PythonState::kNone) report(*segment);
 }
 
-void python_attach(wire::SegmentHeader* segment) noexcept {
+bool python_attach(wire::SegmentHeader* segment) noexcept {
   const pid_t self = getpid();
   pid_t busy = g_busy.load(std::memory_order_relaxed);
   if (segment == nullptr || busy == self ||
       !g_busy.compare_exchange_strong(busy, self, std::memory_order_acquire)) {
-    return;
+    return false;
+  }
+  if (g_gc_collect != 0) {
+    find_collector_code(g_gc_collect, g_storage);
+    g_gc_collect = 0;
   }
   if (g_outcome.state == wire::PythonState::kNone) {
     if (disabled()) {
@@ -289,7 +306,9 @@ void python_attach(wire::SegmentHeader* segment) noexcept {
     }
   }
   if (g_outcome.state != wire::PythonState::kNone) report(*segment);
+  const bool has_more = g_gc_collect != 0;
   g_busy.store(0, std::memory_order_release);
+  return has_more;
 }
 
 }  // namespace clusterprof::agent

@@ -11,13 +11,14 @@ struct Positions {
   std::uint16_t current_frame, base_frame, thread_id;
   std::uint16_t previous, executable, instruction, owner;
   std::uint16_t filename, qualname, line_table, first_line, instructions;
+  std::uint16_t interpreter_gc, gc_size, gc_collecting;
 };
-constexpr std::uint16_t kCookie = 0, kVersion = 8, kFreeThreadedFlag = 16;
+constexpr std::uint16_t kCookie = 0, kVersion = 8, kFreeThreadedFlag = 16, kInterpreterSize = 48;
 
 constexpr Positions kPositions[] = {
-    {184, kAbsent, 192, 232, 240, 248, 264, 280, 296, 304, 312, 344},  // 3.13
-    {208, kAbsent, 216, 256, 264, 272, 288, 320, 336, 344, 352, 384},  // 3.14
-    {208, 216, 240, 320, 328, 336, 352, 384, 400, 408, 416, 448},      // 3.15
+    {184, kAbsent, 192, 232, 240, 248, 264, 280, 296, 304, 312, 344, 80, 568, 576},  // 3.13
+    {208, kAbsent, 216, 256, 264, 272, 288, 320, 336, 344, 352, 384, 88, 648, 656},  // 3.14
+    {208, 216, 240, 320, 328, 336, 352, 384, 400, 408, 416, 448, 88, 752, 760},      // 3.15
 };
 
 std::uint64_t read(const void* runtime, std::uint16_t position) noexcept {
@@ -87,6 +88,20 @@ DebugOffsets apply_debug_offsets(const void* runtime, std::uint32_t version_hex,
   }
   layout = updated;
   return DebugOffsets::kOk;
+}
+
+std::uint32_t described_gc_collecting(const void* runtime, std::uint32_t version_hex) noexcept {
+  const Positions& at = kPositions[((version_hex >> 16) & 0xff) - 13];
+  constexpr std::uint64_t kLargestInterpreter = 16 << 20, kFlagBytes = 4;
+  const std::uint64_t interpreter_bytes = read(runtime, kInterpreterSize);
+  const std::uint64_t gc = read(runtime, at.interpreter_gc), gc_bytes = read(runtime, at.gc_size);
+  const std::uint64_t collecting = read(runtime, at.gc_collecting);
+  if (interpreter_bytes > kLargestInterpreter || gc == 0 || gc >= interpreter_bytes || gc % 8 != 0 ||
+      gc_bytes > interpreter_bytes - gc || gc_bytes < kFlagBytes || collecting > gc_bytes - kFlagBytes ||
+      collecting % 4 != 0) {
+    return 0;
+  }
+  return static_cast<std::uint32_t>(gc + collecting);
 }
 
 }  // namespace clusterprof::agent

@@ -21,8 +21,12 @@ enum class DebugOffsets : std::uint8_t {
 // `runtime` says. Fields the table does not have are kept when every common field agrees with
 // the compiled-in value; otherwise this is a build of another shape and they become kAbsent.
 // Reads at most kDebugOffsetsBytes at `runtime`. Not for signal handlers.
-inline constexpr std::size_t kDebugOffsetsBytes = 584;
+inline constexpr std::size_t kDebugOffsetsBytes = 888;
 DebugOffsets apply_debug_offsets(const void* runtime, std::uint32_t version_hex,
                                  PythonLayout& layout) noexcept;
+
+// Where PyInterpreterState says that garbage is being collected, in bytes from its start; 0 when what the
+// table says cannot be. For a table that apply_debug_offsets has accepted.
+std::uint32_t described_gc_collecting(const void* runtime, std::uint32_t version_hex) noexcept;
 
 }  // namespace clusterprof::agent

@@ -30,10 +30,11 @@ clusterprof_call_path_entry:
   movq %r14, 48(%rsp)
   movq %r15, 56(%rsp)
   movq $0, 64(%rsp)
-  movq %rdi, 72(%rsp)
+  movq $0, 72(%rsp)
+  movq %rdi, 80(%rsp)
   movq %rsp, %rsi
   call clusterprof_call_path_from
-  movq 72(%rsp), %rax
+  movq 80(%rsp), %rax
   addq $88, %rsp
   .cfi_adjust_cfa_offset -88
   ret

@@ -2,10 +2,14 @@
 // Reading memory that may not be there. CPython structures can be half made, and modules can be
 // unmapped, at the instant a sample is taken; checks cannot exclude that, so walks run guarded:
 //
-//   if (!clusterprof_guard_enter(t_context.guard)) { /* a read faulted */ } else { walk(); guard_leave(...); }
+//   if (!clusterprof_guard_enter(t_context.guard)) return false;  // a read faulted
+//   walk();
+//   guard_leave(t_context.guard);
 //
-// Only on the thread itself. Guards do not nest. No object with a destructor may live in the
-// guarded part. The SIGSEGV/SIGBUS handler that jumps is lifecycle/fault_handler.
+// The guarded part has to be a call that the compiler cannot see through: it knows that reads do not jump,
+// and drops the way back where there is nothing else. Only on the thread itself. Guards do not nest. No
+// object with a destructor may live in the guarded part. The SIGSEGV/SIGBUS handler that jumps is
+// lifecycle/fault_handler.
 #pragma once
 
 #include "agent/sigsafe/thread_context.h"

@@ -11,6 +11,9 @@
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 
+// In syscall_function.cpp: behind its `syscall` instruction, when the call's number is at the stack pointer.
+extern "C" [[gnu::visibility("hidden")]] const char clusterprof_behind_syscall[];
+
 namespace clusterprof::agent {
 namespace {
 
@@ -27,7 +30,10 @@ struct Window {
   const std::uint8_t* pc() const noexcept { return bytes + before; }
 };
 
-void copy_code(std::uint64_t pc, std::uint32_t before, std::uint32_t at, Window& out) noexcept {
+// Not inlined: without a call in the guarded part the compiler takes the way back from a fault for
+// unreachable, and drops it.
+[[gnu::noipa]] void copy_code(std::uint64_t pc, std::uint32_t before, std::uint32_t at,
+                              Window& out) noexcept {
   const volatile auto* from = reinterpret_cast<const volatile std::uint8_t*>(pc - before);
   for (std::uint32_t i = 0; i < before + at; ++i) out.bytes[i] = from[i];
   out.before = before;
@@ -142,15 +148,23 @@ bool program_signal_pending(const ucontext_t& interrupted) noexcept {
 InterruptedCall find_interrupted_call(ThreadContext& context, const ucontext_t& interrupted,
                                       bool may_guard) noexcept {
   const auto& registers = interrupted.uc_mcontext.gregs;
-  InterruptedCall call = {false, false, false, -1};
+  InterruptedCall call = {false, false, false, false, -1};
   Window window;
   read_window(context, static_cast<std::uint64_t>(registers[REG_RIP]), may_guard, window);
   const std::uint8_t* pc = window.pc();
   if (window.before >= 2 && pc[-2] == 0x0f && pc[-1] == 0x05) {
     call.in_syscall = true;
-    call.failed_with_eintr = registers[REG_RAX] == -EINTR;
+    // After a handler of the program, the error is its signal's (signal_return.cpp).
+    call.failed_with_eintr = registers[REG_RAX] == -EINTR && registers[REG_RCX] != 0;
     call.interrupted = call.failed_with_eintr;
-    call.number = number_before(window.bytes, window.before);
+    call.succeeded = registers[REG_RAX] > 0;
+    const auto behind = reinterpret_cast<std::uintptr_t>(clusterprof_behind_syscall);
+    if (static_cast<std::uintptr_t>(registers[REG_RIP]) == behind) {
+      const std::int64_t number = *reinterpret_cast<const std::int64_t*>(registers[REG_RSP]);
+      if (number >= 0 && number < kMaxNumber) call.number = static_cast<std::int32_t>(number);
+    } else {
+      call.number = number_before(window.bytes, window.before);
+    }
   } else if (window.at == 2 && pc[0] == 0x0f && pc[1] == 0x05 && registers[REG_RAX] >= 0 &&
              registers[REG_RAX] < kMaxNumber) {
     call.in_syscall = true;
@@ -177,6 +191,30 @@ void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupte
   }
   registers[REG_RAX] = call.number;
   registers[REG_RIP] -= 2;  // `syscall`; it changes no argument register
+}
+
+void note_cut_transfer(ThreadContext& context, const InterruptedCall& call,
+                       const ucontext_t& interrupted) noexcept {
+  if (!call.succeeded) return;
+  switch (call.number) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_sendfile:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_getrandom:
+    case -1:
+      break;
+    default:
+      return;
+  }
+  if (!program_signal_pending(interrupted)) context.transfer.cut = context.transfer.cut + 1;
 }
 
 }  // namespace clusterprof::agent

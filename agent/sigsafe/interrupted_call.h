@@ -17,6 +17,7 @@ struct InterruptedCall {
   bool in_syscall;   // the pc is at or right behind a `syscall` instruction
   bool interrupted;  // the call was waiting: it failed with EINTR, or is about to be restarted
   bool failed_with_eintr;
+  bool succeeded;       // with a result above 0
   std::int32_t number;  // -1 unknown
 };
 
@@ -30,8 +31,13 @@ InterruptedCall find_interrupted_call(ThreadContext& context, const ucontext_t& 
 // Makes the thread repeat the call on return from the handler. Sleeps with a place for the time
 // that remained go on with it; other relative timeouts start anew, so there may be only one signal
 // per block. Left alone when the number is not known, or when a signal of the program is
-// waiting to be delivered: then the EINTR is the program's own.
+// waiting to be delivered or has just been handled: then the EINTR is the program's own.
 // All signals must be blocked. Async-signal-safe.
 void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupted) noexcept;
+
+// For lifecycle/transfers.cpp: our signal may have ended the call after it had moved a part. All signals must
+// be blocked. Async-signal-safe.
+void note_cut_transfer(ThreadContext& context, const InterruptedCall& call,
+                       const ucontext_t& interrupted) noexcept;
 
 }  // namespace clusterprof::agent

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_runtime.h"
 #include "agent/sigsafe/python_stack.h"
+#include "agent/unwind/module_table.h"
 #include "formats/wire/sample.h"
 
 namespace clusterprof::agent {
@@ -11,6 +13,11 @@ std::uint64_t lookup_pc(const NativeStack& native, std::uint32_t index) noexcept
   return native.frames[index].pc - (index != 0 ? 1 : 0);
 }
 
+// One of the functions in front of libc's, or what it calls: the program called libc.
+bool is_agent_code(std::uint64_t pc) noexcept {
+  return pc >= g_process.own_start[0] && pc < g_process.own_end[0];
+}
+
 class Words {
  public:
   Words(std::uint64_t* words, std::uint32_t capacity) noexcept : words_(words), capacity_(capacity) {}
@@ -19,6 +26,7 @@ class Words {
     // The format takes the first word for an exact pc: a caller that comes first, since the frames
     // below it are not shown, is given by its call instruction.
     const std::uint64_t pc = count_ == 0 ? lookup_pc(stack, index) : stack.frames[index].pc;
+    if (index != 0 && is_agent_code(lookup_pc(stack, index))) return;
     if ((pc & wire::kFrameTagMask) != 0) return;  // not user space: a broken frame, or vsyscall
     if (!take(1)) return;
     words_[count_++] = pc;
@@ -158,7 +166,10 @@ class Merger {
     while (matcher.next(activation)) {
       // What was called by an activation that was not found cannot be told from what it called.
       if (activation.matched && !last_failed) between(next_native, activation.native);
-      if (activation.matched) next_native = activation.native + 1;
+      if (activation.matched) {
+        next_native = activation.native + 1;
+        if (is_trampoline(next_native)) ++next_native;
+      }
       last_failed = !activation.matched;
       any_matched |= activation.matched;
       for (std::uint32_t i = 0; i < activation.frames && next_python < python_.count; ++i) {
@@ -192,6 +203,17 @@ class Merger {
     }
   }
 
+  // With -X perf (3.12 on) every Python function is called through a few instructions of its own, made at
+  // run time: what called an activation and lies in no object file.
+  bool is_trampoline(std::uint32_t index) const noexcept {
+    constexpr std::uint8_t kFirstMinorWithTrampolines = 12;
+    if (index >= native_.count || runtime_.layout.minor < kFirstMinorWithTrampolines) return false;
+    const std::uint64_t pc = lookup_pc(native_, index);
+    const ModuleTable* const table = module_table();
+    Module module;
+    return table != nullptr && !runtime_.interpreter.contains(pc) && !find_module(table, pc, module);
+  }
+
   // What called the outermost activation: how a python or a thread starts is not worth showing,
   // but a program that embeds the interpreter is.
   void root(std::uint32_t begin) noexcept {
@@ -216,18 +238,66 @@ class Merger {
   Words& words_;
 };
 
-// take_gil has no name, but nothing else in the interpreter waits on a condition variable.
+// Nothing in the interpreter but taking and handing over the GIL waits on a condition variable; only taking
+// it does so with a timeout. On its way there and back a thread is in the function that does.
 bool waits_for_gil(const PythonRuntime& runtime, const NativeStack& native,
                    const PythonStack& python) noexcept {
   if (!python.thread_has_state || !python.gil_known || python.holds_gil) return false;
   constexpr std::uint32_t kDeepest = 6;  // system call wrappers inside pthread_cond_timedwait
-  for (std::uint32_t i = 0; i + 1 < native.count && i < kDeepest; ++i) {
+  for (std::uint32_t i = 0; i < native.count && i < kDeepest; ++i) {
     const std::uint64_t pc = lookup_pc(native, i);
-    if (runtime.condition_timed_wait.contains(pc) || runtime.condition_wait.contains(pc)) {
-      return runtime.interpreter.contains(lookup_pc(native, i + 1));
-    }
+    if (takes_gil(pc)) return true;
+    const bool timed = runtime.condition_timed_wait.contains(pc);
+    if ((!timed && !runtime.condition_wait.contains(pc)) || i + 1 == native.count) continue;
+    const std::uint64_t caller = lookup_pc(native, i + 1);
+    const bool waits = runtime.interpreter.contains(caller);
+    if (waits && timed) note_gil_taker(runtime, caller);
+    return waits;
   }
   return false;
+}
+
+// That an interpreter collects garbage is known of it alone, not of a thread. The one that does has a frame
+// of the collector on its stack, where that code is known and shows up at all.
+bool collects_garbage(const NativeStack& native, const PythonStack& python) noexcept {
+  constexpr std::uint32_t kPatience = 32;
+  if (!python.collecting_garbage) return false;
+  CollectorCode& collector = g_collector_code;
+  const std::uint32_t count = collector.count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; count != 0 && i < native.count; ++i) {
+    const std::uint64_t pc = lookup_pc(native, i);
+    for (std::uint32_t range = 0; range < count; ++range) {
+      if (!collector.ranges[range].contains(pc)) continue;
+      collector.hits.store(1, std::memory_order_relaxed);
+      return true;
+    }
+  }
+  const bool is_whole = native.count != 0 && !native.truncated;
+  if (count == 0 || !is_whole) return !python.collects_elsewhere;
+  if (collector.hits.load(std::memory_order_relaxed) != 0) return false;
+  if (!python.collects_elsewhere) collector.misses.fetch_add(1, std::memory_order_relaxed);
+  return collector.misses.load(std::memory_order_relaxed) > kPatience && !python.collects_elsewhere;
+}
+
+void check_merging(const NativeStack& native, const PythonStack& python, bool good) noexcept {
+  SelfCheck& check = g_self_check;
+  if (native.truncated || python.truncated || check.merges.load(std::memory_order_relaxed) >= kCheckedStacks)
+    return;
+  if (!good) check.bad_merges.fetch_add(1, std::memory_order_relaxed);
+  check.merges.fetch_add(1, std::memory_order_relaxed);
+}
+
+// A thread of the interpreter without Python frames.
+void check_absence(const PythonRuntime& runtime, const NativeStack& native,
+                   const PythonStack& python) noexcept {
+  SelfCheck& check = g_self_check;
+  if (!python.thread_has_state || python.finalizing || check.passed.load(std::memory_order_relaxed) != 0)
+    return;
+  for (std::uint32_t i = 0; i < native.count; ++i) {
+    if (!is_eval_code(runtime, lookup_pc(native, i))) continue;
+    check.missing.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
 }
 
 }  // namespace
@@ -238,16 +308,21 @@ std::uint32_t merge_stacks(const NativeStack& native, const PythonStack& python,
   const PythonRuntime* runtime = python_runtime();
   if (native.truncated) flags |= wire::kNativeTruncated;
   if (python.finalizing) flags |= wire::kFinalizing;
+  if (collects_garbage(native, python)) flags |= wire::kCollectingGarbage;
   if (runtime != nullptr && waits_for_gil(*runtime, native, python)) flags |= wire::kWaitingForGil;
 
   if (python.count == 0 || runtime == nullptr) {
+    if (runtime != nullptr) check_absence(*runtime, native, python);
     for (std::uint32_t i = 0; i < native.count; ++i) out.native(native, i);
     if (out.cut()) flags |= wire::kNativeTruncated;
     return out.count();
   }
   flags |= wire::kHasPython;
   if (python.truncated) flags |= wire::kPythonTruncated;
-  if (native.count == 0) {
+  if (native.count != 0 && merging_is_given_up()) {
+    flags |= wire::kMergeFailed;
+    for (std::uint32_t i = 0; i < python.count; ++i) out.python(python.frames[i]);
+  } else if (native.count == 0) {
     for (std::uint32_t i = 0; i < python.count; ++i) out.python(python.frames[i]);
   } else {
     Merger merger(*runtime, native, python, out);
@@ -255,6 +330,7 @@ std::uint32_t merge_stacks(const NativeStack& native, const PythonStack& python,
                           ? merger.merge(CountMatcher(*runtime, native, python))
                           : merger.merge(AddressMatcher(*runtime, native, python));
     if (!good) flags |= wire::kMergeFailed;
+    check_merging(native, python, good);
   }
   if (out.cut()) flags |= wire::kPythonTruncated;
   return out.count();

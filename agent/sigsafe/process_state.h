@@ -43,27 +43,69 @@ enum class RecordState : std::uint32_t {
   kWatched = 3,  // live, and the watcher is looking at it this instant
 };
 
+// What makes a running thread's signals.
+enum class Tick : std::uint32_t {
+  kNone = 0,
+  kCpuClock,   // a timer on the thread's CPU clock; the kernel looks at it at its own tick only
+  kMonotonic,  // a timer on CLOCK_MONOTONIC: also comes while the thread waits, until it is stopped
+  kTaskClock,  // a performance event that counts the thread's running time
+};
+
+// The watcher's own notes on a thread.
+struct WatchState {
+  std::int32_t tid;                 // whom they are about, and since when it has its slot
+  int syscall_file, schedule_file;  // below /proc, in the watcher's descriptor table; -1: not open
+  std::uint64_t start_ns;
+  std::uint64_t next_ns, pause_ns;  // when to look again, after how long
+  std::uint64_t same_since_ns;      // it has run, or slept, all the time since
+  // Its CPU time, and its time in wait of a processor, at an instant; base_ns 0: not known.
+  std::uint64_t base_ns, base_cpu_ns, base_waited_ns;
+  std::uint64_t signalled_ns;  // last time; 0: never
+  std::uint64_t named_at_age_ns;
+  std::uint64_t ran_after_ns;  // it did run after this look, and not after the next
+  // After the signal at the first of these CPU times it came to rest at the second.
+  std::uint64_t rest_signal_ns, rest_cpu_ns;
+};
+
 // The process-private side of a ThreadSlot, at the same index.
 struct ThreadRecord {
   std::atomic<std::uint32_t> state;  // RecordState
   std::int32_t tid;
   wire::ThreadSlot* slot;
   clockid_t clock_id;  // the thread's CPU clock, from any thread of the process
-  int timer_id;        // kernel's; -1 none
+  Tick tick;
+  int timer_id;  // kernel's; -1 none
+  // kMonotonic: where in a period the timer expires; and a second timer, on the thread's CPU clock, that is
+  // started where the first is stopped and tells that the thread runs again. kTaskClock: it runs while the
+  // event is paused. -1 none.
+  std::uint64_t phase_ns;
+  int wake_timer_id;
+  // kTaskClock: its descriptor, -1 none, and the kernel's id of it: the program may close descriptors it does
+  // not know, and reuse the number. It stops with each signal, so that no more than one can be pending.
+  int event_descriptor;
+  std::uint64_t event_id;
+  bool event_shifted;  // its first period is another one, for the thread's phase
+  bool event_spent;    // it has stopped, and its signal was thrown away
   CounterState counters;
 
   // Handler and watcher.
   std::atomic<std::uint64_t> sampled_cpu_ns;   // CPU clock at the last signal of ours
   std::atomic<std::uint32_t> sampled_cost_ns;  // what that signal's handler took
-  std::atomic<std::uint32_t> timer_off;        // wall timers: the handler stopped it, the thread is blocked
+  std::atomic<std::uint32_t> timer_off;        // kMonotonic: the handler stopped it, the thread is blocked
   std::atomic<std::uint32_t> signal_sent;      // watcher: 1 before the signal; handler: 0
   // What the kernel said the thread was blocked in when the signal was sent; number -1: nothing.
   std::int32_t blocked_number;
   std::uint64_t blocked_pc;
 
+  // The thread's own: it is in a call that goes on after a signal of ours (lifecycle/transfers.cpp), with all
+  // it calls below this place on its stack; 0: it is not.
+  std::atomic<std::uintptr_t> transfer_frame;
+
   // Watcher only.
   std::uint64_t last_cpu_ns, last_look_ns;
   bool signalled;  // once for this block
+  WatchState watch;
+  bool known_deaf;  // it blocks kSampleSignal, past our functions; counted
 
   // Kept for the next thread in this slot.
   void* memory;
@@ -82,7 +124,7 @@ struct ProcessState {
   std::int32_t pid;
   std::uint32_t generation;  // grows with every new segment (fork)
   std::uint64_t period_ns;
-  bool wall_timers;
+  Tick tick;           // what threads get, unless it cannot be had for one
   bool watch_blocked;  // the watcher signals threads that do not run
   bool walk_native_frames;
   std::uint32_t counter_count;
@@ -98,6 +140,11 @@ struct ProcessState {
 };
 
 extern ProcessState g_process;
+
+// The kernel sent it because of an event behind a file descriptor (F_SETSIG).
+inline bool is_of_descriptor(const siginfo_t& info) noexcept {
+  return info.si_code >= POLL_IN && info.si_code <= POLL_HUP;
+}
 
 // Async-signal-safe.
 inline std::uint64_t clock_ns(clockid_t clock) noexcept {

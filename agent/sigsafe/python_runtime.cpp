@@ -8,16 +8,45 @@ namespace {
 
 std::atomic<const PythonRuntime*> g_runtime{nullptr};
 
-// Filled in order; an entry counts once its `begin` is set, and never changes again.
-struct EvalPart {
-  std::atomic<std::uint64_t> begin, end;
+// Functions, or parts of them, known by a pc that was seen in them. Filled in order; an entry counts once its
+// `begin` is set, and never changes again.
+class LearnedFunctions {
+ public:
+  bool contains(std::uint64_t pc) const noexcept {
+    for (const Range& range : ranges_) {
+      const std::uint64_t begin = range.begin.load(std::memory_order_acquire);
+      if (begin == 0) return false;
+      if (pc >= begin && pc < range.end.load(std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+  void note(std::uint64_t pc) noexcept { unknown_.store(pc, std::memory_order_relaxed); }
+  void learn() noexcept {
+    if (unknown_.load(std::memory_order_relaxed) == 0) return;
+    const std::uint64_t pc = unknown_.exchange(0, std::memory_order_relaxed);
+    if (pc == 0 || claimed_.load(std::memory_order_relaxed) >= kMost) return;
+    std::uint64_t begin = 0, end = 0;
+    if (!find_function_range(pc, begin, end) || begin == 0) return;
+    const std::uint32_t index = claimed_.fetch_add(1, std::memory_order_relaxed);
+    if (index >= kMost) return;
+    ranges_[index].end.store(end, std::memory_order_relaxed);
+    ranges_[index].begin.store(begin, std::memory_order_release);
+  }
+
+ private:
+  static constexpr std::uint32_t kMost = 8;
+  struct Range {
+    std::atomic<std::uint64_t> begin, end;
+  };
+  Range ranges_[kMost];
+  std::atomic<std::uint32_t> claimed_;
+  std::atomic<std::uint64_t> unknown_;  // a pc in one to be learned
 };
-constexpr std::uint32_t kMaxEvalParts = 8;
-EvalPart g_parts[kMaxEvalParts];
-std::atomic<std::uint32_t> g_parts_claimed{0};
-std::atomic<std::uint64_t> g_unknown_part{0};  // a pc in a part to be learned
+constinit LearnedFunctions g_eval_parts{}, g_gil_takers{};
 
 }  // namespace
+
+constinit CollectorCode g_collector_code = {};
 
 const PythonRuntime* python_runtime() noexcept { return g_runtime.load(std::memory_order_acquire); }
 
@@ -26,30 +55,22 @@ void publish_python_runtime(const PythonRuntime* runtime) noexcept {
 }
 
 bool is_eval_code(const PythonRuntime& runtime, std::uint64_t pc) noexcept {
-  if (runtime.eval.contains(pc)) return true;
-  for (const EvalPart& part : g_parts) {
-    const std::uint64_t begin = part.begin.load(std::memory_order_acquire);
-    if (begin == 0) return false;
-    if (pc >= begin && pc < part.end.load(std::memory_order_relaxed)) return true;
-  }
-  return false;
+  return runtime.eval.contains(pc) || g_eval_parts.contains(pc);
 }
 
 void note_eval_code(const PythonRuntime& runtime, std::uint64_t pc) noexcept {
-  if (!runtime.interpreter.contains(pc) || is_eval_code(runtime, pc)) return;
-  g_unknown_part.store(pc, std::memory_order_relaxed);
+  if (runtime.interpreter.contains(pc) && !is_eval_code(runtime, pc)) g_eval_parts.note(pc);
 }
 
-void learn_eval_code() noexcept {
-  if (g_unknown_part.load(std::memory_order_relaxed) == 0) return;
-  const std::uint64_t pc = g_unknown_part.exchange(0, std::memory_order_relaxed);
-  if (pc == 0 || g_parts_claimed.load(std::memory_order_relaxed) >= kMaxEvalParts) return;
-  std::uint64_t begin = 0, end = 0;
-  if (!find_function_range(pc, begin, end) || begin == 0) return;
-  const std::uint32_t index = g_parts_claimed.fetch_add(1, std::memory_order_relaxed);
-  if (index >= kMaxEvalParts) return;
-  g_parts[index].end.store(end, std::memory_order_relaxed);
-  g_parts[index].begin.store(begin, std::memory_order_release);
+bool takes_gil(std::uint64_t pc) noexcept { return g_gil_takers.contains(pc); }
+
+void note_gil_taker(const PythonRuntime& runtime, std::uint64_t pc) noexcept {
+  if (!is_eval_code(runtime, pc) && !takes_gil(pc)) g_gil_takers.note(pc);
+}
+
+void learn_functions() noexcept {
+  g_eval_parts.learn();
+  g_gil_takers.learn();
 }
 
 }  // namespace clusterprof::agent

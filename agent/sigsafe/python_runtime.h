@@ -24,17 +24,24 @@ struct PythonRuntime {
   // Functions of the interpreter that only load a few words, whether or not the GIL is held.
   int (*is_initialized)();
   int (*is_finalizing)();
-  void* (*this_thread_state)();  // PyGILState_GetThisThreadState
-  void* (*unchecked_state)();    // <= 3.11: the state that holds the GIL; later: thread-local
-  void* (*main_interpreter)();   // PyInterpreterState_Main
-  void* (*first_thread)(void*);  // PyInterpreterState_ThreadHead
-  void* (*next_thread)(void*);   // PyThreadState_Next
+  void* (*this_thread_state)();      // PyGILState_GetThisThreadState
+  void* (*unchecked_state)();        // <= 3.11: the state that holds the GIL; later: thread-local
+  void* (*main_interpreter)();       // PyInterpreterState_Main
+  void* (*first_thread)(void*);      // PyInterpreterState_ThreadHead
+  void* (*next_thread)(void*);       // PyThreadState_Next
+  void* (*first_interpreter)();      // PyInterpreterState_Head
+  void* (*next_interpreter)(void*);  // PyInterpreterState_Next
 
   std::uint64_t code_type, str_type, bytes_type;  // addresses of the type objects
+
+  // Where it says that it collects garbage, see gc_state.h.
+  std::uint32_t gc_collecting;  // in PyInterpreterState; 0: to be found, or not to be had
+  bool gc_is_described;         // not to be found otherwise
 
   AddressRange eval;         // _PyEval_EvalFrameDefault, the exported part of it
   AddressRange interpreter;  // the object file it lives in
   AddressRange launcher;     // the executable, when it is a python that links libpython
+  AddressRange gc_in;        // _PyRuntime, where it holds the GC state (3.8)
   AddressRange libc;
   AddressRange ourselves;                             // the object file of the agent
   AddressRange condition_wait, condition_timed_wait;  // pthread_cond_wait, pthread_cond_timedwait
@@ -51,10 +58,26 @@ void publish_python_runtime(const PythonRuntime* runtime) noexcept;
 // Async-signal-safe.
 bool is_eval_code(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
 
-// Remembers that pc lies in a part not known yet; learn_eval_code looks up how far it extends.
+// Remembers that pc lies in a part not known yet; learn_functions looks up how far it extends.
 void note_eval_code(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
 
+// The interpreter's function that waits for the GIL has no name in most builds either: it is the one that
+// calls pthread_cond_timedwait. Async-signal-safe.
+bool takes_gil(std::uint64_t pc) noexcept;
+void note_gil_taker(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
+
+// Functions of which one is on the stack of a thread that collects garbage (pyabi/collector_code.h); written
+// once, `count` last.
+inline constexpr std::uint32_t kMostCollectorRanges = 128;
+struct CollectorCode {
+  AddressRange ranges[kMostCollectorRanges];
+  std::atomic<std::uint32_t> count;  // 0: not known
+  // Of stacks of collecting threads: with one of them, and without until then.
+  std::atomic<std::uint32_t> hits, misses;
+};
+extern CollectorCode g_collector_code;
+
 // Under a guard or outside a handler.
-void learn_eval_code() noexcept;
+void learn_functions() noexcept;
 
 }  // namespace clusterprof::agent

@@ -10,10 +10,14 @@
 #include "agent/pyabi/cpython_3_14.h"
 #include "agent/pyabi/cpython_3_15.h"
 #include "agent/sigsafe/code_table.h"
+#include "agent/sigsafe/gc_state.h"
 #include "agent/sigsafe/peek.h"
 #include "agent/sigsafe/python_runtime.h"
 
 namespace clusterprof::agent {
+
+SelfCheck g_self_check;
+
 namespace {
 
 // The compiler must not move stores to the result past a read that may fault: the fault leaves
@@ -58,12 +62,18 @@ class DataStack {
   std::uint64_t chunk_ = 0, begin_ = 0, end_ = 0;
 };
 
+bool layout_is_trusted() noexcept { return g_self_check.passed.load(std::memory_order_relaxed) != 0; }
+
 // kLayout: what the interpreter's layout is known to be at compile time, or null.
 template <const PythonLayout* kLayout>
 class Walker {
  public:
   Walker(const PythonRuntime& runtime, wire::SegmentHeader& segment, PythonStack& out) noexcept
-      : runtime_(runtime), segment_(segment), generation_(segment_generation(segment)), out_(out) {}
+      : runtime_(runtime),
+        segment_(segment),
+        generation_(segment_generation(segment)),
+        out_(out),
+        trusted_(layout_is_trusted()) {}
 
   // Appends the frames of one thread state. False when something did not look as it should.
   // out.truncated stays true when the walk ends early, in whatever way.
@@ -88,7 +98,19 @@ class Walker {
   }
 
   bool is_code(std::uint64_t code) const noexcept {
-    return is_plausible_object(code) && peek<std::uint64_t>(code + kObjectType) == runtime_.code_type;
+    return has_type(code, runtime_.code_type) && (trusted_ || is_described(code));
+  }
+
+  static bool has_type(std::uint64_t object, std::uint64_t type) noexcept {
+    return is_plausible_object(object) && peek<std::uint64_t>(object + kObjectType) == type;
+  }
+
+  // What every code object has, so that fields at the wrong places do not go unseen.
+  bool is_described(std::uint64_t code) const noexcept {
+    return has_type(peek<std::uint64_t>(code + layout().code_name), runtime_.str_type) &&
+           has_type(peek<std::uint64_t>(code + layout().code_filename), runtime_.str_type) &&
+           has_type(peek<std::uint64_t>(code + layout().code_line_table), runtime_.bytes_type) &&
+           peek<std::int32_t>(code + layout().code_first_line) >= 0;
   }
 
   // Before every step along a chain; damaged chains may be circles.
@@ -162,6 +184,7 @@ class Walker {
     const auto fall_back = [&] {
       const auto previous = peek<std::uint64_t>(cframe + layout().cframe_previous);
       if (!innermost || !is_plausible_object(previous)) return false;
+      good &= trusted_;  // says nothing for the layout
       out_.count = first_frame;
       out_.entries = first_entry;
       append_entry(cframe, 0);
@@ -181,7 +204,17 @@ class Walker {
     };
     const auto next_cframe = [&] { cframe = peek<std::uint64_t>(cframe + layout().cframe_previous); };
 
-    while (frame != 0 && frame != sentinel) {
+    while (true) {
+      if (frame == 0 || frame == sentinel) {
+        // Every activation ends in the frame it began with. A CFrame that is new at a place where there was
+        // one before may lead to generators' frames that have come to be where others were.
+        const bool whole = has_shims || kChain != FrameChain::kCFrame || activation == out_.count;
+        if (whole) break;
+        if (fall_back()) continue;
+        out_.count = first_frame;
+        out_.entries = first_entry;
+        return false;
+      }
       if (!has_room()) return good;
       std::uint8_t owner = 0xff;
       std::uint64_t code = 0, previous = 0;
@@ -261,6 +294,7 @@ class Walker {
   wire::SegmentHeader& segment_;
   const std::uint64_t generation_;
   PythonStack& out_;
+  const bool trusted_;
   std::uint32_t steps_ = 0;
 };
 
@@ -339,21 +373,78 @@ std::uint64_t state_in_main_interpreter(const PythonRuntime& runtime, std::uint6
   return 0;
 }
 
-// The first walks tell whether the layout is right.
-constexpr std::uint32_t kCheckedWalks = 64;
-std::atomic<std::uint32_t> g_walks{0}, g_bad_walks{0};
+// In which interpreter other than that of `own` the calling thread has frames: up to 3.11 nothing else tells
+// that it is in a sub-interpreter while it does not hold the GIL. 0 when there is none.
+std::uint64_t state_in_sub_interpreter(const PythonRuntime& runtime, std::uint64_t own) noexcept {
+  constexpr std::uint32_t kMostStates = 1024;  // lists may change while they are read
+  const PythonLayout& layout = runtime.layout;
+  void* interpreter = runtime.first_interpreter();
+  if (interpreter == nullptr || runtime.next_interpreter(interpreter) == nullptr) return 0;
+  const auto own_interpreter = peek<std::uint64_t>(own + layout.tstate_interp);
+  for (std::uint32_t i = 0; i < kMostStates && interpreter != nullptr;
+       ++i, interpreter = runtime.next_interpreter(interpreter)) {
+    if (reinterpret_cast<std::uint64_t>(interpreter) == own_interpreter) continue;
+    for (void* state = runtime.first_thread(interpreter); i < kMostStates && state != nullptr;
+         ++i, state = runtime.next_thread(state)) {
+      const auto address = reinterpret_cast<std::uint64_t>(state);
+      if (peek<std::uint64_t>(address + layout.tstate_thread_id) == own_thread_id() &&
+          peek<std::uint64_t>(address + layout.tstate_frame) != 0) {
+        return address;
+      }
+    }
+  }
+  return 0;
+}
 
-void check_self(wire::SegmentHeader& segment, bool good) noexcept {
-  if (g_walks.load(std::memory_order_relaxed) >= kCheckedWalks) return;
-  const std::uint32_t bad = good ? g_bad_walks.load(std::memory_order_relaxed)
-                                 : g_bad_walks.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (g_walks.fetch_add(1, std::memory_order_relaxed) + 1 != kCheckedWalks || bad <= kCheckedWalks / 2)
+void set_note(wire::SegmentHeader& segment, const char* text) noexcept {
+  std::size_t length = 0;
+  while (length + 1 < sizeof segment.python_note && text[length] != 0) ++length;
+  std::memcpy(segment.python_note, text, length);
+  segment.python_note[length] = 0;
+}
+
+// False when this walk is not to be used.
+bool check_self(bool good, std::uint32_t frames) noexcept {
+  SelfCheck& check = g_self_check;
+  if (check.walks.load(std::memory_order_relaxed) >= kCheckedStacks) return true;
+  if (frames == 0 && good) return true;  // says nothing
+  check.walks.fetch_add(1, std::memory_order_relaxed);
+  if (good) {
+    check.passed.store(1, std::memory_order_relaxed);
+  } else {
+    check.bad_walks.fetch_add(1, std::memory_order_relaxed);
+  }
+  return layout_is_trusted();
+}
+
+// Once it is decided: the reason why no frames are read, or null.
+const char* failure() noexcept {
+  const SelfCheck& check = g_self_check;
+  const auto count = [](const std::atomic<std::uint32_t>& number) {
+    return number.load(std::memory_order_relaxed);
+  };
+  if (count(check.walks) >= kCheckedStacks && count(check.bad_walks) > kCheckedStacks / 2)
+    return "self-check failed: what should be code objects is none";
+  if (count(check.passed) == 0 && count(check.missing) >= kCheckedStacks)
+    return "self-check failed: the interpreter runs, but has no frames where they should be";
+  return nullptr;
+}
+
+// Tells what the checks found, and what is missing although frames are read; the first remark stays.
+void remark(wire::SegmentHeader& segment, bool gc_unknown) noexcept {
+  if (const char* reason = failure()) {
+    set_note(segment, reason);
+    segment.python_state.store(static_cast<std::uint32_t>(wire::PythonState::kCheckFailed),
+                               std::memory_order_release);
     return;
-  constexpr char kNote[] = "self-check failed: what should be code objects is none";
-  static_assert(sizeof kNote <= sizeof segment.python_note);
-  std::memcpy(segment.python_note, kNote, sizeof kNote);
-  segment.python_state.store(static_cast<std::uint32_t>(wire::PythonState::kCheckFailed),
-                             std::memory_order_release);
+  }
+  if (segment.python_note[0] != 0) return;
+  if (merging_is_given_up()) {
+    set_note(segment,
+             "eval loop not recognised in native stacks: samples with Python frames have no native ones");
+  } else if (gc_unknown) {
+    set_note(segment, "the garbage collector's state was not found: its time is not told apart");
+  }
 }
 
 }  // namespace
@@ -366,6 +457,7 @@ void walk_python(wire::SegmentHeader* segment, PythonStack& out) noexcept {
   out.holds_gil = false;
   out.gil_known = false;
   out.finalizing = false;
+  out.collecting_garbage = out.collects_elsewhere = false;
   keep_result();
   const PythonRuntime* runtime = python_runtime();
   if (runtime == nullptr || segment == nullptr ||
@@ -373,7 +465,7 @@ void walk_python(wire::SegmentHeader* segment, PythonStack& out) noexcept {
           static_cast<std::uint32_t>(wire::PythonState::kActive)) {
     return;
   }
-  learn_eval_code();
+  learn_functions();
   const bool initialized = runtime->is_initialized() != 0;
   out.finalizing = runtime->is_finalizing() != 0;
   if (!initialized && !out.finalizing) return;
@@ -389,6 +481,11 @@ void walk_python(wire::SegmentHeader* segment, PythonStack& out) noexcept {
         peek<std::uint64_t>(holder + layout.tstate_thread_id) == own_thread_id()) {
       outer = tstate;
       tstate = holder;
+    } else if (holder != tstate && is_plausible_object(tstate) && runtime->is_finalizing() == 0) {
+      if (const std::uint64_t inner = state_in_sub_interpreter(*runtime, tstate)) {
+        outer = tstate;
+        tstate = inner;
+      }
     }
   }
   if (!is_plausible_object(tstate)) return;
@@ -408,7 +505,17 @@ void walk_python(wire::SegmentHeader* segment, PythonStack& out) noexcept {
 
   bool good = walk_state(*runtime, *segment, tstate, out);
   if (is_plausible_object(outer) && !out.truncated) good &= walk_state(*runtime, *segment, outer, out);
-  check_self(*segment, good);
+  if (!check_self(good, out.count)) {
+    out.count = 0;
+    out.entries = 0;
+  }
+
+  // Last: a fault while the place is looked for leaves what was found so far.
+  GcKnown gc = GcKnown::kNo;
+  if (out.holds_gil && layout_is_trusted()) gc = gc_state(*runtime, tstate);
+  out.collects_elsewhere = gc == GcKnown::kCollectsElsewhere;
+  out.collecting_garbage = gc == GcKnown::kCollecting || out.collects_elsewhere;
+  remark(*segment, gc == GcKnown::kGivenUp);
 }
 
 }  // namespace clusterprof::agent

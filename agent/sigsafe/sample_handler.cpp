@@ -2,9 +2,14 @@
 #include "agent/sigsafe/sample_handler.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
+
+#include <cstring>
 
 #include "agent/sigsafe/counters_read.h"
 #include "agent/sigsafe/guard.h"
@@ -38,7 +43,7 @@ void reset(Scratch& scratch) noexcept {
   PythonStack& python = scratch.python;
   python.count = python.entries = 0;
   python.truncated = python.thread_has_state = python.holds_gil = python.gil_known = python.finalizing =
-      false;
+      python.collecting_garbage = python.collects_elsewhere = false;
 }
 
 // A thread that was there before the agent finds the context that was made for it.
@@ -49,15 +54,32 @@ void adopt(ThreadContext& context) noexcept {
     ThreadRecord& record = g_process.records[i];
     if (record.adoptable.load(std::memory_order_acquire) == 0 || record.tid != tid) continue;
     record.adoptable.store(0, std::memory_order_relaxed);
+    const TransferState transfer = context.transfer;
     context = record.prepared;
+    context.transfer = transfer;
     return;
   }
 }
 
+// Of stack, that walks use at most.
+constexpr std::uintptr_t kWalkBytes = 6 * 1024;
+
+// False near the end of an alternate stack, behind which anything may lie. A fault in a walk takes another
+// frame like ours.
+bool has_room_for_walks(const ucontext_t& interrupted) noexcept {
+  const auto low = reinterpret_cast<std::uintptr_t>(interrupted.uc_stack.ss_sp);
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  const auto frame_bytes = static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP]) - here;
+  return here - low >= interrupted.uc_stack.ss_size || here - low >= kWalkBytes + frame_bytes;
+}
+
 enum class Sender { kTimer, kWatcher, kLate, kForeign };
 
-// All signals of ours carry the address of their thread's record.
+// All signals of ours carry the address of their thread's record, or the descriptor of its event.
 Sender sender(const siginfo_t& info, ThreadRecord* record) noexcept {
+  if (is_of_descriptor(info) && record != nullptr && record->tick == Tick::kTaskClock &&
+      info.si_fd == record->event_descriptor)
+    return Sender::kTimer;
   const auto* const sent_to = static_cast<const ThreadRecord*>(info.si_value.sival_ptr);
   const bool may_be_ours =
       info.si_code == SI_TIMER || (info.si_code == SI_QUEUE && info.si_pid == g_process.pid);
@@ -71,19 +93,74 @@ Sender sender(const siginfo_t& info, ThreadRecord* record) noexcept {
 void stop_timer(ThreadRecord& record) noexcept {
   const itimerspec stopped = {};
   raw_syscall(SYS_timer_settime, record.timer_id, 0, &stopped, nullptr);
+  itimerspec moved = {};
+  moved.it_value.tv_nsec = kMovedNs;
+  raw_syscall(SYS_timer_settime, record.wake_timer_id, 0, &moved, nullptr);
   record.timer_off.store(1, std::memory_order_relaxed);
+}
+
+// The thread, whose timer was stopped, runs again.
+bool is_wake_up(const siginfo_t& info, const ThreadRecord& record) noexcept {
+  return info.si_code == SI_TIMER && record.tick == Tick::kMonotonic && record.wake_timer_id >= 0 &&
+         info.si_timerid == record.wake_timer_id;
+}
+
+void restart_event(ThreadRecord& record) noexcept {
+  if (record.event_shifted) {
+    raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_PERIOD, &g_process.period_ns);
+    record.event_shifted = false;
+  }
+  raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_REFRESH, 1);
 }
 
 Registers registers_of(const ucontext_t& interrupted) noexcept {
   const auto& from = interrupted.uc_mcontext.gregs;
   const auto value = [&from](int index) { return static_cast<std::uint64_t>(from[index]); };
   return {value(REG_RIP), value(REG_RSP), value(REG_RBP), value(REG_RBX), value(REG_R12),
-          value(REG_R13), value(REG_R14), value(REG_R15), value(REG_R10)};
+          value(REG_R13), value(REG_R14), value(REG_R15), value(REG_R10), from};
 }
 
 struct Instant {
   std::uint64_t time_ns, cpu_ns;
 };
+
+// The kernel's own figures for CPU time in the kernel grow by ticks of its clock, so they are not asked for
+// more often than this: the call costs as much as walking 40 frames.
+constexpr std::uint64_t kUsageEveryNs = 2'500'000;
+
+// Of the calling thread.
+void read_usage(ThreadContext& context, std::uint64_t now_ns, wire::SampleRecord& sample) noexcept {
+  if (now_ns - context.usage_time_ns >= kUsageEveryNs) {
+    rusage usage;
+    if (raw_syscall(SYS_getrusage, RUSAGE_THREAD, &usage) == 0) {
+      context.system_ns = static_cast<std::uint64_t>(usage.ru_stime.tv_sec) * 1'000'000'000u +
+                          static_cast<std::uint64_t>(usage.ru_stime.tv_usec) * 1000u;
+      context.page_faults = static_cast<std::uint64_t>(usage.ru_minflt + usage.ru_majflt);
+    }
+    context.usage_time_ns = now_ns;
+  }
+  sample.system_ns = context.system_ns;
+  sample.page_faults = context.page_faults;
+}
+
+// Calls near the thread's start stay the same from sample to sample: of them a record says only how many.
+// Returns the words, counted from the outermost frame, that the last record had too, and remembers these.
+std::uint32_t share_with_last(Scratch& scratch, const std::uint64_t* words, std::uint32_t count) noexcept {
+  std::uint64_t* const end = scratch.sent + wire::kMaxFrameWords;
+  const std::uint32_t most = count < scratch.sent_words ? count : scratch.sent_words;
+  std::uint32_t shared = 0;
+  while (shared < most && words[count - 1 - shared] == *(end - 1 - shared)) ++shared;
+  memcpy(end - count, words, (count - shared) * sizeof *words);
+  scratch.sent_words = count;
+  return shared;
+}
+
+// Not clock_gettime: the vdso would only pass it on to the kernel.
+std::uint64_t thread_cpu_ns() noexcept {
+  timespec time;
+  if (raw_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &time) != 0) return 0;
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec);
+}
 
 void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const ucontext_t& interrupted,
                   const InterruptedCall& call, wire::Trigger trigger, const Instant& now,
@@ -122,8 +199,9 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
 
   sample.header.type = wire::kSample;
   sample.header.reserved = 0;
+  const std::uint32_t shared = share_with_last(scratch, values + counters, words);
   sample.header.bytes =
-      static_cast<std::uint32_t>(sizeof sample + (counters + words) * sizeof(std::uint64_t));
+      static_cast<std::uint32_t>(sizeof sample + (counters + words - shared) * sizeof(std::uint64_t));
   sample.time_ns = now.time_ns;
   sample.cpu_ns = now.cpu_ns;
   sample.flags = flags;
@@ -132,9 +210,10 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   sample.frame_words = static_cast<std::uint16_t>(words);
   sample.counter_count = static_cast<std::uint8_t>(counters);
   sample.trigger = trigger;
-  sample.reserved = 0;
+  sample.shared_words = static_cast<std::uint16_t>(shared);
   sample.module_epoch = epoch;
   sample.handler_ns = context.last_handler_ns;
+  read_usage(context, now.time_ns, sample);
   wire::ring_commit(slot.ring, position, sample.header.bytes);
 
   segment->samples_taken.fetch_add(1, std::memory_order_relaxed);
@@ -156,38 +235,65 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   ThreadRecord& record = *context.record;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
 
-  const Instant now = {monotonic_ns(), clock_ns(CLOCK_THREAD_CPUTIME_ID)};
+  const Instant now = {monotonic_ns(), thread_cpu_ns()};
+  if (is_wake_up(info, record)) {
+    record.timer_off.store(0, std::memory_order_relaxed);
+    start_monotonic_timer(record, now.time_ns);
+  }
   // The program jumped out of call_path, from a handler of its own.
   if (context.busy != 0 && is_left(context, context.busy_frame,
                                    static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP])))
     forget_busy(context);
+  // And out of an exec: the watcher may look at the thread again.
+  if (context.exec_frame != 0 &&
+      is_left(context, context.exec_frame,
+              static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP]))) {
+    context.exec_frame = 0;
+    if (record.tick == Tick::kTaskClock) continue_event(record);
+    record.state.store(static_cast<std::uint32_t>(RecordState::kLive), std::memory_order_release);
+  }
   const bool agent_active = context.busy != 0 || context.guard.armed != 0;
-  const bool may_guard = !agent_active && (interrupted.uc_sigmask.__val[0] & kFaultSignals) == 0;
+  const bool may_guard = !agent_active && (interrupted.uc_sigmask.__val[0] & kFaultSignals) == 0 &&
+                         has_room_for_walks(interrupted);
   InterruptedCall call = find_interrupted_call(context, interrupted, may_guard);
 
   wire::Trigger trigger = wire::Trigger::kCpuTimer;
+  bool wanted = true;
   if (from == Sender::kWatcher) {
     trigger = wire::Trigger::kBlocked;
     // The number is not in the code, as in syscall(2).
     if (call.in_syscall && call.number < 0 &&
         record.blocked_pc == static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RIP]))
       call.number = record.blocked_number;
-  } else if (g_process.wall_timers) {
+  } else if (record.tick == Tick::kMonotonic) {
     trigger = wire::Trigger::kWallTimer;
     const std::uint64_t moved_ns = now.cpu_ns - record.sampled_cpu_ns.load(std::memory_order_relaxed);
-    if (call.interrupted && moved_ns < record.sampled_cost_ns.load(std::memory_order_relaxed) + kMovedNs) {
-      // The second period in the same call: leave the thread alone until the watcher sees it move.
-      trigger = wire::Trigger::kBlocked;
-      stop_timer(record);
+    // Of CPU time alone, what passed is left to the next sample that shows the thread running.
+    wanted = g_process.watch_blocked || !call.interrupted;
+    // Of the `syscall` instruction, behind which a call that failed is.
+    const auto pc =
+        static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RIP]) - (call.failed_with_eintr ? 2 : 0);
+    const auto sp = static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RSP]);
+    if (call.interrupted) {
+      trigger = wire::Trigger::kBlocked;  // where it waits, not where it ran
+      // The second period in the same call: leave the thread alone until it moves.
+      if (moved_ns < record.sampled_cost_ns.load(std::memory_order_relaxed) + kMovedNs) {
+        stop_timer(record);
+        wanted = wanted && (pc != context.waiting_pc || sp != context.waiting_sp);
+      }
     }
+    context.waiting_pc = call.interrupted ? pc : 0;
+    context.waiting_sp = call.interrupted ? sp : 0;
   }
 
   if (segment == nullptr || agent_active) {
     count_drop(segment, wire::DropReason::kReentrant);
-  } else {
+  } else if (wanted) {
     write_sample(context, segment, interrupted, call, trigger, now, may_guard);
   }
   repeat_interrupted_call(call, interrupted);
+  note_cut_transfer(context, call, interrupted);
+  if (record.tick == Tick::kTaskClock && is_of_descriptor(info)) restart_event(record);
 
   const std::uint64_t cost_ns = monotonic_ns() - now.time_ns;
   context.last_handler_ns = static_cast<std::uint32_t>(cost_ns < 0xffff'ffffu ? cost_ns : 0xffff'ffffu);
@@ -198,6 +304,17 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
 }
 
 }  // namespace
+
+void start_monotonic_timer(const ThreadRecord& record, std::uint64_t now_ns) noexcept {
+  constexpr std::uint64_t kSecondNs = 1'000'000'000;
+  const auto as_timespec = [](std::uint64_t ns) {
+    return timespec{static_cast<time_t>(ns / kSecondNs), static_cast<long>(ns % kSecondNs)};
+  };
+  std::uint64_t first_ns = now_ns - now_ns % g_process.period_ns + record.phase_ns;
+  if (first_ns <= now_ns) first_ns += g_process.period_ns;
+  const itimerspec times = {as_timespec(g_process.period_ns), as_timespec(first_ns)};
+  raw_syscall(SYS_timer_settime, record.timer_id, TIMER_ABSTIME, &times, nullptr);
+}
 
 void walk_stacks(ThreadContext& context, wire::SegmentHeader* segment, const Registers& registers,
                  bool with_native, Scratch& scratch) noexcept {
@@ -222,6 +339,18 @@ void sample_handler(int signal, siginfo_t* info, void* context) noexcept {
   const bool ours = take_sample(*info, *static_cast<ucontext_t*>(context));
   errno = saved_errno;
   if (!ours && g_process.foreign_signal != nullptr) g_process.foreign_signal(signal, info, context);
+}
+
+void continue_event(ThreadRecord& record) noexcept {
+  const itimerspec stopped = {};
+  if (record.wake_timer_id >= 0) raw_syscall(SYS_timer_settime, record.wake_timer_id, 0, &stopped, nullptr);
+  if (perf_event_id(record.event_descriptor) != record.event_id) return;
+  if (record.event_spent) {
+    raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_REFRESH, 1);
+  } else {
+    raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_ENABLE, 0);
+  }
+  record.event_spent = false;
 }
 
 void push_thread_end(ThreadContext& context, std::uint64_t cpu_ns) noexcept {
@@ -249,6 +378,10 @@ void push_thread_end(ThreadContext& context, std::uint64_t cpu_ns) noexcept {
   sample.trigger = wire::Trigger::kThreadEnd;
   sample.module_epoch = segment->module_epoch.load(std::memory_order_relaxed);
   sample.handler_ns = context.last_handler_ns;
+  if (&context == &t_context) {  // not for a thread that is gone
+    context.usage_time_ns = 0;
+    read_usage(context, sample.time_ns, sample);
+  }
   wire::ring_commit(context.slot->ring, position, sample.header.bytes);
 }
 

@@ -14,10 +14,19 @@ namespace clusterprof::agent {
 struct Scratch {
   NativeStack native;
   PythonStack python;
+  // Of the handler: the frame words of the last record that went to the ring, at the end of `sent`.
+  std::uint32_t sent_words;
+  std::uint64_t sent[wire::kMaxFrameWords];
 };
 
 // For SA_SIGINFO. Expects all signals to be blocked, but for the ones that faults raise.
 void sample_handler(int signal, siginfo_t* info, void* context) noexcept;
+
+// Starts the timer of a thread whose tick is kMonotonic, at its phase. Any thread, and in handlers.
+void start_monotonic_timer(const ThreadRecord& record, std::uint64_t now_ns) noexcept;
+
+// An event that was paused goes on: each refresh would allow one signal more before it stops. On the thread.
+void continue_event(ThreadRecord& record) noexcept;
 
 // The last record of a thread, with what its CPU clock said last. Only where its handler cannot run:
 // on the thread with kSampleSignal blocked, or when it is gone.

@@ -21,7 +21,17 @@ struct GuardState {
   void* jump[5];  // __builtin_setjmp buffer
 };
 
+// What lifecycle/transfers.cpp wants to know of the signals that came during a call.
+struct TransferState {
+  volatile std::uint32_t program_handlers;  // of the program's that have returned
+  volatile std::uint32_t cut;               // signals of ours that may have ended a transfer in the middle
+  // A transfer goes on, in this system call made below this frame; 0: none.
+  volatile std::uintptr_t continued_frame;
+  volatile std::int64_t continued_number;
+};
+
 struct ThreadContext {
+  TransferState transfer;       // first: signal_return.cpp; outlives what the others are about
   wire::ThreadSlot* slot;       // null: this thread is not recorded
   volatile std::uint32_t busy;  // > 0: agent code runs on this thread outside the handler
   GuardState guard;
@@ -32,9 +42,14 @@ struct ThreadContext {
   PathMemo* path_memo;
   std::uint32_t last_handler_ns;
   std::uint32_t mpi_depth;
+  // kMonotonic: where the last sample found the thread waiting; 0: it ran.
+  std::uint64_t waiting_pc, waiting_sp;
+  // What getrusage said last, and when that was (CLOCK_MONOTONIC).
+  std::uint64_t usage_time_ns, system_ns, page_faults;
   // Where on the stack those began that set mpi_depth and busy: the program may jump out of them.
   std::uintptr_t mpi_frame, busy_frame;
-  ThreadRecord* record;  // set whenever slot is
+  std::uintptr_t exec_frame;  // of lifecycle/exec.cpp, while it keeps the record to itself; 0: it does not
+  ThreadRecord* record;       // set whenever slot is
 };
 
 // Agent code outside the handler is over: the program jumped out of it.

@@ -12,7 +12,7 @@ namespace clusterprof::wire {
 enum class Trigger : std::uint8_t {
   kCpuTimer = 0,   // the thread's CPU clock passed a period
   kWallTimer = 1,  // the wall clock passed a period (rates of 500 Hz and above)
-  kBlocked = 2,    // the agent's watcher saw that the thread does not run
+  kBlocked = 2,    // the thread does not run: the watcher saw it, or the wall clock's timer found it waiting
   kThreadEnd = 3,  // last record of a thread; has no frames
 };
 
@@ -24,9 +24,12 @@ enum SampleFlags : std::uint32_t {
   kHasPython = 1u << 4,         // at least one Python frame
   kWaitingForGil = 1u << 5,     // inside the interpreter's take_gil as far as can be told
   kFinalizing = 1u << 6,        // the interpreter is shutting down
+  kCollectingGarbage = 1u << 7, // inside the interpreter's cyclic garbage collection, or what it calls
 };
 
-// Followed by counter_count values, then by frame_words words.
+// Followed by counter_count values, then by the first frame_words - shared_words words of the
+// frames; the others are the last shared_words ones of the previous sample of this thread. The first
+// sample of a thread shares none.
 //
 // Counters are absolute values since the thread's start, in the order of
 // SegmentHeader::counter_names.
@@ -44,14 +47,19 @@ struct SampleRecord {
   std::uint32_t flags;          // SampleFlags
   std::int32_t syscall_nr;      // of the interrupted system call, -1 when unknown or none
   std::uint16_t mpi_op;         // 0: not inside MPI, else MPI function number + 1
-  std::uint16_t frame_words;
+  std::uint16_t frame_words;    // of the whole call path
   std::uint8_t counter_count;
   Trigger trigger;
-  std::uint16_t reserved;
+  std::uint16_t shared_words;
   std::uint32_t module_epoch;   // SegmentHeader::module_epoch when the sample was taken
   std::uint32_t handler_ns;     // what the previous sample of this thread cost
+  // Since the thread's start, from getrusage(RUSAGE_THREAD) at this sample or at one at most 2.5 ms before;
+  // both 0 (unknown) in the last record of a thread that ended without telling.
+  std::uint64_t system_ns;      // CPU time in the kernel, as the kernel's accounting has it: it grows by
+                                // ticks where the kernel samples it
+  std::uint64_t page_faults;    // minor + major
 };
-static_assert(sizeof(SampleRecord) == 48);
+static_assert(sizeof(SampleRecord) == 64);
 
 inline constexpr std::uint64_t kFrameTagMask = 0xf000'0000'0000'0000ull;
 inline constexpr std::uint64_t kPythonFrameTag = 0x8000'0000'0000'0000ull;

@@ -28,8 +28,8 @@
 
 namespace clusterprof::wire {
 
-inline constexpr std::uint64_t kSegmentMagic = 0x31'47'45'53'46'52'50'43ull;  // "CPRFSEG1"
-inline constexpr std::uint32_t kWireMajor = 1;
+inline constexpr std::uint64_t kSegmentMagic = 0x32'47'45'53'46'52'50'43ull;  // "CPRFSEG2"
+inline constexpr std::uint32_t kWireMajor = 2;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // One reason per way in which something measured can be lost. Names: kDropReasonNames.
@@ -46,13 +46,15 @@ enum class DropReason : std::uint32_t {
   kFaultInWalk,         // a guarded read faulted; the rest of that walk was dropped
   kTimerFailed,         // a thread's timer could not be made
   kCounterFailed,       // PAPI could not count on a thread
+  kSignalBlocked,       // a thread that blocks the signal it is sampled with, past our functions
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
 inline constexpr const char* kDropReasonNames[kDropReasons] = {
     "ring_full",           "reentrant",           "no_thread_slot",        "code_table_full",
     "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full",   "communicator_table_full",
-    "module_arena_full",   "fault_in_walk",       "timer_failed",          "counter_failed"};
+    "module_arena_full",   "fault_in_walk",       "timer_failed",          "counter_failed",
+    "signal_blocked"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -113,14 +115,16 @@ struct SegmentHeader {
   std::atomic<std::uint64_t> mpi_init_ns, mpi_finalize_ns;  // CLOCK_MONOTONIC at their ends / starts
   std::atomic<std::uint32_t> python_state;   // PythonState
   std::atomic<std::uint32_t> python_version; // PY_VERSION_HEX, 0 when unknown
-  char python_note[128];                     // why Python is not walked; empty otherwise
+  char python_note[128];                     // why Python is not walked, or what is missing although it is; else empty
   std::atomic<std::uint32_t> module_epoch;   // grows when the set of modules changes
   std::atomic<std::uint64_t> module_arena_used, code_arena_used, path_arena_used;
   std::atomic<std::uint64_t> threads_seen;   // threads that ever had a slot or were refused one
   std::atomic<std::uint64_t> drops[kDropReasons];
-  std::atomic<std::uint64_t> samples_taken, samples_truncated, merges_tried, merges_failed;
+  // On a cache line of their own: all threads add to them, and read what is around them.
+  alignas(64) std::atomic<std::uint64_t> samples_taken;
+  std::atomic<std::uint64_t> samples_truncated, merges_tried, merges_failed;
   std::atomic<std::uint64_t> handler_ns;     // time spent in the handler, all threads
-  std::uint32_t counter_count;
+  alignas(64) std::uint32_t counter_count;
   char counter_names[kMaxCounters][kCounterNameBytes];
   std::uint32_t unavailable_count;           // counters that were asked for and cannot be had
   char unavailable_names[kMaxCounters][kCounterNameBytes];

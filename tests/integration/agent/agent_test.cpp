@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <set>
 #include <string>
 
 #include "formats/wire/hello.h"
@@ -15,6 +16,10 @@ namespace clusterprof::agent_test {
 namespace {
 
 const std::string kTarget = CLUSTERPROF_TEST_TARGET;
+
+// Events that every kernel offers, so that PAPI is in the process.
+const std::string kWithPapi =
+    "CLUSTERPROF_EVENT=perf::TASK-CLOCK,perf::PAGE-FAULTS,perf::CONTEXT-SWITCHES,perf::CPU-MIGRATIONS";
 
 const ThreadLog& main_of(const Outcome& outcome, std::size_t process = 0) {
   static const ThreadLog kNone;
@@ -93,24 +98,29 @@ TEST_P(AtRate, SamplesARunningThread) {
 }
 
 TEST_P(AtRate, NoCallFailsWithEintrAndWaitsLastAsLongAsTheyShould) {
-  const Outcome outcome = run({kTarget, "waits"}, {variable()});
-  ASSERT_TRUE(exited(outcome, 0)) << outcome.output;
-  expect_sane(outcome);
-  std::size_t ways = 0;
-  for (const auto& [name, number] : outcome.numbers) {
-    const bool is_time = name.ends_with(".ms");
-    // Above 500 Hz nothing knows the number of a call that the program made by number.
-    if (by_wall_clock() && name.starts_with("syscall.")) continue;
-    if (!is_time) {
-      EXPECT_EQ(number, 0) << name;
-      continue;
+  constexpr int kAttempts = 4;  // at the upper bound of the times, on a machine that has other things to do
+  std::set<std::string> late;
+  for (int attempt = 0; attempt < kAttempts && (attempt == 0 || !late.empty()); ++attempt) {
+    const Outcome outcome = run({kTarget, "waits"}, {variable()});
+    ASSERT_TRUE(exited(outcome, 0)) << outcome.output;
+    expect_sane(outcome);
+    std::size_t ways = 0;
+    std::set<std::string> late_now;
+    for (const auto& [name, number] : outcome.numbers) {
+      const bool is_time = name.ends_with(".ms");
+      if (!is_time) {
+        EXPECT_EQ(number, 0) << name;
+        continue;
+      }
+      ++ways;
+      EXPECT_GE(number, 149.9) << name;
+      // Relative timeouts without a place for the rest start anew once.
+      if (number >= 150 + 60 + 90 && (attempt == 0 || late.contains(name))) late_now.insert(name);
     }
-    ++ways;
-    EXPECT_GE(number, 149.9) << name;
-    // Relative timeouts without a place for the rest start anew once.
-    EXPECT_LT(number, 150 + 40 + 60) << name;
+    EXPECT_EQ(ways, 19u);
+    late = late_now;
   }
-  EXPECT_EQ(ways, by_wall_clock() ? 18u : 19u);
+  EXPECT_TRUE(late.empty()) << late.size() << " calls were late every time, such as " << *late.begin();
 }
 
 TEST_P(AtRate, OneSamplePerBlock) {
@@ -118,7 +128,10 @@ TEST_P(AtRate, OneSamplePerBlock) {
   ASSERT_TRUE(exited(outcome, 0));
   expect_sane(outcome);
   const ThreadLog& thread = main_of(outcome);
-  EXPECT_EQ(thread.count(wire::Trigger::kBlocked), 1u);
+  // The monotonic timer comes twice; going back to sleep may take so long that the thread seems to have
+  // moved.
+  EXPECT_GE(thread.count(wire::Trigger::kBlocked), 1u);
+  EXPECT_LE(thread.count(wire::Trigger::kBlocked), GetParam() < 500 ? 1u : 2u);
   EXPECT_LE(thread.samples.size(), 6u);
   for (const Sample& sample : thread.samples) {
     if (sample.record.trigger != wire::Trigger::kBlocked) continue;
@@ -141,7 +154,7 @@ TEST_P(AtRate, ThreadsComeAndGo) {
 }
 
 TEST_P(AtRate, ThreadsWithTinyStacksAndMuchThreadLocalData) {
-  const Outcome outcome = run({kTarget, "tiny"}, {variable()});
+  const Outcome outcome = run({kTarget, "tiny"}, {variable(), kWithPapi});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   expect_sane(outcome);
   ASSERT_EQ(outcome.processes.size(), 1u);
@@ -152,7 +165,7 @@ TEST_P(AtRate, ThreadsWithTinyStacksAndMuchThreadLocalData) {
 }
 
 TEST_P(AtRate, ChildOfForkIsAProcessOfTheSameRank) {
-  const Outcome outcome = run({kTarget, "fork"}, {variable()});
+  const Outcome outcome = run({kTarget, "fork"}, {variable(), kWithPapi});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.output;
   expect_sane(outcome);
   EXPECT_EQ(outcome.numbers.at("child_status"), 7);
@@ -182,7 +195,7 @@ TEST_P(AtRate, ProgramKeepsItsFaultHandlers) {
 }
 
 TEST_P(AtRate, ProgramMayUseTheSampleSignal) {
-  const Outcome outcome = run({kTarget, "sample_signal"}, {variable()});
+  const Outcome outcome = run({kTarget, "sample_signal"}, {variable(), kWithPapi});
   EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   expect_sane(outcome);
   EXPECT_GT(main_of(outcome).samples.size(), 10u);
@@ -269,7 +282,7 @@ TEST(Agent, NoChildrenLeavesNoTrace) {
 }
 
 TEST(Agent, ExecutedProgramJoins) {
-  const Outcome outcome = run({kTarget, "exec"});
+  const Outcome outcome = run({kTarget, "exec"}, {kWithPapi});
   ASSERT_TRUE(exited(outcome, 0));
   ASSERT_EQ(outcome.processes.size(), 2u);
   EXPECT_EQ(outcome.processes[0].pid, outcome.processes[1].pid);
@@ -305,20 +318,21 @@ TEST(Agent, KnowsThreadNames) {
 
 TEST(Agent, TakesNoLowDescriptor) {
   const Outcome bare = run_bare({kTarget, "limits"});
-  const Outcome outcome = run({kTarget, "limits"});
+  const Outcome outcome = run({kTarget, "limits"}, {kWithPapi});
   EXPECT_EQ(outcome.output, bare.output);
 }
 
 TEST(Agent, WatcherHasDescriptorsOfItsOwn) {
-  const Outcome outcome = run({kTarget, "watcher_descriptors"});
+  const Outcome outcome = run({kTarget, "watcher_descriptors"}, {kWithPapi});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   EXPECT_EQ(outcome.numbers.at("others"), 1);
-  // It may be reading a file this instant.
-  EXPECT_LE(outcome.numbers.at("entries"), 1);
+  // Its own: two files of the kernel on the one thread, and one that it may be reading this instant. The
+  // program's are the three of the shell, a pipe's ends and a folder.
+  EXPECT_LE(outcome.numbers.at("entries"), 3);
 }
 
 TEST(Agent, ForkWhileAThreadIsInsideTheLoader) {
-  const Outcome outcome = run({kTarget, "fork_loader"});
+  const Outcome outcome = run({kTarget, "fork_loader"}, {kWithPapi});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   ASSERT_EQ(outcome.processes.size(), 11u);
   for (const ProcessLog& process : outcome.processes)
@@ -328,8 +342,17 @@ TEST(Agent, ForkWhileAThreadIsInsideTheLoader) {
   EXPECT_STREQ(child.unavailable_names[0], "PAPI");
 }
 
+// The loader's locks may be taken there for ever, also where the agent is only present.
+TEST(Agent, ChildOfAForkDoesNotAskTheLoader) {
+  for (const std::string& variable :
+       {std::string("CLUSTERPROF_RATE=100"), std::string(wire::kSocketVariable) + "="}) {
+    const Outcome outcome = run({CLUSTERPROF_TEST_LOOKUPS}, {variable});
+    EXPECT_TRUE(exited(outcome, 0)) << variable << " " << outcome.wait_status;
+  }
+}
+
 TEST(Agent, ThreadsMayBeCancelledAtAnyInstant) {
-  const Outcome outcome = run({kTarget, "cancel"});
+  const Outcome outcome = run({kTarget, "cancel"}, {kWithPapi});
   EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
 }
 
@@ -364,7 +387,7 @@ TEST(Agent, SurvivesSmallLimits) {
   for (const std::string limited :
        {"-v 400000 && exec $0 threads 20", "-f 0 && exec $0 threads 20", "-n 16 && exec $0 threads 20",
         "-s 256 && exec $0 threads 20", "-i 0 && exec $0 spin 100"}) {
-    const Outcome outcome = run({"/bin/bash", "-c", "ulimit " + limited, kTarget});
+    const Outcome outcome = run({"/bin/bash", "-c", "ulimit " + limited, kTarget}, {kWithPapi});
     EXPECT_TRUE(exited(outcome, 0)) << limited << ": " << outcome.wait_status;
   }
 }

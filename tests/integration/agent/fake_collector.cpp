@@ -32,21 +32,28 @@ wire::ThreadSlot* slots(wire::SegmentHeader& segment) {
                                              segment.thread_slots_offset);
 }
 
-Sample parse(const wire::RecordHeader& header) {
+// `before`: of the same thread.
+Sample parse(const wire::RecordHeader& header, const std::vector<Sample>& before) {
   Sample sample;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(&header);
   std::memcpy(&sample.record, bytes, sizeof sample.record);
   const auto* values = reinterpret_cast<const std::uint64_t*>(bytes + sizeof sample.record);
   sample.counters.assign(values, values + sample.record.counter_count);
   values += sample.record.counter_count;
-  sample.words.assign(values, values + sample.record.frame_words);
+  const std::uint32_t shared = sample.record.shared_words;
+  sample.words.assign(values, values + sample.record.frame_words - shared);
+  if (shared != 0) {
+    if (before.empty() || before.back().words.size() < shared)
+      throw std::runtime_error("a record shares more words than the one before it has");
+    sample.words.insert(sample.words.end(), before.back().words.end() - shared, before.back().words.end());
+  }
   return sample;
 }
 
 class Collector {
  public:
-  explicit Collector(const std::string& name)
-      : listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  Collector(const std::string& name, bool drain)
+      : drain_(drain), listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path + 1, name.data(), name.size());
@@ -84,7 +91,7 @@ class Collector {
       pollfd waiting = {listener_, POLLIN, 0};
       poll(&waiting, 1, 20);
       take_greetings();
-      drain();
+      if (drain_) drain();
     }
   }
 
@@ -140,7 +147,7 @@ class Collector {
         log.start_time_ns = slot.start_time_ns;
         log.start_cpu_ns = slot.start_cpu_ns;
         if (!wire::ring_drain(slot.ring, [&](const wire::RecordHeader& header) {
-              if (header.type == wire::kSample) log.samples.push_back(parse(header));
+              if (header.type == wire::kSample) log.samples.push_back(parse(header, log.samples));
             }))
           process.log.ring_damaged = true;
         if (state != wire::ThreadState::kEnded) continue;
@@ -152,6 +159,7 @@ class Collector {
     }
   }
 
+  bool drain_;
   int listener_;
   std::atomic<bool> stop_ = false;
   std::vector<Process> processes_;
@@ -225,7 +233,8 @@ std::uint64_t ProcessLog::drops(wire::DropReason reason) const {
   return segment->drops[static_cast<std::uint32_t>(reason)].load();
 }
 
-Outcome run(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+Outcome run(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+            bool drain) {
   static std::atomic<int> runs = 0;
   const std::string name = "clusterprof-test/" + std::to_string(getpid()) + "/" + std::to_string(++runs);
   std::vector<std::string> added = {std::string(wire::kSocketVariable) + "=" + name,
@@ -234,7 +243,7 @@ Outcome run(const std::vector<std::string>& command, const std::vector<std::stri
                                     std::string(wire::kPreloadVariable) + "=" + CLUSTERPROF_TEST_AGENT,
                                     std::string("LD_PRELOAD=") + CLUSTERPROF_TEST_AGENT};
   added.insert(added.end(), environment.begin(), environment.end());
-  Collector collector(name);
+  Collector collector(name, drain);
   Outcome outcome = execute(command, added);
   outcome.processes = collector.finish();
   return outcome;

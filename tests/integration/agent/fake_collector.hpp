@@ -52,7 +52,9 @@ struct Outcome {
 };
 
 // Runs the command under the agent with these additional environment variables ("NAME=value").
-Outcome run(const std::vector<std::string>& command, const std::vector<std::string>& environment = {});
+// drain: empty the rings while it runs, and not only when it has ended.
+Outcome run(const std::vector<std::string>& command, const std::vector<std::string>& environment = {},
+            bool drain = true);
 
 // The same without the agent.
 Outcome run_bare(const std::vector<std::string>& command);

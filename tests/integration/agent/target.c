@@ -634,6 +634,58 @@ static int do_limits(void) {
   return 0;
 }
 
+static void touch_pages(int pages) {
+  const size_t bytes = (size_t)pages * 4096;
+  char* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) exit(98);
+  madvise(memory, bytes, MADV_NOHUGEPAGE);
+  for (size_t at = 0; at < bytes; at += 4096) memory[at] = 1;
+  munmap(memory, bytes);
+}
+
+static int do_faults(int pages) { /* in the kernel for long enough that its ticks see it */
+  spin_cpu_ms(50);
+  const double end = now_ms(CLOCK_THREAD_CPUTIME_ID) + 300;
+  int rounds = 0;
+  for (; now_ms(CLOCK_THREAD_CPUTIME_ID) < end; ++rounds) touch_pages(pages);
+  struct rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  printf("touched %d\nfaults %ld\nsystem_ms %.3f\n", rounds * pages, usage.ru_minflt + usage.ru_majflt,
+         (double)usage.ru_stime.tv_sec * 1e3 + (double)usage.ru_stime.tv_usec * 1e-3);
+  return 0;
+}
+
+static int resident_kb(void) { /* anonymous and shared memory, without files */
+  FILE* status = fopen("/proc/self/status", "r");
+  char line[256];
+  int sum = 0, kb = 0;
+  while (status != NULL && fgets(line, sizeof line, status) != NULL)
+    if (sscanf(line, "RssAnon: %d", &kb) == 1 || sscanf(line, "RssShmem: %d", &kb) == 1) sum += kb;
+  if (status != NULL) fclose(status);
+  return sum;
+}
+
+static pthread_barrier_t spun, measured;
+static void* spin_and_stay(void* cpu_ms) {
+  spin_cpu_ms((double)(intptr_t)cpu_ms);
+  pthread_barrier_wait(&spun);
+  pthread_barrier_wait(&measured);
+  return NULL;
+}
+static int do_memory(int count) {
+  pthread_t threads[64];
+  if (count > 64) return 1;
+  pthread_barrier_init(&spun, NULL, (unsigned)count + 1);
+  pthread_barrier_init(&measured, NULL, (unsigned)count + 1);
+  for (int i = 0; i < count; ++i)
+    if (pthread_create(&threads[i], NULL, spin_and_stay, (void*)60) != 0) return 2;
+  pthread_barrier_wait(&spun);
+  printf("resident_kb %d\n", resident_kb());
+  pthread_barrier_wait(&measured);
+  for (int i = 0; i < count; ++i) pthread_join(threads[i], NULL);
+  return 0;
+}
+
 int wait_for_early_threads(void);
 
 static int dispatch(int argc, char** argv) {
@@ -658,6 +710,8 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "sigwait") == 0) return do_sigwait();
   if (strcmp(what, "api") == 0) return do_api();
   if (strcmp(what, "limits") == 0) return do_limits();
+  if (strcmp(what, "faults") == 0) return do_faults(number);
+  if (strcmp(what, "memory") == 0) return do_memory(number);
   if (strcmp(what, "env") == 0) return system("env | grep -E '^(LD_PRELOAD|CLUSTERPROF)'") == 0 ? 0 : 1;
   if (strcmp(what, "exit") == 0) exit(number);
   if (strcmp(what, "_exit") == 0) _exit(number);

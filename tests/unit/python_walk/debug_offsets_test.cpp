@@ -81,6 +81,31 @@ TEST(DebugOffsets, DeclinesFreeThreadedBuilds) {
   EXPECT_EQ(apply_debug_offsets(table.data(), 0x030d00f0, layout), DebugOffsets::kFreeThreaded);
 }
 
+TEST(DebugOffsets, TellsWhereGarbageCollectionIsNoted) {
+  struct Version {
+    Table table;
+    std::uint32_t hex;
+    std::size_t gc, size, collecting;
+  };
+  for (Version& version : std::array<Version, 3>{Version{table_313(), 0x030d00f0, 80, 568, 576},
+                                                 Version{table_314(), 0x030e0af0, 88, 648, 656},
+                                                 Version{table_315(), 0x030f02f0, 88, 752, 760}}) {
+    EXPECT_EQ(described_gc_collecting(version.table.data(), version.hex), 0u);  // nothing there
+    version.table.set(48, 194968);
+    version.table.set(version.gc, 7400);
+    version.table.set(version.size, 240);
+    version.table.set(version.collecting, 200);
+    EXPECT_EQ(described_gc_collecting(version.table.data(), version.hex), 7600u);
+    for (const std::uint64_t bad : {std::uint64_t{238}, std::uint64_t{202}, ~std::uint64_t{0}}) {
+      version.table.set(version.collecting, bad);
+      EXPECT_EQ(described_gc_collecting(version.table.data(), version.hex), 0u) << bad;
+    }
+    version.table.set(version.collecting, 200);
+    version.table.set(version.gc, 194968 - 200);  // reaches beyond the end
+    EXPECT_EQ(described_gc_collecting(version.table.data(), version.hex), 0u);
+  }
+}
+
 TEST(DebugOffsets, DeclinesWhatItDoesNotKnow) {
   PythonLayout layout = kPython313;
   Table table = table_313();

@@ -51,6 +51,14 @@ def expressions(minor):
         fields["tstate_gil"] = offset(state, "_status")
     if minor >= 13:
         fields["tstate_gil"] = offset(state, "state")
+    if minor <= 12:
+        for name, member in (("enabled", "enabled"), ("debug", "debug"), ("generations", "generations"),
+                             ("generation0", "generation0"), ("permanent", "permanent_generation"),
+                             ("stats", "generation_stats"), ("collecting", "collecting")):
+            fields["gc_" + name] = offset("struct _gc_runtime_state", member)
+        for name in ("threshold", "count"):
+            fields["gc_generation_" + name] = offset("struct gc_generation", name)
+        fields["gc_generation_bytes"] = "sizeof(struct gc_generation)"
     if minor >= 15:
         fields["tstate_base_frame"] = offset(state, "base_frame")
     return fields
@@ -63,6 +71,8 @@ def offsets(compiler, include, minor, folder):
         lines += ["#include <frameobject.h>"]
     else:
         lines += ["#include <internal/pycore_frame.h>"]
+    if minor <= 12:
+        lines += ["#include <internal/%s.h>" % ("pycore_pymem" if minor == 8 else "pycore_gc")]
     lines += ["int main(void) {"]
     lines += ['printf("%s %%zu\\n", (size_t)(%s));' % item for item in expressions(minor).items()]
     lines += ["}"]

@@ -31,6 +31,8 @@ class MergeTest : public testing::Test {
     runtime_.launcher = {0x60000, 0x61000};
     runtime_.condition_timed_wait = {0x31000, 0x31100};
     publish_python_runtime(&runtime_);
+    g_self_check.merges = 0;
+    g_self_check.bad_merges = 0;
   }
   ~MergeTest() override { publish_python_runtime(nullptr); }
 
@@ -81,6 +83,90 @@ TEST_F(MergeTest, LeafInEvalLoopIsThePythonFrame) {
   activation(inside(0), 3);
   EXPECT_EQ(merge(), (Words{1000, 1001, 1002}));
   EXPECT_EQ(flags_, wire::kHasPython);
+}
+
+TEST_F(MergeTest, UnrecognisedEvalLoopLeavesPythonFramesAlone) {
+  runtime_.eval = {0, 0};
+  runtime_.layout = kPython310;
+  native({kLibc, kEval, kInterpreter, kOther});
+  frame();
+  frame();
+  for (std::uint32_t i = 0; i < kCheckedStacks; ++i) {
+    merge();
+    EXPECT_EQ(flags_, wire::kHasPython | wire::kMergeFailed);
+    EXPECT_EQ(merging_is_given_up(), i + 1 == kCheckedStacks);
+  }
+  EXPECT_EQ(merge(), (Words{1000, 1001}));
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kMergeFailed);
+}
+
+TEST_F(MergeTest, SomeFailuresAreNoReasonToGiveUp) {
+  native({kEval, kInterpreter});
+  activation(inside(0), 1);
+  for (std::uint32_t i = 0; i < kCheckedStacks; ++i) {
+    python_->entry_address[0] = i % 2 == 0 ? inside(0) : inside(1) + 0x1000;
+    merge();
+  }
+  EXPECT_FALSE(merging_is_given_up());
+}
+
+TEST_F(MergeTest, TrampolinesOfThePerfOptionAreNotShown) {
+  std::vector<Module> modules(1);
+  modules[0].start = kOther & ~std::uint64_t{0xfff};
+  modules[0].end = modules[0].start + 0x1000;
+  ModuleTable table{};
+  table.epoch = 1;
+  table.count = 1;
+  table.modules = modules.data();
+  publish_module_table(&table);
+  constexpr std::uint64_t kMade = 0x90000;  // in no object file
+  native(
+      {kEval, kMade, kInterpreter, kEval, kMade, kInterpreter, kOther, kEval, kOther, kMade, kInterpreter});
+  activation(inside(0), 1);
+  activation(inside(3), 1);
+  activation(inside(7), 1);
+  EXPECT_EQ(merge(), (Words{1000, 1001, kOther, 1002, kOther, kMade}));
+  publish_module_table(nullptr);
+}
+
+TEST_F(MergeTest, TellsOfGarbageCollection) {
+  native({kEval, kInterpreter});
+  activation(inside(0), 1);
+  python_->collecting_garbage = true;
+  merge();
+  EXPECT_EQ(flags_, wire::kHasPython | wire::kCollectingGarbage);
+}
+
+// The GIL changes hands while a finalizer runs that the collector called.
+TEST_F(MergeTest, CollectingThreadHasTheCollectorOnItsStack) {
+  constexpr std::uint32_t kPatience = 32;
+  const auto collects = [this](std::uint64_t pc, bool elsewhere, bool truncated = false) {
+    *native_ = {};
+    *python_ = {};
+    native({kEval, pc});
+    activation(inside(0), 1);
+    native_->truncated = truncated;
+    python_->collecting_garbage = true;
+    python_->collects_elsewhere = elsewhere;
+    merge();
+    return (flags_ & wire::kCollectingGarbage) != 0;
+  };
+  constexpr std::uint64_t kCollector = kInterpreter + 0x100;
+  EXPECT_TRUE(collects(kInterpreter, false));  // not known: the first one that was met
+  EXPECT_FALSE(collects(kInterpreter, true));
+  g_collector_code.ranges[0] = {kCollector, kCollector + 0x10};
+  g_collector_code.count = 1;
+  EXPECT_FALSE(collects(kInterpreter, false));
+  EXPECT_FALSE(collects(kInterpreter, true, true));
+  EXPECT_TRUE(collects(kInterpreter, false, true));  // it may be where the stack was not walked
+  EXPECT_TRUE(collects(kCollector + 8, true));
+  for (std::uint32_t i = 0; i < 2 * kPatience; ++i) EXPECT_FALSE(collects(kInterpreter, false));
+  // Code that never shows up is not the collector's.
+  g_collector_code.hits = g_collector_code.misses = 0;
+  for (std::uint32_t i = 0; i < kPatience; ++i) EXPECT_FALSE(collects(kInterpreter, false));
+  EXPECT_TRUE(collects(kInterpreter, false));
+  EXPECT_FALSE(collects(kInterpreter, true));
+  g_collector_code.count = g_collector_code.hits = g_collector_code.misses = 0;
 }
 
 TEST_F(MergeTest, LeafSideKeepsTheInterpretersFrames) {
@@ -258,7 +344,7 @@ TEST_F(MergeTest, LearnsPartsOfTheEvalLoop) {
   native({part + 2, part - 0x100});
   activation(inside(0), 1);
   EXPECT_EQ(merge(), (Words{1000}));
-  learn_eval_code();
+  learn_functions();
   EXPECT_TRUE(is_eval_code(runtime_, part));
   EXPECT_TRUE(is_eval_code(runtime_, part + 1));
   EXPECT_FALSE(is_eval_code(runtime_, part - 1));

@@ -11,6 +11,7 @@
 #include "agent/pyabi/cpython_3_13.h"
 #include "agent/pyabi/cpython_3_14.h"
 #include "agent/pyabi/cpython_3_15.h"
+#include "agent/sigsafe/gc_state.h"
 
 using namespace clusterprof::agent;
 
@@ -47,5 +48,16 @@ int main() {
     PRINT(str_ascii_data);
     PRINT(str_compact_data);
 #undef PRINT
+    if (layout->minor > 12) continue;
+    print("gc_enabled", kGcEnabled);
+    print("gc_debug", kGcDebug);
+    print("gc_generations", kGcGenerations);
+    print("gc_generation0", kGcGeneration0);
+    print("gc_permanent", kGcPermanent);
+    print("gc_stats", kGcStats);
+    print("gc_collecting", kGcCollecting);
+    print("gc_generation_threshold", kGcThreshold);
+    print("gc_generation_count", kGcCount);
+    print("gc_generation_bytes", kGcGenerationBytes);
   }
 }

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <string>
+
 #include "agent/pyabi/cpython_3_08.h"
 #include "agent/pyabi/cpython_3_10.h"
 #include "agent/pyabi/cpython_3_11.h"
@@ -12,6 +15,7 @@
 #include "agent/pyabi/cpython_3_13.h"
 #include "agent/pyabi/cpython_3_14.h"
 #include "agent/pyabi/cpython_3_15.h"
+#include "agent/sigsafe/gc_state.h"
 #include "tests/unit/python_walk/fake_python.hpp"
 
 namespace clusterprof::agent {
@@ -22,6 +26,7 @@ void* g_own_state;
 void* g_unchecked_state;
 void* g_main_interpreter;
 void* g_main_thread;
+void* g_sub_interpreter;
 
 class FakeThread {
  public:
@@ -34,11 +39,21 @@ class FakeThread {
     runtime.main_interpreter = [] { return g_main_interpreter; };
     runtime.first_thread = [](void*) { return g_main_thread; };
     runtime.next_thread = [](void*) -> void* { return nullptr; };
+    runtime.first_interpreter = [] { return g_main_interpreter; };
+    runtime.next_interpreter = [](void* after) {
+      return after == g_main_interpreter ? g_sub_interpreter : nullptr;
+    };
+    for (std::atomic<std::uint32_t>* count :
+         {&g_self_check.walks, &g_self_check.bad_walks, &g_self_check.passed, &g_self_check.missing,
+          &g_self_check.merges, &g_self_check.bad_merges, &g_gc_search.searches, &g_gc_search.collecting}) {
+      *count = 0;
+    }
     g_initialized = 1;
     g_finalizing = 0;
     g_own_state = g_unchecked_state = reinterpret_cast<void*>(state.address());
     g_main_interpreter = reinterpret_cast<void*>(interpreter_.address());
     g_main_thread = nullptr;
+    g_sub_interpreter = nullptr;
     state.set(layout.tstate_interp, interpreter_.address());
     state.set(layout.tstate_thread_id, reinterpret_cast<std::uint64_t>(__builtin_thread_pointer()));
     if (layout.tstate_datastack_chunk != kAbsent) {
@@ -105,6 +120,12 @@ class FakeThread {
     return {stack_->entry_frames, stack_->entry_frames + stack_->entries};
   }
 
+  bool check_failed() {
+    return segment.header().python_state == static_cast<std::uint32_t>(wire::PythonState::kCheckFailed) &&
+           segment.header().python_note[0] != 0;
+  }
+  std::string note() { return segment.header().python_note; }
+
   FakePython python;
   FakeSegment segment;
   Memory state{4096};
@@ -119,14 +140,57 @@ class FakeThread {
 };
 using Counts = std::vector<std::uint32_t>;
 
-// First: only the first 64 walks of a process are checked.
 TEST(PythonStack, SelfCheckStopsWalkingWhatIsNoCode) {
   FakeThread thread(kPython310);
   thread.top(thread.frame(thread.python.make(512).address(), 0));
-  for (int i = 0; i < 64; ++i) EXPECT_EQ(thread.walk().count, 0u);
-  EXPECT_EQ(thread.segment.header().python_state,
-            static_cast<std::uint32_t>(wire::PythonState::kCheckFailed));
+  for (std::uint32_t i = 0; i < kCheckedStacks; ++i) EXPECT_EQ(thread.walk().count, 0u);
+  EXPECT_TRUE(thread.check_failed());
   EXPECT_NE(std::string(thread.segment.header().python_note), "");
+}
+
+// Offsets that are wrong by a word: frames and code objects are found, their names are not.
+TEST(PythonStack, SelfCheckShowsNothingOfAnotherLayout) {
+  for (std::uint16_t PythonLayout::*field :
+       {&PythonLayout::code_name, &PythonLayout::code_filename, &PythonLayout::code_line_table}) {
+    for (const PythonLayout* layout : {&kPython308, &kPython312, &kPython313}) {
+      FakeThread thread(*layout);
+      const auto outer =
+          thread.frame(thread.code("outer"), layout->chain == FrameChain::kFrameObjects ? 0 : thread.shim(0));
+      const auto inner = thread.frame(thread.code("inner"), outer);
+      thread.top(layout->chain == FrameChain::kCFrame ? thread.cframe(inner, thread.cframe(0, 0)) : inner);
+      thread.python.runtime.layout.*field = static_cast<std::uint16_t>(layout->*field + 64);
+      thread.python.runtime.layout_is_compiled_in = false;
+      for (std::uint32_t i = 0; i < kCheckedStacks; ++i) EXPECT_EQ(thread.walk().count, 0u);
+      EXPECT_TRUE(thread.check_failed());
+      EXPECT_EQ(thread.segment.slots_used(), 0u);
+    }
+  }
+}
+
+TEST(PythonStack, SelfCheckOutlivesWalksThatEndEarly) {
+  FakeThread thread(kPython310);
+  const auto good = thread.frame(thread.code("f"), 0);
+  thread.top(good + 4);  // never a frame
+  for (std::uint32_t i = 0; i < kCheckedStacks / 2; ++i) EXPECT_EQ(thread.walk().count, 0u);
+  thread.top(good);
+  for (std::uint32_t i = 0; i < kCheckedStacks; ++i) EXPECT_EQ(thread.walk().count, 1u);
+  EXPECT_FALSE(thread.check_failed());
+}
+
+// A thread state whose frames are elsewhere looks like one that runs nothing; the native stack knows better.
+TEST(PythonStack, SelfCheckMissesFramesThatTheEvalLoopRuns) {
+  FakeThread thread(kPython313);
+  thread.python.runtime.eval = {0x10000, 0x20000};
+  auto native = std::make_unique<NativeStack>();
+  native->count = 1;
+  native->frames[0] = {0x10100, 0x7f0000};
+  std::vector<std::uint64_t> words(wire::kMaxFrameWords);
+  const auto sample = [&] {
+    std::uint32_t flags = 0;
+    return merge_stacks(*native, thread.walk(), words.data(), wire::kMaxFrameWords, flags);
+  };
+  for (std::uint32_t i = 0; i <= kCheckedStacks; ++i) EXPECT_EQ(sample(), 1u);
+  EXPECT_TRUE(thread.check_failed());
 }
 
 TEST(PythonStack, FrameObjects) {
@@ -175,6 +239,18 @@ TEST(PythonStack, Python311CFrames) {
     EXPECT_EQ(thread.entry_frames(), (Counts{0, 1, 2}));
     EXPECT_EQ(thread.walk().entry_address[0], half_made);
   }
+
+  // All of the new CFrame is what an older one left, and the frames that that one knew are others now: the
+  // chain stops at one that began no activation.
+  const auto reused = thread.frame(thread.code("reused"), 0);
+  const auto follower = thread.frame(thread.code("follower"), reused);
+  thread.set_entry(follower);
+  thread.top(thread.cframe(follower, thread.cframe(reused, inner)));
+  EXPECT_EQ(thread.names(), "");
+  EXPECT_TRUE(thread.walk().truncated);
+  // The same in the newest activation alone: the older ones are known.
+  thread.top(thread.cframe(reused, inner));
+  EXPECT_EQ(thread.names(), "c b a");
 }
 
 TEST(PythonStack, Python312Shims) {
@@ -266,6 +342,8 @@ TEST(PythonStack, FrameOutsideTheDataStackEndsTheWalk) {
   elsewhere.set(kPython313.frame_code, thread.code("bad"));
   const auto good = thread.frame(thread.code("a"), elsewhere.address());
   thread.top(good);
+  EXPECT_EQ(thread.names(), "");  // not before one was complete
+  g_self_check.passed = 1;
   EXPECT_EQ(thread.names(), "a");
   EXPECT_TRUE(thread.walk().truncated);
 }
@@ -342,6 +420,23 @@ TEST(PythonStack, SubInterpreterUpTo311) {
   sub.set(kPython310.tstate_thread_id, std::uint64_t{1});  // another thread holds the GIL
   EXPECT_EQ(thread.names(), "main");
   EXPECT_FALSE(thread.walk().holds_gil);
+}
+
+TEST(PythonStack, SubInterpreterUpTo311WithoutTheGil) {
+  FakeThread thread(kPython310);
+  thread.top(thread.frame(thread.code("main"), 0));
+  Memory& sub = thread.python.make(4096);
+  Memory& sub_interpreter = thread.python.make(64);
+  sub.set(kPython310.tstate_thread_id, reinterpret_cast<std::uint64_t>(__builtin_thread_pointer()));
+  sub.set(kPython310.tstate_frame, thread.frame(thread.code("sub"), 0));
+  g_main_thread = reinterpret_cast<void*>(sub.address());
+  g_unchecked_state = nullptr;  // nobody holds it
+  EXPECT_EQ(thread.names(), "main");
+  g_sub_interpreter = reinterpret_cast<void*>(sub_interpreter.address());
+  EXPECT_EQ(thread.names(), "sub main");
+  EXPECT_FALSE(thread.walk().holds_gil);
+  sub.set(kPython310.tstate_frame, std::uint64_t{0});  // it runs nothing there
+  EXPECT_EQ(thread.names(), "main");
 }
 
 TEST(PythonStack, SubInterpreterFrom312) {

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The program becomes another one. A signal of ours that were still waiting would kill that one, which has
+// no handler for it; and it inherits the signal mask that its predecessor believes to have.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <alloca.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/real_function.h"
+#include "agent/sigsafe/raw_syscall.h"
+
+namespace clusterprof::agent {
+namespace {
+
+using ExecByPath = int (*)(const char*, char* const*);
+using ExecByPathWithEnvironment = int (*)(const char*, char* const*, char* const*);
+
+constinit std::atomic<ExecByPath> g_execvp = nullptr;
+constinit std::atomic<ExecByPathWithEnvironment> g_execvpe = nullptr;
+
+constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
+
+bool is_own(const siginfo_t& info) noexcept {
+  if (is_of_descriptor(info)) return g_process.tick == Tick::kTaskClock;
+  const auto* const record = static_cast<const ThreadRecord*>(info.si_value.sival_ptr);
+  return (info.si_code == SI_TIMER || info.si_code == SI_QUEUE) && record >= g_process.records &&
+         record < g_process.records + g_process.record_count;
+}
+
+// While one lives, nothing of ours signals the calling thread. In a child of vfork, which has our memory
+// but neither our threads nor our timers, it does nothing.
+class ExecGuard {
+ public:
+  ExecGuard() noexcept : ignores_(ignore_for_exec(this)) {
+    ThreadContext& context = t_context;
+    if (context.slot == nullptr || raw_syscall(SYS_getpid) != g_process.pid) return;
+    // A handler of the program that interrupted the thread's registration, or another exec that is still on
+    // its way. One that the program jumped out of may have begun at this very place.
+    const auto here = reinterpret_cast<std::uintptr_t>(this);
+    const std::uint32_t state = context.record->state.load(std::memory_order_relaxed);
+    if (state == static_cast<std::uint32_t>(RecordState::kClaimed) &&
+        (context.exec_frame == 0 || !is_left(context, context.exec_frame - 1, here)))
+      return;
+    // All: a handler of the program may jump out of what stays open, not out of this.
+    mask_ = block_all_signals();
+    if (!hold_record(*context.record)) {
+      restore_signals(mask_);
+      return;
+    }
+    record_ = context.record;
+    context.exec_frame = here;
+    pause_events(*record_);
+    if (!blocks_sample_signal_in_earnest()) resume_when_left(*record_);
+    drop_waiting();
+    restore_signals(believes_sample_signal_blocked() ? mask_ | kSampleBit : mask_);
+  }
+  ~ExecGuard() {
+    if (ignores_) handle_again();
+    if (record_ == nullptr) return;
+    const int error = errno;
+    block_all_signals();
+    t_context.exec_frame = 0;
+    if (!blocks_sample_signal_in_earnest()) resume_events(*record_);
+    leave_record(*record_);
+    restore_signals(mask_);
+    errno = error;
+  }
+  ExecGuard(const ExecGuard&) = delete;
+  ExecGuard& operator=(const ExecGuard&) = delete;
+
+ private:
+  // Turns the thread's queue once: what is the program's goes to its end again, behind a mark.
+  void drop_waiting() noexcept {
+    constexpr timespec kNow = {0, 0};
+    constexpr std::uint32_t kWithoutMark = 1024;  // turns: the user has too many signals waiting to queue one
+    const long thread = raw_syscall(SYS_gettid);
+    siginfo_t info = {};
+    info.si_signo = kSampleSignal;
+    info.si_code = SI_QUEUE;
+    info.si_pid = g_process.pid;
+    info.si_value.sival_ptr = this;
+    const bool marked = raw_syscall(SYS_rt_tgsigqueueinfo, g_process.pid, thread, kSampleSignal, &info) == 0;
+    for (std::uint32_t turn = 0; marked || turn < kWithoutMark; ++turn) {
+      if (raw_syscall(SYS_rt_sigtimedwait, &kSampleBit, &info, &kNow, sizeof kSampleBit) != kSampleSignal)
+        return;
+      if (info.si_code == SI_QUEUE && info.si_value.sival_ptr == this) return;
+      if (!is_own(info)) {
+        raw_syscall(SYS_rt_tgsigqueueinfo, g_process.pid, thread, kSampleSignal, &info);
+      } else if (is_of_descriptor(info) && info.si_fd == record_->event_descriptor) {
+        record_->event_spent = true;
+      }
+    }
+  }
+
+  const bool ignores_;
+  ThreadRecord* record_ = nullptr;
+  std::uint64_t mask_ = 0;
+};
+
+int failed(long result) noexcept {
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
+int execute(const char* path, char* const* arguments, char* const* environment) noexcept {
+  const ExecGuard guard;
+  return failed(raw_syscall(SYS_execve, path, arguments, environment));
+}
+
+int search_and_execute(const char* file, char* const* arguments) noexcept {
+  const ExecGuard guard;
+  const ExecByPath function = real_function(g_execvp, "execvp");
+  return function != nullptr ? function(file, arguments) : failed(-ENOSYS);
+}
+
+std::size_t count_arguments(va_list list) noexcept {
+  std::size_t count = 1;
+  while (va_arg(list, const char*) != nullptr) ++count;
+  return count;
+}
+
+}  // namespace
+
+// Where it is to be called, in the child of a fork, the loader's locks may be taken for ever.
+void watch_exec() noexcept {
+  real_function(g_execvp, "execvp");
+  real_function(g_execvpe, "execvpe");
+}
+
+}  // namespace clusterprof::agent
+
+#define CLUSTERPROF_EXPORT [[gnu::visibility("default")]]
+
+// The arguments of a variadic exec, as an array in `to`; as in libc, on the stack. The list ends behind the
+// null.
+#define CLUSTERPROF_COLLECT(to, first, list)                                  \
+  va_list counted;                                                            \
+  va_start(counted, first);                                                   \
+  const std::size_t count = clusterprof::agent::count_arguments(counted);     \
+  va_end(counted);                                                            \
+  auto** const to = static_cast<char**>(alloca((count + 1) * sizeof(char*))); \
+  va_list list;                                                               \
+  va_start(list, first);                                                      \
+  to[0] = const_cast<char*>(first);                                           \
+  for (std::size_t argument = 1; argument <= count; ++argument) to[argument] = va_arg(list, char*)
+
+extern "C" {
+
+CLUSTERPROF_EXPORT int execve(const char* path, char* const* arguments, char* const* environment) noexcept {
+  return clusterprof::agent::execute(path, arguments, environment);
+}
+
+CLUSTERPROF_EXPORT int execv(const char* path, char* const* arguments) noexcept {
+  return clusterprof::agent::execute(path, arguments, environ);
+}
+
+CLUSTERPROF_EXPORT int execveat(int folder, const char* path, char* const* arguments,
+                                char* const* environment, int flags) noexcept {
+  using namespace clusterprof::agent;
+  const ExecGuard guard;
+  return failed(raw_syscall(SYS_execveat, folder, path, arguments, environment, flags));
+}
+
+CLUSTERPROF_EXPORT int fexecve(int descriptor, char* const* arguments, char* const* environment) noexcept {
+  using namespace clusterprof::agent;
+  asm("" : "+r"(arguments));  // declared never to be null
+  if (descriptor < 0 || arguments == nullptr || environment == nullptr) return failed(-EINVAL);
+  const ExecGuard guard;
+  return failed(raw_syscall(SYS_execveat, descriptor, "", arguments, environment, AT_EMPTY_PATH));
+}
+
+CLUSTERPROF_EXPORT int execvp(const char* file, char* const* arguments) noexcept {
+  return clusterprof::agent::search_and_execute(file, arguments);
+}
+
+CLUSTERPROF_EXPORT int execvpe(const char* file, char* const* arguments, char* const* environment) noexcept {
+  using namespace clusterprof::agent;
+  const ExecGuard guard;
+  const ExecByPathWithEnvironment function = real_function(g_execvpe, "execvpe");
+  return function != nullptr ? function(file, arguments, environment) : failed(-ENOSYS);
+}
+
+CLUSTERPROF_EXPORT int execl(const char* path, const char* first, ...) noexcept {
+  CLUSTERPROF_COLLECT(arguments, first, list);
+  va_end(list);
+  return execv(path, arguments);
+}
+
+CLUSTERPROF_EXPORT int execlp(const char* file, const char* first, ...) noexcept {
+  CLUSTERPROF_COLLECT(arguments, first, list);
+  va_end(list);
+  return execvp(file, arguments);
+}
+
+CLUSTERPROF_EXPORT int execle(const char* path, const char* first, ...) noexcept {
+  CLUSTERPROF_COLLECT(arguments, first, list);
+  char* const* const environment = va_arg(list, char* const*);
+  va_end(list);
+  return execve(path, arguments, environment);
+}
+
+}  // extern "C"

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include <cstring>
+
+#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/phase.h"
+#include "agent/sigsafe/counters_read.h"
+#include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/sample_handler.h"
+
+namespace clusterprof::agent {
+namespace {
+
+constexpr std::uint32_t kMostCpuTimerHz = 250;      // the tick of most kernels
+constexpr std::uint64_t kShortestEventNs = 10'000;  // the kernel's own limit
+
+// A high number makes the kernel's table of descriptors as large. Of those that the program may have, the
+// events get one part of so many.
+constexpr std::uint32_t kMostDescriptors = 4096, kEventPart = 8;
+constinit std::atomic<std::uint32_t> g_events_open = 0;
+
+timespec as_timespec(std::uint64_t ns) noexcept {
+  return {static_cast<time_t>(ns / 1'000'000'000u), static_cast<long>(ns % 1'000'000'000u)};
+}
+
+std::uint64_t own_phase_ns(const ThreadRecord& record) noexcept {
+  const bool is_rank_itself = g_options.rank >= 0 && g_process.generation == 1;
+  return phase_ns(g_process.period_ns, g_options.rank, is_rank_itself ? 0 : g_process.pid,
+                  static_cast<std::uint32_t>(&record - g_process.records));
+}
+
+std::uint32_t descriptor_limit() noexcept {
+  rlimit limits;
+  if (getrlimit(RLIMIT_NOFILE, &limits) != 0) return 0;
+  return static_cast<std::uint32_t>(limits.rlim_cur < kMostDescriptors ? limits.rlim_cur : kMostDescriptors);
+}
+
+void close_event(int descriptor) noexcept {
+  raw_syscall(SYS_close, descriptor);
+  g_events_open.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// Events of buried threads. The watcher alone fills a place.
+enum class Place : std::uint32_t { kEmpty, kFilled, kTaken };
+struct LeftEvent {
+  std::atomic<Place> place;
+  int descriptor;
+  std::uint64_t id;
+};
+constinit LeftEvent g_left_events[kMostDescriptors / kEventPart] = {};
+constinit std::atomic<std::uint32_t> g_left_count = 0;
+
+void close_left_events(bool are_copies) noexcept {
+  if (g_left_count.load(std::memory_order_acquire) == 0) return;
+  for (LeftEvent& left : g_left_events) {
+    Place expected = Place::kFilled;
+    if (!left.place.compare_exchange_strong(expected, Place::kTaken, std::memory_order_acq_rel)) continue;
+    if (perf_event_id(left.descriptor) == left.id) raw_syscall(SYS_close, left.descriptor);
+    if (!are_copies) g_events_open.fetch_sub(1, std::memory_order_relaxed);
+    g_left_count.fetch_sub(1, std::memory_order_relaxed);
+    left.place.store(Place::kEmpty, std::memory_order_release);
+  }
+}
+
+// The running time of a thread, in the kernel too: -1 where that is not allowed. Out of the way of the
+// program's descriptors, of which it leaves the program nearly all.
+int open_event(std::int32_t tid, std::uint64_t first_ns) noexcept {
+  const std::uint32_t limit = descriptor_limit();
+  if (g_events_open.load(std::memory_order_relaxed) >= limit / kEventPart) return -1;
+  perf_event_attr event = {};
+  event.size = sizeof event;
+  event.type = PERF_TYPE_SOFTWARE;
+  event.config = PERF_COUNT_SW_TASK_CLOCK;
+  event.sample_period = first_ns > kShortestEventNs ? first_ns : kShortestEventNs;
+  event.wakeup_events = 1;
+  event.disabled = 1;
+  event.exclude_hv = 1;
+  const long low = raw_syscall(SYS_perf_event_open, &event, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+  if (low < 0) return -1;
+  const long high = raw_syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, limit - limit / 4);
+  raw_syscall(SYS_close, low);
+  if (high < 0) return -1;
+  g_events_open.fetch_add(1, std::memory_order_relaxed);
+  const f_owner_ex owner = {F_OWNER_TID, tid};
+  if (raw_syscall(SYS_fcntl, high, F_SETOWN_EX, &owner) != 0 ||
+      raw_syscall(SYS_fcntl, high, F_SETSIG, kSampleSignal) != 0 ||
+      raw_syscall(SYS_fcntl, high, F_SETFL, O_ASYNC | O_NONBLOCK) != 0) {
+    close_event(static_cast<int>(high));
+    return -1;
+  }
+  return static_cast<int>(high);
+}
+
+bool start_event(ThreadRecord& record) noexcept {
+  record.event_shifted = true;
+  record.event_spent = false;
+  record.event_descriptor = open_event(record.tid, own_phase_ns(record));
+  if (record.event_descriptor < 0) return false;
+  record.event_id = perf_event_id(record.event_descriptor);
+  record.tick = Tick::kTaskClock;
+  return raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_REFRESH, 1) == 0;
+}
+
+bool has_event(const ThreadRecord& record) noexcept {
+  return record.event_descriptor >= 0 && perf_event_id(record.event_descriptor) == record.event_id;
+}
+
+// What can be told from outside the thread's table of descriptors.
+bool may_have_event(const ThreadRecord& record) noexcept {
+  if (record.event_descriptor < 0) return false;
+  constexpr char kEvent[] = "anon_inode:[perf_event]";
+  char path[64], target[sizeof kEvent];
+  descriptor_file(record.tid, static_cast<std::uint32_t>(record.event_descriptor), path);
+  const long bytes = raw_syscall(SYS_readlinkat, AT_FDCWD, path, target, sizeof target);
+  if (bytes < 0) return bytes != -ENOENT;
+  return bytes == sizeof kEvent - 1 && memcmp(target, kEvent, sizeof kEvent - 1) == 0;
+}
+
+// -1: there cannot be another one.
+int make_timer(ThreadRecord& record, clockid_t clock) noexcept {
+  sigevent event = {};
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event.sigev_signo = kSampleSignal;
+  event.sigev_value.sival_ptr = &record;
+  event._sigev_un._tid = record.tid;
+  int id = -1;
+  return raw_syscall(SYS_timer_create, clock, &event, &id) == 0 ? id : -1;
+}
+
+void delete_timer(int& id) noexcept {
+  if (id >= 0) raw_syscall(SYS_timer_delete, id);
+  id = -1;
+}
+
+bool start_timer(ThreadRecord& record, Tick tick) noexcept {
+  record.timer_id = make_timer(record, tick == Tick::kMonotonic ? CLOCK_MONOTONIC : record.clock_id);
+  if (record.timer_id < 0) return false;
+  if (tick == Tick::kMonotonic) record.wake_timer_id = make_timer(record, record.clock_id);
+  record.phase_ns = own_phase_ns(record);
+  record.tick = tick;
+  arm_timer(record);
+  return true;
+}
+
+}  // namespace
+
+Tick choose_tick() noexcept {
+  if (!g_options.cpu_clock) return g_options.rate_hz < kWallTimerRateHz ? Tick::kCpuClock : Tick::kMonotonic;
+  if (g_options.rate_hz <= kMostCpuTimerHz) return Tick::kCpuClock;
+  const int descriptor = open_event(0, g_process.period_ns);
+  if (descriptor < 0) return Tick::kMonotonic;
+  close_event(descriptor);
+  return Tick::kTaskClock;
+}
+
+void start_ticks(ThreadRecord& record) noexcept {
+  close_left_events(false);
+  if (g_process.tick == Tick::kTaskClock) {
+    if (start_event(record) || start_timer(record, Tick::kMonotonic)) return;
+  } else if (start_timer(record, g_process.tick)) {
+    return;
+  }
+  count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kTimerFailed);
+}
+
+void arm_timer(const ThreadRecord& record) noexcept {
+  if (record.timer_id < 0) return;
+  if (record.tick == Tick::kMonotonic) {
+    start_monotonic_timer(record, monotonic_ns());
+  } else {
+    const itimerspec times = {as_timespec(g_process.period_ns), as_timespec(record.phase_ns + 1)};
+    raw_syscall(SYS_timer_settime, record.timer_id, 0, &times, nullptr);
+  }
+}
+
+void stop_ticks(ThreadRecord& record) noexcept {
+  close_left_events(false);
+  delete_timer(record.timer_id);
+  delete_timer(record.wake_timer_id);
+  if (has_event(record)) {
+    raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_DISABLE, 0);
+    close_event(record.event_descriptor);
+  } else if (record.event_descriptor >= 0) {
+    g_events_open.fetch_sub(1, std::memory_order_relaxed);
+  }
+  record.event_descriptor = -1;
+  record.tick = Tick::kNone;
+}
+
+void abandon_ticks(ThreadRecord& record) noexcept {
+  delete_timer(record.timer_id);
+  delete_timer(record.wake_timer_id);
+  // As many places as there can be events, but for those that a thread is closing this instant.
+  for (LeftEvent& left : g_left_events) {
+    if (record.event_descriptor < 0) break;
+    if (left.place.load(std::memory_order_acquire) != Place::kEmpty) continue;
+    left.descriptor = record.event_descriptor;
+    left.id = record.event_id;
+    left.place.store(Place::kFilled, std::memory_order_release);
+    g_left_count.fetch_add(1, std::memory_order_release);
+    break;
+  }
+  record.event_descriptor = -1;
+  record.tick = Tick::kNone;
+}
+
+void forget_ticks(ThreadRecord& record) noexcept {
+  close_left_events(true);
+  // The descriptor is a copy of the parent's and would keep its event alive.
+  if (has_event(record)) raw_syscall(SYS_close, record.event_descriptor);
+  record.event_descriptor = -1;
+  record.timer_id = record.wake_timer_id = -1;  // timers do not survive a fork
+  record.tick = Tick::kNone;
+  g_events_open.store(0, std::memory_order_relaxed);
+}
+
+void replace_lost_event(ThreadRecord& record) noexcept {
+  // A thread that is in the kernel all the time is not signalled either, and has its event.
+  if (record.tick != Tick::kTaskClock || may_have_event(record)) return;
+  record.event_descriptor = -1;
+  g_events_open.fetch_sub(1, std::memory_order_relaxed);
+  delete_timer(record.wake_timer_id);
+  start_timer(record, Tick::kMonotonic);
+}
+
+void pause_events(ThreadRecord& record) noexcept {
+  if (has_event(record)) raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_DISABLE, 0);
+}
+
+void resume_when_left(ThreadRecord& record) noexcept {
+  if (record.tick != Tick::kTaskClock) return;
+  constexpr std::uint64_t kLongNs = 20'000'000;
+  if (record.wake_timer_id < 0) record.wake_timer_id = make_timer(record, record.clock_id);
+  const itimerspec times = {as_timespec(kLongNs), as_timespec(kLongNs)};
+  if (record.wake_timer_id >= 0) raw_syscall(SYS_timer_settime, record.wake_timer_id, 0, &times, nullptr);
+}
+
+void resume_events(ThreadRecord& record) noexcept {
+  if (record.tick == Tick::kTaskClock) continue_event(record);
+}
+
+void revive_event(ThreadRecord& record) noexcept {
+  if (t_context.exec_frame != 0 || !has_event(record)) return;
+  // While the thread runs its clock advances, unless the event has stopped.
+  std::uint64_t first_ns = 0, second_ns = 0;
+  if (raw_syscall(SYS_read, record.event_descriptor, &first_ns, sizeof first_ns) != sizeof first_ns ||
+      raw_syscall(SYS_read, record.event_descriptor, &second_ns, sizeof second_ns) != sizeof second_ns ||
+      first_ns != second_ns)
+    return;
+  raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_REFRESH, 1);
+}
+
+}  // namespace clusterprof::agent

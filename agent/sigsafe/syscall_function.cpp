@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// syscall(2) in front of libc's. libc's moves the call's number into rax alone, where the result overwrites
+// it; this one keeps it on the stack as well, where the handler finds it when the call has failed with our
+// EINTR (interrupted_call.cpp). All else is libc's, to the letter for the calls after which two threads
+// or processes may use one stack, and for sigreturn, which expects its frame at the stack pointer; and for
+// the transfers that our signal can cut short, which lifecycle/transfers.cpp makes.
+asm(R"(
+        .hidden clusterprof_transfer_by_number
+        .pushsection .text
+        .balign 16
+        .globl  syscall
+        .type   syscall, @function
+syscall:
+        .cfi_startproc
+        endbr64
+        cmp     $47, %rdi               # read, write, readv, writev, sendfile, sendto .. recvmsg
+        ja      3f
+        mov     $0xf10000180003, %r11
+        bt      %rdi, %r11
+        jc      clusterprof_transfer_by_number
+        jmp     4f
+3:      cmp     $299, %rdi              # recvmmsg
+        je      clusterprof_transfer_by_number
+        cmp     $307, %rdi              # sendmmsg
+        je      clusterprof_transfer_by_number
+        cmp     $318, %rdi              # getrandom
+        je      clusterprof_transfer_by_number
+        .globl  clusterprof_plain_syscall
+        .hidden clusterprof_plain_syscall
+clusterprof_plain_syscall:
+4:      mov     %rdi, %rax
+        lea     -56(%rax), %r11
+        cmp     $2, %r11                # clone, fork, vfork
+        jbe     1f
+        cmp     $435, %rax              # clone3
+        je      1f
+        cmp     $15, %rax               # rt_sigreturn
+        je      1f
+        push    %rdi
+        .cfi_adjust_cfa_offset 8
+        mov     %rsi, %rdi
+        mov     %rdx, %rsi
+        mov     %rcx, %rdx
+        mov     %r8, %r10
+        mov     %r9, %r8
+        mov     16(%rsp), %r9
+        syscall
+        .globl  clusterprof_behind_syscall
+        .hidden clusterprof_behind_syscall
+clusterprof_behind_syscall:
+        add     $8, %rsp
+        .cfi_adjust_cfa_offset -8
+0:      cmp     $-4095, %rax
+        jae     2f
+        ret
+1:      mov     %rsi, %rdi
+        mov     %rdx, %rsi
+        mov     %rcx, %rdx
+        mov     %r8, %r10
+        mov     %r9, %r8
+        mov     8(%rsp), %r9
+        syscall
+        jmp     0b
+2:      neg     %eax
+        push    %rax
+        .cfi_adjust_cfa_offset 8
+        call    __errno_location@PLT
+        pop     %rcx
+        .cfi_adjust_cfa_offset -8
+        mov     %ecx, (%rax)
+        mov     $-1, %rax
+        ret
+        .cfi_endproc
+        .size   syscall, . - syscall
+        .popsection
+)");
