@@ -101,6 +101,9 @@ auto key(const CounterValue& row) { return std::tuple(row.counter); }
 void unite(Drop& into, const Drop& row) { into.count += row.count; }
 auto key(const Drop& row) { return std::tuple(std::string_view(row.reason)); }
 
+void unite(HandlerCost& into, const HandlerCost& row) { into.count += row.count; }
+auto key(const HandlerCost& row) { return std::tuple(row.le_ns); }
+
 // Sorts by (new rank, key), leaves out the rows of unused ranks, unites rows of equal keys.
 // One part per input, freed as soon as it is copied: these tables are most of the memory.
 // new_rank: row of the final table of ranks per row of State::ranks, kNone for unused ones.
@@ -168,6 +171,7 @@ struct Merger::State {
   std::vector<std::vector<CounterValue>> counter_values;
   std::vector<std::vector<PathCounter>> path_counters;
   std::vector<std::vector<Drop>> drops;
+  std::vector<std::vector<HandlerCost>> handler_costs;
 
   State() { string(std::string()); }
 
@@ -294,6 +298,8 @@ void Merger::add(const ShardData& input) {
     value.counter = new_counter[value.counter];
   }
   for (Drop& drop : state.drops.emplace_back(input.drops)) drop.rank = new_rank[drop.rank];
+  for (HandlerCost& cost : state.handler_costs.emplace_back(input.handler_costs))
+    cost.rank = new_rank[cost.rank];
 }
 
 // Every field by a rule that does not depend on the order of sources. What cannot be united
@@ -502,6 +508,7 @@ ShardData Merger::finish() {
   out.counter_values = arrange(std::move(state.counter_values), new_rank, ranks);
   out.path_counters = arrange(std::move(state.path_counters), new_rank, ranks);
   out.drops = arrange(std::move(state.drops), new_rank, ranks);
+  out.handler_costs = arrange(std::move(state.handler_costs), new_rank, ranks);
 
   std::map<std::pair<std::int32_t, std::int32_t>, MatrixCell> cells;
   std::map<std::pair<std::uint32_t, std::uint64_t>, MpiSize> sizes;

@@ -366,12 +366,8 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
     sum.add_amounts(views[i].report, i == main_index);
     add(usage, views[i].usage);
     anybody_said = anybody_said || views[i].has_said;
-    const std::string& note = views[i].report.python_note;
-    if (!note.empty()) {
-      auto& ranks = notes[fmt::format("Python frames are missing: {}", note)];
-      if (ranks.empty() || ranks.back() != number) ranks.push_back(number);
-    }
   }
+  for (const std::string& note : sum.python_notes) notes[note].push_back(number);
   sum.world_size = main.report.world_size;
   sum.mpi_size = main.report.mpi_size;
   sum.mpi_library = main.report.mpi_library;
@@ -399,6 +395,8 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   rank.merges_tried = sum.merges_tried;
   rank.merges_failed = sum.merges_failed;
   rank.python_version = main.report.python_version;
+  rank.running_samples = sum.running_samples;
+  rank.running_ns = sum.running_ns;
   for (const auto& [key, amount] : sum.values) {
     if (key.main_thread) rank.main_thread_ns[static_cast<std::size_t>(key.category)] += amount.wall_ns;
   }
@@ -406,6 +404,9 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   if (usage.has_io) rank.flags |= shard::kIoKnown;
   if (main.report.mpi_state != wire::MpiState::kNone) rank.flags |= shard::kUsedMpi;
   if (!main.has_said) rank.flags |= shard::kMpiUnwatched;
+  if (sum.knows_page_faults) rank.flags |= shard::kFaultsApart;
+  if (sum.samples != 0 && !sum.python_unread && !sum.python_partly) rank.flags |= shard::kGarbageApart;
+  if (sum.python_unread) rank.flags |= shard::kPythonUnread;
 
   // How it ended. What the kernel says counts more than what the process was about to do. One that
   // still runs counts as lost: in the last shard there is, it is one whose end nobody saw.

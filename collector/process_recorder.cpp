@@ -4,9 +4,12 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
+#include "collector/perf_map.hpp"
 #include "collector/syscalls.hpp"
 
 namespace clusterprof::collector {
@@ -17,10 +20,29 @@ constexpr std::uint64_t kClockToleranceNs = 1'000'000'000;
 constexpr std::size_t kMaxCachedStacks = 1u << 18;
 constexpr std::size_t kMaxPending = 1u << 15;
 constexpr std::uint32_t kMaxTextBytes = 1u << 16;
+constexpr std::size_t kFewestTargets = 1024, kMostTargets = 16384;  // powers of two
 
 bool is_mpi(ModuleRole role) { return role == ModuleRole::kMpiWrapper || role == ModuleRole::kMpiLibrary; }
 
 }  // namespace
+
+std::uint64_t HandlerCosts::le_ns(std::size_t bin) noexcept {
+  static const std::array<std::uint64_t, kBins> kLimits = [] {
+    std::array<std::uint64_t, kBins> limits{};
+    for (std::size_t i = 0; i < kBins; ++i)
+      limits[i] = static_cast<std::uint64_t>(std::exp2(6 + static_cast<double>(i) / 4));  // from 64 ns on
+    return limits;
+  }();
+  return kLimits[bin];
+}
+
+void HandlerCosts::add(std::uint32_t cost_ns) noexcept {
+  // The octave is known without a search; four steps in it.
+  const int octave = cost_ns <= 64 ? 0 : std::bit_width(cost_ns - 1) - 7;
+  std::size_t bin = std::min(4u * static_cast<std::size_t>(octave), kBins - 1);
+  while (bin + 1 < kBins && cost_ns > le_ns(bin)) ++bin;
+  ++counts[bin];
+}
 
 void RawCall::add(const RawCall& other) {
   if (other.count == 0) return;
@@ -32,6 +54,10 @@ void RawCall::add(const RawCall& other) {
   recv_bytes += other.recv_bytes;
 }
 
+void ProcessReport::add_python_note(std::string note) {
+  if (python_notes.size() < kMostPythonNotes) python_notes.insert(std::move(note));
+}
+
 void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_thread) {
   threads += other.threads;
   processes += other.processes;
@@ -41,6 +67,14 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   merges_failed += other.merges_failed;
   handler_ns += other.handler_ns;
   if (keep_main_thread) mpi_ns += other.mpi_ns;
+  running_samples += other.running_samples;
+  running_ns += other.running_ns;
+  knows_page_faults = knows_page_faults || other.knows_page_faults;
+  python_unread = python_unread || other.python_unread;
+  python_partly = python_partly || other.python_partly;
+  for (const std::string& note : other.python_notes) add_python_note(note);
+  for (std::size_t i = 0; i < HandlerCosts::kBins; ++i)
+    handler_costs.counts[i] += other.handler_costs.counts[i];
   for (const auto& [reason, count] : other.drops) drops[reason] += count;
   unavailable_counters.insert(other.unavailable_counters.begin(), other.unavailable_counters.end());
   for (const auto& [other_key, amount] : other.values) {
@@ -67,20 +101,44 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   }
 }
 
-// Adds charges to the tables of a process (or of a provisional report).
+// Adds charges to the tables of a process.
 struct ProcessRecorder::Sink {
-  std::unordered_map<RawValueKey, RawAmount, RawKeyHash>& values;
-  std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash>& counters;
+  ProcessRecorder& recorder;
+  bool main_thread;
+
+  void operator()(const ChargeTarget& target, std::uint64_t wall_ns, std::uint64_t cpu_ns) const {
+    const std::uint32_t row = target.row != ChargeTarget::kNoRow
+                                  ? target.row
+                                  : recorder.value_row({target.path, target.category, main_thread});
+    RawAmount& amount = recorder.values_[row].amount;
+    amount.wall_ns += wall_ns;
+    amount.cpu_ns += cpu_ns;
+  }
+  [[nodiscard]] ChargeTarget fault_target(const ChargeTarget& of) const {
+    RawStore& store = recorder.store_;
+    return {store.node(of.path, store.frame({RawKind::kPageFault, 0, 0})), shard::Category::kSystem};
+  }
+  void page_fault(const ChargeTarget& of, std::uint64_t ns) const { (*this)(fault_target(of), ns, ns); }
+  void counter(const ChargeTarget& target, std::uint32_t index, std::uint64_t value) const {
+    const std::vector<std::uint32_t>& known = recorder.counter_index_;
+    if (index < known.size()) recorder.counters_[RawCounterKey{target.path, known[index]}] += value;
+  }
+};
+
+// The same to a report as of now.
+struct ProcessRecorder::ReportSink {
+  ProcessReport& report;
   const std::vector<std::uint32_t>& counter_index;
   bool main_thread;
 
   void operator()(const ChargeTarget& target, std::uint64_t wall_ns, std::uint64_t cpu_ns) const {
-    RawAmount& amount = values[RawValueKey{target.path, target.category, main_thread}];
+    RawAmount& amount = report.values[RawValueKey{target.path, target.category, main_thread}];
     amount.wall_ns += wall_ns;
     amount.cpu_ns += cpu_ns;
   }
   void counter(const ChargeTarget& target, std::uint32_t index, std::uint64_t value) const {
-    if (index < counter_index.size()) counters[RawCounterKey{target.path, counter_index[index]}] += value;
+    if (index < counter_index.size())
+      report.counters[RawCounterKey{target.path, counter_index[index]}] += value;
   }
 };
 
@@ -91,6 +149,7 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store)
   start_mono_ns_ = h.start_mono_ns;
   cpu_clock_ = h.clock == 1;
   period_ns_ = 1'000'000'000 / std::max<std::uint32_t>(h.rate_hz, 1);
+  targets_.resize(kFewestTargets);
   h.collector_alive.store(1, std::memory_order_release);
 }
 
@@ -109,8 +168,10 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   if (!pending_.empty()) settle_pending();
   find_slots(now_ns);
   double fullest = 0;
+  ended_threads_ = 0;
   for (const std::uint32_t slot : slots_) fullest = std::max(fullest, drain(slot, now_ns));
-  return fullest;
+  return std::max(fullest,
+                  static_cast<double>(ended_threads_) / std::max(1u, segment_.layout().thread_slots));
 }
 
 void ProcessRecorder::finish(std::uint64_t end_ns) {
@@ -121,14 +182,14 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
     if (thread.main && thread.state != Thread::State::kNone)
       ended_main_mpi_ns_ += main_mpi_ns(segment_.thread_slot(index), end_ns);
     if (thread.state == Thread::State::kActive) {
-      thread.account.end(end_ns, std::nullopt, period_ns_, {},
-                         Sink{values_, counters_, counter_index_, thread.main});
+      thread.account.end(end_ns, std::nullopt, period_ns_, {}, Sink{*this, thread.main});
     }
     thread.state = Thread::State::kNone;
   }
   read_modules();
   read_codes();
   settle_pending();
+  name_pending();
   finished_ = true;
 }
 
@@ -248,6 +309,22 @@ void ProcessRecorder::settle_pending() {
   }
 }
 
+// What lies in no object file: code made at run time, whose maker may have said what it is.
+void ProcessRecorder::name_pending() {
+  std::vector<std::uint64_t> addresses;
+  for (const auto& [key, frame] : pending_)
+    if (!key.python) addresses.push_back(key.value - key.instruction);
+  if (addresses.empty()) return;
+  const auto names = read_perf_map(perf_map_path(pid_),
+                                   static_cast<std::int64_t>(segment_.header().start_realtime_ns), addresses);
+  for (const auto& [key, frame] : pending_) {
+    if (key.python) continue;
+    const auto name = names.find(key.value - key.instruction);
+    if (name == names.end()) continue;
+    store_.resolve_pending(store_.tables().frames[frame].a, {RawKind::kNamed, store_.name(name->second), 0});
+  }
+}
+
 void ProcessRecorder::find_slots(std::uint64_t now_ns) {
   // A thread is counted a moment before its slot shows it: look more than once.
   constexpr int kSearches = 3;
@@ -283,7 +360,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   Thread& thread = threads_[slot_index];
   const std::int32_t tid = slot.tid;
   const std::uint64_t start = slot.start_time_ns;
-  const auto sink = [&] { return Sink{values_, counters_, counter_index_, thread.main}; };
+  const auto sink = [&] { return Sink{*this, thread.main}; };
   if (thread.state != Thread::State::kNone && (thread.tid != tid || thread.start_time_ns != start)) {
     if (thread.state == Thread::State::kActive) {
       thread.account.end(std::min(start, now_ns), std::nullopt, period_ns_, {}, sink());
@@ -293,6 +370,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   if (thread.state == Thread::State::kNone) {
     thread.tid = tid;
     thread.start_time_ns = start;
+    thread.words.clear();
     thread.main = slot.is_main == 1 || tid == pid_;
     thread.state = Thread::State::kActive;
     const std::uint64_t not_before = std::min(start_mono_ns_, now_ns);
@@ -304,6 +382,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
           take_sample(thread, record, slot.ring, latest);
         })) {
       count_drop("damaged_ring");
+      thread.words.clear();  // of what was lost
     }
   }
   if (state == static_cast<std::uint32_t>(wire::ThreadState::kEnded)) {
@@ -313,35 +392,42 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
     if (thread.main) ended_main_mpi_ns_ += main_mpi_ns(slot, now_ns);
     thread.state = Thread::State::kNone;
     slot.state.store(static_cast<std::uint32_t>(wire::ThreadState::kFree), std::memory_order_release);
+    ++ended_threads_;
   }
   return static_cast<double>(std::min<std::uint64_t>(waiting, wire::kRingBytes)) / wire::kRingBytes;
 }
 
 void ProcessRecorder::take_sample(Thread& thread, const wire::RecordHeader& record, const wire::Ring& ring,
                                   std::uint64_t latest_ns) {
-  // The ring can be rewritten while it is read: copy first, with a length that stays inside it.
-  const auto offset = static_cast<std::uint32_t>(reinterpret_cast<const std::uint8_t*>(&record) - ring.data);
-  const std::uint32_t bytes = std::min(record.bytes, wire::kRingBytes - offset);
-  if (bytes < sizeof(wire::SampleRecord)) {
+  // The ring can be rewritten while it is read: what is used is copied first, and no more of it than lies
+  // inside the ring.
+  const auto* const from = reinterpret_cast<const std::uint8_t*>(&record);
+  const auto offset = static_cast<std::uint32_t>(from - ring.data);
+  const std::uint32_t room = wire::kRingBytes - offset;
+  wire::SampleRecord sample;
+  if (room < sizeof sample) {
     count_drop("damaged_record");
     return;
   }
-  record_.resize(bytes);
-  std::memcpy(record_.data(), &record, bytes);
-  wire::SampleRecord sample;
-  std::memcpy(&sample, record_.data(), sizeof sample);
-  if (sample.header.type != wire::kSample) return;  // of a later minor version
-  const std::uint64_t need = sizeof sample + 8ull * sample.counter_count + 8ull * sample.frame_words;
-  if (need > bytes || sample.counter_count > wire::kMaxCounters ||
-      sample.frame_words > wire::kMaxFrameWords) {
+  std::memcpy(&sample, from, sizeof sample);
+  if (sample.header.bytes < sizeof sample) {
     count_drop("damaged_record");
+    return;
+  }
+  if (sample.header.type != wire::kSample) return;  // of a later minor version
+  const std::uint32_t fresh_words = std::uint32_t{sample.frame_words} - sample.shared_words;
+  if (sample.counter_count > wire::kMaxCounters || sample.frame_words > wire::kMaxFrameWords ||
+      sample.shared_words > std::min<std::size_t>(sample.frame_words, thread.words.size()) ||
+      sizeof sample + 8u * (sample.counter_count + fresh_words) > std::min(sample.header.bytes, room)) {
+    count_drop("damaged_record");
+    thread.words.clear();  // what comes next builds on this one
     return;
   }
   std::array<std::uint64_t, wire::kMaxCounters> counters;
-  std::memcpy(counters.data(), record_.data() + sizeof sample, 8u * sample.counter_count);
+  std::memcpy(counters.data(), from + sizeof sample, 8u * sample.counter_count);
   const std::span<const std::uint64_t> counter_values(counters.data(), sample.counter_count);
   if (sample.counter_count > counter_index_.size()) read_counter_names();
-  const Sink sink{values_, counters_, counter_index_, thread.main};
+  const Sink sink{*this, thread.main};
   const std::uint64_t time = std::min(sample.time_ns, latest_ns);
 
   if (sample.trigger == wire::Trigger::kThreadEnd) {
@@ -353,27 +439,99 @@ void ProcessRecorder::take_sample(Thread& thread, const wire::RecordHeader& reco
   }
   if (thread.state != Thread::State::kActive) return;
 
-  std::array<std::uint64_t, wire::kMaxFrameWords> words;
-  std::memcpy(words.data(), record_.data() + sizeof sample + 8u * sample.counter_count,
-              8u * sample.frame_words);
+  // What is shared stays at the end.
+  std::vector<std::uint64_t>& words = thread.words;
+  const auto old = static_cast<std::ptrdiff_t>(words.size() - sample.shared_words);
+  if (old < fresh_words) {
+    words.insert(words.begin(), static_cast<std::size_t>(fresh_words - old), 0);
+  } else {
+    words.erase(words.begin(), words.begin() + (old - fresh_words));
+  }
+  if (fresh_words != 0)
+    std::memcpy(words.data(), from + sizeof sample + 8u * sample.counter_count, 8u * fresh_words);
+
   StackContext context;
   context.mpi_op = sample.mpi_op;
   context.in_syscall = (sample.flags & wire::kInSyscall) != 0;
   context.waiting_for_gil = (sample.flags & wire::kWaitingForGil) != 0;
+  context.collecting_garbage = (sample.flags & wire::kCollectingGarbage) != 0;
   context.syscall_nr = sample.syscall_nr;
   context.epoch = sample.module_epoch;
-  const Stack stack = resolve_stack(words.data(), sample.frame_words, context);
+  const ChargeTarget target = charge_target(words.data(), sample.frame_words, context, thread.main);
 
-  ChargeTarget target{stack.path, stack.in_interpreter ? shard::Category::kPython : shard::Category::kNative};
-  if (sample.mpi_op != 0) {
-    target.category = shard::Category::kMpi;
-  } else if (context.in_syscall) {
-    target.category = syscall_category(sample.syscall_nr);
-  }
   const bool blocked = sample.trigger == wire::Trigger::kBlocked && context.in_syscall;
-  thread.account.sample(time, sample.cpu_ns, blocked, target, counter_values, sink);
-  values_[RawValueKey{target.path, target.category, thread.main}].samples += 1;
+  const KernelUse kernel{
+      sample.system_ns, sample.page_faults, context.in_syscall,
+      target.category == shard::Category::kPython || target.category == shard::Category::kNative};
+  knows_page_faults_ = knows_page_faults_ || sample.system_ns != 0 || sample.page_faults != 0;
+  const ThreadAccount::Charged charged =
+      thread.account.sample(time, sample.cpu_ns, blocked, kernel, target, counter_values, sink);
+  const bool is_fault = 2 * charged.page_fault_ns > charged.cpu_ns;
+  const std::uint32_t row =
+      is_fault ? value_row({sink.fault_target(target).path, shard::Category::kSystem, thread.main})
+               : target.row;
+  values_[row].amount.samples += 1;
   ++samples_;
+  if (!blocked) {
+    ++running_samples_;
+    const bool wall_timer = sample.trigger == wire::Trigger::kWallTimer;
+    running_ns_ += wall_timer ? charged.wall_ns : charged.cpu_ns;
+  }
+  if (sample.handler_ns != 0) handler_costs_.add(sample.handler_ns);
+}
+
+void ProcessRecorder::remember(std::uint64_t hash, std::uint32_t row) {
+  RememberedTarget* place = &targets_[(hash >> 1) & (targets_.size() - 1)];
+  if (place->hash != 0 && ++targets_replaced_ > targets_.size() && targets_.size() < kMostTargets) {
+    std::vector<RememberedTarget> old(2 * targets_.size());
+    old.swap(targets_);
+    for (const RememberedTarget& entry : old)
+      if (entry.hash != 0) targets_[(entry.hash >> 1) & (targets_.size() - 1)] = entry;
+    targets_replaced_ = 0;
+    place = &targets_[(hash >> 1) & (targets_.size() - 1)];
+  }
+  *place = {hash, row};
+}
+
+std::uint32_t ProcessRecorder::value_row(const RawValueKey& key) {
+  static_assert(shard::kCategories <= 8);
+  const std::uint64_t number = (std::uint64_t{key.path} << 4) |
+                               (static_cast<std::uint64_t>(key.category) << 1) | (key.main_thread ? 1u : 0u);
+  if (const std::uint32_t row = value_rows_.find(number); row != FlatIndex::kAbsent) return row;
+  const auto row = static_cast<std::uint32_t>(values_.size());
+  values_.push_back({key, {}});
+  value_rows_.insert(number, row);
+  return row;
+}
+
+ChargeTarget ProcessRecorder::charge_target(const std::uint64_t* words, std::uint32_t count,
+                                            const StackContext& context, bool main_thread) {
+  // The exact address of the leaf is different almost every time, but hot loops are small.
+  const std::uint64_t bits = (std::uint64_t{context.epoch} << 32) | (std::uint64_t{context.mpi_op} << 16) |
+                             (context.in_syscall ? 1u : 0u) | (context.waiting_for_gil ? 2u : 0u) |
+                             (context.collecting_garbage ? 4u : 0u) | (main_thread ? 8u : 0u);
+  const std::uint64_t seed = bits ^ mix(static_cast<std::uint32_t>(context.syscall_nr));
+  const std::uint64_t hash = XXH3_64bits_withSeed(words, 8ull * count, seed) | 1;  // 0: nothing remembered
+  const RememberedTarget& remembered = targets_[(hash >> 1) & (targets_.size() - 1)];
+  if (remembered.hash == hash) {
+    const RawValueKey& key = values_[remembered.row].key;
+    return {key.path, key.category, remembered.row};
+  }
+
+  const Stack stack = resolve_stack(words, count, context);
+  ChargeTarget target{stack.path, stack.in_interpreter ? shard::Category::kPython : shard::Category::kNative};
+  if (context.mpi_op != 0) {
+    target.category = shard::Category::kMpi;
+  } else if (context.waiting_for_gil) {
+    target.category = shard::Category::kIdle;
+  } else if (context.in_syscall) {
+    target.category = syscall_category(context.syscall_nr);
+  } else if (context.collecting_garbage) {
+    target.category = shard::Category::kPython;
+  }
+  target.row = value_row({target.path, target.category, main_thread});
+  if (stack.settled) remember(hash, target.row);
+  return target;
 }
 
 const ProcessRecorder::Mapping* ProcessRecorder::find_mapping(std::uint64_t pc, std::uint32_t epoch) const {
@@ -401,37 +559,56 @@ const ProcessRecorder::Mapping* ProcessRecorder::find_mapping(std::uint64_t pc, 
 
 ProcessRecorder::Stack ProcessRecorder::resolve_stack(const std::uint64_t* words, std::uint32_t count,
                                                       const StackContext& context) {
-  // The exact address of the leaf is different almost every time, its callers repeat: they are
-  // looked up together, under a hash.
+  // The leaf changes, its callers repeat: they are looked up together, under a hash.
   std::optional<StackFrame> leaf;
   if (count > 0 && (words[0] & wire::kFrameTagMask) == 0 && !context.call_site) {
     leaf = native_frame(words[0], true, context.epoch);
     ++words;
     --count;
   }
-  std::uint64_t seed = (std::uint64_t{context.epoch} << 32) | (std::uint64_t{context.mpi_op} << 8);
+  std::uint64_t seed = (std::uint64_t{context.epoch} << 32) | (std::uint64_t{context.mpi_op} << 8) |
+                       (context.collecting_garbage ? 128u : 0u) | (context.call_site ? 64u : 0u);
   if (leaf) seed |= 1u + static_cast<std::uint64_t>(leaf->role);
   const std::uint64_t hash = XXH3_64bits_withSeed(words, 8ull * count, seed);
   Stack stack;
-  if (const auto found = stack_cache_.find(hash); found != stack_cache_.end()) {
-    stack = found->second;
+  if (const std::uint32_t found = stack_cache_.find(hash); found != FlatIndex::kAbsent) {
+    stack = stacks_[found];
   } else {
     bool settled = true;
     stack = build_stack(leaf, words, count, context, settled);
+    stack.settled = settled;
     if (settled) {
-      if (stack_cache_.size() >= kMaxCachedStacks) stack_cache_.clear();
-      stack_cache_.emplace(hash, stack);
+      if (stacks_.size() >= kMaxCachedStacks) {
+        stack_cache_.clear();
+        stacks_.clear();
+      }
+      stack_cache_.insert(hash, static_cast<std::uint32_t>(stacks_.size()));
+      stacks_.push_back(stack);
     }
   }
+  const auto extend = [&](const RawFrame& frame) {
+    stack.path = store_.node(stack.path, store_.frame(frame));
+  };
   if (stack.leaf_shown) stack.path = store_.node(stack.path, leaf->frame);
+  if (leaf) stack.settled = stack.settled && leaf->settled;
   if (context.mpi_op != 0) {
-    stack.path = store_.node(stack.path, store_.frame({RawKind::kMpi, context.mpi_op - 1, 0}));
-  } else if (context.in_syscall) {
-    const auto number = static_cast<std::uint32_t>(context.syscall_nr);
-    stack.path =
-        store_.node(stack.path, store_.frame({RawKind::kKernel, number, context.waiting_for_gil ? 1u : 0u}));
+    extend({RawKind::kMpi, context.mpi_op - 1, 0});
+  } else {
+    if (context.in_syscall) extend({RawKind::kKernel, static_cast<std::uint32_t>(context.syscall_nr), 0});
+    if (context.waiting_for_gil) extend({RawKind::kGilWait, 0, 0});
   }
   return stack;
+}
+
+std::uint32_t ProcessRecorder::interpreter_module() const {
+  // The library before the program that was linked to it: where both are mapped, that is where the code is.
+  std::uint32_t found = kNoModule;
+  for (const Mapping& mapping : mappings_) {
+    if (mapping.role != ModuleRole::kInterpreter) continue;
+    const std::string_view path = store_.tables().modules[mapping.module]->path;
+    if (found == kNoModule || path.find("/libpython") != std::string_view::npos) found = mapping.module;
+  }
+  return found;
 }
 
 ProcessRecorder::StackFrame ProcessRecorder::native_frame(std::uint64_t word, bool exact,
@@ -530,8 +707,15 @@ ProcessRecorder::Stack ProcessRecorder::build_stack(const std::optional<StackFra
   };
   stack.leaf_shown = leaf && first == 0 && !is_own(*leaf);
   const std::size_t callers = std::max<std::size_t>(first, leaf ? 1 : 0);
+  const bool garbage = context.collecting_garbage && context.mpi_op == 0;
+  const auto collection = [&] {
+    const std::uint32_t frame = store_.frame({RawKind::kGarbage, interpreter_module(), 0});
+    stack.path = store_.node(stack.path, frame);
+  };
+  if (garbage && python >= frames_.size()) collection();  // without a Python frame to hang it below
   for (std::size_t i = frames_.size(); i-- > callers;) {
     if (!is_own(frames_[i])) stack.path = store_.node(stack.path, frames_[i].frame);
+    if (garbage && i == python) collection();
   }
   return stack;
 }
@@ -631,9 +815,13 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns) {
   report.mpi_state = mpi_state <= 2 ? static_cast<wire::MpiState>(mpi_state) : wire::MpiState::kNone;
   report.python_version = h.python_version.load(std::memory_order_relaxed);
   const auto python = static_cast<wire::PythonState>(h.python_state.load(std::memory_order_acquire));
+  report.python_unread = python != wire::PythonState::kActive && python != wire::PythonState::kNone;
+  const std::string note = bounded_text(h.python_note, sizeof h.python_note);
   if (python == wire::PythonState::kUnsupported || python == wire::PythonState::kCheckFailed) {
-    report.python_note = bounded_text(h.python_note, sizeof h.python_note);
-    if (report.python_note.empty()) report.python_note = "Python frames were not read";
+    report.add_python_note("Python frames are missing" + (note.empty() ? "" : ": " + note));
+  } else if (python == wire::PythonState::kActive && !note.empty()) {
+    report.python_partly = true;
+    report.add_python_note("Python: " + note);
   }
   report.mpi_library = bounded_text(h.mpi_library, sizeof h.mpi_library);
   report.usage = h.usage;
@@ -656,8 +844,13 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns) {
   }
   for (const auto& [reason, count] : own_drops_) report.drops[reason] += count;
 
-  report.values = values_;
+  report.values.reserve(values_.size());
+  for (const Value& value : values_) report.values.emplace(value.key, value.amount);
   report.counters = counters_;
+  report.running_samples = running_samples_;
+  report.running_ns = running_ns_;
+  report.knows_page_faults = knows_page_faults_;
+  report.handler_costs = handler_costs_;
   report.mpi_ns = ended_main_mpi_ns_;
   if (finished_) return report;
   for (const std::uint32_t index : slots_) {
@@ -667,8 +860,7 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns) {
     }
     if (thread.state != Thread::State::kActive) continue;
     ThreadAccount provisional = thread.account;
-    provisional.end(now_ns, std::nullopt, period_ns_, {},
-                    Sink{report.values, report.counters, counter_index_, thread.main});
+    provisional.end(now_ns, std::nullopt, period_ns_, {}, ReportSink{report, counter_index_, thread.main});
   }
   return report;
 }

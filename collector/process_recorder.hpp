@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "collector/flat_index.hpp"
 #include "collector/raw_store.hpp"
 #include "collector/segment_view.hpp"
 #include "collector/thread_account.hpp"
@@ -39,10 +41,6 @@ struct RawCallKey {
   friend bool operator==(const RawCallKey&, const RawCallKey&) = default;
 };
 struct RawKeyHash {
-  static std::size_t mix(std::uint64_t value) noexcept {
-    value *= 0x9e37'79b9'7f4a'7c15ull;
-    return value ^ (value >> 32);
-  }
   std::size_t operator()(const RawValueKey& k) const noexcept {
     return mix((std::uint64_t{k.path} << 8) | (static_cast<std::uint64_t>(k.category) << 1) | k.main_thread);
   }
@@ -66,6 +64,15 @@ struct CommunicatorInfo {
 
 using SizeBins = std::array<std::uint64_t, wire::kSizeBins>;
 
+// What samples cost the program, by time in the handler: four bins to an octave.
+struct HandlerCosts {
+  static constexpr std::size_t kBins = 97;
+  std::array<std::uint64_t, kBins> counts{};
+  // Bin b: at most this, and more than bin b - 1. The last one takes whatever is more.
+  [[nodiscard]] static std::uint64_t le_ns(std::size_t bin) noexcept;
+  void add(std::uint32_t cost_ns) noexcept;
+};
+
 // What one process, or several added up, had to say.
 struct ProcessReport {
   std::int32_t pid = 0, parent_pid = 0, rank = -1, world_size = -1, mpi_rank = -1, mpi_size = -1;
@@ -77,12 +84,18 @@ struct ProcessReport {
   std::uint32_t fatal_signal = 0;
   wire::MpiState mpi_state = wire::MpiState::kNone;
   std::uint32_t python_version = 0;
-  std::string python_note;  // why Python frames were not read
+  bool python_unread = false;          // an interpreter's frames were not read, or none was looked for
+  bool python_partly = false;          // they were, but something about them is missing
+  std::set<std::string> python_notes;  // why; the first kMostPythonNotes
   std::string mpi_library;
   wire::ProcessUsage usage{};
   std::uint64_t threads = 0, processes = 0;
   std::uint64_t samples = 0, truncated = 0, merges_tried = 0, merges_failed = 0, handler_ns = 0;
   std::uint64_t mpi_ns = 0;  // main thread inside MPI
+  // Samples of threads that ran, and the time that these sampled: together the rate reached.
+  std::uint64_t running_samples = 0, running_ns = 0;
+  bool knows_page_faults = false;  // at least some samples told
+  HandlerCosts handler_costs;
   std::map<std::string, std::uint64_t> drops;
   std::map<std::string, std::string> unavailable_counters;
   std::unordered_map<RawValueKey, RawAmount, RawKeyHash> values;
@@ -92,6 +105,8 @@ struct ProcessReport {
   std::map<std::uint32_t, SizeBins> sizes;                              // by MPI function number
   std::map<std::uint64_t, CommunicatorInfo> communicators;              // by identity
 
+  static constexpr std::size_t kMostPythonNotes = 16;
+  void add_python_note(std::string note);
   // Adds amounts (not identity, end or usage) of another process of the same rank.
   void add_amounts(const ProcessReport& other, bool keep_main_thread);
 };
@@ -101,7 +116,8 @@ class ProcessRecorder {
   // `store` must outlive it.
   ProcessRecorder(SegmentView segment, RawStore& store);
 
-  // Drains all rings. Returns how full the fullest one was, 0..1.
+  // Drains all rings. Returns how full the fullest one was, 0..1, or how many of the places for threads
+  // were waiting to be freed, whichever is more.
   double poll(std::uint64_t now_ns);
 
   // The process is gone, or became another program, at `end_ns`: drains, and closes the accounts of
@@ -126,6 +142,7 @@ class ProcessRecorder {
     // kDone: it said goodbye, its slot is still taken.
     enum class State : std::uint8_t { kNone, kActive, kDone } state = State::kNone;
     ThreadAccount account;
+    std::vector<std::uint64_t> words;  // frames of its last sample, leaf first
   };
   struct StackFrame {
     std::uint32_t frame;  // RawStore::frame
@@ -137,25 +154,35 @@ class ProcessRecorder {
     std::uint32_t path = 0;
     bool in_interpreter = false;  // category python unless a system call or MPI says otherwise
     bool leaf_shown = false;
+    bool settled = false;  // all its frames are
   };
   struct StackContext {
     std::uint32_t mpi_op = 0;  // function number + 1
     bool in_syscall = false;
     bool waiting_for_gil = false;
+    bool collecting_garbage = false;
     bool call_site = false;  // the words are the path of an MpiSite, without the wrappers
     std::int32_t syscall_nr = -1;
     std::uint32_t epoch = 0;
   };
   struct Sink;
+  struct ReportSink;
 
   void read_modules();
   void read_counter_names();
   void read_codes();
   void settle_pending();
+  void name_pending();
   void find_slots(std::uint64_t now_ns);
   double drain(std::uint32_t slot_index, std::uint64_t now_ns);
   void take_sample(Thread& thread, const wire::RecordHeader& record, const wire::Ring& ring,
                    std::uint64_t latest_ns);
+  // What a sample with this call path is charged to.
+  ChargeTarget charge_target(const std::uint64_t* words, std::uint32_t count, const StackContext& context,
+                             bool main_thread);
+  std::uint32_t value_row(const RawValueKey& key);
+  void remember(std::uint64_t hash, std::uint32_t row);
+  [[nodiscard]] std::uint32_t interpreter_module() const;
   [[nodiscard]] const Mapping* find_mapping(std::uint64_t pc, std::uint32_t epoch) const;
   Stack resolve_stack(const std::uint64_t* words, std::uint32_t count, const StackContext& context);
   // The part of the path above the leaf, of which only the role matters.
@@ -197,16 +224,32 @@ class ProcessRecorder {
   std::vector<std::uint32_t> slots_;                   // in use at some time
   std::unordered_map<std::uint32_t, Thread> threads_;  // by slot
   std::uint64_t threads_seen_ = 0;
+  std::uint32_t ended_threads_ = 0;  // in this round
   std::uint64_t next_slot_search_ns_ = 0;
   int slot_searches_ = 0;  // still to be made because threads_seen changed
-  std::unordered_map<std::uint64_t, Stack> stack_cache_;
+  // Paths above the leaf, by hash; targets of whole samples, by hash, the latest of each place.
+  FlatIndex stack_cache_;
+  std::vector<Stack> stacks_;
+  struct RememberedTarget {
+    std::uint64_t hash = 0;
+    std::uint32_t row = 0;  // of values_
+  };
+  std::vector<RememberedTarget> targets_;
+  std::size_t targets_replaced_ = 0;                             // since targets_ grew
   std::vector<StackFrame> frames_;                               // scratch
-  std::vector<std::uint8_t> record_;                             // scratch
   std::unordered_map<std::uint32_t, std::uint32_t> site_paths_;  // MpiSite -> node of the RawStore
 
   std::uint64_t samples_ = 0;
   std::uint64_t ended_main_mpi_ns_ = 0;
-  std::unordered_map<RawValueKey, RawAmount, RawKeyHash> values_;
+  std::uint64_t running_samples_ = 0, running_ns_ = 0;
+  bool knows_page_faults_ = false;
+  HandlerCosts handler_costs_;
+  struct Value {
+    RawValueKey key;
+    RawAmount amount;
+  };
+  std::vector<Value> values_;
+  FlatIndex value_rows_;
   std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash> counters_;
   std::map<std::string, std::uint64_t> own_drops_;
 };

@@ -7,14 +7,6 @@
 namespace clusterprof::collector {
 namespace {
 
-std::uint64_t mix(std::uint64_t value) noexcept {  // finaliser of SplitMix64
-  value ^= value >> 30;
-  value *= 0xbf58'476d'1ce4'e5b9ull;
-  value ^= value >> 27;
-  value *= 0x94d0'49bb'1331'11ebull;
-  return value ^ (value >> 31);
-}
-
 void append(std::string& key, std::string_view text) {
   const auto size = static_cast<std::uint32_t>(text.size());
   key.append(reinterpret_cast<const char*>(&size), sizeof size);
@@ -56,10 +48,6 @@ ModuleRole module_role(std::string_view path) {
   return ModuleRole::kProgram;
 }
 
-std::size_t RawStore::FrameHash::operator()(const RawFrame& frame) const noexcept {
-  return mix(frame.b ^ mix((static_cast<std::uint64_t>(frame.kind) << 32) | frame.a));
-}
-
 std::uint32_t RawStore::module(std::string_view path, const std::vector<std::uint8_t>& build_id) {
   std::string key(path);
   key.push_back('\0');
@@ -86,17 +74,33 @@ std::uint32_t RawStore::code(CodeInfo info) {
   return found->second;
 }
 
-std::uint32_t RawStore::frame(const RawFrame& frame) {
-  const auto [found, added] = frames_.try_emplace(frame, static_cast<std::uint32_t>(tables_.frames.size()));
-  if (added) tables_.frames.push_back(frame);
+std::uint32_t RawStore::name(const std::string& name) {
+  const auto [found, added] = names_.try_emplace(name, static_cast<std::uint32_t>(tables_.names.size()));
+  if (added) tables_.names.push_back(std::make_shared<const std::string>(name));
   return found->second;
+}
+
+std::uint32_t RawStore::frame(const RawFrame& frame) {
+  const std::uint64_t kind = (static_cast<std::uint64_t>(frame.kind) << 32) | frame.a;
+  for (std::uint64_t hash = frame.b ^ mix(kind);; ++hash) {
+    const std::uint32_t found = frames_.find(hash);
+    if (found == FlatIndex::kAbsent) {
+      const auto index = static_cast<std::uint32_t>(tables_.frames.size());
+      tables_.frames.push_back(frame);
+      frames_.insert(hash, index);
+      return index;
+    }
+    if (tables_.frames[found] == frame) return found;
+  }
 }
 
 std::uint32_t RawStore::node(std::uint32_t parent, std::uint32_t frame) {
   const std::uint64_t key = (static_cast<std::uint64_t>(parent) << 32) | frame;
-  const auto [found, added] = nodes_.try_emplace(key, static_cast<std::uint32_t>(tables_.nodes.size()));
-  if (added) tables_.nodes.push_back(RawNode{parent, frame});
-  return found->second;
+  if (const std::uint32_t found = nodes_.find(key); found != FlatIndex::kAbsent) return found;
+  const auto index = static_cast<std::uint32_t>(tables_.nodes.size());
+  tables_.nodes.push_back(RawNode{parent, frame});
+  nodes_.insert(key, index);
+  return index;
 }
 
 std::uint32_t RawStore::counter(std::string_view name) {

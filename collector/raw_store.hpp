@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collector/flat_index.hpp"
+
 namespace clusterprof::collector {
 
 // What an object file is to us; decided by its name.
@@ -42,9 +44,15 @@ enum class RawKind : std::uint8_t {
   kNativeReturn,  // a: module, b: ELF address after a call
   kPython,        // a: code, b: instruction (wire::SampleRecord)
   kMpi,           // a: MPI function number
-  kKernel,        // a: system call number (may be -1), b: 1 when waiting for the GIL
+  kKernel,        // a: system call number (may be -1)
+  kGilWait,       // waiting for the interpreter's lock, below the system call that waits
+  kPageFault,     // the kernel, not asked by a system call
+  kGarbage,       // Python's cyclic garbage collection; a: module of the interpreter or kNoModule
+  kNamed,         // a: index into names: code made at run time
   kPending,       // a: index into pending(): refers to something not described (yet)
 };
+
+inline constexpr std::uint32_t kNoModule = 0xffff'ffffu;
 
 struct RawFrame {
   RawKind kind = RawKind::kPending;
@@ -73,6 +81,7 @@ struct RawTables {
   std::vector<std::shared_ptr<const ModuleInfo>> modules;
   std::vector<std::shared_ptr<const CodeInfo>> codes;
   std::vector<PendingFrame> pending;
+  std::vector<std::shared_ptr<const std::string>> names;
   std::vector<std::string> counters;  // names of performance counters
 };
 
@@ -82,6 +91,7 @@ class RawStore {
 
   std::uint32_t module(std::string_view path, const std::vector<std::uint8_t>& build_id);
   std::uint32_t code(CodeInfo info);
+  std::uint32_t name(const std::string& name);
   std::uint32_t frame(const RawFrame& frame);
   // The child of `parent` with that frame.
   std::uint32_t node(std::uint32_t parent, std::uint32_t frame);
@@ -93,13 +103,10 @@ class RawStore {
   void resolve_pending(std::uint32_t index, const RawFrame& resolution);
 
  private:
-  struct FrameHash {
-    std::size_t operator()(const RawFrame& frame) const noexcept;
-  };
   RawTables tables_;
-  std::unordered_map<std::string, std::uint32_t> modules_, codes_;
-  std::unordered_map<RawFrame, std::uint32_t, FrameHash> frames_;
-  std::unordered_map<std::uint64_t, std::uint32_t> nodes_;  // parent << 32 | frame
+  std::unordered_map<std::string, std::uint32_t> modules_, codes_, names_;
+  FlatIndex frames_;  // by a hash; the next free number where two frames have the same
+  FlatIndex nodes_;   // by parent << 32 | frame
 };
 
 }  // namespace clusterprof::collector

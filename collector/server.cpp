@@ -45,9 +45,11 @@ using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kLongestPoll{100};
+constexpr milliseconds kLongestPoll{300};
+constexpr milliseconds kFirstPoll{100};  // at most: what a program does first is not known
+constexpr milliseconds kEndPoll{50};     // while the end of the run is being waited for
 constexpr milliseconds kShortestPoll{5};
-constexpr double kAimedFill = 0.25;     // of the fullest ring at each poll
+constexpr double kAimedFill = 0.35;     // of the fullest ring at each poll
 constexpr seconds kFirstCheckpoint{1};  // soon: most names are looked up then, which makes the end quick
 constexpr seconds kCheckpointInterval{5};
 constexpr int kCheckpointWriteShare = 100;  // at least this many write times between two
@@ -190,7 +192,7 @@ class Server::Impl {
     // Half of what a ring holds at the asked rate, with 1 KiB per sample, is drained in time.
     const double interval_ms = 64'000.0 / std::max<std::uint32_t>(options_.node.rate_hz, 1);
     interval_ =
-        std::clamp(milliseconds(static_cast<long>(std::min(interval_ms, 1e6))), kShortestPoll, kLongestPoll);
+        std::clamp(milliseconds(static_cast<long>(std::min(interval_ms, 1e6))), kShortestPoll, kFirstPoll);
   }
 
   bool run() {
@@ -534,7 +536,7 @@ class Server::Impl {
       checkpoint();
     }
     finish_when_done();
-    timer_.expires_after(interval_);
+    timer_.expires_after(alive_announced_ > 0 ? interval_ : std::min(interval_, kEndPoll));
     timer_.async_wait([this](const boost::system::error_code& error) {
       if (!error) tick();
     });

@@ -81,13 +81,28 @@ void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Inte
       frame.kind = shard::FrameKind::kMpi;
       frame.name = interner.string(mpi_name(raw.a));
       break;
-    case RawKind::kKernel: {
+    case RawKind::kKernel:
       frame.kind = shard::FrameKind::kKernel;
-      std::string name(syscall_name(static_cast<std::int32_t>(raw.a)));
-      if (raw.b != 0) name += " [GIL]";
-      frame.name = interner.string(name);
+      frame.name = interner.string(syscall_name(static_cast<std::int32_t>(raw.a)));
       break;
-    }
+    case RawKind::kGilWait:
+      frame.kind = shard::FrameKind::kKernel;
+      frame.name = interner.string(shard::kGilWaitName);
+      break;
+    case RawKind::kPageFault:
+      frame.kind = shard::FrameKind::kKernel;
+      frame.name = interner.string(shard::kPageFaultName);
+      break;
+    case RawKind::kGarbage:
+      frame.kind = shard::FrameKind::kNative;
+      frame.name = interner.string(shard::kGarbageName);
+      if (raw.a < tables.modules.size()) frame.module = interner.string(tables.modules[raw.a]->path);
+      break;
+    case RawKind::kNamed:
+      frame.kind = shard::FrameKind::kNative;
+      frame.name = interner.string(*tables.names[raw.a]);
+      frame.module = interner.string("[jit]");
+      break;
     case RawKind::kPending: {
       const PendingFrame& pending = tables.pending[raw.a];
       if (pending.resolved) return add_frames(pending.resolution, tables, shard, path);
@@ -174,6 +189,10 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
     for (const auto& [op, bins] : report.sizes) {
       SizeBins& sum = sizes.try_emplace(op).first->second;
       for (std::size_t i = 0; i < bins.size(); ++i) sum[i] += bins[i];
+    }
+    for (std::size_t bin = 0; bin < HandlerCosts::kBins; ++bin) {
+      if (const std::uint64_t count = report.handler_costs.counts[bin]; count != 0)
+        data.handler_costs.push_back({rank, HandlerCosts::le_ns(bin), count});
     }
     for (const auto& [reason, count] : report.drops) data.drops.push_back({rank, reason, count});
     unavailable.insert(report.unavailable_counters.begin(), report.unavailable_counters.end());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collector/symbolize.hpp"
 
-#include <cxxabi.h>
 #include <dwarf.h>
 #include <elf.h>
 #include <elfutils/libdw.h>
@@ -12,6 +11,7 @@
 #include <gelf.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,10 +23,12 @@
 #include <fstream>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "collector/demangle.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -46,31 +48,6 @@ std::string hex(std::span<const std::uint8_t> bytes) {
   std::string text;
   for (const std::uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
   return text;
-}
-
-// Compilers name the parts and copies they make of a function; the profile counts them as the function.
-std::string_view without_clone_suffix(std::string_view name) {
-  static constexpr std::string_view kClones[] = {".cold", ".constprop", ".isra", ".part", ".lto_priv"};
-  for (;;) {
-    bool cut = false;
-    for (const std::string_view clone : kClones) {
-      const std::size_t at = name.rfind(clone);
-      if (at == std::string_view::npos || at == 0) continue;
-      const std::string_view rest = name.substr(at + clone.size());
-      if (rest.find_first_not_of(".0123456789") != std::string_view::npos) continue;
-      name = name.substr(0, at);
-      cut = true;
-    }
-    if (!cut) return name;
-  }
-}
-
-std::string demangle(std::string_view name) {
-  const std::string plain(without_clone_suffix(name));
-  if (!plain.starts_with("_Z")) return plain;
-  int status = 0;
-  const std::unique_ptr<char, Freer> text(abi::__cxa_demangle(plain.c_str(), nullptr, nullptr, &status));
-  return status == 0 ? std::string(text.get()) : plain;
 }
 
 std::string normal_path(const char* name, const char* directory) {
@@ -131,13 +108,17 @@ struct FunctionRange {
   Dwarf_Die die;
 };
 
-// Where a C++ function without linkage name (one in an anonymous namespace) is declared: "ns::Class::", by
-// the offset of its DIE.
-using ScopeNames = std::unordered_map<Dwarf_Off, std::string>;
+// Entries of the debugging information by where they lie in memory: offsets repeat in the files that dwz and
+// -gsplit-dwarf make.
+using DieKey = const void*;
+
+// Where a function without linkage name (one in an anonymous namespace, a Fortran procedure) is declared:
+// "ns::Class::".
+using ScopeNames = std::unordered_map<DieKey, std::string>;
 
 // The functions of one compilation unit with code, sorted by address.
 struct Unit {
-  Dwarf_Die die;
+  Dwarf_Die die;  // has the line table: with -gsplit-dwarf the skeleton
   std::vector<FunctionRange> functions;
   ScopeNames scopes;
 };
@@ -146,6 +127,9 @@ struct UnitRange {
   std::uint64_t begin, end;
   Dwarf_Off unit;
 };
+
+// The functions inlined directly into one, sorted by address.
+using InlinedCalls = std::vector<FunctionRange>;
 
 template <typename Visit>
 void for_each_range(Dwarf_Die& die, Visit&& visit) {
@@ -157,32 +141,75 @@ void for_each_range(Dwarf_Die& die, Visit&& visit) {
     if (begin < end && begin != 0) visit(begin, end);
 }
 
+// The part with address `address` of ranges sorted by begin that do not overlap.
+template <typename Range>
+Range* find_range(std::vector<Range>& ranges, std::uint64_t address) {
+  const auto after = std::ranges::upper_bound(ranges, address, {}, &Range::begin);
+  if (after == ranges.begin() || address >= std::prev(after)->end) return nullptr;
+  return &*std::prev(after);
+}
+
+// A linkage name from which more can be told than from the name in the source. `read`: dwarf_attr, or
+// dwarf_attr_integrate to ask the declaration too.
+const char* full_linkage_name(Dwarf_Die& die, decltype(&dwarf_attr) read) {
+  Dwarf_Attribute attribute;
+  for (const unsigned name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
+    if (read(&die, name, &attribute) == nullptr) continue;
+    const char* const text = dwarf_formstring(&attribute);
+    if (text != nullptr && (std::strncmp(text, "_Z", 2) == 0 || std::strncmp(text, "_R", 2) == 0))
+      return text;
+  }
+  return nullptr;
+}
+
+// gcc gives the classes of lambdas no name: their line tells them apart.
+std::string unnamed_class(Dwarf_Die& die) {
+  const char* kind = "unnamed";
+  Dwarf_Die member;
+  for (int more = dwarf_child(&die, &member); more == 0; more = dwarf_siblingof(&member, &member)) {
+    if (dwarf_tag(&member) != DW_TAG_subprogram) continue;
+    const char* const name = dwarf_diename(&member);
+    if (name != nullptr && std::strcmp(name, "operator()") == 0) kind = "lambda";
+  }
+  int line = 0;
+  if (dwarf_decl_line(&die, &line) != 0) return fmt::format("{{{}}}", kind);
+  return fmt::format("{{{}:{}}}", kind, line);
+}
+
+// How deep entries may lie in each other: deeper than any compiler nests them only in a file made to harm.
+constexpr unsigned kMaxNesting = 256;
+
 void collect_functions(Dwarf_Die& parent, const std::string& scope, std::vector<FunctionRange>& functions,
-                       ScopeNames& scopes) {
+                       ScopeNames& scopes, unsigned depth = 0) {
   Dwarf_Die die;
-  if (dwarf_child(&parent, &die) != 0) return;
+  if (depth >= kMaxNesting || dwarf_child(&parent, &die) != 0) return;
   do {
     switch (const int tag = dwarf_tag(&die)) {
-      case DW_TAG_subprogram:
+      case DW_TAG_subprogram: {
         for_each_range(die, [&](std::uint64_t begin, std::uint64_t end) {
           functions.push_back({begin, end, die});
         });
-        if (!scope.empty() && dwarf_hasattr(&die, DW_AT_linkage_name) == 0)
-          scopes.emplace(dwarf_dieoffset(&die), scope);
-        collect_functions(die, "", functions, scopes);  // contained procedures, local classes
+        if (!scope.empty() && full_linkage_name(die, dwarf_attr) == nullptr) scopes.emplace(die.addr, scope);
+        if (dwarf_haschildren(&die) <= 0) break;
+        // Contained procedures, local classes.
+        const char* const name = dwarf_diename(&die);
+        collect_functions(die, name != nullptr ? scope + name + "::" : scope, functions, scopes, depth + 1);
         break;
+      }
       case DW_TAG_namespace:
       case DW_TAG_structure_type:
       case DW_TAG_class_type:
-      case DW_TAG_union_type: {
+      case DW_TAG_union_type:
+      case DW_TAG_module: {
         const char* const name = dwarf_diename(&die);
-        const char* const anonymous = tag == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed}";
-        collect_functions(die, scope + (name != nullptr ? name : anonymous) + "::", functions, scopes);
+        const std::string own = name != nullptr           ? std::string(name)
+                                : tag == DW_TAG_namespace ? std::string("(anonymous namespace)")
+                                                          : unnamed_class(die);
+        collect_functions(die, scope + own + "::", functions, scopes, depth + 1);
         break;
       }
-      case DW_TAG_module:
       case DW_TAG_lexical_block:
-        collect_functions(die, scope, functions, scopes);
+        collect_functions(die, scope, functions, scopes, depth + 1);
         break;
       default:
         break;
@@ -190,40 +217,39 @@ void collect_functions(Dwarf_Die& parent, const std::string& scope, std::vector<
   } while (dwarf_siblingof(&die, &die) == 0);
 }
 
-// The inlined functions around `address` inside `parent`, outermost first.
-void collect_inlined(Dwarf_Die& parent, std::uint64_t address, std::vector<Dwarf_Die>& out) {
+void collect_inlined(Dwarf_Die& parent, InlinedCalls& out, unsigned depth = 0) {
   Dwarf_Die die;
-  if (dwarf_child(&parent, &die) != 0) return;
+  if (depth >= kMaxNesting || dwarf_child(&parent, &die) != 0) return;
   do {
-    const int tag = dwarf_tag(&die);
-    const bool block = tag == DW_TAG_lexical_block || tag == DW_TAG_try_block || tag == DW_TAG_catch_block;
-    if (tag != DW_TAG_inlined_subroutine && !block) continue;
-    if (dwarf_haspc(&die, address) <= 0) continue;
-    if (!block) out.push_back(die);
-    collect_inlined(die, address, out);
-    return;
+    switch (dwarf_tag(&die)) {
+      case DW_TAG_inlined_subroutine:
+        for_each_range(die, [&](std::uint64_t begin, std::uint64_t end) {
+          out.push_back({begin, end, die});
+        });
+        break;
+      case DW_TAG_lexical_block:
+      case DW_TAG_try_block:
+      case DW_TAG_catch_block:
+        collect_inlined(die, out, depth + 1);
+        break;
+      default:
+        break;
+    }
   } while (dwarf_siblingof(&die, &die) == 0);
 }
 
-std::string function_name(Dwarf_Die& die, const ScopeNames& scopes) {
-  Dwarf_Attribute attribute;
-  for (const unsigned name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
-    if (dwarf_attr_integrate(&die, name, &attribute) == nullptr) continue;
-    // Others (Fortran's __module_MOD_name, assembler names) are worse than what the source says.
-    const char* const text = dwarf_formstring(&attribute);
-    if (text != nullptr && std::strncmp(text, "_Z", 2) == 0) return demangle(text);
-  }
-  const char* const text = dwarf_diename(&die);
-  if (text == nullptr) return "";
-  Dwarf_Die declared = die;
-  for (const unsigned reference : {DW_AT_abstract_origin, DW_AT_specification}) {
+// What `die` is a copy, or the body, of: the entry at the place of its declaration.
+Dwarf_Die declaration_of(Dwarf_Die die) {
+  for (unsigned step = 0; step < 8; ++step) {  // link-time optimisation makes chains; a damaged file a ring
+    Dwarf_Attribute attribute;
     Dwarf_Die next;
-    if (dwarf_attr(&declared, reference, &attribute) != nullptr &&
-        dwarf_formref_die(&attribute, &next) != nullptr)
-      declared = next;
+    if ((dwarf_attr(&die, DW_AT_abstract_origin, &attribute) == nullptr &&
+         dwarf_attr(&die, DW_AT_specification, &attribute) == nullptr) ||
+        dwarf_formref_die(&attribute, &next) == nullptr)
+      break;
+    die = next;
   }
-  const auto scope = scopes.find(dwarf_dieoffset(&declared));
-  return scope != scopes.end() ? scope->second + text : text;
+  return die;
 }
 
 std::uint32_t unsigned_attribute(Dwarf_Die& die, unsigned name) {
@@ -237,17 +263,20 @@ std::uint32_t unsigned_attribute(Dwarf_Die& die, unsigned name) {
 
 class ObjectFile {
  public:
-  ObjectFile(std::string path, std::vector<std::uint8_t> build_id)
-      : path_(std::move(path)), build_id_(std::move(build_id)) {}
+  ObjectFile(std::string path, std::vector<std::uint8_t> build_id, std::vector<std::string>& notes)
+      : path_(std::move(path)), build_id_(std::move(build_id)), notes_(notes) {
+    const std::string file = std::filesystem::path(path_).filename().string();
+    if (file.find(".so") != std::string::npos) module_name_ = file.substr(0, file.find('.'));
+  }
 
-  const std::vector<SourceFrame>& resolve(std::uint64_t address, std::vector<std::string>& notes) {
+  const std::vector<SourceFrame>& resolve(std::uint64_t address) {
     const auto found = frames_.find(address);
     if (found != frames_.end()) return found->second;
     if (!opened_) {
       opened_ = true;
       const Result<void> result = open();
       if (!result) {
-        notes.push_back(result.error().message);
+        notes_.push_back(result.error().message);
         close();
       }
     }
@@ -272,9 +301,12 @@ class ObjectFile {
       if (!copy) return copy.error();
       file = std::move(copy).value();
     } else {
-      file.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-      if (!file)
+      // What is there now need not be what was mapped: do not wait for a pipe.
+      file.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+      struct stat status {};
+      if (!file || ::fstat(file.get(), &status) != 0)
         return Error{fmt::format("{}: cannot be opened for symbols: {}", path_, std::strerror(errno))};
+      if (!S_ISREG(status.st_mode)) return Error{fmt::format("{}: not a file: no symbols", path_)};
     }
     dwfl_.reset(dwfl_begin(&kCallbacks));
     if (!dwfl_) return Error{fmt::format("{}: {}", path_, dwfl_errmsg(-1))};
@@ -308,6 +340,7 @@ class ObjectFile {
     module_ = nullptr;
     dwarf_ = nullptr;
     symbols_.clear();
+    units_.clear();
     dwfl_.reset();
   }
 
@@ -352,17 +385,44 @@ class ObjectFile {
     if (dwarf_addrdie(dwarf_, address, &die) == nullptr) {
       // No .debug_aranges for it (clang writes none): ask the units themselves, once.
       if (!units_listed_) list_units();
-      const auto after = std::ranges::upper_bound(unit_ranges_, address, {}, &UnitRange::begin);
-      if (after == unit_ranges_.begin() || address >= std::prev(after)->end) return nullptr;
-      if (dwarf_offdie(dwarf_, std::prev(after)->unit, &die) == nullptr) return nullptr;
+      const UnitRange* const found = find_range(unit_ranges_, address);
+      if (found == nullptr || dwarf_offdie(dwarf_, found->unit, &die) == nullptr) return nullptr;
     }
-    const auto [found, fresh] = units_.try_emplace(dwarf_dieoffset(&die));
+    return &unit_of(die);
+  }
+
+  Unit& unit_of(Dwarf_Die& die) {
+    const auto [found, fresh] = units_.try_emplace(die.addr);
+    Unit& unit = found->second;
     if (fresh) {
-      found->second.die = die;
-      collect_functions(found->second.die, "", found->second.functions, found->second.scopes);
-      std::ranges::sort(found->second.functions, {}, &FunctionRange::begin);
+      unit.die = die;
+      std::uint8_t kind = 0;
+      Dwarf_Die split{};
+      if (dwarf_cu_info(die.cu, nullptr, &kind, nullptr, &split, nullptr, nullptr, nullptr) != 0) kind = 0;
+      Dwarf_Die* functions = &unit.die;
+      if (kind == DW_UT_skeleton) {
+        if (split.addr != nullptr) {
+          functions = &split;
+        } else {
+          note_missing_split(die);
+        }
+      }
+      collect_functions(*functions, "", unit.functions, unit.scopes);
+      std::ranges::sort(unit.functions, {}, &FunctionRange::begin);
     }
-    return &found->second;
+    return unit;
+  }
+
+  void note_missing_split(Dwarf_Die& unit) {
+    if (std::exchange(split_missing_, true)) return;
+    Dwarf_Attribute attribute;
+    const char* name = nullptr;
+    for (const unsigned where : {DW_AT_dwo_name, DW_AT_GNU_dwo_name})
+      if (name == nullptr && dwarf_attr(&unit, where, &attribute) != nullptr)
+        name = dwarf_formstring(&attribute);
+    notes_.push_back(
+        fmt::format("{}: its split debug information is not there ({}): lines, but no inlined functions",
+                    path_, name != nullptr ? normal_path(name, directory_of(unit)) : ".dwo"));
   }
 
   void list_units() {
@@ -390,6 +450,47 @@ class ObjectFile {
     return dwarf_formstring(dwarf_attr(&unit, DW_AT_comp_dir, &attribute));
   }
 
+  // Read once for each function: addresses come in their hundreds from few of them.
+  InlinedCalls& inlined_into(Dwarf_Die& function) {
+    const auto [found, fresh] = inlined_.try_emplace(function.addr);
+    if (fresh) {
+      collect_inlined(function, found->second);
+      std::ranges::sort(found->second, {}, &FunctionRange::begin);
+    }
+    return found->second;
+  }
+
+  std::string function_name(Dwarf_Die& die) {
+    const auto [found, fresh] = names_.try_emplace(die.addr);
+    if (fresh) found->second = name_in_dwarf(die);
+    return found->second;
+  }
+
+  std::string name_in_dwarf(Dwarf_Die& die) {
+    if (const char* const linkage = full_linkage_name(die, dwarf_attr_integrate)) return readable(linkage);
+    const char* const text = dwarf_diename(&die);
+    if (text == nullptr) return "";
+    // Made by the compiler for an OpenMP region, with the linkage name it would have.
+    if (std::strchr(text, '.') != nullptr) return readable(text);
+    Dwarf_Die declared = declaration_of(die);
+    Dwarf_Die unit;
+    if (dwarf_diecu(&declared, &unit, nullptr, nullptr) == nullptr) return readable(text);
+    // Under link-time optimisation, and after dwz, another one than that of the code.
+    const ScopeNames& scopes = unit_of(unit).scopes;
+    const auto scope = scopes.find(declared.addr);
+    return scope != scopes.end() ? scope->second + text : readable(text);
+  }
+
+  std::string readable(std::string_view name) {
+    return readable_name(name, {module_name_, [this](std::string_view other) {
+                                  if (!symbol_names_) {
+                                    symbol_names_.emplace();
+                                    for (const Symbol& symbol : symbols_) symbol_names_->insert(symbol.name);
+                                  }
+                                  return symbol_names_->contains(other);
+                                }});
+  }
+
   // Empty when DWARF says nothing of the address.
   std::vector<SourceFrame> from_dwarf(std::uint64_t address) {
     std::vector<SourceFrame> frames;
@@ -407,8 +508,8 @@ class ObjectFile {
       if (dwarf_lineno(row, &number) == 0 && number > 0) line = static_cast<std::uint32_t>(number);
     }
 
-    const auto after = std::ranges::upper_bound(unit->functions, in_dwarf, {}, &FunctionRange::begin);
-    if (after == unit->functions.begin() || in_dwarf >= std::prev(after)->end) {
+    const FunctionRange* const function = find_range(unit->functions, in_dwarf);
+    if (function == nullptr) {
       if (line == 0) return frames;
       // Assembler: lines, but no functions.
       SourceFrame frame = from_symbols(address);
@@ -417,12 +518,16 @@ class ObjectFile {
       frames.push_back(std::move(frame));
       return frames;
     }
-    std::vector<Dwarf_Die> scopes{std::prev(after)->die};
-    collect_inlined(scopes.front(), in_dwarf, scopes);
+    std::vector<Dwarf_Die> scopes{function->die};
+    while (scopes.size() < kMaxNesting) {
+      const FunctionRange* const inlined = find_range(inlined_into(scopes.back()), in_dwarf);
+      if (inlined == nullptr) break;
+      scopes.push_back(inlined->die);
+    }
     for (std::size_t i = scopes.size(); i-- > 0;) {
       Dwarf_Die& die = scopes[i];
       SourceFrame frame;
-      frame.function = function_name(die, unit->scopes);
+      frame.function = function_name(die);
       frame.has_symbol = !frame.function.empty();
       if (!frame.has_symbol) {
         SourceFrame by_symbol = from_symbols(address);
@@ -448,7 +553,7 @@ class ObjectFile {
   SourceFrame from_symbols(std::uint64_t address) {
     SourceFrame frame;
     if (const Symbol* const symbol = find_symbol(address)) {
-      frame.function = demangle(symbol->name);
+      frame.function = readable(symbol->name);
       frame.has_symbol = true;
       return frame;
     }
@@ -518,7 +623,13 @@ class ObjectFile {
   std::vector<Symbol> symbols_;
   bool units_listed_ = false;
   std::vector<UnitRange> unit_ranges_;
-  std::unordered_map<Dwarf_Off, Unit> units_;
+  std::unordered_map<DieKey, Unit> units_;
+  std::unordered_map<DieKey, InlinedCalls> inlined_;
+  std::unordered_map<DieKey, std::string> names_;
+  std::string module_name_;  // of a Python extension, as import knows it
+  std::optional<std::unordered_set<std::string_view>> symbol_names_;
+  bool split_missing_ = false;
+  std::vector<std::string>& notes_;
   std::optional<std::vector<std::uint64_t>> function_starts_;
   std::unordered_map<std::uint64_t, std::vector<SourceFrame>> frames_;
 };
@@ -526,9 +637,9 @@ class ObjectFile {
 }  // namespace
 
 struct Symbolizer::Impl {
+  std::vector<std::string> notes;  // outlives the modules, which add to it
   std::vector<std::unique_ptr<ObjectFile>> modules;
   std::unordered_map<std::string, ModuleHandle> handles;  // by path, a zero byte, build-id
-  std::vector<std::string> notes;
 };
 
 Symbolizer::Symbolizer() : impl_(std::make_unique<Impl>()) {
@@ -547,13 +658,13 @@ Symbolizer::ModuleHandle Symbolizer::add_module(std::string_view path,
       impl_->handles.try_emplace(std::move(key), static_cast<ModuleHandle>(impl_->modules.size()));
   if (fresh)
     impl_->modules.push_back(std::make_unique<ObjectFile>(
-        std::string(path), std::vector<std::uint8_t>(build_id.begin(), build_id.end())));
+        std::string(path), std::vector<std::uint8_t>(build_id.begin(), build_id.end()), impl_->notes));
   return found->second;
 }
 
 const std::vector<SourceFrame>& Symbolizer::resolve(ModuleHandle module, std::uint64_t elf_address,
                                                     bool is_return_address) {
-  return impl_->modules.at(module)->resolve(is_return_address ? elf_address - 1 : elf_address, impl_->notes);
+  return impl_->modules.at(module)->resolve(is_return_address ? elf_address - 1 : elf_address);
 }
 
 const std::vector<std::string>& Symbolizer::notes() const noexcept { return impl_->notes; }

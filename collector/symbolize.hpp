@@ -3,7 +3,8 @@
 //
 // What a frame is called, best first:
 //   1. DWARF, in the file itself or in a separate debug file found by build-id or debuglink below
-//      /usr/lib/debug: function, file, line, and the functions inlined there. Never from the network.
+//      /usr/lib/debug, with its .dwo and dwz files: function, file, line, and the functions inlined there.
+//      Never from the network.
 //   2. .symtab or .dynsym, only when the address lies inside [value, value + size) of a symbol with a
 //      size: the nearest symbol of a stripped file is usually the wrong one.
 //   3. "module+0x12ab": base name of the object file and the ELF address where the function starts (its
@@ -24,7 +25,7 @@
 namespace clusterprof::collector {
 
 struct SourceFrame {
-  std::string function;             // demangled C++ names; DW_AT_name or the symbol's name otherwise
+  std::string function;             // as in the source (collector/demangle.hpp)
   std::string file;                 // as the compiler knew it (absolute when it said so); empty: unknown
   std::uint32_t line = 0;           // executing, or calling the frame before this one; 0: unknown
   std::uint32_t function_line = 0;  // where the function is declared; 0: unknown

@@ -119,7 +119,7 @@ void dump_tables(const ShardData& data, Text& out) {
       "processes\tmain_thread_python_ns\tmain_thread_native_ns\tmain_thread_system_ns\tmain_thread_mpi_ns\t"
       "main_thread_io_ns\tmain_thread_idle_ns\tmpi_ns\tmpi_wait_ns\tmax_rss_bytes\tread_bytes\twrite_bytes\t"
       "minor_faults\tmajor_faults\tvoluntary_switches\tinvoluntary_switches\texit_status\texit_signal\t"
-      "handler_ns\ttruncated\tmerges_tried\tmerges_failed\tpython_version");
+      "handler_ns\ttruncated\tmerges_tried\tmerges_failed\tpython_version\trunning_samples\trunning_ns");
   for (std::size_t i = 0; i < data.ranks.size(); ++i) {
     const Rank& r = data.ranks[i];
     const auto& m = r.main_thread_ns;
@@ -127,7 +127,7 @@ void dump_tables(const ShardData& data, Text& out) {
             r.samples, r.threads, r.processes, m[0], m[1], m[2], m[3], m[4], m[5], r.mpi_ns, r.mpi_wait_ns,
             r.max_rss_bytes, r.read_bytes, r.write_bytes, r.minor_faults, r.major_faults,
             r.voluntary_switches, r.involuntary_switches, r.exit_status, r.exit_signal, r.handler_ns,
-            r.truncated, r.merges_tried, r.merges_failed, r.python_version);
+            r.truncated, r.merges_tried, r.merges_failed, r.python_version, r.running_samples, r.running_ns);
   }
   out.table("strings", data.strings.size(), "row\ttext");
   for (std::size_t i = 0; i < data.strings.size(); ++i) out.row(i, data.strings[i]);
@@ -166,6 +166,8 @@ void dump_tables(const ShardData& data, Text& out) {
   for (const UnavailableCounter& c : data.unavailable_counters) out.row(c.name, c.reason);
   out.table("drops", data.drops.size(), "rank_row\treason\tcount");
   for (const Drop& d : data.drops) out.row(d.rank, d.reason, d.count);
+  out.table("handler_costs", data.handler_costs.size(), "rank_row\tle_ns\tcount");
+  for (const HandlerCost& c : data.handler_costs) out.row(c.rank, c.le_ns, c.count);
 }
 
 void dump_profile_tables(const std::vector<profile::PathStatistics>& statistics,

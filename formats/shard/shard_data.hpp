@@ -30,6 +30,11 @@ inline constexpr std::size_t kCategories = 6;
 inline constexpr std::array<const char*, kCategories> kCategoryNames = {"python", "native", "system",
                                                                         "mpi",    "io",     "idle"};
 
+// Frames that stand for what a thread was doing and not for code: names no function has.
+inline constexpr std::string_view kGilWaitName = "waiting for the GIL";  // kernel, below its system call
+inline constexpr std::string_view kPageFaultName = "page fault";         // kernel
+inline constexpr std::string_view kGarbageName = "garbage collection";   // native, of the interpreter
+
 using StringIndex = std::uint32_t;  // into ShardData::strings; 0 is the empty string
 inline constexpr std::uint32_t kNone = 0xffff'ffffu;
 
@@ -78,6 +83,10 @@ enum RankFlags : std::uint32_t {
   kUsedMpi = 1u << 5,       // MPI_Init was seen
   kWaitKnown = 1u << 6,     // mpi_wait_ns is valid
   kMpiUnwatched = 1u << 7,  // calls would not have been seen: --no-mpi, or no agent in the process
+  kFaultsApart = 1u << 8,   // the time in page faults is told apart
+  kGarbageApart = 1u << 9,  // so is Python's garbage collection
+  // A process may have run Python whose frames were not read: what the interpreter did is not told apart.
+  kPythonUnread = 1u << 10,
 };
 
 // One rank: its main process (the one that initialised MPI, else the first), plus the sums
@@ -102,6 +111,9 @@ struct Rank {
   std::uint64_t handler_ns = 0;                                      // what sampling cost the rank
   std::uint64_t truncated = 0, merges_tried = 0, merges_failed = 0;  // samples
   std::uint32_t python_version = 0;                                  // PY_VERSION_HEX, 0 none
+  // Samples of threads that ran, and the running time between them: together the rate reached. 0, 0 not
+  // known.
+  std::uint64_t running_samples = 0, running_ns = 0;
   friend bool operator==(const Rank&, const Rank&) = default;
 };
 
@@ -162,6 +174,14 @@ struct UnavailableCounter {
   friend bool operator==(const UnavailableCounter&, const UnavailableCounter&) = default;
 };
 
+// Samples of a rank whose handler took at most le_ns (and more than the next smaller bin).
+struct HandlerCost {
+  std::uint32_t rank = 0;
+  std::uint64_t le_ns = 0;
+  std::uint64_t count = 0;
+  friend bool operator==(const HandlerCost&, const HandlerCost&) = default;
+};
+
 struct Drop {
   std::uint32_t rank = 0;
   std::string reason;  // wire::kDropReasonNames or one of the collector's own
@@ -200,6 +220,7 @@ struct ShardData {
   std::vector<PathCounter> path_counters;
   std::vector<UnavailableCounter> unavailable_counters;
   std::vector<Drop> drops;
+  std::vector<HandlerCost> handler_costs;
   friend bool operator==(const ShardData&, const ShardData&) = default;
 };
 

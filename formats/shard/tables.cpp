@@ -63,6 +63,10 @@ class TableWriter {
     group_.write_column<Stored>(name, column);
   }
   template <typename Field>
+  void column_since(std::uint32_t, const char* name, Field field) {
+    column(name, field);
+  }
+  template <typename Field>
   void strings(const char* name, Field field) {
     std::vector<std::string> column;
     column.reserve(rows_.size());
@@ -89,6 +93,10 @@ class Writer {
   void table(const char* name, const std::vector<Row>& rows, Columns columns) {
     TableWriter<Row> writer(root_.create_group(name), rows);
     columns(writer);
+  }
+  template <typename Row, typename Columns>
+  void table_since(std::uint32_t, const char* name, const std::vector<Row>& rows, Columns columns) {
+    table(name, rows, columns);
   }
   template <typename Row, typename Columns>
   void ranked_table(const char* name, const std::vector<Row>& rows, std::size_t ranks, Columns columns) {
@@ -128,7 +136,14 @@ class Writer {
 template <typename Row>
 class TableReader {
  public:
-  TableReader(h5::Group group, std::vector<Row>& rows) : group_(std::move(group)), rows_(rows) {}
+  TableReader(h5::Group group, std::vector<Row>& rows, std::int64_t minor)
+      : group_(std::move(group)), rows_(rows), minor_(minor) {}
+
+  // Files of a smaller minor version do not have it.
+  template <typename Field>
+  void column_since(std::uint32_t minor, const char* name, Field field) {
+    if (minor_ >= minor) column(name, field);
+  }
 
   template <typename Field>
   void column(const char* name, Field field) {
@@ -185,23 +200,30 @@ class TableReader {
 
   h5::Group group_;
   std::vector<Row>& rows_;
+  std::int64_t minor_;
   std::vector<std::uint64_t> offsets_;
   bool sized_ = false;
 };
 
 class Reader {
  public:
-  explicit Reader(const h5::Group& root) : root_(root) {}
+  explicit Reader(const h5::Group& root)
+      : root_(root),
+        minor_(root.read_integer("format_minor", 0, std::numeric_limits<std::uint32_t>::max())) {}
 
   template <typename Row, typename Columns>
   void table(const char* name, std::vector<Row>& rows, Columns columns) {
-    TableReader<Row> reader(root_.open_group(name), rows);
+    TableReader<Row> reader(root_.open_group(name), rows, minor_);
     columns(reader);
     reader.finish();
   }
   template <typename Row, typename Columns>
+  void table_since(std::uint32_t minor, const char* name, std::vector<Row>& rows, Columns columns) {
+    if (minor_ >= minor) table(name, rows, columns);
+  }
+  template <typename Row, typename Columns>
   void ranked_table(const char* name, std::vector<Row>& rows, std::size_t ranks, Columns columns) {
-    TableReader<Row> reader(root_.open_group(name), rows);
+    TableReader<Row> reader(root_.open_group(name), rows, minor_);
     reader.rank_offsets(ranks);
     columns(reader);
     reader.finish();
@@ -227,6 +249,7 @@ class Reader {
 
  private:
   const h5::Group& root_;
+  std::int64_t minor_;
 };
 
 // --- the tables, for both directions -------------------------------------------------------
@@ -276,11 +299,18 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("merges_tried", &Rank::merges_tried);
     table.column("merges_failed", &Rank::merges_failed);
     table.column("python_version", &Rank::python_version);
+    table.column_since(1, "running_samples", &Rank::running_samples);
+    table.column_since(1, "running_ns", &Rank::running_ns);
   });
   archive.table("drops", data.drops, [](auto& table) {
     table.column("rank", &Drop::rank);
     table.strings("reason", &Drop::reason);
     table.column("count", &Drop::count);
+  });
+  archive.table_since(1, "handler_costs", data.handler_costs, [](auto& table) {
+    table.column("rank", &HandlerCost::rank);
+    table.column("le_ns", &HandlerCost::le_ns);
+    table.column("count", &HandlerCost::count);
   });
 }
 

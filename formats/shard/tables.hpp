@@ -13,7 +13,7 @@
 namespace clusterprof::shard {
 
 inline constexpr std::uint32_t kFormatMajor = 1;
-inline constexpr std::uint32_t kFormatMinor = 0;
+inline constexpr std::uint32_t kFormatMinor = 1;
 inline constexpr const char* kShardFormat = "clusterprof-shard";
 inline constexpr const char* kProfileFormat = "clusterprof-profile";
 

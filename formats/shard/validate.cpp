@@ -69,6 +69,8 @@ Result<void> validate(const ShardData& data) {
   }
   for (std::size_t i = 0; i < data.drops.size(); ++i)
     if (data.drops[i].rank >= ranks) return at("drops", i, "rank out of range");
+  for (std::size_t i = 0; i < data.handler_costs.size(); ++i)
+    if (data.handler_costs[i].rank >= ranks) return at("handler_costs", i, "rank out of range");
   return {};
 }
 

@@ -206,7 +206,8 @@ class NodeBuilder {
     Rank rank;
     rank.rank = static_cast<std::int32_t>(number);
     rank.pid = 4000 + static_cast<std::int32_t>(row);
-    rank.flags = kExitStatusKnown | kUsageKnown | kIoKnown | kUsedMpi | kWaitKnown;
+    rank.flags =
+        kExitStatusKnown | kUsageKnown | kIoKnown | kUsedMpi | kWaitKnown | kFaultsApart | kGarbageApart;
     rank.start_utc_ns = data_.nodes[0].start_utc_ns + row;
     rank.elapsed_ns = kElapsed_ns;
     rank.threads = rank.processes = 1;
@@ -238,6 +239,12 @@ class NodeBuilder {
     rank.voluntary_switches = 2 * kIterations;
     rank.involuntary_switches = random.below(100);
     rank.handler_ns = rank.samples * 2000;
+    // Three of four samples of a running thread; costs around 2 us, one in sixteen much more.
+    rank.running_samples = rank.samples - rank.samples / 4;
+    rank.running_ns = rank.running_samples * kPeriod_ns;
+    data_.handler_costs.push_back({row, 1722, rank.samples / 2});
+    data_.handler_costs.push_back({row, 2048, rank.samples - rank.samples / 2 - rank.samples / 16});
+    data_.handler_costs.push_back({row, 8192, rank.samples / 16});
     rank.merges_tried = rank.samples;
     rank.python_version = 0x030b'02f0;
     data_.counter_values.push_back({row, 0, rank.minor_faults});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <tuple>
 #include <unordered_map>
@@ -19,6 +20,7 @@ using shard::Rank;
 using shard::ShardData;
 
 constexpr std::size_t kMpi = static_cast<std::size_t>(Category::kMpi);
+constexpr std::size_t kPython = static_cast<std::size_t>(Category::kPython);
 
 double to_seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
@@ -167,11 +169,14 @@ OptionalCategorySeconds main_thread_categories(const Rank& rank, bool cpu_clock)
     result[kMpi] = to_seconds(std::min(rank.main_thread_ns[kMpi], rank.elapsed_ns));
 
   const std::uint64_t sampled = sampled_outside_mpi_ns(rank);
-  if (sampled == 0) return result;
+  if (rank.samples == 0 || sampled == 0) return result;
   const double rest = to_seconds(rank.elapsed_ns) - result[kMpi].value_or(0);
   const double scale = cpu_clock ? 1e-9 : std::max(0.0, rest) / static_cast<double>(sampled);
+  // Without Python frames there is no telling what the interpreter ran.
+  const bool no_python = (rank.flags & shard::kPythonUnread) != 0 && rank.main_thread_ns[kPython] == 0;
   for (std::size_t c = 0; c < kCategories; ++c) {
     if (c == kMpi || (cpu_clock && c == static_cast<std::size_t>(Category::kIdle))) continue;
+    if (c == kPython && no_python) continue;
     result[c] = static_cast<double>(rank.main_thread_ns[c]) * scale;
   }
   return result;
@@ -207,9 +212,6 @@ RankInfo describe_rank(const Rank& rank, bool cpu_clock) {
   if ((rank.flags & shard::kExitSignalKnown) != 0) info.exit_signal = rank.exit_signal;
   info.lost = (rank.flags & shard::kLost) != 0;
   info.handler_s = to_seconds(rank.handler_ns);
-  info.truncated = rank.truncated;
-  info.merges_tried = rank.merges_tried;
-  info.merges_failed = rank.merges_failed;
   return info;
 }
 
@@ -264,8 +266,50 @@ struct Inclusive {
   std::uint32_t seen_by = 0;  // rank index + 1
 };
 
-bool waits_beside_main(const shard::Value& value) {
-  return !value.main_thread && value.category == Category::kIdle;
+// A helper thread without work. One that waits for the GIL has work to do.
+bool is_idle_helper(const shard::Value& value, Activity activity) {
+  return !value.main_thread && value.category == Category::kIdle && activity != Activity::kGilWait;
+}
+
+// Of a path outside MPI, GC and the interpreter's own work: the object file of its innermost native frame.
+std::string_view module_of(const CallPaths& paths, std::uint32_t path) {
+  const shard::Frame* const frame = paths.frame(path);
+  const bool native = frame != nullptr && frame->kind == shard::FrameKind::kNative;
+  const std::string_view module = native ? std::string_view(paths.text(frame->module)) : "";
+  return module.empty() ? "[unknown]" : module;
+}
+
+void known_activities(const Rank& rank, const std::array<std::uint64_t, kActivities>& times, bool cpu_clock,
+                      RankInfo& info) {
+  const bool sampled = rank.samples != 0;
+  for (std::size_t a = 0; a < kActivities; ++a) {
+    const auto activity = static_cast<Activity>(a);
+    bool known = sampled;
+    if (activity == Activity::kMpi) known = measures_mpi(rank) || times[a] != 0;
+    if (activity == Activity::kPageFault) known = sampled && (rank.flags & shard::kFaultsApart) != 0;
+    if (activity == Activity::kGarbageCollection) known = sampled && (rank.flags & shard::kGarbageApart) != 0;
+    const bool of_python = activity == Activity::kInterpreter || activity == Activity::kImport ||
+                           activity == Activity::kGarbageCollection || activity == Activity::kGilWait;
+    if (of_python && (rank.flags & shard::kPythonUnread) != 0) known = false;
+    const bool waits = activity == Activity::kGilWait || activity == Activity::kSleep ||
+                       activity == Activity::kLock || activity == Activity::kOtherWait;
+    if (waits && cpu_clock) known = false;
+    if (known) info.activity_s[a] = to_seconds(times[a]);
+  }
+}
+
+// Over the ranks that had samples. What one of them does not know is not known of the run: a sum that
+// leaves ranks out would look complete.
+void sum_activities(Analysis& analysis) {
+  for (std::size_t a = 0; a < kActivities; ++a) {
+    Seconds sum;
+    bool known = true;
+    for (const RankInfo& rank : analysis.ranks) {
+      if (rank.activity_s[a]) sum = sum.value_or(0) + *rank.activity_s[a];
+      known = known && (rank.activity_s[a] || rank.samples == 0);
+    }
+    if (known) analysis.activity_s[a] = sum;
+  }
 }
 
 void count_functions_and_lines(const ShardData& data, const std::vector<shard::Value>& charged,
@@ -274,20 +318,36 @@ void count_functions_and_lines(const ShardData& data, const std::vector<shard::V
   const std::size_t functions = paths.functions().size(), lines = paths.lines().size();
   std::vector<std::uint64_t> function_self(functions), function_active(functions);
   std::vector<std::uint64_t> line_self(lines), line_total(lines), line_active_total(lines);
-  std::vector<std::array<std::uint64_t, kCategories>> line_category(lines);
+  std::vector<std::array<std::uint64_t, kCategories>> function_category(functions), line_category(lines);
+  using ActivityTimes = std::array<std::uint64_t, kActivities>;
+  std::vector<ActivityTimes> function_activity(functions), line_activity(lines), line_active_activity(lines);
+  ActivityTimes active_activity{};
+  std::map<std::string_view, std::uint64_t> native_modules, system_calls, active_calls;
   SpreadTable function_total(functions), function_active_total(functions), line_active(lines);
   std::uint64_t sampled = 0, helper_idle = 0;
 
   std::vector<Inclusive> inclusive(paths.size());
   std::vector<std::uint32_t> touched;
   const ByRank values = by_rank(charged, data.ranks.size());
-  for (const std::uint32_t rank : ascending) {
+  for (std::size_t position = 0; position < ascending.size(); ++position) {
+    const std::uint32_t rank = ascending[position];
+    ActivityTimes rank_activity{};
     touched.clear();
     for (std::uint32_t i = values.starts[rank]; i < values.starts[rank + 1]; ++i) {
       const shard::Value& value = charged[values.order[i]];
       const auto category = static_cast<std::size_t>(value.category);
       if (value.path >= paths.size() || category >= kCategories) continue;
-      const bool active = !waits_beside_main(value);
+      // A thread's time from start to end is known without samples; what it did then is not.
+      if (data.ranks[rank].samples == 0 && value.category != Category::kMpi) continue;
+      const Activity activity = activity_of(paths, value.path, value.category);
+      const bool active = !is_idle_helper(value, activity);
+      rank_activity[index(activity)] += value.wall_ns;
+      if (active) active_activity[index(activity)] += value.wall_ns;
+      if (activity == Activity::kNative) native_modules[module_of(paths, value.path)] += value.wall_ns;
+      if (const std::string_view call = system_call_of(paths, value.path); !call.empty()) {
+        system_calls[call] += value.wall_ns;
+        if (active) active_calls[call] += value.wall_ns;
+      }
       sampled += value.wall_ns;
       if (!active) helper_idle += value.wall_ns;
       const std::uint32_t path = paths.counted(value.path, value.category);
@@ -299,11 +359,15 @@ void count_functions_and_lines(const ShardData& data, const std::vector<shard::V
       if (active) inclusive[path].active_ns += value.wall_ns;
       if (const std::uint32_t function = paths.function(path); function != kNone) {
         function_self[function] += value.wall_ns;
+        function_category[function][category] += value.wall_ns;
+        function_activity[function][index(activity)] += value.wall_ns;
         if (active) function_active[function] += value.wall_ns;
       }
       if (const std::uint32_t line = paths.line(paths.source(path)); line != kNone) {
         line_self[line] += value.wall_ns;
         line_category[line][category] += value.wall_ns;
+        line_activity[line][index(activity)] += value.wall_ns;
+        if (active) line_active_activity[line][index(activity)] += value.wall_ns;
         if (active) line_active.add(line, value.wall_ns);
       }
     }
@@ -327,7 +391,14 @@ void count_functions_and_lines(const ShardData& data, const std::vector<shard::V
     function_total.end_rank(data.ranks[rank].rank);
     function_active_total.end_rank(data.ranks[rank].rank);
     line_active.end_rank(data.ranks[rank].rank);
+    known_activities(data.ranks[rank], rank_activity, data.run.clock == "cpu", analysis.ranks[position]);
   }
+  sum_activities(analysis);
+  for (std::size_t a = 0; a < kActivities; ++a)
+    if (analysis.activity_s[a]) analysis.active_activity_s[a] = to_seconds(active_activity[a]);
+  for (const auto& [name, ns] : native_modules) analysis.native_modules.emplace(name, to_seconds(ns));
+  for (const auto& [name, ns] : active_calls) analysis.active_system_calls.emplace(name, to_seconds(ns));
+  for (const auto& [name, ns] : system_calls) analysis.system_calls.emplace(name, to_seconds(ns));
   analysis.sampled_s = to_seconds(sampled);
   analysis.helper_idle_s = to_seconds(helper_idle);
 
@@ -346,6 +417,8 @@ void count_functions_and_lines(const ShardData& data, const std::vector<shard::V
     row.active_self_s = to_seconds(function_active[i]);
     row.active_total_s = to_seconds(function_active_total.total(i));
     row.active_spread = function_active_total.spread(i);
+    for (std::size_t c = 0; c < kCategories; ++c) row.category_s[c] = to_seconds(function_category[i][c]);
+    for (std::size_t a = 0; a < kActivities; ++a) row.activity_s[a] = to_seconds(function_activity[i][a]);
     analysis.functions.push_back(std::move(row));
   }
   for (std::size_t i = 0; i < lines; ++i) {
@@ -358,6 +431,10 @@ void count_functions_and_lines(const ShardData& data, const std::vector<shard::V
     row.self_s = to_seconds(line_self[i]);
     row.total_s = to_seconds(line_total[i]);
     for (std::size_t c = 0; c < kCategories; ++c) row.category_s[c] = to_seconds(line_category[i][c]);
+    for (std::size_t a = 0; a < kActivities; ++a) {
+      row.activity_s[a] = to_seconds(line_activity[i][a]);
+      row.active_activity_s[a] = to_seconds(line_active_activity[i][a]);
+    }
     row.active_self_s = to_seconds(line_active.total(i));
     row.active_total_s = to_seconds(line_active_total[i]);
     row.active_spread = line_active.spread(i);
@@ -374,6 +451,45 @@ void count_functions_and_lines(const ShardData& data, const std::vector<shard::V
     if (rank_by_time(a) != rank_by_time(b)) return rank_by_time(a) < rank_by_time(b);
     return std::tie(a.file, a.line, a.function) < std::tie(b.file, b.line, b.function);
   });
+}
+
+// The value below which `share` of the counts lie, linear within a bin.
+Seconds quantile(const std::map<std::uint64_t, std::uint64_t>& bins, double share) {
+  std::uint64_t total = 0;
+  for (const auto& [le_ns, count] : bins) total += count;
+  if (total == 0) return {};
+  const double wanted = share * static_cast<double>(total);
+  double before = 0;
+  for (const auto& [le_ns, count] : bins) {
+    const auto here = static_cast<double>(count);
+    if (before + here >= wanted) {
+      // Bins of a quarter of an octave; what was measured is anywhere between.
+      const double upper = static_cast<double>(le_ns), lower = upper / std::exp2(0.25);
+      return (lower + (upper - lower) * (wanted - before) / here) / 1e9;
+    }
+    before += here;
+  }
+  return to_seconds(bins.rbegin()->first);
+}
+
+void find_quality(const ShardData& data, Analysis& analysis) {
+  Quality& quality = analysis.quality;
+  std::uint64_t running = 0, running_ns = 0;
+  for (const Rank& rank : data.ranks) {
+    quality.truncated += rank.truncated;
+    quality.merges_tried += rank.merges_tried;
+    quality.merges_failed += rank.merges_failed;
+    running += rank.running_samples;
+    running_ns += rank.running_ns;
+  }
+  if (quality.merges_tried != 0)
+    quality.merge_success = 1 - static_cast<double>(std::min(quality.merges_failed, quality.merges_tried)) /
+                                    static_cast<double>(quality.merges_tried);
+  if (running_ns != 0) quality.rate_reached_hz = static_cast<double>(running) / to_seconds(running_ns);
+  std::map<std::uint64_t, std::uint64_t> bins;
+  for (const shard::HandlerCost& cost : data.handler_costs) bins[cost.le_ns] += cost.count;
+  quality.handler_median_s = quantile(bins, 0.5);
+  quality.handler_p99_s = quantile(bins, 0.99);
 }
 
 void count_mpi_calls(const ShardData& data, const CallPaths& paths,
@@ -496,6 +612,7 @@ Analysis analyse(const ShardData& data) {
                    [&](std::uint32_t a, std::uint32_t b) { return data.ranks[a].rank < data.ranks[b].rank; });
   describe_ranks(data, ascending, analysis);
   find_efficiency(data, analysis);
+  find_quality(data, analysis);
 
   const CallPaths paths(data);
   const std::vector<shard::Value> charged = charged_values(data);

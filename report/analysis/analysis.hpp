@@ -14,12 +14,15 @@
 #include <vector>
 
 #include "formats/shard/shard_data.hpp"
+#include "report/analysis/activities.hpp"
 
 namespace clusterprof::report {
 
 using Seconds = std::optional<double>;
 using CategorySeconds = std::array<double, shard::kCategories>;
 using OptionalCategorySeconds = std::array<Seconds, shard::kCategories>;
+using ActivitySeconds = std::array<double, kActivities>;
+using OptionalActivitySeconds = std::array<Seconds, kActivities>;
 
 // Where findings begin, as shares (0..1) of all ranks' elapsed time unless said otherwise.
 namespace thresholds {
@@ -29,6 +32,8 @@ inline constexpr double kIo = 0.10;            // in file and socket calls
 inline constexpr double kIdle = 0.10;          // blocked otherwise
 inline constexpr double kSystem = 0.10;        // in other system calls
 inline constexpr double kPython = 0.30;        // running bytecode
+inline constexpr double kGarbage = 0.10;       // in Python's garbage collection
+inline constexpr double kGil = 0.10;           // waiting for the GIL; of the time of all threads
 inline constexpr double kMostlyPython = 0.50;  // severity "medium" for kPython from here, else "low"
 inline constexpr double kBlame = 0.50;         // part of an excess a line must hold to be named
 inline constexpr double kHigh = 0.25;          // severity "high" from here
@@ -83,12 +88,12 @@ struct RankInfo {
   std::uint64_t samples = 0;
   std::uint32_t threads = 0, processes = 0;
   OptionalCategorySeconds category_s;  // of the main thread, by shard::Category
+  OptionalActivitySeconds activity_s;  // of all threads, by Activity
   Seconds useful_s, mpi_wait_s, mpi_transfer_s;
   std::optional<std::uint64_t> max_rss_bytes, read_bytes, write_bytes;
   std::optional<std::int32_t> exit_status, exit_signal;
   bool lost = false;
   double handler_s = 0;
-  std::uint64_t truncated = 0, merges_tried = 0, merges_failed = 0;
 };
 
 struct Efficiency {  // shares; above 1 by measuring error only
@@ -100,8 +105,10 @@ struct FunctionRow {
   std::uint32_t line = 0;  // where it starts; 0 unknown
   shard::FrameKind kind = shard::FrameKind::kNative;
   double self_s = 0, total_s = 0;
-  RankSpread spread;  // of total_s
-  // The same without the time in which threads other than a rank's main one were idle.
+  RankSpread spread;             // of total_s
+  CategorySeconds category_s{};  // parts of self_s
+  ActivitySeconds activity_s{};  // the same, finer
+  // The same without the time in which helper threads were idle (Analysis::helper_idle_s).
   double active_self_s = 0, active_total_s = 0;
   RankSpread active_spread;
 };
@@ -110,7 +117,9 @@ struct LineRow {
   std::string file, function;
   std::uint32_t line = 0;
   double self_s = 0, total_s = 0;
-  CategorySeconds category_s{};  // parts of self_s
+  CategorySeconds category_s{};         // parts of self_s
+  ActivitySeconds activity_s{};         // the same, finer
+  ActivitySeconds active_activity_s{};  // parts of active_self_s
   double active_self_s = 0, active_total_s = 0;
   RankSpread active_spread;  // of active_self_s
 };
@@ -156,20 +165,34 @@ struct Finding {
   std::optional<std::int32_t> rank;
 };
 
+// How well the measurement went.
+struct Quality {
+  std::uint64_t truncated = 0, merges_tried = 0, merges_failed = 0;  // samples
+  std::optional<double> merge_success;                               // share of the merges tried
+  Seconds handler_median_s, handler_p99_s;                           // per sample
+  std::optional<double> rate_reached_hz;                             // per second of running time
+};
+
 struct Analysis {
   RunInfo run;
+  Quality quality;
   std::vector<NodeInfo> nodes;
-  std::vector<RankInfo> ranks;         // by rank
-  OptionalCategorySeconds category_s;  // sum over ranks
-  double rank_seconds = 0;             // sum of the ranks' elapsed times
+  std::vector<RankInfo> ranks;                   // by rank
+  OptionalCategorySeconds category_s;            // sum over ranks
+  OptionalActivitySeconds activity_s;            // sum over ranks, all threads
+  OptionalActivitySeconds active_activity_s;     // without idle helper threads
+  std::map<std::string, double> native_modules;  // Activity::kNative by object file, all threads
+  std::map<std::string, double> system_calls;    // time in system calls outside MPI, by name, all threads
+  std::map<std::string, double> active_system_calls;  // without idle helper threads
+  double rank_seconds = 0;                            // sum of the ranks' elapsed times
   Seconds mean_useful_s, max_useful_s;
   std::optional<std::int32_t> slowest_rank;  // most useful time; empty without MPI
   Efficiency efficiency;
-  std::vector<FunctionRow> functions;     // by self_s, largest first
-  std::vector<LineRow> lines;             // by self_s, largest first
-  double sampled_s = 0;                   // sum of all threads' sampled time
-  double helper_idle_s = 0;               // of it, other threads than the main one, idle
-  bool mpi_watched = false;               // a rank's MPI calls would have been seen, had there been any
+  std::vector<FunctionRow> functions;  // by self_s, largest first
+  std::vector<LineRow> lines;          // by self_s, largest first
+  double sampled_s = 0;                // sum of all threads' sampled time
+  double helper_idle_s = 0;  // of it, threads other than the main ones, idle but not waiting for the GIL
+  bool mpi_watched = false;  // a rank's MPI calls would have been seen, had there been any
   std::vector<MpiCallRow> mpi_calls;      // by time_s, largest first
   std::vector<shard::MatrixCell> matrix;  // by source, then destination
   std::vector<MpiSizeRow> mpi_sizes;      // by op, then size

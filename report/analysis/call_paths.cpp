@@ -39,6 +39,10 @@ bool is_glue(std::string_view file) {
          file.starts_with("/usr/include/");
 }
 
+bool imports(std::string_view file) {
+  return file == "<frozen importlib._bootstrap>" || file == "<frozen importlib._bootstrap_external>";
+}
+
 struct IdentityHash {
   std::size_t operator()(const std::array<std::uint32_t, 5>& key) const noexcept {
     std::uint64_t hash = 0x9e37'79b9'7f4a'7c15ull;
@@ -72,6 +76,9 @@ CallPaths::CallPaths(const shard::ShardData& data) : data_(data) {
   python_.assign(count, 0);
   source_.assign(count, 0);
 
+  import_.assign(count, false);
+  garbage_.assign(count, false);
+
   std::vector<bool> has_source(data.frames.size(), false);
   for (std::size_t i = 0; i < data.frames.size(); ++i) {
     const Frame& f = data.frames[i];
@@ -83,7 +90,12 @@ CallPaths::CallPaths(const shard::ShardData& data) : data_(data) {
     const std::uint32_t parent = data.paths[path].parent;
     parent_[path] = parent < path ? parent : 0;
     const Frame* f = frame(path);
-    python_[path] = f != nullptr && f->kind == FrameKind::kPython ? path : python_[parent_[path]];
+    const bool python = f != nullptr && f->kind == FrameKind::kPython;
+    const bool garbage =
+        f != nullptr && f->kind == FrameKind::kNative && text(f->name) == shard::kGarbageName;
+    python_[path] = python || garbage ? path : python_[parent_[path]];
+    garbage_[path] = garbage || (!python && garbage_[parent_[path]]);
+    import_[path] = import_[parent_[path]] || (python && imports(text(f->file)));
     source_[path] = f != nullptr && has_source[data.paths[path].frame] ? path : source_[parent_[path]];
   }
   name_functions_and_lines();

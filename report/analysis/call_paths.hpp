@@ -29,11 +29,15 @@ class CallPaths {
   [[nodiscard]] const std::string& text(shard::StringIndex index) const;
 
   // The path a value of this category counts for: bytecode belongs to the innermost Python
-  // function, not to the interpreter's functions that run it.
+  // function (or the garbage collection in it), not to the interpreter's functions that run it.
   [[nodiscard]] std::uint32_t counted(std::uint32_t path, shard::Category category) const;
   // The path itself or its nearest ancestor with a source line outside runtime modules, mpi4py,
   // the import machinery and the system's headers.
   [[nodiscard]] std::uint32_t source(std::uint32_t path) const { return source_[path]; }
+  // Below a frame of the import machinery.
+  [[nodiscard]] bool in_import(std::uint32_t path) const { return import_[path]; }
+  // In Python's cyclic garbage collection, below the innermost Python frame.
+  [[nodiscard]] bool in_garbage_collection(std::uint32_t path) const { return garbage_[path]; }
   // For the path of an MPI call: the path of the frame to show as its caller.
   [[nodiscard]] std::uint32_t mpi_caller(std::uint32_t path) const;
 
@@ -53,7 +57,7 @@ class CallPaths {
 
   const shard::ShardData& data_;
   std::vector<std::uint32_t> parent_, python_, source_, function_, line_;
-  std::vector<bool> outermost_function_, outermost_line_;
+  std::vector<bool> outermost_function_, outermost_line_, import_, garbage_;
   std::vector<const shard::Frame*> functions_, lines_;
 };
 

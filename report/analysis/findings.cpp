@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
+#include <optional>
 
 #include "report/text/format.hpp"
 
@@ -114,10 +116,12 @@ class Finder {
     abnormal_ends();
     imbalance();
     mpi();
-    category(Category::kPython, thresholds::kPython, "The Python interpreter runs bytecode for");
-    category(Category::kIo, thresholds::kIo, "File and socket calls take");
-    category(Category::kIdle, thresholds::kIdle, "Ranks are blocked outside MPI and I/O for");
-    category(Category::kSystem, thresholds::kSystem, "System calls other than I/O take");
+    waits_for_the_gil();
+    python();
+    of_rank_time(Category::kIo, any_activity, thresholds::kIo, "File and socket calls take");
+    idle();
+    of_rank_time(Category::kSystem, any_activity, thresholds::kSystem,
+                 "The kernel (system calls other than I/O, page faults) takes");
     measurement();
 
     auto& findings = analysis_.findings;
@@ -163,11 +167,13 @@ class Finder {
     finding.line = f.line;
   }
 
-  // Main threads' seconds by path, each value weighed by weight_of(value).
-  std::vector<double> weigh(const std::function<double(const shard::Value&)>& weight_of) const {
+  // Seconds by path, of main threads or all, each value weighed by weight_of(value).
+  enum class Threads { kMain, kAll };
+  std::vector<double> weigh(const std::function<double(const shard::Value&)>& weight_of,
+                            Threads threads = Threads::kMain) const {
     std::vector<double> weight(paths_.size(), 0.0);
     for (const shard::Value& value : charged_) {
-      if (!value.main_thread) continue;
+      if (threads == Threads::kMain && !value.main_thread) continue;
       const double factor = weight_of(value);
       if (factor == 0) continue;
       weight[paths_.counted(value.path, value.category)] += factor * static_cast<double>(value.wall_ns) / 1e9;
@@ -256,45 +262,99 @@ class Finder {
     finding.text += ".";
   }
 
-  void category(Category which, double threshold, std::string_view verb) {
-    const double time_s = of(analysis_.category_s, which);
-    const double share = time_s / analysis_.rank_seconds;
-    if (analysis_.rank_seconds <= 0 || share < threshold) return;
+  static double total(const std::vector<double>& weight) {
+    return std::accumulate(weight.begin(), weight.end(), 0.0);
+  }
+
+  // "; 80.0 % of it in compute() train.py:57"
+  void blame_most(Finding& finding, const std::vector<double>& weight) const {
+    const double all = total(weight);
+    const Blame culprit = blame(paths_, weight, all);
+    if (culprit.path == 0) return;
+    finding.text += fmt::format("; {} of it in {}", percent(culprit.time_s / all), name_path(culprit.path));
+    point_to(finding, culprit.path);
+  }
+
+  using Chosen = bool (*)(Activity);
+  static bool any_activity(Activity) { return true; }
+
+  // The category of the main threads, of it the chosen activities.
+  void of_rank_time(Category which, Chosen chosen, double threshold, std::string_view verb) {
+    if (analysis_.rank_seconds <= 0) return;
+    const double category_s = of(analysis_.category_s, which);
+    if (category_s / analysis_.rank_seconds < threshold) return;
+    const auto whole = weigh([&](const shard::Value& v) { return v.category == which ? 1.0 : 0.0; });
+    const auto part = weigh([&](const shard::Value& v) {
+      return v.category == which && chosen(activity_of(paths_, v.path, which)) ? 1.0 : 0.0;
+    });
+    const double all = total(whole);
+    const double share = all > 0 ? category_s * total(part) / all / analysis_.rank_seconds : 0;
+    if (share < threshold) return;
     Finding& finding = add_by_share(share, fmt::format("{} {} of all rank time", verb, percent(share)));
-    const auto weight = weigh([&](const shard::Value& v) { return v.category == which ? 1.0 : 0.0; });
-    double total = 0;
-    for (const double w : weight) total += w;
-    if (const Blame culprit = blame(paths_, weight, total); culprit.path != 0) {
-      finding.text +=
-          fmt::format("; {} of it in {}", percent(culprit.time_s / total), name_path(culprit.path));
-      point_to(finding, culprit.path);
-    }
+    blame_most(finding, part);
     finding.text += ".";
-    // Running Python is what was asked for, so never worse than time that is lost.
-    if (which == Category::kPython) finding.severity = share >= thresholds::kMostlyPython ? "medium" : "low";
+  }
+
+  void python() {
+    const std::size_t before = analysis_.findings.size();
+    of_rank_time(
+        Category::kPython, [](Activity a) { return a == Activity::kInterpreter; }, thresholds::kPython,
+        "The Python interpreter runs bytecode for");
+    // What was asked for, so never worse than time that is lost.
+    if (analysis_.findings.size() > before) {
+      Finding& finding = analysis_.findings.back();
+      finding.severity = *finding.share >= thresholds::kMostlyPython ? "medium" : "low";
+    }
+    of_rank_time(
+        Category::kPython, [](Activity a) { return a == Activity::kGarbageCollection; }, thresholds::kGarbage,
+        "Python's garbage collection takes");
+  }
+
+  void idle() {
+    const bool gil = analysis_.activity_s[index(Activity::kGilWait)].value_or(0) > 0;
+    of_rank_time(
+        Category::kIdle, [](Activity a) { return a != Activity::kGilWait; }, thresholds::kIdle,
+        gil ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
+            : "Ranks are blocked outside MPI and I/O for");
+  }
+
+  void waits_for_the_gil() {
+    const double threads_s = analysis_.sampled_s - analysis_.helper_idle_s;
+    const Seconds& gil = analysis_.active_activity_s[index(Activity::kGilWait)];
+    if (!gil || threads_s <= 0 || *gil / threads_s < thresholds::kGil) return;
+    const double share = *gil / threads_s;
+    Finding& finding = add_by_share(
+        share,
+        fmt::format("Threads wait for Python's global lock (GIL) for {} of their time", percent(share)));
+    blame_most(finding, weigh(
+                            [&](const shard::Value& v) {
+                              return activity_of(paths_, v.path, v.category) == Activity::kGilWait ? 1.0
+                                                                                                   : 0.0;
+                            },
+                            Threads::kAll));
+    finding.text += ". The threads of a process run Python one at a time.";
   }
 
   void measurement() {
-    std::uint64_t dropped = 0, truncated = 0, tried = 0, failed = 0;
+    std::uint64_t dropped = 0;
     for (const auto& [reason, count] : analysis_.run.dropped) dropped += count;
-    for (const RankInfo& rank : analysis_.ranks) {
-      truncated += rank.truncated;
-      tried += rank.merges_tried;
-      failed += rank.merges_failed;
-    }
+    const Quality& quality = analysis_.quality;
     const auto share = [](std::uint64_t part, std::uint64_t whole) {
       return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
     };
     const std::uint64_t samples = analysis_.run.samples;
     if (const double s = share(dropped, samples + dropped); s >= thresholds::kDropped)
       add("info", s, fmt::format("{} of what was measured was dropped; see section quality.", percent(s)));
-    if (const double s = share(truncated, samples); s >= thresholds::kTruncated)
+    if (const double s = share(quality.truncated, samples); s >= thresholds::kTruncated)
       add("info", s, fmt::format("The call path of {} of the samples is cut short.", percent(s)));
-    if (const double s = share(failed, tried); s >= thresholds::kMergeFailed)
+    if (const double s = share(quality.merges_failed, quality.merges_tried); s >= thresholds::kMergeFailed)
       add("info", s,
           fmt::format("In {} of the samples Python and native frames could not be joined.", percent(s)));
     if (samples == 0 && !analysis_.ranks.empty())
-      add("info", std::nullopt, "There are no samples: functions, lines and categories are not known.");
+      add("info", std::nullopt,
+          analysis_.mpi_calls.empty()
+              ? "There are no samples: functions, lines and categories are not known."
+              : "There are no samples: outside MPI, functions, lines and categories are not known.");
   }
 
   const shard::ShardData& data_;

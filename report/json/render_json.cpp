@@ -46,10 +46,14 @@ Json utc_or_null(std::int64_t ns) {
   return time.substr(0, 19) + "Z";
 }
 
+Json dropped_json(const Analysis& a) {
+  Json dropped = Json::object();
+  for (const auto& [reason, count] : a.run.dropped) dropped[reason] = count;
+  return dropped;
+}
+
 Json run_json(const Analysis& a) {
   const RunInfo& run = a.run;
-  Json dropped = Json::object();
-  for (const auto& [reason, count] : run.dropped) dropped[reason] = count;
   return {{"id", run.id},
           {"command", run.command},
           {"start_utc", utc_or_null(run.start_utc_ns)},
@@ -61,11 +65,52 @@ Json run_json(const Analysis& a) {
           {"rate_hz", run.rate_hz},
           {"clock", run.clock},
           {"samples", run.samples},
-          {"dropped", std::move(dropped)},
+          {"dropped", dropped_json(a)},
           {"complete", run.complete},
           {"version", run.version},
           {"mpi_library", text_or_null(run.mpi_library)},
           {"notes", run.notes}};
+}
+
+Json activities_json(const OptionalActivitySeconds& seconds) {
+  Json out = Json::object();
+  for (std::size_t i = 0; i < kActivities; ++i)
+    out[std::string(kActivityKeys[i]) + "_s"] = number_or_null(seconds[i]);
+  return out;
+}
+
+// Parts of the self time of a function or line: the categories, and those activities that are not one.
+template <typename Row>
+void add_parts(const Analysis& a, const Row& row, Json& out) {
+  for (const Category c : {Category::kPython, Category::kNative, Category::kSystem, Category::kMpi,
+                           Category::kIo, Category::kIdle})
+    out[std::string(shard::kCategoryNames[index(c)]) + "_s"] = number(row.category_s[index(c)]);
+  for (const Activity part : {Activity::kGilWait, Activity::kGarbageCollection, Activity::kImport,
+                              Activity::kPageFault, Activity::kSleep, Activity::kLock}) {
+    const bool known = a.activity_s[index(part)].has_value();
+    out[std::string(kActivityKeys[index(part)]) + "_s"] =
+        known ? Json(number(row.activity_s[index(part)])) : Json();
+  }
+}
+
+Json seconds_by_name(const Analysis& a, const std::map<std::string, double>& seconds) {
+  if (a.run.samples == 0) return Json();
+  Json out = Json::object();
+  for (const auto& [name, value] : seconds) out[name] = number(value);
+  return out;
+}
+
+Json quality_json(const Analysis& a) {
+  const Quality& q = a.quality;
+  return {{"samples", a.run.samples},
+          {"rate_reached_hz", number_or_null(q.rate_reached_hz)},
+          {"handler_median_s", number_or_null(q.handler_median_s)},
+          {"handler_p99_s", number_or_null(q.handler_p99_s)},
+          {"dropped", dropped_json(a)},
+          {"truncated", q.truncated},
+          {"merges_tried", q.merges_tried},
+          {"merges_failed", q.merges_failed},
+          {"merge_success_percent", q.merge_success ? Json(number(100 * *q.merge_success)) : Json()}};
 }
 
 Json nodes_json(const Analysis& a) {
@@ -97,6 +142,7 @@ Json ranks_json(const Analysis& a) {
                    {"mpi_s", category(Category::kMpi)},
                    {"io_s", category(Category::kIo)},
                    {"idle_s", category(Category::kIdle)},
+                   {"activities", activities_json(rank.activity_s)},
                    {"useful_s", number_or_null(rank.useful_s)},
                    {"mpi_wait_s", number_or_null(rank.mpi_wait_s)},
                    {"mpi_transfer_s", number_or_null(rank.mpi_transfer_s)},
@@ -113,7 +159,7 @@ Json ranks_json(const Analysis& a) {
 
 Json functions_json(const Analysis& a) {
   Json out = Json::array();
-  for (const FunctionRow& row : a.functions)
+  for (const FunctionRow& row : a.functions) {
     out.push_back(
         {{"name", row.name},
          {"file", text_or_null(row.file)},
@@ -129,24 +175,20 @@ Json functions_json(const Analysis& a) {
          {"rank_max_s", number(row.spread.max_s)},
          {"rank_max", row.spread.max_rank},
          {"imbalance", row.spread.mean_s > 0 ? Json(number(row.spread.max_s / row.spread.mean_s)) : Json()}});
+    add_parts(a, row, out.back());
+  }
   return out;
 }
 
 Json lines_json(const Analysis& a) {
   Json out = Json::array();
   for (const LineRow& row : a.lines) {
-    const auto category = [&](Category c) { return number(row.category_s[index(c)]); };
     out.push_back({{"file", row.file},
                    {"line", row.line},
                    {"function", row.function},
                    {"self_s", number(row.self_s)},
-                   {"total_s", number(row.total_s)},
-                   {"python_s", category(Category::kPython)},
-                   {"native_s", category(Category::kNative)},
-                   {"system_s", category(Category::kSystem)},
-                   {"mpi_s", category(Category::kMpi)},
-                   {"io_s", category(Category::kIo)},
-                   {"idle_s", category(Category::kIdle)}});
+                   {"total_s", number(row.total_s)}});
+    add_parts(a, row, out.back());
   }
   return out;
 }
@@ -225,10 +267,14 @@ std::string render_json(const Analysis& a) {
                            {"communication", number_or_null(a.efficiency.communication)},
                            {"serialization", number_or_null(a.efficiency.serialization)},
                            {"transfer", number_or_null(a.efficiency.transfer)}}},
+                         {"activities", activities_json(a.activity_s)},
+                         {"native_modules", seconds_by_name(a, a.native_modules)},
+                         {"system_calls", seconds_by_name(a, a.system_calls)},
                          {"functions", functions_json(a)},
                          {"lines", lines_json(a)},
                          {"mpi", mpi_json(a)},
                          {"counters", counters_json(a)},
+                         {"quality", quality_json(a)},
                          {"bottleneck", bottleneck_json(a)},
                          {"findings", findings_json(a)}};
   // Names are bytes of the program; what is not UTF-8 in them becomes U+FFFD.

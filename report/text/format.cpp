@@ -332,7 +332,7 @@ std::string function_label(std::string_view name, shard::FrameKind kind) {
   if (label.empty()) return "?";
   if (kind == shard::FrameKind::kMpi || kind == shard::FrameKind::kKernel) return label;
   const bool no_call = label.front() == '<' || label.find("+0x") != std::string::npos ||
-                       label.find("operator") != std::string::npos;
+                       label.find("operator") != std::string::npos || label == shard::kGarbageName;
   if (no_call) return label;
   static constexpr std::string_view kAnonymous = "(anonymous namespace)";
   int depth = 0;
@@ -387,6 +387,7 @@ std::string name_and_place(std::string_view name, std::string_view place, std::s
 std::string describe(const FunctionRow& row, const ShortPaths& paths, std::size_t width) {
   const std::string name = function_label(row.name, row.kind);
   if (row.kind == shard::FrameKind::kMpi) return shorten_middle(name, width);
+  if (row.name == shard::kGilWaitName) return shorten_middle(name, width);
   if (row.kind == shard::FrameKind::kKernel) return name_and_place(name, "[kernel]", width);
   if (!row.file.empty()) return name_and_place(name, paths.place(row.file, row.line), width);
   std::string_view module = base_name(row.module);

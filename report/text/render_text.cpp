@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "report/report.hpp"
 #include "report/text/format.hpp"
@@ -22,6 +23,7 @@ constexpr std::size_t kMostRanksShown = 16;  // beyond, distributions and outlie
 constexpr std::size_t kOutliers = 5;
 constexpr double kHelperIdleNote = 0.01;  // of the sampled time
 constexpr std::size_t kCallSitesInAnyCase = 8;
+constexpr double kSmallActivity = 0.01;   // of the time of all threads without idle helpers
 constexpr double kSmallCallSite = 0.001;  // of the time in MPI; left out beyond the first ones
 
 double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -72,6 +74,7 @@ class Report {
                            run.clock.empty() ? "wall" : run.clock, count(static_cast<double>(run.samples)),
                            run.complete ? "complete" : "INCOMPLETE"));
     categories();
+    activities();
     findings();
   }
 
@@ -86,8 +89,8 @@ class Report {
     std::vector<std::size_t> order;
     for (std::size_t c = 0; c < kCategories; ++c)
       if (a_.category_s[c]) order.push_back(c);
-    page_.section("Where the time goes",
-                  fmt::format("main threads, {} of rank time in all", seconds(a_.rank_seconds)));
+    page_.section("Main threads by category",
+                  fmt::format("{} of rank time in all", seconds(a_.rank_seconds)));
     if (order.empty()) {
       page_.line("  Not measured.");
       return;
@@ -101,6 +104,41 @@ class Report {
                   {pad_right(bar(share, bar_width), bar_width), category_style(c)},
                   {fmt::format("  {:>9}", seconds(*a_.category_s[c])), Style::kPlain}});
     }
+  }
+
+  // "  native code   libopenblas.so.0 43.1 %, train 1.2 %"
+  void shares(std::string_view title, std::vector<std::pair<std::string, double>> parts, double whole) {
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const auto& x, const auto& y) { return x.second > y.second; });
+    std::string text;
+    for (const auto& [name, value] : parts)
+      if (share_of(value, whole) >= kSmallActivity)
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, percent(share_of(value, whole)));
+    if (!text.empty()) page_.paragraph({fmt::format("  {:<14}", title)}, text);
+  }
+
+  void activities() {
+    const double whole = a_.sampled_s - a_.helper_idle_s;
+    if (a_.run.samples == 0 || whole <= 0) return;
+    std::vector<std::pair<std::string, double>> parts;
+    std::string unknown;
+    for (std::size_t i = 0; i < kActivities; ++i) {
+      if (a_.active_activity_s[i]) {
+        parts.emplace_back(kActivityNames[i], *a_.active_activity_s[i]);
+      } else {
+        unknown += fmt::format("{}{}", unknown.empty() ? "" : ", ", kActivityNames[i]);
+      }
+    }
+    page_.section(
+        "All threads by activity",
+        fmt::format("{}{}", seconds(whole), without_idle_helpers() ? " without idle helper threads" : ""));
+    shares("activities", std::move(parts), whole);
+    if (!unknown.empty()) page_.paragraph({fmt::format("  {:<14}", "not known"), Style::kDim}, unknown);
+    std::map<std::string, double> modules;
+    for (const auto& [path, time_s] : a_.native_modules)
+      modules[printable(path.substr(path.find_last_of('/') + 1))] += time_s;
+    shares("native code", {modules.begin(), modules.end()}, whole);
+    shares("system calls", {a_.active_system_calls.begin(), a_.active_system_calls.end()}, whole);
   }
 
   void findings() {
@@ -338,10 +376,11 @@ class Report {
     if (all > shown) page_.line(fmt::format("  .. and {} more", all - shown), Style::kDim);
   }
 
+  bool without_idle_helpers() const { return a_.helper_idle_s > kHelperIdleNote * a_.sampled_s; }
+
   void note_helper_idle() {
-    if (a_.helper_idle_s <= kHelperIdleNote * a_.sampled_s) return;
-    page_.line(fmt::format("  not counted: {} in which other threads than the main ones were idle",
-                           seconds(a_.helper_idle_s)),
+    if (!without_idle_helpers()) return;
+    page_.line(fmt::format("  not counted: {} in which helper threads were idle", seconds(a_.helper_idle_s)),
                Style::kDim);
   }
 
@@ -374,10 +413,9 @@ class Report {
   }
 
   static std::string mostly(const LineRow& row) {
-    CategorySeconds active = row.category_s;
-    active[static_cast<std::size_t>(Category::kIdle)] -= row.self_s - row.active_self_s;
+    const ActivitySeconds& active = row.active_activity_s;
     const auto most = std::max_element(active.begin(), active.end());
-    return fmt::format("{} {:.0f} %", kCategoryNames[most - active.begin()],
+    return fmt::format("{} {:.0f} %", kActivityTags[static_cast<std::size_t>(most - active.begin())],
                        100 * share_of(*most, row.active_self_s));
   }
 
@@ -521,8 +559,13 @@ class Report {
     const double instructions = total("PAPI_TOT_INS"), cycles = total("PAPI_TOT_CYC");
     if (instructions > 0 && cycles > 0)
       page_.line(fmt::format("  instructions per cycle  {:.2f}", instructions / cycles));
-    for (const auto& [name, reason] : a_.unavailable_counters)
-      page_.paragraph({fmt::format("  {} not available: ", printable(name)), Style::kDim}, reason);
+    std::map<std::string, std::string> by_reason;
+    for (const auto& [name, reason] : a_.unavailable_counters) {
+      std::string& names = by_reason[reason];
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", printable(name));
+    }
+    for (const auto& [reason, names] : by_reason)
+      page_.paragraph({"  not available  ", Style::kDim}, fmt::format("{}: {}", names, reason));
   }
 
   // --- quality -----------------------------------------------------------------------------
@@ -533,14 +576,11 @@ class Report {
     const auto fact = [this](std::string_view name, std::string_view value, Style style = Style::kPlain) {
       page_.paragraph({fmt::format("  {:<18}", name), style}, value);
     };
-    std::uint64_t truncated = 0, tried = 0, failed = 0;
+    const Quality& quality = a_.quality;
     double handler_s = 0;
     std::size_t threads = 0;
     std::vector<std::int32_t> lost;
     for (const RankInfo& rank : a_.ranks) {
-      truncated += rank.truncated;
-      tried += rank.merges_tried;
-      failed += rank.merges_failed;
       handler_s += rank.handler_s;
       threads += rank.threads;
       if (rank.lost) lost.push_back(rank.rank);
@@ -550,12 +590,18 @@ class Report {
                          percent(share_of(static_cast<double>(some), static_cast<double>(all))));
     };
     fact("samples",
-         fmt::format("{} on {}", count(static_cast<double>(run.samples)), plural(threads, "thread")));
+         fmt::format("{} on {}{}", count(static_cast<double>(run.samples)), plural(threads, "thread"),
+                     quality.rate_reached_hz ? fmt::format("; {:.0f} Hz reached of {} Hz asked",
+                                                           *quality.rate_reached_hz, run.rate_hz)
+                                             : ""));
     if (run.dropped.empty()) fact("dropped", "nothing");
     for (const auto& [reason, number] : run.dropped)
       fact("dropped", fmt::format("{} x {}", count(static_cast<double>(number)), reason), Style::kWarning);
-    fact("call paths cut", part(truncated, run.samples));
-    if (tried > 0) fact("merges failed", fmt::format("{} of Python and native frames", part(failed, tried)));
+    fact("call paths cut", part(quality.truncated, run.samples));
+    if (quality.merge_success)
+      fact("merges failed",
+           fmt::format("{} of {} ({:.2f} %)", count(static_cast<double>(quality.merges_failed)),
+                       count(static_cast<double>(quality.merges_tried)), 100 * (1 - *quality.merge_success)));
     if (!lost.empty()) fact("ranks lost", rank_list(lost), Style::kBad);
     if (!run.missing_ranks.empty())
       fact("ranks missing", fmt::format("{} of {}: {}", run.missing, run.world_size, missing_ranks(run)),
@@ -566,6 +612,9 @@ class Report {
       fact("sampling cost", cpu_s > 0 ? fmt::format("{} ({} of the ranks' CPU time)", seconds(handler_s),
                                                     percent(handler_s / cpu_s))
                                       : seconds(handler_s));
+    if (quality.handler_median_s)
+      fact("", fmt::format("per sample: median {}, 99th percentile {}", seconds(*quality.handler_median_s),
+                           seconds(*quality.handler_p99_s)));
     collectors();
     for (const std::string& note : run.notes) fact("note", note);
   }

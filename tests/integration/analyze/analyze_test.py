@@ -85,6 +85,20 @@ class Formats(Analyze):
                 with open(expected, "rb") as file:
                     self.assertEqual(self.analyze("dump", run).stdout, file.read())
 
+    def test_what_the_older_of_two_golden_shards_does_not_tell_is_not_known_of_the_run(self):
+        os.mkdir(self.run_)
+        for version, node in (("v1.0", "node-node0000.h5"), ("v1.1", "node-node0001.h5")):
+            shutil.copy(os.path.join(GOLDEN, "shard", version, node), self.run_)
+        report = self.report()
+        self.assertEqual([rank["activities"]["gc_s"] is None for rank in report["ranks"]], [True, True, False, False])
+        rows = [report["activities"], *report["functions"], *report["lines"]]
+        for row in rows:
+            self.assertIsNone(row["gc_s"])
+            self.assertIsNone(row["page_fault_s"])
+        known = sum(rank["activities"]["native_s"] for rank in report["ranks"])
+        self.assertAlmostEqual(report["activities"]["native_s"], known, places=6)
+        self.assertIn("not known     garbage collection, page faults", self.analyze("report", "run").stdout.decode())
+
     def test_the_example_of_the_documentation(self):
         with open(os.path.join(SOURCE, "formats", "FORMATS.md"), encoding="utf-8") as file:
             blocks = re.findall(r"```python\n(.*?)```", file.read(), re.DOTALL)
@@ -162,7 +176,7 @@ class Formats(Analyze):
         shard = self.edited(edit)
         for arguments in (["report", "run"], ["merge", "run"], ["dump", shard], ["validate", shard]):
             self.refused(arguments, 3, shard if arguments[1] == shard else "node-node0000.h5",
-                         "was written by a newer clusterprof (format 2.0, this one reads up to 1.x)")
+                         "was written by a newer clusterprof (format 2.1, this one reads up to 1.x)")
 
     def test_newer_minor_version(self):
         def edit(file):

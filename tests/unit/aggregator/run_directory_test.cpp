@@ -191,6 +191,7 @@ TEST_F(RunDirectoryTest, TwoShardsOfANode) {
   second.counter_values.clear();
   second.path_counters.clear();
   second.drops.clear();
+  second.handler_costs.clear();
   second.ranks[0].rank = 4;
   second.run.world_size = 5;
   ASSERT_TRUE(shard::write_shard(second, run_ / "node-node0001.2.h5"));

@@ -158,8 +158,11 @@ class FakeSegment {
     std::int32_t syscall_nr = -1;
     std::uint16_t mpi_op = 0;
     std::uint32_t epoch = 1;
-    std::vector<std::uint64_t> words;
+    std::uint32_t handler_ns = 0;
+    std::uint64_t system_ns = 0, page_faults = 0;
+    std::vector<std::uint64_t> words;  // without the shared ones
     std::vector<std::uint64_t> counters;
+    std::uint16_t shared_words = 0;
   };
   // False when the ring is full.
   bool sample(std::uint32_t index, const Sample& from) {
@@ -176,10 +179,14 @@ class FakeSegment {
     record.flags = from.flags;
     record.syscall_nr = from.syscall_nr;
     record.mpi_op = from.mpi_op;
-    record.frame_words = static_cast<std::uint16_t>(from.words.size());
+    record.frame_words = static_cast<std::uint16_t>(from.words.size() + from.shared_words);
+    record.shared_words = from.shared_words;
     record.counter_count = static_cast<std::uint8_t>(from.counters.size());
     record.trigger = from.trigger;
     record.module_epoch = from.epoch;
+    record.handler_ns = from.handler_ns;
+    record.system_ns = from.system_ns;
+    record.page_faults = from.page_faults;
     std::memcpy(to, &record, sizeof record);
     if (!from.counters.empty())
       std::memcpy(to + sizeof record, from.counters.data(), 8 * from.counters.size());

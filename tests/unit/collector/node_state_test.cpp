@@ -76,7 +76,7 @@ TEST_F(NodeStateTest, OneRank) {
   EXPECT_EQ(main_thread_ns(rank), 100 * kMs);
   EXPECT_EQ(rank.start_utc_ns, 5'000'000'000 + static_cast<std::int64_t>(5 * kMs));
   EXPECT_EQ(rank.exit_status, 3);
-  EXPECT_EQ(rank.flags, shard::kExitStatusKnown | shard::kUsageKnown);
+  EXPECT_EQ(rank.flags & ~shard::kGarbageApart, shard::kExitStatusKnown | shard::kUsageKnown);
   EXPECT_EQ(rank.cpu_ns, 100u);
   EXPECT_EQ(rank.max_rss_bytes, 4096u);
   EXPECT_EQ(rank.samples, 1u);
@@ -125,7 +125,7 @@ TEST_F(NodeStateTest, ExecContinuesTheProcess) {
   EXPECT_EQ(main_thread_ns(snapshot.ranks[0].rank), 99 * kMs);
   EXPECT_EQ(snapshot.ranks[0].rank.processes, 1u);
   EXPECT_EQ(snapshot.ranks[0].rank.samples, 2u);
-  EXPECT_EQ(snapshot.ranks[0].rank.flags, shard::kExitStatusKnown);
+  EXPECT_EQ(snapshot.ranks[0].rank.flags & ~shard::kGarbageApart, shard::kExitStatusKnown);
 }
 
 TEST_F(NodeStateTest, ExecOfSomethingThatIsNotRecordedEndsWithTheProcess) {
@@ -227,7 +227,8 @@ TEST_F(NodeStateTest, RankWithoutAnAgent) {
   EXPECT_EQ(rank.exit_status, 4);
   EXPECT_EQ(rank.user_ns, 60u);
   EXPECT_EQ(rank.max_rss_bytes, 77u);
-  EXPECT_EQ(rank.flags, shard::kExitStatusKnown | shard::kUsageKnown | shard::kMpiUnwatched);
+  EXPECT_EQ(rank.flags & ~shard::kGarbageApart,
+            shard::kExitStatusKnown | shard::kUsageKnown | shard::kMpiUnwatched);
   EXPECT_EQ(snapshot.ranks[1].rank.flags, shard::kLost | shard::kMpiUnwatched);
   ASSERT_EQ(snapshot.run.notes.size(), 1u);
   EXPECT_EQ(snapshot.run.notes[0].find("ranks 0-1: no samples"), 0u) << snapshot.run.notes[0];
@@ -263,7 +264,8 @@ TEST_F(NodeStateTest, Ends) {
     state.hello(id, 100, view(fake), at(0));
     state.gone(id, at(20).mono_ns, c.wait_status);
     const NodeSnapshot snapshot = state.snapshot(at(30), true);
-    EXPECT_EQ(snapshot.ranks.at(0).rank.flags, static_cast<std::uint32_t>(c.flags)) << c.said;
+    EXPECT_EQ(snapshot.ranks.at(0).rank.flags & ~shard::kGarbageApart, static_cast<std::uint32_t>(c.flags))
+        << c.said;
     EXPECT_EQ(snapshot.ranks.at(0).rank.exit_status, c.exit_status);
     EXPECT_EQ(snapshot.ranks.at(0).rank.exit_signal, c.exit_signal);
   }
@@ -329,6 +331,70 @@ TEST_F(NodeStateTest, NotesNameTheirRanksOnce) {
   EXPECT_EQ(snapshot.run.notes,
             (std::vector<std::string>{"something",
                                       "ranks 0, 2: Python frames are missing: CPython 3.7 is not known"}));
+}
+
+TEST_F(NodeStateTest, RemarkOnPythonSaysThatGarbageCollectionIsNotKnown) {
+  FakeSegment whole, partly;
+  for (FakeSegment* fake : {&whole, &partly}) {
+    run(*fake, fake == &whole ? 100 : 101, 0, 10);
+    fake->header().rank = fake == &whole ? 0 : 1;
+    fake->header().python_state = static_cast<std::uint32_t>(wire::PythonState::kActive);
+  }
+  std::strcpy(partly.header().python_note, "half of it is missing");
+  state_.hello(std::nullopt, 100, view(whole), at(0));
+  state_.hello(std::nullopt, 101, view(partly), at(0));
+  state_.poll(at(20).mono_ns);
+  const NodeSnapshot snapshot = state_.snapshot(at(20), false);
+  EXPECT_EQ(snapshot.run.notes, (std::vector<std::string>{"rank 1: Python: half of it is missing"}));
+  ASSERT_EQ(snapshot.ranks.size(), 2u);
+  EXPECT_NE(snapshot.ranks[0].rank.flags & shard::kGarbageApart, 0u);
+  EXPECT_EQ(snapshot.ranks[1].rank.flags & shard::kGarbageApart, 0u);
+}
+
+class PythonOfARank : public NodeStateTest {
+ protected:
+  // A rank whose helper has ended, both with an interpreter in that state.
+  NodeSnapshot snapshot(wire::PythonState main_state, wire::PythonState helper_state, const char* note = "") {
+    const auto main = state_.announce(std::nullopt, 0, 1, 100, at(0));
+    run(main_, 100, 0, 100);
+    run(helper_, 101, 10, 20);
+    main_.header().python_state = static_cast<std::uint32_t>(main_state);
+    helper_.header().python_state = static_cast<std::uint32_t>(helper_state);
+    std::strcpy(helper_.header().python_note, note);
+    helper_.header().rank = 0;
+    state_.hello(main, 100, view(main_), at(0));
+    const auto helper = state_.hello(std::nullopt, 101, view(helper_), at(10));
+    state_.poll(at(20).mono_ns);
+    state_.gone(helper, at(20).mono_ns, exited(0));
+    NodeSnapshot result = state_.snapshot(at(30), false);
+    EXPECT_EQ(result.ranks.size(), 1u);
+    flags_ = result.ranks.at(0).rank.flags & (shard::kGarbageApart | shard::kPythonUnread);
+    return result;
+  }
+  FakeSegment main_, helper_;
+  std::uint32_t flags_ = 0;
+};
+
+TEST_F(PythonOfARank, IsKnownWhereItIsReadOrThereIsNone) {
+  snapshot(wire::PythonState::kNone, wire::PythonState::kActive);
+  EXPECT_EQ(flags_, shard::kGarbageApart);
+}
+
+TEST_F(PythonOfARank, IsNotKnownWithoutLooking) {
+  EXPECT_TRUE(snapshot(wire::PythonState::kDisabled, wire::PythonState::kDisabled).run.notes.empty());
+  EXPECT_EQ(flags_, shard::kPythonUnread);
+}
+
+TEST_F(PythonOfARank, IsNotKnownForAHelperThatEnded) {
+  EXPECT_EQ(snapshot(wire::PythonState::kNone, wire::PythonState::kUnsupported, "CPython 3.7").run.notes,
+            (std::vector<std::string>{"rank 0: Python frames are missing: CPython 3.7"}));
+  EXPECT_EQ(flags_, shard::kPythonUnread);
+}
+
+TEST_F(PythonOfARank, CollectionsAreNotKnownForAHelperThatEnded) {
+  EXPECT_EQ(snapshot(wire::PythonState::kActive, wire::PythonState::kActive, "no collector found").run.notes,
+            (std::vector<std::string>{"rank 0: Python: no collector found"}));
+  EXPECT_EQ(flags_, 0u);
 }
 
 }  // namespace

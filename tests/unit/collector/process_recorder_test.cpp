@@ -71,7 +71,19 @@ class Recording : public testing::Test {
         frame = wire::kMpiFunctionNames[raw.a];
         break;
       case RawKind::kKernel:
-        frame = "sys" + std::to_string(static_cast<std::int32_t>(raw.a)) + (raw.b != 0 ? "(GIL)" : "");
+        frame = "sys" + std::to_string(static_cast<std::int32_t>(raw.a));
+        break;
+      case RawKind::kGilWait:
+        frame = "GIL";
+        break;
+      case RawKind::kPageFault:
+        frame = "fault";
+        break;
+      case RawKind::kGarbage:
+        frame = "gc " + (raw.a < t.modules.size() ? t.modules[raw.a]->path : "?");
+        break;
+      case RawKind::kNamed:
+        frame = *t.names[raw.a];
         break;
       case RawKind::kPending:
         frame = "?";
@@ -154,8 +166,87 @@ TEST_F(Recording, WaitingForTheGilIsKeptInThePath) {
   s.flags = wire::kInSyscall | wire::kWaitingForGil;
   s.syscall_nr = SYS_futex;
   const Row row = only(s);
-  EXPECT_EQ(row.path, "libc.so.6+1!;sys202(GIL)");
+  EXPECT_EQ(row.path, "libc.so.6+1!;sys202;GIL");
   EXPECT_EQ(row.category, Category::kIdle);
+}
+
+TEST_F(Recording, GarbageCollectionIsBelowThePythonFrame) {
+  Sample s;
+  s.words = {kNumpy + 1, kPython + 0x100, python_word(3), 7, kPython + 0x200};
+  s.flags = wire::kCollectingGarbage;
+  const Row row = only(s);
+  EXPECT_EQ(row.path, "python3.11+200;step:3;gc /usr/bin/python3.11;python3.11+100;_multiarray.so+1!");
+  EXPECT_EQ(row.category, Category::kPython);
+}
+
+TEST_F(Recording, SystemCallInGarbageCollectionIsASystemCall) {
+  Sample s;
+  s.words = {kLibc + 1, kPython + 0x100, python_word(3), 7};
+  s.flags = wire::kCollectingGarbage | wire::kInSyscall;
+  s.syscall_nr = SYS_munmap;
+  const Row row = only(s);
+  EXPECT_EQ(row.path, "step:3;gc /usr/bin/python3.11;python3.11+100;libc.so.6+1!;sys11");
+  EXPECT_EQ(row.category, Category::kSystem);
+}
+
+TEST_F(Recording, PageFaultsHaveAPathOfTheirOwn) {
+  Sample s;
+  s.words = {kNumpy + 1, python_word(3), 7};
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    s.time_ns = kStart + 10 * kMs * i;
+    s.cpu_ns = 10 * kMs * i;
+    s.system_ns = 8 * kMs * i;
+    s.page_faults = 1000 * i;
+    fake_.sample(0, s);
+  }
+  fake_.thread_end(0, kStart + 30 * kMs, 30 * kMs);
+  recorder().poll(kStart + 40 * kMs);
+  recorder().finish(kStart + 40 * kMs);
+  const ProcessReport report = recorder().report(kStart + 40 * kMs);
+  EXPECT_EQ(
+      rows(report),
+      (std::vector<Row>{{"step:3;_multiarray.so+1!", Category::kNative, true, 6 * kMs, 6 * kMs, 0},
+                        {"step:3;_multiarray.so+1!;fault", Category::kSystem, true, 24 * kMs, 24 * kMs, 3}}));
+  EXPECT_TRUE(report.knows_page_faults);
+}
+
+TEST_F(Recording, WhatTheHandlerCostIsBinned) {
+  Sample s;
+  s.words = {kProgram + 0x100};
+  for (const std::uint32_t cost : {1u, 64u, 65u, 1024u, 1025u, 1100u, 0u, 0xffff'ffffu}) {
+    s.handler_ns = cost;
+    fake_.sample(0, s);
+  }
+  recorder().poll(kStart + 20 * kMs);
+  const HandlerCosts costs = recorder().report(kStart + 20 * kMs).handler_costs;
+  std::map<std::uint64_t, std::uint64_t> found;
+  for (std::size_t i = 0; i < HandlerCosts::kBins; ++i)
+    if (costs.counts[i] != 0) found[HandlerCosts::le_ns(i)] = costs.counts[i];
+  EXPECT_EQ(found, (std::map<std::uint64_t, std::uint64_t>{
+                       {64, 2}, {76, 1}, {1024, 1}, {1217, 2}, {1073741824, 1}}));
+}
+
+TEST_F(Recording, RateReachedIsThatOfRunningThreads) {
+  Sample s;
+  s.words = {kProgram + 0x100};
+  s.time_ns = kStart + 10 * kMs;
+  s.cpu_ns = 10 * kMs;
+  fake_.sample(0, s);
+  s.time_ns = kStart + 1000 * kMs;
+  s.cpu_ns = 12 * kMs;
+  s.trigger = wire::Trigger::kBlocked;
+  s.flags = wire::kInSyscall;
+  fake_.sample(0, s);
+  s.time_ns = kStart + 1018 * kMs;
+  s.cpu_ns = 20 * kMs;
+  s.trigger = wire::Trigger::kCpuTimer;
+  s.flags = 0;
+  fake_.sample(0, s);
+  recorder().poll(kStart + 1018 * kMs);
+  const ProcessReport report = recorder().report(kStart + 1018 * kMs);
+  EXPECT_EQ(report.samples, 3u);
+  EXPECT_EQ(report.running_samples, 2u);
+  EXPECT_EQ(report.running_ns, 20 * kMs);
 }
 
 TEST_F(Recording, UnknownSystemCallIsSystem) {
@@ -438,6 +529,50 @@ TEST_F(Recording, RecordThatClaimsMoreThanItHas) {
   const ProcessReport report = recorder().report(kStart + 3 * kMs);
   EXPECT_EQ(report.drops.at("damaged_record"), 1u);
   EXPECT_EQ(report.samples, 0u);
+}
+
+TEST_F(Recording, SharedWordsAreThoseOfTheSampleBefore) {
+  Sample s;
+  const auto push = [&](std::vector<std::uint64_t> words, std::uint16_t shared) {
+    s.words = std::move(words);
+    s.shared_words = shared;
+    s.time_ns = kStart + (s.time_ns == 0 ? kMs : s.time_ns - kStart + kMs);
+    s.cpu_ns += kMs;
+    fake_.sample(0, s);
+  };
+  push({kProgram + 1, kProgram + 2, kProgram + 3, kProgram + 4}, 0);
+  push({kProgram + 5}, 2);                              // shorter
+  push({kProgram + 1, kProgram + 6, kProgram + 7}, 3);  // longer
+  push({}, 6);                                          // the same
+  push({kProgram + 8}, 0);
+  recorder().poll(s.time_ns);
+  const ProcessReport report = recorder().report(s.time_ns);
+  std::map<std::string, std::uint64_t> samples;
+  for (const Row& row : rows(report)) samples[row.path] += row.samples;
+  EXPECT_EQ(samples, (std::map<std::string, std::uint64_t>{
+                         {"program+4;program+3;program+2;program+1!", 1},
+                         {"program+4;program+3;program+5!", 1},
+                         {"program+4;program+3;program+5;program+7;program+6;program+1!", 2},
+                         {"program+8!", 1}}));
+  EXPECT_TRUE(report.drops.empty());
+}
+
+TEST_F(Recording, NothingIsBuiltOnADamagedRecord) {
+  Sample s;
+  const auto push = [&](std::vector<std::uint64_t> words, std::uint16_t shared, std::uint64_t at_ms) {
+    s.words = std::move(words);
+    s.shared_words = shared;
+    s.time_ns = kStart + at_ms * kMs;
+    fake_.sample(0, s);
+    recorder().poll(s.time_ns);
+  };
+  push({kProgram + 1, kProgram + 2}, 0, 1);
+  push({kProgram + 3}, 3, 2);  // more than there are
+  push({kProgram + 3}, 1, 3);
+  push({kProgram + 3}, 0, 4);
+  const ProcessReport report = recorder().report(s.time_ns);
+  EXPECT_EQ(report.drops.at("damaged_record"), 2u);
+  EXPECT_EQ(report.samples, 2u);
 }
 
 TEST_F(Recording, DropsAreReported) {

@@ -176,7 +176,7 @@ TEST(ShardBuilder, KernelFramesAndWaitingForTheGil) {
   const shard::ShardData data = builder.build(state.snapshot({kStart + 2 * kMs, 1}, false));
   std::map<std::string, std::uint64_t> wall;
   for (const shard::Value& value : data.values) wall[path_text(data, value.path)] += value.wall_ns;
-  EXPECT_EQ(wall, (std::map<std::string, std::uint64_t>{{"read", kMs}, {"futex [GIL]", kMs}}));
+  EXPECT_EQ(wall, (std::map<std::string, std::uint64_t>{{"read", kMs}, {"futex;waiting for the GIL", kMs}}));
   EXPECT_EQ(data.frames[0].kind, shard::FrameKind::kKernel);
 }
 

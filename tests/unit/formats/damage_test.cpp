@@ -240,11 +240,11 @@ TEST_F(ForgedTest, InconsistentTables) {
   const ShardData good = testing::random_shard(12, {.ranks = {0, 1}});
   data_ = good;
   const auto write = [&](h5::Group& root) { shard::write_tables(root, data_); };
-  EXPECT_EQ(message_of(shard::kShardFormat, 1, 0, write), "");
+  EXPECT_EQ(message_of(shard::kShardFormat, 1, 1, write), "");
   const auto refused = [&](auto spoil, const char* word) {
     data_ = good;
     spoil(data_);
-    const std::string message = message_of(shard::kShardFormat, 1, 0, write);
+    const std::string message = message_of(shard::kShardFormat, 1, 1, write);
     EXPECT_NE(message.find("is damaged"), std::string::npos) << message;
     EXPECT_NE(message.find(word), std::string::npos) << message;
   };

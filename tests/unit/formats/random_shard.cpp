@@ -108,13 +108,28 @@ class Builder {
     Rank rank;
     rank.rank = shape_.ranks[row];
     rank.pid = 100 + static_cast<std::int32_t>(row);
-    rank.flags = below(128);
+    rank.flags = below(1024);
     rank.start_utc_ns = data_.nodes[0].start_utc_ns + below(1000);
-    for (std::uint64_t* field :
-         {&rank.elapsed_ns, &rank.cpu_ns, &rank.user_ns, &rank.system_ns, &rank.samples, &rank.mpi_ns,
-          &rank.mpi_wait_ns, &rank.max_rss_bytes, &rank.read_bytes, &rank.write_bytes, &rank.minor_faults,
-          &rank.major_faults, &rank.voluntary_switches, &rank.involuntary_switches, &rank.handler_ns,
-          &rank.truncated, &rank.merges_tried, &rank.merges_failed})
+    for (std::uint64_t* field : {&rank.elapsed_ns,
+                                 &rank.cpu_ns,
+                                 &rank.user_ns,
+                                 &rank.system_ns,
+                                 &rank.samples,
+                                 &rank.mpi_ns,
+                                 &rank.mpi_wait_ns,
+                                 &rank.max_rss_bytes,
+                                 &rank.read_bytes,
+                                 &rank.write_bytes,
+                                 &rank.minor_faults,
+                                 &rank.major_faults,
+                                 &rank.voluntary_switches,
+                                 &rank.involuntary_switches,
+                                 &rank.handler_ns,
+                                 &rank.truncated,
+                                 &rank.merges_tried,
+                                 &rank.merges_failed,
+                                 &rank.running_samples,
+                                 &rank.running_ns})
       *field = chance(9) ? std::numeric_limits<std::uint64_t>::max() : amount();
     for (std::uint64_t& ns : rank.main_thread_ns) ns = amount();
     rank.threads = below(100);
@@ -144,6 +159,8 @@ class Builder {
       data_.path_counters.push_back({row, path, counter, amount()});
     }
     if (chance(2)) data_.drops.push_back({row, "ring_full", amount()});
+    for (std::uint64_t le_ns = 1024; le_ns <= 4096; le_ns *= 2)
+      if (chance(2)) data_.handler_costs.push_back({row, le_ns, amount()});
     std::set<std::int32_t> peers{-1, static_cast<std::int32_t>(below(64)),
                                  static_cast<std::int32_t>(below(64))};
     for (const std::int32_t peer : peers) data_.matrix.push_back({rank.rank, peer, amount(), amount()});

@@ -97,6 +97,7 @@ TEST(RoundTripTest, SummaryHasTheSmallTables) {
   EXPECT_EQ(summary.nodes, data.nodes);
   EXPECT_EQ(summary.ranks, data.ranks);
   EXPECT_EQ(summary.drops, data.drops);
+  EXPECT_EQ(summary.handler_costs, data.handler_costs);
   EXPECT_TRUE(summary.values.empty());
 }
 
@@ -162,6 +163,7 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.counter_values[0].counter = 9; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.path_counters[0].rank = 9; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.drops.push_back({9, "x", 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.handler_costs.push_back({9, 1024, 1}); }));
   EXPECT_TRUE(shard::write_shard(good, path));
 }
 

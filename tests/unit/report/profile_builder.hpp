@@ -163,6 +163,12 @@ inline shard::ShardData training_run() {
     rank.threads = 2;
     rank.cpu_ns = (slow ? 9900 : 9700) * kMs;
     rank.flags |= shard::kUsageKnown | shard::kIoKnown | shard::kExitStatusKnown;
+    rank.flags |= shard::kFaultsApart | shard::kGarbageApart;
+    rank.running_samples = rank.samples - 900;
+    rank.running_ns = rank.running_samples * 10 * kMs + 50 * kMs;
+    b.data.handler_costs.push_back({r, 1448, rank.samples / 2});
+    b.data.handler_costs.push_back({r, 1722, rank.samples / 2});
+    b.data.handler_costs.push_back({r, 16384, 30});
     rank.max_rss_bytes = 84'500'000 + 1'000'000 * r;
     rank.read_bytes = 5'200'000;
     rank.write_bytes = 120;

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The one thing that a thread was doing at a sample: finer than the category. Precedence and definitions:
+// docs/metrics.md, "Activities".
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "formats/shard/shard_data.hpp"
+#include "report/analysis/call_paths.hpp"
+
+namespace clusterprof::report {
+
+enum class Activity : std::uint8_t {
+  kInterpreter = 0,
+  kNative,
+  kImport,
+  kGarbageCollection,
+  kPageFault,
+  kSystemCall,
+  kMpi,
+  kIo,
+  kGilWait,
+  kSleep,
+  kLock,
+  kOtherWait,
+};
+inline constexpr std::size_t kActivities = 12;
+// As in "where the time went".
+inline constexpr std::array<const char*, kActivities> kActivityNames = {
+    "interpreter", "native code", "import", "garbage collection", "page faults", "system calls", "MPI", "I/O",
+    "GIL",         "sleep",       "locks",  "other waits"};
+// Short, for tables.
+inline constexpr std::array<const char*, kActivities> kActivityTags = {
+    "python", "native", "import", "gc", "fault", "system", "mpi", "io", "gil", "sleep", "lock", "wait"};
+// In JSON, before "_s".
+inline constexpr std::array<const char*, kActivities> kActivityKeys = {
+    "interpreter", "native", "import", "gc",    "page_fault", "system_call",
+    "mpi",         "io",     "gil",    "sleep", "lock",       "other_wait"};
+
+constexpr std::size_t index(Activity activity) { return static_cast<std::size_t>(activity); }
+
+// What a value on this call path (not the one it counts for) was spent on.
+Activity activity_of(const CallPaths& paths, std::uint32_t path, shard::Category category);
+
+// The system call that a path ends in; empty without one.
+std::string_view system_call_of(const CallPaths& paths, std::uint32_t path);
+
+}  // namespace clusterprof::report

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/activities.hpp"
+
+#include <gtest/gtest.h>
+
+#include "profile_builder.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using testing::ProfileBuilder;
+
+constexpr const char* kPython = "/usr/bin/python3.11";
+constexpr const char* kBootstrap = "<frozen importlib._bootstrap>";
+
+class ActivityOf : public ::testing::Test {
+ protected:
+  Activity of(std::initializer_list<shard::Frame> frames, Category category) {
+    const std::uint32_t path = b_.path(frames);
+    return activity_of(CallPaths(b_.data), path, category);
+  }
+  ProfileBuilder b_{1};
+  shard::Frame step_ = b_.python("step", "/home/u/train.py", 5, 1);
+  shard::Frame import_ = b_.python("_find_and_load", kBootstrap, 1007, 1002);
+  shard::Frame collection_ = b_.native("garbage collection", kPython);
+  shard::Frame numpy_ = b_.native("add", "/usr/lib/numpy.so");
+  shard::Frame fault_ = b_.kernel("page fault");
+};
+
+TEST_F(ActivityOf, SystemCallsByName) {
+  EXPECT_EQ(of({step_, b_.kernel("read")}, Category::kIo), Activity::kIo);
+  EXPECT_EQ(of({step_, b_.kernel("mmap")}, Category::kSystem), Activity::kSystemCall);
+  EXPECT_EQ(of({step_, b_.kernel("clock_nanosleep")}, Category::kIdle), Activity::kSleep);
+  EXPECT_EQ(of({step_, b_.kernel("futex")}, Category::kIdle), Activity::kLock);
+  EXPECT_EQ(of({step_, b_.kernel("wait4")}, Category::kIdle), Activity::kOtherWait);
+  EXPECT_EQ(of({step_, b_.kernel("epoll_wait")}, Category::kIdle), Activity::kOtherWait);
+  EXPECT_EQ(of({step_}, Category::kIdle), Activity::kOtherWait);
+}
+
+TEST_F(ActivityOf, SleepBeforePython311IsASelect) {
+  for (const char* const call : {"select", "pselect6"}) {  // which one: the C library's choice
+    const auto select = b_.kernel(call);
+    EXPECT_EQ(of({step_, b_.native("time_sleep", kPython), b_.native("select", "/usr/lib/libc.so.6"), select},
+                 Category::kIdle),
+              Activity::kSleep);
+    EXPECT_EQ(of({b_.native("time_sleep", kPython), step_, b_.native("select_select", kPython), select},
+                 Category::kIdle),
+              Activity::kOtherWait);
+  }
+}
+
+TEST_F(ActivityOf, WaitingForTheGilInBothFormats) {
+  EXPECT_EQ(of({step_, b_.kernel("futex"), b_.kernel("waiting for the GIL")}, Category::kIdle),
+            Activity::kGilWait);
+  EXPECT_EQ(of({step_, b_.kernel("futex [GIL]")}, Category::kIdle), Activity::kGilWait);
+}
+
+TEST_F(ActivityOf, PageFaultComesBeforeWhatItHappenedIn) {
+  EXPECT_EQ(of({step_, fault_}, Category::kSystem), Activity::kPageFault);
+  EXPECT_EQ(of({import_, collection_, fault_}, Category::kSystem), Activity::kPageFault);
+}
+
+TEST_F(ActivityOf, CollectionComesBeforeImportAndImportBeforeCode) {
+  EXPECT_EQ(of({import_, step_, collection_, numpy_}, Category::kPython), Activity::kGarbageCollection);
+  EXPECT_EQ(of({import_, step_, numpy_}, Category::kNative), Activity::kImport);
+  EXPECT_EQ(of({import_, step_}, Category::kPython), Activity::kImport);
+  EXPECT_EQ(of({step_, numpy_}, Category::kNative), Activity::kNative);
+  EXPECT_EQ(of({step_}, Category::kPython), Activity::kInterpreter);
+  EXPECT_EQ(of({step_, collection_, step_}, Category::kPython), Activity::kInterpreter);
+}
+
+TEST_F(ActivityOf, MpiAndSystemCallsComeFirst) {
+  EXPECT_EQ(of({import_, b_.mpi("MPI_Init")}, Category::kMpi), Activity::kMpi);
+  EXPECT_EQ(of({import_, collection_, b_.kernel("read")}, Category::kIo), Activity::kIo);
+}
+
+// Five things in one line, and one in a thread beside.
+Analysis one_line(std::uint32_t flags) {
+  ProfileBuilder b(1);
+  b.data.ranks[0].flags |= flags;
+  const auto step = b.python("step", "/home/u/train.py", 5, 1);
+  const auto numpy = b.native("add", "/usr/lib/numpy.so");
+  b.sampled(0, b.path({step}), Category::kPython, 1000);
+  b.sampled(0, b.path({step, b.native("garbage collection", kPython)}), Category::kPython, 500);
+  b.sampled(0, b.path({step, numpy}), Category::kNative, 2000);
+  b.sampled(0, b.path({step, numpy, b.kernel("page fault")}), Category::kSystem, 700);
+  b.sampled(0, b.path({step, b.kernel("clock_nanosleep")}), Category::kIdle, 300);
+  b.sampled(0, b.path({step, b.kernel("futex"), b.kernel("waiting for the GIL")}), Category::kIdle, 400,
+            false);
+  return analyse(b.data);
+}
+
+TEST(Activities, AddUpForARankAFunctionAndALine) {
+  const Analysis a = one_line(shard::kFaultsApart | shard::kGarbageApart);
+  const auto of = [&](const auto& seconds, Activity activity) { return seconds[index(activity)]; };
+  EXPECT_DOUBLE_EQ(of(a.activity_s, Activity::kInterpreter).value(), 1);
+  EXPECT_DOUBLE_EQ(of(a.activity_s, Activity::kGarbageCollection).value(), 0.5);
+  EXPECT_DOUBLE_EQ(of(a.activity_s, Activity::kNative).value(), 2);
+  EXPECT_DOUBLE_EQ(of(a.activity_s, Activity::kPageFault).value(), 0.7);
+  EXPECT_DOUBLE_EQ(of(a.activity_s, Activity::kSleep).value(), 0.3);
+  EXPECT_DOUBLE_EQ(of(a.activity_s, Activity::kGilWait).value(), 0.4);
+  ASSERT_EQ(a.lines.size(), 1u);
+  EXPECT_DOUBLE_EQ(a.lines[0].self_s, 4.9);
+  double sum = 0;
+  for (const double part : a.lines[0].activity_s) sum += part;
+  EXPECT_NEAR(sum, 4.9, 1e-9);
+  EXPECT_DOUBLE_EQ(of(a.lines[0].activity_s, Activity::kGarbageCollection), 0.5);
+  EXPECT_EQ(a.native_modules, (std::map<std::string, double>{{"/usr/lib/numpy.so", 2.0}}));
+  EXPECT_EQ(a.system_calls, (std::map<std::string, double>{{"clock_nanosleep", 0.3}, {"futex", 0.4}}));
+  // The collection is a function of its own, not its caller's bytecode.
+  bool found = false;
+  for (const FunctionRow& row : a.functions) {
+    if (row.name != "garbage collection") continue;
+    found = true;
+    EXPECT_DOUBLE_EQ(row.self_s, 0.5);
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(Activities, AHelperThatWaitsForTheGilIsNotIdle) {
+  ProfileBuilder b(1);
+  const auto step = b.python("step", "/home/u/train.py", 5, 1);
+  b.sampled(0, b.path({step}), Category::kPython, 1000);
+  b.sampled(0, b.path({step, b.kernel("futex"), b.kernel("waiting for the GIL")}), Category::kIdle, 3000,
+            false);
+  b.sampled(0, b.path({step, b.kernel("futex")}), Category::kIdle, 9000, false);
+  const Analysis a = analyse(b.data);
+  EXPECT_DOUBLE_EQ(a.helper_idle_s, 9);
+  double active = 0;
+  for (const Seconds& part : a.active_activity_s) active += part.value_or(0);
+  EXPECT_DOUBLE_EQ(active, 4) << "the same as functions and lines count";
+  double functions = 0;
+  for (const FunctionRow& row : a.functions) functions += row.active_self_s;
+  EXPECT_DOUBLE_EQ(functions, 4);
+  ASSERT_EQ(a.lines.size(), 1u);
+  EXPECT_DOUBLE_EQ(a.lines[0].active_self_s, 4);
+  EXPECT_EQ(a.active_system_calls, (std::map<std::string, double>{{"futex", 3.0}}));
+  ASSERT_FALSE(a.findings.empty());
+  EXPECT_EQ(a.findings[0].severity, "high");
+  EXPECT_DOUBLE_EQ(a.findings[0].share.value(), 0.75);
+  EXPECT_EQ(a.findings[0].text,
+            "Threads wait for Python's global lock (GIL) for 75.0 % of their time; 100.0 % of it in step() "
+            "train.py:5. The threads of a process run Python one at a time.");
+  EXPECT_EQ(a.findings[0].line, 5u);
+}
+
+TEST(Activities, BytecodeIsNotWhatCollectionsAndImportsTake) {
+  ProfileBuilder b(1);
+  b.data.ranks[0].flags |= shard::kGarbageApart;
+  const auto step = b.python("step", "/home/u/train.py", 5, 1);
+  b.sampled(0, b.path({step}), Category::kPython, 4000);
+  b.sampled(0, b.path({step, b.native("garbage collection", kPython)}), Category::kPython, 4500);
+  b.sampled(0, b.path({b.python("_find_and_load", kBootstrap, 1007, 1002), step}), Category::kPython, 1500);
+  const Analysis a = analyse(b.data);
+  ASSERT_EQ(a.findings.size(), 2u);
+  EXPECT_EQ(a.findings[0].text,
+            "Python's garbage collection takes 45.0 % of all rank time; 100.0 % of it in step() train.py:5.");
+  EXPECT_EQ(a.findings[1].text,
+            "The Python interpreter runs bytecode for 40.0 % of all rank time; 100.0 % of it in step() "
+            "train.py:5.");
+  EXPECT_EQ(a.findings[1].severity, "low");
+}
+
+TEST(Activities, AreNotKnownWherePythonWasNotRead) {
+  const Analysis a = one_line(shard::kFaultsApart | shard::kPythonUnread);
+  for (const Activity unknown :
+       {Activity::kInterpreter, Activity::kImport, Activity::kGarbageCollection, Activity::kGilWait})
+    EXPECT_FALSE(a.activity_s[index(unknown)]) << kActivityKeys[index(unknown)];
+  EXPECT_TRUE(a.activity_s[index(Activity::kNative)]);
+  EXPECT_TRUE(a.activity_s[index(Activity::kSleep)]);
+}
+
+TEST(Activities, OfTheRunAreKnownWhenAllRanksKnowThem) {
+  ProfileBuilder b(3);
+  const auto path = b.path({b.native("work", "/a.out")});
+  b.sampled(0, path, Category::kNative, 1000);
+  b.sampled(1, path, Category::kNative, 2000);
+  b.data.ranks[0].flags |= shard::kFaultsApart;
+  const Analysis some = analyse(b.data);
+  EXPECT_TRUE(some.ranks[0].activity_s[index(Activity::kPageFault)]);
+  EXPECT_FALSE(some.activity_s[index(Activity::kPageFault)]);
+  EXPECT_DOUBLE_EQ(some.activity_s[index(Activity::kNative)].value(), 3) << "rank 2 had no samples";
+  b.data.ranks[1].flags |= shard::kFaultsApart;
+  EXPECT_DOUBLE_EQ(analyse(b.data).activity_s[index(Activity::kPageFault)].value(), 0);
+}
+
+TEST(Activities, NeedSamples) {
+  ProfileBuilder b(1);
+  b.sampled(0, 0, Category::kNative, 9);  // the thread's time is known, not what it did
+  ASSERT_EQ(b.data.ranks[0].samples, 0u);
+  const Analysis a = analyse(b.data);
+  EXPECT_TRUE(a.native_modules.empty());
+  EXPECT_FALSE(a.category_s[static_cast<std::size_t>(Category::kNative)]);
+  EXPECT_FALSE(a.activity_s[index(Activity::kNative)]);
+  EXPECT_EQ(render_text(a, {}).find("All threads"), std::string::npos);
+  EXPECT_NE(render_json(a).find("\"native_modules\": null"), std::string::npos);
+}
+
+TEST(Activities, WhatAnOlderFileDidNotTellApartIsNotKnown) {
+  const Analysis a = one_line(0);
+  EXPECT_FALSE(a.activity_s[index(Activity::kPageFault)]);
+  EXPECT_FALSE(a.activity_s[index(Activity::kGarbageCollection)]);
+  EXPECT_TRUE(a.activity_s[index(Activity::kSleep)]);
+}
+
+TEST(Quality, HandlerCostAndRate) {
+  ProfileBuilder b(2);
+  b.data.handler_costs = {{0, 1024, 100}, {1, 1024, 80}, {1, 2048, 19}, {0, 8192, 1}};
+  for (auto& rank : b.data.ranks) rank.running_samples = 99, rank.running_ns = 1000 * testing::kMs;
+  b.data.ranks[1].merges_tried = 1000;
+  b.data.ranks[1].merges_failed = 1;
+  const Analysis a = analyse(b.data);
+  EXPECT_NEAR(a.quality.handler_median_s.value(), 950e-9, 80e-9);  // in the bin that ends at 1024
+  EXPECT_NEAR(a.quality.handler_p99_s.value(), 2000e-9, 100e-9);
+  EXPECT_DOUBLE_EQ(a.quality.rate_reached_hz.value(), 99);
+  EXPECT_DOUBLE_EQ(a.quality.merge_success.value(), 0.999);
+}
+
+TEST(Quality, NothingMeasuredIsNotKnown) {
+  ProfileBuilder b(1);
+  const Analysis a = analyse(b.data);
+  EXPECT_FALSE(a.quality.handler_median_s);
+  EXPECT_FALSE(a.quality.rate_reached_hz);
+  EXPECT_FALSE(a.quality.merge_success);
+}
+
+}  // namespace
+}  // namespace clusterprof::report
