@@ -1,6 +1,8 @@
 """A program that spends known times in Python, in native code, asleep and in file input and output
-says how long each took by its own clock; the categories of its main thread must agree."""
+says how long each took by its own clock; the categories of its main thread must agree. What was not
+measured is null."""
 
+import glob
 import os
 
 import recording
@@ -53,6 +55,51 @@ class Categories(recording.RecordingTest):
         # The same by line: the sleep is where the program sleeps.
         sleep = [line for line in report["lines"] if line["function"] == "idle_part"]
         self.assertAlmostEqual(sum(line["idle_s"] for line in sleep), own["idle"], delta=0.05 * total)
+
+
+class Sleep(recording.RecordingTest):
+    """time.sleep() is a select() before Python 3.11, and a clock_nanosleep() from then on."""
+
+    PROGRAM = "import time; t = time.time(); time.sleep(1); print(time.time() - t)"
+
+    def test_on_every_python(self):
+        for version, python in recording.pythons():
+            with self.subTest(python=version):
+                done = self.record([python, "-c", self.PROGRAM], run=version)
+                report = self.report(version)
+                self.assertAlmostEqual(report["activities"]["sleep_s"], float(done.stdout), delta=0.05,
+                                       msg=report["system_calls"])
+                self.assertAlmostEqual(report["activities"]["other_wait_s"], 0, delta=0.05)
+
+
+class NotMeasured(recording.RecordingTest):
+    PROGRAM = "import gc\nfor i in range(20):\n  x = [[] for _ in range(100000)]\n  gc.collect()"
+    OF_PYTHON = ("interpreter_s", "import_s", "gc_s", "gil_s")
+
+    def check(self, report):
+        self.assertGreater(report["run"]["samples"], 0)
+        for activities in (report["activities"], report["ranks"][0]["activities"]):
+            self.assertEqual({name: activities[name] for name in self.OF_PYTHON}, dict.fromkeys(self.OF_PYTHON))
+            self.assertGreater(activities["native_s"], 0)
+
+    def test_python_when_it_is_not_looked_for(self):
+        report = self.recorded([recording.PYTHON, "-c", self.PROGRAM], options=["--no-python"])
+        self.check(report)
+        self.assertIsNone(report["ranks"][0]["python_s"])
+
+    def test_a_python_that_is_not_supported_in_a_helper(self):
+        found = glob.glob(os.path.expanduser("~/.pyenv/versions/3.7.*/bin/python3"))
+        if not found:
+            self.skipTest("no CPython 3.7")
+        report = self.recorded(["bash", "-c", f"{found[0]} -c '{self.PROGRAM}'; true"])
+        self.check(report)
+        self.assertIn("Python frames are missing", " ".join(report["run"]["notes"]))
+
+    def test_a_program_without_samples(self):
+        report = self.recorded(["/bin/true"])
+        if report["run"]["samples"] == 0:
+            self.assertIsNone(report["native_modules"])
+            self.assertIsNone(report["system_calls"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Records sampler_stress_program.py at 10 kHz on every CPython here: the program has to say and return what it
+does alone, and every call path of the profile has to be one that it can have. Prints one line of figures per
+CPython.
+
+    sampler_stress.py [--seconds S] [--rate HZ] [--python EXE ...]
+
+Exit status: 0 all good, 1 a check failed, 77 nothing to test with."""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import recording
+import truth
+from truth import call_paths
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.path.join(HERE, "sampler_stress_program.py")
+SMALL_LIBRARY = "int small_sum(int n) { int s = 0; for (int i = 0; i < n; ++i) s += i; return s; }"
+
+# The functions that threads begin with, and the one that the interpreter calls by itself.
+STARTS = {"<module>", "short_thread", "fork_thread", "toggle", "__del__"}
+MADE = re.compile("<made ([0-9]+)>")
+
+
+def impossible(paths):
+    """{why: samples} of the call paths that the program cannot have; and how many samples were looked at."""
+    rules = truth.CallRules(PROGRAM)
+    faults, _, samples = rules.judge(paths)
+    for path in paths:
+        python = [frame for frame in path.frames if frame.kind == call_paths.PYTHON]
+        fault = None
+        first = next((frame.name for frame in python if frame.file == rules.program), "<module>")
+        if first not in STARTS:
+            fault = "%s is nobody's callee" % first
+        for caller, frame in zip([None, *python], python):
+            made = MADE.fullmatch(frame.file)
+            if made and frame.name not in ("<module>", "made_" + made[1]):
+                fault = "%s of %s" % (frame.name, frame.file)
+            elif made and (caller is None or (caller.file, caller.name) != (rules.program, "made_code")):
+                fault = "%s called by %s" % (frame.name, caller)
+        if fault is not None:
+            faults[fault] = faults.get(fault, 0) + path.samples
+    return faults, samples
+
+
+def check(version, python, options, folder, library):
+    failures = []
+    environment = dict(os.environ, MALLOC_PERTURB_="165", PYTHONHASHSEED="0")
+    command = [python, "-W", "ignore", PROGRAM]
+    limit = 120 + 6 * options.seconds
+
+    def run(before, seconds):
+        return subprocess.run([*before, *command, str(seconds), *library], env=environment, cwd=folder,
+                              capture_output=True, timeout=limit)
+
+    bare = run([], min(2.0, options.seconds))
+    output = os.path.join(folder, "run-" + version)
+    try:
+        recorded = run([recording.CLUSTERPROF, "-q", "-r", str(options.rate), "-o", output], options.seconds)
+    except subprocess.TimeoutExpired:
+        return ["does not end within %d s" % limit]
+    if bare.returncode != 0 or b"WRONG" in bare.stdout or not bare.stdout:
+        return ["the program does not run here at all: %r" % bare.stderr[-500:]]
+    for what in ("returncode", "stdout", "stderr"):
+        if getattr(bare, what) != getattr(recorded, what):
+            failures.append("%s: %r instead of %r" % (what, getattr(recorded, what), getattr(bare, what)))
+    if not os.path.isdir(output):
+        return failures + ["no run directory"]
+    merged = subprocess.run([recording.CLUSTERPROF, "merge", output], capture_output=True, timeout=300)
+    if merged.returncode != 0:
+        return failures + ["merge: %r" % merged.stderr]
+    profile = os.path.join(output, "profile.h5")
+    faults, checked = impossible(call_paths.read(profile))
+    counted, notes = call_paths.quality(profile), call_paths.notes(profile)
+    shutil.rmtree(output)
+    tried, wrong = counted["merges_tried"], sum(faults.values())
+    success = 100 * (1 - counted["merges_failed"] / max(1, tried))
+    print("%-8s %8d samples %8d merged with success %8.3f %% %6d truncated %6d impossible of %6d samples" %
+          (version, counted["samples"], tried, success, counted["truncated"], wrong, checked), flush=True)
+    if faults:
+        failures.append("impossible call paths: %s" % dict(list(faults.items())[:10]))
+    if tried < 100 * options.seconds or checked < 100 * options.seconds:
+        failures.append("only %d merges and %d samples of the program" % (tried, checked))
+    minor = int(subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"],
+                               stdout=subprocess.PIPE, check=True).stdout)
+    if success < (99.9 if minor >= 11 else 99.0):
+        failures.append("%.3f %% of %d stacks were merged" % (success, tried))
+    notes = [note for note in notes if "ython" in note]
+    if notes:
+        failures.append("notes: %s" % notes)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rate", type=int, default=10000)
+    parser.add_argument("--python", nargs="*")
+    options = parser.parse_args()
+    found = [item for item in recording.pythons()
+             if os.path.exists(item[1]) and (not options.python or item[1] in options.python)]
+    if not found or call_paths is None:
+        print("SKIPPED: no CPython to test with" if not found else "SKIPPED: /usr/bin/python3 has no h5py")
+        return 77
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="clusterprof-stress-") as folder:
+        library, compiler = [], shutil.which("cc")
+        if compiler is None:
+            print("SKIPPED: no C compiler, no library to load and unload")
+        else:
+            path = os.path.join(folder, "libsmall.so")
+            subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-x", "c", "-o", path, "-"],
+                           input=SMALL_LIBRARY.encode(), check=True)
+            library = [path]
+        for version, python in found:
+            for failure in check(version, python, options, folder, library):
+                print("FAILED %s: %s" % (version, failure), flush=True)
+                failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
