@@ -1,16 +1,26 @@
 #!/usr/bin/env python3
-"""Slowdown of whole programs under clusterprof, against the same program bare, side by side.
+"""Slowdown of whole programs under clusterprof and its peers, against the same program bare.
 
-Bare and recorded runs alternate (bare, 100 Hz, 1000 Hz, bare, ...) so that a machine that
-drifts hurts all alike; each recorded run is divided by the mean of its two neighbours that
-ran bare. Two times are taken: `whole`, as the shell sees it (launcher, collector, writing the
-shard, banner and all), and `program`, from the program's own first line to its last.
+Program and profiler are pinned together on one core, as on a node whose cores are all taken. Bare
+and profiled runs alternate (bare, A, bare, B, bare, ...), and each profiled run is divided by the
+mean of its two bare neighbours, so that a machine that drifts hurts all alike. Printed, as Markdown:
 
-    bench/overhead.py [--build DIR] [--pairs N] [--rates 100,1000] [--only NAME,...]
+  program  elapsed, from the program's own first line to its last: what a long job pays
+  cpu      CPU time of everything that was started (program, launcher, collector): less noisy
+  whole    elapsed as the shell sees it, with start, shard and summary: what a short run pays too
+
+medians over the pairs, and the lowest and highest `program`. "empty handler" is the machine's own
+floor: the same timers, and a handler that does nothing (bench/empty_handler.c).
+
+    bench/overhead.py [--build DIR] [--pairs N] [--rates 100,1000,10000] [--only NAME,...]
+                      [--peers] [--cpu N|all] [--raw FILE]
 """
 
 import argparse
+import json
 import os
+import platform
+import resource
 import shutil
 import statistics
 import subprocess
@@ -21,93 +31,117 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = "/usr/bin/python3"
 
-CALLS = '''
-import time
-begin = time.perf_counter()
-def leaf(x):
-    return x + 1
-def middle(x):
-    return leaf(x) + leaf(x)
-def outer(n):
-    total = 0
-    for i in range(n):
-        total += middle(i)
-    return total
-outer(22_000_000)
-print("program_s", time.perf_counter() - begin)
-'''
 
-TRAIN = '''
-import runpy, sys, time
-begin = time.perf_counter()
-runpy.run_path(sys.argv.pop(1), run_name="__main__")
-from mpi4py import MPI
-if MPI.COMM_WORLD.Get_rank() == 0:
-    print("program_s", time.perf_counter() - begin, flush=True)
-'''
+def programs(folder):
+    stencil = os.path.join(folder, "stencil")
+    subprocess.run(["gcc", "-O2", "-g", f"{TOP}/bench/programs/stencil.c", "-o", stencil], check=True)
+    python = {name: [PYTHON, f"{TOP}/bench/programs/{file}.py"]
+              for name, file in (("call-heavy Python", "calls"), ("line-loop Python", "lines"),
+                                 ("numpy", "arrays"), ("4 Python threads", "threads"),
+                                 ("64 blocked threads", "blocked"))}
+    return {**python, "C stencil": [stencil]}
 
 
-def programs(build, folder):
-    mpirun = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
-    calls, train = os.path.join(folder, "calls.py"), os.path.join(folder, "train_timed.py")
-    with open(calls, "w") as file:
-        file.write(CALLS)
-    with open(train, "w") as file:
-        file.write(TRAIN)
-    stencil = os.path.join(build, "programs", "openmpi", "stencil")
-    return {
-        "train.py, 2 ranks": (mpirun + ["-n", "2"], [PYTHON, train, f"{TOP}/examples/train.py", "250"]),
-        "call-heavy Python": ([], [PYTHON, calls]),
-        "C stencil, 2 ranks": (mpirun + ["-n", "2"], [stencil, "3000", "1000"]),
-    }
+class Tool:
+    def __init__(self, name, before=(), environment=None, python_only=False):
+        self.name, self.before, self.python_only = name, list(before), python_only
+        self.environment = environment or {}
+
+    def command(self, program):
+        if not self.python_only:
+            return [*self.before, *program]
+        return None if program[0] != PYTHON else [program[0], *self.before, *program[1:]]
 
 
-def run(before, tool, command, folder):
+def tools(build, folder, rates, peers):
+    empty = os.path.join(folder, "empty_handler.so")
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", f"{TOP}/bench/empty_handler.c", "-o", empty], check=True)
+    out = os.path.join(folder, "out")
+    clusterprof = os.path.join(build, "bin", "clusterprof")
+    made = []
+    for rate in rates:
+        made += [Tool(f"empty handler {rate} Hz", environment={"LD_PRELOAD": empty, "EMPTY_HANDLER_HZ": rate}),
+                 Tool(f"clusterprof {rate} Hz", [clusterprof, "-q", "-r", rate, "-o", out, "--"])]
+    if peers:
+        made += [Tool("cProfile", ["-m", "cProfile", "-o", out], python_only=True)]
+        if subprocess.run([PYTHON, "-c", "import scalene"], capture_output=True).returncode == 0:
+            made += [Tool("Scalene (CPU only)", ["-m", "scalene", "--cli", "--cpu-only", "--outfile", out], python_only=True),
+                     Tool("Scalene", ["-m", "scalene", "--cli", "--outfile", out], python_only=True)]
+        if shutil.which("perf"):
+            made += [Tool(f"perf record {rate} Hz", ["perf", "record", "-q", "-e", "cpu-clock", "-F", rate, "-g", "-o", out])
+                     for rate in rates if int(rate) <= 1000]
+    return made, out
+
+
+def remove(path):
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.remove(path)
+
+
+def run(command, environment, folder, cpu):
+    def pin():
+        if cpu is not None:
+            os.sched_setaffinity(0, {cpu})
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.perf_counter()
-    done = subprocess.run([*before, *tool, *command], cwd=folder, capture_output=True, text=True,
-                          env=dict(os.environ, OPENBLAS_NUM_THREADS="1"))
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, preexec_fn=pin,
+                          env=dict(os.environ, OPENBLAS_NUM_THREADS="1", **environment))
     whole_s = time.perf_counter() - begin
-    if done.returncode != 0:
-        sys.exit(f"{command} failed: {done.stderr}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     own = [float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("program_s")]
-    return whole_s, own[0] if own else whole_s
+    if done.returncode != 0 or not own:
+        sys.exit(f"{command} failed ({done.returncode}): {done.stdout[-500:]} {done.stderr[-500:]}")
+    cpu_s = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+    return {"program": own[0], "cpu": cpu_s, "whole": whole_s}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=f"{TOP}/build/release")
     parser.add_argument("--pairs", type=int, default=9)
-    parser.add_argument("--rates", default="100,1000")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--rates", default="100,1000,10000")
+    parser.add_argument("--only", default="", help="parts of program names")
+    parser.add_argument("--peers", action="store_true", help="also cProfile, Scalene and perf, where installed")
+    parser.add_argument("--cpu", default="1", help="the core to pin everything on, or all")
+    parser.add_argument("--raw", help="write every measurement to this file")
     arguments = parser.parse_args()
-    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    tool = os.path.join(arguments.build, "bin", "clusterprof")
-    rates = arguments.rates.split(",")
+    cpu = None if arguments.cpu == "all" else int(arguments.cpu)
 
+    raw = {}
     with tempfile.TemporaryDirectory(prefix="clusterprof-bench-") as folder:
-        print(f"{'program':<22}{'rate':>8}{'whole':>9}{'program':>9}{'min':>8}{'max':>8}   (medians of "
-              f"{arguments.pairs} ratios to bare; min and max of whole)")
-        for name, (before, command) in programs(arguments.build, folder).items():
+        used, out = tools(os.path.abspath(arguments.build), folder, arguments.rates.split(","), arguments.peers)
+        print(f"{platform.node()}, Linux {platform.release()}, {os.cpu_count()} cores, "
+              f"{'pinned on core ' + str(cpu) if cpu is not None else 'not pinned'}, {arguments.pairs} pairs, "
+              f"{time.strftime('%Y-%m-%d')}\n")
+        print("| program | under | program | min – max | cpu | whole |\n|---|---|---|---|---|---|")
+        for name, program in programs(folder).items():
             if arguments.only and not any(part in name for part in arguments.only.split(",")):
                 continue
-            run(before, [], command, folder)  # warms file caches
-            ratios = {rate: [] for rate in rates}
-            bare_before = run(before, [], command, folder)
+            bare = [run(program, {}, folder, cpu)]  # warms file caches
+            bare = [run(program, {}, folder, cpu)]
+            ratios = {}
             for _ in range(arguments.pairs):
-                results = {}
-                for rate in rates:
-                    target = os.path.join(folder, "run")
-                    results[rate] = run(before, [tool, "-q", "-r", rate, "-o", target], command, folder)
-                    shutil.rmtree(target)
-                bare_after = run(before, [], command, folder)
-                bare = [(a + b) / 2 for a, b in zip(bare_before, bare_after)]
-                for rate, result in results.items():
-                    ratios[rate].append([recorded / alone for recorded, alone in zip(result, bare)])
-                bare_before = bare_after
-            for rate in rates:
-                whole, program = ([pair[i] for pair in ratios[rate]] for i in (0, 1))
-                print(f"{name:<22}{rate + ' Hz':>8}{statistics.median(whole):>9.4f}"
-                      f"{statistics.median(program):>9.4f}{min(whole):>8.3f}{max(whole):>8.3f}", flush=True)
+                for tool in used:
+                    command = tool.command(program)
+                    if command is None:
+                        continue
+                    measured = run(command, tool.environment, folder, cpu)
+                    remove(out)
+                    bare.append(run(program, {}, folder, cpu))
+                    ratios.setdefault(tool.name, []).append(
+                        {key: measured[key] / ((bare[-2][key] + bare[-1][key]) / 2) for key in measured})
+            for tool, pairs in ratios.items():
+                column = {key: [pair[key] for pair in pairs] for key in pairs[0]}
+                middle = {key: statistics.median(values) for key, values in column.items()}
+                print(f"| {name} | {tool} | {middle['program']:.4f} | {min(column['program']):.3f} – "
+                      f"{max(column['program']):.3f} | {middle['cpu']:.4f} | {middle['whole']:.4f} |", flush=True)
+            raw[name] = {"bare": bare, "ratios": ratios}
+    if arguments.raw:
+        with open(arguments.raw, "w") as file:
+            json.dump(raw, file, indent=1)
 
 
 if __name__ == "__main__":
