@@ -65,8 +65,9 @@ def tools(build, folder, rates, peers):
     if peers:
         made += [Tool("cProfile", ["-m", "cProfile", "-o", out], python_only=True)]
         if subprocess.run([PYTHON, "-c", "import scalene"], capture_output=True).returncode == 0:
-            made += [Tool("Scalene (CPU only)", ["-m", "scalene", "--cli", "--cpu-only", "--outfile", out], python_only=True),
-                     Tool("Scalene", ["-m", "scalene", "--cli", "--outfile", out], python_only=True)]
+            scalene = ["-m", "scalene", "--cli", "--program-path", f"{TOP}/bench/programs", "--outfile", out]
+            made += [Tool("Scalene (CPU only)", [*scalene, "--cpu-only"], python_only=True),
+                     Tool("Scalene", scalene, python_only=True)]
         if shutil.which("perf"):
             made += [Tool(f"perf record {rate} Hz", ["perf", "record", "-q", "-e", "cpu-clock", "-F", rate, "-g", "-o", out])
                      for rate in rates if int(rate) <= 1000]

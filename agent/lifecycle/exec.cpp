@@ -30,13 +30,6 @@ constinit std::atomic<ExecByPathWithEnvironment> g_execvpe = nullptr;
 
 constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 
-bool is_own(const siginfo_t& info) noexcept {
-  if (is_of_descriptor(info)) return g_process.tick == Tick::kTaskClock;
-  const auto* const record = static_cast<const ThreadRecord*>(info.si_value.sival_ptr);
-  return (info.si_code == SI_TIMER || info.si_code == SI_QUEUE) && record >= g_process.records &&
-         record < g_process.records + g_process.record_count;
-}
-
 // While one lives, nothing of ours signals the calling thread. In a child of vfork, which has our memory
 // but neither our threads nor our timers, it does nothing.
 class ExecGuard {

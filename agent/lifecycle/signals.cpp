@@ -201,14 +201,6 @@ void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept {
   }
 }
 
-// One of ours, whoever gets it.
-bool is_own(const siginfo_t& info) noexcept {
-  if (is_of_descriptor(info)) return g_process.tick == Tick::kTaskClock;
-  const auto* const record = static_cast<const ThreadRecord*>(info.si_value.sival_ptr);
-  return (info.si_code == SI_TIMER || info.si_code == SI_QUEUE) && record >= g_process.records &&
-         record < g_process.records + g_process.record_count;
-}
-
 // The program uses kSampleSignal itself. From here on it is blocked, and no sample is taken.
 void block_in_earnest(ucontext_t& interrupted) noexcept {
   sigaddset(&interrupted.uc_sigmask, kSampleSignal);

@@ -146,6 +146,14 @@ inline bool is_of_descriptor(const siginfo_t& info) noexcept {
   return info.si_code >= POLL_IN && info.si_code <= POLL_HUP;
 }
 
+// Was kSampleSignal sent by the agent? A timer's or the watcher's has the address of a thread's record.
+inline bool is_own(const siginfo_t& info) noexcept {
+  if (is_of_descriptor(info)) return g_process.tick == Tick::kTaskClock;
+  const auto* const record = static_cast<const ThreadRecord*>(info.si_value.sival_ptr);
+  return (info.si_code == SI_TIMER || info.si_code == SI_QUEUE) && record >= g_process.records &&
+         record < g_process.records + g_process.record_count;
+}
+
 // Async-signal-safe.
 inline std::uint64_t clock_ns(clockid_t clock) noexcept {
   timespec time;

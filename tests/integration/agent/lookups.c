@@ -22,6 +22,8 @@ void* dlsym(void* restrict handle, const char* restrict name) {
 
 extern char** environ;
 
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* siginterrupt */
+
 int main(void) {
   if (dlsym(RTLD_DEFAULT, "malloc") == NULL) return 1;
   for (int i = 0; i < 4; ++i) {

@@ -542,7 +542,10 @@ TEST_F(CollectorProcess, UnknownOption) {
 
 TEST_F(CollectorProcess, RunDirectoryThatIsNoLongerThere) {
   start();
-  std::filesystem::remove_all(directory_);  // gone while it ran
+  // Gone while it ran. Renamed first: the collector may be making its first file there.
+  const std::filesystem::path elsewhere = std::filesystem::path(directory_).concat(".gone");
+  std::filesystem::rename(directory_, elsewhere);
+  std::filesystem::remove_all(elsewhere);
   control_.reset();
   EXPECT_EQ(finish(), 125);
 }
