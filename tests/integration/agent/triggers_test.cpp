@@ -292,7 +292,7 @@ TEST_P(ManyThreads, AreSignalledOncePerBlockAndAccountedFor) {
       continue;
     }
     ++waiting;
-    EXPECT_LE(signalled, 4u);  // the start of a thread may block too
+    EXPECT_LE(signalled, 16u);  // of a thousand and more periods; its start may block too
     signals += signalled;
     EXPECT_LE(ran, 4u);
     EXPECT_GE(thread.seconds(), 0.9 * blocked_s);  // starting hundreds of threads takes a while
