@@ -29,10 +29,6 @@ constexpr std::uint64_t kShortestEventNs = 10'000;  // the kernel's own limit
 constexpr std::uint32_t kMostDescriptors = 4096, kEventPart = 8;
 constinit std::atomic<std::uint32_t> g_events_open = 0;
 
-timespec as_timespec(std::uint64_t ns) noexcept {
-  return {static_cast<time_t>(ns / 1'000'000'000u), static_cast<long>(ns % 1'000'000'000u)};
-}
-
 std::uint64_t own_phase_ns(const ThreadRecord& record) noexcept {
   const bool is_rank_itself = g_options.rank >= 0 && g_process.generation == 1;
   return phase_ns(g_process.period_ns, g_options.rank, is_rank_itself ? 0 : g_process.pid,

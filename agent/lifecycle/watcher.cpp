@@ -145,7 +145,7 @@ std::uint64_t timeout_at(std::uint64_t address) noexcept {
   const iovec here = {&time, sizeof time};
   const iovec there = {reinterpret_cast<void*>(address), sizeof time};
   if (raw_syscall(SYS_process_vm_readv, g_process.pid, &here, 1, &there, 1, 0) != sizeof time) return 0;
-  return static_cast<std::uint64_t>(time.tv_sec) * kSecondNs + static_cast<std::uint64_t>(time.tv_nsec);
+  return as_ns(time);
 }
 
 // The relative timeout of a call that starts with all of it anew when it is repeated.
@@ -303,8 +303,7 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
     bury_thread(record);
     return Look::kMixed;
   }
-  const std::uint64_t cpu_ns =
-      static_cast<std::uint64_t>(time.tv_sec) * kSecondNs + static_cast<std::uint64_t>(time.tv_nsec);
+  const std::uint64_t cpu_ns = as_ns(time);
   const std::uint64_t ran_ns = cpu_ns - record.last_cpu_ns, elapsed_ns = now_ns - record.last_look_ns;
   if (ran_ns != 0 || record.watch.ran_after_ns == 0) record.watch.ran_after_ns = record.last_look_ns;
   record.last_cpu_ns = cpu_ns;
@@ -443,8 +442,7 @@ void* watch(void*) {
   while (true) {
     const std::uint64_t now_ns = monotonic_ns();
     const std::uint64_t pause_ns = next_ns > now_ns ? next_ns - now_ns : 0;
-    const timespec pause = {static_cast<time_t>(pause_ns / kSecondNs),
-                            static_cast<long>(pause_ns % kSecondNs)};
+    const timespec pause = as_timespec(pause_ns);
     raw_syscall(SYS_nanosleep, &pause, nullptr);
 
     pthread_mutex_lock(&g_tick);

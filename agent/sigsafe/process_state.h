@@ -154,11 +154,17 @@ inline bool is_own(const siginfo_t& info) noexcept {
          record < g_process.records + g_process.record_count;
 }
 
+inline std::uint64_t as_ns(const timespec& time) noexcept {
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec);
+}
+inline timespec as_timespec(std::uint64_t ns) noexcept {
+  return {static_cast<time_t>(ns / 1'000'000'000u), static_cast<long>(ns % 1'000'000'000u)};
+}
+
 // Async-signal-safe.
 inline std::uint64_t clock_ns(clockid_t clock) noexcept {
   timespec time;
-  if (clock_gettime(clock, &time) != 0) return 0;
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec);
+  return clock_gettime(clock, &time) == 0 ? as_ns(time) : 0;
 }
 inline std::uint64_t monotonic_ns() noexcept { return clock_ns(CLOCK_MONOTONIC); }
 

@@ -158,8 +158,7 @@ std::uint32_t share_with_last(Scratch& scratch, const std::uint64_t* words, std:
 // Not clock_gettime: the vdso would only pass it on to the kernel.
 std::uint64_t thread_cpu_ns() noexcept {
   timespec time;
-  if (raw_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &time) != 0) return 0;
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec);
+  return raw_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &time) == 0 ? as_ns(time) : 0;
 }
 
 void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const ucontext_t& interrupted,
@@ -306,10 +305,6 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
 }  // namespace
 
 void start_monotonic_timer(const ThreadRecord& record, std::uint64_t now_ns) noexcept {
-  constexpr std::uint64_t kSecondNs = 1'000'000'000;
-  const auto as_timespec = [](std::uint64_t ns) {
-    return timespec{static_cast<time_t>(ns / kSecondNs), static_cast<long>(ns % kSecondNs)};
-  };
   std::uint64_t first_ns = now_ns - now_ns % g_process.period_ns + record.phase_ns;
   if (first_ns <= now_ns) first_ns += g_process.period_ns;
   const itimerspec times = {as_timespec(g_process.period_ns), as_timespec(first_ns)};
