@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "agent/unwind/module_table.h"
+#include "tests/unit/unwind/raise_signal.hpp"
 #include "tests/unit/unwind/stack_comparison.hpp"
 #include "tests/unit/unwind/workload.hpp"
 
@@ -75,19 +76,8 @@ void compare_in_handler(int) { *g_handler_result = compare_here(); }
 void compare_through_signal_frame(bool alternate_stack) {
   std::string result = "not called";
   g_handler_result = &result;
-  std::vector<char> room(256 << 10);
-  stack_t stack{};
-  stack_t before{};
-  stack.ss_sp = room.data();
-  stack.ss_size = room.size();
-  ASSERT_EQ(sigaltstack(&stack, &before), 0);
-  struct sigaction action {};
-  action.sa_handler = compare_in_handler;
-  action.sa_flags = alternate_stack ? SA_ONSTACK : 0;
-  ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
-  test::without_frame_pointers_call(5, [] { raise(SIGUSR1); });
+  test::raise_signal(compare_in_handler, alternate_stack);
   EXPECT_EQ(result, "");
-  ASSERT_EQ(sigaltstack(&before, nullptr), 0);
 }
 
 TEST_F(NativeStackTest, EqualsLibgccThroughASignalFrame) { compare_through_signal_frame(false); }

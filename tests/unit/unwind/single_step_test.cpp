@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+
 #include "tests/unit/unwind/single_step.hpp"
 
 #include <dlfcn.h>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "agent/unwind/module_table.h"
+#include "tests/unit/unwind/raise_signal.hpp"
 #include "tests/unit/unwind/step_targets.hpp"
 #include "tests/unit/unwind/workload.hpp"
 
@@ -142,18 +144,7 @@ void step_in_handler(int) {
 
 void step_through_signal_frame(bool alternate_stack, StepResult& result) {
   g_stepped = &result;
-  std::vector<char> room(256 << 10);
-  stack_t stack{};
-  stack_t before{};
-  stack.ss_sp = room.data();
-  stack.ss_size = room.size();
-  ASSERT_EQ(sigaltstack(&stack, &before), 0);
-  struct sigaction action {};
-  action.sa_handler = step_in_handler;
-  action.sa_flags = alternate_stack ? SA_ONSTACK : 0;
-  ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
-  test::without_frame_pointers_call(5, [] { raise(SIGUSR1); });
-  ASSERT_EQ(sigaltstack(&before, nullptr), 0);
+  test::raise_signal(step_in_handler, alternate_stack);
 }
 
 TEST_F(SingleStepTest, InsideASignalHandler) {
