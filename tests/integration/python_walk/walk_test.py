@@ -207,8 +207,9 @@ class Checker:
 
     def check(self):
         recording = self.recording
-        # Finalizers run wherever the garbage collector does, hooks on every line.
+        # Finalizers and the callbacks of weak references run wherever an object dies, hooks on every line.
         anywhere = {"__del__", "finalized", "profile_hook", "trace_hook"}
+        of_weak_references = ("weakref.py", "_weakrefset.py")
         for tid, flags, status, python, native, ns, words in recording.samples:
             count = self.count
             count["samples"] += 1
@@ -239,7 +240,7 @@ class Checker:
             where = [recording.codes[code_id].file for code_id, _ in chain]
             names = [recording.codes[code_id].name.split(".")[-1] for code_id, _ in chain]
             for i in range(len(chain) - 1):
-                if where[i] != STRESS or names[i + 1] in anywhere:
+                if where[i] != STRESS or names[i + 1] in anywhere or where[i + 1].endswith(of_weak_references):
                     continue
                 if not self.possible(chain[i], chain[i + 1]):
                     line = recording.line(*chain[i])
