@@ -10,7 +10,8 @@ mean of its two bare neighbours, so that a machine that drifts hurts all alike. 
   whole    elapsed as the shell sees it, with start, shard and summary: what a short run pays too
 
 medians over the pairs, and the lowest and highest `program`. "empty handler" is the machine's own
-floor: the same timers, and a handler that does nothing (bench/empty_handler.c).
+floor: the same timers, and a handler that does nothing (bench/empty_handler.c). It never stops the timer of a
+thread that is blocked, so 64 threads at 1000 Hz ask for more signals than a core can deliver: not run.
 
     bench/overhead.py [--build DIR] [--pairs N] [--rates 100,1000,10000] [--only NAME,...]
                       [--peers] [--cpu N|all] [--raw FILE]
@@ -43,11 +44,13 @@ def programs(folder):
 
 
 class Tool:
-    def __init__(self, name, before=(), environment=None, python_only=False):
+    def __init__(self, name, before=(), environment=None, python_only=False, every_thread_hz=0):
         self.name, self.before, self.python_only = name, list(before), python_only
-        self.environment = environment or {}
+        self.environment, self.every_thread_hz = environment or {}, every_thread_hz
 
     def command(self, program):
+        if self.every_thread_hz >= 1000 and program[-1].endswith("blocked.py"):
+            return None
         if not self.python_only:
             return [*self.before, *program]
         return None if program[0] != PYTHON else [program[0], *self.before, *program[1:]]
@@ -60,7 +63,8 @@ def tools(build, folder, rates, peers):
     clusterprof = os.path.join(build, "bin", "clusterprof")
     made = []
     for rate in rates:
-        made += [Tool(f"empty handler {rate} Hz", environment={"LD_PRELOAD": empty, "EMPTY_HANDLER_HZ": rate}),
+        made += [Tool(f"empty handler {rate} Hz", environment={"LD_PRELOAD": empty, "EMPTY_HANDLER_HZ": rate},
+                      every_thread_hz=int(rate)),
                  Tool(f"clusterprof {rate} Hz", [clusterprof, "-q", "-r", rate, "-o", out, "--"])]
     if peers:
         made += [Tool("cProfile", ["-m", "cProfile", "-o", out], python_only=True)]
