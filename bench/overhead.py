@@ -13,7 +13,7 @@ medians over the pairs, and the lowest and highest `program`. "empty handler" is
 floor: the same timers, and a handler that does nothing (bench/empty_handler.c). It never stops the timer of a
 thread that is blocked, so 64 threads at 1000 Hz ask for more signals than a core can deliver: not run.
 
-    bench/overhead.py [--build DIR] [--pairs N] [--rates 100,1000,10000] [--only NAME,...]
+    bench/overhead.py [--build DIR] [--pairs N] [--rates 100,1000,10000] [--length N] [--only NAME,...]
                       [--peers] [--cpu N|all] [--raw FILE]
 """
 
@@ -33,14 +33,14 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = "/usr/bin/python3"
 
 
-def programs(folder):
+def programs(folder, length):
     stencil = os.path.join(folder, "stencil")
     subprocess.run(["gcc", "-O2", "-g", f"{TOP}/bench/programs/stencil.c", "-o", stencil], check=True)
-    python = {name: [PYTHON, f"{TOP}/bench/programs/{file}.py"]
+    python = {name: [PYTHON, f"{TOP}/bench/programs/{file}.py", length]
               for name, file in (("call-heavy Python", "calls"), ("line-loop Python", "lines"),
                                  ("numpy", "arrays"), ("4 Python threads", "threads"),
                                  ("64 blocked threads", "blocked"))}
-    return {**python, "C stencil": [stencil]}
+    return {**python, "C stencil": [stencil, length]}
 
 
 class Tool:
@@ -49,7 +49,7 @@ class Tool:
         self.environment, self.every_thread_hz = environment or {}, every_thread_hz
 
     def command(self, program):
-        if self.every_thread_hz >= 1000 and program[-1].endswith("blocked.py"):
+        if self.every_thread_hz >= 1000 and program[1].endswith("blocked.py"):
             return None
         if not self.python_only:
             return [*self.before, *program]
@@ -108,6 +108,7 @@ def main():
     parser.add_argument("--build", default=f"{TOP}/build/release")
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--rates", default="100,1000,10000")
+    parser.add_argument("--length", default="1", help="how many times as long the programs run: their start weighs less")
     parser.add_argument("--only", default="", help="parts of program names")
     parser.add_argument("--peers", action="store_true", help="also cProfile, Scalene and perf, where installed")
     parser.add_argument("--cpu", default="1", help="the core to pin everything on, or all")
@@ -119,10 +120,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="clusterprof-bench-") as folder:
         used, out = tools(os.path.abspath(arguments.build), folder, arguments.rates.split(","), arguments.peers)
         print(f"{platform.node()}, Linux {platform.release()}, {os.cpu_count()} cores, "
-              f"{'pinned on core ' + str(cpu) if cpu is not None else 'not pinned'}, {arguments.pairs} pairs, "
+              f"{'pinned on core ' + str(cpu) if cpu is not None else 'not pinned'}, {arguments.pairs} pairs, length {arguments.length}, "
               f"{time.strftime('%Y-%m-%d')}\n")
         print("| program | under | program | min – max | cpu | whole |\n|---|---|---|---|---|---|")
-        for name, program in programs(folder).items():
+        for name, program in programs(folder, arguments.length).items():
             if arguments.only and not any(part in name for part in arguments.only.split(",")):
                 continue
             bare = [run(program, {}, folder, cpu)]  # warms file caches

@@ -1,5 +1,6 @@
 """numpy: matrix products, elementwise functions and sorting, from short Python functions."""
 
+import sys
 import time
 
 import numpy as np
@@ -20,7 +21,7 @@ def order(a):
 begin = time.perf_counter()
 a = np.random.default_rng(1).random((300, 300))
 total = 0.0
-for _ in range(90):
+for _ in range(90 * int(sys.argv[1])):
     b = product(a)
     total += order(elementwise(b))
 print("program_s", time.perf_counter() - begin)

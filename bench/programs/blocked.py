@@ -1,5 +1,6 @@
 """One thread that computes, and 64 that mostly wait."""
 
+import sys
 import threading
 import time
 
@@ -23,7 +24,7 @@ begin = time.perf_counter()
 waiting = [threading.Thread(target=wait) for _ in range(64)]
 for thread in waiting:
     thread.start()
-work(50_000_000)
+work(50_000_000 * int(sys.argv[1]))
 stop.set()
 for thread in waiting:
     thread.join()

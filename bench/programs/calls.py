@@ -1,5 +1,6 @@
 """Call-heavy Python: three levels of tiny functions."""
 
+import sys
 import time
 
 
@@ -19,5 +20,5 @@ def outer(count):
 
 
 begin = time.perf_counter()
-outer(10_000_000)
+outer(10_000_000 * int(sys.argv[1]))
 print("program_s", time.perf_counter() - begin)

@@ -1,5 +1,6 @@
 """Line-heavy Python: one function, a loop of simple statements, no calls."""
 
+import sys
 import time
 
 
@@ -16,5 +17,5 @@ def loop(count):
 
 
 begin = time.perf_counter()
-loop(20_000_000)
+loop(20_000_000 * int(sys.argv[1]))
 print("program_s", time.perf_counter() - begin)

@@ -1,5 +1,6 @@
 """Four Python threads that compute, and share the interpreter lock."""
 
+import sys
 import threading
 import time
 
@@ -12,7 +13,7 @@ def work(count):
 
 
 begin = time.perf_counter()
-workers = [threading.Thread(target=work, args=(13_000_000,)) for _ in range(4)]
+workers = [threading.Thread(target=work, args=(13_000_000 * int(sys.argv[1]),)) for _ in range(4)]
 for worker in workers:
     worker.start()
 for worker in workers:
