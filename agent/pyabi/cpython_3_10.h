@@ -25,6 +25,7 @@ inline constexpr PythonLayout kPython310 = {
     .frame_instruction = 96,
     .frame_owner = kAbsent,
     .frame_is_entry = kAbsent,
+    .generator_state = kAbsent,
     .frame_code_tag_bits = 0,
     .code_filename = 104,
     .code_name = 112,

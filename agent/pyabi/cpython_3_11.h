@@ -26,6 +26,7 @@ inline constexpr PythonLayout kPython311 = {
     .frame_instruction = 56,
     .frame_owner = 69,
     .frame_is_entry = 68,
+    .generator_state = 5,
     .frame_code_tag_bits = 0,
     .code_filename = 112,
     .code_name = 128,

@@ -26,6 +26,7 @@ inline constexpr PythonLayout kPython312 = {
     .frame_instruction = 56,
     .frame_owner = 70,
     .frame_is_entry = kAbsent,
+    .generator_state = kAbsent,
     .frame_code_tag_bits = 0,
     .code_filename = 112,
     .code_name = 128,

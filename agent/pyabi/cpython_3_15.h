@@ -27,6 +27,7 @@ inline constexpr PythonLayout kPython315 = {
     .frame_instruction = 56,
     .frame_owner = 74,
     .frame_is_entry = kAbsent,
+    .generator_state = kAbsent,
     .frame_code_tag_bits = 3,
     .code_filename = 112,
     .code_name = 128,

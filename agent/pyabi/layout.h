@@ -54,6 +54,7 @@ struct PythonLayout {
   std::uint16_t frame_code, frame_previous, frame_instruction;
   std::uint16_t frame_owner;         // char; kOwnedByThread, ...
   std::uint16_t frame_is_entry;      // char; 3.11 only
+  std::uint16_t generator_state;     // char; so many bytes before a generator's frame; 3.11 only
   std::uint8_t frame_code_tag_bits;  // to be masked off the code pointer
 
   // PyCodeObject
@@ -76,6 +77,9 @@ inline constexpr std::uint8_t kOwnedByThread = 0;  // lies in the thread's data 
 inline constexpr std::uint8_t kOwnedByGenerator = 1;
 inline constexpr std::uint8_t kOwnedByFrameObject = 2;
 inline constexpr std::uint8_t kFirstShimOwner = 3;  // 3 and above: no code, marks a C activation
+
+// PyGenObject.gi_frame_state
+inline constexpr std::int8_t kGeneratorExecuting = 0;
 
 inline constexpr std::uint32_t kActiveBitMask = 1u << 4;  // GilField::kActiveBit
 inline constexpr std::int32_t kStateAttached = 1;         // GilField::kAttachState

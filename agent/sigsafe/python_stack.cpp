@@ -113,6 +113,12 @@ class Walker {
            peek<std::int32_t>(code + layout().code_first_line) >= 0;
   }
 
+  // Of a generator's frame.
+  bool is_executing(std::uint64_t frame) const noexcept {
+    return layout().generator_state == kAbsent ||
+           peek<std::int8_t>(frame - layout().generator_state) == kGeneratorExecuting;
+  }
+
   // Before every step along a chain; damaged chains may be circles.
   bool has_room() noexcept { return out_.count < kMaxPythonFrames && ++steps_ < kMaxSteps; }
 
@@ -248,6 +254,14 @@ class Walker {
           frame = previous;
           continue;
         }
+        return false;
+      }
+      // A generator without a caller that does not run: a CFrame of an activation that is over, all of which
+      // was still on the C stack, led here.
+      if (!has_shims && owner == kOwnedByGenerator && previous == 0 && !is_executing(frame)) {
+        if (kChain == FrameChain::kCFrame && fall_back()) continue;
+        out_.count = first_frame;
+        out_.entries = first_entry;
         return false;
       }
       const auto instruction =

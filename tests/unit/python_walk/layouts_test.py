@@ -47,6 +47,7 @@ def expressions(minor):
         fields["cframe_previous"] = offset("_PyCFrame", "previous")
     if minor == 11:
         fields["frame_is_entry"] = offset(frame, "is_entry")
+        fields["generator_state"] = offset("PyGenObject", "gi_iframe") + " - " + offset("PyGenObject", "gi_frame_state")
     if minor == 12:
         fields["tstate_gil"] = offset(state, "_status")
     if minor >= 13:

@@ -36,6 +36,7 @@ int main() {
     PRINT(frame_instruction);
     PRINT(frame_owner);
     PRINT(frame_is_entry);
+    PRINT(generator_state);
     PRINT(code_filename);
     PRINT(code_name);
     PRINT(code_first_line);

@@ -95,6 +95,9 @@ class FakeThread {
   void set_entry(std::uint64_t frame) {
     chunk_.set(frame - chunk_.address() + layout_.frame_is_entry, std::uint8_t{1});
   }
+  void set_generator_state(std::uint64_t frame, std::int8_t value) {
+    chunk_.set(frame - chunk_.address() - layout_.generator_state, value);
+  }
   std::uint64_t cframe(std::uint64_t current, std::uint64_t previous) {
     Memory& memory = python.make(32);
     memory.set(layout_.cframe_current_frame, current).set(layout_.cframe_previous, previous);
@@ -251,6 +254,26 @@ TEST(PythonStack, Python311CFrames) {
   // The same in the newest activation alone: the older ones are known.
   thread.top(thread.cframe(reused, inner));
   EXPECT_EQ(thread.names(), "c b a");
+
+  // What an older CFrame left leads to generators. None has a thread to itself, but one that it was begun
+  // with.
+  const auto generator = thread.frame(thread.code("generator"), 0, 1, kOwnedByGenerator);
+  const auto taken_over = thread.frame(thread.code("taken_over"), generator, 1, kOwnedByGenerator);
+  thread.set_entry(generator);
+  thread.set_entry(taken_over);
+  for (const std::int8_t suspended : {-2, -1, 1, 4}) {
+    thread.set_generator_state(generator, suspended);
+    thread.top(thread.cframe(generator, root));
+    EXPECT_EQ(thread.names(), "") << int{suspended};
+    thread.top(thread.cframe(taken_over, thread.cframe(generator, root)));
+    EXPECT_EQ(thread.names(), "") << int{suspended};
+    EXPECT_TRUE(thread.walk().truncated);
+    thread.top(thread.cframe(generator, inner));
+    EXPECT_EQ(thread.names(), "c b a") << int{suspended};
+  }
+  thread.set_generator_state(generator, kGeneratorExecuting);
+  thread.top(thread.cframe(generator, root));
+  EXPECT_EQ(thread.names(), "generator");
 }
 
 TEST(PythonStack, Python312Shims) {
