@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/analyze/dump.hpp"
 
+#include <array>
 #include <charconv>
 #include <string>
 #include <type_traits>
@@ -9,6 +10,7 @@
 #include "formats/profile/file_kind.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
+#include "formats/wire/mpi_event.h"
 #include "report/text/format.hpp"
 
 namespace clusterprof::cli {
@@ -97,6 +99,50 @@ const char* kind_name(FrameKind kind) {
   return "unknown";
 }
 
+constexpr std::array<const char*, wire::kMpiEventKinds> kEventKindNames = {
+    "send", "send_done", "receive", "probe", "collective", "collective_start", "collective_done"};
+
+void dump_events(const ShardData& data, Text& out) {
+  out.table(
+      "mpi_events", data.mpi_events.size(),
+      "row\trank_row\tthread\tpath\tcommunicator\top\tkind\tflags\tpeer\ttag\tsequence\tenter_ns\texit_ns\t"
+      "start_ns\tmpi_ns\tbytes");
+  for (std::size_t i = 0; i < data.mpi_events.size(); ++i) {
+    const MpiEvent& e = data.mpi_events[i];
+    out.row(i, e.rank, e.thread, e.path, e.communicator, data.strings[e.op], kEventKindNames[e.kind],
+            unsigned{e.flags}, e.peer, e.tag, std::uint64_t{e.sequence}, e.enter_ns, e.exit_ns, e.start_ns,
+            e.mpi_ns, e.bytes);
+  }
+  out.table("event_gaps", data.event_gaps.size(), "event\tpath\twall_ns");
+  for (const EventGap& g : data.event_gaps) out.row(g.event, g.path, g.wall_ns);
+  out.table("clock_offsets", data.clock_offsets.size(),
+            "rank_row\treference_rank\tlocal_ns\toffset_ns\terror_ns");
+  for (const ClockOffset& c : data.clock_offsets)
+    out.row(c.rank, c.reference_rank, c.local_ns, c.offset_ns, c.error_ns);
+}
+
+void dump_waiting(const ShardData& data, Text& out) {
+  const WaitAnalysis& a = data.wait_analysis;
+  out.table("wait_analysis", 1,
+            "done\tideal_ns\tevent_level\toperations\tevents\tmessages\tunmatched_messages\tcollectives\t"
+            "unmatched_collectives\tclock_error_ns\tclock_violations\tworst_violation_ns");
+  out.row(a.done, a.ideal_ns, a.event_level, a.operations, a.events, a.messages, a.unmatched_messages,
+          a.collectives, a.unmatched_collectives, a.clock_error_ns, a.clock_violations, a.worst_violation_ns);
+  out.table("wait_states", data.wait_states.size(),
+            "rank_row\tpath\tkind\tcause_rank_row\tcause_path\twait_ns\tcount");
+  for (const WaitState& w : data.wait_states)
+    out.row(w.rank, w.path, kWaitKindNames[static_cast<std::size_t>(w.kind)], w.cause_rank, w.cause_path,
+            w.wait_ns, w.count);
+  out.table("root_causes", data.root_causes.size(), "rank_row\tpath\twait_ns\twaiting_ranks");
+  for (const RootCause& c : data.root_causes) out.row(c.rank, c.path, c.wait_ns, c.waiting_ranks);
+  out.table("critical_times", data.critical_times.size(), "rank_row\tpath\twall_ns");
+  for (const CriticalTime& c : data.critical_times) out.row(c.rank, c.path, c.wall_ns);
+  out.table("time_windows", data.time_windows.size(),
+            "begin_ns\tend_ns\tuseful_mean_ns\tuseful_max_ns\twait_ns");
+  for (const TimeWindow& w : data.time_windows)
+    out.row(w.begin_ns, w.end_ns, w.useful_mean_ns, w.useful_max_ns, w.wait_ns);
+}
+
 void dump_tables(const ShardData& data, Text& out) {
   const Run& run = data.run;
   out.table("run", 1, "id\tstart_utc_ns\tworld_size\trate_hz\tclock\tversion\tmpi_library\tcomplete");
@@ -119,7 +165,8 @@ void dump_tables(const ShardData& data, Text& out) {
       "processes\tmain_thread_python_ns\tmain_thread_native_ns\tmain_thread_system_ns\tmain_thread_mpi_ns\t"
       "main_thread_io_ns\tmain_thread_idle_ns\tmpi_ns\tmpi_wait_ns\tmax_rss_bytes\tread_bytes\twrite_bytes\t"
       "minor_faults\tmajor_faults\tvoluntary_switches\tinvoluntary_switches\texit_status\texit_signal\t"
-      "handler_ns\ttruncated\tmerges_tried\tmerges_failed\tpython_version\trunning_samples\trunning_ns");
+      "handler_ns\ttruncated\tmerges_tried\tmerges_failed\tpython_version\trunning_samples\trunning_ns\t"
+      "event_level\tmpi_operations");
   for (std::size_t i = 0; i < data.ranks.size(); ++i) {
     const Rank& r = data.ranks[i];
     const auto& m = r.main_thread_ns;
@@ -127,7 +174,8 @@ void dump_tables(const ShardData& data, Text& out) {
             r.samples, r.threads, r.processes, m[0], m[1], m[2], m[3], m[4], m[5], r.mpi_ns, r.mpi_wait_ns,
             r.max_rss_bytes, r.read_bytes, r.write_bytes, r.minor_faults, r.major_faults,
             r.voluntary_switches, r.involuntary_switches, r.exit_status, r.exit_signal, r.handler_ns,
-            r.truncated, r.merges_tried, r.merges_failed, r.python_version, r.running_samples, r.running_ns);
+            r.truncated, r.merges_tried, r.merges_failed, r.python_version, r.running_samples, r.running_ns,
+            r.event_level, r.mpi_operations);
   }
   out.table("strings", data.strings.size(), "row\ttext");
   for (std::size_t i = 0; i < data.strings.size(); ++i) out.row(i, data.strings[i]);
@@ -168,6 +216,8 @@ void dump_tables(const ShardData& data, Text& out) {
   for (const Drop& d : data.drops) out.row(d.rank, d.reason, d.count);
   out.table("handler_costs", data.handler_costs.size(), "rank_row\tle_ns\tcount");
   for (const HandlerCost& c : data.handler_costs) out.row(c.rank, c.le_ns, c.count);
+  dump_events(data, out);
+  dump_waiting(data, out);
 }
 
 void dump_profile_tables(const std::vector<profile::PathStatistics>& statistics,

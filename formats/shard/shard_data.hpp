@@ -114,6 +114,8 @@ struct Rank {
   // Samples of threads that ran, and the running time between them: together the rate reached. 0, 0 not
   // known.
   std::uint64_t running_samples = 0, running_ns = 0;
+  std::uint32_t event_level = 0;     // of its mpi_events, see wire::event_is_selected
+  std::uint64_t mpi_operations = 0;  // that would have an event at level 0
   friend bool operator==(const Rank&, const Rank&) = default;
 };
 
@@ -135,6 +137,112 @@ struct MpiCall {
   std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0;
   std::uint64_t sent_bytes = 0, recv_bytes = 0;
   friend bool operator==(const MpiCall&, const MpiCall&) = default;
+};
+
+// One message or collective operation as one rank saw it; wire::MpiEvent describes the fields. Only in
+// shards: a merge makes the tables of the analysis of waiting out of them (WaitState and below).
+struct MpiEvent {
+  std::uint32_t rank = 0;    // index into ranks
+  std::uint32_t thread = 0;  // numbers the rank's threads that have events; 0: the first one that had
+  std::uint32_t path = 0;    // call site of the call; the last frame is the MPI function
+  std::uint32_t communicator = kNone;  // index into communicators
+  StringIndex op = 0;                  // the operation, "MPI_Ibcast"
+  std::uint8_t kind = 0, flags = 0;    // wire::MpiEventKind, wire::MpiEventFlags
+  std::int32_t peer = 0, tag = 0;      // world rank
+  std::uint32_t sequence = 0;
+  std::uint64_t enter_ns = 0, exit_ns = 0, start_ns = 0;  // the node's monotonic clock
+  std::uint64_t mpi_ns = 0, bytes = 0;
+  friend bool operator==(const MpiEvent&, const MpiEvent&) = default;
+};
+
+// What samples showed a thread do outside MPI between two events of its: exclusive, like Value. Of each
+// interval the call paths with the most time.
+struct EventGap {
+  std::uint32_t event = 0;  // index into mpi_events: the one at whose enter_ns the interval ends
+  std::uint32_t path = 0;
+  std::uint64_t wall_ns = 0;
+  friend bool operator==(const EventGap&, const EventGap&) = default;
+};
+
+// The clock of a rank's node against that of another one (wire::ClockMeasurement).
+struct ClockOffset {
+  std::uint32_t rank = 0;           // index into ranks
+  std::int32_t reference_rank = 0;  // world rank
+  std::uint64_t local_ns = 0;       // the node's monotonic clock
+  std::int64_t offset_ns = 0;       // reference minus local
+  std::uint64_t error_ns = 0;
+  friend bool operator==(const ClockOffset&, const ClockOffset&) = default;
+};
+
+// --- the analysis of waiting; only in profiles ---
+
+enum class WaitKind : std::uint8_t {
+  kLateSender = 0,
+  kLateReceiver,
+  kWaitAtBarrier,
+  kWaitAtNxN,
+  kLateBroadcast,
+  kEarlyReduce,
+  kEarlyScan,
+};
+inline constexpr std::size_t kWaitKinds = 7;
+inline constexpr std::array<const char*, kWaitKinds> kWaitKindNames = {
+    "late_sender",    "late_receiver", "wait_at_barrier", "wait_at_nxn",
+    "late_broadcast", "early_reduce",  "early_scan"};
+
+// Time one rank waited in calls from one call site for one other rank that was doing one thing.
+struct WaitState {
+  std::uint32_t rank = 0;  // index into ranks: who waited
+  std::uint32_t path = 0;  // where; the last frame is the MPI function
+  WaitKind kind = WaitKind::kLateSender;
+  std::uint32_t cause_rank = kNone;  // index into ranks: who was late
+  std::uint32_t cause_path = 0;      // what that rank did instead; 0 not known
+  std::uint64_t wait_ns = 0, count = 0;
+  friend bool operator==(const WaitState&, const WaitState&) = default;
+};
+
+// Waiting of all ranks that goes back to one rank being on one call path, directly or through others that had
+// to wait for it in turn.
+struct RootCause {
+  std::uint32_t rank = 0;  // index into ranks
+  std::uint32_t path = 0;  // 0 not known
+  std::uint64_t wait_ns = 0;
+  std::uint32_t waiting_ranks = 0;  // how many
+  friend bool operator==(const RootCause&, const RootCause&) = default;
+};
+
+// Time of the critical path on a call path: the chain of dependent work that ends with the last rank to
+// finish.
+struct CriticalTime {
+  std::uint32_t rank = 0;  // index into ranks
+  std::uint32_t path = 0;  // 0 not known
+  std::uint64_t wall_ns = 0;
+  friend bool operator==(const CriticalTime&, const CriticalTime&) = default;
+};
+
+// Parts of the run of equal length. Sums over the ranks.
+struct TimeWindow {
+  std::uint64_t begin_ns = 0, end_ns = 0;  // since the first rank's start
+  double useful_mean_ns = 0, useful_max_ns = 0;
+  std::uint64_t wait_ns = 0;
+  friend bool operator==(const TimeWindow&, const TimeWindow&) = default;
+};
+
+// WaitAnalysis::clock_error_ns where the clocks of some nodes could not be compared.
+inline constexpr std::uint64_t kClocksApart = INT64_MAX;
+
+// How the analysis went.
+struct WaitAnalysis {
+  bool done = false;                         // false: no rank had events; all else is 0
+  std::uint64_t ideal_ns = 0;                // elapsed time on an ideal network; 0 not known
+  std::uint32_t event_level = 0;             // > 0: about one in 2^level operations was looked at, and scaled
+  std::uint64_t operations = 0, events = 0;  // MPI operations of all ranks; events analysed
+  std::uint64_t messages = 0, unmatched_messages = 0;
+  std::uint64_t collectives = 0, unmatched_collectives = 0;  // instances
+  std::uint64_t clock_error_ns = 0;                          // waits below it between nodes are not counted
+  std::uint64_t clock_violations = 0;                        // messages received before they were sent
+  std::uint64_t worst_violation_ns = 0;
+  friend bool operator==(const WaitAnalysis&, const WaitAnalysis&) = default;
 };
 
 struct Communicator {
@@ -221,6 +329,14 @@ struct ShardData {
   std::vector<UnavailableCounter> unavailable_counters;
   std::vector<Drop> drops;
   std::vector<HandlerCost> handler_costs;
+  std::vector<MpiEvent> mpi_events;  // by rank, then thread, then exit_ns
+  std::vector<EventGap> event_gaps;  // by event
+  std::vector<ClockOffset> clock_offsets;
+  WaitAnalysis wait_analysis;
+  std::vector<WaitState> wait_states;
+  std::vector<RootCause> root_causes;
+  std::vector<CriticalTime> critical_times;
+  std::vector<TimeWindow> time_windows;
   friend bool operator==(const ShardData&, const ShardData&) = default;
 };
 

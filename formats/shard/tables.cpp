@@ -126,6 +126,17 @@ class Writer {
     group.write_strings("command", run.command);
     group.write_strings("notes", run.notes);
   }
+  template <typename Fields>
+  void attributes_since(std::uint32_t, const char* name, Fields fields) {
+    h5::Group group = root_.create_group(name);
+    fields([&](const char* attribute, const auto& value) {
+      if constexpr (sizeof value == sizeof(std::uint64_t))
+        group.write_attribute(attribute, static_cast<std::int64_t>(value));
+      else
+        group.write_attribute(
+            attribute, static_cast<typename StoredAs<std::remove_cvref_t<decltype(value)>>::type>(value));
+    });
+  }
 
  private:
   h5::Group& root_;
@@ -246,6 +257,18 @@ class Reader {
     run.command = group.read_strings("command");
     run.notes = group.read_strings("notes");
   }
+  template <typename Fields>
+  void attributes_since(std::uint32_t minor, const char* name, Fields fields) {
+    if (minor_ < minor) return;
+    const h5::Group group = root_.open_group(name);
+    fields([&](const char* attribute, auto& value) {
+      using Value = std::remove_cvref_t<decltype(value)>;
+      constexpr std::int64_t kMost = sizeof value == sizeof(std::uint64_t)
+                                         ? std::numeric_limits<std::int64_t>::max()
+                                         : static_cast<std::int64_t>(std::numeric_limits<Value>::max());
+      value = static_cast<Value>(group.read_integer(attribute, 0, kMost));
+    });
+  }
 
  private:
   const h5::Group& root_;
@@ -301,6 +324,8 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("python_version", &Rank::python_version);
     table.column_since(1, "running_samples", &Rank::running_samples);
     table.column_since(1, "running_ns", &Rank::running_ns);
+    table.column_since(2, "event_level", &Rank::event_level);
+    table.column_since(2, "mpi_operations", &Rank::mpi_operations);
   });
   archive.table("drops", data.drops, [](auto& table) {
     table.column("rank", &Drop::rank);
@@ -311,6 +336,85 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("rank", &HandlerCost::rank);
     table.column("le_ns", &HandlerCost::le_ns);
     table.column("count", &HandlerCost::count);
+  });
+}
+
+template <typename Archive, typename Data>
+void visit_events(Archive& archive, Data& data) {
+  archive.table_since(2, "mpi_events", data.mpi_events, [](auto& table) {
+    table.column("rank", &MpiEvent::rank);
+    table.column("thread", &MpiEvent::thread);
+    table.column("path", &MpiEvent::path);
+    table.column("communicator", &MpiEvent::communicator);
+    table.column("op", &MpiEvent::op);
+    table.column("kind", &MpiEvent::kind);
+    table.column("flags", &MpiEvent::flags);
+    table.column("peer", &MpiEvent::peer);
+    table.column("tag", &MpiEvent::tag);
+    table.column("sequence", &MpiEvent::sequence);
+    table.column("enter_ns", &MpiEvent::enter_ns);
+    table.column("exit_ns", &MpiEvent::exit_ns);
+    table.column("start_ns", &MpiEvent::start_ns);
+    table.column("mpi_ns", &MpiEvent::mpi_ns);
+    table.column("bytes", &MpiEvent::bytes);
+  });
+  archive.table_since(2, "event_gaps", data.event_gaps, [](auto& table) {
+    table.column("event", &EventGap::event);
+    table.column("path", &EventGap::path);
+    table.column("wall_ns", &EventGap::wall_ns);
+  });
+  archive.table_since(2, "clock_offsets", data.clock_offsets, [](auto& table) {
+    table.column("rank", &ClockOffset::rank);
+    table.column("reference_rank", &ClockOffset::reference_rank);
+    table.column("local_ns", &ClockOffset::local_ns);
+    table.column("offset_ns", &ClockOffset::offset_ns);
+    table.column("error_ns", &ClockOffset::error_ns);
+  });
+}
+
+template <typename Archive, typename Data>
+void visit_waiting(Archive& archive, Data& data) {
+  archive.attributes_since(2, "wait_analysis", [&](auto field) {
+    auto& analysis = data.wait_analysis;
+    field("done", analysis.done);
+    field("ideal_ns", analysis.ideal_ns);
+    field("event_level", analysis.event_level);
+    field("operations", analysis.operations);
+    field("events", analysis.events);
+    field("messages", analysis.messages);
+    field("unmatched_messages", analysis.unmatched_messages);
+    field("collectives", analysis.collectives);
+    field("unmatched_collectives", analysis.unmatched_collectives);
+    field("clock_error_ns", analysis.clock_error_ns);
+    field("clock_violations", analysis.clock_violations);
+    field("worst_violation_ns", analysis.worst_violation_ns);
+  });
+  archive.table_since(2, "wait_states", data.wait_states, [](auto& table) {
+    table.column("rank", &WaitState::rank);
+    table.column("path", &WaitState::path);
+    table.column("kind", &WaitState::kind);
+    table.column("cause_rank", &WaitState::cause_rank);
+    table.column("cause_path", &WaitState::cause_path);
+    table.column("wait_ns", &WaitState::wait_ns);
+    table.column("count", &WaitState::count);
+  });
+  archive.table_since(2, "root_causes", data.root_causes, [](auto& table) {
+    table.column("rank", &RootCause::rank);
+    table.column("path", &RootCause::path);
+    table.column("wait_ns", &RootCause::wait_ns);
+    table.column("waiting_ranks", &RootCause::waiting_ranks);
+  });
+  archive.table_since(2, "critical_times", data.critical_times, [](auto& table) {
+    table.column("rank", &CriticalTime::rank);
+    table.column("path", &CriticalTime::path);
+    table.column("wall_ns", &CriticalTime::wall_ns);
+  });
+  archive.table_since(2, "time_windows", data.time_windows, [](auto& table) {
+    table.column("begin_ns", &TimeWindow::begin_ns);
+    table.column("end_ns", &TimeWindow::end_ns);
+    table.column("useful_mean_ns", &TimeWindow::useful_mean_ns);
+    table.column("useful_max_ns", &TimeWindow::useful_max_ns);
+    table.column("wait_ns", &TimeWindow::wait_ns);
   });
 }
 
@@ -384,6 +488,8 @@ void visit_all(Archive& archive, Data& data) {
     table.strings("name", &UnavailableCounter::name);
     table.strings("reason", &UnavailableCounter::reason);
   });
+  visit_events(archive, data);
+  visit_waiting(archive, data);
 }
 
 // --- files ---------------------------------------------------------------------------------

@@ -13,7 +13,7 @@
 namespace clusterprof::shard {
 
 inline constexpr std::uint32_t kFormatMajor = 1;
-inline constexpr std::uint32_t kFormatMinor = 1;
+inline constexpr std::uint32_t kFormatMinor = 2;
 inline constexpr const char* kShardFormat = "clusterprof-shard";
 inline constexpr const char* kProfileFormat = "clusterprof-profile";
 
@@ -24,7 +24,7 @@ void write_tables(h5::Group& root, const ShardData& data);
 [[nodiscard]] ShardData read_tables(const h5::Group& root, Tables which);
 
 // Says what is inconsistent in `data`: indices out of range, a child before its parent, a rank
-// listed twice, an id that is not the hash of its path.
+// listed twice, an id that is not the hash of its path, events that are out of order.
 Result<void> validate(const ShardData& data);
 
 // Makes a file of that format at `path`, atomically; `fill` writes its tables.

@@ -1,14 +1,81 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <limits>
 #include <string>
+#include <tuple>
 #include <unordered_set>
 
 #include "formats/shard/tables.hpp"
+#include "formats/wire/mpi_event.h"
 
 namespace clusterprof::shard {
 namespace {
 
 Error at(const char* table, std::size_t row, const char* what) {
   return Error{std::string("row ") + std::to_string(row) + " of table " + table + ": " + what};
+}
+
+Result<void> validate_events(const ShardData& data) {
+  const std::size_t ranks = data.ranks.size(), paths = data.paths.size(), events = data.mpi_events.size();
+  if (events >= kNone) return Error{"a table has more rows than an index can name"};
+  for (std::size_t i = 0; i < events; ++i) {
+    const MpiEvent& event = data.mpi_events[i];
+    if (event.rank >= ranks) return at("mpi_events", i, "rank out of range");
+    if (event.path >= paths) return at("mpi_events", i, "path out of range");
+    if (event.communicator != kNone && event.communicator >= data.communicators.size())
+      return at("mpi_events", i, "communicator out of range");
+    if (event.op >= data.strings.size()) return at("mpi_events", i, "string out of range");
+    if (event.kind >= wire::kMpiEventKinds) return at("mpi_events", i, "unknown kind");
+    if (event.enter_ns > event.exit_ns) return at("mpi_events", i, "exit before enter");
+    const auto place = [](const MpiEvent& row) { return std::tie(row.rank, row.thread, row.exit_ns); };
+    if (i != 0 && place(event) < place(data.mpi_events[i - 1]))
+      return at("mpi_events", i, "not sorted by rank, thread and time");
+  }
+  for (std::size_t i = 0; i < data.event_gaps.size(); ++i) {
+    const EventGap& gap = data.event_gaps[i];
+    if (gap.event >= events) return at("event_gaps", i, "event out of range");
+    if (gap.path >= paths) return at("event_gaps", i, "path out of range");
+    if (i != 0 && gap.event < data.event_gaps[i - 1].event) return at("event_gaps", i, "not sorted by event");
+  }
+  for (std::size_t i = 0; i < data.clock_offsets.size(); ++i)
+    if (data.clock_offsets[i].rank >= ranks) return at("clock_offsets", i, "rank out of range");
+  return {};
+}
+
+Result<void> validate_waiting(const ShardData& data) {
+  const std::size_t ranks = data.ranks.size(), paths = data.paths.size();
+  const WaitAnalysis& analysis = data.wait_analysis;
+  for (const std::uint64_t amount :
+       {analysis.ideal_ns, analysis.operations, analysis.events, analysis.messages,
+        analysis.unmatched_messages, analysis.collectives, analysis.unmatched_collectives,
+        analysis.clock_error_ns, analysis.clock_violations, analysis.worst_violation_ns})
+    if (amount > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      return Error{"wait_analysis: a number is out of range"};
+  for (std::size_t i = 0; i < data.wait_states.size(); ++i) {
+    const WaitState& state = data.wait_states[i];
+    if (state.rank >= ranks) return at("wait_states", i, "rank out of range");
+    if (state.path >= paths || state.cause_path >= paths) return at("wait_states", i, "path out of range");
+    if (static_cast<std::size_t>(state.kind) >= kWaitKinds) return at("wait_states", i, "unknown kind");
+    if (state.cause_rank != kNone && state.cause_rank >= ranks)
+      return at("wait_states", i, "cause_rank out of range");
+  }
+  for (std::size_t i = 0; i < data.root_causes.size(); ++i) {
+    if (data.root_causes[i].rank >= ranks) return at("root_causes", i, "rank out of range");
+    if (data.root_causes[i].path >= paths) return at("root_causes", i, "path out of range");
+  }
+  for (std::size_t i = 0; i < data.critical_times.size(); ++i) {
+    if (data.critical_times[i].rank >= ranks) return at("critical_times", i, "rank out of range");
+    if (data.critical_times[i].path >= paths) return at("critical_times", i, "path out of range");
+  }
+  for (std::size_t i = 0; i < data.time_windows.size(); ++i) {
+    const TimeWindow& window = data.time_windows[i];
+    if (window.begin_ns > window.end_ns) return at("time_windows", i, "end before begin");
+    if (i != 0 && window.begin_ns < data.time_windows[i - 1].end_ns)
+      return at("time_windows", i, "not sorted by time");
+    if (!std::isfinite(window.useful_mean_ns) || !std::isfinite(window.useful_max_ns))
+      return at("time_windows", i, "not a number");
+  }
+  return {};
 }
 
 }  // namespace
@@ -71,7 +138,8 @@ Result<void> validate(const ShardData& data) {
     if (data.drops[i].rank >= ranks) return at("drops", i, "rank out of range");
   for (std::size_t i = 0; i < data.handler_costs.size(); ++i)
     if (data.handler_costs[i].rank >= ranks) return at("handler_costs", i, "rank out of range");
-  return {};
+  if (const Result<void> events = validate_events(data); !events) return events;
+  return validate_waiting(data);
 }
 
 }  // namespace clusterprof::shard

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// synth --nodes N --ranks-per-node M --paths P --seed S RUN: writes a synthetic run.
+// synth --nodes N --ranks-per-node M --paths P --seed S --events E RUN: writes a synthetic run.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -31,6 +31,9 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(3, 1'000'000))
       ->capture_default_str();
   app.add_option("--seed", shape.seed, "the same seed gives the same run")->capture_default_str();
+  app.add_option("--events", shape.events, "MPI events per rank, about; 0 for none")
+      ->check(CLI::Range(0, 100'000'000))
+      ->capture_default_str();
   app.add_option("RUN", directory, "directory to make")->required();
   try {
     app.parse(argc, argv);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "formats/wire/mpi_event.h"
+
 namespace clusterprof::synth {
 namespace {
 
@@ -119,10 +121,34 @@ std::vector<std::uint64_t> share(std::uint64_t total, const std::vector<Weighted
   return shares;
 }
 
+// For every rank the same on all nodes: what it works, in units of the others' work.
+double work_of(const Shape& shape, std::uint32_t rank, Random& random) {
+  return rank == slowest_rank(shape) ? 1.5 : 1.0 + 0.02 * random.uniform();
+}
+
+Random random_of(const Shape& shape, std::uint32_t rank) {
+  return Random(shape.seed * 0x1'0000'0001ull + rank + 1);
+}
+
+std::uint32_t world_of(const Shape& shape) { return shape.nodes * shape.ranks_per_node; }
+
+std::uint64_t busy_ns_of(const Shape& shape, std::uint32_t rank) {
+  if (world_of(shape) == 1) return kElapsed_ns;
+  Random random = random_of(shape, rank);
+  return static_cast<std::uint64_t>(static_cast<double>(kElapsed_ns) * 0.95 * work_of(shape, rank, random) /
+                                    1.5);
+}
+
+// The monotonic clock of a node at a time since the start of the run.
+std::uint64_t clock_of(std::uint32_t node, std::uint64_t ns) {
+  const std::uint64_t ppm = node % 5 * 10;
+  return 1'000'000'000'000 + node * 7'654'321'000ull + ns + ns / 1'000'000 * ppm;
+}
+
 class NodeBuilder {
  public:
   NodeBuilder(const Shape& shape, std::uint32_t node)
-      : shape_(shape), node_(node), world_(shape.nodes * shape.ranks_per_node) {}
+      : shape_(shape), node_(node), world_(world_of(shape)), iterations_(iterations(shape)) {}
 
   ShardData build() {
     describe_run();
@@ -132,16 +158,16 @@ class NodeBuilder {
     data_.counters = {"perf::PAGE-FAULTS"};
     data_.unavailable_counters = {{"PAPI_TOT_INS", "the machine has no hardware counters"}};
     for (std::uint32_t i = 0; i < shape_.ranks_per_node; ++i) add_rank(node_ * shape_.ranks_per_node + i);
-    const std::uint64_t halos = 2 * kIterations * shape_.ranks_per_node;
+    const std::uint64_t halos = 2 * iterations_ * shape_.ranks_per_node;
     data_.mpi_sizes = {{interner_.string("MPI_Isend"), kHaloBytes, world_ > 1 ? halos : 0},
-                       {interner_.string("MPI_Allreduce"), 8, kIterations * shape_.ranks_per_node}};
+                       {interner_.string("MPI_Allreduce"), 8, iterations_ * shape_.ranks_per_node}};
     return std::move(data_);
   }
 
  private:
   void describe_run() {
     data_.run.id = "synthetic-" + std::to_string(shape_.seed);
-    data_.run.command = {"python3", "solve.py", "--iterations", std::to_string(kIterations)};
+    data_.run.command = {"python3", "solve.py", "--iterations", std::to_string(iterations_)};
     data_.run.start_utc_ns = kStart_utc_ns;
     data_.run.world_size = world_;
     data_.run.rate_hz = 100;
@@ -173,12 +199,11 @@ class NodeBuilder {
   }
 
   void add_rank(std::uint32_t number) {
-    Random random(shape_.seed * 0x1'0000'0001ull + number + 1);
+    Random random = random_of(shape_, number);
     const auto row = static_cast<std::uint32_t>(data_.ranks.size());
-    const double work = number == slowest_rank(shape_) ? 1.5 : 1.0 + 0.02 * random.uniform();
+    (void)work_of(shape_, number, random);  // what busy_ns_of has drawn
     const bool mpi = world_ > 1;
-    const std::uint64_t busy_ns =
-        mpi ? static_cast<std::uint64_t>(static_cast<double>(kElapsed_ns) * 0.95 * work / 1.5) : kElapsed_ns;
+    const std::uint64_t busy_ns = busy_ns_of(shape_, number);
     const std::uint64_t mpi_ns = kElapsed_ns - busy_ns;
 
     std::vector<Weighted> parts;
@@ -222,11 +247,19 @@ class NodeBuilder {
     for (std::size_t i = 0; i < parts.size(); ++i)
       if (shares[i] != 0) add_value(parts[i].path, shares[i], true);
     if (mpi) {
-      const std::uint64_t allreduce_ns = mpi_ns / 10 * 9, waitall_ns = mpi_ns - allreduce_ns - mpi_ns / 100;
+      std::uint64_t isend_ns = mpi_ns / 100, allreduce_ns = mpi_ns / 10 * 9;
+      if (shape_.events != 0) {
+        const Iteration iteration = iteration_of(shape_, number);
+        isend_ns = iterations_ * 2 * iteration.call;
+        allreduce_ns = mpi_ns - isend_ns - iterations_ * (iteration.waitall_exit - iteration.waitall);
+        add_events(row, number, iteration);
+        rank.mpi_operations = 5 * iterations_;
+      }
+      const std::uint64_t waitall_ns = mpi_ns - allreduce_ns - isend_ns;
       add_value(program_.allreduce, allreduce_ns, false);
       add_value(program_.waitall, waitall_ns, false);
-      add_value(program_.isend, mpi_ns / 100, false);
-      add_traffic(row, number, {mpi_ns / 100, waitall_ns, allreduce_ns});
+      add_value(program_.isend, isend_ns, false);
+      add_traffic(row, number, {isend_ns, waitall_ns, allreduce_ns});
       rank.mpi_ns = mpi_ns;
       rank.mpi_wait_ns = mpi_ns * 9 / 10;
     }
@@ -236,7 +269,7 @@ class NodeBuilder {
     rank.read_bytes = 5'000'000 + random.below(1000);
     rank.write_bytes = 1'000'000 + random.below(1000);
     rank.minor_faults = 40'000 + random.below(500);
-    rank.voluntary_switches = 2 * kIterations;
+    rank.voluntary_switches = 2 * iterations_;
     rank.involuntary_switches = random.below(100);
     rank.handler_ns = rank.samples * 2000;
     // Three of four samples of a running thread; costs around 2 us, one in sixteen much more.
@@ -255,19 +288,85 @@ class NodeBuilder {
     data_.ranks.push_back(rank);
   }
 
+  void add_events(std::uint32_t row, std::uint32_t number, const Iteration& iteration) {
+    const StringIndex isend = interner_.string("MPI_Isend"), irecv = interner_.string("MPI_Irecv"),
+                      allreduce = interner_.string("MPI_Allreduce");
+    std::uint64_t mpi_ns = 0;
+    for (std::uint64_t i = 0; i < iterations_; ++i) {
+      const std::uint64_t begin = i * iteration.end;
+      const auto clock = [&](std::uint64_t ns) { return clock_of(node_, begin + ns); };
+      const auto add = [&](wire::MpiEventKind kind, std::uint32_t path, StringIndex op, std::uint32_t peer,
+                           std::uint64_t enter, std::uint64_t exit, std::uint64_t start) -> MpiEvent& {
+        const bool collective = kind == wire::MpiEventKind::kCollective;
+        MpiEvent& event = data_.mpi_events.emplace_back();
+        event.rank = row;
+        event.path = path;
+        event.communicator = 0;
+        event.op = op;
+        event.kind = static_cast<std::uint8_t>(kind);
+        if (kind == wire::MpiEventKind::kSend || kind == wire::MpiEventKind::kReceive)
+          event.flags = wire::kEventNonblocking;
+        event.peer = collective ? -1 : static_cast<std::int32_t>(peer);
+        event.sequence = static_cast<std::uint32_t>(i);
+        event.enter_ns = clock(enter);
+        event.exit_ns = clock(exit);
+        event.start_ns = clock(start);
+        event.mpi_ns = mpi_ns;
+        event.tag = collective ? static_cast<std::int32_t>(number) : 0;
+        event.bytes = collective ? 0 : kHaloBytes;
+        return event;
+      };
+      const auto call_done = [&] {
+        mpi_ns += data_.mpi_events.back().exit_ns - data_.mpi_events.back().enter_ns;
+      };
+      const auto gap = [&](std::uint32_t path, std::uint64_t ns) {
+        data_.event_gaps.push_back({static_cast<std::uint32_t>(data_.mpi_events.size()), path, ns});
+      };
+      using enum wire::MpiEventKind;
+      // What goes up the ring has tag 0, what goes down has tag 1.
+      const std::array<std::uint32_t, 2> peers = {(number + 1) % world_, (number + world_ - 1) % world_};
+      gap(program_.step, iteration.isend);
+      for (std::uint32_t way = 0; way < 2; ++way) {
+        const std::uint64_t enter = iteration.isend + way * iteration.call;
+        add(kSend, program_.isend, isend, peers[way], enter, enter + iteration.call, enter).tag =
+            static_cast<std::int32_t>(way);
+        call_done();
+      }
+      for (std::uint32_t way = 0; way < 2; ++way) {
+        add(kSendDone, program_.waitall, isend, peers[way], iteration.waitall, iteration.waitall_exit,
+            iteration.isend + way * iteration.call)
+            .tag = static_cast<std::int32_t>(way);
+        add(kReceive, program_.waitall, irecv, peers[1 - way], iteration.waitall, iteration.waitall_exit,
+            iteration.isend)
+            .tag = static_cast<std::int32_t>(way);
+      }
+      call_done();
+      gap(program_.residual, iteration.allreduce - iteration.waitall_exit);
+      add(kCollective, program_.allreduce, allreduce, 0, iteration.allreduce, iteration.end,
+          iteration.allreduce);
+      call_done();
+    }
+    for (const std::uint64_t ns : {std::uint64_t{0}, kElapsed_ns}) {
+      const std::uint64_t here = clock_of(node_, ns);
+      data_.clock_offsets.push_back(
+          {row, 0, here, static_cast<std::int64_t>(clock_of(0, ns)) - static_cast<std::int64_t>(here),
+           node_ == 0 ? 0 : kClockError_ns});
+    }
+  }
+
   void add_traffic(std::uint32_t row, std::uint32_t number, const std::array<std::uint64_t, 3>& ns) {
     const auto call = [&](std::uint32_t path, std::uint32_t communicator, std::uint64_t count,
                           std::uint64_t time, std::uint64_t sent, std::uint64_t received) {
       data_.mpi_calls.push_back(
           {row, path, communicator, count, time, time / count / 2, time / count * 3, sent, received});
     };
-    const std::uint64_t halo = 2 * kIterations * kHaloBytes;
-    call(program_.isend, 0, 2 * kIterations, ns[0], halo, 0);
-    call(program_.waitall, kNone, kIterations, ns[1], 0, halo);
-    call(program_.allreduce, 0, kIterations, ns[2], 8 * kIterations, 8 * kIterations);
+    const std::uint64_t halo = 2 * iterations_ * kHaloBytes;
+    call(program_.isend, 0, 2 * iterations_, ns[0], halo, 0);
+    call(program_.waitall, kNone, iterations_, ns[1], 0, halo);
+    call(program_.allreduce, 0, iterations_, ns[2], 8 * iterations_, 8 * iterations_);
     std::map<std::uint32_t, std::uint64_t> messages;
-    messages[(number + 1) % world_] += kIterations;
-    messages[(number + world_ - 1) % world_] += kIterations;
+    messages[(number + 1) % world_] += iterations_;
+    messages[(number + world_ - 1) % world_] += iterations_;
     for (const auto& [peer, count] : messages)
       data_.matrix.push_back(
           {static_cast<std::int32_t>(number), static_cast<std::int32_t>(peer), count, count * kHaloBytes});
@@ -275,6 +374,7 @@ class NodeBuilder {
 
   Shape shape_;
   std::uint32_t node_, world_;
+  std::uint64_t iterations_;
   ShardData data_;
   PathInterner interner_{data_};
   Program program_{};
@@ -285,6 +385,27 @@ class NodeBuilder {
 
 std::uint32_t slowest_rank(const Shape& shape) {
   return static_cast<std::uint32_t>(shape.seed % (std::uint64_t{shape.nodes} * shape.ranks_per_node));
+}
+
+std::uint64_t iterations(const Shape& shape) {
+  return shape.events == 0 ? kIterations : std::max(1u, shape.events / kEventsPerIteration);
+}
+
+Iteration iteration_of(const Shape& shape, std::uint32_t rank) {
+  const std::uint32_t world = world_of(shape);
+  const std::uint64_t count = iterations(shape);
+  Iteration iteration;
+  iteration.end = kElapsed_ns / count;
+  iteration.call = std::min<std::uint64_t>(1000, iteration.end / 100);
+  // Nine tenths of the work come before the exchange.
+  const auto isend_of = [&](std::uint32_t other) { return busy_ns_of(shape, other) / count / 10 * 9; };
+  iteration.isend = isend_of(rank);
+  iteration.waitall = iteration.isend + 2 * iteration.call;
+  const std::uint64_t last_send =
+      std::max(isend_of((rank + 1) % world) + iteration.call, isend_of((rank + world - 1) % world));
+  iteration.waitall_exit = std::max(iteration.waitall, last_send + iteration.call) + iteration.call;
+  iteration.allreduce = iteration.waitall_exit + busy_ns_of(shape, rank) / count - iteration.isend;
+  return iteration;
 }
 
 ShardData shard_of_node(const Shape& shape, std::uint32_t node) { return NodeBuilder(shape, node).build(); }

@@ -56,5 +56,10 @@ inline constexpr const char* kSocketVariable = "CLUSTERPROF_AGENT_SOCKET";  // a
 inline constexpr const char* kRankVariable = "CLUSTERPROF_AGENT_RANK";
 inline constexpr const char* kWorldSizeVariable = "CLUSTERPROF_AGENT_WORLD_SIZE";
 inline constexpr const char* kPreloadVariable = "CLUSTERPROF_AGENT_PRELOAD";  // our entries of LD_PRELOAD, colon separated
+// 16 hex digits of launch_evidence(), a colon, and where the ranks meet before they exchange clocks over MPI: a
+// directory, absolute, made when it is needed; or kClockVouched: the user has said that all ranks are recorded.
+// Absent: no exchange.
+inline constexpr const char* kClockVariable = "CLUSTERPROF_AGENT_CLOCKS";
+inline constexpr const char* kClockVouched = "always";
 
 }  // namespace clusterprof::wire

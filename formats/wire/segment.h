@@ -13,6 +13,7 @@
 //   MpiSizeBins[mpi_ops]            message sizes per MPI function
 //   MpiCommunicator[communicators]
 //   ThreadSlot[thread_slots]
+//   MpiEventRing[mpi_event_rings]   the thread of slot i writes to ring i; those beyond have none
 //
 // Everything is written by the process and read by the collector, except
 // Ring::read_position, ThreadSlot::state (ended -> free) and SegmentHeader::collector_alive.
@@ -23,13 +24,14 @@
 #include <atomic>
 #include <cstdint>
 
+#include "formats/wire/mpi_event.h"
 #include "formats/wire/ring.h"
 #include "formats/wire/sample.h"
 
 namespace clusterprof::wire {
 
-inline constexpr std::uint64_t kSegmentMagic = 0x32'47'45'53'46'52'50'43ull;  // "CPRFSEG2"
-inline constexpr std::uint32_t kWireMajor = 2;
+inline constexpr std::uint64_t kSegmentMagic = 0x33'47'45'53'46'52'50'43ull;  // "CPRFSEG3"
+inline constexpr std::uint32_t kWireMajor = 3;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // One reason per way in which something measured can be lost. Names: kDropReasonNames.
@@ -46,6 +48,7 @@ enum class DropReason : std::uint32_t {
   kFaultInWalk,         // a guarded read faulted; the rest of that walk was dropped
   kTimerFailed,         // a thread's timer could not be made
   kCounterFailed,       // PAPI could not count on a thread
+  kMpiEventRingFull,    // or a thread that has none: an event that is missing in the analysis of waiting
   kSignalBlocked,       // a thread that blocks the signal it is sampled with, past our functions
   kCount
 };
@@ -54,7 +57,7 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {
     "ring_full",           "reentrant",           "no_thread_slot",        "code_table_full",
     "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full",   "communicator_table_full",
     "module_arena_full",   "fault_in_walk",       "timer_failed",          "counter_failed",
-    "signal_blocked"};
+    "mpi_event_ring_full", "signal_blocked"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -92,8 +95,9 @@ struct SegmentHeader {
   // Layout: byte offsets from the segment's start.
   std::uint64_t code_slots_offset, code_arena_offset, module_arena_offset, mpi_sites_offset,
       path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset,
-      thread_slots_offset;
-  std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots;  // counts
+      thread_slots_offset, mpi_event_rings_offset;
+  std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots,
+      mpi_event_rings;  // counts
   std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
 
   // Identity. rank and world_size come from the launcher's environment; mpi_rank and
@@ -130,6 +134,11 @@ struct SegmentHeader {
   char unavailable_names[kMaxCounters][kCounterNameBytes];
   char unavailable_reasons[kMaxCounters][kCounterNameBytes];
   ProcessUsage usage;
+  // Raised by the collector, to stay within its budget, and by a wrapper whose ring is full; never lowered.
+  // See event_is_selected.
+  std::atomic<std::uint32_t> mpi_event_level;
+  std::atomic<std::uint64_t> mpi_operations;  // that would have an event at level 0
+  ClockMeasurement clock_at_init, clock_at_finalize;
   char mpi_library[128];                     // first line of MPI_Get_library_version, may be empty
   std::atomic<std::uint32_t> collector_alive;  // stored by the collector
 };
@@ -206,7 +215,7 @@ struct MpiSizeBins {
 struct MpiCommunicator {
   std::atomic<std::uint32_t> ready;
   std::uint32_t size;
-  std::uint64_t identity;  // equal on all members; 1 = MPI_COMM_WORLD, 2 = MPI_COMM_SELF
+  std::uint64_t identity;  // equal on all members; 1 = MPI_COMM_WORLD, 2 = MPI_COMM_SELF, 3 = further ones
   char name[48];
 };
 static_assert(sizeof(MpiCommunicator) == 64);

@@ -10,14 +10,14 @@ ALLOWED = {
     "base": [],
     "formats/wire": [],
     "formats/h5": ["base"],
-    "formats/shard": ["base", "formats/h5"],
+    "formats/shard": ["base", "formats/h5", "formats/wire/mpi_event.h"],
     "formats/profile": ["base", "formats/h5", "formats/shard"],
     "agent": ["formats/wire"],
     "mpi-wrap": ["agent/agent_api.h", "formats/wire"],
     "collector": ["base", "formats/wire", "formats/shard"],
-    "aggregator": ["base", "formats/shard", "formats/profile"],
-    "report": ["base", "formats/shard", "formats/profile"],
-    "cli/analyze": ["base", "formats/shard", "formats/profile", "aggregator", "report"],
+    "aggregator": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h"],
+    "report": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h"],
+    "cli/analyze": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report"],
     "cli": ["base", "formats/wire"],
 }
 SYSTEM = {  # library header -> the only folders that may include it

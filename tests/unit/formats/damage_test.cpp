@@ -240,11 +240,11 @@ TEST_F(ForgedTest, InconsistentTables) {
   const ShardData good = testing::random_shard(12, {.ranks = {0, 1}});
   data_ = good;
   const auto write = [&](h5::Group& root) { shard::write_tables(root, data_); };
-  EXPECT_EQ(message_of(shard::kShardFormat, 1, 1, write), "");
+  EXPECT_EQ(message_of(shard::kShardFormat, 1, 2, write), "");
   const auto refused = [&](auto spoil, const char* word) {
     data_ = good;
     spoil(data_);
-    const std::string message = message_of(shard::kShardFormat, 1, 1, write);
+    const std::string message = message_of(shard::kShardFormat, 1, 2, write);
     EXPECT_NE(message.find("is damaged"), std::string::npos) << message;
     EXPECT_NE(message.find(word), std::string::npos) << message;
   };
@@ -254,6 +254,31 @@ TEST_F(ForgedTest, InconsistentTables) {
   refused([](ShardData& d) { d.mpi_calls[1].communicator = 77; }, "mpi_calls");
   refused([](ShardData& d) { d.ranks[1].node = 77; }, "ranks");
   refused([](ShardData& d) { d.counter_values[0].rank = 77; }, "counter_values");
+  refused([](ShardData& d) { d.mpi_events[1].kind = 7; }, "mpi_events");
+  refused([](ShardData& d) { std::swap(d.mpi_events.front(), d.mpi_events.back()); }, "mpi_events");
+  refused([](ShardData& d) { d.event_gaps[0].event = 7777; }, "event_gaps");
+  refused([](ShardData& d) { d.wait_states[0].cause_path = 7777; }, "wait_states");
+}
+
+TEST_F(ForgedTest, OlderMinorVersionsHaveNoEvents) {
+  const ShardData written = testing::random_shard(13, {.ranks = {0, 1}});
+  ASSERT_FALSE(written.mpi_events.empty());
+  data_ = written;
+  for (shard::Rank& rank : data_.ranks) {
+    rank.event_level = 0;
+    rank.mpi_operations = 0;
+  }
+  data_.mpi_events.clear();
+  data_.event_gaps.clear();
+  data_.clock_offsets.clear();
+  data_.wait_analysis = {};
+  data_.wait_states.clear();
+  data_.root_causes.clear();
+  data_.critical_times.clear();
+  data_.time_windows.clear();
+  EXPECT_EQ(
+      message_of(shard::kShardFormat, 1, 1, [&](h5::Group& root) { shard::write_tables(root, written); }),
+      "");
 }
 
 TEST(ProfileDamageTest, TruncationAndFlips) {

@@ -39,6 +39,7 @@ class Builder {
               [](const PathCounter& a, const PathCounter& b) {
                 return std::tie(a.rank, a.path, a.counter) < std::tie(b.rank, b.path, b.counter);
               });
+    if (shape_.waiting) add_waiting();
     return std::move(data_);
   }
 
@@ -137,6 +138,8 @@ class Builder {
     rank.exit_status = static_cast<std::int32_t>(below(256));
     rank.exit_signal = -static_cast<std::int32_t>(below(3));
     rank.python_version = below(1u << 31);
+    rank.event_level = below(25);
+    rank.mpi_operations = amount();
     data_.ranks.push_back(rank);
 
     std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, Value> values;
@@ -161,9 +164,67 @@ class Builder {
     if (chance(2)) data_.drops.push_back({row, "ring_full", amount()});
     for (std::uint64_t le_ns = 1024; le_ns <= 4096; le_ns *= 2)
       if (chance(2)) data_.handler_costs.push_back({row, le_ns, amount()});
+    if (shape_.waiting) add_events(row);
     std::set<std::int32_t> peers{-1, static_cast<std::int32_t>(below(64)),
                                  static_cast<std::int32_t>(below(64))};
     for (const std::int32_t peer : peers) data_.matrix.push_back({rank.rank, peer, amount(), amount()});
+  }
+
+  void add_events(std::uint32_t row) {
+    const StringIndex op = interner_.string("MPI_Op of events");
+    for (std::uint32_t thread = 0; thread < 2; ++thread) {
+      std::uint64_t now = amount();
+      for (std::uint32_t i = below(30); i > 0; --i) {
+        MpiEvent event;
+        event.rank = row;
+        event.thread = thread * 7;
+        event.path = below(data_.paths.size());
+        event.communicator = chance(5) ? kNone : below(2);
+        event.op = op;
+        event.kind = static_cast<std::uint8_t>(below(7));
+        event.flags = static_cast<std::uint8_t>(below(4));
+        event.peer = static_cast<std::int32_t>(below(64)) - 1;
+        event.tag = static_cast<std::int32_t>(below(1000)) - 10;
+        event.sequence = chance(5) ? std::numeric_limits<std::uint32_t>::max() : below(1000);
+        event.enter_ns = chance(4) ? now : now + below(1000);
+        event.exit_ns = now = event.enter_ns + below(1000);
+        event.start_ns = event.enter_ns - std::min<std::uint64_t>(event.enter_ns, below(1000));
+        event.mpi_ns = amount();
+        event.bytes = amount();
+        for (std::uint32_t part = below(3); part > 0; --part)
+          data_.event_gaps.push_back(
+              {static_cast<std::uint32_t>(data_.mpi_events.size()), below(data_.paths.size()), amount()});
+        data_.mpi_events.push_back(event);
+      }
+    }
+    for (std::uint32_t i = below(3); i > 0; --i)
+      data_.clock_offsets.push_back({row, static_cast<std::int32_t>(below(64)), amount(),
+                                     -static_cast<std::int64_t>(amount()), amount()});
+  }
+
+  void add_waiting() {
+    WaitAnalysis& analysis = data_.wait_analysis;
+    analysis.done = true;
+    analysis.event_level = below(25);
+    for (std::uint64_t* field :
+         {&analysis.ideal_ns, &analysis.operations, &analysis.events, &analysis.messages,
+          &analysis.unmatched_messages, &analysis.collectives, &analysis.unmatched_collectives,
+          &analysis.clock_error_ns, &analysis.clock_violations, &analysis.worst_violation_ns})
+      *field = chance(9) ? std::numeric_limits<std::int64_t>::max() : amount();
+    const auto rank = [&] { return below(data_.ranks.size()); };
+    const auto path = [&] { return below(data_.paths.size()); };
+    for (std::uint32_t i = below(20); i > 0; --i) {
+      data_.wait_states.push_back({rank(), path(), static_cast<WaitKind>(below(kWaitKinds)),
+                                   chance(4) ? kNone : rank(), path(), amount(), amount()});
+      data_.root_causes.push_back({rank(), path(), amount(), below(64)});
+      data_.critical_times.push_back({rank(), path(), amount()});
+    }
+    std::uint64_t now = 0;
+    for (std::uint32_t i = below(20); i > 0; --i) {
+      const std::uint64_t begin = now;
+      now += amount();
+      data_.time_windows.push_back({begin, now, 1.0 / (1 + below(99)), 3e9 / (1 + below(99)), amount()});
+    }
   }
 
   std::mt19937_64 random_;

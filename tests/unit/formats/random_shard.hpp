@@ -17,6 +17,7 @@ struct RandomShape {
   std::uint32_t paths = 60;         // tries, duplicates included
   std::uint32_t values_per_rank = 40;
   std::uint32_t names = 25;  // fewer: more call paths in common with other shards
+  bool waiting = true;       // MPI events, and an analysis of waiting
 };
 
 // Every table has rows and every field some value, odd ones included (bytes that are no UTF-8,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "formats/profile/profile_reader.hpp"
@@ -164,6 +165,30 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.path_counters[0].rank = 9; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.drops.push_back({9, "x", 1}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.handler_costs.push_back({9, 1024, 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].communicator = 2; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].op = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].kind = 7; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].enter_ns = d.mpi_events[0].exit_ns + 1; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].exit_ns = ~0ull; }));
+  EXPECT_TRUE(refused([](ShardData& d) { ++d.mpi_events[0].thread, ++d.mpi_events[0].rank; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.event_gaps[0].event = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.event_gaps[0].path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.event_gaps.push_back({0, 1, 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.clock_offsets.push_back({9, 0, 1, 1, 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.wait_analysis.messages = 1ull << 63; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.wait_states[0].rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.wait_states[0].path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.wait_states[0].cause_path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.wait_states[0].cause_rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.wait_states[0].kind = static_cast<shard::WaitKind>(7); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.root_causes[0].rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.root_causes[0].path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.critical_times[0].rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.critical_times[0].path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.time_windows[0].end_ns = d.time_windows[1].begin_ns + 1; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.time_windows[0].useful_mean_ns = std::nan(""); }));
   EXPECT_TRUE(shard::write_shard(good, path));
 }
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include "formats/shard/tables.hpp"
 #include "formats/synth/synthetic_run.hpp"
+#include "formats/wire/mpi_event.h"
 
 namespace clusterprof::synth {
 namespace {
@@ -31,6 +35,71 @@ TEST(SynthTest, TimesAddUp) {
     }
   }
   EXPECT_EQ(slowest, static_cast<std::int32_t>(slowest_rank(shape)));
+}
+
+TEST(SynthTest, EventsAgreeWithTheRest) {
+  const Shape shape{.nodes = 3, .ranks_per_node = 2, .paths = 100, .seed = 4, .events = 700};
+  using Message = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::uint32_t>;
+  std::map<Message, std::uint64_t> sent_ns;  // source, destination, tag, sequence -> when, on one clock
+  std::map<Message, std::uint64_t> received_ns;
+  std::map<std::uint32_t, std::map<std::int32_t, std::uint64_t>> allreduce_ns;  // enters by rank
+  for (std::uint32_t node = 0; node < shape.nodes; ++node) {
+    const shard::ShardData data = shard_of_node(shape, node);
+    const Result<void> valid = shard::validate(data);
+    ASSERT_TRUE(valid) << valid.error().message;
+    ASSERT_EQ(data.mpi_events.size(), 700u * data.ranks.size());
+    std::vector<std::uint64_t> mpi_ns(data.ranks.size()), outside_ns(data.ranks.size());
+    const auto on_reference = [&](const shard::MpiEvent& event, std::uint64_t ns) {
+      const shard::ClockOffset& a = data.clock_offsets[2 * event.rank];
+      const shard::ClockOffset& b = data.clock_offsets[2 * event.rank + 1];
+      const double share =
+          static_cast<double>(ns - a.local_ns) / static_cast<double>(b.local_ns - a.local_ns);
+      return ns + static_cast<std::uint64_t>(
+                      a.offset_ns +
+                      static_cast<std::int64_t>(share * static_cast<double>(b.offset_ns - a.offset_ns)));
+    };
+    const shard::MpiEvent* before = nullptr;
+    for (const shard::MpiEvent& event : data.mpi_events) {
+      const std::int32_t rank = data.ranks[event.rank].rank;
+      const bool new_call =
+          before == nullptr || before->rank != event.rank || before->enter_ns != event.enter_ns;
+      if (new_call) {
+        EXPECT_EQ(event.mpi_ns, mpi_ns[event.rank]);
+        mpi_ns[event.rank] += event.exit_ns - event.enter_ns;
+      }
+      before = &event;
+      switch (static_cast<wire::MpiEventKind>(event.kind)) {
+        case wire::MpiEventKind::kSend:
+          sent_ns[{rank, event.peer, event.tag, event.sequence}] = on_reference(event, event.enter_ns);
+          break;
+        case wire::MpiEventKind::kReceive:
+          received_ns[{event.peer, rank, event.tag, event.sequence}] = on_reference(event, event.exit_ns);
+          break;
+        case wire::MpiEventKind::kCollective:
+          allreduce_ns[event.sequence][rank] = on_reference(event, event.enter_ns);
+          break;
+        default:
+          EXPECT_EQ(event.kind, static_cast<std::uint8_t>(wire::MpiEventKind::kSendDone));
+      }
+    }
+    for (const shard::EventGap& gap : data.event_gaps)
+      outside_ns[data.mpi_events[gap.event].rank] += gap.wall_ns;
+    for (std::size_t i = 0; i < data.ranks.size(); ++i) {
+      EXPECT_NEAR(static_cast<double>(mpi_ns[i]), static_cast<double>(data.ranks[i].mpi_ns), 1e6);
+      EXPECT_NEAR(static_cast<double>(outside_ns[i]),
+                  static_cast<double>(data.ranks[i].elapsed_ns - data.ranks[i].mpi_ns), 1e6);
+    }
+  }
+  ASSERT_EQ(sent_ns.size(), 6u * 200);
+  ASSERT_EQ(received_ns.size(), sent_ns.size());
+  for (const auto& [message, sent] : sent_ns) EXPECT_LT(sent, received_ns.at(message));
+  ASSERT_EQ(allreduce_ns.size(), 100u);
+  for (const auto& [sequence, enters] : allreduce_ns) {
+    ASSERT_EQ(enters.size(), 6u);
+    const auto last = std::max_element(enters.begin(), enters.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    EXPECT_EQ(last->first, static_cast<std::int32_t>(slowest_rank(shape)));
+  }
 }
 
 TEST(SynthTest, DependsOnTheSeedAlone) {
