@@ -258,8 +258,18 @@ void Merger::add(const ShardData& input) {
   source.ranks = new_rank;
   for (MpiSize& size : source.mpi_sizes) size.op = new_string[size.op];
 
+  // Communicators that only events tell of are WaitAnalyser's: a run may have any number of them.
+  std::vector<bool> of_events_alone(input.communicators.size());
+  for (const MpiEvent& event : input.mpi_events)
+    if (event.communicator != kNone) of_events_alone[event.communicator] = true;
+  for (const MpiCall& call : input.mpi_calls)
+    if (call.communicator != kNone) of_events_alone[call.communicator] = false;
   std::vector<std::uint32_t> new_communicator;
   for (const Communicator& communicator : input.communicators) {
+    if (of_events_alone[new_communicator.size()]) {
+      new_communicator.push_back(kNone);
+      continue;
+    }
     const auto [entry, added] = state.communicator_index.try_emplace(
         {communicator.identity, communicator.size}, static_cast<std::uint32_t>(state.communicators.size()));
     new_communicator.push_back(entry->second);

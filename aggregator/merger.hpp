@@ -22,6 +22,9 @@ namespace clusterprof::aggregator {
 // in which it is the source. Message sizes are not kept by rank: they are left out with the
 // last rank of an input. A note says so.
 //
+// Events and the tables made of them are not united: those are WaitAnalyser's. A rank keeps how many
+// operations it had and the level of its events.
+//
 // Inputs must be valid (as read_shard leaves them). Not thread-safe.
 class Merger {
  public:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "aggregator/merger.hpp"
+#include "aggregator/wait_analyser.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/profile/profile_writer.hpp"
 #include "formats/shard/shard_reader.hpp"
@@ -87,6 +88,7 @@ Result<MergeReport> merge_run(const fs::path& run_dir, const MergeOptions& optio
 
   MergeReport report;
   Merger merger;
+  WaitAnalyser analyser;
   std::vector<profile::Source> sources;
   std::vector<std::string> notes;
   std::set<std::string> run_ids;
@@ -104,6 +106,7 @@ Result<MergeReport> merge_run(const fs::path& run_dir, const MergeOptions& optio
       continue;
     }
     merger.add(data.value());
+    analyser.add(data.value());
     run_ids.insert(data.value().run.id);
     if (!data.value().run.complete)
       notes.push_back(name + " is incomplete: it was written while ranks of its node still ran");
@@ -114,6 +117,7 @@ Result<MergeReport> merge_run(const fs::path& run_dir, const MergeOptions& optio
   if (run_ids.size() > 1) notes.push_back("the shards are of different runs");
 
   report.profile = merger.finish();
+  analyser.finish(report.profile);
   for (std::string& note : notes) add_note(report.profile, std::move(note));
   if (report.shards != sources.size()) report.profile.run.complete = false;
   note_missing_ranks(report.profile);

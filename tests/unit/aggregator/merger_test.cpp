@@ -238,6 +238,26 @@ TEST(MergerTest, CommandOfTheLowestRank) {
   EXPECT_EQ(a.run.command, std::vector<std::string>{"z.out"});
 }
 
+TEST(MergerTest, EventsAreLeftToTheAnalysis) {
+  ShardData shard = testing::random_shard(5, {.ranks = {0, 1}});
+  ASSERT_FALSE(shard.mpi_events.empty());
+  shard.ranks[1].event_level = 3;
+  shard.ranks[1].mpi_operations = 12345;
+  shard.mpi_events[0].communicator = static_cast<std::uint32_t>(shard.communicators.size());
+  shard.communicators.push_back({4711, 5, ""});  // of events alone
+  Merger merger;
+  merger.add(shard);
+  const ShardData merged = merger.finish();
+  EXPECT_TRUE(merged.mpi_events.empty());
+  EXPECT_TRUE(merged.event_gaps.empty());
+  EXPECT_TRUE(merged.wait_states.empty());
+  EXPECT_FALSE(merged.wait_analysis.done);
+  EXPECT_EQ(merged.ranks[1].event_level, 3u);
+  EXPECT_EQ(merged.ranks[1].mpi_operations, 12345u);
+  EXPECT_EQ(merged.communicators.size(), 2u);
+  EXPECT_TRUE(validate(merged));
+}
+
 TEST(MergerTest, WithoutInputs) {
   Merger merger;
   const ShardData data = merger.finish();

@@ -202,5 +202,52 @@ TEST_F(RunDirectoryTest, TwoShardsOfANode) {
   EXPECT_EQ(data.nodes[1].cpu_ns, 2 * whole.nodes[0].cpu_ns);
 }
 
+TEST_F(RunDirectoryTest, WaitingIsExplainedAndStored) {
+  shape_.events = 1400;
+  write_shards(3);
+  const Result<MergeReport> merged = merge_run(run_);
+  ASSERT_TRUE(merged) << merged.error().message;
+  const ShardData& data = merged.value().profile;
+  EXPECT_TRUE(data.wait_analysis.done);
+  EXPECT_EQ(data.wait_analysis.events, 6 * 1400u);
+  EXPECT_EQ(data.wait_analysis.operations, 6 * 1000u);
+  EXPECT_EQ(data.wait_analysis.unmatched_messages, 0u);
+  EXPECT_TRUE(data.mpi_events.empty());
+  EXPECT_TRUE(data.event_gaps.empty());
+  EXPECT_TRUE(data.clock_offsets.empty());
+  ASSERT_FALSE(data.root_causes.empty());
+  const auto worst = std::max_element(data.root_causes.begin(), data.root_causes.end(),
+                                      [](const auto& a, const auto& b) { return a.wait_ns < b.wait_ns; });
+  EXPECT_EQ(data.ranks[worst->rank].rank, static_cast<std::int32_t>(synth::slowest_rank(shape_)));
+  EXPECT_EQ(data.strings[data.frames[data.paths[worst->path].frame].name], "Solver.step");
+  EXPECT_EQ(profile::read_profile(profile_).value(), data);
+  const auto bytes = testing::read_bytes(profile_);
+  ASSERT_TRUE(merge_run(run_));
+  EXPECT_EQ(testing::read_bytes(profile_), bytes);
+}
+
+// What a collector that died has left is not analysed together with what the next one wrote.
+TEST_F(RunDirectoryTest, EventsOfARankComeFromOneShard) {
+  shape_.events = 1400;
+  write_shards(3);
+  const ShardData alone = merge_run(run_).value().profile;
+  ShardData left = synth::shard_of_node(shape_, 1);
+  left.run.complete = false;
+  for (shard::Rank& rank : left.ranks) {
+    rank.flags |= shard::kLost;
+    rank.elapsed_ns /= 2;
+  }
+  for (shard::MpiEvent& event : left.mpi_events) event.exit_ns += 100;  // told apart from the others
+  ASSERT_TRUE(shard::write_shard(left, run_ / "node-node0001.2.h5"));
+  ShardData both = merge_run(run_).value().profile;
+  EXPECT_TRUE(has_note(both, "recorded more than once"));
+  EXPECT_EQ(both.wait_analysis, alone.wait_analysis);
+  EXPECT_EQ(both.wait_states, alone.wait_states);
+  EXPECT_EQ(both.root_causes, alone.root_causes);
+  EXPECT_EQ(both.critical_times, alone.critical_times);
+  EXPECT_EQ(both.time_windows, alone.time_windows);
+  EXPECT_EQ(both.ranks, alone.ranks);
+}
+
 }  // namespace
 }  // namespace clusterprof::aggregator

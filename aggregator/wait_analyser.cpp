@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aggregator/wait_analyser.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "aggregator/waits/activity.hpp"
+#include "aggregator/waits/clock_model.hpp"
+#include "aggregator/waits/delays.hpp"
+#include "aggregator/waits/matching.hpp"
+#include "aggregator/waits/replay.hpp"
+#include "aggregator/waits/trace.hpp"
+#include "aggregator/waits/wait_search.hpp"
+
+namespace clusterprof::aggregator {
+namespace {
+
+using namespace waits;
+
+// A larger share of messages or collective operations without their other side makes the replay worthless.
+constexpr double kMaxUnmatched = 0.01;
+
+void add_note(shard::ShardData& data, std::string note) {
+  std::vector<std::string>& notes = data.run.notes;
+  const auto place = std::lower_bound(notes.begin(), notes.end(), note);
+  if (place == notes.end() || *place != note) notes.insert(place, std::move(note));
+}
+
+bool used_mpi(const shard::Rank& rank) {
+  return (rank.flags & shard::kUsedMpi) != 0 || rank.mpi_operations != 0;
+}
+
+// Ranks that others may have had to do with and that there are no events of.
+std::uint32_t count_missing(const Trace& trace, const shard::ShardData& merged) {
+  std::vector<bool> present(merged.ranks.size());
+  for (const Lane& lane : trace.lanes) present[lane.rank] = true;
+  std::uint32_t there = 0, silent = 0;
+  for (std::size_t i = 0; i < present.size(); ++i) (present[i] ? there : silent) += 1;
+  return merged.run.world_size > there + silent ? merged.run.world_size - there : silent;
+}
+
+// What one looked at wait stands for: all calls of its call site by those that have events.
+class SampleScale {
+ public:
+  SampleScale(const Trace& trace, const shard::ShardData& merged) {
+    if (trace.level == 0) return;
+    std::vector<std::uint64_t> operations(merged.ranks.size());
+    for (const Lane& lane : trace.lanes) {
+      for (std::uint32_t e = lane.first; e < lane.end; ++e) {
+        if (e == lane.first || !trace.same_call(e - 1, e))
+          ++sites_[key(lane.rank, trace.events[e].path)].analysed;
+        switch (trace.events[e].kind) {
+          case MpiEventKind::kSend:
+          case MpiEventKind::kReceive:
+          case MpiEventKind::kCollective:
+          case MpiEventKind::kCollectiveStart:
+            ++operations[lane.rank];
+            break;
+          case MpiEventKind::kSendDone:
+          case MpiEventKind::kCollectiveDone:
+          case MpiEventKind::kProbe:
+            break;
+        }
+      }
+    }
+    for (const shard::MpiCall& call : merged.mpi_calls) {
+      const auto site = sites_.find(key(call.rank, call.path));
+      if (site != sites_.end()) site->second.calls += call.count;
+    }
+    for (auto& [place, site] : sites_) {
+      const auto rank = static_cast<std::uint32_t>(place >> 32), path = static_cast<std::uint32_t>(place);
+      site.scale = static_cast<double>(site.calls) / static_cast<double>(site.analysed);
+      // Most calls that poll complete nothing and have no events.
+      const shard::Path& row = merged.paths[path];
+      const bool polls =
+          row.frame == kNone || merged.strings[merged.frames[row.frame].name].starts_with("MPI_Test");
+      if (polls || site.calls == 0)
+        site.scale = operations[rank] == 0 ? 1
+                                           : static_cast<double>(merged.ranks[rank].mpi_operations) /
+                                                 static_cast<double>(operations[rank]);
+      site.scale = std::max(site.scale, 1.0);
+    }
+  }
+  double operator()(std::uint32_t rank, std::uint32_t path) const {
+    const auto site = sites_.find(key(rank, path));
+    return site == sites_.end() ? 1 : site->second.scale;
+  }
+
+ private:
+  struct Site {
+    std::uint64_t calls = 0, analysed = 0;
+    double scale = 1;
+  };
+  static std::uint64_t key(std::uint32_t rank, std::uint32_t path) {
+    return std::uint64_t{rank} << 32 | path;
+  }
+  std::unordered_map<std::uint64_t, Site> sites_;
+};
+
+bool lost_events(const shard::ShardData& merged) {
+  return std::any_of(merged.drops.begin(), merged.drops.end(), [](const shard::Drop& drop) {
+    return drop.count != 0 && (drop.reason == "mpi_event_ring_full" || drop.reason == "damaged_mpi_event" ||
+                               drop.reason == "damaged_mpi_event_ring");
+  });
+}
+
+void set_rank_waits(const Trace& trace, const Waits& waits, const Scale& scale, shard::ShardData& merged) {
+  std::vector<double> wait_ns(merged.ranks.size());
+  std::vector<bool> known(merged.ranks.size());
+  for (const Lane& lane : trace.lanes) known[lane.rank] = true;
+  for (const Wait& wait : waits.waits) {
+    const Event& event = trace.events[wait.event];
+    const Lane& lane = trace.lanes[event.lane];
+    if (lane.thread == 0)
+      wait_ns[lane.rank] += static_cast<double>(wait.end_ns - wait.begin_ns) * scale(lane.rank, event.path);
+  }
+  for (std::size_t i = 0; i < merged.ranks.size(); ++i) {
+    shard::Rank& rank = merged.ranks[i];
+    if (!known[i] && (!used_mpi(rank) || rank.mpi_operations != 0)) continue;
+    rank.flags |= shard::kWaitKnown;
+    rank.mpi_wait_ns = std::min(static_cast<std::uint64_t>(std::min(wait_ns[i] + 0.5, 9e18)), rank.mpi_ns);
+  }
+}
+
+}  // namespace
+
+struct WaitAnalyser::State {
+  TraceBuilder builder;
+};
+
+WaitAnalyser::WaitAnalyser() : state_(std::make_unique<State>()) {}
+WaitAnalyser::~WaitAnalyser() = default;
+
+void WaitAnalyser::add(const shard::ShardData& shard) { state_->builder.add(shard); }
+
+void WaitAnalyser::finish(shard::ShardData& merged) {
+  const std::unique_ptr<State> taken = std::exchange(state_, std::make_unique<State>());
+  Trace trace = taken->builder.finish(merged);
+  if (trace.lanes.empty()) return;
+
+  const std::uint32_t missing = count_missing(trace, merged);
+  const Matches matches = match_events(trace, missing);
+  const ClockModel clocks(trace, matches, taken->builder.clock_offsets(), merged);
+  clocks.adjust(trace);
+  const ClockCheck check = clocks.check(trace);
+  const Waits waits = find_waits(trace, matches, clocks);
+  const ActivityReader activity(trace, waits);
+  const SampleScale sample_scale(trace, merged);
+  const Scale scale = [&](std::uint32_t rank, std::uint32_t path) { return sample_scale(rank, path); };
+
+  shard::WaitAnalysis& analysis = merged.wait_analysis;
+  analysis = {};
+  analysis.done = true;
+  analysis.event_level = trace.level;
+  constexpr std::uint64_t kMost =
+      std::numeric_limits<std::int64_t>::max();  // a damaged file may say anything
+  for (const shard::Rank& rank : merged.ranks)
+    analysis.operations += std::min(rank.mpi_operations, kMost - analysis.operations);
+  analysis.events = trace.events.size();
+  analysis.messages = matches.messages;
+  analysis.unmatched_messages = matches.unmatched_messages;
+  analysis.collectives = matches.instances.size();
+  analysis.unmatched_collectives = matches.unmatched_collectives;
+  analysis.clock_error_ns =
+      check.nodes_apart != 0 ? shard::kClocksApart : static_cast<std::uint64_t>(check.error_ns);
+  analysis.clock_violations = check.violations;
+  analysis.worst_violation_ns = static_cast<std::uint64_t>(check.worst_violation_ns);
+
+  merged.wait_states = direct_causes(trace, waits, activity, scale);
+  merged.root_causes = root_causes(trace, matches, waits, activity, scale);
+  merged.time_windows = time_windows(trace, waits, scale);
+  merged.critical_times.clear();
+  if (trace.level == 0) {
+    merged.critical_times = critical_path(trace, waits, activity);
+    const auto too_many = [](std::uint64_t unmatched, std::uint64_t all) {
+      return static_cast<double>(unmatched) > kMaxUnmatched * static_cast<double>(all);
+    };
+    if (missing == 0 && !lost_events(merged) && !too_many(matches.unmatched_messages, matches.messages) &&
+        !too_many(matches.unmatched_collectives, matches.instances.size()))
+      analysis.ideal_ns = ideal_ns(trace, matches);
+  }
+  set_rank_waits(trace, waits, scale, merged);
+  if (missing != 0)
+    add_note(merged, "waiting was analysed without " + std::to_string(missing) +
+                         (missing == 1 ? " rank that has" : " ranks that have") + " no MPI events");
+  if (check.nodes_apart != 0)
+    add_note(merged, "the clocks of " + std::to_string(check.nodes_apart) +
+                         (check.nodes_apart == 1 ? " node" : " nodes") +
+                         " could not be compared with the others': waiting between them is not known");
+}
+
+}  // namespace clusterprof::aggregator

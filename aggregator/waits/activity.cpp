@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aggregator/waits/activity.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace clusterprof::aggregator::waits {
+
+void Activity::add(std::uint32_t path, double ns) {
+  if (path >= row_of_.size()) row_of_.resize(std::size_t{path} + 1);
+  std::uint32_t& row = row_of_[path];
+  if (row < paths.size() && paths[row].path == path) {
+    paths[row].ns += ns;
+    return;
+  }
+  row = static_cast<std::uint32_t>(paths.size());
+  paths.push_back({path, ns});
+}
+
+double Activity::ns_of(std::uint32_t path) const {
+  if (path >= row_of_.size()) return 0;
+  const std::uint32_t row = row_of_[path];
+  return row < paths.size() && paths[row].path == path ? paths[row].ns : 0;
+}
+
+Interval interval_before(const Trace& trace, const Lane& lane, std::uint32_t call) {
+  Interval interval;
+  if (call == lane.first) {
+    interval = {lane.begin_ns, trace.events[call].enter_ns, lane.head_ns};
+  } else if (call == lane.end) {
+    interval = {trace.events[call - 1].exit_ns, lane.end_ns, lane.tail_ns};
+  } else {
+    const Event &before = trace.events[call - 1], &event = trace.events[call];
+    interval = {before.exit_ns, event.enter_ns, event.useful_ns - before.useful_ns};
+  }
+  interval.useful_ns = std::clamp<std::int64_t>(
+      interval.useful_ns, 0, std::max<std::int64_t>(interval.end_ns - interval.begin_ns, 0));
+  return interval;
+}
+
+ActivityReader::ActivityReader(const Trace& trace, const Waits& waits) : trace_(trace), waits_(waits) {
+  struct Row {
+    std::uint32_t site, path;
+    float ns;
+  };
+  std::vector<Row> rows;
+  for (auto gap = trace.gaps.begin(); gap != trace.gaps.end();) {
+    const std::uint32_t rank = trace.lanes[trace.events[gap->event].lane].rank;
+    rows.clear();
+    for (; gap != trace.gaps.end() && trace.lanes[trace.events[gap->event].lane].rank == rank; ++gap)
+      rows.push_back({trace.events[gap->event].path, gap->path, gap->wall_ns});
+    std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+      return std::tie(a.site, a.path, a.ns) < std::tie(b.site, b.path, b.ns);
+    });
+    for (auto row = rows.begin(); row != rows.end();) {
+      const std::uint32_t site = row->site;
+      std::vector<PathTime> profile;
+      for (; row != rows.end() && row->site == site; ++row) {
+        if (profile.empty() || profile.back().path != row->path) profile.push_back({row->path, 0});
+        profile.back().ns += static_cast<double>(row->ns);
+      }
+      // The paths with the most time say enough.
+      std::sort(profile.begin(), profile.end(), [](const PathTime& a, const PathTime& b) {
+        return a.ns != b.ns ? a.ns > b.ns : a.path < b.path;
+      });
+      if (profile.size() > 16) profile.resize(16);
+      profile.shrink_to_fit();
+      before_site_.emplace(std::uint64_t{rank} << 32 | site, std::move(profile));
+    }
+  }
+}
+
+void ActivityReader::add_gap(const Lane& lane, std::uint32_t call, double ns, Activity& activity) const {
+  if (call == lane.end) return activity.add(0, ns);
+  const auto first = std::lower_bound(trace_.gaps.begin(), trace_.gaps.end(), call,
+                                      [](const Gap& gap, std::uint32_t e) { return gap.event < e; });
+  double total = 0;
+  auto end = first;
+  for (; end != trace_.gaps.end() && end->event < lane.end && trace_.same_call(end->event, call); ++end)
+    total += static_cast<double>(end->wall_ns);
+  if (total > 0) {
+    for (auto row = first; row != end; ++row)
+      activity.add(row->path, ns * static_cast<double>(row->wall_ns) / total);
+    return;
+  }
+  const std::uint32_t site = trace_.events[call].path, caller = trace_.outside[site];
+  const auto profile = before_site_.find(std::uint64_t{lane.rank} << 32 | site);
+  if (profile == before_site_.end()) return activity.add(caller, ns);
+  for (const PathTime& row : profile->second) total += row.ns;
+  if (total <= 0) return activity.add(caller, ns);
+  for (const PathTime& row : profile->second) activity.add(row.path, ns * row.ns / total);
+}
+
+std::int64_t ActivityReader::read(const Lane& lane, std::uint32_t next, std::int64_t from_ns,
+                                  std::int64_t to_ns, std::uint32_t max_calls, Activity& activity) const {
+  std::int64_t until = to_ns;  // what is left to look at ends here
+  for (std::uint32_t calls = 0;; ++calls) {
+    if (calls == max_calls) return std::max(until, from_ns);
+    const Interval gap = interval_before(trace_, lane, next);
+    const std::int64_t gap_ns = std::min(until, gap.end_ns) - std::max(from_ns, gap.begin_ns);
+    if (gap_ns > 0) {
+      const double useful =
+          static_cast<double>(gap.useful_ns) / static_cast<double>(gap.end_ns - gap.begin_ns);
+      const double ns = static_cast<double>(gap_ns);
+      add_gap(lane, next, ns * useful, activity);
+      // Calls without events: those that poll, or what a sample of the events left out.
+      if (useful < 1) activity.add(trace_.path_before(lane, next), ns * (1 - useful));
+    }
+    until = std::min(until, gap.begin_ns);
+    if (until <= from_ns || next == lane.first) return from_ns;
+
+    const std::uint32_t call = trace_.call_begin(next - 1);
+    const Event& event = trace_.events[call];
+    std::int64_t in_call = std::min(until, event.exit_ns) - std::max(from_ns, event.enter_ns);
+    if (in_call > 0) {
+      if (const std::uint32_t row = waits_.of_call[call]; row != kNone) {
+        const Wait& wait = waits_.waits[row];
+        const std::int64_t waited = std::min(until, wait.end_ns) - std::max(from_ns, wait.begin_ns);
+        if (waited > 0) {
+          activity.waits.emplace_back(row, static_cast<double>(waited));
+          in_call -= waited;
+        }
+      }
+      if (in_call > 0) activity.add(event.path, static_cast<double>(in_call));
+    }
+    until = std::min(until, event.enter_ns);
+    if (until <= from_ns) return from_ns;
+    next = call;
+  }
+}
+
+}  // namespace clusterprof::aggregator::waits

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a thread did between two times, by call path.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "aggregator/waits/trace.hpp"
+#include "aggregator/waits/wait_search.hpp"
+
+namespace clusterprof::aggregator::waits {
+
+struct PathTime {
+  std::uint32_t path = 0;
+  double ns = 0;
+};
+
+struct Activity {
+  std::vector<PathTime> paths;                          // outside MPI, and in calls other than waiting
+  std::vector<std::pair<std::uint32_t, double>> waits;  // row of Waits::waits, time
+  void clear() { paths.clear(), waits.clear(); }
+  void add(std::uint32_t path, double ns);
+  [[nodiscard]] double ns_of(std::uint32_t path) const;
+
+ private:
+  std::vector<std::uint32_t> row_of_;  // of paths per path; anything where that row is another path's
+};
+
+class ActivityReader {
+ public:
+  ActivityReader(const Trace& trace, const Waits& waits);
+
+  // Adds what the lane did from `from_ns` until `to_ns`, where `next` is the first event of the first call
+  // that was entered at to_ns or later (lane.end: none). Looks at no more than max_calls calls, the last
+  // ones: returns the time from which on it has looked.
+  std::int64_t read(const Lane& lane, std::uint32_t next, std::int64_t from_ns, std::int64_t to_ns,
+                    std::uint32_t max_calls, Activity& activity) const;
+
+  // Adds `ns` outside MPI just before the call, divided as samples showed: of that interval, else of all
+  // intervals before calls from the same place, else to the code that made the call.
+  void add_gap(const Lane& lane, std::uint32_t call, double ns, Activity& activity) const;
+
+ private:
+  const Trace& trace_;
+  const Waits& waits_;
+  std::unordered_map<std::uint64_t, std::vector<PathTime>> before_site_;  // rank << 32 | path
+};
+
+// Time outside MPI between a call of the lane (its first event; lane.end: the end) and the one before, and
+// when that interval began.
+struct Interval {
+  std::int64_t begin_ns = 0, end_ns = 0, useful_ns = 0;
+};
+[[nodiscard]] Interval interval_before(const Trace& trace, const Lane& lane, std::uint32_t call);
+
+}  // namespace clusterprof::aggregator::waits

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aggregator/waits/trace.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+namespace clusterprof::aggregator::waits {
+namespace {
+
+// "MPI_Iallreduce_c" -> "allreduce", "MPI_Comm_idup" -> "comm_dup"
+std::string base_name(std::string_view op) {
+  std::string name(op.starts_with("MPI_") ? op.substr(4) : op);
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const std::string_view suffix : {std::string_view("_c"), std::string_view("_init")})
+    if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+  constexpr std::array<std::string_view, 17> kNonblocking = {"barrier",
+                                                             "bcast",
+                                                             "gather",
+                                                             "gatherv",
+                                                             "scatter",
+                                                             "scatterv",
+                                                             "allgather",
+                                                             "allgatherv",
+                                                             "alltoall",
+                                                             "alltoallv",
+                                                             "alltoallw",
+                                                             "reduce",
+                                                             "allreduce",
+                                                             "scan",
+                                                             "exscan",
+                                                             "reduce_scatter",
+                                                             "reduce_scatter_block"};
+  if (name.starts_with("i") && std::find(kNonblocking.begin(), kNonblocking.end(),
+                                         std::string_view(name).substr(1)) != kNonblocking.end())
+    name.erase(0, 1);
+  return name;
+}
+
+template <std::size_t N>
+bool is_in(std::string_view name, const std::array<std::string_view, N>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Files may hold anything: sums of a few of these do not overflow.
+constexpr std::int64_t kMaxNs = std::int64_t{1} << 60;  // 36 years of a monotonic clock
+std::int64_t signed_ns(std::uint64_t ns) {
+  return static_cast<std::int64_t>(std::min(ns, static_cast<std::uint64_t>(kMaxNs)));
+}
+std::int64_t utc_ns(const shard::Rank& rank) {
+  return std::clamp<std::int64_t>(rank.start_utc_ns, 0, 4 * kMaxNs - 1);
+}
+bool is_sane(const shard::ClockOffset& offset) {
+  return offset.local_ns <= static_cast<std::uint64_t>(kMaxNs) &&
+         offset.error_ns <= static_cast<std::uint64_t>(kMaxNs) && offset.offset_ns >= -kMaxNs &&
+         offset.offset_ns <= kMaxNs;
+}
+// Indices of events have 32 bits, and steps among them.
+constexpr std::uint64_t kMaxEvents = std::uint64_t{1} << 31;
+
+// The order of `rows` sorted by `less`: new row per old row.
+template <typename Row, typename Less>
+std::vector<std::uint32_t> sort_rows(std::vector<Row>& rows, Less less) {
+  std::vector<std::uint32_t> order(rows.size()), place(rows.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return less(rows[a], rows[b]); });
+  std::vector<Row> sorted;
+  sorted.reserve(rows.size());
+  for (const std::uint32_t row : order) {
+    place[row] = static_cast<std::uint32_t>(sorted.size());
+    sorted.push_back(std::move(rows[row]));
+  }
+  rows = std::move(sorted);
+  return place;
+}
+
+}  // namespace
+
+Sync sync_of(std::string_view op) {
+  const std::string name = base_name(op);
+  if (is_in<6>(name, {"barrier", "finalize", "win_fence", "win_free", "file_close", "comm_disconnect"}))
+    return Sync::kBarrier;
+  if (is_in<3>(name, {"bcast", "scatter", "scatterv"})) return Sync::kOneToAll;
+  if (is_in<3>(name, {"reduce", "gather", "gatherv"})) return Sync::kAllToOne;
+  if (is_in<2>(name, {"scan", "exscan"})) return Sync::kScan;
+  return Sync::kNxN;
+}
+
+bool always_synchronises(std::string_view op) {
+  return is_in<7>(base_name(op), {"barrier", "allreduce", "allgather", "alltoall", "bcast", "reduce",
+                                  "reduce_scatter_block"});
+}
+
+std::uint32_t Trace::first_entered(const Lane& lane, std::int64_t time_ns) const {
+  const auto first = events.begin() + lane.first, end = events.begin() + lane.end;
+  return static_cast<std::uint32_t>(
+      std::lower_bound(first, end, time_ns,
+                       [](const Event& event, std::int64_t ns) { return event.enter_ns < ns; }) -
+      events.begin());
+}
+
+void TraceBuilder::add(const shard::ShardData& shard) {
+  const auto first_source = static_cast<std::uint32_t>(sources_.size());
+  for (const shard::Rank& rank : shard.ranks) sources_.push_back({rank, shard.nodes[rank.node].name, 0});
+  for (const shard::ClockOffset& offset : shard.clock_offsets)
+    if (is_sane(offset)) offsets_.push_back({first_source + offset.rank, offset});
+  if (shard.mpi_events.empty()) return;
+
+  std::vector<std::uint32_t> new_path(shard.paths.size());
+  for (std::size_t i = 1; i < shard.paths.size(); ++i) {
+    const auto [entry, added] =
+        path_index_.try_emplace(shard.paths[i].id, static_cast<std::uint32_t>(path_ids_.size()));
+    if (added) path_ids_.push_back(shard.paths[i].id);
+    new_path[i] = entry->second;
+  }
+  std::vector<std::uint32_t> new_channel;
+  for (const shard::Communicator& communicator : shard.communicators) {
+    const auto [entry, added] =
+        channel_index_.try_emplace(communicator.identity, static_cast<std::uint32_t>(channels_.size()));
+    if (added) channels_.push_back({communicator.identity, 0});
+    channels_[entry->second].size = std::max(channels_[entry->second].size, communicator.size);
+    new_channel.push_back(entry->second);
+  }
+  std::vector<std::uint16_t> new_op(shard.strings.size(), 0xffff);
+
+  Part& part = parts_.emplace_back();
+  part.events.reserve(shard.mpi_events.size());
+  const shard::MpiEvent* before = nullptr;
+  for (const shard::MpiEvent& event : shard.mpi_events) {
+    const std::uint32_t rank = first_source + event.rank;
+    if (part.lanes.empty() || part.lanes.back().rank != rank || part.lanes.back().thread != event.thread) {
+      Lane lane;
+      lane.rank = rank;
+      lane.thread = event.thread;
+      lane.first = lane.end = static_cast<std::uint32_t>(part.events.size());
+      part.lanes.push_back(lane);
+    }
+    std::uint16_t& op = new_op[event.op];
+    if (op == 0xffff) {
+      const auto [entry, added] =
+          op_index_.try_emplace(shard.strings[event.op], static_cast<std::uint16_t>(op_names_.size()));
+      if (added) op_names_.push_back(shard.strings[event.op]);
+      op = entry->second;
+    }
+    Event& row = part.events.emplace_back();
+    row.enter_ns = signed_ns(event.enter_ns);
+    row.exit_ns = std::max(row.enter_ns, signed_ns(event.exit_ns));
+    row.useful_ns = row.enter_ns - signed_ns(event.mpi_ns);
+    if (before != nullptr && before->rank == event.rank && before->thread == event.thread) {
+      const Event& last = part.events[part.events.size() - 2];
+      // Calls of a thread do not overlap, whatever the file says.
+      row.enter_ns = before->enter_ns == event.enter_ns && before->exit_ns == event.exit_ns
+                         ? last.enter_ns
+                         : std::max(row.enter_ns, last.exit_ns);
+      row.exit_ns = std::max(row.enter_ns, row.exit_ns);
+    }
+    before = &event;
+    row.start_ns = std::min(row.enter_ns, signed_ns(event.start_ns));
+    row.sequence = event.sequence;
+    row.path = new_path[event.path];
+    row.channel = event.communicator == kNone ? kNone : new_channel[event.communicator];
+    row.peer = static_cast<std::uint32_t>(event.peer);
+    row.lane = static_cast<std::uint32_t>(part.lanes.size() - 1);
+    row.tag = event.tag;
+    row.op = op;
+    row.kind = static_cast<MpiEventKind>(event.kind);
+    row.flags = event.flags;
+    part.lanes.back().end = static_cast<std::uint32_t>(part.events.size());
+    ++sources_[rank].events;
+  }
+  part.gaps.reserve(shard.event_gaps.size());
+  for (const shard::EventGap& gap : shard.event_gaps)
+    part.gaps.push_back({gap.event, new_path[gap.path], static_cast<float>(gap.wall_ns)});
+}
+
+Trace TraceBuilder::finish(const shard::ShardData& merged) {
+  Trace trace;
+  // Of several records of a rank, the one that the merge took.
+  std::unordered_map<std::int32_t, std::uint32_t> row_of_rank;
+  for (std::uint32_t i = 0; i < merged.ranks.size(); ++i) row_of_rank.emplace(merged.ranks[i].rank, i);
+  std::vector<std::uint32_t> taken(merged.ranks.size(), kNone), new_rank(sources_.size(), kNone);
+  for (std::uint32_t i = 0; i < sources_.size(); ++i) {
+    const Source& source = sources_[i];
+    const auto found = row_of_rank.find(source.rank.rank);
+    if (found == row_of_rank.end()) continue;
+    const shard::Rank& row = merged.ranks[found->second];
+    shard::Rank same = source.rank;
+    same.node = row.node;
+    if (same != row || merged.nodes[row.node].name != source.node) continue;
+    std::uint32_t& best = taken[found->second];
+    if (best == kNone || sources_[best].events < source.events) best = i;
+  }
+  for (std::uint32_t i = 0; i < taken.size(); ++i) {
+    if (taken[i] == kNone) continue;
+    new_rank[taken[i]] = i;
+    if (sources_[taken[i]].events != 0)
+      trace.level = std::max(trace.level, std::min(merged.ranks[i].event_level, wire::kMaxEventLevel));
+  }
+
+  for (const SourceOffset& row : offsets_) {
+    if (new_rank[row.source] == kNone) continue;
+    clock_offsets_.push_back(row.offset);
+    clock_offsets_.back().rank = new_rank[row.source];
+  }
+  std::sort(clock_offsets_.begin(), clock_offsets_.end(),
+            [](const shard::ClockOffset& a, const shard::ClockOffset& b) {
+              return std::tie(a.rank, a.local_ns, a.reference_rank, a.offset_ns) <
+                     std::tie(b.rank, b.local_ns, b.reference_rank, b.offset_ns);
+            });
+
+  std::vector<std::uint32_t> new_path(path_ids_.size());
+  for (std::uint32_t i = 1; i < merged.paths.size(); ++i) {
+    const auto found = path_index_.find(merged.paths[i].id);
+    if (found != path_index_.end()) new_path[found->second] = i;
+  }
+  const std::vector<std::uint32_t> new_channel =
+      sort_rows(channels_, [](const Channel& a, const Channel& b) { return a.identity < b.identity; });
+  trace.channels = std::move(channels_);
+  const std::vector<std::uint32_t> new_op = sort_rows(op_names_, std::less<std::string>());
+  for (const std::string& name : op_names_)
+    trace.ops.push_back({name, sync_of(name), always_synchronises(name)});
+
+  // Where each lane goes. Lanes of a rank that was left out, and events that the level leaves out, are not
+  // copied.
+  struct Place {
+    std::uint32_t part, lane, events;
+  };
+  std::vector<Place> places;
+  for (;; ++trace.level) {
+    places.clear();
+    std::uint64_t all = 0;
+    for (std::uint32_t p = 0; p < parts_.size(); ++p) {
+      Part& part = parts_[p];
+      for (std::uint32_t l = 0; l < part.lanes.size(); ++l) {
+        const Lane& lane = part.lanes[l];
+        if (new_rank[lane.rank] == kNone) continue;
+        std::uint32_t kept = 0;
+        for (std::uint32_t e = lane.first; e < lane.end; ++e)
+          kept += wire::event_is_selected(part.events[e].sequence, trace.level) ? 1 : 0;
+        all += kept;
+        if (kept != 0) places.push_back({p, l, kept});
+      }
+    }
+    if (all < kMaxEvents) break;
+    if (trace.level == wire::kMaxEventLevel) throw std::length_error("more MPI events than can be analysed");
+  }
+  std::sort(places.begin(), places.end(), [&](const Place& a, const Place& b) {
+    const Lane &x = parts_[a.part].lanes[a.lane], &y = parts_[b.part].lanes[b.lane];
+    return std::pair(new_rank[x.rank], x.thread) < std::pair(new_rank[y.rank], y.thread);
+  });
+  std::vector<std::vector<std::uint32_t>> lane_of(parts_.size());
+  for (std::size_t p = 0; p < parts_.size(); ++p) lane_of[p].assign(parts_[p].lanes.size(), kNone);
+  std::uint32_t events = 0;
+  for (const Place& place : places) {
+    const Lane& old = parts_[place.part].lanes[place.lane];
+    Lane lane;
+    lane.rank = new_rank[old.rank];
+    lane.node = merged.ranks[lane.rank].node;
+    lane.thread = old.thread;
+    lane.first = events;
+    lane.end = events += place.events;
+    lane_of[place.part][place.lane] = static_cast<std::uint32_t>(trace.lanes.size());
+    trace.lanes.push_back(lane);
+  }
+
+  trace.events.resize(events);
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    Part& part = parts_[p];
+    std::size_t gap = 0;
+    for (std::uint32_t l = 0; l < part.lanes.size(); ++l) {
+      const Lane& old = part.lanes[l];
+      const std::uint32_t lane = lane_of[p][l];
+      std::uint32_t next = lane == kNone ? 0 : trace.lanes[lane].first;
+      while (gap < part.gaps.size() && part.gaps[gap].event < old.first) ++gap;
+      for (std::uint32_t e = old.first; e < old.end; ++e) {
+        // What was seen before an event that is left out counts for the next one that is kept.
+        for (; gap < part.gaps.size() && part.gaps[gap].event == e; ++gap)
+          if (lane != kNone && next < trace.lanes[lane].end)
+            trace.gaps.push_back({next, new_path[part.gaps[gap].path], part.gaps[gap].wall_ns});
+        if (lane == kNone || !wire::event_is_selected(part.events[e].sequence, trace.level)) continue;
+        Event& event = trace.events[next++] = part.events[e];
+        event.lane = lane;
+        event.path = new_path[event.path];
+        event.op = static_cast<std::uint16_t>(new_op[event.op]);
+        if (event.channel != kNone) event.channel = new_channel[event.channel];
+        const auto number = static_cast<std::int32_t>(event.peer);  // negative: none
+        const auto peer = number < 0 ? row_of_rank.end() : row_of_rank.find(number);
+        event.peer = peer == row_of_rank.end() ? kNone : peer->second;
+      }
+    }
+    part = {};
+  }
+  std::sort(trace.gaps.begin(), trace.gaps.end(), [](const Gap& a, const Gap& b) {
+    return std::tie(a.event, a.path, a.wall_ns) < std::tie(b.event, b.path, b.wall_ns);
+  });
+
+  // When each rank began and ended, on the clock of the events: real-time and monotonic clock of a node are
+  // apart by what lets the first of its ranks end with its last event.
+  std::vector<std::int64_t> utc_minus_local(merged.nodes.size(), std::numeric_limits<std::int64_t>::max());
+  for (const Lane& lane : trace.lanes) {
+    const shard::Rank& rank = merged.ranks[lane.rank];
+    if (rank.elapsed_ns == 0) continue;
+    utc_minus_local[lane.node] =
+        std::min(utc_minus_local[lane.node],
+                 utc_ns(rank) + signed_ns(rank.elapsed_ns) - trace.events[lane.end - 1].exit_ns);
+  }
+  for (Lane& lane : trace.lanes) {
+    const shard::Rank& rank = merged.ranks[lane.rank];
+    const Event &first = trace.events[lane.first], &last = trace.events[lane.end - 1];
+    lane.begin_ns = first.enter_ns;
+    lane.end_ns = last.exit_ns;
+    if (lane.thread != 0 || rank.elapsed_ns == 0) continue;
+    const std::int64_t mpi_before = first.enter_ns - first.useful_ns;
+    lane.begin_ns = std::min(utc_ns(rank) - utc_minus_local[lane.node],
+                             first.enter_ns - std::max<std::int64_t>(mpi_before, 0));
+    lane.begin_ns = std::max(lane.begin_ns, first.enter_ns - kMaxNs);
+    lane.head_ns = first.enter_ns - lane.begin_ns - mpi_before;
+    lane.end_ns = std::max(lane.begin_ns + signed_ns(rank.elapsed_ns), last.exit_ns);
+    const std::int64_t mpi_until = last.exit_ns - last.useful_ns;
+    lane.tail_ns = std::max<std::int64_t>(
+        lane.end_ns - last.exit_ns - std::max<std::int64_t>(signed_ns(rank.mpi_ns) - mpi_until, 0), 0);
+  }
+  std::vector<std::uint32_t> init_path(merged.ranks.size());
+  for (const shard::MpiCall& call : merged.mpi_calls) {
+    const std::uint32_t frame = merged.paths[call.path].frame;
+    if (frame == kNone) continue;
+    const std::string_view name = merged.strings[merged.frames[frame].name];
+    if (name == "MPI_Init" || name == "MPI_Init_thread") init_path[call.rank] = call.path;
+  }
+  for (Lane& lane : trace.lanes) lane.init_path = init_path[lane.rank];
+  trace.outside.resize(merged.paths.size());
+  for (std::uint32_t i = 1; i < merged.paths.size(); ++i) {
+    const shard::Path& path = merged.paths[i];
+    trace.outside[i] = merged.frames[path.frame].kind == shard::FrameKind::kMpi ? path.parent : i;
+  }
+
+  const auto offsets = std::move(clock_offsets_);
+  *this = TraceBuilder();
+  clock_offsets_ = offsets;
+  return trace;
+}
+
+}  // namespace clusterprof::aggregator::waits

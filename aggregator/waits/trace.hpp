@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The events of all ranks in one table, as the analysis of waiting works on them.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+#include "formats/wire/mpi_event.h"
+
+namespace clusterprof::aggregator::waits {
+
+using shard::kNone;
+using wire::MpiEventKind;
+
+// Who has to wait for whom in an operation.
+enum class Sync : std::uint8_t { kBarrier, kNxN, kOneToAll, kAllToOne, kScan };
+// Of a collective operation by its name, as the wrappers' specification has it ("MPI_Ibcast",
+// "MPI_Reduce_init_c").
+Sync sync_of(std::string_view op);
+// Nobody leaves the operation before what it waits for has happened, whatever its arguments (but for a count
+// of 0 in all of it): the clocks of nodes may be adjusted by that.
+bool always_synchronises(std::string_view op);
+
+// Times are of the node's clock until ClockModel::adjust() has put all of them on one. In a lane enter_ns and
+// exit_ns never go back.
+struct Event {
+  std::int64_t enter_ns = 0, exit_ns = 0, start_ns = 0;
+  std::int64_t useful_ns = 0;  // what the thread had spent outside MPI at enter_ns; only differences count
+  std::uint32_t sequence = 0;
+  std::uint32_t path = 0;         // row of the merged paths
+  std::uint32_t channel = kNone;  // row of Trace::channels
+  std::uint32_t peer = kNone;     // row of the merged ranks
+  std::uint32_t lane = 0;
+  std::uint32_t match = kNone;  // set by match_events()
+  std::int32_t tag = 0;
+  std::uint16_t op = 0;  // row of Trace::ops
+  MpiEventKind kind = MpiEventKind::kSend;
+  std::uint8_t flags = 0;  // wire::MpiEventFlags
+};
+static_assert(sizeof(Event) == 64);
+
+// Part of what samples showed between the event before and this one.
+struct Gap {
+  std::uint32_t event = 0, path = 0;
+  float wall_ns = 0;
+};
+
+// The events of one thread: rows first .. end of Trace::events, in order of time.
+struct Lane {
+  std::uint32_t rank = 0, node = 0;  // rows of the merged tables
+  std::uint32_t thread = 0;          // 0: the rank's main thread
+  std::uint32_t first = 0, end = 0;
+  // Of the rank (thread 0), else of the events. Times outside MPI before the first and behind the last event.
+  std::int64_t begin_ns = 0, end_ns = 0, head_ns = 0, tail_ns = 0;
+  std::uint32_t init_path = 0;  // call site of the rank's MPI_Init; 0 not known
+};
+
+struct Channel {
+  std::uint64_t identity = 0;
+  std::uint32_t size = 0;  // 0: not known
+};
+
+struct Op {
+  std::string name;
+  Sync sync = Sync::kNxN;
+  bool always_synchronises = false;
+};
+
+// Memory that the kernel clears when it is first touched, so that a large table that is filled while others
+// are freed never stands beside them.
+template <typename T>
+struct ClearedAllocator {
+  using value_type = T;
+  ClearedAllocator() = default;
+  template <typename U>
+  explicit ClearedAllocator(const ClearedAllocator<U>&) noexcept {}
+  T* allocate(std::size_t count) {
+    void* memory = std::calloc(count, sizeof(T));
+    if (memory == nullptr) throw std::bad_alloc();
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, std::size_t) noexcept { std::free(memory); }
+  void construct(T*) noexcept { static_assert(std::is_trivially_copyable_v<T>); }
+  template <typename... Arguments>
+  void construct(T* place, Arguments&&... arguments) {
+    ::new (static_cast<void*>(place)) T(std::forward<Arguments>(arguments)...);
+  }
+  friend bool operator==(const ClearedAllocator&, const ClearedAllocator&) noexcept { return true; }
+};
+
+struct Trace {
+  std::vector<Event, ClearedAllocator<Event>> events;  // by lane, then time
+  std::vector<Gap> gaps;                               // by event, then path
+  std::vector<Lane> lanes;                             // by rank, then thread
+  std::vector<Channel> channels;
+  std::vector<Op> ops;
+  // Per row of the merged paths: the code outside MPI that made the call when the path is an MPI function's,
+  // else the path itself.
+  std::vector<std::uint32_t> outside;
+  std::uint32_t level = 0;  // the events are those selected at this one
+
+  // Events with the same times are operations of one call.
+  [[nodiscard]] bool same_call(std::uint32_t a, std::uint32_t b) const {
+    return events[a].enter_ns == events[b].enter_ns && events[a].exit_ns == events[b].exit_ns;
+  }
+  // First event of the call of event e, and the one behind its last. A call may complete as many operations
+  // as there are ranks.
+  [[nodiscard]] std::uint32_t call_begin(std::uint32_t e) const {
+    std::uint32_t low = lanes[events[e].lane].first, step = 1;
+    for (; e - low >= step && same_call(e - step, e); step *= 2) e -= step;
+    if (e - low >= step) low = e - step + 1;
+    while (low < e) {
+      const std::uint32_t middle = low + (e - low) / 2;
+      if (same_call(middle, e))
+        e = middle;
+      else
+        low = middle + 1;
+    }
+    return e;
+  }
+  [[nodiscard]] std::uint32_t call_end(std::uint32_t e) const {
+    std::uint32_t high = lanes[events[e].lane].end - 1, step = 1;
+    for (; high - e >= step && same_call(e, e + step); step *= 2) e += step;
+    if (high - e >= step) high = e + step - 1;
+    while (e < high) {
+      const std::uint32_t middle = high - (high - e) / 2;
+      if (same_call(e, middle))
+        e = middle;
+      else
+        high = middle - 1;
+    }
+    return e + 1;
+  }
+  // Where a thread was that spent time in MPI between a call (its first event; lane.end: the end) and the one
+  // before: what has no events. Before the first, that is MPI_Init; else a call that polls, as a rule.
+  [[nodiscard]] std::uint32_t path_before(const Lane& lane, std::uint32_t call) const {
+    if (call == lane.end) return 0;
+    return call == lane.first && lane.thread == 0 ? lane.init_path : events[call].path;
+  }
+  // First event of the lane that was entered at that time or later; lane.end: none.
+  [[nodiscard]] std::uint32_t first_entered(const Lane& lane, std::int64_t time_ns) const;
+};
+
+// Collects the shards. What it makes does not depend on their order.
+class TraceBuilder {
+ public:
+  void add(const shard::ShardData& shard);
+  // Empties the builder.
+  [[nodiscard]] Trace finish(const shard::ShardData& merged);
+  // Rows in the builder's tables refer to the merged ones by content.
+  [[nodiscard]] const std::vector<shard::ClockOffset>& clock_offsets() const { return clock_offsets_; }
+
+ private:
+  struct PathIdHash {
+    std::size_t operator()(const shard::PathId& id) const noexcept {
+      return static_cast<std::size_t>(id.low);
+    }
+  };
+  struct Source {  // one rank of one shard
+    shard::Rank rank;
+    std::string node;
+    std::uint64_t events = 0;
+  };
+  struct Part {  // one shard; lane of its events: row of lanes, with rank: row of sources_
+    std::vector<Event> events;
+    std::vector<Gap> gaps;
+    std::vector<Lane> lanes;
+  };
+  struct SourceOffset {
+    std::uint32_t source = 0;
+    shard::ClockOffset offset;
+  };
+  std::vector<Source> sources_;
+  std::vector<Part> parts_;
+  std::vector<SourceOffset> offsets_;
+  std::vector<shard::ClockOffset> clock_offsets_;  // rank: row of the merged ranks
+  std::unordered_map<shard::PathId, std::uint32_t, PathIdHash> path_index_{{shard::PathId{}, 0}};
+  std::vector<shard::PathId> path_ids_{shard::PathId{}};
+  std::unordered_map<std::uint64_t, std::uint32_t> channel_index_;
+  std::vector<Channel> channels_;
+  std::unordered_map<std::string, std::uint16_t> op_index_;
+  std::vector<std::string> op_names_;
+};
+
+}  // namespace clusterprof::aggregator::waits

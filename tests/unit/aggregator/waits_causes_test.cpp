@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "tests/unit/aggregator/waits_run.hpp"
+
+namespace clusterprof::aggregator::test {
+namespace {
+
+using Rows = std::map<std::string, std::int64_t>;
+using Gap = std::vector<std::pair<std::string, std::int64_t>>;
+
+MadeEvent sends(std::int32_t to, std::int64_t enter, std::int64_t exit, std::uint32_t sequence, Gap gap) {
+  return {MpiEventKind::kSend, "MPI_Send", "MPI_Send", enter, exit, to, 0, sequence, -1, 0, 1, 0,
+          std::move(gap)};
+}
+MadeEvent receives(std::int32_t from, std::int64_t enter, std::int64_t exit, std::uint32_t sequence,
+                   Gap gap) {
+  return {MpiEventKind::kReceive, "MPI_Recv", "MPI_Recv", enter, exit, from, 0, sequence, -1, 0, 1, 0,
+          std::move(gap)};
+}
+MadeEvent barrier(std::int64_t enter, std::int64_t exit, std::uint32_t sequence, Gap gap) {
+  return {MpiEventKind::kCollective,
+          "MPI_Barrier",
+          "MPI_Barrier",
+          enter,
+          exit,
+          -1,
+          0,
+          sequence,
+          -1,
+          0,
+          1,
+          0,
+          std::move(gap)};
+}
+
+TEST(WaitCausesTest, WaitIsDividedAmongWhatTheLateRankDid) {
+  MadeRun run(2);
+  run.add(1, receives(0, 0, 40 * kMs, 0, {}));
+  run.add(0, sends(1, 40 * kMs, 40 * kMs, 0, {{"read", 30}, {"parse", 10}}));
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(waits_of(data), (Rows{{"1 MPI_Recv late_sender 0 read", 30 * kMs},
+                                  {"1 MPI_Recv late_sender 0 parse", 10 * kMs}}));
+  std::uint64_t count = 0;
+  for (const shard::WaitState& row : data.wait_states) count += row.count;
+  EXPECT_EQ(count, 1u) << "one wait, in the row of the larger part";
+}
+
+TEST(WaitCausesTest, IntervalsWithoutSamplesAreLikeOthersBeforeTheSameCall) {
+  MadeRun run(2);
+  run.add(1, receives(0, 0, 40 * kMs, 0, {}));
+  run.add(1, receives(0, 41 * kMs, 50 * kMs, 1, {}));
+  run.add(0, sends(1, 40 * kMs, 41 * kMs, 0, {{"read", 40}}));
+  run.add(0, sends(1, 50 * kMs, 51 * kMs, 1, {}));
+  EXPECT_EQ(waits_of(run.analyse()), (Rows{{"1 MPI_Recv late_sender 0 read", 49 * kMs}}));
+}
+
+// What samples say nothing of was outside MPI all the same.
+TEST(WaitCausesTest, WithoutSamplesItIsTheCodeThatMadeTheCall) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  run.add(0, barrier(5 * kMs, 40 * kMs, 1, {}));
+  run.add(1, barrier(40 * kMs, 41 * kMs, 1, {}));
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(waits_of(data), (Rows{{"0 MPI_Barrier wait_at_barrier 1 calls MPI_Barrier", 35 * kMs}}));
+  EXPECT_EQ(roots_of(data), (Rows{{"1 calls MPI_Barrier", 35 * kMs}}));
+  EXPECT_EQ(critical_of(data).at("1 calls MPI_Barrier"), 39 * kMs);
+}
+
+// Rank 0 delays 1 by 30 ms, and by that 1 delays 2, although it works no longer than 2.
+TEST(WaitCausesTest, ChainOfDelays) {
+  MadeRun run(3);
+  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  run.add(0, sends(1, 36 * kMs, 36 * kMs, 0, {{"late", 30}, {"step", 5}}));
+  run.add(1, receives(0, 6 * kMs, 36 * kMs, 0, {{"step", 5}}));
+  run.add(1, sends(2, 41 * kMs, 41 * kMs, 0, {{"step", 5}}));
+  run.add(2, receives(1, 11 * kMs, 41 * kMs, 0, {{"step", 10}}));
+  const shard::ShardData data = run.analyse();
+  const Rows waits = waits_of(data);
+  EXPECT_EQ(waits.at("1 MPI_Recv late_sender 0 late") + waits.at("1 MPI_Recv late_sender 0 step"), 30 * kMs);
+  // What 1 did while 2 waited: 25 of these ms it waited itself.
+  EXPECT_EQ(waits.at("2 MPI_Recv late_sender 1 MPI_Recv"), 25 * kMs);
+  EXPECT_EQ(waits.at("2 MPI_Recv late_sender 1 step"), 5 * kMs);
+  EXPECT_EQ(roots_of(data), (Rows{{"0 late", 60 * kMs}}));
+  ASSERT_EQ(data.root_causes.size(), 1u);
+  EXPECT_EQ(data.root_causes[0].waiting_ranks, 2u);
+}
+
+TEST(WaitCausesTest, ChainWithADelayOfItsOwn) {
+  MadeRun run(3);
+  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  run.add(0, sends(1, 36 * kMs, 36 * kMs, 0, {{"late", 30}, {"step", 5}}));
+  run.add(1, receives(0, 6 * kMs, 36 * kMs, 0, {{"step", 5}}));
+  run.add(1, sends(2, 51 * kMs, 51 * kMs, 0, {{"own", 10}, {"step", 5}}));
+  run.add(2, receives(1, 11 * kMs, 51 * kMs, 0, {{"step", 10}}));
+  EXPECT_EQ(roots_of(run.analyse()), (Rows{{"0 late", 60 * kMs}, {"1 own", 10 * kMs}}));
+}
+
+// A message that a rank sends just before it waits for a neighbour does not hide what made that one late.
+TEST(WaitCausesTest, OwnMessageOnItsWayIsNoSynchronisation) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  run.add(0, sends(1, 11 * kMs, 11 * kMs, 0, {{"step", 10}}));
+  run.add(0, receives(1, 12 * kMs, 41 * kMs, 0, {}));
+  run.add(1, sends(0, 41 * kMs, 41 * kMs, 0, {{"extra", 30}, {"step", 10}}));
+  run.add(1, receives(0, 42 * kMs, 43 * kMs, 0, {}));
+  const Rows roots = roots_of(run.analyse());
+  EXPECT_NEAR(static_cast<double>(roots.at("1 extra")), 29e6, 1e5);
+}
+
+TEST(WaitCausesTest, RequestThatFoundTheOtherRankBusy) {
+  MadeRun run(2);
+  run.add(0, sends(1, 10 * kMs, 10 * kMs, 0, {{"ask", 10}}));
+  run.add(0, receives(1, 11 * kMs, 91 * kMs, 0, {}));
+  run.add(1, receives(0, 80 * kMs, 80 * kMs, 0, {{"busy", 80}}));
+  run.add(1, sends(0, 90 * kMs, 90 * kMs, 0, {{"answer", 10}}));
+  const Rows roots = roots_of(run.analyse());
+  EXPECT_NEAR(static_cast<double>(roots.at("1 busy")), 79e6 * 70 / 80, 1e6);
+  EXPECT_NEAR(static_cast<double>(roots.at("1 answer")), 79e6 * 10 / 80, 1e6);
+}
+
+TEST(WaitCausesTest, StragglerBeforeABarrier) {
+  MadeRun run(8);
+  for (std::uint32_t round = 0; round < 10; ++round) {
+    const std::int64_t begin = round * 50 * kMs;
+    for (std::int32_t r = 0; r < 8; ++r) {
+      const std::int64_t extra = r == 3 ? 30 : 0;
+      run.add(r, barrier(begin + (10 + extra) * kMs, begin + 40 * kMs, round,
+                         extra != 0 ? Gap{{"step", 10}, {"load", 30}} : Gap{{"step", 10}}));
+    }
+  }
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(roots_of(data), (Rows{{"3 load", 7 * 10 * 30 * kMs}}));
+  EXPECT_EQ(data.root_causes[0].waiting_ranks, 7u);
+  std::int64_t all = 0;
+  for (const auto& [row, ns] : waits_of(data)) all += ns;
+  EXPECT_EQ(all, 7 * 10 * 30 * kMs);
+}
+
+// Two ranks by hand: rank 0 works 10, sends, works 20; rank 1 works 4, receives, works 6, and both meet.
+TEST(IdealNetworkTest, ByHand) {
+  MadeRun run(2);
+  run.send(0, 1, 10 * kMs, 13 * kMs);  // the transfer takes 3
+  run.collective(0, "MPI_Barrier", 33 * kMs, 35 * kMs, 0);
+  run.receive(1, 0, 4 * kMs, 15 * kMs);
+  run.collective(1, "MPI_Barrier", 21 * kMs, 35 * kMs, 0);
+  run.ends[0] = 40 * kMs;  // 5 after the last call
+  run.ends[1] = 36 * kMs;
+  const shard::ShardData data = run.analyse();
+  // Node and clock are apart by what lets rank 1 end with its last event, so 1 of the 5 is before the first.
+  // Rank 0: 10, 30 at the barrier; rank 1: 10, 16. Out of it at 30, with 5 to go.
+  EXPECT_EQ(data.wait_analysis.ideal_ns, 35u * kMs);
+}
+
+TEST(IdealNetworkTest, SynchronousSendsAndRootsWait) {
+  MadeRun run(2);
+  run.add(0,
+          {MpiEventKind::kSend, "MPI_Ssend", "MPI_Ssend", 0, 21 * kMs, 1, 0, 0, -1, wire::kEventSynchronous});
+  run.collective(0, "MPI_Reduce", 26 * kMs, 52 * kMs, 0, 0);
+  run.receive(1, 0, 20 * kMs, 21 * kMs);
+  run.collective(1, "MPI_Reduce", 51 * kMs, 52 * kMs, 0, 0);
+  // Ssend until 20, 5 of work, then waits for the 30 of rank 1: 50.
+  EXPECT_EQ(run.analyse().wait_analysis.ideal_ns, 50u * kMs);
+}
+
+// Each rank posts its receive, then sends synchronously: only the posting may be waited for.
+TEST(IdealNetworkTest, HeadToHead) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) {
+    const std::int64_t begin = (r == 0 ? 5 : 9) * kMs;
+    run.add(r, {MpiEventKind::kSend, "MPI_Ssend", "MPI_Ssend", begin, 10 * kMs, 1 - r, 0, 0, -1,
+                wire::kEventSynchronous});
+    run.add(r, {MpiEventKind::kReceive, "MPI_Irecv", "MPI_Wait", 12 * kMs, 13 * kMs, 1 - r, 0, 0, begin - 1,
+                wire::kEventNonblocking});
+  }
+  // Rank 0 goes on when 1 has posted, at 9; both do 2 more.
+  EXPECT_EQ(run.analyse().wait_analysis.ideal_ns, 11u * kMs);
+}
+
+// Places are the other way round than ranks, and the first place comes last but one.
+TEST(IdealNetworkTest, ScanWaitsForLowerPlacesOnly) {
+  MadeRun run(4);
+  const std::int64_t enter[] = {50, 10, 40, 20};  // by rank; rank r has place 3 - r
+  for (std::int32_t r = 0; r < 4; ++r) {
+    const std::int64_t at = enter[r] * kMs;
+    run.add(r, {MpiEventKind::kCollective, "MPI_Scan", "MPI_Scan", at, 60 * kMs, -1, 3 - r, 0});
+    run.ends[r] = (60 + 10 * r) * kMs;  // what is left to do
+  }
+  // Out of it at 20 (rank 3), 40 (2), 40 (1), 50 (0); then 30, 20, 10 and 0 more.
+  EXPECT_EQ(run.analyse().wait_analysis.ideal_ns, 60u * kMs);
+}
+
+TEST(IdealNetworkTest, ScanOfManyRanks) {
+  constexpr std::int32_t kRanks = 4000;
+  MadeRun run(kRanks);
+  for (std::int32_t r = 0; r < kRanks; ++r) run.collective(r, "MPI_Exscan", kMs + (kRanks - r), 2 * kMs, 0);
+  EXPECT_EQ(run.analyse().wait_analysis.ideal_ns, static_cast<std::uint64_t>(kMs + kRanks));
+}
+
+TEST(IdealNetworkTest, UsefulTimeIsAllThereIsWithoutDependences) {
+  MadeRun run(2);
+  run.begins[1] = 7 * kMs;  // started later: not the network's doing
+  run.send(0, 1, 10 * kMs, 30 * kMs);
+  run.receive(1, 0, 60 * kMs, 70 * kMs);
+  EXPECT_EQ(run.analyse().wait_analysis.ideal_ns, 60u * kMs);
+}
+
+TEST(IdealNetworkTest, NotKnownWhereEventsWereLost) {
+  MadeRun run(2);
+  run.send(0, 1, 10 * kMs, 30 * kMs);
+  run.receive(1, 0, 60 * kMs, 70 * kMs);
+  std::vector<shard::ShardData> shards = run.shards();
+  EXPECT_NE(MadeRun::analyse(shards).wait_analysis.ideal_ns, 0u);
+  shards[0].drops.push_back({1, "mpi_event_ring_full", 3});
+  EXPECT_EQ(MadeRun::analyse(shards).wait_analysis.ideal_ns, 0u);
+}
+
+TEST(CriticalPathTest, GoesToWhoWasWaitedFor) {
+  MadeRun run(2);
+  run.add(0, barrier(30 * kMs, 31 * kMs, 0, {{"long", 30}}));
+  run.add(1, barrier(10 * kMs, 32 * kMs, 0, {{"short", 10}}));
+  run.add(0, receives(1, 36 * kMs, 62 * kMs, 0, {{"wait for it", 5}}));
+  run.add(1, sends(0, 60 * kMs, 61 * kMs, 0, {{"middle", 28}}));
+  run.ends[0] = 70 * kMs;
+  run.ends[1] = 61 * kMs;
+  const shard::ShardData data = run.analyse();
+  // Back from 70: 8 of rank 0 without samples and 2 of its receive; rank 1's middle from 60 to 32, 2 of its
+  // barrier; rank 0's long one.
+  EXPECT_EQ(critical_of(data), (Rows{{"0 ?", 8 * kMs},
+                                     {"0 MPI_Recv", 2 * kMs},
+                                     {"1 middle", 28 * kMs},
+                                     {"1 MPI_Barrier", 2 * kMs},
+                                     {"0 long", 30 * kMs}}));
+}
+
+TEST(CriticalPathTest, TimeInMpiBeforeTheFirstEventIsThatOfInit) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(30 * kMs, 31 * kMs, 0, {{"load", 10}}));
+  std::vector<shard::ShardData> shards = run.shards();
+  shard::ShardData& data = shards[0];
+  shard::PathInterner interner(data);
+  const std::uint32_t init =
+      interner.path(0, interner.frame({shard::FrameKind::kMpi, false, interner.string("MPI_Init_thread")}));
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    data.mpi_calls.push_back({r, init, shard::kNone, 1, 20 * kMs, 20 * kMs, 20 * kMs, 0, 0});
+    data.mpi_events[r].mpi_ns += 20 * kMs;
+    data.ranks[r].mpi_ns += 20 * kMs;
+  }
+  EXPECT_EQ(critical_of(MadeRun::analyse(shards)),
+            (Rows{{"0 MPI_Init_thread", 20 * kMs}, {"0 load", 10 * kMs}, {"0 MPI_Barrier", 1 * kMs}}));
+}
+
+TEST(TimeWindowsTest, AddUpToTheRun) {
+  MadeRun run(2);
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    const std::int64_t begin = i * 64 * kMs;
+    run.collective(0, "MPI_Barrier", begin + 32 * kMs, begin + 64 * kMs, i);
+    run.collective(1, "MPI_Barrier", begin + 64 * kMs, begin + 64 * kMs, i);
+  }
+  const shard::ShardData data = run.analyse();
+  ASSERT_EQ(data.time_windows.size(), 64u);
+  EXPECT_EQ(data.time_windows[0].begin_ns, 0u);
+  EXPECT_EQ(data.time_windows.back().end_ns, 640u * kMs);
+  double mean = 0, waited = 0;
+  for (const shard::TimeWindow& window : data.time_windows) {
+    mean += window.useful_mean_ns;
+    waited += static_cast<double>(window.wait_ns);
+    EXPECT_NEAR(window.useful_max_ns, 10e6, 10) << "rank 1 works all the time";
+  }
+  EXPECT_NEAR(mean, 480e6, 100);
+  EXPECT_NEAR(waited, 320e6, 100);
+  // Windows of 10 ms: rank 0 works from 0 to 32 ms and waits from then on.
+  EXPECT_NEAR(static_cast<double>(data.time_windows[0].wait_ns), 0, 10);
+  EXPECT_NEAR(static_cast<double>(data.time_windows[3].wait_ns), 8e6, 10);
+  EXPECT_NEAR(static_cast<double>(data.time_windows[4].wait_ns), 10e6, 10);
+}
+
+}  // namespace
+}  // namespace clusterprof::aggregator::test
