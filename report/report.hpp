@@ -19,8 +19,9 @@ namespace clusterprof::report {
 struct TextOptions {
   int width = 80;                     // columns; below 80 counts as 80
   bool colour = false;                // ANSI colours
-  std::vector<std::string> sections;  // of section_names(), in their own order; empty: all
+  std::vector<std::string> sections;  // of section_names(), in their own order; empty: all, some shortened
   std::size_t rows = 15;              // of the long tables
+  bool unicode = false;               // block characters where they say more
 };
 
 // The names render_text() knows, in the order in which it prints them.

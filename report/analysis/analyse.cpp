@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 
+#include "formats/wire/mpi_functions.h"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/charged_time.hpp"
 #include "report/analysis/findings.hpp"
+#include "report/analysis/waiting.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -259,6 +263,10 @@ void find_efficiency(const ShardData& data, Analysis& analysis) {
   analysis.efficiency.load_balance = mean / largest;
   analysis.efficiency.communication = largest / analysis.run.elapsed_s;
   analysis.efficiency.parallel = *analysis.efficiency.load_balance * *analysis.efficiency.communication;
+  if (!data.wait_analysis.done || data.wait_analysis.ideal_ns == 0) return;
+  const double ideal_s = to_seconds(data.wait_analysis.ideal_ns);
+  analysis.efficiency.serialization = largest / ideal_s;
+  analysis.efficiency.transfer = ideal_s / analysis.run.elapsed_s;
 }
 
 struct Inclusive {
@@ -492,34 +500,78 @@ void find_quality(const ShardData& data, Analysis& analysis) {
   quality.handler_p99_s = quantile(bins, 0.99);
 }
 
-void count_mpi_calls(const ShardData& data, const CallPaths& paths,
-                     const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
+// MPI call paths by what is shown of them: operation, and file, line and function of the caller.
+class CallSites {
+ public:
   using Site = std::tuple<std::string_view, std::string_view, std::uint32_t, std::string_view>;
-  std::map<Site, std::uint32_t> sites;
-  std::unordered_map<std::uint32_t, std::uint32_t> site_of_path;
-  std::vector<std::uint32_t> site_of_call(data.mpi_calls.size(), kNone);
-  for (std::size_t i = 0; i < data.mpi_calls.size(); ++i) {
-    const std::uint32_t path = data.mpi_calls[i].path;
-    if (path >= paths.size()) continue;
-    const auto [known, is_new] = site_of_path.try_emplace(path, 0);
-    if (is_new) {
-      const shard::Frame* op = paths.frame(path);
-      const shard::Frame* caller = paths.frame(paths.mpi_caller(path));
-      Site site{op != nullptr ? std::string_view(paths.text(op->name)) : std::string_view("MPI"), {}, 0, {}};
-      if (caller != nullptr) {
-        std::get<1>(site) = paths.text(caller->file);
-        std::get<2>(site) = caller->line;
-        std::get<3>(site) = paths.text(caller->name);
-      }
-      known->second = sites.try_emplace(site, static_cast<std::uint32_t>(sites.size())).first->second;
+
+  explicit CallSites(const CallPaths& paths) : paths_(paths) {}
+
+  // Dense; kNone for what is no path.
+  std::uint32_t of(std::uint32_t path) {
+    if (path >= paths_.size()) return kNone;
+    const auto [known, is_new] = of_path_.try_emplace(path, 0);
+    if (is_new)
+      known->second = ids_.try_emplace(site(path), static_cast<std::uint32_t>(ids_.size())).first->second;
+    return known->second;
+  }
+  [[nodiscard]] const std::map<Site, std::uint32_t>& all() const { return ids_; }
+
+ private:
+  [[nodiscard]] Site site(std::uint32_t path) const {
+    const shard::Frame* op = paths_.frame(path);
+    const shard::Frame* caller = paths_.frame(paths_.mpi_caller(path));
+    Site site{op != nullptr ? std::string_view(paths_.text(op->name)) : std::string_view("MPI"), {}, 0, {}};
+    if (caller != nullptr) {
+      std::get<1>(site) = paths_.text(caller->file);
+      std::get<2>(site) = caller->line;
+      std::get<3>(site) = paths_.text(caller->name);
     }
-    site_of_call[i] = known->second;
+    return site;
   }
 
-  SpreadTable time(sites.size());
-  std::vector<MpiCallRow> rows(sites.size());
+  const CallPaths& paths_;
+  std::map<Site, std::uint32_t> ids_;
+  std::unordered_map<std::uint32_t, std::uint32_t> of_path_;
+};
+
+// False: the operation may wait for other ranks, but has no events. On an intercommunicator others have none
+// either, which is not known here.
+bool waiting_is_looked_for(std::string_view op) {
+  static const std::map<std::string_view, bool> kLookedFor = [] {
+    std::map<std::string_view, bool> looked_for;
+    for (std::uint32_t f = 0; f < wire::kMpiFunctionCount; ++f) {
+      const bool any = wire::kMpiSync[f] != wire::MpiSync::kNone;
+      const wire::MpiClass kind = wire::kMpiFunctionClasses[f];
+      looked_for[wire::kMpiFunctionNames[f]] = any || kind == wire::MpiClass::kP2p ||
+                                               kind == wire::MpiClass::kCompletion ||
+                                               kind == wire::MpiClass::kManagement;
+    }
+    for (const char* epoch :
+         {"MPI_Win_post", "MPI_Win_start", "MPI_Win_complete", "MPI_Win_wait", "MPI_Win_test"})
+      looked_for[epoch] = true;
+    for (const char* group : {"MPI_Init", "MPI_Init_thread", "MPI_Comm_create_group", "MPI_Comm_join",
+                              "MPI_Comm_create_from_group", "MPI_Intercomm_create_from_groups",
+                              "MPI_Intercomm_merge", "MPI_Session_finalize"})
+      looked_for[group] = false;
+    return looked_for;
+  }();
+  const auto known = kLookedFor.find(op);
+  return known != kLookedFor.end() && known->second;
+}
+
+void count_mpi_calls(const ShardData& data, const CallPaths& paths,
+                     const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
+  CallSites sites(paths);
+  std::vector<std::uint32_t> site_of_call(data.mpi_calls.size(), kNone);
+  for (std::size_t i = 0; i < data.mpi_calls.size(); ++i) site_of_call[i] = sites.of(data.mpi_calls[i].path);
+
+  SpreadTable time(sites.all().size());
+  std::vector<MpiCallRow> rows(sites.all().size());
+  std::vector<bool> waits_known(rows.size(), false), waits_missing(rows.size(), false);
   const ByRank calls = by_rank(data.mpi_calls, data.ranks.size());
   for (const std::uint32_t rank : ascending) {
+    const bool knows_waits = data.wait_analysis.done && (data.ranks[rank].flags & shard::kWaitKnown) != 0;
     for (std::uint32_t i = calls.starts[rank]; i < calls.starts[rank + 1]; ++i) {
       const shard::MpiCall& call = data.mpi_calls[calls.order[i]];
       const std::uint32_t site = site_of_call[calls.order[i]];
@@ -528,14 +580,26 @@ void count_mpi_calls(const ShardData& data, const CallPaths& paths,
       rows[site].count += call.count;
       rows[site].sent_bytes += call.sent_bytes;
       rows[site].recv_bytes += call.recv_bytes;
+      (knows_waits ? waits_known : waits_missing)[site] = true;
     }
     time.end_rank(data.ranks[rank].rank);
   }
-  for (const auto& [site, id] : sites) {
+  std::vector<std::uint64_t> wait_ns(rows.size(), 0);
+  for (const shard::WaitState& state : data.wait_states)
+    if (const std::uint32_t site = sites.of(state.path); site < wait_ns.size())
+      wait_ns[site] += state.wait_ns;
+  for (const auto& [site, id] : sites.all()) {
+    if (id >= rows.size() || rows[id].count == 0) continue;
     MpiCallRow& row = rows[id];
-    if (row.count == 0) continue;
     std::tie(row.op, row.file, row.line, row.function) = site;
     row.time_s = to_seconds(time.total(id));
+    // What a sample of the events was scaled to may be a little more than there can be.
+    // Of a site without any waiting in a sample it is not known whether it was looked at.
+    const bool looked_for = data.wait_analysis.event_level == 0 && waiting_is_looked_for(row.op);
+    if (waits_known[id] && (looked_for || wait_ns[id] != 0)) {
+      row.wait_s = std::min(to_seconds(wait_ns[id]), row.time_s);
+      if (!waits_missing[id]) row.transfer_s = row.time_s - *row.wait_s;
+    }
     row.spread = time.spread(id);
     analysis.mpi_calls.push_back(std::move(row));
   }
@@ -559,6 +623,27 @@ void copy_mpi_tables(const ShardData& data, const CallPaths& paths, Analysis& an
     }
   }
   analysis.matrix.resize(kept);
+
+  std::unordered_map<std::int32_t, std::uint32_t> nodes;
+  for (const Rank& rank : data.ranks)
+    if (rank.node < data.nodes.size()) nodes.emplace(rank.rank, rank.node);
+  const auto node_of = [&](std::int32_t rank) {
+    const auto known = nodes.find(rank);
+    return known == nodes.end() ? kNone : known->second;
+  };
+  const auto optional_node = [](std::uint32_t node) {
+    return node == kNone ? std::optional<std::uint32_t>() : node;
+  };
+  std::map<std::pair<std::uint32_t, std::uint32_t>, NodeCell> between;
+  for (const shard::MatrixCell& cell : analysis.matrix) {
+    NodeCell& sum = between[{node_of(cell.source), node_of(cell.destination)}];
+    sum.messages += cell.messages;
+    sum.bytes += cell.bytes;
+  }
+  for (auto& [pair, cell] : between) {
+    cell.source = optional_node(pair.first), cell.destination = optional_node(pair.second);
+    analysis.node_matrix.push_back(cell);
+  }
 
   std::map<std::pair<std::string_view, std::uint64_t>, std::uint64_t> sizes;
   for (const shard::MpiSize& size : data.mpi_sizes)
@@ -623,6 +708,7 @@ Analysis analyse(const ShardData& data) {
       !analysis.mpi_calls.empty() || std::any_of(data.ranks.begin(), data.ranks.end(), [](const Rank& rank) {
         return (rank.flags & shard::kMpiUnwatched) == 0;
       });
+  explain_waiting(data, charged, paths, analysis);
   count_counters(data, ascending, analysis);
   find_bottlenecks(analysis);
   find_findings(data, charged, paths, analysis);

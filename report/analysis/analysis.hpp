@@ -42,10 +42,20 @@ inline constexpr double kBottleneck = 0.05;    // smallest share listed for the 
 inline constexpr double kDropped = 0.01;       // of the samples
 inline constexpr double kTruncated = 0.10;     // of the samples
 inline constexpr double kMergeFailed = 0.01;   // of the merges tried
+inline constexpr double kDelay = 0.02;         // waiting that goes back to one rank in one function
+inline constexpr double kExplained = 0.50;     // part of a loss the delays must hold to explain it
+inline constexpr double kNetwork = 0.10;       // lost to serialization or transfer; of the run's elapsed time
+inline constexpr double kUnmatched = 0.05;     // of the messages, or of the collective operations
+inline constexpr double kClockError_s = 50e-6;
+inline constexpr std::size_t kMaxDelays = 3;
+inline constexpr std::size_t kMaxPassedOn = 2;
 inline constexpr std::size_t kMaxFindings = 8;
 }  // namespace thresholds
 
 inline constexpr std::size_t kMaxMissingListed = 65536;
+
+// Causes and call sites named in one row of Analysis::waits; the others are summed up in its last entry.
+inline constexpr std::size_t kMaxWaitParts = 16;
 
 // Distribution of a quantity over all ranks of the profile; a rank without it counts as 0.
 struct RankSpread {
@@ -130,12 +140,92 @@ struct MpiCallRow {
   std::uint32_t line = 0;
   std::uint64_t count = 0, sent_bytes = 0, recv_bytes = 0;
   double time_s = 0;
-  RankSpread spread;  // of time_s
+  Seconds wait_s;      // of it, of the ranks that know it; empty also where waiting is not looked for
+  Seconds transfer_s;  // the rest; empty also where a rank does not know it
+  RankSpread spread;   // of time_s
 };
 
 struct MpiSizeRow {
   std::string op;
   std::uint64_t le_bytes = 0, count = 0;
+};
+
+struct NodeCell {  // of the communication matrix, by indices into Analysis::nodes; empty: rank not in the
+                   // profile
+  std::optional<std::uint32_t> source, destination;
+  std::uint64_t messages = 0, bytes = 0;
+};
+
+// Code as a report names it: the innermost frame of a call path that is the program's. In MPI, its caller.
+struct Place {
+  std::string op;                                     // the MPI function the path ends in; empty outside MPI
+  std::string function, file;                         // empty: not known
+  std::string module;                                 // of native code
+  std::uint32_t line = 0;                             // 0 unknown
+  shard::FrameKind kind = shard::FrameKind::kNative;  // of the function
+};
+using PlaceIndex = std::uint32_t;  // into Analysis::places; 0: not known
+
+struct WaitPart {
+  std::optional<std::int32_t> rank;  // who caused it; empty: not known, or where it happened
+  PlaceIndex place = 0;              // what that rank did; where it happened
+  double wait_s = 0;
+  std::uint64_t count = 0;
+  std::size_t rest = 0;  // above 0: the sum of so many others
+};
+
+struct WaitRow {  // one rank's waiting of one kind
+  shard::WaitKind kind = shard::WaitKind::kLateSender;
+  std::int32_t rank = 0;
+  double wait_s = 0;
+  std::uint64_t count = 0;
+  std::vector<WaitPart> causes, where;  // largest first
+};
+
+// Waiting of one kind at one call site for one rank that was in one function.
+struct DelayRow {
+  shard::WaitKind kind = shard::WaitKind::kLateSender;
+  PlaceIndex site = 0;
+  std::optional<std::int32_t> rank;  // who was late; empty: not known
+  PlaceIndex place = 0;              // the line of the function that took most
+  double wait_s = 0;
+  std::uint64_t count = 0;
+  std::uint32_t waiting_ranks = 0;
+  std::int32_t waiting_rank = -1;  // the first of them
+};
+
+struct RootCauseRow {
+  std::int32_t rank = 0;
+  PlaceIndex place = 0;
+  double wait_s = 0;
+  double share = 0;  // of all ranks' elapsed time
+  std::uint32_t waiting_ranks = 0;
+  bool at_least = false;  // there may be more waiting_ranks
+};
+
+struct CriticalRow {
+  PlaceIndex place = 0;
+  double time_s = 0;
+  double share = 0;   // of the critical path
+  double mean_s = 0;  // on the mean rank; in MPI without waiting
+  std::int32_t max_rank = -1;
+};
+
+struct WindowRow {
+  double begin_s = 0, end_s = 0;
+  double parallel = 0, communication = 0, wait_s = 0;
+  std::optional<double> load_balance;  // empty: no rank did anything outside MPI
+};
+
+// How the waiting was analysed.
+struct WaitQuality {
+  std::uint32_t event_level = 0;
+  std::uint64_t operations = 0, events = 0;
+  std::uint64_t messages = 0, unmatched_messages = 0, collectives = 0, unmatched_collectives = 0;
+  Seconds clock_error_s;  // empty: some nodes' clocks cannot be compared
+  double worst_violation_s = 0;
+  std::uint64_t clock_violations = 0;
+  Seconds ideal_s;  // elapsed time on an ideal network
 };
 
 struct CounterSpread {
@@ -193,9 +283,20 @@ struct Analysis {
   double sampled_s = 0;                // sum of all threads' sampled time
   double helper_idle_s = 0;  // of it, threads other than the main ones, idle but not waiting for the GIL
   bool mpi_watched = false;  // a rank's MPI calls would have been seen, had there been any
-  std::vector<MpiCallRow> mpi_calls;      // by time_s, largest first
-  std::vector<shard::MatrixCell> matrix;  // by source, then destination
-  std::vector<MpiSizeRow> mpi_sizes;      // by op, then size
+  std::vector<MpiCallRow> mpi_calls;         // by time_s, largest first
+  std::vector<shard::MatrixCell> matrix;     // by source, then destination
+  std::vector<NodeCell> node_matrix;         // by source, then destination; what is not known last
+  std::vector<MpiSizeRow> mpi_sizes;         // by op, then size
+  std::optional<WaitQuality> wait_quality;   // empty: waiting was not analysed, and the next tables are empty
+  Seconds mpi_wait_s, mpi_transfer_s;        // sums over the ranks that know them
+  std::vector<Place> places;                 // the first one is empty
+  std::vector<WaitRow> waits;                // by kind, then rank
+  std::vector<DelayRow> delays;              // largest first
+  std::vector<RootCauseRow> root_causes;     // by line; largest first
+  std::vector<RootCauseRow> root_functions;  // the same by function, with the line that holds most
+  std::vector<CriticalRow> critical_path;    // by line; largest first
+  std::vector<CriticalRow> critical_functions;  // the same by function
+  std::vector<WindowRow> windows;               // by time
   std::vector<std::string> counters;
   std::map<std::string, std::string> unavailable_counters;  // name: reason
   std::vector<RankCounters> rank_counters;

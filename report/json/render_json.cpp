@@ -193,6 +193,114 @@ Json lines_json(const Analysis& a) {
   return out;
 }
 
+Json node_matrix_json(const Analysis& a) {
+  const auto name = [&](const std::optional<std::uint32_t>& node) {
+    return node && *node < a.nodes.size() ? Json(a.nodes[*node].name) : Json();
+  };
+  Json out = Json::array();
+  for (const NodeCell& cell : a.node_matrix)
+    out.push_back({{"src", or_null(cell.source)},
+                   {"dst", or_null(cell.destination)},
+                   {"src_node", name(cell.source)},
+                   {"dst_node", name(cell.destination)},
+                   {"messages", cell.messages},
+                   {"bytes", cell.bytes}});
+  return out;
+}
+
+void add_place(const Analysis& a, PlaceIndex index, Json& out) {
+  const Place& place = a.places[index];
+  out["op"] = text_or_null(place.op);
+  out["file"] = text_or_null(place.file);
+  out["line"] = line_or_null(place.line);
+  out["function"] = text_or_null(place.function);
+}
+
+Json wait_parts_json(const Analysis& a, const std::vector<WaitPart>& parts, bool causes) {
+  Json out = Json::array();
+  for (const WaitPart& part : parts) {
+    Json& row = out.emplace_back(Json::object());
+    if (causes) row["rank"] = or_null(part.rank);
+    row["wait_s"] = number(part.wait_s);
+    row["count"] = part.count;
+    add_place(a, part.place, row);
+    if (part.rest != 0) row["rest"] = part.rest;
+  }
+  return out;
+}
+
+Json waits_json(const Analysis& a) {
+  Json out = Json::array();
+  for (const WaitRow& row : a.waits)
+    out.push_back({{"kind", shard::kWaitKindNames[static_cast<std::size_t>(row.kind)]},
+                   {"rank", row.rank},
+                   {"wait_s", number(row.wait_s)},
+                   {"count", row.count},
+                   {"caused_by", wait_parts_json(a, row.causes, true)},
+                   {"where", wait_parts_json(a, row.where, false)}});
+  return out;
+}
+
+Json root_causes_json(const Analysis& a) {
+  if (!a.wait_quality) return Json();
+  Json out = Json::array();
+  for (const RootCauseRow& cause : a.root_causes) {
+    Json& row = out.emplace_back(Json{{"rank", cause.rank}});
+    add_place(a, cause.place, row);
+    row["wait_s"] = number(cause.wait_s);
+    row["share"] = number(cause.share);
+    row["waiting_ranks"] = cause.waiting_ranks;
+  }
+  return out;
+}
+
+Json critical_path_json(const Analysis& a) {
+  if (a.critical_path.empty()) return Json();
+  Json out = Json::array();
+  for (const CriticalRow& part : a.critical_path) {
+    const Place& place = a.places[part.place];
+    const bool known = part.place != 0;
+    Json& row = out.emplace_back(Json::object());
+    add_place(a, part.place, row);
+    row["kind"] = !known ? Json() : Json(place.op.empty() ? kind_name(place.kind) : "mpi");
+    row["time_s"] = number(part.time_s);
+    row["share"] = number(part.share);
+    row["mean_s"] = known ? Json(number(part.mean_s)) : Json();
+    row["imbalance"] = known && part.mean_s > 0 ? Json(number(part.time_s / part.mean_s)) : Json();
+    row["rank_max"] = part.max_rank;
+  }
+  return out;
+}
+
+Json windows_json(const Analysis& a) {
+  if (a.windows.empty()) return Json();
+  Json out = Json::array();
+  for (const WindowRow& row : a.windows)
+    out.push_back({{"begin_s", number(row.begin_s)},
+                   {"end_s", number(row.end_s)},
+                   {"parallel", number(row.parallel)},
+                   {"load_balance", number_or_null(row.load_balance)},
+                   {"communication", number(row.communication)},
+                   {"wait_s", number(row.wait_s)}});
+  return out;
+}
+
+Json wait_analysis_json(const Analysis& a) {
+  if (!a.wait_quality) return Json();
+  const WaitQuality& q = *a.wait_quality;
+  return {{"operations", q.operations},
+          {"events", q.events},
+          {"event_level", q.event_level},
+          {"messages", q.messages},
+          {"unmatched_messages", q.unmatched_messages},
+          {"collectives", q.collectives},
+          {"unmatched_collectives", q.unmatched_collectives},
+          {"clock_error_s", number_or_null(q.clock_error_s)},
+          {"clock_violations", q.clock_violations},
+          {"worst_violation_s", number(q.worst_violation_s)},
+          {"ideal_s", number_or_null(q.ideal_s)}};
+}
+
 Json mpi_json(const Analysis& a) {
   if (!a.mpi_watched) return Json::object();
   Json calls = Json::array(), matrix = Json::array(), sizes = Json::array();
@@ -203,7 +311,7 @@ Json mpi_json(const Analysis& a) {
                      {"function", text_or_null(row.function)},
                      {"count", row.count},
                      {"time_s", number(row.time_s)},
-                     {"wait_s", nullptr},
+                     {"wait_s", number_or_null(row.wait_s)},
                      {"sent_bytes", row.sent_bytes},
                      {"recv_bytes", row.recv_bytes},
                      {"rank_min_s", number(row.spread.min_s)},
@@ -217,7 +325,12 @@ Json mpi_json(const Analysis& a) {
                       {"bytes", cell.bytes}});
   for (const MpiSizeRow& row : a.mpi_sizes)
     sizes.push_back({{"op", row.op}, {"le_bytes", row.le_bytes}, {"count", row.count}});
-  return {{"calls", std::move(calls)}, {"matrix", std::move(matrix)}, {"sizes", std::move(sizes)}};
+  Json out = {{"calls", std::move(calls)},
+              {"matrix", std::move(matrix)},
+              {"node_matrix", node_matrix_json(a)},
+              {"sizes", std::move(sizes)}};
+  if (a.wait_quality) out["waits"] = waits_json(a);
+  return out;
 }
 
 Json counters_json(const Analysis& a) {
@@ -273,6 +386,10 @@ std::string render_json(const Analysis& a) {
                          {"functions", functions_json(a)},
                          {"lines", lines_json(a)},
                          {"mpi", mpi_json(a)},
+                         {"wait_analysis", wait_analysis_json(a)},
+                         {"root_causes", root_causes_json(a)},
+                         {"critical_path", critical_path_json(a)},
+                         {"efficiency_windows", windows_json(a)},
                          {"counters", counters_json(a)},
                          {"quality", quality_json(a)},
                          {"bottleneck", bottleneck_json(a)},

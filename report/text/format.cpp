@@ -359,6 +359,7 @@ ShortPaths::ShortPaths(const Analysis& analysis) {
   for (const auto& row : analysis.functions) see(row.file);
   for (const auto& row : analysis.lines) see(row.file);
   for (const auto& row : analysis.mpi_calls) see(row.file);
+  for (const auto& place : analysis.places) see(place.file);
 }
 
 std::string ShortPaths::file(std::string_view path) const {
@@ -405,6 +406,26 @@ std::string describe(const MpiCallRow& row, const ShortPaths& paths, std::size_t
   const std::size_t used = columns(arrow);
   return arrow + name_and_place(function_label(row.function, shard::FrameKind::kNative),
                                 paths.place(row.file, row.line), width > used ? width - used : 0);
+}
+
+std::string describe(const Place& place, const ShortPaths& paths, std::size_t width) {
+  if (!place.op.empty()) {
+    MpiCallRow row;
+    row.op = place.op, row.function = place.function, row.file = place.file, row.line = place.line;
+    return describe(row, paths, width);
+  }
+  if (place.function.empty()) return shorten_middle("code that is not known", width);
+  FunctionRow row;
+  row.name = place.function, row.file = place.file, row.module = place.module;
+  row.line = place.line, row.kind = place.kind;
+  return describe(row, paths, width);
+}
+
+const char* wait_kind(shard::WaitKind kind) {
+  static constexpr std::array<const char*, shard::kWaitKinds> kLabels = {
+      "late sender",    "late receiver", "wait at barrier", "wait at NxN",
+      "late broadcast", "early reduce",  "early scan"};
+  return kLabels[static_cast<std::size_t>(kind)];
 }
 
 std::string shell_word(std::string_view word) {

@@ -88,6 +88,10 @@ inline constexpr std::size_t kAnyWidth = 4096;
 std::string describe(const FunctionRow& row, const ShortPaths& paths, std::size_t width = kAnyWidth);
 // "MPI_Allreduce <- step() train.py:88"; the operation alone when the caller is not known.
 std::string describe(const MpiCallRow& row, const ShortPaths& paths, std::size_t width = kAnyWidth);
+// Either of these forms; "code that is not known" without a function.
+std::string describe(const Place& place, const ShortPaths& paths, std::size_t width = kAnyWidth);
+// "late sender", "wait at NxN"
+const char* wait_kind(shard::WaitKind kind);
 // Quoted for a shell where need be. Names with control characters do not survive.
 std::string shell_word(std::string_view word);
 // "python3 train.py --epochs 3"

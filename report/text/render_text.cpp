@@ -9,6 +9,7 @@
 #include "report/report.hpp"
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
+#include "report/text/waiting.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -23,6 +24,8 @@ constexpr std::size_t kMostRanksShown = 16;  // beyond, distributions and outlie
 constexpr std::size_t kOutliers = 5;
 constexpr double kHelperIdleNote = 0.01;  // of the sampled time
 constexpr std::size_t kCallSitesInAnyCase = 8;
+constexpr std::size_t kWideCallSites = 100;  // columns of the page
+constexpr std::size_t kWideRanks = 100;
 constexpr double kSmallActivity = 0.01;   // of the time of all threads without idle helpers
 constexpr double kSmallCallSite = 0.001;  // of the time in MPI; left out beyond the first ones
 
@@ -35,22 +38,29 @@ class Report {
   Report(const Analysis& analysis, const TextOptions& options)
       : a_(analysis),
         rows_(options.rows),
+        unicode_(options.unicode),
         all_(options.sections.empty()),
+        asked_(options.sections),
         paths_(analysis),
         page_(static_cast<std::size_t>(std::max(options.width, 80)), options.colour) {}
 
-  std::string render(const std::vector<std::string>& sections) {
+  std::string render() {
     using Section = void (Report::*)();
     static constexpr std::pair<std::string_view, Section> kSections[] = {
         {"summary", &Report::summary},   {"efficiency", &Report::efficiency}, {"ranks", &Report::ranks},
         {"hotspots", &Report::hotspots}, {"lines", &Report::lines},           {"comm", &Report::comm},
-        {"matrix", &Report::matrix},     {"counters", &Report::counters},     {"quality", &Report::quality}};
+        {"matrix", &Report::matrix},     {"waits", &Report::waits},           {"counters", &Report::counters},
+        {"quality", &Report::quality}};
     for (const auto& [name, section] : kSections)
-      if (all_ || std::find(sections.begin(), sections.end(), name) != sections.end()) (this->*section)();
+      if (all_ || asked(name)) (this->*section)();
     return page_.take();
   }
 
  private:
+  bool asked(std::string_view section) const {
+    return std::find(asked_.begin(), asked_.end(), section) != asked_.end();
+  }
+
   // True when there is something to show; says so itself when the section was asked for.
   bool worth(bool anything, std::string_view title, std::string_view otherwise) {
     if (anything) return true;
@@ -159,18 +169,31 @@ class Report {
     const Efficiency& e = a_.efficiency;
     if (!worth(e.parallel.has_value(), "Efficiency", "Not known: no rank used MPI.")) return;
     page_.section("Efficiency", "100 % is ideal");
-    const auto show = [this](std::string_view name, double share, std::string_view why) {
-      const std::string mark = share > 1 ? " (above 100 % by measuring error)" : "";
-      page_.line(fmt::format("  {:<15}{:>8}  {:<20}  {}{}", name, percent(share), bar(share, 20), why, mark));
+    const auto show = [this](std::string_view name, const std::optional<double>& share,
+                             std::string_view why) {
+      const std::string mark = share.value_or(0) > 1 ? " (above 100 % by measuring error)" : "";
+      page_.line(fmt::format("  {:<17}{:>8}  {:<20}  {}{}", name, share ? percent(*share) : "-",
+                             bar(share.value_or(0), 20), why, mark));
     };
-    show("parallel", *e.parallel, "load balance x communication");
-    show("load balance", *e.load_balance,
+    show("parallel", e.parallel, "load balance x communication");
+    show("  load balance", e.load_balance,
          fmt::format("mean {} / max {} (@{})", seconds(*a_.mean_useful_s), seconds(*a_.max_useful_s),
                      *a_.slowest_rank));
-    show("communication", *e.communication,
+    show("  communication", e.communication,
          fmt::format("max {} / run {}", seconds(*a_.max_useful_s), seconds(a_.run.elapsed_s)));
-    if (e.serialization) show("  serialization", *e.serialization, "waiting for each other");
-    if (e.transfer) show("  transfer", *e.transfer, "moving data");
+    if (e.serialization && e.transfer) {
+      const std::string ideal = seconds(a_.wait_quality->ideal_s.value_or(0));
+      show("    serialization", e.serialization,
+           fmt::format("max {} / ideal {}", seconds(*a_.max_useful_s), ideal));
+      show("    transfer", e.transfer, fmt::format("ideal {} / run {}", ideal, seconds(a_.run.elapsed_s)));
+      page_.line("  ideal: of the same run on a network that takes no time", Style::kDim);
+    } else if (!all_) {
+      const char* const why = !a_.wait_quality                   ? "waiting was not analysed"
+                              : a_.wait_quality->event_level > 0 ? "the events are a sample"
+                                                                 : "the replay was not possible";
+      show("    serialization", {}, why);
+      show("    transfer", {}, why);
+    }
     page_.line("  mean, max: time outside MPI per rank; @: the rank that has the max", Style::kDim);
   }
 
@@ -240,6 +263,8 @@ class Report {
     for (std::size_t c = 0; c < kCategories; ++c)
       list.push_back({kCategoryNames[c], [c](const RankInfo& r) { return r.category_s[c]; }, scale});
     list.push_back({"useful", [](const RankInfo& r) { return r.useful_s; }, scale});
+    if (a_.mpi_wait_s && page_.width() >= kWideRanks)
+      list.push_back({"waiting", [](const RankInfo& r) { return r.mpi_wait_s; }, scale});
     list.push_back({"cpu", [](const RankInfo& r) { return r.cpu_s; }, scale});
     return {std::move(list), scale};
   }
@@ -457,6 +482,8 @@ class Report {
   // --- MPI ---------------------------------------------------------------------------------
 
   void comm() {
+    const bool full = !all_;
+    if (full && !asked("efficiency") && a_.efficiency.parallel) efficiency();
     if (!worth(!a_.mpi_calls.empty(), "MPI by call site", "No MPI calls were recorded.")) return;
     double total = 0, calls = 0, longest = 0;
     for (const MpiCallRow& row : a_.mpi_calls) {
@@ -467,27 +494,46 @@ class Report {
     const TimeScale scale(longest);
     page_.section("MPI by call site", fmt::format("in {}; {} in {} calls, all ranks", scale.unit(),
                                                   seconds(total), count(calls)));
-    const auto numbers = [this](const std::vector<std::string>& cells, Style style) {
-      static constexpr std::size_t kWidths[] = {10, 7, 9, 10, 10, 9, 9, 9, 6};
+    const bool waits = a_.wait_quality.has_value();
+    const bool narrow = waits && page_.width() < kWideCallSites;
+    // Columns: 2, 3 with known waiting; 7, 8 where there is room.
+    const auto numbers = [&](const std::vector<std::string>& cells, Style style) {
+      static constexpr std::size_t kWidths[] = {10, 7, 9, 9, 9, 10, 10, 9, 9, 9, 6};
       std::string out;
-      for (std::size_t i = 0; i < cells.size(); ++i) out += pad_left(cells[i], kWidths[i]);
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        if ((!waits && (i == 2 || i == 3)) || (narrow && (i == 7 || i == 8))) continue;
+        out += pad_left(cells[i], kWidths[i] - (narrow && i == 1 ? 1 : 0));
+      }
       page_.line(out, style);
     };
-    numbers({"time", "%", "calls", "sent", "received", "min", "mean", "max", "@rank"}, Style::kDim);
+    numbers({"time", "%", "wait", "transfer", "calls", "sent", "received", "min", "mean", "max", "@rank"},
+            Style::kDim);
     std::size_t shown = std::min(rows_, a_.mpi_calls.size());  // largest first
     while (shown > kCallSitesInAnyCase && a_.mpi_calls[shown - 1].time_s < kSmallCallSite * total) --shown;
     for (std::size_t i = 0; i < shown; ++i) {
       const MpiCallRow& row = a_.mpi_calls[i];
       page_.line(fmt::format("  {}", describe(row, paths_, page_.width() - 2)), Style::kMpi);
       numbers({scale(row.time_s), fmt::format("{:.1f}", 100 * share_of(row.time_s, total)),
+               seconds_cell(row.wait_s, scale), seconds_cell(row.transfer_s, scale),
                count(static_cast<double>(row.count)), bytes(static_cast<double>(row.sent_bytes)),
                bytes(static_cast<double>(row.recv_bytes)), scale(row.spread.min_s), scale(row.spread.mean_s),
                scale(row.spread.max_s), std::to_string(row.spread.max_rank)},
               Style::kPlain);
     }
     note_the_rest(shown, a_.mpi_calls.size());
-    page_.line("  min, mean, max, @rank: of time, per rank", Style::kDim);
+    page_.line(fmt::format("  {}{}max, @rank: of time, per rank",
+                           waits ? "transfer: time without wait; " : "", narrow ? "" : "min, mean, "),
+               Style::kDim);
     message_sizes();
+    if (full && !asked("matrix") && !a_.matrix.empty()) matrix();
+  }
+
+  void waits() {
+    if (!worth(
+            a_.wait_quality.has_value(), "Waiting for other ranks",
+            a_.mpi_calls.empty() ? "No MPI calls were recorded." : "Not analysed: there are no MPI events."))
+      return;
+    print_waits(page_, a_, paths_, {rows_, !all_, unicode_});
   }
 
   void message_sizes() {
@@ -513,26 +559,53 @@ class Report {
     }
     page_.section("Heaviest pairs", fmt::format("{} in {} messages between {}", bytes(total_bytes),
                                                 count(total_messages), plural(a_.matrix.size(), "pair")));
-    std::vector<const shard::MatrixCell*> cells;
-    for (const shard::MatrixCell& cell : a_.matrix) cells.push_back(&cell);
-    const std::size_t shown = std::min(rows_, cells.size());
-    const auto heavier = [](const shard::MatrixCell* x, const shard::MatrixCell* y) {
-      return std::tuple(y->bytes, y->messages, x->source, x->destination) <
-             std::tuple(x->bytes, x->messages, y->source, y->destination);
+    pairs(
+        a_.matrix, [](std::int32_t rank) { return rank < 0 ? "?" : std::to_string(rank); }, total_bytes);
+    if (a_.nodes.size() < 2) return;
+    page_.blank();
+    page_.line("  between nodes", Style::kDim);
+    const auto node_name = [this](const std::optional<std::uint32_t>& node) {
+      return node && *node < a_.nodes.size() ? printable(a_.nodes[*node].name) : "?";
     };
-    std::partial_sort(cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(shown), cells.end(),
-                      heavier);
-    const double heaviest = shown > 0 ? static_cast<double>(cells[0]->bytes) : 0;
-    Table table({{"from"}, {"to"}, {"bytes"}, {"%"}, {"messages"}, {"mean size"}, {"", Align::kLeft}});
-    const auto rank_cell = [](std::int32_t rank) { return rank < 0 ? "?" : std::to_string(rank); };
-    for (std::size_t i = 0; i < shown; ++i) {
-      const auto size = static_cast<double>(cells[i]->bytes);
-      const auto messages = static_cast<double>(cells[i]->messages);
-      table.row({rank_cell(cells[i]->source), rank_cell(cells[i]->destination), bytes(size),
-                 fmt::format("{:.1f}", 100 * share_of(size, total_bytes)), count(messages),
-                 bytes(share_of(size, messages)), bar(share_of(size, heaviest), 24)});
-    }
-    table.print(page_);
+    pairs(a_.node_matrix, node_name, total_bytes);
+  }
+
+  struct Pair {
+    std::string from, to;
+    std::uint64_t messages = 0, bytes = 0;
+  };
+  // In order where equally heavy. There may be many cells: only what is shown is given names.
+  template <typename Cell, typename NameOf>
+  void pairs(const std::vector<Cell>& cells, const NameOf& name_of, double total_bytes) {
+    const std::size_t shown = std::min(rows_, cells.size());
+    std::vector<const Cell*> order;
+    order.reserve(cells.size());
+    for (const Cell& cell : cells) order.push_back(&cell);
+    const auto middle = order.begin() + static_cast<std::ptrdiff_t>(shown);
+    std::partial_sort(order.begin(), middle, order.end(), [](const Cell* x, const Cell* y) {
+      return std::tie(y->bytes, y->messages, x) < std::tie(x->bytes, x->messages, y);
+    });
+    std::vector<Pair> all;
+    for (auto cell = order.begin(); cell != middle; ++cell)
+      all.push_back(
+          {name_of((*cell)->source), name_of((*cell)->destination), (*cell)->messages, (*cell)->bytes});
+    const double heaviest = shown > 0 ? static_cast<double>(all[0].bytes) : 0;
+    std::size_t longest = 4;
+    for (std::size_t i = 0; i < shown; ++i)
+      longest = std::max({longest, columns(all[i].from), columns(all[i].to)});
+    const std::size_t name_width = std::min<std::size_t>(longest, 16);
+    const auto build = [&](std::size_t bar_width) {
+      Table table({{"from"}, {"to"}, {"bytes"}, {"%"}, {"messages"}, {"mean size"}, {"", Align::kLeft}});
+      for (std::size_t i = 0; i < shown; ++i) {
+        const auto size = static_cast<double>(all[i].bytes);
+        const auto messages = static_cast<double>(all[i].messages);
+        table.row({shorten_middle(all[i].from, name_width), shorten_middle(all[i].to, name_width),
+                   bytes(size), fmt::format("{:.1f}", 100 * share_of(size, total_bytes)), count(messages),
+                   bytes(share_of(size, messages)), bar(share_of(size, heaviest), bar_width)});
+      }
+      return table;
+    };
+    build(std::min<std::size_t>(build(0).room(page_.width()), 24)).print(page_);
     note_the_rest(shown, cells.size());
   }
 
@@ -637,7 +710,9 @@ class Report {
 
   const Analysis& a_;
   std::size_t rows_;
+  bool unicode_;
   bool all_;
+  std::vector<std::string> asked_;
   ShortPaths paths_;
   Page page_;
 };
@@ -645,13 +720,13 @@ class Report {
 }  // namespace
 
 const std::vector<std::string>& section_names() {
-  static const std::vector<std::string> kNames = {"summary", "efficiency", "ranks",    "hotspots", "lines",
-                                                  "comm",    "matrix",     "counters", "quality"};
+  static const std::vector<std::string> kNames = {"summary", "efficiency", "ranks", "hotspots", "lines",
+                                                  "comm",    "matrix",     "waits", "counters", "quality"};
   return kNames;
 }
 
 std::string render_text(const Analysis& analysis, const TextOptions& options) {
-  return Report(analysis, options).render(options.sections);
+  return Report(analysis, options).render();
 }
 
 }  // namespace clusterprof::report

@@ -339,6 +339,21 @@ TEST(Tables, DuplicatesAddUpInOrder) {
   EXPECT_EQ(a.run.dropped, (std::map<std::string, std::uint64_t>{{"ring_full", 7}}));
 }
 
+TEST(Findings, DropsOfMpiAreNoSamples) {
+  ProfileBuilder b(1);
+  const auto path = b.path({b.python("f", "f.py", 2, 1)});
+  b.sampled(0, path, Category::kPython, 1000);
+  b.data.ranks[0].samples = 1000;
+  b.data.mpi_calls.push_back({0, path, shard::kNone, 10'000, 1, 1, 1, 0, 0});
+  b.data.drops = {{0, "mpi_event_ring_full", 90}, {0, "communicator_table_full", 5}, {0, "ring_full", 9}};
+  EXPECT_EQ(find_finding(analyse(b.data), "dropped"), nullptr) << "less than 1 % of either";
+  b.data.drops[0].count = 995;
+  EXPECT_NE(find_finding(analyse(b.data), "Of 9.1 % of the MPI calls"), nullptr);
+  EXPECT_EQ(find_finding(analyse(b.data), "of what was measured was dropped"), nullptr);
+  b.data.drops = {{0, "ring_full", 1000}};
+  EXPECT_NE(find_finding(analyse(b.data), "50.0 % of what was measured was dropped"), nullptr);
+}
+
 TEST(Damage, IndicesOutsideTheirTablesAreIgnored) {
   ProfileBuilder b(1);
   const auto good = b.path({b.python("f", "f.py", 2, 1)});

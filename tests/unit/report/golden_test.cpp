@@ -39,5 +39,26 @@ TEST(Golden, Banner) {
 
 TEST(Golden, Json) { compare("training.json", render_json(analyse(testing::training_run()))); }
 
+TEST(Golden, DelayedText) { compare("delayed.txt", render_text(analyse(testing::delayed_run()), {})); }
+
+TEST(Golden, DelayedSections) {
+  TextOptions options;
+  options.sections = {"comm", "waits"};
+  compare("delayed-comm-waits.txt", render_text(analyse(testing::delayed_run()), options));
+}
+
+TEST(Golden, DelayedWideSections) {
+  TextOptions options;
+  options.width = 120;
+  options.sections = {"ranks", "comm", "waits"};
+  options.unicode = true;
+  options.rows = 2;
+  compare("delayed-wide.txt", render_text(analyse(testing::delayed_run()), options));
+}
+
+TEST(Golden, DelayedBanner) {
+  compare("delayed-banner.txt", render_banner(analyse(testing::delayed_run()), "clusterprof-train", 80));
+}
+
 }  // namespace
 }  // namespace clusterprof::report

@@ -89,6 +89,7 @@ Json report_of(const shard::ShardData& data) { return Json::parse(render_json(an
 TEST(Json, FollowsItsSchema) {
   const std::vector<std::string> none;
   EXPECT_EQ(errors_of(report_of(testing::training_run())), none);
+  EXPECT_EQ(errors_of(report_of(testing::delayed_run())), none);
   EXPECT_EQ(errors_of(report_of(shard::ShardData{})), none);
   EXPECT_EQ(errors_of(report_of(ProfileBuilder(3).data)), none);
 }
@@ -121,13 +122,18 @@ TEST(Json, WhatIsNotMeasuredIsNull) {
   EXPECT_TRUE(rank["exit"]["status"].is_null());
   EXPECT_EQ(rank["exit"]["lost"], false);
   for (const auto& [key, value] : document["efficiency"].items()) EXPECT_TRUE(value.is_null()) << key;
+  for (const char* key : {"wait_analysis", "root_causes", "critical_path", "efficiency_windows"})
+    EXPECT_TRUE(document[key].is_null()) << key;
+  EXPECT_TRUE(report_of(testing::training_run())["mpi"]["calls"][0]["wait_s"].is_null());
   EXPECT_FALSE(document.contains("memory"));
 }
 
 TEST(Json, MpiIsAbsentWhereNobodyWatchedIt) {
   ProfileBuilder b(2);
-  EXPECT_EQ(report_of(b.data)["mpi"],
-            (Json{{"calls", Json::array()}, {"matrix", Json::array()}, {"sizes", Json::array()}}))
+  EXPECT_EQ(report_of(b.data)["mpi"], (Json{{"calls", Json::array()},
+                                            {"matrix", Json::array()},
+                                            {"node_matrix", Json::array()},
+                                            {"sizes", Json::array()}}))
       << "watched for, and there was nothing; waits are not measured";
   b.data.ranks[0].flags |= shard::kMpiUnwatched;
   EXPECT_TRUE(report_of(b.data)["mpi"].contains("calls")) << "rank 1 was watched";
@@ -167,6 +173,120 @@ TEST(Json, NumbersOfTheTrainingRun) {
   }
 }
 
+TEST(Json, NumbersOfTheDelayedRun) {
+  const Json document = report_of(testing::delayed_run());
+  const Json& waits = document["mpi"]["waits"];
+  ASSERT_EQ(waits.size(), 5u);
+  EXPECT_EQ(waits[0]["kind"], "late_sender");
+  EXPECT_EQ(waits[0]["rank"], 1);
+  EXPECT_EQ(waits[0]["wait_s"], 0.85);
+  EXPECT_EQ(waits[0]["count"], 30);
+  EXPECT_EQ(waits[0]["caused_by"], Json::array({{{"rank", 0},
+                                                 {"wait_s", 0.85},
+                                                 {"count", 30},
+                                                 {"op", nullptr},
+                                                 {"file", "/home/u/train.py"},
+                                                 {"line", 50},
+                                                 {"function", "prepare"}}}));
+  EXPECT_EQ(waits[1]["caused_by"][0]["op"], "MPI_Recv");
+  EXPECT_EQ(waits[1]["caused_by"][0]["function"], "relay");
+  EXPECT_EQ(waits[1]["where"][0]["op"], "MPI_Recv");
+  EXPECT_FALSE(waits[1]["where"][0].contains("rank"));
+  EXPECT_EQ(waits[2]["kind"], "wait_at_nxn");
+  EXPECT_EQ(waits[2]["caused_by"].size(), 2u);
+  EXPECT_EQ(document["mpi"]["calls"][0]["wait_s"], 16.5);
+  EXPECT_EQ(document["ranks"][0]["mpi_wait_s"], 5.5);
+  EXPECT_EQ(document["ranks"][0]["mpi_transfer_s"], 0.4);
+  EXPECT_EQ(document["ranks"][3]["mpi_wait_s"], 0.0) << "measured";
+  EXPECT_EQ(document["efficiency"]["transfer"], 0.94);
+  EXPECT_EQ(
+      document["mpi"]["node_matrix"][1],
+      (Json{
+          {"src", 0}, {"dst", 1}, {"src_node", "n0"}, {"dst_node", "n1"}, {"messages", 30}, {"bytes", 240}}));
+  EXPECT_EQ(document["root_causes"][0], (Json{{"rank", 3},
+                                              {"op", nullptr},
+                                              {"file", "/home/u/data.py"},
+                                              {"line", 41},
+                                              {"function", "load_batch"},
+                                              {"wait_s", 12.0},
+                                              {"share", 0.3},
+                                              {"waiting_ranks", 3}}));
+  const Json& critical = document["critical_path"];
+  EXPECT_EQ(critical[0]["kind"], "python");
+  EXPECT_EQ(critical[0]["time_s"], 4.5);
+  EXPECT_NEAR(critical[0]["imbalance"].get<double>(), 4.5 / ((4.5 + 3 * 0.075) / 4), 1e-6);
+  for (const Json& row : critical) {
+    if (!row["op"].is_null()) {
+      EXPECT_EQ(row["kind"], "mpi");
+    }
+    if (row["function"].is_null()) {
+      EXPECT_TRUE(row["kind"].is_null() && row["mean_s"].is_null() && row["imbalance"].is_null()) << row;
+    }
+  }
+  EXPECT_EQ(document["efficiency_windows"][9], (Json{{"begin_s", 9.0},
+                                                     {"end_s", 10.0},
+                                                     {"parallel", 0.25},
+                                                     {"load_balance", 0.277777778},
+                                                     {"communication", 0.9},
+                                                     {"wait_s", 3.6}}));
+  EXPECT_EQ(document["wait_analysis"], (Json{{"operations", 1320},
+                                             {"events", 1380},
+                                             {"event_level", 0},
+                                             {"messages", 60},
+                                             {"unmatched_messages", 0},
+                                             {"collectives", 300},
+                                             {"unmatched_collectives", 0},
+                                             {"clock_error_s", 1.8e-6},
+                                             {"clock_violations", 0},
+                                             {"worst_violation_s", 0.0},
+                                             {"ideal_s", 9.4}}));
+}
+
+TEST(Json, ClocksThatCannotBeComparedHaveNoError) {
+  shard::ShardData data = testing::delayed_run();
+  data.wait_analysis.clock_error_ns = shard::kClocksApart;
+  const Json document = report_of(data);
+  EXPECT_TRUE(document["wait_analysis"]["clock_error_s"].is_null());
+  EXPECT_EQ(errors_of(document), std::vector<std::string>());
+}
+
+TEST(Json, NoWaitingIsNotTheSameAsNoAnalysis) {
+  ProfileBuilder b(2);
+  b.called(0, b.path({b.native("main", "/a.out", "a.c", 5), b.mpi("MPI_Barrier")}), 1, 10);
+  b.data.wait_analysis.done = true;
+  for (shard::Rank& rank : b.data.ranks) rank.flags |= shard::kWaitKnown;
+  const Json document = report_of(b.data);
+  EXPECT_EQ(document["mpi"]["waits"], Json::array());
+  EXPECT_EQ(document["root_causes"], Json::array());
+  EXPECT_EQ(document["mpi"]["calls"][0]["wait_s"], 0.0);
+  EXPECT_EQ(document["ranks"][0]["mpi_wait_s"], 0.0);
+  EXPECT_TRUE(document["critical_path"].is_null()) << "there is always one, so this is not known";
+  EXPECT_TRUE(document["efficiency_windows"].is_null());
+  EXPECT_TRUE(document["efficiency"]["serialization"].is_null());
+  EXPECT_TRUE(document["wait_analysis"]["ideal_s"].is_null());
+  EXPECT_EQ(errors_of(document), std::vector<std::string>());
+}
+
+TEST(Json, CausesBeyondTheBoundAreOneEntry) {
+  ProfileBuilder b(20);
+  const auto receive = b.path({b.native("main", "/a.out", "a.c", 5), b.mpi("MPI_Recv")});
+  b.called(0, receive, 19, 9000);
+  for (std::uint32_t r = 1; r < 20; ++r) b.waited(0, receive, shard::WaitKind::kLateSender, r, 0, 100);
+  const Json document = report_of(b.data);
+  const Json& causes = document["mpi"]["waits"][0]["caused_by"];
+  ASSERT_EQ(causes.size(), 17u);
+  EXPECT_EQ(causes[16], (Json{{"rank", nullptr},
+                              {"wait_s", 0.3},
+                              {"count", 3},
+                              {"op", nullptr},
+                              {"file", nullptr},
+                              {"line", nullptr},
+                              {"function", nullptr},
+                              {"rest", 3}}));
+  EXPECT_FALSE(causes[15].contains("rest"));
+  EXPECT_EQ(errors_of(document), std::vector<std::string>());
+}
+
 TEST(Json, AnyBytesInNamesGiveValidJson) {
   ProfileBuilder b(1);
   b.sampled(0, b.path({b.native("a\x1b\xff\"\\\n", "/m.so")}), Category::kNative, 10);
@@ -182,6 +302,15 @@ TEST(Json, DoesNotDependOnTheOrderOfTheInput) {
   std::reverse(data.matrix.begin(), data.matrix.end());
   std::reverse(data.counter_values.begin(), data.counter_values.end());
   EXPECT_EQ(render_json(analyse(data)), before);
+
+  data = testing::delayed_run();
+  const std::string delayed = render_json(analyse(data)), text = render_text(analyse(data), {});
+  std::reverse(data.wait_states.begin(), data.wait_states.end());
+  std::reverse(data.root_causes.begin(), data.root_causes.end());
+  std::reverse(data.critical_times.begin(), data.critical_times.end());
+  std::reverse(data.time_windows.begin(), data.time_windows.end());
+  EXPECT_EQ(render_json(analyse(data)), delayed);
+  EXPECT_EQ(render_text(analyse(data), {}), text);
 }
 
 }  // namespace

@@ -117,6 +117,15 @@ class ProfileBuilder {
     data.ranks[rank].flags |= shard::kUsedMpi;
   }
 
+  void waited(std::uint32_t rank, std::uint32_t at, shard::WaitKind kind, std::uint32_t cause_rank,
+              std::uint32_t cause_path, std::uint64_t ms, std::uint64_t count = 1) {
+    if (!data.wait_analysis.done)
+      for (shard::Rank& each : data.ranks) each.flags |= shard::kWaitKnown;
+    data.wait_analysis.done = true;
+    data.wait_states.push_back({rank, at, kind, cause_rank, cause_path, ms * kMs, count});
+    data.ranks[rank].mpi_wait_ns += ms * kMs;
+  }
+
   shard::ShardData data;
 
  private:
@@ -191,6 +200,59 @@ inline shard::ShardData training_run() {
   b.data.mpi_sizes = {{b.string("MPI_Allreduce"), 8192, 1200}, {b.string("MPI_Bcast"), 8192, 4}};
   b.data.drops = {{2, "ring_full", 7}};
   b.data.run.notes = {"rank 2: 1 module without unwind information"};
+  return std::move(b.data);
+}
+
+// Four ranks on two nodes whose waiting is explained. Rank 3 loads its batch slowly, which costs the others
+// 16.5 s in MPI_Allreduce. Rank 0 sends late to rank 1, which therefore sends late to rank 2.
+inline shard::ShardData delayed_run() {
+  using shard::Category;
+  using shard::WaitKind;
+  ProfileBuilder b(4, 2);
+  const auto main = b.python("<module>", "/home/u/train.py", 120, 1);
+  const auto step = b.python("step", "/home/u/train.py", 88, 80);
+  const auto relay = b.python("relay", "/home/u/train.py", 61, 60);
+  const auto cython = b.native("__pyx_pw_Allreduce", "/usr/lib/python3/mpi4py/MPI.so");
+  const auto compute = b.path({main, b.python("compute", "/home/u/train.py", 70, 66),
+                               b.native("dgemm_kernel_HASWELL", "/usr/lib/libopenblas.so.0")});
+  const auto load_41 = b.path({main, b.python("load_batch", "/home/u/data.py", 41, 40)});
+  const auto load_42 = b.path({main, b.python("load_batch", "/home/u/data.py", 42, 40),
+                               b.native("__read", "/usr/lib/libc.so.6"), b.kernel("read")});
+  const auto prepare = b.path({main, b.python("prepare", "/home/u/train.py", 50, 49)});
+  const auto reduce = b.path({main, step, cython, b.mpi("MPI_Allreduce")});
+  const auto receive = b.path({main, relay, cython, b.mpi("MPI_Recv")});
+  const std::uint64_t recv_ms[] = {0, 900, 700, 0}, load_ms[] = {100, 100, 100, 6000};
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    const std::uint64_t reduce_ms = r == 3 ? 1000 : 5900;
+    if (recv_ms[r] != 0) b.called(r, receive, 30, recv_ms[r], 0, 240);
+    b.called(r, reduce, 300, reduce_ms, 2400, 2400);
+    b.sampled(r, load_41, Category::kPython, load_ms[r] * 3 / 4);
+    b.sampled(r, load_42, Category::kIo, load_ms[r] / 4);
+    if (r == 0) b.sampled(r, prepare, Category::kPython, 900);
+    b.sampled(r, compute, Category::kNative,
+              10'000 - reduce_ms - recv_ms[r] - load_ms[r] - (r == 0 ? 900 : 0));
+    if (r < 3) {
+      b.waited(r, reduce, WaitKind::kWaitAtNxN, 3, load_41, 4000, 200);
+      b.waited(r, reduce, WaitKind::kWaitAtNxN, 3, load_42, 1500, 100);
+    }
+    b.data.matrix.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>((r + 1) % 4), 30, 240});
+  }
+  b.waited(1, receive, WaitKind::kLateSender, 0, prepare, 850, 30);
+  b.waited(2, receive, WaitKind::kLateSender, 1, receive, 650, 25);
+  b.data.root_causes = {
+      {3, load_42, 4500 * kMs, 3}, {3, load_41, 12'000 * kMs, 3}, {0, prepare, 1500 * kMs, 2}};
+  b.data.critical_times = {{3, compute, 3000 * kMs}, {3, load_41, 4500 * kMs}, {3, load_42, 1500 * kMs},
+                           {3, reduce, 400 * kMs},   {0, reduce, 200 * kMs},   {0, 0, 400 * kMs}};
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    const double ms = 1e6;
+    b.data.time_windows.push_back({i * 1000 * kMs, (i + 1) * 1000 * kMs, i < 5 ? 950 * ms : 250 * ms,
+                                   i < 5 ? 1000 * ms : 900 * ms, i < 5 ? 0 : 3600 * kMs});
+  }
+  b.data.wait_analysis.ideal_ns = 9400 * kMs;
+  b.data.wait_analysis.operations = 1320, b.data.wait_analysis.events = 1380;  // nonblocking sends
+  b.data.wait_analysis.messages = 60;
+  b.data.wait_analysis.collectives = 300;
+  b.data.wait_analysis.clock_error_ns = 1800;
   return std::move(b.data);
 }
 

@@ -33,6 +33,15 @@ shard::ShardData large_run(std::uint32_t ranks, std::uint32_t leaves) {
       b.data.matrix.push_back(
           {static_cast<std::int32_t>(r), static_cast<std::int32_t>((r + hop) % ranks), 100, 8000});
   }
+  // Each rank waits for two neighbours in two places and at a collective for one of 64 slow ranks.
+  const auto receive = b.path({main, b.mpi("MPI_Recv")});
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    for (std::uint32_t i = 0; i < 4; ++i)
+      b.waited(r, receive, shard::WaitKind::kLateSender, (r + 1 + i / 2) % ranks, paths[(r + i) % leaves], 2);
+    b.waited(r, reduce, shard::WaitKind::kWaitAtNxN, r % 64, paths[r % leaves], 10);
+    b.data.root_causes.push_back({r, paths[r % leaves], 10 * testing::kMs, 3});
+    b.data.critical_times.push_back({r, paths[(r + 1) % leaves], testing::kMs});
+  }
   return std::move(b.data);
 }
 

@@ -31,10 +31,9 @@ void expect_fits(const std::string& text, std::size_t width) {
 }
 
 // Names as a hostile program might choose them, at every place that takes a name.
-shard::ShardData hostile_run() {
+shard::ShardData hostile_run(shard::ShardData data = testing::training_run()) {
   const std::string evil =
       std::string("\x1b]0;pwned\x07\x1b[2J\r\n\xc2\x9b") + "31m\xe2\x80\xae" + "\xff" + std::string(300, 'x');
-  shard::ShardData data = testing::training_run();
   for (std::string& text : data.strings)
     if (!text.empty()) text = evil + text;
   data.run.id = data.run.mpi_library = data.run.version = data.run.clock = evil;
@@ -49,11 +48,16 @@ shard::ShardData hostile_run() {
 }
 
 TEST(Text, FitsItsWidth) {
-  const Analysis a = analyse(testing::training_run());
-  for (const int width : {0, 80, 81, 100, 132, 250}) {
-    TextOptions options;
-    options.width = width;
-    expect_fits(render_text(a, options), static_cast<std::size_t>(std::max(width, 80)));
+  for (const shard::ShardData& data : {testing::training_run(), testing::delayed_run()}) {
+    const Analysis a = analyse(data);
+    for (const int width : {0, 80, 81, 100, 132, 250}) {
+      TextOptions options;
+      options.width = width;
+      options.unicode = width % 2 != 0;
+      expect_fits(render_text(a, options), static_cast<std::size_t>(std::max(width, 80)));
+      options.sections = {"comm", "waits"};
+      expect_fits(render_text(a, options), static_cast<std::size_t>(std::max(width, 80)));
+    }
   }
 }
 
@@ -62,6 +66,12 @@ TEST(Text, HostileNamesDoNotReachTheTerminal) {
   expect_fits(render_text(a, {}), 80);
   expect_fits(render_banner(a, "run\x1b[31m", 80), 80);
   EXPECT_NE(render_text(a, {}).find("\\x1b"), std::string::npos);
+  const Analysis delayed = analyse(hostile_run(testing::delayed_run()));
+  expect_fits(render_text(delayed, {}), 80);
+  const std::string waits = render_text(delayed, {80, false, {"comm", "waits"}, 15});
+  expect_fits(waits, 80);
+  EXPECT_NE(waits.find("\\x1b"), std::string::npos);
+  for (const Finding& finding : delayed.findings) EXPECT_EQ(text::printable(finding.text), finding.text);
   for (const Finding& finding : a.findings) EXPECT_EQ(text::printable(finding.text), finding.text);
   // With colours, the escape sequences left are ours: they end in 'm' and name no title or screen.
   std::string coloured = render_text(a, {80, true, {}, 15});

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/waiting.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Frame;
+using shard::FrameKind;
+using shard::kNone;
+using shard::ShardData;
+using shard::WaitState;
+
+constexpr std::uint32_t kUnasked = kNone - 1;
+
+double to_seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+auto names_of(const Place& p) { return std::tie(p.file, p.line, p.function, p.op, p.module, p.kind); }
+
+// Gives every call path its place, and every place its function.
+class Places {
+ public:
+  Places(const CallPaths& paths, std::vector<Place>& table) : paths_(paths), table_(table) {
+    table_.assign(1, Place{});
+    functions_.assign(1, 0);
+    by_path_.assign(paths.size(), kNone);
+  }
+
+  PlaceIndex of(std::uint32_t path) {
+    if (path >= by_path_.size()) return 0;
+    if (by_path_[path] == kNone) by_path_[path] = add(key_of(path));
+    return by_path_[path];
+  }
+  // The place of the path if it already has an index, else kNone.
+  [[nodiscard]] PlaceIndex known(std::uint32_t path) const {
+    if (path >= by_path_.size()) return kNone;
+    if (by_path_[path] != kNone) return by_path_[path];
+    const auto found = ids_.find(key_of(path));
+    return found == ids_.end() ? kNone : found->second;
+  }
+  [[nodiscard]] std::uint32_t known_function(std::uint32_t path) const {
+    if (path >= by_path_.size()) return kNone;
+    const auto found = function_ids_.find(key_of(path).first);
+    return found == function_ids_.end() ? kNone : found->second;
+  }
+  // Equal for all lines of one function, and for all calls of one MPI function out of it.
+  [[nodiscard]] std::uint32_t function(PlaceIndex place) const { return functions_[place]; }
+
+ private:
+  using Text = std::string_view;
+  using Function = std::tuple<Text, Text, Text, Text, FrameKind>;  // operation, function, file, module, kind
+  using Key = std::pair<Function, std::uint32_t>;
+
+  [[nodiscard]] std::uint32_t programs_frame(std::uint32_t path) const {
+    if (const std::uint32_t source = paths_.source(path); source != 0) return source;
+    for (std::uint32_t up = path; up != 0; up = paths_.parent(up)) {
+      const Frame* const frame = paths_.frame(up);
+      if (frame == nullptr || frame->kind == FrameKind::kKernel || frame->kind == FrameKind::kMpi) continue;
+      if (frame->kind == FrameKind::kPython || !is_runtime_module(paths_.text(frame->module))) return up;
+    }
+    return path;
+  }
+
+  [[nodiscard]] Key key_of(std::uint32_t path) const {
+    const Frame* const leaf = paths_.frame(path);
+    if (leaf == nullptr) return {};
+    const bool in_mpi = leaf->kind == FrameKind::kMpi;
+    const Frame* const shown = paths_.frame(in_mpi ? paths_.mpi_caller(path) : programs_frame(path));
+    const Text op = in_mpi ? Text(paths_.text(leaf->name)) : Text();
+    if (shown == nullptr) return {{op, {}, {}, {}, FrameKind::kNative}, 0};
+    return {{op, paths_.text(shown->name), paths_.text(shown->file), paths_.text(shown->module), shown->kind},
+            shown->line};
+  }
+
+  PlaceIndex add(const Key& key) {
+    if (key == Key{}) return 0;
+    const auto [known, is_new] = ids_.try_emplace(key, static_cast<PlaceIndex>(table_.size()));
+    if (is_new) {
+      Place& place = table_.emplace_back();
+      const auto& [op, function, file, module, kind] = key.first;
+      place.op = op, place.function = function, place.file = file, place.module = module;
+      place.line = key.second, place.kind = kind;
+      functions_.push_back(
+          function_ids_.try_emplace(key.first, static_cast<std::uint32_t>(function_ids_.size() + 1))
+              .first->second);
+    }
+    return known->second;
+  }
+
+  const CallPaths& paths_;
+  std::vector<Place>& table_;
+  std::map<Key, PlaceIndex> ids_;
+  std::map<Function, std::uint32_t> function_ids_;
+  std::vector<std::uint32_t> functions_, by_path_;
+};
+
+// Sums by place; knows the one with most.
+class ByPlace {
+ public:
+  void add(PlaceIndex place, std::uint64_t ns) { sums_[place] += ns; }
+  [[nodiscard]] PlaceIndex heaviest(const std::vector<Place>& places) const {
+    PlaceIndex best = 0;
+    std::uint64_t most = 0;
+    bool first = true;
+    for (const auto& [place, ns] : sums_) {
+      const bool better = ns > most || (ns == most && names_of(places[place]) < names_of(places[best]));
+      if (!first && !better) continue;
+      best = place, most = ns, first = false;
+    }
+    return best;
+  }
+
+ private:
+  std::map<PlaceIndex, std::uint64_t> sums_;
+};
+
+// Distinct ranks, when they come in order.
+struct RankCount {
+  std::uint32_t count = 0;
+  std::int32_t first = -1, last = -1;
+  void add(std::int32_t rank) {
+    if (count != 0 && last == rank) return;
+    if (count++ == 0) first = rank;
+    last = rank;
+  }
+};
+
+using RankNumber = std::optional<std::int32_t>;
+
+class Explainer {
+ public:
+  Explainer(const ShardData& data, const std::vector<shard::Value>& charged, const CallPaths& paths,
+            Analysis& analysis)
+      : data_(data), charged_(charged), paths_(paths), a_(analysis), places_(paths, analysis.places) {
+    for (std::uint32_t i = 0; i < data.wait_states.size(); ++i) {
+      const WaitState& state = data.wait_states[i];
+      if (state.rank < data.ranks.size() && static_cast<std::size_t>(state.kind) < shard::kWaitKinds)
+        states_.push_back(i);
+    }
+    std::sort(states_.begin(), states_.end(), [&](std::uint32_t x, std::uint32_t y) {
+      const WaitState &s = data.wait_states[x], &t = data.wait_states[y];
+      return std::tuple(s.kind, number(s.rank), x) < std::tuple(t.kind, number(t.rank), y);
+    });
+  }
+
+  void run() {
+    quality();
+    waits();
+    delays();
+    root_causes();
+    critical_path();
+    windows();
+  }
+
+ private:
+  [[nodiscard]] std::int32_t number(std::uint32_t rank) const { return data_.ranks[rank].rank; }
+  [[nodiscard]] RankNumber cause_of(const WaitState& state) const {
+    return state.cause_rank < data_.ranks.size() ? RankNumber(number(state.cause_rank)) : RankNumber();
+  }
+
+  void quality() {
+    const shard::WaitAnalysis& from = data_.wait_analysis;
+    WaitQuality& to = a_.wait_quality.emplace();
+    to.event_level = from.event_level;
+    to.operations = from.operations, to.events = from.events;
+    to.messages = from.messages, to.unmatched_messages = from.unmatched_messages;
+    to.collectives = from.collectives, to.unmatched_collectives = from.unmatched_collectives;
+    if (from.clock_error_ns != shard::kClocksApart) to.clock_error_s = to_seconds(from.clock_error_ns);
+    to.clock_violations = from.clock_violations;
+    to.worst_violation_s = to_seconds(from.worst_violation_ns);
+    if (from.ideal_ns != 0) to.ideal_s = to_seconds(from.ideal_ns);
+    for (const RankInfo& rank : a_.ranks)
+      if (rank.mpi_wait_s) {
+        a_.mpi_wait_s = a_.mpi_wait_s.value_or(0) + *rank.mpi_wait_s;
+        a_.mpi_transfer_s = a_.mpi_transfer_s.value_or(0) + rank.mpi_transfer_s.value_or(0);
+      }
+  }
+
+  struct Sum {
+    std::uint64_t wait_ns = 0, count = 0;
+    void add(const WaitState& state) { wait_ns += state.wait_ns, count += state.count; }
+  };
+  using Parts = std::map<std::pair<RankNumber, PlaceIndex>, Sum>;
+
+  std::vector<WaitPart> largest_parts(const Parts& parts) const {
+    std::vector<const Parts::value_type*> order;
+    for (const auto& part : parts) order.push_back(&part);
+    std::sort(order.begin(), order.end(), [this](const auto* x, const auto* y) {
+      if (x->second.wait_ns != y->second.wait_ns) return x->second.wait_ns > y->second.wait_ns;
+      if (x->first.first != y->first.first) return x->first.first < y->first.first;
+      return names_of(a_.places[x->first.second]) < names_of(a_.places[y->first.second]);
+    });
+    std::vector<WaitPart> result;
+    Sum rest;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const auto& [key, sum] = *order[i];
+      if (i < kMaxWaitParts) {
+        result.push_back({key.first, key.second, to_seconds(sum.wait_ns), sum.count, 0});
+      } else {
+        rest.wait_ns += sum.wait_ns, rest.count += sum.count;
+      }
+    }
+    if (order.size() > kMaxWaitParts)
+      result.push_back({{}, 0, to_seconds(rest.wait_ns), rest.count, order.size() - kMaxWaitParts});
+    return result;
+  }
+
+  void waits() {
+    for (std::size_t i = 0; i < states_.size();) {
+      const WaitState& first = data_.wait_states[states_[i]];
+      Sum all;
+      Parts causes, where;
+      for (; i < states_.size(); ++i) {
+        const WaitState& state = data_.wait_states[states_[i]];
+        if (state.kind != first.kind || number(state.rank) != number(first.rank)) break;
+        all.add(state);
+        causes[{cause_of(state), places_.of(state.cause_path)}].add(state);
+        where[{RankNumber(), places_.of(state.path)}].add(state);
+      }
+      a_.waits.push_back({first.kind, number(first.rank), to_seconds(all.wait_ns), all.count,
+                          largest_parts(causes), largest_parts(where)});
+    }
+  }
+
+  void delays() {
+    struct Delay {
+      Sum sum;
+      ByPlace places;
+      RankCount waiting;
+    };
+    using Key = std::tuple<shard::WaitKind, PlaceIndex, RankNumber, std::uint32_t>;
+    std::map<Key, Delay> delays;
+    for (const std::uint32_t index : states_) {  // of one kind by rank, so that ranks can be counted
+      const WaitState& state = data_.wait_states[index];
+      const PlaceIndex place = places_.of(state.cause_path);
+      Delay& delay = delays[{state.kind, places_.of(state.path), cause_of(state), places_.function(place)}];
+      delay.sum.add(state);
+      delay.places.add(place, state.wait_ns);
+      delay.waiting.add(number(state.rank));
+    }
+    for (const auto& [key, delay] : delays) {
+      const auto& [kind, site, rank, function] = key;
+      a_.delays.push_back({kind, site, rank, delay.places.heaviest(a_.places), to_seconds(delay.sum.wait_ns),
+                           delay.sum.count, delay.waiting.count, delay.waiting.first});
+    }
+    std::sort(a_.delays.begin(), a_.delays.end(), [this](const DelayRow& x, const DelayRow& y) {
+      if (x.wait_s != y.wait_s) return x.wait_s > y.wait_s;
+      if (x.kind != y.kind) return x.kind < y.kind;
+      if (x.rank != y.rank) return x.rank < y.rank;
+      const auto site = [this](const DelayRow& row) { return names_of(a_.places[row.site]); };
+      if (site(x) != site(y)) return site(x) < site(y);
+      return names_of(a_.places[x.place]) < names_of(a_.places[y.place]);
+    });
+  }
+
+  void root_causes() {
+    struct Cause {
+      std::uint64_t wait_ns = 0;
+      std::uint32_t waiting_ranks = 0;
+      std::uint64_t at_most = 0;  // waiting ranks, if those of no two rows are the same
+      ByPlace places;
+    };
+    std::map<std::pair<std::int32_t, std::uint32_t>, Cause> lines, functions;
+    for (const shard::RootCause& row : data_.root_causes) {
+      if (row.rank >= data_.ranks.size()) continue;
+      const PlaceIndex place = places_.of(row.path);
+      for (Cause* cause :
+           {&lines[{number(row.rank), place}], &functions[{number(row.rank), places_.function(place)}]}) {
+        cause->wait_ns += row.wait_ns;
+        // Which ranks they were is not known, so of several rows there are at least as many as of one.
+        cause->waiting_ranks = std::max(cause->waiting_ranks, row.waiting_ranks);
+        cause->at_most += row.waiting_ranks;
+        cause->places.add(place, row.wait_ns);
+      }
+    }
+    const std::uint64_t others = data_.ranks.empty() ? 0 : data_.ranks.size() - 1;
+    const auto list = [&](const auto& causes, std::vector<RootCauseRow>& rows) {
+      for (const auto& [key, cause] : causes) {
+        const double wait_s = to_seconds(cause.wait_ns);
+        rows.push_back({key.first, cause.places.heaviest(a_.places), wait_s,
+                        a_.rank_seconds > 0 ? wait_s / a_.rank_seconds : 0, cause.waiting_ranks,
+                        cause.waiting_ranks < std::min(cause.at_most, others)});
+      }
+      std::sort(rows.begin(), rows.end(), [this](const RootCauseRow& x, const RootCauseRow& y) {
+        if (x.wait_s != y.wait_s) return x.wait_s > y.wait_s;
+        if (x.rank != y.rank) return x.rank < y.rank;
+        return names_of(a_.places[x.place]) < names_of(a_.places[y.place]);
+      });
+    };
+    list(lines, a_.root_causes);
+    list(functions, a_.root_functions);
+  }
+
+  // Of each of states_ what its rank is charged for that call: a sample that was scaled may say more.
+  void find_charged_waits() {
+    const auto key = [](std::uint32_t rank, std::uint32_t path) { return std::uint64_t{rank} << 32 | path; };
+    std::unordered_map<std::uint64_t, std::uint64_t> left_ns;
+    for (const std::uint32_t index : states_)
+      left_ns[key(data_.wait_states[index].rank, data_.wait_states[index].path)] = 0;
+    for (const shard::Value& value : charged_)
+      if (value.main_thread && value.category == shard::Category::kMpi)
+        if (const auto left = left_ns.find(key(value.rank, value.path)); left != left_ns.end())
+          left->second += value.wall_ns;
+    for (const std::uint32_t index : states_) {
+      const WaitState& state = data_.wait_states[index];
+      std::uint64_t& left = left_ns[key(state.rank, state.path)];
+      charged_wait_ns_.push_back(std::min(state.wait_ns, left));
+      left -= charged_wait_ns_.back();
+    }
+  }
+
+  void critical_path() {
+    find_charged_waits();
+    std::vector<CriticalRow>&lines = a_.critical_path, &functions = a_.critical_functions;
+    critical_rows([](PlaceIndex place) { return place; },
+                  [this](std::uint32_t path) { return places_.known(path); }, lines);
+    critical_rows([this](PlaceIndex place) { return places_.function(place); },
+                  [this](std::uint32_t path) { return places_.known_function(path); }, functions);
+  }
+
+  // group_of(place): dense enough to be an index; group_of_path(path): the same, kNone when there is none.
+  template <typename OfPlace, typename OfPath>
+  void critical_rows(const OfPlace& group_of, const OfPath& group_of_path, std::vector<CriticalRow>& rows) {
+    struct Part {
+      std::map<std::int32_t, std::uint64_t> by_rank;
+      ByPlace places;
+      std::uint64_t sum = 0;
+    };
+    std::map<std::uint32_t, Part> parts;
+    std::uint64_t length = 0;
+    for (const shard::CriticalTime& row : data_.critical_times) {
+      if (row.rank >= data_.ranks.size() || row.wall_ns == 0) continue;
+      const PlaceIndex place = places_.of(row.path);
+      Part& part = parts[group_of(place)];
+      part.by_rank[number(row.rank)] += row.wall_ns;
+      part.places.add(place, row.wall_ns);
+      part.sum += row.wall_ns;
+      length += row.wall_ns;
+    }
+    if (length == 0) return;
+
+    // A table of groups, since many paths belong to few; what is not on the critical path has no entry.
+    std::map<std::uint32_t, std::uint64_t> all_ranks, waiting;
+    for (const auto& [group, part] : parts) all_ranks[group] = waiting[group] = 0;
+    std::vector<std::uint32_t> group_of_paths(paths_.size(), kUnasked);
+    const auto count = [&](std::map<std::uint32_t, std::uint64_t>& sums, std::uint32_t path,
+                           std::uint64_t ns) {
+      if (path >= group_of_paths.size()) return;
+      std::uint32_t& group = group_of_paths[path];
+      if (group == kUnasked) {
+        group = group_of_path(path);
+        if (all_ranks.find(group) == all_ranks.end()) group = kNone;
+      }
+      if (group != kNone) sums[group] += ns;
+    };
+    for (const shard::Value& value : charged_)
+      if (value.main_thread) count(all_ranks, value.path, value.wall_ns);
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      count(waiting, data_.wait_states[states_[i]].path, charged_wait_ns_[i]);
+
+    for (const auto& [group, part] : parts) {
+      CriticalRow row;
+      std::uint64_t most = 0;
+      row.place = part.places.heaviest(a_.places);
+      for (const auto& [rank, ns] : part.by_rank)
+        if (ns > most) most = ns, row.max_rank = rank;
+      row.time_s = to_seconds(part.sum);
+      row.share = static_cast<double>(part.sum) / static_cast<double>(length);
+      const std::uint64_t all_ns = all_ranks[group];
+      if (row.place != 0)
+        row.mean_s =
+            to_seconds(all_ns - std::min(waiting[group], all_ns)) / static_cast<double>(data_.ranks.size());
+      rows.push_back(row);
+    }
+    std::sort(rows.begin(), rows.end(), [this](const CriticalRow& x, const CriticalRow& y) {
+      if (x.time_s != y.time_s) return x.time_s > y.time_s;
+      return names_of(a_.places[x.place]) < names_of(a_.places[y.place]);
+    });
+  }
+
+  void windows() {
+    for (const shard::TimeWindow& window : data_.time_windows) {
+      if (window.end_ns <= window.begin_ns) continue;
+      const auto length = static_cast<double>(window.end_ns - window.begin_ns);
+      WindowRow row;
+      row.begin_s = to_seconds(window.begin_ns), row.end_s = to_seconds(window.end_ns);
+      row.parallel = window.useful_mean_ns / length;
+      row.communication = window.useful_max_ns / length;
+      if (window.useful_max_ns > 0) row.load_balance = window.useful_mean_ns / window.useful_max_ns;
+      row.wait_s = to_seconds(window.wait_ns);
+      a_.windows.push_back(row);
+    }
+    std::sort(a_.windows.begin(), a_.windows.end(), [](const WindowRow& x, const WindowRow& y) {
+      return std::tie(x.begin_s, x.end_s) < std::tie(y.begin_s, y.end_s);
+    });
+  }
+
+  const ShardData& data_;
+  const std::vector<shard::Value>& charged_;
+  const CallPaths& paths_;
+  Analysis& a_;
+  Places places_;
+  std::vector<std::uint32_t> states_;           // valid ones by kind, then rank
+  std::vector<std::uint64_t> charged_wait_ns_;  // of states_
+};
+
+}  // namespace
+
+void explain_waiting(const ShardData& data, const std::vector<shard::Value>& charged, const CallPaths& paths,
+                     Analysis& analysis) {
+  analysis.places.assign(1, Place{});
+  if (data.wait_analysis.done) Explainer(data, charged, paths, analysis).run();
+}
+
+}  // namespace clusterprof::report
