@@ -17,8 +17,15 @@ typedef struct clusterprof_call_path {
   uint32_t words;  /* how many; 0 when the path was dropped (counted) */
 } clusterprof_call_path;
 
+/* What is known at the end of a call. */
+typedef struct clusterprof_mpi_exit {
+  uint64_t time_ns; /* the time */
+  uint64_t mpi_ns;  /* what the thread had spent inside MPI before the call */
+  void* events;     /* the wire::MpiEventRing of the thread, null when it has none */
+} clusterprof_mpi_exit;
+
 typedef struct clusterprof_agent_api {
-  uint32_t version; /* 1 */
+  uint32_t version; /* 2 */
 
   /* The mapped wire::SegmentHeader, or null. May become null (the child of a fork before it
    * has a segment of its own) and non-null again: read it at each use. */
@@ -32,8 +39,8 @@ typedef struct clusterprof_agent_api {
    * MPI function, or nothing is recorded): then do not call leave_mpi. Not from a handler. */
   uint64_t (*enter_mpi)(uint32_t op);
 
-  /* The calling thread leaves the function it entered; returns the time. */
-  uint64_t (*leave_mpi)(void);
+  /* The calling thread leaves the function it entered. */
+  clusterprof_mpi_exit (*leave_mpi)(void);
 
   /* The merged Python + native call path of the caller, without the leading frames that lie in
    * ranges given to add_wrapper_range. A path seen before on this thread costs a verified look

@@ -2,7 +2,7 @@
 """How exact the profiles are: runs the truth suite (tests/truth) for as long as its claims are about, on every
 CPython of this machine, and prints the tables of docs/accuracy.md.
 
-    bench/accuracy.py [--build DIR] [--python VERSION,...] [--only shares,threads,parts,stacks]
+    bench/accuracy.py [--build DIR] [--python VERSION,...] [--only shares,threads,parts,stacks,waits]
                       [--seconds S] [--stack-seconds S] [--rate HZ] [--figures FILE]
 
 Takes about 45 minutes with all of it: 10 s for each scenario, and 110 s at 10 kHz for each of the two
@@ -21,7 +21,7 @@ import tempfile
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TESTS = ("shares", "threads", "parts", "stacks")
+TESTS = ("shares", "threads", "parts", "stacks", "waits")
 SCENARIOS = 7  # of programs/shares.py, which take turns
 
 
@@ -30,7 +30,8 @@ def run(test, arguments, figures):
     seconds = {"shares": SCENARIOS * arguments.seconds, "stacks": arguments.stack_seconds}.get(test, arguments.seconds)
     environment = dict(os.environ, PYTHONPATH=f"{TOP}/tests/support", CLUSTERPROF_TEST_SOURCE=TOP,
                        CLUSTERPROF_TEST_BUILD=os.path.abspath(arguments.build), CLUSTERPROF_TRUTH_FIGURES=figures,
-                       CLUSTERPROF_TRUTH_SECONDS=str(seconds), CLUSTERPROF_TRUTH_RATE=str(arguments.rate))
+                       CLUSTERPROF_TRUTH_SECONDS=str(seconds), CLUSTERPROF_TRUTH_RATE=str(arguments.rate),
+                       OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     if arguments.python:
         environment["CLUSTERPROF_TRUTH_PYTHONS"] = arguments.python
     done = subprocess.run(["/usr/bin/python3", "-B", f"{TOP}/tests/truth/{test}_test.py"], env=environment,
@@ -96,6 +97,31 @@ def stacks(figures):
     table(["program", "Python", "samples", "impossible", "joined", "cut", "dropped", "Hz reached"], body)
 
 
+def waits(figures):
+    """One row per recorded program: how long its ranks waited for each other, and the sums that were compared."""
+    scenarios = collections.defaultdict(list)
+    for figure in figures:
+        if "scenario" in figure:
+            scenarios[figure["scenario"]].append(figure)
+    body = []
+    for scenario, compared in sorted(scenarios.items()):
+        ranks = [figure for figure in compared if figure["what"].startswith("rank ")]
+        waited, seen = (sum(figure[key] for figure in ranks) for key in ("expected", "seen"))
+        off = [figure["seen"] - figure["expected"] for figure in compared]
+        used = max(abs(error) / figure["tolerance"] for error, figure in zip(off, compared))
+        body.append([scenario, f"{waited:.3f} s", f"{100 * (seen / waited - 1):+.2f} %", str(len(compared)),
+                     f"{1000 * max(map(abs, off)):.1f} ms", f"{100 * used:.0f} %"])
+    table(["program", "waited", "error", "sums", "largest error", "of its tolerance"], body)
+    shares = collections.defaultdict(list)
+    for figure in figures:
+        if "python" in figure:
+            shares[figure["what"].partition(" (")[0].partition(":")[0].partition(" of rank ")[0]].append(figure)
+    table(["share", "compared", "largest error", "tolerance"],
+          [[what, str(len(compared)),
+            f"{100 * max((figure['seen'] - figure['expected'] for figure in compared), key=abs):+.1f}",
+            f"{100 * max(figure['tolerance'] for figure in compared):.0f}"] for what, compared in shares.items()])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=f"{TOP}/build/release")
@@ -121,7 +147,7 @@ def main():
         figures = [json.loads(line) for line in lines]
         print(f"### {test}\n")
         if figures:
-            (stacks if test == "stacks" else errors)(figures)
+            {"stacks": stacks, "waits": waits}.get(test, errors)(figures)
     sys.exit(0 if good else 1)
 
 

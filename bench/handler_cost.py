@@ -81,7 +81,7 @@ def cross(crossings):
 plain(PYTHON - 1 - 2 * 6 - 2 - 1, 3)
 '''
 
-HEADER_OFFSETS = struct.Struct("<QIIQ9Q6I")  # wire::SegmentHeader up to thread_slots
+HEADER_OFFSETS = struct.Struct("<QIIQ10Q7I")  # wire::SegmentHeader up to mpi_event_rings
 SAMPLE = struct.Struct("<IHHQQIiHHBBHIIQQ")  # wire::SampleRecord
 RING_BYTES = 256 * 1024
 
@@ -104,8 +104,8 @@ class Collector:
         self.memory = mmap.mmap(descriptors[0], size)
         os.close(descriptors[0])
         fields = HEADER_OFFSETS.unpack_from(self.memory)
-        first, slots = fields[4 + 8], fields[-1]
-        slot_bytes = (size - first) // slots // 64 * 64
+        first, behind, slots = fields[4 + 8], fields[4 + 9], fields[-2]
+        slot_bytes = (behind - first) // slots // 64 * 64
         self.ring = first + slot_bytes - 128 - RING_BYTES  # of the first thread, the main one
 
     def drain(self):

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Nanoseconds that clusterprof adds to an MPI call, bare and recorded runs in turn: the median of
-the paired differences. The sampling timers run at 1 Hz, so that it is the wrappers that show.
+"""Nanoseconds that clusterprof adds to an MPI call, and that the least possible wrapper adds (two timestamps and
+nothing else, bench/two_timestamps.c): bare, floor and recorded runs in turn, medians of the paired differences. The
+sampling timers run at 1 Hz, so that it is the wrappers that show. Every call is recorded with its call site and its
+event.
 
-    bench/mpi_call.py [--build DIR] [--pairs N]
+    bench/mpi_call.py [--build DIR] [--pairs N] [--only NAME,...] [--mpi openmpi,mpich]
 """
 
 import argparse
@@ -15,41 +17,71 @@ import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+# Name, source, arguments, ranks.
+PROGRAMS = (
+    ("self", "self_message", (), 1),
+    ("ping-pong", "ping_pong", (), 2),
+    ("exchange", "mpi_operations", ("exchange",), 2),
+    ("allreduce", "mpi_operations", ("allreduce",), 2),
+    ("allreduce alone", "mpi_operations", ("allreduce",), 1),
+    ("iprobe", "mpi_operations", ("iprobe",), 1),
+    ("test", "mpi_operations", ("test",), 1),
+)
+
+
+def compile_all(flavour, folder):
+    compiler = [f"mpicc.{flavour}", "-O2"]
+    for source in sorted({p[1] for p in PROGRAMS}):
+        subprocess.run([*compiler, f"{TOP}/bench/{source}.c", "-o", f"{folder}/{source}.{flavour}"], check=True)
+    floor = f"{folder}/two_timestamps.{flavour}.so"
+    subprocess.run([*compiler, "-shared", "-fPIC", f"{TOP}/bench/two_timestamps.c", "-o", floor], check=True)
+    return floor
+
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=f"{TOP}/build/release")
     parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--only", default=",".join(p[0] for p in PROGRAMS))
+    parser.add_argument("--mpi", default="openmpi,mpich")
     arguments = parser.parse_args()
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     tool = os.path.join(arguments.build, "bin", "clusterprof")
 
     with tempfile.TemporaryDirectory(prefix="clusterprof-bench-") as folder:
-        print(f"{'program':<28}{'MPI':>9}{'bare ns':>9}{'added ns':>10}{'min':>8}{'max':>8}")
-        for flavour, ranks, source in (("openmpi", 1, "self_message"), ("openmpi", 2, "ping_pong"),
-                                       ("mpich", 1, "self_message"), ("mpich", 2, "ping_pong")):
-            binary = os.path.join(folder, f"{source}.{flavour}")
-            subprocess.run([f"mpicc.{flavour}", "-O2", f"{TOP}/bench/{source}.c", "-o", binary], check=True)
-            before = [f"mpirun.{flavour}", "-n", str(ranks)]
-            if flavour == "openmpi":
-                before += ["--oversubscribe"]
+        print(f"{'calls of 8 bytes':<24}{'MPI':>8}{'bare ns':>9}{'floor +':>9}{'recorded +':>12}{'over the floor':>16}"
+              f"{'min':>7}{'max':>7}")
+        for flavour in arguments.mpi.split(","):
+            floor = compile_all(flavour, folder)
+            for name, source, words, ranks in PROGRAMS:
+                if name not in arguments.only.split(","):
+                    continue
+                before = [f"mpirun.{flavour}", "-n", str(ranks)]
+                if flavour == "openmpi":
+                    before += ["--oversubscribe"]
 
-            def call_ns(wrapper):
-                done = subprocess.run([*before, *wrapper, binary], capture_output=True, text=True, cwd=folder)
-                if done.returncode != 0:
-                    sys.exit(done.stderr)
-                return float(done.stdout.split()[1])
+                def call_ns(wrapper):
+                    done = subprocess.run([*before, *wrapper, f"{folder}/{source}.{flavour}", *words],
+                                          capture_output=True, text=True, cwd=folder)
+                    if done.returncode != 0:
+                        sys.exit(done.stderr)
+                    return float(done.stdout.split()[1])
 
-            call_ns([])
-            bare, added = [], []
-            for _ in range(arguments.pairs):
-                alone = call_ns([])
-                run = os.path.join(folder, "run")
-                added.append(call_ns([tool, "-q", "-r", "1", "-o", run]) - alone)
-                bare.append(alone)
-                shutil.rmtree(run)
-            print(f"{source + ', ' + str(ranks) + ' rank(s), 8 B':<28}{flavour:>9}{statistics.median(bare):>9.0f}"
-                  f"{statistics.median(added):>10.0f}{min(added):>8.0f}{max(added):>8.0f}", flush=True)
+                call_ns([])
+                bare, floors, recorded = [], [], []
+                for _ in range(arguments.pairs):
+                    bare.append(call_ns([]))
+                    floors.append(call_ns(["env", f"LD_PRELOAD={floor}"]))
+                    run = os.path.join(folder, "run")
+                    recorded.append(call_ns([tool, "-q", "-r", "1", "-o", run]))
+                    if not os.path.isdir(run):
+                        sys.exit("the run was not recorded: is the collector built?")
+                    shutil.rmtree(run)
+                over = [r - f for r, f in zip(recorded, floors)]
+                print(f"{f'{name}, {ranks} rank' + 's' * (ranks > 1):<24}{flavour:>8}{statistics.median(bare):>9.0f}"
+                      f"{statistics.median(f - b for f, b in zip(floors, bare)):>9.0f}"
+                      f"{statistics.median(r - b for r, b in zip(recorded, bare)):>12.0f}"
+                      f"{statistics.median(over):>16.0f}{min(over):>7.0f}{max(over):>7.0f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ Examples:
 // The record options as CLI11 sees them: all text, so that our messages can say whether a bad
 // value came from the command line or the environment.
 struct RawOptions {
-  std::string output, rate, clock, ranks;
+  std::string output, rate, clock, clock_sync, ranks;
   std::vector<std::string> events;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false;
   bool quiet = false, strict = false, trace = false, memory = false, help = false, version = false;
@@ -72,6 +72,9 @@ class RecordParser {
     value("-r,--rate", raw_.rate, "HZ", "samples per second and thread, 1 to 10000 (default: 100)", kMeasure);
     value("--clock", raw_.clock, "wall|cpu",
           "sample by wall clock, waiting included, or by CPU time (default: wall)", kMeasure);
+    value("--clock-sync", raw_.clock_sync, "auto|never|always",
+          "compare the nodes' clocks: if all ranks are seen to be recorded, or said to be (default: auto)",
+          kMeasure);
     app_.add_option("-e,--event", raw_.events, "also count PAPI events; repeat or separate by commas")
         ->type_name("EVENT")
         ->group(kMeasure)
@@ -258,6 +261,14 @@ Result<Options> RecordParser::check() const {
       return Error{label("clock") + ": wall or cpu, not '" + raw_.clock + "'"};
     }
     options.clock = raw_.clock == "cpu" ? SampleClock::kCpu : SampleClock::kWall;
+  }
+  if (!raw_.clock_sync.empty() || from_command_line("clock-sync")) {
+    if (raw_.clock_sync != "auto" && raw_.clock_sync != "never" && raw_.clock_sync != "always") {
+      return Error{label("clock-sync") + ": auto, never or always, not '" + raw_.clock_sync + "'"};
+    }
+    options.clock_sync = raw_.clock_sync == "never"    ? ClockSync::kNever
+                         : raw_.clock_sync == "always" ? ClockSync::kAlways
+                                                       : ClockSync::kAuto;
   }
   for (const std::string& list : raw_.events) {
     for (std::size_t at = 0; at <= list.size();) {

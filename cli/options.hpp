@@ -12,11 +12,15 @@ namespace clusterprof::cli {
 
 enum class SampleClock { kWall, kCpu };
 
+// Whether nodes exchange their clocks: where that is safe, never, or because the user says that it is.
+enum class ClockSync { kAuto, kNever, kAlways };
+
 // A record command line, checked. The command line wins over CLUSTERPROF_<OPTION>.
 struct Options {
   std::string output;  // --output; empty: choose a name
   int rate_hz = 100;
   SampleClock clock = SampleClock::kWall;
+  ClockSync clock_sync = ClockSync::kAuto;
   std::vector<std::string> events;
   bool no_python = false;
   bool no_native = false;

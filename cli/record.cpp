@@ -12,6 +12,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -22,6 +23,7 @@
 #include "cli/program_environment.hpp"
 #include "cli/run_directory.hpp"
 #include "cli/supervisor.hpp"
+#include "formats/wire/launch_evidence.h"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::cli {
@@ -65,6 +67,7 @@ class Recording {
   int as_elected(UniqueFd listening);
   Result<CollectorHandle> start_collector(UniqueFd listening, const SignalState& signals);
   [[noreturn]] void become_collector(int listening, int control, int report);
+  [[nodiscard]] std::string clock_meeting() const;
   [[nodiscard]] std::vector<std::string> collector_command() const;
   [[nodiscard]] wire::Announce announcement(pid_t pid) const;
 
@@ -131,8 +134,20 @@ Result<void> Recording::prepare() {
   facts.socket_name = socket_name_;
   facts.rank = identity_.rank;
   facts.world_size = identity_.world_size;
+  facts.clock_meeting = clock_meeting();
   changes_ = program_environment(options_, facts, environment_);
   return {};
+}
+
+std::string Recording::clock_meeting() const {
+  const bool one_node = identity_.local_size > 0 && identity_.local_size == identity_.world_size;
+  if (options_.clock_sync == ClockSync::kNever || !identity_.has_peers || one_node) return "";
+  const bool vouched = options_.clock_sync == ClockSync::kAlways;
+  if (!vouched && !options_.ranks.empty()) return "";
+  char evidence[24];
+  std::snprintf(evidence, sizeof evidence,
+                "%016llx:", static_cast<unsigned long long>(wire::launch_evidence(environment_)));
+  return evidence + (vouched ? std::string(wire::kClockVouched) : clock_meeting_place(directory_));
 }
 
 wire::Announce Recording::announcement(pid_t pid) const {
@@ -195,7 +210,7 @@ void Recording::become_collector(int listening, int control, int report) {
   std::memset(&all, 0xff, sizeof all);
   ::sched_setaffinity(0, sizeof all, &all);
   for (const char* variable : {"LD_PRELOAD", wire::kSocketVariable, wire::kRankVariable,
-                               wire::kWorldSizeVariable, wire::kPreloadVariable}) {
+                               wire::kWorldSizeVariable, wire::kPreloadVariable, wire::kClockVariable}) {
     ::unsetenv(variable);
   }
   ::execv(layout_.collector.c_str(), as_argv(collector_command()).data());
@@ -284,6 +299,7 @@ int Recording::as_elected(UniqueFd listening) {
     Canary watching = std::move(canary).value();
     end = supervise(program.pid, identity_.rank, handle, watching);
   }
+  remove_clock_meeting(directory_);
   if (std::chrono::steady_clock::now() - started_ > kAllRanksStarted) {
     remove_meeting_link(directory_);
   } else if (end.ranks_seen > 0) {

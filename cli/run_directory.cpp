@@ -271,6 +271,19 @@ void leave_meeting(const RunDirectory& directory, const std::string& node, int r
   if (left >= all_ranks) remove_meeting_link(directory);
 }
 
+std::string clock_meeting_place(const RunDirectory& directory) { return directory.path + "/.clocks"; }
+
+void remove_clock_meeting(const RunDirectory& directory) {
+  const std::string place = clock_meeting_place(directory);
+  std::vector<std::string> left;
+  for_each_entry(place, [&](const std::string& name) {
+    left.push_back(place + "/" + name);
+    return true;
+  });
+  for (const std::string& link : left) ::unlink(link.c_str());
+  ::rmdir(place.c_str());
+}
+
 void withdraw_run_directory(const RunDirectory& directory) {
   if (!directory.created || !directory.meeting_link.empty()) return;
   unclaim(directory.path);

@@ -8,6 +8,9 @@
 //   DIR/.left-NODE -> RANKS          that many ranks of NODE have been here and ended; .left-NODE.2
 //                                    for those that came later
 //
+//   DIR/.clocks/RANK -> in-...|out  ranks that take part in the exchange of clocks while MPI_Init lasts
+//                                    (mpi-wrap/src/clock_sync.cpp)
+//
 // Nothing that is there is ever overwritten or removed, but for a directory of our own that
 // turned out not to be needed.
 #pragma once
@@ -41,6 +44,12 @@ void remove_meeting_link(const RunDirectory& directory);
 // `ranks` ranks of the node, which nobody counted before, have come and gone. Each node leaves a mark
 // in the run directory; the last one, when they add up to `all_ranks`, removes marks and link.
 void leave_meeting(const RunDirectory& directory, const std::string& node, int ranks, int all_ranks);
+
+// Where ranks meet before they exchange clocks; the first one there makes it.
+std::string clock_meeting_place(const RunDirectory& directory);
+
+// All ranks of this node have ended: removes what ranks have left there, for want of an orderly end.
+void remove_clock_meeting(const RunDirectory& directory);
 
 // Takes back a directory nothing was written to. Only by the process that created it.
 void withdraw_run_directory(const RunDirectory& directory);

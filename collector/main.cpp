@@ -8,8 +8,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -30,6 +32,21 @@ void allow_many_files() {
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   files.rlim_cur = files.rlim_max;
   (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
+// CLUSTERPROF_EVENT_BUDGET: MPI events kept per rank.
+void read_event_budget(clusterprof::collector::NodeOptions& node) {
+  const char* const text = std::getenv("CLUSTERPROF_EVENT_BUDGET");
+  if (text == nullptr) return;
+  std::uint32_t budget = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, budget);
+  if (error == std::errc() && stop == end) {
+    node.event_budget = budget;
+  } else {
+    node.notes.push_back(
+        fmt::format("CLUSTERPROF_EVENT_BUDGET={} is not a number of events and was ignored", text));
+  }
 }
 
 // How long the summary waits for other nodes. MPI makes ranks end together; without it they need not
@@ -93,6 +110,8 @@ int main(int argc, char** argv) {
   const bool plausible = world_size > 0 && world_size <= static_cast<int>(clusterprof::shard::kMaxWorldSize);
   options.node.world_size = plausible ? static_cast<std::uint32_t>(world_size) : 0;
   options.node.watches_mpi = !no_mpi;
+  options.node.local_ranks = static_cast<std::uint32_t>(std::max(0, options.local_ranks));
+  read_event_budget(options.node);
   const int control_fd = options.control_fd;
   if (wait_ranks < 0) wait_ranks = world_size;
 

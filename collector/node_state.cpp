@@ -18,6 +18,10 @@ namespace {
 constexpr std::uint64_t kGreetingNs = 2'000'000'000;
 constexpr auto kMostRanks = static_cast<std::int32_t>(shard::kMaxWorldSize);  // more is nonsense
 constexpr std::size_t kMostNotes = 50;
+// MPI events. Those of a node are written within seconds when it ends, those of a job analysed in memory.
+constexpr std::size_t kJobEvents = std::size_t{1} << 25, kNodeEvents = std::size_t{1} << 22,
+                      kMostRankEvents = std::size_t{1} << 18, kFewestRankEvents = std::size_t{1} << 12;
+constexpr std::size_t kCheckpointEvents = std::size_t{1} << 16, kFewestCheckpointEvents = 256;
 
 // "0-3, 7"
 std::string rank_list(std::vector<std::int32_t> ranks) {
@@ -75,7 +79,7 @@ struct NodeState::ProcessView {
   std::uint64_t end_ns;
 };
 
-NodeState::NodeState(NodeOptions options) : options_(std::move(options)) {}
+NodeState::NodeState(NodeOptions options) : options_(std::move(options)), notes_(options_.notes) {}
 
 NodeState::Process* NodeState::find(ProcessId id) {
   return const_cast<Process*>(std::as_const(*this).find(id));
@@ -143,6 +147,7 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   if (process == nullptr) process = &add_process(key_for_segment(segment.header()), pid, now);
   if (process->recorder) close_segment(*process, now.mono_ns);
   process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_);
+  set_event_budget(*process->recorder);
   return process->id;
 }
 
@@ -211,11 +216,24 @@ void NodeState::set_usage(ProcessId id, const SystemUsage& usage) {
   }
 }
 
+void NodeState::set_event_budget(ProcessRecorder& recorder) const {
+  const wire::SegmentHeader& header = recorder.header();
+  std::size_t world = std::max(1u, options_.world_size);
+  for (const std::int32_t size : {header.world_size, header.mpi_size.load(std::memory_order_relaxed)})
+    if (size > 0 && size <= kMostRanks) world = std::max(world, static_cast<std::size_t>(size));
+  const std::size_t local = std::max<std::size_t>({1, options_.local_ranks, ranks_.size()});
+  const std::size_t all = options_.event_budget.value_or(
+      std::clamp(std::min(kJobEvents / world, kNodeEvents / local), kFewestRankEvents, kMostRankEvents));
+  recorder.set_event_budget(all, std::max(kCheckpointEvents / local, kFewestCheckpointEvents));
+}
+
 double NodeState::poll(std::uint64_t now_ns) {
   double fullest = 0;
   for (auto& [key, group] : ranks_) {
     for (Process& process : group.processes) {
-      if (process.recorder) fullest = std::max(fullest, process.recorder->poll(now_ns));
+      if (!process.recorder) continue;
+      set_event_budget(*process.recorder);
+      fullest = std::max(fullest, process.recorder->poll(now_ns));
     }
   }
   return fullest;
@@ -313,10 +331,10 @@ void NodeState::add_note(std::string note) {
   }
 }
 
-NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns) {
+NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, Events events) {
   ProcessView view{&process, {}, process.recorder || process.past, {}, process.start, now_ns};
   if (process.recorder) {
-    view.report = process.recorder->report(now_ns);
+    view.report = process.recorder->report(now_ns, events);
     if (process.past) {
       view.report.start_mono_ns = process.past->start_mono_ns;
       view.report.start_utc_ns = process.past->start_utc_ns;
@@ -349,10 +367,11 @@ std::size_t NodeState::main_process(const std::vector<ProcessView>& views) {
 }
 
 RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
+                                      Events events,
                                       std::map<std::string, std::vector<std::int32_t>>& notes) {
   std::vector<ProcessView> views;
   views.reserve(group.processes.size());
-  for (Process& process : group.processes) views.push_back(view(process, now_ns));
+  for (Process& process : group.processes) views.push_back(view(process, now_ns, events));
   const std::size_t main_index = main_process(views);
   const ProcessView& main = views[main_index];
 
@@ -397,6 +416,11 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   rank.python_version = main.report.python_version;
   rank.running_samples = sum.running_samples;
   rank.running_ns = sum.running_ns;
+  rank.mpi_operations = sum.mpi_operations;
+  snapshot.events = sum.events[static_cast<std::size_t>(events)];
+  sum.events = {};
+  // Without a budget there are no events that the level could speak of.
+  if (snapshot.events && snapshot.events->budget() != 0) rank.event_level = snapshot.events->level();
   for (const auto& [key, amount] : sum.values) {
     if (key.main_thread) rank.main_thread_ns[static_cast<std::size_t>(key.category)] += amount.wall_ns;
   }
@@ -440,7 +464,7 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   return snapshot;
 }
 
-NodeSnapshot NodeState::snapshot(Instant now, bool complete) {
+NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   NodeSnapshot snapshot;
   shard::Run& run = snapshot.run;
   run.id = options_.run_id;
@@ -463,7 +487,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete) {
   const auto numbers = rank_numbers();
   for (auto& [key, group] : ranks_) {
     if (group.processes.empty()) continue;
-    snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, notes));
+    snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, notes));
     if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
     const shard::Rank& rank = snapshot.ranks.back().rank;
     const ProcessReport& report = snapshot.ranks.back().report;

@@ -26,6 +26,11 @@ struct NodeOptions {
   std::string clock = "wall";
   bool watches_mpi = true;   // false: --no-mpi
   std::string only_ranks{};  // --ranks: the list; empty: all ranks of the job are recorded
+  // MPI events kept per rank at most. Not given: 2^25 for the whole job and 2^22 for the node, but 2^12 to
+  // 2^18 for a rank.
+  std::optional<std::size_t> event_budget{};
+  std::uint32_t local_ranks = 0;     // expected on this node; 0: not known
+  std::vector<std::string> notes{};  // of whoever set these options
 };
 
 // What the operating system says about a process; see read_usage() in os_process.hpp.
@@ -47,6 +52,7 @@ struct Instant {
 struct RankSnapshot {
   shard::Rank rank;  // `node` is 0
   ProcessReport report;
+  std::shared_ptr<const EventLog> events;  // those that go into the shard; may be null
 };
 
 struct NodeSnapshot {
@@ -96,7 +102,7 @@ class NodeState {
   void add_note(std::string note);
 
   // The shard's content as of now. `complete`: all ranks have ended.
-  [[nodiscard]] NodeSnapshot snapshot(Instant now, bool complete);
+  [[nodiscard]] NodeSnapshot snapshot(Instant now, bool complete, Events events = Events::kAll);
 
  private:
   struct Process {
@@ -129,10 +135,11 @@ class NodeState {
   void close_segment(Process& process, std::uint64_t now_ns);
   [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
   [[nodiscard]] std::map<RankKey, std::int32_t> rank_numbers() const;
-  static ProcessView view(Process& process, std::uint64_t now_ns);
+  static ProcessView view(Process& process, std::uint64_t now_ns, Events events);
+  void set_event_budget(ProcessRecorder& recorder) const;
   static std::size_t main_process(const std::vector<ProcessView>& views);
   static RankSnapshot rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
-                                    std::map<std::string, std::vector<std::int32_t>>& notes);
+                                    Events events, std::map<std::string, std::vector<std::int32_t>>& notes);
 
   NodeOptions options_;
   RawStore store_;

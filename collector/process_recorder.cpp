@@ -11,16 +11,22 @@
 
 #include "collector/perf_map.hpp"
 #include "collector/syscalls.hpp"
+#include "formats/wire/mpi_functions.h"
 
 namespace clusterprof::collector {
 namespace {
 
 constexpr std::uint64_t kSlotSearchIntervalNs = 1'000'000'000;
 constexpr std::uint64_t kClockToleranceNs = 1'000'000'000;
+constexpr std::uint64_t kMaxStopNs = 60'000'000'000;  // of the collector, in the midst of a round
 constexpr std::size_t kMaxCachedStacks = 1u << 18;
 constexpr std::size_t kMaxPending = 1u << 15;
 constexpr std::uint32_t kMaxTextBytes = 1u << 16;
-constexpr std::size_t kFewestTargets = 1024, kMostTargets = 16384;  // powers of two
+constexpr std::size_t kEventBudget = 1u << 18, kFewEvents = 1u << 12;  // unless told
+constexpr std::size_t kFewestTargets = 1024, kMostTargets = 16384;     // powers of two
+
+constexpr std::uint32_t kNoSite = 0xffff'ffffu;
+constexpr std::uint64_t kMaxClockErrorNs = 1'000'000'000'000;
 
 bool is_mpi(ModuleRole role) { return role == ModuleRole::kMpiWrapper || role == ModuleRole::kMpiLibrary; }
 
@@ -99,6 +105,15 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
     CommunicatorInfo& known = communicators.try_emplace(identity, info).first->second;
     if (known.name.empty()) known.name = info.name;
   }
+  if (!keep_main_thread) return;
+  const auto has_events = [](const ProcessReport& report) {
+    return std::any_of(report.events.begin(), report.events.end(),
+                       [](const auto& log) { return log != nullptr && log->size() != 0; });
+  };
+  if (has_events(*this) || (!has_events(other) && mpi_operations > other.mpi_operations)) return;
+  events = other.events;
+  mpi_operations = other.mpi_operations;
+  clocks = other.clocks;
 }
 
 // Adds charges to the tables of a process.
@@ -150,6 +165,8 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store)
   cpu_clock_ = h.clock == 1;
   period_ns_ = 1'000'000'000 / std::max<std::uint32_t>(h.rate_hz, 1);
   targets_.resize(kFewestTargets);
+  for (std::shared_ptr<EventLog>& log : events_) log = std::make_shared<EventLog>(kEventBudget);
+  set_event_budget(kEventBudget, kFewEvents);
   h.collector_alive.store(1, std::memory_order_release);
 }
 
@@ -163,6 +180,10 @@ void ProcessRecorder::read_counter_names() {
 }
 
 double ProcessRecorder::poll(std::uint64_t now_ns) {
+  const wire::SegmentHeader& h = segment_.header();
+  uses_mpi_ = uses_mpi_ || h.mpi_operations.load(std::memory_order_relaxed) != 0 ||
+              h.mpi_state.load(std::memory_order_relaxed) != 0;
+  agree_on_event_level();
   read_modules();
   read_codes();
   if (!pending_.empty()) settle_pending();
@@ -170,6 +191,7 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   double fullest = 0;
   ended_threads_ = 0;
   for (const std::uint32_t slot : slots_) fullest = std::max(fullest, drain(slot, now_ns));
+  agree_on_event_level();
   return std::max(fullest,
                   static_cast<double>(ended_threads_) / std::max(1u, segment_.layout().thread_slots));
 }
@@ -184,6 +206,7 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
     if (thread.state == Thread::State::kActive) {
       thread.account.end(end_ns, std::nullopt, period_ns_, {}, Sink{*this, thread.main});
     }
+    finish_events(thread);
     thread.state = Thread::State::kNone;
   }
   read_modules();
@@ -365,6 +388,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
     if (thread.state == Thread::State::kActive) {
       thread.account.end(std::min(start, now_ns), std::nullopt, period_ns_, {}, sink());
     }
+    finish_events(thread);
     thread.state = Thread::State::kNone;
   }
   if (thread.state == Thread::State::kNone) {
@@ -374,31 +398,154 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
     thread.main = slot.is_main == 1 || tid == pid_;
     thread.state = Thread::State::kActive;
     const std::uint64_t not_before = std::min(start_mono_ns_, now_ns);
-    thread.account = ThreadAccount(std::clamp(start, not_before, now_ns), slot.start_cpu_ns, cpu_clock_);
+    const std::uint64_t begin = std::clamp(start, not_before, now_ns);
+    thread.account = ThreadAccount(begin, slot.start_cpu_ns, cpu_clock_);
+    thread.sampled = SampledTime(begin, slot.start_cpu_ns);
+    thread.timeline = GapTimeline(not_before);  // a thread may have been noticed in its first call only
+    thread.event_number.reset();
   }
+  const std::uint64_t latest = now_ns + kClockToleranceNs;
+  const std::uint64_t waiting_events = waiting_in_event_ring(slot_index);
   if (waiting != 0) {
-    const std::uint64_t latest = now_ns + kClockToleranceNs;
     if (!wire::ring_drain(slot.ring, [&](const wire::RecordHeader& record) {
-          take_sample(thread, record, slot.ring, latest);
+          take_sample(thread, slot_index, record, slot.ring, latest);
         })) {
       count_drop("damaged_ring");
       thread.words.clear();  // of what was lost
     }
   }
-  if (state == static_cast<std::uint32_t>(wire::ThreadState::kEnded)) {
+  const bool ended = state == static_cast<std::uint32_t>(wire::ThreadState::kEnded);
+  // What an ended thread leaves in the ring would be taken for its successor's.
+  const std::uint64_t latest_event = ended ? latest + kMaxStopNs : latest;
+  take_events(thread, slot_index, latest_event, latest_event);
+  if (ended) {
     if (thread.state == Thread::State::kActive) {
       thread.account.end(now_ns, std::nullopt, period_ns_, {}, sink());
     }
     if (thread.main) ended_main_mpi_ns_ += main_mpi_ns(slot, now_ns);
+    finish_events(thread);
     thread.state = Thread::State::kNone;
     slot.state.store(static_cast<std::uint32_t>(wire::ThreadState::kFree), std::memory_order_release);
     ++ended_threads_;
   }
-  return static_cast<double>(std::min<std::uint64_t>(waiting, wire::kRingBytes)) / wire::kRingBytes;
+  const auto share = [](std::uint64_t part, std::uint64_t whole) {
+    return static_cast<double>(std::min(part, whole)) / static_cast<double>(whole);
+  };
+  return std::max(share(waiting, wire::kRingBytes), share(waiting_events, wire::kEventRingEvents));
 }
 
-void ProcessRecorder::take_sample(Thread& thread, const wire::RecordHeader& record, const wire::Ring& ring,
+std::uint64_t ProcessRecorder::waiting_in_event_ring(std::uint32_t slot_index) const {
+  if (!uses_mpi_ || slot_index >= segment_.layout().mpi_event_rings) return 0;
+  const wire::MpiEventRing& ring = segment_.mpi_event_ring(slot_index);
+  return ring.written.load(std::memory_order_acquire) - ring.read.load(std::memory_order_relaxed);
+}
+
+void ProcessRecorder::take_events(Thread& thread, std::uint32_t slot_index, std::uint64_t until_ns,
                                   std::uint64_t latest_ns) {
+  const std::uint64_t waiting = waiting_in_event_ring(slot_index);
+  if (waiting == 0) return;
+  wire::MpiEventRing& ring = segment_.mpi_event_ring(slot_index);
+  std::uint64_t read = ring.read.load(std::memory_order_relaxed);
+  if (waiting > wire::kEventRingEvents) {
+    count_drop("damaged_mpi_event_ring");
+    ring.read.store(read + waiting, std::memory_order_release);
+    return;
+  }
+  for (const std::uint64_t end = read + waiting; read != end; ++read) {
+    wire::MpiEvent event;
+    std::memcpy(&event, &ring.events[read & (wire::kEventRingEvents - 1)], sizeof event);
+    // Also when this process was stopped since it looked at the clock.
+    if (event.exit_ns > until_ns && event.exit_ns <= latest_ns + kMaxStopNs) break;
+    if (!is_sane(thread, event, latest_ns)) {
+      count_drop("damaged_mpi_event");
+      continue;
+    }
+    if (!thread.event_number) thread.event_number = event_threads_++;
+    thread.timeline.event(event, [&](const wire::MpiEvent& kept, std::span<const GapPart> gap) {
+      keep_event(thread, kept, gap);
+    });
+  }
+  ring.read.store(read, std::memory_order_release);
+}
+
+bool ProcessRecorder::is_sane(const Thread& thread, const wire::MpiEvent& event,
+                              std::uint64_t latest_ns) const {
+  const auto& layout = segment_.layout();
+  const std::uint64_t earliest = std::min(start_mono_ns_, latest_ns);
+  return static_cast<std::uint8_t>(event.kind) < wire::kMpiEventKinds && event.op < layout.mpi_ops &&
+         event.op < wire::kMpiFunctionCount && (event.site == kNoSite || event.site < layout.mpi_sites) &&
+         event.peer >= -1 && event.peer < static_cast<std::int32_t>(shard::kMaxWorldSize) &&
+         event.communicator_size <= shard::kMaxWorldSize && event.enter_ns >= earliest &&
+         event.enter_ns <= event.exit_ns && event.exit_ns <= latest_ns &&
+         event.exit_ns >= thread.timeline.last_exit_ns() && event.start_ns >= earliest &&
+         event.start_ns <= event.exit_ns && event.mpi_ns <= event.enter_ns - earliest;
+}
+
+void ProcessRecorder::keep_event(Thread& thread, const wire::MpiEvent& event, std::span<const GapPart> gap) {
+  if (!wire::event_is_selected(event.sequence, events_[0]->level()) &&
+      !wire::event_is_selected(event.sequence, events_[1]->level()) && gap.empty())
+    return;
+  KeptEvent kept;
+  kept.enter_ns = event.enter_ns;
+  kept.exit_ns = event.exit_ns;
+  kept.start_ns = event.start_ns;
+  kept.mpi_ns = event.mpi_ns;
+  kept.channel = event.channel;
+  kept.bytes = event.bytes;
+  kept.path = event_path(event.site, event.op);
+  kept.sequence = event.sequence;
+  kept.peer = event.peer;
+  kept.tag = event.tag;
+  kept.op = event.op;
+  kept.kind = static_cast<std::uint8_t>(event.kind);
+  kept.flags = event.flags;
+  kept.communicator_size = event.communicator_size;
+  for (const std::shared_ptr<EventLog>& log : events_) log->add(*thread.event_number, kept, gap);
+}
+
+void ProcessRecorder::finish_events(Thread& thread) {
+  thread.timeline.flush(
+      [&](const wire::MpiEvent& event, std::span<const GapPart> gap) { keep_event(thread, event, gap); });
+}
+
+void ProcessRecorder::set_event_budget(std::size_t all, std::size_t few) {
+  events_[static_cast<std::size_t>(Events::kAll)]->set_budget(all);
+  events_[static_cast<std::size_t>(Events::kFew)]->set_budget(std::min(all, few));
+  agree_on_event_level();
+}
+
+// The wrappers and we both raise it.
+void ProcessRecorder::agree_on_event_level() {
+  EventLog& all = *events_[static_cast<std::size_t>(Events::kAll)];
+  EventLog& few = *events_[static_cast<std::size_t>(Events::kFew)];
+  std::atomic<std::uint32_t>& shared = segment_.header().mpi_event_level;
+  std::uint32_t theirs = shared.load(std::memory_order_relaxed);
+  all.raise_level(theirs);
+  few.raise_level(all.level());
+  while (theirs < all.level() &&
+         !shared.compare_exchange_weak(theirs, all.level(), std::memory_order_relaxed)) {
+  }
+}
+
+void ProcessRecorder::read_clocks(ProcessReport& report, std::uint64_t now_ns) const {
+  const wire::SegmentHeader& h = segment_.header();
+  for (const wire::ClockMeasurement* const clock : {&h.clock_at_init, &h.clock_at_finalize}) {
+    if (clock->ready.load(std::memory_order_acquire) != 1) continue;
+    const ClockReading reading{clock->reference_rank, clock->local_ns, clock->offset_ns, clock->error_ns};
+    const bool sane = reading.reference_rank >= 0 &&
+                      reading.reference_rank < static_cast<std::int32_t>(shard::kMaxWorldSize) &&
+                      reading.local_ns >= std::min(start_mono_ns_, now_ns) &&
+                      reading.local_ns <= now_ns + kClockToleranceNs && reading.error_ns <= kMaxClockErrorNs;
+    if (sane) {
+      report.clocks.push_back(reading);
+    } else {
+      ++report.drops["damaged_clock_measurement"];
+    }
+  }
+}
+
+void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, const wire::RecordHeader& record,
+                                  const wire::Ring& ring, std::uint64_t latest_ns) {
   // The ring can be rewritten while it is read: what is used is copied first, and no more of it than lies
   // inside the ring.
   const auto* const from = reinterpret_cast<const std::uint8_t*>(&record);
@@ -429,10 +576,20 @@ void ProcessRecorder::take_sample(Thread& thread, const wire::RecordHeader& reco
   if (sample.counter_count > counter_index_.size()) read_counter_names();
   const Sink sink{*this, thread.main};
   const std::uint64_t time = std::min(sample.time_ns, latest_ns);
+  // What the thread wrote before this sample.
+  take_events(thread, slot_index, time, latest_ns);
+  const auto spent = [&](std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where) {
+    thread.timeline.spent(begin_ns, end_ns, where);
+  };
+  const auto keep = [&](const wire::MpiEvent& event, std::span<const GapPart> gap) {
+    keep_event(thread, event, gap);
+  };
 
   if (sample.trigger == wire::Trigger::kThreadEnd) {
     if (thread.state == Thread::State::kActive) {
       thread.account.end(time, sample.cpu_ns, period_ns_, counter_values, sink);
+      thread.sampled.end(time, spent);
+      thread.timeline.sampled_until(time, keep);
     }
     thread.state = Thread::State::kDone;
     return;
@@ -460,6 +617,8 @@ void ProcessRecorder::take_sample(Thread& thread, const wire::RecordHeader& reco
   const ChargeTarget target = charge_target(words.data(), sample.frame_words, context, thread.main);
 
   const bool blocked = sample.trigger == wire::Trigger::kBlocked && context.in_syscall;
+  thread.sampled.sample(time, sample.cpu_ns, blocked, {target.path, context.mpi_op == 0}, spent);
+  thread.timeline.sampled_until(time, keep);
   const KernelUse kernel{
       sample.system_ns, sample.page_faults, context.in_syscall,
       target.category == shard::Category::kPython || target.category == shard::Category::kNative};
@@ -720,6 +879,37 @@ ProcessRecorder::Stack ProcessRecorder::build_stack(const std::optional<StackFra
   return stack;
 }
 
+std::uint32_t ProcessRecorder::site_path(std::uint32_t site_index, std::uint16_t op) {
+  const auto [path, unseen] = site_paths_.try_emplace(site_index, 0);
+  if (!unseen) return path->second;
+  const auto& layout = segment_.layout();
+  const wire::MpiSite& site = segment_.table<wire::MpiSite>(layout.mpi_sites_offset)[site_index];
+  std::array<std::uint64_t, wire::kMaxFrameWords> words;
+  std::uint32_t count = site.path_words;
+  if (count > words.size() || !segment_.copy(layout.path_arena_offset, layout.path_arena_bytes,
+                                             site.path_offset, words.data(), 8ull * count)) {
+    count_drop("damaged_mpi_site");
+    count = 0;
+  }
+  StackContext context;
+  context.mpi_op = op + 1u;
+  context.call_site = true;
+  context.epoch = 0xffff'ffffu;
+  return path->second = resolve_stack(words.data(), count, context).path;
+}
+
+std::uint32_t ProcessRecorder::event_path(std::uint32_t site_index, std::uint16_t op) {
+  const auto& layout = segment_.layout();
+  if (site_index < layout.mpi_sites) {
+    const wire::MpiSite& site = segment_.table<wire::MpiSite>(layout.mpi_sites_offset)[site_index];
+    if (site.key.load(std::memory_order_acquire) != 0 && site.ready.load(std::memory_order_acquire) == 1) {
+      const std::uint16_t of_call = site.op;
+      if (of_call < layout.mpi_ops) return site_path(site_index, of_call);
+    }
+  }
+  return store_.node(0, store_.frame({RawKind::kMpi, op, 0}));
+}
+
 void ProcessRecorder::read_tables(ProcessReport& report) {
   const auto& layout = segment_.layout();
 
@@ -747,24 +937,10 @@ void ProcessRecorder::read_tables(ProcessReport& report) {
           ++report.drops["damaged_mpi_site"];
           return;
         }
-        const auto [path, unseen] = site_paths_.try_emplace(i, 0);
-        if (unseen) {
-          std::array<std::uint64_t, wire::kMaxFrameWords> words;
-          std::uint32_t count = site.path_words;
-          if (count > words.size() || !segment_.copy(layout.path_arena_offset, layout.path_arena_bytes,
-                                                     site.path_offset, words.data(), 8ull * count)) {
-            count_drop("damaged_mpi_site");
-            count = 0;
-          }
-          StackContext context;
-          context.mpi_op = op + 1u;
-          context.call_site = true;
-          context.epoch = 0xffff'ffffu;
-          path->second = resolve_stack(words.data(), count, context).path;
-        }
+        const std::uint32_t path = site_path(i, op);
         const std::uint32_t communicator = site.communicator;
         const std::uint64_t identity = communicator < identities.size() ? identities[communicator] : 0;
-        report.calls[RawCallKey{path->second, identity}].add(
+        report.calls[RawCallKey{path, identity}].add(
             RawCall{site.count, site.time_ns, site.min_ns, site.max_ns, site.sent_bytes, site.recv_bytes});
       });
 
@@ -796,7 +972,7 @@ void ProcessRecorder::read_tables(ProcessReport& report) {
       });
 }
 
-ProcessReport ProcessRecorder::report(std::uint64_t now_ns) {
+ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   const wire::SegmentHeader& h = segment_.header();
   ProcessReport report;
   report.pid = pid_;
@@ -843,6 +1019,20 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns) {
     if (count != 0) report.drops[wire::kDropReasonNames[i]] = count;
   }
   for (const auto& [reason, count] : own_drops_) report.drops[reason] += count;
+  report.mpi_operations = h.mpi_operations.load(std::memory_order_relaxed);
+  read_clocks(report, now_ns);
+  if (finished_) {
+    std::copy(events_.begin(), events_.end(), report.events.begin());
+  } else {
+    if (which == Events::kAll) {
+      for (auto& [slot, thread] : threads_) finish_events(thread);
+      agree_on_event_level();
+    }
+    const auto index = static_cast<std::size_t>(which);
+    report.events[index] = std::make_shared<const EventLog>(*events_[index]);
+  }
+  if (const std::uint64_t refused = events_[static_cast<std::size_t>(Events::kAll)]->refused(); refused != 0)
+    report.drops["mpi_event_budget"] += refused;
 
   report.values.reserve(values_.size());
   for (const Value& value : values_) report.values.emplace(value.key, value.amount);

@@ -6,14 +6,18 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "collector/event_log.hpp"
 #include "collector/flat_index.hpp"
+#include "collector/gap_timeline.hpp"
 #include "collector/raw_store.hpp"
 #include "collector/segment_view.hpp"
 #include "collector/thread_account.hpp"
@@ -73,6 +77,20 @@ struct HandlerCosts {
   void add(std::uint32_t cost_ns) noexcept;
 };
 
+// wire::ClockMeasurement
+struct ClockReading {
+  std::int32_t reference_rank = 0;
+  std::uint64_t local_ns = 0;
+  std::int64_t offset_ns = 0;
+  std::uint64_t error_ns = 0;
+};
+
+// Which of a process's MPI events a report has.
+enum class Events : std::uint8_t {
+  kFew,  // so few that they can be written every few seconds, of a higher level
+  kAll,
+};
+
 // What one process, or several added up, had to say.
 struct ProcessReport {
   std::int32_t pid = 0, parent_pid = 0, rank = -1, world_size = -1, mpi_rank = -1, mpi_size = -1;
@@ -104,10 +122,14 @@ struct ProcessReport {
   std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;  // world ranks; -1 not known
   std::map<std::uint32_t, SizeBins> sizes;                              // by MPI function number
   std::map<std::uint64_t, CommunicatorInfo> communicators;              // by identity
+  std::uint64_t mpi_operations = 0;
+  std::array<std::shared_ptr<const EventLog>, 2> events;  // by Events; null: not asked for
+  std::vector<ClockReading> clocks;
 
   static constexpr std::size_t kMostPythonNotes = 16;
   void add_python_note(std::string note);
-  // Adds amounts (not identity, end or usage) of another process of the same rank.
+  // Adds amounts (not identity, end or usage) of another process of the same rank. Events are those of one
+  // process, the one that keeps the main thread.
   void add_amounts(const ProcessReport& other, bool keep_main_thread);
 };
 
@@ -115,6 +137,9 @@ class ProcessRecorder {
  public:
   // `store` must outlive it.
   ProcessRecorder(SegmentView segment, RawStore& store);
+
+  // How many MPI events to keep at most, in all and for Events::kFew.
+  void set_event_budget(std::size_t all, std::size_t few);
 
   // Drains all rings. Returns how full the fullest one was, 0..1, or how many of the places for threads
   // were waiting to be freed, whichever is more.
@@ -125,7 +150,7 @@ class ProcessRecorder {
   void finish(std::uint64_t end_ns);
 
   // As of now; for a process that lives, including the time since each thread's last sample.
-  [[nodiscard]] ProcessReport report(std::uint64_t now_ns);
+  [[nodiscard]] ProcessReport report(std::uint64_t now_ns, Events which = Events::kAll);
 
   [[nodiscard]] const wire::SegmentHeader& header() const noexcept { return segment_.header(); }
 
@@ -143,6 +168,9 @@ class ProcessRecorder {
     enum class State : std::uint8_t { kNone, kActive, kDone } state = State::kNone;
     ThreadAccount account;
     std::vector<std::uint64_t> words;  // frames of its last sample, leaf first
+    SampledTime sampled;
+    GapTimeline timeline;
+    std::optional<std::uint32_t> event_number;  // among the threads with events
   };
   struct StackFrame {
     std::uint32_t frame;  // RawStore::frame
@@ -175,8 +203,20 @@ class ProcessRecorder {
   void name_pending();
   void find_slots(std::uint64_t now_ns);
   double drain(std::uint32_t slot_index, std::uint64_t now_ns);
-  void take_sample(Thread& thread, const wire::RecordHeader& record, const wire::Ring& ring,
-                   std::uint64_t latest_ns);
+  void take_sample(Thread& thread, std::uint32_t slot_index, const wire::RecordHeader& record,
+                   const wire::Ring& ring, std::uint64_t latest_ns);
+  // Those of the slot's ring that ended by `until_ns`.
+  void take_events(Thread& thread, std::uint32_t slot_index, std::uint64_t until_ns, std::uint64_t latest_ns);
+  [[nodiscard]] bool is_sane(const Thread& thread, const wire::MpiEvent& event,
+                             std::uint64_t latest_ns) const;
+  [[nodiscard]] std::uint64_t waiting_in_event_ring(std::uint32_t slot_index) const;
+  void keep_event(Thread& thread, const wire::MpiEvent& event, std::span<const GapPart> gap);
+  void finish_events(Thread& thread);
+  void agree_on_event_level();
+  // The call path of a call site, its last frame the MPI function `op`.
+  std::uint32_t event_path(std::uint32_t site_index, std::uint16_t op);
+  std::uint32_t site_path(std::uint32_t site_index, std::uint16_t op);
+  void read_clocks(ProcessReport& report, std::uint64_t now_ns) const;
   // What a sample with this call path is charged to.
   ChargeTarget charge_target(const std::uint64_t* words, std::uint32_t count, const StackContext& context,
                              bool main_thread);
@@ -238,6 +278,10 @@ class ProcessRecorder {
   std::size_t targets_replaced_ = 0;                             // since targets_ grew
   std::vector<StackFrame> frames_;                               // scratch
   std::unordered_map<std::uint32_t, std::uint32_t> site_paths_;  // MpiSite -> node of the RawStore
+
+  bool uses_mpi_ = false;  // the rings of MPI events may have been written
+  std::uint32_t event_threads_ = 0;
+  std::array<std::shared_ptr<EventLog>, 2> events_;  // by Events
 
   std::uint64_t samples_ = 0;
   std::uint64_t ended_main_mpi_ns_ = 0;

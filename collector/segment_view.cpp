@@ -117,27 +117,20 @@ Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_byt
   if (h.wire_major != wire::kWireMajor) return damaged("another version of clusterprof made it");
   if (h.segment_bytes != announced_bytes) return damaged("wrong size");
   // One copy of every field, checked and used from then on: the process could change them any time.
-  const Layout l{h.code_slots_offset,
-                 h.code_arena_offset,
-                 h.module_arena_offset,
-                 h.mpi_sites_offset,
-                 h.path_arena_offset,
-                 h.mpi_peers_offset,
-                 h.mpi_sizes_offset,
-                 h.communicators_offset,
-                 h.thread_slots_offset,
-                 h.code_slots,
-                 h.mpi_sites,
-                 h.mpi_peers,
-                 h.mpi_ops,
-                 h.communicators,
-                 h.thread_slots,
-                 h.code_arena_bytes,
-                 h.module_arena_bytes,
-                 h.path_arena_bytes};
+  const Layout l{h.code_slots_offset,   h.code_arena_offset,
+                 h.module_arena_offset, h.mpi_sites_offset,
+                 h.path_arena_offset,   h.mpi_peers_offset,
+                 h.mpi_sizes_offset,    h.communicators_offset,
+                 h.thread_slots_offset, h.mpi_event_rings_offset,
+                 h.code_slots,          h.mpi_sites,
+                 h.mpi_peers,           h.mpi_ops,
+                 h.communicators,       h.thread_slots,
+                 h.mpi_event_rings,     h.code_arena_bytes,
+                 h.module_arena_bytes,  h.path_arena_bytes};
   const std::uint64_t n = announced_bytes;
   if (l.code_slots > kMaxTableEntries || l.mpi_sites > kMaxTableEntries || l.mpi_peers > kMaxTableEntries ||
-      l.mpi_ops > kMaxMpiOps || l.communicators > kMaxTableEntries || l.thread_slots > kMaxThreadSlots) {
+      l.mpi_ops > kMaxMpiOps || l.communicators > kMaxTableEntries || l.thread_slots > kMaxThreadSlots ||
+      l.mpi_event_rings > kMaxThreadSlots) {
     return damaged("a table is too large");
   }
   const bool fits =
@@ -150,7 +143,9 @@ Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_byt
       region_fits(l.mpi_sizes_offset, l.mpi_ops, sizeof(wire::MpiSizeBins), 8, n) &&
       region_fits(l.communicators_offset, l.communicators, sizeof(wire::MpiCommunicator), 8, n) &&
       region_fits(l.thread_slots_offset, l.thread_slots, sizeof(wire::ThreadSlot), alignof(wire::ThreadSlot),
-                  n);
+                  n) &&
+      region_fits(l.mpi_event_rings_offset, l.mpi_event_rings, sizeof(wire::MpiEventRing),
+                  alignof(wire::MpiEventRing), n);
   if (!fits) return damaged("a table lies outside it");
   view.layout_ = l;
   return view;

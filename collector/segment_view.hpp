@@ -37,8 +37,9 @@ class SegmentView {
 
   struct Layout {
     std::uint64_t code_slots_offset, code_arena_offset, module_arena_offset, mpi_sites_offset,
-        path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset, thread_slots_offset;
-    std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots;
+        path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset, thread_slots_offset,
+        mpi_event_rings_offset;
+    std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings;
     std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
   };
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
@@ -46,6 +47,10 @@ class SegmentView {
   // index < layout().thread_slots.
   [[nodiscard]] wire::ThreadSlot& thread_slot(std::uint32_t index) const noexcept {
     return reinterpret_cast<wire::ThreadSlot*>(base_ + layout_.thread_slots_offset)[index];
+  }
+  // index < layout().mpi_event_rings.
+  [[nodiscard]] wire::MpiEventRing& mpi_event_ring(std::uint32_t index) const noexcept {
+    return reinterpret_cast<wire::MpiEventRing*>(base_ + layout_.mpi_event_rings_offset)[index];
   }
   // A table of `count` entries at `offset`, both from layout().
   template <typename T>

@@ -603,7 +603,7 @@ class Server::Impl {
     if (writer_.joinable()) writer_.join();
     const Instant now = instant_now();
     poll_rings(now);
-    auto snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false));
+    auto snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false, Events::kFew));
     writer_ = std::thread([this, snapshot] {
       const Clock::time_point begin = Clock::now();
       (void)write(*snapshot);  // said on stderr; the last shard decides

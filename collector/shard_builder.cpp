@@ -114,6 +114,53 @@ void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Inte
   path = interner.path(path, interner.frame(frame));
 }
 
+void ShardBuilder::add_events(const EventLog& events, std::uint32_t rank,
+                              const std::vector<std::uint32_t>& path_of,
+                              std::map<std::uint64_t, std::uint32_t>& communicator_index, Interned& shard,
+                              shard::ShardData& data) {
+  std::map<std::uint32_t, shard::StringIndex> names;
+  std::uint64_t channel = 0;
+  std::uint32_t communicator = shard::kNone;  // of that channel
+  events.for_each([&](std::uint32_t thread, const KeptEvent& from, std::span<const GapPart> gap) {
+    if (data.mpi_events.size() >= shard::kNone - 1) return;
+    const auto [name, added_name] = names.try_emplace(from.op, 0);
+    if (added_name) name->second = shard.interner.string(mpi_name(from.op));
+    if (from.channel != channel) {
+      channel = from.channel;
+      communicator = shard::kNone;
+      if (channel != 0) {
+        // One that had no place in the process's table: its identity is what tells its events from others'.
+        const auto [found, added] =
+            communicator_index.try_emplace(channel, static_cast<std::uint32_t>(data.communicators.size()));
+        if (added) data.communicators.push_back({channel, 0, {}});
+        communicator = found->second;
+      }
+    }
+    if (communicator != shard::kNone && data.communicators[communicator].size == 0)
+      data.communicators[communicator].size = from.communicator_size;  // what messages do not tell
+    const auto event = static_cast<std::uint32_t>(data.mpi_events.size());
+    data.mpi_events.push_back({rank, thread, path_of[from.path], communicator, name->second, from.kind,
+                               from.flags, from.peer, from.tag, from.sequence, from.enter_ns, from.exit_ns,
+                               from.start_ns, from.mpi_ns, from.bytes});
+    const std::size_t first = data.event_gaps.size();
+    for (const GapPart& part : gap) {
+      // Different addresses may be one line.
+      const std::uint32_t path = path_of[part.path];
+      const auto same =
+          std::find_if(data.event_gaps.begin() + static_cast<std::ptrdiff_t>(first), data.event_gaps.end(),
+                       [&](const shard::EventGap& row) { return row.path == path; });
+      if (same != data.event_gaps.end()) {
+        same->wall_ns += part.wall_ns;
+      } else {
+        data.event_gaps.push_back({event, path, part.wall_ns});
+      }
+    }
+    std::stable_sort(
+        data.event_gaps.begin() + static_cast<std::ptrdiff_t>(first), data.event_gaps.end(),
+        [](const shard::EventGap& a, const shard::EventGap& b) { return a.wall_ns > b.wall_ns; });
+  });
+}
+
 shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
   const RawTables& tables = snapshot.tables;
   shard::ShardData data;
@@ -137,6 +184,10 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
   std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;
   std::map<std::uint32_t, SizeBins> sizes;
   std::map<std::string, std::string> unavailable;
+  std::size_t events = 0;
+  for (const RankSnapshot& from : snapshot.ranks)
+    if (from.events) events += from.events->size();
+  data.mpi_events.reserve(events);
   for (const RankSnapshot& from : snapshot.ranks) {
     const auto rank = static_cast<std::uint32_t>(data.ranks.size());
     const ProcessReport& report = from.report;
@@ -195,6 +246,10 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
         data.handler_costs.push_back({rank, HandlerCosts::le_ns(bin), count});
     }
     for (const auto& [reason, count] : report.drops) data.drops.push_back({rank, reason, count});
+    for (const ClockReading& clock : report.clocks)
+      data.clock_offsets.push_back(
+          {rank, clock.reference_rank, clock.local_ns, clock.offset_ns, clock.error_ns});
+    if (from.events) add_events(*from.events, rank, path_of, communicator_index, shard, data);
     unavailable.insert(report.unavailable_counters.begin(), report.unavailable_counters.end());
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -24,6 +25,12 @@ class ShardBuilder {
   struct Interned;  // the tables of one shard
 
   void add_frames(const RawFrame& raw, const RawTables& tables, Interned& shard, std::uint32_t& path);
+
+  // Of one rank. path_of: raw node -> path; communicator_index: identity -> row of communicators.
+  static void add_events(const EventLog& events, std::uint32_t rank,
+                         const std::vector<std::uint32_t>& path_of,
+                         std::map<std::uint64_t, std::uint32_t>& communicator_index, Interned& shard,
+                         shard::ShardData& data);
 
   Symbolizer symbolizer_;
   std::vector<Symbolizer::ModuleHandle> modules_;  // RawTables::modules -> handle

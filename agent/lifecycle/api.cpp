@@ -12,7 +12,16 @@ void* segment() { return g_process.segment.load(std::memory_order_acquire); }
 
 std::uint64_t now_ns() { return monotonic_ns(); }
 
-std::uint64_t leave_mpi();
+wire::MpiEventRing* event_ring(const ThreadContext& context) {
+  wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
+  const auto index = static_cast<std::uint64_t>(context.record - g_process.records);
+  if (header == nullptr || index >= header->mpi_event_rings) return nullptr;
+  return reinterpret_cast<wire::MpiEventRing*>(reinterpret_cast<std::uint8_t*>(header) +
+                                               header->mpi_event_rings_offset) +
+         index;
+}
+
+clusterprof_mpi_exit leave_mpi();
 
 std::uint64_t enter_mpi(std::uint32_t op) {
   ThreadContext& context = t_context;
@@ -32,19 +41,19 @@ std::uint64_t enter_mpi(std::uint32_t op) {
   return time_ns;
 }
 
-std::uint64_t leave_mpi() {
+clusterprof_mpi_exit leave_mpi() {
   const std::uint64_t time_ns = monotonic_ns();
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
   // Neither holds in the child of a fork that was made inside the call.
-  if (slot == nullptr || context.mpi_depth == 0) return time_ns;
+  if (slot == nullptr || context.mpi_depth == 0) return {time_ns, 0, nullptr};
   slot->mpi_op.store(0, std::memory_order_relaxed);
   const std::uint64_t spent_ns = time_ns - slot->mpi_enter_ns.load(std::memory_order_relaxed);
-  slot->mpi_time_ns.store(slot->mpi_time_ns.load(std::memory_order_relaxed) + spent_ns,
-                          std::memory_order_relaxed);
+  const std::uint64_t before_ns = slot->mpi_time_ns.load(std::memory_order_relaxed);
+  slot->mpi_time_ns.store(before_ns + spent_ns, std::memory_order_relaxed);
   slot->mpi_enter_ns.store(0, std::memory_order_release);
   context.mpi_depth = 0;
-  return time_ns;
+  return {time_ns, before_ns, event_ring(context)};
 }
 
 void add_wrapper_range(std::uintptr_t start, std::uintptr_t end) {
@@ -84,7 +93,7 @@ void count_loss(std::uint32_t reason) {
 }
 
 constexpr clusterprof_agent_api kApi = {
-    1,           segment,   now_ns,    enter_mpi, leave_mpi, clusterprof_call_path_entry, add_wrapper_range,
+    2,           segment,   now_ns,    enter_mpi, leave_mpi, clusterprof_call_path_entry, add_wrapper_range,
     mpi_started, mpi_ended, count_loss};
 
 }  // namespace

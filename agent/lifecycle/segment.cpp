@@ -14,6 +14,7 @@
 #include "agent/lifecycle/agent.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/hello.h"
+#include "formats/wire/mpi_functions.h"
 
 extern "C" void* __libc_stack_end;
 
@@ -27,16 +28,16 @@ constexpr std::uint64_t kModuleArenaBytes = 4u << 20;
 constexpr std::uint32_t kMpiSites = 8192;
 constexpr std::uint64_t kPathArenaBytes = 8u << 20;
 constexpr std::uint32_t kFewestPeers = 1024, kMostPeers = 131072;
-constexpr std::uint32_t kMpiOps = 640;
 constexpr std::uint32_t kCommunicators = 4096;
+constexpr std::uint32_t kMostEventRings = 64;
 
 int g_connection = -1;
 ino_t g_connection_inode = 0;
 
 struct Layout {
   std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
-      communicators, thread_slots, bytes;
-  std::uint32_t peers, threads;
+      communicators, thread_slots, event_rings, bytes;
+  std::uint32_t peers, threads, rings;
 };
 
 std::uint32_t peer_count(std::int32_t world_size) noexcept {
@@ -57,15 +58,17 @@ Layout lay_out(std::uint32_t threads) noexcept {
   };
   layout.peers = peer_count(g_options.world_size);
   layout.threads = threads;
+  layout.rings = threads < kMostEventRings ? threads : kMostEventRings;
   layout.code_slots = place(sizeof(wire::CodeSlot) * kCodeSlots);
   layout.code_arena = place(kCodeArenaBytes);
   layout.module_arena = place(kModuleArenaBytes);
   layout.mpi_sites = place(sizeof(wire::MpiSite) * kMpiSites);
   layout.path_arena = place(kPathArenaBytes);
   layout.mpi_peers = place(sizeof(wire::MpiPeer) * layout.peers);
-  layout.mpi_sizes = place(sizeof(wire::MpiSizeBins) * kMpiOps);
+  layout.mpi_sizes = place(sizeof(wire::MpiSizeBins) * wire::kMpiFunctionCount);
   layout.communicators = place(sizeof(wire::MpiCommunicator) * kCommunicators);
   layout.thread_slots = place(sizeof(wire::ThreadSlot) * threads);
+  layout.event_rings = place(sizeof(wire::MpiEventRing) * layout.rings);
   layout.bytes = place(0);
   return layout;
 }
@@ -126,12 +129,14 @@ void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
   header.mpi_sizes_offset = layout.mpi_sizes;
   header.communicators_offset = layout.communicators;
   header.thread_slots_offset = layout.thread_slots;
+  header.mpi_event_rings_offset = layout.event_rings;
   header.code_slots = kCodeSlots;
   header.mpi_sites = kMpiSites;
   header.mpi_peers = layout.peers;
-  header.mpi_ops = kMpiOps;
+  header.mpi_ops = wire::kMpiFunctionCount;
   header.communicators = kCommunicators;
   header.thread_slots = layout.threads;
+  header.mpi_event_rings = layout.rings;
   header.code_arena_bytes = kCodeArenaBytes;
   header.module_arena_bytes = kModuleArenaBytes;
   header.path_arena_bytes = kPathArenaBytes;

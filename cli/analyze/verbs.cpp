@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -58,6 +59,20 @@ bool wants_colour(int fd) {
   const char* terminal = std::getenv("TERM");
   return ::isatty(fd) == 1 && (no_colour == nullptr || *no_colour == '\0') &&
          (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
+}
+
+// As setlocale would choose, without needing the locale to be installed.
+bool wants_unicode() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    std::string charset(value);
+    charset = charset.substr(std::min(charset.find('.'), charset.size()));
+    std::transform(charset.begin(), charset.end(), charset.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return charset.starts_with(".utf-8") || charset.starts_with(".utf8");
+  }
+  return false;
 }
 
 int print(std::string_view text) {
@@ -311,6 +326,7 @@ int report(const ReportOptions& options) {
   text.width = columns_of(STDOUT_FILENO);
   text.colour = wants_colour(STDOUT_FILENO);
   text.sections = options.sections;
+  text.unicode = wants_unicode();
   return print(report::render_text(analysis, text));
 }
 

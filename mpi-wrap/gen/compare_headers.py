@@ -3,8 +3,9 @@
 """Compares the specification with the functions that an MPI library's mpi.h declares.
 
 compare_headers.py INCLUDE_DIR [SPEC]   exits with 1 and says why when the header declares a function that
-the specification does not have, or has with another signature, or when a function of MPI-3.1 in
-the specification is declared nowhere in it though the library claims MPI-3.1.
+the specification does not have (one that it has is wrapped, or `unwrapped` for a reason), or has with another
+signature, or when a function of MPI-3.1 in the specification is declared nowhere in it though the library claims
+MPI-3.1.
 """
 
 import os
@@ -46,15 +47,20 @@ def without_attributes(text):
 
 
 def declared(include):
-    """{name: (return type, [types])} of all functions that the header declares."""
-    functions = {}
+    """{name: (return type, [types])} of all functions that the header declares, and the names of those whose
+    declaration is of a form not known here."""
+    functions, unreadable = {}, []
     text = without_attributes(preprocessed(include))
     for statement in text.split(";"):
-        match = re.fullmatch(r"\s*(?:extern\s+)?([\w ]+?[\w*])\s+(P?MPI_\w+)\s*\((.*)\)\s*", statement)
-        if not match or match.group(1).startswith("typedef"):
+        match = re.fullmatch(r"\s*(?:extern\s+)?([\w ]+?[\s*]+)(P?MPI_\w+)\s*\((.*)\)\s*", statement)
+        if match and not match.group(1).startswith("typedef"):
+            functions[match.group(2)] = (" ".join(match.group(1).split()), types(match.group(3)))
             continue
-        functions[match.group(2)] = (" ".join(match.group(1).split()), types(match.group(3)))
-    return functions
+        # The first name that arguments follow is the function's; that of a typedef stands in parentheses.
+        match = re.match(r"[^(]*?\b(P?MPI_\w+)\s*\(", statement)
+        if match and "typedef" not in statement:
+            unreadable.append(match.group(1))
+    return functions, unreadable
 
 
 def types(arguments):
@@ -90,8 +96,8 @@ def main():
     include = sys.argv[1]
     specification = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else SPEC
     functions = {f.name: f for f in spec.load(specification.read_text())}
-    header = declared(include)
-    problems = []
+    header, unreadable = declared(include)
+    problems = [f"the declaration of {name} cannot be read" for name in unreadable]
     names = {n for n in header if n.startswith("MPI_")}
     if len(names) < 380:
         problems.append(f"only {len(names)} functions could be read from {include}/mpi.h")
@@ -102,6 +108,8 @@ def main():
                 problems.append(f"{name} is not in the specification")
             continue
         f = functions[name]
+        if f.unwrapped is not None and not f.unwrapped.strip():
+            problems.append(f"{name} is not wrapped, and no reason is given")
         returned, inner = re.fullmatch(r"(.*?)\s+" + name + r"\((.*)\)", f.prototype).groups()
         ours = [normal(returned)] + [normal(t) for t in types(inner)]
         theirs = [normal(header[name][0])] + [normal(t) for t in header[name][1]]

@@ -36,6 +36,16 @@ enum class MpiClass : std::uint8_t {
   kIo,          // MPI files
   kManagement,  // everything else
 };
+
+// Who cannot leave an operation before who has entered it.
+enum class MpiSync : std::uint8_t {
+  kNone,     // not a collective operation, or neighbours only
+  kBarrier,  // nobody before everybody; no data
+  kNxN,      // nobody before everybody
+  k1xN,      // nobody before the root
+  kNx1,      // the root not before everybody
+  kScan,     // no rank before those below it
+};
 """)
     out.append(f"inline constexpr std::uint32_t kMpiFunctionCount = {len(functions)};\n")
     out.append("enum MpiFunction : std::uint16_t {")
@@ -46,6 +56,10 @@ enum class MpiClass : std::uint8_t {
     out.append("};\n")
     out.append("inline constexpr MpiClass kMpiFunctionClasses[kMpiFunctionCount] = {")
     out += [f"    MpiClass::k{f.category.capitalize()},  // {f.name}" for f in functions]
+    out.append("};\n")
+    sync = {None: "None", "barrier": "Barrier", "nxn": "NxN", "1xn": "1xN", "nx1": "Nx1", "scan": "Scan"}
+    out.append("inline constexpr MpiSync kMpiSync[kMpiFunctionCount] = {")
+    out += [f"    MpiSync::k{sync[f.get('sync')]},  // {f.name}" for f in functions]
     out.append("};\n")
     out.append("}  // namespace clusterprof::wire\n")
     return "\n".join(out)
@@ -324,7 +338,65 @@ class Wrapper:
         if collective and (sent or recv):
             self.add("record.count_size();", 2)
 
-    LOCALS = {"real", "start", "returned", "record", "subject", "use", "own_status", "seen_status", "prepared",
+    def sent_message(self):
+        """Arguments of a send's event."""
+        words = self.f.get("sends").split()
+        return ", ".join(words[:2] + (["wire::kEventSynchronous"] if words[2:] else []))
+
+    def received_message(self):
+        words = self.f.get("receives").split()
+        return "taken" if words == ["message"] else ", ".join(words)
+
+    def prepared_events(self):
+        f = self.f
+        if f.get("sends"):
+            return [f"record.prepare_send({self.sent_message()});"]
+        if f.get("receives"):
+            return [f"record.prepare_receive({self.received_message()});"]
+        if f.get("sync"):
+            return [f"record.prepare_collective({f.get('root', '')});"]
+        return []
+
+    def started_events(self):
+        f, request = self.f, f"*{self.f.request_argument()}"
+        if f.get("sends") and f.get("receives"):
+            return [f"record.start_exchange({request}, {self.sent_message()}, {self.received_message()});"]
+        if f.get("sends"):
+            return [f"record.start_send({request}, {self.sent_message()});"]
+        if f.get("receives"):
+            return [f"record.start_receive({request}, {self.received_message()});"]
+        if f.get("sync"):
+            root = f", {f.get('root')}" if f.get("root") else ""
+            return [f"record.start_collective({request}{root});"]
+        return [f"record.start_other({request});"]
+
+    def events(self):
+        """Of a call that starts no request."""
+        f, lines = self.f, []
+        if f.get("sends"):
+            lines.append(f"record.message_sent({self.sent_message()});")
+        if f.get("receives") == "message":
+            lines.append("record.message_received(taken);")
+        elif f.get("receives"):
+            lines.append("record.message_received(*seen_status);")
+        if f.get("new_message"):
+            condition = "if (*flag != 0) " if "flag" in f.by_name else ""
+            waited = "true" if f.get("probes") else "false"
+            lines.append(f"{condition}record.message_taken(*{f.get('new_message')}, *seen_status, {waited});")
+        elif f.get("probes"):
+            lines.append("record.message_found(*seen_status);")
+        if f.get("epoch"):
+            verb, *group = f.get("epoch").split()
+            exposure = "true" if verb in ("post", "wait") else "false"
+            condition = "if (*flag != 0) " if "flag" in f.by_name else ""
+            call = f"epoch_begun({f.get('window')}, {group[0]}, {exposure})" if group else \
+                f"epoch_ended({f.get('window')}, {exposure})"
+            lines.append(f"{condition}record.{call};")
+        if f.get("sync"):
+            lines.append(f"record.collective_ended({f.get('root', '')});")
+        return lines
+
+    LOCALS = {"real", "start", "returned", "record", "subject", "use", "taken", "own_status", "seen_status", "prepared",
               "in_place", "role"}
 
     def emit(self):
@@ -340,8 +412,13 @@ class Wrapper:
         early = subject is not None and subject.startswith("*")
         if early:
             self.add(f"const HandleKey subject = key_of({subject});")
-            self.add("const CommunicatorUse use = use_communicator(subject);")
-        blocking_status = f.get("recv") == "status" and f.request_verb() is None
+            self.add("Communicator* const use = hold_communicator(subject);")
+            if f.get("receives") == "message":
+                self.add("const Request taken = take_message(subject);")
+            if f.get("message"):
+                self.add("release(subject);")
+        blocking_status = (f.get("recv") == "status" and f.request_verb() is None
+                           or f.get("probes") or f.get("new_message"))
         called = names
         if blocking_status:
             self.add("MPI_Status own_status;")
@@ -361,8 +438,9 @@ class Wrapper:
         before, after = [], []
         if prepares:
             receive = "true" if f.get("recv") == "status" else "false"
-            self.add("Request prepared{};")
+            self.add("PreparedRequest prepared{};")
             before.append(f"record.prepare(prepared, *{f.request_argument()}, {receive});")
+            before += self.prepared_events()
         if f.get("new_comm"):
             kind, argument = f.get("new_comm").split()
             after.append(f"record.make_communicator(Derivation::k{kind.capitalize()}, *{argument});")
@@ -370,24 +448,31 @@ class Wrapper:
             if f.get(field):
                 condition = "if (*flag != 0) " if "flag" in f.by_name else ""
                 after.append(f"{condition}record.bind(key_of(*{f.get(field)}));")
-        if f.get("frees") or (early and f.get("message")):
-            after.append("release(subject);")
         if before or body.lines or after:
             self.add("if (record.counts()) {")
             self.lines += ["    " + b for b in before] + body.lines
             self.lines += ["    " + a for a in after]
             self.add("}")
         self.add("record.finish();")
-        if verb == "starts":
-            receive = "track_receive" if f.get("recv") == "status" else "forget_request"
-            self.add(f"if (record.counts()) record.{receive}(*{f.request_argument()});")
+        last = self.started_events() if verb == "starts" else [] if prepares else self.events()
+        # The events of a call that frees its communicator speak of it.
+        if f.get("frees"):
+            last.append("release(subject, use);")
+        if len(last) == 1 and not last[0].startswith("if"):
+            self.add(f"if (record.counts()) {last[0]}")
+        elif last:
+            self.add("if (record.counts()) {")
+            self.lines += ["    " + x for x in last]
+            self.add("}")
+        if early:
+            self.add("dereference(use);")
         self.add("return returned;")
         return [declaration(f) + " {", *self.lines, "}", ""]
 
 
 def chapter_source(functions):
     out = [BANNER.removesuffix("\n//"), "", '#include "formats/wire/mpi_functions.h"', '#include "mpi-wrap/generated/wrappers.hpp"',
-           '#include "mpi-wrap/src/record.hpp"\n', "using namespace clusterprof;",
+           '#include "mpi-wrap/src/record.hpp"', '#include "mpi-wrap/src/requests.hpp"\n', "using namespace clusterprof;",
            "using namespace clusterprof::mpi_wrap;\n"]
     out.append("// clang-format off")
     for f in functions:

@@ -24,9 +24,11 @@ CHAPTERS = {
 REQUIRED = ("number", "name", "chapter", "class", "since", "prototype")
 RULES = ("hand", "comm", "window", "file", "message", "new_comm", "new_window", "new_file",
          "new_message", "frees", "sent", "recv", "sent_at", "recv_at", "root", "in_place", "peer",
-         "no_op", "request")
+         "no_op", "request", "sends", "receives", "probes", "epoch", "sync")
 FIELDS = REQUIRED + ("removed", "unwrapped") + RULES
 NEW_COMM_KINDS = ("dup", "child", "group", "inter")
+SYNC_CLASSES = ("barrier", "nxn", "1xn", "nx1", "scan")
+EPOCHS = {"post": 2, "start": 2, "complete": 1, "wait": 1}  # and how many words
 REQUEST_VERBS = ("starts", "prepares", "completes", "activates", "frees")
 GROUP_FACTORS = ("peers", "members", "outs", "ins")
 ARRAY_INDICES = ("", "me", "members", "outs", "ins")
@@ -119,8 +121,8 @@ class Function:
             raise SpecError(f"{name}: unknown 'since'")
         self.check_rules()
 
-    def get(self, field):
-        return self.fields.get(field)
+    def get(self, field, default=None):
+        return self.fields.get(field, default)
 
     def fail(self, text):
         raise SpecError(f"{self.name}: {text}")
@@ -200,10 +202,60 @@ class Function:
             self.fail("the size of what is sent cannot come from a status")
         if "peer" in self.fields:
             self.check_peer()
+        self.check_events()
         for field in ("sent", "recv"):
             groups = any(f.kind == "group" or f.index is not None for f in self.product(field))
             if groups and "comm" not in self.fields:
                 self.fail(f"'{field}' speaks of a group, but there is no comm")
+
+    def check_events(self):
+        if "sends" in self.fields:
+            words = self.fields["sends"].split()
+            if len(words) not in (2, 3) or words[2:] not in ([], ["synchronous"]):
+                self.fail(f"bad sends '{self.fields['sends']}'")
+            for word in words[:2]:
+                self.argument(word, ("int",))
+            if self.get("peer") != f"to {words[0]}":
+                self.fail("sends to somebody who is not the peer")
+        if "receives" in self.fields:
+            words = self.fields["receives"].split()
+            if words == ["message"]:
+                if self.get("message") != "*message":
+                    self.fail("receives a message that it does not have")
+            elif len(words) != 2:
+                self.fail(f"bad receives '{self.fields['receives']}'")
+            else:
+                for word in words:
+                    self.argument(word, ("int",))
+            if "recv" not in self.fields:
+                self.fail("receives without 'recv'")
+        if "probes" in self.fields:
+            if self.fields["probes"] is not True:
+                self.fail("bad probes")
+            self.argument("status", ("MPI_Status *",))
+        if ("sends" in self.fields or "probes" in self.fields or self.get("receives", "message") != "message") \
+                and "comm" not in self.fields:
+            self.fail("a message without 'comm'")
+        if "epoch" in self.fields:
+            words = self.fields["epoch"].split()
+            if len(words) != EPOCHS.get(words[0] if words else None):
+                self.fail(f"bad epoch '{self.fields['epoch']}'")
+            if len(words) == 2:
+                self.argument(words[1], ("MPI_Group",))
+            if "window" not in self.fields:
+                self.fail("an epoch without 'window'")
+        if "sync" in self.fields:
+            sync = self.fields["sync"]
+            if sync not in SYNC_CLASSES:
+                self.fail(f"unknown sync '{sync}'")
+            if (sync in ("1xn", "nx1")) != ("root" in self.fields):
+                self.fail(f"sync '{sync}' and 'root' do not go together")
+            if self.name != "MPI_Finalize" and not any(f in self.fields for f in ("comm", "window", "file")):
+                self.fail("sync without a communicator, window or file")
+            if self.request_verb() in ("completes", "activates", "frees"):
+                self.fail("sync belongs to the operation, not to what completes it")
+        elif self.category == "collective" and self.chapter == "collectives":
+            self.fail("a collective operation without 'sync'")
 
     def check_peer(self):
         peer = self.fields["peer"]

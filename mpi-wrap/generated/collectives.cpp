@@ -4,6 +4,7 @@
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/requests.hpp"
 
 using namespace clusterprof;
 using namespace clusterprof::mpi_wrap;
@@ -25,6 +26,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather(const void *sendbuf, int sendcount
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -44,6 +46,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv(const void *sendbuf, int sendcoun
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -60,6 +63,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce(const void *sendbuf, void *recvbuf
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -79,6 +83,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall(const void *sendbuf, int sendcount,
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -98,6 +103,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv(const void *sendbuf, const int sen
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -117,6 +123,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw(const void *sendbuf, const int sen
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -128,6 +135,7 @@ extern "C" int clusterprof_wrap_MPI_Barrier(MPI_Comm comm) {
   Record record(wire::kMPI_Barrier, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -145,6 +153,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast(void *buffer, int count, MPI_Datatype 
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -161,6 +170,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan(const void *sendbuf, void *recvbuf, i
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -181,6 +191,7 @@ extern "C" int clusterprof_wrap_MPI_Gather(const void *sendbuf, int sendcount, M
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -201,6 +212,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv(const void *sendbuf, int sendcount, 
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -220,7 +232,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgather(const void *sendbuf, int sendcoun
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -240,7 +252,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgatherv(const void *sendbuf, int sendcou
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -257,7 +269,7 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce(const void *sendbuf, void *recvbu
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -277,7 +289,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall(const void *sendbuf, int sendcount
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -297,7 +309,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallv(const void *sendbuf, const int se
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -317,7 +329,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallw(const void *sendbuf, const int se
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -329,7 +341,7 @@ extern "C" int clusterprof_wrap_MPI_Ibarrier(MPI_Comm comm, MPI_Request *request
   Record record(wire::kMPI_Ibarrier, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -347,7 +359,7 @@ extern "C" int clusterprof_wrap_MPI_Ibcast(void *buffer, int count, MPI_Datatype
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -364,7 +376,7 @@ extern "C" int clusterprof_wrap_MPI_Iexscan(const void *sendbuf, void *recvbuf, 
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -385,7 +397,7 @@ extern "C" int clusterprof_wrap_MPI_Igather(const void *sendbuf, int sendcount, 
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -406,7 +418,7 @@ extern "C" int clusterprof_wrap_MPI_Igatherv(const void *sendbuf, int sendcount,
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -424,7 +436,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce(const void *sendbuf, void *recvbuf, 
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -441,7 +453,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter(const void *sendbuf, void *r
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -458,7 +470,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block(const void *sendbuf, v
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -475,7 +487,7 @@ extern "C" int clusterprof_wrap_MPI_Iscan(const void *sendbuf, void *recvbuf, in
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -496,7 +508,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatter(const void *sendbuf, int sendcount,
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -517,7 +529,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatterv(const void *sendbuf, const int sen
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -565,6 +577,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce(const void *sendbuf, void *recvbuf, i
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -591,6 +604,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter(const void *sendbuf, void *re
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -607,6 +621,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block(const void *sendbuf, vo
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -623,6 +638,7 @@ extern "C" int clusterprof_wrap_MPI_Scan(const void *sendbuf, void *recvbuf, int
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -643,6 +659,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter(const void *sendbuf, int sendcount, 
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -663,6 +680,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv(const void *sendbuf, const int send
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -683,6 +701,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_c(const void *sendbuf, MPI_Count s
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -695,9 +714,10 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init(const void *sendbuf, int send
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgather_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -718,9 +738,10 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init_c(const void *sendbuf, MPI_Co
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgather_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -750,6 +771,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_c(const void *sendbuf, MPI_Count 
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -762,9 +784,10 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init(const void *sendbuf, int sen
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgatherv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -785,9 +808,10 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init_c(const void *sendbuf, MPI_C
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgatherv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -814,6 +838,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_c(const void *sendbuf, void *recvb
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -826,9 +851,10 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init(const void *sendbuf, void *re
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Allreduce_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -846,9 +872,10 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init_c(const void *sendbuf, void *
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Allreduce_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -875,6 +902,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_c(const void *sendbuf, MPI_Count se
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -887,9 +915,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init(const void *sendbuf, int sendc
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoall_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -910,9 +939,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init_c(const void *sendbuf, MPI_Cou
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoall_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -942,6 +972,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_c(const void *sendbuf, const MPI_C
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -954,9 +985,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init(const void *sendbuf, const in
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoallv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -977,9 +1009,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init_c(const void *sendbuf, const 
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoallv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -1009,6 +1042,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_c(const void *sendbuf, const MPI_C
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1021,9 +1055,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init(const void *sendbuf, const in
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Alltoallw_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtypes_used = in_place ? recvtypes : sendtypes;
@@ -1044,9 +1079,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init_c(const void *sendbuf, const 
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Alltoallw_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtypes_used = in_place ? recvtypes : sendtypes;
@@ -1067,9 +1103,10 @@ extern "C" int clusterprof_wrap_MPI_Barrier_init(MPI_Comm comm, MPI_Info info, M
   const int returned = real(comm, info, request);
   Record record(wire::kMPI_Barrier_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
   }
   record.finish();
   return returned;
@@ -1091,6 +1128,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_c(void *buffer, MPI_Count count, MPI_D
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -1103,9 +1141,10 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init(void *buffer, int count, MPI_Data
   const int returned = real(buffer, count, datatype, root, comm, info, request);
   Record record(wire::kMPI_Bcast_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     if (role.root) record.add_sent(bytes_of(count, datatype));
     if (role.member && !role.root) record.add_received(bytes_of(count, datatype));
@@ -1124,9 +1163,10 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init_c(void *buffer, MPI_Count count, 
   const int returned = real(buffer, count, datatype, root, comm, info, request);
   Record record(wire::kMPI_Bcast_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     if (role.root) record.add_sent(bytes_of(count, datatype));
     if (role.member && !role.root) record.add_received(bytes_of(count, datatype));
@@ -1151,6 +1191,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_c(const void *sendbuf, void *recvbuf,
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1163,9 +1204,10 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init(const void *sendbuf, void *recvb
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Exscan_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1183,9 +1225,10 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init_c(const void *sendbuf, void *rec
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Exscan_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1213,6 +1256,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_c(const void *sendbuf, MPI_Count send
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -1225,9 +1269,10 @@ extern "C" int clusterprof_wrap_MPI_Gather_init(const void *sendbuf, int sendcou
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gather_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
@@ -1249,9 +1294,10 @@ extern "C" int clusterprof_wrap_MPI_Gather_init_c(const void *sendbuf, MPI_Count
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gather_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
@@ -1283,6 +1329,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_c(const void *sendbuf, MPI_Count sen
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -1295,9 +1342,10 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init(const void *sendbuf, int sendco
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gatherv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
@@ -1319,9 +1367,10 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init_c(const void *sendbuf, MPI_Coun
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gatherv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
@@ -1352,7 +1401,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgather_c(const void *sendbuf, MPI_Count 
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -1374,7 +1423,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgatherv_c(const void *sendbuf, MPI_Count
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -1393,7 +1442,7 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce_c(const void *sendbuf, void *recv
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -1415,7 +1464,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall_c(const void *sendbuf, MPI_Count s
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -1437,7 +1486,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallv_c(const void *sendbuf, const MPI_
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -1459,7 +1508,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallw_c(const void *sendbuf, const MPI_
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -1479,7 +1528,7 @@ extern "C" int clusterprof_wrap_MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -1498,7 +1547,7 @@ extern "C" int clusterprof_wrap_MPI_Iexscan_c(const void *sendbuf, void *recvbuf
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -1521,7 +1570,7 @@ extern "C" int clusterprof_wrap_MPI_Igather_c(const void *sendbuf, MPI_Count sen
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -1544,7 +1593,7 @@ extern "C" int clusterprof_wrap_MPI_Igatherv_c(const void *sendbuf, MPI_Count se
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -1564,7 +1613,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_c(const void *sendbuf, void *recvbuf
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -1583,7 +1632,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block_c(const void *sendbuf,
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -1602,7 +1651,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_c(const void *sendbuf, void 
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -1621,7 +1670,7 @@ extern "C" int clusterprof_wrap_MPI_Iscan_c(const void *sendbuf, void *recvbuf, 
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -1644,7 +1693,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatter_c(const void *sendbuf, MPI_Count se
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -1667,7 +1716,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatterv_c(const void *sendbuf, const MPI_C
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
 
@@ -1699,6 +1748,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_c(const void *sendbuf, void *recvbuf,
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -1711,9 +1761,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init(const void *sendbuf, void *recvb
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   Record record(wire::kMPI_Reduce_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     if (role.member) record.add_sent(bytes_of(count, datatype));
     if (role.root) record.add_received(bytes_of(count, datatype));
@@ -1732,9 +1783,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init_c(const void *sendbuf, void *rec
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   Record record(wire::kMPI_Reduce_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     if (role.member) record.add_sent(bytes_of(count, datatype));
     if (role.root) record.add_received(bytes_of(count, datatype));
@@ -1771,6 +1823,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_c(const void *sendbuf, 
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1783,9 +1836,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init(const void *sendbu
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_block_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     record.add_sent(bytes_of(recvcount, datatype) * static_cast<std::uint64_t>(record.members()));
     record.add_received(bytes_of(recvcount, datatype));
     record.count_size();
@@ -1803,9 +1857,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init_c(const void *send
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_block_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     record.add_sent(bytes_of(recvcount, datatype) * static_cast<std::uint64_t>(record.members()));
     record.add_received(bytes_of(recvcount, datatype));
     record.count_size();
@@ -1829,6 +1884,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_c(const void *sendbuf, void *
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1841,9 +1897,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init(const void *sendbuf, voi
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     record.add_sent(sum_of(recvcounts, datatype, record.members()));
     record.add_received(bytes_of(recvcounts[record.me()], datatype));
     record.count_size();
@@ -1861,9 +1918,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init_c(const void *sendbuf, v
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     record.add_sent(sum_of(recvcounts, datatype, record.members()));
     record.add_received(bytes_of(recvcounts[record.me()], datatype));
     record.count_size();
@@ -1887,6 +1945,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_c(const void *sendbuf, void *recvbuf, M
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1899,9 +1958,10 @@ extern "C" int clusterprof_wrap_MPI_Scan_init(const void *sendbuf, void *recvbuf
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Scan_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1919,9 +1979,10 @@ extern "C" int clusterprof_wrap_MPI_Scan_init_c(const void *sendbuf, void *recvb
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Scan_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1949,6 +2010,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_c(const void *sendbuf, MPI_Count sen
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -1961,9 +2023,10 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init(const void *sendbuf, int sendco
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatter_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcount : recvcount;
@@ -1985,9 +2048,10 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init_c(const void *sendbuf, MPI_Coun
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatter_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcount : recvcount;
@@ -2019,6 +2083,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_c(const void *sendbuf, const MPI_Co
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended(root);
   return returned;
 }
 
@@ -2031,9 +2096,10 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_init(const void *sendbuf, const int
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatterv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcounts[record.me()] : recvcount;
@@ -2055,9 +2121,10 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_init_c(const void *sendbuf, const M
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatterv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_collective(root);
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcounts[record.me()] : recvcount;

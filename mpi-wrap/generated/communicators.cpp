@@ -4,6 +4,7 @@
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/requests.hpp"
 
 using namespace clusterprof;
 using namespace clusterprof::mpi_wrap;
@@ -74,6 +75,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_create(MPI_Comm comm, MPI_Group group, 
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -133,6 +135,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm) {
     record.make_communicator(Derivation::kDup, *newcomm);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -147,6 +150,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info i
     record.make_communicator(Derivation::kDup, *newcomm);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -155,14 +159,13 @@ extern "C" int clusterprof_wrap_MPI_Comm_free(MPI_Comm *comm) {
   const std::uint64_t start = enter(wire::kMPI_Comm_free);
   if (start == 0) return real(comm);
   const HandleKey subject = key_of(*comm);
-  const CommunicatorUse use = use_communicator(subject);
+  Communicator* const use = hold_communicator(subject);
   const int returned = real(comm);
   Record record(wire::kMPI_Comm_free, start, returned == MPI_SUCCESS);
   record.use(use);
-  if (record.counts()) {
-    release(subject);
-  }
   record.finish();
+  if (record.counts()) release(subject, use);
+  dereference(use);
   return returned;
 }
 
@@ -242,7 +245,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, 
     record.make_communicator(Derivation::kDup, *newcomm);
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -334,6 +337,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_split(MPI_Comm comm, int color, int key
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -348,6 +352,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_split_type(MPI_Comm comm, int split_typ
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -493,6 +498,7 @@ extern "C" int clusterprof_wrap_MPI_Intercomm_create(MPI_Comm local_comm, int lo
     record.make_communicator(Derivation::kInter, *newintercomm);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -557,7 +563,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info 
     record.make_communicator(Derivation::kDup, *newcomm);
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 

@@ -4,6 +4,7 @@
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/requests.hpp"
 
 using namespace clusterprof;
 using namespace clusterprof::mpi_wrap;
@@ -25,14 +26,16 @@ extern "C" int clusterprof_wrap_MPI_File_close(MPI_File *fh) {
   const std::uint64_t start = enter(wire::kMPI_File_close);
   if (start == 0) return real(fh);
   const HandleKey subject = key_of(*fh);
-  const CommunicatorUse use = use_communicator(subject);
+  Communicator* const use = hold_communicator(subject);
   const int returned = real(fh);
   Record record(wire::kMPI_File_close, start, returned == MPI_SUCCESS);
   record.use(use);
-  if (record.counts()) {
-    release(subject);
-  }
   record.finish();
+  if (record.counts()) {
+    record.collective_ended();
+    release(subject, use);
+  }
+  dereference(use);
   return returned;
 }
 
@@ -188,7 +191,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread(MPI_File fh, void *buf, int count
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -204,7 +207,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_all(MPI_File fh, void *buf, int c
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -220,7 +223,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at(MPI_File fh, MPI_Offset offset
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -236,7 +239,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_all(MPI_File fh, MPI_Offset of
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -252,7 +255,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_shared(MPI_File fh, void *buf, in
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -268,7 +271,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite(MPI_File fh, const void *buf, in
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -284,7 +287,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_all(MPI_File fh, const void *buf
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -300,7 +303,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at(MPI_File fh, MPI_Offset offse
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -316,7 +319,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all(MPI_File fh, MPI_Offset o
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -332,7 +335,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_shared(MPI_File fh, const void *
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -347,6 +350,7 @@ extern "C" int clusterprof_wrap_MPI_File_open(MPI_Comm comm, const char *filenam
     record.bind(key_of(*fh));
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -358,6 +362,7 @@ extern "C" int clusterprof_wrap_MPI_File_preallocate(MPI_File fh, MPI_Offset siz
   Record record(wire::kMPI_File_preallocate, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -388,6 +393,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all(MPI_File fh, void *buf, int co
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -403,6 +409,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_begin(MPI_File fh, void *buf, 
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -444,6 +451,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all(MPI_File fh, MPI_Offset off
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -459,6 +467,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin(MPI_File fh, MPI_Offs
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -485,6 +494,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered(MPI_File fh, void *buf, in
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -500,6 +510,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin(MPI_File fh, void *b
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -548,6 +559,7 @@ extern "C" int clusterprof_wrap_MPI_File_seek_shared(MPI_File fh, MPI_Offset off
   Record record(wire::kMPI_File_seek_shared, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -559,6 +571,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_atomicity(MPI_File fh, int flag) {
   Record record(wire::kMPI_File_set_atomicity, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -580,6 +593,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_info(MPI_File fh, MPI_Info info) {
   Record record(wire::kMPI_File_set_info, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -591,6 +605,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_size(MPI_File fh, MPI_Offset size) 
   Record record(wire::kMPI_File_set_size, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -602,6 +617,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_view(MPI_File fh, MPI_Offset disp, 
   Record record(wire::kMPI_File_set_view, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -613,6 +629,7 @@ extern "C" int clusterprof_wrap_MPI_File_sync(MPI_File fh) {
   Record record(wire::kMPI_File_sync, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -643,6 +660,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all(MPI_File fh, const void *buf,
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -658,6 +676,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_begin(MPI_File fh, const void
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -699,6 +718,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all(MPI_File fh, MPI_Offset of
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -714,6 +734,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin(MPI_File fh, MPI_Off
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -740,6 +761,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered(MPI_File fh, const void *
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -755,6 +777,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin(MPI_File fh, const 
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -820,7 +843,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_all_c(MPI_File fh, void *buf, MPI
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -838,7 +861,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_all_c(MPI_File fh, MPI_Offset 
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -856,7 +879,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_c(MPI_File fh, MPI_Offset offs
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -874,7 +897,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_c(MPI_File fh, void *buf, MPI_Cou
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -892,7 +915,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_shared_c(MPI_File fh, void *buf, 
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -910,7 +933,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_all_c(MPI_File fh, const void *b
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -928,7 +951,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_collective(*request);
   return returned;
 }
 
@@ -946,7 +969,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_c(MPI_File fh, MPI_Offset off
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -964,7 +987,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_c(MPI_File fh, const void *buf, 
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -982,7 +1005,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_shared_c(MPI_File fh, const void
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -1000,6 +1023,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_begin_c(MPI_File fh, void *buf
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1017,6 +1041,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_c(MPI_File fh, void *buf, MPI_
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1034,6 +1059,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin_c(MPI_File fh, MPI_Of
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1051,6 +1077,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_c(MPI_File fh, MPI_Offset o
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1102,6 +1129,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin_c(MPI_File fh, void 
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1119,6 +1147,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_c(MPI_File fh, void *buf, 
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1153,6 +1182,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_begin_c(MPI_File fh, const vo
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1170,6 +1200,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_c(MPI_File fh, const void *bu
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1187,6 +1218,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin_c(MPI_File fh, MPI_O
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1204,6 +1236,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_c(MPI_File fh, MPI_Offset 
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1255,6 +1288,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin_c(MPI_File fh, cons
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -1272,6 +1306,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_c(MPI_File fh, const void
     record.count_size();
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 

@@ -4,6 +4,7 @@
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/requests.hpp"
 
 using namespace clusterprof;
 using namespace clusterprof::mpi_wrap;
@@ -22,7 +23,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather(const void *sendbuf, int
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -39,7 +40,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv(const void *sendbuf, in
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -56,7 +57,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall(const void *sendbuf, int 
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -73,7 +74,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv(const void *sendbuf, con
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -90,7 +91,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw(const void *sendbuf, con
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -188,7 +189,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather_c(const void *sendbuf, M
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -207,7 +208,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv_c(const void *sendbuf, 
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -226,7 +227,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall_c(const void *sendbuf, MP
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -245,7 +246,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv_c(const void *sendbuf, c
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -264,7 +265,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw_c(const void *sendbuf, c
     record.count_size();
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -295,7 +296,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init(const void *sendbuf,
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgather_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
@@ -315,7 +316,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init_c(const void *sendbu
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgather_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
@@ -353,7 +354,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init(const void *sendbuf
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgatherv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
@@ -373,7 +374,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init_c(const void *sendb
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgatherv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
@@ -411,7 +412,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init(const void *sendbuf, 
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoall_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
@@ -431,7 +432,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init_c(const void *sendbuf
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoall_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
@@ -469,7 +470,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init(const void *sendbuf,
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
     record.send_to_neighbours(sendcounts, sendtype);
@@ -489,7 +490,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init_c(const void *sendbu
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
     record.send_to_neighbours(sendcounts, sendtype);
@@ -527,7 +528,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init(const void *sendbuf,
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallw_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
     record.send_to_neighbours(sendcounts, sendtypes);
@@ -547,7 +548,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init_c(const void *sendbu
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallw_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
     record.send_to_neighbours(sendcounts, sendtypes);

@@ -4,6 +4,7 @@
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/requests.hpp"
 
 using namespace clusterprof;
 using namespace clusterprof::mpi_wrap;
@@ -107,7 +108,7 @@ extern "C" int clusterprof_wrap_MPI_Raccumulate(const void *origin_addr, int ori
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -122,7 +123,7 @@ extern "C" int clusterprof_wrap_MPI_Rget(void *origin_addr, int origin_count, MP
     record.get_from(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -138,7 +139,7 @@ extern "C" int clusterprof_wrap_MPI_Rget_accumulate(const void *origin_addr, int
     record.get_from(target_rank, bytes_of(result_count, result_datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -153,7 +154,7 @@ extern "C" int clusterprof_wrap_MPI_Rput(const void *origin_addr, int origin_cou
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -168,6 +169,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate(MPI_Aint size, int disp_unit, M
     record.bind(key_of(*win));
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -182,6 +184,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_shared(MPI_Aint size, int disp_
     record.bind(key_of(*win));
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -215,6 +218,7 @@ extern "C" int clusterprof_wrap_MPI_Win_complete(MPI_Win win) {
   Record record(wire::kMPI_Win_complete, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (record.counts()) record.epoch_ended(win, false);
   return returned;
 }
 
@@ -229,6 +233,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create(void *base, MPI_Aint size, int di
     record.bind(key_of(*win));
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -243,6 +248,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create_dynamic(MPI_Info info, MPI_Comm c
     record.bind(key_of(*win));
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -296,6 +302,7 @@ extern "C" int clusterprof_wrap_MPI_Win_fence(int assert, MPI_Win win) {
   Record record(wire::kMPI_Win_fence, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -348,14 +355,16 @@ extern "C" int clusterprof_wrap_MPI_Win_free(MPI_Win *win) {
   const std::uint64_t start = enter(wire::kMPI_Win_free);
   if (start == 0) return real(win);
   const HandleKey subject = key_of(*win);
-  const CommunicatorUse use = use_communicator(subject);
+  Communicator* const use = hold_communicator(subject);
   const int returned = real(win);
   Record record(wire::kMPI_Win_free, start, returned == MPI_SUCCESS);
   record.use(use);
-  if (record.counts()) {
-    release(subject);
-  }
   record.finish();
+  if (record.counts()) {
+    record.collective_ended();
+    release(subject, use);
+  }
+  dereference(use);
   return returned;
 }
 
@@ -454,6 +463,7 @@ extern "C" int clusterprof_wrap_MPI_Win_post(MPI_Group group, int assert, MPI_Wi
   Record record(wire::kMPI_Win_post, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (record.counts()) record.epoch_begun(win, group, true);
   return returned;
 }
 
@@ -520,6 +530,7 @@ extern "C" int clusterprof_wrap_MPI_Win_start(MPI_Group group, int assert, MPI_W
   Record record(wire::kMPI_Win_start, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (record.counts()) record.epoch_begun(win, group, false);
   return returned;
 }
 
@@ -542,6 +553,9 @@ extern "C" int clusterprof_wrap_MPI_Win_test(MPI_Win win, int *flag) {
   Record record(wire::kMPI_Win_test, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (record.counts()) {
+    if (*flag != 0) record.epoch_ended(win, true);
+  }
   return returned;
 }
 
@@ -575,6 +589,7 @@ extern "C" int clusterprof_wrap_MPI_Win_wait(MPI_Win win) {
   Record record(wire::kMPI_Win_wait, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (record.counts()) record.epoch_ended(win, true);
   return returned;
 }
 
@@ -655,7 +670,7 @@ extern "C" int clusterprof_wrap_MPI_Raccumulate_c(const void *origin_addr, MPI_C
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -673,7 +688,7 @@ extern "C" int clusterprof_wrap_MPI_Rget_accumulate_c(const void *origin_addr, M
     record.get_from(target_rank, bytes_of(result_count, result_datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -690,7 +705,7 @@ extern "C" int clusterprof_wrap_MPI_Rget_c(void *origin_addr, MPI_Count origin_c
     record.get_from(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -707,7 +722,7 @@ extern "C" int clusterprof_wrap_MPI_Rput_c(const void *origin_addr, MPI_Count or
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -724,6 +739,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_
     record.bind(key_of(*win));
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -740,6 +756,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Ain
     record.bind(key_of(*win));
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -756,6 +773,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create_c(void *base, MPI_Aint size, MPI_
     record.bind(key_of(*win));
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 

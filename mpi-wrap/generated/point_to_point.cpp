@@ -4,6 +4,7 @@
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/requests.hpp"
 
 using namespace clusterprof;
 using namespace clusterprof::mpi_wrap;
@@ -20,6 +21,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend(const void *buf, int count, MPI_Dataty
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
 
@@ -30,9 +32,10 @@ extern "C" int clusterprof_wrap_MPI_Bsend_init(const void *buf, int count, MPI_D
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Bsend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -86,6 +89,7 @@ extern "C" int clusterprof_wrap_MPI_Grequest_start(MPI_Grequest_query_function *
   const int returned = real(query_fn, free_fn, cancel_fn, extra_state, request);
   Record record(wire::kMPI_Grequest_start, start, returned == MPI_SUCCESS);
   record.finish();
+  if (record.counts()) record.start_other(*request);
   return returned;
 }
 
@@ -100,7 +104,7 @@ extern "C" int clusterprof_wrap_MPI_Ibsend(const void *buf, int count, MPI_Datat
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
 
@@ -108,13 +112,18 @@ extern "C" int clusterprof_wrap_MPI_Improbe(int source, int tag, MPI_Comm comm, 
   const auto real = CLUSTERPROF_REAL(MPI_Improbe);
   const std::uint64_t start = enter(wire::kMPI_Improbe);
   if (start == 0) return real(source, tag, comm, flag, message, status);
-  const int returned = real(source, tag, comm, flag, message, status);
+  MPI_Status own_status;
+  MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
+  const int returned = real(source, tag, comm, flag, message, seen_status);
   Record record(wire::kMPI_Improbe, start, returned == MPI_SUCCESS);
   record.use(comm);
   if (record.counts()) {
     if (*flag != 0) record.bind(key_of(*message));
   }
   record.finish();
+  if (record.counts()) {
+    if (*flag != 0) record.message_taken(*message, *seen_status, false);
+  }
   return returned;
 }
 
@@ -123,15 +132,15 @@ extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype da
   const std::uint64_t start = enter(wire::kMPI_Imrecv);
   if (start == 0) return real(buf, count, datatype, message, request);
   const HandleKey subject = key_of(*message);
-  const CommunicatorUse use = use_communicator(subject);
+  Communicator* const use = hold_communicator(subject);
+  const Request taken = take_message(subject);
+  release(subject);
   const int returned = real(buf, count, datatype, message, request);
   Record record(wire::kMPI_Imrecv, start, returned == MPI_SUCCESS);
   record.use(use);
-  if (record.counts()) {
-    release(subject);
-  }
   record.finish();
-  if (record.counts()) record.track_receive(*request);
+  if (record.counts()) record.start_receive(*request, taken);
+  dereference(use);
   return returned;
 }
 
@@ -154,7 +163,7 @@ extern "C" int clusterprof_wrap_MPI_Irecv(void *buf, int count, MPI_Datatype dat
   Record record(wire::kMPI_Irecv, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
-  if (record.counts()) record.track_receive(*request);
+  if (record.counts()) record.start_receive(*request, source, tag);
   return returned;
 }
 
@@ -169,7 +178,7 @@ extern "C" int clusterprof_wrap_MPI_Irsend(const void *buf, int count, MPI_Datat
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
 
@@ -184,7 +193,7 @@ extern "C" int clusterprof_wrap_MPI_Isend(const void *buf, int count, MPI_Dataty
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
 
@@ -199,7 +208,7 @@ extern "C" int clusterprof_wrap_MPI_Issend(const void *buf, int count, MPI_Datat
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_send(*request, dest, tag, wire::kEventSynchronous);
   return returned;
 }
 
@@ -207,13 +216,16 @@ extern "C" int clusterprof_wrap_MPI_Mprobe(int source, int tag, MPI_Comm comm, M
   const auto real = CLUSTERPROF_REAL(MPI_Mprobe);
   const std::uint64_t start = enter(wire::kMPI_Mprobe);
   if (start == 0) return real(source, tag, comm, message, status);
-  const int returned = real(source, tag, comm, message, status);
+  MPI_Status own_status;
+  MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
+  const int returned = real(source, tag, comm, message, seen_status);
   Record record(wire::kMPI_Mprobe, start, returned == MPI_SUCCESS);
   record.use(comm);
   if (record.counts()) {
     record.bind(key_of(*message));
   }
   record.finish();
+  if (record.counts()) record.message_taken(*message, *seen_status, true);
   return returned;
 }
 
@@ -222,7 +234,9 @@ extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype dat
   const std::uint64_t start = enter(wire::kMPI_Mrecv);
   if (start == 0) return real(buf, count, datatype, message, status);
   const HandleKey subject = key_of(*message);
-  const CommunicatorUse use = use_communicator(subject);
+  Communicator* const use = hold_communicator(subject);
+  const Request taken = take_message(subject);
+  release(subject);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(buf, count, datatype, message, seen_status);
@@ -230,9 +244,10 @@ extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype dat
   record.use(use);
   if (record.counts()) {
     record.received(*seen_status);
-    release(subject);
   }
   record.finish();
+  if (record.counts()) record.message_received(taken);
+  dereference(use);
   return returned;
 }
 
@@ -240,10 +255,13 @@ extern "C" int clusterprof_wrap_MPI_Probe(int source, int tag, MPI_Comm comm, MP
   const auto real = CLUSTERPROF_REAL(MPI_Probe);
   const std::uint64_t start = enter(wire::kMPI_Probe);
   if (start == 0) return real(source, tag, comm, status);
-  const int returned = real(source, tag, comm, status);
+  MPI_Status own_status;
+  MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
+  const int returned = real(source, tag, comm, seen_status);
   Record record(wire::kMPI_Probe, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (record.counts()) record.message_found(*seen_status);
   return returned;
 }
 
@@ -260,6 +278,7 @@ extern "C" int clusterprof_wrap_MPI_Recv(void *buf, int count, MPI_Datatype data
     record.received(*seen_status);
   }
   record.finish();
+  if (record.counts()) record.message_received(*seen_status);
   return returned;
 }
 
@@ -270,9 +289,10 @@ extern "C" int clusterprof_wrap_MPI_Recv_init(void *buf, int count, MPI_Datatype
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, true);
+    record.prepare_receive(source, tag);
   }
   record.finish();
   return returned;
@@ -299,6 +319,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend(const void *buf, int count, MPI_Dataty
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
 
@@ -309,9 +330,10 @@ extern "C" int clusterprof_wrap_MPI_Rsend_init(const void *buf, int count, MPI_D
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Rsend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -329,6 +351,7 @@ extern "C" int clusterprof_wrap_MPI_Send(const void *buf, int count, MPI_Datatyp
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
 
@@ -339,9 +362,10 @@ extern "C" int clusterprof_wrap_MPI_Send_init(const void *buf, int count, MPI_Da
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Send_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -362,6 +386,10 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv(const void *sendbuf, int sendcount,
     record.received(*seen_status);
   }
   record.finish();
+  if (record.counts()) {
+    record.message_sent(dest, sendtag);
+    record.message_received(*seen_status);
+  }
   return returned;
 }
 
@@ -379,6 +407,10 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_replace(void *buf, int count, MPI_D
     record.received(*seen_status);
   }
   record.finish();
+  if (record.counts()) {
+    record.message_sent(dest, sendtag);
+    record.message_received(*seen_status);
+  }
   return returned;
 }
 
@@ -393,6 +425,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend(const void *buf, int count, MPI_Dataty
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (record.counts()) record.message_sent(dest, tag, wire::kEventSynchronous);
   return returned;
 }
 
@@ -403,9 +436,10 @@ extern "C" int clusterprof_wrap_MPI_Ssend_init(const void *buf, int count, MPI_D
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ssend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_send(dest, tag, wire::kEventSynchronous);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -464,6 +498,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_c(const void *buf, MPI_Count count, MP
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
 
@@ -476,9 +511,10 @@ extern "C" int clusterprof_wrap_MPI_Bsend_init_c(const void *buf, MPI_Count coun
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Bsend_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -522,7 +558,7 @@ extern "C" int clusterprof_wrap_MPI_Ibsend_c(const void *buf, MPI_Count count, M
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
 
@@ -533,15 +569,15 @@ extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Dat
   const std::uint64_t start = enter(wire::kMPI_Imrecv_c);
   if (start == 0) return real(buf, count, datatype, message, request);
   const HandleKey subject = key_of(*message);
-  const CommunicatorUse use = use_communicator(subject);
+  Communicator* const use = hold_communicator(subject);
+  const Request taken = take_message(subject);
+  release(subject);
   const int returned = real(buf, count, datatype, message, request);
   Record record(wire::kMPI_Imrecv_c, start, returned == MPI_SUCCESS);
   record.use(use);
-  if (record.counts()) {
-    release(subject);
-  }
   record.finish();
-  if (record.counts()) record.track_receive(*request);
+  if (record.counts()) record.start_receive(*request, taken);
+  dereference(use);
   return returned;
 }
 
@@ -555,7 +591,7 @@ extern "C" int clusterprof_wrap_MPI_Irecv_c(void *buf, MPI_Count count, MPI_Data
   Record record(wire::kMPI_Irecv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
-  if (record.counts()) record.track_receive(*request);
+  if (record.counts()) record.start_receive(*request, source, tag);
   return returned;
 }
 
@@ -572,7 +608,7 @@ extern "C" int clusterprof_wrap_MPI_Irsend_c(const void *buf, MPI_Count count, M
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
 
@@ -589,7 +625,7 @@ extern "C" int clusterprof_wrap_MPI_Isend_c(const void *buf, MPI_Count count, MP
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
 
@@ -607,7 +643,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv(const void *sendbuf, int sendcount
     record.add_received(bytes_of(recvcount, recvtype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_exchange(*request, dest, sendtag, source, recvtag);
   return returned;
 }
 
@@ -625,7 +661,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_c(const void *sendbuf, MPI_Count s
     record.add_received(bytes_of(recvcount, recvtype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_exchange(*request, dest, sendtag, source, recvtag);
   return returned;
 }
 
@@ -643,7 +679,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace(void *buf, int count, MPI_
     record.add_received(bytes_of(count, datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_exchange(*request, dest, sendtag, source, recvtag);
   return returned;
 }
 
@@ -661,7 +697,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count cou
     record.add_received(bytes_of(count, datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_exchange(*request, dest, sendtag, source, recvtag);
   return returned;
 }
 
@@ -678,7 +714,7 @@ extern "C" int clusterprof_wrap_MPI_Issend_c(const void *buf, MPI_Count count, M
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
-  if (record.counts()) record.forget_request(*request);
+  if (record.counts()) record.start_send(*request, dest, tag, wire::kEventSynchronous);
   return returned;
 }
 
@@ -689,7 +725,9 @@ extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Data
   const std::uint64_t start = enter(wire::kMPI_Mrecv_c);
   if (start == 0) return real(buf, count, datatype, message, status);
   const HandleKey subject = key_of(*message);
-  const CommunicatorUse use = use_communicator(subject);
+  Communicator* const use = hold_communicator(subject);
+  const Request taken = take_message(subject);
+  release(subject);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(buf, count, datatype, message, seen_status);
@@ -697,9 +735,10 @@ extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Data
   record.use(use);
   if (record.counts()) {
     record.received(*seen_status);
-    release(subject);
   }
   record.finish();
+  if (record.counts()) record.message_received(taken);
+  dereference(use);
   return returned;
 }
 
@@ -760,7 +799,7 @@ extern "C" int clusterprof_wrap_MPI_Precv_init(void *buf, int partitions, MPI_Co
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Precv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, true);
   }
@@ -777,7 +816,7 @@ extern "C" int clusterprof_wrap_MPI_Psend_init(const void *buf, int partitions, 
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Psend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
     record.send_to(dest, count_of(partitions) * bytes_of(count, datatype));
@@ -801,6 +840,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_c(void *buf, MPI_Count count, MPI_Datat
     record.received(*seen_status);
   }
   record.finish();
+  if (record.counts()) record.message_received(*seen_status);
   return returned;
 }
 
@@ -813,9 +853,10 @@ extern "C" int clusterprof_wrap_MPI_Recv_init_c(void *buf, MPI_Count count, MPI_
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, true);
+    record.prepare_receive(source, tag);
   }
   record.finish();
   return returned;
@@ -834,6 +875,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend_c(const void *buf, MPI_Count count, MP
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
 
@@ -846,9 +888,10 @@ extern "C" int clusterprof_wrap_MPI_Rsend_init_c(const void *buf, MPI_Count coun
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Rsend_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -868,6 +911,7 @@ extern "C" int clusterprof_wrap_MPI_Send_c(const void *buf, MPI_Count count, MPI
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
 
@@ -880,9 +924,10 @@ extern "C" int clusterprof_wrap_MPI_Send_init_c(const void *buf, MPI_Count count
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Send_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -905,6 +950,10 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_c(const void *sendbuf, MPI_Count se
     record.received(*seen_status);
   }
   record.finish();
+  if (record.counts()) {
+    record.message_sent(dest, sendtag);
+    record.message_received(*seen_status);
+  }
   return returned;
 }
 
@@ -924,6 +973,10 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_replace_c(void *buf, MPI_Count coun
     record.received(*seen_status);
   }
   record.finish();
+  if (record.counts()) {
+    record.message_sent(dest, sendtag);
+    record.message_received(*seen_status);
+  }
   return returned;
 }
 
@@ -940,6 +993,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend_c(const void *buf, MPI_Count count, MP
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (record.counts()) record.message_sent(dest, tag, wire::kEventSynchronous);
   return returned;
 }
 
@@ -952,9 +1006,10 @@ extern "C" int clusterprof_wrap_MPI_Ssend_init_c(const void *buf, MPI_Count coun
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ssend_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  Request prepared{};
+  PreparedRequest prepared{};
   if (record.counts()) {
     record.prepare(prepared, *request, false);
+    record.prepare_send(dest, tag, wire::kEventSynchronous);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();

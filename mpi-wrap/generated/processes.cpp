@@ -4,6 +4,7 @@
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/requests.hpp"
 
 using namespace clusterprof;
 using namespace clusterprof::mpi_wrap;
@@ -30,6 +31,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_accept(const char *port_name, MPI_Info 
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -44,6 +46,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_connect(const char *port_name, MPI_Info
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -52,14 +55,16 @@ extern "C" int clusterprof_wrap_MPI_Comm_disconnect(MPI_Comm *comm) {
   const std::uint64_t start = enter(wire::kMPI_Comm_disconnect);
   if (start == 0) return real(comm);
   const HandleKey subject = key_of(*comm);
-  const CommunicatorUse use = use_communicator(subject);
+  Communicator* const use = hold_communicator(subject);
   const int returned = real(comm);
   Record record(wire::kMPI_Comm_disconnect, start, returned == MPI_SUCCESS);
   record.use(use);
-  if (record.counts()) {
-    release(subject);
-  }
   record.finish();
+  if (record.counts()) {
+    record.collective_ended();
+    release(subject, use);
+  }
+  dereference(use);
   return returned;
 }
 
@@ -97,6 +102,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_spawn(const char *command, char *argv[]
     record.make_communicator(Derivation::kChild, *intercomm);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -111,6 +117,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_spawn_multiple(int count, char *array_o
     record.make_communicator(Derivation::kChild, *intercomm);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 

@@ -4,6 +4,7 @@
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/requests.hpp"
 
 using namespace clusterprof;
 using namespace clusterprof::mpi_wrap;

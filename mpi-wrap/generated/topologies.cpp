@@ -4,6 +4,7 @@
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/requests.hpp"
 
 using namespace clusterprof;
 using namespace clusterprof::mpi_wrap;
@@ -31,6 +32,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_create(MPI_Comm comm_old, int ndims, co
     record.make_communicator(Derivation::kChild, *comm_cart);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -89,6 +91,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_sub(MPI_Comm comm, const int remain_dim
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -124,6 +127,7 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_create(MPI_Comm comm_old, int n, 
     record.make_communicator(Derivation::kChild, *comm_dist_graph);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -138,6 +142,7 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_create_adjacent(MPI_Comm comm_old
     record.make_communicator(Derivation::kChild, *comm_dist_graph);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 
@@ -174,6 +179,7 @@ extern "C" int clusterprof_wrap_MPI_Graph_create(MPI_Comm comm_old, int nnodes, 
     record.make_communicator(Derivation::kChild, *comm_graph);
   }
   record.finish();
+  if (record.counts()) record.collective_ended();
   return returned;
 }
 

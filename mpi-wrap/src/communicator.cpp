@@ -18,14 +18,13 @@ namespace clusterprof::mpi_wrap {
 namespace {
 
 constexpr std::uint32_t kHandles = 65536;
-constexpr std::uint64_t kWorldIdentity = 1, kSelfIdentity = 2;
+constexpr std::uint64_t kWorldIdentity = 1, kSelfIdentity = 2, kFurtherIdentity = 3;
 // Starting points of identities that are not derived from a parent.
 constexpr std::uint64_t kGroupSeed = 0x67726f7570ull, kInterSeed = 0x696e746572ull, kMetSeed = 0x6d6574ull;
 
 HandleMap<Communicator, kHandles> objects;
 SpinLock lock;
 SpinLock meeting;  // taken before `lock`: two threads meet one object once
-std::uint32_t used_indices;
 MPI_Group world_group;
 bool has_world_group;
 Communicator* world;
@@ -51,6 +50,48 @@ std::uint64_t next_occurrence(std::uint64_t key) noexcept {
   return 0;
 }
 
+// --- entries of the segment's table ---
+
+constexpr std::uint32_t kMostEntries = 4096;
+constexpr std::uint32_t kOwnEntries = 256;  // from there on, entries of freed communicators are used again
+constexpr std::uint32_t kFamilyLists = 64;
+
+std::uint32_t used_entries;
+bool entries_are_shared;
+// Entries whose communicator was freed: lists through `next` (index + 1, 0: end), by family.
+struct Retired {
+  std::uint64_t family;
+  std::uint32_t next;
+};
+Retired retired[kMostEntries];
+std::uint32_t retired_lists[kFamilyLists];
+
+std::uint32_t& retired_list(std::uint64_t family) noexcept {
+  return retired_lists[slot_of(mix(family), kFamilyLists)];
+}
+
+std::uint32_t entry_count(const wire::SegmentHeader* segment) noexcept {
+  return segment->communicators < kMostEntries ? segment->communicators : kMostEntries;
+}
+
+void retire_entry(const Communicator& communicator) noexcept {
+  if (communicator.family == 0 || communicator.index >= kMostEntries) return;
+  std::uint32_t& list = retired_list(communicator.family);
+  retired[communicator.index] = {communicator.family, list};
+  list = communicator.index + 1;
+}
+
+// An index, or kNoPath.
+std::uint32_t take_retired(std::uint64_t family) noexcept {
+  for (std::uint32_t* place = &retired_list(family); *place != 0; place = &retired[*place - 1].next) {
+    const std::uint32_t index = *place - 1;
+    if (retired[index].family != family) continue;
+    *place = retired[index].next;
+    return index;
+  }
+  return wire::kNoPath;
+}
+
 Communicator* allocate() noexcept {
   const LockIf held(lock, state.shared);
   if (free_list == nullptr) {
@@ -70,6 +111,8 @@ Communicator* allocate() noexcept {
 
 void unreference(Communicator* communicator) noexcept {
   if (communicator == nullptr || --communicator->references != 0) return;
+  retire_entry(*communicator);
+  communicator->sequences.clear();
   communicator->peers.clear();
   communicator->out_neighbours.clear();
   communicator->in_neighbours.clear();
@@ -89,10 +132,16 @@ struct Members {
 
   // Frees the group. False when anything failed.
   bool read(MPI_Group group) noexcept {
+    const auto group_free = CLUSTERPROF_LIBRARY(MPI_Group_free);
+    const bool good = group_free != nullptr && read_and_keep(group);
+    if (group_free != nullptr) group_free(&group);
+    return good;
+  }
+
+  bool read_and_keep(MPI_Group group) noexcept {
     const auto group_size = CLUSTERPROF_LIBRARY(MPI_Group_size);
     const auto translate = CLUSTERPROF_LIBRARY(MPI_Group_translate_ranks);
-    const auto group_free = CLUSTERPROF_LIBRARY(MPI_Group_free);
-    bool good = group_size != nullptr && translate != nullptr && group_free != nullptr && has_world_group &&
+    bool good = group_size != nullptr && translate != nullptr && has_world_group &&
                 group_size(group, &size) == MPI_SUCCESS && size >= 0;
     if (good && size > 0) {
       // The second half holds the ranks in the group, 0, 1, ...
@@ -101,7 +150,6 @@ struct Members {
       for (std::int32_t i = 0; good && i < size; ++i) ranks[size + i] = i;
       good = good && translate(group, size, ranks + size, world_group, ranks) == MPI_SUCCESS;
     }
-    if (group_free != nullptr) group_free(&group);
     return good;
   }
 
@@ -128,23 +176,44 @@ std::int32_t lower(std::int32_t a, std::int32_t b) noexcept {
   return b < 0 || a < b ? a : b;
 }
 
-// Fills the entry in the segment's table.
-void publish(Communicator& communicator, const char* name) noexcept {
-  communicator.index = wire::kNoPath;
-  auto* segment = static_cast<wire::SegmentHeader*>(agent->segment());
-  if (segment == nullptr) return;
-  const std::uint32_t index = __atomic_fetch_add(&used_indices, 1, __ATOMIC_RELAXED);
-  if (index >= segment->communicators) {
-    __atomic_fetch_sub(&used_indices, 1, __ATOMIC_RELAXED);
-    agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kCommunicatorTableFull));
-    return;
-  }
+void fill_entry(wire::SegmentHeader* segment, std::uint32_t index, std::uint64_t identity, std::int32_t size,
+                const char* name) noexcept {
   auto& entry = table_at<wire::MpiCommunicator>(segment, segment->communicators_offset)[index];
-  entry.identity = communicator.identity;
-  entry.size = static_cast<std::uint32_t>(communicator.size);
+  entry.identity = identity;
+  entry.size = static_cast<std::uint32_t>(size);
   strncpy(entry.name, name, sizeof(entry.name) - 1);
   entry.ready.store(1, std::memory_order_release);
-  communicator.index = index;
+}
+
+// Gives the communicator an entry in the segment's table. `origin`: what those have in common that may use
+// one entry after each other, besides their size; 0: nobody may.
+void publish(Communicator& communicator, const char* name, std::uint64_t origin) noexcept {
+  communicator.index = wire::kNoPath;
+  auto* segment = static_cast<wire::SegmentHeader*>(agent->segment());
+  if (segment == nullptr || segment->communicators == 0) return;
+  if (origin != 0) communicator.family = combine(origin, static_cast<std::uint64_t>(communicator.size));
+  const LockIf held(lock, state.shared);
+  if (used_entries >= kOwnEntries && communicator.family != 0) {
+    communicator.index = take_retired(communicator.family);
+    if (communicator.index != wire::kNoPath) return;
+  }
+  const std::uint32_t last = entry_count(segment) - 1;
+  if (used_entries < last) {
+    communicator.index = used_entries++;
+    fill_entry(segment, communicator.index, communicator.identity, communicator.size, name);
+    return;
+  }
+  communicator.index = last;
+  communicator.family = 0;
+  if (entries_are_shared) return;
+  entries_are_shared = true;
+  fill_entry(segment, last, kFurtherIdentity, communicator.size, "(further communicators)");
+  agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kCommunicatorTableFull));
+}
+
+std::uint64_t origin_of(const Communicator* parent, Derivation derivation) noexcept {
+  const std::uint32_t index = parent == nullptr ? wire::kNoPath : parent->index;
+  return combine(combine(kMetSeed, index), static_cast<std::uint64_t>(derivation)) | 1;
 }
 
 // What the library tells of a communicator: all but identity and index.
@@ -215,6 +284,62 @@ void release(HandleKey key) noexcept {
   unreference(objects.erase(key));
 }
 
+void release(HandleKey key, const Communicator* communicator) noexcept {
+  const LockIf held(lock, state.shared);
+  if (objects.find(key) == communicator) unreference(objects.erase(key));
+}
+
+Communicator* hold_communicator(HandleKey key) noexcept {
+  const LockIf held(lock, state.shared);
+  Communicator* const communicator = objects.find(key);
+  if (communicator != nullptr) ++communicator->references;
+  return communicator;
+}
+
+void reference(Communicator* communicator) noexcept {
+  const LockIf held(lock, state.shared);
+  ++communicator->references;
+}
+
+void dereference(Communicator* communicator) noexcept {
+  const LockIf held(lock, state.shared);
+  unreference(communicator);
+}
+
+namespace {
+
+std::uint32_t* number_of(Communicator& communicator, std::int32_t peer, std::int32_t tag,
+                         Direction direction) noexcept {
+  std::uint32_t* const next = communicator.sequences.next(peer, tag, direction);
+  if (next == nullptr) agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiEventRingFull));
+  return next;
+}
+
+}  // namespace
+
+bool look_at_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
+                    std::uint32_t& number) noexcept {
+  const LockIf held(communicator.sequences_lock, state.shared);
+  const std::uint32_t* const next = number_of(communicator, peer, tag, direction);
+  if (next != nullptr) number = *next;
+  return next != nullptr;
+}
+
+bool take_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
+                 std::uint32_t& number) noexcept {
+  const LockIf held(communicator.sequences_lock, state.shared);
+  std::uint32_t* const next = number_of(communicator, peer, tag, direction);
+  if (next != nullptr) number = (*next)++;
+  return next != nullptr;
+}
+
+Communicator* world_communicator() noexcept { return world; }
+
+bool read_group(MPI_Group group, RankMap& map) noexcept {
+  Members members;
+  return members.read_and_keep(group) && map.assign(members.ranks, members.size);
+}
+
 bool start_without_world(MPI_Group group) noexcept {
   world_group = group;
   has_world_group = true;
@@ -236,7 +361,7 @@ bool start_communicators() noexcept {
     Communicator* communicator = look_at(one.handle).communicator;
     if (communicator == nullptr) return false;
     communicator->identity = one.identity;
-    publish(*communicator, one.name);
+    publish(*communicator, one.name, 0);
     bind(key_of(one.handle), communicator);
     if (one.identity == kWorldIdentity) world = communicator;
   }
@@ -262,9 +387,9 @@ Communicator* meet_communicator(MPI_Comm handle) noexcept {
   int length = 0;
   const auto get_name = CLUSTERPROF_LIBRARY(MPI_Comm_get_name);
   if (get_name != nullptr && get_name(handle, name, &length) != MPI_SUCCESS) name[0] = '\0';
-  publish(*look.communicator, name);
+  publish(*look.communicator, name, origin_of(nullptr, Derivation::kGroup));
   bind(key_of(handle), look.communicator);
-  return look.communicator;
+  return communicator_of(key_of(handle));  // null, and freed, when there was no room for the handle
 }
 
 Communicator* meet_window(MPI_Win window) noexcept {
@@ -283,7 +408,7 @@ Communicator* meet_window(MPI_Win window) noexcept {
   communicator->index = wire::kNoPath;  // which communicator made it is not known
   communicator->peers.assign(members.ranks, members.size);
   bind(key_of(window), communicator);
-  return communicator;
+  return communicator_of(key_of(window));
 }
 
 void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm made) noexcept {
@@ -306,13 +431,14 @@ void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm m
         combine(derivation == Derivation::kGroup ? kGroupSeed : kInterSeed, look.groups);
     communicator->identity = proper(combine(groups, next_occurrence(groups == 0 ? 1 : groups)));
   }
-  publish(*communicator, "");
+  publish(*communicator, "", origin_of(parent, derivation));
   bind(key_of(made), communicator);
 }
 
 void rename_communicator(const Communicator& communicator, const char* name) noexcept {
   auto* segment = static_cast<wire::SegmentHeader*>(agent->segment());
   if (segment == nullptr || communicator.index >= segment->communicators || name == nullptr) return;
+  if (entries_are_shared && communicator.index + 1 == entry_count(segment)) return;
   auto& entry = table_at<wire::MpiCommunicator>(segment, segment->communicators_offset)[communicator.index];
   strncpy(entry.name, name, sizeof(entry.name) - 1);
 }

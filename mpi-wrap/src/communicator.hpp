@@ -8,6 +8,11 @@
 // (MPI_Comm_create_group, MPI_Intercomm_create, ...) by (hash of the member groups, how many
 // were made of just these groups before). One that is met without having been seen to be made
 // by the hash of its groups alone.
+//
+// The segment's table is bounded, and a program may make communicators without end. The first
+// ones have an entry each; then one takes over the entry of a freed one that was made in the same
+// way from the same parent with the same size, as loops do; when the table is full all further
+// ones share its last entry. Events name the communicator itself in any case.
 #pragma once
 
 #include <atomic>
@@ -15,13 +20,15 @@
 
 #include "mpi-wrap/src/mpi_header.hpp"
 #include "mpi-wrap/src/rank_map.hpp"
+#include "mpi-wrap/src/sequences.hpp"
+#include "mpi-wrap/src/spin_lock.hpp"
 
 namespace clusterprof::mpi_wrap {
 
 struct Communicator {
   std::uint64_t identity;
   std::uint32_t index;       // in the segment's table, wire::kNoPath when it is full
-  std::uint32_t references;  // handles that mean it
+  std::uint32_t references;  // handles that mean it, requests that have events
   std::uint32_t children;    // communicators made from it by calls collective over it
   std::int32_t rank, size;   // in the local group
   std::int32_t lowest;       // world rank among the members and those talked to
@@ -30,6 +37,12 @@ struct Communicator {
   // Neighbours of a topology, as world ranks (kUnknownRank: none); looked up when first needed.
   std::atomic<bool> neighbours_known;
   RankMap out_neighbours, in_neighbours;
+  std::uint64_t family;  // which others may use its entry in the segment's table after it; 0: none
+  // Numbers of events.
+  std::uint32_t collectives;    // collective calls so far
+  std::uint32_t late_receives;  // pending receives that get their number when they complete
+  SequenceTable sequences;
+  SpinLock sequences_lock;  // for the two above
 };
 
 enum class Derivation { kDup, kChild, kGroup, kInter };
@@ -46,6 +59,10 @@ void end_communicators() noexcept;
 // Any object made from a communicator: itself, a window, a file, a message. Null when unknown.
 Communicator* communicator_of(HandleKey key) noexcept;
 
+// The same, referenced: for a call that frees the object, since another thread may be given the handle before
+// the call has returned. To be dereferenced.
+Communicator* hold_communicator(HandleKey key) noexcept;
+
 // Looks at a communicator that is not known yet; null when that fails or MPI is not running.
 Communicator* meet_communicator(MPI_Comm communicator) noexcept;
 Communicator* meet_window(MPI_Win window) noexcept;
@@ -57,6 +74,31 @@ void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm m
 // The object means this communicator from now on / not any more.
 void bind(HandleKey key, Communicator* communicator) noexcept;
 void release(HandleKey key) noexcept;
+
+// The same, but nothing if the handle means another one by now.
+void release(HandleKey key, const Communicator* communicator) noexcept;
+
+// Somebody keeps a pointer to it / does not any more (null: nobody did).
+void reference(Communicator* communicator) noexcept;
+void dereference(Communicator* communicator) noexcept;
+
+// The next number of a message / takes it. peer: world rank. False when there is no memory for it: the event
+// is lost, and counted.
+bool look_at_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
+                    std::uint32_t& number) noexcept;
+bool take_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
+                 std::uint32_t& number) noexcept;
+
+inline std::uint32_t take_collective_number(Communicator& communicator, bool shared) noexcept {
+  return shared ? __atomic_fetch_add(&communicator.collectives, 1, __ATOMIC_RELAXED)
+                : communicator.collectives++;
+}
+
+// MPI_COMM_WORLD; null before MPI_Init.
+Communicator* world_communicator() noexcept;
+
+// World ranks of a group. False when anything failed.
+bool read_group(MPI_Group group, RankMap& map) noexcept;
 
 // MPI_Comm_set_name was called.
 void rename_communicator(const Communicator& communicator, const char* name) noexcept;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Wrappers by hand: waits, tests, starts and frees of requests. Where a receive can complete, the
-// call gets statuses of ours if the program does not want any.
+// call gets statuses of ours if the program does not want any. Handles are kept from before the
+// call, which replaces those of requests that are complete.
 #include <pthread.h>
+#include <string.h>
 
 #include <cstddef>
 
@@ -50,90 +52,77 @@ void* scratch(std::size_t bytes) noexcept {
   return reinterpret_cast<std::uint8_t*>(pages) + kScratchHeader;
 }
 
-// --- the receives among the requests of one call ---------------------------------------------
+// --- the requests of one call ------------------------------------------------------------------
 
-struct Pending {
-  int position;
-  HandleKey key;
-};
-
-class Receives {
+class Requests {
  public:
-  // statuses: the program's array, or what stands for "none".
-  Receives(int count, const MPI_Request* requests, MPI_Status* statuses) noexcept : statuses_(statuses) {
+  // statuses: the program's array, or what stands for "none". status_count: its elements.
+  Requests(int count, const MPI_Request* requests, MPI_Status* statuses, int status_count) noexcept
+      : statuses_(statuses) {
     if (count <= 0 || requests == nullptr || !any_tracked()) return;
+    const bool wants_statuses = statuses == MPI_STATUSES_IGNORE && any_receives();
     const auto all = static_cast<std::size_t>(count);
-    pending_ = few_pending_;
+    const std::size_t own_statuses = wants_statuses ? static_cast<std::size_t>(status_count) : 0;
+    const std::size_t claims = state.shared ? all : 0;
     MPI_Status* own = few_statuses_;
-    if (all > kFew) {
-      auto* memory = static_cast<std::uint8_t*>(scratch(all * (sizeof(Pending) + sizeof(MPI_Status))));
+    MPI_Request* kept = few_requests_;
+    if (all > kFew || state.shared) {
+      auto* memory = static_cast<std::uint8_t*>(
+          scratch(claims * sizeof(Claimed) + own_statuses * sizeof(MPI_Status) + all * sizeof(MPI_Request)));
       if (memory == nullptr) return;
-      pending_ = reinterpret_cast<Pending*>(memory);
-      own = reinterpret_cast<MPI_Status*>(memory + all * sizeof(Pending));
+      if (state.shared) claimed_ = reinterpret_cast<Claimed*>(memory);
+      memory += claims * sizeof(Claimed);
+      own = reinterpret_cast<MPI_Status*>(memory);
+      kept = reinterpret_cast<MPI_Request*>(memory + own_statuses * sizeof(MPI_Status));
     }
-    for (int i = 0; i < count; ++i) {
-      const HandleKey key = key_of(requests[i]);
-      if (is_active_receive(key)) pending_[found_++] = {i, key};
-    }
-    if (found_ != 0 && statuses == MPI_STATUSES_IGNORE) statuses_ = own;
+    memcpy(kept, requests, all * sizeof(MPI_Request));
+    kept_ = kept;
+    count_ = count;
+    if (wants_statuses) statuses_ = own;
+    if (claimed_ != nullptr) claim(kept_, count_, claimed_);
   }
-  Receives(const Receives&) = delete;
-  Receives& operator=(const Receives&) = delete;
+  ~Requests() {
+    for (int i = 0; claimed_ != nullptr && i < count_; ++i) put_back(claimed_[i]);
+  }
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
 
+  // What to pass to the library.
   MPI_Status* statuses() const noexcept { return statuses_; }
 
-  // The request at `position` is complete, with the status at `at`.
-  void complete(wire::SegmentHeader* segment, int position, int at, int result,
-                MPI_Request now) const noexcept {
-    const Pending* pending = find(position);
-    if (pending != nullptr) complete(segment, *pending, statuses_[at], result, now);
+  // The request at `position` is complete, with the status at `at`. result: of the call.
+  void complete(const EndedCall& call, int position, int at, int result, MPI_Request now) const noexcept {
+    if (position < 0 || position >= count_) return;
+    const HandleKey key = key_of(kept_[position]);
+    const MPI_Status* const status = statuses_ == MPI_STATUSES_IGNORE ? nullptr : &statuses_[at];
+    const bool good = result == MPI_SUCCESS ||
+                      (result == MPI_ERR_IN_STATUS && status != nullptr && status->MPI_ERROR == MPI_SUCCESS);
+    if (!good && key_of(now) == key) return;
+    if (claimed_ != nullptr) {
+      complete_claimed(call, key, claimed_[position], status, !good);
+    } else {
+      mpi_wrap::complete(call, key, status, !good);
+    }
   }
 
-  void complete_all(wire::SegmentHeader* segment, int result, const MPI_Request* requests) const noexcept {
-    for (std::size_t i = 0; i < found_; ++i) {
-      complete(segment, pending_[i], statuses_[pending_[i].position], result, requests[pending_[i].position]);
-    }
+  void complete_all(const EndedCall& call, int result, const MPI_Request* requests) const noexcept {
+    for (int i = 0; i < count_; ++i) complete(call, i, i, result, requests[i]);
   }
 
  private:
   static constexpr std::size_t kFew = 64;
 
-  static void complete(wire::SegmentHeader* segment, const Pending& pending, const MPI_Status& status,
-                       int result, MPI_Request now) noexcept {
-    const bool good =
-        result == MPI_SUCCESS || (result == MPI_ERR_IN_STATUS && status.MPI_ERROR == MPI_SUCCESS);
-    if (good) {
-      complete_receive(segment, pending.key, &status);
-    } else if (key_of(now) != pending.key) {
-      complete_receive(segment, pending.key, nullptr);
-    }
-  }
-
-  const Pending* find(int position) const noexcept {
-    std::size_t low = 0, high = found_;
-    while (low < high) {
-      const std::size_t middle = (low + high) / 2;
-      if (pending_[middle].position < position) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low < found_ && pending_[low].position == position ? &pending_[low] : nullptr;
-  }
-
   MPI_Status* statuses_;
-  Pending* pending_ = nullptr;
-  std::size_t found_ = 0;
-  Pending few_pending_[kFew];
+  const MPI_Request* kept_ = nullptr;
+  int count_ = 0;
+  Claimed* claimed_ = nullptr;  // with MPI_THREAD_MULTIPLE
+  MPI_Request few_requests_[kFew];
   MPI_Status few_statuses_[kFew];
 };
 
-wire::SegmentHeader* segment_now() noexcept { return static_cast<wire::SegmentHeader*>(agent->segment()); }
-
 // Completions count also when the call failed for other requests.
-bool completions_count(int result) noexcept {
-  return state.running && segment_now() != nullptr && (result == MPI_SUCCESS || result == MPI_ERR_IN_STATUS);
+bool completions_count(const EndedCall& call, int result) noexcept {
+  return state.running && call.segment != nullptr && (result == MPI_SUCCESS || result == MPI_ERR_IN_STATUS);
 }
 
 }  // namespace
@@ -142,18 +131,12 @@ int clusterprof_wrap_MPI_Wait(MPI_Request* request, MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Wait);
   const std::uint64_t start = enter(wire::kMPI_Wait);
   if (start == 0) return real(request, status);
-  const HandleKey key = any_tracked() && request != nullptr ? key_of(*request) : 0;
-  const bool receive = key != 0 && is_active_receive(key);
-  MPI_Status own_status;
-  MPI_Status* const seen_status = receive && status == MPI_STATUS_IGNORE ? &own_status : status;
-  const int result = real(request, seen_status);
+  const Requests requests(1, request, status, 1);
+  const int result = real(request, requests.statuses());
   Record record(wire::kMPI_Wait, start, result == MPI_SUCCESS);
-  if (receive && record.counts()) {
-    complete_receive(segment_now(), key, seen_status);
-  } else if (receive && key_of(*request) != key) {
-    forget(key);
-  }
   record.finish();
+  if (state.running && record.call().segment != nullptr)
+    requests.complete(record.call(), 0, 0, result, *request);
   return result;
 }
 
@@ -161,18 +144,13 @@ int clusterprof_wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* statu
   const auto real = CLUSTERPROF_REAL(MPI_Test);
   const std::uint64_t start = enter(wire::kMPI_Test);
   if (start == 0) return real(request, flag, status);
-  const HandleKey key = any_tracked() && request != nullptr ? key_of(*request) : 0;
-  const bool receive = key != 0 && is_active_receive(key);
-  MPI_Status own_status;
-  MPI_Status* const seen_status = receive && status == MPI_STATUS_IGNORE ? &own_status : status;
-  const int result = real(request, flag, seen_status);
+  const Requests requests(1, request, status, 1);
+  const int result = real(request, flag, requests.statuses());
   Record record(wire::kMPI_Test, start, result == MPI_SUCCESS);
-  if (receive && record.counts()) {
-    if (*flag != 0) complete_receive(segment_now(), key, seen_status);
-  } else if (receive && key_of(*request) != key) {
-    forget(key);
-  }
   record.finish();
+  if (state.running && record.call().segment != nullptr && (result != MPI_SUCCESS || *flag != 0)) {
+    requests.complete(record.call(), 0, 0, result, *request);
+  }
   return result;
 }
 
@@ -180,11 +158,12 @@ int clusterprof_wrap_MPI_Waitall(int count, MPI_Request array_of_requests[], MPI
   const auto real = CLUSTERPROF_REAL(MPI_Waitall);
   const std::uint64_t start = enter(wire::kMPI_Waitall);
   if (start == 0) return real(count, array_of_requests, array_of_statuses);
-  const Receives receives(count, array_of_requests, array_of_statuses);
-  const int result = real(count, array_of_requests, receives.statuses());
+  const Requests requests(count, array_of_requests, array_of_statuses, count);
+  const int result = real(count, array_of_requests, requests.statuses());
   Record record(wire::kMPI_Waitall, start, result == MPI_SUCCESS);
-  if (completions_count(result)) receives.complete_all(segment_now(), result, array_of_requests);
   record.finish();
+  if (completions_count(record.call(), result))
+    requests.complete_all(record.call(), result, array_of_requests);
   return result;
 }
 
@@ -193,13 +172,13 @@ int clusterprof_wrap_MPI_Testall(int count, MPI_Request array_of_requests[], int
   const auto real = CLUSTERPROF_REAL(MPI_Testall);
   const std::uint64_t start = enter(wire::kMPI_Testall);
   if (start == 0) return real(count, array_of_requests, flag, array_of_statuses);
-  const Receives receives(count, array_of_requests, array_of_statuses);
-  const int result = real(count, array_of_requests, flag, receives.statuses());
+  const Requests requests(count, array_of_requests, array_of_statuses, count);
+  const int result = real(count, array_of_requests, flag, requests.statuses());
   Record record(wire::kMPI_Testall, start, result == MPI_SUCCESS);
-  if (completions_count(result) && (*flag != 0 || result == MPI_ERR_IN_STATUS)) {
-    receives.complete_all(segment_now(), result, array_of_requests);
-  }
   record.finish();
+  if (completions_count(record.call(), result) && (*flag != 0 || result == MPI_ERR_IN_STATUS)) {
+    requests.complete_all(record.call(), result, array_of_requests);
+  }
   return result;
 }
 
@@ -207,13 +186,13 @@ int clusterprof_wrap_MPI_Waitany(int count, MPI_Request array_of_requests[], int
   const auto real = CLUSTERPROF_REAL(MPI_Waitany);
   const std::uint64_t start = enter(wire::kMPI_Waitany);
   if (start == 0) return real(count, array_of_requests, index, status);
-  const Receives receives(count, array_of_requests, status);
-  const int result = real(count, array_of_requests, index, receives.statuses());
+  const Requests requests(count, array_of_requests, status, 1);
+  const int result = real(count, array_of_requests, index, requests.statuses());
   Record record(wire::kMPI_Waitany, start, result == MPI_SUCCESS);
-  if (record.counts() && *index >= 0 && *index < count) {
-    receives.complete(segment_now(), *index, 0, result, array_of_requests[*index]);
-  }
   record.finish();
+  if (record.counts() && *index >= 0 && *index < count) {
+    requests.complete(record.call(), *index, 0, result, array_of_requests[*index]);
+  }
   return result;
 }
 
@@ -222,13 +201,13 @@ int clusterprof_wrap_MPI_Testany(int count, MPI_Request array_of_requests[], int
   const auto real = CLUSTERPROF_REAL(MPI_Testany);
   const std::uint64_t start = enter(wire::kMPI_Testany);
   if (start == 0) return real(count, array_of_requests, index, flag, status);
-  const Receives receives(count, array_of_requests, status);
-  const int result = real(count, array_of_requests, index, flag, receives.statuses());
+  const Requests requests(count, array_of_requests, status, 1);
+  const int result = real(count, array_of_requests, index, flag, requests.statuses());
   Record record(wire::kMPI_Testany, start, result == MPI_SUCCESS);
-  if (record.counts() && *flag != 0 && *index >= 0 && *index < count) {
-    receives.complete(segment_now(), *index, 0, result, array_of_requests[*index]);
-  }
   record.finish();
+  if (record.counts() && *flag != 0 && *index >= 0 && *index < count) {
+    requests.complete(record.call(), *index, 0, result, array_of_requests[*index]);
+  }
   return result;
 }
 
@@ -237,13 +216,13 @@ int clusterprof_wrap_MPI_Waitsome(int incount, MPI_Request array_of_requests[], 
   const auto real = CLUSTERPROF_REAL(MPI_Waitsome);
   const std::uint64_t start = enter(wire::kMPI_Waitsome);
   if (start == 0) return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
-  const Receives receives(incount, array_of_requests, array_of_statuses);
-  const int result = real(incount, array_of_requests, outcount, array_of_indices, receives.statuses());
+  const Requests requests(incount, array_of_requests, array_of_statuses, incount);
+  const int result = real(incount, array_of_requests, outcount, array_of_indices, requests.statuses());
   Record record(wire::kMPI_Waitsome, start, result == MPI_SUCCESS);
-  for (int i = 0; completions_count(result) && i < *outcount; ++i) {
-    receives.complete(segment_now(), array_of_indices[i], i, result, array_of_requests[array_of_indices[i]]);
-  }
   record.finish();
+  for (int i = 0; completions_count(record.call(), result) && i < *outcount; ++i) {
+    requests.complete(record.call(), array_of_indices[i], i, result, array_of_requests[array_of_indices[i]]);
+  }
   return result;
 }
 
@@ -252,13 +231,13 @@ int clusterprof_wrap_MPI_Testsome(int incount, MPI_Request array_of_requests[], 
   const auto real = CLUSTERPROF_REAL(MPI_Testsome);
   const std::uint64_t start = enter(wire::kMPI_Testsome);
   if (start == 0) return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
-  const Receives receives(incount, array_of_requests, array_of_statuses);
-  const int result = real(incount, array_of_requests, outcount, array_of_indices, receives.statuses());
+  const Requests requests(incount, array_of_requests, array_of_statuses, incount);
+  const int result = real(incount, array_of_requests, outcount, array_of_indices, requests.statuses());
   Record record(wire::kMPI_Testsome, start, result == MPI_SUCCESS);
-  for (int i = 0; completions_count(result) && i < *outcount; ++i) {
-    receives.complete(segment_now(), array_of_indices[i], i, result, array_of_requests[array_of_indices[i]]);
-  }
   record.finish();
+  for (int i = 0; completions_count(record.call(), result) && i < *outcount; ++i) {
+    requests.complete(record.call(), array_of_indices[i], i, result, array_of_requests[array_of_indices[i]]);
+  }
   return result;
 }
 
@@ -268,8 +247,8 @@ int clusterprof_wrap_MPI_Start(MPI_Request* request) {
   if (start == 0) return real(request);
   const int result = real(request);
   Record record(wire::kMPI_Start, start, result == MPI_SUCCESS);
-  if (record.counts()) activate(segment_now(), key_of(*request));
   record.finish();
+  if (record.counts()) activate(record.call(), key_of(*request));
   return result;
 }
 
@@ -279,8 +258,8 @@ int clusterprof_wrap_MPI_Startall(int count, MPI_Request array_of_requests[]) {
   if (start == 0) return real(count, array_of_requests);
   const int result = real(count, array_of_requests);
   Record record(wire::kMPI_Startall, start, result == MPI_SUCCESS);
-  for (int i = 0; record.counts() && i < count; ++i) activate(segment_now(), key_of(array_of_requests[i]));
   record.finish();
+  for (int i = 0; record.counts() && i < count; ++i) activate(record.call(), key_of(array_of_requests[i]));
   return result;
 }
 
@@ -288,10 +267,10 @@ int clusterprof_wrap_MPI_Request_free(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Request_free);
   const std::uint64_t start = enter(wire::kMPI_Request_free);
   if (start == 0) return real(request);
-  const HandleKey key = request != nullptr ? key_of(*request) : 0;
+  // Before the handle can become another request's.
+  if (request != nullptr) forget(key_of(*request));
   const int result = real(request);
   Record record(wire::kMPI_Request_free, start, result == MPI_SUCCESS);
-  if (result == MPI_SUCCESS) forget(key);
   record.finish();
   return result;
 }

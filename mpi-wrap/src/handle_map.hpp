@@ -49,6 +49,7 @@ class HandleMap {
 
   // Returns what the key had, or null.
   Object* erase(std::uint64_t key) noexcept {
+    if (key <= kErased) return nullptr;
     for (std::uint32_t i = slot_of(mix(key), kCapacity), n = 0; n < kCapacity; ++n, i = next(i)) {
       const std::uint64_t there = slots_[i].key.load(std::memory_order_relaxed);
       if (there == kFree) return nullptr;

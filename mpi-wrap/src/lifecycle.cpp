@@ -8,6 +8,7 @@
 
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
+#include "mpi-wrap/src/clock_sync.hpp"
 #include "mpi-wrap/src/communicator.hpp"
 #include "mpi-wrap/src/rank_map.hpp"
 #include "mpi-wrap/src/record.hpp"
@@ -103,11 +104,13 @@ using namespace clusterprof::mpi_wrap;
 int clusterprof_wrap_MPI_Init(int* argc, char*** argv) {
   const auto real = CLUSTERPROF_REAL(MPI_Init);
   const std::uint64_t start = enter(wire::kMPI_Init);
+  if (start != 0) offer_clock_exchange();
   const int result = real(argc, argv);
   if (start == 0) {
     if (result == MPI_SUCCESS) start_if_initialised();
     return result;
   }
+  exchange_clocks_at_init(result == MPI_SUCCESS);
   Record record(wire::kMPI_Init, start, result == MPI_SUCCESS);
   if (result == MPI_SUCCESS) start_world();
   record.finish();
@@ -117,11 +120,13 @@ int clusterprof_wrap_MPI_Init(int* argc, char*** argv) {
 int clusterprof_wrap_MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   const auto real = CLUSTERPROF_REAL(MPI_Init_thread);
   const std::uint64_t start = enter(wire::kMPI_Init_thread);
+  if (start != 0) offer_clock_exchange();
   const int result = real(argc, argv, required, provided);
   if (start == 0) {
     if (result == MPI_SUCCESS) start_if_initialised();
     return result;
   }
+  exchange_clocks_at_init(result == MPI_SUCCESS);
   Record record(wire::kMPI_Init_thread, start, result == MPI_SUCCESS);
   if (result == MPI_SUCCESS) start_world();
   record.finish();
@@ -131,11 +136,14 @@ int clusterprof_wrap_MPI_Init_thread(int* argc, char*** argv, int required, int*
 int clusterprof_wrap_MPI_Finalize(void) {
   const auto real = CLUSTERPROF_REAL(MPI_Finalize);
   const std::uint64_t start = enter(wire::kMPI_Finalize);
+  exchange_clocks_at_finalize();
+  Communicator* const world = state.running ? world_communicator() : nullptr;
   end_world();
   const int result = real();
   if (start == 0) return result;
   Record record(wire::kMPI_Finalize, start, result == MPI_SUCCESS);
   record.finish();
+  record.collective_ended_on(world);
   return result;
 }
 

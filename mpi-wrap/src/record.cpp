@@ -1,43 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi-wrap/src/record.hpp"
 
+#include "mpi-wrap/src/epochs.hpp"
 #include "mpi-wrap/src/requests.hpp"
 
 namespace clusterprof::mpi_wrap {
 
 void Record::finish() noexcept {
-  if (segment_ == nullptr) return;
-  site_ = find_site(segment_, agent->call_path(), op_, index_);
-  if (site_ == kNoSite) {
+  if (call_.segment == nullptr) return;
+  call_.site = find_site(call_.segment, agent->call_path(), op_, index_);
+  if (call_.site == kNoSite) {
     agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiSiteTableFull));
   } else {
-    wire::MpiSite& site = table_at<wire::MpiSite>(segment_, segment_->mpi_sites_offset)[site_];
-    count_call(site, duration_ns_, state.shared);
+    wire::MpiSite& site = table_at<wire::MpiSite>(call_.segment, call_.segment->mpi_sites_offset)[call_.site];
+    count_call(site, call_.exit_ns - call_.enter_ns, state.shared);
     if (prepared_ == nullptr) {
       if (sent_ != 0) add(site.sent_bytes, sent_, state.shared);
       if (received_ != 0) add(site.recv_bytes, received_, state.shared);
     }
   }
-  if (prepared_ != nullptr) {
-    prepared_->site = site_;
-    prepared_->op = static_cast<std::uint16_t>(op_);
-    prepared_->sent_bytes = sent_;
-    prepared_->recv_bytes = received_;
-    track(*prepared_);
-  }
+  if (prepared_ == nullptr) return;
+  Request& request = prepared_->request;
+  request.site = call_.site;
+  request.op = static_cast<std::uint16_t>(op_);
+  if (request.kind == RequestKind::kSend) request.bytes = sent_;
+  prepared_->each.sent_bytes = sent_;
+  prepared_->each.recv_bytes = received_;
+  track(request, &prepared_->each);
 }
-
-void Record::track_receive(MPI_Request request) noexcept {
-  Request receive{};
-  receive.key = key_of(request);
-  receive.site = site_;
-  receive.op = static_cast<std::uint16_t>(op_);
-  receive.receive = true;
-  receive.active = true;
-  track(receive);
-}
-
-void Record::forget_request(MPI_Request request) noexcept { forget(key_of(request)); }
 
 void Record::prepare_peers(std::uint32_t count) noexcept {
   if (count == 0) return;
@@ -48,7 +38,240 @@ void Record::prepare_peers(std::uint32_t count) noexcept {
     return;
   }
   list->allocated_bytes = bytes;
-  prepared_->peers = list;
+  prepared_->each.peers = list;
+}
+
+// --- events ---
+
+Operation Record::operation(std::int32_t peer, std::int32_t tag) const noexcept {
+  Operation operation{};
+  operation.channel = communicator_->identity;
+  operation.start_ns = call_.enter_ns;
+  operation.peer = peer;
+  operation.tag = tag;
+  operation.op = static_cast<std::uint16_t>(op_);
+  return operation;
+}
+
+bool Record::take(Operation& operation, Direction direction) const noexcept {
+  if (operation.peer < 0 ||
+      !take_number(*communicator_, operation.peer, operation.tag, direction, operation.sequence)) {
+    return false;
+  }
+  count_operation(call_.segment, state.shared);
+  return true;
+}
+
+void Record::message_sent(int destination, int tag, std::uint8_t flags) noexcept {
+  if (!has_events()) return;
+  Operation sent = operation(world_rank(destination), tag);
+  if (!take(sent, Direction::kSent)) return;
+  sent.bytes = sent_;
+  sent.flags = flags;
+  write_event(call_, wire::MpiEventKind::kSend, sent);
+}
+
+void Record::message_received(const MPI_Status& status) noexcept {
+  if (!has_events()) return;
+  Operation got = operation(world_rank(status.MPI_SOURCE), status.MPI_TAG);
+  if (!take(got, Direction::kReceived)) return;
+  got.bytes = received_;
+  write_event(call_, wire::MpiEventKind::kReceive, got);
+}
+
+void Record::message_found(const MPI_Status& status) noexcept {
+  if (!has_events()) return;
+  Operation found = operation(world_rank(status.MPI_SOURCE), status.MPI_TAG);
+  if (found.peer < 0 ||
+      !look_at_number(*communicator_, found.peer, found.tag, Direction::kReceived, found.sequence)) {
+    return;
+  }
+  found.bytes = status_bytes(status);
+  write_event(call_, wire::MpiEventKind::kProbe, found);
+}
+
+void Record::message_taken(MPI_Message message, const MPI_Status& status, bool waited) noexcept {
+  if (!has_events()) return;
+  Operation found = operation(world_rank(status.MPI_SOURCE), status.MPI_TAG);
+  if (!take(found, Direction::kReceived)) return;
+  found.bytes = status_bytes(status);
+  if (waited) write_event(call_, wire::MpiEventKind::kProbe, found);
+  if (!is_selected(call_.segment, found.sequence)) return;
+  Request taken{};
+  taken.key = key_of(message) | kMessageHandle;
+  taken.communicator = communicator_;
+  taken.kind = RequestKind::kMessage;
+  taken.sequence = found.sequence;
+  taken.peer = found.peer;
+  taken.tag = found.tag;
+  track(taken, nullptr);
+}
+
+void Record::message_received(const Request& taken) noexcept {
+  if (taken.key == 0 || !has_events()) return;
+  Operation got = operation(taken.peer, taken.tag);
+  got.sequence = taken.sequence;
+  got.bytes = received_;
+  write_event(call_, wire::MpiEventKind::kReceive, got);
+}
+
+Operation Record::take_collective(int root) const noexcept {
+  Operation taken = operation(root == kNoRoot ? -1 : world_rank(root), communicator_->rank);
+  taken.sequence = take_collective_number(*communicator_, state.shared);
+  taken.members = static_cast<std::uint32_t>(communicator_->size);
+  count_operation(call_.segment, state.shared);
+  return taken;
+}
+
+void Record::collective_ended(int root) noexcept {
+  if (has_collective_events()) write_event(call_, wire::MpiEventKind::kCollective, take_collective(root));
+}
+
+void Record::collective_ended_on(Communicator* communicator) noexcept {
+  if (!succeeded_ || call_.segment == nullptr) return;
+  communicator_ = communicator;
+  collective_ended();
+}
+
+void Record::epoch_begun(MPI_Win window, MPI_Group group, bool exposure) noexcept {
+  if (has_events())
+    begin_epoch(call_, key_of(window), *communicator_, group, static_cast<std::uint16_t>(op_), exposure);
+}
+
+void Record::epoch_ended(MPI_Win window, bool exposure) noexcept {
+  if (has_events())
+    end_epoch(call_, key_of(window), *communicator_, static_cast<std::uint16_t>(op_), exposure);
+}
+
+// --- requests ---
+
+void Record::start_other(MPI_Request request) noexcept { forget(key_of(request)); }
+
+Request Record::request_of(MPI_Request request, RequestKind kind) const noexcept {
+  Request made{};
+  made.key = key_of(request);
+  made.start_ns = call_.enter_ns;
+  made.site = call_.site;
+  made.op = static_cast<std::uint16_t>(op_);
+  made.kind = kind;
+  made.active = true;
+  return made;
+}
+
+void Record::start_send(MPI_Request request, int destination, int tag, std::uint8_t flags) noexcept {
+  if (has_events()) {
+    Operation sent = operation(world_rank(destination), tag);
+    if (take(sent, Direction::kSent)) {
+      sent.bytes = sent_;
+      sent.flags = flags | wire::kEventNonblocking;
+      write_event(call_, wire::MpiEventKind::kSend, sent);
+      if (is_selected(call_.segment, sent.sequence)) {
+        Request send = request_of(request, RequestKind::kSend);
+        send.communicator = communicator_;
+        send.bytes = sent_;
+        send.sequence = sent.sequence;
+        send.peer = sent.peer;
+        send.tag = sent.tag;
+        send.event_flags = sent.flags;
+        return track(send, nullptr);
+      }
+    }
+  }
+  forget(key_of(request));
+}
+
+// Sets what the events of a receive need, if it can have any.
+void Record::receive_into(Request& receive, int source, int tag) const noexcept {
+  if (!has_events()) return;
+  receive.peer = world_rank(source);
+  receive.tag = tag;
+  receive.any_message = source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG;
+  receive.event_flags = wire::kEventNonblocking;
+  if (source == MPI_ANY_SOURCE || receive.peer >= 0) receive.communicator = communicator_;
+}
+
+void Record::start_receive(MPI_Request request, int source, int tag) noexcept {
+  Request receive = request_of(request, RequestKind::kReceive);
+  receive.sized = true;
+  receive_into(receive, source, tag);
+  if (receive.communicator != nullptr) number_receive(receive);
+  track(receive, nullptr);
+}
+
+void Record::start_receive(MPI_Request request, const Request& taken) noexcept {
+  Request receive = request_of(request, RequestKind::kReceive);
+  receive.sized = true;
+  if (taken.key != 0 && has_events()) {
+    receive.communicator = communicator_;
+    receive.counted = true;
+    receive.sequence = taken.sequence;
+    receive.peer = taken.peer;
+    receive.tag = taken.tag;
+    receive.event_flags = wire::kEventNonblocking;
+  }
+  track(receive, nullptr);
+}
+
+void Record::start_exchange(MPI_Request request, int destination, int send_tag, int source,
+                            int recv_tag) noexcept {
+  Request receive = request_of(request, RequestKind::kReceive);
+  receive.bytes = received_;
+  receive_into(receive, source, recv_tag);
+  if (receive.communicator != nullptr) number_receive(receive);
+  Operation sent{};
+  if (has_events()) {
+    sent = operation(world_rank(destination), send_tag);
+    receive.has_send = take(sent, Direction::kSent);
+  }
+  track(receive, nullptr);
+  if (!receive.has_send) return;
+  sent.bytes = sent_;
+  sent.flags = wire::kEventNonblocking;
+  write_event(call_, wire::MpiEventKind::kSend, sent);
+  Request send = request_of(request, RequestKind::kSend);
+  send.key |= kSendHalf;
+  send.communicator = communicator_;
+  send.bytes = sent_;
+  send.sequence = sent.sequence;
+  send.peer = sent.peer;
+  send.tag = sent.tag;
+  send.event_flags = sent.flags;
+  track(send, nullptr);
+}
+
+void Record::start_collective(MPI_Request request, int root) noexcept {
+  if (has_collective_events()) {
+    const Operation started = take_collective(root);
+    write_event(call_, wire::MpiEventKind::kCollectiveStart, started);
+    if (is_selected(call_.segment, started.sequence)) {
+      Request collective = request_of(request, RequestKind::kCollective);
+      collective.communicator = communicator_;
+      collective.sequence = started.sequence;
+      collective.peer = started.peer;
+      return track(collective, nullptr);
+    }
+  }
+  forget(key_of(request));
+}
+
+void Record::prepare_send(int destination, int tag, std::uint8_t flags) noexcept {
+  Request& request = prepared_->request;
+  request.peer = world_rank(destination);
+  request.tag = tag;
+  request.event_flags = flags | wire::kEventNonblocking;
+  if (!has_events() || request.peer < 0) return;
+  request.communicator = communicator_;
+  request.kind = RequestKind::kSend;
+}
+
+void Record::prepare_receive(int source, int tag) noexcept { receive_into(prepared_->request, source, tag); }
+
+void Record::prepare_collective(int root) noexcept {
+  if (!has_collective_events()) return;
+  Request& request = prepared_->request;
+  request.communicator = communicator_;
+  request.kind = RequestKind::kCollective;
+  request.peer = root == kNoRoot ? -1 : world_rank(root);
 }
 
 }  // namespace clusterprof::mpi_wrap

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a wrapper writes down of one call. Wrappers run
-//   start = enter(op); if (start == 0) pass on; call; Record record(...); rules; record.finish();
+//   start = enter(op); if (start == 0) pass on; call; Record record(...); rules; record.finish(); events
 // on the thread that calls MPI, never in a signal handler.
 #pragma once
 
@@ -8,6 +8,7 @@
 
 #include "formats/wire/segment.h"
 #include "mpi-wrap/src/communicator.hpp"
+#include "mpi-wrap/src/events.hpp"
 #include "mpi-wrap/src/lifecycle.hpp"
 #include "mpi-wrap/src/real.hpp"
 #include "mpi-wrap/src/request_table.hpp"
@@ -19,14 +20,11 @@ namespace clusterprof::mpi_wrap {
 // 0: this call is part of another one, or nothing is recorded.
 inline std::uint64_t enter(std::uint32_t op) noexcept { return agent->enter_mpi(op); }
 
-// A communicator as it was before a call that may free it.
-struct CommunicatorUse {
-  std::uint32_t index;
+// What is made for MPI_X_init: the request, and what each start of it does.
+struct PreparedRequest {
+  Request request;
+  Prepared each;
 };
-inline CommunicatorUse use_communicator(HandleKey key) noexcept {
-  const Communicator* communicator = communicator_of(key);
-  return {communicator == nullptr ? wire::kNoPath : communicator->index};
-}
 
 // This rank's part in a rooted collective.
 struct Role {
@@ -40,17 +38,17 @@ class Record {
  public:
   // Ends the time of the call.
   Record(std::uint32_t op, std::uint64_t start_ns, bool succeeded) noexcept
-      : duration_ns_(agent->leave_mpi() - start_ns),
-        segment_(static_cast<wire::SegmentHeader*>(agent->segment())),
-        op_(op),
-        succeeded_(succeeded) {}
+      : Record(op, start_ns, succeeded, agent->leave_mpi()) {}
   Record(const Record&) = delete;
   Record& operator=(const Record&) = delete;
 
   // Bytes and objects count: the call succeeded and MPI runs.
-  bool counts() const noexcept { return succeeded_ && segment_ != nullptr && state.running; }
+  bool counts() const noexcept { return succeeded_ && call_.segment != nullptr && state.running; }
 
-  void use(CommunicatorUse use) noexcept { index_ = use.index; }
+  const EndedCall& call() const noexcept { return call_; }
+
+  // As it was before a call that may free it.
+  void use(Communicator* communicator) noexcept { set(communicator); }
   void use(MPI_Comm handle) noexcept {
     handle_ = handle;
     set(communicator_of(key_of(handle)));
@@ -84,7 +82,7 @@ class Record {
     if (peer < 0) return;
     received_ += bytes;
     count_message_of(world_rank(peer), state.world_rank, bytes);
-    mpi_wrap::count_size(segment_, op_, bytes, state.shared);
+    mpi_wrap::count_size(call_.segment, op_, bytes, state.shared);
   }
 
   // What a blocking receive got.
@@ -92,7 +90,7 @@ class Record {
     if (status.MPI_SOURCE == MPI_PROC_NULL || status_cancelled(status)) return;
     const std::uint64_t bytes = status_bytes(status);
     received_ += bytes;
-    mpi_wrap::count_size(segment_, op_, bytes, state.shared);
+    mpi_wrap::count_size(call_.segment, op_, bytes, state.shared);
   }
 
   // One block to each rank talked to: of `bytes`, or counts[i] elements.
@@ -124,10 +122,10 @@ class Record {
   void count_size() noexcept {
     const std::uint64_t bytes = sent_ > received_ ? sent_ : received_;
     if (prepared_ != nullptr) {
-      prepared_->counts_size = true;
-      prepared_->size_bytes = bytes;
+      prepared_->each.counts_size = true;
+      prepared_->each.size_bytes = bytes;
     } else {
-      mpi_wrap::count_size(segment_, op_, bytes, state.shared);
+      mpi_wrap::count_size(call_.segment, op_, bytes, state.shared);
     }
   }
 
@@ -138,21 +136,59 @@ class Record {
 
   // The call makes a persistent request: from here on the rules say what each start of it does.
   // `prepared` is zeroed and outlives this record; finish() takes it over.
-  void prepare(Request& prepared, MPI_Request request, bool receive) noexcept {
+  void prepare(PreparedRequest& prepared, MPI_Request request, bool receive) noexcept {
     prepared_ = &prepared;
-    prepared.key = key_of(request);
-    prepared.receive = receive;
-    prepared.persistent = true;
+    prepared.request.key = key_of(request);
+    prepared.request.kind = receive ? RequestKind::kReceive : RequestKind::kOther;
+    prepared.request.sized = receive;
   }
+  // And each start is an operation that has events.
+  void prepare_send(int destination, int tag, std::uint8_t flags = 0) noexcept;
+  void prepare_receive(int source, int tag) noexcept;
+  void prepare_collective(int root = kNoRoot) noexcept;
 
   // Counts the call at its site.
   void finish() noexcept;
 
-  // After finish().
-  void track_receive(MPI_Request request) noexcept;
-  void forget_request(MPI_Request request) noexcept;
+  // Events, after finish(), of a call that counts. Ranks and tags are the program's.
+  static constexpr int kNoRoot = -1000;
+  void message_sent(int destination, int tag, std::uint8_t flags = 0) noexcept;
+  void message_received(const MPI_Status& status) noexcept;
+  void message_received(const Request& taken) noexcept;   // by a matching probe before
+  void message_found(const MPI_Status& status) noexcept;  // a probe that waited
+  void message_taken(MPI_Message message, const MPI_Status& status, bool waited) noexcept;
+  void collective_ended(int root = kNoRoot) noexcept;
+  void collective_ended_on(Communicator* communicator) noexcept;  // which may be null, MPI having ended
+  void epoch_begun(MPI_Win window, MPI_Group group, bool exposure) noexcept;
+  void epoch_ended(MPI_Win window, bool exposure) noexcept;
+
+  // The same for a request that the call has started: what happens when it completes.
+  void start_send(MPI_Request request, int destination, int tag, std::uint8_t flags = 0) noexcept;
+  void start_receive(MPI_Request request, int source, int tag) noexcept;
+  void start_receive(MPI_Request request, const Request& taken) noexcept;
+  void start_exchange(MPI_Request request, int destination, int send_tag, int source, int recv_tag) noexcept;
+  void start_collective(MPI_Request request, int root = kNoRoot) noexcept;
+  void start_other(MPI_Request request) noexcept;
 
  private:
+  Record(std::uint32_t op, std::uint64_t start_ns, bool succeeded, const clusterprof_mpi_exit& left) noexcept
+      : call_{static_cast<wire::SegmentHeader*>(agent->segment()),
+              static_cast<wire::MpiEventRing*>(left.events),
+              start_ns,
+              left.time_ns,
+              left.mpi_ns,
+              kNoSite},
+        op_(op),
+        succeeded_(succeeded) {}
+
+  // Does the communicator have events?
+  bool has_events() const noexcept { return communicator_ != nullptr && communicator_->identity != 0; }
+  bool has_collective_events() const noexcept { return has_events() && !communicator_->inter; }
+  Operation operation(std::int32_t peer, std::int32_t tag) const noexcept;
+  bool take(Operation& operation, Direction direction) const noexcept;
+  Operation take_collective(int root) const noexcept;
+  Request request_of(MPI_Request request, RequestKind kind) const noexcept;
+  void receive_into(Request& receive, int source, int tag) const noexcept;
   void set(Communicator* communicator) noexcept {
     communicator_ = communicator;
     if (communicator != nullptr) index_ = communicator->index;
@@ -176,12 +212,12 @@ class Record {
     if (prepared_ != nullptr) {
       prepare_peers(1);
       add_prepared(destination, bytes);
-      prepared_->counts_size = true;
-      prepared_->size_bytes = bytes;
+      prepared_->each.counts_size = true;
+      prepared_->each.size_bytes = bytes;
       return;
     }
     count_message_of(state.world_rank, destination, bytes);
-    mpi_wrap::count_size(segment_, op_, bytes, state.shared);
+    mpi_wrap::count_size(call_.segment, op_, bytes, state.shared);
   }
   template <typename BytesOf>
   void blocks_to(const RankMap* map, bool all_exist, BytesOf bytes_of_block) noexcept {
@@ -207,26 +243,24 @@ class Record {
     }
   }
   void count_message_of(std::int32_t source, std::int32_t destination, std::uint64_t bytes) noexcept {
-    if (!count_message(segment_, source, destination, bytes, state.shared)) {
+    if (!count_message(call_.segment, source, destination, bytes, state.shared)) {
       agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiPeerTableFull));
     }
   }
   void prepare_peers(std::uint32_t count) noexcept;
   void add_prepared(std::int32_t destination, std::uint64_t bytes) noexcept {
-    PeerList* list = prepared_->peers;
+    PeerList* list = prepared_->each.peers;
     if (list != nullptr) list->peers()[list->count++] = {destination, bytes};
   }
 
-  std::uint64_t duration_ns_;
-  wire::SegmentHeader* segment_;
+  EndedCall call_;
   std::uint32_t op_;
   bool succeeded_;
   std::uint32_t index_ = wire::kNoPath;
-  std::uint32_t site_ = kNoSite;
   Communicator* communicator_ = nullptr;
   MPI_Comm handle_{};
   std::uint64_t sent_ = 0, received_ = 0;
-  Request* prepared_ = nullptr;
+  PreparedRequest* prepared_ = nullptr;
 };
 
 }  // namespace clusterprof::mpi_wrap

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is known of requests whose completion or activation matters: receives, whose size is
-// known when they complete, and persistent requests, whose bytes count at each start.
-// Open addressing with deletion by shifting back; grows, never shrinks. Zeroed memory is an
-// empty table. Not synchronised.
+// What is known of requests whose completion or activation matters: receives, whose size is known when they
+// complete; persistent requests, whose bytes count at each start; and all that have events.
+// Open addressing with deletion by shifting back; grows, never shrinks. Zeroed memory is an empty table. Not
+// synchronised.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,8 @@
 #include "mpi-wrap/src/pages.hpp"
 
 namespace clusterprof::mpi_wrap {
+
+struct Communicator;
 
 struct PeerBytes {
   std::int32_t world_rank;
@@ -26,17 +28,46 @@ struct PeerList {
 };
 static_assert(sizeof(PeerList) % alignof(PeerBytes) == 0);
 
-struct Request {
-  std::uint64_t key;   // the handle, 0 in a free slot
-  std::uint32_t site;  // index of the call site that made it; its bytes are counted there
-  std::uint16_t op;
-  bool receive;  // its size comes with the completion
-  bool persistent;
-  bool active;                                       // started and not seen to complete
-  bool counts_size;                                  // each start counts size_bytes in the histogram
-  std::uint64_t sent_bytes, recv_bytes, size_bytes;  // of each start
-  PeerList* peers;                                   // of each start, may be null
+// What each start of a persistent request does.
+struct Prepared {
+  bool counts_size;  // size_bytes, in the histogram
+  std::uint64_t sent_bytes, recv_bytes, size_bytes;
+  PeerList* peers;  // may be null
 };
+
+enum class RequestKind : std::uint8_t {
+  kOther = 0,  // nothing happens when it completes
+  kSend,
+  kReceive,  // its size comes with the completion
+  kCollective,
+  kMessage,  // no request: a message that a matching probe has taken
+};
+
+// The handle of the send that a request is besides a receive (MPI_Isendrecv), and that of a message, which
+// some libraries take from the same numbers as requests: handles themselves have neither bit.
+inline constexpr std::uint64_t kSendHalf = std::uint64_t{1} << 63, kMessageHandle = std::uint64_t{1} << 62;
+
+// One cache line.
+struct alignas(64) Request {
+  std::uint64_t key;  // the handle, 0 in a free slot
+  std::uint64_t start_ns;
+  Communicator* communicator;  // referenced; null: it has no events
+  std::uint64_t bytes;         // of a message sent
+  Prepared* prepared;          // of a persistent request, else null
+  std::uint32_t site;          // index of the call site that made it; its bytes are counted there
+  std::uint32_t sequence;
+  std::int32_t peer, tag;  // world rank; of a collective operation the root
+  std::uint16_t op;
+  RequestKind kind;
+  std::uint8_t event_flags;
+  bool active : 1;         // started and not seen to complete
+  bool has_send : 1;       // key | kSendHalf is in the table, too
+  bool any_message : 1;    // a receive of any source or tag
+  bool numbered_late : 1;  // a receive that has no number before it completes
+  bool counted : 1;        // a receive whose message a matching probe has counted as an operation
+  bool sized : 1;          // a receive whose bytes count, as its status tells
+};
+static_assert(sizeof(Request) == 64);
 
 class RequestTable {
  public:
@@ -69,8 +100,15 @@ class RequestTable {
         hole = i;
       }
     }
-    slots_[hole] = Request{};
+    slots_[hole].key = 0;
     --size_;
+  }
+
+  template <typename Visit>
+  void each(Visit&& visit) noexcept {
+    for (std::uint32_t i = 0; i < capacity_; ++i) {
+      if (slots_[i].key != 0) visit(slots_[i]);
+    }
   }
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi-wrap/src/requests.hpp"
 
+#include "mpi-wrap/src/communicator.hpp"
 #include "mpi-wrap/src/lifecycle.hpp"
 #include "mpi-wrap/src/rank_map.hpp"
 #include "mpi-wrap/src/real.hpp"
@@ -12,12 +13,94 @@ namespace {
 
 RequestTable table;
 SpinLock lock;
-std::uint32_t tracked;  // table.size(), to be read without the lock
+std::uint32_t tracked;   // table.size(), to be read without the lock
+std::uint32_t receives;  // how many of them are receives
+
+// --- memory for Prepared ---
+
+union Cell {
+  Cell* next;
+  Prepared prepared;
+};
+constexpr std::uint32_t kPerPages = 64;
+Cell* free_cells;
+
+Prepared* allocate_prepared(const Prepared& prepared) noexcept {
+  if (free_cells == nullptr) {
+    auto* fresh = static_cast<Cell*>(allocate_pages(kPerPages * sizeof(Cell)));
+    if (fresh == nullptr) return nullptr;
+    for (std::uint32_t i = 0; i < kPerPages; ++i) {
+      fresh[i].next = free_cells;
+      free_cells = &fresh[i];
+    }
+  }
+  Cell* const taken = free_cells;
+  free_cells = taken->next;
+  taken->prepared = prepared;
+  return &taken->prepared;
+}
+
+void free_peers(const Prepared& prepared) noexcept {
+  if (prepared.peers != nullptr) free_pages(prepared.peers, prepared.peers->allocated_bytes);
+}
+
+void free_prepared(Prepared* prepared) noexcept {
+  free_peers(*prepared);
+  auto* const cell = reinterpret_cast<Cell*>(prepared);
+  cell->next = free_cells;
+  free_cells = cell;
+}
+
+// --- the table ---
+
+void publish_counts() noexcept { __atomic_store_n(&tracked, table.size(), __ATOMIC_RELAXED); }
+void count_receives(std::uint32_t change) noexcept {
+  __atomic_store_n(&receives, receives + change, __ATOMIC_RELAXED);
+}
+
+bool insert(const Request& request, bool referenced) noexcept {
+  if (!table.insert(request)) return false;
+  if (request.communicator != nullptr && !referenced) reference(request.communicator);
+  if (request.kind == RequestKind::kReceive) count_receives(1);
+  publish_counts();
+  return true;
+}
+
+// Is pending no more.
+void end_late_number(Request& request) noexcept {
+  if (request.communicator == nullptr || !request.active || !request.numbered_late) return;
+  const LockIf held(request.communicator->sequences_lock, state.shared);
+  --request.communicator->late_receives;
+  request.numbered_late = false;
+}
+
+// Takes it out of the table, with its reference.
+Request remove(Request* request) noexcept {
+  const Request removed = *request;
+  if (removed.kind == RequestKind::kReceive) count_receives(~0u);
+  table.erase(request);
+  publish_counts();
+  return removed;
+}
+
+void let_go(Request& request) noexcept {
+  if (request.prepared != nullptr) free_prepared(request.prepared);
+  end_late_number(request);
+  if (request.communicator != nullptr) dereference(request.communicator);
+}
 
 void drop(Request* request) noexcept {
-  if (request->peers != nullptr) free_pages(request->peers, request->peers->allocated_bytes);
-  table.erase(request);
-  __atomic_store_n(&tracked, table.size(), __ATOMIC_RELAXED);
+  Request removed = remove(request);
+  let_go(removed);
+}
+
+// Pointers into the table end with it.
+void forget_locked(HandleKey key) noexcept {
+  Request* request = table.find(key);
+  if (request == nullptr) return;
+  const bool has_send = request->has_send;
+  drop(request);
+  if (has_send && (request = table.find(key | kSendHalf)) != nullptr) drop(request);
 }
 
 wire::MpiSite* site_of(wire::SegmentHeader* segment, const Request& request) noexcept {
@@ -25,68 +108,254 @@ wire::MpiSite* site_of(wire::SegmentHeader* segment, const Request& request) noe
   return table_at<wire::MpiSite>(segment, segment->mpi_sites_offset) + request.site;
 }
 
+// --- events ---
+
+Operation operation_of(const Request& request) noexcept {
+  Operation operation{};
+  operation.channel = request.communicator->identity;
+  operation.start_ns = request.start_ns;
+  operation.bytes = request.bytes;
+  operation.sequence = request.sequence;
+  operation.peer = request.peer;
+  operation.tag = request.tag;
+  operation.op = request.op;
+  operation.flags = request.event_flags;
+  if (request.kind == RequestKind::kCollective) {
+    operation.members = static_cast<std::uint32_t>(request.communicator->size);
+    operation.tag = request.communicator->rank;
+  }
+  return operation;
+}
+
+// The receive matched nothing: those posted later move up.
+void give_number_back(const Request& cancelled) noexcept {
+  Communicator& communicator = *cancelled.communicator;
+  const LockIf held(communicator.sequences_lock, state.shared);
+  std::uint32_t* const next =
+      communicator.sequences.next(cancelled.peer, cancelled.tag, Direction::kReceived);
+  if (next == nullptr) return;
+  if (--*next == cancelled.sequence) return;
+  table.each([&](Request& other) {
+    if (other.kind == RequestKind::kReceive && other.active && !other.numbered_late &&
+        other.communicator == &communicator && other.peer == cancelled.peer && other.tag == cancelled.tag &&
+        other.sequence > cancelled.sequence) {
+      --other.sequence;
+    }
+  });
+}
+
+// Of a receive that gets its number only now. False: it has none.
+bool number_late(Request& request, const MPI_Status& status) noexcept {
+  if (request.any_message) {
+    request.peer = request.communicator->peers.world_rank(status.MPI_SOURCE);
+    request.tag = status.MPI_TAG;
+  }
+  return request.peer >= 0 && request.tag >= 0 &&
+         take_number(*request.communicator, request.peer, request.tag, Direction::kReceived,
+                     request.sequence);
+}
+
+void complete_receive(const EndedCall& call, Request& request, const MPI_Status& status) noexcept {
+  // MPICH 4.0 does not fill the status of MPI_Isendrecv.
+  const bool filled = CLUSTERPROF_MPI_OPENMPI || request.sized;
+  const bool cancelled = filled && status_cancelled(status);
+  const bool got_message = !cancelled && (!filled || status.MPI_SOURCE != MPI_PROC_NULL);
+  if (got_message && request.sized) {
+    const std::uint64_t bytes = status_bytes(status);
+    wire::MpiSite* site = site_of(call.segment, request);
+    if (site != nullptr) add(site->recv_bytes, bytes, state.shared);
+    count_size(call.segment, request.op, bytes, state.shared);
+  }
+  if (request.communicator == nullptr) return;
+  if (request.numbered_late) {
+    end_late_number(request);
+    if (!got_message || (request.any_message && !filled) || !number_late(request, status)) return;
+  } else if (cancelled) {
+    return give_number_back(request);
+  }
+  if (!request.counted) count_operation(call.segment, state.shared);
+  Operation operation = operation_of(request);
+  if (filled) operation.bytes = status_bytes(status);
+  write_event(call, wire::MpiEventKind::kReceive, operation);
+}
+
+void complete_one(const EndedCall& call, Request& request, const MPI_Status* status) noexcept {
+  if (request.kind == RequestKind::kReceive) {
+    if (status != nullptr) complete_receive(call, request, *status);
+  } else if (request.communicator == nullptr) {
+    return;
+  } else if (request.kind == RequestKind::kSend) {
+    write_event(call, wire::MpiEventKind::kSendDone, operation_of(request));
+  } else if (request.kind == RequestKind::kCollective) {
+    write_event(call, wire::MpiEventKind::kCollectiveDone, operation_of(request));
+  }
+}
+
+void start_one(const EndedCall& call, Request& request) noexcept {
+  Communicator& communicator = *request.communicator;
+  request.start_ns = call.enter_ns;
+  switch (request.kind) {
+    case RequestKind::kSend:
+      if (!take_number(communicator, request.peer, request.tag, Direction::kSent, request.sequence)) return;
+      count_operation(call.segment, state.shared);
+      write_event(call, wire::MpiEventKind::kSend, operation_of(request));
+      return;
+    case RequestKind::kCollective:
+      request.sequence = take_collective_number(communicator, state.shared);
+      count_operation(call.segment, state.shared);
+      write_event(call, wire::MpiEventKind::kCollectiveStart, operation_of(request));
+      return;
+    case RequestKind::kReceive: {
+      Communicator* const kept = request.communicator;
+      number_receive(request);
+      if (request.communicator == nullptr) dereference(kept);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
 }  // namespace
 
 bool any_tracked() noexcept { return __atomic_load_n(&tracked, __ATOMIC_RELAXED) != 0; }
+bool any_receives() noexcept { return __atomic_load_n(&receives, __ATOMIC_RELAXED) != 0; }
 
-void track(const Request& request) noexcept {
-  const LockIf held(lock, state.shared);
-  Request* old = table.find(request.key);
-  if (old != nullptr) drop(old);
-  if (!table.insert(request)) {
-    // Its bytes will be missing from its site.
-    agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiSiteTableFull));
-    if (request.peers != nullptr) free_pages(request.peers, request.peers->allocated_bytes);
+void number_receive(Request& request) noexcept {
+  Communicator& communicator = *request.communicator;
+  const LockIf held(communicator.sequences_lock, state.shared);
+  // What a receive of any message takes is not known yet, and what those behind it get depends on it.
+  if (request.any_message || communicator.late_receives != 0) {
+    request.numbered_late = true;
+    ++communicator.late_receives;
+    return;
   }
-  __atomic_store_n(&tracked, table.size(), __ATOMIC_RELAXED);
+  request.numbered_late = false;
+  std::uint32_t* const next = communicator.sequences.next(request.peer, request.tag, Direction::kReceived);
+  if (next != nullptr) {
+    request.sequence = (*next)++;
+    return;
+  }
+  agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiEventRingFull));
+  request.communicator = nullptr;
+}
+
+void track(const Request& request, const Prepared* prepared) noexcept {
+  const LockIf held(lock, state.shared);
+  forget_locked(request.key);
+  Request kept = request;
+  if (prepared != nullptr) kept.prepared = allocate_prepared(*prepared);
+  if ((prepared != nullptr && kept.prepared == nullptr) || !insert(kept, false)) {
+    // Its bytes will be missing from its site, and its events.
+    agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiSiteTableFull));
+    end_late_number(kept);
+    if (kept.prepared != nullptr) {
+      free_prepared(kept.prepared);
+    } else if (prepared != nullptr) {
+      free_peers(*prepared);
+    }
+  }
 }
 
 void forget(HandleKey key) noexcept {
   if (!any_tracked()) return;
   const LockIf held(lock, state.shared);
-  Request* request = table.find(key);
-  if (request != nullptr) drop(request);
+  forget_locked(key);
 }
 
-bool is_active_receive(HandleKey key) noexcept {
-  if (!any_tracked()) return false;
-  const LockIf held(lock, state.shared);
-  const Request* request = table.find(key);
-  return request != nullptr && request->receive && request->active;
-}
-
-void complete_receive(wire::SegmentHeader* segment, HandleKey key, const MPI_Status* status) noexcept {
+void complete(const EndedCall& call, HandleKey key, const MPI_Status* status, bool failed) noexcept {
+  if (!any_tracked()) return;
   const LockIf held(lock, state.shared);
   Request* request = table.find(key);
-  if (request == nullptr || !request->receive || !request->active) return;
-  if (status != nullptr && status->MPI_SOURCE != MPI_PROC_NULL && !status_cancelled(*status)) {
-    const std::uint64_t bytes = status_bytes(*status);
-    wire::MpiSite* site = site_of(segment, *request);
-    if (site != nullptr) add(site->recv_bytes, bytes, state.shared);
-    count_size(segment, request->op, bytes, state.shared);
+  if (request == nullptr || !request->active || request->kind == RequestKind::kMessage) return;
+  if (request->has_send) {
+    Request* const send = table.find(key | kSendHalf);
+    if (send != nullptr) {
+      if (!failed) complete_one(call, *send, status);
+      drop(send);
+      request = table.find(key);  // may have moved
+    }
   }
+  if (!failed) complete_one(call, *request, status);
+  if (request->prepared == nullptr) return drop(request);
+  end_late_number(*request);
   request->active = false;
-  if (!request->persistent) drop(request);
 }
 
-void activate(wire::SegmentHeader* segment, HandleKey key) noexcept {
+void claim(const MPI_Request* requests, int count, Claimed* claimed) noexcept {
+  const LockIf held(lock, state.shared);
+  for (int i = 0; i < count; ++i) {
+    claimed[i].request.key = claimed[i].send.key = 0;
+    const HandleKey key = key_of(requests[i]);
+    Request* const found = table.find(key);
+    if (found == nullptr || found->prepared != nullptr) continue;
+    claimed[i].request = remove(found);
+    Request* const send = claimed[i].request.has_send ? table.find(key | kSendHalf) : nullptr;
+    if (send != nullptr) claimed[i].send = remove(send);
+  }
+}
+
+void complete_claimed(const EndedCall& call, HandleKey key, Claimed& claimed, const MPI_Status* status,
+                      bool failed) noexcept {
+  const LockIf held(lock, state.shared);
+  for (Request* request : {&claimed.send, &claimed.request}) {
+    if (request->key == 0) continue;
+    if (!failed) complete_one(call, *request, status);
+    let_go(*request);
+  }
+  if (claimed.request.key == 0) {
+    Request* const persistent = table.find(key);
+    if (persistent == nullptr || persistent->prepared == nullptr || !persistent->active) return;
+    if (!failed) complete_one(call, *persistent, status);
+    end_late_number(*persistent);
+    persistent->active = false;
+  }
+  claimed.request.key = claimed.send.key = 0;
+}
+
+void put_back(Claimed& claimed) noexcept {
+  if (claimed.request.key == 0) return;
+  const LockIf held(lock, state.shared);
+  for (Request* request : {&claimed.request, &claimed.send}) {
+    if (request->key == 0) continue;
+    forget_locked(request->key);
+    if (!insert(*request, true)) let_go(*request);
+  }
+  claimed.request.key = claimed.send.key = 0;
+}
+
+void activate(const EndedCall& call, HandleKey key) noexcept {
   const LockIf held(lock, state.shared);
   Request* request = table.find(key);
-  if (request == nullptr || !request->persistent) return;
+  if (request == nullptr || request->prepared == nullptr) return;
+  wire::SegmentHeader* const segment = call.segment;
+  const Prepared& each = *request->prepared;
+  end_late_number(*request);  // of a start whose completion failed
+  if (request->communicator != nullptr) start_one(call, *request);
   request->active = true;
   wire::MpiSite* site = site_of(segment, *request);
   if (site != nullptr) {
-    add(site->sent_bytes, request->sent_bytes, state.shared);
-    add(site->recv_bytes, request->recv_bytes, state.shared);
+    add(site->sent_bytes, each.sent_bytes, state.shared);
+    add(site->recv_bytes, each.recv_bytes, state.shared);
   }
-  if (request->counts_size) count_size(segment, request->op, request->size_bytes, state.shared);
-  if (request->peers == nullptr) return;
-  for (std::uint32_t i = 0; i < request->peers->count; ++i) {
-    const PeerBytes& peer = request->peers->peers()[i];
+  if (each.counts_size) count_size(segment, request->op, each.size_bytes, state.shared);
+  if (each.peers == nullptr) return;
+  for (std::uint32_t i = 0; i < each.peers->count; ++i) {
+    const PeerBytes& peer = each.peers->peers()[i];
     if (!count_message(segment, state.world_rank, peer.world_rank, peer.bytes, state.shared)) {
       agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiPeerTableFull));
     }
   }
+}
+
+Request take_message(HandleKey message) noexcept {
+  if (!any_tracked()) return {};
+  const LockIf held(lock, state.shared);
+  Request* const found = table.find(message | kMessageHandle);
+  if (found == nullptr) return {};
+  Request taken = remove(found);
+  dereference(taken.communicator);  // the handle has one, too
+  return taken;
 }
 
 }  // namespace clusterprof::mpi_wrap

@@ -5,25 +5,47 @@
 #include <cstdint>
 
 #include "formats/wire/segment.h"
+#include "mpi-wrap/src/events.hpp"
 #include "mpi-wrap/src/mpi_header.hpp"
 #include "mpi-wrap/src/request_table.hpp"
 
 namespace clusterprof::mpi_wrap {
 
-// Replaces what was known of the handle. Takes over the peer list.
-void track(const Request& request) noexcept;
+// Replaces what was known of the handle. prepared: of a persistent request, else null; its peer list is taken
+// over.
+void track(const Request& request, const Prepared* prepared) noexcept;
 
 // The handle means another request now, or none.
 void forget(HandleKey key) noexcept;
 
-// False: is_active_receive is false for every handle. Cheap.
+// False: nothing happens when a request completes or starts / nothing that needs a status. Cheap.
 bool any_tracked() noexcept;
-bool is_active_receive(HandleKey key) noexcept;
+bool any_receives() noexcept;
 
-// A receive completed with this status (null: it failed, count nothing).
-void complete_receive(wire::SegmentHeader* segment, HandleKey key, const MPI_Status* status) noexcept;
+// The request completed in this call. status: null when the library was not asked for one, which it has to be
+// while there are receives. `failed`: count nothing.
+void complete(const EndedCall& call, HandleKey key, const MPI_Status* status, bool failed) noexcept;
+
+// With MPI_THREAD_MULTIPLE the library may give a handle to the request of another thread before the call
+// that completed it has returned. So what is known of requests is taken out of the table before such a call,
+// and what the call has not completed is put back. Persistent requests keep their handles and stay.
+struct Claimed {
+  Request request, send;  // key 0: none; the send of MPI_Isendrecv
+};
+void claim(const MPI_Request* requests, int count, Claimed* claimed) noexcept;
+void complete_claimed(const EndedCall& call, HandleKey key, Claimed& claimed, const MPI_Status* status,
+                      bool failed) noexcept;
+void put_back(Claimed& claimed) noexcept;
 
 // A persistent request was started.
-void activate(wire::SegmentHeader* segment, HandleKey key) noexcept;
+void activate(const EndedCall& call, HandleKey key) noexcept;
+
+// What is known of a message that a matching probe took, which is forgotten; key 0 in the result: nothing.
+// Before the call that receives it, which frees the handle.
+Request take_message(HandleKey message) noexcept;
+
+// A receive is posted: it gets its place among those of its communicator. request: communicator, peer, tag
+// and any_message are set; communicator becomes null when it cannot have events.
+void number_receive(Request& request) noexcept;
 
 }  // namespace clusterprof::mpi_wrap

@@ -23,6 +23,7 @@
 #include <regex>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -279,6 +280,18 @@ class CollectorProcess : public testing::Test {
     segment.communicator(0, 1, 2, "MPI_COMM_WORLD");
     segment.site(0, 16, 0, 4, 400, 100, 100, 32, 0, {python_word(wire::kInstructionNotStarted), 7});
     segment.peer(0, rank, 1 - rank, 4, 32);
+    for (std::uint32_t i = 0; i < events_; ++i) {
+      wire::MpiEvent event{};
+      event.enter_ns = event.start_ns = start + (i + 1) * kMs / 10;
+      event.exit_ns = event.enter_ns + kMs / 20;
+      event.mpi_ns = i * (kMs / 20);
+      event.channel = 1;
+      event.op = 16;
+      event.kind = wire::MpiEventKind::kCollective;
+      event.peer = -1;
+      event.sequence = i;
+      if (!segment.mpi_event(0, event)) return 92;
+    }
     wait();
     if (!goodbye) return status;
     segment.thread_end(0, start + 100 * kMs, 100 * kMs);
@@ -295,6 +308,7 @@ class CollectorProcess : public testing::Test {
   int ranks_seen_ = -1;
   rlim_t file_limit_ = 0;       // of the collector; 0: ours
   std::int32_t mpi_size_ = -1;  // of play_rank
+  std::uint32_t events_ = 0;    // the same
 };
 
 TEST_F(CollectorProcess, TwoRanksExactly) {
@@ -533,6 +547,80 @@ TEST_F(CollectorProcess, MoreConnectionsThanFiles) {
   EXPECT_LT(data.nodes.at(0).collector_cpu_ns, 400 * kMs);  // it did not spin
   ASSERT_EQ(data.run.notes.size(), 1u);
   EXPECT_NE(data.run.notes[0].find("no more than 64 files"), std::string::npos) << data.run.notes[0];
+}
+
+TEST_F(CollectorProcess, MpiEventsAreInTheShardsOnTheWayAndInTheLast) {
+  events_ = 900;
+  mpi_size_ = 2;
+  start({"--local-ranks", "2", "--world-size", "2"});
+  Rank first([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, first.pid(), 0);
+  Rank second([&](const auto& wait) { return play_rank(1, 0, wait); });
+  ASSERT_TRUE(first.is_ready());
+  ASSERT_TRUE(second.is_ready());
+  std::this_thread::sleep_for(milliseconds(300));  // of polling
+  kill(pid_, SIGTERM);                             // writes a shard at once
+  for (int i = 0; i < 500 && !std::filesystem::exists(directory_ / "node-n0.h5"); ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  const shard::ShardData before = shard();
+  EXPECT_FALSE(before.run.complete);
+  EXPECT_EQ(before.mpi_events.size(), 1800u);
+  first.go_on();
+  tell(wire::ControlType::kChildExited, first.pid(), first.wait());
+  second.go_on();
+  EXPECT_EQ(second.wait(), 0);
+  EXPECT_EQ(finish(), 0);
+
+  const shard::ShardData data = shard();
+  ASSERT_EQ(data.ranks.size(), 2u);
+  ASSERT_EQ(data.mpi_events.size(), 1800u);
+  for (std::uint32_t i = 0; i < 1800; ++i) {
+    const shard::MpiEvent& event = data.mpi_events[i];
+    EXPECT_EQ(event.rank, i / 900);
+    EXPECT_EQ(event.sequence, i % 900);
+    EXPECT_EQ(data.communicators.at(event.communicator).name, "MPI_COMM_WORLD");
+    EXPECT_EQ(data.strings[data.frames[data.paths[event.path].frame].name], data.strings[event.op]);
+  }
+  // Half of the time between two of them is outside MPI; the last sample covers all.
+  ASSERT_EQ(data.event_gaps.size(), 1800u);
+  for (std::size_t i = 1; i < 900; ++i) {
+    EXPECT_EQ(data.event_gaps[i].event, i);
+    EXPECT_EQ(data.event_gaps[i].wall_ns, kMs / 20);
+    EXPECT_EQ(data.strings[data.frames[data.paths[data.event_gaps[i].path].frame].name], "step");
+  }
+  EXPECT_EQ(data.ranks[0].mpi_operations, 900u);
+  EXPECT_EQ(data.ranks[0].event_level, 0u);
+}
+
+TEST_F(CollectorProcess, TheEventBudgetOfTheEnvironment) {
+  for (const auto& [text, most, note] :
+       {std::tuple("100", 100u, false), std::tuple("0", 0u, false), std::tuple("many", 900u, true)}) {
+    SCOPED_TRACE(text);
+    events_ = 900;
+    setenv("CLUSTERPROF_EVENT_BUDGET", text, 1);
+    start({"--local-ranks", "1"});
+    unsetenv("CLUSTERPROF_EVENT_BUDGET");
+    Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+    tell(wire::ControlType::kChildStarted, rank.pid(), 0);
+    ASSERT_TRUE(rank.is_ready());
+    rank.go_on();
+    tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
+    EXPECT_EQ(finish(), 0);
+    EXPECT_EQ(errors(), "");
+    const shard::ShardData data = shard();
+    ASSERT_EQ(data.ranks.size(), 1u);
+    EXPECT_LE(data.mpi_events.size(), most);
+    EXPECT_EQ(data.mpi_events.empty(), most == 0);
+    if (most == 900) {
+      EXPECT_EQ(data.mpi_events.size(), 900u);
+    } else if (most == 0) {
+      EXPECT_EQ(data.ranks[0].event_level, 0u);
+    } else {
+      EXPECT_GT(data.ranks[0].event_level, 2u);
+    }
+    EXPECT_EQ(data.run.notes.size(), note ? 1u : 0u);
+    std::filesystem::remove(directory_ / "node-n0.h5");
+  }
 }
 
 TEST_F(CollectorProcess, UnknownOption) {

@@ -6,6 +6,11 @@ recorded with what the program itself says it did.
 check_run.py --launcher 'mpirun ... -n' --ranks N --agent A.so --wrap W.so [--expect MODE] -- CMD...
 
 MODE: traffic   the program wrote $EXPECT_DIR/rank*.txt (see traffic.c)
+      events    the program wrote $EXPECT_DIR/events*.txt (see events.c)
+      consistent   its events go together
+      lost      it ran with rings that nobody empties
+      churn     it made communicators without end (see churn.c)
+      crowd     it kept more of them than the table has entries
       ring      every rank sent --bytes once to its right neighbour and nothing else
       started   start and end of MPI were seen
       nothing   no MPI call may have been recorded
@@ -21,13 +26,16 @@ import subprocess
 import sys
 import tempfile
 
+import events
+
 
 class Dump:
     """What the fake agent of one process wrote."""
 
     def __init__(self, path):
         self.process, self.peers, self.communicators, self.drops = {}, {}, {}, []
-        self.sites, self.sizes = [], collections.Counter()
+        self.sites, self.sizes, self.events = [], collections.Counter(), []
+        self.operations = self.level = 0
         for line in path.read_text().splitlines():
             kind, _, rest = line.partition(" ")
             if kind == "process":
@@ -46,6 +54,10 @@ class Dump:
             elif kind == "size":
                 name, bin_number, count = rest.split()
                 self.sizes[name] += int(count)
+            elif kind == "operations":
+                self.operations, self.level = map(int, rest.split())
+            elif kind == "event":
+                self.events.append(events.parse(rest.split()))
             elif kind == "drop":
                 self.drops.append(rest)
 
@@ -62,14 +74,14 @@ def fail(text):
     sys.exit(1)
 
 
-def check_common(dumps, ranks, has_world):
+def check_common(dumps, ranks, has_world, lossless):
     if sorted(d.process["rank"] for d in dumps) != list(range(ranks)):
         fail(f"ranks seen: {sorted(d.process['rank'] for d in dumps)}")
     for d in dumps:
         p = d.process
         if not p["started"] or not p["ended"] or p["depth"] != 0 or p["size"] != ranks or not d.library:
             fail(f"process line of rank {p['rank']}: {p} {d.library}")
-        if d.drops:
+        if d.drops and lossless:
             fail(f"rank {p['rank']} dropped {d.drops}")
         predefined = (d.communicators.get(0), d.communicators.get(1))
         if has_world and predefined != ((1, ranks, "MPI_COMM_WORLD"), (2, 1, "MPI_COMM_SELF")):
@@ -128,6 +140,66 @@ def check_traffic(dumps, directory):
                 fail(f"rank {rank}: no sizes of {op}")
 
 
+def check_events(dumps):
+    try:
+        events.check_all({d.process["rank"]: d.events for d in dumps}, {d.process["rank"]: d.operations for d in dumps})
+    except events.Wrong as wrong:
+        fail(wrong)
+
+
+def check_expected_events(dumps, directory, level):
+    for d in dumps:
+        rank = d.process["rank"]
+        names = {identity: name for identity, _, name in d.communicators.values() if name}
+        expected = (directory / f"events{rank}.txt").read_text().splitlines()
+        if level and not 0 < len(d.events) < len(expected) / 2:
+            fail(f"{len(d.events)} of {len(expected)} events at level {level}")
+        counted = sum(line.split()[0] in "0245" for line in expected)
+        if d.operations != counted:
+            fail(f"rank {rank}: {d.operations} operations counted, {counted} made")
+        try:
+            events.check_exactly(d.events, names, expected, level)
+        except events.Wrong as wrong:
+            fail(f"rank {rank}: {wrong}")
+
+
+RING_EVENTS = 8192
+
+
+def check_lost(dumps, directory):
+    """The ring fills, is not emptied, and the level rises by one step only."""
+    for d in dumps:
+        made = len((directory / f"events{d.process['rank']}.txt").read_text().splitlines())
+        lost = dict(drop.split() for drop in d.drops)
+        if len(d.events) != RING_EVENTS or d.level != 1:
+            fail(f"{len(d.events)} of {made} events kept, level {d.level}")
+        if lost.keys() != {"mpi_event_ring_full"} or not 0 < int(lost["mpi_event_ring_full"]) < made - RING_EVENTS:
+            fail(f"{made} events made, lost {d.drops}")
+
+
+def check_churn(dumps, count, most_entries):
+    for d in dumps:
+        ops = d.ops()
+        if ops["MPI_Barrier"][0] < count or len(d.communicators) > most_entries or len(d.sites) > 8 * most_entries:
+            fail(f"rank {d.process['rank']}: {ops}, {len(d.communicators)} communicators, {len(d.sites)} sites")
+        if d.operations < 3 * count:
+            fail(f"rank {d.process['rank']}: {d.operations} operations")
+
+
+def check_crowd(dumps, count):
+    """The last entry stands for all that found no other, and that is counted once."""
+    for d in dumps:
+        entries = len(d.communicators)
+        last = d.communicators[max(d.communicators)]
+        if count < entries or last[0] != 3 or last[2] != "(further communicators)":
+            fail(f"{entries} entries, the last {last}")
+        if d.drops != ["communicator_table_full 1"]:
+            fail(f"dropped {d.drops}")
+        barriers = [s[2] for s in d.sites if s[0] == "MPI_Barrier"]
+        if sum(barriers) != count or max(barriers) != count - (entries - 1 - 2):
+            fail(f"{sum(barriers)} barriers, {max(barriers)} of them on one entry")
+
+
 def check_ring(dumps, ranks, size, more):
     for d in dumps:
         rank = d.process["rank"]
@@ -148,8 +220,10 @@ def main():
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--agent", required=True)
     parser.add_argument("--wrap", required=True, help="preload objects, separated by colons")
-    parser.add_argument("--expect", choices=("traffic", "ring", "started", "nothing", "none"), required=True)
+    parser.add_argument("--expect", choices=("traffic", "events", "consistent", "lost", "churn", "crowd", "ring", "started", "nothing", "none"), required=True)
     parser.add_argument("--bytes", type=int, default=0)
+    parser.add_argument("--count", type=int, default=0, help="with churn, crowd: communicators made")
+    parser.add_argument("--most-entries", type=int, default=0, help="with churn: for all of them")
     parser.add_argument("--min-ranges", type=int, default=1)
     parser.add_argument("--no-world", action="store_true", help="the program uses sessions alone")
     parser.add_argument("--peer", action="append", default=[], metavar="RANK,SRC,DST,MESSAGES,BYTES",
@@ -189,11 +263,25 @@ def main():
                     fail(f"something was recorded: {d.sites} {d.process}")
             return
         dumps = [d for d in dumps if d.process["started"]]
-        check_common(dumps, options.ranks, not options.no_world)
+        check_common(dumps, options.ranks, not options.no_world, options.expect not in ("lost", "crowd"))
         if any(d.process["ranges"] < options.min_ranges for d in dumps):
             fail(f"code ranges told to the agent: {[d.process['ranges'] for d in dumps]}")
         if options.expect == "traffic":
             check_traffic(dumps, directory)
+            check_events(dumps)
+        elif options.expect == "events":
+            level = int(environment.get("FAKE_AGENT_LEVEL", 0))
+            check_expected_events(dumps, directory, level)
+            if level == 0:
+                check_events(dumps)
+        elif options.expect == "consistent":
+            check_events(dumps)
+        elif options.expect == "lost":
+            check_lost(dumps, directory)
+        elif options.expect == "churn":
+            check_churn(dumps, options.count, options.most_entries)
+        elif options.expect == "crowd":
+            check_crowd(dumps, options.count)
         elif options.expect == "ring":
             check_ring(dumps, options.ranks, options.bytes, options.peer)
 

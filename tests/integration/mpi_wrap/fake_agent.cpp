@@ -2,7 +2,9 @@
 // An agent for tests of mpi-wrap alone: a segment in plain memory, written as text to
 // $FAKE_AGENT_DIR/<pid>.txt when the process ends. With FAKE_AGENT_PATHS=1 call paths are told
 // apart by their return addresses outside of the ranges given to add_wrapper_range; otherwise
-// there is one path.
+// there is one path. It is the collector of the event rings as well: every thread empties its own
+// when it enters a call, unless FAKE_AGENT_STALLED=1. FAKE_AGENT_LEVEL: mpi_event_level at the start.
+// FAKE_AGENT_FORGET=1: events are thrown away.
 #include <execinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +20,53 @@ namespace {
 
 using namespace clusterprof;
 
-constexpr std::uint32_t kSites = 4096, kPeers = 4096, kCommunicators = 256;
+constexpr std::uint32_t kSites = 16384, kPeers = 4096, kCommunicators = 4096, kRings = 8;
 
 wire::SegmentHeader* segment;
 int segment_pid;
-bool with_paths;
+bool with_paths, stalled, forgets;
 bool started, ended;
 __thread int depth;
 std::uint64_t nested_calls;
+
+// The events of one thread.
+struct Events {
+  wire::MpiEventRing* ring;
+  wire::MpiEvent* read;  // so far
+  std::size_t count, capacity;
+  std::uint64_t enter_ns, mpi_ns;
+};
+Events threads[kRings];
+int thread_count;
+__thread Events* own;
+
+void drain(Events& events) {
+  wire::MpiEventRing& ring = *events.ring;
+  std::uint64_t at = ring.read.load(std::memory_order_relaxed);
+  const std::uint64_t end = ring.written.load(std::memory_order_acquire);
+  for (; at != end && !forgets; ++at) {
+    if (events.count == events.capacity) {
+      events.capacity = events.capacity == 0 ? 1024 : events.capacity * 2;
+      events.read =
+          static_cast<wire::MpiEvent*>(realloc(events.read, events.capacity * sizeof(wire::MpiEvent)));
+      if (events.read == nullptr) abort();
+    }
+    events.read[events.count++] = ring.events[at & (wire::kEventRingEvents - 1)];
+  }
+  ring.read.store(end, std::memory_order_release);
+}
+
+Events& own_events() {
+  if (own == nullptr) {
+    const int index = __atomic_fetch_add(&thread_count, 1, __ATOMIC_RELAXED);
+    if (index >= static_cast<int>(kRings)) abort();
+    own = &threads[index];
+    own->ring = static_cast<wire::MpiEventRing*>(aligned_alloc(64, sizeof(wire::MpiEventRing)));
+    if (own->ring == nullptr) abort();
+    memset(static_cast<void*>(own->ring), 0, sizeof(wire::MpiEventRing));
+  }
+  return *own;
+}
 
 constexpr int kRanges = 16;
 struct {
@@ -48,14 +89,19 @@ std::uint64_t enter_mpi(std::uint32_t op) {
     __atomic_fetch_add(&nested_calls, 1, __ATOMIC_RELAXED);
     return 0;
   }
+  Events& events = own_events();
+  if (!stalled) drain(events);
   depth = 1;
-  return now_ns();
+  return events.enter_ns = now_ns();
 }
 
-std::uint64_t leave_mpi() {
+clusterprof_mpi_exit leave_mpi() {
   if (depth != 1) abort();
   depth = 0;
-  return now_ns();
+  Events& events = *own;
+  const clusterprof_mpi_exit exit{now_ns(), events.mpi_ns, events.ring};
+  events.mpi_ns += exit.time_ns - events.enter_ns;
+  return exit;
 }
 
 clusterprof_call_path call_path() {
@@ -107,6 +153,8 @@ Entry* at(std::uint64_t offset) {
 
 [[gnu::constructor]] void make_segment() {
   with_paths = getenv("FAKE_AGENT_PATHS") != nullptr;
+  stalled = getenv("FAKE_AGENT_STALLED") != nullptr;
+  forgets = getenv("FAKE_AGENT_FORGET") != nullptr;
   std::uint64_t bytes = sizeof(wire::SegmentHeader);
   const auto place = [&bytes](std::uint64_t wanted) {
     bytes = (bytes + 63) / 64 * 64;
@@ -131,6 +179,8 @@ Entry* at(std::uint64_t offset) {
   segment->communicators_offset = communicators;
   segment->communicators = kCommunicators;
   segment->mpi_rank = segment->mpi_size = -1;
+  const char* level = getenv("FAKE_AGENT_LEVEL");
+  if (level != nullptr) segment->mpi_event_level = static_cast<std::uint32_t>(atoi(level));
   segment_pid = getpid();
 }
 
@@ -145,6 +195,16 @@ Entry* at(std::uint64_t offset) {
           segment->mpi_rank.load(), segment->mpi_size.load(), range_count,
           static_cast<unsigned long long>(nested_calls), depth);
   fprintf(out, "library %s\n", segment->mpi_library);
+  const struct {
+    const char* at;
+    const wire::ClockMeasurement& measured;
+  } clocks[] = {{"init", segment->clock_at_init}, {"finalize", segment->clock_at_finalize}};
+  for (const auto& [at, measured] : clocks) {
+    if (measured.ready == 0) continue;
+    fprintf(out, "clock %s %d %llu %lld %llu\n", at, measured.reference_rank,
+            static_cast<unsigned long long>(measured.local_ns), static_cast<long long>(measured.offset_ns),
+            static_cast<unsigned long long>(measured.error_ns));
+  }
   const auto* communicators = at<wire::MpiCommunicator>(segment->communicators_offset);
   for (std::uint32_t i = 0; i < kCommunicators; ++i) {
     if (communicators[i].ready == 0) continue;
@@ -176,6 +236,21 @@ Entry* at(std::uint64_t offset) {
               static_cast<unsigned long long>(sizes[op].bins[bin]));
     }
   }
+  fprintf(out, "operations %llu %u\n", static_cast<unsigned long long>(segment->mpi_operations.load()),
+          segment->mpi_event_level.load());
+  for (int thread = 0; thread < thread_count; ++thread) {
+    drain(threads[thread]);
+    for (std::size_t i = 0; i < threads[thread].count; ++i) {
+      const wire::MpiEvent& event = threads[thread].read[i];
+      const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+      fprintf(out, "event %d %d %s %s %llu %d %d %u %llu %u %u %llu %llu %llu %llu\n", thread,
+              static_cast<int>(event.kind), wire::kMpiFunctionNames[event.op],
+              event.site < kSites ? wire::kMpiFunctionNames[sites[event.site].op] : "?",
+              number(event.channel), event.peer, event.tag, event.sequence, number(event.bytes), event.flags,
+              event.communicator_size, number(event.enter_ns), number(event.exit_ns), number(event.start_ns),
+              number(event.mpi_ns));
+    }
+  }
   for (std::uint32_t i = 0; i < wire::kDropReasons; ++i) {
     if (segment->drops[i] != 0) {
       fprintf(out, "drop %s %llu\n", wire::kDropReasonNames[i],
@@ -188,7 +263,7 @@ Entry* at(std::uint64_t offset) {
 }  // namespace
 
 extern "C" const clusterprof_agent_api* clusterprof_agent_v1(void) {
-  static const clusterprof_agent_api kApi{1,         get_segment,       now_ns,      enter_mpi, leave_mpi,
+  static const clusterprof_agent_api kApi{2,         get_segment,       now_ns,      enter_mpi, leave_mpi,
                                           call_path, add_wrapper_range, mpi_started, mpi_ended, count_drop};
   return &kApi;
 }

@@ -35,16 +35,19 @@ TEST(Options, Defaults) {
   EXPECT_EQ(options.rate_hz, 100);
   EXPECT_EQ(options.clock, SampleClock::kWall);
   EXPECT_FALSE(options.quiet);
+  EXPECT_EQ(options.clock_sync, ClockSync::kAuto);
 }
 
 TEST(Options, EveryOne) {
-  const Options options =
-      good({"-o", "d", "--rate=500", "--clock", "cpu", "-e", "A,B", "--event", "C", "--no-python",
-            "--no-native", "--no-mpi", "--no-children", "--ranks", "0-3,8", "-q", "--strict", "true"});
+  const Options options = good(
+      {"-o",    "d",           "--rate=500",  "--clock",  "cpu",           "-e",           "A,B",   "--event",
+       "C",     "--no-python", "--no-native", "--no-mpi", "--no-children", "--clock-sync", "never", "--ranks",
+       "0-3,8", "-q",          "--strict",    "true"});
   EXPECT_EQ(options.output, "d");
   EXPECT_EQ(options.rate_hz, 500);
   EXPECT_EQ(options.clock, SampleClock::kCpu);
   EXPECT_EQ(options.events, (Words{"A", "B", "C"}));
+  EXPECT_EQ(options.clock_sync, ClockSync::kNever);
   EXPECT_TRUE(options.no_python && options.no_native && options.no_mpi && options.no_children);
   EXPECT_TRUE(options.quiet && options.strict);
   EXPECT_TRUE(options.wants_rank(0) && options.wants_rank(3) && options.wants_rank(8) &&
@@ -89,6 +92,7 @@ TEST(Options, ComeFromTheEnvironmentToo) {
   EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_EVENT", "A,B"}}).events, (Words{"A", "B"}));
   EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_OUTPUT", "d"}}).output, "d");
   EXPECT_FALSE(good({"true"}, {{"CLUSTERPROF_RANKS", "1"}}).wants_rank(0));
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_CLOCK_SYNC", "always"}}).clock_sync, ClockSync::kAlways);
   EXPECT_NE(bad({"true"}, {{"CLUSTERPROF_RATE", "0"}}).error.find("CLUSTERPROF_RATE"), std::string::npos);
   EXPECT_EQ(bad({"true"}, {{"CLUSTERPROF_QUIET", "maybe"}}).status, 2);
 }
@@ -107,6 +111,7 @@ TEST(Options, BadOnesAreNamed) {
                {{"-r", "1.5", "true"}, "1.5"},
                {{"--rate=", "true"}, "--rate"},
                {{"--clock", "sun", "true"}, "--clock"},
+               {{"--clock-sync", "sometimes", "true"}, "--clock-sync"},
                {{"--quiet=1", "true"}, "--quiet"},
                {{"--ranks", "3-1", "true"}, "--ranks"},
                {{"-e", "A,,B", "true"}, "--event"},

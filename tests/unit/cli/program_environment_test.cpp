@@ -34,12 +34,14 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
   facts.socket_name = "name";
   facts.rank = 3;
   facts.preloads = {"/p/a.so", "/p/b.so"};
+  facts.clock_meeting = "/run/.clocks";
   const auto changes = program_environment(options, facts, fake_environment({{"LD_PRELOAD", "u.so"}}));
   const std::map<std::string, std::string> expected = {{"LD_PRELOAD", "/p/a.so:/p/b.so:u.so"},
                                                        {"CLUSTERPROF_AGENT_PRELOAD", "/p/a.so:/p/b.so"},
                                                        {"CLUSTERPROF_AGENT_SOCKET", "name"},
                                                        {"CLUSTERPROF_AGENT_RANK", "3"},
                                                        {"CLUSTERPROF_AGENT_WORLD_SIZE", ""},
+                                                       {"CLUSTERPROF_AGENT_CLOCKS", "/run/.clocks"},
                                                        {"CLUSTERPROF_RATE", "250"},
                                                        {"CLUSTERPROF_CLOCK", "cpu"},
                                                        {"CLUSTERPROF_EVENT", "A,B"},

@@ -116,6 +116,18 @@ TEST_F(RunDirectoryTest, OnlyNodeRemovesTheLink) {
   EXPECT_EQ(entries().size(), 1u);
 }
 
+TEST_F(RunDirectoryTest, WhatIsLeftOfTheMeetingOfClocksGoes) {
+  const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
+  remove_clock_meeting(directory);  // there was none
+  const std::string place = clock_meeting_place(directory);
+  fs::create_directory(place);
+  fs::create_symlink("out", place + "/0-3");
+  fs::create_symlink("in-1-2", place + "/0-4");
+  remove_clock_meeting(directory);
+  EXPECT_FALSE(fs::exists(place));
+  EXPECT_TRUE(fs::exists(directory.path));
+}
+
 TEST_F(RunDirectoryTest, ShardsOfOneNodeAreRemovedByTheirMaker) {
   Identity alone = rank_of("alone");
   alone.has_peers = false;

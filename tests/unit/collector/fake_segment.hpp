@@ -22,6 +22,7 @@ namespace clusterprof::test {
 class FakeSegment {
  public:
   static constexpr std::uint32_t kThreads = 4;
+  static constexpr std::uint32_t kEventRings = 2;         // those of the first slots
   static constexpr std::uint64_t kStart = 1'000'000'000;  // start_mono_ns unless changed
 
   explicit FakeSegment(bool sealable = true, std::uint32_t threads = kThreads) {
@@ -40,6 +41,7 @@ class FakeSegment {
     const std::uint64_t sizes = place(641 * sizeof(wire::MpiSizeBins));
     const std::uint64_t communicators = place(8 * sizeof(wire::MpiCommunicator));
     const std::uint64_t slots = place(threads * sizeof(wire::ThreadSlot));
+    const std::uint64_t event_rings = place(kEventRings * sizeof(wire::MpiEventRing));
     bytes_ = at;
     file_.reset(memfd_create("segment", MFD_CLOEXEC | (sealable ? MFD_ALLOW_SEALING : 0u)));
     if (!file_ || ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) std::abort();
@@ -59,12 +61,14 @@ class FakeSegment {
     h.mpi_sizes_offset = sizes;
     h.communicators_offset = communicators;
     h.thread_slots_offset = slots;
+    h.mpi_event_rings_offset = event_rings;
     h.code_slots = 64;
     h.mpi_sites = 32;
     h.mpi_peers = 32;
     h.mpi_ops = 641;
     h.communicators = 8;
     h.thread_slots = threads;
+    h.mpi_event_rings = kEventRings;
     h.code_arena_bytes = 16384;
     h.module_arena_bytes = 8192;
     h.path_arena_bytes = 8192;
@@ -90,6 +94,9 @@ class FakeSegment {
   [[nodiscard]] UniqueFd file() const { return UniqueFd(fcntl(file_.get(), F_DUPFD_CLOEXEC, 3)); }
   [[nodiscard]] wire::ThreadSlot& slot(std::uint32_t index) {
     return reinterpret_cast<wire::ThreadSlot*>(base_ + header().thread_slots_offset)[index];
+  }
+  [[nodiscard]] wire::MpiEventRing& event_ring(std::uint32_t index) {
+    return reinterpret_cast<wire::MpiEventRing*>(base_ + header().mpi_event_rings_offset)[index];
   }
   template <typename T>
   [[nodiscard]] T* table(std::uint64_t offset) {
@@ -197,6 +204,11 @@ class FakeSegment {
     std::memcpy(to + sizeof record + 8 * from.counters.size(), from.words.data(), 8 * from.words.size());
     wire::ring_commit(ring, position, bytes);
     return true;
+  }
+  // False when the ring is full.
+  bool mpi_event(std::uint32_t index, const wire::MpiEvent& event) {
+    header().mpi_operations += 1;
+    return wire::push_event(event_ring(index), event);
   }
   void thread_end(std::uint32_t index, std::uint64_t time_ns, std::uint64_t cpu_ns) {
     Sample end;

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -85,14 +87,14 @@ TEST(SegmentView, RefusesTablesThatDoNotFit) {
   using H = wire::SegmentHeader;
   for (auto field : {&H::code_slots_offset, &H::code_arena_offset, &H::module_arena_offset,
                      &H::mpi_sites_offset, &H::path_arena_offset, &H::mpi_peers_offset, &H::mpi_sizes_offset,
-                     &H::communicators_offset, &H::thread_slots_offset}) {
+                     &H::communicators_offset, &H::thread_slots_offset, &H::mpi_event_rings_offset}) {
     EXPECT_TRUE(refused([&](H& h) { h.*field = h.segment_bytes + 64; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = ~0ull - 63; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = 0; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field += 1; }));
   }
-  for (auto field :
-       {&H::code_slots, &H::mpi_sites, &H::mpi_peers, &H::mpi_ops, &H::communicators, &H::thread_slots}) {
+  for (auto field : {&H::code_slots, &H::mpi_sites, &H::mpi_peers, &H::mpi_ops, &H::communicators,
+                     &H::thread_slots, &H::mpi_event_rings}) {
     EXPECT_TRUE(refused([&](H& h) { h.*field = 0xffff'ffffu; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = 1u << 20; }));
   }
@@ -147,6 +149,18 @@ void fill(FakeSegment& fake) {
     sample.syscall_nr = static_cast<std::int32_t>(i);
     fake.sample(static_cast<std::uint32_t>(i % 2), sample);
   }
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    wire::MpiEvent event{};
+    event.enter_ns = event.start_ns = FakeSegment::kStart + i * 11'000'000;
+    event.exit_ns = event.enter_ns + 2'000'000;
+    event.mpi_ns = i * 2'000'000;
+    event.channel = 1;
+    event.site = i % 2 == 0 ? 0 : 5;
+    event.op = 16;
+    event.sequence = static_cast<std::uint32_t>(i);
+    event.kind = static_cast<wire::MpiEventKind>(i % wire::kMpiEventKinds);
+    fake.mpi_event(static_cast<std::uint32_t>(i % 2), event);
+  }
   fake.thread_end(1, FakeSegment::kStart + 300'000'000, 200'000'000);
 }
 
@@ -160,7 +174,7 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
   }
 
   std::mt19937_64 random(20261121);
-  std::size_t accepted = 0, refused = 0;
+  std::size_t accepted = 0, refused = 0, events = 0;
   FakeSegment fake;
   fill(fake);
   std::vector<std::uint64_t> damaged;
@@ -172,6 +186,10 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
     for (std::uint32_t i = 0; i < FakeSegment::kThreads; ++i) {
       const std::uint64_t at = slots_at + i * sizeof(wire::ThreadSlot);
       std::memcpy(fake.base() + at, original.base() + at, offsetof(wire::ThreadSlot, ring) + 128);
+    }
+    for (std::uint32_t i = 0; i < FakeSegment::kEventRings; ++i) {
+      fake.event_ring(i).written = original.event_ring(i).written.load();
+      fake.event_ring(i).read = original.event_ring(i).read.load();
     }
     damaged.clear();
     const std::size_t flips = 1 + random() % 8;
@@ -197,9 +215,22 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
     for (const auto& [key, amount] : snapshot.ranks[0].report.values) {
       ASSERT_LT(key.path, snapshot.tables.nodes.size());
     }
+    ASSERT_TRUE(snapshot.ranks[0].events);
+    std::map<std::uint32_t, std::uint64_t> last_exit_ns;  // by thread
+    snapshot.ranks[0].events->for_each(
+        [&](std::uint32_t thread, const KeptEvent& event, std::span<const GapPart> gap) {
+          ASSERT_LT(event.path, snapshot.tables.nodes.size());
+          ASSERT_LT(event.kind, wire::kMpiEventKinds);
+          ASSERT_LE(event.enter_ns, event.exit_ns);
+          ASSERT_GE(event.exit_ns, last_exit_ns[thread]);
+          last_exit_ns[thread] = event.exit_ns;
+          for (const GapPart& part : gap) ASSERT_LT(part.path, snapshot.tables.nodes.size());
+          ++events;
+        });
   }
   EXPECT_GT(accepted, 1000u);
   EXPECT_GT(refused, 1000u);
+  EXPECT_GT(events, 10 * accepted);
 }
 
 }  // namespace

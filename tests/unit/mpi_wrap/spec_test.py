@@ -79,6 +79,34 @@ class Checks(unittest.TestCase):
     def test_unwrapped_has_no_rules(self):
         self.refuse("unwrapped, but has the rule 'comm'", unwrapped="a reason")
 
+    def test_events(self):
+        self.refuse("bad sends", sends="dest")
+        self.refuse("bad sends", sends="dest tag late")
+        self.refuse("no argument 'label'", sends="dest label")
+        self.refuse("argument 'datatype' is MPI_Datatype", sends="dest datatype")
+        self.refuse("not the peer", sends="tag dest")
+        self.refuse("bad receives", receives="source")
+        self.refuse("a message that it does not have", receives="message")
+        self.refuse("receives without 'recv'", receives="dest tag")
+        self.refuse("no argument 'status'", probes=True)
+        self.refuse("bad epoch", epoch="begin")
+        self.refuse("bad epoch", epoch="post")
+        self.refuse("an epoch without 'window'", epoch="wait")
+
+    def test_synchronisation(self):
+        barrier = {"number": 0, "name": "MPI_Barrier", "chapter": "collectives", "class": "collective", "since": "3.1",
+                   "prototype": "int MPI_Barrier(MPI_Comm comm)", "comm": "comm", "sync": "barrier"}
+        bcast = {**barrier, "prototype": "int MPI_Barrier(int root, MPI_Comm comm)", "root": "root", "sync": "1xn"}
+        for good in (barrier, bcast):
+            spec.load(text(good))
+        for why, bad in (("unknown sync 'all'", {**barrier, "sync": "all"}),
+                         ("sync '1xn' and 'root'", {**barrier, "sync": "1xn"}),
+                         ("sync 'nxn' and 'root'", {**bcast, "sync": "nxn"}),
+                         ("without 'sync'", {k: v for k, v in barrier.items() if k != "sync"}),
+                         ("sync without a communicator", {k: v for k, v in barrier.items() if k != "comm"})):
+            with self.assertRaisesRegex(spec.SpecError, why):
+                spec.load(text(bad))
+
     def test_group_without_communicator(self):
         rules = {k: v for k, v in SEND.items() if k != "comm"}
         with self.assertRaisesRegex(spec.SpecError, "there is no comm"):
@@ -112,8 +140,9 @@ class Output(unittest.TestCase):
 
     def test_rules_become_code(self):
         self.assertIn("record.send_to(dest, bytes_of(count, datatype));", self.wrapper("MPI_Send"))
-        self.assertIn("record.track_receive(*request);", self.wrapper("MPI_Irecv"))
-        self.assertIn("record.forget_request(*request);", self.wrapper("MPI_Isend"))
+        self.assertIn("record.start_receive(*request, source, tag);", self.wrapper("MPI_Irecv"))
+        self.assertIn("record.start_send(*request, dest, tag);", self.wrapper("MPI_Isend"))
+        self.assertIn("record.start_other(*request);", self.wrapper("MPI_Rput"))
         self.assertIn("record.send_to_each(sendcounts_used, sendtypes_used);", self.wrapper("MPI_Alltoallw"))
         self.assertIn("if (role.root) record.add_received(", self.wrapper("MPI_Gather"))
         self.assertIn("if (!is_no_op(op)) record.send_to(", self.wrapper("MPI_Get_accumulate"))
@@ -134,7 +163,8 @@ class Output(unittest.TestCase):
     def test_variants_have_one_rule(self):
         # MPI_X_c is MPI_X with large counts, MPI_IX its nonblocking form.
         functions = {f.name: f for f in spec.load(SPEC)}
-        fields = ("sent", "recv", "peer", "sent_at", "recv_at", "root", "in_place", "comm", "class", "request")
+        fields = ("sent", "recv", "peer", "sent_at", "recv_at", "root", "in_place", "comm", "class", "request", "sync",
+                  "sends", "receives", "probes", "epoch")
         compared = 0
         for name, f in functions.items():
             if name.endswith("_c") and name[:-2] in functions:
@@ -142,6 +172,48 @@ class Output(unittest.TestCase):
                 for field in fields:
                     self.assertEqual(f.get(field), functions[name[:-2]].get(field), f"{name}: {field}")
         self.assertGreater(compared, 120)
+
+    def test_forms_of_an_operation_synchronise_alike(self):
+        functions = {f.name: f for f in spec.load(SPEC)}
+        compared = 0
+        for name, f in functions.items():
+            if f.chapter == "collectives" and f.unwrapped is None and not f.request_verb():
+                base = name.removeprefix("MPI_").removesuffix("_c")
+                for form in (f"MPI_I{base.lower()}", f"MPI_{base}_init"):
+                    if form in functions:
+                        compared += 1
+                        self.assertEqual(functions[form].get("sync"), f.get("sync"), form)
+        self.assertGreater(compared, 60)
+
+    def test_table_of_synchronisation(self):
+        header = self.files["formats/wire/mpi_functions.h"]
+        for line in ("MpiSync::kNx1,  // MPI_Igather", "MpiSync::k1xN,  // MPI_Bcast_init", "MpiSync::kBarrier,  // MPI_Finalize",
+                     "MpiSync::kNxN,  // MPI_Allreduce_c", "MpiSync::kScan,  // MPI_Exscan", "MpiSync::kNone,  // MPI_Send",
+                     "MpiSync::kNone,  // MPI_Neighbor_allgather", "MpiSync::kNxN,  // MPI_Comm_dup",
+                     "MpiSync::kNxN,  // MPI_File_open"):
+            self.assertIn(f"    {line}\n", header)
+        self.assertEqual(header.count("    MpiSync::k"), len(spec.load(SPEC)))
+
+    def test_who_makes_a_communicator_waits_for_the_parent(self):
+        # but where not all members of the parent take part
+        for f in spec.load(SPEC):
+            if f.get("new_comm") and f.get("comm") and f.get("new_comm").split()[0] in ("dup", "child"):
+                self.assertEqual(f.get("sync"), None if f.get("comm") == "intercomm" else "nxn", f.name)
+
+    def test_events_become_code(self):
+        self.assertIn("record.message_sent(dest, tag, wire::kEventSynchronous);", self.wrapper("MPI_Ssend"))
+        self.assertIn("record.message_received(*seen_status);", self.wrapper("MPI_Recv"))
+        self.assertIn("record.start_exchange(*request, dest, sendtag, source, recvtag);", self.wrapper("MPI_Isendrecv"))
+        self.assertIn("record.message_taken(*message, *seen_status, true);", self.wrapper("MPI_Mprobe"))
+        self.assertIn("if (*flag != 0) record.message_taken(*message, *seen_status, false);", self.wrapper("MPI_Improbe"))
+        self.assertIn("record.collective_ended(root);", self.wrapper("MPI_Bcast"))
+        self.assertIn("record.start_collective(*request);", self.wrapper("MPI_Iallreduce"))
+        self.assertIn("record.prepare_collective(root);", self.wrapper("MPI_Gather_init"))
+        self.assertIn("record.epoch_begun(win, group, true);", self.wrapper("MPI_Win_post"))
+        self.assertIn("if (*flag != 0) record.epoch_ended(win, true);", self.wrapper("MPI_Win_test"))
+        self.assertNotIn("collective_ended", self.wrapper("MPI_Neighbor_alltoall"))
+        freeing = self.wrapper("MPI_Win_free")
+        self.assertLess(freeing.index("record.collective_ended();"), freeing.index("release(subject, use);"))
 
     def test_check_finds_an_edited_file(self):
         with tempfile.TemporaryDirectory() as directory:

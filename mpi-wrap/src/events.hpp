@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Writing events (formats/wire/mpi_event.h). Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "formats/wire/segment.h"
+
+namespace clusterprof::mpi_wrap {
+
+// A wrapped call that has ended.
+struct EndedCall {
+  wire::SegmentHeader* segment;  // null: nothing is recorded
+  wire::MpiEventRing* ring;      // null: the thread has none
+  std::uint64_t enter_ns, exit_ns, mpi_ns;
+  std::uint32_t site;  // kNoSite: unknown
+};
+
+// What its event is about.
+struct Operation {
+  std::uint64_t channel;
+  std::uint64_t start_ns;
+  std::uint64_t bytes;
+  std::uint32_t sequence;
+  std::int32_t peer, tag;
+  std::uint32_t members;  // of the communicator of a collective operation; 0 for messages
+  std::uint16_t op;
+  std::uint8_t flags;  // wire::MpiEventFlags
+};
+
+// The ring is full, or there is none: counts the event that is lost. A full one means that the collector does
+// not keep up: from now on half as many operations are written down. One step has to show before the next is
+// made, so the level does not rise again until the collector has read what lay in the ring when it rose.
+void lose_event(const EndedCall& call, std::uint32_t level) noexcept;
+
+inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Operation& operation) noexcept {
+  const std::uint32_t level = call.segment->mpi_event_level.load(std::memory_order_relaxed);
+  if (level != 0 && !wire::event_is_selected(operation.sequence, level)) return;
+  wire::MpiEventRing* const ring = call.ring;
+  if (ring == nullptr) return lose_event(call, level);
+  const std::uint64_t written = ring->written.load(std::memory_order_relaxed);
+  if (written - ring->read.load(std::memory_order_acquire) >= wire::kEventRingEvents)
+    return lose_event(call, level);
+  wire::MpiEvent& event = ring->events[written & (wire::kEventRingEvents - 1)];
+  event.enter_ns = call.enter_ns;
+  event.exit_ns = call.exit_ns;
+  event.start_ns = operation.start_ns;
+  event.mpi_ns = call.mpi_ns;
+  event.channel = operation.channel;
+  event.bytes = operation.bytes;
+  event.site = call.site;
+  event.sequence = operation.sequence;
+  event.peer = operation.peer;
+  event.tag = operation.tag;
+  event.op = operation.op;
+  event.kind = kind;
+  event.flags = operation.flags;
+  event.communicator_size = operation.members;
+  ring->written.store(written + 1, std::memory_order_release);
+}
+
+// An operation has taken its number.
+inline void count_operation(wire::SegmentHeader* segment, bool shared) noexcept {
+  if (shared) {
+    segment->mpi_operations.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    segment->mpi_operations.store(segment->mpi_operations.load(std::memory_order_relaxed) + 1,
+                                  std::memory_order_relaxed);
+  }
+}
+
+inline bool is_selected(const wire::SegmentHeader* segment, std::uint32_t sequence) noexcept {
+  const std::uint32_t level = segment->mpi_event_level.load(std::memory_order_relaxed);
+  return level == 0 || wire::event_is_selected(sequence, level);
+}
+
+}  // namespace clusterprof::mpi_wrap

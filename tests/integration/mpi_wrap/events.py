@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What must hold of the events (formats/wire/mpi_event.h) that the ranks of one run have written."""
+
+import collections
+
+SEND, SEND_DONE, RECEIVE, PROBE, COLLECTIVE, COLLECTIVE_START, COLLECTIVE_DONE = range(7)
+NONBLOCKING = 2
+FAILING_TAG = 4646  # events.c: its receive fails and has no event
+MASK = (1 << 64) - 1
+
+Event = collections.namedtuple("Event", "thread kind op call channel peer tag sequence bytes flags members "
+                                        "enter exit start mpi")
+
+
+def parse(words):
+    numbers = [int(w) for w in words[:2] + words[4:]]
+    return Event(numbers[0], numbers[1], words[2], words[3], *numbers[2:])
+
+
+def is_selected(sequence, level):
+    """wire::event_is_selected"""
+    value = ((sequence >> 5) + 1) * 0x9E3779B97F4A7C15 & MASK
+    value = (value ^ (value >> 32)) * 0xD6E8FEB86659FD93 & MASK
+    return (value ^ (value >> 32)) & ((1 << level) - 1) == 0
+
+
+class Wrong(Exception):
+    pass
+
+
+def check(condition, *what):
+    if not condition:
+        raise Wrong(" ".join(map(str, what)))
+
+
+def check_times(events):
+    """In the order in which one thread wrote them."""
+    last = None
+    for event in events:
+        check(event.start <= event.enter <= event.exit, "times of", event)
+        begun_earlier = event.kind in (SEND_DONE, COLLECTIVE_DONE) or event.kind == RECEIVE and event.flags & NONBLOCKING
+        check(begun_earlier or event.start == event.enter, "begun before its call:", event)
+        if last is not None and (event.enter, event.exit) != (last.enter, last.exit):
+            check(last.exit <= event.enter, "calls overlap:", last, event)
+            check(event.mpi >= last.mpi + last.exit - last.enter, "time inside MPI:", last, event)
+            check(event.mpi <= last.mpi + event.enter - last.enter, "more time inside MPI than passed:", last, event)
+        elif last is not None:
+            check((event.call, event.mpi) == (last.call, last.mpi), "events of one call:", last, event)
+        last = event
+
+
+def numbers_are_complete(numbers, what):
+    check(sorted(numbers) == list(range(len(numbers))), "numbers of", what, sorted(numbers))
+
+
+def check_messages(ranks):
+    """Everything that was sent was received, by the same name."""
+    sent, received, streams, probed = {}, {}, collections.defaultdict(list), set()
+    for rank, events in ranks.items():
+        for event in events:
+            here_first = event.kind in (SEND, SEND_DONE)
+            ends = (rank, event.peer) if here_first else (event.peer, rank)
+            key = (*ends, event.channel, event.tag, event.sequence)
+            if event.kind == SEND:
+                check(key not in sent, "sent twice:", key, event)
+                if event.tag != FAILING_TAG:
+                    sent[key] = event
+                streams[key[:4]].append(event.sequence)
+            elif event.kind == RECEIVE:
+                check(key not in received, "received twice:", key, event)
+                received[key] = event
+            elif event.kind == PROBE:
+                probed.add(key)
+    for stream, numbers in streams.items():
+        numbers_are_complete(numbers, stream)
+    check(sent.keys() == received.keys(), "sent but not received:", sent.keys() - received.keys(),
+          "received but not sent:", received.keys() - sent.keys())
+    check(probed <= received.keys(), "found but not received:", probed - received.keys())
+    for key, event in sent.items():
+        check(event.enter <= received[key].exit, "received before it was sent:", key, event, received[key])
+        check(event.bytes == received[key].bytes, "another size:", event, received[key])
+    for rank, events in ranks.items():
+        done = set()
+        for event in events:
+            if event.kind != SEND_DONE:
+                continue
+            key = (rank, event.peer, event.channel, event.tag, event.sequence)
+            check(key in sent and sent[key].enter == event.start and sent[key].flags & NONBLOCKING,
+                  "end of a send that was not started:", event)
+            check(key not in done, "ended twice:", event)
+            done.add(key)
+    return len(sent)
+
+
+def check_collectives(ranks):
+    instances = collections.defaultdict(dict)
+    streams = collections.defaultdict(list)
+    for rank, events in ranks.items():
+        started = {}
+        for event in events:
+            if event.kind == COLLECTIVE_DONE:
+                check(started.get((event.channel, event.sequence)) == (event.start, event.op),
+                      "end of an operation that was not started:", event)
+            elif event.kind in (COLLECTIVE, COLLECTIVE_START):
+                check(rank not in instances[event.channel, event.sequence], "entered twice:", event)
+                instances[event.channel, event.sequence][rank] = event
+                streams[rank, event.channel].append(event.sequence)
+                started[event.channel, event.sequence] = (event.enter, event.op)
+    for stream, numbers in streams.items():
+        numbers_are_complete(numbers, stream)
+    for (channel, sequence), members in instances.items():
+        kinds = {(e.op, e.peer, e.members) for e in members.values()}
+        check(len(kinds) == 1, "one operation:", channel, sequence, kinds)
+        if channel == 2:
+            continue  # MPI_COMM_SELF is another one on each rank
+        check(len(members) == next(iter(kinds))[2], "missing in", kinds, "on channel", channel, "only",
+              list(members))
+        if next(iter(kinds))[0] in ("MPI_Barrier", "MPI_Allreduce", "MPI_Alltoall"):
+            check(max(e.enter for e in members.values()) <= min(e.exit for e in members.values()),
+                  "left before all had entered:", list(members.values()))
+    return len(instances)
+
+
+def check_all(ranks, operations):
+    """ranks: the events by world rank, none of which was left out or lost."""
+    for rank, events in ranks.items():
+        for thread in {e.thread for e in events}:
+            check_times([e for e in events if e.thread == thread])
+        counted = sum(e.kind in (SEND, RECEIVE, COLLECTIVE, COLLECTIVE_START) for e in events)
+        check(counted == operations[rank], "rank", rank, "has", counted, "operations in events and counted", operations[rank])
+    check(check_messages(ranks) > 0 and check_collectives(ranks) > 0, "there is nothing to check")
+
+
+def check_exactly(events, names, expected, level):
+    """expected: lines of events.c; names: of communicators by identity."""
+    lines = []
+    for line in expected:
+        words = line.split()
+        if level == 0 or is_selected(int(words[6]), level):
+            lines.append(line)
+    recorded = [f"{e.kind} {e.op} {e.call} {names.get(e.channel, e.channel)} {e.peer} {e.tag} {e.sequence} {e.bytes} "
+                f"{e.flags} {e.members}" for e in events]
+    for number, (want, got) in enumerate(zip(lines, recorded)):
+        check(want == got, f"event {number}: expected\n  {want}\nrecorded\n  {got}\nafter\n  " +
+              "\n  ".join(recorded[max(0, number - 3):number]))
+    check(len(lines) == len(recorded), "expected", len(lines), "events, recorded", len(recorded),
+          (lines[len(recorded):] + recorded[len(lines):])[:3])

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/gap_timeline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <ostream>
+#include <span>
+#include <vector>
+
+namespace clusterprof::collector {
+namespace {
+
+struct Passed {
+  std::uint64_t enter_ns = 0;
+  std::uint32_t sequence = 0;
+  std::vector<GapPart> gap;
+  friend bool operator==(const Passed&, const Passed&) = default;
+};
+void PrintTo(const Passed& passed, std::ostream* out) {
+  *out << passed.enter_ns << " #" << passed.sequence;
+  for (const GapPart& part : passed.gap) *out << " path " << part.path << ": " << part.wall_ns;
+}
+
+class GapTimelineTest : public ::testing::Test {
+ protected:
+  void event(std::uint64_t enter_ns, std::uint64_t exit_ns, std::uint64_t mpi_ns,
+             std::uint32_t sequence = 0) {
+    wire::MpiEvent event{};
+    event.enter_ns = event.start_ns = enter_ns;
+    event.exit_ns = exit_ns;
+    event.mpi_ns = mpi_ns;
+    event.sequence = sequence;
+    timeline_.event(event, sink_);
+  }
+  void spent(std::uint64_t begin_ns, std::uint64_t end_ns, std::uint32_t path) {
+    timeline_.spent(begin_ns, end_ns, {path, path, path});
+  }
+  void until(std::uint64_t time_ns) { timeline_.sampled_until(time_ns, sink_); }
+  void flush() { timeline_.flush(sink_); }
+
+  std::vector<Passed> passed_;
+  const std::function<void(const wire::MpiEvent&, std::span<const GapPart>)> sink_ =
+      [this](const wire::MpiEvent& event, std::span<const GapPart> gap) {
+        passed_.push_back({event.enter_ns, event.sequence, {gap.begin(), gap.end()}});
+      };
+  GapTimeline timeline_{1000};
+};
+
+TEST_F(GapTimelineTest, TimeInACallIsNotOfTheGap) {
+  event(2000, 3000, 0);
+  spent(1000, 1500, 1);
+  spent(1500, 3600, 2);  // a sample at 3600 that stands for 2100 ns, 1000 of them in the call
+  until(3600);
+  event(4000, 4100, 1000);
+  spent(3600, 4500, 3);
+  until(4500);
+  EXPECT_EQ(passed_, (std::vector<Passed>{{2000, 0, {{1, 500}, {2, 500}}}, {4000, 0, {{2, 600}, {3, 400}}}}));
+}
+
+TEST_F(GapTimelineTest, OneSampleMayLieInSeveralGaps) {
+  event(2000, 2100, 0);
+  event(3000, 3500, 100);
+  event(4000, 4100, 600);
+  EXPECT_TRUE(passed_.empty());  // what was done is not known yet
+  spent(1800, 4200, 7);
+  until(4200);
+  EXPECT_EQ(passed_,
+            (std::vector<Passed>{{2000, 0, {{7, 200}}}, {3000, 0, {{7, 900}}}, {4000, 0, {{7, 500}}}}));
+}
+
+TEST_F(GapTimelineTest, ACallDividesWhatLiesBetweenTwoSamples) {
+  timeline_.spent(1000, 1500, {1, 2, 3});  // no call in it
+  event(2000, 2100, 0);
+  event(3000, 3500, 100);
+  timeline_.spent(1500, 4000, {1, 2, 3});
+  timeline_.spent(4000, 4300, {1, 2, kNoPath});
+  until(4300);
+  event(4200, 4400, 600);  // the latest sample was in this one
+  EXPECT_EQ(passed_,
+            (std::vector<Passed>{
+                {2000, 0, {{1, 500}, {2, 500}}}, {3000, 0, {{3, 900}}}, {4200, 0, {{3, 500}, {1, 200}}}}));
+}
+
+TEST_F(GapTimelineTest, SamplesBeforeTheirEvent) {
+  spent(1000, 2500, 1);  // the last part of it is in the call, as turns out later
+  until(2500);
+  event(2000, 2600, 0);
+  spent(2500, 2900, 2);
+  until(2900);
+  event(3000, 3100, 600);
+  EXPECT_EQ(passed_.size(), 1u);
+  flush();
+  EXPECT_EQ(passed_, (std::vector<Passed>{{2000, 0, {{1, 1000}}}, {3000, 0, {{2, 300}}}}));
+}
+
+TEST_F(GapTimelineTest, EventsOfOneCallShareTheGapOfTheFirst) {
+  event(2000, 3000, 0, 1);
+  event(2000, 3000, 0, 2);
+  spent(1000, 2200, 4);
+  until(2200);
+  event(2000, 3000, 0, 3);  // a sample came while the call's events were being written
+  until(5000);
+  event(6000, 6000, 1000, 4);
+  flush();
+  EXPECT_EQ(passed_,
+            (std::vector<Passed>{{2000, 1, {{4, 1000}}}, {2000, 2, {}}, {2000, 3, {}}, {6000, 4, {}}}));
+}
+
+TEST_F(GapTimelineTest, CallsWithoutEventsLeaveLessForTheGap) {
+  event(2000, 2000, 0);
+  spent(2000, 3000, 1);
+  spent(3000, 6000, 2);
+  until(6000);
+  event(6000, 6100, 2000);  // half of the 4000 ns were spent in calls that have no event
+  until(7000);
+  EXPECT_EQ(passed_.back(), (Passed{6000, 0, {{2, 1500}, {1, 500}}}));
+}
+
+TEST_F(GapTimelineTest, TheLargestPartsStay) {
+  std::uint64_t at = 1000;
+  for (std::uint32_t path = 1; path <= 600; ++path) {
+    const std::uint64_t ns = path % 50 == 0 ? 1000 + path : 10;
+    spent(at, at + ns, path);
+    at += ns;
+    until(at);
+  }
+  event(at, at, 0);
+  flush();
+  ASSERT_EQ(passed_.size(), 1u);
+  const std::vector<GapPart> expected{{600, 1600}, {550, 1550}, {500, 1500}, {450, 1450},
+                                      {400, 1400}, {350, 1350}, {300, 1300}, {250, 1250}};
+  EXPECT_EQ(passed_[0].gap, expected);
+}
+
+TEST_F(GapTimelineTest, EventsDoNotWaitForSamplesWithoutLimit) {
+  constexpr std::uint32_t kEvents = 100'000;
+  for (std::uint32_t i = 0; i < kEvents; ++i) event(2000 + 10 * i, 2005 + 10 * i, 5 * i, i);
+  EXPECT_EQ(passed_.size(), kEvents - GapTimeline::kMostWaiting);
+  // Of one call too.
+  passed_.clear();
+  for (std::uint32_t i = 0; i < kEvents; ++i) event(3'000'000, 3'000'001, 5 * kEvents, i);
+  EXPECT_GE(passed_.size(), kEvents - GapTimeline::kMostWaiting);
+  flush();
+  EXPECT_EQ(passed_.size(), kEvents + GapTimeline::kMostWaiting);
+}
+
+TEST_F(GapTimelineTest, SamplesDoNotPileUpWithoutEvents) {
+  for (std::uint64_t i = 0; i < 1'000'000; ++i)
+    spent(1000 + 10 * i, 1010 + 10 * i, static_cast<std::uint32_t>(i % 3));
+  event(10'001'000, 10'001'000, 0);
+  flush();
+  EXPECT_EQ(passed_.at(0).gap, (std::vector<GapPart>{{0, 3'333'340}, {1, 3'333'330}, {2, 3'333'330}}));
+}
+
+// --- what samples speak of ---
+
+struct Stretch {
+  std::uint64_t begin_ns, end_ns;
+  std::uint32_t path, before_call, after_call;
+  friend bool operator==(const Stretch&, const Stretch&) = default;
+};
+void PrintTo(const Stretch& s, std::ostream* out) {
+  *out << s.begin_ns << ".." << s.end_ns << " path " << s.path << ", " << s.before_call << " | "
+       << s.after_call;
+}
+
+class SampledTimeTest : public ::testing::Test {
+ protected:
+  std::vector<Stretch> sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, std::uint32_t path,
+                              bool outside_mpi = true) {
+    std::vector<Stretch> stretches;
+    sampled_.sample(time_ns, cpu_ns, blocked, {path, outside_mpi},
+                    [&](std::uint64_t begin, std::uint64_t end, const Whereabouts& where) {
+                      stretches.push_back({begin, end, where.path, where.before_call, where.after_call});
+                    });
+    return stretches;
+  }
+  SampledTime sampled_{1000, 0};
+};
+
+TEST_F(SampledTimeTest, ARunningSampleStandsForTheTimeBeforeIt) {
+  EXPECT_EQ(sample(1100, 100, false, 1), (std::vector<Stretch>{{1000, 1100, 1, 1, 1}}));
+  EXPECT_EQ(sample(1300, 150, false, 2), (std::vector<Stretch>{{1100, 1300, 2, 2, 2}}));
+}
+
+TEST_F(SampledTimeTest, ASleepBeginsWhereTheProcessorTimeEnds) {
+  sample(1100, 100, false, 1);
+  EXPECT_EQ(sample(1500, 150, true, 5), (std::vector<Stretch>{{1100, 1150, 1, 1, 5}, {1150, 1500, 5, 1, 5}}));
+  // It slept on until it had 30 ns left to run; or until a call, and was ready since.
+  EXPECT_EQ(sample(2000, 180, false, 2),
+            (std::vector<Stretch>{{1500, 1970, 5, 5, 2}, {1970, 2000, 2, 2, 2}}));
+}
+
+TEST_F(SampledTimeTest, WokenAndBlockedAgain) {
+  sample(1100, 100, false, 1);
+  sample(1500, 100, true, 5);
+  EXPECT_EQ(sample(1900, 140, true, 6), (std::vector<Stretch>{{1500, 1860, 5, 5, 6}, {1860, 1900, 1, 1, 6}}));
+}
+
+TEST_F(SampledTimeTest, ASampleInMpiSaysWhereTheThreadWasBefore) {
+  sample(1100, 100, false, 1);
+  EXPECT_EQ(sample(1500, 150, true, 9, false), (std::vector<Stretch>{{1100, 1500, 1, 1, kNoPath}}));
+  EXPECT_EQ(sample(2000, 180, false, 2),
+            (std::vector<Stretch>{{1500, 1970, kNoPath, kNoPath, 2}, {1970, 2000, 2, 2, 2}}));
+}
+
+TEST_F(SampledTimeTest, ClocksThatGoBackStandStill) {
+  sample(1100, 100, false, 1);
+  EXPECT_EQ(sample(1050, 500, false, 2), (std::vector<Stretch>{}));
+  EXPECT_EQ(sample(1200, 90, true, 3), (std::vector<Stretch>{{1100, 1200, 3, 2, 3}}));
+}
+
+}  // namespace
+}  // namespace clusterprof::collector

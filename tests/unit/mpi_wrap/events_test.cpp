@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi-wrap/src/events.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "agent/agent_api.h"
+
+namespace clusterprof::mpi_wrap {
+
+extern const clusterprof_agent_api* agent;
+const clusterprof_agent_api* agent = nullptr;
+
+namespace {
+
+std::uint64_t lost;
+void count_drop(std::uint32_t reason) {
+  if (reason == static_cast<std::uint32_t>(wire::DropReason::kMpiEventRingFull)) ++lost;
+}
+
+template <typename Object>
+struct Zeroed {
+  Zeroed() {
+    std::vector<Line>& memory = kept().emplace_back(sizeof(Object) / 64 + 2);
+    void* place = memory.data();
+    std::size_t space = memory.size() * 64;
+    object = static_cast<Object*>(std::align(64, sizeof(Object), place, space));
+  }
+  struct Line {
+    std::uint8_t bytes[64];
+  };
+  // Until the end: which ring was full last is remembered across tests.
+  static std::deque<std::vector<Line>>& kept() {
+    static std::deque<std::vector<Line>> all;
+    return all;
+  }
+  Object* object;
+};
+
+class Events : public testing::Test {
+ protected:
+  Events() {
+    api_.count_drop = count_drop;
+    agent = &api_;
+    lost = 0;
+  }
+  // The next operation of a stream; true when it was written down.
+  bool write(const EndedCall& call) {
+    const std::uint64_t before = call.ring == nullptr ? 0 : call.ring->written.load();
+    Operation operation{};
+    operation.sequence = sequence_++;
+    write_event(call, wire::MpiEventKind::kCollective, operation);
+    return call.ring != nullptr && call.ring->written.load() != before;
+  }
+  EndedCall call(wire::MpiEventRing* ring) { return {segment_.object, ring, 1, 2, 0, 0}; }
+  std::uint32_t level() { return segment_.object->mpi_event_level.load(); }
+
+  Zeroed<wire::SegmentHeader> segment_;
+  std::uint32_t sequence_ = 0;
+  clusterprof_agent_api api_{};
+};
+
+TEST_F(Events, AreLostAndCountedWithoutARing) {
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(write(call(nullptr)));
+  EXPECT_EQ(lost, 3u);
+  EXPECT_EQ(level(), 0u);
+}
+
+TEST_F(Events, ABurstRaisesTheLevelOnce) {
+  Zeroed<wire::MpiEventRing> ring;
+  std::uint32_t written = 0;
+  for (std::uint32_t i = 0; i < 100 * wire::kEventRingEvents; ++i) written += write(call(ring.object));
+  EXPECT_EQ(written, wire::kEventRingEvents);
+  EXPECT_GT(lost, 0u);
+  EXPECT_EQ(level(), 1u);
+}
+
+TEST_F(Events, TheLevelRisesOncePerRingEmptied) {
+  Zeroed<wire::MpiEventRing> first, second;
+  for (std::uint32_t step = 1; step <= 3; ++step) {
+    // Both rings fill up and stay full for a while.
+    for (std::uint32_t i = 0; i < 100 * wire::kEventRingEvents; ++i) {
+      write(call(first.object));
+      write(call(second.object));
+    }
+    EXPECT_EQ(level(), step);
+    for (wire::MpiEventRing* ring : {first.object, second.object}) ring->read = ring->written.load();
+  }
+  // Half emptied is not emptied.
+  for (std::uint32_t i = 0; i < 100 * wire::kEventRingEvents; ++i) write(call(first.object));
+  EXPECT_EQ(level(), 4u);
+  first.object->read = first.object->written - wire::kEventRingEvents / 2;
+  for (std::uint32_t i = 0; i < 1000 * wire::kEventRingEvents; ++i) write(call(first.object));
+  EXPECT_EQ(level(), 4u);
+}
+
+TEST_F(Events, TheLevelHasALimit) {
+  Zeroed<wire::MpiEventRing> ring;
+  ring.object->written = wire::kEventRingEvents;
+  segment_.object->mpi_event_level = wire::kMaxEventLevel;
+  lose_event(call(ring.object), wire::kMaxEventLevel);
+  EXPECT_EQ(lost, 1u);
+  EXPECT_EQ(level(), wire::kMaxEventLevel);
+}
+
+TEST_F(Events, HoldWhatTheOperationWas) {
+  Zeroed<wire::MpiEventRing> ring;
+  const EndedCall ended{segment_.object, ring.object, 10, 20, 5, 3};
+  const Operation operation{99, 7, 64, 11, 2, 4, 8, 33, wire::kEventNonblocking};
+  write_event(ended, wire::MpiEventKind::kSendDone, operation);
+  const wire::MpiEvent& event = ring.object->events[0];
+  EXPECT_EQ(event.enter_ns, 10u);
+  EXPECT_EQ(event.exit_ns, 20u);
+  EXPECT_EQ(event.mpi_ns, 5u);
+  EXPECT_EQ(event.site, 3u);
+  EXPECT_EQ(event.channel, 99u);
+  EXPECT_EQ(event.start_ns, 7u);
+  EXPECT_EQ(event.bytes, 64u);
+  EXPECT_EQ(event.sequence, 11u);
+  EXPECT_EQ(event.peer, 2);
+  EXPECT_EQ(event.tag, 4);
+  EXPECT_EQ(event.communicator_size, 8u);
+  EXPECT_EQ(event.op, 33u);
+  EXPECT_EQ(event.kind, wire::MpiEventKind::kSendDone);
+  EXPECT_EQ(event.flags, wire::kEventNonblocking);
+}
+
+}  // namespace
+}  // namespace clusterprof::mpi_wrap
