@@ -1,5 +1,8 @@
 """The JSON report has the keys that programs outside this project rely on."""
 
+import os
+import subprocess
+
 import recording
 
 RUN = {"id", "command", "start_utc", "elapsed_s", "nodes", "ranks", "rate_hz", "clock", "samples", "dropped",
@@ -13,6 +16,10 @@ FUNCTION = {"name", "file", "line", "kind", "module", "self_s", "total_s", "rank
 LINE = {"file", "line", "function", "self_s", "total_s", "python_s", "native_s", "system_s", "mpi_s", "idle_s"}
 CALL = {"op", "file", "line", "function", "count", "time_s", "wait_s", "sent_bytes", "recv_bytes", "rank_min_s",
         "rank_mean_s", "rank_max_s", "rank_max"}
+WAIT = {"kind", "rank", "wait_s", "count", "caused_by"}
+KINDS = {"late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
+         "early_scan"}
+CAUSE = {"rank", "wait_s", "file", "line", "function"}
 
 
 class Contract(recording.RecordingTest):
@@ -21,6 +28,7 @@ class Contract(recording.RecordingTest):
         test = cls("record_once")
         test.setUp()
         cls.addClassCleanup(test.doCleanups)
+        cls.run_directory = os.path.join(test.directory, "run")
         cls.result = test.recorded([recording.PYTHON, f"{recording.SOURCE}/examples/train.py", "40"],
                                    before=recording.launcher("openmpi", 4),
                                    options=["-e", "perf::TASK-CLOCK"])
@@ -73,6 +81,42 @@ class Contract(recording.RecordingTest):
                          set(efficiency))
         self.assertAlmostEqual(efficiency["parallel"], efficiency["load_balance"] * efficiency["communication"],
                                places=6)
+        self.assertAlmostEqual(efficiency["communication"], efficiency["serialization"] * efficiency["transfer"],
+                               places=6)
+
+    def test_waits(self):
+        waits = self.result["mpi"]["waits"]
+        self.assertTrue(waits)
+        for row in waits:
+            self.assertEqual(WAIT - set(row), set())
+            self.assertIn(row["kind"], KINDS)
+            for cause in row["caused_by"]:
+                self.assertEqual(CAUSE - set(cause), set())
+                self.assertNotEqual(cause["rank"], row["rank"])
+            self.assertAlmostEqual(sum(cause["wait_s"] for cause in row["caused_by"]), row["wait_s"], places=6)
+        for rank in self.result["ranks"]:
+            waited = sum(row["wait_s"] for row in waits if row["rank"] == rank["rank"])
+            self.assertAlmostEqual(rank["mpi_wait_s"], waited, places=6)
+            self.assertAlmostEqual(rank["mpi_wait_s"] + rank["mpi_transfer_s"], rank["mpi_s"], places=6)
+        self.assertAlmostEqual(sum(call["wait_s"] or 0 for call in self.result["mpi"]["calls"]),
+                               sum(row["wait_s"] for row in waits), places=4)
+        # The last rank's data needs cleaning: the others wait for it in average().
+        worst = self.result["root_causes"][0]
+        self.assertEqual((worst["rank"], worst["function"], worst["waiting_ranks"]), (3, "clean", 3))
+        self.assertTrue(worst["file"].endswith("train.py"))
+        waiting, = [call for call in self.result["mpi"]["calls"]
+                    if (call["op"], call["function"]) == ("MPI_Allreduce", "average")]
+        self.assertGreater(waiting["wait_s"], 0.5 * sum(row["wait_s"] for row in waits if row["kind"] == "wait_at_nxn"))
+
+    def test_sections(self):
+        done = subprocess.run([recording.CLUSTERPROF, "report", self.run_directory, "--section", "comm", "--section",
+                               "waits", "--section", "summary"], capture_output=True, timeout=60, check=True)
+        text = " ".join(done.stdout.decode().split())
+        self.assertRegex(text, r"rank 3 in clean\(\) train.py:\d+ made 3 ranks wait")
+        for what in ("MPI by call site", "MPI_Allreduce <- average()", "Waiting for other ranks", "wait at NxN",
+                     "Root causes", "Critical path"):
+            self.assertIn(what, text)
+        self.assertNotIn("Hotspots", text)
 
     def test_counters(self):
         counters = self.result["counters"]

@@ -1,0 +1,458 @@
+"""Who waited for whom, where, and whose fault it was: programs of ranks that are late on purpose
+(programs/waits.c, waits.py) and write down themselves when they entered and left every call. Their own clock
+readings, and the definitions of docs/metrics.md applied to operations that they named (support/waiting.py), against
+the report.
+
+Waiting may differ by 5 % and 1 ms for each operation: between the program's reading of the clock and the
+wrapper's the rank may lose its core. Delays are 20 ms and more, so that a wait that is missed, counted twice or
+charged to another rank is far outside."""
+
+import collections
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+import recording
+import truth
+import waiting
+
+NODES = os.path.join(recording.SOURCE, "tests", "support", "mpi_nodes.bash")
+SHIFTED_CLOCK = os.path.join(recording.SOURCE, "tests", "integration", "clocks", "shifted_clock.c")
+C_PROGRAM, PYTHON_PROGRAM = (os.path.join(truth.PROGRAMS, name) for name in ("waits.c", "waits.py"))
+
+# Shares of waiting that samples charge to functions. Of what comes after a sleep up to 40 ms are taken to be
+# still part of it (docs/accuracy.md), which is a fifth of these delays; where all ranks do the same afterwards that
+# cancels out.
+DOING, ROOT_CAUSE = 0.2, 0.1
+ATTEMPTS = 3
+
+
+def lines_at_fault(program):
+    """{function: line} of the lines at which the ranks of a program are late."""
+    with open(program) as file:
+        found = [(number, re.search(r"(?://|#) at fault: (\w+)", line)) for number, line in enumerate(file, 1)]
+    return {match[1]: number for number, match in found if match}
+
+
+def repeated(test):
+    """A rank may lose its core between the program's reading of the clock and the wrapper's. What is wrong is so
+    every time."""
+    def run(self):
+        for attempt in range(ATTEMPTS):
+            self.off, self.figures = [], []
+            try:
+                test(self)
+            except self.failureException as failure:
+                self.off.append(str(failure))
+            if not self.off:
+                break
+            for name in ("run", "notes", "prefix"):
+                shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
+        for figure in self.figures:
+            super(Waits, self).figure(**figure)
+        if self.off:
+            self.fail(f"{self.name}, {ATTEMPTS} times: " + "\n".join(self.off[:20]))
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+class Waits(truth.TruthTest):
+    def setUp(self):
+        recording.RecordingTest.setUp(self)  # without h5py
+
+    def figure(self, **values):
+        self.figures.append(values)
+
+    def compare(self, version, what, expected, seen, tolerance=truth.POINTS):
+        self.figure(python=version, what=what, expected=expected, seen=seen, tolerance=tolerance)
+        self.judge(what, expected, seen, tolerance)
+
+    def judge(self, what, expected, seen, tolerance):
+        if abs(seen - expected) > tolerance:
+            self.off.append(f"{what}: {seen:.6f}, by the program {expected:.6f} +- {tolerance:.6f}")
+
+    def close(self, what, expected_s, seen_s, operations):
+        tolerance = 0.05 * expected_s + 0.001 * operations
+        self.figure(scenario=self.name, what=what, expected=expected_s, seen=seen_s, tolerance=tolerance)
+        self.judge(what, expected_s, seen_s, tolerance)
+
+    def all_close(self, what, expected_s, seen_s, operations):
+        """Sums by some key, in seconds; operations by the same key."""
+        for key in sorted(set(expected_s) | set(seen_s), key=str):
+            self.close(f"{what} {key}", expected_s.get(key, 0.0), seen_s.get(key, 0.0), operations.get(key, 1))
+
+    def truth_of(self, scenario, ranks, flavour="openmpi", python=False, rounds=(), before=None, runner=None, **how):
+        """Records a scenario: what its ranks wrote down, and the report."""
+        self.name = f"{scenario}, {ranks} ranks" + (", mpi4py" if python else ", MPICH" if flavour == "mpich" else "")
+        if runner is not None:
+            self.name += ", 2 nodes"
+        directory = os.path.join(self.directory, "notes")
+        os.mkdir(directory)
+        command = [recording.program(flavour, "waits")]
+        if python:
+            if importlib.util.find_spec("mpi4py") is None:
+                self.skipTest("/usr/bin/python3 has no mpi4py")
+            command = [recording.PYTHON, "-B", PYTHON_PROGRAM]
+        self.program = PYTHON_PROGRAM if python else C_PROGRAM
+        self.need(command[0])
+        command += [scenario, directory, *map(str, rounds)]
+        if runner is None:
+            runner = self.record
+            how["before"] = recording.launcher(flavour, ranks) if before is None else before
+        done = runner(command, **how)
+        if done.returncode == 77:
+            self.skipTest(done.stderr.decode(errors="replace").strip())
+        self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+        notes = waiting.read(directory)
+        self.assertEqual({note.rank for note in notes}, set(range(ranks)))
+        return notes, self.report()
+
+    # --- the parts of a report ---
+
+    def check_sums(self, notes, report):
+        """How long each rank waited, by kind, by call site and altogether."""
+        all_waits = waiting.waits(notes)
+        for what, key_of in (("rank", lambda wait: wait.rank), ("kind", lambda wait: (wait.kind, wait.rank)),
+                             ("place", lambda wait: (wait.kind, wait.rank, wait.call, wait.where)),
+                             ("call", lambda wait: (wait.call, wait.where))):
+            expected, operations = collections.Counter(), collections.Counter()
+            # What a rank has in MPI is its main thread's.
+            for wait in (wait for wait in all_waits if wait.thread == 0 or what != "rank"):
+                expected[key_of(wait)] += wait.seconds
+                operations[key_of(wait)] += 1
+            seen = collections.Counter()
+            if what == "rank":
+                seen.update({rank["rank"]: rank["mpi_wait_s"] for rank in report["ranks"]})
+                for rank in report["ranks"]:
+                    self.assertAlmostEqual(rank["mpi_wait_s"] + rank["mpi_transfer_s"], rank["mpi_s"], places=6)
+            elif what == "kind":
+                for row in report["mpi"]["waits"]:
+                    seen[row["kind"], row["rank"]] += row["wait_s"]
+            elif what == "place":
+                for row in report["mpi"]["waits"]:
+                    self.assertFalse(any("rest" in part for part in row["where"]))
+                    for part in row["where"]:
+                        seen[row["kind"], row["rank"], part["op"], part["function"]] += part["wait_s"]
+            else:
+                for call in report["mpi"]["calls"]:
+                    if call["wait_s"]:
+                        seen[call["op"], call["function"]] += call["wait_s"]
+            self.all_close(what, expected, seen, operations)
+
+    def check_causes(self, notes, report):
+        """For whom each rank waited, by kind."""
+        expected, of_kind = collections.Counter(), collections.Counter()
+        for wait in waiting.waits(notes):
+            expected[wait.kind, wait.rank, wait.cause_rank] += wait.seconds
+            of_kind[wait.kind, wait.rank] += 1
+        seen, rest = collections.Counter(), collections.Counter()
+        for row in report["mpi"]["waits"]:
+            for cause in row["caused_by"]:
+                if "rest" in cause:  # the smallest ones are summed up
+                    rest[row["kind"], row["rank"]] += cause["wait_s"]
+                else:
+                    seen[row["kind"], row["rank"], cause["rank"]] += cause["wait_s"]
+        for key in set(expected) | set(seen):
+            self.assertLess(rest[key[:2]], 0.3 * sum(seen[other] for other in seen if other[:2] == key[:2]) + 0.002)
+            left_s = min(rest[key[:2]], max(0.0, expected[key] - seen[key]))
+            self.close(f"cause {key}", expected[key], seen[key] + left_s, of_kind[key[:2]])
+
+    def check_quality(self, report, level=0):
+        """Everything was matched, and no message came before it was sent."""
+        analysis = report["wait_analysis"]
+        self.assertEqual(analysis["event_level"] > 0, level > 0)
+        if level == 0:
+            self.assertEqual((analysis["unmatched_messages"], analysis["unmatched_collectives"]), (0, 0), analysis)
+        self.assertEqual(analysis["clock_violations"], 0)
+        self.assertEqual(report["run"]["dropped"].get("mpi_event_ring_full", 0), 0)
+
+    def check(self, notes, report):
+        self.check_quality(report)
+        self.check_sums(notes, report)
+        self.check_causes(notes, report)
+
+    def check_doing(self, notes, report):
+        """What late ranks did while others waited for them, by function, and at which line."""
+        lines, work = lines_at_fault(self.program), waiting.works(notes)
+        expected, seen = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
+        for wait in waiting.waits(notes):
+            expected[wait.kind, wait.cause_rank].update(waiting.causes(wait, work))
+        for row in report["mpi"]["waits"]:
+            for cause in row["caused_by"]:
+                in_mpi = cause["op"] is not None
+                seen[row["kind"], cause["rank"]]["" if in_mpi else cause["function"]] += cause["wait_s"]
+                if cause["wait_s"] > 0.01 and not in_mpi and cause["function"] in lines:
+                    self.assertEqual((os.path.basename(cause["file"]), cause["line"]),
+                                     (os.path.basename(self.program), lines[cause["function"]]))
+        for key, by_function in expected.items():
+            total = sum(by_function.values())
+            for function in by_function if total > 0.2 else ():
+                self.compare(self.name, f"doing {key}: {function}", by_function[function] / total,
+                             seen[key][function] / sum(seen[key].values()), DOING)
+
+    def roots(self, report):
+        found = collections.Counter()
+        for row in report["root_causes"]:
+            found[row["rank"], row["function"] if row["op"] is None else ""] += row["wait_s"]
+        return found
+
+    def useful_between(self, notes, rank):
+        """Seconds outside MPI between the calls that a rank wrote down."""
+        calls = sorted({(note.enter_ns, note.exit_ns) for note in notes if note.rank == rank and note.what != "work"})
+        return [(enter - left) / 1e9 for (_, left), (enter, _) in zip(calls, calls[1:])]
+
+    # --- one node ---
+
+    def check_scenario(self, scenario, ranks, **how):
+        notes, report = self.truth_of(scenario, ranks, **how)
+        self.check(notes, report)
+        return notes, report
+
+    @repeated
+    def test_messages_2(self):
+        self.check_scenario("messages", 2)
+
+    @repeated
+    def test_messages_4(self):
+        notes, report = self.check_scenario("messages", 4)
+        self.check_doing(notes, report)
+
+    @repeated
+    def test_messages_8(self):
+        self.check_scenario("messages", 8, rounds=[1])
+
+    @repeated
+    def test_messages_mpich(self):
+        self.check_scenario("messages", 2, flavour="mpich")
+
+    @repeated
+    def test_messages_python(self):
+        notes, report = self.check_scenario("messages", 4, python=True)
+        self.check_doing(notes, report)
+
+    @repeated
+    def test_collectives_2(self):
+        self.check_scenario("collectives", 2)
+
+    @repeated
+    def test_collectives_4(self):
+        self.check_scenario("collectives", 4)
+
+    @repeated
+    def test_collectives_mpich(self):
+        self.check_scenario("collectives", 4, flavour="mpich")
+
+    @repeated
+    def test_one_sided(self):
+        self.check_scenario("one_sided", 4)
+
+    @repeated
+    def test_threads(self):
+        notes, report = self.check_scenario("threads", 2)
+        self.check_doing(notes, report)
+
+    # --- whose fault ---
+
+    def check_straggler(self, ranks, **how):
+        """load_batch() makes a rank late, not the compute() of all that follows it."""
+        notes, report = self.check_scenario("straggler", ranks, **how)
+        self.check_doing(notes, report)
+        expected, work = collections.Counter(), waiting.works(notes)
+        for wait in waiting.waits(notes):
+            for function, seconds in waiting.causes(wait, work).items():
+                # All ranks compute equally long: that makes nobody late, however late it is done.
+                expected[wait.cause_rank, "load_batch" if function == "compute" else function] += seconds
+        total, seen = sum(expected.values()), self.roots(report)
+        for key, seconds in expected.items():
+            self.compare(self.name, f"root cause {key}", seconds / total, seen[key] / sum(seen.values()), ROOT_CAUSE)
+        self.compare(self.name, "all root causes together", 1.0, sum(seen.values()) / total, 0.05)
+        worst = report["root_causes"][0]
+        self.assertGreater(expected[worst["rank"], worst["function"]], 0.8 * max(expected.values()))
+        self.assertEqual(worst["waiting_ranks"], ranks - 1)
+        self.assertEqual((os.path.basename(worst["file"]), worst["line"]),
+                         (os.path.basename(self.program), lines_at_fault(self.program)["load_batch"]))
+        findings = " ".join(finding["text"] for finding in report["findings"])
+        self.assertIn(f"rank {worst['rank']} in load_batch()", findings)
+        return notes, report
+
+    @repeated
+    def test_straggler_2(self):
+        self.check_straggler(2)
+
+    @repeated
+    def test_straggler_8(self):
+        self.check_straggler(8, rounds=[20, 7])
+
+    @repeated
+    def test_straggler_python(self):
+        self.check_straggler(2, python=True)
+
+    @repeated
+    def test_straggler_mpich(self):
+        self.check_straggler(2, flavour="mpich")
+
+    @repeated
+    def test_straggler_4_and_efficiencies(self):
+        """All ranks wait for one at a time: an ideal network would not help, and no rank has much more to do."""
+        notes, report = self.check_straggler(4)
+        between = [self.useful_between(notes, rank) for rank in range(4)]
+        self.check_ideal(report, between, sum(map(max, zip(*between))))
+        critical = {row["function"]: row["time_s"] for row in report["critical_path"] if row["op"] is None}
+        late_s = sum((note.exit_ns - note.enter_ns) / 1e9 for note in notes if note.where == "load_batch")
+        self.compare(self.name, "critical path: load_batch", 1.0, critical["load_batch"] / late_s, 0.1)
+
+    def check_chain(self, ranks, **how):
+        """Rank 1 is late because rank 0 is, and so on: the fault is rank 0's, and rank 1's where it adds to it."""
+        notes, report = self.check_scenario("chain", ranks, **how)
+        expected = collections.Counter()
+        for key, by_rank in waiting.root_causes(waiting.waits(notes), waiting.works(notes)).items():
+            expected[key] += sum(by_rank.values())
+        total, seen = sum(expected.values()), self.roots(report)
+        for key in set(expected) | set(seen):
+            self.compare(self.name, f"root cause {key}", expected[key] / total, seen[key] / sum(seen.values()),
+                         ROOT_CAUSE)
+        worst = report["root_causes"][0]
+        self.assertEqual((worst["rank"], worst["function"], worst["waiting_ranks"]), (0, "load_batch", ranks - 1))
+        return notes, report
+
+    @repeated
+    def test_chain_4(self):
+        self.check_chain(4)
+
+    @repeated
+    def test_chain_8(self):
+        self.check_chain(8)
+
+    @repeated
+    def test_chain_python(self):
+        self.check_chain(4, python=True)
+
+    # --- efficiencies ---
+
+    def check_ideal(self, report, between, ideal_between_s):
+        """`between`: per rank, its times outside MPI between calls; `ideal_between_s`: how long all of it takes
+        when messages cost nothing. What ranks do before the first call and after the last one adds to it."""
+        useful = {rank["rank"]: rank["useful_s"] for rank in report["ranks"]}
+        around = max(useful[rank] - sum(parts) for rank, parts in enumerate(between))
+        ideal = ideal_between_s + around
+        efficiency = report["efficiency"]
+        self.compare(self.name, "serialization", max(useful.values()) / ideal, efficiency["serialization"], 0.03)
+        self.compare(self.name, "transfer", ideal / report["run"]["elapsed_s"], efficiency["transfer"], 0.03)
+        self.assertAlmostEqual(efficiency["serialization"] * efficiency["transfer"], efficiency["communication"],
+                               places=6)
+        windows = report["efficiency_windows"]
+        waited = sum(wait["wait_s"] for wait in report["mpi"]["waits"])
+        self.assertAlmostEqual(sum(window["wait_s"] for window in windows), waited, delta=0.02 * waited + 0.001)
+
+    @repeated
+    def test_pipeline(self):
+        """One rank works at a time: the ideal network needs the sum of all work."""
+        ranks = 4
+        notes, report = self.check_scenario("pipeline", ranks)
+        between = [self.useful_between(notes, rank) for rank in range(ranks)]
+        self.check_ideal(report, between, sum(map(sum, between)))
+        self.assertLess(report["efficiency"]["serialization"], 1.3 / ranks)
+
+    @repeated
+    def test_balanced(self):
+        notes, report = self.check_scenario("balanced", 4)
+        self.assertGreater(report["efficiency"]["serialization"], 0.95)
+        self.assertGreater(report["efficiency"]["load_balance"], 0.95)
+
+    # --- a part of the events ---
+
+    @repeated
+    def test_budget(self):
+        """With room for few events the analysis looks at a part of the operations and says so."""
+        budget = 1100  # a rank has about 2000
+        environment = dict(os.environ, CLUSTERPROF_EVENT_BUDGET=str(budget))
+        notes, report = self.truth_of("many", 4, env=environment)
+        self.check_quality(report, level=1)
+        self.assertLessEqual(report["wait_analysis"]["events"], 4 * budget)
+        self.assertGreater(report["wait_analysis"]["operations"], 4 * 2000)
+        expected = collections.Counter()
+        for wait in waiting.waits(notes):
+            expected[wait.rank] += wait.seconds
+        for rank in report["ranks"]:
+            self.compare(self.name, f"waiting from a sample of rank {rank['rank']}", 1.0,
+                         rank["mpi_wait_s"] / expected[rank["rank"]], 0.15)
+        by_cause, seen = collections.Counter(), collections.Counter()
+        for wait in waiting.waits(notes):
+            by_cause[wait.cause_rank] += wait.seconds
+        for row in report["mpi"]["waits"]:
+            for cause in row["caused_by"]:
+                seen[cause["rank"]] += cause["wait_s"]
+        for rank, seconds in by_cause.items():
+            self.compare(self.name, f"cause from a sample (rank {rank})", seconds / sum(by_cause.values()),
+                         seen[rank] / sum(seen.values()), 0.1)
+        text = subprocess.run([recording.CLUSTERPROF, "report", os.path.join(self.directory, "run")],
+                              capture_output=True, timeout=60, check=True).stdout.decode()
+        self.assertRegex(text, r"one in (about )?\d+")
+
+    # --- two nodes ---
+
+    def on_two_nodes(self, command):
+        def nodes(*arguments):
+            return subprocess.run(["bash", NODES, "-d", state, *arguments], cwd=self.directory,
+                                  env=dict(os.environ, MPIRUN="mpirun.openmpi"), capture_output=True, timeout=120)
+        state = tempfile.mkdtemp(prefix="cpn-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, state, ignore_errors=True)
+        done = nodes("start", "2", "--slots", "2")
+        if done.returncode != 0:
+            self.skipTest("cannot simulate nodes here: " + done.stderr.decode().strip())
+        self.addCleanup(nodes, "stop")
+        return nodes("run", "-n", "4", "--map-by", "node", recording.CLUSTERPROF, "-o",
+                     os.path.join(self.directory, "run"), *command)
+
+    @repeated
+    def test_straggler_on_two_nodes(self):
+        _, report = self.check_straggler(4, runner=self.on_two_nodes)
+        self.assertEqual(len(report["nodes"]), 2)
+        self.assertLess(report["wait_analysis"]["clock_error_s"], 0.001)
+
+    @repeated
+    def test_messages_on_two_nodes(self):
+        self.check_scenario("messages", 4, rounds=[1], runner=self.on_two_nodes)
+
+    @repeated
+    def test_clocks_that_differ(self):
+        """Of two nodes on this machine, the second one's clock is 7 s ahead and fast by a thousandth: milliseconds by
+        the end of the run. The program reads another clock, which is right."""
+        self.need("cc")
+        def file(name, text):
+            path = os.path.join(self.directory, "prefix", name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as script:
+                script.write("#!/bin/sh\n" + text)
+            os.chmod(path, 0o755)
+            return path
+        library = os.path.join(self.directory, "shifted_clock.so")
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", SHIFTED_CLOCK, "-o", library], check=True)
+        shift = f"if [ $CLUSTERPROF_NODE = part1 ]; then export LD_PRELOAD={library}; fi\n"
+        wrapper = file("shifted", "export WAITS_REAL_TIME=1 CLUSTERPROF_NODE=part$((OMPI_COMM_WORLD_RANK % 2))\n"
+                       "export CLOCK_SHIFT_NS=7000000000 CLOCK_DRIFT_PPM=1000 "
+                       f"CLOCK_BASE_NS={time.clock_gettime_ns(time.CLOCK_MONOTONIC)}\n{shift}exec \"$@\"\n")
+        # The collector does not get the program's LD_PRELOAD, but lives by the clock of its node.
+        libexec = os.path.join(recording.BUILD, "libexec", "clusterprof")
+        file("libexec/clusterprof/collector", f"{shift}exec {libexec}/collector \"$@\"\n")
+        os.symlink(os.path.join(libexec, "analyze"), os.path.join(self.directory, "prefix/libexec/clusterprof/analyze"))
+        os.symlink(os.path.join(recording.BUILD, "lib"), os.path.join(self.directory, "prefix/lib"))
+        shutil.copy(recording.CLUSTERPROF, file("bin/clusterprof", ""))
+
+        def runner(command):
+            return self.bare([*recording.launcher("openmpi", 4), wrapper, f"{self.directory}/prefix/bin/clusterprof",
+                              "-o", f"{self.directory}/run", *command])
+        notes, report = self.truth_of("straggler", 4, runner=runner)
+        self.name = "straggler, 4 ranks, clocks that differ"
+        self.assertEqual(len(report["nodes"]), 2)
+        self.check(notes, report)
+        self.check_doing(notes, report)
+        self.assertLess(report["wait_analysis"]["clock_error_s"], 20e-6)
+
+
+if __name__ == "__main__":
+    recording.main()
