@@ -76,13 +76,15 @@ struct MpiEventRing {
   alignas(64) MpiEvent events[kEventRingEvents];
 };
 
-// Producer side. False: the ring is full.
-inline bool push_event(MpiEventRing& ring, const MpiEvent& event) noexcept {
+// Producer side. Where to write the next event, or null when the ring is full. The consumer sees nothing of
+// it before publish_event.
+inline MpiEvent* reserve_event(MpiEventRing& ring) noexcept {
   const std::uint64_t written = ring.written.load(std::memory_order_relaxed);
-  if (written - ring.read.load(std::memory_order_acquire) >= kEventRingEvents) return false;
-  ring.events[written & (kEventRingEvents - 1)] = event;
-  ring.written.store(written + 1, std::memory_order_release);
-  return true;
+  if (written - ring.read.load(std::memory_order_acquire) >= kEventRingEvents) return nullptr;
+  return &ring.events[written & (kEventRingEvents - 1)];
+}
+inline void publish_event(MpiEventRing& ring) noexcept {
+  ring.written.store(ring.written.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 // How far the clock of another rank's node is from this one's: one exchange at MPI_Init, one at MPI_Finalize.

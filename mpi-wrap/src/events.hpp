@@ -37,12 +37,9 @@ void lose_event(const EndedCall& call, std::uint32_t level) noexcept;
 inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Operation& operation) noexcept {
   const std::uint32_t level = call.segment->mpi_event_level.load(std::memory_order_relaxed);
   if (level != 0 && !wire::event_is_selected(operation.sequence, level)) return;
-  wire::MpiEventRing* const ring = call.ring;
-  if (ring == nullptr) return lose_event(call, level);
-  const std::uint64_t written = ring->written.load(std::memory_order_relaxed);
-  if (written - ring->read.load(std::memory_order_acquire) >= wire::kEventRingEvents)
-    return lose_event(call, level);
-  wire::MpiEvent& event = ring->events[written & (wire::kEventRingEvents - 1)];
+  wire::MpiEvent* const place = call.ring != nullptr ? wire::reserve_event(*call.ring) : nullptr;
+  if (place == nullptr) return lose_event(call, level);
+  wire::MpiEvent& event = *place;
   event.enter_ns = call.enter_ns;
   event.exit_ns = call.exit_ns;
   event.start_ns = operation.start_ns;
@@ -57,7 +54,7 @@ inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Op
   event.kind = kind;
   event.flags = operation.flags;
   event.communicator_size = operation.members;
-  ring->written.store(written + 1, std::memory_order_release);
+  wire::publish_event(*call.ring);
 }
 
 // An operation has taken its number.

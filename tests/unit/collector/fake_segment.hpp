@@ -208,7 +208,11 @@ class FakeSegment {
   // False when the ring is full.
   bool mpi_event(std::uint32_t index, const wire::MpiEvent& event) {
     header().mpi_operations += 1;
-    return wire::push_event(event_ring(index), event);
+    wire::MpiEvent* const place = wire::reserve_event(event_ring(index));
+    if (place == nullptr) return false;
+    *place = event;
+    wire::publish_event(event_ring(index));
+    return true;
   }
   void thread_end(std::uint32_t index, std::uint64_t time_ns, std::uint64_t cpu_ns) {
     Sample end;
