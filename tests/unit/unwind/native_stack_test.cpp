@@ -293,15 +293,16 @@ TEST_F(NativeStackTest, FindsTheFrameOfRealignedKernelsWithoutCfi) { check_inter
 
 TEST_F(NativeStackTest, GivesUpOnNonsense) {
   const auto stack = std::make_unique<NativeStack>();
-  std::uint64_t words[64] = {};
+  // A pc outside all modules is taken for generated code, which is followed for thousands of instructions
+  // (zeros: no way out). So far there has to be memory: the walk has no guard here.
+  constexpr std::size_t kBytes = 1 << 20;
+  void* const zeros = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(zeros, MAP_FAILED);
   Registers registers{};
-  registers.rip = 0x1234;
-  registers.rsp = reinterpret_cast<std::uint64_t>(words);
+  registers.rip = registers.rsp = reinterpret_cast<std::uint64_t>(zeros);
   registers.rbp = 0xdead'beef;
-  // A trusted pc outside all modules is taken for generated code and its bytes are looked at, so give it
-  // some: `words` is no epilogue.
-  registers.rip = reinterpret_cast<std::uint64_t>(words);
-  walk_native(registers, registers.rsp, registers.rsp + sizeof(words), nullptr, *stack);
+  walk_native(registers, registers.rsp, registers.rsp + kBytes, nullptr, *stack);
+  munmap(zeros, kBytes);
   EXPECT_EQ(stack->count, 1u);
   EXPECT_TRUE(stack->truncated);
 }
