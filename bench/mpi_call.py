@@ -4,7 +4,9 @@ nothing else, bench/two_timestamps.c): bare, floor and recorded runs in turn, me
 sampling timers run at 1 Hz, so that it is the wrappers that show. Every call is recorded with its call site and its
 event.
 
-    bench/mpi_call.py [--build DIR] [--pairs N] [--only NAME,...] [--mpi openmpi,mpich]
+    bench/mpi_call.py [--build DIR] [--pairs N] [--only NAME,...] [--mpi openmpi,mpich] [--peer LIBRARY]
+
+--peer measures another profiler beside it, preloaded: libmpiP.so, built with the compiler of the one --mpi given.
 """
 
 import argparse
@@ -44,13 +46,14 @@ def main():
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--only", default=",".join(p[0] for p in PROGRAMS))
     parser.add_argument("--mpi", default="openmpi,mpich")
+    parser.add_argument("--peer", help="a shared library")
     arguments = parser.parse_args()
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     tool = os.path.join(arguments.build, "bin", "clusterprof")
 
     with tempfile.TemporaryDirectory(prefix="clusterprof-bench-") as folder:
         print(f"{'calls of 8 bytes':<24}{'MPI':>8}{'bare ns':>9}{'floor +':>9}{'recorded +':>12}{'over the floor':>16}"
-              f"{'min':>7}{'max':>7}")
+              f"{'min':>7}{'max':>7}" + (f"{'peer +':>9}" if arguments.peer else ""))
         for flavour in arguments.mpi.split(","):
             floor = compile_all(flavour, folder)
             for name, source, words, ranks in PROGRAMS:
@@ -65,10 +68,10 @@ def main():
                                           capture_output=True, text=True, cwd=folder)
                     if done.returncode != 0:
                         sys.exit(done.stderr)
-                    return float(done.stdout.split()[1])
+                    return float(next(line for line in done.stdout.splitlines() if line.startswith("call_ns")).split()[1])
 
                 call_ns([])
-                bare, floors, recorded = [], [], []
+                bare, floors, recorded, peer = [], [], [], []
                 for _ in range(arguments.pairs):
                     bare.append(call_ns([]))
                     floors.append(call_ns(["env", f"LD_PRELOAD={floor}"]))
@@ -77,11 +80,14 @@ def main():
                     if not os.path.isdir(run):
                         sys.exit("the run was not recorded: is the collector built?")
                     shutil.rmtree(run)
+                    if arguments.peer:
+                        peer.append(call_ns(["env", f"LD_PRELOAD={arguments.peer}"]))
                 over = [r - f for r, f in zip(recorded, floors)]
                 print(f"{f'{name}, {ranks} rank' + 's' * (ranks > 1):<24}{flavour:>8}{statistics.median(bare):>9.0f}"
                       f"{statistics.median(f - b for f, b in zip(floors, bare)):>9.0f}"
                       f"{statistics.median(r - b for r, b in zip(recorded, bare)):>12.0f}"
-                      f"{statistics.median(over):>16.0f}{min(over):>7.0f}{max(over):>7.0f}", flush=True)
+                      f"{statistics.median(over):>16.0f}{min(over):>7.0f}{max(over):>7.0f}"
+                      + (f"{statistics.median(p - b for p, b in zip(peer, bare)):>9.0f}" if peer else ""), flush=True)
 
 
 if __name__ == "__main__":
