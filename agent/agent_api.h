@@ -22,10 +22,15 @@ typedef struct clusterprof_mpi_exit {
   uint64_t time_ns; /* the time */
   uint64_t mpi_ns;  /* what the thread had spent inside MPI before the call */
   void* events;     /* the wire::MpiEventRing of the thread, null when it has none */
+  uint32_t paused;  /* 1: recording was paused at the beginning: the call counts for the numbers of messages
+                     * and  collective operations, and for nothing else */
+  uint32_t counter_count;   /* what was counted inside the call, for wire::MpiSiteCounters; 0: nothing is read
+                               there */
+  const uint64_t* counters; /* valid until the thread enters the next call */
 } clusterprof_mpi_exit;
 
 typedef struct clusterprof_agent_api {
-  uint32_t version; /* 2 */
+  uint32_t version; /* 3 */
 
   /* The mapped wire::SegmentHeader, or null. May become null (the child of a fork before it
    * has a segment of its own) and non-null again: read it at each use. */
@@ -50,7 +55,8 @@ typedef struct clusterprof_agent_api {
   /* Code in [start, end) is part of the measurement: not shown as a caller. At start-up only. */
   void (*add_wrapper_range)(uintptr_t start, uintptr_t end);
 
-  /* MPI_Init returned / MPI_Finalize was entered. mpi_rank, mpi_size: in MPI_COMM_WORLD. */
+  /* MPI_Init returned / MPI_Finalize was entered. mpi_rank: in MPI_COMM_WORLD, mpi_size: its size; of a
+   * spawned world both plus the rank in the run of its first process. */
   void (*mpi_started)(int32_t mpi_rank, int32_t mpi_size, const char* library_version);
   void (*mpi_ended)(void);
 

@@ -2,14 +2,19 @@
 #include "aggregator/merger.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace clusterprof::aggregator {
 namespace {
@@ -71,6 +76,11 @@ void unite(Node& into, const Node& node) {
   into.cpu_ns += node.cpu_ns;
   into.collector_cpu_ns += node.collector_cpu_ns;
   into.collector_max_rss_bytes = std::max(into.collector_max_rss_bytes, node.collector_max_rss_bytes);
+  into.cpus = std::max(into.cpus, node.cpus);
+  into.numa_nodes = std::max(into.numa_nodes, node.numa_nodes);
+  into.memory_bytes = std::max(into.memory_bytes, node.memory_bytes);
+  into.cache_bytes = std::max(into.cache_bytes, node.cache_bytes);
+  into.cpu_model = std::max(into.cpu_model, node.cpu_model);
 }
 
 void unite(Value& into, const Value& row) {
@@ -103,6 +113,35 @@ auto key(const Drop& row) { return std::tuple(std::string_view(row.reason)); }
 
 void unite(HandlerCost& into, const HandlerCost& row) { into.count += row.count; }
 auto key(const HandlerCost& row) { return std::tuple(row.le_ns); }
+
+void unite(IoCall& into, const IoCall& row) {
+  into.count += row.count;
+  into.failed += row.failed;
+  into.bytes += row.bytes;
+  into.time_ns += row.time_ns;
+  into.max_ns = std::max(into.max_ns, row.max_ns);
+}
+auto key(const IoCall& row) { return std::tuple(row.path, row.file, row.operation); }
+
+void unite(DataAccess& into, const DataAccess& row) {
+  into.samples += row.samples;
+  into.accesses += row.accesses;
+  for (std::size_t i = 0; i < into.blocks.size(); ++i) into.blocks[i] |= row.blocks[i];
+}
+auto key(const DataAccess& row) { return std::tuple(row.path); }
+
+void unite(RegionTime& into, const RegionTime& row) {
+  if (row.count == 0) return;
+  const auto longest = [](const RegionTime& region) { return std::tuple(region.max_ns, region.max_n); };
+  if (into.count == 0 || row.min_ns < into.min_ns) into.min_ns = row.min_ns;
+  if (into.count == 0 || longest(into) < longest(row)) {
+    into.max_ns = row.max_ns;
+    into.max_n = row.max_n;
+  }
+  into.count += row.count;
+  into.time_ns += row.time_ns;
+}
+auto key(const RegionTime& row) { return std::tuple(row.path); }
 
 // Sorts by (new rank, key), leaves out the rows of unused ranks, unites rows of equal keys.
 // One part per input, freed as soon as it is copied: these tables are most of the memory.
@@ -172,8 +211,15 @@ struct Merger::State {
   std::vector<std::vector<PathCounter>> path_counters;
   std::vector<std::vector<Drop>> drops;
   std::vector<std::vector<HandlerCost>> handler_costs;
+  std::vector<std::vector<IoCall>> io_calls;
+  std::vector<std::vector<DataAccess>> data_accesses;
+  std::vector<std::vector<RegionTime>> region_times;
 
-  State() { string(std::string()); }
+  std::vector<IoFile> io_files;
+  std::map<std::pair<std::string, std::string>, std::uint32_t> io_file_index;  // path, file system
+  SeriesMerger time_series;
+
+  explicit State(std::size_t most_series_rows) : time_series(most_series_rows) { string(std::string()); }
 
   std::uint32_t string(const std::string& text) {
     const auto [entry, added] = string_index.try_emplace(text, static_cast<std::uint32_t>(strings.size()));
@@ -216,11 +262,13 @@ struct Merger::State {
   }
 
   // Rows of the State's table per row of the input's.
-  std::vector<std::uint32_t> add_ranks(const ShardData& input) {
+  std::vector<std::uint32_t> add_ranks(const ShardData& input, const std::vector<std::uint32_t>& new_string) {
     const auto source = static_cast<std::uint32_t>(sources.size() - 1);
     std::vector<std::uint32_t> new_rank;
     new_rank.reserve(input.ranks.size());
-    for (const Rank& rank : input.ranks) {
+    for (Rank rank : input.ranks) {
+      rank.affinity = new_string[rank.affinity];
+      rank.numa_nodes = new_string[rank.numa_nodes];
       const auto row = static_cast<std::uint32_t>(ranks.size());
       ranks.push_back({rank, source, true});
       new_rank.push_back(row);
@@ -235,14 +283,27 @@ struct Merger::State {
     return new_rank;
   }
 
+  std::vector<std::uint32_t> add_files(const ShardData& input) {
+    std::vector<std::uint32_t> new_file;
+    new_file.reserve(input.io_files.size());
+    for (const IoFile& file : input.io_files) {
+      const auto [entry, added] = io_file_index.try_emplace({file.path, file.file_system},
+                                                            static_cast<std::uint32_t>(io_files.size()));
+      if (added) io_files.push_back(file);
+      new_file.push_back(entry->second);
+    }
+    return new_file;
+  }
+
   Run united_run() const;
   std::vector<Node> united_nodes(std::vector<std::uint32_t>& first_node,
                                  std::vector<std::uint32_t>& new_node) const;
+  std::vector<IoFile> arrange_files(const std::vector<std::uint32_t>& new_rank);
   void arrange_paths(ShardData& out, std::vector<std::uint32_t>& new_path,
                      std::vector<std::uint32_t>& new_string);
 };
 
-Merger::Merger() : state_(std::make_unique<State>()) {}
+Merger::Merger(std::size_t most_series_rows) : state_(std::make_unique<State>(most_series_rows)) {}
 Merger::~Merger() = default;
 
 void Merger::add(const ShardData& input) {
@@ -254,7 +315,9 @@ void Merger::add(const ShardData& input) {
   new_string.reserve(input.strings.size());
   for (const std::string& text : input.strings) new_string.push_back(state.string(text));
   const std::vector<std::uint32_t> new_path = state.add_paths(input, new_string);
-  const std::vector<std::uint32_t> new_rank = state.add_ranks(input);
+  const std::vector<std::uint32_t> new_rank = state.add_ranks(input, new_string);
+  const std::vector<std::uint32_t> new_file = state.add_files(input);
+  state.time_series.add(input, new_string);
   source.ranks = new_rank;
   for (MpiSize& size : source.mpi_sizes) size.op = new_string[size.op];
 
@@ -310,6 +373,19 @@ void Merger::add(const ShardData& input) {
   for (Drop& drop : state.drops.emplace_back(input.drops)) drop.rank = new_rank[drop.rank];
   for (HandlerCost& cost : state.handler_costs.emplace_back(input.handler_costs))
     cost.rank = new_rank[cost.rank];
+  for (IoCall& call : state.io_calls.emplace_back(input.io_calls)) {
+    call.rank = new_rank[call.rank];
+    call.path = new_path[call.path];
+    call.file = new_file[call.file];
+  }
+  for (DataAccess& access : state.data_accesses.emplace_back(input.data_accesses)) {
+    access.rank = new_rank[access.rank];
+    access.path = new_path[access.path];
+  }
+  for (RegionTime& region : state.region_times.emplace_back(input.region_times)) {
+    region.rank = new_rank[region.rank];
+    region.path = new_path[region.path];
+  }
 }
 
 // Every field by a rule that does not depend on the order of sources. What cannot be united
@@ -318,7 +394,7 @@ Run Merger::State::united_run() const {
   Run run;
   std::set<std::string> notes;
   std::optional<std::tuple<std::int32_t, std::vector<std::string>>> command;
-  std::optional<std::tuple<std::int32_t, std::string>> clock;
+  std::optional<std::tuple<std::int32_t, std::string, std::string>> clock;  // and what samples were taken on
   bool any = false, complete = true;
   for (const Source& source : sources) {
     if (!source.used) continue;
@@ -330,17 +406,19 @@ Run Merger::State::united_run() const {
     run.rate_hz = std::max(run.rate_hz, other.rate_hz);
     run.version = std::max(run.version, other.version);
     run.mpi_library = std::max(run.mpi_library, other.mpi_library);
+    run.only_regions = run.only_regions || other.only_regions;
+    run.counters_multiplexed = run.counters_multiplexed || other.counters_multiplexed;
     complete = complete && other.complete;
     notes.insert(other.notes.begin(), other.notes.end());
     const std::tuple their_command(lowest, other.command);
     if (!command || their_command < *command) command = their_command;
-    const std::tuple their_clock(lowest, other.clock);
+    const std::tuple their_clock(lowest, other.clock, other.sample_on);
     if (!clock || their_clock < *clock) clock = their_clock;
     any = true;
   }
   run.complete = any && complete;
   if (command) run.command = std::get<1>(*command);
-  if (clock) run.clock = std::get<1>(*clock);
+  if (clock) std::tie(std::ignore, run.clock, run.sample_on) = *clock;
   for (const std::int32_t rank : repeated_ranks)
     notes.insert("rank " + std::to_string(rank) +
                  " was recorded more than once; the most complete record was kept");
@@ -373,6 +451,24 @@ std::vector<Node> Merger::State::united_nodes(std::vector<std::uint32_t>& first_
     }
   }
   return nodes;
+}
+
+// By path and file system, without those that only ranks that were left out used.
+std::vector<IoFile> Merger::State::arrange_files(const std::vector<std::uint32_t>& new_rank) {
+  std::vector<bool> used(io_files.size());
+  for (const std::vector<IoCall>& part : io_calls)
+    for (const IoCall& call : part)
+      if (new_rank[call.rank] != kNone) used[call.file] = true;
+  std::vector<IoFile> files;
+  std::vector<std::uint32_t> new_file(io_files.size(), kNone);
+  for (const auto& [name, file] : io_file_index) {  // in order
+    if (!used[file]) continue;
+    new_file[file] = static_cast<std::uint32_t>(files.size());
+    files.push_back(std::move(io_files[file]));
+  }
+  for (std::vector<IoCall>& part : io_calls)
+    for (IoCall& call : part) call.file = new_file[call.file];
+  return files;
 }
 
 // Preorder with children by id; frames by content; strings by their bytes; unused ones left out.
@@ -413,6 +509,9 @@ void Merger::State::arrange_paths(ShardData& out, std::vector<std::uint32_t>& ne
   for (const Source& source : sources)
     if (source.used)
       for (const MpiSize& size : source.mpi_sizes) string_used[size.op] = true;
+  for (const Series& series : time_series.series()) string_used[series.name] = true;
+  for (const RankRow& row : ranks)
+    if (row.used) string_used[row.rank.affinity] = string_used[row.rank.numa_nodes] = true;
 
   std::vector<std::uint32_t> string_order;
   for (std::uint32_t i = 0; i < strings.size(); ++i)
@@ -454,7 +553,8 @@ void Merger::State::arrange_paths(ShardData& out, std::vector<std::uint32_t>& ne
 }
 
 ShardData Merger::finish() {
-  const std::unique_ptr<State> taken = std::exchange(state_, std::make_unique<State>());
+  const std::unique_ptr<State> taken =
+      std::exchange(state_, std::make_unique<State>(state_->time_series.most_rows()));
   State& state = *taken;
   ShardData out;
 
@@ -482,6 +582,11 @@ ShardData Merger::finish() {
 
   std::vector<std::uint32_t> new_path, new_string;
   state.arrange_paths(out, new_path, new_string);
+  for (Rank& rank : out.ranks) {
+    rank.affinity = new_string[rank.affinity];
+    rank.numa_nodes = new_string[rank.numa_nodes];
+  }
+  out.io_files = state.arrange_files(new_rank);
 
   std::vector<std::uint32_t> new_communicator(state.communicators.size());
   for (const auto& [identity, row] : state.communicator_index) {  // in order
@@ -512,6 +617,12 @@ ShardData Merger::finish() {
       value.counter = new_counter[value.counter];
     }
   }
+  for (auto& part : state.io_calls)
+    for (IoCall& call : part) call.path = new_path[call.path];
+  for (auto& part : state.data_accesses)
+    for (DataAccess& access : part) access.path = new_path[access.path];
+  for (auto& part : state.region_times)
+    for (RegionTime& region : part) region.path = new_path[region.path];
   const std::size_t ranks = out.ranks.size();
   out.values = arrange(std::move(state.values), new_rank, ranks);
   out.mpi_calls = arrange(std::move(state.mpi_calls), new_rank, ranks);
@@ -519,6 +630,15 @@ ShardData Merger::finish() {
   out.path_counters = arrange(std::move(state.path_counters), new_rank, ranks);
   out.drops = arrange(std::move(state.drops), new_rank, ranks);
   out.handler_costs = arrange(std::move(state.handler_costs), new_rank, ranks);
+  out.io_calls = arrange(std::move(state.io_calls), new_rank, ranks);
+  out.data_accesses = arrange(std::move(state.data_accesses), new_rank, ranks);
+  out.region_times = arrange(std::move(state.region_times), new_rank, ranks);
+
+  // What a node that is taken from elsewhere says of its time is left out with its ranks.
+  for (std::size_t i = 0; i < state.sources.size(); ++i)
+    if (!state.sources[i].used)
+      std::fill_n(new_node.begin() + first_node[i], state.sources[i].nodes.size(), kNone);
+  state.time_series.finish(new_rank, new_node, new_string, out);
 
   std::map<std::pair<std::int32_t, std::int32_t>, MatrixCell> cells;
   std::map<std::pair<std::uint32_t, std::uint64_t>, MpiSize> sizes;
@@ -545,8 +665,8 @@ ShardData Merger::finish() {
   return out;
 }
 
-void merge_into(ShardData& a, const ShardData& b) {
-  Merger merger;
+void merge_into(ShardData& a, const ShardData& b, std::size_t most_series_rows) {
+  Merger merger(most_series_rows);
   merger.add(a);
   merger.add(b);
   a = merger.finish();

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <cstdint>
-#include <map>
+#include <cstddef>
 #include <memory>
-#include <string>
-#include <unordered_map>
-#include <vector>
 
+#include "aggregator/series_merger.hpp"
 #include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::aggregator {
@@ -22,13 +19,16 @@ namespace clusterprof::aggregator {
 // in which it is the source. Message sizes are not kept by rank: they are left out with the
 // last rank of an input. A note says so.
 //
+// Time series get an axis that fits all of them, see SeriesMerger. Those of a node that several inputs have
+// are added up: a further collector begins when the one before has ended.
+//
 // Events and the tables made of them are not united: those are WaitAnalyser's. A rank keeps how many
 // operations it had and the level of its events.
 //
 // Inputs must be valid (as read_shard leaves them). Not thread-safe.
 class Merger {
  public:
-  Merger();
+  explicit Merger(std::size_t most_series_rows = kMostSeriesRows);
   ~Merger();
   Merger(const Merger&) = delete;
   Merger& operator=(const Merger&) = delete;
@@ -42,7 +42,9 @@ class Merger {
   std::unique_ptr<State> state_;
 };
 
-// a := a united with b. Associative and commutative. For many inputs use one Merger.
-void merge_into(shard::ShardData& a, const shard::ShardData& b);
+// a := a united with b. Commutative; associative as long as no rank is left out of an input that has others,
+// since what that one said of the run and the nodes stays. For many inputs use one Merger.
+void merge_into(shard::ShardData& a, const shard::ShardData& b,
+                std::size_t most_series_rows = kMostSeriesRows);
 
 }  // namespace clusterprof::aggregator

@@ -315,4 +315,29 @@ Result<Identity> identify(const Environment& environment) {
   return identity;
 }
 
+bool parse_spawned_as(const std::string& text, SpawnedAs& out) {
+  const std::size_t last = text.rfind(':');
+  if (last == std::string::npos || last == 0) return false;
+  const std::size_t middle = text.rfind(':', last - 1);
+  if (middle == std::string::npos || middle == 0) return false;
+  const auto whole = [&](std::size_t begin, std::size_t end, int& number) {
+    const auto [rest, error] = std::from_chars(text.data() + begin, text.data() + end, number);
+    return error == std::errc{} && rest == text.data() + end && number > 0;
+  };
+  out.key = text.substr(0, middle);
+  return whole(middle + 1, last, out.world) && whole(last + 1, text.size(), out.first_rank);
+}
+
+Result<void> join_run(const SpawnedAs& spawned, Identity& identity) {
+  if (identity.rank < 0 || identity.world_size < 1)
+    return Error{
+        "a spawned process that does not know its rank: it cannot be told from those of its parents"};
+  identity.key = spawned.key;
+  identity.world = spawned.world;
+  identity.first_rank = spawned.first_rank;
+  identity.has_peers = true;
+  identity.job_start_unix_s = 0;
+  return {};
+}
+
 }  // namespace clusterprof::cli

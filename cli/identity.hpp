@@ -17,8 +17,12 @@ Environment process_environment();
 // Who this process is in its job, from what the launcher left in the environment; no
 // communication. -1 stands for unknown.
 struct Identity {
-  int rank = -1;
-  int world_size = -1;
+  int rank = -1;        // in its world
+  int world_size = -1;  // of its world
+  // The first rank of its world in the run, and the world's number: 0 unless MPI_Comm_spawn made it in a
+  // recorded process. Then the key is that of the run, too.
+  int first_rank = 0;
+  int world = 0;
   int local_rank = -1;
   int local_size = -1;
   std::string node;
@@ -34,6 +38,11 @@ struct Identity {
   // What the batch system calls the job step ("1234.0", "1234"), for names; empty: none.
   std::string batch_name;
 
+  // In the run.
+  [[nodiscard]] int run_rank() const { return rank < 0 ? rank : first_rank + rank; }
+  // How many ranks the run has with this world, as far as it is concerned.
+  [[nodiscard]] int run_size() const { return world_size < 0 ? world_size : first_rank + world_size; }
+
   // Messages that would be the same on every rank are for one rank only.
   [[nodiscard]] bool speaks_for_all() const { return rank <= 0; }
   // The same, for what may differ from node to node.
@@ -42,6 +51,17 @@ struct Identity {
 
 // Fails when CLUSTERPROF_NODE is no file name.
 Result<Identity> identify(const Environment& environment);
+
+// What a recorded process says of a world that it spawns: "KEY:WORLD:FIRST".
+struct SpawnedAs {
+  std::string key;
+  int world = 0;  // 0: this one was not
+  int first_rank = 0;
+};
+// False when it is no such text.
+bool parse_spawned_as(const std::string& text, SpawnedAs& out);
+// A process that found out who it is in its world is one of that world of the run. Fails without a rank.
+Result<void> join_run(const SpawnedAs& spawned, Identity& identity);
 
 // --- parts, for tests ---
 

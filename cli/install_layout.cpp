@@ -45,11 +45,12 @@ Result<InstallLayout> find_install_layout() {
   const ssize_t length = ::readlink("/proc/self/exe", self, sizeof self);
   if (length <= 0)
     return Error{std::string("cannot find out where clusterprof is installed: ") + std::strerror(errno)};
-  std::string prefix(self, static_cast<std::size_t>(length));
+  const std::string launcher(self, static_cast<std::size_t>(length));
+  std::string prefix = launcher;
   prefix.resize(prefix.rfind('/'));
   prefix.resize(prefix.rfind('/') == std::string::npos ? 0 : prefix.rfind('/'));
   const std::string programs = prefix + "/libexec/clusterprof/";
-  return InstallLayout{programs + "collector", programs + "analyze", prefix + "/lib/clusterprof"};
+  return InstallLayout{launcher, programs + "collector", programs + "analyze", prefix + "/lib/clusterprof"};
 }
 
 CommandLookup find_command(const std::string& command) {

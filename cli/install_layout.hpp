@@ -11,6 +11,7 @@ namespace clusterprof::cli {
 // Where the other parts are, relative to this executable: PREFIX/bin/clusterprof,
 // PREFIX/libexec/clusterprof/, PREFIX/lib/clusterprof/. The same in a build tree.
 struct InstallLayout {
+  std::string launcher;
   std::string collector;
   std::string analyze;
   std::string preload_directory;

@@ -13,6 +13,7 @@ namespace clusterprof::cli {
 namespace {
 
 constexpr int kMaxRate_hz = 10000;
+constexpr std::size_t kMostEventBytes = 1000;  // with separators; the agent has room for so many
 
 constexpr std::string_view kUsage = "[LAUNCHER] clusterprof [options] [--] COMMAND [ARGUMENTS]";
 
@@ -54,9 +55,9 @@ Examples:
 // The record options as CLI11 sees them: all text, so that our messages can say whether a bad
 // value came from the command line or the environment.
 struct RawOptions {
-  std::string output, rate, clock, clock_sync, ranks;
+  std::string output, rate, clock, clock_sync, ranks, sample_on, spawned;
   std::vector<std::string> events;
-  bool no_python = false, no_native = false, no_mpi = false, no_children = false;
+  bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
   bool quiet = false, strict = false, trace = false, memory = false, help = false, version = false;
 };
 
@@ -75,15 +76,20 @@ class RecordParser {
     value("--clock-sync", raw_.clock_sync, "auto|never|always",
           "compare the nodes' clocks: if all ranks are seen to be recorded, or said to be (default: auto)",
           kMeasure);
-    app_.add_option("-e,--event", raw_.events, "also count PAPI events; repeat or separate by commas")
+    app_.add_option("-e,--event", raw_.events,
+                    "count these instead of the default events: PAPI's presets and native\nevents; repeat or "
+                    "separate by commas; none for no counters")
         ->type_name("EVENT")
         ->group(kMeasure)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->expected(1)
         ->allow_extra_args(false);
+    value("--sample-on", raw_.sample_on, "EVENT[:PERIOD]",
+          "sample where this event occurs: each PERIOD times, or as often as the rate says", kMeasure);
     flag("--no-python", raw_.no_python, "no Python frames", kMeasure);
     flag("--no-native", raw_.no_native, "no native frames", kMeasure);
     flag("--no-mpi", raw_.no_mpi, "do not wrap MPI calls", kMeasure);
+    flag("--only-regions", raw_.only_regions, "record only inside regions that the program names", kScope);
     flag("--no-children", raw_.no_children, "not the processes the command starts", kScope);
     value("--ranks", raw_.ranks, "LIST", "record these ranks only, as in 0-3,8; others run untouched",
           kScope);
@@ -92,6 +98,7 @@ class RecordParser {
     flag("--memory", raw_.memory, "record allocations (not in this version)", kLater);
     flag("-h,--help", raw_.help, "this text", kOutput);
     flag("-V,--version", raw_.version, "the version", kOutput);
+    value("--spawned", raw_.spawned, "KEY:WORLD:FIRST", "", kHidden);
   }
 
   std::variant<Options, Leave> parse(const std::vector<std::string>& arguments,
@@ -102,6 +109,7 @@ class RecordParser {
   static constexpr const char* kMeasure = "What is measured";
   static constexpr const char* kScope = "Where";
   static constexpr const char* kLater = "Planned";
+  static constexpr const char* kHidden = "";  // between parts of clusterprof
 
   void value(const char* names, std::string& target, const char* type, const char* what, const char* group) {
     app_.add_option(names, target, what)
@@ -135,6 +143,7 @@ class RecordParser {
   Result<std::size_t> count_option_words(const std::vector<std::string>& arguments);
   Result<void> read_environment(const Environment& environment);
   Result<Options> check() const;
+  [[nodiscard]] std::vector<std::string> words() const;
 
   RawOptions raw_;
   std::shared_ptr<CLI::Formatter> formatter_ = std::make_shared<CLI::Formatter>();
@@ -217,7 +226,7 @@ Result<std::size_t> RecordParser::count_option_words(const std::vector<std::stri
 Result<void> RecordParser::read_environment(const Environment& environment) {
   for (CLI::Option* const option : app_.get_options()) {
     const std::string name = option->get_lnames().front();
-    if (name == "help" || name == "version" || from_command_line(name)) continue;
+    if (name == "help" || name == "version" || name == "spawned" || from_command_line(name)) continue;
     const std::string variable = variable_of(name);
     const char* const text = environment(variable.c_str());
     if (text == nullptr || *text == '\0') continue;
@@ -270,6 +279,7 @@ Result<Options> RecordParser::check() const {
                          : raw_.clock_sync == "always" ? ClockSync::kAlways
                                                        : ClockSync::kAuto;
   }
+  std::size_t event_bytes = 0;
   for (const std::string& list : raw_.events) {
     for (std::size_t at = 0; at <= list.size();) {
       const std::size_t end = std::min(list.find(',', at), list.size());
@@ -277,18 +287,48 @@ Result<Options> RecordParser::check() const {
       if (event.empty()) return Error{label("event") + ": an empty name in '" + list + "'"};
       options.events.push_back(event);
       at = end + 1;
+      event_bytes += event.size() + 1;
     }
+  }
+  if (event_bytes > kMostEventBytes)
+    return Error{label("event") + ": names of together at most " + std::to_string(kMostEventBytes) +
+                 " characters"};
+  if (!raw_.sample_on.empty() || from_command_line("sample-on")) {
+    auto sample_on = parse_sample_on(raw_.sample_on);
+    if (!sample_on) return Error{label("sample-on") + ": " + sample_on.error().message};
+    options.sample_on = std::move(sample_on).value();
   }
   if ((!raw_.ranks.empty() || from_command_line("ranks")) && !parse_rank_list(raw_.ranks, options.ranks)) {
     return Error{label("ranks") + ": ranks and ranges such as 0-3,8, not '" + raw_.ranks + "'"};
   }
+  if (from_command_line("spawned") && !parse_spawned_as(raw_.spawned, options.spawned))
+    return Error{"--spawned: not '" + raw_.spawned + "'"};
+  options.words = words();
   options.no_python = raw_.no_python;
   options.no_native = raw_.no_native;
   options.no_mpi = raw_.no_mpi;
   options.no_children = raw_.no_children;
+  options.only_regions = raw_.only_regions;
   options.quiet = raw_.quiet;
   options.strict = raw_.strict;
   return options;
+}
+
+std::vector<std::string> RecordParser::words() const {
+  std::vector<std::string> words;
+  for (const CLI::Option* const option : app_.get_options()) {
+    const std::string name = option->get_lnames().front();
+    if (option->count() == 0 || name == "output" || name == "spawned") continue;
+    if (!takes_value(option)) {
+      words.push_back("--" + name);
+      continue;
+    }
+    const CLI::results_t& values = option->results();
+    const bool all = option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+    for (auto it = all ? values.begin() : values.end() - 1; it != values.end(); ++it)
+      words.push_back("--" + name + "=" + *it);
+  }
+  return words;
 }
 
 std::string RecordParser::help() const {

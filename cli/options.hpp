@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/identity.hpp"
+#include "cli/sample_event.hpp"
 
 namespace clusterprof::cli {
 
@@ -22,14 +23,19 @@ struct Options {
   SampleClock clock = SampleClock::kWall;
   ClockSync clock_sync = ClockSync::kAuto;
   std::vector<std::string> events;
+  SampleOn sample_on;
   bool no_python = false;
   bool no_native = false;
   bool no_mpi = false;
   bool no_children = false;
+  bool only_regions = false;
   std::vector<std::pair<int, int>> ranks;  // closed intervals; empty: all
   bool quiet = false;
   bool strict = false;
   std::vector<std::string> command;  // never empty
+  SpawnedAs spawned;                 // --spawned, which the wrapper of MPI_Comm_spawn gives
+  // Whatever was given but --output and --spawned, as words of a command line that says the same.
+  std::vector<std::string> words;
 
   [[nodiscard]] bool wants_rank(int rank) const;
   // Those of the ranks below `world_size` that take part: the lowest (-1: none) and their number.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "formats/wire/hello.h"
+#include "formats/wire/spawned_world.h"
 
 namespace clusterprof::cli {
 namespace {
@@ -57,13 +58,19 @@ EnvironmentChanges program_environment(const Options& options, const ProgramEnvi
   set(wire::kRankVariable, facts.rank >= 0 ? std::to_string(facts.rank) : "");
   set(wire::kWorldSizeVariable, facts.world_size > 0 ? std::to_string(facts.world_size) : "");
   set(wire::kClockVariable, facts.clock_meeting);
+  set(wire::kSpawnVariable, facts.spawn);
+  set(wire::kWorldVariable, facts.world);
   set("CLUSTERPROF_RATE", std::to_string(options.rate_hz));
   set("CLUSTERPROF_CLOCK", options.clock == SampleClock::kWall ? "wall" : "cpu");
   set("CLUSTERPROF_EVENT", join(options.events, ','));
+  const SampleOn& on = options.sample_on;
+  set(wire::kSampleOnVariable, on.event + (on.period != 0 ? ":" + std::to_string(on.period) : ""));
+  set(wire::kSampleEventVariable, facts.sample_event);
   set("CLUSTERPROF_NO_PYTHON", options.no_python ? "1" : "");
   set("CLUSTERPROF_NO_NATIVE", options.no_native ? "1" : "");
   set("CLUSTERPROF_NO_MPI", options.no_mpi ? "1" : "");
   set("CLUSTERPROF_NO_CHILDREN", options.no_children ? "1" : "");
+  set("CLUSTERPROF_ONLY_REGIONS", options.only_regions ? "1" : "");
 
   if (facts.needs_asan && merge_preloads({}, users).find("asan") == std::string::npos) {
     // Its check would end the program for our being loaded before it. Our objects define none of

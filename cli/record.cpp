@@ -25,6 +25,7 @@
 #include "cli/supervisor.hpp"
 #include "formats/wire/launch_evidence.h"
 #include "formats/wire/segment.h"
+#include "formats/wire/spawned_world.h"
 
 namespace clusterprof::cli {
 namespace {
@@ -67,7 +68,10 @@ class Recording {
   int as_elected(UniqueFd listening);
   Result<CollectorHandle> start_collector(UniqueFd listening, const SignalState& signals);
   [[noreturn]] void become_collector(int listening, int control, int report);
+  [[nodiscard]] std::string evidence() const;
   [[nodiscard]] std::string clock_meeting() const;
+  [[nodiscard]] std::string worlds() const { return directory_.path + "/" + wire::kWorldsDirectory; }
+  [[nodiscard]] std::string spawn_words() const;
   [[nodiscard]] std::vector<std::string> collector_command() const;
   [[nodiscard]] wire::Announce announcement(pid_t pid) const;
 
@@ -79,6 +83,7 @@ class Recording {
   InstallLayout layout_;
   RunDirectory directory_;
   std::string run_id_, socket_name_;
+  bool samples_event_ = false;
   EnvironmentChanges changes_;
 };
 
@@ -132,11 +137,47 @@ Result<void> Recording::prepare() {
   run_id_ = hex_hash(identity_.key + "\n" + directory_.path);
   socket_name_ = collector_socket_name(run_id_, identity_.node);
   facts.socket_name = socket_name_;
-  facts.rank = identity_.rank;
-  facts.world_size = identity_.world_size;
+  facts.rank = identity_.run_rank();
+  facts.world_size = identity_.run_size();
   facts.clock_meeting = clock_meeting();
+  facts.spawn = spawn_words();
+  if (identity_.world != 0) {
+    facts.world = evidence() + std::to_string(identity_.world) + ":" + std::to_string(identity_.first_rank) +
+                  ":" + worlds();
+  }
+  if (!options_.sample_on.event.empty()) {
+    const auto event = resolve_sample_event(options_.sample_on, options_.rate_hz);
+    samples_event_ = static_cast<bool>(event);
+    facts.sample_event = event ? sample_event_text(event.value()) : "!" + event.error().message;
+    if (!event) {
+      const std::string problem = "--sample-on " + options_.sample_on.event + ": " + event.error().message;
+      if (options_.strict) return Error{problem};
+      if (identity_.speaks_for_all()) say(problem + "; sampled by the clock");
+    }
+  }
   changes_ = program_environment(options_, facts, environment_);
   return {};
+}
+
+std::string Recording::evidence() const {
+  char text[24];
+  std::snprintf(text, sizeof text,
+                "%016llx:", static_cast<unsigned long long>(wire::launch_evidence(environment_)));
+  return text;
+}
+
+// What processes that the program spawns are started with; their environment is not that of the program.
+std::string Recording::spawn_words() const {
+  if (options_.no_children || options_.no_mpi) return "";
+  std::vector<std::string> words = {worlds(), layout_.launcher, "--output=" + directory_.path};
+  words.insert(words.end(), options_.words.begin(), options_.words.end());
+  words.push_back("--spawned=" + identity_.key + ":");
+  std::string text;
+  for (const std::string& word : words) {
+    if (word.find(wire::kWordEnd) != std::string::npos) return "";
+    text += (text.empty() ? "" : std::string(1, wire::kWordEnd)) + word;
+  }
+  return evidence() + text;
 }
 
 std::string Recording::clock_meeting() const {
@@ -144,15 +185,13 @@ std::string Recording::clock_meeting() const {
   if (options_.clock_sync == ClockSync::kNever || !identity_.has_peers || one_node) return "";
   const bool vouched = options_.clock_sync == ClockSync::kAlways;
   if (!vouched && !options_.ranks.empty()) return "";
-  char evidence[24];
-  std::snprintf(evidence, sizeof evidence,
-                "%016llx:", static_cast<unsigned long long>(wire::launch_evidence(environment_)));
-  return evidence + (vouched ? std::string(wire::kClockVouched) : clock_meeting_place(directory_));
+  return evidence() +
+         (vouched ? std::string(wire::kClockVouched) : clock_meeting_place(directory_, identity_.world));
 }
 
 wire::Announce Recording::announcement(pid_t pid) const {
   return {wire::kAnnounceMagic, wire::kWireMajor,     wire::kWireMinor,    pid,
-          identity_.rank,       identity_.world_size, identity_.local_size};
+          identity_.run_rank(), identity_.run_size(), identity_.local_size};
 }
 
 std::vector<std::string> Recording::collector_command() const {
@@ -170,18 +209,21 @@ std::vector<std::string> Recording::collector_command() const {
                                     "--local-ranks",
                                     std::to_string(local_ranks),
                                     "--world-size",
-                                    std::to_string(std::max(identity_.world_size, 0)),
+                                    std::to_string(std::max(identity_.run_size(), 0)),
                                     "--rate",
                                     std::to_string(options_.rate_hz),
                                     "--clock",
                                     options_.clock == SampleClock::kWall ? "wall" : "cpu"};
   if (!options_.ranks.empty()) {
-    const auto [lowest, count] = options_.selected_ranks(identity_.world_size);
+    const auto [lowest, count] = options_.selected_ranks(identity_.run_size());
     words.push_back("--ranks=" + options_.rank_list());
     words.push_back("--wait-ranks=" + std::to_string(count));
-    words.push_back("--banner-rank=" + std::to_string(lowest < 0 ? std::max(identity_.rank, 0) : lowest));
+    words.push_back("--banner-rank=" +
+                    std::to_string(lowest < 0 ? std::max(identity_.run_rank(), 0) : lowest));
   }
+  if (samples_event_) words.push_back("--sample-on=" + options_.sample_on.event);
   if (options_.no_mpi) words.push_back("--no-mpi");
+  if (options_.only_regions) words.push_back("--only-regions");
   words.push_back(options_.quiet ? "--quiet" : "--banner");
   if (::access(layout_.analyze.c_str(), X_OK) == 0) {
     words.push_back("--analyze=" + layout_.analyze);
@@ -210,7 +252,8 @@ void Recording::become_collector(int listening, int control, int report) {
   std::memset(&all, 0xff, sizeof all);
   ::sched_setaffinity(0, sizeof all, &all);
   for (const char* variable : {"LD_PRELOAD", wire::kSocketVariable, wire::kRankVariable,
-                               wire::kWorldSizeVariable, wire::kPreloadVariable, wire::kClockVariable}) {
+                               wire::kWorldSizeVariable, wire::kPreloadVariable, wire::kSampleEventVariable,
+                               wire::kClockVariable, wire::kSpawnVariable, wire::kWorldVariable}) {
     ::unsetenv(variable);
   }
   ::execv(layout_.collector.c_str(), as_argv(collector_command()).data());
@@ -297,14 +340,15 @@ int Recording::as_elected(UniqueFd listening) {
   SupervisedEnd end;
   {
     Canary watching = std::move(canary).value();
-    end = supervise(program.pid, identity_.rank, handle, watching);
+    end = supervise(program.pid, identity_.run_rank(), handle, watching);
   }
-  remove_clock_meeting(directory_);
+  remove_clock_meeting(directory_, identity_.world);
   if (std::chrono::steady_clock::now() - started_ > kAllRanksStarted) {
     remove_meeting_link(directory_);
   } else if (end.ranks_seen > 0) {
-    leave_meeting(directory_, identity_.node, end.ranks_seen,
-                  options_.selected_ranks(identity_.world_size).count);
+    const int all_ranks = options_.selected_ranks(identity_.world_size).count;
+    // The node may have had spawned ones besides.
+    leave_meeting(directory_, identity_.node, std::min(end.ranks_seen, all_ranks), all_ranks);
   }
   // A collector that fails in an orderly way says so itself.
   if (end.collector_died_early || (end.collector_status >= 0 && WIFSIGNALED(end.collector_status))) {
@@ -322,12 +366,16 @@ int Recording::run() {
     return kExitFailed;
   }
   identity_ = std::move(identity).value();
+  if (options_.spawned.world != 0) {
+    if (const auto joined = join_run(options_.spawned, identity_); !joined)
+      return without_recording(joined.error().message, true);
+  }
   if (!identity_.has_peers && identity_.rank < 0) {
     identity_.rank = 0;
     identity_.world_size = identity_.local_size = 1;
     identity_.local_rank = 0;
   }
-  if (!options_.wants_rank(identity_.rank)) return become_program({});
+  if (!options_.wants_rank(identity_.run_rank())) return become_program({});
 
   command_ = find_command(options_.command[0]);
   if (command_.status != 0) {

@@ -271,10 +271,12 @@ void leave_meeting(const RunDirectory& directory, const std::string& node, int r
   if (left >= all_ranks) remove_meeting_link(directory);
 }
 
-std::string clock_meeting_place(const RunDirectory& directory) { return directory.path + "/.clocks"; }
+std::string clock_meeting_place(const RunDirectory& directory, int world) {
+  return directory.path + "/.clocks" + (world == 0 ? "" : "-" + std::to_string(world));
+}
 
-void remove_clock_meeting(const RunDirectory& directory) {
-  const std::string place = clock_meeting_place(directory);
+void remove_clock_meeting(const RunDirectory& directory, int world) {
+  const std::string place = clock_meeting_place(directory, world);
   std::vector<std::string> left;
   for_each_entry(place, [&](const std::string& name) {
     left.push_back(place + "/" + name);

@@ -9,7 +9,8 @@
 //                                    for those that came later
 //
 //   DIR/.clocks/RANK -> in-...|out  ranks that take part in the exchange of clocks while MPI_Init lasts
-//                                    (mpi-wrap/src/clock_sync.cpp)
+//                                    (mpi-wrap/src/clock_sync.cpp); those of spawned world N in .clocks-N
+//   DIR/.worlds/...                  spawned worlds (formats/wire/spawned_world.h)
 //
 // Nothing that is there is ever overwritten or removed, but for a directory of our own that
 // turned out not to be needed.
@@ -45,11 +46,11 @@ void remove_meeting_link(const RunDirectory& directory);
 // in the run directory; the last one, when they add up to `all_ranks`, removes marks and link.
 void leave_meeting(const RunDirectory& directory, const std::string& node, int ranks, int all_ranks);
 
-// Where ranks meet before they exchange clocks; the first one there makes it.
-std::string clock_meeting_place(const RunDirectory& directory);
+// Where ranks of a world meet before they exchange clocks; the first one there makes it.
+std::string clock_meeting_place(const RunDirectory& directory, int world);
 
 // All ranks of this node have ended: removes what ranks have left there, for want of an orderly end.
-void remove_clock_meeting(const RunDirectory& directory);
+void remove_clock_meeting(const RunDirectory& directory, int world);
 
 // Takes back a directory nothing was written to. Only by the process that created it.
 void withdraw_run_directory(const RunDirectory& directory);

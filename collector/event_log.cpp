@@ -38,26 +38,26 @@ void EventLog::raise_level(std::uint32_t level) {
 
 void EventLog::add(std::uint32_t thread, const KeptEvent& event, std::span<const GapPart> gap) {
   if (budget_ == 0) return;
-  if (!wire::event_is_selected(event.sequence, level_)) {
+  if (!selects(event)) {
     // Only a thread that is here already, so that those whose events are all left out take no room.
     if (const auto found = threads_.find(thread); found != threads_.end())
-      append_if(level_, found->second, event, gap);
+      append_if_selected(found->second, event, gap);
     return;
   }
   if (size_ >= budget_ && level_ == wire::kMaxEventLevel) {
     ++refused_;
     return;
   }
-  if (append_if(level_, threads_[thread], event, gap)) ++size_;
+  if (append_if_selected(threads_[thread], event, gap)) ++size_;
   while (size_ > budget_ && level_ < wire::kMaxEventLevel) raise_level(level_ + 1);
 }
 
-bool EventLog::append_if(std::uint32_t level, Thread& thread, const KeptEvent& event,
-                         std::span<const GapPart> gap) {
+bool EventLog::append_if_selected(Thread& thread, const KeptEvent& event,
+                                  std::span<const GapPart> gap) const {
   const auto is_orphan_s = [&] {
     return thread.orphan_call.enter_ns == event.enter_ns && thread.orphan_call.exit_ns == event.exit_ns;
   };
-  if (!wire::event_is_selected(event.sequence, level)) {
+  if (!selects(event)) {
     if (!gap.empty()) {
       thread.orphan_call = {event.enter_ns, event.exit_ns, 0};
       thread.orphan_gap.assign(gap.begin(), gap.end());
@@ -75,7 +75,7 @@ void EventLog::thin() {
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread fresh;
     Reader reader(it->second);
-    while (reader.next()) append_if(level_, fresh, reader.event, reader.gap);
+    while (reader.next()) append_if_selected(fresh, reader.event, reader.gap);
     size_ += fresh.events;
     if (fresh.events == 0) {
       it = threads_.erase(it);

@@ -41,6 +41,15 @@ class EventLog {
 
   // Events at most; 0: none at all, and the level is the highest.
   void set_budget(std::size_t budget);
+  // The process's number in MPI_COMM_WORLD, before the first event.
+  void set_rank(std::int32_t rank) noexcept { rank_ = rank; }
+  // Is the event one of those that the level has left?
+  [[nodiscard]] bool selects(const KeptEvent& event) const noexcept {
+    return level_ == 0 ||
+           wire::event_is_selected(wire::event_stream(static_cast<wire::MpiEventKind>(event.kind),
+                                                      event.channel, rank_, event.peer, event.tag),
+                                   event.sequence, level_);
+  }
   // Drops what that level does not select.
   void raise_level(std::uint32_t level);
 
@@ -109,13 +118,13 @@ class EventLog {
     std::vector<GapPart> gap;
   };
 
-  static bool append_if(std::uint32_t level, Thread& thread, const KeptEvent& event,
-                        std::span<const GapPart> gap);
+  bool append_if_selected(Thread& thread, const KeptEvent& event, std::span<const GapPart> gap) const;
   void thin();
 
   std::size_t budget_;
   std::size_t size_ = 0;
   std::uint32_t level_ = 0;
+  std::int32_t rank_ = -1;
   std::uint64_t refused_ = 0;
   std::map<std::uint32_t, Thread> threads_;
 };

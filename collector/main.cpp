@@ -90,6 +90,8 @@ int main(int argc, char** argv) {
   app.add_option("--clock", options.node.clock, "wall or cpu")->check(CLI::IsMember({"wall", "cpu"}));
   bool no_mpi = false;
   app.add_flag("--no-mpi", no_mpi, "the program runs without MPI wrappers");
+  app.add_option("--sample-on", options.node.sample_on, "event whose overflows samples are taken at");
+  app.add_flag("--only-regions", options.node.only_regions, "only what is in regions is recorded");
   app.add_option("--ranks", options.node.only_ranks, "the only ranks that are recorded");
   app.add_option("--wait-ranks", wait_ranks, "ranks the summary waits for; all of the job");
   app.add_flag("--banner", banner, "print a summary at the end when the banner rank was here");
@@ -113,7 +115,7 @@ int main(int argc, char** argv) {
   options.node.local_ranks = static_cast<std::uint32_t>(std::max(0, options.local_ranks));
   read_event_budget(options.node);
   const int control_fd = options.control_fd;
-  if (wait_ranks < 0) wait_ranks = world_size;
+  const bool waits_for_all = wait_ranks < 0;
 
   // Whatever the launcher blocked for its own purposes.
   sigset_t none;
@@ -129,6 +131,7 @@ int main(int argc, char** argv) {
       Server server(std::move(options));
       if (!server.run()) return kFailed;
       show = banner && !quiet && !analyze.empty() && server.had_rank(banner_rank);
+      if (waits_for_all) wait_ranks = static_cast<int>(server.world_size());
       // Those that did not come will not come to another node either.
       wait_ranks = std::max(0, wait_ranks - server.absent_ranks());
       patience_s = banner_patience_s(server.used_mpi(), server.age());

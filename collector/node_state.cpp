@@ -79,6 +79,8 @@ struct NodeState::ProcessView {
   std::uint64_t end_ns;
 };
 
+void NodeState::begin(Instant now) { grid_.begin(now.mono_ns, now.utc_ns); }
+
 NodeState::NodeState(NodeOptions options) : options_(std::move(options)), notes_(options_.notes) {}
 
 NodeState::Process* NodeState::find(ProcessId id) {
@@ -97,6 +99,7 @@ const NodeState::Process* NodeState::find(ProcessId id) const {
 }
 
 NodeState::Process& NodeState::add_process(RankKey key, std::int32_t pid, Instant now) {
+  begin(now);
   Process& process = ranks_[key].processes.emplace_back();
   process.id = next_id_++;
   process.pid = pid;
@@ -112,13 +115,18 @@ void NodeState::move_to(ProcessId id, RankKey key) {
   const auto it = std::find_if(from.begin(), from.end(), [&](const Process& p) { return p.id == id; });
   ranks_[key].processes.splice(ranks_[key].processes.end(), from, it);
   rank_of_[id] = key;
-  if (from.empty() && ranks_[old].helpers.processes == 0) ranks_.erase(old);
+  if (from.empty() && ranks_[old].helpers.processes == 0) {
+    ranks_[key].series.add(std::move(ranks_[old].series));
+    ranks_.erase(old);
+  }
 }
 
 NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::int32_t rank,
                                          std::int32_t world_size, std::int32_t pid, Instant now) {
-  if (options_.world_size == 0 && world_size > 0 && world_size <= kMostRanks)
-    options_.world_size = static_cast<std::uint32_t>(world_size);
+  // Processes of a world that MPI_Comm_spawn made count those before them.
+  if (world_size > 0 && world_size <= kMostRanks)
+    options_.world_size = std::max(options_.world_size, static_cast<std::uint32_t>(world_size));
+  grid_.set_ranks(options_.world_size);
   Process* process = known ? find(*known) : nullptr;
   if (process == nullptr) {
     const RankKey key = rank >= 0 ? rank : -static_cast<RankKey>(next_id_);
@@ -146,7 +154,8 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   Process* process = known ? find(*known) : nullptr;
   if (process == nullptr) process = &add_process(key_for_segment(segment.header()), pid, now);
   if (process->recorder) close_segment(*process, now.mono_ns);
-  process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_);
+  grid_.reach_back(segment.header().start_mono_ns);
+  process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_, grid_);
   set_event_budget(*process->recorder);
   return process->id;
 }
@@ -176,6 +185,9 @@ void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait
   Process* const process = find(id);
   if (process == nullptr || !process->alive) return;
   close_segment(*process, now_ns);
+  RankGroup& group = ranks_.at(rank_of_.at(id));
+  update_series(group, *process, now_ns);
+  update_rss(group, now_ns);
   process->alive = false;
   process->gone_ns = now_ns;
   if (wait_status) process->wait_status = wait_status;
@@ -184,8 +196,6 @@ void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait
   const bool could_be_main =
       process->announced || (process->past && process->past->mpi_state != wire::MpiState::kNone);
   if (could_be_main || !process->past) return;
-  const RankKey key = rank_of_.at(id);
-  RankGroup& group = ranks_.at(key);
   const bool has_main = std::any_of(group.processes.begin(), group.processes.end(),
                                     [](const Process& p) { return p.announced; });
   if (!has_main) return;
@@ -214,6 +224,91 @@ void NodeState::set_usage(ProcessId id, const SystemUsage& usage) {
         &SystemUsage::involuntary_switches, &SystemUsage::read_bytes, &SystemUsage::write_bytes}) {
     now.*field = std::max(now.*field, before.*field);
   }
+}
+
+void NodeState::set_look(ProcessId id, ProcessLook look) {
+  Process* const process = find(id);
+  if (process == nullptr) return;
+  if (look.rss_bytes != 0) process->look.rss_bytes = look.rss_bytes;
+  if (look.affinity.empty()) return;
+  process->look.affinity = std::move(look.affinity);
+  process->look.numa_nodes = std::move(look.numa_nodes);
+}
+
+void NodeState::set_node_facts(NodeFacts facts) { facts_ = std::move(facts); }
+
+void NodeState::update_series(RankGroup& group, Process& process, std::uint64_t now_ns) {
+  if (process.recorder) process.recorder->update_mpi_counters(now_ns);
+  const SystemUsage usage = larger(process.recorder ? process.recorder->header().usage
+                                   : process.past   ? process.past->usage
+                                                    : wire::ProcessUsage{},
+                                   process.usage);
+  const std::uint64_t since = std::max(process.in_series_until_ns, process.start.mono_ns);
+  using Field = std::uint64_t SystemUsage::*;
+  constexpr std::pair<RankColumn, Field> kFields[] = {
+      {kCpuUser, &SystemUsage::user_ns},
+      {kCpuSystem, &SystemUsage::system_ns},
+      {kMinorFaults, &SystemUsage::minor_faults},
+      {kMajorFaults, &SystemUsage::major_faults},
+      {kVoluntarySwitches, &SystemUsage::voluntary_switches},
+      {kInvoluntarySwitches, &SystemUsage::involuntary_switches},
+      {kReadBytes, &SystemUsage::read_bytes},
+      {kWriteBytes, &SystemUsage::write_bytes},
+  };
+  for (const auto& [column, field] : kFields) {
+    std::uint64_t& known = process.in_series.*field;
+    if (usage.*field <= known) continue;
+    group.series.spread(grid_, column, since, now_ns, usage.*field - known);
+    known = usage.*field;
+    process.in_series_until_ns = now_ns;  // of one that told nothing new, what comes next is of this time too
+  }
+}
+
+void NodeState::update_rss(RankGroup& group, std::uint64_t now_ns) {
+  std::uint64_t rss_bytes = 0;
+  std::uint64_t begin_ns = now_ns;
+  for (const Process& process : group.processes) {
+    begin_ns = std::min(begin_ns, process.start.mono_ns);
+    if (!process.alive) continue;
+    // Of one that was never looked at, what it had at most.
+    const wire::ProcessUsage* const told = process.recorder ? &process.recorder->header().usage
+                                           : process.past   ? &process.past->usage
+                                                            : nullptr;
+    const std::uint64_t most =
+        std::max(told != nullptr ? told->max_rss_bytes : 0, process.usage ? process.usage->max_rss_bytes : 0);
+    rss_bytes += process.look.rss_bytes != 0 ? process.look.rss_bytes : most;
+  }
+  if (rss_bytes == 0) return;
+  group.series.level(grid_, kRss, std::max(group.rss_until_ns, begin_ns), now_ns, rss_bytes);
+  group.rss_until_ns = now_ns;
+}
+
+void NodeState::update_series(std::uint64_t now_ns) {
+  for (auto& [key, group] : ranks_) {
+    for (Process& process : group.processes)
+      if (process.alive) update_series(group, process, now_ns);
+    update_rss(group, now_ns);
+  }
+}
+
+void NodeState::update_node_series(std::uint64_t now_ns, const NodeUsage& usage) {
+  if (node_usage_) {
+    using Field = std::uint64_t NodeUsage::*;
+    constexpr std::pair<NodeColumn, Field> kFields[] = {
+        {kCpuBusy, &NodeUsage::cpu_busy_ns},
+        {kNetworkReceived, &NodeUsage::network_received_bytes},
+        {kNetworkSent, &NodeUsage::network_sent_bytes},
+        {kDiskRead, &NodeUsage::disk_read_bytes},
+        {kDiskWritten, &NodeUsage::disk_written_bytes},
+    };
+    for (const auto& [column, field] : kFields) {
+      if (usage.*field > (*node_usage_).*field)
+        series_.spread(grid_, column, node_usage_ns_, now_ns, usage.*field - (*node_usage_).*field);
+    }
+    series_.level(grid_, kMemoryUsed, node_usage_ns_, now_ns, usage.memory_used_bytes);
+  }
+  node_usage_ = usage;
+  node_usage_ns_ = now_ns;
 }
 
 void NodeState::set_event_budget(ProcessRecorder& recorder) const {
@@ -271,16 +366,18 @@ std::map<NodeState::RankKey, std::int32_t> NodeState::rank_numbers() const {
   // MPI knows best, as long as it speaks of the same job as the launcher.
   for (const auto& [key, group] : ranks_) {
     for (const Process& process : group.processes) {
-      std::int32_t rank = -1, size = -1;
+      std::int32_t rank = -1, size = -1, launched = -1;
       if (process.recorder) {
         rank = process.recorder->header().mpi_rank.load(std::memory_order_relaxed);
         size = process.recorder->header().mpi_size.load(std::memory_order_relaxed);
+        launched = process.recorder->header().world_size;
       } else if (process.past) {
         rank = process.past->mpi_rank;
         size = process.past->mpi_size;
+        launched = process.past->world_size;
       }
-      const bool same_job =
-          options_.world_size == 0 || size == static_cast<std::int32_t>(options_.world_size);
+      if (launched <= 0) launched = static_cast<std::int32_t>(options_.world_size);
+      const bool same_job = launched == 0 || size == launched;
       if (rank < 0 || size <= 1 || size > kMostRanks || rank >= size || !same_job ||
           !taken.insert(rank).second)
         continue;
@@ -320,6 +417,29 @@ wire::MpiState NodeState::mpi_progress() const {
     }
   }
   return furthest;
+}
+
+void NodeState::set_spawned_worlds(std::vector<SpawnedWorld> worlds) {
+  std::sort(worlds.begin(), worlds.end(),
+            [](const SpawnedWorld& a, const SpawnedWorld& b) { return a.first_rank < b.first_rank; });
+  spawned_worlds_ = std::move(worlds);
+}
+
+std::uint32_t NodeState::world_size() const {
+  std::uint32_t size = options_.world_size;
+  if (size == 0) return 0;  // without that of the first world the others say nothing of the whole
+  for (const SpawnedWorld& world : spawned_worlds_) {
+    if (world.first_rank >= 0 && world.size <= kMostRanks - world.first_rank)
+      size = std::max(size, static_cast<std::uint32_t>(world.first_rank + world.size));
+  }
+  return size;
+}
+
+bool NodeState::is_spawned(std::int32_t rank) const {
+  const auto behind = std::upper_bound(
+      spawned_worlds_.begin(), spawned_worlds_.end(), rank,
+      [](std::int32_t number, const SpawnedWorld& world) { return number < world.first_rank; });
+  return behind != spawned_worlds_.begin() && rank - std::prev(behind)->first_rank < std::prev(behind)->size;
 }
 
 void NodeState::add_note(std::string note) {
@@ -417,6 +537,10 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   rank.running_samples = sum.running_samples;
   rank.running_ns = sum.running_ns;
   rank.mpi_operations = sum.mpi_operations;
+  rank.paused_ns = sum.paused_ns;
+  snapshot.series = group.series;
+  snapshot.affinity = main.process->look.affinity;
+  snapshot.numa_nodes = main.process->look.numa_nodes;
   snapshot.events = sum.events[static_cast<std::size_t>(events)];
   sum.events = {};
   // Without a budget there are no events that the level could speak of.
@@ -427,7 +551,7 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   if (usage.has_rss) rank.flags |= shard::kUsageKnown;
   if (usage.has_io) rank.flags |= shard::kIoKnown;
   if (main.report.mpi_state != wire::MpiState::kNone) rank.flags |= shard::kUsedMpi;
-  if (!main.has_said) rank.flags |= shard::kMpiUnwatched;
+  rank.flags |= main.has_said ? shard::kFilesKnown : shard::kMpiUnwatched;
   if (sum.knows_page_faults) rank.flags |= shard::kFaultsApart;
   if (sum.samples != 0 && !sum.python_unread && !sum.python_partly) rank.flags |= shard::kGarbageApart;
   if (sum.python_unread) rank.flags |= shard::kPythonUnread;
@@ -473,14 +597,22 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   run.clock = options_.clock;
   run.version = kVersion;
   run.complete = complete;
-  run.world_size = options_.world_size;
+  run.world_size = world_size();
   run.notes = notes_;
   if (notes_left_out_ != 0) run.notes.push_back(fmt::format("{} more such notes", notes_left_out_));
   if (!options_.only_ranks.empty()) {
     run.notes.push_back(fmt::format("recorded ranks: {} only", options_.only_ranks));
   }
 
+  run.sample_on = options_.sample_on;
+  run.only_regions = options_.only_regions;
+
   snapshot.node.name = options_.node_name;
+  snapshot.node.cpus = facts_.cpus;
+  snapshot.node.numa_nodes = facts_.numa_nodes;
+  snapshot.node.memory_bytes = facts_.memory_bytes;
+  snapshot.node.cache_bytes = facts_.cache_bytes;
+  snapshot.node.cpu_model = facts_.cpu_model;
   snapshot.node.start_utc_ns = now.utc_ns;
   std::int64_t end_utc_ns = 0;
   std::map<std::string, std::vector<std::int32_t>> notes;
@@ -489,11 +621,13 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
     if (group.processes.empty()) continue;
     snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, notes));
     if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
+    if (is_spawned(snapshot.ranks.back().rank.rank)) snapshot.ranks.back().rank.flags |= shard::kSpawned;
     const shard::Rank& rank = snapshot.ranks.back().rank;
     const ProcessReport& report = snapshot.ranks.back().report;
     snapshot.node.start_utc_ns = std::min(snapshot.node.start_utc_ns, rank.start_utc_ns);
     end_utc_ns = std::max(end_utc_ns, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
     snapshot.node.cpu_ns += rank.cpu_ns;
+    run.counters_multiplexed = run.counters_multiplexed || report.counters_multiplexed;
     if (run.mpi_library.empty()) run.mpi_library = report.mpi_library;
     for (const std::int32_t size : {report.world_size, report.mpi_size}) {
       if (options_.world_size == 0 && size > 0 && size <= kMostRanks)
@@ -510,6 +644,12 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   for (const auto& [note, ranks] : notes) {
     run.notes.push_back(fmt::format("rank{} {}: {}", ranks.size() == 1 ? "" : "s", rank_list(ranks), note));
   }
+  if (run.counters_multiplexed) {
+    run.notes.push_back(
+        "more counters than the processors count at a time: they took turns, and their values are estimates");
+  }
+  snapshot.grid = grid_;
+  snapshot.series = series_;
   snapshot.tables = store_.tables();  // after the reports: they add call paths of MPI call sites
   return snapshot;
 }

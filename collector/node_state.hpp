@@ -13,6 +13,7 @@
 
 #include "collector/process_recorder.hpp"
 #include "collector/raw_store.hpp"
+#include "collector/time_series.hpp"
 #include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::collector {
@@ -24,8 +25,10 @@ struct NodeOptions {
   std::uint32_t world_size = 0;  // 0: not known
   std::uint32_t rate_hz = 0;
   std::string clock = "wall";
-  bool watches_mpi = true;   // false: --no-mpi
-  std::string only_ranks{};  // --ranks: the list; empty: all ranks of the job are recorded
+  bool watches_mpi = true;    // false: --no-mpi
+  std::string sample_on{};    // --sample-on
+  bool only_regions = false;  // --only-regions
+  std::string only_ranks{};   // --ranks: the list; empty: all ranks of the job are recorded
   // MPI events kept per rank at most. Not given: 2^25 for the whole job and 2^22 for the node, but 2^12 to
   // 2^18 for a rank.
   std::optional<std::size_t> event_budget{};
@@ -42,6 +45,52 @@ struct SystemUsage {
   bool has_rss = false;  // and switches
 };
 
+// What can be known of a living process at little cost. 0, empty: not known.
+struct ProcessLook {
+  std::uint64_t rss_bytes = 0;
+  std::string affinity;    // of its main thread, "0-3,8"
+  std::string numa_nodes;  // of these processors
+};
+
+// shard::Node
+struct NodeFacts {
+  std::uint32_t cpus = 0, numa_nodes = 0;
+  std::uint64_t memory_bytes = 0, cache_bytes = 0;
+  std::string cpu_model;
+};
+
+// What the machine did since it was started, and the memory that is in use.
+struct NodeUsage {
+  std::uint64_t cpu_busy_ns = 0, memory_used_bytes = 0;
+  std::uint64_t network_received_bytes = 0, network_sent_bytes = 0;
+  std::uint64_t disk_read_bytes = 0, disk_written_bytes = 0;
+};
+
+// Columns of the series of a rank that come from the operating system, and of those of the node.
+enum RankColumn : std::uint32_t {
+  kCpuUser = 0,
+  kCpuSystem,
+  kMinorFaults,
+  kMajorFaults,
+  kVoluntarySwitches,
+  kInvoluntarySwitches,
+  kRss,  // a level
+  kReadBytes,
+  kWriteBytes,
+  kRankColumns
+};
+inline constexpr std::uint32_t kRankLevels = 1u << kRss;
+enum NodeColumn : std::uint32_t {
+  kCpuBusy = 0,
+  kMemoryUsed,  // a level
+  kNetworkReceived,
+  kNetworkSent,
+  kDiskRead,
+  kDiskWritten,
+  kNodeColumns
+};
+inline constexpr std::uint32_t kNodeLevels = 1u << kMemoryUsed;
+
 // Instants on the two clocks, as close together as one can get them.
 struct Instant {
   std::uint64_t mono_ns = 0;
@@ -53,6 +102,8 @@ struct RankSnapshot {
   shard::Rank rank;  // `node` is 0
   ProcessReport report;
   std::shared_ptr<const EventLog> events;  // those that go into the shard; may be null
+  SeriesBlock series{kRankColumns, kRankLevels};
+  std::string affinity, numa_nodes;
 };
 
 struct NodeSnapshot {
@@ -60,6 +111,8 @@ struct NodeSnapshot {
   shard::Node node;
   std::vector<RankSnapshot> ranks;  // by rank number
   RawTables tables;
+  TimeGrid grid;
+  SeriesBlock series{kNodeColumns, kNodeLevels};
 };
 
 class NodeState {
@@ -85,6 +138,15 @@ class NodeState {
   void set_wait_status(ProcessId process, int wait_status);
 
   void set_usage(ProcessId process, const SystemUsage& usage);
+  void set_look(ProcessId process, ProcessLook look);
+  void set_node_facts(NodeFacts facts);
+
+  // Begins the time that series have. Without it that is when the first process shows itself.
+  void begin(Instant now);
+  // About once a second, after set_usage() and set_look() of those that there is something new of: what
+  // processes have used since the last time becomes part of their ranks' series.
+  void update_series(std::uint64_t now_ns);
+  void update_node_series(std::uint64_t now_ns, const NodeUsage& usage);
 
   // Drains all rings; how full the fullest was, 0..1.
   double poll(std::uint64_t now_ns);
@@ -97,6 +159,14 @@ class NodeState {
   [[nodiscard]] bool has_rank(std::int32_t rank) const;
   // The furthest that a process came in the MPI of several ranks.
   [[nodiscard]] wire::MpiState mpi_progress() const;
+
+  // Worlds that MPI_Comm_spawn has made, all there are: first rank in the run and size.
+  struct SpawnedWorld {
+    std::int32_t first_rank = 0, size = 0;
+  };
+  void set_spawned_worlds(std::vector<SpawnedWorld> worlds);
+  // Ranks of the run as far as known; 0: not at all.
+  [[nodiscard]] std::uint32_t world_size() const;
 
   // For people: something that could not be recorded. Of very many the first are kept.
   void add_note(std::string note);
@@ -114,6 +184,9 @@ class NodeState {
     std::uint64_t gone_ns = 0;
     std::optional<int> wait_status;
     std::optional<SystemUsage> usage;
+    ProcessLook look;
+    SystemUsage in_series;  // what is in the rank's series already, and up to when
+    std::uint64_t in_series_until_ns = 0;
     std::unique_ptr<ProcessRecorder> recorder;  // of the segment it has now
     // The segments it had: amounts added up, the rest from the latest.
     std::optional<ProcessReport> past;
@@ -123,6 +196,8 @@ class NodeState {
     std::list<Process> processes;
     ProcessReport helpers;
     SystemUsage helpers_usage;
+    SeriesBlock series{kRankColumns, kRankLevels};
+    std::uint64_t rss_until_ns = 0;  // that it has the memory of
   };
   struct ProcessView;  // a process as of now
 
@@ -135,6 +210,9 @@ class NodeState {
   void close_segment(Process& process, std::uint64_t now_ns);
   [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
   [[nodiscard]] std::map<RankKey, std::int32_t> rank_numbers() const;
+  [[nodiscard]] bool is_spawned(std::int32_t rank) const;
+  void update_series(RankGroup& group, Process& process, std::uint64_t now_ns);
+  void update_rss(RankGroup& group, std::uint64_t now_ns);
   static ProcessView view(Process& process, std::uint64_t now_ns, Events events);
   void set_event_budget(ProcessRecorder& recorder) const;
   static std::size_t main_process(const std::vector<ProcessView>& views);
@@ -143,9 +221,15 @@ class NodeState {
 
   NodeOptions options_;
   RawStore store_;
+  TimeGrid grid_;
+  NodeFacts facts_;
+  SeriesBlock series_{kNodeColumns, kNodeLevels};
+  std::optional<NodeUsage> node_usage_;
+  std::uint64_t node_usage_ns_ = 0;  // when that was
   std::map<RankKey, RankGroup> ranks_;
   std::map<ProcessId, RankKey> rank_of_;
   ProcessId next_id_ = 1;
+  std::vector<SpawnedWorld> spawned_worlds_;  // by first rank
   std::vector<std::string> notes_;
   std::uint64_t notes_left_out_ = 0;
 };

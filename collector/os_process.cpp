@@ -32,20 +32,10 @@ constexpr std::uint64_t kPidfdInfoExit = 1u << 3;
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xff, 11, PidfdInfo);
 constexpr int kSoPeerPidfd = 77;  // Linux 6.5
 
-std::optional<std::string> read_file(const std::string& path) {
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return std::nullopt;
-  std::string text(8192, '\0');
-  const ssize_t bytes = read(file.get(), text.data(), text.size());
-  if (bytes < 0) return std::nullopt;
-  text.resize(static_cast<std::size_t>(bytes));
-  return text;
-}
-
 // The fields of /proc/PID/stat from the third (state) on; the second may contain blanks.
 std::vector<std::string> stat_fields(pid_t pid) {
   std::vector<std::string> fields;
-  const auto text = read_file(fmt::format("/proc/{}/stat", pid));
+  const auto text = read_text(fmt::format("/proc/{}/stat", pid));
   if (!text) return fields;
   std::size_t at = text->rfind(')');
   if (at == std::string::npos) return fields;
@@ -70,6 +60,24 @@ std::uint64_t clock_ns(clockid_t clock) {
 }
 
 }  // namespace
+
+std::optional<std::string> read_text(const std::string& path) {
+  constexpr std::size_t kMostBytes = 1u << 20, kFirstBytes = 4096;
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::string text(kFirstBytes, '\0');
+  std::size_t used = 0;
+  while (used < kMostBytes) {
+    if (used == text.size()) text.resize(2 * used);
+    const ssize_t bytes = read(file.get(), text.data() + used, text.size() - used);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0) return std::nullopt;
+    if (bytes == 0) break;
+    used += static_cast<std::size_t>(bytes);
+  }
+  text.resize(used);
+  return text;
+}
 
 Instant instant_now() {
   return {clock_ns(CLOCK_MONOTONIC), static_cast<std::int64_t>(clock_ns(CLOCK_REALTIME))};
@@ -118,14 +126,14 @@ std::optional<SystemUsage> read_usage(pid_t pid) {
   usage.major_faults = std::strtoull(fields[9].c_str(), nullptr, 10);
   usage.user_ns = std::strtoull(fields[11].c_str(), nullptr, 10) * tick_ns;
   usage.system_ns = std::strtoull(fields[12].c_str(), nullptr, 10) * tick_ns;
-  if (const auto status = read_file(fmt::format("/proc/{}/status", pid));
+  if (const auto status = read_text(fmt::format("/proc/{}/status", pid));
       status && status->find("VmHWM:") != std::string::npos) {
     usage.has_rss = true;
     usage.max_rss_bytes = number_after(*status, "VmHWM:") * 1024;
     usage.voluntary_switches = number_after(*status, "\nvoluntary_ctxt_switches:");
     usage.involuntary_switches = number_after(*status, "\nnonvoluntary_ctxt_switches:");
   }
-  if (const auto io = read_file(fmt::format("/proc/{}/io", pid)); io && !io->empty()) {
+  if (const auto io = read_text(fmt::format("/proc/{}/io", pid)); io && !io->empty()) {
     usage.has_io = true;
     usage.read_bytes = number_after(*io, "rchar:");
     usage.write_bytes = number_after(*io, "wchar:");

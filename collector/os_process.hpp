@@ -6,11 +6,15 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "base/unique_fd.hpp"
 #include "collector/node_state.hpp"
 
 namespace clusterprof::collector {
+
+// A file of /proc or /sys, or the first 1 MiB of it.
+[[nodiscard]] std::optional<std::string> read_text(const std::string& path);
 
 // CLOCK_MONOTONIC and CLOCK_REALTIME.
 [[nodiscard]] Instant instant_now();

@@ -21,6 +21,8 @@ constexpr std::uint64_t kClockToleranceNs = 1'000'000'000;
 constexpr std::uint64_t kMaxStopNs = 60'000'000'000;  // of the collector, in the midst of a round
 constexpr std::size_t kMaxCachedStacks = 1u << 18;
 constexpr std::size_t kMaxPending = 1u << 15;
+constexpr std::size_t kMaxAccesses = 1u << 16;
+constexpr std::size_t kMaxRegionChain = 256;
 constexpr std::uint32_t kMaxTextBytes = 1u << 16;
 constexpr std::size_t kEventBudget = 1u << 18, kFewEvents = 1u << 12;  // unless told
 constexpr std::size_t kFewestTargets = 1024, kMostTargets = 16384;     // powers of two
@@ -60,6 +62,31 @@ void RawCall::add(const RawCall& other) {
   recv_bytes += other.recv_bytes;
 }
 
+void RawRegion::add(const RawRegion& other) {
+  if (other.count == 0) return;
+  min_ns = count == 0 ? other.min_ns : std::min(min_ns, other.min_ns);
+  if (count == 0 || other.max_ns > max_ns) {
+    max_ns = other.max_ns;
+    max_n = other.max_n;
+  }
+  count += other.count;
+  time_ns += other.time_ns;
+}
+
+void RawIo::add(const RawIo& other) {
+  count += other.count;
+  failed += other.failed;
+  bytes += other.bytes;
+  time_ns += other.time_ns;
+  max_ns = std::max(max_ns, other.max_ns);
+}
+
+void RawAccess::add(const RawAccess& other) {
+  samples += other.samples;
+  accesses += other.accesses;
+  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] |= other.blocks[i];
+}
+
 void ProcessReport::add_python_note(std::string note) {
   if (python_notes.size() < kMostPythonNotes) python_notes.insert(std::move(note));
 }
@@ -72,7 +99,13 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   merges_tried += other.merges_tried;
   merges_failed += other.merges_failed;
   handler_ns += other.handler_ns;
-  if (keep_main_thread) mpi_ns += other.mpi_ns;
+  if (keep_main_thread) {
+    mpi_ns += other.mpi_ns;
+    paused_ns += other.paused_ns;
+    main_series.add(other.main_series);
+  }
+  counter_series.add(other.counter_series);
+  counters_multiplexed = counters_multiplexed || other.counters_multiplexed;
   running_samples += other.running_samples;
   running_ns += other.running_ns;
   knows_page_faults = knows_page_faults || other.knows_page_faults;
@@ -93,6 +126,9 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   }
   for (const auto& [key, value] : other.counters) counters[key] += value;
   for (const auto& [key, call] : other.calls) calls[key].add(call);
+  for (const auto& [path, region] : other.regions) regions[path].add(region);
+  for (const auto& [path, access] : other.accesses) accesses[path].add(access);
+  for (const auto& [key, calls_of_file] : other.io) io[key].add(calls_of_file);
   for (const auto& [pair, cell] : other.traffic) {
     traffic[pair].messages += cell.messages;
     traffic[pair].bytes += cell.bytes;
@@ -133,10 +169,25 @@ struct ProcessRecorder::Sink {
     RawStore& store = recorder.store_;
     return {store.node(of.path, store.frame({RawKind::kPageFault, 0, 0})), shard::Category::kSystem};
   }
-  void page_fault(const ChargeTarget& of, std::uint64_t ns) const { (*this)(fault_target(of), ns, ns); }
+  void page_fault(const ChargeTarget& of, std::uint64_t wall_ns, std::uint64_t cpu_ns) const {
+    (*this)(fault_target(of), wall_ns, cpu_ns);
+  }
   void counter(const ChargeTarget& target, std::uint32_t index, std::uint64_t value) const {
     const std::vector<std::uint32_t>& known = recorder.counter_index_;
     if (index < known.size()) recorder.counters_[RawCounterKey{target.path, known[index]}] += value;
+  }
+  void paused(std::uint64_t wall_ns) const {
+    if (main_thread) recorder.paused_ns_ += wall_ns;
+  }
+  void spent(shard::Category category, const Stretch& when, std::uint64_t wall_ns) const {
+    if (main_thread)
+      recorder.main_series_.spread(recorder.grid_, static_cast<std::uint32_t>(category), when.begin_ns,
+                                   when.end_ns, wall_ns);
+  }
+  void counted(std::uint32_t index, const Stretch& when, std::uint64_t value) const {
+    const std::vector<std::uint32_t>& known = recorder.counter_index_;
+    if (index < known.size())
+      recorder.counter_series_.spread(recorder.grid_, known[index], when.begin_ns, when.end_ns, value);
   }
 };
 
@@ -144,6 +195,7 @@ struct ProcessRecorder::Sink {
 struct ProcessRecorder::ReportSink {
   ProcessReport& report;
   const std::vector<std::uint32_t>& counter_index;
+  TimeGrid& grid;
   bool main_thread;
 
   void operator()(const ChargeTarget& target, std::uint64_t wall_ns, std::uint64_t cpu_ns) const {
@@ -155,10 +207,20 @@ struct ProcessRecorder::ReportSink {
     if (index < counter_index.size())
       report.counters[RawCounterKey{target.path, counter_index[index]}] += value;
   }
+  void paused(std::uint64_t) const {}  // known better, see ProcessRecorder::paused_ns
+  void spent(shard::Category category, const Stretch& when, std::uint64_t wall_ns) const {
+    if (main_thread)
+      report.main_series.spread(grid, static_cast<std::uint32_t>(category), when.begin_ns, when.end_ns,
+                                wall_ns);
+  }
+  void counted(std::uint32_t index, const Stretch& when, std::uint64_t value) const {
+    if (index < counter_index.size())
+      report.counter_series.spread(grid, counter_index[index], when.begin_ns, when.end_ns, value);
+  }
 };
 
-ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store)
-    : segment_(std::move(segment)), store_(store) {
+ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid)
+    : segment_(std::move(segment)), store_(store), grid_(grid) {
   wire::SegmentHeader& h = segment_.header();
   pid_ = h.pid;
   start_mono_ns_ = h.start_mono_ns;
@@ -213,6 +275,7 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
   read_codes();
   settle_pending();
   name_pending();
+  update_mpi_counters(end_ns);
   finished_ = true;
 }
 
@@ -311,7 +374,14 @@ void ProcessRecorder::settle_pending() {
   for (auto it = pending_.begin(); it != pending_.end();) {
     const auto& [key, frame] = *it;
     const std::uint32_t index = store_.tables().frames[frame].a;
-    if (key.python) {
+    if (key.kind == shard::FrameKind::kRegion) {
+      const std::optional<std::uint32_t> name = region_name(static_cast<std::uint32_t>(key.value));
+      if (!name) {
+        ++it;
+        continue;
+      }
+      store_.resolve_pending(index, {RawKind::kRegion, *name, 0});
+    } else if (key.kind == shard::FrameKind::kPython) {
       const auto code = codes_.find(key.value);
       if (code == codes_.end()) {
         ++it;
@@ -336,12 +406,12 @@ void ProcessRecorder::settle_pending() {
 void ProcessRecorder::name_pending() {
   std::vector<std::uint64_t> addresses;
   for (const auto& [key, frame] : pending_)
-    if (!key.python) addresses.push_back(key.value - key.instruction);
+    if (key.kind == shard::FrameKind::kNative) addresses.push_back(key.value - key.instruction);
   if (addresses.empty()) return;
   const auto names = read_perf_map(perf_map_path(pid_),
                                    static_cast<std::int64_t>(segment_.header().start_realtime_ns), addresses);
   for (const auto& [key, frame] : pending_) {
-    if (key.python) continue;
+    if (key.kind != shard::FrameKind::kNative) continue;
     const auto name = names.find(key.value - key.instruction);
     if (name == names.end()) continue;
     store_.resolve_pending(store_.tables().frames[frame].a, {RawKind::kNamed, store_.name(name->second), 0});
@@ -482,9 +552,6 @@ bool ProcessRecorder::is_sane(const Thread& thread, const wire::MpiEvent& event,
 }
 
 void ProcessRecorder::keep_event(Thread& thread, const wire::MpiEvent& event, std::span<const GapPart> gap) {
-  if (!wire::event_is_selected(event.sequence, events_[0]->level()) &&
-      !wire::event_is_selected(event.sequence, events_[1]->level()) && gap.empty())
-    return;
   KeptEvent kept;
   kept.enter_ns = event.enter_ns;
   kept.exit_ns = event.exit_ns;
@@ -492,7 +559,6 @@ void ProcessRecorder::keep_event(Thread& thread, const wire::MpiEvent& event, st
   kept.mpi_ns = event.mpi_ns;
   kept.channel = event.channel;
   kept.bytes = event.bytes;
-  kept.path = event_path(event.site, event.op);
   kept.sequence = event.sequence;
   kept.peer = event.peer;
   kept.tag = event.tag;
@@ -500,6 +566,14 @@ void ProcessRecorder::keep_event(Thread& thread, const wire::MpiEvent& event, st
   kept.kind = static_cast<std::uint8_t>(event.kind);
   kept.flags = event.flags;
   kept.communicator_size = event.communicator_size;
+  const std::int32_t rank = segment_.header().mpi_rank.load(std::memory_order_relaxed);
+  bool wanted = !gap.empty();
+  for (const std::shared_ptr<EventLog>& log : events_) {
+    log->set_rank(rank);
+    wanted = wanted || log->selects(kept);
+  }
+  if (!wanted) return;
+  kept.path = event_path(event.site, event.op);
   for (const std::shared_ptr<EventLog>& log : events_) log->add(*thread.event_number, kept, gap);
 }
 
@@ -585,8 +659,10 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
     keep_event(thread, event, gap);
   };
 
+  const bool paused = (sample.flags & wire::kPaused) != 0;
   if (sample.trigger == wire::Trigger::kThreadEnd) {
     if (thread.state == Thread::State::kActive) {
+      if (paused) thread.account.pause(time, sample.cpu_ns, false, {}, counter_values, sink);
       thread.account.end(time, sample.cpu_ns, period_ns_, counter_values, sink);
       thread.sampled.end(time, spent);
       thread.timeline.sampled_until(time, keep);
@@ -595,6 +671,15 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
     return;
   }
   if (thread.state != Thread::State::kActive) return;
+  if (paused) {
+    const bool waits = sample.trigger == wire::Trigger::kBlocked;
+    thread.words.clear();
+    thread.account.pause(time, sample.cpu_ns, waits, {sample.system_ns, sample.page_faults}, counter_values,
+                         sink);
+    thread.sampled.sample(time, sample.cpu_ns, waits, {}, spent);
+    thread.timeline.sampled_until(time, keep);
+    return;
+  }
 
   // What is shared stays at the end.
   std::vector<std::uint64_t>& words = thread.words;
@@ -612,19 +697,32 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
   context.in_syscall = (sample.flags & wire::kInSyscall) != 0;
   context.waiting_for_gil = (sample.flags & wire::kWaitingForGil) != 0;
   context.collecting_garbage = (sample.flags & wire::kCollectingGarbage) != 0;
+  if ((sample.flags & wire::kOnFile) != 0) {
+    context.descriptor = Descriptor::kFile;
+  } else if ((sample.flags & wire::kOnSocket) != 0) {
+    context.descriptor = Descriptor::kSocket;
+  } else if ((sample.flags & wire::kOnPipe) != 0) {
+    context.descriptor = Descriptor::kPipe;
+  }
   context.syscall_nr = sample.syscall_nr;
   context.epoch = sample.module_epoch;
   const ChargeTarget target = charge_target(words.data(), sample.frame_words, context, thread.main);
+  if (sample.trigger == wire::Trigger::kEvent) {
+    thread.account.event(time, (sample.flags & wire::kGaveWay) != 0, target, counter_values, sink);
+    return;
+  }
 
   const bool blocked = sample.trigger == wire::Trigger::kBlocked && context.in_syscall;
   thread.sampled.sample(time, sample.cpu_ns, blocked, {target.path, context.mpi_op == 0}, spent);
   thread.timeline.sampled_until(time, keep);
   const KernelUse kernel{
       sample.system_ns, sample.page_faults, context.in_syscall,
-      target.category == shard::Category::kPython || target.category == shard::Category::kNative};
+      target.category == shard::Category::kPython || target.category == shard::Category::kNative,
+      (sample.flags & wire::kGaveWay) != 0};
   knows_page_faults_ = knows_page_faults_ || sample.system_ns != 0 || sample.page_faults != 0;
   const ThreadAccount::Charged charged =
       thread.account.sample(time, sample.cpu_ns, blocked, kernel, target, counter_values, sink);
+  if (sample.trigger == wire::Trigger::kStop) return;  // no sample
   const bool is_fault = 2 * charged.page_fault_ns > charged.cpu_ns;
   const std::uint32_t row =
       is_fault ? value_row({sink.fault_target(target).path, shard::Category::kSystem, thread.main})
@@ -635,8 +733,27 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
     ++running_samples_;
     const bool wall_timer = sample.trigger == wire::Trigger::kWallTimer;
     running_ns_ += wall_timer ? charged.wall_ns : charged.cpu_ns;
+    if (target.category == shard::Category::kNative) note_access(target.row, sample);
   }
   if (sample.handler_ns != 0) handler_costs_.add(sample.handler_ns);
+}
+
+void ProcessRecorder::note_access(std::uint32_t row, const wire::SampleRecord& sample) {
+  if (access_of_row_.size() <= row)
+    access_of_row_.resize(std::max<std::size_t>(values_.capacity(), row + 1), FlatIndex::kAbsent);
+  std::uint32_t& place = access_of_row_[row];
+  if (place == FlatIndex::kAbsent) {
+    if (accesses_.size() >= kMaxAccesses) return;
+    place = static_cast<std::uint32_t>(accesses_.size());
+    accesses_.push_back({row, {}});
+  }
+  RawAccess& amount = accesses_[place].amount;
+  ++amount.samples;
+  if ((sample.flags & wire::kMemoryOperand) == 0) return;
+  knows_addresses_ = true;
+  ++amount.accesses;
+  const std::uint64_t bit = mix(sample.data_address / shard::DataAccess::kBlockBytes) % 256;
+  amount.blocks[bit / 64] |= std::uint64_t{1} << bit % 64;
 }
 
 void ProcessRecorder::remember(std::uint64_t hash, std::uint32_t row) {
@@ -666,9 +783,11 @@ std::uint32_t ProcessRecorder::value_row(const RawValueKey& key) {
 ChargeTarget ProcessRecorder::charge_target(const std::uint64_t* words, std::uint32_t count,
                                             const StackContext& context, bool main_thread) {
   // The exact address of the leaf is different almost every time, but hot loops are small.
-  const std::uint64_t bits = (std::uint64_t{context.epoch} << 32) | (std::uint64_t{context.mpi_op} << 16) |
-                             (context.in_syscall ? 1u : 0u) | (context.waiting_for_gil ? 2u : 0u) |
-                             (context.collecting_garbage ? 4u : 0u) | (main_thread ? 8u : 0u);
+  const std::uint64_t bits =
+      (std::uint64_t{context.epoch} << 32) | (std::uint64_t{context.mpi_op} << 16) |
+      (context.in_syscall ? 1u : 0u) | (context.waiting_for_gil ? 2u : 0u) |
+      (context.collecting_garbage ? 4u : 0u) | (main_thread ? 8u : 0u) |
+      (context.descriptor ? 16u + (static_cast<std::uint32_t>(*context.descriptor) << 5) : 0u);
   const std::uint64_t seed = bits ^ mix(static_cast<std::uint32_t>(context.syscall_nr));
   const std::uint64_t hash = XXH3_64bits_withSeed(words, 8ull * count, seed) | 1;  // 0: nothing remembered
   const RememberedTarget& remembered = targets_[(hash >> 1) & (targets_.size() - 1)];
@@ -754,6 +873,8 @@ ProcessRecorder::Stack ProcessRecorder::resolve_stack(const std::uint64_t* words
     extend({RawKind::kMpi, context.mpi_op - 1, 0});
   } else {
     if (context.in_syscall) extend({RawKind::kKernel, static_cast<std::uint32_t>(context.syscall_nr), 0});
+    if (context.in_syscall && context.descriptor)
+      extend({RawKind::kDescriptor, static_cast<std::uint32_t>(*context.descriptor), 0});
     if (context.waiting_for_gil) extend({RawKind::kGilWait, 0, 0});
   }
   return stack;
@@ -779,7 +900,8 @@ ProcessRecorder::StackFrame ProcessRecorder::native_frame(std::uint64_t word, bo
     mapping = find_mapping(look_up, epoch);
   }
   if (mapping == nullptr) {
-    return {pending_frame(word, exact ? 0 : 1, epoch, false), false, ModuleRole::kProgram, false};
+    return {pending_frame(word, exact ? 0 : 1, epoch, shard::FrameKind::kNative), false, ModuleRole::kProgram,
+            false};
   }
   const RawKind kind = exact ? RawKind::kNativeExact : RawKind::kNativeReturn;
   return {store_.frame({kind, mapping->module, word - mapping->load_bias}), false, mapping->role, true};
@@ -791,19 +913,54 @@ ProcessRecorder::StackFrame ProcessRecorder::python_frame(std::uint64_t code_id,
     read_codes();
     code = codes_.find(code_id);
   }
-  if (code == codes_.end()) return {pending_frame(code_id, instruction, 0, true), true, {}, false};
+  if (code == codes_.end())
+    return {pending_frame(code_id, instruction, 0, shard::FrameKind::kPython), true, {}, false};
   return {store_.frame({RawKind::kPython, code->second, instruction}), true, {}, true};
 }
 
+std::optional<std::uint32_t> ProcessRecorder::region_name(std::uint32_t index) {
+  if (const auto found = region_names_.find(index); found != region_names_.end()) return found->second;
+  const wire::Region& region = segment_.table<wire::Region>(segment_.layout().regions_offset)[index];
+  if (region.ready.load(std::memory_order_acquire) != 1) return std::nullopt;
+  return region_names_[index] = store_.name(bounded_text(region.name, sizeof region.name));
+}
+
+ProcessRecorder::StackFrame ProcessRecorder::region_frame(std::uint32_t index) {
+  const std::optional<std::uint32_t> name = region_name(index);
+  if (!name) return {pending_frame(index, 0, 0, shard::FrameKind::kRegion), false, {}, false};
+  return {store_.frame({RawKind::kRegion, *name, 0}), false, {}, true};
+}
+
+std::optional<std::uint32_t> ProcessRecorder::region_path(std::uint32_t index) {
+  const auto* const regions = segment_.table<wire::Region>(segment_.layout().regions_offset);
+  // Up to one whose path is known, and down again.
+  std::vector<std::uint32_t> chain;
+  std::uint32_t path = 0;
+  for (std::uint32_t at = index; at != wire::kNoRegion; at = regions[at].parent) {
+    if (at >= segment_.layout().regions || chain.size() >= kMaxRegionChain || !region_name(at))
+      return std::nullopt;
+    if (const auto known = region_paths_.find(at); known != region_paths_.end()) {
+      path = known->second;
+      break;
+    }
+    chain.push_back(at);
+  }
+  for (std::size_t i = chain.size(); i-- > 0;) {
+    path = store_.node(path, store_.frame({RawKind::kRegion, *region_name(chain[i]), 0}));
+    region_paths_[chain[i]] = path;
+  }
+  return path;
+}
+
 std::uint32_t ProcessRecorder::pending_frame(std::uint64_t value, std::uint32_t instruction,
-                                             std::uint32_t epoch, bool python) {
-  const PendingKey key{value, instruction, python ? 0 : epoch, python};
+                                             std::uint32_t epoch, shard::FrameKind kind) {
+  const PendingKey key{value, instruction, kind == shard::FrameKind::kNative ? epoch : 0, kind};
   if (const auto found = pending_.find(key); found != pending_.end()) return found->second;
   if (pending_.size() >= kMaxPending) {  // code made at run time can have any number of addresses
-    if (!pending_overflow_) pending_overflow_ = store_.add_pending(false);
+    if (!pending_overflow_) pending_overflow_ = store_.add_pending(shard::FrameKind::kNative);
     return *pending_overflow_;
   }
-  const std::uint32_t frame = store_.add_pending(python);
+  const std::uint32_t frame = store_.add_pending(kind);
   pending_.emplace(key, frame);
   return frame;
 }
@@ -812,11 +969,22 @@ ProcessRecorder::Stack ProcessRecorder::build_stack(const std::optional<StackFra
                                                     const std::uint64_t* words, std::uint32_t count,
                                                     const StackContext& context, bool& settled) {
   frames_.clear();  // leaf first
+  region_frames_.clear();
   if (leaf) frames_.push_back(*leaf);
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint64_t tag = words[i] & wire::kFrameTagMask;
+    const auto number = static_cast<std::uint32_t>(words[i]);
+    if (tag == wire::kRegionFrameTag && number < segment_.layout().regions) {
+      region_frames_.push_back(region_frame(number));
+      settled = settled && region_frames_.back().settled;
+      continue;
+    }
+    if (!region_frames_.empty()) {  // nothing is around regions
+      count_drop("damaged_record");
+      break;
+    }
     if (tag == wire::kPythonFrameTag && i + 1 < count) {
-      frames_.push_back(python_frame(words[i + 1], static_cast<std::uint32_t>(words[i])));
+      frames_.push_back(python_frame(words[i + 1], number));
       ++i;
     } else if (tag == 0) {
       frames_.push_back(native_frame(words[i], false, context.epoch));
@@ -866,6 +1034,8 @@ ProcessRecorder::Stack ProcessRecorder::build_stack(const std::optional<StackFra
   };
   stack.leaf_shown = leaf && first == 0 && !is_own(*leaf);
   const std::size_t callers = std::max<std::size_t>(first, leaf ? 1 : 0);
+  for (std::size_t i = region_frames_.size(); i-- > 0;)
+    stack.path = store_.node(stack.path, region_frames_[i].frame);
   const bool garbage = context.collecting_garbage && context.mpi_op == 0;
   const auto collection = [&] {
     const std::uint32_t frame = store_.frame({RawKind::kGarbage, interpreter_module(), 0});
@@ -879,23 +1049,31 @@ ProcessRecorder::Stack ProcessRecorder::build_stack(const std::optional<StackFra
   return stack;
 }
 
+std::optional<std::uint32_t> ProcessRecorder::arena_path(std::uint64_t offset, std::uint32_t count,
+                                                         std::uint32_t mpi_op) {
+  const auto& layout = segment_.layout();
+  std::array<std::uint64_t, wire::kMaxFrameWords> words;
+  StackContext context;
+  context.mpi_op = mpi_op;
+  context.call_site = true;
+  context.epoch = 0xffff'ffffu;
+  if (count > words.size() ||
+      !segment_.copy(layout.path_arena_offset, layout.path_arena_bytes, offset, words.data(), 8ull * count))
+    return std::nullopt;
+  return resolve_stack(words.data(), count, context).path;
+}
+
 std::uint32_t ProcessRecorder::site_path(std::uint32_t site_index, std::uint16_t op) {
   const auto [path, unseen] = site_paths_.try_emplace(site_index, 0);
   if (!unseen) return path->second;
   const auto& layout = segment_.layout();
   const wire::MpiSite& site = segment_.table<wire::MpiSite>(layout.mpi_sites_offset)[site_index];
-  std::array<std::uint64_t, wire::kMaxFrameWords> words;
-  std::uint32_t count = site.path_words;
-  if (count > words.size() || !segment_.copy(layout.path_arena_offset, layout.path_arena_bytes,
-                                             site.path_offset, words.data(), 8ull * count)) {
+  std::optional<std::uint32_t> found = arena_path(site.path_offset, site.path_words, op + 1u);
+  if (!found) {
     count_drop("damaged_mpi_site");
-    count = 0;
+    found = arena_path(0, 0, op + 1u);
   }
-  StackContext context;
-  context.mpi_op = op + 1u;
-  context.call_site = true;
-  context.epoch = 0xffff'ffffu;
-  return path->second = resolve_stack(words.data(), count, context).path;
+  return path->second = found.value_or(0);
 }
 
 std::uint32_t ProcessRecorder::event_path(std::uint32_t site_index, std::uint16_t op) {
@@ -926,6 +1104,8 @@ void ProcessRecorder::read_tables(ProcessReport& report) {
                                        bounded_text(communicators[i].name, sizeof communicators[i].name)});
       });
 
+  const bool counts = segment_.header().counts_mpi_sites == 1;
+  const auto* const site_counters = segment_.table<wire::MpiSiteCounters>(layout.mpi_site_counters_offset);
   const auto* const sites = segment_.table<wire::MpiSite>(layout.mpi_sites_offset);
   segment_.for_each_touched(
       layout.mpi_sites_offset, layout.mpi_sites, sizeof(wire::MpiSite), [&](std::uint32_t i) {
@@ -942,6 +1122,11 @@ void ProcessRecorder::read_tables(ProcessReport& report) {
         const std::uint64_t identity = communicator < identities.size() ? identities[communicator] : 0;
         report.calls[RawCallKey{path, identity}].add(
             RawCall{site.count, site.time_ns, site.min_ns, site.max_ns, site.sent_bytes, site.recv_bytes});
+        if (!counts) return;
+        for (std::size_t c = 0; c < counter_index_.size(); ++c) {
+          if (const std::uint64_t value = site_counters[i].values[c]; value != 0)
+            report.counters[RawCounterKey{path, counter_index_[c]}] += value;
+        }
       });
 
   const auto* const peers = segment_.table<wire::MpiPeer>(layout.mpi_peers_offset);
@@ -970,6 +1155,110 @@ void ProcessRecorder::read_tables(ProcessReport& report) {
         if (std::any_of(bins.begin(), bins.end(), [](std::uint64_t n) { return n != 0; }))
           report.sizes[op] = bins;
       });
+}
+
+void ProcessRecorder::read_regions(ProcessReport& report) {
+  const auto& layout = segment_.layout();
+  const auto* const regions = segment_.table<wire::Region>(layout.regions_offset);
+  segment_.for_each_touched(
+      layout.regions_offset, layout.regions, sizeof(wire::Region), [&](std::uint32_t i) {
+        const wire::Region& region = regions[i];
+        if (region.ready.load(std::memory_order_acquire) != 1) return;
+        const std::uint64_t count = region.count.load(std::memory_order_relaxed);
+        if (count == 0) return;
+        const std::optional<std::uint32_t> path = region_path(i);
+        if (!path) {
+          ++report.drops["damaged_region"];
+          return;
+        }
+        report.regions[*path].add(RawRegion{count, region.time_ns.load(std::memory_order_relaxed),
+                                            region.min_ns.load(std::memory_order_relaxed),
+                                            region.max_ns.load(std::memory_order_relaxed),
+                                            region.max_n.load(std::memory_order_relaxed)});
+      });
+}
+
+// index < layout().io_files. The one for all others where it is not described.
+std::uint32_t ProcessRecorder::io_file(std::uint32_t index) {
+  if (const auto known = io_files_.find(index); known != io_files_.end()) return known->second;
+  const auto& layout = segment_.layout();
+  const wire::IoFile& file = segment_.table<wire::IoFile>(layout.io_files_offset)[index];
+  if (file.ready.load(std::memory_order_acquire) != 1) return 0;
+  FileInfo info{std::string(), file.device, file.file_system};
+  const std::uint32_t path_bytes = file.path_bytes;
+  const std::uint64_t path_offset = file.path_offset;
+  if (path_bytes <= kMaxTextBytes) info.path.resize(path_bytes);
+  if (path_bytes > kMaxTextBytes || !segment_.copy(layout.path_arena_offset, layout.path_arena_bytes,
+                                                   path_offset, info.path.data(), path_bytes)) {
+    count_drop("damaged_io_file");
+    info.path.clear();
+  }
+  info.path.resize(std::strlen(info.path.c_str()));
+  return io_files_[index] = store_.file(info);
+}
+
+std::uint32_t ProcessRecorder::io_site_path(std::uint32_t index) {
+  const auto [path, unseen] = io_site_paths_.try_emplace(index, 0);
+  if (!unseen) return path->second;
+  const wire::IoSite& site = segment_.table<wire::IoSite>(segment_.layout().io_sites_offset)[index];
+  const std::optional<std::uint32_t> found = arena_path(site.path_offset, site.path_words, 0);
+  if (!found) count_drop("damaged_io_site");
+  return path->second = found.value_or(0);
+}
+
+void ProcessRecorder::read_io(ProcessReport& report) {
+  const auto& layout = segment_.layout();
+  const auto* const sites = segment_.table<wire::IoSite>(layout.io_sites_offset);
+  segment_.for_each_touched(
+      layout.io_sites_offset, layout.io_sites, sizeof(wire::IoSite), [&](std::uint32_t i) {
+        const wire::IoSite& site = sites[i];
+        if (site.key.load(std::memory_order_acquire) == 0 || site.ready.load(std::memory_order_acquire) != 1)
+          return;
+        const std::uint32_t file = site.file;
+        const auto operation = static_cast<std::uint8_t>(site.operation);
+        if (file >= layout.io_files || operation >= wire::kIoOperations) {
+          ++report.drops["damaged_io_site"];
+          return;
+        }
+        const RawIo amount{
+            site.count.load(std::memory_order_relaxed), site.failed.load(std::memory_order_relaxed),
+            site.bytes.load(std::memory_order_relaxed), site.time_ns.load(std::memory_order_relaxed),
+            site.max_ns.load(std::memory_order_relaxed)};
+        if (amount.count == 0) return;
+        report.io[{io_site_path(i), io_file(file), static_cast<wire::IoOperation>(operation)}].add(amount);
+      });
+}
+
+void ProcessRecorder::update_mpi_counters(std::uint64_t now_ns) {
+  if (segment_.header().counts_mpi_sites != 1) return;
+  read_counter_names();
+  const auto& layout = segment_.layout();
+  const auto* const sites = segment_.table<wire::MpiSite>(layout.mpi_sites_offset);
+  const auto* const counted = segment_.table<wire::MpiSiteCounters>(layout.mpi_site_counters_offset);
+  std::array<std::uint64_t, wire::kMaxCounters> sums{};
+  segment_.for_each_touched(layout.mpi_sites_offset, layout.mpi_sites, sizeof(wire::MpiSite),
+                            [&](std::uint32_t i) {
+                              if (sites[i].ready.load(std::memory_order_acquire) != 1) return;
+                              for (std::size_t c = 0; c < counter_index_.size(); ++c)
+                                sums[c] += counted[i].values[c];
+                            });
+  const std::uint64_t since = std::max(counted_in_mpi_until_ns_, std::min(start_mono_ns_, now_ns));
+  for (std::size_t c = 0; c < counter_index_.size(); ++c) {
+    if (sums[c] <= counted_in_mpi_[c]) continue;
+    counter_series_.spread(grid_, counter_index_[c], since, now_ns, sums[c] - counted_in_mpi_[c]);
+    counted_in_mpi_[c] = sums[c];
+  }
+  counted_in_mpi_until_ns_ = now_ns;
+}
+
+std::uint64_t ProcessRecorder::paused_ns(std::uint64_t now_ns) const {
+  const wire::SegmentHeader& h = segment_.header();
+  const std::uint64_t start = std::min(start_mono_ns_, now_ns);
+  std::uint64_t paused = h.paused_ns.load(std::memory_order_acquire);
+  const std::uint64_t since = h.paused_since_ns.load(std::memory_order_relaxed);
+  if (since != 0 && since < now_ns) paused += now_ns - std::max(since, start);
+  if (paused == 0) paused = paused_ns_;
+  return std::min(paused, now_ns - start);
 }
 
 ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
@@ -1013,7 +1302,12 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
     report.unavailable_counters.emplace(bounded_text(h.unavailable_names[i], wire::kCounterNameBytes),
                                         bounded_text(h.unavailable_reasons[i], wire::kCounterNameBytes));
   }
+  read_counter_names();
+  report.counters = counters_;
+  report.counters_multiplexed = h.counters_multiplexed != 0;
   read_tables(report);
+  read_regions(report);
+  read_io(report);
   for (std::uint32_t i = 0; i < wire::kDropReasons; ++i) {
     const std::uint64_t count = h.drops[i].load(std::memory_order_relaxed);
     if (count != 0) report.drops[wire::kDropReasonNames[i]] = count;
@@ -1036,7 +1330,11 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
 
   report.values.reserve(values_.size());
   for (const Value& value : values_) report.values.emplace(value.key, value.amount);
-  report.counters = counters_;
+  if (knows_addresses_)
+    for (const Access& access : accesses_) report.accesses[values_[access.row].key.path].add(access.amount);
+  report.main_series = main_series_;
+  report.counter_series = counter_series_;
+  report.paused_ns = paused_ns(now_ns);
   report.running_samples = running_samples_;
   report.running_ns = running_ns_;
   report.knows_page_faults = knows_page_faults_;
@@ -1050,7 +1348,8 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
     }
     if (thread.state != Thread::State::kActive) continue;
     ThreadAccount provisional = thread.account;
-    provisional.end(now_ns, std::nullopt, period_ns_, {}, ReportSink{report, counter_index_, thread.main});
+    provisional.end(now_ns, std::nullopt, period_ns_, {},
+                    ReportSink{report, counter_index_, grid_, thread.main});
   }
   return report;
 }

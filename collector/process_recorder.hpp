@@ -21,6 +21,7 @@
 #include "collector/raw_store.hpp"
 #include "collector/segment_view.hpp"
 #include "collector/thread_account.hpp"
+#include "collector/time_series.hpp"
 
 namespace clusterprof::collector {
 
@@ -44,7 +45,17 @@ struct RawCallKey {
   std::uint64_t communicator = 0;  // identity, 0 none
   friend bool operator==(const RawCallKey&, const RawCallKey&) = default;
 };
+struct RawIoKey {
+  std::uint32_t path = 0;
+  std::uint32_t file = 0;  // RawTables::files
+  wire::IoOperation operation = wire::IoOperation::kOpen;
+  friend bool operator==(const RawIoKey&, const RawIoKey&) = default;
+};
 struct RawKeyHash {
+  std::size_t operator()(const RawIoKey& k) const noexcept {
+    return mix((std::uint64_t{k.path} << 32) ^ (std::uint64_t{k.file} << 4) ^
+               static_cast<std::uint64_t>(k.operation));
+  }
   std::size_t operator()(const RawValueKey& k) const noexcept {
     return mix((std::uint64_t{k.path} << 8) | (static_cast<std::uint64_t>(k.category) << 1) | k.main_thread);
   }
@@ -57,6 +68,22 @@ struct RawKeyHash {
 struct RawCall {
   std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0, sent_bytes = 0, recv_bytes = 0;
   void add(const RawCall& other);
+};
+// wire::Region
+struct RawRegion {
+  std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0;
+  std::int64_t max_n = -1;
+  void add(const RawRegion& other);
+};
+struct RawIo {
+  std::uint64_t count = 0, failed = 0, bytes = 0, time_ns = 0, max_ns = 0;
+  void add(const RawIo& other);
+};
+// shard::DataAccess
+struct RawAccess {
+  std::uint64_t samples = 0, accesses = 0;
+  std::array<std::uint64_t, 4> blocks{};
+  void add(const RawAccess& other);
 };
 struct RawTraffic {
   std::uint64_t messages = 0, bytes = 0;
@@ -109,7 +136,9 @@ struct ProcessReport {
   wire::ProcessUsage usage{};
   std::uint64_t threads = 0, processes = 0;
   std::uint64_t samples = 0, truncated = 0, merges_tried = 0, merges_failed = 0, handler_ns = 0;
-  std::uint64_t mpi_ns = 0;  // main thread inside MPI
+  std::uint64_t mpi_ns = 0;     // main thread inside MPI
+  std::uint64_t paused_ns = 0;  // of the main thread
+  bool counters_multiplexed = false;
   // Samples of threads that ran, and the time that these sampled: together the rate reached.
   std::uint64_t running_samples = 0, running_ns = 0;
   bool knows_page_faults = false;  // at least some samples told
@@ -119,6 +148,11 @@ struct ProcessReport {
   std::unordered_map<RawValueKey, RawAmount, RawKeyHash> values;
   std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash> counters;
   std::unordered_map<RawCallKey, RawCall, RawKeyHash> calls;
+  std::unordered_map<std::uint32_t, RawRegion> regions;   // by path
+  std::unordered_map<std::uint32_t, RawAccess> accesses;  // by path
+  std::unordered_map<RawIoKey, RawIo, RawKeyHash> io;
+  SeriesBlock main_series{shard::kCategories};  // wall time of the main thread by category
+  SeriesBlock counter_series;                   // by RawTables::counters
   std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;  // world ranks; -1 not known
   std::map<std::uint32_t, SizeBins> sizes;                              // by MPI function number
   std::map<std::uint64_t, CommunicatorInfo> communicators;              // by identity
@@ -135,8 +169,8 @@ struct ProcessReport {
 
 class ProcessRecorder {
  public:
-  // `store` must outlive it.
-  ProcessRecorder(SegmentView segment, RawStore& store);
+  // `store` and `grid` must outlive it.
+  ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid);
 
   // How many MPI events to keep at most, in all and for Events::kFew.
   void set_event_budget(std::size_t all, std::size_t few);
@@ -148,6 +182,10 @@ class ProcessRecorder {
   // The process is gone, or became another program, at `end_ns`: drains, and closes the accounts of
   // threads that did not say goodbye. Afterwards only report() may be called.
   void finish(std::uint64_t end_ns);
+
+  // What was counted inside MPI since the last time becomes part of the series of counters. Once a second or
+  // so.
+  void update_mpi_counters(std::uint64_t now_ns);
 
   // As of now; for a process that lives, including the time since each thread's last sample.
   [[nodiscard]] ProcessReport report(std::uint64_t now_ns, Events which = Events::kAll);
@@ -189,7 +227,8 @@ class ProcessRecorder {
     bool in_syscall = false;
     bool waiting_for_gil = false;
     bool collecting_garbage = false;
-    bool call_site = false;  // the words are the path of an MpiSite, without the wrappers
+    std::optional<Descriptor> descriptor;
+    bool call_site = false;  // the words are the path of a site, without the wrappers
     std::int32_t syscall_nr = -1;
     std::uint32_t epoch = 0;
   };
@@ -216,6 +255,8 @@ class ProcessRecorder {
   // The call path of a call site, its last frame the MPI function `op`.
   std::uint32_t event_path(std::uint32_t site_index, std::uint16_t op);
   std::uint32_t site_path(std::uint32_t site_index, std::uint16_t op);
+  // Of the words of a site; mpi_op as in StackContext. No value: they lie outside.
+  std::optional<std::uint32_t> arena_path(std::uint64_t offset, std::uint32_t count, std::uint32_t mpi_op);
   void read_clocks(ProcessReport& report, std::uint64_t now_ns) const;
   // What a sample with this call path is charged to.
   ChargeTarget charge_target(const std::uint64_t* words, std::uint32_t count, const StackContext& context,
@@ -230,15 +271,28 @@ class ProcessRecorder {
                     const StackContext& context, bool& settled);
   StackFrame native_frame(std::uint64_t word, bool exact, std::uint32_t epoch);
   StackFrame python_frame(std::uint64_t code_id, std::uint32_t instruction);
+  StackFrame region_frame(std::uint32_t index);  // < layout().regions
+  // Of a region that is described; no value: it is not.
+  std::optional<std::uint32_t> region_name(std::uint32_t index);
+  // The node whose innermost frame is the region; no value: there cannot be one.
+  std::optional<std::uint32_t> region_path(std::uint32_t index);
   // `instruction`: of a Python frame; for a native one 0 when `value` is exact, 1 for a return address.
   std::uint32_t pending_frame(std::uint64_t value, std::uint32_t instruction, std::uint32_t epoch,
-                              bool python);
+                              shard::FrameKind kind);
   void read_tables(ProcessReport& report);
+  void read_regions(ProcessReport& report);
+  void read_io(ProcessReport& report);
+  std::uint32_t io_file(std::uint32_t index);
+  std::uint32_t io_site_path(std::uint32_t index);
+  // What a sample of running native code says of the data it uses.
+  void note_access(std::uint32_t row, const wire::SampleRecord& sample);
+  [[nodiscard]] std::uint64_t paused_ns(std::uint64_t now_ns) const;
   void count_drop(const char* reason, std::uint64_t count = 1) { own_drops_[reason] += count; }
   [[nodiscard]] std::uint64_t main_mpi_ns(const wire::ThreadSlot& slot, std::uint64_t now_ns) const;
 
   SegmentView segment_;
   RawStore& store_;
+  TimeGrid& grid_;
   std::int32_t pid_;
   std::uint64_t start_mono_ns_;
   std::uint64_t period_ns_;
@@ -255,7 +309,7 @@ class ProcessRecorder {
   struct PendingKey {
     std::uint64_t value;
     std::uint32_t instruction, epoch;
-    bool python;
+    shard::FrameKind kind;
     friend auto operator<=>(const PendingKey&, const PendingKey&) = default;
   };
   std::map<PendingKey, std::uint32_t> pending_;  // -> RawStore frame, not settled yet
@@ -276,8 +330,11 @@ class ProcessRecorder {
   };
   std::vector<RememberedTarget> targets_;
   std::size_t targets_replaced_ = 0;                             // since targets_ grew
-  std::vector<StackFrame> frames_;                               // scratch
+  std::vector<StackFrame> frames_, region_frames_;               // scratch
   std::unordered_map<std::uint32_t, std::uint32_t> site_paths_;  // MpiSite -> node of the RawStore
+  std::unordered_map<std::uint32_t, std::uint32_t> io_site_paths_, region_paths_;  // likewise
+  std::unordered_map<std::uint32_t, std::uint32_t> io_files_;                      // -> RawTables::files
+  std::unordered_map<std::uint32_t, std::uint32_t> region_names_;                  // -> RawTables::names
 
   bool uses_mpi_ = false;  // the rings of MPI events may have been written
   std::uint32_t event_threads_ = 0;
@@ -295,6 +352,17 @@ class ProcessRecorder {
   std::vector<Value> values_;
   FlatIndex value_rows_;
   std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash> counters_;
+  std::uint64_t paused_ns_ = 0;  // of the main thread, by its records
+  SeriesBlock main_series_{shard::kCategories}, counter_series_;
+  std::array<std::uint64_t, wire::kMaxCounters> counted_in_mpi_{};  // that is in counter_series_
+  std::uint64_t counted_in_mpi_until_ns_ = 0;
+  struct Access {
+    std::uint32_t row = 0;  // of values_
+    RawAccess amount;
+  };
+  std::vector<Access> accesses_;
+  std::vector<std::uint32_t> access_of_row_;  // FlatIndex::kAbsent: none
+  bool knows_addresses_ = false;              // at least one sample had one
   std::map<std::string, std::uint64_t> own_drops_;
 };
 

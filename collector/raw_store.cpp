@@ -17,6 +17,10 @@ void append(std::string& key, std::uint32_t number) {
   key.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
+void append(std::string& key, std::uint64_t number) {
+  key.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
 bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> prefixes) {
   for (const std::string_view prefix : prefixes) {
     if (text.substr(0, prefix.size()) == prefix) return true;
@@ -111,8 +115,22 @@ std::uint32_t RawStore::counter(std::string_view name) {
   return static_cast<std::uint32_t>(tables_.counters.size() - 1);
 }
 
-std::uint32_t RawStore::add_pending(bool python) {
-  tables_.pending.push_back(PendingFrame{python, false, {}});
+std::uint32_t RawStore::file(const FileInfo& file) {
+  if (file.path.empty() && file.device == 0 && file.file_system == 0) return 0;
+  std::string key(file.path);
+  key.push_back('\0');
+  append(key, file.device);
+  append(key, file.file_system);
+  if (const auto found = files_.find(key); found != files_.end()) return found->second;
+  if (tables_.files.size() >= kMostFiles) return 0;
+  const auto index = static_cast<std::uint32_t>(tables_.files.size());
+  tables_.files.push_back(std::make_shared<const FileInfo>(file));
+  files_.emplace(std::move(key), index);
+  return index;
+}
+
+std::uint32_t RawStore::add_pending(shard::FrameKind kind) {
+  tables_.pending.push_back(PendingFrame{kind, false, {}});
   return frame(RawFrame{RawKind::kPending, static_cast<std::uint32_t>(tables_.pending.size() - 1), 0});
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collector/flat_index.hpp"
+#include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::collector {
 
@@ -48,9 +49,14 @@ enum class RawKind : std::uint8_t {
   kGilWait,       // waiting for the interpreter's lock, below the system call that waits
   kPageFault,     // the kernel, not asked by a system call
   kGarbage,       // Python's cyclic garbage collection; a: module of the interpreter or kNoModule
+  kDescriptor,    // a: Descriptor, below the system call that is about it
+  kRegion,        // a: index into names
   kNamed,         // a: index into names: code made at run time
   kPending,       // a: index into pending(): refers to something not described (yet)
 };
+
+// What a system call's descriptor stands for.
+enum class Descriptor : std::uint32_t { kFile, kSocket, kPipe };
 
 inline constexpr std::uint32_t kNoModule = 0xffff'ffffu;
 
@@ -67,11 +73,18 @@ struct RawNode {
   std::uint32_t frame = 0;
 };
 
-// A frame whose module or code object its process had not described when the sample was read.
+// A frame whose module, code object or region its process had not described when the sample was read.
 struct PendingFrame {
-  bool python = false;
+  shard::FrameKind kind = shard::FrameKind::kNative;
   bool resolved = false;
   RawFrame resolution;  // valid when resolved
+};
+
+// A data file, as a process named it.
+struct FileInfo {
+  std::string path;               // empty: not known
+  std::uint64_t device = 0;       // st_dev; 0 not known
+  std::uint64_t file_system = 0;  // statfs f_type; 0 not known
 };
 
 // What naming the paths needs; a copy of it can be used by another thread.
@@ -83,6 +96,8 @@ struct RawTables {
   std::vector<PendingFrame> pending;
   std::vector<std::shared_ptr<const std::string>> names;
   std::vector<std::string> counters;  // names of performance counters
+  // files[0] stands for those that were too many to be told apart.
+  std::vector<std::shared_ptr<const FileInfo>> files{std::make_shared<const FileInfo>()};
 };
 
 class RawStore {
@@ -98,13 +113,17 @@ class RawStore {
 
   std::uint32_t counter(std::string_view name);
 
+  // 0 for those that are more than kMostFiles.
+  static constexpr std::size_t kMostFiles = 1u << 16;
+  std::uint32_t file(const FileInfo& file);
+
   // A new frame that refers to nothing yet, and what it turned out to be.
-  std::uint32_t add_pending(bool python);
+  std::uint32_t add_pending(shard::FrameKind kind);
   void resolve_pending(std::uint32_t index, const RawFrame& resolution);
 
  private:
   RawTables tables_;
-  std::unordered_map<std::string, std::uint32_t> modules_, codes_, names_;
+  std::unordered_map<std::string, std::uint32_t> modules_, codes_, names_, files_;
   FlatIndex frames_;  // by a hash; the next free number where two frames have the same
   FlatIndex nodes_;   // by parent << 32 | frame
 };

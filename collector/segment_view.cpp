@@ -117,20 +117,39 @@ Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_byt
   if (h.wire_major != wire::kWireMajor) return damaged("another version of clusterprof made it");
   if (h.segment_bytes != announced_bytes) return damaged("wrong size");
   // One copy of every field, checked and used from then on: the process could change them any time.
-  const Layout l{h.code_slots_offset,   h.code_arena_offset,
-                 h.module_arena_offset, h.mpi_sites_offset,
-                 h.path_arena_offset,   h.mpi_peers_offset,
-                 h.mpi_sizes_offset,    h.communicators_offset,
-                 h.thread_slots_offset, h.mpi_event_rings_offset,
-                 h.code_slots,          h.mpi_sites,
-                 h.mpi_peers,           h.mpi_ops,
-                 h.communicators,       h.thread_slots,
-                 h.mpi_event_rings,     h.code_arena_bytes,
-                 h.module_arena_bytes,  h.path_arena_bytes};
+  Layout l{};
+  l.code_slots_offset = h.code_slots_offset;
+  l.code_arena_offset = h.code_arena_offset;
+  l.module_arena_offset = h.module_arena_offset;
+  l.mpi_sites_offset = h.mpi_sites_offset;
+  l.path_arena_offset = h.path_arena_offset;
+  l.mpi_peers_offset = h.mpi_peers_offset;
+  l.mpi_sizes_offset = h.mpi_sizes_offset;
+  l.communicators_offset = h.communicators_offset;
+  l.thread_slots_offset = h.thread_slots_offset;
+  l.mpi_event_rings_offset = h.mpi_event_rings_offset;
+  l.mpi_site_counters_offset = h.mpi_site_counters_offset;
+  l.regions_offset = h.regions_offset;
+  l.io_files_offset = h.io_files_offset;
+  l.io_sites_offset = h.io_sites_offset;
+  l.code_slots = h.code_slots;
+  l.mpi_sites = h.mpi_sites;
+  l.mpi_peers = h.mpi_peers;
+  l.mpi_ops = h.mpi_ops;
+  l.communicators = h.communicators;
+  l.thread_slots = h.thread_slots;
+  l.mpi_event_rings = h.mpi_event_rings;
+  l.regions = h.regions;
+  l.io_files = h.io_files;
+  l.io_sites = h.io_sites;
+  l.code_arena_bytes = h.code_arena_bytes;
+  l.module_arena_bytes = h.module_arena_bytes;
+  l.path_arena_bytes = h.path_arena_bytes;
   const std::uint64_t n = announced_bytes;
   if (l.code_slots > kMaxTableEntries || l.mpi_sites > kMaxTableEntries || l.mpi_peers > kMaxTableEntries ||
       l.mpi_ops > kMaxMpiOps || l.communicators > kMaxTableEntries || l.thread_slots > kMaxThreadSlots ||
-      l.mpi_event_rings > kMaxThreadSlots) {
+      l.mpi_event_rings > kMaxThreadSlots || l.regions > kMaxTableEntries || l.io_files > kMaxTableEntries ||
+      l.io_sites > kMaxTableEntries) {
     return damaged("a table is too large");
   }
   const bool fits =
@@ -145,7 +164,11 @@ Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_byt
       region_fits(l.thread_slots_offset, l.thread_slots, sizeof(wire::ThreadSlot), alignof(wire::ThreadSlot),
                   n) &&
       region_fits(l.mpi_event_rings_offset, l.mpi_event_rings, sizeof(wire::MpiEventRing),
-                  alignof(wire::MpiEventRing), n);
+                  alignof(wire::MpiEventRing), n) &&
+      region_fits(l.mpi_site_counters_offset, l.mpi_sites, sizeof(wire::MpiSiteCounters), 8, n) &&
+      region_fits(l.regions_offset, l.regions, sizeof(wire::Region), 8, n) &&
+      region_fits(l.io_files_offset, l.io_files, sizeof(wire::IoFile), 8, n) &&
+      region_fits(l.io_sites_offset, l.io_sites, sizeof(wire::IoSite), 8, n);
   if (!fits) return damaged("a table lies outside it");
   view.layout_ = l;
   return view;

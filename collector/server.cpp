@@ -27,14 +27,17 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "collector/os_node.hpp"
 #include "collector/os_process.hpp"
 #include "collector/segment_view.hpp"
 #include "collector/shard_builder.hpp"
 #include "formats/shard/shard_writer.hpp"
 #include "formats/wire/hello.h"
+#include "formats/wire/spawned_world.h"
 
 namespace clusterprof::collector {
 namespace {
@@ -206,6 +209,10 @@ class Server::Impl {
     if (control_) wait_for_control();
     last_checkpoint_ = Clock::now();
     last_left_ = Clock::now();
+    const Instant begin = instant_now();
+    state_.begin(begin);
+    state_.set_node_facts(machine_.facts());
+    state_.update_node_series(begin.mono_ns, machine_.usage());
     tick();
     io_.run();
     if (writer_.joinable()) writer_.join();
@@ -215,12 +222,15 @@ class Server::Impl {
     const Instant now = instant_now();
     poll_rings(now);
     const bool complete = alive_announced_ == 0;
+    look_at_spawned_worlds();
+    update_series();
     const bool written = write(state_.snapshot(now, complete));
     listen_.close();
     tell_launcher(wire::ControlType::kRanksSeen, static_cast<std::int32_t>(announced_ranks_.size()));
     return written;
   }
 
+  [[nodiscard]] std::uint32_t world_size() const { return state_.world_size(); }
   [[nodiscard]] bool had_rank(std::int32_t rank) const { return state_.has_rank(rank); }
   [[nodiscard]] int absent_ranks() const {
     return std::max(0, options_.local_ranks - static_cast<int>(announced_ranks_.size()));
@@ -552,9 +562,17 @@ class Server::Impl {
       if (process.announced && !state_.has_segment(process.id)) {
         if (const auto usage = read_usage(process.pid)) state_.set_usage(process.id, *usage);
       }
+      state_.set_look(process.id, machine_.look_at(process.pid));
       if (!process.ended.is_open() && has_ended(process)) ended.push_back(process.id);
     }
     for (const NodeState::ProcessId id : ended) process_gone(id);
+    update_series();
+  }
+
+  void update_series() {
+    const std::uint64_t now_ns = instant_now().mono_ns;
+    state_.update_series(now_ns);
+    state_.update_node_series(now_ns, machine_.usage());
   }
 
   void wait_for_signals() {
@@ -593,6 +611,24 @@ class Server::Impl {
 
   // --- shards ------------------------------------------------------------------------------
 
+  // What the ranks have left in the run directory of worlds that they have spawned.
+  void look_at_spawned_worlds() {
+    const std::filesystem::path place = options_.run_directory / wire::kWorldsDirectory;
+    wire::SpawnedWorld world{};
+    std::vector<NodeState::SpawnedWorld> worlds;  // all anew: the last ones may have been given back
+    while (wire::read_spawned_world(place.c_str(), static_cast<int>(worlds.size()) + 1, world))
+      worlds.push_back({world.first, world.size});
+    state_.set_spawned_worlds(std::move(worlds));
+    std::error_code error;
+    for (std::filesystem::directory_iterator it(place, error), end; !error && it != end;
+         it.increment(error)) {
+      if (!it->path().filename().string().starts_with("note-")) continue;
+      std::error_code unreadable;
+      const std::filesystem::path note = std::filesystem::read_symlink(it->path(), unreadable);
+      if (!unreadable) state_.add_note(note.string());
+    }
+  }
+
   // Names are looked up and the file is written on a thread of its own: rings fill meanwhile.
   void checkpoint() {
     if (writing_) {
@@ -603,6 +639,7 @@ class Server::Impl {
     if (writer_.joinable()) writer_.join();
     const Instant now = instant_now();
     poll_rings(now);
+    look_at_spawned_worlds();
     auto snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false, Events::kFew));
     writer_ = std::thread([this, snapshot] {
       const Clock::time_point begin = Clock::now();
@@ -648,6 +685,7 @@ class Server::Impl {
   ServerOptions options_;
   const Clock::time_point started_ = Clock::now();
   NodeState state_;
+  Machine machine_;
   ShardName shard_name_;
   rlim_t file_limit_ = RLIM_INFINITY;
   ShardBuilder builder_;
@@ -682,6 +720,7 @@ class Server::Impl {
 Server::Server(ServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Server::~Server() = default;
 bool Server::run() { return impl_->run(); }
+std::uint32_t Server::world_size() const { return impl_->world_size(); }
 bool Server::had_rank(std::int32_t rank) const { return impl_->had_rank(rank); }
 int Server::absent_ranks() const { return impl_->absent_ranks(); }
 bool Server::used_mpi() const { return impl_->used_mpi(); }

@@ -33,6 +33,8 @@ class Server {
   // written; the reason has been printed.
   bool run();
 
+  // Ranks of the run with all spawned worlds; 0: not known.
+  [[nodiscard]] std::uint32_t world_size() const;
   // That rank of the job was on this node.
   [[nodiscard]] bool had_rank(std::int32_t rank) const;
   // Ranks that were to come to this node and did not, as far as their number was known.

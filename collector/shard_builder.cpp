@@ -6,9 +6,12 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "collector/line_tables.hpp"
+#include "collector/mount_table.hpp"
+#include "collector/os_process.hpp"
 #include "collector/syscalls.hpp"
 #include "formats/wire/mpi_functions.h"
 
@@ -28,6 +31,40 @@ bool is_start_up(std::string_view function) {
   return std::find(kNames.begin(), kNames.end(), function) != kNames.end();
 }
 
+std::string_view descriptor_name(std::uint32_t descriptor) {
+  switch (static_cast<Descriptor>(descriptor)) {
+    case Descriptor::kFile:
+      return shard::kOnFileName;
+    case Descriptor::kSocket:
+      return shard::kOnSocketName;
+    case Descriptor::kPipe:
+      return shard::kOnPipeName;
+  }
+  return {};
+}
+
+// Rows of a rank beyond so many join others of their function.
+constexpr std::size_t kMostAccessRows = 4096;
+
+constexpr std::array<const char*, kRankColumns> kRankColumnNames = {
+    "cpu_user_ns",          "cpu_system_ns", "minor_faults", "major_faults", "voluntary_switches",
+    "involuntary_switches", "rss_bytes",     "read_bytes",   "write_bytes"};
+constexpr std::array<const char*, kNodeColumns> kNodeColumnNames = {
+    "cpu_busy_ns",        "memory_used_bytes", "network_received_bytes",
+    "network_sent_bytes", "disk_read_bytes",   "disk_written_bytes"};
+
+// A counter's name, unless another series has it. No two counters get the same one.
+std::string counter_series_name(const std::string& counter) {
+  constexpr std::string_view kPrefix = "counter:";
+  const auto is_it = [&](const char* name) { return counter == name; };
+  const bool taken = counter.starts_with(kPrefix) ||
+                     std::any_of(kRankColumnNames.begin(), kRankColumnNames.end(), is_it) ||
+                     std::any_of(kNodeColumnNames.begin(), kNodeColumnNames.end(), is_it) ||
+                     std::any_of(shard::kCategoryNames.begin(), shard::kCategoryNames.end(),
+                                 [&](const char* name) { return counter == std::string(name) + "_ns"; });
+  return taken ? std::string(kPrefix) + counter : counter;
+}
+
 struct ShardValueKey {
   std::uint32_t path;
   shard::Category category;
@@ -38,7 +75,8 @@ struct ShardValueKey {
 }  // namespace
 
 struct ShardBuilder::Interned {
-  explicit Interned(shard::ShardData& data) : interner(data) {}
+  explicit Interned(shard::ShardData& of) : data(of), interner(of) {}
+  shard::ShardData& data;
   shard::PathInterner interner;
 };
 
@@ -53,7 +91,9 @@ void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Inte
       const ModuleInfo& module = *tables.modules[raw.a];
       const auto& sources = symbolizer_.resolve(modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn);
       for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
-        if (path == 0 && is_start_up(source->function)) continue;
+        const bool outermost =
+            path == 0 || shard.data.frames[shard.data.paths[path].frame].kind == shard::FrameKind::kRegion;
+        if (outermost && is_start_up(source->function)) continue;
         frame.kind = shard::FrameKind::kNative;
         frame.inlined = source->inlined;
         frame.name = interner.string(source->function);
@@ -98,6 +138,14 @@ void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Inte
       frame.name = interner.string(shard::kGarbageName);
       if (raw.a < tables.modules.size()) frame.module = interner.string(tables.modules[raw.a]->path);
       break;
+    case RawKind::kDescriptor:
+      frame.kind = shard::FrameKind::kKernel;
+      frame.name = interner.string(descriptor_name(raw.a));
+      break;
+    case RawKind::kRegion:
+      frame.kind = shard::FrameKind::kRegion;
+      frame.name = interner.string(*tables.names[raw.a]);
+      break;
     case RawKind::kNamed:
       frame.kind = shard::FrameKind::kNative;
       frame.name = interner.string(*tables.names[raw.a]);
@@ -106,7 +154,7 @@ void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Inte
     case RawKind::kPending: {
       const PendingFrame& pending = tables.pending[raw.a];
       if (pending.resolved) return add_frames(pending.resolution, tables, shard, path);
-      frame.kind = pending.python ? shard::FrameKind::kPython : shard::FrameKind::kNative;
+      frame.kind = pending.kind;
       frame.name = interner.string("[unknown]");
       break;
     }
@@ -161,6 +209,119 @@ void ShardBuilder::add_events(const EventLog& events, std::uint32_t rank,
   });
 }
 
+void ShardBuilder::add_io(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
+                          shard::ShardData& data) {
+  const auto& files = snapshot.tables.files;
+  if (file_systems_.size() < files.size()) {
+    const MountTable mounts(read_text("/proc/self/mountinfo").value_or(std::string()));
+    for (std::size_t i = file_systems_.size(); i < files.size(); ++i)
+      file_systems_.push_back(mounts.file_system(files[i]->path, files[i]->device, files[i]->file_system));
+  }
+  // Processes may disagree on what they know of a file.
+  std::map<std::pair<std::string_view, std::string_view>, std::uint32_t> rows;
+  using Key = std::tuple<std::uint32_t, std::uint32_t, wire::IoOperation>;
+  for (std::size_t rank = 0; rank < snapshot.ranks.size(); ++rank) {
+    std::map<Key, RawIo> calls;
+    for (const auto& [key, amount] : snapshot.ranks[rank].report.io) {
+      const auto [row, added] = rows.try_emplace({files[key.file]->path, file_systems_[key.file]},
+                                                 static_cast<std::uint32_t>(data.io_files.size()));
+      if (added) data.io_files.push_back({files[key.file]->path, file_systems_[key.file]});
+      calls[{path_of[key.path], row->second, key.operation}].add(amount);
+    }
+    for (const auto& [key, amount] : calls) {
+      const auto& [path, file, operation] = key;
+      data.io_calls.push_back({static_cast<std::uint32_t>(rank), path, file,
+                               static_cast<shard::IoOperation>(operation), amount.count, amount.failed,
+                               amount.bytes, amount.time_ns, amount.max_ns});
+    }
+  }
+}
+
+void ShardBuilder::add_regions(const ProcessReport& report, std::uint32_t rank,
+                               const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  std::map<std::uint32_t, RawRegion> regions;
+  for (const auto& [path, region] : report.regions) regions[path_of[path]].add(region);
+  for (const auto& [path, region] : regions)
+    data.region_times.push_back(
+        {rank, path, region.count, region.time_ns, region.min_ns, region.max_ns, region.max_n});
+}
+
+void ShardBuilder::add_accesses(const ProcessReport& report, std::uint32_t rank,
+                                const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  std::map<std::uint32_t, RawAccess> by_path;
+  for (const auto& [path, access] : report.accesses) by_path[path_of[path]].add(access);
+  std::vector<std::pair<std::uint32_t, RawAccess>> rows(by_path.begin(), by_path.end());
+  if (rows.size() > kMostAccessRows) {
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const auto& a, const auto& b) { return a.second.samples > b.second.samples; });
+    using Function = std::tuple<shard::StringIndex, shard::StringIndex, shard::StringIndex>;
+    std::map<Function, std::size_t> largest;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::uint32_t frame = data.paths[rows[i].first].frame;
+      Function function{};
+      if (frame != shard::kNone)
+        function = {data.frames[frame].name, data.frames[frame].file, data.frames[frame].module};
+      const auto [first, is_first] = largest.try_emplace(function, kept);
+      if (i < kMostAccessRows || is_first) {
+        rows[kept++] = rows[i];
+      } else {
+        rows[first->second].second.add(rows[i].second);
+      }
+    }
+    rows.resize(kept);
+    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+  for (const auto& [path, access] : rows)
+    data.data_accesses.push_back({rank, path, access.samples, access.accesses, access.blocks});
+}
+
+void ShardBuilder::add_series(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data) {
+  const TimeGrid& grid = snapshot.grid;
+  if (!grid.begun()) return;
+  data.time_axis = {grid.width_ns(), static_cast<std::int64_t>(grid.first() * grid.width_ns())};
+  std::map<std::string, std::uint32_t> numbers;
+  const auto series = [&](const std::string& name, shard::SeriesKind kind) {
+    const auto [found, added] = numbers.try_emplace(name, static_cast<std::uint32_t>(data.series.size()));
+    if (added) data.series.push_back({shard.interner.string(name), kind});
+    return found->second;
+  };
+  // Same columns, one after the other: looked up once per column and block.
+  const auto add = [&](SeriesBlock block, std::uint32_t levels, const auto& name_of, auto& rows,
+                       std::uint32_t owner) {
+    std::uint32_t column = shard::kNone, number = 0;
+    block.for_each(grid, [&](std::uint32_t of, std::uint32_t bin, std::uint64_t value) {
+      if (of != column) {
+        column = of;
+        const bool level = of < 32 && (levels >> of & 1u) != 0;
+        number = series(name_of(of), level ? shard::SeriesKind::kMaximum : shard::SeriesKind::kSum);
+      }
+      rows.push_back({owner, number, bin, value});
+    });
+  };
+  const auto category = [](std::uint32_t column) {
+    return std::string(shard::kCategoryNames[column]) + "_ns";
+  };
+  const auto rank_column = [](std::uint32_t column) { return std::string(kRankColumnNames[column]); };
+  const auto node_column = [](std::uint32_t column) { return std::string(kNodeColumnNames[column]); };
+  const auto counter = [&](std::uint32_t column) {
+    return counter_series_name(snapshot.tables.counters[column]);
+  };
+  for (std::size_t i = 0; i < snapshot.ranks.size(); ++i) {
+    const RankSnapshot& rank = snapshot.ranks[i];
+    const auto owner = static_cast<std::uint32_t>(i);
+    const std::size_t first = data.rank_series.size();
+    add(rank.report.main_series, 0, category, data.rank_series, owner);
+    add(rank.series, kRankLevels, rank_column, data.rank_series, owner);
+    add(rank.report.counter_series, 0, counter, data.rank_series, owner);
+    std::stable_sort(data.rank_series.begin() + static_cast<std::ptrdiff_t>(first), data.rank_series.end(),
+                     [](const shard::RankSeries& a, const shard::RankSeries& b) {
+                       return std::pair(a.series, a.bin) < std::pair(b.series, b.bin);
+                     });
+  }
+  add(snapshot.series, kNodeLevels, node_column, data.node_series, 0);
+}
+
 shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
   const RawTables& tables = snapshot.tables;
   shard::ShardData data;
@@ -192,6 +353,10 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
     const auto rank = static_cast<std::uint32_t>(data.ranks.size());
     const ProcessReport& report = from.report;
     data.ranks.push_back(from.rank);
+    data.ranks.back().affinity = shard.interner.string(from.affinity);
+    data.ranks.back().numa_nodes = shard.interner.string(from.numa_nodes);
+    add_regions(report, rank, path_of, data);
+    add_accesses(report, rank, path_of, data);
 
     std::map<ShardValueKey, RawAmount> values;
     for (const auto& [key, amount] : report.values) {
@@ -253,6 +418,8 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
     unavailable.insert(report.unavailable_counters.begin(), report.unavailable_counters.end());
   }
 
+  add_io(snapshot, path_of, data);
+  add_series(snapshot, shard, data);
   for (const auto& [pair, cell] : traffic)
     data.matrix.push_back({pair.first, pair.second, cell.messages, cell.bytes});
   for (const auto& [op, bins] : sizes) {

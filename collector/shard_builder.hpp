@@ -32,8 +32,18 @@ class ShardBuilder {
                          std::map<std::uint64_t, std::uint32_t>& communicator_index, Interned& shard,
                          shard::ShardData& data);
 
+  // Tables of all ranks that refer to paths and files; path_of as above.
+  void add_io(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
+              shard::ShardData& data);
+  static void add_regions(const ProcessReport& report, std::uint32_t rank,
+                          const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  static void add_accesses(const ProcessReport& report, std::uint32_t rank,
+                           const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  static void add_series(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data);
+
   Symbolizer symbolizer_;
   std::vector<Symbolizer::ModuleHandle> modules_;  // RawTables::modules -> handle
+  std::vector<std::string> file_systems_;          // by RawTables::files
 };
 
 }  // namespace clusterprof::collector

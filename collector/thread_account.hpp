@@ -10,9 +10,19 @@
 //   running       blocked       W - C to this; C is carried
 //   blocked       running       W - C to the previous; C and what was carried to this
 //   blocked       blocked       W - C to the previous; C is carried
+//   running       running,      if it waited of its own accord, and was seen idle or in I/O in the last half
+//                   gave way    second, W - C to where that was; C to this. Waits that are shorter than the
+//                               watcher's looks are far apart (for the GIL, say) are seen now and then only
 //   -             thread end    the remainder to the previous, the carried part to the last running one
 //
 // With the CPU clock as the base, W := C. Counters follow C.
+//
+// A record taken while recording was paused is like a sample of a place that is nobody's: what the table
+// above would charge to it, and C and the counters since the record before it, are nobody's. What was carried
+// goes to the last running sample.
+//
+// When it was is told as well: of W, a thread that was running ran first and waited then, one that was
+// blocked the other way round.
 //
 // Page faults. The kernel says how much of C was its own (by the tick, so in lumps of some milliseconds) and
 // how many pages faulted. Per thread a pool keeps the kernel's time that has no place yet: a running sample
@@ -28,6 +38,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "formats/shard/shard_data.hpp"
 #include "formats/wire/segment.h"
@@ -48,48 +59,103 @@ struct KernelUse {
   std::uint64_t system_ns = 0, page_faults = 0;  // since the thread's start; 0 and 0: not known
   bool in_syscall = false;
   bool may_fault = true;  // false: page faults are not told apart there
+  bool gave_way = false;  // the thread stopped running of its own accord since the last sample
+};
+
+// Times of the monotonic clock.
+struct Stretch {
+  std::uint64_t begin_ns = 0, end_ns = 0;
 };
 
 class ThreadAccount {
  public:
   ThreadAccount() = default;
   ThreadAccount(std::uint64_t start_time_ns, std::uint64_t start_cpu_ns, bool cpu_clock)
-      : cpu_clock_(cpu_clock), time_ns_(start_time_ns), cpu_ns_(start_cpu_ns), system_ns_(start_cpu_ns) {}
+      : cpu_clock_(cpu_clock),
+        time_ns_(start_time_ns),
+        cpu_ns_(start_cpu_ns),
+        system_ns_(start_cpu_ns),
+        counted_ns_(start_time_ns) {}
 
   // Sink: void operator()(const ChargeTarget&, std::uint64_t wall_ns, std::uint64_t cpu_ns),
-  // void page_fault(const ChargeTarget& of, std::uint64_t ns), of wall and CPU time, and
-  // void counter(const ChargeTarget&, std::uint32_t index, std::uint64_t value).
-  // Returns what was charged to the target of a running sample, and how much of it to its page faults.
+  // void page_fault(const ChargeTarget& of, std::uint64_t wall_ns, std::uint64_t cpu_ns),
+  // void counter(const ChargeTarget&, std::uint32_t index, std::uint64_t value),
+  // void paused(std::uint64_t wall_ns), and the same once more by time:
+  // void spent(shard::Category, const Stretch&, std::uint64_t wall_ns), maybe less than the stretch is long,
+  // and void counted(std::uint32_t index, const Stretch&, std::uint64_t value). Returns what was charged to
+  // the target of a running sample, and how much of it to its page faults.
   struct Charged {
     std::uint64_t wall_ns = 0, cpu_ns = 0, page_fault_ns = 0;
   };
   template <typename Sink>
   Charged sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, const KernelUse& kernel,
                  const ChargeTarget& target, std::span<const std::uint64_t> counters, Sink&& sink) {
+    const std::uint64_t from = time_ns_;
     const auto [wall, cpu] = advance(time_ns, cpu_ns);
+    const auto [waited, ran_in] = parts(from, cpu, blocked);
     Charged charged;
     take_kernel_time(kernel);
-    if (blocked_) sink(previous_, wall - cpu, std::uint64_t{0});
+    if (blocked_) charge_previous(waited, wall - cpu, 0, sink);
     if (blocked) {
-      if (!blocked_) sink(target, wall - cpu, std::uint64_t{0});
-      carried_ns_ += cpu;
+      if (!blocked_) charge(target, waited, wall - cpu, 0, sink);
+      carry(ran_in, cpu);
     } else {
+      const bool waited_unseen = !blocked_ && has_waited(kernel, wall - cpu);
+      if (waited_unseen) charge(waited_at_, ran_in, wall - cpu, 0, sink);
+      const std::uint64_t own = blocked_ || waited_unseen ? cpu : wall;
       const std::uint64_t ran = cpu + carried_ns_;
-      const std::uint64_t lasted = (blocked_ ? cpu : wall) + carried_ns_;
+      const std::uint64_t lasted = own + carried_ns_;
       const std::uint64_t faulted = give_kernel_time(kernel, ran);
-      sink(target, lasted - faulted, ran - faulted);
-      if (faulted != 0) sink.page_fault(target, faulted);
+      // A thread that waited for a processor did so in its page faults as much as elsewhere.
+      const std::uint64_t faulted_wall =
+          faulted == 0 ? 0
+                       : std::min(lasted, static_cast<std::uint64_t>(static_cast<double>(lasted) /
+                                                                     static_cast<double>(ran) *
+                                                                     static_cast<double>(faulted)));
+      sink(target, lasted - faulted_wall, ran - faulted);
+      if (faulted != 0) sink.page_fault(target, faulted_wall, faulted);
+      tell_when(target.category, ran_in, own, faulted_wall, sink);
       charged = {lasted, ran, faulted};
-      carried_ns_ = 0;
       last_running_ = target;
       has_run_ = true;
     }
-    take_counters(counters);
-    if (!blocked) give_counters(target, sink);
+    if (blocked && (target.category == shard::Category::kIdle || target.category == shard::Category::kIo)) {
+      waited_at_ = target;
+      waited_seen_ns_ = time_ns_;
+    }
+    take_counters(counters, time_ns_, sink);
+    // A sample inside MPI that tells nothing: it was counted before the call.
+    if (!blocked && !counters.empty()) give_counters(target, sink);
     blocked_ = blocked;
     previous_ = target;
     has_previous_ = true;
+    paused_ = gave_way_ = false;
     return charged;
+  }
+
+  // A record of a time in which recording was paused.
+  template <typename Sink>
+  void pause(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, const KernelUse& kernel,
+             std::span<const std::uint64_t> counters, Sink&& sink) {
+    const std::uint64_t from = time_ns_;
+    const auto [wall, cpu] = advance(time_ns, cpu_ns);
+    settle_carried(sink);
+    if (blocked_) charge_previous(parts(from, cpu, blocked).waited, wall - cpu, 0, sink);
+    sink.paused(blocked_ ? cpu : wall);
+    forget(kernel);
+    forget(counters);
+    blocked_ = blocked;
+    gave_way_ = false;
+    paused_ = has_previous_ = true;
+  }
+
+  // The event that is sampled on occurred: counters grew there, the time is left to the next sample.
+  template <typename Sink>
+  void event(std::uint64_t time_ns, bool gave_way, const ChargeTarget& target,
+             std::span<const std::uint64_t> counters, Sink&& sink) {
+    gave_way_ = gave_way_ || gave_way;  // the agent tells it once
+    take_counters(counters, time_ns, sink);
+    if (!counters.empty()) give_counters(target, sink);
   }
 
   // The thread ended. Without a CPU time (it was killed, or lives and this is a provisional account)
@@ -102,20 +168,26 @@ class ThreadAccount {
       const std::uint64_t remainder = time_ns > time_ns_ ? time_ns - time_ns_ : 0;
       cpu_ns = cpu_ns_ + (blocked_ ? 0 : std::min(remainder, assumed_cpu_ns));
     }
+    const std::uint64_t from = time_ns_;
     const auto [wall, cpu] = advance(time_ns, *cpu_ns);
-    const ChargeTarget root{};
-    const ChargeTarget ran_at = has_run_ ? last_running_ : has_previous_ ? previous_ : root;
-    if (!has_previous_) {
-      if (cpu > 0) sink(root, cpu, cpu);
-      if (wall > cpu) sink(ChargeTarget{0, shard::Category::kIdle}, wall - cpu, std::uint64_t{0});
-    } else if (blocked_) {
-      if (wall > cpu) sink(previous_, wall - cpu, std::uint64_t{0});
-      if (cpu + carried_ns_ > 0) sink(ran_at, cpu + carried_ns_, cpu + carried_ns_);
-    } else if (wall > 0) {
-      sink(previous_, wall, cpu);
+    if (paused_) {
+      sink.paused(wall);
+      return;
     }
-    carried_ns_ = 0;
-    take_counters(counters);
+    const auto [waited, ran_in] = parts(from, cpu, true);
+    const ChargeTarget ran_at = ran_last_at();
+    if (!has_previous_) {
+      if (cpu > 0) charge(ChargeTarget{}, ran_in, cpu, cpu, sink);
+      if (wall > cpu)
+        charge(ChargeTarget{0, shard::Category::kIdle}, waited, wall - cpu, std::uint64_t{0}, sink);
+    } else if (blocked_) {
+      if (wall > cpu) charge_previous(waited, wall - cpu, 0, sink);
+      carry(ran_in, cpu);
+      settle_carried(sink);
+    } else if (wall > 0) {
+      charge(previous_, {from, time_ns_}, wall, cpu, sink);
+    }
+    take_counters(counters, time_ns_, sink);
     give_counters(ran_at, sink);
   }
 
@@ -127,6 +199,10 @@ class ThreadAccount {
   static constexpr std::uint64_t kMostFaults = 1u << 20;        // counted at a time
 
   void take_kernel_time(const KernelUse& kernel) {
+    if (forgets_kernel_) {
+      forget(kernel);
+      return;
+    }
     if (kernel.system_ns > system_ns_) {
       pool_ns_ +=
           static_cast<std::int64_t>(std::min<std::uint64_t>(kernel.system_ns - system_ns_, kMaxStep_ns));
@@ -163,6 +239,94 @@ class ThreadAccount {
   }
 
   static constexpr std::uint64_t kMaxStep_ns = 1'000'000'000'000;
+  static constexpr std::uint64_t kWaitedLately_ns = 500'000'000;
+  static constexpr std::uint64_t kShortestWait_ns = 500'000;  // less may be the time of signals
+
+  // Of a running thread that did not run for `off_ns`.
+  [[nodiscard]] bool has_waited(const KernelUse& kernel, std::uint64_t off_ns) const {
+    return (kernel.gave_way || gave_way_) && kernel.may_fault && off_ns >= kShortestWait_ns &&
+           waited_seen_ns_ != 0 && time_ns_ - waited_seen_ns_ <= kWaitedLately_ns;
+  }
+
+  // What [from_ns, time_ns_] was made of, to end with a sample of that kind.
+  struct Parts {
+    Stretch waited, ran_in;
+  };
+  [[nodiscard]] Parts parts(std::uint64_t from_ns, std::uint64_t cpu_ns, bool blocked) const {
+    const Stretch all{from_ns, time_ns_};
+    if (cpu_clock_) return {all, all};
+    if (blocked_) return {{from_ns, time_ns_ - cpu_ns}, {time_ns_ - cpu_ns, time_ns_}};
+    if (blocked) return {{from_ns + cpu_ns, time_ns_}, {from_ns, from_ns + cpu_ns}};
+    return {all, all};
+  }
+  template <typename Sink>
+  static void charge(const ChargeTarget& target, const Stretch& when, std::uint64_t wall_ns,
+                     std::uint64_t cpu_ns, Sink&& sink) {
+    sink(target, wall_ns, cpu_ns);
+    sink.spent(target.category, when, wall_ns);
+  }
+  template <typename Sink>
+  void charge_previous(const Stretch& when, std::uint64_t wall_ns, std::uint64_t cpu_ns, Sink&& sink) const {
+    if (paused_) {
+      sink.paused(wall_ns);
+    } else {
+      charge(previous_, when, wall_ns, cpu_ns, sink);
+    }
+  }
+  [[nodiscard]] ChargeTarget ran_last_at() const {
+    return has_run_ ? last_running_ : has_previous_ && !paused_ ? previous_ : ChargeTarget{};
+  }
+
+  // CPU time that waits for the next sample that shows the thread running.
+  void carry(const Stretch& when, std::uint64_t cpu_ns) {
+    if (cpu_ns == 0) return;
+    carried_ns_ += cpu_ns;
+    if (pieces_count_ < pieces_.size()) {
+      pieces_[pieces_count_++] = {when, cpu_ns};
+    } else {
+      pieces_.back().when.end_ns = when.end_ns;
+      pieces_.back().cpu_ns += cpu_ns;
+    }
+  }
+  // When the thread ran: own_ns in the latest stretch, and what was carried. Of it all, faulted_ns is system.
+  template <typename Sink>
+  void tell_when(shard::Category category, const Stretch& ran_in, std::uint64_t own_ns,
+                 std::uint64_t faulted_ns, Sink&& sink) {
+    const auto tell = [&](const Stretch& when, std::uint64_t ns) {
+      const std::uint64_t faulted = std::min(ns, faulted_ns);
+      faulted_ns -= faulted;
+      if (faulted != 0) sink.spent(shard::Category::kSystem, when, faulted);
+      if (ns != faulted) sink.spent(category, when, ns - faulted);
+    };
+    tell(ran_in, own_ns);
+    for (std::size_t i = 0; i < pieces_count_; ++i) tell(pieces_[i].when, pieces_[i].cpu_ns);
+    pieces_count_ = 0;
+    carried_ns_ = 0;
+  }
+  // What was carried goes to where the thread ran last.
+  template <typename Sink>
+  void settle_carried(Sink&& sink) {
+    const ChargeTarget ran_at = ran_last_at();
+    if (carried_ns_ != 0) {
+      sink(ran_at, carried_ns_, carried_ns_);
+      tell_when(ran_at.category, {}, 0, 0, sink);
+    }
+    give_counters(ran_at, sink);
+  }
+  // What happened up to now is nobody's.
+  void forget(const KernelUse& kernel) {
+    forgets_kernel_ = kernel.system_ns == 0 && kernel.page_faults == 0;
+    if (forgets_kernel_) return;
+    knows_kernel_ = true;
+    system_ns_ = std::max(system_ns_, kernel.system_ns);
+    page_faults_ = std::max(page_faults_, kernel.page_faults);
+  }
+  void forget(std::span<const std::uint64_t> counters) {
+    for (std::size_t i = 0; i < std::min(counters.size(), counters_.size()); ++i)
+      counters_[i] = std::max(counters_[i], counters[i]);
+    forgets_counters_ = counters.empty();
+    counted_ns_ = time_ns_;
+  }
 
   struct Step {
     std::uint64_t wall_ns, cpu_ns;
@@ -176,13 +340,20 @@ class ThreadAccount {
     cpu_ns_ = std::max(cpu_ns_, cpu_ns);
     return {wall, cpu};
   }
-  void take_counters(std::span<const std::uint64_t> values) {
+  template <typename Sink>
+  void take_counters(std::span<const std::uint64_t> values, std::uint64_t time_ns, Sink&& sink) {
+    if (values.empty()) return;
+    const Stretch when{counted_ns_, std::max(counted_ns_, time_ns)};
+    counted_ns_ = when.end_ns;
     const std::size_t count = std::min<std::size_t>(values.size(), wire::kMaxCounters);
+    const bool forgets = std::exchange(forgets_counters_, false);
     for (std::size_t i = 0; i < count; ++i) {
-      if (values[i] > counters_[i]) {
-        carried_counters_[i] += values[i] - counters_[i];
-        counters_[i] = values[i];
-      }
+      if (values[i] <= counters_[i]) continue;
+      const std::uint64_t counted = values[i] - counters_[i];
+      counters_[i] = values[i];
+      if (forgets) continue;
+      carried_counters_[i] += counted;
+      sink.counted(static_cast<std::uint32_t>(i), when, counted);
     }
     counter_count_ = std::max(counter_count_, static_cast<std::uint32_t>(count));
   }
@@ -198,14 +369,27 @@ class ThreadAccount {
   bool cpu_clock_ = false;
   bool blocked_ = false;
   bool has_previous_ = false, has_run_ = false;
+  bool gave_way_ = false;                                   // since the last sample, says an event
+  bool paused_ = false;                                     // at the record before
+  bool forgets_kernel_ = false, forgets_counters_ = false;  // what comes next begins in a pause
   std::uint64_t time_ns_ = 0, cpu_ns_ = 0;
   std::uint64_t carried_ns_ = 0;
+  struct Piece {
+    Stretch when;
+    std::uint64_t cpu_ns = 0;
+  };
+  // Of what is carried, in order; when there are too many, the last ones in one.
+  std::array<Piece, 32> pieces_{};
+  std::size_t pieces_count_ = 0;
   bool knows_kernel_ = false;
   std::uint64_t system_ns_ = 0, page_faults_ = 0;  // as last told
   std::uint64_t fault_seen_ns_ = 0;                // CPU clock
   std::uint64_t credit_ns_ = 0;                    // what the faults seen can explain
   std::int64_t pool_ns_ = 0;
   ChargeTarget previous_, last_running_;
+  ChargeTarget waited_at_;            // where it was seen waiting last,
+  std::uint64_t waited_seen_ns_ = 0;  // and when; 0: never
+  std::uint64_t counted_ns_ = 0;      // when counters were read last
   std::uint32_t counter_count_ = 0;
   std::array<std::uint64_t, wire::kMaxCounters> counters_{}, carried_counters_{};
 };

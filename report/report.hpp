@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,10 @@ const std::vector<std::string>& section_names();
 
 // Indices that point outside their tables are ignored; see shard validation for diagnostics.
 Analysis analyse(const shard::ShardData& data);
+
+// The same of a region alone, by its full name ("epoch/step"): every time is what was spent in it, and what
+// is not known of regions is left out. Empty: there is no such region.
+std::optional<Analysis> analyse_region(const shard::ShardData& data, std::string_view name);
 
 // Ends with a newline. Valid UTF-8 without control characters other than newline and, with
 // `colour`, our own escape sequences, whatever the names in the profile are.

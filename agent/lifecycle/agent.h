@@ -10,19 +10,31 @@
 #include <cstdint>
 
 #include "agent/sigsafe/process_state.h"
+#include "formats/wire/hello.h"
 #include "formats/wire/segment.h"
+
+struct perf_event_attr;
 
 namespace clusterprof::agent {
 
 // --- options.cpp ---
+
+// --sample-on.
+struct SampleOn {
+  char name[wire::kCounterNameBytes];  // of the event; empty: there is none
+  bool resolved;                       // `event` is valid
+  wire::SampleEvent event;
+  char reason[wire::kCounterNameBytes];  // why it is not sampled on
+};
 
 struct Options {
   bool record;  // false: this process is not to be recorded
   char socket[108];
   std::int32_t rank, world_size;  // -1 unknown
   std::uint32_t rate_hz;
-  bool cpu_clock, no_python, no_native, no_children;
-  char events[1024];   // comma separated; empty: the default set
+  bool cpu_clock, no_python, no_native, no_children, only_regions;
+  char events[1024];  // comma separated; empty: the default set
+  SampleOn sample_on;
   char preload[4096];  // our entries of LD_PRELOAD
 };
 
@@ -94,7 +106,13 @@ void arm_timer(const ThreadRecord& record) noexcept;
 void stop_ticks(ThreadRecord& record) noexcept;
 void forget_ticks(ThreadRecord& record) noexcept;  // in the child of a fork
 
-// From the watcher, whose table of descriptors is another one: the event's is left to the next thread that
+// Opens an event of the thread (0: the calling one) out of the way of the program's descriptors, of which it
+// leaves the program nearly all. A negative error number on failure. The event of a descriptor that is gone
+// is closed as -1.
+int open_high_event(perf_event_attr& event, std::int32_t tid) noexcept;
+void close_high_event(int descriptor) noexcept;
+
+// From the watcher, whose table of descriptors is another one: the events' are left to the next thread that
 // starts or stops its ticks.
 void abandon_ticks(ThreadRecord& record) noexcept;
 
@@ -117,6 +135,13 @@ void revive_event(ThreadRecord& record) noexcept;
 
 void watch_exec() noexcept;
 
+// --- regions.cpp ---
+
+// A new segment has no regions yet. `parents`: in the child of a fork, the segment of its parent; the calling
+// thread is in the regions of keep_regions() again, from now on.
+void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* parents) noexcept;
+void keep_regions() noexcept;  // in the child of a fork, before forget_threads()
+
 // --- transfers.cpp ---
 
 void watch_transfers() noexcept;
@@ -124,16 +149,34 @@ void watch_transfers() noexcept;
 // A pipe, a socket or a terminal: a transfer that a signal of ours has ended in the middle can go on.
 bool is_stream(const struct stat& file) noexcept;
 
+// --- file_io.cpp, file_calls.cpp, stdio_calls.cpp ---
+
+void watch_file_calls() noexcept;
+void watch_stdio_calls() noexcept;
+void reset_file_io_after_fork() noexcept;  // in the child, whose segment knows no files
+
+// A thread has these signals blocked, or may have: where faults are among them, call paths of file operations
+// are left out. Async-signal-safe.
+void note_signal_mask(std::uint64_t mask) noexcept;
+
+// Whether the calling thread may ask for its call path here.
+bool may_walk_stacks() noexcept;
+
 // --- counters.cpp ---
 
-// Opens PAPI and finds out which events can be counted; describe_counters tells the collector. The calling
-// thread has to be the next one that starts its counters.
+// Finds out which events can be counted, and opens PAPI where that takes it; describe_counters tells the
+// collector. The calling thread has to be the next one that starts its counters.
 void open_counters() noexcept;
-void go_without_counters(const char* reason) noexcept;  // instead
+// The same where PAPI cannot be used.
+void open_counters_without_papi(const char* reason) noexcept;
 void describe_counters(wire::SegmentHeader* segment) noexcept;
 void start_counters(CounterState& counters) noexcept;  // the calling thread's
 void stop_counters(CounterState& counters) noexcept;
-void abandon_counters(bool close_library) noexcept;  // in the child of a fork
+void attach_counters(CounterState& counters, std::int32_t tid) noexcept;  // of a thread that is there already
+void abandon_counters(bool close_library) noexcept;                       // in the child of a fork
+
+// What to tell the user when the kernel refuses a performance event with this error number.
+void describe_event_error(int error, char (&reason)[wire::kCounterNameBytes]) noexcept;
 
 // --- watcher.cpp ---
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+
 #include <cstring>
 
 #include "agent/agent_api.h"
 #include "agent/lifecycle/agent.h"
 #include "agent/sigsafe/call_path.h"
+#include "agent/sigsafe/counters_read.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -35,6 +38,12 @@ std::uint64_t enter_mpi(std::uint32_t op) {
   }
   context.mpi_depth = 1;
   context.mpi_frame = frame;
+  context.mpi_paused = !is_recording(context);
+  if (g_process.counts_mpi && !context.mpi_paused) {
+    const int error = errno;
+    enter_mpi_counters(context.record->counters);
+    errno = error;
+  }
   const std::uint64_t time_ns = monotonic_ns();
   slot->mpi_enter_ns.store(time_ns, std::memory_order_relaxed);
   slot->mpi_op.store(op + 1, std::memory_order_release);
@@ -46,14 +55,23 @@ clusterprof_mpi_exit leave_mpi() {
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
   // Neither holds in the child of a fork that was made inside the call.
-  if (slot == nullptr || context.mpi_depth == 0) return {time_ns, 0, nullptr};
+  if (slot == nullptr || context.mpi_depth == 0) return {time_ns, 0, nullptr, 0, 0, nullptr};
   slot->mpi_op.store(0, std::memory_order_relaxed);
   const std::uint64_t spent_ns = time_ns - slot->mpi_enter_ns.load(std::memory_order_relaxed);
   const std::uint64_t before_ns = slot->mpi_time_ns.load(std::memory_order_relaxed);
-  slot->mpi_time_ns.store(before_ns + spent_ns, std::memory_order_relaxed);
+  if (!context.mpi_paused) slot->mpi_time_ns.store(before_ns + spent_ns, std::memory_order_relaxed);
   slot->mpi_enter_ns.store(0, std::memory_order_release);
   context.mpi_depth = 0;
-  return {time_ns, before_ns, event_ring(context)};
+  clusterprof_mpi_exit left = {time_ns, before_ns, event_ring(context), context.mpi_paused ? 1u : 0u,
+                               0,       nullptr};
+  if (g_process.counts_mpi) {
+    const int error = errno;
+    CounterState& counters = context.record->counters;
+    left.counter_count = leave_mpi_counters(counters);
+    left.counters = counters.call;
+    errno = error;
+  }
+  return left;
 }
 
 void add_wrapper_range(std::uintptr_t start, std::uintptr_t end) {
@@ -93,7 +111,7 @@ void count_loss(std::uint32_t reason) {
 }
 
 constexpr clusterprof_agent_api kApi = {
-    2,           segment,   now_ns,    enter_mpi, leave_mpi, clusterprof_call_path_entry, add_wrapper_range,
+    3,           segment,   now_ns,    enter_mpi, leave_mpi, clusterprof_call_path_entry, add_wrapper_range,
     mpi_started, mpi_ended, count_loss};
 
 }  // namespace

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PAPI, opened privately at run time: programs bring their own, or none.
+// What is counted: by the kernel's own accounting of threads, which costs nothing, and by PAPI, opened
+// privately at run time: programs bring their own, or none.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <papi.h>
 #include <pthread.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,11 +21,13 @@
 namespace clusterprof::agent {
 namespace {
 
-#define CLUSTERPROF_PAPI_FUNCTIONS(f)                                                                   \
-  f(PAPI_library_init) f(PAPI_thread_init) f(PAPI_set_domain) f(PAPI_create_eventset) f(PAPI_add_event) \
-      f(PAPI_event_name_to_code) f(PAPI_query_event) f(PAPI_start) f(PAPI_stop) f(PAPI_read)            \
-          f(PAPI_num_components) f(PAPI_get_component_info) f(PAPI_disable_component)                   \
-              f(PAPI_cleanup_eventset) f(PAPI_destroy_eventset) f(PAPI_unregister_thread) f(PAPI_strerror)
+#define CLUSTERPROF_PAPI_FUNCTIONS(f)                                                                      \
+  f(PAPI_library_init) f(PAPI_thread_init) f(PAPI_set_domain) f(PAPI_create_eventset) f(PAPI_add_event)    \
+      f(PAPI_event_name_to_code) f(PAPI_query_event) f(PAPI_start) f(PAPI_stop) f(PAPI_read)               \
+          f(PAPI_num_components) f(PAPI_get_component_info) f(PAPI_disable_component)                      \
+              f(PAPI_cleanup_eventset) f(PAPI_destroy_eventset) f(PAPI_unregister_thread) f(PAPI_strerror) \
+                  f(PAPI_get_event_component) f(PAPI_assign_eventset_component) f(PAPI_multiplex_init)     \
+                      f(PAPI_set_multiplex) f(PAPI_attach)
 
 struct Papi {
 #define CLUSTERPROF_DECLARE(name) decltype(&::name) name;
@@ -34,21 +38,57 @@ struct Papi {
 constinit Papi g_papi = {};
 constinit void* g_library = nullptr;
 
+using Name = char[wire::kCounterNameBytes];
+using Reason = char[wire::kCounterNameBytes];
+
+// What the user wants counted, by PAPI as far as can be told from the name.
+struct Wanted {
+  std::uint32_t count;
+  Name names[wire::kMaxCounters];
+  CounterKind kinds[wire::kMaxCounters];
+  CounterKind equivalents[wire::kMaxCounters];
+};
+
 // What can be counted in this process, and what cannot.
 struct Events {
   std::uint32_t count, missing;
+  bool takes_turns;      // more than the processor counts at a time
+  bool has_equivalents;  // of all that PAPI counts
+  bool kernel_hidden;    // only what happens in user mode is counted
   int codes[wire::kMaxCounters];
-  char names[wire::kMaxCounters][wire::kCounterNameBytes];
-  char missing_names[wire::kMaxCounters][wire::kCounterNameBytes];
-  char missing_reasons[wire::kMaxCounters][wire::kCounterNameBytes];
+  Name names[wire::kMaxCounters];
+  Name missing_names[wire::kMaxCounters];
+  Reason missing_reasons[wire::kMaxCounters];
 };
 constinit Events g_events = {};
 
 constinit std::atomic<std::uint32_t> g_descriptors = 0;  // open for event sets, all threads
 constinit CounterState g_first = {};  // made by open_counters for the thread that called it
 
-constexpr const char* kHardwareEvents[] = {"PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_L3_TCM", "PAPI_BR_MSP"};
+// The first ones are always wanted; the others where they fit beside them.
+constexpr const char* kHardwareEvents[] = {"PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_L3_TCM",
+                                           "PAPI_BR_MSP",  "PAPI_DP_OPS",  "PAPI_VEC_DP"};
+constexpr std::uint32_t kAlwaysWanted = 4;
+constexpr const char* kSoftwareEvents[] = {"task-clock", "page-faults", "context-switches", "cpu-migrations"};
 constexpr const char* kLibraries[] = {"libpapi.so.7", "libpapi.so.7.0", "libpapi.so"};
+constexpr const char* kCoreComponent = "perf_event";
+
+struct KernelName {
+  const char* name;
+  CounterKind kind;
+};
+constexpr KernelName kKernelNames[] = {
+    {"task-clock", CounterKind::kTaskClock},
+    {"cpu-clock", CounterKind::kTaskClock},
+    {"page-faults", CounterKind::kPageFaults},
+    {"faults", CounterKind::kPageFaults},
+    {"minor-faults", CounterKind::kMinorFaults},
+    {"major-faults", CounterKind::kMajorFaults},
+    {"context-switches", CounterKind::kContextSwitches},
+    {"cs", CounterKind::kContextSwitches},
+    {"cpu-migrations", CounterKind::kMigrations},
+    {"migrations", CounterKind::kMigrations},
+};
 
 template <std::size_t kBytes>
 void copy_text(char (&to)[kBytes], const char* from) noexcept {
@@ -57,12 +97,99 @@ void copy_text(char (&to)[kBytes], const char* from) noexcept {
   to[length] = 0;
 }
 
-void add_missing(const char* name, const char* reason) noexcept {
-  if (g_events.missing == wire::kMaxCounters) return;
-  copy_text(g_events.missing_names[g_events.missing], name);
-  copy_text(g_events.missing_reasons[g_events.missing], reason);
-  ++g_events.missing;
+template <std::size_t kBytes>
+void append_text(char (&to)[kBytes], const char* from) noexcept {
+  const std::size_t used = strnlen(to, kBytes - 1), length = strnlen(from, kBytes - 1 - used);
+  memcpy(to + used, from, length);
+  to[used + length] = 0;
 }
+
+void add_missing(const char* name, const char* reason) noexcept {
+  const bool is_full = g_events.missing == wire::kMaxCounters;
+  const std::uint32_t at = is_full ? wire::kMaxCounters - 1 : g_events.missing++;
+  copy_text(g_events.missing_names[at], is_full ? "others" : name);
+  copy_text(g_events.missing_reasons[at], is_full ? "too many names" : reason);
+}
+
+// --- names ---
+
+CounterKind kernel_kind(const char* name) noexcept {
+  for (const KernelName& known : kKernelNames)
+    if (strcasecmp(name, known.name) == 0) return known.kind;
+  return CounterKind::kPapi;
+}
+
+// PAPI's names of the same, as in perf::PAGE-FAULTS.
+CounterKind equivalent_kind(const char* name) noexcept {
+  constexpr char kPrefix[] = "perf::";
+  return kernel_kind(strncasecmp(name, kPrefix, sizeof kPrefix - 1) == 0 ? name + sizeof kPrefix - 1 : name);
+}
+
+void want(Wanted& wanted, const char* name, CounterKind kind) noexcept {
+  for (std::uint32_t i = 0; i < wanted.count; ++i)
+    if (strcmp(wanted.names[i], name) == 0) return;
+  if (wanted.count == wire::kMaxCounters) {
+    static_assert(wire::kMaxCounters == 16);
+    add_missing(name, "too many: 16 are counted at most");
+    return;
+  }
+  copy_text(wanted.names[wanted.count], name);
+  wanted.equivalents[wanted.count] = equivalent_kind(name);
+  wanted.kinds[wanted.count++] = kind;
+}
+
+void want_list(Wanted& wanted, const char* list) noexcept {
+  while (*list != 0) {
+    const std::size_t length = strcspn(list, ",");
+    Name name;
+    const std::size_t kept = length < sizeof name ? length : sizeof name - 1;
+    memcpy(name, list, kept);
+    name[kept] = 0;
+    if (kept != length) {
+      add_missing(name, "name too long");
+    } else if (length != 0) {
+      want(wanted, name, kernel_kind(name));
+    }
+    list += length;
+    if (*list == ',') ++list;
+  }
+}
+
+bool wants_default() noexcept { return g_options.events[0] == 0; }
+bool wants_counters() noexcept { return strcmp(g_options.events, "none") != 0; }
+
+bool is_sampled_on() noexcept { return g_process.samples_event; }
+
+// --- what the kernel allows ---
+
+long open_probe(std::uint32_t type, std::uint64_t config, bool in_kernel) noexcept {
+  perf_event_attr event = {};
+  event.type = type;
+  event.size = sizeof event;
+  event.config = config;
+  event.disabled = 1;
+  event.exclude_kernel = in_kernel ? 0 : 1;
+  event.exclude_hv = 1;
+  const long descriptor = raw_syscall(SYS_perf_event_open, &event, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+  if (descriptor >= 0) raw_syscall(SYS_close, descriptor);
+  return descriptor;
+}
+
+// False, with the reason, when there are no hardware counters: PAPI, whose start costs milliseconds, need not
+// be asked.
+bool has_hardware(Reason& reason) noexcept {
+  const long result = open_probe(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false);
+  if (result >= 0) return true;
+  describe_event_error(static_cast<int>(-result), reason);
+  return false;
+}
+
+bool may_look_at_kernel() noexcept {
+  const long result = open_probe(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, true);
+  return result != -EACCES && result != -EPERM;
+}
+
+// --- PAPI ---
 
 bool load_papi() noexcept {
   for (const char* name : kLibraries)
@@ -77,16 +204,13 @@ bool load_papi() noexcept {
   return complete;
 }
 
-// All that is counted are events of the core and of the kernel.
-bool core_events_suffice() noexcept {
-  const char* list = g_options.events;
-  while (*list != 0) {
-    const std::size_t length = strcspn(list, ",");
-    if (length != 0 && strncmp(list, "PAPI_", 5) != 0 && strncmp(list, "perf::", 6) != 0) return false;
-    list += length;
-    if (*list == ',') ++list;
-  }
-  return true;
+// Of the memory's and the bus's counters, graphics cards and the like. We do not count these, but know them.
+bool names_other_component(const Wanted& wanted) noexcept {
+  for (std::uint32_t i = 0; i < wanted.count; ++i)
+    if (wanted.kinds[i] == CounterKind::kPapi &&
+        (strstr(wanted.names[i], ":::") != nullptr || strstr(wanted.names[i], "_unc") != nullptr))
+      return true;
+  return false;
 }
 
 // Before PAPI starts: looking for other units, graphics cards and the like takes time.
@@ -94,64 +218,188 @@ void disable_other_components() noexcept {
   const int components = g_papi.PAPI_num_components();
   for (int i = 0; i < components; ++i) {
     const PAPI_component_info_t* const info = g_papi.PAPI_get_component_info(i);
-    if (info != nullptr && strcmp(info->name, "perf_event") != 0) g_papi.PAPI_disable_component(i);
+    if (info != nullptr && strcmp(info->name, kCoreComponent) != 0) g_papi.PAPI_disable_component(i);
   }
 }
 
+// -1: there is none.
+int core_component() noexcept {
+  const int components = g_papi.PAPI_num_components();
+  for (int i = 0; i < components; ++i) {
+    const PAPI_component_info_t* const info = g_papi.PAPI_get_component_info(i);
+    if (info != nullptr && strcmp(info->name, kCoreComponent) == 0) return i;
+  }
+  return -1;
+}
+
 // Null, or why PAPI cannot be used.
-const char* initialise_papi() noexcept {
+const char* initialise_papi(const Wanted& wanted) noexcept {
   // One event set at a time can run on a thread: ours would be in the way of the program's.
   for (const char* name : kLibraries)
     if (void* theirs = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
       dlclose(theirs);
       return "the program uses PAPI itself";
     }
-  if (!load_papi()) return "no libpapi.so.7 found";
-  if (core_events_suffice()) disable_other_components();
+  if (!load_papi()) return "no libpapi.so.7 found: install PAPI 7";
+  if (!names_other_component(wanted)) disable_other_components();
   const int version = g_papi.PAPI_library_init(PAPI_VER_CURRENT);
   if (version != static_cast<int>(PAPI_VER_CURRENT))
     return version > 0 ? "libpapi has another version" : "PAPI_library_init failed";
   if (g_papi.PAPI_thread_init(pthread_self) != PAPI_OK) return "PAPI_thread_init failed";
-  // Else context switches read 0.
-  if (g_papi.PAPI_set_domain(PAPI_DOM_ALL) != PAPI_OK) return "PAPI_set_domain failed";
+  // Where that is not permitted PAPI would accept it, and count nothing in the kernel.
+  g_events.kernel_hidden = !may_look_at_kernel();
+  if (g_events.kernel_hidden || g_papi.PAPI_set_domain(PAPI_DOM_ALL) != PAPI_OK) {
+    g_events.kernel_hidden = true;
+    if (g_papi.PAPI_set_domain(PAPI_DOM_USER) != PAPI_OK) return "PAPI_set_domain failed";
+  }
   return nullptr;
 }
 
-// Adds one event to `set` when it can be counted along with those that are in it.
-void try_event(int set, const char* name) noexcept {
-  if (g_events.count == wire::kMaxCounters) {
-    add_missing(name, "too many events");
-    return;
+// Of an event that PAPI knows by name or not.
+void describe_papi_error(bool is_known, int result, Reason& reason) noexcept {
+  Reason no_hardware;
+  if (!is_known) {
+    copy_text(reason, has_hardware(no_hardware) ? "unknown event: see papi_avail, papi_native_avail"
+                                                : "unknown event, or of counters this machine lacks");
+  } else if (result == PAPI_ENOEVNT || result == PAPI_ENOIMPL) {
+    copy_text(reason, has_hardware(no_hardware) ? "not supported by this processor" : no_hardware);
+  } else if (result == PAPI_EPERM || result == PAPI_ENOCMP) {
+    describe_event_error(EACCES, reason);
+  } else {
+    copy_text(reason, g_papi.PAPI_strerror(result));
   }
-  int code = 0;
-  int result = g_papi.PAPI_event_name_to_code(name, &code);
-  if (result == PAPI_OK) result = g_papi.PAPI_query_event(code);
-  if (result == PAPI_OK) result = g_papi.PAPI_add_event(set, code);
-  if (result != PAPI_OK) {
-    add_missing(name, g_papi.PAPI_strerror(result));
-    return;
-  }
-  copy_text(g_events.names[g_events.count], name);
-  g_events.codes[g_events.count++] = code;
 }
 
-void try_list(int set, const char* list) noexcept {
-  while (*list != 0) {
-    const std::size_t length = strcspn(list, ",");
-    char name[wire::kCounterNameBytes];
-    if (length != 0 && length < sizeof name) {
-      memcpy(name, list, length);
-      name[length] = 0;
-      try_event(set, name);
-    } else if (length != 0) {
-      char shortened[wire::kCounterNameBytes];
-      memcpy(shortened, list, sizeof shortened - 1);
-      shortened[sizeof shortened - 1] = 0;
-      add_missing(shortened, "name too long");
-    }
-    list += length;
-    if (*list == ',') ++list;
+struct Candidate {
+  std::uint32_t index;  // into Wanted
+  int code;
+  bool fits, waits;  // in the set as it is; when the events take turns
+};
+struct Candidates {
+  std::uint32_t count;
+  Candidate all[wire::kMaxCounters];
+};
+
+// Finds the event; false, having said why, when it cannot be counted here.
+bool find_code(const char* name, int& code) noexcept {
+  Reason reason = {};
+  int result = g_papi.PAPI_event_name_to_code(name, &code);
+  const bool is_known = result == PAPI_OK;
+  if (is_known) result = g_papi.PAPI_query_event(code);
+  if (result != PAPI_OK) {
+    describe_papi_error(is_known, result, reason);
+  } else if (const int component = g_papi.PAPI_get_event_component(code); component != core_component()) {
+    const PAPI_component_info_t* const info = g_papi.PAPI_get_component_info(component);
+    copy_text(reason, "not counted per thread: PAPI component ");
+    append_text(reason, info != nullptr ? info->name : "unknown");
+  } else if (g_events.kernel_hidden && (equivalent_kind(name) == CounterKind::kContextSwitches ||
+                                        equivalent_kind(name) == CounterKind::kMigrations)) {
+    describe_event_error(EACCES, reason);
   }
+  if (reason[0] != 0) add_missing(name, reason);
+  return reason[0] == 0;
+}
+
+void discard_set(int& set) noexcept {
+  g_papi.PAPI_cleanup_eventset(set);
+  g_papi.PAPI_destroy_eventset(&set);
+  set = PAPI_NULL;
+}
+
+// An empty set, PAPI_NULL on failure. PAPI's own way of taking turns, where the kernel has none, would use
+// the program's timers and signals.
+int make_set(bool takes_turns) noexcept {
+  int set = PAPI_NULL;
+  if (g_papi.PAPI_create_eventset(&set) != PAPI_OK) return PAPI_NULL;
+  if (!takes_turns) return set;
+  const int component = core_component();
+  const PAPI_component_info_t* const info =
+      component >= 0 ? g_papi.PAPI_get_component_info(component) : nullptr;
+  if (info == nullptr || info->kernel_multiplex == 0 ||
+      g_papi.PAPI_assign_eventset_component(set, component) != PAPI_OK ||
+      g_papi.PAPI_set_multiplex(set) != PAPI_OK)
+    discard_set(set);
+  return set;
+}
+
+bool is_conflict(int result) noexcept { return result == PAPI_ECNFLCT || result == PAPI_ECOUNT; }
+
+// What fits into one set at a time, in the order of wishes.
+int fill_set(const Wanted& wanted, Candidates& candidates) noexcept {
+  int set = make_set(false);
+  if (set == PAPI_NULL) add_missing("PAPI", "PAPI_create_eventset failed");
+  for (std::uint32_t i = 0; i < wanted.count && set != PAPI_NULL; ++i) {
+    if (wanted.kinds[i] != CounterKind::kPapi) continue;
+    Candidate candidate = {i, 0, false, false};
+    if (!find_code(wanted.names[i], candidate.code)) continue;
+    const int result = g_papi.PAPI_add_event(set, candidate.code);
+    candidate.fits = result == PAPI_OK;
+    candidate.waits = is_conflict(result);
+    if (candidate.fits || candidate.waits) {
+      candidates.all[candidates.count++] = candidate;
+      continue;
+    }
+    Reason reason;
+    describe_papi_error(true, result, reason);
+    add_missing(wanted.names[i], reason);
+  }
+  return set;
+}
+
+int refill_set(Candidates& candidates) noexcept {
+  int set = make_set(false);
+  for (std::uint32_t i = 0; i < candidates.count && set != PAPI_NULL; ++i)
+    if (candidates.all[i].fits)
+      candidates.all[i].fits = g_papi.PAPI_add_event(set, candidates.all[i].code) == PAPI_OK;
+  return set;
+}
+
+// All in one set, in which events take turns. The set as it was when that gains nothing.
+int take_turns(const Wanted& wanted, Candidates& candidates, int plain) noexcept {
+  discard_set(plain);
+  Candidates turns = candidates;
+  int set = g_papi.PAPI_multiplex_init() == PAPI_OK ? make_set(true) : PAPI_NULL;
+  const bool can_take_turns = set != PAPI_NULL;
+  bool gains = false;
+  for (std::uint32_t i = 0; i < turns.count && can_take_turns; ++i) {
+    Candidate& candidate = turns.all[i];
+    candidate.fits = g_papi.PAPI_add_event(set, candidate.code) == PAPI_OK;
+    gains = gains || (candidate.fits && candidate.waits);
+  }
+  if (gains) {
+    candidates = turns;
+    g_events.takes_turns = true;
+  } else {
+    if (can_take_turns) discard_set(set);
+    set = refill_set(candidates);
+  }
+  for (std::uint32_t i = 0; i < candidates.count; ++i)
+    if (!candidates.all[i].fits)
+      add_missing(wanted.names[candidates.all[i].index],
+                  can_take_turns ? "conflicts with the others, even when they take turns"
+                                 : "conflicts with the others, which cannot take turns");
+  return set;
+}
+
+// The set of what PAPI can count of these; PAPI_NULL when that is nothing.
+int choose_events(const Wanted& wanted, Candidates& candidates) noexcept {
+  int set = fill_set(wanted, candidates);
+  bool waits = false, fits = false;
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < candidates.count; ++i) {
+    const Candidate& candidate = candidates.all[i];
+    if (candidate.waits && wants_default() && candidate.index >= kAlwaysWanted) {
+      add_missing(wanted.names[candidate.index], "does not fit beside the others: ask for it with -e");
+      continue;
+    }
+    waits = waits || candidate.waits;
+    candidates.all[kept++] = candidate;
+  }
+  candidates.count = kept;
+  if (waits && set != PAPI_NULL) set = take_turns(wanted, candidates, set);
+  for (std::uint32_t i = 0; i < candidates.count; ++i) fits = fits || candidates.all[i].fits;
+  if (!fits && set != PAPI_NULL) discard_set(set);
+  return set;
 }
 
 // PAPI_add_event opens descriptors, with the lowest free numbers. Those that a program with one thread
@@ -208,12 +456,15 @@ int lowest_free_descriptor() noexcept {
 // PAPI has just opened perf events; theirs are the descriptors that executed programs would inherit.
 void find_descriptors(int lowest, CounterState& counters) noexcept {
   constexpr int kLookAhead = 256;
+  constexpr std::uint32_t kMost = sizeof counters.descriptors / sizeof *counters.descriptors;
   counters.descriptor_count = 0;
   counters.first_id = 0;
   if (lowest < 0) return;
   for (int descriptor = lowest; descriptor < lowest + kLookAhead; ++descriptor) {
-    if (counters.descriptor_count == g_events.count) break;
+    if (counters.descriptor_count == kMost) break;
     const int flags = fcntl(descriptor, F_GETFD);
+    // Numbers are handed out from below: behind the last of ours there are none.
+    if (flags < 0 && counters.descriptor_count >= g_process.papi_count) break;
     if (flags < 0 || (flags & FD_CLOEXEC) != 0) continue;
     const std::uint64_t id = perf_event_id(descriptor);
     if (id == 0) continue;
@@ -223,150 +474,297 @@ void find_descriptors(int lowest, CounterState& counters) noexcept {
   }
 }
 
-void discard_set(int set) noexcept {
-  g_papi.PAPI_cleanup_eventset(set);
-  g_papi.PAPI_destroy_eventset(&set);
-}
-
-bool wants_default() noexcept { return g_options.events[0] == 0; }
-
-bool choose_events(int& set) noexcept {
-  set = PAPI_NULL;
-  if (const int result = g_papi.PAPI_create_eventset(&set); result != PAPI_OK) {
-    add_missing("PAPI", g_papi.PAPI_strerror(result));
-    return false;
-  }
-  if (!wants_default()) {
-    try_list(set, g_options.events);
-  } else {
-    for (const char* name : kHardwareEvents) try_event(set, name);
-  }
-  if (g_events.count == 0) discard_set(set);
-  return g_events.count != 0;
-}
-
-// Adds the chosen events and starts them. Nothing is left behind on failure.
-bool start_set(int& set) noexcept {
-  set = PAPI_NULL;
-  if (g_papi.PAPI_create_eventset(&set) != PAPI_OK) return false;
+// Adds the chosen events and starts them, for the calling thread (0) or another one. Nothing is left behind
+// on failure.
+bool start_set(int& set, std::int32_t tid) noexcept {
+  set = make_set(g_events.takes_turns);
+  if (set == PAPI_NULL) return false;
   bool good = true;
+  if (tid != 0)
+    good = g_papi.PAPI_assign_eventset_component(set, core_component()) == PAPI_OK &&
+           g_papi.PAPI_attach(set, static_cast<unsigned long>(tid)) == PAPI_OK;
   for (std::uint32_t i = 0; i < g_events.count && good; ++i)
-    good = g_papi.PAPI_add_event(set, g_events.codes[i]) == PAPI_OK;
+    if (g_process.counter_kinds[i] == CounterKind::kPapi)
+      good = g_papi.PAPI_add_event(set, g_events.codes[i]) == PAPI_OK;
   good = good && g_papi.PAPI_start(set) == PAPI_OK;
   if (!good) discard_set(set);
   return good;
 }
 
-bool wants_counters() noexcept { return strcmp(g_options.events, "none") != 0; }
-
-// Null, or why there are no hardware counters: PAPI, whose start costs milliseconds, need not be asked.
-const char* why_no_hardware(char (&text)[wire::kCounterNameBytes]) noexcept {
-  perf_event_attr cycles = {};
-  cycles.type = PERF_TYPE_HARDWARE;
-  cycles.size = sizeof cycles;
-  cycles.config = PERF_COUNT_HW_CPU_CYCLES;
-  cycles.disabled = 1;
-  cycles.exclude_kernel = 1;
-  cycles.exclude_hv = 1;
-  const long descriptor = raw_syscall(SYS_perf_event_open, &cycles, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-  if (descriptor >= 0) {
-    raw_syscall(SYS_close, descriptor);
-    return nullptr;
-  }
-  if (descriptor == -ENOSYS) return "no performance events in this kernel";
-  if (descriptor != -EACCES && descriptor != -EPERM) return "no hardware counters on this machine";
-  char level[16];
-  constexpr char kText[] = "not permitted (perf_event_paranoid=";
-  if (read_small_file("/proc/sys/kernel/perf_event_paranoid", level, sizeof level) == 0)
-    return "not permitted";
-  level[strcspn(level, "\n")] = 0;
-  static_assert(sizeof kText + sizeof level + 1 <= sizeof text);
-  memcpy(text, kText, sizeof kText);
-  strcat(strcat(text, level), ")");
-  return text;
-}
-
-// True when the default events are wanted and there are none.
-bool lacks_default() noexcept {
-  char text[wire::kCounterNameBytes];
-  const char* const reason = wants_default() ? why_no_hardware(text) : nullptr;
-  if (reason != nullptr)
-    for (const char* name : kHardwareEvents) add_missing(name, reason);
-  return reason != nullptr;
-}
-
-}  // namespace
-
-void go_without_counters(const char* reason) noexcept {
-  g_process.counter_count = 0;
-  g_process.papi_read = nullptr;
-  g_events = {};
-  g_first.running.store(0, std::memory_order_relaxed);
-  if (reason != nullptr && wants_counters() && !lacks_default()) add_missing("PAPI", reason);
-}
-
-void open_counters() noexcept {
-  go_without_counters(nullptr);
-  if (!wants_counters() || lacks_default()) return;
-  if (const char* reason = initialise_papi()) {
-    add_missing("PAPI", reason);
-    return;
-  }
-  // The set that shows what can be counted becomes the one of this thread.
-  const LowDescriptorsTaken taken;
-  const int lowest = lowest_free_descriptor();
-  int set = PAPI_NULL;
-  if (!choose_events(set)) return;
-  g_process.papi_read = g_papi.PAPI_read;
-  g_process.counter_count = g_events.count;
-  if (g_papi.PAPI_start(set) != PAPI_OK) {
-    discard_set(set);
-    return;
-  }
-  find_descriptors(lowest, g_first);
-  g_first.event_set = set;
-  g_first.running.store(1, std::memory_order_relaxed);
-}
-
-void describe_counters(wire::SegmentHeader* segment) noexcept {
-  memcpy(segment->counter_names, g_events.names, sizeof g_events.names);
-  memcpy(segment->unavailable_names, g_events.missing_names, sizeof g_events.missing_names);
-  memcpy(segment->unavailable_reasons, g_events.missing_reasons, sizeof g_events.missing_reasons);
-  segment->counter_count = g_events.count;
-  segment->unavailable_count = g_events.missing;
-}
-
-void start_counters(CounterState& counters) noexcept {
-  counters.running.store(0, std::memory_order_relaxed);
-  counters.descriptor_count = 0;
-  if (g_process.counter_count == 0) return;
-  const std::uint32_t open = g_descriptors.fetch_add(g_events.count, std::memory_order_relaxed);
-  if (g_first.running.exchange(0, std::memory_order_relaxed) != 0) {  // this thread called open_counters
-    counters.event_set = g_first.event_set;
-    counters.descriptor_count = g_first.descriptor_count;
-    memcpy(counters.descriptors, g_first.descriptors, sizeof counters.descriptors);
-    counters.first_id = g_first.first_id;
-    counters.running.store(1, std::memory_order_release);
-    return;
-  }
+// Of a thread that is not the one that open_counters has prepared for.
+bool start_event_set(CounterState& counters, std::int32_t tid) noexcept {
+  const std::uint32_t open = g_descriptors.fetch_add(g_process.papi_count, std::memory_order_relaxed);
   // Descriptors are the program's; it gets at least three quarters.
   bool started = false;
-  if (open + g_events.count <= static_cast<std::uint32_t>(LowDescriptorsTaken::descriptor_limit()) / 4) {
+  if (open + g_process.papi_count <=
+      static_cast<std::uint32_t>(LowDescriptorsTaken::descriptor_limit()) / 4) {
     pthread_mutex_lock(&g_setup);
     const int lowest = lowest_free_descriptor();
-    started = start_set(counters.event_set);
+    started = start_set(counters.event_set, tid);
     if (started) find_descriptors(lowest, counters);
     pthread_mutex_unlock(&g_setup);
   }
   if (started) {
     counters.running.store(1, std::memory_order_release);
   } else {
-    g_descriptors.fetch_sub(g_events.count, std::memory_order_relaxed);
-    count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kCounterFailed);
+    g_descriptors.fetch_sub(g_process.papi_count, std::memory_order_relaxed);
+  }
+  return started;
+}
+
+int open_migrations(std::int32_t tid) noexcept {
+  perf_event_attr event = {};
+  event.type = PERF_TYPE_SOFTWARE;
+  event.size = sizeof event;
+  event.config = PERF_COUNT_SW_CPU_MIGRATIONS;
+  event.exclude_hv = 1;
+  return open_high_event(event, tid);
+}
+
+bool counts(const CounterState& counters, CounterKind kind) noexcept {
+  const CounterKind* const kinds =
+      counters.equivalents ? g_process.equivalent_kinds : g_process.counter_kinds;
+  for (std::uint32_t i = 0; i < g_process.counter_count; ++i)
+    if (kinds[i] == kind) return true;
+  return false;
+}
+
+void reset_counters(CounterState& counters) noexcept {
+  counters.counts.store(0, std::memory_order_relaxed);
+  counters.running.store(0, std::memory_order_relaxed);
+  counters.attached = counters.equivalents = false;
+  counters.descriptor_count = 0;
+  counters.migrations_descriptor = -1;
+  counters.migrations_id = 0;
+  counters.in_mpi = 0;
+  memset(counters.base, 0, sizeof counters.base);
+  memset(counters.inside, 0, sizeof counters.inside);
+}
+
+void count_failure() noexcept {
+  count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kCounterFailed);
+}
+
+void start_migrations(CounterState& counters, std::int32_t tid) noexcept {
+  if (counters.migrations_descriptor >= 0 || !counts(counters, CounterKind::kMigrations)) return;
+  counters.migrations_descriptor = open_migrations(tid);
+  if (counters.migrations_descriptor < 0) {
+    counters.migrations_descriptor = -1;
+    count_failure();
+    return;
+  }
+  counters.migrations_id = perf_event_id(counters.migrations_descriptor);
+}
+
+void stop_migrations(CounterState& counters) noexcept {
+  if (counters.migrations_descriptor < 0) return;
+  const bool is_ours = perf_event_id(counters.migrations_descriptor) == counters.migrations_id;
+  close_high_event(is_ours ? counters.migrations_descriptor : -1);
+  counters.migrations_descriptor = -1;
+}
+
+// What PAPI cannot count on this thread, the kernel may have counted anyway.
+void use_equivalents(CounterState& counters) noexcept {
+  counters.equivalents = g_events.has_equivalents;
+  if (!counters.equivalents) count_failure();
+}
+
+// --- the choice ---
+
+Wanted wanted_events() noexcept {
+  Wanted wanted = {};
+  if (!wants_default()) {
+    want_list(wanted, g_options.events);
+  } else {
+    Reason no_hardware;
+    const bool hardware = has_hardware(no_hardware);
+    for (const char* name : kHardwareEvents) {
+      if (hardware) want(wanted, name, CounterKind::kPapi);
+    }
+    for (std::uint32_t i = 0; i < kAlwaysWanted && !hardware; ++i)
+      add_missing(kHardwareEvents[i], no_hardware);
+    for (const char* name : kSoftwareEvents)
+      if (!hardware) want(wanted, name, kernel_kind(name));
+  }
+  // PAPI need not be started for it.
+  if (is_sampled_on()) want(wanted, g_options.sample_on.name, equivalent_kind(g_options.sample_on.name));
+  return wanted;
+}
+
+void add_event(const Wanted& wanted, std::uint32_t index, int code) noexcept {
+  const std::uint32_t at = g_events.count++;
+  copy_text(g_events.names[at], wanted.names[index]);
+  g_events.codes[at] = code;
+  g_process.counter_kinds[at] = wanted.kinds[index];
+  g_process.equivalent_kinds[at] = wanted.equivalents[index];
+  g_process.counter_count = g_events.count;
+}
+
+void add_kernel_events(const Wanted& wanted) noexcept {
+  for (std::uint32_t i = 0; i < wanted.count; ++i)
+    if (wanted.kinds[i] < CounterKind::kPapi) add_event(wanted, i, 0);
+}
+
+void add_migrations(const Wanted& wanted) noexcept {
+  for (std::uint32_t i = 0; i < wanted.count; ++i) {
+    if (wanted.kinds[i] != CounterKind::kMigrations) continue;
+    if (g_first.migrations_descriptor < 0) {
+      const int descriptor = open_migrations(0);
+      if (descriptor < 0) {
+        Reason reason;
+        describe_event_error(-descriptor, reason);
+        add_missing(wanted.names[i], reason);
+        continue;
+      }
+      g_first.migrations_descriptor = descriptor;
+      g_first.migrations_id = perf_event_id(descriptor);
+    }
+    add_event(wanted, i, 0);
   }
 }
 
+bool wants_papi(const Wanted& wanted) noexcept {
+  for (std::uint32_t i = 0; i < wanted.count; ++i)
+    if (wanted.kinds[i] == CounterKind::kPapi) return true;
+  return false;
+}
+
+// Starts a set with all of these that can be counted; it becomes the one of this thread.
+void add_papi_events(const Wanted& wanted) noexcept {
+  const LowDescriptorsTaken taken;
+  const int lowest = lowest_free_descriptor();
+  Candidates candidates = {};
+  int set = choose_events(wanted, candidates);
+  if (set == PAPI_NULL) return;
+  if (const int result = g_papi.PAPI_start(set); result != PAPI_OK) {
+    discard_set(set);
+    Reason reason;
+    describe_papi_error(true, result, reason);
+    for (std::uint32_t i = 0; i < candidates.count; ++i)
+      if (candidates.all[i].fits) add_missing(wanted.names[candidates.all[i].index], reason);
+    g_events.takes_turns = false;
+    return;
+  }
+  g_events.has_equivalents = true;
+  for (std::uint32_t i = 0; i < candidates.count; ++i) {
+    const Candidate& candidate = candidates.all[i];
+    if (!candidate.fits) continue;
+    add_event(wanted, candidate.index, candidate.code);
+    ++g_process.papi_count;
+    if (wanted.equivalents[candidate.index] == CounterKind::kPapi) g_events.has_equivalents = false;
+  }
+  g_process.papi_read = g_papi.PAPI_read;
+  find_descriptors(lowest, g_first);
+  g_first.event_set = set;
+  g_first.running.store(1, std::memory_order_relaxed);
+  if (g_events.kernel_hidden) {
+    Reason reason;
+    describe_event_error(EACCES, reason);
+    add_missing("kernel mode of hardware events", reason);
+  }
+}
+
+void forget_events() noexcept {
+  g_process.counter_count = g_process.papi_count = 0;
+  g_process.counts_mpi = false;
+  g_process.papi_read = nullptr;
+  g_events = {};
+  reset_counters(g_first);
+}
+
+// `no_papi`: why PAPI is not to be used; null: it may be.
+void choose_counters(const char* no_papi) noexcept {
+  forget_events();
+  if (!wants_counters()) return;
+  Wanted wanted = wanted_events();
+  add_kernel_events(wanted);
+  if (wants_papi(wanted)) {
+    if (no_papi == nullptr) no_papi = initialise_papi(wanted);
+    if (no_papi == nullptr) {
+      add_papi_events(wanted);
+    } else {
+      add_missing("PAPI", no_papi);
+    }
+    if (wants_default() && g_process.papi_count == 0) {
+      g_events.count = 0;  // with --sample-on there may be one of these already
+      for (const char* name : kSoftwareEvents) want(wanted, name, kernel_kind(name));
+      add_kernel_events(wanted);
+    }
+  }
+  add_migrations(wanted);
+  g_process.counts_mpi = !wants_default() && g_process.counter_count != 0;
+}
+
+}  // namespace
+
+void describe_event_error(int error, Reason& reason) noexcept {
+  if (error == ENOSYS) return copy_text(reason, "no performance events in this kernel");
+  if (error == EMFILE || error == ENFILE) return copy_text(reason, "too few file descriptors (ulimit -n)");
+  if (error == ENOENT || error == ENODEV || error == EOPNOTSUPP || error == ENXIO)
+    return copy_text(reason, "no hardware counters on this machine");
+  if (error != EACCES && error != EPERM)
+    return copy_text(reason, "the kernel refuses it as it was asked for");
+  char level[16];
+  copy_text(reason, "not permitted");
+  if (read_small_file("/proc/sys/kernel/perf_event_paranoid", level, sizeof level) == 0) return;
+  level[strcspn(level, "\n")] = 0;
+  append_text(reason, " (perf_event_paranoid=");
+  append_text(reason, level);
+  append_text(reason, ")");
+}
+
+void open_counters() noexcept { choose_counters(nullptr); }
+
+void open_counters_without_papi(const char* reason) noexcept { choose_counters(reason); }
+
+void describe_counters(wire::SegmentHeader* segment) noexcept {
+  const SampleOn& on = g_options.sample_on;
+  if (on.name[0] != 0 && on.reason[0] != 0) {
+    Name name = "--sample-on ";
+    append_text(name, on.name);
+    add_missing(name, on.reason);
+  }
+  memcpy(segment->counter_names, g_events.names, sizeof g_events.names);
+  memcpy(segment->unavailable_names, g_events.missing_names, sizeof g_events.missing_names);
+  memcpy(segment->unavailable_reasons, g_events.missing_reasons, sizeof g_events.missing_reasons);
+  segment->counter_count = g_events.count;
+  segment->unavailable_count = g_events.missing;
+  segment->counts_mpi_sites = g_process.counts_mpi ? 1 : 0;
+  segment->counters_multiplexed = g_events.takes_turns ? 1 : 0;
+}
+
+void start_counters(CounterState& counters) noexcept {
+  reset_counters(counters);
+  if (g_process.counter_count == 0) return;
+  // This thread called open_counters.
+  if (g_first.migrations_descriptor >= 0) {
+    counters.migrations_descriptor = g_first.migrations_descriptor;
+    counters.migrations_id = g_first.migrations_id;
+    g_first.migrations_descriptor = -1;
+  }
+  if (g_first.running.exchange(0, std::memory_order_relaxed) != 0) {
+    g_descriptors.fetch_add(g_process.papi_count, std::memory_order_relaxed);
+    counters.event_set = g_first.event_set;
+    counters.descriptor_count = g_first.descriptor_count;
+    memcpy(counters.descriptors, g_first.descriptors, sizeof counters.descriptors);
+    counters.first_id = g_first.first_id;
+    counters.running.store(1, std::memory_order_release);
+  } else if (g_process.papi_count != 0 && !start_event_set(counters, 0)) {
+    use_equivalents(counters);
+  }
+  start_migrations(counters, 0);
+  counters.counts.store(1, std::memory_order_release);
+  // A program that was executed has the accounts of the one before.
+  if (g_process.generation != 1 || raw_syscall(SYS_gettid) != g_process.pid) return;
+  std::uint64_t now[wire::kMaxCounters];
+  const std::uint32_t count = read_counters(counters, nullptr, now);
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (g_process.counter_kinds[i] < CounterKind::kPapi) counters.base[i] = now[i];
+}
+
 void stop_counters(CounterState& counters) noexcept {
+  counters.counts.store(0, std::memory_order_relaxed);
+  stop_migrations(counters);
   if (counters.running.exchange(0, std::memory_order_acq_rel) == 0) return;
   // Closing numbers that the program uses by now would be worse than leaving PAPI as it is.
   if (counters.first_id != 0 && perf_event_id(counters.descriptors[0]) != counters.first_id) return;
@@ -374,10 +772,22 @@ void stop_counters(CounterState& counters) noexcept {
   pthread_mutex_lock(&g_setup);
   g_papi.PAPI_stop(counters.event_set, last);
   discard_set(counters.event_set);
-  g_papi.PAPI_unregister_thread();
+  if (!counters.attached) g_papi.PAPI_unregister_thread();
   pthread_mutex_unlock(&g_setup);
   counters.descriptor_count = 0;
-  g_descriptors.fetch_sub(g_events.count, std::memory_order_relaxed);
+  g_descriptors.fetch_sub(g_process.papi_count, std::memory_order_relaxed);
+}
+
+void attach_counters(CounterState& counters, std::int32_t tid) noexcept {
+  reset_counters(counters);
+  if (g_process.counter_count == 0) return;
+  counters.attached = true;
+  if (g_process.papi_count != 0) {
+    const LowDescriptorsTaken taken;
+    if (!start_event_set(counters, tid)) use_equivalents(counters);
+  }
+  start_migrations(counters, tid);
+  counters.counts.store(1, std::memory_order_release);
 }
 
 void abandon_counters(bool close_library) noexcept {
@@ -387,8 +797,10 @@ void abandon_counters(bool close_library) noexcept {
     if (counters.running.load(std::memory_order_relaxed) != 0)
       for (std::uint32_t d = 0; d < counters.descriptor_count; ++d)
         if (perf_event_id(counters.descriptors[d]) != 0) close(counters.descriptors[d]);
-    counters.running.store(0, std::memory_order_relaxed);
-    counters.descriptor_count = 0;
+    if (counters.migrations_id != 0 && counters.migrations_descriptor >= 0 &&
+        perf_event_id(counters.migrations_descriptor) == counters.migrations_id)
+      raw_syscall(SYS_close, counters.migrations_descriptor);
+    if (counters.counts.load(std::memory_order_relaxed) != 0) reset_counters(counters);
   }
   g_descriptors.store(0, std::memory_order_relaxed);
   g_setup = PTHREAD_MUTEX_INITIALIZER;

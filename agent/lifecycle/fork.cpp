@@ -39,7 +39,9 @@ void after_fork_in_child() noexcept {
   reset_watcher_after_fork();
   reset_end();
   abandon_counters(t_one_thread);
+  keep_regions();
   forget_threads();
+  reset_file_io_after_fork();
   close_inherited_connection();
   if (!g_options.no_children) open_process(parents, t_one_thread);
   unmap_segment(parents);

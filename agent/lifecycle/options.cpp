@@ -37,6 +37,37 @@ bool switch_variable(const char* name) noexcept {
   return value != nullptr && *value != 0 && strcmp(value, "0") != 0;
 }
 
+// The numbers of the launcher's wire::SampleEvent; false when it is none.
+bool read_sample_event(const char* text, wire::SampleEvent& event) noexcept {
+  std::uint64_t numbers[6] = {};
+  for (std::uint64_t& number : numbers) {
+    char* end = nullptr;
+    number = strtoull(text, &end, 16);
+    const bool is_last = &number == numbers + 5;
+    if (end == text || *end != (is_last ? 0 : ',')) return false;
+    text = end + 1;
+  }
+  event = {static_cast<std::uint32_t>(numbers[0]),        numbers[1], numbers[2], numbers[3], numbers[4],
+           static_cast<wire::SampleEventKind>(numbers[5])};
+  return event.kind <= wire::SampleEventKind::kOther;
+}
+
+void read_sample_on() noexcept {
+  SampleOn& on = g_options.sample_on;
+  const char* const name = getenv(wire::kSampleOnVariable);
+  const char* const event = getenv(wire::kSampleEventVariable);
+  if (name == nullptr || *name == 0 || event == nullptr) return;
+  // Without the period behind the last colon.
+  std::size_t length = strlen(name);
+  const char* const colon = strrchr(name, ':');
+  if (colon != nullptr && colon[1] != 0 && strspn(colon + 1, "0123456789") == strlen(colon + 1))
+    length = static_cast<std::size_t>(colon - name);
+  if (length >= sizeof on.name) length = sizeof on.name - 1;
+  memcpy(on.name, name, length);
+  on.resolved = *event != '!' && read_sample_event(event, on.event);
+  if (!on.resolved) strncpy(on.reason, *event == '!' ? event + 1 : "not understood", sizeof on.reason - 1);
+}
+
 // Is [entry, entry + length) one of the colon separated entries of ours?
 bool is_ours(const char* entry, std::size_t length) noexcept {
   const char* next = g_options.preload;
@@ -86,6 +117,8 @@ void read_options() noexcept {
   g_options.no_python = switch_variable("CLUSTERPROF_NO_PYTHON");
   g_options.no_native = switch_variable("CLUSTERPROF_NO_NATIVE");
   g_options.no_children = switch_variable("CLUSTERPROF_NO_CHILDREN");
+  g_options.only_regions = switch_variable("CLUSTERPROF_ONLY_REGIONS");
+  read_sample_on();
   g_options.record = true;
 }
 
@@ -98,6 +131,7 @@ void hide_from_children() noexcept {
   unsetenv(wire::kRankVariable);
   unsetenv(wire::kWorldSizeVariable);
   unsetenv(wire::kPreloadVariable);
+  unsetenv(wire::kSampleEventVariable);
 }
 
 }  // namespace clusterprof::agent

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <errno.h>
 
 #include <atomic>
 
@@ -19,5 +20,22 @@ Function real_function(std::atomic<Function>& cached, const char* name) noexcept
   }
   return function;
 }
+
+// One that tells failure by -1 and errno.
+template <typename Function>
+struct Real {
+  const char* name;
+  std::atomic<Function*> cached;
+
+  Function* find() noexcept { return real_function(cached, name); }
+
+  template <typename... Arguments>
+  [[gnu::always_inline]] auto operator()(Arguments... arguments) -> decltype((*find())(arguments...)) {
+    Function* const function = find();
+    if (function != nullptr) return function(arguments...);
+    errno = ENOSYS;
+    return -1;
+  }
+};
 
 }  // namespace clusterprof::agent

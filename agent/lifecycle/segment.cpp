@@ -30,13 +30,15 @@ constexpr std::uint64_t kPathArenaBytes = 8u << 20;
 constexpr std::uint32_t kFewestPeers = 1024, kMostPeers = 131072;
 constexpr std::uint32_t kCommunicators = 4096;
 constexpr std::uint32_t kMostEventRings = 64;
+constexpr std::uint32_t kRegions = 256;
+constexpr std::uint32_t kIoFiles = 1024, kIoSites = 8192;
 
 int g_connection = -1;
 ino_t g_connection_inode = 0;
 
 struct Layout {
   std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
-      communicators, thread_slots, event_rings, bytes;
+      communicators, thread_slots, event_rings, site_counters, regions, io_files, io_sites, bytes;
   std::uint32_t peers, threads, rings;
 };
 
@@ -69,6 +71,10 @@ Layout lay_out(std::uint32_t threads) noexcept {
   layout.communicators = place(sizeof(wire::MpiCommunicator) * kCommunicators);
   layout.thread_slots = place(sizeof(wire::ThreadSlot) * threads);
   layout.event_rings = place(sizeof(wire::MpiEventRing) * layout.rings);
+  layout.site_counters = place(sizeof(wire::MpiSiteCounters) * kMpiSites);
+  layout.regions = place(sizeof(wire::Region) * kRegions);
+  layout.io_files = place(sizeof(wire::IoFile) * kIoFiles);
+  layout.io_sites = place(sizeof(wire::IoSite) * kIoSites);
   layout.bytes = place(0);
   return layout;
 }
@@ -130,6 +136,10 @@ void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
   header.communicators_offset = layout.communicators;
   header.thread_slots_offset = layout.thread_slots;
   header.mpi_event_rings_offset = layout.event_rings;
+  header.mpi_site_counters_offset = layout.site_counters;
+  header.regions_offset = layout.regions;
+  header.io_files_offset = layout.io_files;
+  header.io_sites_offset = layout.io_sites;
   header.code_slots = kCodeSlots;
   header.mpi_sites = kMpiSites;
   header.mpi_peers = layout.peers;
@@ -137,6 +147,9 @@ void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
   header.communicators = kCommunicators;
   header.thread_slots = layout.threads;
   header.mpi_event_rings = layout.rings;
+  header.regions = kRegions;
+  header.io_files = kIoFiles;
+  header.io_sites = kIoSites;
   header.code_arena_bytes = kCodeArenaBytes;
   header.module_arena_bytes = kModuleArenaBytes;
   header.path_arena_bytes = kPathArenaBytes;

@@ -102,7 +102,7 @@ class Lock {
 };
 
 Taken* taken(int signal) noexcept {
-  if (signal == SIGIO && g_process.tick != Tick::kTaskClock) return nullptr;
+  if (signal == SIGIO && !g_process.uses_events) return nullptr;
   for (Taken& entry : g_taken)
     if (entry.signal == signal) return &entry;
   return nullptr;
@@ -135,6 +135,10 @@ sigset_t mask_in_kernel(const SignalAction& action) noexcept {
 void note_alternate_stack(const SignalAction& action) noexcept {
   if (is_handler(action) && (action.sa_flags & SA_ONSTACK) != 0)
     g_alternate_stacks.store(true, std::memory_order_relaxed);
+}
+
+void note_handler_mask(int signal, const SignalAction& action) noexcept {
+  if (is_handler(action)) note_signal_mask(action.sa_mask.__val[0] | std::uint64_t{1} << (signal - 1));
 }
 
 // The kernel applies the program's own mask and flags where it has a handler, since that one is called from
@@ -237,6 +241,7 @@ void exchange_program_action(int signal, const SignalAction* action, SignalActio
     if (action != nullptr) {
       entry->program = next;
       note_alternate_stack(next);
+      note_handler_mask(signal, next);
       install(*entry);
     }
   }
@@ -269,7 +274,7 @@ void forward_signal(int signal, siginfo_t* info, void* context) noexcept {
 }
 
 void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept {
-  const bool of_event = g_process.tick == Tick::kTaskClock && is_of_descriptor(*info);
+  const bool of_event = g_process.uses_events && is_of_descriptor(*info);
   // Where it is blocked in earnest already, the program lets it through: sigsuspend(2), ppoll(2).
   if (t_believes_blocked && !t_blocked_in_earnest && !of_event) {
     block_in_earnest(*static_cast<ucontext_t*>(context));
@@ -318,6 +323,7 @@ void take_signals() noexcept {
       if (taken(entry.signal) == nullptr) continue;
       __sigaction(entry.signal, nullptr, &entry.program);
       note_alternate_stack(entry.program);
+      note_handler_mask(entry.signal, entry.program);
       install(entry);
     }
     KernelAction ours = {};
@@ -453,6 +459,7 @@ int change_other_action(int signal, const SignalAction* action, SignalAction* ol
     wants = sigismember(&next.sa_mask, kSampleSignal) == 1;
     next.sa_mask = mask_in_kernel(next);
     note_alternate_stack(next);
+    note_handler_mask(signal, next);
   }
   if (set_action(signal, action != nullptr ? &next : nullptr, old) != 0) return -1;
   // Not in a child of vfork, which has handlers of its own but our memory.
@@ -516,6 +523,7 @@ int change_program_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
   bool believes = believed;
   if (set != nullptr) {
     next = set->__val[0] & ~kOfLibc;
+    if (how != SIG_UNBLOCK) note_signal_mask(next);
     const bool named = (next & kSampleBit) != 0;
     if (hide) {
       believes = how == SIG_SETMASK ? named : named ? how == SIG_BLOCK : believed;

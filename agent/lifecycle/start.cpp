@@ -22,6 +22,7 @@ void set_process_options() noexcept {
   g_process.period_ns = 1'000'000'000u / g_options.rate_hz;
   g_process.watch_blocked = !g_options.cpu_clock;
   g_process.walk_native_frames = !g_options.no_native;
+  g_process.only_regions = g_options.only_regions;
   g_process.foreign_signal = forward_foreign_signal;
   g_process.own_start[0] = reinterpret_cast<std::uintptr_t>(__ehdr_start);
   g_process.own_end[0] = reinterpret_cast<std::uintptr_t>(_end);
@@ -62,12 +63,13 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
   if (!forked || one_thread) {
     open_counters();
   } else {
-    go_without_counters("forked by a program with threads");
+    open_counters_without_papi("forked by a program with threads");
   }
   describe_counters(segment);
   g_process.segment.store(segment, std::memory_order_release);
   if (!forked) take_signals();
   register_this_thread();
+  start_regions(segment, parents);
   if (!forked) attach_existing_threads();
   start_watcher();
   return true;
@@ -81,6 +83,8 @@ void ensure_started() noexcept {
   const CancellationOff no_cancellation;
   // Also where nothing is recorded: in the child of a fork the loader's locks may be taken for ever.
   watch_transfers();
+  watch_file_calls();
+  watch_stdio_calls();
   watch_exec();
   watch_signals();
   read_options();

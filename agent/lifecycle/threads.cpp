@@ -42,14 +42,16 @@ bool change_state(ThreadRecord& record, RecordState from, RecordState to) noexce
 // What a thread needs outside its slot, in one piece that is kept for the slot's next thread. Most of
 // it is never touched by most threads.
 struct ThreadMemory {
-  std::uint64_t handler_scratch, call_scratch, path_memo, native_cache, bytes;
+  std::uint64_t handler_scratch, call_scratch, path_memo, native_cache, regions, bytes;
 };
 
 ThreadMemory thread_memory() noexcept {
   constexpr auto aligned = [](std::uint64_t bytes) { return (bytes + 63) / 64 * 64; };
   ThreadMemory memory = {};
   memory.handler_scratch = 0;
-  memory.native_cache = aligned(sizeof(Scratch));
+  // Next to what the handler writes last: no further page is touched.
+  memory.regions = aligned(sizeof(Scratch));
+  memory.native_cache = memory.regions + aligned(sizeof(RegionStack));
   memory.call_scratch = memory.native_cache + aligned(native_cache_bytes());
   memory.path_memo = memory.call_scratch + aligned(sizeof(Scratch));
   memory.bytes = memory.path_memo + aligned(path_memo_bytes());
@@ -71,6 +73,8 @@ bool make_memory(ThreadRecord& record, ThreadContext& context) noexcept {
   context.native_cache = reinterpret_cast<NativeCache*>(base + layout.native_cache);
   context.call_scratch = reinterpret_cast<Scratch*>(base + layout.call_scratch);
   context.path_memo = reinterpret_cast<PathMemo*>(base + layout.path_memo);
+  context.regions = reinterpret_cast<RegionStack*>(base + layout.regions);
+  context.regions->depth = context.regions->deeper = 0;
   return true;
 }
 
@@ -183,6 +187,7 @@ void prepare_record(ThreadRecord& record, std::int32_t tid) noexcept {
   record.tick = Tick::kNone;
   record.timer_id = record.wake_timer_id = -1;
   record.event_descriptor = -1;
+  record.event_spent = record.event_waits = false;
   record.timer_off.store(0, std::memory_order_relaxed);
   record.signal_sent.store(0, std::memory_order_relaxed);
   record.blocked_number = -1;
@@ -271,6 +276,7 @@ void register_this_thread() noexcept {
   if (segment == nullptr || context.slot != nullptr) return;
   segment->threads_seen.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t mask = without_program_block(block_sample_signal());
+  note_signal_mask(mask);  // it has inherited
   ThreadContext made = {};
   ThreadRecord* const record = claim_record(segment);
   if (record == nullptr || !make_memory(*record, made)) {
@@ -334,7 +340,7 @@ void attach_existing_threads() noexcept {
     made.slot = record->slot;
     made.record = record;
     record->prepared = made;
-    record->counters.running.store(0, std::memory_order_relaxed);
+    attach_counters(record->counters, tid);
     record->adoptable.store(1, std::memory_order_release);
     start_ticks(*record);
     publish(*record);
@@ -347,6 +353,7 @@ void forget_threads() noexcept {
   for (std::uint32_t i = 0; i < used; ++i) {
     ThreadRecord& record = g_process.records[i];
     record.adoptable.store(0, std::memory_order_relaxed);
+    record.counters.counts.store(0, std::memory_order_relaxed);
     record.counters.running.store(0, std::memory_order_relaxed);
     forget_ticks(record);
     record.state.store(as_number(RecordState::kFree), std::memory_order_relaxed);
@@ -360,6 +367,7 @@ void forget_threads() noexcept {
 void bury_thread(ThreadRecord& record) noexcept {
   abandon_ticks(record);
   record.adoptable.store(0, std::memory_order_relaxed);
+  record.counters.counts.store(0, std::memory_order_relaxed);
   record.counters.running.store(0, std::memory_order_relaxed);
   ThreadContext gone = {};
   gone.slot = record.slot;

@@ -41,11 +41,6 @@ std::uint32_t descriptor_limit() noexcept {
   return static_cast<std::uint32_t>(limits.rlim_cur < kMostDescriptors ? limits.rlim_cur : kMostDescriptors);
 }
 
-void close_event(int descriptor) noexcept {
-  raw_syscall(SYS_close, descriptor);
-  g_events_open.fetch_sub(1, std::memory_order_relaxed);
-}
-
 // Events of buried threads. The watcher alone fills a place.
 enum class Place : std::uint32_t { kEmpty, kFilled, kTaken };
 struct LeftEvent {
@@ -68,42 +63,73 @@ void close_left_events(bool are_copies) noexcept {
   }
 }
 
-// The running time of a thread, in the kernel too: -1 where that is not allowed. Out of the way of the
-// program's descriptors, of which it leaves the program nearly all.
-int open_event(std::int32_t tid, std::uint64_t first_ns) noexcept {
-  const std::uint32_t limit = descriptor_limit();
-  if (g_events_open.load(std::memory_order_relaxed) >= limit / kEventPart) return -1;
+// As many places as there can be events, but for those that a thread is closing this instant.
+void leave_event(int descriptor, std::uint64_t id) noexcept {
+  if (descriptor < 0) return;
+  for (LeftEvent& left : g_left_events) {
+    if (left.place.load(std::memory_order_acquire) != Place::kEmpty) continue;
+    left.descriptor = descriptor;
+    left.id = id;
+    left.place.store(Place::kFilled, std::memory_order_release);
+    g_left_count.fetch_add(1, std::memory_order_release);
+    return;
+  }
+}
+
+// What the kernel counts only for those who may look at it.
+constinit bool g_event_in_user_mode = false;
+
+// The running time of a thread, in the kernel too, or what is sampled on instead.
+perf_event_attr sampling_event(std::uint64_t first_period) noexcept {
   perf_event_attr event = {};
   event.size = sizeof event;
   event.type = PERF_TYPE_SOFTWARE;
   event.config = PERF_COUNT_SW_TASK_CLOCK;
-  event.sample_period = first_ns > kShortestEventNs ? first_ns : kShortestEventNs;
+  event.sample_period = first_period;
+  if (g_process.samples_event) {
+    const wire::SampleEvent& on = g_options.sample_on.event;
+    event.type = on.type;
+    event.config = on.config;
+    event.config1 = on.config1;
+    event.config2 = on.config2;
+    if (!g_process.event_in_ns) event.sample_period = on.period;
+    if (event.sample_period == 0) {
+      event.freq = 1;
+      event.sample_freq = g_options.rate_hz;
+    }
+    event.exclude_kernel = g_event_in_user_mode ? 1 : 0;
+  }
   event.wakeup_events = 1;
   event.disabled = 1;
   event.exclude_hv = 1;
-  const long low = raw_syscall(SYS_perf_event_open, &event, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-  if (low < 0) return -1;
-  const long high = raw_syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, limit - limit / 4);
-  raw_syscall(SYS_close, low);
-  if (high < 0) return -1;
-  g_events_open.fetch_add(1, std::memory_order_relaxed);
+  return event;
+}
+
+int open_event(std::int32_t tid, std::uint64_t first_period) noexcept {
+  perf_event_attr event = sampling_event(first_period);
+  const int high = open_high_event(event, tid);
+  if (high < 0) return high;
   const f_owner_ex owner = {F_OWNER_TID, tid};
   if (raw_syscall(SYS_fcntl, high, F_SETOWN_EX, &owner) != 0 ||
       raw_syscall(SYS_fcntl, high, F_SETSIG, kSampleSignal) != 0 ||
       raw_syscall(SYS_fcntl, high, F_SETFL, O_ASYNC | O_NONBLOCK) != 0) {
-    close_event(static_cast<int>(high));
-    return -1;
+    close_high_event(high);
+    return -EIO;
   }
-  return static_cast<int>(high);
+  return high;
 }
 
 bool start_event(ThreadRecord& record) noexcept {
-  record.event_shifted = true;
-  record.event_spent = false;
-  record.event_descriptor = open_event(record.tid, own_phase_ns(record));
-  if (record.event_descriptor < 0) return false;
+  record.event_shifted = g_process.event_in_ns;
+  record.event_spent = record.event_waits = false;
+  const std::uint64_t phase = g_process.event_in_ns ? own_phase_ns(record) % g_process.event_period : 0;
+  record.event_descriptor = open_event(record.tid, phase > kShortestEventNs ? phase : kShortestEventNs);
+  if (record.event_descriptor < 0) {
+    record.event_descriptor = -1;
+    return false;
+  }
   record.event_id = perf_event_id(record.event_descriptor);
-  record.tick = Tick::kTaskClock;
+  if (g_process.tick == Tick::kTaskClock) record.tick = Tick::kTaskClock;
   return raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_REFRESH, 1) == 0;
 }
 
@@ -148,19 +174,74 @@ bool start_timer(ThreadRecord& record, Tick tick) noexcept {
   return true;
 }
 
-}  // namespace
+// Context switches and migrations happen in the kernel: without permission to count there is nothing.
+bool happens_in_kernel(const wire::SampleEvent& on) noexcept {
+  return on.type == PERF_TYPE_SOFTWARE &&
+         (on.config == PERF_COUNT_SW_CONTEXT_SWITCHES || on.config == PERF_COUNT_SW_CPU_MIGRATIONS);
+}
 
-Tick choose_tick() noexcept {
+// Sets g_process up for --sample-on where that can be had; else the clock samples, and the reason is told.
+void choose_sample_event() noexcept {
+  const wire::SampleEvent& on = g_options.sample_on.event;
+  g_process.event_in_ns = true;
+  g_process.event_period = g_process.period_ns;
+  if (!g_options.sample_on.resolved) return;
+  g_process.samples_event = true;
+  g_process.event_in_ns = on.kind == wire::SampleEventKind::kNanoseconds;
+  if (on.period != 0) g_process.event_period = on.period;
+  int descriptor = open_event(0, g_process.event_period);
+  if ((descriptor == -EACCES || descriptor == -EPERM) && !happens_in_kernel(on)) {
+    g_event_in_user_mode = true;
+    descriptor = open_event(0, g_process.event_period);
+  }
+  if (descriptor >= 0) return close_high_event(descriptor);
+  describe_event_error(-descriptor, g_options.sample_on.reason);
+  g_process.samples_event = false;
+  g_process.event_in_ns = true;
+  g_process.event_period = g_process.period_ns;
+}
+
+Tick choose_clock() noexcept {
+  if (g_process.samples_event && g_options.sample_on.event.kind != wire::SampleEventKind::kOther)
+    return Tick::kTaskClock;
   if (!g_options.cpu_clock) return g_options.rate_hz < kWallTimerRateHz ? Tick::kCpuClock : Tick::kMonotonic;
   if (g_options.rate_hz <= kMostCpuTimerHz) return Tick::kCpuClock;
+  if (g_process.samples_event) return Tick::kMonotonic;  // a thread has one event
   const int descriptor = open_event(0, g_process.period_ns);
   if (descriptor < 0) return Tick::kMonotonic;
-  close_event(descriptor);
+  close_high_event(descriptor);
   return Tick::kTaskClock;
+}
+
+}  // namespace
+
+int open_high_event(perf_event_attr& event, std::int32_t tid) noexcept {
+  const std::uint32_t limit = descriptor_limit();
+  if (g_events_open.load(std::memory_order_relaxed) >= limit / kEventPart) return -EMFILE;
+  const long low = raw_syscall(SYS_perf_event_open, &event, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+  if (low < 0) return static_cast<int>(low);
+  const long high = raw_syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, limit - limit / 4);
+  raw_syscall(SYS_close, low);
+  if (high >= 0) g_events_open.fetch_add(1, std::memory_order_relaxed);
+  return static_cast<int>(high);
+}
+
+void close_high_event(int descriptor) noexcept {
+  if (descriptor >= 0) raw_syscall(SYS_close, descriptor);
+  g_events_open.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Tick choose_tick() noexcept {
+  choose_sample_event();
+  const Tick tick = choose_clock();
+  g_process.uses_events = g_process.samples_event || tick == Tick::kTaskClock;
+  return tick;
 }
 
 void start_ticks(ThreadRecord& record) noexcept {
   close_left_events(false);
+  if (g_process.samples_event && g_process.tick != Tick::kTaskClock && !start_event(record))
+    count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kCounterFailed);
   if (g_process.tick == Tick::kTaskClock) {
     if (start_event(record) || start_timer(record, Tick::kMonotonic)) return;
   } else if (start_timer(record, g_process.tick)) {
@@ -185,9 +266,9 @@ void stop_ticks(ThreadRecord& record) noexcept {
   delete_timer(record.wake_timer_id);
   if (has_event(record)) {
     raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_DISABLE, 0);
-    close_event(record.event_descriptor);
+    close_high_event(record.event_descriptor);
   } else if (record.event_descriptor >= 0) {
-    g_events_open.fetch_sub(1, std::memory_order_relaxed);
+    close_high_event(-1);  // it is gone already
   }
   record.event_descriptor = -1;
   record.tick = Tick::kNone;
@@ -196,17 +277,9 @@ void stop_ticks(ThreadRecord& record) noexcept {
 void abandon_ticks(ThreadRecord& record) noexcept {
   delete_timer(record.timer_id);
   delete_timer(record.wake_timer_id);
-  // As many places as there can be events, but for those that a thread is closing this instant.
-  for (LeftEvent& left : g_left_events) {
-    if (record.event_descriptor < 0) break;
-    if (left.place.load(std::memory_order_acquire) != Place::kEmpty) continue;
-    left.descriptor = record.event_descriptor;
-    left.id = record.event_id;
-    left.place.store(Place::kFilled, std::memory_order_release);
-    g_left_count.fetch_add(1, std::memory_order_release);
-    break;
-  }
-  record.event_descriptor = -1;
+  leave_event(record.event_descriptor, record.event_id);
+  leave_event(record.counters.migrations_descriptor, record.counters.migrations_id);
+  record.event_descriptor = record.counters.migrations_descriptor = -1;
   record.tick = Tick::kNone;
 }
 
@@ -234,7 +307,7 @@ void pause_events(ThreadRecord& record) noexcept {
 }
 
 void resume_when_left(ThreadRecord& record) noexcept {
-  if (record.tick != Tick::kTaskClock) return;
+  if (record.event_descriptor < 0) return;
   constexpr std::uint64_t kLongNs = 20'000'000;
   if (record.wake_timer_id < 0) record.wake_timer_id = make_timer(record, record.clock_id);
   const itimerspec times = {as_timespec(kLongNs), as_timespec(kLongNs)};
@@ -242,13 +315,17 @@ void resume_when_left(ThreadRecord& record) noexcept {
 }
 
 void resume_events(ThreadRecord& record) noexcept {
-  if (record.tick == Tick::kTaskClock) continue_event(record);
+  if (record.event_descriptor >= 0) continue_event(record);
 }
 
 void revive_event(ThreadRecord& record) noexcept {
-  if (t_context.exec_frame != 0 || !has_event(record)) return;
+  if (t_context.exec_frame != 0 || record.event_waits || !has_event(record)) return;
   // While the thread runs its clock advances, unless the event has stopped.
   std::uint64_t first_ns = 0, second_ns = 0;
+  if (record.tick != Tick::kTaskClock) {
+    raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_REFRESH, 1);
+    return;
+  }
   if (raw_syscall(SYS_read, record.event_descriptor, &first_ns, sizeof first_ns) != sizeof first_ns ||
       raw_syscall(SYS_read, record.event_descriptor, &second_ns, sizeof second_ns) != sizeof second_ns ||
       first_ns != second_ns)

@@ -2,7 +2,8 @@
 // Calls that move bytes and wait in between. The kernel ends one that a signal interrupts once something has
 // moved, and SA_RESTART does not help: it returns less than it was asked for. Where the signal was ours these
 // functions, in front of libc's, go on with the rest; where it was the program's, they return what the kernel
-// did. Usable in handlers, before the agent has started, and in processes that are not recorded.
+// did. Usable in handlers, before the agent has started, and in processes that are not recorded. Those that
+// move a file's bytes are counted (file_io.h).
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -21,6 +22,7 @@
 #include <cstddef>
 
 #include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/real_function.h"
 #include "agent/sigsafe/raw_syscall.h"
 
@@ -29,22 +31,6 @@ extern "C" [[gnu::visibility("hidden")]] long clusterprof_plain_syscall(long num
 
 namespace clusterprof::agent {
 namespace {
-
-template <typename Function>
-struct Real {
-  const char* name;
-  std::atomic<Function*> cached;
-
-  Function* find() noexcept { return real_function(cached, name); }
-
-  template <typename... Arguments>
-  [[gnu::always_inline]] auto operator()(Arguments... arguments) -> decltype((*find())(arguments...)) {
-    Function* const function = find();
-    if (function != nullptr) return function(arguments...);
-    errno = ENOSYS;
-    return -1;
-  }
-};
 
 constinit Real<ssize_t(int, void*, size_t)> g_read = {"read", nullptr};
 constinit Real<ssize_t(int, const iovec*, int)> g_readv = {"readv", nullptr};
@@ -482,34 +468,44 @@ extern "C" {
 
 CLUSTERPROF_EXPORT ssize_t read(int descriptor, void* bytes, size_t count) {
   using namespace clusterprof::agent;
+  const FileCall call(descriptor, clusterprof::wire::IoOperation::kRead, __builtin_return_address(0));
   Transfer transfer(Waits::kNo);
-  const ssize_t moved = g_read(descriptor, bytes, count);
-  if (moved <= 0 || !transfer.is_cut()) return moved;
-  return finish_read(transfer, descriptor, bytes, count, moved);
+  ssize_t moved = g_read(descriptor, bytes, count);
+  if (moved > 0 && transfer.is_cut()) moved = finish_read(transfer, descriptor, bytes, count, moved);
+  call.end(moved);
+  return moved;
 }
 
 CLUSTERPROF_EXPORT ssize_t readv(int descriptor, const iovec* parts, int count) {
   using namespace clusterprof::agent;
+  const FileCall call(descriptor, clusterprof::wire::IoOperation::kRead, __builtin_return_address(0));
   Transfer transfer(Waits::kNo);
-  const ssize_t moved = g_readv(descriptor, parts, count);
-  if (moved <= 0 || !transfer.is_cut()) return moved;
-  return finish_readv(transfer, descriptor, parts, static_cast<std::size_t>(count), moved);
+  ssize_t moved = g_readv(descriptor, parts, count);
+  if (moved > 0 && transfer.is_cut())
+    moved = finish_readv(transfer, descriptor, parts, static_cast<std::size_t>(count), moved);
+  call.end(moved);
+  return moved;
 }
 
 CLUSTERPROF_EXPORT ssize_t write(int descriptor, const void* bytes, size_t count) {
   using namespace clusterprof::agent;
+  const FileCall call(descriptor, clusterprof::wire::IoOperation::kWrite, __builtin_return_address(0));
   Transfer transfer(Waits::kYes);
-  const ssize_t moved = g_write(descriptor, bytes, count);
-  if (moved <= 0 || !transfer.is_cut()) return moved;
-  return finish_write(transfer, descriptor, bytes, count, moved);
+  ssize_t moved = g_write(descriptor, bytes, count);
+  if (moved > 0 && transfer.is_cut()) moved = finish_write(transfer, descriptor, bytes, count, moved);
+  call.end(moved);
+  return moved;
 }
 
 CLUSTERPROF_EXPORT ssize_t writev(int descriptor, const iovec* parts, int count) {
   using namespace clusterprof::agent;
+  const FileCall call(descriptor, clusterprof::wire::IoOperation::kWrite, __builtin_return_address(0));
   Transfer transfer(Waits::kYes);
-  const ssize_t moved = g_writev(descriptor, parts, count);
-  if (moved <= 0 || !transfer.is_cut()) return moved;
-  return finish_writev(transfer, descriptor, parts, static_cast<std::size_t>(count), moved);
+  ssize_t moved = g_writev(descriptor, parts, count);
+  if (moved > 0 && transfer.is_cut())
+    moved = finish_writev(transfer, descriptor, parts, static_cast<std::size_t>(count), moved);
+  call.end(moved);
+  return moved;
 }
 
 CLUSTERPROF_EXPORT ssize_t send(int descriptor, const void* bytes, size_t count, int flags) {
@@ -547,18 +543,24 @@ CLUSTERPROF_EXPORT int sendmmsg(int descriptor, mmsghdr* messages, unsigned coun
 
 CLUSTERPROF_EXPORT ssize_t sendfile(int to, int from, off_t* offset, size_t count) noexcept {
   using namespace clusterprof::agent;
+  const FileCopy call(from, to, __builtin_return_address(0));
   Transfer transfer(Waits::kYes);
-  const ssize_t moved = g_sendfile(to, from, offset, count);
-  if (moved <= 0 || !transfer.is_cut()) return moved;
-  return finish_sendfile(transfer, g_sendfile, to, from, offset, count, moved);
+  ssize_t moved = g_sendfile(to, from, offset, count);
+  if (moved > 0 && transfer.is_cut())
+    moved = finish_sendfile(transfer, g_sendfile, to, from, offset, count, moved);
+  call.end(moved);
+  return moved;
 }
 
 CLUSTERPROF_EXPORT ssize_t sendfile64(int to, int from, off64_t* offset, size_t count) noexcept {
   using namespace clusterprof::agent;
+  const FileCopy call(from, to, __builtin_return_address(0));
   Transfer transfer(Waits::kYes);
-  const ssize_t moved = g_sendfile64(to, from, offset, count);
-  if (moved <= 0 || !transfer.is_cut()) return moved;
-  return finish_sendfile(transfer, g_sendfile64, to, from, offset, count, moved);
+  ssize_t moved = g_sendfile64(to, from, offset, count);
+  if (moved > 0 && transfer.is_cut())
+    moved = finish_sendfile(transfer, g_sendfile64, to, from, offset, count, moved);
+  call.end(moved);
+  return moved;
 }
 
 CLUSTERPROF_EXPORT ssize_t recv(int descriptor, void* bytes, size_t count, int flags) {

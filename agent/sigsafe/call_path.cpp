@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "agent/sigsafe/call_path.h"
 
+#include <signal.h>
 #include <sys/syscall.h>
 
 #include "agent/sigsafe/guard.h"
@@ -64,6 +65,7 @@ struct Seen {
   std::uint64_t rip, rsp;
   clusterprof_call_path path;
   std::uint32_t slots, python_frames;
+  std::uint32_t region, reserved;  // shown_region()
 
   ReturnSlot* return_slots() noexcept { return reinterpret_cast<ReturnSlot*>(this + 1); }
   SeenFrame* frames() noexcept { return reinterpret_cast<SeenFrame*>(return_slots() + slots); }
@@ -125,6 +127,11 @@ bool is_own_code(std::uint64_t pc) noexcept {
   return false;
 }
 
+void lock_store() noexcept {
+  while (g_store_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+}
+void unlock_store() noexcept { g_store_lock.store(0, std::memory_order_release); }
+
 const StoredPath* find_stored(std::uint64_t hash) noexcept {
   for (std::uint32_t probe = 0; probe < kMaxProbes; ++probe) {
     const StoredPath& path = g_stored[(hash + probe) % kStoredPaths];
@@ -163,9 +170,14 @@ clusterprof_call_path store(wire::SegmentHeader* segment, const std::uint64_t* w
                             std::uint32_t count) noexcept {
   const std::uint64_t hash = hash_words(words, count);
   if (const StoredPath* path = find_stored(hash)) return {hash, path->offset, path->words};
-  while (g_store_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+  // A handler of the program must not jump out of here.
+  constexpr std::uint64_t kAll = ~std::uint64_t{0};
+  std::uint64_t mask = 0;
+  raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kAll, &mask, sizeof mask);
+  lock_store();
   const clusterprof_call_path path = store_locked(segment, hash, words, count);
-  g_store_lock.store(0, std::memory_order_release);
+  unlock_store();
+  raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, sizeof mask);
   return path;
 }
 
@@ -184,15 +196,17 @@ std::uint32_t set_of(const ThreadContext& context, const Registers& registers,
   // Another stack may have been where this one is now, and larger.
   const bool on_stack = registers.rsp >= context.stack_low && site.return_slot >= registers.rsp &&
                         site.return_slot + sizeof(std::uint64_t) <= context.stack_high;
-  std::uint64_t key = mix(registers.rip) ^ registers.rsp;
+  std::uint64_t key = mix(registers.rip) ^ registers.rsp ^ std::uint64_t{shown_region(context)} << 32;
   if (on_stack && site.rip == registers.rip && site.rsp == registers.rsp)
     key = mix(key) ^ read_stack(site.return_slot);
   if (python.count != 0) key = mix(key) ^ python.frames[0].code_id ^ python.frames[0].instruction;
   return static_cast<std::uint32_t>(mix(key) % kSets);
 }
 
-bool unchanged(Seen& seen, const Registers& registers, const PythonStack& python) noexcept {
-  if (seen.rip != registers.rip || seen.rsp != registers.rsp || seen.python_frames != python.count)
+bool unchanged(Seen& seen, std::uint32_t region, const Registers& registers,
+               const PythonStack& python) noexcept {
+  if (seen.rip != registers.rip || seen.rsp != registers.rsp || seen.region != region ||
+      seen.python_frames != python.count)
     return false;
   const ReturnSlot* slots = seen.return_slots();
   for (std::uint32_t i = 0; i < seen.slots; ++i)
@@ -222,7 +236,7 @@ bool unchanged(Seen& seen, const Registers& registers, const PythonStack& python
   for (const std::uint32_t place : memo.entries[set_of(context, registers, python)]) {
     if (place == 0) continue;
     auto* seen = reinterpret_cast<Seen*>(memo.arena + place - 1);
-    if (!unchanged(*seen, registers, python)) continue;
+    if (!unchanged(*seen, shown_region(context), registers, python)) continue;
     out = seen;
     break;
   }
@@ -267,7 +281,7 @@ std::uint32_t trim(std::uint64_t* words, std::uint32_t count, const std::uint64_
   const std::uint32_t place = memo.used;
   memo.used += bytes;
   auto* seen = reinterpret_cast<Seen*>(memo.arena + place);
-  *seen = {registers.rip, registers.rsp, path, native, scratch.python.count};
+  *seen = {registers.rip, registers.rsp, path, native, scratch.python.count, shown_region(context), 0};
   for (std::uint32_t i = 0; i < native; ++i)
     seen->return_slots()[i] = {scratch.native.return_slot[i + 1], scratch.native.frames[i + 1].pc};
   for (std::uint32_t i = 0; i < scratch.python.count; ++i) {
@@ -295,12 +309,13 @@ std::uint32_t trim(std::uint64_t* words, std::uint32_t count, const std::uint64_
   const std::uint32_t native_count = scratch.native.count;
   if (!g_process.walk_native_frames && scratch.python.count != 0) scratch.native.count = 0;
   std::uint32_t flags = 0;
-  const std::uint32_t count =
-      merge_stacks(scratch.native, scratch.python, memo.words, wire::kMaxFrameWords, flags);
+  const std::uint32_t count = merge_stacks(scratch.native, scratch.python, memo.words,
+                                           wire::kMaxFrameWords - wire::kMaxRegionDepth, flags);
   scratch.native.count = native_count;
   const std::uint64_t* first = nullptr;
-  const std::uint32_t shown = trim(memo.words, count, first);
+  std::uint32_t shown = trim(memo.words, count, first);
   if (shown == 0) return {0, 0, 0};
+  shown += write_region_words(context, memo.words + count);
   const clusterprof_call_path path = store(segment, first, shown);
   const bool faulted = segment->drops[static_cast<std::uint32_t>(wire::DropReason::kFaultInWalk)].load(
                            std::memory_order_relaxed) != faults_before;
@@ -324,6 +339,24 @@ std::uint64_t path_table_bytes() noexcept { return sizeof(StoredPath) * kStoredP
 void set_path_table(void* memory) noexcept {
   g_stored = static_cast<StoredPath*>(memory);
   g_store_lock.store(0, std::memory_order_relaxed);
+}
+
+bool store_text(wire::SegmentHeader* segment, const char* text, std::uint32_t bytes,
+                std::uint64_t& offset) noexcept {
+  constexpr std::uint64_t kWord = sizeof(std::uint64_t);  // frame words follow
+  lock_store();
+  offset = segment->path_arena_used.load(std::memory_order_relaxed);
+  const std::uint64_t end = offset + (bytes + kWord - 1) / kWord * kWord;
+  const bool fits = end <= segment->path_arena_bytes;
+  if (fits) {
+    char* const to = reinterpret_cast<char*>(segment) + segment->path_arena_offset + offset;
+    for (std::uint32_t i = 0; i < bytes; ++i) to[i] = text[i];
+    segment->path_arena_used.store(end, std::memory_order_release);
+  } else {
+    count_drop(segment, wire::DropReason::kPathArenaFull);
+  }
+  unlock_store();
+  return fits;
 }
 
 extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_from(

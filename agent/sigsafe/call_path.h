@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The call path of the caller of an MPI function, cheap when it was seen before: agent_api.h
-// call_path. Runs on the thread itself, not in a handler; takes no lock on the way that was seen before.
+// The call path of the caller of an MPI function, or of one that works on files, cheap when it was seen
+// before: agent_api.h call_path. Runs on the thread itself, not in a handler of ours; takes no lock on the
+// way that was seen before.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,11 @@ void forget_paths(PathMemo* memo) noexcept;
 // path_table_bytes() zeroed bytes.
 std::uint64_t path_table_bytes() noexcept;
 void set_path_table(void* memory) noexcept;
+
+// Puts text into the path arena, at `offset`. False when there is no room for it. No handler of the program
+// may come meanwhile.
+bool store_text(wire::SegmentHeader* segment, const char* text, std::uint32_t bytes,
+                std::uint64_t& offset) noexcept;
 
 }  // namespace clusterprof::agent
 

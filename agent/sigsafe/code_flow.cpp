@@ -24,10 +24,12 @@ struct Instruction {
   std::uint8_t opcode;
   std::uint8_t rex;  // 0x40 and W, R, X, B; VEX's count as well
   std::uint8_t vvvv;
-  bool narrow;  // operand size prefix
+  bool narrow;                       // operand size prefix
+  bool narrow_address, own_segment;  // address size prefix, fs or gs
   bool has_modrm, has_sib;
   std::uint8_t mode, reg, rm;  // rm with REX.B: the register, or the base of the address
   std::uint8_t index;          // 4: none
+  std::uint8_t scale;          // of the index: 1, 2, 4 or 8
   std::int64_t displacement, immediate;
 };
 
@@ -170,6 +172,163 @@ std::int64_t read_signed(const std::uint8_t* at, unsigned bytes) noexcept {
   return static_cast<std::int64_t>(value << unused) >> unused;
 }
 
+struct Evex {
+  bool present, wide, broadcast;
+  std::uint8_t prefix;  // 0: none, 1: 66, 2: f3, 3: f2
+  std::uint8_t bytes;   // of the vector
+};
+
+// EVEX: one byte of displacement counts in units of what the instruction reads or writes.
+int displacement_unit(const Evex& evex, const Instruction& in) noexcept {
+  const int element = evex.wide ? 8 : 4, all = evex.bytes;
+  const std::uint8_t opcode = in.opcode;
+  if (evex.broadcast) return element;
+  if (in.map == kTwo) {
+    const bool scalar = evex.prefix >= 2;
+    switch (opcode) {
+      case 0x10:
+      case 0x11:
+      case 0x2a:
+      case 0x2c:
+      case 0x2d:
+      case 0x51:
+      case 0x58:
+      case 0x59:
+      case 0x5c:
+      case 0x5d:
+      case 0x5e:
+      case 0x5f:
+      case 0xc2:
+        if (!scalar) return all;
+        // Conversions to and from integers have W for the integer; in memory is what the prefix says of a
+        // conversion to one.
+        if (opcode == 0x2c || opcode == 0x2d) return evex.prefix == 3 ? 8 : 4;
+        return element;
+      case 0x12:
+      case 0x16:
+        if (evex.prefix == 2) return all;
+        return evex.prefix == 3 && all > 16 ? all : 8;
+      case 0x13:
+      case 0x17:
+        return 8;
+      case 0x2e:
+      case 0x2f:
+      case 0x6e:
+        return element;
+      case 0x5a:
+        return scalar ? element : evex.prefix == 0 ? all / 2 : all;
+      case 0x5b:
+        return all;
+      case 0x78:
+      case 0x79:
+      case 0x7a:
+      case 0x7b:
+        if (evex.prefix == 3 && opcode >= 0x7a) return opcode == 0x7b || evex.wide ? element : all;
+        if (scalar && opcode != 0x7a) return opcode == 0x7b ? element : evex.prefix == 3 ? 8 : 4;
+        return evex.wide || (evex.prefix == 0 && opcode < 0x7a) ? all : all / 2;
+      case 0x7e:
+        return evex.prefix == 2 ? 8 : element;
+      case 0xd6:
+        return 8;
+      case 0xc4:
+      case 0xc5:
+        return 2;
+      case 0xd1:
+      case 0xd2:
+      case 0xd3:
+      case 0xe1:
+      case 0xe2:
+      case 0xf1:
+      case 0xf2:
+      case 0xf3:
+        return 16;
+      case 0xe6:
+        return evex.prefix == 2 ? (evex.wide ? all : all / 2) : all;
+      default:
+        return all;
+    }
+  }
+  if (in.map == k38) {
+    const bool widens = (opcode >= 0x20 && opcode <= 0x25) || (opcode >= 0x30 && opcode <= 0x35) ||
+                        (evex.prefix == 2 && opcode >= 0x10 && opcode <= 0x15);
+    if (widens) {  // or, with f3, narrows
+      const unsigned kind = opcode & 7u;
+      return kind == 2 ? all / 8 : kind == 1 || kind == 4 ? all / 4 : all / 2;
+    }
+    if (opcode >= 0x96 && opcode <= 0xbf && (opcode & 9) == 9) return element;  // scalar multiply and add
+    switch (opcode) {
+      case 0x13:
+        return all / 2;
+      case 0x18:
+      case 0x58:
+        return 4;
+      case 0x19:
+      case 0x59:
+        return 8;
+      case 0x1a:
+      case 0x5a:
+        return 16;
+      case 0x1b:
+      case 0x5b:
+        return 32;
+      case 0x62:
+      case 0x63:
+        return evex.wide ? 2 : 1;
+      case 0x78:
+        return 1;
+      case 0x79:
+        return 2;
+      case 0x2d:
+      case 0x43:
+      case 0x4d:
+      case 0x4f:
+      case 0x88:
+      case 0x89:
+      case 0x8a:
+      case 0x8b:
+      case 0xcb:
+      case 0xcd:
+        return element;
+      default:
+        return all;
+    }
+  }
+  switch (opcode) {
+    case 0x0a:
+    case 0x0b:
+    case 0x16:
+    case 0x22:
+    case 0x27:
+    case 0x51:
+    case 0x55:
+    case 0x57:
+    case 0x67:
+      return element;
+    case 0x14:
+    case 0x20:
+      return 1;
+    case 0x15:
+      return 2;
+    case 0x17:
+    case 0x21:
+      return 4;
+    case 0x18:
+    case 0x19:
+    case 0x38:
+    case 0x39:
+      return 16;
+    case 0x1a:
+    case 0x1b:
+    case 0x3a:
+    case 0x3b:
+      return 32;
+    case 0x1d:
+      return all / 2;
+    default:
+      return all;
+  }
+}
+
 bool decode(const std::uint8_t* const begin, const std::uint8_t* const end, Instruction& out) noexcept {
   constexpr unsigned kLongest = 15;
   const std::uint8_t* const limit = end - begin > kLongest ? begin + kLongest : end;
@@ -177,13 +336,18 @@ bool decode(const std::uint8_t* const begin, const std::uint8_t* const end, Inst
   const auto left = [&] { return static_cast<unsigned>(limit - at); };
   out = {};
   out.index = kRsp;
+  Evex evex = {};
   for (;; ++at) {
     if (left() < 2) break;
     const std::uint8_t prefix = *at;
     if (prefix == 0x66) {
       out.narrow = true;
-    } else if (prefix != 0x67 && prefix != 0xf0 && prefix != 0xf2 && prefix != 0xf3 && prefix != 0x2e &&
-               prefix != 0x36 && prefix != 0x3e && prefix != 0x26 && prefix != 0x64 && prefix != 0x65) {
+    } else if (prefix == 0x67) {
+      out.narrow_address = true;
+    } else if (prefix == 0x64 || prefix == 0x65) {
+      out.own_segment = true;
+    } else if (prefix != 0xf0 && prefix != 0xf2 && prefix != 0xf3 && prefix != 0x2e && prefix != 0x36 &&
+               prefix != 0x3e && prefix != 0x26) {
       break;
     }
   }
@@ -203,6 +367,14 @@ bool decode(const std::uint8_t* const begin, const std::uint8_t* const end, Inst
       map = at[0] & (payload == 3 ? 7 : 31);
     }
     out.vvvv = static_cast<std::uint8_t>(~(at[payload == 1 ? 0 : 1] >> 3) & 15);
+    if (payload == 3) {
+      evex.present = true;
+      evex.prefix = at[1] & 3;
+      evex.wide = (at[1] & 0x80) != 0;
+      evex.broadcast = (at[2] & 0x10) != 0;
+      const unsigned length = at[2] >> 5 & 3;
+      evex.bytes = static_cast<std::uint8_t>(16u << (length < 3 ? length : 2));
+    }
     at += payload;
     // Maps 5 and 6 are half precision: no immediates, as in map 2.
     if (map == 1) {
@@ -241,12 +413,14 @@ bool decode(const std::uint8_t* const begin, const std::uint8_t* const end, Inst
       const std::uint8_t sib = *at++;
       out.has_sib = true;
       out.index = static_cast<std::uint8_t>((sib >> 3 & 7) | ((out.rex & 2) != 0 ? 8 : 0));
+      out.scale = static_cast<std::uint8_t>(1u << (sib >> 6));
       out.rm = sib & 7;
       if (out.mode == 0 && out.rm == 5) displacement = 4;
     }
     out.rm = static_cast<std::uint8_t>(out.rm | ((out.rex & 1) != 0 ? 8 : 0));
     if (left() < displacement) return false;
     out.displacement = read_signed(at, displacement);
+    if (evex.present && displacement == 1) out.displacement *= displacement_unit(evex, out);
     at += displacement;
   }
   const unsigned immediate = immediate_bytes(out, (out.rex & 8) != 0 && !out.vector);
@@ -778,6 +952,98 @@ bool derive_row(std::uint64_t pc, std::uint64_t low, std::uint64_t high, CfiRow&
       paths.add(here, before);
       on_path = 0;
     }
+  }
+  return false;
+}
+
+namespace {
+
+// What it does to memory is a matter of the program's data, and its address is known from general registers.
+bool has_data_operand(const Instruction& in) noexcept {
+  if (in.own_segment || !in.has_modrm || in.mode == 3) return false;
+  const std::uint8_t opcode = in.opcode;
+  switch (in.map) {
+    case kOne: {
+      const unsigned extension = in.reg & 7;
+      if (opcode == 0xff) return extension < 2;  // not calls, jumps and pushes
+      return opcode != 0x8d && opcode != 0x8f;   // lea, pop
+    }
+    case kTwo:
+      if (in.vector) return true;
+      return opcode != 0x0d && opcode != 0x01 && (opcode < 0x18 || opcode > 0x1f);  // prefetches, hints
+    case k38:
+      // Gathers, scatters and their prefetches have vectors of addresses.
+      return !in.vector || !((opcode >= 0x90 && opcode <= 0x93) || (opcode >= 0xa0 && opcode <= 0xa3) ||
+                             opcode == 0xc6 || opcode == 0xc7);
+    default:
+      return true;
+  }
+}
+
+bool is_string_operation(const Instruction& in) noexcept {
+  return in.map == kOne && !in.own_segment && in.opcode >= 0xa4 && in.opcode <= 0xaf && in.opcode != 0xa8 &&
+         in.opcode != 0xa9;
+}
+
+// False when it is not known, or on the stack as far as the instruction tells.
+bool operand_address(const Instruction& in, const State& state, std::uint64_t behind,
+                     const std::uint64_t (&registers)[kEncodedRegisters], std::uint64_t& address) noexcept {
+  std::uint64_t sum = 0;
+  const auto add = [&](unsigned number, unsigned scale) {
+    const Value value = state.reg[number];
+    if (value.known != Known::kSum || value.base == kRealigned) return false;
+    sum += (registers[value.base] + static_cast<std::uint64_t>(std::int64_t{value.offset})) * scale;
+    return true;
+  };
+  if (is_string_operation(in)) {
+    const bool stores_only = in.opcode == 0xaa || in.opcode == 0xab || in.opcode >= 0xae;
+    if (!add(stores_only ? kRdi : kRsi, 1)) return false;
+  } else {
+    const bool without_base = in.mode == 0 && (in.rm & 7) == 5;
+    if (without_base) {
+      if (!in.has_sib) sum = behind;
+    } else if (in.rm == kRsp || !add(in.rm, 1)) {
+      return false;
+    }
+    if (in.index != kRsp && !add(in.index, in.scale)) return false;
+    sum += static_cast<std::uint64_t>(in.displacement);
+  }
+  address = in.narrow_address ? sum & 0xffff'ffffu : sum;
+  return true;
+}
+
+}  // namespace
+
+bool find_data_address(const CodeAt& code, const std::uint64_t (&registers)[kEncodedRegisters],
+                       std::uint64_t stack_low, std::uint64_t stack_high, std::uint64_t& address) noexcept {
+  constexpr unsigned kMostInstructions = 4;
+  constexpr std::uint64_t kLowest = 1u << 16, kHighest = std::uint64_t{1} << 47;
+  State state;
+  state.saved_count = 0;
+  for (unsigned i = 0; i < kEncodedRegisters; ++i)
+    state.reg[i] = {0, Known::kSum, static_cast<std::uint8_t>(i), 0};
+  const std::uint8_t* at = code.begin;
+  for (unsigned count = 0; count < kMostInstructions; ++count) {
+    Instruction in;
+    if (!decode(at, code.end, in)) return false;
+    at += in.bytes;
+    const std::uint64_t behind = code.pc + static_cast<std::uint64_t>(at - code.begin);
+    std::uint64_t found = 0;
+    if ((has_data_operand(in) || is_string_operation(in)) &&
+        operand_address(in, state, behind, registers, found) && found >= kLowest && found < kHighest &&
+        (found < stack_low || found >= stack_high)) {
+      address = found;
+      return true;
+    }
+    const Flow flow = execute(in, state);
+    if (flow == Flow::kBranch || flow == Flow::kJump) {
+      if (in.immediate >= 0 || in.immediate < code.low - at) return false;
+      at += in.immediate;
+      continue;
+    }
+    if (flow != Flow::kOn ||
+        (in.map == kOne && (in.opcode == 0xe8 || (in.opcode == 0xff && (in.reg & 7) == 2))))
+      return false;
   }
   return false;
 }

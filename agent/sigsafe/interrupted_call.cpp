@@ -2,6 +2,9 @@
 #include "agent/sigsafe/interrupted_call.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/stat.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -119,6 +122,72 @@ std::int32_t number_before(const std::uint8_t* code, std::uint32_t length) noexc
   return -1;
 }
 
+enum class About : std::uint8_t { kNothing, kFirst, kThird, kPolled };
+
+// Which argument is the descriptor that the call transfers to, or waits for.
+constexpr About about(std::int32_t number) noexcept {
+  switch (number) {
+    case SYS_read:
+    case SYS_write:
+    case SYS_lseek:
+    case SYS_fstat:
+    case SYS_ioctl:
+    case SYS_pread64:
+    case SYS_pwrite64:
+    case SYS_readv:
+    case SYS_writev:
+    case SYS_preadv:
+    case SYS_pwritev:
+    case SYS_preadv2:
+    case SYS_pwritev2:
+    case SYS_sendfile:
+    case SYS_connect:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_sendto:
+    case SYS_recvfrom:
+    case SYS_sendmsg:
+    case SYS_recvmsg:
+    case SYS_sendmmsg:
+    case SYS_recvmmsg:
+    case SYS_fsync:
+    case SYS_fdatasync:
+    case SYS_syncfs:
+    case SYS_sync_file_range:
+    case SYS_fadvise64:
+    case SYS_readahead:
+    case SYS_ftruncate:
+    case SYS_fallocate:
+    case SYS_flock:
+    case SYS_fcntl:
+    case SYS_getdents:
+    case SYS_getdents64:
+    case SYS_splice:
+    case SYS_tee:
+    case SYS_vmsplice:
+      return About::kFirst;
+    case SYS_copy_file_range:
+      return About::kThird;
+    case SYS_poll:
+    case SYS_ppoll:
+      return About::kPolled;
+    default:
+      return About::kNothing;
+  }
+}
+
+[[gnu::noipa]] void copy_descriptor(std::uint64_t polled, int& out) noexcept {
+  out = static_cast<const volatile pollfd*>(reinterpret_cast<const void*>(polled))->fd;
+}
+
+[[gnu::noinline]] bool copy_descriptor_guarded(ThreadContext& context, std::uint64_t polled,
+                                               int& out) noexcept {
+  if (!clusterprof_guard_enter(context.guard)) return false;
+  copy_descriptor(polled, out);
+  guard_leave(context.guard);
+  return true;
+}
+
 constexpr std::uint64_t signal_bit(int signal) noexcept { return 1ull << (signal - 1); }
 
 // Is a signal pending that the program would notice once its own mask is back?
@@ -191,6 +260,41 @@ void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupte
   }
   registers[REG_RAX] = call.number;
   registers[REG_RIP] -= 2;  // `syscall`; it changes no argument register
+}
+
+std::uint32_t descriptor_kind(ThreadContext& context, const InterruptedCall& call,
+                              const ucontext_t& interrupted, bool may_guard) noexcept {
+  const auto& registers = interrupted.uc_mcontext.gregs;
+  int descriptor = -1;
+  switch (about(call.number)) {
+    case About::kNothing:
+      return 0;
+    case About::kFirst:
+      descriptor = static_cast<int>(registers[REG_RDI]);
+      break;
+    case About::kThird:
+      descriptor = static_cast<int>(registers[REG_RDX]);
+      break;
+    case About::kPolled:
+      if (registers[REG_RSI] != 1 || !may_guard ||
+          !copy_descriptor_guarded(context, static_cast<std::uint64_t>(registers[REG_RDI]), descriptor))
+        return 0;
+      break;
+  }
+  struct statx status;
+  if (descriptor < 0 ||
+      raw_syscall(SYS_statx, descriptor, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0)
+    return 0;
+  switch (status.stx_mode & S_IFMT) {
+    case S_IFREG:
+    case S_IFDIR:
+    case S_IFBLK:
+      return wire::kOnFile;
+    case S_IFSOCK:
+      return wire::kOnSocket;
+    default:
+      return wire::kOnPipe;
+  }
 }
 
 void note_cut_transfer(ThreadContext& context, const InterruptedCall& call,

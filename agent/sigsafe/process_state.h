@@ -25,15 +25,39 @@ inline constexpr std::uint32_t kWallTimerRateHz = 500;
 // this plus what our own handler cost. Being interrupted and going back to sleep costs about 10 us.
 inline constexpr std::uint64_t kMovedNs = 30'000;
 
-// One thread's event set. Written by its own thread.
+// Where a counter's value comes from. In this order in what a thread tells: one that has no event set, or no
+// event of its own, tells the first ones alone.
+enum class CounterKind : std::uint8_t {
+  kTaskClock,  // the thread's CPU clock; up to kContextSwitches, the kernel's accounting of the thread
+  kPageFaults,
+  kMinorFaults,
+  kMajorFaults,
+  kContextSwitches,
+  kPapi,        // of the thread's event set
+  kMigrations,  // a performance event
+};
+
+// What one thread counts with. Written by its own thread, and by the one that attaches it.
 struct CounterState {
-  std::atomic<std::uint32_t> running;
+  std::atomic<std::uint32_t> counts;   // 0: it has no counters
+  std::atomic<std::uint32_t> running;  // the event set
+  bool attached;                       // made by another thread than the one it is about
+  bool equivalents;                    // ProcessState::equivalent_kinds instead of an event set
   int event_set;
   // The file descriptors that PAPI opened for it, and the kernel's id of the event behind the first, which
   // is the one that is read: the program may close descriptors it does not know, and reuse the number.
   std::uint32_t descriptor_count;
-  int descriptors[wire::kMaxCounters];
-  std::uint64_t first_id;  // 0: cannot be checked
+  int descriptors[2 * wire::kMaxCounters];  // an event may be made of several
+  std::uint64_t first_id;                   // 0: cannot be checked
+  int migrations_descriptor;                // -1: none; its kernel's id, as above
+  std::uint64_t migrations_id;
+  std::uint64_t base[wire::kMaxCounters];  // what was there before the program, of the kernel's accounting
+
+  // With ProcessState::counts_mpi. Samples tell what was counted outside MPI: the values less `inside`.
+  // `outside`: that when the thread entered.
+  volatile std::uint32_t in_mpi;
+  std::uint32_t entered;  // how many values `outside` has
+  std::uint64_t outside[wire::kMaxCounters], inside[wire::kMaxCounters], call[wire::kMaxCounters];
 };
 
 enum class RecordState : std::uint32_t {
@@ -48,7 +72,7 @@ enum class Tick : std::uint32_t {
   kNone = 0,
   kCpuClock,   // a timer on the thread's CPU clock; the kernel looks at it at its own tick only
   kMonotonic,  // a timer on CLOCK_MONOTONIC: also comes while the thread waits, until it is stopped
-  kTaskClock,  // a performance event that counts the thread's running time
+  kTaskClock,  // a performance event that counts the thread's running time, or its cycles
 };
 
 // The watcher's own notes on a thread.
@@ -80,12 +104,14 @@ struct ThreadRecord {
   // event is paused. -1 none.
   std::uint64_t phase_ns;
   int wake_timer_id;
-  // kTaskClock: its descriptor, -1 none, and the kernel's id of it: the program may close descriptors it does
-  // not know, and reuse the number. It stops with each signal, so that no more than one can be pending.
+  // kTaskClock, or what is sampled on besides the tick: its descriptor, -1 none, and the kernel's id of it:
+  // the program may close descriptors it does not know, and reuse the number. It stops with each signal, so
+  // that no more than one can be pending.
   int event_descriptor;
   std::uint64_t event_id;
   bool event_shifted;  // its first period is another one, for the thread's phase
   bool event_spent;    // it has stopped, and its signal was thrown away
+  bool event_waits;    // it has stopped in a call that blocks, and goes on when the thread is seen running
   CounterState counters;
 
   // Handler and watcher.
@@ -127,7 +153,17 @@ struct ProcessState {
   Tick tick;           // what threads get, unless it cannot be had for one
   bool watch_blocked;  // the watcher signals threads that do not run
   bool walk_native_frames;
-  std::uint32_t counter_count;
+  bool only_regions;                  // a thread outside all regions counts as paused
+  std::atomic<std::uint32_t> paused;  // pauses that the program has begun and not ended
+  std::uint32_t counter_count, papi_count;
+  CounterKind counter_kinds[wire::kMaxCounters];
+  // The same without PAPI, for threads that it cannot be attached to; kPapi: there is nothing like it.
+  CounterKind equivalent_kinds[wire::kMaxCounters];
+  bool counts_mpi;             // wire::SegmentHeader::counts_mpi_sites
+  bool uses_events;            // signals of performance events come
+  bool samples_event;          // --sample-on: besides the ticks, or instead of them (Tick::kTaskClock)
+  bool event_in_ns;            // what is sampled on counts time
+  std::uint64_t event_period;  // of a Tick::kTaskClock, after its first; 0: the kernel chooses
   int (*papi_read)(int event_set, long long* values);
 
   // The program's own use of kSampleSignal: called for signals that are not ours.
@@ -141,6 +177,13 @@ struct ProcessState {
 
 extern ProcessState g_process;
 
+// False while what the thread does is not to be recorded: time, MPI calls, file operations. On the thread
+// itself.
+inline bool is_recording(const ThreadContext& context) noexcept {
+  if (g_process.paused.load(std::memory_order_relaxed) != 0) return false;
+  return !g_process.only_regions || (context.regions != nullptr && context.regions->depth != 0);
+}
+
 // The kernel sent it because of an event behind a file descriptor (F_SETSIG).
 inline bool is_of_descriptor(const siginfo_t& info) noexcept {
   return info.si_code >= POLL_IN && info.si_code <= POLL_HUP;
@@ -148,7 +191,7 @@ inline bool is_of_descriptor(const siginfo_t& info) noexcept {
 
 // Was kSampleSignal sent by the agent? A timer's or the watcher's has the address of a thread's record.
 inline bool is_own(const siginfo_t& info) noexcept {
-  if (is_of_descriptor(info)) return g_process.tick == Tick::kTaskClock;
+  if (is_of_descriptor(info)) return g_process.uses_events;
   const auto* const record = static_cast<const ThreadRecord*>(info.si_value.sival_ptr);
   return (info.si_code == SI_TIMER || info.si_code == SI_QUEUE) && record >= g_process.records &&
          record < g_process.records + g_process.record_count;

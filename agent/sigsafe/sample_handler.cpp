@@ -11,6 +11,7 @@
 
 #include <cstring>
 
+#include "agent/sigsafe/code_flow.h"
 #include "agent/sigsafe/counters_read.h"
 #include "agent/sigsafe/guard.h"
 #include "agent/sigsafe/interrupted_call.h"
@@ -46,21 +47,6 @@ void reset(Scratch& scratch) noexcept {
       python.collecting_garbage = python.collects_elsewhere = false;
 }
 
-// A thread that was there before the agent finds the context that was made for it.
-void adopt(ThreadContext& context) noexcept {
-  const auto tid = static_cast<std::int32_t>(raw_syscall(SYS_gettid));
-  const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < used; ++i) {
-    ThreadRecord& record = g_process.records[i];
-    if (record.adoptable.load(std::memory_order_acquire) == 0 || record.tid != tid) continue;
-    record.adoptable.store(0, std::memory_order_relaxed);
-    const TransferState transfer = context.transfer;
-    context = record.prepared;
-    context.transfer = transfer;
-    return;
-  }
-}
-
 // Of stack, that walks use at most.
 constexpr std::uintptr_t kWalkBytes = 6 * 1024;
 
@@ -73,13 +59,13 @@ bool has_room_for_walks(const ucontext_t& interrupted) noexcept {
   return here - low >= interrupted.uc_stack.ss_size || here - low >= kWalkBytes + frame_bytes;
 }
 
-enum class Sender { kTimer, kWatcher, kLate, kForeign };
+enum class Sender { kTimer, kEvent, kWatcher, kLate, kForeign };
 
 // All signals of ours carry the address of their thread's record, or the descriptor of its event.
 Sender sender(const siginfo_t& info, ThreadRecord* record) noexcept {
-  if (is_of_descriptor(info) && record != nullptr && record->tick == Tick::kTaskClock &&
+  if (is_of_descriptor(info) && record != nullptr && record->event_descriptor >= 0 &&
       info.si_fd == record->event_descriptor)
-    return Sender::kTimer;
+    return record->tick == Tick::kTaskClock ? Sender::kTimer : Sender::kEvent;
   const auto* const sent_to = static_cast<const ThreadRecord*>(info.si_value.sival_ptr);
   const bool may_be_ours =
       info.si_code == SI_TIMER || (info.si_code == SI_QUEUE && info.si_pid == g_process.pid);
@@ -106,8 +92,9 @@ bool is_wake_up(const siginfo_t& info, const ThreadRecord& record) noexcept {
 }
 
 void restart_event(ThreadRecord& record) noexcept {
+  record.event_waits = false;
   if (record.event_shifted) {
-    raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_PERIOD, &g_process.period_ns);
+    raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_PERIOD, &g_process.event_period);
     record.event_shifted = false;
   }
   raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_REFRESH, 1);
@@ -120,6 +107,37 @@ Registers registers_of(const ucontext_t& interrupted) noexcept {
           value(REG_R13), value(REG_R14), value(REG_R15), value(REG_R10), from};
 }
 
+[[gnu::noinline]] bool find_data_guarded(ThreadContext& context, const CodeAt& code,
+                                         const std::uint64_t (&registers)[16],
+                                         std::uint64_t& address) noexcept {
+  if (!clusterprof_guard_enter(context.guard)) return false;
+  const bool found = find_data_address(code, registers, context.stack_low, context.stack_high, address);
+  guard_leave(context.guard);
+  return found;
+}
+
+// The data that the thread was about to use, by the instructions at its pc; 0: not known.
+std::uint64_t data_address(ThreadContext& context, const ucontext_t& interrupted, bool may_guard) noexcept {
+  constexpr std::uint64_t kPageBytes = 4096;
+  const auto& from = interrupted.uc_mcontext.gregs;
+  const auto value = [&from](int index) { return static_cast<std::uint64_t>(from[index]); };
+  const std::uint64_t registers[16] = {value(REG_RAX), value(REG_RCX), value(REG_RDX), value(REG_RBX),
+                                       value(REG_RSP), value(REG_RBP), value(REG_RSI), value(REG_RDI),
+                                       value(REG_R8),  value(REG_R9),  value(REG_R10), value(REG_R11),
+                                       value(REG_R12), value(REG_R13), value(REG_R14), value(REG_R15)};
+  const std::uint64_t pc = value(REG_RIP), in_page = pc % kPageBytes;
+  const auto* const code = reinterpret_cast<const std::uint8_t*>(pc);
+  std::uint64_t address = 0;
+  bool found = false;
+  if (!may_guard) {  // the page was being executed
+    found = find_data_address({code - in_page, code, code - in_page + kPageBytes, pc}, registers,
+                              context.stack_low, context.stack_high, address);
+  } else if (pc >= kPageBytes) {
+    found = find_data_guarded(context, {code - kPageBytes, code, code + kPageBytes, pc}, registers, address);
+  }
+  return found ? address : 0;
+}
+
 struct Instant {
   std::uint64_t time_ns, cpu_ns;
 };
@@ -129,16 +147,25 @@ struct Instant {
 constexpr std::uint64_t kUsageEveryNs = 2'500'000;
 
 // Of the calling thread.
-void read_usage(ThreadContext& context, std::uint64_t now_ns, wire::SampleRecord& sample) noexcept {
-  if (now_ns - context.usage_time_ns >= kUsageEveryNs) {
+ThreadUse refresh_usage(ThreadContext& context, const Instant& now) noexcept {
+  if (now.time_ns - context.usage_time_ns >= kUsageEveryNs) {
     rusage usage;
     if (raw_syscall(SYS_getrusage, RUSAGE_THREAD, &usage) == 0) {
       context.system_ns = static_cast<std::uint64_t>(usage.ru_stime.tv_sec) * 1'000'000'000u +
                           static_cast<std::uint64_t>(usage.ru_stime.tv_usec) * 1000u;
       context.page_faults = static_cast<std::uint64_t>(usage.ru_minflt + usage.ru_majflt);
+      context.major_faults = static_cast<std::uint64_t>(usage.ru_majflt);
+      context.switches = static_cast<std::uint64_t>(usage.ru_nvcsw + usage.ru_nivcsw);
+      context.voluntary_switches = static_cast<std::uint64_t>(usage.ru_nvcsw);
     }
-    context.usage_time_ns = now_ns;
+    context.usage_time_ns = now.time_ns;
   }
+  return {now.cpu_ns, context.page_faults - context.major_faults, context.major_faults, context.switches};
+}
+
+void tell_usage(ThreadContext& context, wire::SampleRecord& sample) noexcept {
+  if (context.voluntary_switches != context.told_voluntary_switches) sample.flags |= wire::kGaveWay;
+  context.told_voluntary_switches = context.voluntary_switches;
   sample.system_ns = context.system_ns;
   sample.page_faults = context.page_faults;
 }
@@ -176,7 +203,9 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   }
   auto& sample = *reinterpret_cast<wire::SampleRecord*>(bytes);
   auto* values = reinterpret_cast<std::uint64_t*>(bytes + sizeof sample);
-  const std::uint32_t counters = read_counters(context.record->counters, values);
+  if (trigger == wire::Trigger::kEvent) context.usage_time_ns = 0;  // what just occurred has to be in it
+  const ThreadUse use = refresh_usage(context, now);
+  const std::uint32_t counters = sample_counters(context.record->counters, &use, values);
   const std::uint32_t epoch = segment->module_epoch.load(std::memory_order_acquire);
 
   Scratch& scratch = *context.handler_scratch;
@@ -193,8 +222,17 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
     scratch.native.return_slot[0] = 0;
   }
   std::uint32_t flags = call.in_syscall ? wire::kInSyscall : 0u;
-  const std::uint32_t words =
-      merge_stacks(scratch.native, scratch.python, values + counters, wire::kMaxFrameWords, flags);
+  std::uint32_t words = merge_stacks(scratch.native, scratch.python, values + counters,
+                                     wire::kMaxFrameWords - wire::kMaxRegionDepth, flags);
+  words += write_region_words(context, values + counters + words);
+
+  sample.data_address = 0;
+  if (call.in_syscall) {
+    flags |= descriptor_kind(context, call, interrupted, may_guard);
+  } else if (trigger != wire::Trigger::kBlocked) {
+    sample.data_address = data_address(context, interrupted, may_guard);
+    if (sample.data_address != 0) flags |= wire::kMemoryOperand;
+  }
 
   sample.header.type = wire::kSample;
   sample.header.reserved = 0;
@@ -212,7 +250,10 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   sample.shared_words = static_cast<std::uint16_t>(shared);
   sample.module_epoch = epoch;
   sample.handler_ns = context.last_handler_ns;
-  read_usage(context, now.time_ns, sample);
+  scratch.sent_flags = flags & ~wire::kMemoryOperand;  // and without what tell_usage adds
+  scratch.sent_syscall = sample.syscall_nr;
+  scratch.sent_mpi_op = sample.mpi_op;
+  tell_usage(context, sample);
   wire::ring_commit(slot.ring, position, sample.header.bytes);
 
   segment->samples_taken.fetch_add(1, std::memory_order_relaxed);
@@ -222,6 +263,56 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
     segment->merges_tried.fetch_add(1, std::memory_order_relaxed);
     if ((flags & wire::kMergeFailed) != 0) segment->merges_failed.fetch_add(1, std::memory_order_relaxed);
   }
+}
+
+// A record without a walk: with these words or, when the thread has been sampled since the last record of
+// this kind that has none, those of that sample.
+void push_record(ThreadContext& context, wire::SegmentHeader* segment, const Instant& now,
+                 wire::Trigger trigger, std::uint32_t flags, const std::uint64_t* words, std::uint32_t count,
+                 bool has_usage) noexcept {
+  const auto most_bytes = static_cast<std::uint32_t>(sizeof(wire::SampleRecord) +
+                                                     (wire::kMaxCounters + count) * sizeof(std::uint64_t));
+  std::uint64_t position = 0;
+  std::uint8_t* const bytes = wire::ring_reserve(context.slot->ring, most_bytes, position);
+  if (bytes == nullptr) {
+    count_drop(segment, wire::DropReason::kRingFull);
+    return;
+  }
+  auto& sample = *reinterpret_cast<wire::SampleRecord*>(bytes);
+  sample = {};
+  auto* values = reinterpret_cast<std::uint64_t*>(bytes + sizeof sample);
+  // A thread that is gone has no counters.
+  const ThreadUse use = has_usage ? refresh_usage(context, now) : ThreadUse{};
+  sample.counter_count = static_cast<std::uint8_t>(sample_counters(context.record->counters, &use, values));
+  sample.flags = flags;
+  sample.syscall_nr = -1;
+  std::uint32_t fresh = 0;
+  if (trigger != wire::Trigger::kThreadEnd) {
+    Scratch& scratch = *context.handler_scratch;
+    if ((flags & wire::kPaused) != 0) {
+      scratch.sent_words = 0;
+    } else if (scratch.sent_words != 0) {
+      sample.frame_words = sample.shared_words = static_cast<std::uint16_t>(scratch.sent_words);
+      sample.flags |= scratch.sent_flags;
+      sample.syscall_nr = scratch.sent_syscall;
+      sample.mpi_op = scratch.sent_mpi_op;
+    } else {
+      fresh = count;
+      memcpy(values + sample.counter_count, words, count * sizeof *words);
+      share_with_last(scratch, words, count);
+      sample.frame_words = static_cast<std::uint16_t>(count);
+    }
+  }
+  sample.header.type = wire::kSample;
+  sample.header.bytes =
+      static_cast<std::uint32_t>(sizeof sample + (sample.counter_count + fresh) * sizeof(std::uint64_t));
+  sample.time_ns = now.time_ns;
+  sample.cpu_ns = now.cpu_ns;
+  sample.trigger = trigger;
+  sample.module_epoch = segment->module_epoch.load(std::memory_order_relaxed);
+  sample.handler_ns = context.last_handler_ns;
+  if (has_usage) tell_usage(context, sample);
+  wire::ring_commit(context.slot->ring, position, sample.header.bytes);
 }
 
 // Returns false when the signal was not one of ours.
@@ -248,7 +339,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
       is_left(context, context.exec_frame,
               static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP]))) {
     context.exec_frame = 0;
-    if (record.tick == Tick::kTaskClock) continue_event(record);
+    if (record.event_descriptor >= 0) continue_event(record);
     record.state.store(static_cast<std::uint32_t>(RecordState::kLive), std::memory_order_release);
   }
   const bool agent_active = context.busy != 0 || context.guard.armed != 0;
@@ -264,6 +355,8 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
     if (call.in_syscall && call.number < 0 &&
         record.blocked_pc == static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RIP]))
       call.number = record.blocked_number;
+  } else if (from == Sender::kEvent) {
+    trigger = wire::Trigger::kEvent;
   } else if (record.tick == Tick::kMonotonic) {
     trigger = wire::Trigger::kWallTimer;
     const std::uint64_t moved_ns = now.cpu_ns - record.sampled_cpu_ns.load(std::memory_order_relaxed);
@@ -287,22 +380,47 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
 
   if (segment == nullptr || agent_active) {
     count_drop(segment, wire::DropReason::kReentrant);
+  } else if (!is_recording(context)) {
+    if (from != Sender::kEvent) push_record(context, segment, now, trigger, wire::kPaused, nullptr, 0, true);
   } else if (wanted) {
     write_sample(context, segment, interrupted, call, trigger, now, may_guard);
   }
   repeat_interrupted_call(call, interrupted);
   note_cut_transfer(context, call, interrupted);
-  if (record.tick == Tick::kTaskClock && is_of_descriptor(info)) restart_event(record);
+  // A call that is made again may bring about the event again: one signal per block.
+  if (from == Sender::kEvent && call.interrupted) record.event_waits = true;
+  const bool goes_on = record.event_waits ? from == Sender::kTimer && !call.interrupted : true;
+  if (goes_on && (is_of_descriptor(info) ||
+                  (record.event_waits && perf_event_id(record.event_descriptor) == record.event_id)))
+    restart_event(record);
 
   const std::uint64_t cost_ns = monotonic_ns() - now.time_ns;
   context.last_handler_ns = static_cast<std::uint32_t>(cost_ns < 0xffff'ffffu ? cost_ns : 0xffff'ffffu);
   if (segment != nullptr) segment->handler_ns.fetch_add(cost_ns, std::memory_order_relaxed);
+  if (from == Sender::kEvent) {  // nothing of the time is told yet
+    record.sampled_cost_ns.fetch_add(context.last_handler_ns, std::memory_order_relaxed);
+    return true;
+  }
   record.sampled_cost_ns.store(context.last_handler_ns, std::memory_order_relaxed);
   record.sampled_cpu_ns.store(now.cpu_ns, std::memory_order_release);
   return true;
 }
 
 }  // namespace
+
+void adopt(ThreadContext& context) noexcept {
+  const auto tid = static_cast<std::int32_t>(raw_syscall(SYS_gettid));
+  const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    ThreadRecord& record = g_process.records[i];
+    if (record.adoptable.load(std::memory_order_acquire) == 0 || record.tid != tid) continue;
+    record.adoptable.store(0, std::memory_order_relaxed);
+    const TransferState transfer = context.transfer;
+    context = record.prepared;
+    context.transfer = transfer;
+    return;
+  }
+}
 
 void start_monotonic_timer(const ThreadRecord& record, std::uint64_t now_ns) noexcept {
   std::uint64_t first_ns = now_ns - now_ns % g_process.period_ns + record.phase_ns;
@@ -339,7 +457,7 @@ void sample_handler(int signal, siginfo_t* info, void* context) noexcept {
 void continue_event(ThreadRecord& record) noexcept {
   const itimerspec stopped = {};
   if (record.wake_timer_id >= 0) raw_syscall(SYS_timer_settime, record.wake_timer_id, 0, &stopped, nullptr);
-  if (perf_event_id(record.event_descriptor) != record.event_id) return;
+  if (record.event_waits || perf_event_id(record.event_descriptor) != record.event_id) return;
   if (record.event_spent) {
     raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_REFRESH, 1);
   } else {
@@ -349,35 +467,27 @@ void continue_event(ThreadRecord& record) noexcept {
 }
 
 void push_thread_end(ThreadContext& context, std::uint64_t cpu_ns) noexcept {
-  if (context.slot == nullptr) return;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (segment == nullptr) return;
-  constexpr auto kMostBytes =
-      static_cast<std::uint32_t>(sizeof(wire::SampleRecord) + wire::kMaxCounters * sizeof(std::uint64_t));
-  std::uint64_t position = 0;
-  std::uint8_t* const bytes = wire::ring_reserve(context.slot->ring, kMostBytes, position);
-  if (bytes == nullptr) {
-    count_drop(segment, wire::DropReason::kRingFull);
-    return;
-  }
-  auto& sample = *reinterpret_cast<wire::SampleRecord*>(bytes);
-  sample = {};
-  auto* values = reinterpret_cast<std::uint64_t*>(bytes + sizeof sample);
-  sample.counter_count = static_cast<std::uint8_t>(read_counters(context.record->counters, values));
-  sample.header.type = wire::kSample;
-  sample.header.bytes =
-      static_cast<std::uint32_t>(sizeof sample + sample.counter_count * sizeof(std::uint64_t));
-  sample.time_ns = monotonic_ns();
-  sample.cpu_ns = cpu_ns;
-  sample.syscall_nr = -1;
-  sample.trigger = wire::Trigger::kThreadEnd;
-  sample.module_epoch = segment->module_epoch.load(std::memory_order_relaxed);
-  sample.handler_ns = context.last_handler_ns;
-  if (&context == &t_context) {  // not for a thread that is gone
-    context.usage_time_ns = 0;
-    read_usage(context, sample.time_ns, sample);
-  }
-  wire::ring_commit(context.slot->ring, position, sample.header.bytes);
+  if (context.slot == nullptr || segment == nullptr) return;
+  // Not asked of a thread that is gone.
+  const bool own = &context == &t_context;
+  if (own) context.usage_time_ns = 0;
+  push_record(context, segment, {monotonic_ns(), cpu_ns}, wire::Trigger::kThreadEnd,
+              is_recording(context) ? 0u : wire::kPaused, nullptr, 0, own);
+}
+
+void push_stop(ThreadContext& context, std::uint64_t now_ns, const std::uint64_t* words,
+               std::uint32_t count) noexcept {
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (context.slot == nullptr || segment == nullptr) return;
+  push_record(context, segment, {now_ns, thread_cpu_ns()}, wire::Trigger::kStop, 0, words, count, true);
+}
+
+void push_go_on(ThreadContext& context, std::uint64_t now_ns) noexcept {
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (context.slot == nullptr || segment == nullptr) return;
+  push_record(context, segment, {now_ns, thread_cpu_ns()}, wire::Trigger::kStop, wire::kPaused, nullptr, 0,
+              true);
 }
 
 }  // namespace clusterprof::agent

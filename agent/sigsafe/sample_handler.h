@@ -16,6 +16,9 @@ struct Scratch {
   PythonStack python;
   // Of the handler: the frame words of the last record that went to the ring, at the end of `sent`.
   std::uint32_t sent_words;
+  std::uint32_t sent_flags;  // and what else of it says where the thread was
+  std::int32_t sent_syscall;
+  std::uint16_t sent_mpi_op;
   std::uint64_t sent[wire::kMaxFrameWords];
 };
 
@@ -31,6 +34,17 @@ void continue_event(ThreadRecord& record) noexcept;
 // The last record of a thread, with what its CPU clock said last. Only where its handler cannot run:
 // on the thread with kSampleSignal blocked, or when it is gone.
 void push_thread_end(ThreadContext& context, std::uint64_t cpu_ns) noexcept;
+
+// A thread that was there before the agent finds the context that was made for it. On the thread, with
+// kSampleSignal blocked.
+void adopt(ThreadContext& context) noexcept;
+
+// The thread stops being recorded (the time until now is where it was last seen, or where `words` say when it
+// was not seen since the last of these records), or goes on (the time until now is nobody's). Like
+// push_thread_end.
+void push_stop(ThreadContext& context, std::uint64_t now_ns, const std::uint64_t* words,
+               std::uint32_t count) noexcept;
+void push_go_on(ThreadContext& context, std::uint64_t now_ns) noexcept;
 
 // Walks the calling thread's stacks from `registers`, each under a guard; what was found before a fault
 // is kept and the fault counted. The caller makes sure that no handler uses the same scratch, and

@@ -30,6 +30,21 @@ struct TransferState {
   volatile std::int64_t continued_number;
 };
 
+// The program's regions that the thread is in (lifecycle/regions.cpp). Written by the thread, outside
+// handlers: an entry is complete before the depth shows it.
+struct RegionStack {
+  static constexpr std::uint32_t kMost = 128;
+  struct Entry {
+    std::uint32_t index;      // of wire::Region; kNoRegion: it has none, the table being full
+    std::uint32_t innermost;  // index of this one, or of the innermost around it that has one
+    std::uint64_t name_hash, start_ns;
+    std::int64_t n;
+  };
+  volatile std::uint32_t depth;
+  std::uint32_t deeper;  // begun when there was no room: part of the innermost
+  Entry entry[kMost];
+};
+
 struct ThreadContext {
   TransferState transfer;       // first: signal_return.cpp; outlives what the others are about
   wire::ThreadSlot* slot;       // null: this thread is not recorded
@@ -40,17 +55,42 @@ struct ThreadContext {
   Scratch* handler_scratch;  // for the handler only
   Scratch* call_scratch;     // for call_path(), outside the handler
   PathMemo* path_memo;
+  RegionStack* regions;  // null when the thread is not recorded
   std::uint32_t last_handler_ns;
   std::uint32_t mpi_depth;
+  bool mpi_paused;  // recording was paused when the thread entered MPI
   // kMonotonic: where the last sample found the thread waiting; 0: it ran.
   std::uint64_t waiting_pc, waiting_sp;
   // What getrusage said last, and when that was (CLOCK_MONOTONIC).
-  std::uint64_t usage_time_ns, system_ns, page_faults;
+  std::uint64_t usage_time_ns, system_ns, page_faults, major_faults, switches;
+  std::uint64_t voluntary_switches, told_voluntary_switches;  // now, and at the last record
   // Where on the stack those began that set mpi_depth and busy: the program may jump out of them.
   std::uintptr_t mpi_frame, busy_frame;
   std::uintptr_t exec_frame;  // of lifecycle/exec.cpp, while it keeps the record to itself; 0: it does not
   ThreadRecord* record;       // set whenever slot is
 };
+
+// How many regions samples of this thread show: the outermost ones. On the thread itself.
+inline std::uint32_t shown_regions(const ThreadContext& context) noexcept {
+  const std::uint32_t depth = context.regions != nullptr ? context.regions->depth : 0;
+  return depth < wire::kMaxRegionDepth ? depth : wire::kMaxRegionDepth;
+}
+
+// The innermost of these, kNoRegion when there is none: it tells all those around it, too.
+inline std::uint32_t shown_region(const ThreadContext& context) noexcept {
+  const std::uint32_t shown = shown_regions(context);
+  return shown != 0 ? context.regions->entry[shown - 1].innermost : wire::kNoRegion;
+}
+
+// Writes a frame word per region, the innermost first; returns how many, at most kMaxRegionDepth.
+inline std::uint32_t write_region_words(const ThreadContext& context, std::uint64_t* words) noexcept {
+  std::uint32_t count = 0;
+  for (std::uint32_t i = shown_regions(context); i-- > 0;) {
+    const std::uint32_t index = context.regions->entry[i].index;
+    if (index != wire::kNoRegion) words[count++] = wire::kRegionFrameTag | index;
+  }
+  return count;
+}
 
 // Agent code outside the handler is over: the program jumped out of it.
 inline void forget_busy(ThreadContext& context) noexcept {

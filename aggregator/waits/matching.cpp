@@ -79,7 +79,8 @@ class MessageMatcher {
       std::uint32_t send = kNone, receive = kNone;
       for (; next < stream.size() && stream[next].sequence == stream[i].sequence; ++next) {
         const MpiEventKind kind = trace_.events[stream[next].event].kind;
-        if (kind == MpiEventKind::kSend && send == kNone) send = stream[next].event;
+        // Of several the last: those before it were taken back.
+        if (kind == MpiEventKind::kSend) send = stream[next].event;
         if (kind == MpiEventKind::kReceive && receive == kNone) receive = stream[next].event;
       }
       if (send != kNone || receive != kNone) {

@@ -190,7 +190,9 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     if (found == row_of_rank.end()) continue;
     const shard::Rank& row = merged.ranks[found->second];
     shard::Rank same = source.rank;
-    same.node = row.node;
+    same.node = row.node;  // rows of other tables
+    same.affinity = row.affinity;
+    same.numa_nodes = row.numa_nodes;
     if (same != row || merged.nodes[row.node].name != source.node) continue;
     std::uint32_t& best = taken[found->second];
     if (best == kNone || sources_[best].events < source.events) best = i;
@@ -225,6 +227,17 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
   for (const std::string& name : op_names_)
     trace.ops.push_back({name, sync_of(name), always_synchronises(name)});
 
+  const auto is_selected = [&](const Part& part, std::uint32_t e) {
+    if (trace.level == 0) return true;
+    const Event& event = part.events[e];
+    const std::uint64_t channel =
+        event.channel == kNone ? 0 : trace.channels[new_channel[event.channel]].identity;
+    const std::int32_t rank = merged.ranks[new_rank[part.lanes[event.lane].rank]].rank;
+    return wire::event_is_selected(
+        wire::event_stream(event.kind, channel, rank, static_cast<std::int32_t>(event.peer), event.tag),
+        event.sequence, trace.level);
+  };
+
   // Where each lane goes. Lanes of a rank that was left out, and events that the level leaves out, are not
   // copied.
   struct Place {
@@ -240,8 +253,7 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
         const Lane& lane = part.lanes[l];
         if (new_rank[lane.rank] == kNone) continue;
         std::uint32_t kept = 0;
-        for (std::uint32_t e = lane.first; e < lane.end; ++e)
-          kept += wire::event_is_selected(part.events[e].sequence, trace.level) ? 1 : 0;
+        for (std::uint32_t e = lane.first; e < lane.end; ++e) kept += is_selected(part, e) ? 1 : 0;
         all += kept;
         if (kept != 0) places.push_back({p, l, kept});
       }
@@ -282,7 +294,7 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
         for (; gap < part.gaps.size() && part.gaps[gap].event == e; ++gap)
           if (lane != kNone && next < trace.lanes[lane].end)
             trace.gaps.push_back({next, new_path[part.gaps[gap].path], part.gaps[gap].wall_ns});
-        if (lane == kNone || !wire::event_is_selected(part.events[e].sequence, trace.level)) continue;
+        if (lane == kNone || !is_selected(part, e)) continue;
         Event& event = trace.events[next++] = part.events[e];
         event.lane = lane;
         event.path = new_path[event.path];

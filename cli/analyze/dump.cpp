@@ -56,13 +56,12 @@ class Text {
   }
   void field(const char* word) { buffer_ += word; }
   void field(const PathId& id) {
-    char text[33];
-    const auto put = [](char* out, std::uint64_t value) {
-      for (int i = 15; i >= 0; --i, value >>= 4) out[i] = "0123456789abcdef"[value & 15];
-    };
-    put(text, id.high);
-    put(text + 16, id.low);
-    buffer_.append(text, 32);
+    hexadecimal(id.high);
+    hexadecimal(id.low);
+  }
+  // A set of bits, the highest first.
+  void field(const std::array<std::uint64_t, 4>& bits) {
+    for (auto word = bits.rbegin(); word != bits.rend(); ++word) hexadecimal(*word);
   }
   void field(double value) {
     char text[32];
@@ -80,6 +79,11 @@ class Text {
     }
     buffer_ += std::to_string(value);
   }
+  void hexadecimal(std::uint64_t value) {
+    char text[16];
+    for (int i = 15; i >= 0; --i, value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+    buffer_.append(text, sizeof text);
+  }
 
   const Sink& sink_;
   std::string buffer_;
@@ -95,12 +99,44 @@ const char* kind_name(FrameKind kind) {
       return "mpi";
     case FrameKind::kKernel:
       return "kernel";
+    case FrameKind::kRegion:
+      return "region";
   }
   return "unknown";
 }
 
 constexpr std::array<const char*, wire::kMpiEventKinds> kEventKindNames = {
     "send", "send_done", "receive", "probe", "collective", "collective_start", "collective_done"};
+
+void dump_series(const ShardData& data, Text& out) {
+  out.table("time_axis", 1, "bin_ns\torigin_utc_ns");
+  out.row(data.time_axis.bin_ns, data.time_axis.origin_utc_ns);
+  out.table("series", data.series.size(), "row\tname\tkind");
+  for (std::size_t i = 0; i < data.series.size(); ++i)
+    out.row(i, data.strings[data.series[i].name],
+            data.series[i].kind == SeriesKind::kMaximum ? "maximum" : "sum");
+  out.table("rank_series", data.rank_series.size(), "rank_row\tseries\tbin\tvalue");
+  for (const RankSeries& s : data.rank_series) out.row(s.rank, s.series, s.bin, s.value);
+  out.table("node_series", data.node_series.size(), "node\tseries\tbin\tvalue");
+  for (const NodeSeries& s : data.node_series) out.row(s.node, s.series, s.bin, s.value);
+}
+
+void dump_files_and_regions(const ShardData& data, Text& out) {
+  out.table("io_files", data.io_files.size(), "row\tpath\tfile_system");
+  for (std::size_t i = 0; i < data.io_files.size(); ++i)
+    out.row(i, data.io_files[i].path, data.io_files[i].file_system);
+  out.table("io_calls", data.io_calls.size(),
+            "rank_row\tpath\tfile\toperation\tcount\tfailed\tbytes\ttime_ns\tmax_ns");
+  for (const IoCall& c : data.io_calls)
+    out.row(c.rank, c.path, c.file, kIoOperationNames[static_cast<std::size_t>(c.operation)], c.count,
+            c.failed, c.bytes, c.time_ns, c.max_ns);
+  out.table("data_accesses", data.data_accesses.size(), "rank_row\tpath\tsamples\taccesses\tblocks");
+  for (const DataAccess& a : data.data_accesses) out.row(a.rank, a.path, a.samples, a.accesses, a.blocks);
+  out.table("region_times", data.region_times.size(),
+            "rank_row\tpath\tcount\ttime_ns\tmin_ns\tmax_ns\tmax_n");
+  for (const RegionTime& r : data.region_times)
+    out.row(r.rank, r.path, r.count, r.time_ns, r.min_ns, r.max_ns, r.max_n);
+}
 
 void dump_events(const ShardData& data, Text& out) {
   out.table(
@@ -126,8 +162,11 @@ void dump_waiting(const ShardData& data, Text& out) {
   out.table("wait_analysis", 1,
             "done\tideal_ns\tevent_level\toperations\tevents\tmessages\tunmatched_messages\tcollectives\t"
             "unmatched_collectives\tclock_error_ns\tclock_violations\tworst_violation_ns");
+  const std::string clock_error =
+      a.clock_error_ns == kClocksApart ? "not comparable" : std::to_string(a.clock_error_ns);
   out.row(a.done, a.ideal_ns, a.event_level, a.operations, a.events, a.messages, a.unmatched_messages,
-          a.collectives, a.unmatched_collectives, a.clock_error_ns, a.clock_violations, a.worst_violation_ns);
+          a.collectives, a.unmatched_collectives, clock_error.c_str(), a.clock_violations,
+          a.worst_violation_ns);
   out.table("wait_states", data.wait_states.size(),
             "rank_row\tpath\tkind\tcause_rank_row\tcause_path\twait_ns\tcount");
   for (const WaitState& w : data.wait_states)
@@ -145,19 +184,23 @@ void dump_waiting(const ShardData& data, Text& out) {
 
 void dump_tables(const ShardData& data, Text& out) {
   const Run& run = data.run;
-  out.table("run", 1, "id\tstart_utc_ns\tworld_size\trate_hz\tclock\tversion\tmpi_library\tcomplete");
+  out.table("run", 1,
+            "id\tstart_utc_ns\tworld_size\trate_hz\tclock\tversion\tmpi_library\tcomplete\tsample_on\t"
+            "only_regions\tcounters_multiplexed");
   out.row(run.id, run.start_utc_ns, run.world_size, run.rate_hz, run.clock, run.version, run.mpi_library,
-          run.complete);
+          run.complete, run.sample_on, run.only_regions, run.counters_multiplexed);
   out.table("run/command", run.command.size(), "argument");
   for (const std::string& argument : run.command) out.row(argument);
   out.table("run/notes", run.notes.size(), "note");
   for (const std::string& note : run.notes) out.row(note);
 
   out.table("nodes", data.nodes.size(),
-            "row\tname\tstart_utc_ns\telapsed_ns\tcpu_ns\tcollector_cpu_ns\tcollector_max_rss_bytes");
+            "row\tname\tstart_utc_ns\telapsed_ns\tcpu_ns\tcollector_cpu_ns\tcollector_max_rss_bytes\tcpus\t"
+            "numa_nodes\tmemory_bytes\tcache_bytes\tcpu_model");
   for (std::size_t i = 0; i < data.nodes.size(); ++i) {
     const Node& n = data.nodes[i];
-    out.row(i, n.name, n.start_utc_ns, n.elapsed_ns, n.cpu_ns, n.collector_cpu_ns, n.collector_max_rss_bytes);
+    out.row(i, n.name, n.start_utc_ns, n.elapsed_ns, n.cpu_ns, n.collector_cpu_ns, n.collector_max_rss_bytes,
+            n.cpus, n.numa_nodes, n.memory_bytes, n.cache_bytes, n.cpu_model);
   }
   out.table(
       "ranks", data.ranks.size(),
@@ -166,7 +209,7 @@ void dump_tables(const ShardData& data, Text& out) {
       "main_thread_io_ns\tmain_thread_idle_ns\tmpi_ns\tmpi_wait_ns\tmax_rss_bytes\tread_bytes\twrite_bytes\t"
       "minor_faults\tmajor_faults\tvoluntary_switches\tinvoluntary_switches\texit_status\texit_signal\t"
       "handler_ns\ttruncated\tmerges_tried\tmerges_failed\tpython_version\trunning_samples\trunning_ns\t"
-      "event_level\tmpi_operations");
+      "event_level\tmpi_operations\tpaused_ns\taffinity\tnuma_nodes");
   for (std::size_t i = 0; i < data.ranks.size(); ++i) {
     const Rank& r = data.ranks[i];
     const auto& m = r.main_thread_ns;
@@ -175,7 +218,8 @@ void dump_tables(const ShardData& data, Text& out) {
             r.max_rss_bytes, r.read_bytes, r.write_bytes, r.minor_faults, r.major_faults,
             r.voluntary_switches, r.involuntary_switches, r.exit_status, r.exit_signal, r.handler_ns,
             r.truncated, r.merges_tried, r.merges_failed, r.python_version, r.running_samples, r.running_ns,
-            r.event_level, r.mpi_operations);
+            r.event_level, r.mpi_operations, r.paused_ns, data.strings[r.affinity],
+            data.strings[r.numa_nodes]);
   }
   out.table("strings", data.strings.size(), "row\ttext");
   for (std::size_t i = 0; i < data.strings.size(); ++i) out.row(i, data.strings[i]);
@@ -216,6 +260,8 @@ void dump_tables(const ShardData& data, Text& out) {
   for (const Drop& d : data.drops) out.row(d.rank, d.reason, d.count);
   out.table("handler_costs", data.handler_costs.size(), "rank_row\tle_ns\tcount");
   for (const HandlerCost& c : data.handler_costs) out.row(c.rank, c.le_ns, c.count);
+  dump_series(data, out);
+  dump_files_and_regions(data, out);
   dump_events(data, out);
   dump_waiting(data, out);
 }

@@ -43,6 +43,8 @@ int run(int argc, char** argv) {
   report_verb->add_option("--section", report_options.sections, "only these sections of the text")
       ->delimiter(',')
       ->excludes(json);
+  report_verb->add_option("--region", report_options.region,
+                          "only what happened in this region (epoch/step)");
 
   BannerOptions banner_options;
   double timeout_s = 10;

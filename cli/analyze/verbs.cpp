@@ -320,7 +320,11 @@ int report(const ReportOptions& options) {
   if (const int* status = std::get_if<int>(&directory)) return *status;
   const Result<ShardData> data = aggregator::load_run(std::get<fs::path>(directory));
   if (!data) return complain(kBadInput, data.error().message);
-  const report::Analysis analysis = report::analyse(data.value());
+  const std::optional<report::Analysis> of = options.region.empty()
+                                                 ? report::analyse(data.value())
+                                                 : report::analyse_region(data.value(), options.region);
+  if (!of) return complain(kNothingFound, "report: there is no region " + options.region);
+  const report::Analysis& analysis = *of;
   if (options.json) return print(report::render_json(analysis));
   report::TextOptions text;
   text.width = columns_of(STDOUT_FILENO);

@@ -19,6 +19,7 @@ struct ReportOptions {
   std::string run;
   bool json = false;
   std::vector<std::string> sections;
+  std::string region;  // empty: the whole run
 };
 
 struct BannerOptions {

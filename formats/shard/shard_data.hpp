@@ -22,7 +22,10 @@ struct PathId {
   friend auto operator<=>(const PathId&, const PathId&) = default;
 };
 
-enum class FrameKind : std::uint8_t { kPython = 0, kNative = 1, kMpi = 2, kKernel = 3 };
+// kRegion: a part of the run that the program named; such frames are the outermost ones of a path, the
+// outermost region first.
+enum class FrameKind : std::uint8_t { kPython = 0, kNative = 1, kMpi = 2, kKernel = 3, kRegion = 4 };
+inline constexpr std::uint8_t kFrameKinds = 5;
 
 // What a thread was doing; see "Definitions" in docs/metrics.md.
 enum class Category : std::uint8_t { kPython = 0, kNative, kSystem, kMpi, kIo, kIdle };
@@ -34,6 +37,10 @@ inline constexpr std::array<const char*, kCategories> kCategoryNames = {"python"
 inline constexpr std::string_view kGilWaitName = "waiting for the GIL";  // kernel, below its system call
 inline constexpr std::string_view kPageFaultName = "page fault";         // kernel
 inline constexpr std::string_view kGarbageName = "garbage collection";   // native, of the interpreter
+// Kernel, below a system call that may be about any of them: what its descriptor was.
+inline constexpr std::string_view kOnFileName = "of a file";
+inline constexpr std::string_view kOnSocketName = "of a socket";
+inline constexpr std::string_view kOnPipeName = "of a pipe or terminal";
 
 using StringIndex = std::uint32_t;  // into ShardData::strings; 0 is the empty string
 inline constexpr std::uint32_t kNone = 0xffff'ffffu;
@@ -71,6 +78,11 @@ struct Node {
   std::uint64_t cpu_ns = 0;       // CPU time of all its recorded processes
   std::uint64_t collector_cpu_ns = 0;
   std::uint64_t collector_max_rss_bytes = 0;
+  // 0, empty: not known.
+  std::uint32_t cpus = 0, numa_nodes = 0;  // logical processors that are on
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t cache_bytes = 0;  // of one instance of the largest cache
+  std::string cpu_model;
   friend bool operator==(const Node&, const Node&) = default;
 };
 
@@ -87,6 +99,9 @@ enum RankFlags : std::uint32_t {
   kGarbageApart = 1u << 9,  // so is Python's garbage collection
   // A process may have run Python whose frames were not read: what the interpreter did is not told apart.
   kPythonUnread = 1u << 10,
+  kSpawned = 1u << 11,  // of a world that MPI_Comm_spawn made
+  // Its operations on files were watched: where io_calls has none there were none.
+  kFilesKnown = 1u << 12,
 };
 
 // One rank: its main process (the one that initialised MPI, else the first), plus the sums
@@ -116,6 +131,9 @@ struct Rank {
   std::uint64_t running_samples = 0, running_ns = 0;
   std::uint32_t event_level = 0;     // of its mpi_events, see wire::event_is_selected
   std::uint64_t mpi_operations = 0;  // that would have an event at level 0
+  std::uint64_t paused_ns = 0;       // main thread; in elapsed_ns but in no category
+  StringIndex affinity = 0;          // processors its main process may run on, "0-3,8"; 0 not known
+  StringIndex numa_nodes = 0;        // those processors' memory nodes, "0-1"; 0 not known
   friend bool operator==(const Rank&, const Rank&) = default;
 };
 
@@ -282,6 +300,84 @@ struct UnavailableCounter {
   friend bool operator==(const UnavailableCounter&, const UnavailableCounter&) = default;
 };
 
+// One quantity over time, of ranks or of nodes.
+enum class SeriesKind : std::uint8_t {
+  kSum = 0,      // an amount: of a bin twice as wide, the sum
+  kMaximum = 1,  // a level: of a bin twice as wide, the larger one
+};
+struct Series {
+  StringIndex name = 0;  // "python_ns", "rss_bytes", a counter's name; no two have the same name and kind
+  SeriesKind kind = SeriesKind::kSum;
+  friend bool operator==(const Series&, const Series&) = default;
+};
+
+// The bins of all series: bin b holds what happened from origin_utc_ns + b * bin_ns on. All ranks and nodes
+// have the same ones. bin_ns is kFirstBin_ns times a power of two, origin_utc_ns a multiple of bin_ns, so
+// that those of different shards fit into each other.
+struct TimeAxis {
+  static constexpr std::uint64_t kFirstBin_ns = 1'000'000;
+  static constexpr std::uint32_t kMostBins = 1024;
+  // Bins begin in 1970 and end before 2109: kMostBins of the widest ones hold all of it.
+  static constexpr std::uint64_t kWidestBin_ns = kFirstBin_ns << 32;
+  static constexpr std::uint64_t kEnd_utc_ns = kMostBins * kWidestBin_ns;
+  std::uint64_t bin_ns = 0;  // 0: there are no series
+  std::int64_t origin_utc_ns = 0;
+  friend bool operator==(const TimeAxis&, const TimeAxis&) = default;
+};
+
+// No row where the value is 0.
+struct RankSeries {
+  std::uint32_t rank = 0, series = 0, bin = 0;  // indices into ranks, series; bin < TimeAxis::kMostBins
+  std::uint64_t value = 0;
+  friend bool operator==(const RankSeries&, const RankSeries&) = default;
+};
+struct NodeSeries {
+  std::uint32_t node = 0, series = 0, bin = 0;
+  std::uint64_t value = 0;
+  friend bool operator==(const NodeSeries&, const NodeSeries&) = default;
+};
+
+// The values of wire::IoOperation.
+enum class IoOperation : std::uint8_t { kOpen = 0, kClose, kRead, kWrite, kSync, kSeek, kMetadata, kMap };
+inline constexpr std::size_t kIoOperations = 8;
+inline constexpr std::array<const char*, kIoOperations> kIoOperationNames = {
+    "open", "close", "read", "write", "sync", "seek", "metadata", "map"};
+
+struct IoFile {
+  std::string path;         // absolute; empty: all files that were too many to be told apart
+  std::string file_system;  // "ext4 /home", type and mount point as the node had them; empty: not known
+  friend bool operator==(const IoFile&, const IoFile&) = default;
+};
+
+// Operations of one kind on one file by one call path, whose last frame is the caller.
+struct IoCall {
+  std::uint32_t rank = 0, path = 0;
+  std::uint32_t file = 0;  // index into io_files
+  IoOperation operation = IoOperation::kOpen;
+  std::uint64_t count = 0, failed = 0, bytes = 0, time_ns = 0, max_ns = 0;
+  friend bool operator==(const IoCall&, const IoCall&) = default;
+};
+
+// What a rank's running, native samples on a call path said of the data they used.
+struct DataAccess {
+  std::uint32_t rank = 0, path = 0;
+  std::uint64_t samples = 0;   // that were looked at
+  std::uint64_t accesses = 0;  // of them, instructions with a memory operand outside the stack
+  // Which 256 KiB blocks these lay in: bit h(block) of 256, where h is a hash. Those of several rows, joined
+  // by or, say how many different blocks that were (linear counting).
+  static constexpr std::uint64_t kBlockBytes = 1u << 18;
+  std::array<std::uint64_t, 4> blocks{};
+  friend bool operator==(const DataAccess&, const DataAccess&) = default;
+};
+
+// A region of a rank: path is its innermost frame. Instances of all threads that ended.
+struct RegionTime {
+  std::uint32_t rank = 0, path = 0;
+  std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0;
+  std::int64_t max_n = -1;  // the number the program gave to the instance of max_ns; -1 none
+  friend bool operator==(const RegionTime&, const RegionTime&) = default;
+};
+
 // Samples of a rank whose handler took at most le_ns (and more than the next smaller bin).
 struct HandlerCost {
   std::uint32_t rank = 0;
@@ -303,11 +399,14 @@ struct Run {
   std::int64_t start_utc_ns = 0;
   std::uint32_t world_size = 0;  // ranks the job was started with; 0 unknown
   std::uint32_t rate_hz = 0;
-  std::string clock;               // "wall" or "cpu"
-  std::string version;             // of clusterprof
-  std::string mpi_library;         // empty without MPI
-  bool complete = false;           // shard: all its ranks ended; profile: no rank missing
-  std::vector<std::string> notes;  // for people: what was not measured, and why
+  std::string clock;                  // "wall" or "cpu"
+  std::string sample_on;              // the event whose overflows samples were taken at; empty: the clock
+  bool only_regions = false;          // --only-regions
+  bool counters_multiplexed = false;  // the counters took turns: their values are estimates
+  std::string version;                // of clusterprof
+  std::string mpi_library;            // empty without MPI
+  bool complete = false;              // shard: all its ranks ended; profile: no rank missing
+  std::vector<std::string> notes;     // for people: what was not measured, and why
   friend bool operator==(const Run&, const Run&) = default;
 };
 
@@ -329,6 +428,14 @@ struct ShardData {
   std::vector<UnavailableCounter> unavailable_counters;
   std::vector<Drop> drops;
   std::vector<HandlerCost> handler_costs;
+  TimeAxis time_axis;
+  std::vector<Series> series;
+  std::vector<RankSeries> rank_series;  // by rank, series, bin
+  std::vector<NodeSeries> node_series;  // by node, series, bin
+  std::vector<IoFile> io_files;
+  std::vector<IoCall> io_calls;
+  std::vector<DataAccess> data_accesses;
+  std::vector<RegionTime> region_times;
   std::vector<MpiEvent> mpi_events;  // by rank, then thread, then exit_ns
   std::vector<EventGap> event_gaps;  // by event
   std::vector<ClockOffset> clock_offsets;

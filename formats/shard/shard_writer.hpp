@@ -14,9 +14,10 @@ namespace clusterprof::shard {
 // nothing of it; its mode is that of a new file (0666 less the umask). On error nothing is
 // left behind.
 //
-// `data` must be consistent: indices in range, parents before children (else Error).
-// Values, MPI calls and path counters are written sorted by (rank, path); their order in
-// memory does not matter. Not thread-safe together with any other use of HDF5.
+// `data` must be consistent: indices in range, parents before children, events and series in
+// order (else Error). The tables of rows with a rank and a path that FORMATS.md marks "by rank"
+// are written sorted by both; their order in memory does not matter. Not thread-safe together with any other
+// use of HDF5.
 Result<void> write_shard(const ShardData& data, const std::filesystem::path& path);
 
 }  // namespace clusterprof::shard

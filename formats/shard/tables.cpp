@@ -42,9 +42,15 @@ struct StoredAs<T> {
 template <typename Row, typename Field>
 using FieldType = std::remove_cvref_t<std::invoke_result_t<Field, Row&>>;
 
+// The order of the tables that can be read by rank.
+template <typename Row>
+requires requires(const Row& row) { row.rank, row.path; }
+auto place_by_rank(const Row& row) { return std::tuple(row.rank, row.path); }
+auto place_by_rank(const RankSeries& row) { return std::tuple(row.rank, row.series, row.bin); }
+
 template <typename Row>
 bool before_by_rank(const Row& a, const Row& b) {
-  return std::tie(a.rank, a.path) < std::tie(b.rank, b.path);
+  return place_by_rank(a) < place_by_rank(b);
 }
 
 // --- writing -------------------------------------------------------------------------------
@@ -72,6 +78,10 @@ class TableWriter {
     column.reserve(rows_.size());
     for (const Row& row : rows_) column.push_back(std::invoke(field, row));
     group_.write_strings(name, column);
+  }
+  template <typename Field>
+  void strings_since(std::uint32_t, const char* name, Field field) {
+    strings(name, field);
   }
   void rank_offsets(std::size_t ranks) {
     std::vector<std::uint64_t> offsets(ranks + 1);
@@ -110,6 +120,11 @@ class Writer {
     writer.rank_offsets(ranks);
     columns(writer);
   }
+  template <typename Row, typename Columns>
+  void ranked_table_since(std::uint32_t, const char* name, const std::vector<Row>& rows, std::size_t ranks,
+                          Columns columns) {
+    ranked_table(name, rows, ranks, columns);
+  }
   void list(const char* table, const char* column, const std::vector<std::string>& rows) {
     root_.create_group(table).write_strings(column, rows);
   }
@@ -123,6 +138,9 @@ class Writer {
     group.write_attribute("version", run.version);
     group.write_attribute("mpi_library", run.mpi_library);
     group.write_attribute("complete", static_cast<std::uint8_t>(run.complete));
+    group.write_attribute("sample_on", run.sample_on);
+    group.write_attribute("only_regions", static_cast<std::uint8_t>(run.only_regions));
+    group.write_attribute("counters_multiplexed", static_cast<std::uint8_t>(run.counters_multiplexed));
     group.write_strings("command", run.command);
     group.write_strings("notes", run.notes);
   }
@@ -155,6 +173,10 @@ class TableReader {
   void column_since(std::uint32_t minor, const char* name, Field field) {
     if (minor_ >= minor) column(name, field);
   }
+  template <typename Field>
+  void strings_since(std::uint32_t minor, const char* name, Field field) {
+    if (minor_ >= minor) strings(name, field);
+  }
 
   template <typename Field>
   void column(const char* name, Field field) {
@@ -186,15 +208,12 @@ class TableReader {
     if (offsets_.empty()) return;
     if (offsets_.back() != rows_.size())
       throw h5::H5Error("column " + group_.name() + "/rank_offsets does not fit the rows");
-    if constexpr (requires(Row row) {
-                    row.path;
-                    row.rank;
-                  }) {
+    if constexpr (requires(const Row& row) { place_by_rank(row); }) {
       for (std::size_t rank = 0; rank + 1 < offsets_.size(); ++rank)
         for (std::uint64_t i = offsets_[rank]; i < offsets_[rank + 1]; ++i)
           rows_[i].rank = static_cast<std::uint32_t>(rank);
       if (!std::is_sorted(rows_.begin(), rows_.end(), before_by_rank<Row>))
-        throw h5::H5Error("table " + group_.name() + " is not sorted by rank and path");
+        throw h5::H5Error("table " + group_.name() + " is not in order");
     }
   }
 
@@ -239,6 +258,11 @@ class Reader {
     columns(reader);
     reader.finish();
   }
+  template <typename Row, typename Columns>
+  void ranked_table_since(std::uint32_t minor, const char* name, std::vector<Row>& rows, std::size_t ranks,
+                          Columns columns) {
+    if (minor_ >= minor) ranked_table(name, rows, ranks, columns);
+  }
   void list(const char* table, const char* column, std::vector<std::string>& rows) {
     rows = root_.open_group(table).read_strings(column);
   }
@@ -254,6 +278,11 @@ class Reader {
     run.version = group.read_string("version");
     run.mpi_library = group.read_string("mpi_library");
     run.complete = group.read_integer("complete", 0, 1) != 0;
+    if (minor_ >= 3) {
+      run.sample_on = group.read_string("sample_on");
+      run.only_regions = group.read_integer("only_regions", 0, 1) != 0;
+      run.counters_multiplexed = group.read_integer("counters_multiplexed", 0, 1) != 0;
+    }
     run.command = group.read_strings("command");
     run.notes = group.read_strings("notes");
   }
@@ -287,6 +316,11 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("cpu_ns", &Node::cpu_ns);
     table.column("collector_cpu_ns", &Node::collector_cpu_ns);
     table.column("collector_max_rss_bytes", &Node::collector_max_rss_bytes);
+    table.column_since(3, "cpus", &Node::cpus);
+    table.column_since(3, "numa_nodes", &Node::numa_nodes);
+    table.column_since(3, "memory_bytes", &Node::memory_bytes);
+    table.column_since(3, "cache_bytes", &Node::cache_bytes);
+    table.strings_since(3, "cpu_model", &Node::cpu_model);
   });
   archive.table("ranks", data.ranks, [](auto& table) {
     table.column("rank", &Rank::rank);
@@ -326,6 +360,9 @@ void visit_summary(Archive& archive, Data& data) {
     table.column_since(1, "running_ns", &Rank::running_ns);
     table.column_since(2, "event_level", &Rank::event_level);
     table.column_since(2, "mpi_operations", &Rank::mpi_operations);
+    table.column_since(3, "paused_ns", &Rank::paused_ns);
+    table.column_since(3, "affinity", &Rank::affinity);
+    table.column_since(3, "numa_nodes", &Rank::numa_nodes);
   });
   archive.table("drops", data.drops, [](auto& table) {
     table.column("rank", &Drop::rank);
@@ -419,6 +456,65 @@ void visit_waiting(Archive& archive, Data& data) {
 }
 
 template <typename Archive, typename Data>
+void visit_series(Archive& archive, Data& data) {
+  archive.attributes_since(3, "time_axis", [&](auto field) {
+    field("bin_ns", data.time_axis.bin_ns);
+    field("origin_utc_ns", data.time_axis.origin_utc_ns);
+  });
+  archive.table_since(3, "series", data.series, [](auto& table) {
+    table.column("name", &Series::name);
+    table.column("kind", &Series::kind);
+  });
+  archive.ranked_table_since(3, "rank_series", data.rank_series, data.ranks.size(), [](auto& table) {
+    table.column("series", &RankSeries::series);
+    table.column("bin", &RankSeries::bin);
+    table.column("value", &RankSeries::value);
+  });
+  archive.table_since(3, "node_series", data.node_series, [](auto& table) {
+    table.column("node", &NodeSeries::node);
+    table.column("series", &NodeSeries::series);
+    table.column("bin", &NodeSeries::bin);
+    table.column("value", &NodeSeries::value);
+  });
+}
+
+template <typename Archive, typename Data>
+void visit_files_and_regions(Archive& archive, Data& data) {
+  archive.table_since(3, "io_files", data.io_files, [](auto& table) {
+    table.strings("path", &IoFile::path);
+    table.strings("file_system", &IoFile::file_system);
+  });
+  archive.ranked_table_since(3, "io_calls", data.io_calls, data.ranks.size(), [](auto& table) {
+    table.column("path", &IoCall::path);
+    table.column("file", &IoCall::file);
+    table.column("operation", &IoCall::operation);
+    table.column("count", &IoCall::count);
+    table.column("failed", &IoCall::failed);
+    table.column("bytes", &IoCall::bytes);
+    table.column("time_ns", &IoCall::time_ns);
+    table.column("max_ns", &IoCall::max_ns);
+  });
+  archive.ranked_table_since(3, "data_accesses", data.data_accesses, data.ranks.size(), [](auto& table) {
+    table.column("path", &DataAccess::path);
+    table.column("samples", &DataAccess::samples);
+    table.column("accesses", &DataAccess::accesses);
+    for (std::size_t i = 0; i < std::tuple_size_v<decltype(DataAccess::blocks)>; ++i) {
+      const std::string name = "blocks_" + std::to_string(i);
+      table.column(
+          name.c_str(), [i](auto& row) -> auto& { return row.blocks[i]; });
+    }
+  });
+  archive.ranked_table_since(3, "region_times", data.region_times, data.ranks.size(), [](auto& table) {
+    table.column("path", &RegionTime::path);
+    table.column("count", &RegionTime::count);
+    table.column("time_ns", &RegionTime::time_ns);
+    table.column("min_ns", &RegionTime::min_ns);
+    table.column("max_ns", &RegionTime::max_ns);
+    table.column("max_n", &RegionTime::max_n);
+  });
+}
+
+template <typename Archive, typename Data>
 void visit_all(Archive& archive, Data& data) {
   visit_summary(archive, data);
   archive.list("strings", "text", data.strings);
@@ -488,6 +584,8 @@ void visit_all(Archive& archive, Data& data) {
     table.strings("name", &UnavailableCounter::name);
     table.strings("reason", &UnavailableCounter::reason);
   });
+  visit_series(archive, data);
+  visit_files_and_regions(archive, data);
   visit_events(archive, data);
   visit_waiting(archive, data);
 }
@@ -559,10 +657,12 @@ void write_tables(h5::Group& root, const ShardData& data) {
 ShardData read_tables(const h5::Group& root, Tables which) {
   ShardData data;
   Reader reader(root);
-  if (which == Tables::kAll)
+  if (which == Tables::kAll) {
     visit_all(reader, data);
-  else
-    visit_summary(reader, data);
+    return data;
+  }
+  visit_summary(reader, data);
+  for (Rank& rank : data.ranks) rank.affinity = rank.numa_nodes = 0;  // rows of strings, which are not there
   return data;
 }
 

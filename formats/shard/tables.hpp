@@ -13,18 +13,19 @@
 namespace clusterprof::shard {
 
 inline constexpr std::uint32_t kFormatMajor = 1;
-inline constexpr std::uint32_t kFormatMinor = 2;
+inline constexpr std::uint32_t kFormatMinor = 3;
 inline constexpr const char* kShardFormat = "clusterprof-shard";
 inline constexpr const char* kProfileFormat = "clusterprof-profile";
 
-enum class Tables { kAll, kSummary };  // summary: run, nodes, ranks, drops
+enum class Tables { kAll, kSummary };  // summary: as read_shard_summary
 
 // Throw h5::H5Error.
 void write_tables(h5::Group& root, const ShardData& data);
 [[nodiscard]] ShardData read_tables(const h5::Group& root, Tables which);
 
 // Says what is inconsistent in `data`: indices out of range, a child before its parent, a rank
-// listed twice, an id that is not the hash of its path, events that are out of order.
+// listed twice, an id that is not the hash of its path, a region inside a function, events or series that are
+// out of order, a time axis that does not fit others'.
 Result<void> validate(const ShardData& data);
 
 // Makes a file of that format at `path`, atomically; `fill` writes its tables.

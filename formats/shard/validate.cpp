@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_set>
@@ -39,6 +41,85 @@ Result<void> validate_events(const ShardData& data) {
   }
   for (std::size_t i = 0; i < data.clock_offsets.size(); ++i)
     if (data.clock_offsets[i].rank >= ranks) return at("clock_offsets", i, "rank out of range");
+  return {};
+}
+
+// Where on the axis of all files the bins of this one begin, in its own bins.
+std::uint64_t first_bin(const TimeAxis& axis) {
+  return static_cast<std::uint64_t>(axis.origin_utc_ns) / axis.bin_ns;
+}
+
+Result<void> validate_axis(const TimeAxis& axis) {
+  const std::uint64_t width = axis.bin_ns / TimeAxis::kFirstBin_ns;
+  if (axis.bin_ns % TimeAxis::kFirstBin_ns != 0 || !std::has_single_bit(width) ||
+      axis.bin_ns > TimeAxis::kWidestBin_ns)
+    return Error{"time_axis: bin_ns is not 1 ms times a power of two"};
+  if (axis.origin_utc_ns < 0 || static_cast<std::uint64_t>(axis.origin_utc_ns) >= TimeAxis::kEnd_utc_ns)
+    return Error{"time_axis: origin_utc_ns is out of range"};
+  if (static_cast<std::uint64_t>(axis.origin_utc_ns) % axis.bin_ns != 0)
+    return Error{"time_axis: origin_utc_ns is no multiple of bin_ns"};
+  return {};
+}
+
+// owner: the row's rank or node; owners: how many there are.
+template <typename Row>
+Result<void> validate_bins(const ShardData& data, const char* table, const std::vector<Row>& rows,
+                           std::uint32_t Row::*owner, std::size_t owners) {
+  if (rows.empty()) return {};
+  const TimeAxis& axis = data.time_axis;
+  if (axis.bin_ns == 0) return at(table, 0, "without a time axis");
+  const std::uint64_t bins = TimeAxis::kEnd_utc_ns / axis.bin_ns - first_bin(axis);
+  const auto place = [&](const Row& row) { return std::tuple(row.*owner, row.series, row.bin); };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    if (row.*owner >= owners) return at(table, i, "rank or node out of range");
+    if (row.series >= data.series.size()) return at(table, i, "series out of range");
+    if (row.bin >= TimeAxis::kMostBins || row.bin >= bins) return at(table, i, "bin out of range");
+    if (i != 0 && place(row) <= place(rows[i - 1]))
+      return at(table, i, "not sorted by series and bin, or listed twice");
+  }
+  return {};
+}
+
+Result<void> validate_series(const ShardData& data) {
+  if (data.time_axis.bin_ns != 0)
+    if (const Result<void> axis = validate_axis(data.time_axis); !axis) return axis;
+  if (data.series.size() >= kNone) return Error{"a table has more rows than an index can name"};
+  std::set<std::pair<std::string_view, SeriesKind>> seen;
+  for (std::size_t i = 0; i < data.series.size(); ++i) {
+    const Series& series = data.series[i];
+    if (series.name >= data.strings.size()) return at("series", i, "string out of range");
+    if (series.kind > SeriesKind::kMaximum) return at("series", i, "unknown kind");
+    if (!seen.emplace(data.strings[series.name], series.kind).second) return at("series", i, "listed twice");
+  }
+  const Result<void> ranks =
+      validate_bins(data, "rank_series", data.rank_series, &RankSeries::rank, data.ranks.size());
+  if (!ranks) return ranks;
+  return validate_bins(data, "node_series", data.node_series, &NodeSeries::node, data.nodes.size());
+}
+
+Result<void> validate_files_and_regions(const ShardData& data) {
+  const std::size_t ranks = data.ranks.size(), paths = data.paths.size(), files = data.io_files.size();
+  if (files >= kNone) return Error{"a table has more rows than an index can name"};
+  for (std::size_t i = 0; i < data.io_calls.size(); ++i) {
+    const IoCall& call = data.io_calls[i];
+    if (call.rank >= ranks) return at("io_calls", i, "rank out of range");
+    if (call.path >= paths) return at("io_calls", i, "path out of range");
+    if (call.file >= files) return at("io_calls", i, "file out of range");
+    if (static_cast<std::size_t>(call.operation) >= kIoOperations)
+      return at("io_calls", i, "unknown operation");
+  }
+  for (std::size_t i = 0; i < data.data_accesses.size(); ++i) {
+    if (data.data_accesses[i].rank >= ranks) return at("data_accesses", i, "rank out of range");
+    if (data.data_accesses[i].path >= paths) return at("data_accesses", i, "path out of range");
+  }
+  for (std::size_t i = 0; i < data.region_times.size(); ++i) {
+    const RegionTime& region = data.region_times[i];
+    if (region.rank >= ranks) return at("region_times", i, "rank out of range");
+    if (region.path >= paths) return at("region_times", i, "path out of range");
+    if (region.path == 0 || data.frames[data.paths[region.path].frame].kind != FrameKind::kRegion)
+      return at("region_times", i, "path is no region");
+  }
   return {};
 }
 
@@ -92,7 +173,7 @@ Result<void> validate(const ShardData& data) {
 
   for (std::size_t i = 0; i < frames; ++i) {
     const Frame& frame = data.frames[i];
-    if (frame.kind > FrameKind::kKernel) return at("frames", i, "unknown kind");
+    if (static_cast<std::uint8_t>(frame.kind) >= kFrameKinds) return at("frames", i, "unknown kind");
     if (frame.name >= strings || frame.file >= strings || frame.module >= strings)
       return at("frames", i, "string out of range");
   }
@@ -100,12 +181,17 @@ Result<void> validate(const ShardData& data) {
     const Path& path = data.paths[i];
     if (path.parent >= i) return at("paths", i, "parent does not come before its child");
     if (path.frame >= frames) return at("paths", i, "frame out of range");
+    if (data.frames[path.frame].kind == FrameKind::kRegion && path.parent != 0 &&
+        data.frames[data.paths[path.parent].frame].kind != FrameKind::kRegion)
+      return at("paths", i, "region inside a function");
     if (path.id != path_id(data.paths[path.parent].id, data.frames[path.frame], data.strings))
       return at("paths", i, "id is not the hash of the call path");
   }
   std::unordered_set<std::int32_t> seen;
   for (std::size_t i = 0; i < ranks; ++i) {
     if (data.ranks[i].node >= nodes) return at("ranks", i, "node out of range");
+    if (data.ranks[i].affinity >= strings || data.ranks[i].numa_nodes >= strings)
+      return at("ranks", i, "string out of range");
     if (!seen.insert(data.ranks[i].rank).second) return at("ranks", i, "rank listed twice");
   }
   for (std::size_t i = 0; i < data.values.size(); ++i) {
@@ -138,6 +224,8 @@ Result<void> validate(const ShardData& data) {
     if (data.drops[i].rank >= ranks) return at("drops", i, "rank out of range");
   for (std::size_t i = 0; i < data.handler_costs.size(); ++i)
     if (data.handler_costs[i].rank >= ranks) return at("handler_costs", i, "rank out of range");
+  if (const Result<void> series = validate_series(data); !series) return series;
+  if (const Result<void> rest = validate_files_and_regions(data); !rest) return rest;
   if (const Result<void> events = validate_events(data); !events) return events;
   return validate_waiting(data);
 }

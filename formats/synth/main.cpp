@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// synth --nodes N --ranks-per-node M --paths P --seed S --events E RUN: writes a synthetic run.
+// synth --nodes N --ranks-per-node M --paths P --seed S --events E --bins B RUN: writes a synthetic run.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -33,6 +33,9 @@ int run(int argc, char** argv) {
   app.add_option("--seed", shape.seed, "the same seed gives the same run")->capture_default_str();
   app.add_option("--events", shape.events, "MPI events per rank, about; 0 for none")
       ->check(CLI::Range(0, 100'000'000))
+      ->capture_default_str();
+  app.add_option("--bins", shape.bins, "bins of the time series, at most; 0 for none")
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_option("RUN", directory, "directory to make")->required();
   try {

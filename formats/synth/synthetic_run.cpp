@@ -5,7 +5,9 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/wire/mpi_event.h"
@@ -38,10 +40,15 @@ constexpr std::uint64_t kPeriod_ns = 10'000'000;  // 100 Hz
 constexpr std::int64_t kStart_utc_ns = 1'790'000'000'000'000'000;
 constexpr std::uint64_t kIterations = 1200;
 constexpr std::uint64_t kHaloBytes = 65536;
+constexpr std::uint64_t kCheckpoints = 10;
+constexpr std::uint64_t kCyclesPerNs = 3;
 
 // Frames that every rank has.
 struct Program {
-  std::uint32_t main, step, exchange, isend, waitall, residual, allreduce;
+  std::uint32_t setup, iteration, exchange_region;  // regions
+  std::uint32_t step, exchange, isend, waitall, residual, allreduce;
+  std::uint32_t load, save, sync;           // callers of I/O
+  std::uint32_t reading, writing, syncing;  // where samples find it
 };
 
 Frame python(PathInterner& in, const char* name, const char* file, std::uint32_t line, std::uint32_t start) {
@@ -50,18 +57,34 @@ Frame python(PathInterner& in, const char* name, const char* file, std::uint32_t
 
 Program intern_program(PathInterner& in) {
   const char* file = "/home/user/stencil/solve.py";
-  const auto mpi = [&](const char* name) {
-    return in.frame({FrameKind::kMpi, false, in.string(name), 0, 0, 0, 0});
+  const auto below = [&](std::uint32_t path, const Frame& frame) { return in.path(path, in.frame(frame)); };
+  const auto named = [&](FrameKind kind, std::string_view name) {
+    return Frame{kind, false, in.string(name), 0, 0, 0, 0};
   };
-  const std::uint32_t module = in.path(0, in.frame(python(in, "<module>", file, 97, 1)));
+  // main() within a region.
+  const auto main = [&](std::uint32_t region, std::uint32_t line) {
+    return below(below(region, python(in, "<module>", file, 97, 1)), python(in, "main", file, line, 70));
+  };
+  const auto system_call = [&](std::uint32_t path, std::string_view name) {
+    return below(below(path, named(FrameKind::kKernel, name)), named(FrameKind::kKernel, kOnFileName));
+  };
   Program p{};
-  p.main = in.path(module, in.frame(python(in, "main", file, 88, 70)));
-  p.step = in.path(p.main, in.frame(python(in, "Solver.step", file, 41, 38)));
-  p.exchange = in.path(p.step, in.frame(python(in, "Solver.exchange", file, 27, 20)));
-  p.isend = in.path(p.exchange, mpi("MPI_Isend"));
-  p.waitall = in.path(p.exchange, mpi("MPI_Waitall"));
-  p.residual = in.path(p.main, in.frame(python(in, "Solver.residual", file, 58, 52)));
-  p.allreduce = in.path(p.residual, mpi("MPI_Allreduce"));
+  p.setup = below(0, named(FrameKind::kRegion, "setup"));
+  p.iteration = below(0, named(FrameKind::kRegion, "iteration"));
+  p.exchange_region = below(p.iteration, named(FrameKind::kRegion, "exchange"));
+  p.load = below(main(p.setup, 73), python(in, "load_input", file, 15, 12));
+  p.reading = system_call(p.load, "read");
+  p.step = below(main(p.iteration, 88), python(in, "Solver.step", file, 41, 38));
+  p.exchange = below(below(main(p.exchange_region, 88), python(in, "Solver.step", file, 40, 38)),
+                     python(in, "Solver.exchange", file, 27, 20));
+  p.isend = below(p.exchange, named(FrameKind::kMpi, "MPI_Isend"));
+  p.waitall = below(p.exchange, named(FrameKind::kMpi, "MPI_Waitall"));
+  p.residual = below(main(p.iteration, 88), python(in, "Solver.residual", file, 58, 52));
+  p.allreduce = below(p.residual, named(FrameKind::kMpi, "MPI_Allreduce"));
+  p.save = below(main(p.iteration, 90), python(in, "Solver.checkpoint", file, 66, 61));
+  p.writing = system_call(p.save, "write");
+  p.sync = below(main(p.iteration, 90), python(in, "Solver.checkpoint", file, 67, 61));
+  p.syncing = system_call(p.sync, "fsync");
   return p;
 }
 
@@ -91,12 +114,13 @@ Category category_of(const ShardData& data, std::uint32_t path, std::uint64_t sa
   if (path == 0) return Category::kNative;
   switch (data.frames[data.paths[path].frame].kind) {
     case FrameKind::kPython:
-      return salt % 16 == 0 ? Category::kIo : Category::kPython;
+      return Category::kPython;
     case FrameKind::kMpi:
       return Category::kMpi;
     case FrameKind::kKernel:
-      return Category::kSystem;
+      return Category::kIo;
     case FrameKind::kNative:
+    case FrameKind::kRegion:
       break;
   }
   return salt % 32 == 0 ? Category::kIdle : Category::kNative;
@@ -145,6 +169,56 @@ std::uint64_t clock_of(std::uint32_t node, std::uint64_t ns) {
   return 1'000'000'000'000 + node * 7'654'321'000ull + ns + ns / 1'000'000 * ppm;
 }
 
+// When a rank uses files: it reads at its start, then writes at the end of every tenth of its time.
+struct FileTimes {
+  std::uint64_t read_ns = 0, write_ns = 0, sync_ns = 0;
+  [[nodiscard]] std::uint64_t total_ns() const { return read_ns + write_ns + sync_ns; }
+  // Until `now` since the start.
+  [[nodiscard]] std::uint64_t reading(std::uint64_t now) const { return std::min(now, read_ns); }
+  [[nodiscard]] std::uint64_t writing(std::uint64_t now) const {
+    constexpr std::uint64_t kTenth_ns = kElapsed_ns / kCheckpoints;
+    const std::uint64_t burst = (write_ns + sync_ns) / kCheckpoints, rest = now % kTenth_ns;
+    return now / kTenth_ns * burst + (rest > kTenth_ns - burst ? rest - (kTenth_ns - burst) : 0);
+  }
+};
+
+FileTimes file_times(std::uint64_t busy_ns) {
+  FileTimes times;
+  times.read_ns = busy_ns / 200;
+  times.write_ns = busy_ns / 80 / kCheckpoints * kCheckpoints;
+  times.sync_ns = busy_ns / 160 / kCheckpoints * kCheckpoints;
+  return times;
+}
+
+// What of a total falls into the part of a whole.
+std::uint64_t portion(std::uint64_t total, std::uint64_t part, std::uint64_t whole) {
+  return static_cast<std::uint64_t>(static_cast<double>(total) *
+                                    (static_cast<double>(part) / static_cast<double>(whole)));
+}
+
+constexpr std::array<const char*, 4> kCounters = {"PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_L3_TCM",
+                                                  "PAPI_BR_MSP"};
+
+// The series, in the order of their rows.
+enum SeriesRow : std::uint32_t {
+  kCpuUser = kCategories,
+  kCpuSystem,
+  kMinorFaults,
+  kVoluntarySwitches,
+  kInvoluntarySwitches,
+  kResident,
+  kReadBytes,
+  kWriteBytes,
+  kFirstCounter,
+  kCpuBusy = kFirstCounter + kCounters.size(),  // of nodes
+  kMemoryUsed,
+  kNetworkReceived,
+  kNetworkSent,
+  kDiskRead,
+  kDiskWritten,
+};
+constexpr std::size_t kNodeSeries = kDiskWritten - kCpuBusy + 1;
+
 class NodeBuilder {
  public:
   NodeBuilder(const Shape& shape, std::uint32_t node)
@@ -155,12 +229,14 @@ class NodeBuilder {
     program_ = intern_program(interner_);
     shared_ = shared_paths();
     data_.communicators = {{1, world_, "MPI_COMM_WORLD"}};
-    data_.counters = {"perf::PAGE-FAULTS"};
-    data_.unavailable_counters = {{"PAPI_TOT_INS", "the machine has no hardware counters"}};
+    data_.counters.assign(kCounters.begin(), kCounters.end());
+    data_.unavailable_counters = {{"PAPI_DP_OPS", "the processor does not count it"}};
+    if (shape_.bins != 0) describe_series();
     for (std::uint32_t i = 0; i < shape_.ranks_per_node; ++i) add_rank(node_ * shape_.ranks_per_node + i);
     const std::uint64_t halos = 2 * iterations_ * shape_.ranks_per_node;
     data_.mpi_sizes = {{interner_.string("MPI_Isend"), kHaloBytes, world_ > 1 ? halos : 0},
                        {interner_.string("MPI_Allreduce"), 8, iterations_ * shape_.ranks_per_node}};
+    if (shape_.bins != 0) add_node_series();
     return std::move(data_);
   }
 
@@ -177,8 +253,45 @@ class NodeBuilder {
     data_.run.complete = true;
     std::string number = std::to_string(node_);
     number.insert(0, number.size() < 4 ? 4 - number.size() : 0, '0');
-    data_.nodes = {{"node" + number, kStart_utc_ns + static_cast<std::int64_t>(node_) * 1'000'000,
-                    kElapsed_ns, 0, 250'000'000, 48u << 20}};
+    Node node;
+    node.name = "node" + number;
+    node.start_utc_ns = kStart_utc_ns + static_cast<std::int64_t>(node_) * 1'000'000;
+    node.elapsed_ns = kElapsed_ns;
+    node.collector_cpu_ns = 250'000'000;
+    node.collector_max_rss_bytes = 48u << 20;
+    node.cpus = shape_.ranks_per_node;
+    node.numa_nodes = shape_.ranks_per_node > 1 ? 2 : 1;
+    node.memory_bytes = std::uint64_t{256} << 30;
+    node.cache_bytes = 32u << 20;
+    node.cpu_model = "Synthetic CPU @ 3.00GHz";
+    data_.nodes = {node};
+  }
+
+  void describe_series() {
+    const auto add = [&](std::string_view name, SeriesKind kind = SeriesKind::kSum) {
+      data_.series.push_back({interner_.string(name), kind});
+    };
+    for (const char* category : kCategoryNames) add(std::string(category) + "_ns");
+    for (const char* name :
+         {"cpu_user_ns", "cpu_system_ns", "minor_faults", "voluntary_switches", "involuntary_switches"})
+      add(name);
+    add("rss_bytes", SeriesKind::kMaximum);
+    add("read_bytes");
+    add("write_bytes");
+    for (const char* name : kCounters) add(name);
+    add("cpu_busy_ns");
+    add("memory_used_bytes", SeriesKind::kMaximum);
+    for (const char* name :
+         {"network_received_bytes", "network_sent_bytes", "disk_read_bytes", "disk_written_bytes"})
+      add(name);
+
+    const auto start_ns = static_cast<std::uint64_t>(data_.nodes[0].start_utc_ns);
+    const std::uint64_t end_ns = start_ns + shape_.ranks_per_node + kElapsed_ns;
+    std::uint64_t width = TimeAxis::kFirstBin_ns;
+    while ((end_ns - 1) / width - start_ns / width + 1 > shape_.bins && width < TimeAxis::kWidestBin_ns)
+      width *= 2;
+    bins_ = static_cast<std::uint32_t>((end_ns - 1) / width - start_ns / width + 1);
+    data_.time_axis = {width, static_cast<std::int64_t>(start_ns / width * width)};
   }
 
   // The same on every node: made from the seed alone.
@@ -205,6 +318,7 @@ class NodeBuilder {
     const bool mpi = world_ > 1;
     const std::uint64_t busy_ns = busy_ns_of(shape_, number);
     const std::uint64_t mpi_ns = kElapsed_ns - busy_ns;
+    const FileTimes files = file_times(busy_ns);
 
     std::vector<Weighted> parts;
     for (std::size_t i = 0; i < shared_.size(); ++i) {
@@ -226,13 +340,15 @@ class NodeBuilder {
       parts.push_back({interner_.path(program_.step, interner_.frame(frame)),
                        0.02 * random.uniform() / static_cast<double>(own)});
     }
-    const std::vector<std::uint64_t> shares = share(busy_ns, parts);
+    const std::vector<std::uint64_t> shares = share(busy_ns - files.total_ns(), parts);
 
     Rank rank;
     rank.rank = static_cast<std::int32_t>(number);
     rank.pid = 4000 + static_cast<std::int32_t>(row);
-    rank.flags =
-        kExitStatusKnown | kUsageKnown | kIoKnown | kUsedMpi | kWaitKnown | kFaultsApart | kGarbageApart;
+    rank.flags = kExitStatusKnown | kUsageKnown | kIoKnown | kUsedMpi | kWaitKnown | kFaultsApart |
+                 kGarbageApart | kFilesKnown;
+    rank.affinity = interner_.string(std::to_string(row));
+    rank.numa_nodes = interner_.string(row < (shape_.ranks_per_node + 1) / 2 ? "0" : "1");
     rank.start_utc_ns = data_.nodes[0].start_utc_ns + row;
     rank.elapsed_ns = kElapsed_ns;
     rank.threads = rank.processes = 1;
@@ -244,8 +360,12 @@ class NodeBuilder {
       rank.samples += samples;
       rank.cpu_ns += data_.values.back().cpu_ns;
     };
+    const std::size_t first_value = data_.values.size();
     for (std::size_t i = 0; i < parts.size(); ++i)
       if (shares[i] != 0) add_value(parts[i].path, shares[i], true);
+    add_value(program_.reading, files.read_ns, false);
+    add_value(program_.writing, files.write_ns, false);
+    add_value(program_.syncing, files.sync_ns, false);
     if (mpi) {
       std::uint64_t isend_ns = mpi_ns / 100, allreduce_ns = mpi_ns / 10 * 9;
       if (shape_.events != 0) {
@@ -280,12 +400,158 @@ class NodeBuilder {
     data_.handler_costs.push_back({row, 8192, rank.samples / 16});
     rank.merges_tried = rank.samples;
     rank.python_version = 0x030b'02f0;
-    data_.counter_values.push_back({row, 0, rank.minor_faults});
-    data_.path_counters.push_back({row, program_.step, 0, rank.minor_faults / 2});
-    data_.path_counters.push_back({row, program_.residual, 0, rank.minor_faults - rank.minor_faults / 2});
+    const std::span<const Value> values(data_.values.begin() + static_cast<std::ptrdiff_t>(first_value),
+                                        data_.values.end());
+    const Counts counts = add_counters(values, row);
+    add_data_accesses(values, row, random);
+    add_files(row, rank, files);
+    add_regions(values, row);
+    if (shape_.bins != 0) add_series(row, rank, files, counts);
     if (random.below(16) == 0) data_.drops.push_back({row, "reentrant", 1 + random.below(3)});
     data_.nodes[0].cpu_ns += rank.cpu_ns;
     data_.ranks.push_back(rank);
+  }
+
+  using Counts = std::array<std::uint64_t, kCounters.size()>;
+
+  // What a processor would have counted: how well it does depends on the call path alone.
+  Counts add_counters(std::span<const Value> values, std::uint32_t row) {
+    Counts totals{};
+    for (const Value& value : values) {
+      if (value.samples == 0) continue;
+      const std::uint64_t salt = data_.paths[value.path].id.low;
+      const std::uint64_t cycles = value.cpu_ns * kCyclesPerNs;
+      const std::uint64_t instructions = cycles * (40 + salt % 200) / 100;
+      const Counts counts = {cycles, instructions, instructions * (salt / 256 % 20) / 1000,
+                             instructions * (salt / 65536 % 8) / 1000};
+      for (std::uint32_t i = 0; i < counts.size(); ++i) {
+        if (counts[i] == 0) continue;
+        data_.path_counters.push_back({row, value.path, i, counts[i]});
+        totals[i] += counts[i];
+      }
+    }
+    for (std::uint32_t i = 0; i < totals.size(); ++i) data_.counter_values.push_back({row, i, totals[i]});
+    return totals;
+  }
+
+  // Working sets of 2 MiB to 512 MiB, again by call path.
+  void add_data_accesses(std::span<const Value> values, std::uint32_t row, Random& random) {
+    for (const Value& value : values) {
+      if (value.category != Category::kNative || value.samples == 0) continue;
+      DataAccess access{row, value.path, value.samples, value.samples * 2 / 5, {}};
+      const std::uint64_t blocks = 8u << data_.paths[value.path].id.low % 9;
+      for (std::uint64_t i = 0; i < access.accesses; ++i) {
+        const std::uint64_t bit = Random(random.below(blocks)).next() % 256;
+        access.blocks[bit / 64] |= std::uint64_t{1} << bit % 64;
+      }
+      data_.data_accesses.push_back(access);
+    }
+  }
+
+  // One input for all, a checkpoint file for each.
+  void add_files(std::uint32_t row, const Rank& rank, const FileTimes& times) {
+    if (data_.io_files.empty()) data_.io_files.push_back({"/data/stencil/input.h5", "lustre /data"});
+    const auto own = static_cast<std::uint32_t>(data_.io_files.size());
+    data_.io_files.push_back({"/scratch/stencil/checkpoint." + std::to_string(rank.rank), "lustre /scratch"});
+    // Of a time, a hundredth goes to each of the calls beside reading and writing.
+    const auto call = [&](std::uint32_t path, std::uint32_t file, IoOperation operation, std::uint64_t count,
+                          std::uint64_t failed, std::uint64_t bytes, std::uint64_t time_ns) {
+      data_.io_calls.push_back({row, path, file, operation, count, failed, bytes, time_ns,
+                                count == 1 ? time_ns : time_ns / count * 3 / 2});
+    };
+    const std::uint64_t read_part = times.read_ns / 100, write_part = times.write_ns / 100;
+    call(program_.load, 0, IoOperation::kMetadata, 2, 1, 0, read_part);
+    call(program_.load, 0, IoOperation::kOpen, 1, 0, 0, read_part);
+    call(program_.load, 0, IoOperation::kRead, rank.read_bytes / 65536 + 1, 0, rank.read_bytes,
+         times.read_ns - 3 * read_part);
+    call(program_.load, 0, IoOperation::kClose, 1, 0, 0, read_part);
+    call(program_.save, own, IoOperation::kOpen, kCheckpoints, 0, 0, write_part);
+    call(program_.save, own, IoOperation::kWrite, 2 * kCheckpoints, 0, rank.write_bytes,
+         times.write_ns - 2 * write_part);
+    call(program_.save, own, IoOperation::kClose, kCheckpoints, 0, 0, write_part);
+    call(program_.sync, own, IoOperation::kSync, kCheckpoints, 0, 0, times.sync_ns);
+  }
+
+  void add_regions(std::span<const Value> values, std::uint32_t row) {
+    std::map<std::uint32_t, std::uint64_t> time_ns;  // by region
+    for (const Value& value : values)
+      for (std::uint32_t path = value.path; path != 0; path = data_.paths[path].parent)
+        if (data_.frames[data_.paths[path].frame].kind == FrameKind::kRegion) time_ns[path] += value.wall_ns;
+    for (const auto& [path, ns] : time_ns) {
+      const std::uint64_t count = path == program_.setup ? 1 : iterations_;
+      const bool one = count == 1;
+      data_.region_times.push_back({row, path, count, ns, one ? ns : ns / count / 10 * 9,
+                                    one ? ns : ns / count * 2,
+                                    path == program_.iteration ? static_cast<std::int64_t>(count / 2) : -1});
+    }
+  }
+
+  // Everything evenly but for what has to do with files. Sums are those of the rank.
+  void add_series(std::uint32_t row, const Rank& rank, const FileTimes& files, const Counts& counts) {
+    const std::uint64_t skew = static_cast<std::uint64_t>(rank.start_utc_ns - data_.time_axis.origin_utc_ns);
+    const std::uint64_t elsewhere_ns = kElapsed_ns - files.total_ns();
+    // The rank's time at the end of a bin, and what it had spent outside files by then.
+    const auto now = [&](std::uint32_t bin) {
+      const std::uint64_t end = (bin + std::uint64_t{1}) * data_.time_axis.bin_ns;
+      return std::min(kElapsed_ns, end > skew ? end - skew : 0);
+    };
+    const auto elsewhere = [&](std::uint64_t ns) { return ns - files.reading(ns) - files.writing(ns); };
+    const auto add = [&](std::uint32_t series, auto until) {
+      std::uint64_t before = 0;
+      for (std::uint32_t bin = 0; bin < bins_; ++bin) {
+        const std::uint64_t sum = until(now(bin));
+        if (sum != before) data_.rank_series.push_back({row, series, bin, sum - before});
+        before = sum;
+      }
+    };
+    const auto spread = [&](std::uint32_t series, std::uint64_t total) {
+      add(series, [&](std::uint64_t ns) { return portion(total, elsewhere(ns), elsewhere_ns); });
+    };
+    for (std::uint32_t i = 0; i < kCategories; ++i) {
+      if (i == static_cast<std::uint32_t>(Category::kIo))
+        add(i, [&](std::uint64_t ns) { return files.reading(ns) + files.writing(ns); });
+      else
+        spread(i, rank.main_thread_ns[i]);
+    }
+    spread(kCpuUser, rank.user_ns);
+    spread(kCpuSystem, rank.system_ns);
+    spread(kMinorFaults, rank.minor_faults);
+    spread(kVoluntarySwitches, rank.voluntary_switches);
+    spread(kInvoluntarySwitches, rank.involuntary_switches);
+    for (std::uint32_t bin = 0; bin < bins_; ++bin)
+      data_.rank_series.push_back(
+          {row, kResident, bin,
+           rank.max_rss_bytes / 2 +
+               portion(rank.max_rss_bytes - rank.max_rss_bytes / 2, now(bin), kElapsed_ns)});
+    add(kReadBytes,
+        [&](std::uint64_t ns) { return portion(rank.read_bytes, files.reading(ns), files.read_ns); });
+    add(kWriteBytes, [&](std::uint64_t ns) {
+      return portion(rank.write_bytes, files.writing(ns), files.write_ns + files.sync_ns);
+    });
+    for (std::uint32_t i = 0; i < counts.size(); ++i) spread(kFirstCounter + i, counts[i]);
+  }
+
+  // The processors and files of its ranks; messages of those at its ends.
+  void add_node_series() {
+    std::array<std::vector<std::uint64_t>, kNodeSeries> sums;
+    for (std::vector<std::uint64_t>& sum : sums) sum.assign(bins_, 0);
+    for (const RankSeries& value : data_.rank_series) {
+      const auto add = [&](std::uint32_t series) { sums[series - kCpuBusy][value.bin] += value.value; };
+      if (value.series == kCpuUser || value.series == kCpuSystem) add(kCpuBusy);
+      if (value.series == kResident) add(kMemoryUsed);
+      if (value.series == kReadBytes) add(kDiskRead);
+      if (value.series == kWriteBytes) add(kDiskWritten);
+    }
+    for (std::uint32_t bin = 0; bin < bins_; ++bin) {
+      sums[kMemoryUsed - kCpuBusy][bin] += std::uint64_t{8} << 30;
+      if (shape_.nodes < 2) continue;
+      const std::uint64_t bytes = 2 * iterations_ * kHaloBytes;
+      const std::uint64_t share = portion(bytes, bin + 1, bins_) - portion(bytes, bin, bins_);
+      sums[kNetworkReceived - kCpuBusy][bin] = sums[kNetworkSent - kCpuBusy][bin] = share;
+    }
+    for (std::uint32_t i = 0; i < sums.size(); ++i)
+      for (std::uint32_t bin = 0; bin < bins_; ++bin)
+        if (sums[i][bin] != 0) data_.node_series.push_back({0, kCpuBusy + i, bin, sums[i][bin]});
   }
 
   void add_events(std::uint32_t row, std::uint32_t number, const Iteration& iteration) {
@@ -375,6 +641,7 @@ class NodeBuilder {
   Shape shape_;
   std::uint32_t node_, world_;
   std::uint64_t iterations_;
+  std::uint32_t bins_ = 0;
   ShardData data_;
   PathInterner interner_{data_};
   Program program_{};

@@ -14,6 +14,7 @@ struct Shape {
   std::uint32_t paths = 200;  // call paths all ranks can have, about
   std::uint64_t seed = 1;
   std::uint32_t events = 0;  // MPI events per rank, about; 0: 1200 iterations without any
+  std::uint32_t bins = 128;  // of the time series, at most (1024); 0 for none
 };
 
 // Of the MPI events of an iteration: two MPI_Isend, MPI_Waitall with two sends and two receives,
@@ -24,7 +25,9 @@ inline constexpr std::uint32_t kEventsPerIteration = 7;
 // and C++ on a ring of ranks (Isend, Irecv, Waitall with both neighbours, Allreduce), one rank of
 // which has 1.5 times the work of the others, who wait for it. All ranks have the hot call
 // paths; the rest is spread by a power law, and every rank has some of its own. Times of a rank
-// add up to its elapsed time. Depends on nothing but its arguments.
+// add up to its elapsed time. It reads an input in the region "setup"; the rest is in "iteration", the halo
+// exchange in "exchange" inside that, and writes a checkpoint ten times. Counters are those of a
+// processor that has some. Time series add up to what the ranks have. Depends on nothing but its arguments.
 //
 // With events, all iterations are alike: the slow rank is the last to send to its neighbours, who wait for it
 // in MPI_Waitall, and the last to enter MPI_Allreduce, where all others wait; it is in Solver.step then.

@@ -61,5 +61,21 @@ inline constexpr const char* kPreloadVariable = "CLUSTERPROF_AGENT_PRELOAD";  //
 // Absent: no exchange.
 inline constexpr const char* kClockVariable = "CLUSTERPROF_AGENT_CLOCKS";
 inline constexpr const char* kClockVouched = "always";
+// What --sample-on names, as the kernel is to be asked for it (SampleEvent in hexadecimal, separated by commas);
+// or '!' and why it cannot be had.
+inline constexpr const char* kSampleEventVariable = "CLUSTERPROF_AGENT_SAMPLE_EVENT";
+inline constexpr const char* kSampleOnVariable = "CLUSTERPROF_SAMPLE_ON";  // EVENT[:PERIOD], as the user wrote it
+
+enum class SampleEventKind : std::uint32_t {
+  kNanoseconds = 0,  // counts the time that the thread runs
+  kCycles = 1,       // grows while it runs
+  kOther = 2,
+};
+struct SampleEvent {
+  std::uint32_t type;  // as in perf_event_attr
+  std::uint64_t config, config1, config2;
+  std::uint64_t period;  // 0: as makes so many samples per second as the rate says
+  SampleEventKind kind;
+};
 
 }  // namespace clusterprof::wire

@@ -56,11 +56,29 @@ struct MpiEvent {
 };
 static_assert(sizeof(MpiEvent) == 72);
 
-// Which operations are written down while there are too many for all of them: runs of 32 with consecutive
-// numbers, the same on all ranks without talking. Those of a level are among those of the level before.
+// Which operations are written down while there are too many for all of them: of each stream, runs of 32 with
+// consecutive numbers. A level keeps about half of what the one before kept, the same on all ranks without
+// talking.
+//
+// A stream: the collective operations of a channel, or the messages between two ranks on one with tags alike.
+// The same on both sides of a message. rank: the world rank of whose event it is.
+constexpr std::uint64_t event_stream(MpiEventKind kind, std::uint64_t channel, std::int32_t rank,
+                                     std::int32_t peer, std::int32_t tag) noexcept {
+  if (kind >= MpiEventKind::kCollective) return channel;  // the tag is the rank's own
+  const auto word = [](std::int32_t number) { return std::uint64_t{static_cast<std::uint32_t>(number)}; };
+  const std::uint64_t pair = rank < peer ? (word(rank) << 32 | word(peer)) : (word(peer) << 32 | word(rank));
+  std::uint64_t hash = channel ^ (pair + 1) * 0x9e37'79b9'7f4a'7c15ull;
+  hash = (hash ^ (hash >> 32)) * 0xd6e8'feb8'6659'fd93ull;
+  return hash ^ (word(tag) >> 6);
+}
+
+// To tell what a late rank did, and whom it waited for in turn, its other streams have to be there as well:
+// runs with the same number go together. But for the first, or all of a program whose streams are short would
+// go at once.
 inline constexpr std::uint32_t kMaxEventLevel = 24;
-constexpr bool event_is_selected(std::uint32_t sequence, std::uint32_t level) noexcept {
-  std::uint64_t hash = (std::uint64_t{sequence >> 5} + 1) * 0x9e37'79b9'7f4a'7c15ull;
+constexpr bool event_is_selected(std::uint64_t stream, std::uint32_t sequence, std::uint32_t level) noexcept {
+  const std::uint32_t run = sequence >> 5;
+  std::uint64_t hash = ((run == 0 ? stream : run) + 1) * 0x9e37'79b9'7f4a'7c15ull;
   hash = (hash ^ (hash >> 32)) * 0xd6e8'feb8'6659'fd93ull;
   hash ^= hash >> 32;
   return (hash & ((std::uint64_t{1} << level) - 1)) == 0;

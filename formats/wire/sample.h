@@ -14,6 +14,10 @@ enum class Trigger : std::uint8_t {
   kWallTimer = 1,  // the wall clock passed a period (rates of 500 Hz and above)
   kBlocked = 2,    // the thread does not run: the watcher saw it, or the wall clock's timer found it waiting
   kThreadEnd = 3,  // last record of a thread; has no frames
+  kStop = 4,       // the thread itself: recording begins (kPaused) or ends here. No sample: what passed is where
+                   // the one before it was, if recording had begun before that
+  kEvent = 5,      // the event that is sampled on besides the clock occurred often enough. Says where counters
+                   // grew; the time is left to the next sample
 };
 
 enum SampleFlags : std::uint32_t {
@@ -25,6 +29,13 @@ enum SampleFlags : std::uint32_t {
   kWaitingForGil = 1u << 5,     // inside the interpreter's take_gil as far as can be told
   kFinalizing = 1u << 6,        // the interpreter is shutting down
   kCollectingGarbage = 1u << 7, // inside the interpreter's cyclic garbage collection, or what it calls
+  kPaused = 1u << 8,            // recording was paused: no frames, and the time is nobody's
+  // What is behind the descriptor that the interrupted system call is about, where that is known.
+  kOnFile = 1u << 9,            // a regular file, a directory or a disk
+  kOnSocket = 1u << 10,
+  kOnPipe = 1u << 11,           // a pipe, a terminal, an event descriptor and the like
+  kGaveWay = 1u << 13,          // of its own accord, since the record before: it waited for something
+  kMemoryOperand = 1u << 12,    // the instruction at pc, or one just behind it, reads or writes data_address
 };
 
 // Followed by counter_count values, then by the first frame_words - shared_words words of the
@@ -32,7 +43,9 @@ enum SampleFlags : std::uint32_t {
 // sample of a thread shares none.
 //
 // Counters are absolute values since the thread's start, in the order of
-// SegmentHeader::counter_names.
+// SegmentHeader::counter_names; of a thread that lacks some, the first ones. With SegmentHeader::counts_mpi_sites
+// they leave out what was counted inside MPI, which is in the MpiSiteCounters, and a sample inside MPI has none:
+// what was counted before the call is in the next one outside.
 //
 // Frames, leaf first. A word whose top four bits are
 //   0x0: a native frame; the word is its pc. The leaf's pc is exact; those of its callers are
@@ -40,6 +53,8 @@ enum SampleFlags : std::uint32_t {
 //   0x8: a Python frame; the low 32 bits are the instruction index in code units
 //        (16-bit units for all versions; -1 as 0xffffffff means "not started": use the first
 //        line), and the NEXT word is the code id (see CodeEntry).
+//   0x9: a region the program named (see Region); the low 32 bits are its index. At the end, behind the
+//        outermost frame, the innermost region first.
 struct SampleRecord {
   RecordHeader header;          // type kSample
   std::uint64_t time_ns;        // CLOCK_MONOTONIC
@@ -58,11 +73,13 @@ struct SampleRecord {
   std::uint64_t system_ns;      // CPU time in the kernel, as the kernel's accounting has it: it grows by
                                 // ticks where the kernel samples it
   std::uint64_t page_faults;    // minor + major
+  std::uint64_t data_address;   // with kMemoryOperand; else 0. Never on the thread's stack
 };
-static_assert(sizeof(SampleRecord) == 64);
+static_assert(sizeof(SampleRecord) == 72);
 
 inline constexpr std::uint64_t kFrameTagMask = 0xf000'0000'0000'0000ull;
 inline constexpr std::uint64_t kPythonFrameTag = 0x8000'0000'0000'0000ull;
+inline constexpr std::uint64_t kRegionFrameTag = 0x9000'0000'0000'0000ull;
 inline constexpr std::uint32_t kMaxFrameWords = 2048;
 inline constexpr std::uint32_t kInstructionNotStarted = 0xffff'ffffu;
 

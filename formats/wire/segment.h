@@ -14,6 +14,10 @@
 //   MpiCommunicator[communicators]
 //   ThreadSlot[thread_slots]
 //   MpiEventRing[mpi_event_rings]   the thread of slot i writes to ring i; those beyond have none
+//   MpiSiteCounters[mpi_sites]      of the site with the same index
+//   Region[regions]
+//   IoFile[io_files]                hash table of files, but for the first
+//   IoSite[io_sites]                hash table of I/O call sites
 //
 // Everything is written by the process and read by the collector, except
 // Ring::read_position, ThreadSlot::state (ended -> free) and SegmentHeader::collector_alive.
@@ -30,8 +34,8 @@
 
 namespace clusterprof::wire {
 
-inline constexpr std::uint64_t kSegmentMagic = 0x33'47'45'53'46'52'50'43ull;  // "CPRFSEG3"
-inline constexpr std::uint32_t kWireMajor = 3;
+inline constexpr std::uint64_t kSegmentMagic = 0x34'47'45'53'46'52'50'43ull;  // "CPRFSEG4"
+inline constexpr std::uint32_t kWireMajor = 4;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // One reason per way in which something measured can be lost. Names: kDropReasonNames.
@@ -50,6 +54,10 @@ enum class DropReason : std::uint32_t {
   kCounterFailed,       // PAPI could not count on a thread
   kMpiEventRingFull,    // or a thread that has none: an event that is missing in the analysis of waiting
   kSignalBlocked,       // a thread that blocks the signal it is sampled with, past our functions
+  kRegionTableFull,     // an instance of a region that is not told apart from the one around it
+  kRegionMismatch,      // the end of a region that was not the innermost one, or of none
+  kIoFileTableFull,     // an operation on a file that is counted with all other files
+  kIoSiteTableFull,     // an operation on a file that is not counted
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -57,7 +65,8 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {
     "ring_full",           "reentrant",           "no_thread_slot",        "code_table_full",
     "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full",   "communicator_table_full",
     "module_arena_full",   "fault_in_walk",       "timer_failed",          "counter_failed",
-    "mpi_event_ring_full", "signal_blocked"};
+    "mpi_event_ring_full", "signal_blocked",      "region_table_full",     "region_mismatch",
+    "io_file_table_full",  "io_site_table_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -95,9 +104,10 @@ struct SegmentHeader {
   // Layout: byte offsets from the segment's start.
   std::uint64_t code_slots_offset, code_arena_offset, module_arena_offset, mpi_sites_offset,
       path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset,
-      thread_slots_offset, mpi_event_rings_offset;
-  std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots,
-      mpi_event_rings;  // counts
+      thread_slots_offset, mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset,
+      io_sites_offset;
+  std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings,
+      regions, io_files, io_sites;  // counts
   std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
 
   // Identity. rank and world_size come from the launcher's environment; mpi_rank and
@@ -133,7 +143,12 @@ struct SegmentHeader {
   std::uint32_t unavailable_count;           // counters that were asked for and cannot be had
   char unavailable_names[kMaxCounters][kCounterNameBytes];
   char unavailable_reasons[kMaxCounters][kCounterNameBytes];
+  std::uint32_t counts_mpi_sites;            // 1: MPI calls read the counters, see MpiSiteCounters
+  std::uint32_t counters_multiplexed;        // 1: they took turns, and the values are estimates
   ProcessUsage usage;
+  // Time in which recording was paused, of the main thread: pauses that are over, and since when it is
+  // (CLOCK_MONOTONIC; 0: it is not).
+  std::atomic<std::uint64_t> paused_ns, paused_since_ns;
   // Raised by the collector, to stay within its budget, and by a wrapper whose ring is full; never lowered.
   // See event_is_selected.
   std::atomic<std::uint32_t> mpi_event_level;
@@ -219,6 +234,74 @@ struct MpiCommunicator {
   char name[48];
 };
 static_assert(sizeof(MpiCommunicator) == 64);
+
+// What was counted between enter and exit of the calls from a site, in the order of
+// SegmentHeader::counter_names. Plain adds of the calling thread, or atomic ones under MPI_THREAD_MULTIPLE.
+struct MpiSiteCounters {
+  std::uint64_t values[kMaxCounters];
+};
+
+// --- regions -------------------------------------------------------------------------------
+
+inline constexpr std::uint32_t kNoRegion = 0xffff'ffffu;
+inline constexpr std::uint32_t kRegionNameBytes = 96;
+inline constexpr std::uint32_t kMaxRegionDepth = 32;  // deeper ones are counted, but no words of samples
+
+// A region of the program's making inside another one. Times are of instances that ended, of all threads;
+// atomic adds.
+struct Region {
+  std::atomic<std::uint32_t> ready;  // 1 when parent and name are complete, 0 free, else being written
+  std::uint32_t parent;              // index; kNoRegion: none
+  char name[kRegionNameBytes];       // terminated; a longer one is cut
+  std::atomic<std::uint64_t> count, time_ns, min_ns, max_ns;
+  std::atomic<std::int64_t> max_n;   // the number that the program gave to the instance of max_ns, else -1
+};
+static_assert(sizeof(Region) == 144);
+
+// --- file input and output -----------------------------------------------------------------
+
+// The first one stands for all files beyond the table. What is no regular file, directory or disk is not
+// here.
+struct IoFile {
+  std::atomic<std::uint64_t> key;    // 0 = free; hash of device and path
+  std::atomic<std::uint32_t> ready;  // 1 when the rest is complete
+  std::uint32_t path_bytes;          // of path, not terminated, in the path arena at this byte offset;
+  std::uint64_t path_offset;         //   0 bytes: it was not known
+  std::uint64_t device;              // st_dev
+  std::uint64_t file_system;         // statfs f_type; 0 not known
+};
+static_assert(sizeof(IoFile) == 40);
+
+enum class IoOperation : std::uint8_t {
+  kOpen = 0,   // and creat; failed ones too
+  kClose,
+  kRead,       // every kind; stdio's as the program calls it
+  kWrite,
+  kSync,       // fsync, fdatasync, sync_file_range, msync, fflush
+  kSeek,
+  kMetadata,   // stat, unlink, rename, truncate, mkdir...
+  kMap,        // mmap of a file; bytes: its length
+  kCount
+};
+inline constexpr std::uint32_t kIoOperations = static_cast<std::uint32_t>(IoOperation::kCount);
+inline constexpr const char* kIoOperationNames[kIoOperations] = {"open", "close", "read",     "write",
+                                                                 "sync", "seek",  "metadata", "map"};
+
+// One kind of operation on one file from one call path. Calls made inside MPI-IO or stdio by their own code
+// count once, as what the program called; MPI-IO's own files are those of its system calls.
+// Statistics are atomic adds.
+struct IoSite {
+  std::atomic<std::uint64_t> key;  // 0 = free; hash of (path, file, operation)
+  std::atomic<std::uint32_t> ready;  // 1 when the identity below is complete
+  std::uint32_t path_words;          // frame words (see SampleRecord) in the path arena,
+  std::uint64_t path_offset;         //   at this byte offset; leaf = caller of the function.
+                                     //   path_words 0: the path was dropped
+  std::uint32_t file;                // index into the file table
+  IoOperation operation;
+  std::uint8_t reserved[3];
+  std::atomic<std::uint64_t> count, failed, bytes, time_ns, max_ns;  // bytes: that were transferred
+};
+static_assert(sizeof(IoSite) == 72);
 
 // --- threads -------------------------------------------------------------------------------
 

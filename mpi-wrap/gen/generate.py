@@ -458,10 +458,13 @@ class Wrapper:
         # The events of a call that frees its communicator speak of it.
         if f.get("frees"):
             last.append("release(subject, use);")
+        # A receive that is too short has taken its message all the same.
+        receives = f.get("recv") == "status" and verb is None
+        condition = "record.has_message(returned)" if receives else "record.counts()"
         if len(last) == 1 and not last[0].startswith("if"):
-            self.add(f"if (record.counts()) {last[0]}")
+            self.add(f"if ({condition}) {last[0]}")
         elif last:
-            self.add("if (record.counts()) {")
+            self.add(f"if ({condition}) {{")
             self.lines += ["    " + x for x in last]
             self.add("}")
         if early:

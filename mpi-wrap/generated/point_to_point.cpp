@@ -62,16 +62,6 @@ extern "C" int clusterprof_wrap_MPI_Buffer_detach(void *buffer_addr, int *size) 
   return returned;
 }
 
-extern "C" int clusterprof_wrap_MPI_Cancel(MPI_Request *request) {
-  const auto real = CLUSTERPROF_REAL(MPI_Cancel);
-  const std::uint64_t start = enter(wire::kMPI_Cancel);
-  if (start == 0) return real(request);
-  const int returned = real(request);
-  Record record(wire::kMPI_Cancel, start, returned == MPI_SUCCESS);
-  record.finish();
-  return returned;
-}
-
 extern "C" int clusterprof_wrap_MPI_Grequest_complete(MPI_Request request) {
   const auto real = CLUSTERPROF_REAL(MPI_Grequest_complete);
   const std::uint64_t start = enter(wire::kMPI_Grequest_complete);
@@ -246,7 +236,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype dat
     record.received(*seen_status);
   }
   record.finish();
-  if (record.counts()) record.message_received(taken);
+  if (record.has_message(returned)) record.message_received(taken);
   dereference(use);
   return returned;
 }
@@ -278,7 +268,7 @@ extern "C" int clusterprof_wrap_MPI_Recv(void *buf, int count, MPI_Datatype data
     record.received(*seen_status);
   }
   record.finish();
-  if (record.counts()) record.message_received(*seen_status);
+  if (record.has_message(returned)) record.message_received(*seen_status);
   return returned;
 }
 
@@ -386,7 +376,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv(const void *sendbuf, int sendcount,
     record.received(*seen_status);
   }
   record.finish();
-  if (record.counts()) {
+  if (record.has_message(returned)) {
     record.message_sent(dest, sendtag);
     record.message_received(*seen_status);
   }
@@ -407,7 +397,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_replace(void *buf, int count, MPI_D
     record.received(*seen_status);
   }
   record.finish();
-  if (record.counts()) {
+  if (record.has_message(returned)) {
     record.message_sent(dest, sendtag);
     record.message_received(*seen_status);
   }
@@ -737,7 +727,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Data
     record.received(*seen_status);
   }
   record.finish();
-  if (record.counts()) record.message_received(taken);
+  if (record.has_message(returned)) record.message_received(taken);
   dereference(use);
   return returned;
 }
@@ -840,7 +830,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_c(void *buf, MPI_Count count, MPI_Datat
     record.received(*seen_status);
   }
   record.finish();
-  if (record.counts()) record.message_received(*seen_status);
+  if (record.has_message(returned)) record.message_received(*seen_status);
   return returned;
 }
 
@@ -950,7 +940,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_c(const void *sendbuf, MPI_Count se
     record.received(*seen_status);
   }
   record.finish();
-  if (record.counts()) {
+  if (record.has_message(returned)) {
     record.message_sent(dest, sendtag);
     record.message_received(*seen_status);
   }
@@ -973,7 +963,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_replace_c(void *buf, MPI_Count coun
     record.received(*seen_status);
   }
   record.finish();
-  if (record.counts()) {
+  if (record.has_message(returned)) {
     record.message_sent(dest, sendtag);
     record.message_received(*seen_status);
   }

@@ -91,36 +91,6 @@ extern "C" int clusterprof_wrap_MPI_Comm_join(int fd, MPI_Comm *intercomm) {
   return returned;
 }
 
-extern "C" int clusterprof_wrap_MPI_Comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *intercomm, int array_of_errcodes[]) {
-  const auto real = CLUSTERPROF_REAL(MPI_Comm_spawn);
-  const std::uint64_t start = enter(wire::kMPI_Comm_spawn);
-  if (start == 0) return real(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes);
-  const int returned = real(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes);
-  Record record(wire::kMPI_Comm_spawn, start, returned == MPI_SUCCESS);
-  record.use(comm);
-  if (record.counts()) {
-    record.make_communicator(Derivation::kChild, *intercomm);
-  }
-  record.finish();
-  if (record.counts()) record.collective_ended();
-  return returned;
-}
-
-extern "C" int clusterprof_wrap_MPI_Comm_spawn_multiple(int count, char *array_of_commands[], char **array_of_argv[], const int array_of_maxprocs[], const MPI_Info array_of_info[], int root, MPI_Comm comm, MPI_Comm *intercomm, int array_of_errcodes[]) {
-  const auto real = CLUSTERPROF_REAL(MPI_Comm_spawn_multiple);
-  const std::uint64_t start = enter(wire::kMPI_Comm_spawn_multiple);
-  if (start == 0) return real(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes);
-  const int returned = real(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info, root, comm, intercomm, array_of_errcodes);
-  Record record(wire::kMPI_Comm_spawn_multiple, start, returned == MPI_SUCCESS);
-  record.use(comm);
-  if (record.counts()) {
-    record.make_communicator(Derivation::kChild, *intercomm);
-  }
-  record.finish();
-  if (record.counts()) record.collective_ended();
-  return returned;
-}
-
 extern "C" int clusterprof_wrap_MPI_Lookup_name(const char *service_name, MPI_Info info, char *port_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Lookup_name);
   const std::uint64_t start = enter(wire::kMPI_Lookup_name);

@@ -18,6 +18,7 @@
 #include "mpi-wrap/src/hash.hpp"
 #include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/real.hpp"
+#include "mpi-wrap/src/worlds.hpp"
 
 namespace clusterprof::mpi_wrap {
 namespace {
@@ -322,7 +323,7 @@ void gather_leaders(int rank, int size, Gathering& room) noexcept {
 struct Clock {
   bool known;
   std::uint64_t local_ns, error_ns;
-  std::int64_t offset_ns;  // of rank 0's clock, minus this one
+  std::int64_t offset_ns;  // of the clock of rank 0 of this world, minus this one
 };
 
 struct Question {
@@ -425,7 +426,7 @@ void measure(wire::ClockMeasurement wire::SegmentHeader::*place) noexcept {
   auto* segment = static_cast<wire::SegmentHeader*>(agent->segment());
   if (segment == nullptr || !own.known) return;
   wire::ClockMeasurement& result = segment->*place;
-  result.reference_rank = 0;
+  result.reference_rank = first_rank();
   result.local_ns = own.local_ns;
   result.offset_ns = own.offset_ns;
   result.error_ns = own.error_ns;
@@ -437,7 +438,7 @@ void exchange_at_init() noexcept {
   MPI_Comm parent = handles.comm_null;
   if (!succeeded(mpi.comm_rank(handles.comm_world, &rank)) ||
       !succeeded(mpi.comm_size(handles.comm_world, &size)) || !succeeded(mpi.get_parent(&parent)) ||
-      parent != handles.comm_null || size < 2) {
+      (parent != handles.comm_null && first_rank() == 0) || size < 2) {
     return;
   }
   if (!vouched && rank != meeting.rank()) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi-wrap/src/communicator.hpp"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <atomic>
@@ -13,6 +14,7 @@
 #include "mpi-wrap/src/real.hpp"
 #include "mpi-wrap/src/spin_lock.hpp"
 #include "mpi-wrap/src/tables.hpp"
+#include "mpi-wrap/src/worlds.hpp"
 
 namespace clusterprof::mpi_wrap {
 namespace {
@@ -20,13 +22,12 @@ namespace {
 constexpr std::uint32_t kHandles = 65536;
 constexpr std::uint64_t kWorldIdentity = 1, kSelfIdentity = 2, kFurtherIdentity = 3;
 // Starting points of identities that are not derived from a parent.
-constexpr std::uint64_t kGroupSeed = 0x67726f7570ull, kInterSeed = 0x696e746572ull, kMetSeed = 0x6d6574ull;
+constexpr std::uint64_t kGroupSeed = 0x67726f7570ull, kInterSeed = 0x696e746572ull, kMetSeed = 0x6d6574ull,
+                        kSpawnSeed = 0x737061776eull;
 
 HandleMap<Communicator, kHandles> objects;
 SpinLock lock;
 SpinLock meeting;  // taken before `lock`: two threads meet one object once
-MPI_Group world_group;
-bool has_world_group;
 Communicator* world;
 Communicator* free_list;
 
@@ -120,7 +121,7 @@ void unreference(Communicator* communicator) noexcept {
   free_list = communicator;
 }
 
-// World ranks of a group's members.
+// Ranks in the run of a group's members.
 struct Members {
   std::int32_t* ranks = nullptr;
   std::int32_t size = 0;
@@ -140,15 +141,14 @@ struct Members {
 
   bool read_and_keep(MPI_Group group) noexcept {
     const auto group_size = CLUSTERPROF_LIBRARY(MPI_Group_size);
-    const auto translate = CLUSTERPROF_LIBRARY(MPI_Group_translate_ranks);
-    bool good = group_size != nullptr && translate != nullptr && has_world_group &&
-                group_size(group, &size) == MPI_SUCCESS && size >= 0;
+    bool good = group_size != nullptr && group_size(group, &size) == MPI_SUCCESS && size >= 0;
     if (good && size > 0) {
-      // The second half holds the ranks in the group, 0, 1, ...
+      // Behind them the ranks in the group, 0, 1, ..., and room for the search.
       ranks = static_cast<std::int32_t*>(allocate_pages(bytes()));
       good = ranks != nullptr;
       for (std::int32_t i = 0; good && i < size; ++i) ranks[size + i] = i;
-      good = good && translate(group, size, ranks + size, world_group, ranks) == MPI_SUCCESS;
+      good = good &&
+             find_run_ranks(group, size, ranks + size, ranks, ranks + 2 * static_cast<std::size_t>(size));
     }
     return good;
   }
@@ -168,7 +168,7 @@ struct Members {
   }
 
  private:
-  std::size_t bytes() const noexcept { return static_cast<std::size_t>(size) * 2 * sizeof(std::int32_t); }
+  std::size_t bytes() const noexcept { return static_cast<std::size_t>(size) * 3 * sizeof(std::int32_t); }
 };
 
 std::int32_t lower(std::int32_t a, std::int32_t b) noexcept {
@@ -306,21 +306,18 @@ void dereference(Communicator* communicator) noexcept {
   unreference(communicator);
 }
 
-namespace {
-
-std::uint32_t* number_of(Communicator& communicator, std::int32_t peer, std::int32_t tag,
-                         Direction direction) noexcept {
+std::uint32_t* next_number(Communicator& communicator, std::int32_t peer, std::int32_t tag,
+                           Direction direction) noexcept {
+  if (communicator.receives_lost && direction == Direction::kReceived && tag >= 0) return nullptr;
   std::uint32_t* const next = communicator.sequences.next(peer, tag, direction);
   if (next == nullptr) agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiEventRingFull));
-  return next;
+  return next != nullptr && *next != SequenceTable::kLost ? next : nullptr;
 }
-
-}  // namespace
 
 bool look_at_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
                     std::uint32_t& number) noexcept {
   const LockIf held(communicator.sequences_lock, state.shared);
-  const std::uint32_t* const next = number_of(communicator, peer, tag, direction);
+  const std::uint32_t* const next = next_number(communicator, peer, tag, direction);
   if (next != nullptr) number = *next;
   return next != nullptr;
 }
@@ -328,7 +325,7 @@ bool look_at_number(Communicator& communicator, std::int32_t peer, std::int32_t 
 bool take_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
                  std::uint32_t& number) noexcept {
   const LockIf held(communicator.sequences_lock, state.shared);
-  std::uint32_t* const next = number_of(communicator, peer, tag, direction);
+  std::uint32_t* const next = next_number(communicator, peer, tag, direction);
   if (next != nullptr) number = (*next)++;
   return next != nullptr;
 }
@@ -341,21 +338,85 @@ bool read_group(MPI_Group group, RankMap& map) noexcept {
 }
 
 bool start_without_world(MPI_Group group) noexcept {
-  world_group = group;
-  has_world_group = true;
   const auto group_rank = CLUSTERPROF_LIBRARY(MPI_Group_rank);
-  return group_rank != nullptr && group_rank(group, &state.world_rank) == MPI_SUCCESS;
+  const auto group_size = CLUSTERPROF_LIBRARY(MPI_Group_size);
+  int rank = 0, size = 0;
+  if (group_rank == nullptr || group_size == nullptr || group_rank(group, &rank) != MPI_SUCCESS ||
+      group_size(group, &size) != MPI_SUCCESS) {
+    return false;
+  }
+  start_worlds(group, size);
+  state.world_rank = first_rank() + rank;
+  return true;
+}
+
+namespace {
+
+// A spawned world and those who spawned it: known to both sides by the number of the world's first process.
+void meet_intercommunicator(MPI_Comm handle, std::int32_t first, std::uint64_t origin) noexcept {
+  Communicator* const communicator = look_at(handle).communicator;
+  if (communicator == nullptr) return;
+  communicator->identity = proper(combine(kSpawnSeed + 1, static_cast<std::uint64_t>(first)));
+  publish(*communicator, "intercommunicator of MPI_Comm_spawn", origin);
+  bind(key_of(handle), communicator);
+}
+
+void meet_callers() noexcept {
+  const auto get_parent = CLUSTERPROF_LIBRARY(MPI_Comm_get_parent);
+  const auto remote_group = CLUSTERPROF_LIBRARY(MPI_Comm_remote_group);
+  MPI_Comm parent = handles.comm_null;
+  MPI_Group group;
+  RankMap callers{};
+  if (get_parent == nullptr || remote_group == nullptr || get_parent(&parent) != MPI_SUCCESS ||
+      parent == handles.comm_null || remote_group(parent, &group) != MPI_SUCCESS) {
+    return;
+  }
+  // Where it is not known who they are, they have no ranks.
+  (void)read_own_callers(callers);
+  add_world(group, callers);
+  meet_intercommunicator(parent, first_rank(), 0);
+}
+
+}  // namespace
+
+void meet_children(Communicator* parent, MPI_Comm made, std::int32_t first) noexcept {
+  if (!state.running) return;
+  if (parent != nullptr) ++parent->children;
+  const auto remote_group = CLUSTERPROF_LIBRARY(MPI_Comm_remote_group);
+  const auto group_size = CLUSTERPROF_LIBRARY(MPI_Group_size);
+  MPI_Group group;
+  int size = 0;
+  if (made == handles.comm_null || remote_group == nullptr || group_size == nullptr ||
+      remote_group(made, &group) != MPI_SUCCESS) {
+    return;
+  }
+  RankMap children{};
+  if (group_size(group, &size) == MPI_SUCCESS) children.assign_regular(first, 1, size);
+  add_world(group, children);
+  meet_intercommunicator(made, first, origin_of(parent, Derivation::kChild));
 }
 
 bool start_communicators() noexcept {
   const auto comm_group = CLUSTERPROF_LIBRARY(MPI_Comm_group);
-  if (comm_group == nullptr || comm_group(handles.comm_world, &world_group) != MPI_SUCCESS) return false;
-  has_world_group = true;
+  const auto comm_size = CLUSTERPROF_LIBRARY(MPI_Comm_size);
+  MPI_Group group;
+  int size = 0;
+  if (comm_group == nullptr || comm_size == nullptr || comm_size(handles.comm_world, &size) != MPI_SUCCESS ||
+      comm_group(handles.comm_world, &group) != MPI_SUCCESS) {
+    return false;
+  }
+  start_worlds(group, size);
+  const std::int32_t first = first_rank();
+  const std::uint64_t world_identity =
+      first == 0 ? kWorldIdentity : proper(combine(kSpawnSeed, static_cast<std::uint64_t>(first)));
+  char world_name[48] = "MPI_COMM_WORLD";
+  if (first != 0)
+    snprintf(world_name, sizeof(world_name), "MPI_COMM_WORLD of ranks %d-%d", first, first + size - 1);
   const struct {
     MPI_Comm handle;
     std::uint64_t identity;
     const char* name;
-  } predefined[] = {{handles.comm_world, kWorldIdentity, "MPI_COMM_WORLD"},
+  } predefined[] = {{handles.comm_world, world_identity, world_name},
                     {handles.comm_self, kSelfIdentity, "MPI_COMM_SELF"}};
   for (const auto& one : predefined) {
     Communicator* communicator = look_at(one.handle).communicator;
@@ -363,17 +424,14 @@ bool start_communicators() noexcept {
     communicator->identity = one.identity;
     publish(*communicator, one.name, 0);
     bind(key_of(one.handle), communicator);
-    if (one.identity == kWorldIdentity) world = communicator;
+    if (one.identity == world_identity) world = communicator;
   }
-  state.world_rank = world->rank;
+  state.world_rank = first + world->rank;
+  if (first != 0) meet_callers();
   return true;
 }
 
-void end_communicators() noexcept {
-  const auto group_free = CLUSTERPROF_LIBRARY(MPI_Group_free);
-  if (has_world_group && group_free != nullptr) group_free(&world_group);
-  has_world_group = false;
-}
+void end_communicators() noexcept { end_worlds(); }
 
 Communicator* meet_communicator(MPI_Comm handle) noexcept {
   if (!state.running || handle == handles.comm_null) return nullptr;

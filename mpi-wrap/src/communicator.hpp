@@ -2,9 +2,10 @@
 // What is known of communicators: their entry in the segment, the world ranks of those they
 // talk to, their topology, and an identity that is equal on all members without any message.
 //
-// Identity: 1 and 2 are MPI_COMM_WORLD and MPI_COMM_SELF. One made by a call collective over a
-// parent is named by (identity of the parent, how many were made from it before, lowest world
-// rank among the members and those talked to). One made by a call that only its members make
+// Identity: 1 and 2 are MPI_COMM_WORLD and MPI_COMM_SELF; that of a spawned world's MPI_COMM_WORLD, and of
+// the intercommunicator to those who spawned it, comes of the run's rank of its first process. One made by a
+// call collective over a parent is named by (identity of the parent, how many were made from it before,
+// lowest world rank among the members and those talked to). One made by a call that only its members make
 // (MPI_Comm_create_group, MPI_Intercomm_create, ...) by (hash of the member groups, how many
 // were made of just these groups before). One that is met without having been seen to be made
 // by the hash of its groups alone.
@@ -41,8 +42,9 @@ struct Communicator {
   // Numbers of events.
   std::uint32_t collectives;    // collective calls so far
   std::uint32_t late_receives;  // pending receives that get their number when they complete
+  bool receives_lost;           // one of any message was let go: what the others get is not known any more
   SequenceTable sequences;
-  SpinLock sequences_lock;  // for the two above
+  SpinLock sequences_lock;  // for the three above
 };
 
 enum class Derivation { kDup, kChild, kGroup, kInter };
@@ -71,6 +73,9 @@ Communicator* meet_window(MPI_Win window) noexcept;
 // that it was one more of the parent's.
 void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm made) noexcept;
 
+// A call spawned a world over `parent`, whose rank 0 is rank `first` of the run; `made` leads there.
+void meet_children(Communicator* parent, MPI_Comm made, std::int32_t first) noexcept;
+
 // The object means this communicator from now on / not any more.
 void bind(HandleKey key, Communicator* communicator) noexcept;
 void release(HandleKey key) noexcept;
@@ -82,8 +87,12 @@ void release(HandleKey key, const Communicator* communicator) noexcept;
 void reference(Communicator* communicator) noexcept;
 void dereference(Communicator* communicator) noexcept;
 
-// The next number of a message / takes it. peer: world rank. False when there is no memory for it: the event
-// is lost, and counted.
+// Where the next number of a message is, with the sequences' lock held; null: it is not known any more, or
+// there is no memory for it, which is counted.
+std::uint32_t* next_number(Communicator& communicator, std::int32_t peer, std::int32_t tag,
+                           Direction direction) noexcept;
+
+// The next number of a message / takes it. peer: world rank. False when there is none.
 bool look_at_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
                     std::uint32_t& number) noexcept;
 bool take_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,

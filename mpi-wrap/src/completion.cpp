@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Wrappers by hand: waits, tests, starts and frees of requests. Where a receive can complete, the
-// call gets statuses of ours if the program does not want any. Handles are kept from before the
-// call, which replaces those of requests that are complete.
+// Wrappers by hand: waits, tests, starts, cancels and frees of requests. Where a request can complete that
+// needs a status, the call gets statuses of ours if the program does not want any. Handles are kept from
+// before the call, which replaces those of requests that are complete.
 #include <pthread.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ class Requests {
   Requests(int count, const MPI_Request* requests, MPI_Status* statuses, int status_count) noexcept
       : statuses_(statuses) {
     if (count <= 0 || requests == nullptr || !any_tracked()) return;
-    const bool wants_statuses = statuses == MPI_STATUSES_IGNORE && any_receives();
+    const bool wants_statuses = statuses == MPI_STATUSES_IGNORE && any_need_status();
     const auto all = static_cast<std::size_t>(count);
     const std::size_t own_statuses = wants_statuses ? static_cast<std::size_t>(status_count) : 0;
     const std::size_t claims = state.shared ? all : 0;
@@ -95,13 +95,12 @@ class Requests {
     if (position < 0 || position >= count_) return;
     const HandleKey key = key_of(kept_[position]);
     const MPI_Status* const status = statuses_ == MPI_STATUSES_IGNORE ? nullptr : &statuses_[at];
-    const bool good = result == MPI_SUCCESS ||
-                      (result == MPI_ERR_IN_STATUS && status != nullptr && status->MPI_ERROR == MPI_SUCCESS);
-    if (!good && key_of(now) == key) return;
+    const Completion how = completion_of(result, status);
+    if (how == Completion::kFailed && key_of(now) == key) return;
     if (claimed_ != nullptr) {
-      complete_claimed(call, key, claimed_[position], status, !good);
+      complete_claimed(call, key, claimed_[position], status, how);
     } else {
-      mpi_wrap::complete(call, key, status, !good);
+      mpi_wrap::complete(call, key, status, how);
     }
   }
 
@@ -112,6 +111,15 @@ class Requests {
  private:
   static constexpr std::size_t kFew = 64;
 
+  static Completion completion_of(int result, const MPI_Status* status) noexcept {
+    if (result == MPI_ERR_IN_STATUS) {
+      if (status == nullptr) return Completion::kFailed;
+      result = status->MPI_ERROR;
+    }
+    if (result == MPI_SUCCESS) return Completion::kGood;
+    return is_truncated(result) ? Completion::kTruncated : Completion::kFailed;
+  }
+
   MPI_Status* statuses_;
   const MPI_Request* kept_ = nullptr;
   int count_ = 0;
@@ -119,6 +127,18 @@ class Requests {
   MPI_Request few_requests_[kFew];
   MPI_Status few_statuses_[kFew];
 };
+
+// The status of a request that is complete and stays. MPICH would raise the error of a receive that failed,
+// which the program may never have met.
+bool completed_status([[maybe_unused]] MPI_Request request, [[maybe_unused]] MPI_Status& status) noexcept {
+#if CLUSTERPROF_MPI_OPENMPI
+  const auto get_status = CLUSTERPROF_LIBRARY(MPI_Request_get_status);
+  int flag = 0;
+  return get_status != nullptr && get_status(request, &flag, &status) == MPI_SUCCESS && flag != 0;
+#else
+  return false;
+#endif
+}
 
 // Completions count also when the call failed for other requests.
 bool completions_count(const EndedCall& call, int result) noexcept {
@@ -190,7 +210,7 @@ int clusterprof_wrap_MPI_Waitany(int count, MPI_Request array_of_requests[], int
   const int result = real(count, array_of_requests, index, requests.statuses());
   Record record(wire::kMPI_Waitany, start, result == MPI_SUCCESS);
   record.finish();
-  if (record.counts() && *index >= 0 && *index < count) {
+  if (record.has_message(result) && *index >= 0 && *index < count) {
     requests.complete(record.call(), *index, 0, result, array_of_requests[*index]);
   }
   return result;
@@ -205,7 +225,7 @@ int clusterprof_wrap_MPI_Testany(int count, MPI_Request array_of_requests[], int
   const int result = real(count, array_of_requests, index, flag, requests.statuses());
   Record record(wire::kMPI_Testany, start, result == MPI_SUCCESS);
   record.finish();
-  if (record.counts() && *flag != 0 && *index >= 0 && *index < count) {
+  if (record.has_message(result) && *flag != 0 && *index >= 0 && *index < count) {
     requests.complete(record.call(), *index, 0, result, array_of_requests[*index]);
   }
   return result;
@@ -263,12 +283,30 @@ int clusterprof_wrap_MPI_Startall(int count, MPI_Request array_of_requests[]) {
   return result;
 }
 
+int clusterprof_wrap_MPI_Cancel(MPI_Request* request) {
+  const auto real = CLUSTERPROF_REAL(MPI_Cancel);
+  const std::uint64_t start = enter(wire::kMPI_Cancel);
+  if (start == 0) return real(request);
+  const int result = real(request);
+  Record record(wire::kMPI_Cancel, start, result == MPI_SUCCESS);
+  record.finish();
+  if (record.counts() && request != nullptr) try_cancel(key_of(*request));
+  return result;
+}
+
 int clusterprof_wrap_MPI_Request_free(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Request_free);
   const std::uint64_t start = enter(wire::kMPI_Request_free);
   if (start == 0) return real(request);
   // Before the handle can become another request's.
-  if (request != nullptr) forget(key_of(*request));
+  if (request != nullptr) {
+    const HandleKey key = key_of(*request);
+    if (is_pending_receive(key)) {
+      MPI_Status status;
+      let_receive_go(key, completed_status(*request, status) ? &status : nullptr);
+    }
+    forget(key);
+  }
   const int result = real(request);
   Record record(wire::kMPI_Request_free, start, result == MPI_SUCCESS);
   record.finish();

@@ -62,7 +62,7 @@ void write_events(const EndedCall& call, Communicator& communicator, const RankM
         !take_number(communicator, operation.peer, tag, direction, operation.sequence)) {
       continue;
     }
-    count_operation(call.segment, state.shared);
+    count_operation(call, state.shared);
     write_event(call,
                 direction == Direction::kSent ? wire::MpiEventKind::kSend : wire::MpiEventKind::kReceive,
                 operation);

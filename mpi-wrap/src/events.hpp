@@ -14,7 +14,8 @@ struct EndedCall {
   wire::SegmentHeader* segment;  // null: nothing is recorded
   wire::MpiEventRing* ring;      // null: the thread has none
   std::uint64_t enter_ns, exit_ns, mpi_ns;
-  std::uint32_t site;  // kNoSite: unknown
+  std::uint32_t site;   // kNoSite: unknown
+  bool paused = false;  // the program has paused recording: it takes numbers, and leaves nothing else
 };
 
 // What its event is about.
@@ -34,9 +35,23 @@ struct Operation {
 // made, so the level does not rise again until the collector has read what lay in the ring when it rose.
 void lose_event(const EndedCall& call, std::uint32_t level) noexcept;
 
+inline bool is_selected(const wire::SegmentHeader* segment, wire::MpiEventKind kind,
+                        const Operation& operation, std::uint32_t level) noexcept {
+  if (level == 0) return true;
+  const std::int32_t rank = segment->mpi_rank.load(std::memory_order_relaxed);
+  return wire::event_is_selected(
+      wire::event_stream(kind, operation.channel, rank, operation.peer, operation.tag), operation.sequence,
+      level);
+}
+inline bool is_selected(const wire::SegmentHeader* segment, wire::MpiEventKind kind,
+                        const Operation& operation) noexcept {
+  return is_selected(segment, kind, operation, segment->mpi_event_level.load(std::memory_order_relaxed));
+}
+
 inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Operation& operation) noexcept {
+  if (call.paused) return;
   const std::uint32_t level = call.segment->mpi_event_level.load(std::memory_order_relaxed);
-  if (level != 0 && !wire::event_is_selected(operation.sequence, level)) return;
+  if (!is_selected(call.segment, kind, operation, level)) return;
   wire::MpiEvent* const place = call.ring != nullptr ? wire::reserve_event(*call.ring) : nullptr;
   if (place == nullptr) return lose_event(call, level);
   wire::MpiEvent& event = *place;
@@ -58,18 +73,15 @@ inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Op
 }
 
 // An operation has taken its number.
-inline void count_operation(wire::SegmentHeader* segment, bool shared) noexcept {
+inline void count_operation(const EndedCall& call, bool shared) noexcept {
+  wire::SegmentHeader* const segment = call.segment;
+  if (call.paused) return;
   if (shared) {
     segment->mpi_operations.fetch_add(1, std::memory_order_relaxed);
   } else {
     segment->mpi_operations.store(segment->mpi_operations.load(std::memory_order_relaxed) + 1,
                                   std::memory_order_relaxed);
   }
-}
-
-inline bool is_selected(const wire::SegmentHeader* segment, std::uint32_t sequence) noexcept {
-  const std::uint32_t level = segment->mpi_event_level.load(std::memory_order_relaxed);
-  return level == 0 || wire::event_is_selected(sequence, level);
 }
 
 }  // namespace clusterprof::mpi_wrap

@@ -12,6 +12,7 @@
 #include "mpi-wrap/src/communicator.hpp"
 #include "mpi-wrap/src/rank_map.hpp"
 #include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/worlds.hpp"
 
 namespace clusterprof::mpi_wrap {
 
@@ -27,7 +28,7 @@ void announce(int size) noexcept {
   const auto get_version = CLUSTERPROF_LIBRARY(MPI_Get_library_version);
   if (get_version == nullptr || get_version(version, &length) != MPI_SUCCESS) version[0] = '\0';
   version[strcspn(version, "\n")] = '\0';
-  agent->mpi_started(state.world_rank, size, version);
+  agent->mpi_started(state.world_rank, first_rank() + size, version);
 }
 
 // Set while recording goes on because of a session alone: then the last session ends it.
@@ -104,6 +105,7 @@ using namespace clusterprof::mpi_wrap;
 int clusterprof_wrap_MPI_Init(int* argc, char*** argv) {
   const auto real = CLUSTERPROF_REAL(MPI_Init);
   const std::uint64_t start = enter(wire::kMPI_Init);
+  (void)first_rank();
   if (start != 0) offer_clock_exchange();
   const int result = real(argc, argv);
   if (start == 0) {
@@ -120,6 +122,7 @@ int clusterprof_wrap_MPI_Init(int* argc, char*** argv) {
 int clusterprof_wrap_MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   const auto real = CLUSTERPROF_REAL(MPI_Init_thread);
   const std::uint64_t start = enter(wire::kMPI_Init_thread);
+  (void)first_rank();
   if (start != 0) offer_clock_exchange();
   const int result = real(argc, argv, required, provided);
   if (start == 0) {

@@ -9,7 +9,7 @@ namespace clusterprof::mpi_wrap {
 struct State {
   bool running;             // between MPI_Init and MPI_Finalize
   bool shared;              // MPI_THREAD_MULTIPLE: several threads may call at a time
-  std::int32_t world_rank;  // kUnknownRank without a world
+  std::int32_t world_rank;  // in the run (worlds.hpp); kUnknownRank without a world
 };
 extern State state;
 

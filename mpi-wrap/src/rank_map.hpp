@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// World ranks of a group's members. Rows, columns, blocks and duplicates of regular
+// Ranks in the run of a group's members: for the world that the launcher started those of MPI_COMM_WORLD;
+// spawned worlds come behind it (worlds.hpp). Rows, columns, blocks and duplicates of regular
 // communicators are an arithmetic sequence and take no memory; others take 4 bytes per member.
 #pragma once
 
@@ -13,7 +14,7 @@ inline constexpr std::int32_t kUnknownRank = -1;
 
 class RankMap {
  public:
-  // world_ranks[i] is member i's rank in the world, negative when it is not a member of it.
+  // world_ranks[i] is member i's rank in the run, negative when it is not known.
   // Copies what it needs. False when there is no memory for it: then all members are unknown.
   bool assign(const std::int32_t* world_ranks, std::int32_t size) noexcept {
     clear();
@@ -33,6 +34,20 @@ class RankMap {
     }
     for (std::int32_t i = 0; i < size; ++i) table_[i] = world_ranks[i] < 0 ? kUnknownRank : world_ranks[i];
     return true;
+  }
+
+  void assign_regular(std::int32_t first, std::int32_t stride, std::int32_t size) noexcept {
+    clear();
+    size_ = size;
+    first_ = first;
+    stride_ = stride;
+  }
+
+  // False: nothing but a table says which ranks these are.
+  bool is_regular(std::int32_t& first, std::int32_t& stride) const noexcept {
+    first = first_;
+    stride = stride_;
+    return table_ == nullptr && size_ > 0;
   }
 
   bool copy(const RankMap& other) noexcept {

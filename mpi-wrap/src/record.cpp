@@ -6,14 +6,22 @@
 
 namespace clusterprof::mpi_wrap {
 
+[[gnu::cold]] bool is_truncated(int returned) noexcept {
+  const auto error_class = CLUSTERPROF_LIBRARY(MPI_Error_class);
+  int found = MPI_SUCCESS;
+  return returned != MPI_SUCCESS && error_class != nullptr && error_class(returned, &found) == MPI_SUCCESS &&
+         found == MPI_ERR_TRUNCATE;
+}
+
 void Record::finish() noexcept {
-  if (call_.segment == nullptr) return;
+  if (call_.segment == nullptr || (call_.paused && prepared_ == nullptr)) return;
   call_.site = find_site(call_.segment, agent->call_path(), op_, index_);
   if (call_.site == kNoSite) {
     agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiSiteTableFull));
-  } else {
+  } else if (!call_.paused) {
     wire::MpiSite& site = table_at<wire::MpiSite>(call_.segment, call_.segment->mpi_sites_offset)[call_.site];
     count_call(site, call_.exit_ns - call_.enter_ns, state.shared);
+    if (counter_count_ != 0) add_counters();
     if (prepared_ == nullptr) {
       if (sent_ != 0) add(site.sent_bytes, sent_, state.shared);
       if (received_ != 0) add(site.recv_bytes, received_, state.shared);
@@ -27,6 +35,12 @@ void Record::finish() noexcept {
   prepared_->each.sent_bytes = sent_;
   prepared_->each.recv_bytes = received_;
   track(request, &prepared_->each);
+}
+
+void Record::add_counters() noexcept {
+  auto& counters =
+      table_at<wire::MpiSiteCounters>(call_.segment, call_.segment->mpi_site_counters_offset)[call_.site];
+  for (std::uint32_t i = 0; i < counter_count_; ++i) add(counters.values[i], counters_[i], state.shared);
 }
 
 void Record::prepare_peers(std::uint32_t count) noexcept {
@@ -58,7 +72,7 @@ bool Record::take(Operation& operation, Direction direction) const noexcept {
       !take_number(*communicator_, operation.peer, operation.tag, direction, operation.sequence)) {
     return false;
   }
-  count_operation(call_.segment, state.shared);
+  count_operation(call_, state.shared);
   return true;
 }
 
@@ -96,7 +110,7 @@ void Record::message_taken(MPI_Message message, const MPI_Status& status, bool w
   if (!take(found, Direction::kReceived)) return;
   found.bytes = status_bytes(status);
   if (waited) write_event(call_, wire::MpiEventKind::kProbe, found);
-  if (!is_selected(call_.segment, found.sequence)) return;
+  if (!is_selected(call_.segment, wire::MpiEventKind::kReceive, found)) return;
   Request taken{};
   taken.key = key_of(message) | kMessageHandle;
   taken.communicator = communicator_;
@@ -119,7 +133,7 @@ Operation Record::take_collective(int root) const noexcept {
   Operation taken = operation(root == kNoRoot ? -1 : world_rank(root), communicator_->rank);
   taken.sequence = take_collective_number(*communicator_, state.shared);
   taken.members = static_cast<std::uint32_t>(communicator_->size);
-  count_operation(call_.segment, state.shared);
+  count_operation(call_, state.shared);
   return taken;
 }
 
@@ -155,6 +169,7 @@ Request Record::request_of(MPI_Request request, RequestKind kind) const noexcept
   made.op = static_cast<std::uint16_t>(op_);
   made.kind = kind;
   made.active = true;
+  made.paused = call_.paused;
   return made;
 }
 
@@ -165,7 +180,7 @@ void Record::start_send(MPI_Request request, int destination, int tag, std::uint
       sent.bytes = sent_;
       sent.flags = flags | wire::kEventNonblocking;
       write_event(call_, wire::MpiEventKind::kSend, sent);
-      if (is_selected(call_.segment, sent.sequence)) {
+      if (is_selected(call_.segment, wire::MpiEventKind::kSend, sent)) {
         Request send = request_of(request, RequestKind::kSend);
         send.communicator = communicator_;
         send.bytes = sent_;
@@ -243,7 +258,7 @@ void Record::start_collective(MPI_Request request, int root) noexcept {
   if (has_collective_events()) {
     const Operation started = take_collective(root);
     write_event(call_, wire::MpiEventKind::kCollectiveStart, started);
-    if (is_selected(call_.segment, started.sequence)) {
+    if (is_selected(call_.segment, wire::MpiEventKind::kCollectiveStart, started)) {
       Request collective = request_of(request, RequestKind::kCollective);
       collective.communicator = communicator_;
       collective.sequence = started.sequence;

@@ -34,6 +34,9 @@ struct Role {
 
 inline bool is_no_op(MPI_Op op) noexcept { return op == handles.no_op; }
 
+// An error code that says: a message was received of which only the beginning fitted.
+bool is_truncated(int returned) noexcept;
+
 class Record {
  public:
   // Ends the time of the call.
@@ -44,6 +47,11 @@ class Record {
 
   // Bytes and objects count: the call succeeded and MPI runs.
   bool counts() const noexcept { return succeeded_ && call_.segment != nullptr && state.running; }
+
+  // The same, but a receive may have failed because its message was too long.
+  bool has_message(int returned) const noexcept {
+    return counts() || (call_.segment != nullptr && state.running && is_truncated(returned));
+  }
 
   const EndedCall& call() const noexcept { return call_; }
 
@@ -82,7 +90,7 @@ class Record {
     if (peer < 0) return;
     received_ += bytes;
     count_message_of(world_rank(peer), state.world_rank, bytes);
-    mpi_wrap::count_size(call_.segment, op_, bytes, state.shared);
+    count_size_of(bytes);
   }
 
   // What a blocking receive got.
@@ -90,7 +98,7 @@ class Record {
     if (status.MPI_SOURCE == MPI_PROC_NULL || status_cancelled(status)) return;
     const std::uint64_t bytes = status_bytes(status);
     received_ += bytes;
-    mpi_wrap::count_size(call_.segment, op_, bytes, state.shared);
+    count_size_of(bytes);
   }
 
   // One block to each rank talked to: of `bytes`, or counts[i] elements.
@@ -125,7 +133,7 @@ class Record {
       prepared_->each.counts_size = true;
       prepared_->each.size_bytes = bytes;
     } else {
-      mpi_wrap::count_size(call_.segment, op_, bytes, state.shared);
+      count_size_of(bytes);
     }
   }
 
@@ -177,9 +185,12 @@ class Record {
               start_ns,
               left.time_ns,
               left.mpi_ns,
-              kNoSite},
+              kNoSite,
+              left.paused != 0},
         op_(op),
-        succeeded_(succeeded) {}
+        succeeded_(succeeded),
+        counter_count_(left.counter_count),
+        counters_(left.counters) {}
 
   // Does the communicator have events?
   bool has_events() const noexcept { return communicator_ != nullptr && communicator_->identity != 0; }
@@ -217,7 +228,7 @@ class Record {
       return;
     }
     count_message_of(state.world_rank, destination, bytes);
-    mpi_wrap::count_size(call_.segment, op_, bytes, state.shared);
+    count_size_of(bytes);
   }
   template <typename BytesOf>
   void blocks_to(const RankMap* map, bool all_exist, BytesOf bytes_of_block) noexcept {
@@ -242,11 +253,15 @@ class Record {
       if (map->world_rank(i) != kUnknownRank) received_ += bytes_of_block(i);
     }
   }
+  void count_size_of(std::uint64_t bytes) noexcept {
+    if (!call_.paused) mpi_wrap::count_size(call_.segment, op_, bytes, state.shared);
+  }
   void count_message_of(std::int32_t source, std::int32_t destination, std::uint64_t bytes) noexcept {
-    if (!count_message(call_.segment, source, destination, bytes, state.shared)) {
+    if (!call_.paused && !count_message(call_.segment, source, destination, bytes, state.shared)) {
       agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiPeerTableFull));
     }
   }
+  void add_counters() noexcept;
   void prepare_peers(std::uint32_t count) noexcept;
   void add_prepared(std::int32_t destination, std::uint64_t bytes) noexcept {
     PeerList* list = prepared_->each.peers;
@@ -256,6 +271,8 @@ class Record {
   EndedCall call_;
   std::uint32_t op_;
   bool succeeded_;
+  std::uint32_t counter_count_;  // most often 0
+  const std::uint64_t* counters_;
   std::uint32_t index_ = wire::kNoPath;
   Communicator* communicator_ = nullptr;
   MPI_Comm handle_{};

@@ -66,6 +66,9 @@ struct alignas(64) Request {
   bool numbered_late : 1;  // a receive that has no number before it completes
   bool counted : 1;        // a receive whose message a matching probe has counted as an operation
   bool sized : 1;          // a receive whose bytes count, as its status tells
+  bool cancel_tried : 1;   // MPI_Cancel was called; whether it took anything back shows when it completes
+  bool unmatched : 1;      // a receive of which it is not known what it gets; a send without a number
+  bool paused : 1;         // started while recording was paused: its completion is no event either
 };
 static_assert(sizeof(Request) == 64);
 

@@ -13,8 +13,8 @@ namespace {
 
 RequestTable table;
 SpinLock lock;
-std::uint32_t tracked;   // table.size(), to be read without the lock
-std::uint32_t receives;  // how many of them are receives
+std::uint32_t tracked;      // table.size(), to be read without the lock
+std::uint32_t need_status;  // how many of them need a status when they complete
 
 // --- memory for Prepared ---
 
@@ -54,14 +54,17 @@ void free_prepared(Prepared* prepared) noexcept {
 // --- the table ---
 
 void publish_counts() noexcept { __atomic_store_n(&tracked, table.size(), __ATOMIC_RELAXED); }
-void count_receives(std::uint32_t change) noexcept {
-  __atomic_store_n(&receives, receives + change, __ATOMIC_RELAXED);
+bool needs_status(const Request& request) noexcept {
+  return request.kind == RequestKind::kReceive || request.cancel_tried;
+}
+void count_need_status(std::uint32_t change) noexcept {
+  __atomic_store_n(&need_status, need_status + change, __ATOMIC_RELAXED);
 }
 
 bool insert(const Request& request, bool referenced) noexcept {
   if (!table.insert(request)) return false;
   if (request.communicator != nullptr && !referenced) reference(request.communicator);
-  if (request.kind == RequestKind::kReceive) count_receives(1);
+  if (needs_status(request)) count_need_status(1);
   publish_counts();
   return true;
 }
@@ -74,10 +77,19 @@ void end_late_number(Request& request) noexcept {
   request.numbered_late = false;
 }
 
+// Of a persistent request that stays in the table.
+void end_activity(Request& request) noexcept {
+  end_late_number(request);
+  if (needs_status(request)) count_need_status(~0u);
+  request.cancel_tried = false;
+  if (needs_status(request)) count_need_status(1);
+  request.active = false;
+}
+
 // Takes it out of the table, with its reference.
 Request remove(Request* request) noexcept {
   const Request removed = *request;
-  if (removed.kind == RequestKind::kReceive) count_receives(~0u);
+  if (needs_status(removed)) count_need_status(~0u);
   table.erase(request);
   publish_counts();
   return removed;
@@ -127,21 +139,61 @@ Operation operation_of(const Request& request) noexcept {
   return operation;
 }
 
+// Receives of the same messages that have a number from `first` on.
+template <typename Visit>
+void each_numbered(const Request& receive, std::uint32_t first, Visit&& visit) noexcept {
+  table.each([&](Request& other) {
+    if (other.kind == RequestKind::kReceive && other.active && !other.numbered_late &&
+        other.communicator == receive.communicator && other.peer == receive.peer &&
+        other.tag == receive.tag && other.sequence >= first) {
+      visit(other);
+    }
+  });
+}
+
+// Those that have a number behind it are all pending. Else it has its message, since none overtakes another.
+bool may_match_nothing(const Request& receive) noexcept {
+  Communicator& communicator = *receive.communicator;
+  const LockIf held(communicator.sequences_lock, state.shared);
+  const std::uint32_t* const next =
+      next_number(communicator, receive.peer, receive.tag, Direction::kReceived);
+  std::uint32_t pending = 0;
+  each_numbered(receive, receive.sequence + 1, [&](Request&) { ++pending; });
+  return next != nullptr && *next - receive.sequence - 1 == pending;
+}
+
 // The receive matched nothing: those posted later move up.
 void give_number_back(const Request& cancelled) noexcept {
   Communicator& communicator = *cancelled.communicator;
   const LockIf held(communicator.sequences_lock, state.shared);
-  std::uint32_t* const next =
-      communicator.sequences.next(cancelled.peer, cancelled.tag, Direction::kReceived);
+  std::uint32_t* const next = next_number(communicator, cancelled.peer, cancelled.tag, Direction::kReceived);
   if (next == nullptr) return;
   if (--*next == cancelled.sequence) return;
-  table.each([&](Request& other) {
-    if (other.kind == RequestKind::kReceive && other.active && !other.numbered_late &&
-        other.communicator == &communicator && other.peer == cancelled.peer && other.tag == cancelled.tag &&
-        other.sequence > cancelled.sequence) {
-      --other.sequence;
-    }
-  });
+  each_numbered(cancelled, cancelled.sequence + 1, [](Request& other) { --other.sequence; });
+}
+
+// The message never leaves: the next one has its number. Not when others have left behind it.
+void take_back(const Request& cancelled) noexcept {
+  Communicator& communicator = *cancelled.communicator;
+  const LockIf held(communicator.sequences_lock, state.shared);
+  std::uint32_t* const next = next_number(communicator, cancelled.peer, cancelled.tag, Direction::kSent);
+  if (next == nullptr) return;
+  *next = *next - 1 == cancelled.sequence ? cancelled.sequence : SequenceTable::kLost;
+}
+
+// It may get a message, or none, and nobody will know: from here on the numbers of those that it may take
+// away are not known.
+void lose_numbers(Request& receive) noexcept {
+  Communicator& communicator = *receive.communicator;
+  const LockIf held(communicator.sequences_lock, state.shared);
+  if (receive.any_message) {
+    communicator.receives_lost = true;
+    return;
+  }
+  std::uint32_t* const next = next_number(communicator, receive.peer, receive.tag, Direction::kReceived);
+  if (next != nullptr) *next = SequenceTable::kLost;
+  // Those that have moved up when this one was to be cancelled.
+  each_numbered(receive, receive.sequence, [](Request& other) { other.unmatched = true; });
 }
 
 // Of a receive that gets its number only now. False: it has none.
@@ -155,38 +207,42 @@ bool number_late(Request& request, const MPI_Status& status) noexcept {
                      request.sequence);
 }
 
-void complete_receive(const EndedCall& call, Request& request, const MPI_Status& status) noexcept {
+void complete_receive(const EndedCall& call, Request& request, const MPI_Status& status,
+                      Completion how) noexcept {
   // MPICH 4.0 does not fill the status of MPI_Isendrecv.
   const bool filled = CLUSTERPROF_MPI_OPENMPI || request.sized;
   const bool cancelled = filled && status_cancelled(status);
   const bool got_message = !cancelled && (!filled || status.MPI_SOURCE != MPI_PROC_NULL);
-  if (got_message && request.sized) {
+  if (got_message && request.sized && how == Completion::kGood && !call.paused) {
     const std::uint64_t bytes = status_bytes(status);
     wire::MpiSite* site = site_of(call.segment, request);
     if (site != nullptr) add(site->recv_bytes, bytes, state.shared);
     count_size(call.segment, request.op, bytes, state.shared);
   }
-  if (request.communicator == nullptr) return;
+  if (request.communicator == nullptr || request.unmatched) return;
   if (request.numbered_late) {
     end_late_number(request);
     if (!got_message || (request.any_message && !filled) || !number_late(request, status)) return;
   } else if (cancelled) {
     return give_number_back(request);
   }
-  if (!request.counted) count_operation(call.segment, state.shared);
+  if (!request.counted) count_operation(call, state.shared);
   Operation operation = operation_of(request);
-  if (filled) operation.bytes = status_bytes(status);
+  if (filled && how == Completion::kGood) operation.bytes = status_bytes(status);
   write_event(call, wire::MpiEventKind::kReceive, operation);
 }
 
-void complete_one(const EndedCall& call, Request& request, const MPI_Status* status) noexcept {
+void complete_one(const EndedCall& call, Request& request, const MPI_Status* status,
+                  Completion how) noexcept {
+  if (how == Completion::kFailed) return;
   if (request.kind == RequestKind::kReceive) {
-    if (status != nullptr) complete_receive(call, request, *status);
-  } else if (request.communicator == nullptr) {
+    if (status != nullptr) complete_receive(call, request, *status, how);
+  } else if (request.communicator == nullptr || request.unmatched) {
     return;
   } else if (request.kind == RequestKind::kSend) {
-    write_event(call, wire::MpiEventKind::kSendDone, operation_of(request));
-  } else if (request.kind == RequestKind::kCollective) {
+    if (request.cancel_tried && status != nullptr && status_cancelled(*status)) return take_back(request);
+    if (!request.paused) write_event(call, wire::MpiEventKind::kSendDone, operation_of(request));
+  } else if (request.kind == RequestKind::kCollective && !request.paused) {
     write_event(call, wire::MpiEventKind::kCollectiveDone, operation_of(request));
   }
 }
@@ -194,23 +250,24 @@ void complete_one(const EndedCall& call, Request& request, const MPI_Status* sta
 void start_one(const EndedCall& call, Request& request) noexcept {
   Communicator& communicator = *request.communicator;
   request.start_ns = call.enter_ns;
+  request.unmatched = false;
+  request.paused = call.paused;
   switch (request.kind) {
     case RequestKind::kSend:
-      if (!take_number(communicator, request.peer, request.tag, Direction::kSent, request.sequence)) return;
-      count_operation(call.segment, state.shared);
+      if (!take_number(communicator, request.peer, request.tag, Direction::kSent, request.sequence)) {
+        request.unmatched = true;
+        return;
+      }
+      count_operation(call, state.shared);
       write_event(call, wire::MpiEventKind::kSend, operation_of(request));
       return;
     case RequestKind::kCollective:
       request.sequence = take_collective_number(communicator, state.shared);
-      count_operation(call.segment, state.shared);
+      count_operation(call, state.shared);
       write_event(call, wire::MpiEventKind::kCollectiveStart, operation_of(request));
       return;
-    case RequestKind::kReceive: {
-      Communicator* const kept = request.communicator;
-      number_receive(request);
-      if (request.communicator == nullptr) dereference(kept);
-      return;
-    }
+    case RequestKind::kReceive:
+      return number_receive(request);
     default:
       return;
   }
@@ -219,7 +276,7 @@ void start_one(const EndedCall& call, Request& request) noexcept {
 }  // namespace
 
 bool any_tracked() noexcept { return __atomic_load_n(&tracked, __ATOMIC_RELAXED) != 0; }
-bool any_receives() noexcept { return __atomic_load_n(&receives, __ATOMIC_RELAXED) != 0; }
+bool any_need_status() noexcept { return __atomic_load_n(&need_status, __ATOMIC_RELAXED) != 0; }
 
 void number_receive(Request& request) noexcept {
   Communicator& communicator = *request.communicator;
@@ -227,17 +284,17 @@ void number_receive(Request& request) noexcept {
   // What a receive of any message takes is not known yet, and what those behind it get depends on it.
   if (request.any_message || communicator.late_receives != 0) {
     request.numbered_late = true;
+    request.sequence = SequenceTable::kLost;
     ++communicator.late_receives;
     return;
   }
   request.numbered_late = false;
-  std::uint32_t* const next = communicator.sequences.next(request.peer, request.tag, Direction::kReceived);
+  std::uint32_t* const next = next_number(communicator, request.peer, request.tag, Direction::kReceived);
   if (next != nullptr) {
     request.sequence = (*next)++;
-    return;
+  } else {
+    request.unmatched = true;
   }
-  agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiEventRingFull));
-  request.communicator = nullptr;
 }
 
 void track(const Request& request, const Prepared* prepared) noexcept {
@@ -263,7 +320,7 @@ void forget(HandleKey key) noexcept {
   forget_locked(key);
 }
 
-void complete(const EndedCall& call, HandleKey key, const MPI_Status* status, bool failed) noexcept {
+void complete(const EndedCall& call, HandleKey key, const MPI_Status* status, Completion how) noexcept {
   if (!any_tracked()) return;
   const LockIf held(lock, state.shared);
   Request* request = table.find(key);
@@ -271,15 +328,52 @@ void complete(const EndedCall& call, HandleKey key, const MPI_Status* status, bo
   if (request->has_send) {
     Request* const send = table.find(key | kSendHalf);
     if (send != nullptr) {
-      if (!failed) complete_one(call, *send, status);
+      complete_one(call, *send, status, how);
       drop(send);
       request = table.find(key);  // may have moved
     }
   }
-  if (!failed) complete_one(call, *request, status);
+  complete_one(call, *request, status, how);
   if (request->prepared == nullptr) return drop(request);
-  end_late_number(*request);
-  request->active = false;
+  end_activity(*request);
+}
+
+void try_cancel(HandleKey key) noexcept {
+  if (!any_tracked()) return;
+  const LockIf held(lock, state.shared);
+  Request* const request = table.find(key);
+  if (request == nullptr || !request->active || request->communicator == nullptr || request->cancel_tried)
+    return;
+  if (request->kind == RequestKind::kSend) {
+    count_need_status(1);
+    request->cancel_tried = true;
+  } else if (request->kind == RequestKind::kReceive && !request->counted) {
+    request->cancel_tried = true;
+    if (request->numbered_late || request->unmatched || !may_match_nothing(*request)) return;
+    // Where it matches nothing, those posted from here on must not wait for it. Where it has matched, the
+    // matching puts those of one name in the order of their posting.
+    give_number_back(*request);
+    const LockIf sequences(request->communicator->sequences_lock, state.shared);
+    request->numbered_late = true;
+    ++request->communicator->late_receives;
+  }
+}
+
+bool is_pending_receive(HandleKey key) noexcept {
+  if (!any_tracked()) return false;
+  const LockIf held(lock, state.shared);
+  const Request* const request = table.find(key);
+  return request != nullptr && request->active && request->kind == RequestKind::kReceive &&
+         request->communicator != nullptr && request->numbered_late;
+}
+
+void let_receive_go(HandleKey key, const MPI_Status* status) noexcept {
+  const LockIf held(lock, state.shared);
+  Request* const request = table.find(key);
+  if (request == nullptr || !request->active || !request->numbered_late) return;
+  const bool filled = CLUSTERPROF_MPI_OPENMPI || request->sized;
+  if (status == nullptr || !filled) return lose_numbers(*request);
+  if (!status_cancelled(*status) && status->MPI_SOURCE != MPI_PROC_NULL) number_late(*request, *status);
 }
 
 void claim(const MPI_Request* requests, int count, Claimed* claimed) noexcept {
@@ -296,19 +390,18 @@ void claim(const MPI_Request* requests, int count, Claimed* claimed) noexcept {
 }
 
 void complete_claimed(const EndedCall& call, HandleKey key, Claimed& claimed, const MPI_Status* status,
-                      bool failed) noexcept {
+                      Completion how) noexcept {
   const LockIf held(lock, state.shared);
   for (Request* request : {&claimed.send, &claimed.request}) {
     if (request->key == 0) continue;
-    if (!failed) complete_one(call, *request, status);
+    complete_one(call, *request, status, how);
     let_go(*request);
   }
   if (claimed.request.key == 0) {
     Request* const persistent = table.find(key);
     if (persistent == nullptr || persistent->prepared == nullptr || !persistent->active) return;
-    if (!failed) complete_one(call, *persistent, status);
-    end_late_number(*persistent);
-    persistent->active = false;
+    complete_one(call, *persistent, status, how);
+    end_activity(*persistent);
   }
   claimed.request.key = claimed.send.key = 0;
 }
@@ -330,9 +423,10 @@ void activate(const EndedCall& call, HandleKey key) noexcept {
   if (request == nullptr || request->prepared == nullptr) return;
   wire::SegmentHeader* const segment = call.segment;
   const Prepared& each = *request->prepared;
-  end_late_number(*request);  // of a start whose completion failed
+  end_activity(*request);  // of a start whose completion failed
   if (request->communicator != nullptr) start_one(call, *request);
   request->active = true;
+  if (call.paused) return;
   wire::MpiSite* site = site_of(segment, *request);
   if (site != nullptr) {
     add(site->sent_bytes, each.sent_bytes, state.shared);

@@ -20,11 +20,17 @@ void forget(HandleKey key) noexcept;
 
 // False: nothing happens when a request completes or starts / nothing that needs a status. Cheap.
 bool any_tracked() noexcept;
-bool any_receives() noexcept;
+bool any_need_status() noexcept;
+
+enum class Completion {
+  kGood,
+  kTruncated,  // a receive that failed, but has taken its message
+  kFailed,     // nothing counts
+};
 
 // The request completed in this call. status: null when the library was not asked for one, which it has to be
-// while there are receives. `failed`: count nothing.
-void complete(const EndedCall& call, HandleKey key, const MPI_Status* status, bool failed) noexcept;
+// while there are some that need it.
+void complete(const EndedCall& call, HandleKey key, const MPI_Status* status, Completion how) noexcept;
 
 // With MPI_THREAD_MULTIPLE the library may give a handle to the request of another thread before the call
 // that completed it has returned. So what is known of requests is taken out of the table before such a call,
@@ -34,8 +40,16 @@ struct Claimed {
 };
 void claim(const MPI_Request* requests, int count, Claimed* claimed) noexcept;
 void complete_claimed(const EndedCall& call, HandleKey key, Claimed& claimed, const MPI_Status* status,
-                      bool failed) noexcept;
+                      Completion how) noexcept;
 void put_back(Claimed& claimed) noexcept;
+
+// The program has tried to take back what the request does.
+void try_cancel(HandleKey key) noexcept;
+
+// Is it a receive that may get a message after the program has freed it? Then, before that happens:
+// status: of one that has got it; null: it has not, or that is not known.
+bool is_pending_receive(HandleKey key) noexcept;
+void let_receive_go(HandleKey key, const MPI_Status* status) noexcept;
 
 // A persistent request was started.
 void activate(const EndedCall& call, HandleKey key) noexcept;
@@ -45,7 +59,7 @@ void activate(const EndedCall& call, HandleKey key) noexcept;
 Request take_message(HandleKey message) noexcept;
 
 // A receive is posted: it gets its place among those of its communicator. request: communicator, peer, tag
-// and any_message are set; communicator becomes null when it cannot have events.
+// and any_message are set.
 void number_receive(Request& request) noexcept;
 
 }  // namespace clusterprof::mpi_wrap

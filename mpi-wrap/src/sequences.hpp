@@ -42,6 +42,9 @@ class SequenceTable {
 
   std::uint32_t size() const noexcept { return used_; }
 
+  // In place of a number: it is not known any more which message would be next.
+  static constexpr std::uint32_t kLost = 0xffff'ffffu;
+
   static constexpr std::uint32_t kMost = 1u << 19;  // different ones, in 16 MiB
 
  private:

@@ -13,6 +13,24 @@ using shard::FrameKind;
 
 constexpr std::string_view kOldGilWait = " [GIL]";  // behind the system call's name, in files of format 1.0
 constexpr std::string_view kSleeps[] = {"nanosleep", "clock_nanosleep"};
+constexpr std::string_view kChildren[] = {"wait4", "waitid"};
+constexpr std::string_view kPolls[] = {"poll",       "ppoll",       "select",       "pselect6",
+                                       "epoll_wait", "epoll_pwait", "epoll_pwait2", "epoll_wait_old"};
+constexpr std::string_view kFiles[] = {
+    "fsync",        "fdatasync",     "sync",       "syncfs",     "sync_file_range", "msync",
+    "open",         "openat",        "openat2",    "creat",      "close",           "stat",
+    "fstat",        "lstat",         "newfstatat", "statx",      "access",          "faccessat",
+    "faccessat2",   "lseek",         "pread64",    "pwrite64",   "preadv",          "pwritev",
+    "preadv2",      "pwritev2",      "getdents",   "getdents64", "truncate",        "ftruncate",
+    "fallocate",    "rename",        "renameat",   "renameat2",  "mkdir",           "mkdirat",
+    "rmdir",        "link",          "linkat",     "unlink",     "unlinkat",        "symlink",
+    "symlinkat",    "readlink",      "readlinkat", "readahead",  "fadvise64",       "copy_file_range",
+    "io_getevents", "io_pgetevents", "io_submit"};
+constexpr std::string_view kNetwork[] = {"accept",   "accept4", "connect", "recvfrom",  "recvmsg",
+                                         "recvmmsg", "sendto",  "sendmsg", "sendmmsg",  "shutdown",
+                                         "socket",   "bind",    "listen",  "socketpair"};
+constexpr std::string_view kPipes[] = {"splice", "tee", "vmsplice"};
+constexpr std::string_view kMappings[] = {"mmap", "munmap", "mremap", "brk", "madvise", "mprotect", "mbind"};
 constexpr std::string_view kLocks[] = {"futex", "futex_wait", "futex_waitv", "semop", "semtimedop"};
 // time.sleep() before Python 3.11 is a select() on nothing, for which the C library makes either call.
 constexpr std::string_view kPythonSleeps[] = {"time_sleep", "pysleep", "floatsleep"};
@@ -38,15 +56,17 @@ std::string_view system_call_of(const CallPaths& paths, std::uint32_t path) {
   if (frame == nullptr || frame->kind != FrameKind::kKernel) return {};
   std::string_view name = paths.text(frame->name);
   if (name == shard::kPageFaultName) return {};
-  if (name == shard::kGilWaitName) return system_call_of(paths, paths.parent(path));
+  if (name == shard::kGilWaitName || is_descriptor_name(name))
+    return system_call_of(paths, paths.parent(path));
   if (name.ends_with(kOldGilWait)) name.remove_suffix(kOldGilWait.size());
   return name;
 }
 
 Activity activity_of(const CallPaths& paths, std::uint32_t path, Category category) {
   const Frame* const leaf = paths.frame(path);
-  const std::string_view kernel =
+  std::string_view kernel =
       leaf != nullptr && leaf->kind == FrameKind::kKernel ? std::string_view(paths.text(leaf->name)) : "";
+  if (is_descriptor_name(kernel)) kernel = system_call_of(paths, path);
   switch (category) {
     case Category::kMpi:
       return Activity::kMpi;
@@ -67,6 +87,26 @@ Activity activity_of(const CallPaths& paths, std::uint32_t path, Category catego
   if (paths.in_garbage_collection(path)) return Activity::kGarbageCollection;
   if (paths.in_import(path)) return Activity::kImport;
   return category == Category::kPython ? Activity::kInterpreter : Activity::kNative;
+}
+
+bool maps_memory(std::string_view system_call) { return among(system_call, kMappings); }
+
+OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path) {
+  const Frame* const leaf = paths.frame(path);
+  if (leaf == nullptr || leaf->kind != FrameKind::kKernel) return OffCpu::kOther;
+  const std::string_view name = paths.text(leaf->name);
+  if (name == shard::kGilWaitName || name.ends_with(kOldGilWait)) return OffCpu::kGil;
+  if (name == shard::kOnFileName) return OffCpu::kFile;
+  if (name == shard::kOnSocketName) return OffCpu::kNetwork;
+  if (name == shard::kOnPipeName) return OffCpu::kPipe;
+  if (among(name, kSleeps) || name == "pause") return OffCpu::kSleep;
+  if (among(name, kLocks) || name == "flock") return OffCpu::kLock;
+  if (among(name, kSelects) && sleeps_in_select(paths, path)) return OffCpu::kSleep;
+  if (among(name, kPolls)) return OffCpu::kPoll;
+  if (among(name, kChildren)) return OffCpu::kChild;
+  if (among(name, kFiles)) return OffCpu::kFile;
+  if (among(name, kNetwork)) return OffCpu::kNetwork;
+  return among(name, kPipes) ? OffCpu::kPipe : OffCpu::kOther;
 }
 
 }  // namespace clusterprof::report

@@ -48,4 +48,16 @@ Activity activity_of(const CallPaths& paths, std::uint32_t path, shard::Category
 // The system call that a path ends in; empty without one.
 std::string_view system_call_of(const CallPaths& paths, std::uint32_t path);
 
+// A system call whose work is mapping and unmapping memory.
+bool maps_memory(std::string_view system_call);
+
+// What a blocked thread waits for: docs/metrics.md, "Off-CPU".
+enum class OffCpu : std::uint8_t { kSleep = 0, kLock, kGil, kPoll, kFile, kNetwork, kPipe, kChild, kOther };
+inline constexpr std::size_t kOffCpuKinds = 9;
+inline constexpr std::array<const char*, kOffCpuKinds> kOffCpuNames = {
+    "sleep", "lock", "gil", "poll", "file", "network", "pipe", "child", "other"};
+
+// Of the path of a value of category idle or io.
+OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path);
+
 }  // namespace clusterprof::report

@@ -10,7 +10,16 @@
 #include "formats/wire/mpi_functions.h"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/charged_time.hpp"
+#include "report/analysis/counters.hpp"
+#include "report/analysis/file_io.hpp"
 #include "report/analysis/findings.hpp"
+#include "report/analysis/limits.hpp"
+#include "report/analysis/memory.hpp"
+#include "report/analysis/off_cpu.hpp"
+#include "report/analysis/regions.hpp"
+#include "report/analysis/tables.hpp"
+#include "report/analysis/timeline.hpp"
+#include "report/analysis/verdict.hpp"
 #include "report/analysis/waiting.hpp"
 #include "report/report.hpp"
 
@@ -25,77 +34,6 @@ using shard::ShardData;
 
 constexpr std::size_t kMpi = static_cast<std::size_t>(Category::kMpi);
 constexpr std::size_t kPython = static_cast<std::size_t>(Category::kPython);
-
-double to_seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
-
-// Indices of Ts by rank index, in table order within a rank; others than 0..ranks-1 left out.
-// Starts[r] .. starts[r + 1] are those of rank r.
-struct ByRank {
-  std::vector<std::uint32_t> starts, order;
-};
-template <typename T>
-ByRank by_rank(const std::vector<T>& table, std::size_t ranks) {
-  ByRank result;
-  result.starts.assign(ranks + 1, 0);
-  for (const T& row : table)
-    if (row.rank < ranks) ++result.starts[row.rank + 1];
-  std::partial_sum(result.starts.begin(), result.starts.end(), result.starts.begin());
-  result.order.resize(result.starts.back());
-  std::vector<std::uint32_t> next(result.starts.begin(), result.starts.end() - 1);
-  for (std::uint32_t i = 0; i < table.size(); ++i)
-    if (table[i].rank < ranks) result.order[next[table[i].rank]++] = i;
-  return result;
-}
-
-// Sums of one quantity for many keys (functions, lines, call sites) over ranks that come one
-// after the other in ascending rank number: totals and the distribution over ranks.
-class SpreadTable {
- public:
-  explicit SpreadTable(std::size_t keys) : cells_(keys) {}
-
-  void add(std::uint32_t key, std::uint64_t ns) {
-    Cell& cell = cells_[key];
-    if (!cell.touched) touched_.push_back(key);
-    cell.touched = true;
-    cell.here += ns;
-  }
-  void end_rank(std::int32_t rank) {
-    for (const std::uint32_t key : touched_) {
-      Cell& cell = cells_[key];
-      if (cell.ranks == 0 || cell.here > cell.max) cell.max = cell.here, cell.max_rank = rank;
-      cell.min = cell.ranks == 0 ? cell.here : std::min(cell.min, cell.here);
-      cell.total += cell.here;
-      ++cell.ranks;
-      cell.here = 0;
-      cell.touched = false;
-    }
-    touched_.clear();
-    if (rank_count_++ == 0) first_rank_ = rank;
-  }
-  [[nodiscard]] std::uint64_t total(std::size_t key) const { return cells_[key].total; }
-  [[nodiscard]] RankSpread spread(std::size_t key) const {
-    const Cell& cell = cells_[key];
-    RankSpread result;
-    if (rank_count_ == 0) return result;
-    result.min_s = cell.ranks == rank_count_ ? to_seconds(cell.min) : 0;
-    result.mean_s = to_seconds(cell.total) / static_cast<double>(rank_count_);
-    result.max_s = to_seconds(cell.max);
-    result.max_rank = cell.max == 0 ? first_rank_ : cell.max_rank;
-    return result;
-  }
-
- private:
-  struct Cell {
-    std::uint64_t here = 0, total = 0, min = 0, max = 0;
-    std::uint32_t ranks = 0;
-    std::int32_t max_rank = -1;
-    bool touched = false;
-  };
-  std::vector<Cell> cells_;
-  std::vector<std::uint32_t> touched_;
-  std::uint32_t rank_count_ = 0;
-  std::int32_t first_rank_ = -1;
-};
 
 // First start to last end. Nodes whose clocks disagree so much that one seems to have ended
 // before another began cannot have run one MPI program: then the longest node counts.
@@ -139,12 +77,17 @@ RunInfo describe_run(const ShardData& data) {
   run.world_size = data.run.world_size;
   run.rate_hz = data.run.rate_hz;
   run.clock = data.run.clock;
+  run.sample_on = data.run.sample_on;
+  run.only_regions = data.run.only_regions;
   run.version = data.run.version;
   run.mpi_library = data.run.mpi_library;
   run.complete = data.run.complete;
   run.notes = data.run.notes;
   run.elapsed_s = to_seconds(run_elapsed_ns(data, run.notes));
-  for (const Rank& rank : data.ranks) run.samples += rank.samples;
+  for (const Rank& rank : data.ranks) {
+    run.samples += rank.samples;
+    if ((rank.flags & shard::kSpawned) != 0) ++run.spawned_ranks;
+  }
   for (const shard::Drop& drop : data.drops)
     if (drop.count != 0) run.dropped[drop.reason] += drop.count;
   std::vector<bool> present(run.world_size <= shard::kMaxWorldSize ? run.world_size : 0, false);
@@ -163,18 +106,23 @@ bool measures_mpi(const Rank& rank) {
          ((rank.flags & shard::kMpiUnwatched) == 0 && rank.main_thread_ns[kMpi] == 0);
 }
 
+std::uint64_t recorded_of(const Rank& rank) {
+  return rank.elapsed_ns - std::min(rank.paused_ns, rank.elapsed_ns);
+}
+
 // MPI is measured; samples say how the rest divides. Under the CPU clock samples do not add up
 // to elapsed time, so there they stand as they are and blocked time is unknown.
 OptionalCategorySeconds main_thread_categories(const Rank& rank, bool cpu_clock) {
   OptionalCategorySeconds result;
+  const std::uint64_t recorded_ns = recorded_of(rank);
   if (measures_mpi(rank))
-    result[kMpi] = to_seconds(std::min(rank.mpi_ns, rank.elapsed_ns));
+    result[kMpi] = to_seconds(std::min(rank.mpi_ns, recorded_ns));
   else if (rank.main_thread_ns[kMpi] > 0)
-    result[kMpi] = to_seconds(std::min(rank.main_thread_ns[kMpi], rank.elapsed_ns));
+    result[kMpi] = to_seconds(std::min(rank.main_thread_ns[kMpi], recorded_ns));
 
   const std::uint64_t sampled = sampled_outside_mpi_ns(rank);
   if (rank.samples == 0 || sampled == 0) return result;
-  const double rest = to_seconds(rank.elapsed_ns) - result[kMpi].value_or(0);
+  const double rest = to_seconds(recorded_ns) - result[kMpi].value_or(0);
   const double scale = cpu_clock ? 1e-9 : std::max(0.0, rest) / static_cast<double>(sampled);
   // Without Python frames there is no telling what the interpreter ran.
   const bool no_python = (rank.flags & shard::kPythonUnread) != 0 && rank.main_thread_ns[kPython] == 0;
@@ -186,12 +134,14 @@ OptionalCategorySeconds main_thread_categories(const Rank& rank, bool cpu_clock)
   return result;
 }
 
-RankInfo describe_rank(const Rank& rank, bool cpu_clock) {
+RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) {
   RankInfo info;
   info.rank = rank.rank;
   info.node = rank.node;
   info.pid = rank.pid;
   info.elapsed_s = to_seconds(rank.elapsed_ns);
+  info.paused_s = to_seconds(rank.elapsed_ns - recorded_of(rank));
+  info.recorded_s = to_seconds(recorded_of(rank));
   const bool usage = (rank.flags & shard::kUsageKnown) != 0;
   if (usage || rank.cpu_ns != 0) info.cpu_s = to_seconds(rank.cpu_ns);
   info.samples = rank.samples;
@@ -199,15 +149,30 @@ RankInfo describe_rank(const Rank& rank, bool cpu_clock) {
   info.processes = rank.processes;
   info.category_s = main_thread_categories(rank, cpu_clock);
   if (measures_mpi(rank)) {
-    const std::uint64_t mpi_ns = std::min(rank.mpi_ns, rank.elapsed_ns);
-    info.useful_s = to_seconds(rank.elapsed_ns - mpi_ns);
+    const std::uint64_t mpi_ns = std::min(rank.mpi_ns, recorded_of(rank));
+    info.useful_s = to_seconds(recorded_of(rank) - mpi_ns);
     if ((rank.flags & shard::kWaitKnown) != 0) {
       const std::uint64_t wait_ns = std::min(rank.mpi_wait_ns, mpi_ns);
       info.mpi_wait_s = to_seconds(wait_ns);
       info.mpi_transfer_s = to_seconds(mpi_ns - wait_ns);
     }
   }
-  if (usage) info.max_rss_bytes = rank.max_rss_bytes;
+  if (usage) {
+    info.max_rss_bytes = rank.max_rss_bytes;
+    info.minor_faults = rank.minor_faults;
+    info.major_faults = rank.major_faults;
+    info.voluntary_switches = rank.voluntary_switches;
+    info.involuntary_switches = rank.involuntary_switches;
+    if (rank.user_ns + rank.system_ns != 0 || rank.cpu_ns == 0) {  // else a file that has only their sum
+      info.user_s = to_seconds(rank.user_ns);
+      info.kernel_s = to_seconds(rank.system_ns);
+    }
+  }
+  const auto text = [&data](shard::StringIndex i) {
+    return i < data.strings.size() ? data.strings[i] : std::string();
+  };
+  info.affinity = text(rank.affinity);
+  info.numa = text(rank.numa_nodes);
   if ((rank.flags & shard::kIoKnown) != 0) {
     info.read_bytes = rank.read_bytes;
     info.write_bytes = rank.write_bytes;
@@ -215,24 +180,30 @@ RankInfo describe_rank(const Rank& rank, bool cpu_clock) {
   if ((rank.flags & shard::kExitStatusKnown) != 0) info.exit_status = rank.exit_status;
   if ((rank.flags & shard::kExitSignalKnown) != 0) info.exit_signal = rank.exit_signal;
   info.lost = (rank.flags & shard::kLost) != 0;
+  info.spawned = (rank.flags & shard::kSpawned) != 0;
   info.handler_s = to_seconds(rank.handler_ns);
   return info;
 }
 
 void describe_ranks(const ShardData& data, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
   for (const shard::Node& node : data.nodes) {
-    analysis.nodes.push_back({node.name,
-                              {},
-                              to_seconds(node.elapsed_ns),
-                              to_seconds(node.cpu_ns),
-                              to_seconds(node.collector_cpu_ns),
-                              node.collector_max_rss_bytes});
+    NodeInfo& info = analysis.nodes.emplace_back();
+    info.name = node.name;
+    info.elapsed_s = to_seconds(node.elapsed_ns);
+    info.cpu_s = to_seconds(node.cpu_ns);
+    info.collector_cpu_s = to_seconds(node.collector_cpu_ns);
+    info.collector_max_rss_bytes = node.collector_max_rss_bytes;
+    info.cpus = node.cpus;
+    info.numa_nodes = node.numa_nodes;
+    info.memory_bytes = node.memory_bytes;
+    info.cache_bytes = node.cache_bytes;
+    info.cpu_model = node.cpu_model;
   }
   for (const std::uint32_t index : ascending) {
-    analysis.ranks.push_back(describe_rank(data.ranks[index], data.run.clock == "cpu"));
+    analysis.ranks.push_back(describe_rank(data, data.ranks[index], data.run.clock == "cpu"));
     const RankInfo& rank = analysis.ranks.back();
     if (rank.node < analysis.nodes.size()) analysis.nodes[rank.node].ranks.push_back(rank.rank);
-    analysis.rank_seconds += rank.elapsed_s;
+    analysis.rank_seconds += rank.recorded_s;
     for (std::size_t c = 0; c < kCategories; ++c)
       if (rank.category_s[c])
         analysis.category_s[c] = analysis.category_s[c].value_or(0) + *rank.category_s[c];
@@ -241,13 +212,15 @@ void describe_ranks(const ShardData& data, const std::vector<std::uint32_t>& asc
 
 // POP: docs/metrics.md, "Efficiencies".
 void find_efficiency(const ShardData& data, Analysis& analysis) {
+  analysis.recorded_s = analysis.run.elapsed_s;
   const bool any_mpi = std::any_of(data.ranks.begin(), data.ranks.end(),
                                    [](const Rank& rank) { return (rank.flags & shard::kUsedMpi) != 0; });
   if (!any_mpi) return;
-  double sum = 0, largest = 0;
+  double sum = 0, largest = 0, least_paused_s = 0;
   std::size_t count = 0;
   for (const RankInfo& rank : analysis.ranks) {
     if (!rank.useful_s) continue;
+    least_paused_s = count == 0 ? rank.paused_s : std::min(least_paused_s, rank.paused_s);
     if (count == 0 || *rank.useful_s > largest) {
       largest = *rank.useful_s;
       analysis.slowest_rank = rank.rank;
@@ -259,11 +232,13 @@ void find_efficiency(const ShardData& data, Analysis& analysis) {
   const double mean = sum / static_cast<double>(count);
   analysis.mean_useful_s = mean;
   analysis.max_useful_s = largest;
-  if (largest <= 0 || analysis.run.elapsed_s <= 0) return;
+  analysis.recorded_s = std::max(0.0, analysis.run.elapsed_s - least_paused_s);
+  if (largest <= 0 || analysis.recorded_s <= 0) return;
   analysis.efficiency.load_balance = mean / largest;
-  analysis.efficiency.communication = largest / analysis.run.elapsed_s;
+  analysis.efficiency.communication = largest / analysis.recorded_s;
   analysis.efficiency.parallel = *analysis.efficiency.load_balance * *analysis.efficiency.communication;
-  if (!data.wait_analysis.done || data.wait_analysis.ideal_ns == 0) return;
+  // The replay knows nothing of pauses.
+  if (!data.wait_analysis.done || data.wait_analysis.ideal_ns == 0 || least_paused_s > 0) return;
   const double ideal_s = to_seconds(data.wait_analysis.ideal_ns);
   analysis.efficiency.serialization = largest / ideal_s;
   analysis.efficiency.transfer = ideal_s / analysis.run.elapsed_s;
@@ -414,6 +389,7 @@ void count_functions_and_lines(const ShardData& data, const std::vector<shard::V
     if (function_total.total(i) == 0) continue;
     const shard::Frame& f = *paths.functions()[i];
     FunctionRow row;
+    row.id = static_cast<std::uint32_t>(i);
     row.name = paths.text(f.name);
     row.file = paths.text(f.file);
     row.module = paths.text(f.module);
@@ -433,6 +409,7 @@ void count_functions_and_lines(const ShardData& data, const std::vector<shard::V
     if (line_total[i] == 0) continue;
     const shard::Frame& f = *paths.lines()[i];
     LineRow row;
+    row.id = static_cast<std::uint32_t>(i);
     row.file = paths.text(f.file);
     row.function = paths.text(f.name);
     row.line = f.line;
@@ -652,39 +629,6 @@ void copy_mpi_tables(const ShardData& data, const CallPaths& paths, Analysis& an
     analysis.mpi_sizes.push_back({std::string(key.first), key.second, count});
 }
 
-void count_counters(const ShardData& data, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
-  analysis.counters = data.counters;
-  for (const auto& counter : data.unavailable_counters)
-    analysis.unavailable_counters.try_emplace(counter.name, counter.reason);
-  analysis.counter_spreads.resize(data.counters.size());
-  std::vector<std::size_t> counted(data.counters.size(), 0);
-  const ByRank values = by_rank(data.counter_values, data.ranks.size());
-  for (const std::uint32_t rank : ascending) {
-    std::map<std::uint32_t, std::uint64_t> here;
-    for (std::uint32_t i = values.starts[rank]; i < values.starts[rank + 1]; ++i) {
-      const shard::CounterValue& value = data.counter_values[values.order[i]];
-      if (value.counter < data.counters.size()) here[value.counter] += value.value;
-    }
-    if (here.empty()) continue;
-    RankCounters row{data.ranks[rank].rank, {}};
-    for (const auto& [counter, value] : here) {
-      row.values.emplace_back(data.counters[counter], value);
-      CounterSpread& spread = analysis.counter_spreads[counter];
-      const auto number = static_cast<double>(value);
-      if (counted[counter] == 0 || number > spread.max) spread.max = number, spread.max_rank = row.rank;
-      spread.min = counted[counter] == 0 ? number : std::min(spread.min, number);
-      spread.total += number;
-      ++counted[counter];
-    }
-    analysis.rank_counters.push_back(std::move(row));
-  }
-  for (std::size_t i = 0; i < data.counters.size(); ++i) {
-    analysis.counter_spreads[i].name = data.counters[i];
-    if (counted[i] > 0)
-      analysis.counter_spreads[i].mean = analysis.counter_spreads[i].total / static_cast<double>(counted[i]);
-  }
-}
-
 }  // namespace
 
 Analysis analyse(const ShardData& data) {
@@ -709,8 +653,15 @@ Analysis analyse(const ShardData& data) {
         return (rank.flags & shard::kMpiUnwatched) == 0;
       });
   explain_waiting(data, charged, paths, analysis);
-  count_counters(data, ascending, analysis);
-  find_bottlenecks(analysis);
+  count_counters(data, paths, ascending, analysis);
+  const MemoryUse memory(data, charged, paths);
+  memory.describe(analysis.functions);
+  find_limits(data, charged, paths, memory, ascending, analysis);
+  find_file_io(data, paths, ascending, analysis);
+  find_off_cpu(data, charged, paths, ascending, analysis);
+  find_timeline(data, ascending, analysis);
+  find_regions(data, charged, paths, memory, ascending, analysis);
+  find_bottlenecks(paths, analysis);
   find_findings(data, charged, paths, analysis);
   return analysis;
 }

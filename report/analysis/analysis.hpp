@@ -26,27 +26,45 @@ using OptionalActivitySeconds = std::array<Seconds, kActivities>;
 
 // Where findings begin, as shares (0..1) of all ranks' elapsed time unless said otherwise.
 namespace thresholds {
-inline constexpr double kImbalance = 0.05;     // (max - mean useful) / run elapsed
-inline constexpr double kMpi = 0.15;           // time in MPI
-inline constexpr double kIo = 0.10;            // in file and socket calls
-inline constexpr double kIdle = 0.10;          // blocked otherwise
-inline constexpr double kSystem = 0.10;        // in other system calls
-inline constexpr double kPython = 0.30;        // running bytecode
-inline constexpr double kGarbage = 0.10;       // in Python's garbage collection
-inline constexpr double kGil = 0.10;           // waiting for the GIL; of the time of all threads
-inline constexpr double kMostlyPython = 0.50;  // severity "medium" for kPython from here, else "low"
-inline constexpr double kBlame = 0.50;         // part of an excess a line must hold to be named
-inline constexpr double kHigh = 0.25;          // severity "high" from here
-inline constexpr double kMedium = 0.10;        // "medium" from here, "low" below
-inline constexpr double kBottleneck = 0.05;    // smallest share listed for the run
-inline constexpr double kDropped = 0.01;       // of the samples
-inline constexpr double kTruncated = 0.10;     // of the samples
-inline constexpr double kMergeFailed = 0.01;   // of the merges tried
-inline constexpr double kDelay = 0.02;         // waiting that goes back to one rank in one function
-inline constexpr double kExplained = 0.50;     // part of a loss the delays must hold to explain it
-inline constexpr double kNetwork = 0.10;       // lost to serialization or transfer; of the run's elapsed time
-inline constexpr double kUnmatched = 0.05;     // of the messages, or of the collective operations
+inline constexpr double kImbalance = 0.05;  // (max - mean useful) / run elapsed
+inline constexpr double kMpi = 0.15;        // time in MPI
+inline constexpr double kIo = 0.10;         // in file and socket calls; of a rank's own time: in one call
+inline constexpr double kSmallIo = 0.05;    // in reads or writes of less than kSmallIoBytes on average
+inline constexpr double kSmallIoBytes = 4096;
+inline constexpr std::uint64_t kManyCalls = 100;  // as few reads or writes are no pattern
+inline constexpr double kMemory = 0.10;           // computing on more data than the largest cache holds
+inline constexpr double kPageFaults = 0.05;       // in page faults and calls that map and unmap memory
+inline constexpr double kIdle = 0.10;             // blocked otherwise
+inline constexpr double kSystem = 0.10;           // in other system calls
+inline constexpr double kPython = 0.30;           // running bytecode
+inline constexpr double kGarbage = 0.10;          // in Python's garbage collection
+inline constexpr double kGil = 0.10;              // waiting for the GIL; of the time of all threads
+inline constexpr double kMostlyPython = 0.50;     // severity "medium" for kPython from here, else "low"
+inline constexpr double kBlame = 0.50;            // part of an excess a line must hold to be named
+inline constexpr double kHigh = 0.25;             // severity "high" from here
+inline constexpr double kMedium = 0.10;           // "medium" from here, "low" below
+inline constexpr double kBottleneck = 0.05;       // smallest share listed for the run
+inline constexpr double kDropped = 0.01;          // of the samples
+inline constexpr double kTruncated = 0.10;        // of the samples
+inline constexpr double kMergeFailed = 0.01;      // of the merges tried
+inline constexpr double kDelay = 0.02;            // waiting that goes back to one rank in one function
+inline constexpr double kExplained = 0.50;        // part of a loss the delays must hold to explain it
+inline constexpr double kNetwork = 0.10;    // lost to serialization or transfer; of the run's elapsed time
+inline constexpr double kUnmatched = 0.05;  // of the messages, or of the collective operations
 inline constexpr double kClockError_s = 50e-6;
+// When a function is limited by memory: with hardware counters either of
+inline constexpr double kMemoryBandwidth = 4e9;  // bytes per second of its CPU time
+inline constexpr double kMissesPerKilo = 10;     // misses of the last cache per 1000 instructions
+// and without, as far as the estimate of its data is certain and
+inline constexpr double kMemoryOperands = 0.20;       // of its samples are at an access to memory
+inline constexpr std::uint64_t kFewestAccesses = 20;  // are known
+// Processors that are shared.
+inline constexpr double kBusy = 0.90;  // of the time of the processors that a group of ranks may use
+inline constexpr double kSwitchedOut_per_s = 20;  // involuntary context switches of a rank
+inline constexpr double kMemoryFull = 0.90;       // of a node's memory
+inline constexpr double kMajorFaults_per_s = 10;  // of a rank
+inline constexpr double kHotRegion = 0.05;        // share from which a region gets a verdict
+inline constexpr std::size_t kMaxHotRegions = 16;
 inline constexpr std::size_t kMaxDelays = 3;
 inline constexpr std::size_t kMaxPassedOn = 2;
 inline constexpr std::size_t kMaxFindings = 8;
@@ -56,6 +74,30 @@ inline constexpr std::size_t kMaxMissingListed = 65536;
 
 // Causes and call sites named in one row of Analysis::waits; the others are summed up in its last entry.
 inline constexpr std::size_t kMaxWaitParts = 16;
+
+// What limits the program at an instant; MPI is divided among imbalance and communication later.
+enum class Limit : std::uint8_t { kCompute = 0, kMemory, kIo, kPython, kIdle, kMpi };
+inline constexpr std::size_t kLimits = 6;
+
+// Seconds by what limited them. They do not overlap.
+struct Limits {
+  std::array<double, kLimits> time_s{};
+  double kernel_s = 0;                             // of compute: system calls
+  double page_fault_s = 0, mapping_s = 0;          // of memory; the rest of it: data that no cache holds
+  std::array<double, kOffCpuKinds> idle_s{};       // of idle
+  std::array<std::uint32_t, kLimits> most_path{};  // ShardData's path of the place with most; 0 none
+  std::array<double, kLimits> most_s{};
+};
+
+// A quantity computed from counts. docs/metrics.md, "Derived metrics".
+struct Derived {
+  const char* name;
+  double value;
+  const char* unit;
+  const char* formula;
+};
+
+using CounterAmounts = std::vector<std::pair<std::uint32_t, std::uint64_t>>;  // index into Analysis::counters
 
 // Distribution of a quantity over all ranks of the profile; a rank without it counts as 0.
 struct RankSpread {
@@ -69,9 +111,13 @@ struct RunInfo {
   std::int64_t start_utc_ns = 0;  // 0 unknown
   double elapsed_s = 0;           // first start to last end over all ranks
   std::size_t nodes = 0, ranks = 0;
-  std::uint32_t world_size = 0;  // 0 unknown
+  std::size_t spawned_ranks = 0;  // of ranks: those of worlds that MPI_Comm_spawn made
+  std::uint32_t world_size = 0;   // 0 unknown
   std::uint32_t rate_hz = 0;
   std::string clock;
+  std::string region;     // all is of this region alone; empty: of the run
+  std::string sample_on;  // the event at whose overflows samples were taken; empty: the clock
+  bool only_regions = false;
   std::string version;
   std::string mpi_library;
   std::uint64_t samples = 0;
@@ -87,22 +133,34 @@ struct NodeInfo {
   std::vector<std::int32_t> ranks;
   double elapsed_s = 0, cpu_s = 0, collector_cpu_s = 0;
   std::uint64_t collector_max_rss_bytes = 0;
+  std::uint32_t cpus = 0, numa_nodes = 0;           // 0 unknown, like the next two
+  std::uint64_t memory_bytes = 0, cache_bytes = 0;  // cache: one instance of the largest
+  std::string cpu_model;
+  std::optional<double> busy;                      // share of all processors' time
+  std::optional<std::uint64_t> memory_used_bytes;  // the most
+  std::optional<std::uint64_t> received_bytes, sent_bytes, disk_read_bytes, disk_written_bytes;
 };
 
 struct RankInfo {
   std::int32_t rank = 0;
   std::uint32_t node = 0;  // index into Analysis::nodes
   std::int32_t pid = 0;
-  double elapsed_s = 0;
-  Seconds cpu_s;
+  double elapsed_s = 0, paused_s = 0;
+  double recorded_s = 0;  // elapsed without paused: what shares are of
+  Seconds cpu_s, user_s, kernel_s;
   std::uint64_t samples = 0;
   std::uint32_t threads = 0, processes = 0;
   OptionalCategorySeconds category_s;  // of the main thread, by shard::Category
   OptionalActivitySeconds activity_s;  // of all threads, by Activity
   Seconds useful_s, mpi_wait_s, mpi_transfer_s;
   std::optional<std::uint64_t> max_rss_bytes, read_bytes, write_bytes;
+  std::optional<std::uint64_t> minor_faults, major_faults, voluntary_switches, involuntary_switches;
+  std::string affinity, numa;  // lists of processors and memory nodes; empty: not known
+  Limits limits;               // of the main thread
+  std::vector<Derived> derived;
   std::optional<std::int32_t> exit_status, exit_signal;
   bool lost = false;
+  bool spawned = false;  // by MPI_Comm_spawn
   double handler_s = 0;
 };
 
@@ -111,6 +169,7 @@ struct Efficiency {  // shares; above 1 by measuring error only
 };
 
 struct FunctionRow {
+  std::uint32_t id = 0;  // CallPaths::function
   std::string name, file, module;
   std::uint32_t line = 0;  // where it starts; 0 unknown
   shard::FrameKind kind = shard::FrameKind::kNative;
@@ -121,9 +180,13 @@ struct FunctionRow {
   // The same without the time in which helper threads were idle (Analysis::helper_idle_s).
   double active_self_s = 0, active_total_s = 0;
   RankSpread active_spread;
+  CounterAmounts counters;           // of self
+  Seconds working_set_bytes;         // an estimate, of the rank with most; empty: not known
+  bool working_set_is_more = false;  // too much to be told: at least that
 };
 
 struct LineRow {
+  std::uint32_t id = 0;  // CallPaths::line
   std::string file, function;
   std::uint32_t line = 0;
   double self_s = 0, total_s = 0;
@@ -132,6 +195,93 @@ struct LineRow {
   ActivitySeconds active_activity_s{};  // parts of active_self_s
   double active_self_s = 0, active_total_s = 0;
   RankSpread active_spread;  // of active_self_s
+  CounterAmounts counters;   // of self
+};
+
+// A function whose data no cache holds, on the ranks where that is so.
+struct MemoryRow {
+  std::uint32_t path = 0;  // ShardData's path of the place with most of the time
+  double time_s = 0;       // of main threads
+  // The evidence, of the rank with most of the time.
+  std::int32_t rank = -1;
+  double rank_time_s = 0;
+  bool by_counters = false;
+  double bandwidth = 0, misses_per_kilo = 0;  // by counters; bytes per second; 0 not known
+  double working_set_bytes = 0;               // else
+  bool working_set_is_more = false;
+  std::uint64_t accesses = 0, cache_bytes = 0;
+};
+
+struct IoFileRow {
+  std::string path, file_system;  // empty: not known, or all that were too many
+  std::size_t ranks = 0;
+  std::uint64_t opens = 0, reads = 0, writes = 0, read_bytes = 0, written_bytes = 0;
+  double read_s = 0, write_s = 0, sync_s = 0, meta_s = 0;
+};
+
+struct IoCallRow {
+  shard::IoOperation operation = shard::IoOperation::kOpen;
+  std::string path;            // of the data
+  std::string file, function;  // of the caller; empty: not known
+  shard::FrameKind kind = shard::FrameKind::kNative;
+  std::uint32_t line = 0;
+  std::uint64_t count = 0, failed = 0, bytes = 0;
+  double time_s = 0, max_s = 0;  // max: the longest call
+  std::int32_t max_rank = -1;    // most of time_s; of it:
+  double rank_time_s = 0;
+  std::uint64_t rank_count = 0;
+};
+
+struct FileSystemRow {
+  std::string name;  // empty: not known
+  std::uint64_t read_bytes = 0, written_bytes = 0;
+  double read_s = 0, write_s = 0, sync_s = 0, meta_s = 0;
+};
+
+struct FileIo {  // all by time, largest first
+  std::vector<IoFileRow> files;
+  std::vector<IoCallRow> calls;
+  std::vector<FileSystemRow> file_systems;
+};
+
+// Blocked time at one line.
+struct OffCpuRow {
+  OffCpu kind = OffCpu::kOther;
+  std::string file, function;  // empty: not known
+  shard::FrameKind frame_kind = shard::FrameKind::kNative;
+  std::uint32_t line = 0;
+  double time_s = 0, main_thread_s = 0;
+  std::int32_t max_rank = -1;  // most of time_s
+};
+
+struct TimelineRow {
+  std::int32_t rank = -1;                                                    // or
+  std::uint32_t node = 0;                                                    // index into Analysis::nodes
+  std::vector<std::pair<std::uint32_t, std::vector<std::uint64_t>>> values;  // by Timeline::series
+};
+
+struct Timeline {
+  double bin_s = 0, begin_s = 0;  // begin: of the first bin, since the run's start
+  std::size_t bins = 0;
+  std::vector<std::string> series;
+  std::vector<TimelineRow> ranks, nodes;  // trailing bins that are 0 are left out
+};
+
+struct RegionRow {
+  std::vector<std::string> names;  // outermost first
+  std::uint64_t count = 0;         // instances that ended; of these the next four
+  Seconds time_s, min_s, max_s;
+  std::optional<std::int64_t> max_n;
+  RankSpread spread;                // of time_s
+  double sampled_s = 0, share = 0;  // share: of all ranks' recorded time
+  CategorySeconds category_s{};     // parts of sampled_s
+  Efficiency efficiency;
+  Seconds mean_useful_s, max_useful_s, longest_s;  // over the ranks that were in it; longest: with MPI
+  std::optional<std::int32_t> slowest_rank;
+  Limits limits;
+  CounterAmounts counters;
+  std::vector<Derived> derived;
+  std::string bottleneck;  // the class with the largest share; empty: nothing is known
 };
 
 struct MpiCallRow {
@@ -240,8 +390,9 @@ struct RankCounters {
 };
 
 struct Bottleneck {
-  std::optional<std::int32_t> rank;  // empty: the run
-  std::string kind;                  // compute, io, communication, imbalance, python, idle
+  std::optional<std::int32_t> rank;  // empty: the run, or
+  std::string region;                // a region by its full name
+  std::string kind;                  // compute, memory, io, communication, imbalance, python, idle
   double share = 0;
   std::string evidence;
 };
@@ -274,7 +425,16 @@ struct Analysis {
   std::map<std::string, double> native_modules;  // Activity::kNative by object file, all threads
   std::map<std::string, double> system_calls;    // time in system calls outside MPI, by name, all threads
   std::map<std::string, double> active_system_calls;  // without idle helper threads
-  double rank_seconds = 0;                            // sum of the ranks' elapsed times
+  double rank_seconds = 0;                            // sum of the ranks' recorded times
+  double recorded_s = 0;  // the run's elapsed time without what no rank that used MPI recorded
+  Limits limits;          // sum over ranks, main threads
+  std::vector<MemoryRow> memory_functions;        // by time_s, largest first
+  std::optional<FileIo> io;                       // empty: not known
+  std::optional<std::vector<OffCpuRow>> off_cpu;  // by time_s, largest first; empty: not known
+  std::optional<Timeline> timeline;
+  std::vector<RegionRow> regions;  // by first appearance in the tree of regions, parents first
+  bool counters_multiplexed = false;
+  std::vector<Derived> derived;
   Seconds mean_useful_s, max_useful_s;
   std::optional<std::int32_t> slowest_rank;  // most useful time; empty without MPI
   Efficiency efficiency;

@@ -70,14 +70,19 @@ bool is_runtime_module(std::string_view module_path) {
          is_mpi_module(module_path);
 }
 
+bool is_descriptor_name(std::string_view name) {
+  return name == shard::kOnFileName || name == shard::kOnSocketName || name == shard::kOnPipeName;
+}
+
 CallPaths::CallPaths(const shard::ShardData& data) : data_(data) {
   const std::size_t count = data.paths.size();
   parent_.assign(count, 0);
   python_.assign(count, 0);
   source_.assign(count, 0);
-
+  region_.assign(count, 0);
   import_.assign(count, false);
   garbage_.assign(count, false);
+  descriptor_.assign(count, false);
 
   std::vector<bool> has_source(data.frames.size(), false);
   for (std::size_t i = 0; i < data.frames.size(); ++i) {
@@ -96,6 +101,8 @@ CallPaths::CallPaths(const shard::ShardData& data) : data_(data) {
     python_[path] = python || garbage ? path : python_[parent_[path]];
     garbage_[path] = garbage || (!python && garbage_[parent_[path]]);
     import_[path] = import_[parent_[path]] || (python && imports(text(f->file)));
+    descriptor_[path] = f != nullptr && f->kind == FrameKind::kKernel && is_descriptor_name(text(f->name));
+    region_[path] = f != nullptr && f->kind == FrameKind::kRegion ? path : region_[parent_[path]];
     source_[path] = f != nullptr && has_source[data.paths[path].frame] ? path : source_[parent_[path]];
   }
   name_functions_and_lines();
@@ -125,9 +132,10 @@ void CallPaths::name_functions_and_lines() {
 
   using Key = std::array<std::uint32_t, 5>;
   std::unordered_map<Key, std::uint32_t, IdentityHash> function_ids, line_ids;
-  std::vector<std::uint32_t> frame_function(data_.frames.size()), frame_line(data_.frames.size(), kNone);
+  std::vector<std::uint32_t> frame_function(data_.frames.size(), kNone), frame_line(frame_function);
   for (std::size_t i = 0; i < data_.frames.size(); ++i) {
     const Frame& f = data_.frames[i];
+    if (f.kind == FrameKind::kRegion) continue;
     // Before 3.11 Python functions have no qualified name: methods of two classes in one file
     // differ in their line alone.
     const std::uint32_t start = f.kind == FrameKind::kPython ? f.function_line : 0;
@@ -172,8 +180,20 @@ void CallPaths::find_outermost() {
 }
 
 std::uint32_t CallPaths::counted(std::uint32_t path, shard::Category category) const {
+  if (descriptor_[path]) path = parent_[path];
   if (category != shard::Category::kPython || python_[path] == 0) return path;
   return python_[path];
+}
+
+std::uint32_t CallPaths::place(std::uint32_t path) const {
+  if (source_[path] != 0) return source_[path];
+  for (std::uint32_t up = path; up != 0; up = parent_[up]) {
+    const Frame* const f = frame(up);
+    if (f == nullptr) continue;
+    if (f->kind == FrameKind::kPython) return up;
+    if (f->kind == FrameKind::kNative && !is_runtime_module(text(f->module))) return up;
+  }
+  return 0;
 }
 
 std::uint32_t CallPaths::mpi_caller(std::uint32_t path) const {

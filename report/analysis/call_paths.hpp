@@ -14,6 +14,8 @@ namespace clusterprof::report {
 // the author of the program.
 bool is_runtime_module(std::string_view module_path);
 bool is_mpi_module(std::string_view module_path);
+// One of the frames below a system call that say what its descriptor was.
+bool is_descriptor_name(std::string_view name);
 
 // Refers to the ShardData it was made from. Paths are indices into ShardData::paths; 0 is the
 // root and stands for "none".
@@ -29,11 +31,17 @@ class CallPaths {
   [[nodiscard]] const std::string& text(shard::StringIndex index) const;
 
   // The path a value of this category counts for: bytecode belongs to the innermost Python
-  // function (or the garbage collection in it), not to the interpreter's functions that run it.
+  // function (or the garbage collection in it), not to the interpreter's functions that run it. What a
+  // system call's descriptor was is no function.
   [[nodiscard]] std::uint32_t counted(std::uint32_t path, shard::Category category) const;
   // The path itself or its nearest ancestor with a source line outside runtime modules, mpi4py,
   // the import machinery and the system's headers.
   [[nodiscard]] std::uint32_t source(std::uint32_t path) const { return source_[path]; }
+  // What a report names when it says where something happened: source(), without a source line the innermost
+  // frame outside runtime modules and the kernel. 0: there is none.
+  [[nodiscard]] std::uint32_t place(std::uint32_t path) const;
+  // The path of the innermost region frame; 0 outside all regions.
+  [[nodiscard]] std::uint32_t region(std::uint32_t path) const { return region_[path]; }
   // Below a frame of the import machinery.
   [[nodiscard]] bool in_import(std::uint32_t path) const { return import_[path]; }
   // In Python's cyclic garbage collection, below the innermost Python frame.
@@ -56,8 +64,8 @@ class CallPaths {
   void find_outermost();
 
   const shard::ShardData& data_;
-  std::vector<std::uint32_t> parent_, python_, source_, function_, line_;
-  std::vector<bool> outermost_function_, outermost_line_, import_, garbage_;
+  std::vector<std::uint32_t> parent_, python_, source_, region_, function_, line_;
+  std::vector<bool> outermost_function_, outermost_line_, import_, garbage_, descriptor_;
   std::vector<const shard::Frame*> functions_, lines_;
 };
 

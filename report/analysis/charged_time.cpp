@@ -19,7 +19,8 @@ std::uint64_t sampled_outside_mpi_ns(const shard::Rank& rank) {
 double sampled_scale(const shard::Rank& rank, bool cpu_clock) {
   const std::uint64_t sampled_ns = sampled_outside_mpi_ns(rank);
   if (cpu_clock || (rank.flags & shard::kUsedMpi) == 0 || sampled_ns == 0) return 1.0;
-  const std::uint64_t rest_ns = rank.elapsed_ns - std::min(rank.mpi_ns, rank.elapsed_ns);
+  const std::uint64_t recorded_ns = rank.elapsed_ns - std::min(rank.paused_ns, rank.elapsed_ns);
+  const std::uint64_t rest_ns = recorded_ns - std::min(rank.mpi_ns, recorded_ns);
   return static_cast<double>(rest_ns) / static_cast<double>(sampled_ns);
 }
 
@@ -38,8 +39,8 @@ std::vector<Value> charged_values(const shard::ShardData& data) {
     if (measured[value.rank] && value.category == Category::kMpi) continue;
     Value row = value;
     if (value.main_thread)
-      row.wall_ns =
-          static_cast<std::uint64_t>(std::llround(static_cast<double>(value.wall_ns) * scale[value.rank]));
+      for (std::uint64_t* const ns : {&row.wall_ns, &row.cpu_ns})
+        *ns = static_cast<std::uint64_t>(std::llround(static_cast<double>(*ns) * scale[value.rank]));
     charged.push_back(row);
   }
   for (const shard::MpiCall& call : data.mpi_calls) {

@@ -9,6 +9,9 @@
 #include <numeric>
 #include <optional>
 
+#include "report/analysis/limits.hpp"
+#include "report/analysis/placement.hpp"
+#include "report/analysis/verdict.hpp"
 #include "report/text/format.hpp"
 
 namespace clusterprof::report {
@@ -22,111 +25,42 @@ double of(const OptionalCategorySeconds& categories, Category category) {
   return categories[static_cast<std::size_t>(category)].value_or(0);
 }
 
-// --- bottlenecks ---------------------------------------------------------------------------
+constexpr double kMissed = 0.05;  // of a rank's time, between calls that were timed and samples
 
-// The categories that are classes by themselves.
-constexpr std::pair<Category, const char*> kPlainClasses[] = {{Category::kNative, "compute"},
-                                                              {Category::kPython, "python"},
-                                                              {Category::kIo, "io"},
-                                                              {Category::kIdle, "idle"}};
+// What to try.
+constexpr const char* kTryBalance = " Give the ranks equal work.";
+constexpr const char* kTrySerialization = " Let ranks do something else while they wait for their turn.";
+constexpr const char* kTryMessages = " Send fewer and larger messages, or overlap them with computing.";
+constexpr const char* kTryPython = " Move the loop to NumPy or compiled code.";
+constexpr const char* kTryGarbage =
+    " Make fewer objects that refer to each other, or collect less often (gc.freeze).";
+constexpr const char* kTryGil = " Use processes, or code that lets go of the lock.";
+constexpr const char* kTryFiles = " Read and write less often, in larger pieces.";
+constexpr const char* kTrySync = " Call fsync less often, once for many writes.";
+constexpr const char* kTryBuffer = " Buffer them.";
+constexpr const char* kTryCache = " Work on blocks that fit into the cache, or on smaller types.";
+constexpr const char* kTryPages = " Reuse memory instead of freeing it, or use huge pages.";
+constexpr const char* kTryKernel = " Make fewer system calls.";
 
-void largest_first(std::vector<Bottleneck>& classes) {
-  std::stable_sort(classes.begin(), classes.end(),
-                   [](const Bottleneck& a, const Bottleneck& b) { return a.share > b.share; });
-}
-
-// "rank 3 in load_batch() data.py:41"
-std::string culprit(const Analysis& analysis, const text::ShortPaths& names, std::int32_t rank,
-                    PlaceIndex place) {
-  if (place == 0) return fmt::format("rank {}", rank);
-  return fmt::format("rank {} in {}", rank, text::describe(analysis.places[place], names));
-}
-
-// "63 ranks", "at least 12 ranks"; the one by its number.
-std::string who_waited(const RootCauseRow& cause, std::optional<std::int32_t> only = {}) {
-  if (only && cause.waiting_ranks == 1 && !cause.at_least) return fmt::format("rank {}", *only);
-  return (cause.at_least ? "at least " : "") + text::plural(cause.waiting_ranks, "rank");
-}
-
-// "; rank 3 in load_batch() data.py:41 made 63 ranks wait 12.3 s": the largest root cause.
-std::string delay_evidence(const Analysis& analysis, const text::ShortPaths& names) {
-  if (analysis.root_functions.empty()) return {};
-  const RootCauseRow& cause = analysis.root_functions.front();
-  return fmt::format("; {} made {} wait {}", culprit(analysis, names, cause.rank, cause.place),
-                     who_waited(cause), seconds(cause.wait_s));
-}
-
-std::vector<Bottleneck> classes_of_run(const Analysis& analysis, const text::ShortPaths& names) {
-  std::vector<Bottleneck> classes;
-  for (const auto& [category, name] : kPlainClasses) {
-    const double time_s = of(analysis.category_s, category);
-    classes.push_back({std::nullopt, name, time_s / analysis.rank_seconds,
-                       fmt::format("{} of the {} of all ranks' main threads", seconds(time_s),
-                                   seconds(analysis.rank_seconds))});
+const char* try_for(OffCpu kind) {
+  switch (kind) {
+    case OffCpu::kSleep:
+      return " Wait for what the sleep is for.";
+    case OffCpu::kLock:
+      return " Hold the lock for less, or split what it protects.";
+    case OffCpu::kPoll:
+      return " Have something to do until data come.";
+    case OffCpu::kChild:
+      return " Start child processes earlier, or work while they do.";
+    case OffCpu::kGil:
+    case OffCpu::kFile:
+    case OffCpu::kNetwork:
+    case OffCpu::kPipe:
+    case OffCpu::kOther:
+      break;
   }
-  if (analysis.efficiency.load_balance) {
-    const double elapsed = analysis.run.elapsed_s, mean = *analysis.mean_useful_s,
-                 max = *analysis.max_useful_s;
-    classes.push_back({std::nullopt, "imbalance", (max - mean) / elapsed,
-                       fmt::format("outside MPI rank {} takes {}, the mean rank {}{}", *analysis.slowest_rank,
-                                   seconds(max), seconds(mean), delay_evidence(analysis, names))});
-    std::string evidence =
-        fmt::format("even the busiest rank is outside MPI for only {} of {}", seconds(max), seconds(elapsed));
-    if (analysis.mpi_wait_s)
-      evidence += fmt::format("; of {} in MPI {} are waiting",
-                              seconds(*analysis.mpi_wait_s + analysis.mpi_transfer_s.value_or(0)),
-                              seconds(*analysis.mpi_wait_s));
-    const Efficiency& e = analysis.efficiency;
-    if (e.serialization && e.transfer)
-      evidence +=
-          fmt::format("; serialization {}, transfer {}", percent(*e.serialization), percent(*e.transfer));
-    classes.push_back({std::nullopt, "communication", std::max(0.0, 1 - max / elapsed), std::move(evidence)});
-  }
-  return classes;
+  return " Find out what they wait for.";
 }
-
-// By rank, the largest of Analysis::waits' causes; its wait is that of the row it stands in.
-std::map<std::int32_t, WaitPart> largest_causes(const Analysis& analysis) {
-  std::map<std::int32_t, WaitPart> result;
-  for (const WaitRow& row : analysis.waits) {
-    if (row.causes.empty() || row.causes.front().rest != 0) continue;
-    WaitPart& largest = result[row.rank];
-    if (row.causes.front().wait_s > largest.wait_s) largest = row.causes.front();
-  }
-  return result;
-}
-
-std::vector<Bottleneck> classes_of_rank(const Analysis& analysis, const text::ShortPaths& names,
-                                        const std::map<std::int32_t, WaitPart>& causes,
-                                        const RankInfo& rank) {
-  std::vector<Bottleneck> classes;
-  for (const auto& [category, name] : kPlainClasses) {
-    const double time_s = of(rank.category_s, category);
-    classes.push_back({rank.rank, name, time_s / rank.elapsed_s,
-                       fmt::format("{} of its {}", seconds(time_s), seconds(rank.elapsed_s))});
-  }
-  if (rank.useful_s && analysis.max_useful_s) {
-    const double mpi_s = of(rank.category_s, Category::kMpi);
-    const double waiting = std::min(mpi_s, *analysis.max_useful_s - *rank.useful_s);
-    std::string waits;
-    if (rank.mpi_wait_s) {
-      waits = fmt::format("; waits {}", seconds(*rank.mpi_wait_s));
-      const auto cause = causes.find(rank.rank);
-      if (cause != causes.end() && cause->second.rank)
-        waits += fmt::format(", {} of it for {}", seconds(std::min(cause->second.wait_s, *rank.mpi_wait_s)),
-                             culprit(analysis, names, *cause->second.rank, cause->second.place));
-    }
-    classes.push_back({rank.rank, "imbalance", waiting / rank.elapsed_s,
-                       fmt::format("works {} less than rank {}, the slowest{}", seconds(waiting),
-                                   *analysis.slowest_rank, waits)});
-    classes.push_back({rank.rank, "communication", (mpi_s - waiting) / rank.elapsed_s,
-                       fmt::format("{} in MPI, {} of it not explained by imbalance{}", seconds(mpi_s),
-                                   seconds(mpi_s - waiting), waits)});
-  }
-  return classes;
-}
-
-// --- findings ------------------------------------------------------------------------------
 
 struct Blame {
   std::uint32_t path = 0;  // 0: nobody
@@ -172,10 +106,13 @@ class Finder {
     mpi();
     waits_for_the_gil();
     python();
-    of_rank_time(Category::kIo, any_activity, thresholds::kIo, "File and socket calls take");
+    memory();
+    pages();
+    io();
+    small_io();
     idle();
-    of_rank_time(Category::kSystem, any_activity, thresholds::kSystem,
-                 "The kernel (system calls other than I/O, page faults) takes");
+    kernel();
+    for (Finding& finding : placement_findings(analysis_)) analysis_.findings.push_back(std::move(finding));
     join_with_delays();
     measurement();
 
@@ -209,12 +146,7 @@ class Finder {
     return add(severity, share, std::move(sentence));
   }
 
-  // "compute() train.py:57"
-  std::string name_path(std::uint32_t path) const {
-    const shard::Frame& f = *paths_.frame(path);
-    return fmt::format("{} {}", text::function_label(paths_.text(f.name), f.kind),
-                       names_.place(paths_.text(f.file), f.line));
-  }
+  std::string name_path(std::uint32_t path) const { return report::name_path(paths_, names_, path); }
 
   void point_to(Finding& finding, std::uint32_t path) const {
     const shard::Frame& f = *paths_.frame(path);
@@ -347,7 +279,7 @@ class Finder {
 
   double imbalance_share() const {
     if (!analysis_.efficiency.load_balance) return 0;
-    return (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.run.elapsed_s;
+    return (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.recorded_s;
   }
 
   void imbalance() {
@@ -377,10 +309,12 @@ class Finder {
                 return (rank.rank == slowest ? 1.0 : 0.0) - 1.0 / static_cast<double>(mpi_ranks);
               }),
               excess);
-    if (culprit.path == 0) return;
-    finding.text += fmt::format(" Rank {} spends {} more than the mean in {}.", slowest,
-                                seconds(culprit.time_s), name_path(culprit.path));
-    point_to(finding, culprit.path);
+    if (culprit.path != 0) {
+      finding.text += fmt::format(" Rank {} spends {} more than the mean in {}.", slowest,
+                                  seconds(culprit.time_s), name_path(culprit.path));
+      point_to(finding, culprit.path);
+    }
+    finding.text += kTryBalance;
   }
 
   // The call site with the most time that is not waiting, and that time; none where one of which it is not
@@ -419,8 +353,8 @@ class Finder {
           serialization,
           fmt::format(
               "Serialization costs {} of the run: on an ideal network it would still take {}, as "
-              "ranks wait for each other in turn or start late; none works longer than {} outside MPI.",
-              percent(serialization), seconds(ideal_s), seconds(*analysis_.max_useful_s)));
+              "ranks wait for each other in turn or start late; none works longer than {} outside MPI.{}",
+              percent(serialization), seconds(ideal_s), seconds(*analysis_.max_useful_s), kTrySerialization));
       return;
     }
     Finding& finding = add_by_share(
@@ -428,7 +362,7 @@ class Finder {
         fmt::format("Transfer costs {} of the run: on an ideal network it would take {} instead of {}",
                     percent(transfer), seconds(ideal_s), seconds(elapsed_s)));
     name_most_transfer(finding, " of all ranks without waiting");
-    finding.text += ".";
+    finding.text += std::string(".") + kTryMessages;
     transfer_named_ = true;
   }
 
@@ -459,7 +393,7 @@ class Finder {
     Finding& finding =
         add_by_share(rest, fmt::format("MPI takes {} of all rank time besides waiting", percent(rest)));
     name_most_transfer(finding, "");
-    finding.text += ".";
+    finding.text += std::string(".") + kTryMessages;
   }
 
   void mpi() {
@@ -469,7 +403,7 @@ class Finder {
     const double share = time_s / analysis_.rank_seconds;
     double waiting = 0;  // for the slowest rank: another finding's share
     if (analysis_.efficiency.load_balance)
-      waiting = (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.run.elapsed_s;
+      waiting = (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.recorded_s;
     if (waiting < thresholds::kImbalance) waiting = 0;
     waiting = std::min(waiting, share);
 
@@ -483,7 +417,7 @@ class Finder {
       finding.line = top.line;
       finding.rank = top.spread.max_rank;
     }
-    finding.text += ".";
+    finding.text += std::string(".") + kTryMessages;
   }
 
   static double total(const std::vector<double>& weight) {
@@ -514,51 +448,226 @@ class Finder {
     }
   }
 
-  using Chosen = bool (*)(Activity);
-  static bool any_activity(Activity) { return true; }
+  using Chosen = std::function<bool(const shard::Value&)>;
+  Chosen any() const {
+    return [](const shard::Value&) { return true; };
+  }
+  Chosen doing(Activity activity) const {
+    return [this, activity](const shard::Value& v) {
+      return activity_of(paths_, v.path, v.category) == activity;
+    };
+  }
 
-  // The category of the main threads, of it the chosen activities.
-  void of_rank_time(Category which, Chosen chosen, double threshold, std::string_view verb) {
-    if (analysis_.rank_seconds <= 0) return;
+  // The category of the main threads, of it what is chosen. Null: too little.
+  Finding* of_rank_time(Category which, const Chosen& chosen, double threshold, std::string_view verb,
+                        std::string_view remark = {}) {
+    if (analysis_.rank_seconds <= 0) return nullptr;
     const double category_s = of(analysis_.category_s, which);
-    if (category_s / analysis_.rank_seconds < threshold) return;
+    if (category_s / analysis_.rank_seconds < threshold) return nullptr;
     const auto whole = weigh([&](const shard::Value& v) { return v.category == which ? 1.0 : 0.0; });
-    const auto part = weigh([&](const shard::Value& v) {
-      return v.category == which && chosen(activity_of(paths_, v.path, which)) ? 1.0 : 0.0;
-    });
+    const auto part =
+        weigh([&](const shard::Value& v) { return v.category == which && chosen(v) ? 1.0 : 0.0; });
     const double all = total(whole);
     const double share = all > 0 ? category_s * total(part) / all / analysis_.rank_seconds : 0;
-    if (share < threshold) return;
-    Finding& finding = add_by_share(share, fmt::format("{} {} of all rank time", verb, percent(share)));
+    if (share < threshold) return nullptr;
+    Finding& finding =
+        add_by_share(share, fmt::format("{} {} of all rank time{}", verb, percent(share), remark));
     const std::uint32_t path = blame_most(finding, part);
     finding.text += ".";
-    if (path == 0 || which == Category::kPython) return;
+    if (path == 0 || which == Category::kPython) return &finding;
     const shard::Frame& frame = *paths_.frame(path);
     blocked_places_.push_back(
         {analysis_.findings.size() - 1, paths_.text(frame.name), paths_.text(frame.file)});
+    return &finding;
   }
 
   void python() {
-    const std::size_t before = analysis_.findings.size();
-    of_rank_time(
-        Category::kPython, [](Activity a) { return a == Activity::kInterpreter; }, thresholds::kPython,
-        "The Python interpreter runs bytecode for");
     // What was asked for, so never worse than time that is lost.
-    if (analysis_.findings.size() > before) {
-      Finding& finding = analysis_.findings.back();
-      finding.severity = *finding.share >= thresholds::kMostlyPython ? "medium" : "low";
+    if (Finding* const finding =
+            of_rank_time(Category::kPython, doing(Activity::kInterpreter), thresholds::kPython,
+                         "The Python interpreter runs bytecode for")) {
+      finding->severity = *finding->share >= thresholds::kMostlyPython ? "medium" : "low";
+      finding->text += kTryPython;
     }
-    of_rank_time(
-        Category::kPython, [](Activity a) { return a == Activity::kGarbageCollection; }, thresholds::kGarbage,
-        "Python's garbage collection takes");
+    if (Finding* const finding = of_rank_time(Category::kPython, doing(Activity::kGarbageCollection),
+                                              thresholds::kGarbage, "Python's garbage collection takes"))
+      finding->text += kTryGarbage;
+  }
+
+  double of_all(double time_s) const {
+    return analysis_.rank_seconds > 0 ? time_s / analysis_.rank_seconds : 0;
+  }
+
+  // Computing on data that no cache holds.
+  void memory() {
+    if (analysis_.memory_functions.empty()) return;
+    double time_s = 0;
+    for (const MemoryRow& row : analysis_.memory_functions) time_s += row.time_s;
+    const double share = of_all(time_s);
+    if (share < thresholds::kMemory) return;
+    const MemoryRow& most = analysis_.memory_functions.front();
+    Finding& finding =
+        add_by_share(share, fmt::format("Memory bounds {} of all rank time: ", percent(share)));
+    finding.text += most.path == 0 ? std::string("most of it") : name_path(most.path);
+    if (analysis_.memory_functions.size() > 1)
+      finding.text += fmt::format(" ({})", percent(of_all(most.time_s)));
+    finding.text += fmt::format(" computes on {}.{}", memory_evidence(most), kTryCache);
+    finding.rank = most.rank;
+    if (most.path != 0) point_to(finding, most.path);
+  }
+
+  bool is_of_pages(const shard::Value& v) const {
+    return activity_of(paths_, v.path, v.category) == Activity::kPageFault ||
+           maps_memory(system_call_of(paths_, v.path));
+  }
+
+  // Page faults, and calls that map and unmap memory.
+  void pages() {
+    const Limits& limits = analysis_.limits;
+    std::string parts;
+    const auto part = [&](std::string_view name, double time_s) {
+      if (of_all(time_s) >= thresholds::kPageFaults / 10)
+        parts += fmt::format("{}{} {}", parts.empty() ? ": " : ", ", name, percent(of_all(time_s)));
+    };
+    part("page faults", limits.page_fault_s);
+    part("mapping and unmapping (mmap, munmap, brk)", limits.mapping_s);
+    std::uint64_t faults = 0;
+    bool known = !analysis_.ranks.empty();
+    for (const RankInfo& rank : analysis_.ranks) {
+      faults += rank.minor_faults.value_or(0) + rank.major_faults.value_or(0);
+      known = known && rank.minor_faults;
+    }
+    if (known)
+      parts += fmt::format("; {} faults/s per rank", text::count(of_all(static_cast<double>(faults))));
+    if (Finding* const finding = of_rank_time(
+            Category::kSystem, [this](const shard::Value& v) { return is_of_pages(v); },
+            thresholds::kPageFaults, "Memory pages (page faults and mapping) take", parts))
+      finding->text += kTryPages;
+  }
+
+  void kernel() {
+    const bool apart = analysis_.activity_s[index(Activity::kPageFault)].has_value();
+    Finding* const finding = of_rank_time(
+        Category::kSystem, [this](const shard::Value& v) { return !is_of_pages(v); }, thresholds::kSystem,
+        apart ? "System calls other than I/O and mapping take"
+              : "The kernel (system calls other than I/O, page faults) takes");
+    if (finding != nullptr && apart) finding->text += kTryKernel;
+  }
+
+  // "Rank 0 spends 34.0 % of its time in 12000 fsync calls on out.dat"
+  std::string who_calls(const IoCallRow& row, double share) const {
+    const auto rank = rank_of(row);
+    // Timed exactly, unlike the time by category.
+    const bool more = rank != analysis_.ranks.end() && rank->threads == 1 &&
+                      share - of(rank->category_s, Category::kIo) / rank->recorded_s >= kMissed;
+    return fmt::format("Rank {} spends {} of its time in {}{}", row.max_rank, percent(share),
+                       io_calls(analysis_, row, row.rank_count),
+                       more ? " (timed; samples miss part of such short waits)" : "");
+  }
+
+  std::string place_of(const IoCallRow& row) const {
+    if (row.function.empty()) return {};
+    const std::string place = names_.place(row.file, row.line);
+    return fmt::format("{}{}{}", text::function_label(row.function, row.kind), place.empty() ? "" : " ",
+                       place);
+  }
+
+  // The rank that has most of it; end() where nothing is recorded of it.
+  std::vector<RankInfo>::const_iterator rank_of(const IoCallRow& row) const {
+    const std::vector<RankInfo>& ranks = analysis_.ranks;
+    const auto rank =
+        std::lower_bound(ranks.begin(), ranks.end(), row.max_rank,
+                         [](const RankInfo& r, std::int32_t number) { return r.rank < number; });
+    return rank == ranks.end() || rank->rank != row.max_rank || rank->recorded_s <= 0 ? ranks.end() : rank;
+  }
+
+  // Of its own time, what the rank that has most of it spends in one kind of calls.
+  double rank_share(const IoCallRow& row) const {
+    const auto rank = rank_of(row);
+    if (rank == analysis_.ranks.end()) return 0;
+    return row.rank_time_s / rank->recorded_s;
+  }
+
+  static const char* try_for(const IoCallRow& row) {
+    return row.operation == shard::IoOperation::kSync ? kTrySync : kTryFiles;
+  }
+
+  void io() {
+    const IoCallRow* most = nullptr;
+    if (analysis_.io && !analysis_.io->calls.empty()) most = &analysis_.io->calls.front();
+    if (Finding* const finding =
+            of_rank_time(Category::kIo, any(), thresholds::kIo, "File and socket calls take")) {
+      const bool explains =
+          most != nullptr && most->time_s >= thresholds::kBlame * of(analysis_.category_s, Category::kIo);
+      if (explains) {
+        finding->text += fmt::format(" {}.", who_calls(*most, rank_share(*most)));
+        finding->rank = most->max_rank;
+        if (finding->file.empty() && !most->file.empty()) {
+          finding->text.insert(finding->text.size() - 1, fmt::format(", {}", place_of(*most)));
+          finding->file = most->file;
+          finding->line = most->line;
+        }
+      }
+      finding->text += explains ? try_for(*most) : kTryFiles;
+      return;
+    }
+    // Too little of all ranks' time, but a rank's.
+    if (most == nullptr) return;
+    for (const IoCallRow& row : analysis_.io->calls)
+      if (row.rank_time_s > most->rank_time_s) most = &row;
+    const double share = rank_share(*most);
+    if (share < thresholds::kIo) return;
+    const std::string place = place_of(*most);
+    Finding& finding = add_by_share(
+        of_all(most->time_s),
+        fmt::format("{}{}{}.{}", who_calls(*most, share), place.empty() ? "" : ", ", place, try_for(*most)));
+    finding.rank = most->max_rank;
+    finding.file = most->file;
+    finding.line = most->line;
+  }
+
+  // Many reads or writes of little.
+  void small_io() {
+    if (!analysis_.io) return;
+    for (const IoCallRow& row : analysis_.io->calls) {  // largest first
+      const double share = of_all(row.time_s);
+      if (share < thresholds::kSmallIo) return;
+      const bool read = row.operation == shard::IoOperation::kRead;
+      if ((!read && row.operation != shard::IoOperation::kWrite) || row.count < thresholds::kManyCalls)
+        continue;
+      const double size = static_cast<double>(row.bytes) / static_cast<double>(row.count);
+      if (size >= thresholds::kSmallIoBytes) continue;
+      const std::string place = place_of(row);
+      Finding& finding =
+          add_by_share(share, fmt::format("Small {}: {} of {} on average take {} of all rank time{}{}.{}",
+                                          read ? "reads" : "writes", io_calls(analysis_, row, row.count),
+                                          text::bytes(size), percent(share), place.empty() ? "" : ", ", place,
+                                          kTryBuffer));
+      finding.rank = row.max_rank;
+      finding.file = row.file;
+      finding.line = row.line;
+      return;
+    }
   }
 
   void idle() {
-    const bool gil = analysis_.activity_s[index(Activity::kGilWait)].value_or(0) > 0;
-    of_rank_time(
-        Category::kIdle, [](Activity a) { return a != Activity::kGilWait; }, thresholds::kIdle,
+    Limits others = analysis_.limits;
+    double& gil_s = others.idle_s[static_cast<std::size_t>(OffCpu::kGil)];
+    const bool gil = gil_s > 0 || analysis_.activity_s[index(Activity::kGilWait)].value_or(0) > 0;
+    gil_s = 0;
+    const std::string kinds = idle_kinds(others);
+    Finding* const finding = of_rank_time(
+        Category::kIdle,
+        [this](const shard::Value& v) {
+          return activity_of(paths_, v.path, v.category) != Activity::kGilWait;
+        },
+        thresholds::kIdle,
         gil ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
-            : "Ranks are blocked outside MPI and I/O for");
+            : "Ranks are blocked outside MPI and I/O for",
+        kinds.empty() ? "" : fmt::format(" ({})", kinds));
+    if (finding == nullptr) return;
+    const auto most = std::max_element(others.idle_s.begin(), others.idle_s.end()) - others.idle_s.begin();
+    finding->text += report::try_for(static_cast<OffCpu>(most));
   }
 
   void waits_for_the_gil() {
@@ -576,6 +685,7 @@ class Finder {
                             },
                             Threads::kAll));
     finding.text += ". The threads of a process run Python one at a time.";
+    finding.text += kTryGil;
   }
 
   static bool is_of_mpi(std::string_view reason) {
@@ -663,22 +773,6 @@ class Finder {
 };
 
 }  // namespace
-
-void find_bottlenecks(Analysis& analysis) {
-  if (analysis.rank_seconds <= 0) return;
-  const text::ShortPaths names(analysis);
-  const std::map<std::int32_t, WaitPart> causes = largest_causes(analysis);
-  std::vector<Bottleneck> run = classes_of_run(analysis, names);
-  std::erase_if(run, [](const Bottleneck& b) { return b.share < thresholds::kBottleneck; });
-  largest_first(run);
-  analysis.bottlenecks = std::move(run);
-  for (const RankInfo& rank : analysis.ranks) {
-    if (rank.elapsed_s <= 0) continue;
-    std::vector<Bottleneck> classes = classes_of_rank(analysis, names, causes, rank);
-    largest_first(classes);
-    if (classes.front().share > 0) analysis.bottlenecks.push_back(std::move(classes.front()));
-  }
-}
 
 void find_findings(const shard::ShardData& data, const std::vector<shard::Value>& charged,
                    const CallPaths& paths, Analysis& analysis) {

@@ -8,9 +8,7 @@
 
 namespace clusterprof::report {
 
-// Fill Analysis::bottlenecks and ::findings from the rest of the Analysis.
-void find_bottlenecks(Analysis& analysis);
-// `charged`: of charged_values(data).
+// Fills Analysis::findings from the rest of the Analysis. `charged`: of charged_values(data).
 void find_findings(const shard::ShardData& data, const std::vector<shard::Value>& charged,
                    const CallPaths& paths, Analysis& analysis);
 

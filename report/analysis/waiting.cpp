@@ -59,13 +59,9 @@ class Places {
   using Key = std::pair<Function, std::uint32_t>;
 
   [[nodiscard]] std::uint32_t programs_frame(std::uint32_t path) const {
-    if (const std::uint32_t source = paths_.source(path); source != 0) return source;
-    for (std::uint32_t up = path; up != 0; up = paths_.parent(up)) {
-      const Frame* const frame = paths_.frame(up);
-      if (frame == nullptr || frame->kind == FrameKind::kKernel || frame->kind == FrameKind::kMpi) continue;
-      if (frame->kind == FrameKind::kPython || !is_runtime_module(paths_.text(frame->module))) return up;
-    }
-    return path;
+    if (const std::uint32_t place = paths_.place(path); place != 0) return place;
+    const Frame* const leaf = paths_.frame(path);
+    return leaf != nullptr && leaf->kind == FrameKind::kRegion ? 0 : path;
   }
 
   [[nodiscard]] Key key_of(std::uint32_t path) const {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "report/analysis/regions.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
 
@@ -24,6 +25,12 @@ Json or_null(const std::optional<T>& value) {
 }
 Json text_or_null(const std::string& value) { return value.empty() ? Json() : Json(value); }
 Json line_or_null(std::uint32_t line) { return line == 0 ? Json() : Json(line); }
+Json size_or_null(std::uint64_t bytes) { return bytes == 0 ? Json() : Json(bytes); }
+
+// Without looking for the key, and without the copies that lists in braces take: for what there is much of.
+void put(Json& object, const char* key, Json value) {
+  object.get_ref<Json::object_t&>().emplace_back(key, std::move(value));
+}
 
 const char* kind_name(shard::FrameKind kind) {
   switch (kind) {
@@ -35,6 +42,8 @@ const char* kind_name(shard::FrameKind kind) {
       return "mpi";
     case shard::FrameKind::kKernel:
       return "kernel";
+    case shard::FrameKind::kRegion:
+      break;  // is no function
   }
   return "native";
 }
@@ -60,10 +69,14 @@ Json run_json(const Analysis& a) {
           {"elapsed_s", number(run.elapsed_s)},
           {"nodes", run.nodes},
           {"ranks", run.ranks},
+          {"spawned_ranks", run.spawned_ranks},
           {"world_size", line_or_null(run.world_size)},
           {"missing_ranks", run.missing_ranks},
           {"rate_hz", run.rate_hz},
           {"clock", run.clock},
+          {"region", text_or_null(run.region)},
+          {"sample_on", text_or_null(run.sample_on)},
+          {"only_regions", run.only_regions},
           {"samples", run.samples},
           {"dropped", dropped_json(a)},
           {"complete", run.complete},
@@ -74,8 +87,10 @@ Json run_json(const Analysis& a) {
 
 Json activities_json(const OptionalActivitySeconds& seconds) {
   Json out = Json::object();
+  auto& pairs = out.get_ref<Json::object_t&>();
+  pairs.reserve(kActivities);
   for (std::size_t i = 0; i < kActivities; ++i)
-    out[std::string(kActivityKeys[i]) + "_s"] = number_or_null(seconds[i]);
+    pairs.emplace_back(std::string(kActivityKeys[i]) + "_s", number_or_null(seconds[i]));
   return out;
 }
 
@@ -120,39 +135,76 @@ Json nodes_json(const Analysis& a) {
                    {"ranks", node.ranks},
                    {"elapsed_s", number(node.elapsed_s)},
                    {"cpu_s", number(node.cpu_s)},
-                   {"collector_cpu_s", number(node.collector_cpu_s)}});
+                   {"collector_cpu_s", number(node.collector_cpu_s)},
+                   {"cpus", line_or_null(node.cpus)},
+                   {"numa_nodes", line_or_null(node.numa_nodes)},
+                   {"memory_bytes", size_or_null(node.memory_bytes)},
+                   {"cache_bytes", size_or_null(node.cache_bytes)},
+                   {"cpu_model", text_or_null(node.cpu_model)},
+                   {"cpu_busy", number_or_null(node.busy)},
+                   {"memory_used_bytes", or_null(node.memory_used_bytes)},
+                   {"network_received_bytes", or_null(node.received_bytes)},
+                   {"network_sent_bytes", or_null(node.sent_bytes)},
+                   {"disk_read_bytes", or_null(node.disk_read_bytes)},
+                   {"disk_written_bytes", or_null(node.disk_written_bytes)}});
+  return out;
+}
+
+Json derived_json(const std::vector<Derived>& list) {
+  Json out = Json::array();
+  for (const Derived& row : list)
+    out.push_back(
+        {{"name", row.name}, {"value", number(row.value)}, {"unit", row.unit}, {"formula", row.formula}});
+  return out;
+}
+
+Json amounts_json(const Analysis& a, const CounterAmounts& amounts) {
+  Json out = Json::object();
+  for (const auto& [counter, value] : amounts) out[a.counters[counter]] = value;
   return out;
 }
 
 Json ranks_json(const Analysis& a) {
   Json out = Json::array();
+  out.get_ref<Json::array_t&>().reserve(a.ranks.size());
   for (const RankInfo& rank : a.ranks) {
     const auto category = [&](Category c) { return number_or_null(rank.category_s[index(c)]); };
-    out.push_back({{"rank", rank.rank},
-                   {"node", rank.node < a.nodes.size() ? Json(a.nodes[rank.node].name) : Json()},
-                   {"pid", rank.pid},
-                   {"elapsed_s", number(rank.elapsed_s)},
-                   {"cpu_s", number_or_null(rank.cpu_s)},
-                   {"samples", rank.samples},
-                   {"threads", rank.threads},
-                   {"processes", rank.processes},
-                   {"python_s", category(Category::kPython)},
-                   {"native_s", category(Category::kNative)},
-                   {"system_s", category(Category::kSystem)},
-                   {"mpi_s", category(Category::kMpi)},
-                   {"io_s", category(Category::kIo)},
-                   {"idle_s", category(Category::kIdle)},
-                   {"activities", activities_json(rank.activity_s)},
-                   {"useful_s", number_or_null(rank.useful_s)},
-                   {"mpi_wait_s", number_or_null(rank.mpi_wait_s)},
-                   {"mpi_transfer_s", number_or_null(rank.mpi_transfer_s)},
-                   {"max_rss_bytes", or_null(rank.max_rss_bytes)},
-                   {"read_bytes", or_null(rank.read_bytes)},
-                   {"write_bytes", or_null(rank.write_bytes)},
-                   {"exit",
-                    {{"status", or_null(rank.exit_status)},
-                     {"signal", or_null(rank.exit_signal)},
-                     {"lost", rank.lost}}}});
+    Json& row = out.emplace_back(Json::object());
+    row.get_ref<Json::object_t&>().reserve(40);
+    put(row, "rank", rank.rank);
+    put(row, "node", rank.node < a.nodes.size() ? Json(a.nodes[rank.node].name) : Json());
+    put(row, "pid", rank.pid);
+    put(row, "elapsed_s", number(rank.elapsed_s));
+    put(row, "paused_s", number(rank.paused_s));
+    put(row, "cpu_s", number_or_null(rank.cpu_s));
+    put(row, "user_s", number_or_null(rank.user_s));
+    put(row, "kernel_s", number_or_null(rank.kernel_s));
+    put(row, "samples", rank.samples);
+    put(row, "spawned", rank.spawned);
+    put(row, "threads", rank.threads);
+    put(row, "processes", rank.processes);
+    put(row, "python_s", category(Category::kPython));
+    put(row, "native_s", category(Category::kNative));
+    put(row, "system_s", category(Category::kSystem));
+    put(row, "mpi_s", category(Category::kMpi));
+    put(row, "io_s", category(Category::kIo));
+    put(row, "idle_s", category(Category::kIdle));
+    put(row, "activities", activities_json(rank.activity_s));
+    put(row, "useful_s", number_or_null(rank.useful_s));
+    put(row, "mpi_wait_s", number_or_null(rank.mpi_wait_s));
+    put(row, "mpi_transfer_s", number_or_null(rank.mpi_transfer_s));
+    put(row, "max_rss_bytes", or_null(rank.max_rss_bytes));
+    put(row, "read_bytes", or_null(rank.read_bytes));
+    put(row, "write_bytes", or_null(rank.write_bytes));
+    put(row, "minor_faults", or_null(rank.minor_faults));
+    put(row, "major_faults", or_null(rank.major_faults));
+    put(row, "voluntary_switches", or_null(rank.voluntary_switches));
+    put(row, "involuntary_switches", or_null(rank.involuntary_switches));
+    put(row, "affinity", text_or_null(rank.affinity));
+    put(row, "numa", text_or_null(rank.numa));
+    put(row, "derived", derived_json(rank.derived));
+    put(row, "exit",
+        {{"status", or_null(rank.exit_status)}, {"signal", or_null(rank.exit_signal)}, {"lost", rank.lost}});
   }
   return out;
 }
@@ -176,6 +228,11 @@ Json functions_json(const Analysis& a) {
          {"rank_max", row.spread.max_rank},
          {"imbalance", row.spread.mean_s > 0 ? Json(number(row.spread.max_s / row.spread.mean_s)) : Json()}});
     add_parts(a, row, out.back());
+    if (!row.counters.empty()) out.back()["counters"] = amounts_json(a, row.counters);
+    if (row.working_set_bytes) {
+      out.back()["working_set_bytes"] = std::llround(*row.working_set_bytes);
+      out.back()["working_set_is_more"] = row.working_set_is_more;
+    }
   }
   return out;
 }
@@ -189,6 +246,7 @@ Json lines_json(const Analysis& a) {
                    {"self_s", number(row.self_s)},
                    {"total_s", number(row.total_s)}});
     add_parts(a, row, out.back());
+    if (!row.counters.empty()) out.back()["counters"] = amounts_json(a, row.counters);
   }
   return out;
 }
@@ -198,31 +256,33 @@ Json node_matrix_json(const Analysis& a) {
     return node && *node < a.nodes.size() ? Json(a.nodes[*node].name) : Json();
   };
   Json out = Json::array();
-  for (const NodeCell& cell : a.node_matrix)
-    out.push_back({{"src", or_null(cell.source)},
-                   {"dst", or_null(cell.destination)},
-                   {"src_node", name(cell.source)},
-                   {"dst_node", name(cell.destination)},
-                   {"messages", cell.messages},
-                   {"bytes", cell.bytes}});
+  for (const NodeCell& cell : a.node_matrix) {
+    Json& each = out.emplace_back(Json::object());
+    put(each, "src", or_null(cell.source));
+    put(each, "dst", or_null(cell.destination));
+    put(each, "src_node", name(cell.source));
+    put(each, "dst_node", name(cell.destination));
+    put(each, "messages", cell.messages);
+    put(each, "bytes", cell.bytes);
+  }
   return out;
 }
 
 void add_place(const Analysis& a, PlaceIndex index, Json& out) {
   const Place& place = a.places[index];
-  out["op"] = text_or_null(place.op);
-  out["file"] = text_or_null(place.file);
-  out["line"] = line_or_null(place.line);
-  out["function"] = text_or_null(place.function);
+  put(out, "op", text_or_null(place.op));
+  put(out, "file", text_or_null(place.file));
+  put(out, "line", line_or_null(place.line));
+  put(out, "function", text_or_null(place.function));
 }
 
 Json wait_parts_json(const Analysis& a, const std::vector<WaitPart>& parts, bool causes) {
   Json out = Json::array();
   for (const WaitPart& part : parts) {
     Json& row = out.emplace_back(Json::object());
-    if (causes) row["rank"] = or_null(part.rank);
-    row["wait_s"] = number(part.wait_s);
-    row["count"] = part.count;
+    if (causes) put(row, "rank", or_null(part.rank));
+    put(row, "wait_s", number(part.wait_s));
+    put(row, "count", part.count);
     add_place(a, part.place, row);
     if (part.rest != 0) row["rest"] = part.rest;
   }
@@ -231,13 +291,15 @@ Json wait_parts_json(const Analysis& a, const std::vector<WaitPart>& parts, bool
 
 Json waits_json(const Analysis& a) {
   Json out = Json::array();
-  for (const WaitRow& row : a.waits)
-    out.push_back({{"kind", shard::kWaitKindNames[static_cast<std::size_t>(row.kind)]},
-                   {"rank", row.rank},
-                   {"wait_s", number(row.wait_s)},
-                   {"count", row.count},
-                   {"caused_by", wait_parts_json(a, row.causes, true)},
-                   {"where", wait_parts_json(a, row.where, false)}});
+  for (const WaitRow& row : a.waits) {
+    Json& each = out.emplace_back(Json::object());
+    put(each, "kind", shard::kWaitKindNames[static_cast<std::size_t>(row.kind)]);
+    put(each, "rank", row.rank);
+    put(each, "wait_s", number(row.wait_s));
+    put(each, "count", row.count);
+    put(each, "caused_by", wait_parts_json(a, row.causes, true));
+    put(each, "where", wait_parts_json(a, row.where, false));
+  }
   return out;
 }
 
@@ -318,11 +380,13 @@ Json mpi_json(const Analysis& a) {
                      {"rank_mean_s", number(row.spread.mean_s)},
                      {"rank_max_s", number(row.spread.max_s)},
                      {"rank_max", row.spread.max_rank}});
-  for (const shard::MatrixCell& cell : a.matrix)
-    matrix.push_back({{"src", cell.source},
-                      {"dst", cell.destination},
-                      {"messages", cell.messages},
-                      {"bytes", cell.bytes}});
+  for (const shard::MatrixCell& cell : a.matrix) {
+    Json& each = matrix.emplace_back(Json::object());
+    put(each, "src", cell.source);
+    put(each, "dst", cell.destination);
+    put(each, "messages", cell.messages);
+    put(each, "bytes", cell.bytes);
+  }
   for (const MpiSizeRow& row : a.mpi_sizes)
     sizes.push_back({{"op", row.op}, {"le_bytes", row.le_bytes}, {"count", row.count}});
   Json out = {{"calls", std::move(calls)},
@@ -341,17 +405,123 @@ Json counters_json(const Analysis& a) {
     for (const auto& [name, value] : row.values) rank[name] = value;
     ranks.push_back(std::move(rank));
   }
-  return {{"available", a.counters}, {"unavailable", std::move(unavailable)}, {"ranks", std::move(ranks)}};
+  return {{"available", a.counters},
+          {"unavailable", std::move(unavailable)},
+          {"multiplexed", a.counters_multiplexed},
+          {"derived", derived_json(a.derived)},
+          {"ranks", std::move(ranks)}};
+}
+
+Json io_json(const Analysis& a) {
+  if (!a.io) return Json();
+  Json files = Json::array(), calls = Json::array(), file_systems = Json::array();
+  for (const IoFileRow& row : a.io->files)
+    files.push_back({{"path", text_or_null(row.path)},
+                     {"file_system", text_or_null(row.file_system)},
+                     {"ranks", row.ranks},
+                     {"opens", row.opens},
+                     {"reads", row.reads},
+                     {"writes", row.writes},
+                     {"read_bytes", row.read_bytes},
+                     {"written_bytes", row.written_bytes},
+                     {"read_s", number(row.read_s)},
+                     {"write_s", number(row.write_s)},
+                     {"sync_s", number(row.sync_s)},
+                     {"meta_s", number(row.meta_s)}});
+  for (const IoCallRow& row : a.io->calls)
+    calls.push_back({{"operation", shard::kIoOperationNames[static_cast<std::size_t>(row.operation)]},
+                     {"file", text_or_null(row.file)},
+                     {"line", line_or_null(row.line)},
+                     {"function", text_or_null(row.function)},
+                     {"path", text_or_null(row.path)},
+                     {"count", row.count},
+                     {"failed", row.failed},
+                     {"bytes", row.bytes},
+                     {"time_s", number(row.time_s)},
+                     {"max_s", number(row.max_s)},
+                     {"rank_max", row.max_rank}});
+  for (const FileSystemRow& row : a.io->file_systems)
+    file_systems.push_back({{"name", text_or_null(row.name)},
+                            {"read_bytes", row.read_bytes},
+                            {"written_bytes", row.written_bytes},
+                            {"read_s", number(row.read_s)},
+                            {"write_s", number(row.write_s)},
+                            {"sync_s", number(row.sync_s)},
+                            {"meta_s", number(row.meta_s)}});
+  return {
+      {"files", std::move(files)}, {"calls", std::move(calls)}, {"file_systems", std::move(file_systems)}};
+}
+
+Json off_cpu_json(const Analysis& a) {
+  if (!a.off_cpu) return Json();
+  Json out = Json::array();
+  for (const OffCpuRow& row : *a.off_cpu)
+    out.push_back({{"kind", kOffCpuNames[static_cast<std::size_t>(row.kind)]},
+                   {"file", text_or_null(row.file)},
+                   {"line", line_or_null(row.line)},
+                   {"function", text_or_null(row.function)},
+                   {"time_s", number(row.time_s)},
+                   {"main_thread_s", number(row.main_thread_s)},
+                   {"rank_max", row.max_rank}});
+  return out;
+}
+
+Json timeline_json(const Analysis& a) {
+  if (!a.timeline) return Json();
+  const Timeline& timeline = *a.timeline;
+  const auto values = [&](const TimelineRow& row) {
+    Json out = Json::object();
+    for (const auto& [series, bins] : row.values) out[timeline.series[series]] = bins;
+    return out;
+  };
+  Json ranks = Json::array(), nodes = Json::array();
+  for (const TimelineRow& row : timeline.ranks)
+    ranks.push_back({{"rank", row.rank}, {"values", values(row)}});
+  for (const TimelineRow& row : timeline.nodes)
+    nodes.push_back({{"name", a.nodes[row.node].name}, {"values", values(row)}});
+  return {{"bin_s", number(timeline.bin_s)},     {"bins", timeline.bins},
+          {"begin_s", number(timeline.begin_s)}, {"series", timeline.series},
+          {"ranks", std::move(ranks)},           {"nodes", std::move(nodes)}};
+}
+
+Json regions_json(const Analysis& a) {
+  Json out = Json::array();
+  for (const RegionRow& row : a.regions) {
+    Json& region = out.emplace_back(Json{{"name", region_name(row)},
+                                         {"count", row.count},
+                                         {"time_s", number_or_null(row.time_s)},
+                                         {"min_s", number_or_null(row.min_s)},
+                                         {"max_s", number_or_null(row.max_s)},
+                                         {"max_n", or_null(row.max_n)},
+                                         {"sampled_s", number(row.sampled_s)},
+                                         {"share", number(row.share)}});
+    for (std::size_t c = 0; c < shard::kCategories; ++c)
+      region[std::string(shard::kCategoryNames[c]) + "_s"] = number(row.category_s[c]);
+    region["rank_min_s"] = number(row.spread.min_s);
+    region["rank_mean_s"] = number(row.spread.mean_s);
+    region["rank_max_s"] = number(row.spread.max_s);
+    region["rank_max"] = row.spread.max_rank;
+    region["efficiency"] = {{"parallel", number_or_null(row.efficiency.parallel)},
+                            {"load_balance", number_or_null(row.efficiency.load_balance)},
+                            {"communication", number_or_null(row.efficiency.communication)}};
+    region["counters"] = amounts_json(a, row.counters);
+    region["derived"] = derived_json(row.derived);
+    region["bottleneck"] = text_or_null(row.bottleneck);
+  }
+  return out;
 }
 
 Json bottleneck_json(const Analysis& a) {
   Json out = Json::array();
-  for (const Bottleneck& row : a.bottlenecks)
-    out.push_back({{"scope", row.rank ? "rank" : "run"},
-                   {"rank", or_null(row.rank)},
-                   {"class", row.kind},
-                   {"share", number(row.share)},
-                   {"evidence", row.evidence}});
+  for (const Bottleneck& row : a.bottlenecks) {
+    Json& each = out.emplace_back(Json::object());
+    put(each, "scope", !row.region.empty() ? "region" : row.rank ? "rank" : "run");
+    put(each, "rank", or_null(row.rank));
+    put(each, "region", text_or_null(row.region));
+    put(each, "class", row.kind);
+    put(each, "share", number(row.share));
+    put(each, "evidence", row.evidence);
+  }
   return out;
 }
 
@@ -391,6 +561,10 @@ std::string render_json(const Analysis& a) {
                          {"critical_path", critical_path_json(a)},
                          {"efficiency_windows", windows_json(a)},
                          {"counters", counters_json(a)},
+                         {"io", io_json(a)},
+                         {"off_cpu", off_cpu_json(a)},
+                         {"timeline", timeline_json(a)},
+                         {"regions", regions_json(a)},
                          {"quality", quality_json(a)},
                          {"bottleneck", bottleneck_json(a)},
                          {"findings", findings_json(a)}};

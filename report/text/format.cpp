@@ -360,6 +360,8 @@ ShortPaths::ShortPaths(const Analysis& analysis) {
   for (const auto& row : analysis.lines) see(row.file);
   for (const auto& row : analysis.mpi_calls) see(row.file);
   for (const auto& place : analysis.places) see(place.file);
+  if (analysis.io)
+    for (const auto& row : analysis.io->calls) see(row.file);
 }
 
 std::string ShortPaths::file(std::string_view path) const {
@@ -455,7 +457,9 @@ std::string plural(std::size_t number, std::string_view noun) {
 }
 
 std::string ranks_and_nodes(const RunInfo& run) {
-  return fmt::format("{} on {}", plural(run.ranks, "rank"), plural(run.nodes, "node"));
+  const std::string spawned =
+      run.spawned_ranks == 0 ? "" : fmt::format(", {} of them spawned,", run.spawned_ranks);
+  return fmt::format("{}{} on {}", plural(run.ranks, "rank"), spawned, plural(run.nodes, "node"));
 }
 
 }  // namespace clusterprof::report::text

@@ -8,6 +8,7 @@
 
 #include "report/report.hpp"
 #include "report/text/format.hpp"
+#include "report/text/resources.hpp"
 #include "report/text/table.hpp"
 #include "report/text/waiting.hpp"
 
@@ -26,8 +27,10 @@ constexpr double kHelperIdleNote = 0.01;  // of the sampled time
 constexpr std::size_t kCallSitesInAnyCase = 8;
 constexpr std::size_t kWideCallSites = 100;  // columns of the page
 constexpr std::size_t kWideRanks = 100;
-constexpr double kSmallActivity = 0.01;   // of the time of all threads without idle helpers
-constexpr double kSmallCallSite = 0.001;  // of the time in MPI; left out beyond the first ones
+constexpr double kWorthMentioning = 0.01;  // of rank time: calls on files
+constexpr double kMuchBlocked = 0.10;      // the same: blocked time
+constexpr double kSmallActivity = 0.01;    // of the time of all threads without idle helpers
+constexpr double kSmallCallSite = 0.001;   // of the time in MPI; left out beyond the first ones
 
 double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -49,8 +52,9 @@ class Report {
     static constexpr std::pair<std::string_view, Section> kSections[] = {
         {"summary", &Report::summary},   {"efficiency", &Report::efficiency}, {"ranks", &Report::ranks},
         {"hotspots", &Report::hotspots}, {"lines", &Report::lines},           {"comm", &Report::comm},
-        {"matrix", &Report::matrix},     {"waits", &Report::waits},           {"counters", &Report::counters},
-        {"quality", &Report::quality}};
+        {"matrix", &Report::matrix},     {"waits", &Report::waits},           {"io", &Report::io},
+        {"off-cpu", &Report::off_cpu},   {"regions", &Report::regions},       {"timeline", &Report::timeline},
+        {"nodes", &Report::nodes},       {"counters", &Report::counters},     {"quality", &Report::quality}};
     for (const auto& [name, section] : kSections)
       if (all_ || asked(name)) (this->*section)();
     return page_.take();
@@ -75,7 +79,8 @@ class Report {
 
   void summary() {
     const RunInfo& run = a_.run;
-    page_.section(fmt::format("clusterprof report  {}", printable(run.id)));
+    page_.section(fmt::format("clusterprof report  {}", printable(run.id)),
+                  run.region.empty() ? "" : fmt::format("region {} alone", printable(run.region)));
     if (!run.command.empty()) page_.line(fmt::format("  {}", command_line(run)));
     std::string facts = fmt::format("{}, {}", ranks_and_nodes(run), seconds(run.elapsed_s));
     if (run.start_utc_ns != 0) facts += fmt::format(", {}", utc(run.start_utc_ns));
@@ -151,8 +156,27 @@ class Report {
     shares("system calls", {a_.active_system_calls.begin(), a_.active_system_calls.end()}, whole);
   }
 
+  // "  bound by  compute 58.7 %, imbalance 23.7 %; ranks: compute 0-3"
+  void bound_by() {
+    std::string text;
+    std::map<std::string, std::vector<std::int32_t>> ranks;
+    for (const Bottleneck& row : a_.bottlenecks) {
+      if (row.rank)
+        ranks[row.kind].push_back(*row.rank);
+      else if (row.region.empty())
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", row.kind, percent(row.share));
+    }
+    if (text.empty()) return;
+    if (a_.ranks.size() > 1)
+      for (const auto& [kind, numbers] : ranks)
+        text += fmt::format("{}{} {}", &numbers == &ranks.begin()->second ? "; ranks mostly: " : ", ", kind,
+                            rank_list(numbers));
+    page_.paragraph({"  bound by  "}, text);
+  }
+
   void findings() {
     page_.section("Findings");
+    bound_by();
     if (a_.findings.empty()) page_.line("  Nothing stands out.");
     for (const Finding& finding : a_.findings) {
       const Style style = finding.severity == "high"     ? Style::kBad
@@ -180,7 +204,7 @@ class Report {
          fmt::format("mean {} / max {} (@{})", seconds(*a_.mean_useful_s), seconds(*a_.max_useful_s),
                      *a_.slowest_rank));
     show("  communication", e.communication,
-         fmt::format("max {} / run {}", seconds(*a_.max_useful_s), seconds(a_.run.elapsed_s)));
+         fmt::format("max {} / run {}", seconds(*a_.max_useful_s), seconds(a_.recorded_s)));
     if (e.serialization && e.transfer) {
       const std::string ideal = seconds(a_.wait_quality->ideal_s.value_or(0));
       show("    serialization", e.serialization,
@@ -240,7 +264,7 @@ class Report {
   // One rank is always the slowest; it stands out only when that matters.
   Style slowest_style() const {
     const double excess_s = a_.max_useful_s.value_or(0) - a_.mean_useful_s.value_or(0);
-    return share_of(excess_s, a_.run.elapsed_s) < thresholds::kImbalance ? Style::kPlain : Style::kWarning;
+    return share_of(excess_s, a_.recorded_s) < thresholds::kImbalance ? Style::kPlain : Style::kWarning;
   }
 
   std::string node_name(const RankInfo& rank) const {
@@ -262,6 +286,8 @@ class Report {
     std::vector<Quantity> list{{"elapsed", [](const RankInfo& r) { return Seconds(r.elapsed_s); }, scale}};
     for (std::size_t c = 0; c < kCategories; ++c)
       list.push_back({kCategoryNames[c], [c](const RankInfo& r) { return r.category_s[c]; }, scale});
+    if (std::any_of(a_.ranks.begin(), a_.ranks.end(), [](const RankInfo& r) { return r.paused_s > 0; }))
+      list.push_back({"paused", [](const RankInfo& r) { return Seconds(r.paused_s); }, scale});
     list.push_back({"useful", [](const RankInfo& r) { return r.useful_s; }, scale});
     if (a_.mpi_wait_s && page_.width() >= kWideRanks)
       list.push_back({"waiting", [](const RankInfo& r) { return r.mpi_wait_s; }, scale});
@@ -609,29 +635,75 @@ class Report {
     note_the_rest(shown, cells.size());
   }
 
+  // --- files, blocked time, regions, time, nodes -----------------------------------------------
+
+  [[nodiscard]] ResourceOptions resource_options() const { return {rows_, !all_, unicode_}; }
+
+  void io() {
+    double time_s = 0;
+    if (a_.io)
+      for (const IoCallRow& row : a_.io->calls) time_s += row.time_s;
+    if (all_ && share_of(time_s, a_.rank_seconds) < kWorthMentioning) return;
+    const bool any = a_.io && !a_.io->calls.empty();
+    if (worth(any, "File I/O", a_.io ? "No calls on files were recorded." : "Not measured."))
+      print_io(page_, a_, paths_, resource_options());
+  }
+
+  void off_cpu() {
+    double main_s = 0;
+    if (a_.off_cpu)
+      for (const OffCpuRow& row : *a_.off_cpu) main_s += row.main_thread_s;
+    if (all_ && share_of(main_s, a_.rank_seconds) < kMuchBlocked) return;
+    const bool any = a_.off_cpu && !a_.off_cpu->empty();
+    if (worth(any, "Blocked outside MPI", a_.off_cpu ? "No thread was." : "Not measured."))
+      print_off_cpu(page_, a_, paths_, resource_options());
+  }
+
+  void regions() {
+    if (worth(!a_.regions.empty(), "Regions", "The program named none."))
+      print_regions(page_, a_, resource_options());
+  }
+
+  void timeline() {
+    if (all_) return;
+    if (worth(a_.timeline && a_.timeline->bins != 0, "Over time", "Not measured."))
+      print_timeline(page_, a_, resource_options());
+  }
+
+  void nodes() {
+    if (all_) return;
+    if (worth(!a_.nodes.empty(), "Nodes", "There are none.")) print_nodes(page_, a_, resource_options());
+  }
+
   // --- counters ----------------------------------------------------------------------------
+
+  // The kernel's clocks, by any of their names.
+  static bool counts_ns(std::string_view event) {
+    std::string name(event);
+    std::replace(name.begin(), name.end(), '_', '-');
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    return name.ends_with("task-clock") || name.ends_with("cpu-clock");
+  }
 
   void counters() {
     const bool any = !a_.rank_counters.empty() || !a_.unavailable_counters.empty();
-    if (!worth(any, "Counters", "None were asked for.")) return;
-    page_.section("Counters", "per rank");
+    if (!worth(any || (!all_ && !a_.derived.empty()), "Counters", "None were asked for.")) return;
+    page_.section("Counters", a_.counters_multiplexed ? "per rank; they took turns: estimates" : "per rank");
     Table table({{"event", Align::kLeft}, {"total"}, {"min"}, {"mean"}, {"max"}, {"@rank"}});
     bool counted = false;
     for (const CounterSpread& row : a_.counter_spreads) {
       if (row.max_rank < 0) continue;
       counted = true;
-      table.row({row.name, count(row.total), count(row.min), count(row.mean), count(row.max),
+      const auto amount = [is_time = counts_ns(row.name)](double value) {
+        return is_time ? seconds(value / 1e9) : count(value);
+      };
+      table.row({row.name, amount(row.total), amount(row.min), amount(row.mean), amount(row.max),
                  std::to_string(row.max_rank)});
     }
     if (counted) table.print(page_);
-    const auto total = [this](std::string_view name) {
-      for (const CounterSpread& row : a_.counter_spreads)
-        if (row.name == name && row.max_rank >= 0) return row.total;
-      return 0.0;
-    };
-    const double instructions = total("PAPI_TOT_INS"), cycles = total("PAPI_TOT_CYC");
-    if (instructions > 0 && cycles > 0)
-      page_.line(fmt::format("  instructions per cycle  {:.2f}", instructions / cycles));
+    if (counted && !a_.derived.empty()) page_.blank();
+    print_derived(page_, a_.derived);
     std::map<std::string, std::string> by_reason;
     for (const auto& [name, reason] : a_.unavailable_counters) {
       std::string& names = by_reason[reason];
@@ -721,7 +793,8 @@ class Report {
 
 const std::vector<std::string>& section_names() {
   static const std::vector<std::string> kNames = {"summary", "efficiency", "ranks", "hotspots", "lines",
-                                                  "comm",    "matrix",     "waits", "counters", "quality"};
+                                                  "comm",    "matrix",     "waits", "io",       "off-cpu",
+                                                  "regions", "timeline",   "nodes", "counters", "quality"};
   return kNames;
 }
 

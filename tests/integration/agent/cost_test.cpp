@@ -58,8 +58,9 @@ TEST(AgentCost, PapiIsOpenedOnlyWhereItCanCount) {
   EXPECT_EQ(outcome.output, "0\n");
   ASSERT_EQ(outcome.processes.size(), 1u);
   const wire::SegmentHeader& segment = *outcome.processes[0].segment;
-  EXPECT_EQ(segment.counter_count, 0u);
-  ASSERT_EQ(segment.unavailable_count, 4u);
+  ASSERT_GE(segment.counter_count, 3u);  // of the kernel
+  EXPECT_STREQ(segment.counter_names[0], "task-clock");
+  ASSERT_GE(segment.unavailable_count, 4u);
   EXPECT_STREQ(segment.unavailable_names[0], "PAPI_TOT_CYC");
   if (error == ENOENT) {
     EXPECT_STREQ(segment.unavailable_reasons[0], "no hardware counters on this machine");

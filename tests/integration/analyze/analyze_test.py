@@ -121,8 +121,29 @@ class Formats(Analyze):
         scope = {}
         with h5py.File(shard) as file:
             exec(blocks[1], {"file": file, "rank": 1}, scope)
+            exec(blocks[2], {"file": file, "rank": 1, "np": np}, scope)
         expected = [int(v["wall_ns"]) for v in tables["values"] if v["rank_row"] == "1"]
         self.assertEqual(list(scope["wall_ns"]), expected)
+        cells = {(int(v["series"]), int(v["bin"])): int(v["value"]) for v in tables["rank_series"]
+                 if v["rank_row"] == "1"}
+        self.assertGreater(len(cells), 100)
+        self.assertEqual({place: int(scope["timeline"][place]) for place in zip(*np.nonzero(scope["timeline"]))}, cells)
+
+    def test_series_are_the_ranks_own_totals(self):
+        self.synth(3, 2)
+        self.analyze("merge", "run")
+        tables = tables_of_dump(self.analyze("dump", "run").stdout.decode())
+        names = [json.loads(row["name"]) for row in tables["series"]]
+        self.assertEqual(names, sorted(names))
+        sums = collections.Counter()
+        for row in tables["rank_series"]:
+            sums[int(row["rank_row"]), names[int(row["series"])]] += int(row["value"])
+        for row in tables["ranks"]:
+            rank = int(row["row"])
+            for category in ("python", "native", "mpi", "io"):
+                self.assertEqual(sums[rank, f"{category}_ns"], int(row[f"main_thread_{category}_ns"]))
+        self.assertEqual([json.loads(row["path"]) for row in tables["io_files"]],
+                         ["/data/stencil/input.h5"] + [f"/scratch/stencil/checkpoint.{i}" for i in range(6)])
 
     def test_every_column_is_documented(self):
         self.synth()
@@ -140,7 +161,8 @@ class Formats(Analyze):
                 missing.append(name)
         with h5py.File(os.path.join(self.run_, "profile.h5")) as file:
             file.visititems(visit)
-            missing += [a for a in list(file.attrs) + list(file["run"].attrs) if a not in known]
+            groups = [file, *(item for item in file.values() if isinstance(item, h5py.Group))]
+            missing += [a for group in groups for a in group.attrs if a not in known]
         self.assertEqual(missing, [])
 
     def test_columns_are_stored_as_documented(self):
@@ -176,7 +198,7 @@ class Formats(Analyze):
         shard = self.edited(edit)
         for arguments in (["report", "run"], ["merge", "run"], ["dump", shard], ["validate", shard]):
             self.refused(arguments, 3, shard if arguments[1] == shard else "node-node0000.h5",
-                         "was written by a newer clusterprof (format 2.2, this one reads up to 1.x)")
+                         "was written by a newer clusterprof (format 2.3, this one reads up to 1.x)")
 
     def test_newer_minor_version(self):
         def edit(file):
@@ -194,6 +216,18 @@ class Formats(Analyze):
         def edit(file):
             file["values/wall_ns"][0] += 1
         self.refused(["validate", self.edited(edit)], 3, "values/wall_ns is damaged")
+
+
+    def test_clocks_that_could_not_be_compared(self):
+        def edit(file):
+            file["wait_analysis"].attrs["clock_error_ns"] = np.int64(2**63 - 1)
+        text = self.analyze("dump", self.edited(edit)).stdout.decode()
+        self.assertEqual(tables_of_dump(text)["wait_analysis"][0]["clock_error_ns"], "not comparable")
+
+    def test_series_that_do_not_fit_are_noticed(self):
+        def edit(file):
+            file["time_axis"].attrs["bin_ns"] = np.int64(3_000_000)
+        self.refused(["validate", self.edited(edit)], 3, "time_axis: bin_ns is not 1 ms times a power of two")
 
 
 class Merge(Analyze):
@@ -308,6 +342,18 @@ class CommandLine(Analyze):
         for verb in ("report", "merge", "validate", "dump", "ls"):
             done = self.analyze(verb, "--help")
             self.assertIn(b"Usage: ", done.stdout)
+
+    def test_one_region(self):
+        self.synth()
+        whole = self.report()
+        region = next(row for row in whole["regions"] if row["name"] == "iteration/exchange")
+        part = json.loads(self.analyze("report", "run", "--json", "--region", region["name"]).stdout)
+        self.assertEqual(part["run"]["region"], region["name"])
+        for key in ("python_s", "mpi_s"):
+            self.assertAlmostEqual(sum(rank[key] for rank in part["ranks"]), region[key], delta=1e-3)
+        self.assertLess(part["functions"][0]["self_s"], whole["functions"][0]["self_s"])
+        self.assertIsNone(part["timeline"])
+        self.refused(["report", "run", "--region", "exchange"], 1, "no region exchange")
 
     def test_sections(self):
         self.synth()

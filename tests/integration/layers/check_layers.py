@@ -25,7 +25,7 @@ SYSTEM = {  # library header -> the only folders that may include it
     "mpi.h": ["mpi-wrap"],
     "boost/": ["collector"],
     "elfutils/": ["collector"],
-    "papi.h": ["agent"],
+    "papi.h": ["agent", "cli"],
     "CLI/": ["cli", "collector", "formats"],
     "nlohmann/": ["report", "cli/analyze"],
 }

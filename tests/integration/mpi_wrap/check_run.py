@@ -7,6 +7,7 @@ check_run.py --launcher 'mpirun ... -n' --ranks N --agent A.so --wrap W.so [--ex
 
 MODE: traffic   the program wrote $EXPECT_DIR/rank*.txt (see traffic.c)
       events    the program wrote $EXPECT_DIR/events*.txt (see events.c)
+      paused    the same, while recording was paused every now and then
       consistent   its events go together
       lost      it ran with rings that nobody empties
       churn     it made communicators without end (see churn.c)
@@ -87,7 +88,7 @@ def check_common(dumps, ranks, has_world, lossless):
         if has_world and predefined != ((1, ranks, "MPI_COMM_WORLD"), (2, 1, "MPI_COMM_SELF")):
             fail(f"predefined communicators: {d.communicators}")
         for site in d.sites:
-            if not site[5]:
+            if not site[5] and site[2] != 0:  # none: what makes a persistent request, while recording was paused
                 fail(f"times of {site}")
 
 
@@ -158,9 +159,24 @@ def check_expected_events(dumps, directory, level):
         if d.operations != counted:
             fail(f"rank {rank}: {d.operations} operations counted, {counted} made")
         try:
-            events.check_exactly(d.events, names, expected, level)
+            events.check_exactly(rank, d.events, names, expected, level)
         except events.Wrong as wrong:
             fail(f"rank {rank}: {wrong}")
+
+
+def check_paused_events(dumps, directory):
+    """Of what was expected, what happened outside of pauses: by the same numbers, and no ends without starts."""
+    for d in dumps:
+        names = {identity: name for identity, _, name in d.communicators.values() if name}
+        expected = (directory / f"events{d.process['rank']}.txt").read_text().splitlines()
+        if not 0.2 * len(expected) < len(d.events) < 0.8 * len(expected):
+            fail(f"{len(d.events)} of {len(expected)} events, although half of the calls were paused")
+        if not 0 < d.operations < 0.8 * sum(line.split()[0] in "0245" for line in expected):
+            fail(f"{d.operations} operations counted")
+        try:
+            events.check_part(d.events, names, expected)
+        except events.Wrong as wrong:
+            fail(f"rank {d.process['rank']}: {wrong}")
 
 
 RING_EVENTS = 8192
@@ -220,7 +236,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--agent", required=True)
     parser.add_argument("--wrap", required=True, help="preload objects, separated by colons")
-    parser.add_argument("--expect", choices=("traffic", "events", "consistent", "lost", "churn", "crowd", "ring", "started", "nothing", "none"), required=True)
+    parser.add_argument("--expect", choices=("traffic", "events", "paused", "consistent", "lost", "churn", "crowd", "ring", "started", "nothing", "none"), required=True)
     parser.add_argument("--bytes", type=int, default=0)
     parser.add_argument("--count", type=int, default=0, help="with churn, crowd: communicators made")
     parser.add_argument("--most-entries", type=int, default=0, help="with churn: for all of them")
@@ -274,6 +290,8 @@ def main():
             check_expected_events(dumps, directory, level)
             if level == 0:
                 check_events(dumps)
+        elif options.expect == "paused":
+            check_paused_events(dumps, directory)
         elif options.expect == "consistent":
             check_events(dumps)
         elif options.expect == "lost":

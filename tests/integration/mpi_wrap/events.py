@@ -5,7 +5,10 @@ import collections
 
 SEND, SEND_DONE, RECEIVE, PROBE, COLLECTIVE, COLLECTIVE_START, COLLECTIVE_DONE = range(7)
 NONBLOCKING = 2
-FAILING_TAG = 4646  # events.c: its receive fails and has no event
+# Of events.c:
+TRUNCATED_TAGS = range(4646, 4700)  # some receives fail, and calls that fail have no sizes
+LET_GO_TAGS = range(4800, 4802)  # some messages are received without an event
+TAKEN_BACK_TAG = 43  # a library that can take a send back gives its number again
 MASK = (1 << 64) - 1
 
 Event = collections.namedtuple("Event", "thread kind op call channel peer tag sequence bytes flags members "
@@ -17,9 +20,20 @@ def parse(words):
     return Event(numbers[0], numbers[1], words[2], words[3], *numbers[2:])
 
 
-def is_selected(sequence, level):
+def stream_of(rank, kind, channel, peer, tag):
+    """wire::event_stream"""
+    if kind >= COLLECTIVE:
+        return channel
+    pair = min(rank, peer) << 32 | max(rank, peer)
+    value = (channel ^ (pair + 1) * 0x9E3779B97F4A7C15) & MASK
+    value = (value ^ (value >> 32)) * 0xD6E8FEB86659FD93 & MASK
+    return value ^ ((tag & 0xFFFFFFFF) >> 6)
+
+
+def is_selected(stream, sequence, level):
     """wire::event_is_selected"""
-    value = ((sequence >> 5) + 1) * 0x9E3779B97F4A7C15 & MASK
+    run = sequence >> 5
+    value = ((stream if run == 0 else run) + 1) * 0x9E3779B97F4A7C15 & MASK
     value = (value ^ (value >> 32)) * 0xD6E8FEB86659FD93 & MASK
     return (value ^ (value >> 32)) & ((1 << level) - 1) == 0
 
@@ -62,10 +76,11 @@ def check_messages(ranks):
             ends = (rank, event.peer) if here_first else (event.peer, rank)
             key = (*ends, event.channel, event.tag, event.sequence)
             if event.kind == SEND:
-                check(key not in sent, "sent twice:", key, event)
-                if event.tag != FAILING_TAG:
-                    sent[key] = event
-                streams[key[:4]].append(event.sequence)
+                again = key in sent and event.tag == TAKEN_BACK_TAG
+                check(key not in sent or again, "sent twice:", key, event)
+                sent[key] = event
+                if not again:
+                    streams[key[:4]].append(event.sequence)
             elif event.kind == RECEIVE:
                 check(key not in received, "received twice:", key, event)
                 received[key] = event
@@ -73,12 +88,14 @@ def check_messages(ranks):
                 probed.add(key)
     for stream, numbers in streams.items():
         numbers_are_complete(numbers, stream)
-    check(sent.keys() == received.keys(), "sent but not received:", sent.keys() - received.keys(),
-          "received but not sent:", received.keys() - sent.keys())
+    lost = {key for key in sent.keys() - received.keys() if key[3] not in LET_GO_TAGS}
+    check(not lost and received.keys() <= sent.keys(), "sent but not received:", lost, "received but not sent:",
+          received.keys() - sent.keys())
     check(probed <= received.keys(), "found but not received:", probed - received.keys())
-    for key, event in sent.items():
-        check(event.enter <= received[key].exit, "received before it was sent:", key, event, received[key])
-        check(event.bytes == received[key].bytes, "another size:", event, received[key])
+    for key, event in received.items():
+        check(sent[key].enter <= event.exit, "received before it was sent:", key, sent[key], event)
+        sizes = {event.bytes, sent[key].bytes}
+        check(len(sizes) == 1 or 0 in sizes and event.tag in TRUNCATED_TAGS, "another size:", sent[key], event)
     for rank, events in ranks.items():
         done = set()
         for event in events:
@@ -131,15 +148,35 @@ def check_all(ranks, operations):
     check(check_messages(ranks) > 0 and check_collectives(ranks) > 0, "there is nothing to check")
 
 
-def check_exactly(events, names, expected, level):
+def as_lines(events, names):
+    return [f"{e.kind} {e.op} {e.call} {names.get(e.channel, e.channel)} {e.peer} {e.tag} {e.sequence} {e.bytes} "
+            f"{e.flags} {e.members}" for e in events]
+
+
+def check_part(events, names, expected):
+    """The events are some of the lines of events.c, in their order, and each operation begins before it ends."""
+    lines = iter(expected)
+    for got in as_lines(events, names):
+        check(got in lines, "not expected there:", got)
+    begun = set()
+    for event in events:
+        key = (event.channel, event.peer, event.tag, event.sequence, event.start)
+        if event.kind in (SEND, COLLECTIVE_START):
+            begun.add((event.kind, *key))
+        elif event.kind in (SEND_DONE, COLLECTIVE_DONE):
+            check((event.kind - 1, *key) in begun, "end of what was not begun:", event)
+
+
+def check_exactly(rank, events, names, expected, level):
     """expected: lines of events.c; names: of communicators by identity."""
+    identities = {name: identity for identity, name in names.items()}
     lines = []
     for line in expected:
         words = line.split()
-        if level == 0 or is_selected(int(words[6]), level):
+        if level == 0 or is_selected(stream_of(rank, int(words[0]), identities[words[3]], int(words[4]), int(words[5])),
+                                     int(words[6]), level):
             lines.append(line)
-    recorded = [f"{e.kind} {e.op} {e.call} {names.get(e.channel, e.channel)} {e.peer} {e.tag} {e.sequence} {e.bytes} "
-                f"{e.flags} {e.members}" for e in events]
+    recorded = as_lines(events, names)
     for number, (want, got) in enumerate(zip(lines, recorded)):
         check(want == got, f"event {number}: expected\n  {want}\nrecorded\n  {got}\nafter\n  " +
               "\n  ".join(recorded[max(0, number - 3):number]))

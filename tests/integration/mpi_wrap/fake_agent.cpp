@@ -4,7 +4,7 @@
 // apart by their return addresses outside of the ranges given to add_wrapper_range; otherwise
 // there is one path. It is the collector of the event rings as well: every thread empties its own
 // when it enters a call, unless FAKE_AGENT_STALLED=1. FAKE_AGENT_LEVEL: mpi_event_level at the start.
-// FAKE_AGENT_FORGET=1: events are thrown away.
+// FAKE_AGENT_FORGET=1: events are thrown away. FAKE_AGENT_PAUSES=1: recording is paused every now and then.
 #include <execinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +24,11 @@ constexpr std::uint32_t kSites = 16384, kPeers = 4096, kCommunicators = 4096, kR
 
 wire::SegmentHeader* segment;
 int segment_pid;
-bool with_paths, stalled, forgets;
+bool with_paths, stalled, forgets, pauses;
 bool started, ended;
 __thread int depth;
+__thread bool paused;
+__thread std::uint32_t calls;
 std::uint64_t nested_calls;
 
 // The events of one thread.
@@ -92,15 +94,27 @@ std::uint64_t enter_mpi(std::uint32_t op) {
   Events& events = own_events();
   if (!stalled) drain(events);
   depth = 1;
+  // Five calls are recorded, five are not; other ones on every rank.
+  paused = pauses && (static_cast<std::uint32_t>(getpid()) + calls++ / 5) % 2 != 0;
   return events.enter_ns = now_ns();
+}
+
+// What every call is said to have counted.
+constexpr std::uint32_t kCounters = 2;
+constexpr std::uint64_t kCountedPerCall[kCounters] = {3, 5};
+
+bool counters_are_right(const wire::MpiSiteCounters& counters, std::uint64_t times) {
+  return counters.values[0] == times * kCountedPerCall[0] &&
+         counters.values[1] == times * kCountedPerCall[1] && counters.values[2] == 0;
 }
 
 clusterprof_mpi_exit leave_mpi() {
   if (depth != 1) abort();
   depth = 0;
   Events& events = *own;
-  const clusterprof_mpi_exit exit{now_ns(), events.mpi_ns, events.ring};
-  events.mpi_ns += exit.time_ns - events.enter_ns;
+  const clusterprof_mpi_exit exit{now_ns(),         events.mpi_ns, events.ring,
+                                  paused ? 1u : 0u, kCounters,     kCountedPerCall};
+  if (!paused) events.mpi_ns += exit.time_ns - events.enter_ns;
   return exit;
 }
 
@@ -155,6 +169,7 @@ Entry* at(std::uint64_t offset) {
   with_paths = getenv("FAKE_AGENT_PATHS") != nullptr;
   stalled = getenv("FAKE_AGENT_STALLED") != nullptr;
   forgets = getenv("FAKE_AGENT_FORGET") != nullptr;
+  pauses = getenv("FAKE_AGENT_PAUSES") != nullptr;
   std::uint64_t bytes = sizeof(wire::SegmentHeader);
   const auto place = [&bytes](std::uint64_t wanted) {
     bytes = (bytes + 63) / 64 * 64;
@@ -163,6 +178,7 @@ Entry* at(std::uint64_t offset) {
     return offset;
   };
   const std::uint64_t sites = place(kSites * sizeof(wire::MpiSite));
+  const std::uint64_t site_counters = place(kSites * sizeof(wire::MpiSiteCounters));
   const std::uint64_t peers = place(kPeers * sizeof(wire::MpiPeer));
   const std::uint64_t sizes = place(wire::kMpiFunctionCount * sizeof(wire::MpiSizeBins));
   const std::uint64_t communicators = place(kCommunicators * sizeof(wire::MpiCommunicator));
@@ -172,6 +188,7 @@ Entry* at(std::uint64_t offset) {
   segment->segment_bytes = bytes;
   segment->mpi_sites_offset = sites;
   segment->mpi_sites = kSites;
+  segment->mpi_site_counters_offset = site_counters;
   segment->mpi_peers_offset = peers;
   segment->mpi_peers = kPeers;
   segment->mpi_sizes_offset = sizes;
@@ -212,13 +229,15 @@ Entry* at(std::uint64_t offset) {
             communicators[i].size, communicators[i].name);
   }
   const auto* sites = at<wire::MpiSite>(segment->mpi_sites_offset);
+  const auto* site_counters = at<wire::MpiSiteCounters>(segment->mpi_site_counters_offset);
   for (std::uint32_t i = 0; i < kSites; ++i) {
     if (sites[i].ready == 0) continue;
     fprintf(out, "site %s %d %llu %llu %llu %d\n", wire::kMpiFunctionNames[sites[i].op],
             static_cast<int>(sites[i].communicator), static_cast<unsigned long long>(sites[i].count),
             static_cast<unsigned long long>(sites[i].sent_bytes),
             static_cast<unsigned long long>(sites[i].recv_bytes),
-            sites[i].min_ns <= sites[i].max_ns && sites[i].max_ns <= sites[i].time_ns);
+            sites[i].min_ns <= sites[i].max_ns && sites[i].max_ns <= sites[i].time_ns &&
+                counters_are_right(site_counters[i], sites[i].count));
   }
   const auto* peers = at<wire::MpiPeer>(segment->mpi_peers_offset);
   for (std::uint32_t i = 0; i < kPeers; ++i) {
@@ -263,7 +282,7 @@ Entry* at(std::uint64_t offset) {
 }  // namespace
 
 extern "C" const clusterprof_agent_api* clusterprof_agent_v1(void) {
-  static const clusterprof_agent_api kApi{2,         get_segment,       now_ns,      enter_mpi, leave_mpi,
+  static const clusterprof_agent_api kApi{3,         get_segment,       now_ns,      enter_mpi, leave_mpi,
                                           call_path, add_wrapper_range, mpi_started, mpi_ended, count_drop};
   return &kApi;
 }

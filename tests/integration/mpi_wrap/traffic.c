@@ -4,13 +4,7 @@
 //   peer SRC DST MESSAGES BYTES     traffic that this rank has to record
 //   op NAME CALLS SENT RECEIVED     of all calls of one function on this rank
 //   named NAME SIZE                 a communicator of that name and size
-// traffic [CASE...] runs those cases, or all.
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int world_rank, world_size;
+#include "cases.h"
 
 // --- what is expected ----------------------------------------------------------------------------
 
@@ -47,12 +41,8 @@ static void name_communicator(MPI_Comm comm, const char* name) {
 }
 
 static void write_expectation(void) {
-  const char* directory = getenv("EXPECT_DIR");
-  if (directory == NULL) return;
-  char path[4096];
-  snprintf(path, sizeof(path), "%s/rank%d.txt", directory, world_rank);
-  FILE* out = fopen(path, "w");
-  if (out == NULL) MPI_Abort(MPI_COMM_WORLD, 3);
+  if (getenv("EXPECT_DIR") == NULL) return;
+  FILE* out = expectation("rank");
   for (int i = 0; i < world_size * world_size; ++i) {
     if (messages[i] != 0) {
       fprintf(out, "peer %d %d %lld %lld\n", i / world_size, i % world_size, messages[i], bytes[i]);
@@ -65,19 +55,10 @@ static void write_expectation(void) {
   fclose(out);
 }
 
-static void check(int right, const char* what) {
-  if (right) return;
-  fprintf(stderr, "rank %d: %s\n", world_rank, what);
-  MPI_Abort(MPI_COMM_WORLD, 2);
-}
-
 // --- cases -------------------------------------------------------------------------------------
 
 enum { kElements = 100000 };
 static double out_buffer[kElements], in_buffer[kElements];
-
-static int right(void) { return (world_rank + 1) % world_size; }
-static int left(void) { return (world_rank + world_size - 1) % world_size; }
 
 static void blocking(void) {
   // A ring, even ranks first, with sizes around the limits of eager sending.
@@ -606,41 +587,22 @@ static void version_4(void) {
 }
 #endif
 
-static const struct {
-  const char* name;
-  void (*run)(void);
-} cases[] = {
-    {"blocking", blocking},
-    {"nonblocking", nonblocking},
-    {"sendrecv", sendrecv},
-    {"persistent", persistent},
-    {"matched", matched},
-    {"all_to_all", all_to_all},
-    {"neighbours", neighbours},
-    {"one_sided", one_sided},
-    {"communicators", communicators},
-    {"rooted", rooted},
-    {"files", files},
-    {"errors", errors},
+static const struct test_case cases[] = {
+    CASE(blocking),      CASE(nonblocking), CASE(sendrecv),   CASE(persistent),
+    CASE(matched),       CASE(all_to_all),  CASE(neighbours), CASE(one_sided),
+    CASE(communicators), CASE(rooted),      CASE(files),      CASE(errors),
 #if MPI_VERSION >= 4
-    {"version_4", version_4},
+    CASE(version_4),
 #endif
 };
 
+static void barrier(void) { MPI_Barrier(MPI_COMM_WORLD); }
+
 int main(int argc, char** argv) {
-  int provided;
-  MPI_Init_thread(&argc, &argv, getenv("TRAFFIC_MULTIPLE") != NULL ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
-                  &provided);
-  MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+  begin_cases(&argc, &argv, "TRAFFIC_MULTIPLE");
   messages = calloc((size_t)(world_size * world_size), sizeof(*messages));
   bytes = calloc((size_t)(world_size * world_size), sizeof(*bytes));
-  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
-    int wanted = argc == 1;
-    for (int a = 1; a < argc; ++a) wanted |= strcmp(argv[a], cases[i].name) == 0;
-    if (wanted) cases[i].run();
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
+  run_cases(argc, argv, cases, sizeof(cases) / sizeof(cases[0]), barrier);
   write_expectation();
   if (world_rank == 0) puts("traffic done");
   free(messages);

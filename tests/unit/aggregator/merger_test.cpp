@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 #include <tuple>
 
 #include "formats/profile/profile_writer.hpp"
@@ -29,8 +30,9 @@ std::vector<ShardData> shards_of_a_run(std::uint64_t seed) {
   return shards;
 }
 
-ShardData united(const std::vector<ShardData>& shards, const std::vector<std::size_t>& order) {
-  Merger merger;
+ShardData united(const std::vector<ShardData>& shards, const std::vector<std::size_t>& order,
+                 std::size_t most_series_rows = kMostSeriesRows) {
+  Merger merger(most_series_rows);
   for (const std::size_t i : order) merger.add(shards[i]);
   return merger.finish();
 }
@@ -77,6 +79,37 @@ TEST(MergerTest, GroupingDoesNotMatter) {
     }
     EXPECT_EQ(parts[0], all) << "seed " << seed;
   }
+}
+
+TEST(MergerTest, NeitherMatterWhenSeriesHaveToBecomeCoarser) {
+  std::mt19937 random(5);
+  std::set<std::uint64_t> widths;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    for (const std::size_t most_rows : {1u, 30u, 100u, 300u}) {
+      std::vector<ShardData> parts = shards_of_a_run(seed);
+      std::vector<std::size_t> order = in_order(parts);
+      const ShardData all = united(parts, order, most_rows);
+      const Result<void> valid = validate(all);
+      ASSERT_TRUE(valid) << valid.error().message;
+      widths.insert(all.time_axis.bin_ns);
+      for (int i = 0; i < 10; ++i) {
+        std::shuffle(order.begin(), order.end(), random);
+        ASSERT_EQ(united(parts, order, most_rows), all);
+      }
+      while (parts.size() > 1) {
+        const std::size_t a = random() % parts.size();
+        std::size_t b = random() % (parts.size() - 1);
+        if (b >= a) ++b;
+        merge_into(parts[a], parts[b], most_rows);
+        parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(b));
+      }
+      EXPECT_EQ(parts[0], all) << "seed " << seed << ", " << most_rows << " rows";
+      std::uint32_t last = 0;
+      for (const RankSeries& row : all.rank_series) last = std::max(last, row.bin);
+      EXPECT_TRUE(all.rank_series.size() < most_rows || last <= 1);
+    }
+  }
+  EXPECT_GE(widths.size(), 4u);
 }
 
 TEST(MergerTest, UnitedOnceIsUnitedForGood) {
@@ -139,20 +172,6 @@ TEST(MergerTest, NothingIsLost) {
   EXPECT_EQ(all.nodes[1].cpu_ns, shards[1].nodes[0].cpu_ns + shards[2].nodes[0].cpu_ns);
 }
 
-TEST(MergerTest, PathsAreInPreorderAndOncePerId) {
-  const std::vector<ShardData> shards = shards_of_a_run(8);
-  const ShardData all = united(shards, in_order(shards));
-  std::vector<std::uint32_t> open{0};
-  std::map<PathId, int> seen;
-  for (std::uint32_t i = 1; i < all.paths.size(); ++i) {
-    EXPECT_EQ(++seen[all.paths[i].id], 1);
-    while (!open.empty() && open.back() != all.paths[i].parent) open.pop_back();
-    ASSERT_FALSE(open.empty()) << "path " << i << " comes after the end of its parent's subtree";
-    open.push_back(i);
-  }
-  EXPECT_TRUE(std::is_sorted(all.strings.begin(), all.strings.end()));
-}
-
 // One rank, one call path, one message to rank 9.
 ShardData record(const char* node, std::int32_t rank, std::uint64_t elapsed_ns, std::uint32_t flags) {
   ShardData data;
@@ -172,7 +191,227 @@ ShardData record(const char* node, std::int32_t rank, std::uint64_t elapsed_ns, 
   data.values = {{0, path, Category::kPython, true, elapsed_ns, 1, 1}};
   data.matrix = {{rank, 9, 1, elapsed_ns}};
   data.mpi_sizes = {{interner.string("MPI_Send"), 8, elapsed_ns}};
+  const std::uint32_t region =
+      interner.path(0, interner.frame({FrameKind::kRegion, false, interner.string("r")}));
+  data.region_times = {{0, region, 1, elapsed_ns, elapsed_ns, elapsed_ns, -1}};
+  data.data_accesses = {{0, path, elapsed_ns, 1, {1, 0, 0, elapsed_ns}}};
+  data.io_files = {{std::string("/of/") + node, "ext4 /"}};
+  data.io_calls = {{0, path, 0, IoOperation::kRead, 1, 0, elapsed_ns, 1, 1}};
+  data.series = {{interner.string("work_ns"), SeriesKind::kSum}};
+  data.time_axis = {1'000'000, 0};
+  data.rank_series = {{0, 0, 5, elapsed_ns}};
+  data.node_series = {{0, 0, 6, elapsed_ns}};
+  data.ranks[0].affinity = interner.string(std::string("processor of ") + node);
   return data;
+}
+
+// Sums of the tables that came with format 1.3, by what they mean.
+struct Sums {
+  using Where = std::tuple<std::int32_t, std::uint64_t, std::uint64_t>;   // rank, call path
+  std::map<std::tuple<std::int32_t, std::string>, std::uint64_t> series;  // of kSum; rank
+  std::map<std::tuple<std::int32_t, std::string>, std::uint64_t> levels;  // the highest of kMaximum
+  std::map<std::tuple<Where, std::string, std::string, IoOperation>, std::array<std::uint64_t, 5>> io;
+  std::map<Where, std::array<std::uint64_t, 6>> accesses;
+  std::map<Where, std::array<std::int64_t, 5>> regions;
+  std::map<std::int32_t, std::pair<std::string, std::string>> places;
+  friend bool operator==(const Sums&, const Sums&) = default;
+};
+
+void add_sums(const ShardData& data, Sums& sums) {
+  const auto where = [&](const auto& row) {
+    const PathId& id = data.paths[row.path].id;
+    return Sums::Where{data.ranks[row.rank].rank, id.high, id.low};
+  };
+  for (const RankSeries& row : data.rank_series) {
+    const Series& series = data.series[row.series];
+    const std::tuple key(data.ranks[row.rank].rank, data.strings[series.name]);
+    if (series.kind == SeriesKind::kSum)
+      sums.series[key] += row.value;
+    else
+      sums.levels[key] = std::max(sums.levels[key], row.value);
+  }
+  for (const IoCall& call : data.io_calls) {
+    const IoFile& file = data.io_files[call.file];
+    auto& sum = sums.io[{where(call), file.path, file.file_system, call.operation}];
+    sum[0] += call.count, sum[1] += call.failed, sum[2] += call.bytes, sum[3] += call.time_ns;
+    sum[4] = std::max(sum[4], call.max_ns);
+  }
+  for (const DataAccess& access : data.data_accesses) {
+    auto& sum = sums.accesses[where(access)];
+    sum[0] += access.samples, sum[1] += access.accesses;
+    for (std::size_t i = 0; i < 4; ++i) sum[2 + i] |= access.blocks[i];
+  }
+  for (const RegionTime& region : data.region_times) {
+    const auto place = sums.regions.find(where(region));
+    const auto number = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
+    if (place == sums.regions.end()) {
+      sums.regions[where(region)] = {number(region.count), number(region.time_ns), number(region.min_ns),
+                                     number(region.max_ns), region.max_n};
+      continue;
+    }
+    auto& sum = place->second;
+    sum[0] += number(region.count), sum[1] += number(region.time_ns);
+    sum[2] = std::min(sum[2], number(region.min_ns));
+    const std::pair longest =
+        std::max(std::pair(sum[3], sum[4]), std::pair(number(region.max_ns), region.max_n));
+    sum[3] = longest.first, sum[4] = longest.second;
+  }
+  for (const Rank& rank : data.ranks)
+    sums.places[rank.rank] = {data.strings[rank.affinity], data.strings[rank.numa_nodes]};
+}
+
+TEST(MergerTest, NothingOfSeriesFilesAndRegionsIsLost) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const std::vector<ShardData> shards = shards_of_a_run(seed);
+    const ShardData all = united(shards, in_order(shards));
+    Sums expected, found;
+    for (const ShardData& shard : shards) add_sums(shard, expected);
+    add_sums(all, found);
+    EXPECT_EQ(found, expected);
+    ASSERT_FALSE(found.series.empty() || found.levels.empty() || found.io.empty() || found.regions.empty());
+    const auto name = [](const IoFile& file) { return std::tie(file.path, file.file_system); };
+    for (std::size_t i = 1; i < all.io_files.size(); ++i)
+      EXPECT_LT(name(all.io_files[i - 1]), name(all.io_files[i]));
+    for (const ShardData& shard : shards) {
+      EXPECT_GE(all.time_axis.bin_ns, shard.time_axis.bin_ns);
+      EXPECT_LE(all.time_axis.origin_utc_ns, shard.time_axis.origin_utc_ns);
+    }
+  }
+}
+
+// One rank with one series of each kind.
+ShardData with_series(const char* node, std::int32_t rank, const TimeAxis& axis,
+                      const std::vector<std::pair<std::uint32_t, std::uint64_t>>& bins) {
+  ShardData data = record(node, rank, 1, kExitStatusKnown);
+  data.rank_series.clear();
+  data.node_series.clear();
+  PathInterner interner(data);
+  data.series = {{interner.string("work_ns"), SeriesKind::kSum},
+                 {interner.string("rss"), SeriesKind::kMaximum}};
+  data.time_axis = axis;
+  for (std::uint32_t series = 0; series < 2; ++series) {
+    for (const auto& [bin, value] : bins) {
+      data.rank_series.push_back({0, series, bin, value});
+      data.node_series.push_back({0, series, bin, value});
+    }
+  }
+  return data;
+}
+
+TEST(MergerTest, SeriesGetTheWidestBins) {
+  ShardData data = with_series("a", 0, {1'000'000, 5'000'000}, {{0, 1}, {1, 10}, {2, 100}, {6, 1000}});
+  merge_into(data, with_series("b", 1, {4'000'000, 8'000'000}, {{0, 7}}));
+  EXPECT_TRUE(validate(data));
+  EXPECT_EQ(data.time_axis, (TimeAxis{4'000'000, 4'000'000}));
+  // In order of their names: rss, work_ns. Milliseconds 5, 6, 7 and 11 are in the bins that begin at 4 and 8.
+  EXPECT_EQ(
+      data.rank_series,
+      (std::vector<RankSeries>{
+          {0, 0, 0, 100}, {0, 0, 1, 1000}, {0, 1, 0, 111}, {0, 1, 1, 1000}, {1, 0, 1, 7}, {1, 1, 1, 7}}));
+  ASSERT_EQ(data.series.size(), 2u);
+  EXPECT_EQ(data.strings[data.series[0].name], "rss");
+}
+
+TEST(MergerTest, SeriesThatAreFarApartGetWiderBins) {
+  // 1024 bins from 0 on and one just behind them.
+  ShardData data = with_series("a", 0, {1'000'000, 0}, {{0, 1}, {1023, 2}});
+  ShardData same = data;
+  merge_into(same, with_series("b", 1, {1'000'000, 1'000'000}, {{1022, 5}}));
+  EXPECT_EQ(same.time_axis, (TimeAxis{1'000'000, 0}));
+  merge_into(data, with_series("b", 1, {1'000'000, 1'000'000}, {{1023, 5}}));
+  EXPECT_EQ(data.time_axis, (TimeAxis{2'000'000, 0}));
+  EXPECT_EQ(data.rank_series.back(), (RankSeries{1, 1, 512, 5}));
+
+  // The ends of all time.
+  const std::uint64_t last = TimeAxis::kEnd_utc_ns - TimeAxis::kFirstBin_ns;
+  ShardData begin = with_series("a", 0, {1'000'000, 0}, {{0, 1}});
+  merge_into(begin, with_series("b", 1, {1'000'000, static_cast<std::int64_t>(last)}, {{0, 5}}), 2);
+  const Result<void> valid = validate(begin);
+  EXPECT_TRUE(valid) << valid.error().message;
+  EXPECT_EQ(begin.time_axis, (TimeAxis{TimeAxis::kWidestBin_ns, 0}));
+  EXPECT_EQ(begin.rank_series.back(), (RankSeries{1, 1, 1023, 5}));
+}
+
+TEST(MergerTest, SeriesOfOneNodeAreUnited) {
+  ShardData data = with_series("a", 0, {1'000'000, 0}, {{0, 1}, {3, 2}});
+  merge_into(data, with_series("a", 1, {1'000'000, 1'000'000}, {{2, 5}}));
+  ASSERT_EQ(data.nodes.size(), 1u);
+  EXPECT_EQ(data.node_series,
+            (std::vector<NodeSeries>{{0, 0, 0, 1}, {0, 0, 3, 5}, {0, 1, 0, 1}, {0, 1, 3, 7}}));
+}
+
+TEST(MergerTest, NamesOfSeriesWithTwoKindsStayApart) {
+  ShardData a = with_series("a", 0, {1'000'000, 0}, {{0, 1}, {1, 2}});
+  ShardData b = with_series("b", 1, {2'000'000, 0}, {{0, 5}});
+  std::swap(b.series[0].kind, b.series[1].kind);
+  merge_into(a, b);
+  EXPECT_TRUE(validate(a));
+  EXPECT_EQ(a.series.size(), 4u);
+}
+
+TEST(MergerTest, RowsOfSeriesThatAreZeroAreLeftOut) {
+  ShardData data = with_series("a", 0, {1'000'000, 0}, {{0, 0}, {1, 3}, {900, 0}});
+  merge_into(data, with_series("b", 1, {1'000'000, 1'000'000'000}, {{0, 4}}));
+  EXPECT_EQ(data.time_axis.bin_ns, 1'000'000u);
+  EXPECT_EQ(data.rank_series.size(), 4u);
+}
+
+TEST(MergerTest, ShardsWithoutSeriesDoNotMatterToThem) {
+  ShardData data = with_series("a", 0, {1'000'000, 5'000'000}, {{0, 1}});
+  const TimeAxis axis = data.time_axis;
+  ShardData other = record("b", 1, 1, 0);
+  other.time_axis = {};
+  other.rank_series.clear();
+  other.node_series.clear();
+  merge_into(data, other);
+  EXPECT_EQ(data.time_axis, axis);
+  EXPECT_EQ(data.rank_series.size(), 2u);
+  ShardData none;
+  merge_into(none, ShardData{});
+  EXPECT_EQ(none.time_axis, TimeAxis{});
+}
+
+TEST(MergerTest, WhatNodesAreMadeOf) {
+  ShardData a = record("a", 0, 1, 0), b = record("a", 1, 1, 0);
+  a.nodes[0].cpus = 8;
+  a.nodes[0].memory_bytes = 100;
+  b.nodes[0].numa_nodes = 2;
+  b.nodes[0].memory_bytes = 99;
+  b.nodes[0].cache_bytes = 7;
+  b.nodes[0].cpu_model = "model";
+  merge_into(a, b);
+  ASSERT_EQ(a.nodes.size(), 1u);
+  EXPECT_EQ(a.nodes[0].cpus, 8u);
+  EXPECT_EQ(a.nodes[0].numa_nodes, 2u);
+  EXPECT_EQ(a.nodes[0].memory_bytes, 100u);
+  EXPECT_EQ(a.nodes[0].cache_bytes, 7u);
+  EXPECT_EQ(a.nodes[0].cpu_model, "model");
+}
+
+TEST(MergerTest, WhatSamplesWereTakenOn) {
+  ShardData a = record("a", 3, 1, 0), b = record("b", 1, 1, 0), c = record("c", 2, 1, 0);
+  a.run.sample_on = "z";
+  b.run.sample_on = "page-faults";
+  c.run.counters_multiplexed = true;
+  a.run.only_regions = true;
+  const ShardData all = united({a, b, c}, {2, 0, 1});
+  EXPECT_EQ(all.run.sample_on, "page-faults");
+  EXPECT_TRUE(all.run.only_regions);
+  EXPECT_TRUE(all.run.counters_multiplexed);
+}
+
+TEST(MergerTest, PathsAreInPreorderAndOncePerId) {
+  const std::vector<ShardData> shards = shards_of_a_run(8);
+  const ShardData all = united(shards, in_order(shards));
+  std::vector<std::uint32_t> open{0};
+  std::map<PathId, int> seen;
+  for (std::uint32_t i = 1; i < all.paths.size(); ++i) {
+    EXPECT_EQ(++seen[all.paths[i].id], 1);
+    while (!open.empty() && open.back() != all.paths[i].parent) open.pop_back();
+    ASSERT_FALSE(open.empty()) << "path " << i << " comes after the end of its parent's subtree";
+    open.push_back(i);
+  }
+  EXPECT_TRUE(std::is_sorted(all.strings.begin(), all.strings.end()));
 }
 
 TEST(MergerTest, ARankIsCountedOnce) {
@@ -196,6 +435,19 @@ TEST(MergerTest, ARankIsCountedOnce) {
   EXPECT_EQ(first.matrix[0].bytes, 200u);
   ASSERT_EQ(first.mpi_sizes.size(), 1u);
   EXPECT_EQ(first.mpi_sizes[0].count, 250u);
+  EXPECT_EQ(first.rank_series, (std::vector<RankSeries>{{0, 0, 5, 200}, {1, 0, 5, 50}}));
+  EXPECT_EQ(first.node_series, (std::vector<NodeSeries>{{0, 0, 6, 200}, {1, 0, 6, 50}}));
+  ASSERT_EQ(first.io_files.size(), 2u);
+  EXPECT_EQ(first.io_files[0].path, "/of/c");
+  ASSERT_EQ(first.io_calls.size(), 2u);
+  EXPECT_EQ(first.io_calls[0].bytes, 200u);
+  ASSERT_EQ(first.data_accesses.size(), 2u);
+  EXPECT_EQ(first.data_accesses[0].blocks[3], 200u);
+  ASSERT_EQ(first.region_times.size(), 2u);
+  EXPECT_EQ(first.region_times[0].time_ns, 200u);
+  EXPECT_EQ(first.strings[first.ranks[0].affinity], "processor of c");
+  EXPECT_EQ(std::count(first.strings.begin(), first.strings.end(), "processor of a"), 0)
+      << "strings of records that were left out are left out";
   ASSERT_EQ(first.run.notes.size(), 1u);
   EXPECT_NE(first.run.notes[0].find("rank 0 was recorded more than once"), std::string::npos);
 

@@ -192,6 +192,10 @@ TEST_F(RunDirectoryTest, TwoShardsOfANode) {
   second.path_counters.clear();
   second.drops.clear();
   second.handler_costs.clear();
+  second.rank_series.clear();
+  second.io_calls.clear();
+  second.data_accesses.clear();
+  second.region_times.clear();
   second.ranks[0].rank = 4;
   second.run.world_size = 5;
   ASSERT_TRUE(shard::write_shard(second, run_ / "node-node0001.2.h5"));

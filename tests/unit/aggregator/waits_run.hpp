@@ -131,7 +131,9 @@ class MadeRun {
             if (event.kind != MpiEventKind::kSendDone && event.kind != MpiEventKind::kCollectiveDone &&
                 event.kind != MpiEventKind::kProbe)
               ++rank.mpi_operations;
-            if (!wire::event_is_selected(event.sequence, level)) continue;
+            const std::uint64_t stream =
+                wire::event_stream(event.kind, event.channel, r, event.peer, event.tag);
+            if (!wire::event_is_selected(stream, event.sequence, level)) continue;
             for (const auto& [name, ns] : event.gap)
               data.event_gaps.push_back({static_cast<std::uint32_t>(data.mpi_events.size()), path(name),
                                          static_cast<std::uint64_t>(ns)});

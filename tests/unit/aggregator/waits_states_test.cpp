@@ -59,6 +59,16 @@ TEST(WaitStatesTest, LateSender) {
   EXPECT_EQ(data.root_causes[0].waiting_ranks, 1u);
 }
 
+// A send that was taken back, and the next one, which has its number.
+TEST(WaitStatesTest, TheLastOfSendsWithOneNumberIsTheOneReceived) {
+  MadeRun run(2);
+  run.send(0, 1, 5 * kMs, 6 * kMs);
+  run.send(0, 1, 30 * kMs, 31 * kMs);
+  run.receive(1, 0, 10 * kMs, 31 * kMs);
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(data.ranks[1].mpi_wait_ns, 20u * kMs);
+  EXPECT_EQ(data.wait_analysis.unmatched_messages, 0u);
+}
 TEST(WaitStatesTest, NoWaitForASenderThatWasThere) {
   MadeRun run(2);
   run.send(0, 1, 5 * kMs, 6 * kMs);

@@ -151,5 +151,41 @@ TEST(SlurmTasksOnNode, ReadsRepeats) {
   EXPECT_EQ(slurm_tasks_on_node("2(x", 0), -1);
 }
 
+TEST(Identity, OfASpawnedProcess) {
+  SpawnedAs spawned;
+  ASSERT_TRUE(parse_spawned_as("openmpi-0123456789abcdef:2:7", spawned));
+  EXPECT_EQ(spawned.key, "openmpi-0123456789abcdef");
+  EXPECT_EQ(spawned.world, 2);
+  EXPECT_EQ(spawned.first_rank, 7);
+  Identity identity = who(openmpi("3"));
+  ASSERT_TRUE(join_run(spawned, identity).ok());
+  EXPECT_EQ(identity.key, spawned.key);
+  EXPECT_EQ(identity.rank, 3);
+  EXPECT_EQ(identity.run_rank(), 10);
+  EXPECT_EQ(identity.run_size(), 11);
+  EXPECT_TRUE(identity.has_peers);
+
+  Variables alone = openmpi("0");
+  alone["OMPI_COMM_WORLD_SIZE"] = "1";
+  identity = who(alone);
+  ASSERT_TRUE(join_run(spawned, identity).ok());
+  EXPECT_EQ(identity.key, spawned.key);
+  EXPECT_EQ(identity.run_size(), 8);
+  EXPECT_TRUE(identity.has_peers);
+
+  // Without a number it could be any of its world.
+  identity = who({});
+  EXPECT_FALSE(join_run(spawned, identity).ok());
+  EXPECT_EQ(identity.world, 0);
+}
+
+TEST(Identity, WhatIsNoSpawnedWorld) {
+  SpawnedAs spawned;
+  for (const char* text : {"", "key", "key:1", ":1:2", "key:0:2", "key:1:0", "key:1:-2", "key:1:2x",
+                           "key:x:2", "key:1:", "key::2", "key:99999999999:2"}) {
+    EXPECT_FALSE(parse_spawned_as(text, spawned)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace clusterprof::cli

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "fake_environment.hpp"
 
 namespace clusterprof::cli {
@@ -39,16 +41,34 @@ TEST(Options, Defaults) {
 }
 
 TEST(Options, EveryOne) {
-  const Options options = good(
-      {"-o",    "d",           "--rate=500",  "--clock",  "cpu",           "-e",           "A,B",   "--event",
-       "C",     "--no-python", "--no-native", "--no-mpi", "--no-children", "--clock-sync", "never", "--ranks",
-       "0-3,8", "-q",          "--strict",    "true"});
+  const Options options = good({"-o",
+                                "d",
+                                "--rate=500",
+                                "--clock",
+                                "cpu",
+                                "-e",
+                                "A,B",
+                                "--event",
+                                "C",
+                                "--no-python",
+                                "--no-native",
+                                "--no-mpi",
+                                "--no-children",
+                                "--only-regions",
+                                "--clock-sync",
+                                "never",
+                                "--ranks",
+                                "0-3,8",
+                                "-q",
+                                "--strict",
+                                "true"});
   EXPECT_EQ(options.output, "d");
   EXPECT_EQ(options.rate_hz, 500);
   EXPECT_EQ(options.clock, SampleClock::kCpu);
   EXPECT_EQ(options.events, (Words{"A", "B", "C"}));
   EXPECT_EQ(options.clock_sync, ClockSync::kNever);
-  EXPECT_TRUE(options.no_python && options.no_native && options.no_mpi && options.no_children);
+  EXPECT_TRUE(options.no_python && options.no_native && options.no_mpi && options.no_children &&
+              options.only_regions);
   EXPECT_TRUE(options.quiet && options.strict);
   EXPECT_TRUE(options.wants_rank(0) && options.wants_rank(3) && options.wants_rank(8) &&
               options.wants_rank(-1));
@@ -90,6 +110,10 @@ TEST(Options, ComeFromTheEnvironmentToo) {
   EXPECT_FALSE(good({"true"}, {{"CLUSTERPROF_NO_PYTHON", "0"}}).no_python);
   EXPECT_FALSE(good({"true"}, {{"CLUSTERPROF_NO_PYTHON", ""}}).no_python);
   EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_EVENT", "A,B"}}).events, (Words{"A", "B"}));
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_SAMPLE_ON", "perf::PAGE-FAULTS:u=1:50"}}).sample_on.event,
+            "perf::PAGE-FAULTS:u=1");
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_SAMPLE_ON", "page-faults:50"}}).sample_on.period, 50u);
+  EXPECT_EQ(good({"--sample-on", "PAPI_L3_TCM", "true"}).sample_on.period, 0u);
   EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_OUTPUT", "d"}}).output, "d");
   EXPECT_FALSE(good({"true"}, {{"CLUSTERPROF_RANKS", "1"}}).wants_rank(0));
   EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_CLOCK_SYNC", "always"}}).clock_sync, ClockSync::kAlways);
@@ -115,6 +139,11 @@ TEST(Options, BadOnesAreNamed) {
                {{"--quiet=1", "true"}, "--quiet"},
                {{"--ranks", "3-1", "true"}, "--ranks"},
                {{"-e", "A,,B", "true"}, "--event"},
+               {{"-e", std::string(2000, 'A'), "true"}, "at most 1000 characters"},
+               {{"--sample-on", "page-faults:0", "true"}, "--sample-on: a period"},
+               {{"--sample-on", ":5", "true"}, "--sample-on: EVENT or EVENT:PERIOD"},
+               {{"--sample-on", "a,b", "true"}, "--sample-on: one event"},
+               {{"--sample-on", "task-clock:9999", "true"}, "--sample-on: nanoseconds, at least 10000"},
                {{}, "no command"},
                {{"-q", "--"}, "no command"}};
   for (const auto& [words, names] : cases) {
@@ -148,7 +177,7 @@ TEST(Options, HelpAndVersionGoToStdout) {
   // Every option has its place in the help.
   for (const char* name :
        {"--output", "--rate", "--clock", "--event", "--no-python", "--no-native", "--no-mpi", "--no-children",
-        "--ranks", "--quiet", "--strict", "--trace", "--memory"}) {
+        "--only-regions", "--ranks", "--quiet", "--strict", "--trace", "--memory"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
 }
@@ -157,6 +186,38 @@ TEST(AnalysisVerbs, AreKnown) {
   EXPECT_TRUE(is_analysis_verb("report"));
   EXPECT_FALSE(is_analysis_verb("record"));
   EXPECT_FALSE(is_analysis_verb("reports"));
+}
+
+TEST(Options, OfTheRunAsWords) {
+  // However they were given, and never those that differ between the worlds of a run.
+  const Options options = good({"-o", "d", "-r", "250", "--rate=500", "-e", "A,B", "--event", "C", "-q",
+                                "--spawned=key:1:4", "--", "true", "--rate"},
+                               {{"CLUSTERPROF_CLOCK", "cpu"},
+                                {"CLUSTERPROF_NO_PYTHON", "yes"},
+                                {"CLUSTERPROF_NO_NATIVE", "0"},
+                                {"CLUSTERPROF_RATE", "7"},
+                                {"CLUSTERPROF_OUTPUT", "elsewhere"},
+                                {"CLUSTERPROF_SPAWNED", "other:9:9"}});
+  Words words = options.words;
+  std::sort(words.begin(), words.end());
+  EXPECT_EQ(words,
+            (Words{"--clock=cpu", "--event=A,B", "--event=C", "--no-python", "--quiet", "--rate=500"}));
+  EXPECT_EQ(options.spawned.key, "key");
+  EXPECT_EQ(options.spawned.first_rank, 4);
+  words.push_back("--");
+  words.push_back("true");
+  const Options again = good(words);
+  EXPECT_EQ(again.rate_hz, 500);
+  EXPECT_EQ(again.events, (Words{"A", "B", "C"}));
+  EXPECT_EQ(again.clock, SampleClock::kCpu);
+  EXPECT_TRUE(again.no_python);
+  EXPECT_EQ(again.spawned.world, 0);
+  EXPECT_TRUE(good({"true"}).words.empty());
+  bad({"--spawned=nonsense", "true"});
+}
+
+TEST(Options, WhatIsForOurselvesIsNotInTheHelp) {
+  EXPECT_EQ(bad({"--help"}).output.find("spawned"), std::string::npos);
 }
 
 }  // namespace

@@ -29,12 +29,17 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
   options.rate_hz = 250;
   options.clock = SampleClock::kCpu;
   options.events = {"A", "B"};
+  options.sample_on = {"page-faults", 7};
   options.no_children = true;
+  options.only_regions = true;
   ProgramEnvironment facts;
   facts.socket_name = "name";
+  facts.sample_event = "1,2,0,0,7,2";
   facts.rank = 3;
   facts.preloads = {"/p/a.so", "/p/b.so"};
   facts.clock_meeting = "/run/.clocks";
+  facts.spawn = "words";
+  facts.world = "1:4:/run/.worlds";
   const auto changes = program_environment(options, facts, fake_environment({{"LD_PRELOAD", "u.so"}}));
   const std::map<std::string, std::string> expected = {{"LD_PRELOAD", "/p/a.so:/p/b.so:u.so"},
                                                        {"CLUSTERPROF_AGENT_PRELOAD", "/p/a.so:/p/b.so"},
@@ -42,13 +47,18 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
                                                        {"CLUSTERPROF_AGENT_RANK", "3"},
                                                        {"CLUSTERPROF_AGENT_WORLD_SIZE", ""},
                                                        {"CLUSTERPROF_AGENT_CLOCKS", "/run/.clocks"},
+                                                       {"CLUSTERPROF_AGENT_SPAWN", "words"},
+                                                       {"CLUSTERPROF_AGENT_WORLD", "1:4:/run/.worlds"},
                                                        {"CLUSTERPROF_RATE", "250"},
                                                        {"CLUSTERPROF_CLOCK", "cpu"},
                                                        {"CLUSTERPROF_EVENT", "A,B"},
+                                                       {"CLUSTERPROF_SAMPLE_ON", "page-faults:7"},
+                                                       {"CLUSTERPROF_AGENT_SAMPLE_EVENT", "1,2,0,0,7,2"},
                                                        {"CLUSTERPROF_NO_PYTHON", ""},
                                                        {"CLUSTERPROF_NO_NATIVE", ""},
                                                        {"CLUSTERPROF_NO_MPI", ""},
-                                                       {"CLUSTERPROF_NO_CHILDREN", "1"}};
+                                                       {"CLUSTERPROF_NO_CHILDREN", "1"},
+                                                       {"CLUSTERPROF_ONLY_REGIONS", "1"}};
   EXPECT_EQ((std::map<std::string, std::string>(changes.begin(), changes.end())), expected);
 }
 

@@ -118,13 +118,19 @@ TEST_F(RunDirectoryTest, OnlyNodeRemovesTheLink) {
 
 TEST_F(RunDirectoryTest, WhatIsLeftOfTheMeetingOfClocksGoes) {
   const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
-  remove_clock_meeting(directory);  // there was none
-  const std::string place = clock_meeting_place(directory);
+  remove_clock_meeting(directory, 0);  // there was none
+  const std::string place = clock_meeting_place(directory, 0);
   fs::create_directory(place);
   fs::create_symlink("out", place + "/0-3");
   fs::create_symlink("in-1-2", place + "/0-4");
-  remove_clock_meeting(directory);
+  // A spawned world has a place of its own.
+  const std::string spawned = clock_meeting_place(directory, 2);
+  fs::create_directory(spawned);
+  remove_clock_meeting(directory, 0);
   EXPECT_FALSE(fs::exists(place));
+  EXPECT_TRUE(fs::exists(spawned));
+  remove_clock_meeting(directory, 2);
+  EXPECT_FALSE(fs::exists(spawned));
   EXPECT_TRUE(fs::exists(directory.path));
 }
 

@@ -28,6 +28,26 @@ std::vector<Entry> content(const EventLog& log) {
   return entries;
 }
 
+constexpr std::int32_t kRank = 2;
+bool is_selected(const KeptEvent& event, std::uint32_t level) {
+  const auto kind = static_cast<wire::MpiEventKind>(event.kind);
+  return wire::event_is_selected(wire::event_stream(kind, event.channel, kRank, event.peer, event.tag),
+                                 event.sequence, level);
+}
+
+// A message of the world, to or from rank 0.
+KeptEvent message(std::uint32_t sequence, std::uint64_t enter_ns) {
+  KeptEvent event;
+  event.enter_ns = event.start_ns = enter_ns;
+  event.exit_ns = enter_ns + 10;
+  event.channel = 1;
+  event.sequence = sequence;
+  return event;
+}
+bool is_selected(std::uint32_t sequence, std::uint32_t level) {
+  return is_selected(message(sequence, 0), level);
+}
+
 // Any values at all, of threads in turn, in order of exit for each.
 std::vector<Entry> random_entries(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -122,6 +142,7 @@ std::vector<Entry> iterations(std::uint32_t count) {
 TEST(EventLogTest, KeepsExactlyWhatTheLevelSelects) {
   const std::vector<Entry> entries = iterations(20'000);
   EventLog log(1000);
+  log.set_rank(kRank);
   std::uint32_t level = 0;
   std::vector<Entry> seen;
   for (const Entry& entry : entries) {
@@ -133,7 +154,7 @@ TEST(EventLogTest, KeepsExactlyWhatTheLevelSelects) {
       level = log.level();
       std::vector<Entry> expected;
       for (const Entry& e : seen)
-        if (wire::event_is_selected(e.event.sequence, level)) expected.push_back(e);
+        if (is_selected(e.event, level)) expected.push_back(e);
       ASSERT_EQ(content(log), expected) << "level " << level << " after " << seen.size();
     }
   }
@@ -152,24 +173,18 @@ TEST(EventLogTest, TakesAFewBytesPerEvent) {
 
 TEST(EventLogTest, TheGapOfADroppedEventGoesToTheNextOfTheCall) {
   std::uint32_t dropped = 0, kept = 0;  // at level 1
-  while (wire::event_is_selected(dropped, 1)) ++dropped;
-  while (!wire::event_is_selected(kept, 1)) ++kept;
-  const auto event = [](std::uint32_t sequence, std::uint64_t enter_ns) {
-    KeptEvent e;
-    e.enter_ns = e.start_ns = enter_ns;
-    e.exit_ns = enter_ns + 10;
-    e.sequence = sequence;
-    return e;
-  };
+  while (is_selected(dropped, 1)) ++dropped;
+  while (!is_selected(kept, 1)) ++kept;
   const std::vector<GapPart> gap{{7, 100}, {8, 50}};
-  const std::vector<Entry> expected{{0, event(kept, 10), {}}, {0, event(kept, 1000), gap}};
+  const std::vector<Entry> expected{{0, message(kept, 10), {}}, {0, message(kept, 1000), gap}};
   for (const bool late : {false, true}) {  // the level rises before or after the events have come
     EventLog log(100);
-    log.add(0, event(kept, 10), {});
+    log.set_rank(kRank);
+    log.add(0, message(kept, 10), {});
     if (!late) log.raise_level(1);
-    log.add(0, event(dropped, 1000), gap);
-    log.add(0, event(kept, 1000), {});
-    log.add(0, event(dropped, 2000), gap);  // alone in its call
+    log.add(0, message(dropped, 1000), gap);
+    log.add(0, message(kept, 1000), {});
+    log.add(0, message(dropped, 2000), gap);  // alone in its call
     if (late) log.raise_level(1);
     EXPECT_EQ(content(log), expected) << late;
   }
@@ -178,26 +193,20 @@ TEST(EventLogTest, TheGapOfADroppedEventGoesToTheNextOfTheCall) {
 // The level rises between the two events of a call, of which only the second is selected.
 TEST(EventLogTest, AGapOutlivesALevelThatRisesWithinTheCall) {
   std::uint32_t at_1 = 0, at_2 = 0;  // the highest level that selects it, or above
-  while (!wire::event_is_selected(at_1, 1) || wire::event_is_selected(at_1, 2)) ++at_1;
-  while (!wire::event_is_selected(at_2, 2)) ++at_2;
+  while (!is_selected(at_1, 1) || is_selected(at_1, 2)) ++at_1;
+  while (!is_selected(at_2, 2)) ++at_2;
   std::uint32_t dropped = 0;
-  while (wire::event_is_selected(dropped, 1)) ++dropped;
-  const auto event = [](std::uint32_t sequence, std::uint64_t enter_ns) {
-    KeptEvent e;
-    e.enter_ns = e.start_ns = enter_ns;
-    e.exit_ns = enter_ns + 10;
-    e.sequence = sequence;
-    return e;
-  };
+  while (is_selected(dropped, 1)) ++dropped;
   const std::vector<GapPart> gap{{7, 100}};
   EventLog log(100);
+  log.set_rank(kRank);
   log.raise_level(1);
-  log.add(0, event(at_2, 10), {});
-  log.add(0, event(at_1, 1000), std::vector<GapPart>{{9, 1}});
-  log.add(0, event(dropped, 2000), gap);
+  log.add(0, message(at_2, 10), {});
+  log.add(0, message(at_1, 1000), std::vector<GapPart>{{9, 1}});
+  log.add(0, message(dropped, 2000), gap);
   log.raise_level(2);
-  log.add(0, event(at_2, 2000), {});
-  const std::vector<Entry> expected{{0, event(at_2, 10), {}}, {0, event(at_2, 2000), gap}};
+  log.add(0, message(at_2, 2000), {});
+  const std::vector<Entry> expected{{0, message(at_2, 10), {}}, {0, message(at_2, 2000), gap}};
   EXPECT_EQ(content(log), expected);
 }
 
@@ -222,12 +231,12 @@ TEST(EventLogTest, ABudgetThatShrinksRaisesTheLevel) {
 // All of one sequence that every level selects: no level helps, the budget holds.
 TEST(EventLogTest, TheBudgetHoldsAgainstEventsThatCannotBeThinned) {
   std::uint32_t always = 0;
-  while (!wire::event_is_selected(always, wire::kMaxEventLevel)) always += 32;
+  while (!is_selected(always, wire::kMaxEventLevel)) always += 32;
   EventLog log(500);
+  log.set_rank(kRank);
   for (std::uint64_t i = 0; i < 2000; ++i) {
-    KeptEvent event;
-    event.enter_ns = event.exit_ns = event.start_ns = i;
-    event.sequence = always;
+    KeptEvent event = message(always, i);
+    event.exit_ns = i;
     log.add(static_cast<std::uint32_t>(i % 5), event, {});
   }
   EXPECT_EQ(log.level(), wire::kMaxEventLevel);

@@ -22,7 +22,8 @@ namespace clusterprof::test {
 class FakeSegment {
  public:
   static constexpr std::uint32_t kThreads = 4;
-  static constexpr std::uint32_t kEventRings = 2;         // those of the first slots
+  static constexpr std::uint32_t kEventRings = 2;  // those of the first slots
+  static constexpr std::uint32_t kRegions = 8, kIoFiles = 8, kIoSites = 32;
   static constexpr std::uint64_t kStart = 1'000'000'000;  // start_mono_ns unless changed
 
   explicit FakeSegment(bool sealable = true, std::uint32_t threads = kThreads) {
@@ -42,6 +43,10 @@ class FakeSegment {
     const std::uint64_t communicators = place(8 * sizeof(wire::MpiCommunicator));
     const std::uint64_t slots = place(threads * sizeof(wire::ThreadSlot));
     const std::uint64_t event_rings = place(kEventRings * sizeof(wire::MpiEventRing));
+    const std::uint64_t site_counters = place(32 * sizeof(wire::MpiSiteCounters));
+    const std::uint64_t regions = place(kRegions * sizeof(wire::Region));
+    const std::uint64_t io_files = place(kIoFiles * sizeof(wire::IoFile));
+    const std::uint64_t io_sites = place(kIoSites * sizeof(wire::IoSite));
     bytes_ = at;
     file_.reset(memfd_create("segment", MFD_CLOEXEC | (sealable ? MFD_ALLOW_SEALING : 0u)));
     if (!file_ || ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) std::abort();
@@ -62,6 +67,10 @@ class FakeSegment {
     h.communicators_offset = communicators;
     h.thread_slots_offset = slots;
     h.mpi_event_rings_offset = event_rings;
+    h.mpi_site_counters_offset = site_counters;
+    h.regions_offset = regions;
+    h.io_files_offset = io_files;
+    h.io_sites_offset = io_sites;
     h.code_slots = 64;
     h.mpi_sites = 32;
     h.mpi_peers = 32;
@@ -69,6 +78,9 @@ class FakeSegment {
     h.communicators = 8;
     h.thread_slots = threads;
     h.mpi_event_rings = kEventRings;
+    h.regions = kRegions;
+    h.io_files = kIoFiles;
+    h.io_sites = kIoSites;
     h.code_arena_bytes = 16384;
     h.module_arena_bytes = 8192;
     h.path_arena_bytes = 8192;
@@ -167,6 +179,7 @@ class FakeSegment {
     std::uint32_t epoch = 1;
     std::uint32_t handler_ns = 0;
     std::uint64_t system_ns = 0, page_faults = 0;
+    std::uint64_t data_address = 0;
     std::vector<std::uint64_t> words;  // without the shared ones
     std::vector<std::uint64_t> counters;
     std::uint16_t shared_words = 0;
@@ -194,6 +207,7 @@ class FakeSegment {
     record.handler_ns = from.handler_ns;
     record.system_ns = from.system_ns;
     record.page_faults = from.page_faults;
+    record.data_address = from.data_address;
     std::memcpy(to, &record, sizeof record);
     if (!from.counters.empty())
       std::memcpy(to + sizeof record, from.counters.data(), 8 * from.counters.size());
@@ -251,6 +265,50 @@ class FakeSegment {
     s.key = 1000 + index;
     s.ready = 1;
   }
+  void region(std::uint32_t index, std::uint32_t parent, const char* name, std::uint64_t count = 0,
+              std::uint64_t time_ns = 0, std::uint64_t min_ns = 0, std::uint64_t max_ns = 0,
+              std::int64_t max_n = -1) {
+    auto& r = table<wire::Region>(header().regions_offset)[index];
+    r.parent = parent;
+    std::strncpy(r.name, name, sizeof r.name - 1);
+    r.count = count;
+    r.time_ns = time_ns;
+    r.min_ns = min_ns;
+    r.max_ns = max_ns;
+    r.max_n = max_n;
+    r.ready = 1;
+  }
+  void io_file(std::uint32_t index, std::string_view path, std::uint64_t device = 0,
+               std::uint64_t file_system = 0) {
+    auto& f = table<wire::IoFile>(header().io_files_offset)[index];
+    f.path_bytes = static_cast<std::uint32_t>(path.size());
+    f.path_offset = header().path_arena_used;
+    std::memcpy(base_ + header().path_arena_offset + f.path_offset, path.data(), path.size());
+    header().path_arena_used += (path.size() + 7) / 8 * 8;
+    f.device = device;
+    f.file_system = file_system;
+    f.key = 2000 + index;
+    f.ready = 1;
+  }
+  void io_site(std::uint32_t index, std::uint32_t file, wire::IoOperation operation, std::uint64_t count,
+               std::uint64_t failed, std::uint64_t traffic_bytes, std::uint64_t time_ns, std::uint64_t max_ns,
+               const std::vector<std::uint64_t>& words) {
+    auto& s = table<wire::IoSite>(header().io_sites_offset)[index];
+    s.path_words = static_cast<std::uint32_t>(words.size());
+    s.path_offset = header().path_arena_used;
+    if (!words.empty())
+      std::memcpy(base_ + header().path_arena_offset + s.path_offset, words.data(), 8 * words.size());
+    header().path_arena_used += 8 * words.size();
+    s.file = file;
+    s.operation = operation;
+    s.count = count;
+    s.failed = failed;
+    s.bytes = traffic_bytes;
+    s.time_ns = time_ns;
+    s.max_ns = max_ns;
+    s.key = 3000 + index;
+    s.ready = 1;
+  }
   void peer(std::uint32_t index, std::int32_t source, std::int32_t destination, std::uint64_t messages,
             std::uint64_t traffic_bytes) {
     auto& p = table<wire::MpiPeer>(header().mpi_peers_offset)[index];
@@ -269,6 +327,7 @@ class FakeSegment {
   std::uint64_t bytes_ = 0;
 };
 
+inline std::uint64_t region_word(std::uint32_t index) { return wire::kRegionFrameTag | index; }
 inline std::uint64_t python_word(std::uint32_t instruction) { return wire::kPythonFrameTag | instruction; }
 
 }  // namespace clusterprof::test

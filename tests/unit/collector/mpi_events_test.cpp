@@ -71,6 +71,11 @@ class MpiEvents : public testing::Test {
     return data;
   }
 
+  // Is what event() below makes?
+  static bool is_selected(std::uint32_t sequence, std::uint32_t level) {
+    const wire::MpiEvent e = event(0, 0, sequence);
+    return wire::event_is_selected(wire::event_stream(e.kind, e.channel, 2, e.peer, e.tag), sequence, level);
+  }
   // In microseconds since the start.
   static wire::MpiEvent event(std::uint64_t enter_us, std::uint64_t exit_us, std::uint32_t sequence = 0) {
     wire::MpiEvent event{};
@@ -275,7 +280,7 @@ TEST_F(MpiEvents, AboveTheBudgetOneUniformSampleIsKept) {
   for (int round = 0; round < 40; ++round) {
     // The wrapper looks at the level before it writes.
     for (int i = 0; i < 4000; ++i, ++sequence, us += 10) {
-      if (!wire::event_is_selected(sequence, fake_.header().mpi_event_level)) continue;
+      if (!is_selected(sequence, fake_.header().mpi_event_level)) continue;
       ASSERT_TRUE(fake_.mpi_event(0, event(us, us + 5, sequence)));
     }
     state().poll(kStart + us * 1000);
@@ -290,7 +295,7 @@ TEST_F(MpiEvents, AboveTheBudgetOneUniformSampleIsKept) {
   EXPECT_LE(data.mpi_events.size(), 1000u);
   std::vector<std::uint32_t> expected, found;
   for (std::uint32_t i = 0; i < sequence; ++i)
-    if (wire::event_is_selected(i, level)) expected.push_back(i);
+    if (is_selected(i, level)) expected.push_back(i);
   for (const shard::MpiEvent& e : data.mpi_events) found.push_back(e.sequence);
   EXPECT_EQ(found, expected);
   EXPECT_EQ(dropped(data, "mpi_event_budget"), 0u);
@@ -304,13 +309,38 @@ TEST_F(MpiEvents, ALevelThatTheWrapperRaisedHoldsForTheEventsBeforeIt) {
   const ShardData data = shard(12);
   EXPECT_EQ(data.ranks[0].event_level, 2u);
   std::size_t selected = 0;
-  for (std::uint32_t i = 0; i < 1000; ++i) selected += wire::event_is_selected(i, 2) ? 1 : 0;
+  for (std::uint32_t i = 0; i < 1000; ++i) selected += is_selected(i, 2) ? 1 : 0;
   EXPECT_EQ(data.mpi_events.size(), selected);
-  for (const shard::MpiEvent& e : data.mpi_events) EXPECT_TRUE(wire::event_is_selected(e.sequence, 2));
+  for (const shard::MpiEvent& e : data.mpi_events) EXPECT_TRUE(is_selected(e.sequence, 2));
   // Nonsense, and never lowered.
   fake_.header().mpi_event_level = 0xffff'ffffu;
   state().poll(at(13).mono_ns);
   EXPECT_EQ(shard(13).ranks[0].event_level, wire::kMaxEventLevel);
+}
+
+// Which of many short streams are kept depends on who talks to whom.
+TEST_F(MpiEvents, OfShortStreamsSomeAreKept) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> expected, found;
+  std::uint64_t us = 0;
+  for (std::int32_t tag = 0; tag < 64 * 40; tag += 64) {
+    for (const std::int32_t peer : {0, 1, 3}) {
+      for (std::uint32_t number = 0; number < 5; ++number, us += 10) {
+        wire::MpiEvent message = event(us, us + 5, number);
+        message.kind = number % 2 == 0 ? MpiEventKind::kSend : MpiEventKind::kReceive;
+        message.peer = peer;
+        message.tag = tag;
+        fake_.mpi_event(0, message);
+        if (wire::event_is_selected(wire::event_stream(message.kind, 1, 2, peer, tag), number, 2))
+          expected.emplace_back(peer, tag);
+      }
+    }
+  }
+  EXPECT_GT(expected.size(), 75u);
+  EXPECT_LT(expected.size(), 225u);
+  fake_.header().mpi_event_level = 2;
+  state().poll(kStart + us * 1000 + 10'000);
+  for (const shard::MpiEvent& e : shard(us / 1000 + 1).mpi_events) found.emplace_back(e.peer, e.tag);
+  EXPECT_EQ(found, expected);
 }
 
 TEST_F(MpiEvents, WithoutABudgetTheWrappersAreToldToWriteNone) {
@@ -349,7 +379,7 @@ TEST_F(MpiEvents, ShardsOnTheWayHaveFewer) {
   EXPECT_LE(few.mpi_events.size(), 256u);
   std::vector<std::uint32_t> expected, found;
   for (std::uint32_t i = 0; i < 5000; ++i)
-    if (wire::event_is_selected(i, few.ranks[0].event_level)) expected.push_back(i);
+    if (is_selected(i, few.ranks[0].event_level)) expected.push_back(i);
   for (const shard::MpiEvent& e : few.mpi_events) found.push_back(e.sequence);
   EXPECT_EQ(found, expected);
   EXPECT_EQ(fake_.header().mpi_event_level, 0u);

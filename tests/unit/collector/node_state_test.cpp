@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -76,7 +77,8 @@ TEST_F(NodeStateTest, OneRank) {
   EXPECT_EQ(main_thread_ns(rank), 100 * kMs);
   EXPECT_EQ(rank.start_utc_ns, 5'000'000'000 + static_cast<std::int64_t>(5 * kMs));
   EXPECT_EQ(rank.exit_status, 3);
-  EXPECT_EQ(rank.flags & ~shard::kGarbageApart, shard::kExitStatusKnown | shard::kUsageKnown);
+  EXPECT_EQ(rank.flags & ~(shard::kGarbageApart | shard::kFilesKnown),
+            shard::kExitStatusKnown | shard::kUsageKnown);
   EXPECT_EQ(rank.cpu_ns, 100u);
   EXPECT_EQ(rank.max_rss_bytes, 4096u);
   EXPECT_EQ(rank.samples, 1u);
@@ -125,7 +127,8 @@ TEST_F(NodeStateTest, ExecContinuesTheProcess) {
   EXPECT_EQ(main_thread_ns(snapshot.ranks[0].rank), 99 * kMs);
   EXPECT_EQ(snapshot.ranks[0].rank.processes, 1u);
   EXPECT_EQ(snapshot.ranks[0].rank.samples, 2u);
-  EXPECT_EQ(snapshot.ranks[0].rank.flags & ~shard::kGarbageApart, shard::kExitStatusKnown);
+  EXPECT_EQ(snapshot.ranks[0].rank.flags & ~(shard::kGarbageApart | shard::kFilesKnown),
+            shard::kExitStatusKnown);
 }
 
 TEST_F(NodeStateTest, ExecOfSomethingThatIsNotRecordedEndsWithTheProcess) {
@@ -227,7 +230,7 @@ TEST_F(NodeStateTest, RankWithoutAnAgent) {
   EXPECT_EQ(rank.exit_status, 4);
   EXPECT_EQ(rank.user_ns, 60u);
   EXPECT_EQ(rank.max_rss_bytes, 77u);
-  EXPECT_EQ(rank.flags & ~shard::kGarbageApart,
+  EXPECT_EQ(rank.flags & ~(shard::kGarbageApart | shard::kFilesKnown),
             shard::kExitStatusKnown | shard::kUsageKnown | shard::kMpiUnwatched);
   EXPECT_EQ(snapshot.ranks[1].rank.flags, shard::kLost | shard::kMpiUnwatched);
   ASSERT_EQ(snapshot.run.notes.size(), 1u);
@@ -264,7 +267,8 @@ TEST_F(NodeStateTest, Ends) {
     state.hello(id, 100, view(fake), at(0));
     state.gone(id, at(20).mono_ns, c.wait_status);
     const NodeSnapshot snapshot = state.snapshot(at(30), true);
-    EXPECT_EQ(snapshot.ranks.at(0).rank.flags & ~shard::kGarbageApart, static_cast<std::uint32_t>(c.flags))
+    EXPECT_EQ(snapshot.ranks.at(0).rank.flags & ~(shard::kGarbageApart | shard::kFilesKnown),
+              static_cast<std::uint32_t>(c.flags))
         << c.said;
     EXPECT_EQ(snapshot.ranks.at(0).rank.exit_status, c.exit_status);
     EXPECT_EQ(snapshot.ranks.at(0).rank.exit_signal, c.exit_signal);
@@ -395,6 +399,214 @@ TEST_F(PythonOfARank, CollectionsAreNotKnownForAHelperThatEnded) {
   EXPECT_EQ(snapshot(wire::PythonState::kActive, wire::PythonState::kActive, "no collector found").run.notes,
             (std::vector<std::string>{"rank 0: Python: no collector found"}));
   EXPECT_EQ(flags_, 0u);
+}
+
+TEST_F(NodeStateTest, SpawnedWorldsComeBehindTheFirst) {
+  FakeSegment first, child;
+  const auto parent_id = state_.announce(std::nullopt, 1, 2, 100, at(0));
+  run(first, 100, 5, 105);
+  first.header().rank = 1;
+  first.header().world_size = 2;
+  // MPI numbers them otherwise than the launcher, and knows best.
+  first.header().mpi_rank = 0;
+  first.header().mpi_size = 2;
+  state_.hello(parent_id, 100, view(first), at(6));
+  EXPECT_EQ(state_.world_size(), 2u);
+
+  const auto child_id = state_.announce(std::nullopt, 6, 7, 200, at(10));
+  run(child, 200, 15, 105);
+  child.header().rank = 6;
+  child.header().world_size = 7;
+  child.header().mpi_rank = 5;
+  child.header().mpi_size = 7;
+  state_.hello(child_id, 200, view(child), at(16));
+  state_.poll(at(100).mono_ns);
+  EXPECT_EQ(state_.world_size(), 7u);
+  // A world elsewhere, behind that one.
+  state_.set_spawned_worlds({{7, 3}, {4, 3}});
+  NodeSnapshot snapshot = state_.snapshot(at(200), true);
+  EXPECT_EQ(snapshot.run.world_size, 10u);
+  ASSERT_EQ(snapshot.ranks.size(), 2u);
+  EXPECT_EQ(snapshot.ranks[0].rank.rank, 0);
+  EXPECT_EQ(snapshot.ranks[0].rank.flags & shard::kSpawned, 0u);
+  EXPECT_EQ(snapshot.ranks[1].rank.rank, 5);
+  EXPECT_NE(snapshot.ranks[1].rank.flags & shard::kSpawned, 0u);
+  // Its numbers were given back.
+  state_.set_spawned_worlds({{4, 3}});
+  EXPECT_EQ(state_.snapshot(at(200), true).run.world_size, 7u);
+  state_.set_spawned_worlds({{0x7fff'fff0, 0x7fff'fff0}, {-5, 2}});
+  EXPECT_EQ(state_.snapshot(at(200), true).run.world_size, 7u);
+}
+
+std::map<std::uint32_t, std::uint64_t> sums(const NodeSnapshot& snapshot, SeriesBlock series) {
+  std::map<std::uint32_t, std::uint64_t> found;
+  series.for_each(snapshot.grid,
+                  [&](std::uint32_t column, std::uint32_t, std::uint64_t value) { found[column] += value; });
+  return found;
+}
+std::map<std::uint32_t, std::uint64_t> bins(const NodeSnapshot& snapshot, SeriesBlock series,
+                                            std::uint32_t column) {
+  std::map<std::uint32_t, std::uint64_t> found;
+  series.for_each(snapshot.grid, [&](std::uint32_t of, std::uint32_t bin, std::uint64_t value) {
+    if (of == column) found[bin] = value;
+  });
+  return found;
+}
+
+TEST_F(NodeStateTest, WhatARankUsesOverTimeAddsUpToWhatItUsed) {
+  FakeSegment main, helper;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(main, 100, 0, 100);
+  run(helper, 101, 10, 20);
+  state_.hello(id, 100, view(main), at(0));
+  const auto other = state_.hello(std::nullopt, 101, view(helper), at(10));
+  wire::ProcessUsage& usage = main.header().usage;
+  state_.update_series(at(10).mono_ns);  // nobody has said anything yet
+  usage.user_ns = 15 * kMs;
+  usage.minor_faults = 100;
+  usage.max_rss_bytes = 4096;
+  state_.set_look(id, {5000, "0-3", "0"});
+  state_.set_look(other, {700, "", ""});
+  helper.header().usage.user_ns = 2 * kMs;
+  state_.update_series(at(20).mono_ns);
+  usage.user_ns = 40 * kMs;
+  usage.minor_faults = 50;  // nonsense
+  state_.gone(other, at(25).mono_ns, exited(0));
+  state_.set_look(id, {6000, "0,2", "0"});
+  state_.update_series(at(50).mono_ns);
+  usage.user_ns = 80 * kMs;
+  usage.system_ns = 7 * kMs;
+  usage.minor_faults = 300;
+  usage.major_faults = 1;
+  usage.voluntary_switches = 11;
+  usage.involuntary_switches = 12;
+  usage.read_bytes = 13;
+  usage.write_bytes = 14;
+  state_.gone(id, at(100).mono_ns, exited(0));
+  const NodeSnapshot snapshot = state_.snapshot(at(100), true);
+  const RankSnapshot& rank = snapshot.ranks.at(0);
+  auto found = sums(snapshot, rank.series);
+  found.erase(kRss);
+  EXPECT_EQ(found, (std::map<std::uint32_t, std::uint64_t>{{kCpuUser, 82 * kMs},
+                                                           {kCpuSystem, 7 * kMs},
+                                                           {kMinorFaults, 300},
+                                                           {kMajorFaults, 1},
+                                                           {kVoluntarySwitches, 11},
+                                                           {kInvoluntarySwitches, 12},
+                                                           {kReadBytes, 13},
+                                                           {kWriteBytes, 14}}));
+  EXPECT_EQ(found[kCpuUser], rank.rank.user_ns);
+  EXPECT_EQ(found[kMinorFaults], rank.rank.minor_faults);
+  const auto user = bins(snapshot, rank.series, kCpuUser);
+  EXPECT_EQ(user.at(5), 15 * kMs / 20);  // since the start
+  EXPECT_EQ(user.at(30), 25 * kMs / 30);
+  EXPECT_NEAR(static_cast<double>(user.at(15)), 15e6 / 20 + 2e6 / 10, 2.0);  // with the helper's
+  const auto rss = bins(snapshot, rank.series, kRss);
+  EXPECT_EQ(rss.size(), 100u);
+  EXPECT_EQ(rss.at(15), 5700u);
+  EXPECT_EQ(rss.at(22), 5700u);
+  EXPECT_EQ(rss.at(99), 6000u);
+  EXPECT_EQ(rank.affinity, "0,2");
+  EXPECT_EQ(rank.numa_nodes, "0");
+}
+
+TEST_F(NodeStateTest, WhatWasUsedBeforeTheRankWasKnownStays) {
+  FakeSegment fake;
+  run(fake, 100, 0, 100);
+  fake.header().rank = -1;
+  const auto id = state_.hello(std::nullopt, 100, view(fake), at(0));
+  fake.header().usage.user_ns = 5 * kMs;
+  state_.update_series(at(10).mono_ns);
+  state_.announce(id, 0, 1, 100, at(11));
+  fake.header().usage.user_ns = 9 * kMs;
+  state_.gone(id, at(100).mono_ns, exited(0));
+  const NodeSnapshot snapshot = state_.snapshot(at(100), true);
+  ASSERT_EQ(snapshot.ranks.size(), 1u);
+  EXPECT_EQ(sums(snapshot, snapshot.ranks[0].series)[kCpuUser], 9 * kMs);
+}
+
+TEST_F(NodeStateTest, AProcessThatWasNeverLookedAtHadItsPeak) {
+  FakeSegment main;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(main, 100, 0, 10);
+  main.header().usage.max_rss_bytes = 8192;
+  state_.hello(id, 100, view(main), at(0));
+  state_.gone(id, at(10).mono_ns, exited(0));
+  const NodeSnapshot snapshot = state_.snapshot(at(10), true);
+  const auto rss = bins(snapshot, snapshot.ranks.at(0).series, kRss);
+  ASSERT_EQ(rss.size(), 10u);
+  EXPECT_EQ(rss.at(9), 8192u);
+}
+
+TEST_F(NodeStateTest, SeriesOfCategoriesAreThoseOfTheMainProcess) {
+  FakeSegment shell, program;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(shell, 100, 0, 40);
+  shell.header().exit_flags = wire::kExecuted;
+  run(program, 100, 41, 100);
+  FakeSegment helper;
+  run(helper, 200, 10, 90);
+  state_.hello(id, 100, view(shell), at(0));
+  const auto other = state_.hello(std::nullopt, 200, view(helper), at(10));
+  state_.hello(id, 100, view(program), at(42));
+  state_.gone(other, at(90).mono_ns, exited(0));
+  for (const bool ended : {false, true}) {
+    if (ended) state_.gone(id, at(101).mono_ns, exited(0));
+    state_.poll(at(100).mono_ns);
+    const NodeSnapshot snapshot = state_.snapshot(at(100), ended);
+    const auto found = bins(snapshot, snapshot.ranks.at(0).report.main_series,
+                            static_cast<std::uint32_t>(shard::Category::kNative));
+    std::map<std::uint32_t, std::uint64_t> expected;
+    for (std::uint32_t bin = 0; bin < 100; ++bin)
+      if (bin != 40) expected[bin] = kMs;  // between the two programs
+    EXPECT_EQ(found, expected) << ended;
+  }
+}
+
+TEST_F(NodeStateTest, SeriesOfTheNode) {
+  state_.begin(at(0));
+  state_.set_node_facts({6, 2, 1000, 32, "Abacus"});
+  NodeUsage usage{5'000'000, 400, 10, 20, 30, 40};
+  state_.update_node_series(at(0).mono_ns, usage);
+  usage = {5'000'000 + 20 * kMs, 500, 110, 220, 330, 440};
+  state_.update_node_series(at(10).mono_ns, usage);
+  usage.network_sent_bytes = 0;  // the interface is gone
+  usage.memory_used_bytes = 100;
+  state_.update_node_series(at(20).mono_ns, usage);
+  const NodeSnapshot snapshot = state_.snapshot(at(20), true);
+  EXPECT_EQ(snapshot.node.cpus, 6u);
+  EXPECT_EQ(snapshot.node.numa_nodes, 2u);
+  EXPECT_EQ(snapshot.node.memory_bytes, 1000u);
+  EXPECT_EQ(snapshot.node.cache_bytes, 32u);
+  EXPECT_EQ(snapshot.node.cpu_model, "Abacus");
+  auto found = sums(snapshot, snapshot.series);
+  EXPECT_EQ(found[kCpuBusy], 20 * kMs);
+  EXPECT_EQ(found[kNetworkReceived], 100u);
+  EXPECT_EQ(found[kNetworkSent], 200u);
+  EXPECT_EQ(found[kDiskRead], 300u);
+  EXPECT_EQ(found[kDiskWritten], 400u);
+  EXPECT_EQ(bins(snapshot, snapshot.series, kCpuBusy).at(3), 2 * kMs);
+  const auto memory = bins(snapshot, snapshot.series, kMemoryUsed);
+  EXPECT_EQ(memory.at(9), 500u);
+  EXPECT_EQ(memory.at(19), 100u);
+}
+
+TEST_F(NodeStateTest, PausedTimeIsThatOfTheMainProcess) {
+  FakeSegment main, helper;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(main, 100, 0, 100);
+  run(helper, 101, 10, 20);
+  main.header().paused_ns = 30 * kMs;
+  helper.header().paused_ns = 5 * kMs;
+  main.header().counters_multiplexed = 1;
+  state_.hello(id, 100, view(main), at(0));
+  state_.gone(state_.hello(std::nullopt, 101, view(helper), at(10)), at(20).mono_ns, exited(0));
+  state_.gone(id, at(100).mono_ns, exited(0));
+  const NodeSnapshot snapshot = state_.snapshot(at(100), true);
+  EXPECT_EQ(snapshot.ranks.at(0).rank.paused_ns, 30 * kMs);
+  EXPECT_TRUE(snapshot.run.counters_multiplexed);
+  ASSERT_EQ(snapshot.run.notes.size(), 1u);
+  EXPECT_NE(snapshot.run.notes[0].find("took turns"), std::string::npos);
 }
 
 }  // namespace

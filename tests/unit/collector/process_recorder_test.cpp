@@ -4,8 +4,15 @@
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
 #include <memory>
+#include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "formats/wire/mpi_functions.h"
@@ -17,6 +24,7 @@ namespace {
 using shard::Category;
 using test::FakeSegment;
 using test::python_word;
+using test::region_word;
 using Sample = FakeSegment::Sample;
 
 constexpr std::uint64_t kStart = FakeSegment::kStart;
@@ -38,12 +46,13 @@ class Recording : public testing::Test {
     fake_.module("/usr/lib/numpy/core/_multiarray.so", kNumpy, kNumpy + 0x10000, kNumpy);
     fake_.code(7, "train.py", "step", 80);
     fake_.thread(0, 100, kStart, true);
+    grid_.begin(kStart, 5'000'000'000);
   }
   ProcessRecorder& recorder() {
     if (!recorder_) {
       auto view = SegmentView::open(fake_.file(), fake_.bytes());
       if (!view.ok()) throw std::runtime_error(view.error().message);
-      recorder_ = std::make_unique<ProcessRecorder>(std::move(view).value(), store_);
+      recorder_ = std::make_unique<ProcessRecorder>(std::move(view).value(), store_, grid_);
     }
     return *recorder_;
   }
@@ -81,6 +90,12 @@ class Recording : public testing::Test {
         break;
       case RawKind::kGarbage:
         frame = "gc " + (raw.a < t.modules.size() ? t.modules[raw.a]->path : "?");
+        break;
+      case RawKind::kDescriptor:
+        frame = std::array{"file", "socket", "pipe"}[raw.a];
+        break;
+      case RawKind::kRegion:
+        frame = "[" + *t.names[raw.a] + "]";
         break;
       case RawKind::kNamed:
         frame = *t.names[raw.a];
@@ -128,6 +143,7 @@ class Recording : public testing::Test {
 
   FakeSegment fake_;
   RawStore store_;
+  TimeGrid grid_;
   std::unique_ptr<ProcessRecorder> recorder_;
 };
 
@@ -578,6 +594,446 @@ TEST_F(Recording, NothingIsBuiltOnADamagedRecord) {
 TEST_F(Recording, DropsAreReported) {
   fake_.header().drops[static_cast<std::size_t>(wire::DropReason::kRingFull)] = 17;
   EXPECT_EQ(recorder().report(kStart).drops, (std::map<std::string, std::uint64_t>{{"ring_full", 17}}));
+}
+
+TEST_F(Recording, WhatADescriptorStandsForIsBelowTheSystemCall) {
+  const std::pair<std::uint32_t, const char*> cases[] = {
+      {wire::kOnFile, "file"}, {wire::kOnSocket, "socket"}, {wire::kOnPipe, "pipe"}};
+  std::uint64_t ms = 0;
+  Sample s;
+  s.words = {kLibc + 1, python_word(3), 7};
+  s.syscall_nr = SYS_read;
+  const auto push = [&](std::uint32_t flags) {
+    s.flags = flags;
+    s.time_ns = kStart + ++ms * kMs;
+    s.cpu_ns = ms * kMs;
+    fake_.sample(0, s);
+  };
+  for (int twice = 0; twice < 2; ++twice) {  // from the stack, and remembered
+    push(wire::kInSyscall);
+    for (const auto& [flag, name] : cases) push(wire::kInSyscall | flag);
+  }
+  push(wire::kOnFile);  // not in a system call
+  recorder().poll(s.time_ns);
+  std::map<std::string, std::pair<Category, std::uint64_t>> found;
+  for (const Row& row : rows(recorder().report(s.time_ns))) found[row.path] = {row.category, row.samples};
+  const std::string call = "step:3;libc.so.6+1!";
+  EXPECT_EQ(found, (std::map<std::string, std::pair<Category, std::uint64_t>>{
+                       {call, {Category::kPython, 1}},
+                       {call + ";sys0", {Category::kIo, 2}},
+                       {call + ";sys0;file", {Category::kIo, 2}},
+                       {call + ";sys0;socket", {Category::kIo, 2}},
+                       {call + ";sys0;pipe", {Category::kIo, 2}}}));
+}
+
+TEST_F(Recording, DescriptorsThatOneWaitsOnAreStillWaitedOn) {
+  Sample s;
+  s.words = {kLibc + 1};
+  s.flags = wire::kInSyscall | wire::kOnSocket;
+  s.syscall_nr = SYS_poll;
+  const Row row = only(s);
+  EXPECT_EQ(row.path, "libc.so.6+1!;sys7;socket");
+  EXPECT_EQ(row.category, Category::kIdle);
+}
+
+TEST_F(Recording, RegionsAreTheOutermostFrames) {
+  fake_.region(2, wire::kNoRegion, "epoch");
+  fake_.region(5, 2, "step");
+  Sample s;
+  s.words = {kLibc + 1, python_word(3), 7, kPython + 0x200, region_word(5), region_word(2)};
+  const Row row = only(s);
+  EXPECT_EQ(row.path, "[epoch];[step];python3.11+200;step:3;libc.so.6+1!");
+  EXPECT_EQ(row.category, Category::kPython);
+}
+
+TEST_F(Recording, RegionsOfANativeProgramAreNoPython) {
+  fake_.region(0, wire::kNoRegion, "solve");
+  Sample s;
+  s.words = {kLibc + 1, kPython + 1, region_word(0)};
+  EXPECT_EQ(only(s).category, Category::kNative);
+}
+
+TEST_F(Recording, CallSitesInRegionsHaveThePathOfTheirSamples) {
+  fake_.region(0, wire::kNoRegion, "solve");
+  Sample s;
+  s.mpi_op = wire::kMPI_Allreduce + 1;
+  s.words = {kMpi + 2, kWrapper + 4, kProgram + 5, region_word(0)};
+  fake_.site(3, wire::kMPI_Allreduce, 2, 10, 1000, 50, 300, 80, 80, {kProgram + 5, region_word(0)});
+  EXPECT_EQ(only(s).path, "[solve];program+5;MPI_Allreduce");
+  const ProcessReport report = recorder().report(kStart + 20 * kMs);
+  ASSERT_EQ(report.calls.size(), 1u);
+  EXPECT_EQ(report.calls.begin()->first.path, report.values.begin()->first.path);
+}
+
+TEST_F(Recording, ARegionThatIsDescribedLater) {
+  Sample s;
+  s.words = {kProgram + 1, region_word(3)};
+  s.time_ns = kStart + kMs;
+  fake_.sample(0, s);
+  recorder().poll(kStart + 2 * kMs);
+  EXPECT_EQ(rows(recorder().report(kStart + kMs)).at(0).path, "?;program+1!");
+  fake_.region(3, wire::kNoRegion, "late");
+  recorder().poll(kStart + 3 * kMs);
+  EXPECT_EQ(rows(recorder().report(kStart + kMs)).at(0).path, "[late];program+1!");
+}
+
+TEST_F(Recording, RegionWordsThatCannotBeTrue) {
+  fake_.region(0, wire::kNoRegion, "solve");
+  Sample s;
+  s.time_ns = kStart + kMs;
+  s.words = {kProgram + 1, region_word(FakeSegment::kRegions)};  // no such region
+  fake_.sample(0, s);
+  s.words = {kProgram + 1, region_word(0), kProgram + 2};  // a frame around a region
+  fake_.sample(0, s);
+  s.words = {region_word(0)};
+  fake_.sample(0, s);
+  recorder().poll(kStart + 2 * kMs);
+  const ProcessReport report = recorder().report(kStart + kMs);
+  EXPECT_EQ(report.drops.at("damaged_record"), 2u);
+  std::set<std::string> paths;
+  for (const Row& row : rows(report)) paths.insert(row.path);
+  EXPECT_EQ(paths, (std::set<std::string>{"program+1!", "[solve];program+1!", "[solve]"}));
+}
+
+TEST_F(Recording, RegionsHaveTheirTimes) {
+  fake_.region(2, wire::kNoRegion, "epoch", 3, 900, 200, 400, 2);
+  fake_.region(5, 2, "step", 30, 800, 20, 40, 17);
+  fake_.region(6, wire::kNoRegion, "step", 1, 5, 5, 5);
+  fake_.region(7, wire::kNoRegion, "never ended");
+  fake_.region(0, 77, "orphan", 1, 5, 5, 5);
+  fake_.region(1, 1, "its own parent", 1, 5, 5, 5);
+  const ProcessReport report = recorder().report(kStart);
+  std::map<std::string, RawRegion> found;
+  for (const auto& [path, region] : report.regions) found[text(path)] = region;
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found.at("[epoch]").count, 3u);
+  EXPECT_EQ(found.at("[epoch]").max_n, 2);
+  EXPECT_EQ(found.at("[epoch];[step]").time_ns, 800u);
+  EXPECT_EQ(found.at("[epoch];[step]").min_ns, 20u);
+  EXPECT_EQ(found.at("[epoch];[step]").max_ns, 40u);
+  EXPECT_EQ(found.at("[step]").max_n, -1);
+  EXPECT_EQ(report.drops.at("damaged_region"), 2u);
+}
+
+TEST_F(Recording, RegionsOfSeveralProcessesAddUp) {
+  RawRegion sum;
+  sum.add({2, 30, 10, 20, 5});
+  sum.add({0, 99, 99, 99, 99});
+  sum.add({1, 25, 25, 25, 7});
+  sum.add({1, 1, 1, 1, 8});
+  EXPECT_EQ(sum.count, 4u);
+  EXPECT_EQ(sum.time_ns, 56u);
+  EXPECT_EQ(sum.min_ns, 1u);
+  EXPECT_EQ(sum.max_ns, 25u);
+  EXPECT_EQ(sum.max_n, 7);
+}
+
+TEST_F(Recording, PausedTimeHasNoPath) {
+  Sample s;
+  const auto push = [&](std::uint64_t ms, std::uint32_t flags, std::vector<std::uint64_t> words,
+                        wire::Trigger trigger = wire::Trigger::kCpuTimer) {
+    s.time_ns = kStart + ms * kMs;
+    s.cpu_ns = ms * kMs;
+    s.flags = flags;
+    s.words = std::move(words);
+    s.trigger = trigger;
+    fake_.sample(0, s);
+  };
+  push(10, 0, {kProgram + 1});
+  push(12, 0, {kProgram + 1}, wire::Trigger::kStop);
+  push(20, wire::kPaused, {});
+  push(32, wire::kPaused, {}, wire::Trigger::kStop);
+  push(40, 0, {kProgram + 2});
+  fake_.thread_end(0, kStart + 50 * kMs, 50 * kMs);
+  fake_.header().paused_ns = 20 * kMs;
+  recorder().poll(kStart + 60 * kMs);
+  const ProcessReport report = recorder().report(kStart + 60 * kMs);
+  EXPECT_EQ(rows(report), (std::vector<Row>{{"program+1!", Category::kNative, true, 12 * kMs, 12 * kMs, 1},
+                                            {"program+2!", Category::kNative, true, 18 * kMs, 18 * kMs, 1}}));
+  EXPECT_EQ(report.samples, 2u);
+  EXPECT_EQ(report.running_samples, 2u);
+  EXPECT_EQ(report.paused_ns, 20 * kMs);
+}
+
+TEST_F(Recording, PausedSince) {
+  fake_.header().paused_ns = 5 * kMs;
+  fake_.header().paused_since_ns = kStart + 10 * kMs;
+  EXPECT_EQ(recorder().report(kStart + 30 * kMs).paused_ns, 25 * kMs);
+  EXPECT_EQ(recorder().report(kStart + 4 * kMs).paused_ns, 4 * kMs);  // no more than it has lived
+  fake_.header().paused_ns = ~0ull;
+  EXPECT_EQ(recorder().report(kStart + 30 * kMs).paused_ns, 20 * kMs - 1);
+  fake_.header().paused_since_ns = 0;
+  EXPECT_EQ(recorder().report(kStart + 30 * kMs).paused_ns, 30 * kMs);
+}
+
+TEST_F(Recording, EventsSayWhereCountersGrew) {
+  std::strcpy(fake_.header().counter_names[0], "page-faults");
+  fake_.header().counter_count = 1;
+  Sample s;
+  s.words = {kProgram + 1};
+  s.time_ns = kStart + 10 * kMs;
+  s.cpu_ns = 10 * kMs;
+  s.counters = {500};
+  fake_.sample(0, s);
+  s.words = {kProgram + 2};
+  s.time_ns = kStart + 15 * kMs;
+  s.counters = {900};
+  s.trigger = wire::Trigger::kEvent;
+  fake_.sample(0, s);
+  s.words = {kProgram + 1};
+  s.trigger = wire::Trigger::kCpuTimer;
+  s.time_ns = kStart + 20 * kMs;
+  s.cpu_ns = 20 * kMs;
+  s.counters = {1000};
+  fake_.sample(0, s);
+  recorder().poll(kStart + 20 * kMs);
+  const ProcessReport report = recorder().report(kStart + 20 * kMs);
+  std::map<std::string, std::uint64_t> counts;
+  for (const auto& [key, value] : report.counters) counts[text(key.path)] = value;
+  EXPECT_EQ(counts, (std::map<std::string, std::uint64_t>{{"program+1!", 600}, {"program+2!", 400}}));
+  EXPECT_EQ(report.samples, 2u);
+  std::uint64_t wall = 0;
+  for (const Row& row : rows(report)) wall += row.wall;
+  EXPECT_EQ(wall, 20 * kMs);
+}
+
+TEST_F(Recording, CountersInsideMpiAreThoseOfTheCallSites) {
+  std::strcpy(fake_.header().counter_names[0], "cycles");
+  std::strcpy(fake_.header().counter_names[1], "instructions");
+  fake_.header().counter_count = 2;
+  auto* const counted = fake_.table<wire::MpiSiteCounters>(fake_.header().mpi_site_counters_offset);
+  counted[3].values[0] = 70;
+  counted[3].values[1] = 30;
+  counted[3].values[2] = 999;  // no such counter
+  counted[4].values[0] = 999;  // no such call site
+  fake_.site(3, wire::kMPI_Send, wire::kNoPath, 1, 5, 5, 5, 8, 0, {kProgram + 5});
+  EXPECT_TRUE(recorder().report(kStart).counters.empty());
+  fake_.header().counts_mpi_sites = 1;
+  fake_.header().counters_multiplexed = 1;
+  const ProcessReport report = recorder().report(kStart);
+  std::map<std::pair<std::string, std::string>, std::uint64_t> found;
+  for (const auto& [key, value] : report.counters)
+    found[{text(key.path), store_.tables().counters[key.counter]}] = value;
+  EXPECT_EQ(found,
+            (std::map<std::pair<std::string, std::string>, std::uint64_t>{
+                {{"program+5;MPI_Send", "cycles"}, 70}, {{"program+5;MPI_Send", "instructions"}, 30}}));
+  EXPECT_TRUE(report.counters_multiplexed);
+
+  // Over time as far as it was looked at.
+  const auto sums = [&](SeriesBlock series) {
+    std::map<std::pair<std::uint32_t, bool>, std::uint64_t> by_half;  // of the first 20 ms
+    series.for_each(grid_, [&](std::uint32_t column, std::uint32_t bin, std::uint64_t value) {
+      by_half[{column, bin >= 10}] += value;
+    });
+    return by_half;
+  };
+  recorder().update_mpi_counters(kStart + 10 * kMs);
+  counted[3].values[0] = 100;
+  counted[3].values[1] = 20;  // nonsense
+  recorder().finish(kStart + 20 * kMs);
+  EXPECT_EQ(sums(recorder().report(kStart + 20 * kMs).counter_series),
+            (std::map<std::pair<std::uint32_t, bool>, std::uint64_t>{
+                {{0, false}, 70}, {{1, false}, 30}, {{0, true}, 30}}));
+}
+
+TEST_F(Recording, FilesAndTheirCallSites) {
+  fake_.region(0, wire::kNoRegion, "load");
+  fake_.io_file(0, "");
+  fake_.io_file(1, "/data/in.bin", 77, 0xef53);
+  using enum wire::IoOperation;
+  fake_.io_site(0, 1, kRead, 10, 1, 4096, 500, 90, {kPython + 5, python_word(3), 7, region_word(0)});
+  fake_.io_site(9, 1, kWrite, 2, 0, 8, 6, 4, {kProgram + 1});
+  fake_.io_site(10, 0, kOpen, 5, 5, 0, 3, 1, {});               // its path was dropped
+  fake_.io_site(11, 5, kClose, 1, 0, 0, 1, 1, {kProgram + 1});  // of a file that is being described
+  const ProcessReport report = recorder().report(kStart);
+  std::map<std::tuple<std::string, std::string, wire::IoOperation>, std::vector<std::uint64_t>> found;
+  for (const auto& [key, io] : report.io)
+    found[{text(key.path), store_.tables().files[key.file]->path, key.operation}] = {
+        io.count, io.failed, io.bytes, io.time_ns, io.max_ns};
+  EXPECT_EQ(found,
+            (decltype(found){{{"[load];step:3;python3.11+5", "/data/in.bin", kRead}, {10, 1, 4096, 500, 90}},
+                             {{"program+1", "/data/in.bin", kWrite}, {2, 0, 8, 6, 4}},
+                             {{"", "", kOpen}, {5, 5, 0, 3, 1}},
+                             {{"program+1", "", kClose}, {1, 0, 0, 1, 1}}}));
+  EXPECT_EQ(store_.tables().files.back()->device, 77u);
+  EXPECT_TRUE(report.drops.empty());
+  fake_.io_file(5, "/data/late");
+  std::set<std::string> paths;
+  for (const auto& [key, io] : recorder().report(kStart).io)
+    paths.insert(store_.tables().files[key.file]->path);
+  EXPECT_EQ(paths, (std::set<std::string>{"", "/data/in.bin", "/data/late"}));
+}
+
+TEST_F(Recording, DamagedFilesAndCallSites) {
+  fake_.io_file(1, "/data/a");
+  fake_.table<wire::IoFile>(fake_.header().io_files_offset)[1].path_bytes = 0xffff'ffffu;
+  fake_.io_file(2, "/data/b");
+  fake_.table<wire::IoFile>(fake_.header().io_files_offset)[2].path_offset = ~0ull - 3;
+  fake_.io_file(3, std::string_view("/data/c\0/d", 10));
+  using enum wire::IoOperation;
+  fake_.io_site(0, 1, kRead, 1, 0, 0, 1, 1, {});
+  fake_.io_site(1, 2, kRead, 1, 0, 0, 1, 1, {});
+  fake_.io_site(2, 3, kRead, 1, 0, 0, 1, 1, {});
+  fake_.io_site(3, FakeSegment::kIoFiles, kRead, 1, 0, 0, 1, 1, {});
+  fake_.io_site(4, 3, static_cast<wire::IoOperation>(200), 1, 0, 0, 1, 1, {});
+  fake_.io_site(5, 3, kWrite, 1, 0, 0, 1, 1, {kProgram + 1});
+  fake_.table<wire::IoSite>(fake_.header().io_sites_offset)[5].path_offset = 1u << 30;
+  fake_.io_site(6, 3, kSync, 1, 0, 0, 1, 1, {kProgram + 1});
+  fake_.table<wire::IoSite>(fake_.header().io_sites_offset)[6].path_words = 0xffff'ffffu;
+  (void)recorder().report(kStart);
+  const ProcessReport report = recorder().report(kStart);  // what is found on the way is counted from then on
+  EXPECT_EQ(report.drops.at("damaged_io_file"), 2u);
+  EXPECT_EQ(report.drops.at("damaged_io_site"), 4u);
+  std::map<std::pair<std::string, wire::IoOperation>, std::uint64_t> found;
+  for (const auto& [key, io] : report.io)
+    found[{store_.tables().files[key.file]->path, key.operation}] = io.count;
+  EXPECT_EQ(
+      found,
+      (decltype(found){
+          {{"", kRead}, 2}, {{"/data/c", kRead}, 1}, {{"/data/c", kWrite}, 1}, {{"/data/c", kSync}, 1}}));
+}
+
+// Anything at all in the new tables and the records: nothing but counted damage comes of it.
+TEST_F(Recording, NonsenseInTheTables) {
+  std::mt19937_64 random(5);
+  fake_.header().counts_mpi_sites = 1;
+  fake_.header().counter_count = 0xffff'ffffu;
+  const auto fill = [&](std::uint64_t offset, std::uint64_t bytes) {
+    for (std::uint64_t i = 0; i < bytes; i += 8) {
+      // Small numbers, so that much of it is taken for real, and large ones.
+      const std::uint64_t value = random() % 3 == 0 ? random() : random() % 12;
+      std::memcpy(fake_.base() + offset + i, &value, 8);
+    }
+  };
+  for (int round = 0; round < 300; ++round) {
+    RawStore store;
+    TimeGrid grid;
+    grid.begin(kStart, 5'000'000'000);
+    auto view = SegmentView::open(fake_.file(), fake_.bytes());
+    ASSERT_TRUE(view.ok());
+    ProcessRecorder damaged(std::move(view).value(), store, grid);
+    const auto& h = fake_.header();
+    fill(h.regions_offset, FakeSegment::kRegions * sizeof(wire::Region));
+    fill(h.io_files_offset, FakeSegment::kIoFiles * sizeof(wire::IoFile));
+    fill(h.io_sites_offset, FakeSegment::kIoSites * sizeof(wire::IoSite));
+    fill(h.mpi_site_counters_offset, 32 * sizeof(wire::MpiSiteCounters));
+    fill(h.path_arena_offset, h.path_arena_bytes);
+    fake_.header().paused_ns = random();
+    fake_.header().paused_since_ns = random() % 3 == 0 ? random() : kStart + random() % kMs;
+    fake_.thread(0, 100, random() % 2 == 0 ? kStart : random(), true);
+    Sample s;
+    for (int i = 0; i < 30; ++i) {
+      s.time_ns = random() % 4 == 0 ? random() : kStart + random() % (50 * kMs);
+      s.cpu_ns = random() % 4 == 0 ? random() : random() % (50 * kMs);
+      s.flags = static_cast<std::uint32_t>(random());
+      s.trigger = static_cast<wire::Trigger>(random() % 7);
+      s.data_address = random();
+      s.counters.assign(random() % 4, random());
+      s.words.clear();
+      for (std::uint64_t n = random() % 6; n > 0; --n)
+        s.words.push_back(random() % 2 == 0 ? region_word(static_cast<std::uint32_t>(random() % 12))
+                                            : random() % 0x8'0000);
+      fake_.sample(0, s);
+    }
+    damaged.poll(kStart + 60 * kMs);
+    const ProcessReport living = damaged.report(kStart + 60 * kMs);
+    damaged.finish(kStart + 70 * kMs);
+    const ProcessReport report = damaged.report(kStart + 70 * kMs);
+    EXPECT_LE(report.paused_ns, 70 * kMs);
+    EXPECT_LE(report.regions.size(), FakeSegment::kRegions);
+    EXPECT_LE(report.io.size(), FakeSegment::kIoSites);
+    for (const auto& [key, io] : report.io) {
+      EXPECT_LT(key.file, store.tables().files.size());
+      EXPECT_LT(key.path, store.tables().nodes.size());
+    }
+    for (const auto& [path, region] : report.regions) EXPECT_LT(path, store.tables().nodes.size());
+    SeriesBlock series = report.main_series;
+    series.for_each(grid, [&](std::uint32_t column, std::uint32_t bin, std::uint64_t) {
+      EXPECT_LT(column, shard::kCategories);
+      EXPECT_LT(bin, TimeGrid::kMostBins);
+    });
+  }
+}
+
+TEST_F(Recording, WhatNativeCodeSaysOfItsData) {
+  constexpr std::uint64_t kBlock = shard::DataAccess::kBlockBytes;
+  Sample s;
+  const auto push = [&](std::uint64_t at, std::uint32_t flags, std::vector<std::uint64_t> words,
+                        std::uint64_t address, wire::Trigger trigger = wire::Trigger::kCpuTimer) {
+    s.time_ns = kStart + at * kMs;
+    s.cpu_ns = at * kMs;
+    s.flags = flags;
+    s.words = std::move(words);
+    s.data_address = address;
+    s.trigger = trigger;
+    s.syscall_nr = (flags & wire::kInSyscall) != 0 ? SYS_futex : -1;
+    fake_.sample(0, s);
+  };
+  push(1, wire::kMemoryOperand, {kNumpy + 1, python_word(3), 7}, 5 * kBlock);
+  push(2, wire::kMemoryOperand, {kNumpy + 1, python_word(3), 7}, 5 * kBlock + 77);  // the same block
+  push(3, wire::kMemoryOperand, {kNumpy + 1, python_word(3), 7}, 9 * kBlock);
+  push(4, 0, {kNumpy + 1, python_word(3), 7}, 0);                           // no operand
+  push(5, wire::kMemoryOperand, {kPython + 1, python_word(3), 7}, kBlock);  // the interpreter's
+  push(6, wire::kMemoryOperand | wire::kInSyscall, {kLibc + 1}, kBlock, wire::Trigger::kBlocked);
+  push(7, wire::kMemoryOperand | wire::kPaused, {}, kBlock);
+  push(8, wire::kMemoryOperand, {kProgram + 1}, kBlock);
+  recorder().poll(kStart + 10 * kMs);
+  const ProcessReport report = recorder().report(kStart + 10 * kMs);
+  std::map<std::string, std::vector<std::uint64_t>> found;
+  for (const auto& [path, access] : report.accesses) {
+    std::uint64_t blocks = 0;
+    for (const std::uint64_t part : access.blocks) blocks += static_cast<std::uint64_t>(std::popcount(part));
+    found[text(path)] = {access.samples, access.accesses, blocks};
+  }
+  EXPECT_EQ(found, (std::map<std::string, std::vector<std::uint64_t>>{{"step:3;_multiarray.so+1!", {4, 3, 2}},
+                                                                      {"program+1!", {1, 1, 1}}}));
+}
+
+TEST_F(Recording, WithoutAddressesThereIsNothingToSayOfData) {
+  Sample s;
+  s.words = {kProgram + 1};
+  only(s);
+  EXPECT_TRUE(recorder().report(kStart + 20 * kMs).accesses.empty());
+}
+
+TEST_F(Recording, SeriesOfTheMainThread) {
+  fake_.thread(1, 101, kStart);
+  std::strcpy(fake_.header().counter_names[0], "task-clock");
+  fake_.header().counter_count = 1;
+  Sample s;
+  for (std::uint32_t slot : {0u, 1u}) {
+    s = {};
+    for (std::uint64_t ms = 1; ms <= 40; ++ms) {
+      s.time_ns = kStart + ms * kMs;
+      s.cpu_ns = ms <= 20 ? ms * kMs : 20 * kMs;
+      s.words = {kProgram + 1};
+      s.counters = {ms <= 20 ? ms * 10 : 200};
+      s.trigger = ms <= 20 ? wire::Trigger::kCpuTimer : wire::Trigger::kBlocked;
+      s.flags = ms <= 20 ? 0u : wire::kInSyscall;
+      s.syscall_nr = SYS_nanosleep;
+      fake_.sample(slot, s);
+    }
+  }
+  recorder().poll(kStart + 40 * kMs);
+  const ProcessReport report = recorder().report(kStart + 50 * kMs);  // it sleeps on
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> found;
+  SeriesBlock series = report.main_series;
+  series.for_each(grid_, [&](std::uint32_t column, std::uint32_t bin, std::uint64_t value) {
+    found[{column, bin}] = value;
+  });
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> expected;
+  for (std::uint32_t bin = 0; bin < 50; ++bin)
+    expected[{static_cast<std::uint32_t>(bin < 20 ? Category::kNative : Category::kIdle), bin}] = kMs;
+  EXPECT_EQ(found, expected);
+  SeriesBlock counters = report.counter_series;
+  std::uint64_t counted = 0;
+  counters.for_each(grid_, [&](std::uint32_t column, std::uint32_t bin, std::uint64_t value) {
+    EXPECT_EQ(column, 0u);
+    EXPECT_LT(bin, 20u);
+    EXPECT_EQ(value, 20u);  // of both threads
+    counted += value;
+  });
+  EXPECT_EQ(counted, 400u);
 }
 
 TEST(ModuleRole, GoesByName) {

@@ -21,6 +21,7 @@ namespace {
 
 using test::FakeSegment;
 using test::python_word;
+using test::region_word;
 
 TEST(SegmentView, AcceptsAValidOne) {
   FakeSegment fake;
@@ -44,7 +45,8 @@ TEST(SegmentView, SurvivesTruncationOfAFileThatCannotBeSealed) {
   auto view = SegmentView::open(fake.file(), fake.bytes());
   ASSERT_TRUE(view.ok());
   RawStore store;
-  ProcessRecorder recorder(std::move(view).value(), store);
+  TimeGrid grid;
+  ProcessRecorder recorder(std::move(view).value(), store, grid);
   recorder.poll(FakeSegment::kStart + 1);
   ASSERT_EQ(ftruncate(fake.fd(), 4096), 0);
   recorder.poll(FakeSegment::kStart + 2'000'000'000);
@@ -85,16 +87,18 @@ TEST(SegmentView, RefusesTablesThatDoNotFit) {
     return !SegmentView::open(fake.file(), fake.bytes()).ok();
   };
   using H = wire::SegmentHeader;
-  for (auto field : {&H::code_slots_offset, &H::code_arena_offset, &H::module_arena_offset,
-                     &H::mpi_sites_offset, &H::path_arena_offset, &H::mpi_peers_offset, &H::mpi_sizes_offset,
-                     &H::communicators_offset, &H::thread_slots_offset, &H::mpi_event_rings_offset}) {
+  for (auto field :
+       {&H::code_slots_offset, &H::code_arena_offset, &H::module_arena_offset, &H::mpi_sites_offset,
+        &H::path_arena_offset, &H::mpi_peers_offset, &H::mpi_sizes_offset, &H::communicators_offset,
+        &H::thread_slots_offset, &H::mpi_event_rings_offset, &H::mpi_site_counters_offset, &H::regions_offset,
+        &H::io_files_offset, &H::io_sites_offset}) {
     EXPECT_TRUE(refused([&](H& h) { h.*field = h.segment_bytes + 64; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = ~0ull - 63; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = 0; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field += 1; }));
   }
   for (auto field : {&H::code_slots, &H::mpi_sites, &H::mpi_peers, &H::mpi_ops, &H::communicators,
-                     &H::thread_slots, &H::mpi_event_rings}) {
+                     &H::thread_slots, &H::mpi_event_rings, &H::regions, &H::io_files, &H::io_sites}) {
     EXPECT_TRUE(refused([&](H& h) { h.*field = 0xffff'ffffu; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = 1u << 20; }));
   }
@@ -138,14 +142,30 @@ void fill(FakeSegment& fake) {
   fake.site(5, 20, 7, 1, 10, 10, 10, 0, 8, {python_word(2), 77, 0x10300});
   fake.peer(0, 0, 1, 3, 24);
   fake.size_bin(16, 3, 3);
+  fake.header().counts_mpi_sites = 1;
+  auto* const counted = fake.table<wire::MpiSiteCounters>(fake.header().mpi_site_counters_offset);
+  counted[0].values[0] = counted[5].values[1] = 9;
+  fake.region(1, wire::kNoRegion, "epoch", 2, 100, 40, 60, 1);
+  fake.region(2, 1, "step", 8, 80, 5, 20, 7);
+  fake.io_file(0, "");
+  fake.io_file(1, "/data/input", 77, 0xef53);
+  fake.io_site(0, 1, wire::IoOperation::kRead, 3, 1, 300, 30, 20, {0x10100, region_word(2), region_word(1)});
+  fake.io_site(4, 0, wire::IoOperation::kWrite, 3, 0, 300, 30, 20, {python_word(2), 77});
+  fake.header().paused_ns = 10'000'000;
   for (std::uint64_t i = 1; i <= 20; ++i) {
     FakeSegment::Sample sample;
     sample.time_ns = FakeSegment::kStart + i * 10'000'000;
     sample.cpu_ns = i * 9'000'000;
-    sample.words = {0x10080 + i, python_word(4), 77, 0x10090, 0x10050};
+    sample.words = {0x10080 + i, python_word(4), 77, 0x10090, 0x10050, region_word(2), region_word(1)};
+    sample.data_address = i << 18;
     sample.counters = {i * 100, i};
     sample.mpi_op = i % 5 == 0 ? 17 : 0;
-    sample.flags = i % 3 == 0 ? static_cast<std::uint32_t>(wire::kInSyscall) : 0u;
+    sample.flags = i % 3 == 0 ? wire::kInSyscall | wire::kOnFile : std::uint32_t{wire::kMemoryOperand};
+    sample.trigger = static_cast<wire::Trigger>(i % 7 == 0 ? i % 6 : 0);
+    if (i % 9 == 0) {
+      sample.flags = wire::kPaused;
+      sample.words.clear();
+    }
     sample.syscall_nr = static_cast<std::int32_t>(i);
     fake.sample(static_cast<std::uint32_t>(i % 2), sample);
   }
@@ -174,7 +194,7 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
   }
 
   std::mt19937_64 random(20261121);
-  std::size_t accepted = 0, refused = 0, events = 0;
+  std::size_t accepted = 0, refused = 0, events = 0, files = 0;
   FakeSegment fake;
   fill(fake);
   std::vector<std::uint64_t> damaged;
@@ -210,8 +230,22 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
     state.poll(FakeSegment::kStart + 100'000'000);
     (void)state.snapshot({FakeSegment::kStart + 150'000'000, 0}, false);
     state.gone(process, FakeSegment::kStart + 400'000'000, std::nullopt);
+    state.update_series(FakeSegment::kStart + 450'000'000);
     const NodeSnapshot snapshot = state.snapshot({FakeSegment::kStart + 500'000'000, 0}, true);
     ASSERT_EQ(snapshot.ranks.size(), 1u);
+    ASSERT_LE(snapshot.ranks[0].rank.paused_ns, snapshot.ranks[0].rank.elapsed_ns);
+    for (const auto& [path, region] : snapshot.ranks[0].report.regions)
+      ASSERT_LT(path, snapshot.tables.nodes.size());
+    for (const auto& [key, io] : snapshot.ranks[0].report.io) {
+      ASSERT_LT(key.path, snapshot.tables.nodes.size());
+      ASSERT_LT(key.file, snapshot.tables.files.size());
+      if (!snapshot.tables.files[key.file]->path.empty()) ++files;
+    }
+    SeriesBlock series = snapshot.ranks[0].report.main_series;
+    series.for_each(snapshot.grid, [&](std::uint32_t column, std::uint32_t bin, std::uint64_t) {
+      ASSERT_LT(column, shard::kCategories);
+      ASSERT_LT(bin, TimeGrid::kMostBins);
+    });
     for (const auto& [key, amount] : snapshot.ranks[0].report.values) {
       ASSERT_LT(key.path, snapshot.tables.nodes.size());
     }
@@ -231,6 +265,7 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
   EXPECT_GT(accepted, 1000u);
   EXPECT_GT(refused, 1000u);
   EXPECT_GT(events, 10 * accepted);
+  EXPECT_GT(files, accepted / 2);
 }
 
 }  // namespace

@@ -4,10 +4,15 @@
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
+#include <array>
+#include <cstring>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "formats/shard/tables.hpp"
 #include "formats/wire/mpi_functions.h"
 #include "tests/unit/collector/fake_segment.hpp"
 
@@ -178,6 +183,190 @@ TEST(ShardBuilder, KernelFramesAndWaitingForTheGil) {
   for (const shard::Value& value : data.values) wall[path_text(data, value.path)] += value.wall_ns;
   EXPECT_EQ(wall, (std::map<std::string, std::uint64_t>{{"read", kMs}, {"futex;waiting for the GIL", kMs}}));
   EXPECT_EQ(data.frames[0].kind, shard::FrameKind::kKernel);
+}
+
+TEST(ShardBuilder, RegionsFilesAndSeries) {
+  using enum wire::IoOperation;
+  NodeOptions options{"run-1", "n0", {"x"}, 1, 100, "wall"};
+  options.sample_on = "page-faults";
+  options.only_regions = true;
+  NodeState state(options);
+  const Instant start{kStart, 1'700'000'000'000'000'000};
+  FakeSegment main, helper;
+  const auto fill = [&](FakeSegment& fake, std::uint64_t base, std::uint64_t code) {
+    fake.module("/nowhere/solver", base, base + 0x1000, base);
+    fake.code(code, "load.py", "read_all", 7);
+    fake.region(1, wire::kNoRegion, "epoch", 2, 40 * kMs, 10 * kMs, 30 * kMs, 1);
+    fake.region(0, 1, "read", 4, 20 * kMs, kMs, 9 * kMs);
+    fake.io_file(1, "/proc/self/stat", 0, 0x9fa0);
+    fake.io_file(2, "");
+    fake.io_site(0, 1, kRead, 3, 0, 300, 30, 20, {python_word(0), code, test::region_word(1)});
+    fake.io_site(1, 2, kWrite, 1, 0, 8, 5, 5, {python_word(0), code, test::region_word(1)});
+  };
+  fill(main, 0x10000, 50);
+  fill(helper, 0x50000, 51);
+  helper.header().pid = 101;
+  main.header().counter_count = 1;
+  std::strcpy(main.header().counter_names[0], "page-faults");
+  main.thread(0, 100, kStart, true);
+  FakeSegment::Sample sample;
+  sample.time_ns = kStart + 10 * kMs;
+  sample.cpu_ns = 10 * kMs;
+  sample.flags = wire::kMemoryOperand;
+  sample.data_address = 99;
+  sample.counters = {60};
+  sample.words = {0x10010, python_word(0), 50, test::region_word(0), test::region_word(1)};
+  main.sample(0, sample);
+  sample.time_ns = kStart + 20 * kMs;
+  sample.flags = wire::kInSyscall | wire::kOnPipe;
+  sample.syscall_nr = SYS_read;
+  sample.words = {test::region_word(1)};
+  main.sample(0, sample);
+  main.thread_end(0, kStart + 20 * kMs, 10 * kMs);
+
+  const auto id = state.announce(std::nullopt, 0, 1, 100, start);
+  for (FakeSegment* fake : {&main, &helper}) {
+    auto view = SegmentView::open(fake->file(), fake->bytes());
+    ASSERT_TRUE(view.ok());
+    const bool is_main = fake == &main;
+    const auto process = state.hello(is_main ? std::optional(id) : std::nullopt, is_main ? 100 : 101,
+                                     std::move(view).value(), start);
+    if (!is_main) state.gone(process, kStart + 15 * kMs, 0);
+  }
+  state.set_look(id, {4096, "0-1", "0"});
+  state.update_node_series(kStart, {});
+  state.update_node_series(kStart + 10 * kMs, {10 * kMs, 77, 0, 0, 0, 0});
+  state.gone(id, kStart + 20 * kMs, 0);
+  ShardBuilder builder;
+  const shard::ShardData data = builder.build(state.snapshot({kStart + 30 * kMs, start.utc_ns + 1}, true));
+
+  EXPECT_EQ(data.run.sample_on, "page-faults");
+  EXPECT_TRUE(data.run.only_regions);
+  std::map<std::string, std::uint64_t> regions;
+  for (const shard::RegionTime& region : data.region_times) {
+    EXPECT_EQ(data.frames[data.paths[region.path].frame].kind, shard::FrameKind::kRegion);
+    regions[path_text(data, region.path)] = region.count;
+  }
+  EXPECT_EQ(regions, (std::map<std::string, std::uint64_t>{{"epoch", 4}, {"epoch;read", 8}}));
+
+  // Equal in both processes: rows of the rank.
+  ASSERT_EQ(data.io_files.size(), 2u);
+  ASSERT_EQ(data.io_calls.size(), 2u);
+  for (const shard::IoCall& call : data.io_calls) {
+    EXPECT_EQ(path_text(data, call.path), "epoch;read_all");
+    const bool read = call.operation == shard::IoOperation::kRead;
+    EXPECT_EQ(data.io_files[call.file].path, read ? "/proc/self/stat" : "");
+    EXPECT_EQ(data.io_files[call.file].file_system, read ? "proc /proc" : "");
+    EXPECT_EQ(call.count, read ? 6u : 2u);
+    EXPECT_EQ(call.bytes, read ? 600u : 16u);
+    EXPECT_EQ(call.max_ns, read ? 20u : 5u);
+  }
+
+  std::map<std::string, std::uint64_t> wall;
+  for (const shard::Value& value : data.values) wall[path_text(data, value.path)] += value.wall_ns;
+  EXPECT_EQ(wall, (std::map<std::string, std::uint64_t>{{"epoch;read;read_all;solver+0x10", 10 * kMs},
+                                                        {"epoch;read;of a pipe or terminal", 10 * kMs}}));
+  ASSERT_EQ(data.data_accesses.size(), 1u);
+  EXPECT_EQ(path_text(data, data.data_accesses[0].path), "epoch;read;read_all;solver+0x10");
+  EXPECT_EQ(data.data_accesses[0].accesses, 1u);
+
+  EXPECT_EQ(data.time_axis.bin_ns, shard::TimeAxis::kFirstBin_ns);
+  EXPECT_EQ(data.time_axis.origin_utc_ns, start.utc_ns);
+  std::map<std::string, std::map<std::uint32_t, std::uint64_t>> series;
+  for (const shard::RankSeries& row : data.rank_series) {
+    EXPECT_EQ(row.rank, 0u);
+    series[data.strings[data.series[row.series].name]][row.bin] = row.value;
+  }
+  EXPECT_EQ(series.at("native_ns").size(), 10u);
+  EXPECT_EQ(series.at("io_ns").size(), 10u);
+  EXPECT_EQ(series.at("io_ns").at(15), kMs);
+  EXPECT_EQ(series.at("page-faults").size(), 10u);
+  EXPECT_EQ(series.at("page-faults").at(3), 6u);
+  EXPECT_EQ(series.at("rss_bytes").at(3), 4096u);
+  for (std::size_t i = 1; i < data.rank_series.size(); ++i)
+    EXPECT_LT(std::pair(data.rank_series[i - 1].series, data.rank_series[i - 1].bin),
+              std::pair(data.rank_series[i].series, data.rank_series[i].bin));
+  std::map<std::string, shard::SeriesKind> kinds;
+  for (const shard::Series& s : data.series) EXPECT_TRUE(kinds.emplace(data.strings[s.name], s.kind).second);
+  EXPECT_EQ(kinds.at("rss_bytes"), shard::SeriesKind::kMaximum);
+  EXPECT_EQ(kinds.at("memory_used_bytes"), shard::SeriesKind::kMaximum);
+  EXPECT_EQ(kinds.at("cpu_busy_ns"), shard::SeriesKind::kSum);
+  EXPECT_EQ(data.node_series.size(), 20u);
+  EXPECT_EQ(data.strings[data.ranks[0].affinity], "0-1");
+  EXPECT_EQ(data.strings[data.ranks[0].numa_nodes], "0");
+}
+
+TEST(ShardBuilder, CountersMayBeNamedLikeOtherSeries) {
+  NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
+  const Instant start{kStart, 1'700'000'000'000'000'000};
+  FakeSegment fake;
+  const std::vector<const char*> names = {"rss_bytes", "memory_used_bytes", "native_ns", "counter:native_ns",
+                                          "cycles"};
+  fake.header().counter_count = static_cast<std::uint32_t>(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) std::strcpy(fake.header().counter_names[i], names[i]);
+  fake.header().usage.max_rss_bytes = 4096;
+  fake.thread(0, 100, kStart, true);
+  FakeSegment::Sample sample;
+  sample.time_ns = kStart + kMs;
+  sample.cpu_ns = kMs;
+  sample.counters = {1, 2, 3, 4, 5};
+  sample.words = {0x10000};
+  fake.sample(0, sample);
+  const auto id = state.announce(std::nullopt, 0, 1, 100, start);
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  state.hello(id, 100, std::move(view).value(), start);
+  state.update_node_series(kStart, {});
+  state.update_node_series(kStart + kMs, {kMs, 77, 0, 0, 0, 0});
+  state.gone(id, kStart + kMs, 0);
+  ShardBuilder builder;
+  const shard::ShardData data = builder.build(state.snapshot({kStart + kMs, start.utc_ns}, true));
+  const auto valid = shard::validate(data);
+  ASSERT_TRUE(valid.ok()) << valid.error().message;
+  std::map<std::string, std::uint64_t> sums;
+  for (const shard::RankSeries& row : data.rank_series)
+    sums[data.strings[data.series[row.series].name]] += row.value;
+  EXPECT_EQ(sums, (std::map<std::string, std::uint64_t>{{"native_ns", kMs},
+                                                        {"rss_bytes", 4096},
+                                                        {"counter:rss_bytes", 1},
+                                                        {"counter:memory_used_bytes", 2},
+                                                        {"counter:native_ns", 3},
+                                                        {"counter:counter:native_ns", 4},
+                                                        {"cycles", 5}}));
+  EXPECT_EQ(data.counters, (std::vector<std::string>(names.begin(), names.end())));
+}
+
+TEST(ShardBuilder, FunctionsWithManyAddressesAreBounded) {
+  NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
+  FakeSegment fake;
+  fake.module("/nowhere/solver", 0x10000, 0x90000, 0x10000);
+  fake.thread(0, 100, kStart, true);
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  const auto id =
+      state.hello(std::nullopt, 100, std::move(view).value(), {kStart, 1'700'000'000'000'000'000});
+  FakeSegment::Sample sample;
+  std::uint64_t pushed = 0;
+  for (std::uint64_t i = 0; i < 6000; ++i) {
+    sample.time_ns = kStart + ++pushed * kMs;
+    sample.cpu_ns = pushed * kMs;
+    sample.flags = wire::kMemoryOperand;
+    sample.data_address = i << 20;
+    sample.words = {0x10000 + i};
+    ASSERT_TRUE(fake.sample(0, sample));
+    if (i % 500 == 499) state.poll(sample.time_ns);
+  }
+  state.gone(id, sample.time_ns, 0);
+  ShardBuilder builder;
+  const shard::ShardData data = builder.build(state.snapshot({sample.time_ns, 1}, true));
+  std::uint64_t samples = 0;
+  std::array<std::uint64_t, 4> blocks{};
+  for (const shard::DataAccess& row : data.data_accesses) {
+    samples += row.samples;
+    for (std::size_t i = 0; i < 4; ++i) blocks[i] |= row.blocks[i];
+  }
+  EXPECT_EQ(samples, 6000u);
+  for (const std::uint64_t part : blocks) EXPECT_EQ(part, ~0ull);
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <map>
 #include <optional>
+#include <random>
 #include <utility>
+#include <vector>
 
 namespace clusterprof::collector {
 namespace {
@@ -20,14 +22,45 @@ struct Ledger {
   std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> time;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> counts;
   std::map<std::uint32_t, Category> category;
-  std::map<std::uint32_t, std::uint64_t> faults;
+  std::map<std::uint32_t, std::uint64_t> faults, fault_wall;
 
   void operator()(const ChargeTarget& target, std::uint64_t wall, std::uint64_t cpu) {
     time[target.path].first += wall;
     time[target.path].second += cpu;
     category[target.path] = target.category;
   }
-  void page_fault(const ChargeTarget& of, std::uint64_t ns) { faults[of.path] += ns; }
+  void page_fault(const ChargeTarget& of, std::uint64_t wall, std::uint64_t cpu) {
+    fault_wall[of.path] += wall;
+    faults[of.path] += cpu;
+  }
+  void paused(std::uint64_t wall) { paused_ns += wall; }
+  void spent(Category c, const Stretch& when, std::uint64_t wall) {
+    ASSERT_LE(when.begin_ns, when.end_ns);
+    ASSERT_LE(wall, when.end_ns - when.begin_ns);
+    if (wall != 0) stretches.push_back({when.begin_ns, when.end_ns, c, wall});
+  }
+  void counted(std::uint32_t index, const Stretch& when, std::uint64_t value) {
+    counts_over_time.push_back({when.begin_ns, when.end_ns, index, value});
+  }
+  struct Spent {
+    std::uint64_t begin, end;
+    Category category;
+    std::uint64_t wall;
+    friend bool operator==(const Spent&, const Spent&) = default;
+    friend void PrintTo(const Spent& s, std::ostream* out) {
+      *out << s.begin << ".." << s.end << " " << shard::kCategoryNames[static_cast<std::size_t>(s.category)]
+           << " " << s.wall;
+    }
+  };
+  struct Counted {
+    std::uint64_t begin, end;
+    std::uint32_t index;
+    std::uint64_t value;
+    friend bool operator==(const Counted&, const Counted&) = default;
+  };
+  std::uint64_t paused_ns = 0;
+  std::vector<Spent> stretches;
+  std::vector<Counted> counts_over_time;
   void counter(const ChargeTarget& target, std::uint32_t index, std::uint64_t value) {
     counts[{target.path, index}] += value;
   }
@@ -38,7 +71,7 @@ struct Ledger {
   [[nodiscard]] std::uint64_t total() const {
     std::uint64_t sum = 0;
     for (const auto& [path, amount] : time) sum += amount.first;
-    for (const auto& [path, ns] : faults) sum += ns;
+    for (const auto& [path, ns] : fault_wall) sum += ns;
     return sum;
   }
 };
@@ -177,6 +210,59 @@ TEST(ThreadAccount, CountersFollowTheCpuTime) {
   EXPECT_EQ((ledger.counts[{3, 1}]), 3u);
 }
 
+// --- waits between samples -----------------------------------------------------------------
+
+// Every 10 ms the thread runs for 5 and waits for 5, and is sampled running; once in a while waiting.
+class ShortWaits : public testing::Test {
+ protected:
+  void step(bool gave_way, bool blocked = false, const ChargeTarget& target = kC, bool may_fault = true) {
+    now_ns_ += 10'000'000;
+    ran_ns_ += 5'000'000;
+    KernelUse kernel;
+    kernel.gave_way = gave_way;
+    kernel.may_fault = may_fault;
+    account_.sample(now_ns_, ran_ns_, blocked, kernel, target, {}, ledger_);
+  }
+  std::uint64_t now_ns_ = 0, ran_ns_ = 0;
+  ThreadAccount account_{0, 0, false};
+  Ledger ledger_;
+};
+
+TEST_F(ShortWaits, GoToWhereTheThreadWasSeenWaiting) {
+  step(true, true, kB);
+  for (int i = 0; i < 40; ++i) step(true);
+  EXPECT_EQ(ledger_.at(2), (Time{41 * 5'000'000, 0}));
+  EXPECT_EQ(ledger_.at(3), (Time{41 * 5'000'000, 41 * 5'000'000}));
+  EXPECT_EQ(ledger_.total(), now_ns_);
+}
+
+TEST_F(ShortWaits, AreNotGuessed) {
+  for (int i = 0; i < 4; ++i) step(true);  // never seen waiting
+  EXPECT_EQ(ledger_.at(3), (Time{now_ns_, ran_ns_}));
+  step(true, true, kB);
+  step(true);  // ends that wait
+  const Time before = ledger_.at(2);
+  step(false);                   // it was made to stop
+  step(true, false, kA, false);  // in a system call: that is where
+  EXPECT_EQ(ledger_.at(2), before);
+  for (int i = 0; i < 60; ++i) step(false);
+  step(true);  // too long ago
+  EXPECT_EQ(ledger_.at(2), before);
+  EXPECT_EQ(ledger_.total(), now_ns_);
+}
+
+TEST_F(ShortWaits, AreToldByEventsToo) {
+  step(true, true, kB);
+  step(true);
+  const std::uint64_t before = ledger_.at(2).first;
+  account_.event(now_ns_ + 1'000'000, true, kC, {}, ledger_);
+  step(false);
+  EXPECT_EQ(ledger_.at(2).first, before + 5'000'000);
+  step(false);
+  EXPECT_EQ(ledger_.at(2).first, before + 5'000'000);
+  EXPECT_EQ(ledger_.total(), now_ns_);
+}
+
 // --- page faults ---------------------------------------------------------------------------
 
 constexpr std::uint64_t kMs = 1'000'000;
@@ -203,6 +289,16 @@ TEST_F(PageFaults, TakeTheSystemTimeOfTheInterval) {
   EXPECT_EQ(ledger_.faults[1], 4 * kMs);
   EXPECT_EQ(ledger_.at(1), (Time{16 * kMs, 16 * kMs}));
   EXPECT_EQ(ledger_.total(), now_ns_);
+}
+
+TEST(ThreadAccount, PageFaultsHaveTheirPartOfTheWaitForAProcessor) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(10 * kMs, 10 * kMs, false, {1, 1}, kA, {}, ledger);
+  account.sample(30 * kMs, 20 * kMs, false, {5 * kMs, 100}, kA, {}, ledger);  // ran for half of 20 ms
+  EXPECT_NEAR(static_cast<double>(ledger.faults[1]), 5.0 * kMs, 2);
+  EXPECT_NEAR(static_cast<double>(ledger.fault_wall[1]), 10.0 * kMs, 4);
+  EXPECT_EQ(ledger.total(), 30 * kMs);
 }
 
 TEST_F(PageFaults, LumpsOfTheTickAreSpreadOverSamples) {
@@ -290,6 +386,174 @@ TEST(ThreadAccount, NonsenseFromTheProcessKeepsTheSum) {
   account.sample(40 * kMs, 40 * kMs, true, {huge, huge, true}, kA, {}, ledger);
   account.sample(50 * kMs, 50 * kMs, false, {huge, huge, true}, kA, {}, ledger);
   EXPECT_EQ(ledger.total(), 50 * kMs);
+}
+
+TEST(ThreadAccount, TellsWhenItWas) {
+  ThreadAccount account(1000, 0, false);
+  Ledger ledger;
+  account.sample(1100, 90, false, {}, kA, {}, ledger);   // ran
+  account.sample(1200, 120, true, {}, kB, {}, ledger);   // ran 30, then waited
+  account.sample(1300, 130, true, {}, kD, {}, ledger);   // waited on, then ran 10
+  account.sample(1400, 190, false, {}, kC, {}, ledger);  // waited, then ran 60
+  account.end(1500, 290, 10, {}, ledger);
+  EXPECT_EQ(ledger.stretches, (std::vector<Ledger::Spent>{{1000, 1100, Category::kNative, 100},
+                                                          {1130, 1200, Category::kIdle, 70},
+                                                          {1200, 1290, Category::kIdle, 90},
+                                                          {1300, 1340, Category::kIo, 40},
+                                                          {1340, 1400, Category::kPython, 60},
+                                                          {1100, 1130, Category::kPython, 30},
+                                                          {1290, 1300, Category::kPython, 10},
+                                                          {1400, 1500, Category::kPython, 100}}));
+}
+
+TEST(ThreadAccount, PageFaultsAreSystemTimeOfTheSameStretch) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(10 * kMs, 10 * kMs, false, {4 * kMs, 100}, kA, {}, ledger);
+  account.sample(20 * kMs, 20 * kMs, false, {10 * kMs, 200}, kA, {}, ledger);
+  ASSERT_GT(ledger.faults[1], 0u);
+  std::uint64_t system = 0, all = 0;
+  for (const Ledger::Spent& s : ledger.stretches) {
+    all += s.wall;
+    if (s.category == Category::kSystem) system += s.wall;
+  }
+  EXPECT_EQ(system, ledger.faults[1]);
+  EXPECT_EQ(all, 20 * kMs);
+}
+
+TEST(ThreadAccount, PausedTimeIsNobodys) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(100, 100, false, {}, kA, {}, ledger);
+  account.pause(300, 250, false, {}, {}, ledger);
+  account.sample(350, 300, false, {}, kC, {}, ledger);
+  account.end(400, 350, 10, {}, ledger);
+  EXPECT_EQ(ledger.at(1), (Time{100, 100}));
+  EXPECT_EQ(ledger.at(3), (Time{100, 100}));
+  EXPECT_EQ(ledger.paused_ns, 200u);
+  EXPECT_EQ(ledger.total(), 200u);
+}
+
+// It waited before the pause, in the pause, and after it.
+TEST(ThreadAccount, ABlockedThreadIsPausedToo) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(100, 100, false, {}, kA, {}, ledger);
+  account.sample(200, 130, true, {}, kB, {}, ledger);  // 70 waited, 30 carried
+  account.pause(300, 140, true, {}, {}, ledger);       // waited up to here, and ran 10
+  account.pause(1000, 150, true, {}, {}, ledger);
+  account.sample(1100, 170, true, {}, kD, {}, ledger);  // it was still waiting in the pause
+  account.sample(1200, 190, false, {}, kC, {}, ledger);
+  EXPECT_EQ(ledger.at(1), (Time{130, 130}));  // with what was carried into the pause
+  EXPECT_EQ(ledger.at(2), (Time{70 + 90, 0}));
+  EXPECT_EQ(ledger.at(4), (Time{80, 0}));
+  EXPECT_EQ(ledger.at(3), (Time{40, 40}));
+  EXPECT_EQ(ledger.paused_ns, 10u + 700u + 80u);
+  EXPECT_EQ(ledger.total() + ledger.paused_ns, 1200u);
+}
+
+TEST(ThreadAccount, AThreadThatEndsInAPauseHasNoMoreTime) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(100, 100, false, {}, kA, {}, ledger);
+  account.pause(300, 250, false, {}, {}, ledger);
+  account.end(500, 400, 10, {}, ledger);
+  EXPECT_EQ(ledger.total(), 100u);
+  EXPECT_EQ(ledger.paused_ns, 400u);
+}
+
+TEST(ThreadAccount, PausedBeforeTheFirstSample) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.pause(300, 250, false, {}, {}, ledger);
+  account.sample(400, 350, false, {}, kA, {}, ledger);
+  EXPECT_EQ(ledger.at(0), (Time{0, 0}));
+  EXPECT_EQ(ledger.at(1), (Time{100, 100}));
+  EXPECT_EQ(ledger.paused_ns, 300u);
+}
+
+TEST(ThreadAccount, CountersOfAPauseAreNobodys) {
+  for (const bool told : {true, false}) {  // the record of the pause has values or not
+    ThreadAccount account(0, 0, false);
+    Ledger ledger;
+    const std::uint64_t first[] = {100}, blocked[] = {140}, paused[] = {1000}, after[] = {1010},
+                        last[] = {1030};
+    account.sample(10, 10, false, {}, kA, first, ledger);
+    account.sample(20, 15, true, {}, kB, blocked, ledger);
+    account.pause(30, 20, false, {},
+                  told ? std::span<const std::uint64_t>(paused) : std::span<const std::uint64_t>(), ledger);
+    account.sample(40, 30, false, {}, kC, after, ledger);
+    account.sample(50, 40, false, {}, kC, last, ledger);
+    const std::uint64_t expected =
+        told ? 30u : 20u;  // without them the first value after it is where it begins
+    EXPECT_EQ((ledger.counts[{1, 0}]), 140u) << told;
+    EXPECT_EQ((ledger.counts[{3, 0}]), expected) << told;
+    std::vector<Ledger::Counted> over_time{{0, 10, 0, 100}, {10, 20, 0, 40}};
+    if (told) over_time.push_back({30, 40, 0, 10});
+    over_time.push_back({40, 50, 0, 20});
+    EXPECT_EQ(ledger.counts_over_time, over_time) << told;
+  }
+}
+
+TEST(ThreadAccount, KernelTimeOfAPauseIsNoPageFault) {
+  for (const bool told : {true, false}) {
+    ThreadAccount account(0, 0, false);
+    Ledger ledger;
+    account.sample(10 * kMs, 10 * kMs, false, {1, 0}, kA, {}, ledger);
+    account.pause(100 * kMs, 100 * kMs, false, told ? KernelUse{50 * kMs, 5000} : KernelUse{}, {}, ledger);
+    account.sample(110 * kMs, 110 * kMs, false, {50 * kMs, 5000}, kA, {}, ledger);
+    account.sample(120 * kMs, 120 * kMs, false, {50 * kMs, 5000}, kA, {}, ledger);
+    EXPECT_EQ(ledger.faults[1], 0u) << told;
+    EXPECT_EQ(ledger.at(1).first, 30 * kMs) << told;
+  }
+}
+
+TEST(ThreadAccount, AnEventSaysWhereCountersGrewAndLeavesTheTime) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  const std::uint64_t first[] = {100}, event[] = {170}, last[] = {180};
+  account.sample(10, 10, false, {}, kA, first, ledger);
+  account.event(15, false, kC, event, ledger);
+  account.sample(30, 30, false, {}, kA, last, ledger);
+  EXPECT_EQ(ledger.at(1), (Time{30, 30}));
+  EXPECT_EQ(ledger.at(3), (Time{0, 0}));
+  EXPECT_EQ((ledger.counts[{3, 0}]), 70u);
+  EXPECT_EQ((ledger.counts[{1, 0}]), 110u);
+  EXPECT_EQ(ledger.counts_over_time,
+            (std::vector<Ledger::Counted>{{0, 10, 0, 100}, {10, 15, 0, 70}, {15, 30, 0, 10}}));
+}
+
+// Whatever comes: all time is somebody's or nobody's, once, and told to have been within the thread's life.
+TEST(ThreadAccount, AnyRecordsAddUp) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    ThreadAccount account(1000, 0, false);
+    Ledger ledger;
+    std::uint64_t time = 1000, cpu = 0;
+    const ChargeTarget targets[] = {kA, kB, kC, kD};
+    for (int i = 0; i < 60; ++i) {
+      const std::uint64_t wall = random() % 1000;
+      time += wall;
+      cpu += random() % (wall + 1);
+      const bool blocked = random() % 2 == 0;
+      const KernelUse kernel{random() % 2 == 0 ? 0 : cpu / 2, random() % 2 == 0 ? 0 : time / 100,
+                             random() % 2 == 0, true};
+      if (random() % 4 == 0) {
+        account.pause(time, cpu, blocked, kernel, {}, ledger);
+      } else {
+        account.sample(time, cpu, blocked, kernel, targets[random() % 4], {}, ledger);
+      }
+    }
+    account.end(time += 500, cpu + 200, 10, {}, ledger);
+    EXPECT_EQ(ledger.total() + ledger.paused_ns, time - 1000);
+    std::uint64_t spent = 0;
+    for (const Ledger::Spent& s : ledger.stretches) {
+      EXPECT_GE(s.begin, 1000u);
+      EXPECT_LE(s.end, time);
+      spent += s.wall;
+    }
+    EXPECT_EQ(spent, ledger.total());
+  }
 }
 
 }  // namespace

@@ -240,11 +240,11 @@ TEST_F(ForgedTest, InconsistentTables) {
   const ShardData good = testing::random_shard(12, {.ranks = {0, 1}});
   data_ = good;
   const auto write = [&](h5::Group& root) { shard::write_tables(root, data_); };
-  EXPECT_EQ(message_of(shard::kShardFormat, 1, 2, write), "");
+  EXPECT_EQ(message_of(shard::kShardFormat, 1, shard::kFormatMinor, write), "");
   const auto refused = [&](auto spoil, const char* word) {
     data_ = good;
     spoil(data_);
-    const std::string message = message_of(shard::kShardFormat, 1, 2, write);
+    const std::string message = message_of(shard::kShardFormat, 1, shard::kFormatMinor, write);
     EXPECT_NE(message.find("is damaged"), std::string::npos) << message;
     EXPECT_NE(message.find(word), std::string::npos) << message;
   };
@@ -258,12 +258,55 @@ TEST_F(ForgedTest, InconsistentTables) {
   refused([](ShardData& d) { std::swap(d.mpi_events.front(), d.mpi_events.back()); }, "mpi_events");
   refused([](ShardData& d) { d.event_gaps[0].event = 7777; }, "event_gaps");
   refused([](ShardData& d) { d.wait_states[0].cause_path = 7777; }, "wait_states");
+  refused([](ShardData& d) { d.time_axis.bin_ns += 1; }, "time_axis");
+  refused([](ShardData& d) { d.rank_series[0].bin = 1024; }, "rank_series");
+  refused([](ShardData& d) { d.rank_series[1] = d.rank_series[0]; }, "rank_series");
+  refused([](ShardData& d) { std::swap(d.node_series.front(), d.node_series.back()); }, "node_series");
+  refused([](ShardData& d) { d.io_calls[0].operation = static_cast<shard::IoOperation>(8); }, "io_calls");
+  refused([](ShardData& d) { d.data_accesses[0].path = 9999; }, "data_accesses");
+  refused([](ShardData& d) { d.region_times[0].path = 0; }, "region_times");
+  refused([](ShardData& d) { d.ranks[0].affinity = 9999; }, "ranks");
+}
+
+// What files of a minor version do not have.
+void forget_since_3(ShardData& data) {
+  data.run.sample_on.clear();
+  data.run.only_regions = data.run.counters_multiplexed = false;
+  for (shard::Node& node : data.nodes) {
+    node.cpus = node.numa_nodes = 0;
+    node.memory_bytes = node.cache_bytes = 0;
+    node.cpu_model.clear();
+  }
+  for (shard::Rank& rank : data.ranks) {
+    rank.paused_ns = 0;
+    rank.affinity = rank.numa_nodes = 0;
+  }
+  data.time_axis = {};
+  data.series.clear();
+  data.rank_series.clear();
+  data.node_series.clear();
+  data.io_files.clear();
+  data.io_calls.clear();
+  data.data_accesses.clear();
+  data.region_times.clear();
+}
+
+TEST_F(ForgedTest, OlderMinorVersionsHaveNoSeriesAndFiles) {
+  const ShardData written = testing::random_shard(15, {.ranks = {0, 1}});
+  ASSERT_FALSE(written.rank_series.empty());
+  ASSERT_FALSE(written.region_times.empty());
+  data_ = written;
+  forget_since_3(data_);
+  EXPECT_EQ(
+      message_of(shard::kShardFormat, 1, 2, [&](h5::Group& root) { shard::write_tables(root, written); }),
+      "");
 }
 
 TEST_F(ForgedTest, OlderMinorVersionsHaveNoEvents) {
   const ShardData written = testing::random_shard(13, {.ranks = {0, 1}});
   ASSERT_FALSE(written.mpi_events.empty());
   data_ = written;
+  forget_since_3(data_);
   for (shard::Rank& rank : data_.ranks) {
     rank.event_level = 0;
     rank.mpi_operations = 0;

@@ -24,8 +24,8 @@ class Builder {
 
   ShardData build() {
     describe_run();
-    for (std::uint32_t i = 0; i < shape_.paths; ++i)
-      interner_.path(below(data_.paths.size()), interner_.frame(frame()));
+    describe_series();
+    for (std::uint32_t i = 0; i < shape_.paths; ++i) add_path();
     for (std::size_t i = 0; i < shape_.ranks.size(); ++i) add_rank(static_cast<std::uint32_t>(i));
     // Unordered contents of one rank are not the subject here.
     std::sort(data_.values.begin(), data_.values.end(), [](const Value& a, const Value& b) {
@@ -39,6 +39,7 @@ class Builder {
               [](const PathCounter& a, const PathCounter& b) {
                 return std::tie(a.rank, a.path, a.counter) < std::tie(b.rank, b.path, b.counter);
               });
+    add_node_series();
     if (shape_.waiting) add_waiting();
     return std::move(data_);
   }
@@ -61,7 +62,7 @@ class Builder {
 
   Frame frame() {
     Frame value;
-    value.kind = static_cast<FrameKind>(below(4));
+    value.kind = static_cast<FrameKind>(below(4));  // regions have places of their own
     value.inlined = chance(5);
     value.name = interner_.string(text("name"));
     value.file = interner_.string(text("file"));
@@ -71,6 +72,41 @@ class Builder {
     value.line = below(4);
     value.function_line = chance(7) ? std::numeric_limits<std::uint32_t>::max() : 1;
     return value;
+  }
+
+  void add_path() {
+    const std::uint32_t parent = tries_ == 0 ? 0 : below(data_.paths.size());
+    Frame value = frame();
+    if ((parent == 0 || is_region(parent)) && (tries_ == 0 || chance(3))) value.kind = FrameKind::kRegion;
+    const std::uint32_t path = interner_.path(parent, interner_.frame(value));
+    if (is_region(path)) regions_.insert(path);
+    ++tries_;
+  }
+  bool is_region(std::uint32_t path) const {
+    return path != 0 && data_.frames[data_.paths[path].frame].kind == FrameKind::kRegion;
+  }
+
+  // Widths and origins that differ between shards, and bins at both ends.
+  void describe_series() {
+    const std::uint64_t width = TimeAxis::kFirstBin_ns << below(7);
+    const std::uint64_t origin = 1'700'000'000'000'000'000 + below(40) * 1'000'000'000ull;
+    data_.time_axis = {width, static_cast<std::int64_t>(origin / width * width)};
+    std::set<std::pair<std::string, SeriesKind>> names{{"python_ns", SeriesKind::kSum},
+                                                       {"rss_bytes", SeriesKind::kMaximum}};
+    for (std::uint32_t i = below(5); i > 0; --i)
+      names.emplace(text("series"), static_cast<SeriesKind>(below(2)));
+    for (const auto& [name, kind] : names) data_.series.push_back({interner_.string(name), kind});
+    std::shuffle(data_.series.begin(), data_.series.end(), random_);
+  }
+  std::set<std::uint32_t> some_bins() {
+    std::set<std::uint32_t> bins;
+    for (std::uint32_t i = below(20); i > 0; --i) bins.insert(below(TimeAxis::kMostBins));
+    if (chance(3)) bins.insert({0, TimeAxis::kMostBins - 1});
+    return bins;
+  }
+  void add_node_series() {
+    for (std::uint32_t series = 0; series < data_.series.size(); ++series)
+      for (const std::uint32_t bin : some_bins()) data_.node_series.push_back({0, series, bin, 1 + amount()});
   }
 
   void describe_run() {
@@ -83,6 +119,9 @@ class Builder {
     data_.run.version = "0.1." + std::to_string(below(3));
     data_.run.mpi_library = chance(2) ? "" : "MPI 1";
     data_.run.complete = !chance(4);
+    data_.run.sample_on = chance(2) ? "" : "page-faults";
+    data_.run.only_regions = chance(4);
+    data_.run.counters_multiplexed = chance(4);
     for (std::uint32_t i = below(4); i > 0; --i) data_.run.notes.push_back(text("note"));
     std::sort(data_.run.notes.begin(), data_.run.notes.end());
     Node node;
@@ -92,6 +131,11 @@ class Builder {
     node.cpu_ns = amount();
     node.collector_cpu_ns = amount();
     node.collector_max_rss_bytes = amount();
+    node.cpus = below(300);
+    node.numa_nodes = below(8);
+    node.memory_bytes = amount();
+    node.cache_bytes = amount();
+    node.cpu_model = text("cpu");
     data_.nodes = {node};
     data_.communicators = {{1, 64, "MPI_COMM_WORLD"}, {0xffff'ffff'ffff'fff0 + below(4), 3, text("comm")}};
     // Which names exist differs from shard to shard.
@@ -109,7 +153,7 @@ class Builder {
     Rank rank;
     rank.rank = shape_.ranks[row];
     rank.pid = 100 + static_cast<std::int32_t>(row);
-    rank.flags = below(1024);
+    rank.flags = below(1u << 13);
     rank.start_utc_ns = data_.nodes[0].start_utc_ns + below(1000);
     for (std::uint64_t* field : {&rank.elapsed_ns,
                                  &rank.cpu_ns,
@@ -140,6 +184,9 @@ class Builder {
     rank.python_version = below(1u << 31);
     rank.event_level = below(25);
     rank.mpi_operations = amount();
+    rank.paused_ns = amount();
+    rank.affinity = interner_.string(text("0-"));
+    rank.numa_nodes = interner_.string(text("0,"));
     data_.ranks.push_back(rank);
 
     std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, Value> values;
@@ -164,10 +211,42 @@ class Builder {
     if (chance(2)) data_.drops.push_back({row, "ring_full", amount()});
     for (std::uint64_t le_ns = 1024; le_ns <= 4096; le_ns *= 2)
       if (chance(2)) data_.handler_costs.push_back({row, le_ns, amount()});
+    for (std::uint32_t series = 0; series < data_.series.size(); ++series)
+      for (const std::uint32_t bin : some_bins())
+        data_.rank_series.push_back({row, series, bin, 1 + amount()});
+    add_files(row);
+    std::set<std::uint32_t> paths;
+    for (std::uint32_t i = 0; i < 6; ++i) paths.insert(below(data_.paths.size()));
+    for (const std::uint32_t path : paths)
+      data_.data_accesses.push_back({row,
+                                     path,
+                                     amount(),
+                                     amount(),
+                                     {random_() & random_(), random_(), 0, std::uint64_t{1} << below(64)}});
+    for (const std::uint32_t region : regions_)
+      if (!chance(4))
+        data_.region_times.push_back({row, region, 1 + below(100), amount(), amount(), amount(),
+                                      chance(2) ? -1 : static_cast<std::int64_t>(amount())});
     if (shape_.waiting) add_events(row);
     std::set<std::int32_t> peers{-1, static_cast<std::int32_t>(below(64)),
                                  static_cast<std::int32_t>(below(64))};
     for (const std::int32_t peer : peers) data_.matrix.push_back({rank.rank, peer, amount(), amount()});
+  }
+
+  void add_files(std::uint32_t row) {
+    // Files in common with other shards, and one that only this rank uses.
+    if (row == 0) data_.io_files.push_back({"/shared", "lustre /"});
+    data_.io_files.push_back({"/own" + std::to_string(data_.ranks[row].rank), chance(3) ? "" : "ext4 /"});
+    if (chance(2)) data_.io_files.push_back({text("/file"), "row " + std::to_string(row)});
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, IoCall> calls;
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      const std::tuple key(below(data_.paths.size()), below(data_.io_files.size()), below(kIoOperations));
+      const auto& [path, file, operation] = key;
+      calls[key] = {
+          row,      path,     file,    static_cast<IoOperation>(operation), 1 + below(100), below(10),
+          amount(), amount(), amount()};
+    }
+    for (const auto& [key, call] : calls) data_.io_calls.push_back(call);
   }
 
   void add_events(std::uint32_t row) {
@@ -230,6 +309,8 @@ class Builder {
   std::mt19937_64 random_;
   const RandomShape& shape_;
   ShardData data_;
+  std::uint32_t tries_ = 0;  // at paths
+  std::set<std::uint32_t> regions_;
   PathInterner interner_{data_};
 };
 

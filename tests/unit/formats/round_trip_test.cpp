@@ -88,6 +88,20 @@ TEST(RoundTripTest, RowsByRankMayComeInAnyOrder) {
   EXPECT_EQ(read, sorted);
 }
 
+TEST(RoundTripTest, TheLastPossibleBins) {
+  const testing::TemporaryDirectory directory;
+  const auto path = directory.path() / "node-x.h5";
+  ShardData data = testing::random_shard(3, {.ranks = {1}});
+  const std::uint64_t width = shard::TimeAxis::kWidestBin_ns;
+  data.time_axis = {width, static_cast<std::int64_t>(1000 * width)};
+  data.rank_series = {{0, 0, 0, 1}, {0, 0, 23, ~0ull}};
+  data.node_series.clear();
+  ASSERT_TRUE(shard::write_shard(data, path));
+  EXPECT_EQ(shard::read_shard(path).value(), data);
+  data.rank_series[1].bin = 24;
+  EXPECT_FALSE(shard::write_shard(data, path));
+}
+
 TEST(RoundTripTest, SummaryHasTheSmallTables) {
   const testing::TemporaryDirectory directory;
   const auto path = directory.path() / "node-x.h5";
@@ -96,7 +110,9 @@ TEST(RoundTripTest, SummaryHasTheSmallTables) {
   const ShardData summary = shard::read_shard_summary(path).value();
   EXPECT_EQ(summary.run, data.run);
   EXPECT_EQ(summary.nodes, data.nodes);
-  EXPECT_EQ(summary.ranks, data.ranks);
+  std::vector<shard::Rank> ranks = data.ranks;
+  for (shard::Rank& rank : ranks) rank.affinity = rank.numa_nodes = 0;
+  EXPECT_EQ(summary.ranks, ranks);
   EXPECT_EQ(summary.drops, data.drops);
   EXPECT_EQ(summary.handler_costs, data.handler_costs);
   EXPECT_TRUE(summary.values.empty());
@@ -152,7 +168,15 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.paths[2].frame = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.paths[2].id.high ^= 1; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.frames[0].name = 1'000'000; }));
-  EXPECT_TRUE(refused([](ShardData& d) { d.frames[0].kind = static_cast<shard::FrameKind>(4); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.frames[0].kind = static_cast<shard::FrameKind>(5); }));
+  EXPECT_TRUE(refused([](ShardData& d) {  // a region inside a function
+    shard::PathInterner in(d);
+    const shard::Frame function{shard::FrameKind::kPython, false, in.string("f"), 0, 0, 1, 1};
+    const shard::Frame region{shard::FrameKind::kRegion, false, in.string("r"), 0, 0, 0, 0};
+    in.path(in.path(0, in.frame(function)), in.frame(region));
+  }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.ranks[0].affinity = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.ranks[0].numa_nodes = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.ranks[0].node = 1; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.ranks[0].rank = d.ranks[1].rank; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.values[3].rank = 2; }));
@@ -165,6 +189,41 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.path_counters[0].rank = 9; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.drops.push_back({9, "x", 1}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.handler_costs.push_back({9, 1024, 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.time_axis = {}; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.time_axis.bin_ns = 3'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.time_axis.bin_ns = 1'500'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.time_axis.bin_ns = 2 * shard::TimeAxis::kWidestBin_ns; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.time_axis.origin_utc_ns += 500'000; }));
+  EXPECT_TRUE(
+      refused([](ShardData& d) { d.time_axis.origin_utc_ns = -(std::int64_t{1} << 40) * 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) {  // the bins would end after all others
+    d.time_axis.origin_utc_ns = static_cast<std::int64_t>(shard::TimeAxis::kEnd_utc_ns - d.time_axis.bin_ns);
+  }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.series[0].name = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.series[0].kind = static_cast<shard::SeriesKind>(2); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.series[1] = d.series[0]; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.rank_series.back().rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.rank_series.back().series = 99; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.rank_series.back().bin = 1024; }));
+  EXPECT_TRUE(refused([](ShardData& d) { std::swap(d.rank_series[0], d.rank_series[1]); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.rank_series[1] = d.rank_series[0]; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.node_series[0].node = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.node_series.back().series = 99; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.node_series.back().bin = 1024; }));
+  EXPECT_TRUE(refused([](ShardData& d) { std::swap(d.node_series[0], d.node_series[1]); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.io_calls[0].rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.io_calls[0].path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.io_calls[0].file = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.io_calls[0].operation = static_cast<shard::IoOperation>(8); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.data_accesses[0].rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.data_accesses[0].path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.region_times[0].rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.region_times[0].path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.region_times[0].path = 0; }));
+  EXPECT_TRUE(refused([](ShardData& d) {
+    for (std::uint32_t i = 1; i < d.paths.size(); ++i)
+      if (d.frames[d.paths[i].frame].kind != shard::FrameKind::kRegion) d.region_times[0].path = i;
+  }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].rank = 9; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].path = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].communicator = 2; }));

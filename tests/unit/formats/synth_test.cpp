@@ -102,6 +102,86 @@ TEST(SynthTest, EventsAgreeWithTheRest) {
   }
 }
 
+TEST(SynthTest, SeriesAndFilesAndRegionsAgreeWithTheRest) {
+  const Shape shape{.nodes = 3, .ranks_per_node = 2, .paths = 100, .seed = 4, .bins = 40};
+  const shard::ShardData data = shard_of_node(shape, 1);
+  const Result<void> valid = shard::validate(data);
+  ASSERT_TRUE(valid) << valid.error().message;
+  EXPECT_EQ(data.time_axis.bin_ns, 2'048'000'000u);
+  std::map<std::string, std::uint32_t> row_of;
+  for (std::uint32_t i = 0; i < data.series.size(); ++i) row_of[data.strings[data.series[i].name]] = i;
+  for (std::uint32_t row = 0; row < data.ranks.size(); ++row) {
+    const shard::Rank& rank = data.ranks[row];
+    std::vector<std::uint64_t> sum(data.series.size()), most(data.series.size());
+    std::map<std::uint32_t, std::uint64_t> of_bin;
+    for (const shard::RankSeries& value : data.rank_series) {
+      if (value.rank != row) continue;
+      sum[value.series] += value.value;
+      most[value.series] = std::max(most[value.series], value.value);
+      if (value.series < shard::kCategories) of_bin[value.bin] += value.value;
+    }
+    for (std::size_t i = 0; i < shard::kCategories; ++i)
+      EXPECT_EQ(sum[row_of.at(std::string(shard::kCategoryNames[i]) + "_ns")], rank.main_thread_ns[i]);
+    EXPECT_EQ(sum[row_of.at("cpu_user_ns")] + sum[row_of.at("cpu_system_ns")], rank.cpu_ns);
+    EXPECT_EQ(sum[row_of.at("minor_faults")], rank.minor_faults);
+    EXPECT_EQ(sum[row_of.at("read_bytes")], rank.read_bytes);
+    EXPECT_EQ(sum[row_of.at("write_bytes")], rank.write_bytes);
+    EXPECT_EQ(most[row_of.at("rss_bytes")], rank.max_rss_bytes);
+    for (const shard::CounterValue& value : data.counter_values)
+      if (value.rank == row) {
+        EXPECT_EQ(sum[row_of.at(data.counters[value.counter])], value.value);
+      }
+    std::vector<std::uint64_t> on_paths(data.counters.size()), in_all(data.counters.size());
+    for (const shard::PathCounter& value : data.path_counters)
+      if (value.rank == row) on_paths[value.counter] += value.value;
+    for (const shard::CounterValue& value : data.counter_values)
+      if (value.rank == row) in_all[value.counter] += value.value;
+    EXPECT_EQ(on_paths, in_all);
+    ASSERT_EQ(of_bin.size(), 30u);
+    for (const auto& [bin, ns] : of_bin) {
+      EXPECT_LE(ns, data.time_axis.bin_ns + 10);
+      if (bin != 0 && bin != 29) {
+        EXPECT_GE(ns + 10, data.time_axis.bin_ns);
+      }
+    }
+
+    std::uint64_t io_ns = 0, read = 0, written = 0;
+    for (const shard::IoCall& call : data.io_calls) {
+      if (call.rank != row) continue;
+      io_ns += call.time_ns;
+      EXPECT_LE(call.max_ns, call.time_ns);
+      if (call.operation == shard::IoOperation::kRead) read += call.bytes;
+      if (call.operation == shard::IoOperation::kWrite) written += call.bytes;
+    }
+    EXPECT_EQ(io_ns, rank.main_thread_ns[static_cast<std::size_t>(shard::Category::kIo)]);
+    EXPECT_EQ(read, rank.read_bytes);
+    EXPECT_EQ(written, rank.write_bytes);
+
+    std::uint64_t outermost_ns = 0;
+    for (const shard::RegionTime& region : data.region_times) {
+      if (region.rank != row) continue;
+      if (data.paths[region.path].parent == 0) outermost_ns += region.time_ns;
+      EXPECT_LE(region.min_ns * region.count, region.time_ns);
+      EXPECT_GE(region.max_ns * region.count, region.time_ns / 2);
+    }
+    EXPECT_EQ(outermost_ns, rank.elapsed_ns);
+  }
+  EXPECT_EQ(data.region_times.size(), 3 * data.ranks.size());
+  EXPECT_EQ(data.io_files.size(), 1 + data.ranks.size());
+  EXPECT_FALSE(data.data_accesses.empty());
+  EXPECT_FALSE(data.node_series.empty());
+}
+
+TEST(SynthTest, WithoutSeries) {
+  const shard::ShardData data =
+      shard_of_node({.nodes = 2, .ranks_per_node = 2, .paths = 50, .seed = 4, .bins = 0}, 0);
+  EXPECT_TRUE(shard::validate(data));
+  EXPECT_EQ(data.time_axis, shard::TimeAxis{});
+  EXPECT_TRUE(data.series.empty());
+  EXPECT_TRUE(data.rank_series.empty());
+  EXPECT_TRUE(data.node_series.empty());
+}
+
 TEST(SynthTest, DependsOnTheSeedAlone) {
   const Shape shape{.nodes = 2, .ranks_per_node = 2, .paths = 100, .seed = 5};
   EXPECT_EQ(shard_of_node(shape, 1), shard_of_node(shape, 1));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -74,17 +75,24 @@ TEST(SequenceTable, FewKeysNeedNoMemoryOfTheirOwn) {
   EXPECT_EQ(*same.next(3, 5, Direction::kSent), 7u);
 }
 
-// Both sides decide by the number alone; a level keeps half of what the one before kept, in runs of 32.
+constexpr std::uint64_t kWorld = 1;
+
+std::uint64_t messages(std::uint64_t channel, std::int32_t rank, std::int32_t peer, std::int32_t tag) {
+  return wire::event_stream(wire::MpiEventKind::kSend, channel, rank, peer, tag);
+}
+
+// A level keeps half of what the one before kept, in runs of 32.
 TEST(EventSelection, HalvesWithEachLevelAndKeepsRuns) {
   constexpr std::uint32_t kNumbers = 1u << 22;
+  const std::uint64_t stream = messages(kWorld, 3, 4, 0);
   double before = kNumbers;
   for (std::uint32_t level = 0; level <= 8; ++level) {
     std::uint32_t kept = 0;
     for (std::uint32_t number = 0; number < kNumbers; ++number) {
-      const bool selected = wire::event_is_selected(number, level);
+      const bool selected = wire::event_is_selected(stream, number, level);
       if (selected) ++kept;
-      ASSERT_EQ(selected, wire::event_is_selected(number / 32 * 32, level));
-      ASSERT_TRUE(!selected || level == 0 || wire::event_is_selected(number, level - 1));
+      ASSERT_EQ(selected, wire::event_is_selected(stream, number / 32 * 32, level));
+      ASSERT_TRUE(!selected || level == 0 || wire::event_is_selected(stream, number, level - 1));
     }
     if (level == 0) {
       EXPECT_EQ(kept, kNumbers);
@@ -92,6 +100,68 @@ TEST(EventSelection, HalvesWithEachLevelAndKeepsRuns) {
       EXPECT_NEAR(kept / before, 0.5, 0.1) << "level " << level;
     }
     before = kept;
+  }
+}
+
+TEST(EventSelection, IsTheSameOnBothSidesAndForAllMembers) {
+  using enum wire::MpiEventKind;
+  for (const std::int32_t tag : {0, 63, 64, kLargest, wire::kTagWinPost, wire::kTagWinComplete}) {
+    const std::uint64_t sent = wire::event_stream(kSend, 77, 5, 12, tag);
+    EXPECT_EQ(wire::event_stream(kSendDone, 77, 5, 12, tag), sent);
+    EXPECT_EQ(wire::event_stream(kReceive, 77, 12, 5, tag), sent);
+    EXPECT_EQ(wire::event_stream(kProbe, 77, 12, 5, tag), sent);
+    EXPECT_NE(messages(77, 5, 13, tag), sent);
+    EXPECT_NE(messages(78, 5, 12, tag), sent);
+  }
+  // Ranks and their numbers in the communicator; the root is known to all, but not needed.
+  const std::uint64_t member = wire::event_stream(kCollective, 77, 5, -1, 0);
+  EXPECT_EQ(wire::event_stream(kCollectiveStart, 77, 900, 3, 640), member);
+  EXPECT_EQ(wire::event_stream(kCollectiveDone, 77, 12, 3, 6400), member);
+}
+
+// All but the first runs.
+TEST(EventSelection, LongStreamsGoTogether) {
+  const std::uint64_t streams[] = {wire::event_stream(wire::MpiEventKind::kCollective, kWorld, 0, -1, 0),
+                                   messages(kWorld, 0, 1, 0), messages(kWorld, 8000, 12, 1 << 20),
+                                   messages(0x1234'5678'9abc'def0u, 7, 6, 4)};
+  for (const std::uint32_t level : {1u, 2u, 5u, 10u})
+    for (std::uint32_t number = 32; number < 1u << 17; number += 32)
+      for (const std::uint64_t stream : streams)
+        ASSERT_EQ(wire::event_is_selected(stream, number, level),
+                  wire::event_is_selected(streams[0], number, level));
+}
+
+// A program all of whose streams are short keeps its share of them, whatever tells them apart.
+TEST(EventSelection, ShortStreamsAreKeptInPart) {
+  constexpr std::uint32_t kStreams = 1000, kMessages = 20;
+  const struct {
+    const char* what;
+    std::uint64_t (*stream)(std::int32_t i);
+  } programs[] = {
+      {"channels", [](std::int32_t i) { return messages(100 + static_cast<std::uint64_t>(i), 3, 4, 0); }},
+      {"tags", [](std::int32_t i) { return messages(kWorld, 3, 4, 64 * i); }},
+      {"channels and tags",
+       [](std::int32_t i) { return messages(static_cast<std::uint64_t>(i) / 50 + 9, 3, 4, 64 * (i % 50)); }},
+      {"workers of rank 0", [](std::int32_t i) { return messages(kWorld, 0, i + 1, 7); }},
+      {"pairs", [](std::int32_t i) { return messages(kWorld, i / 32, 40 + i % 32, 7); }},
+      {"collective operations",
+       [](std::int32_t i) {
+         return wire::event_stream(wire::MpiEventKind::kCollective, 100 + static_cast<std::uint64_t>(i), 0,
+                                   -1, 0);
+       }},
+  };
+  for (const auto& program : programs) {
+    for (const std::uint32_t level : {1u, 2u, 4u}) {
+      std::uint32_t kept = 0;
+      for (std::uint32_t i = 0; i < kStreams; ++i)
+        for (std::uint32_t number = 0; number < kMessages; ++number)
+          kept +=
+              wire::event_is_selected(program.stream(static_cast<std::int32_t>(i)), number, level) ? 1 : 0;
+      const double share = 1.0 / (1u << level);
+      const double deviation = std::sqrt(share * (1 - share) / kStreams);
+      EXPECT_NEAR(kept / double{kStreams * kMessages}, share, 3.5 * deviation)
+          << program.what << ", level " << level;
+    }
   }
 }
 

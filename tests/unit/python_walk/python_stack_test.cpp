@@ -261,8 +261,8 @@ TEST(PythonStack, Python311CFrames) {
   const auto taken_over = thread.frame(thread.code("taken_over"), generator, 1, kOwnedByGenerator);
   thread.set_entry(generator);
   thread.set_entry(taken_over);
-  for (const std::int8_t suspended : {-2, -1, 1, 4}) {
-    thread.set_generator_state(generator, suspended);
+  for (const int suspended : {-2, -1, 1, 4}) {
+    thread.set_generator_state(generator, static_cast<std::int8_t>(suspended));
     thread.top(thread.cframe(generator, root));
     EXPECT_EQ(thread.names(), "") << int{suspended};
     thread.top(thread.cframe(taken_over, thread.cframe(generator, root)));

@@ -140,9 +140,11 @@ TEST(Activities, AHelperThatWaitsForTheGilIsNotIdle) {
   ASSERT_FALSE(a.findings.empty());
   EXPECT_EQ(a.findings[0].severity, "high");
   EXPECT_DOUBLE_EQ(a.findings[0].share.value(), 0.75);
-  EXPECT_EQ(a.findings[0].text,
-            "Threads wait for Python's global lock (GIL) for 75.0 % of their time; 100.0 % of it in step() "
-            "train.py:5. The threads of a process run Python one at a time.");
+  EXPECT_EQ(
+      a.findings[0].text,
+      "Threads wait for Python's global lock (GIL) for 75.0 % of their time; 100.0 % of it in step() "
+      "train.py:5. The threads of a process run Python one at a time. Use processes, or code that lets go of "
+      "the lock.");
   EXPECT_EQ(a.findings[0].line, 5u);
 }
 
@@ -155,11 +157,13 @@ TEST(Activities, BytecodeIsNotWhatCollectionsAndImportsTake) {
   b.sampled(0, b.path({b.python("_find_and_load", kBootstrap, 1007, 1002), step}), Category::kPython, 1500);
   const Analysis a = analyse(b.data);
   ASSERT_EQ(a.findings.size(), 2u);
-  EXPECT_EQ(a.findings[0].text,
-            "Python's garbage collection takes 45.0 % of all rank time; 100.0 % of it in step() train.py:5.");
+  EXPECT_EQ(
+      a.findings[0].text,
+      "Python's garbage collection takes 45.0 % of all rank time; 100.0 % of it in step() train.py:5. Make "
+      "fewer objects that refer to each other, or collect less often (gc.freeze).");
   EXPECT_EQ(a.findings[1].text,
             "The Python interpreter runs bytecode for 40.0 % of all rank time; 100.0 % of it in step() "
-            "train.py:5.");
+            "train.py:5. Move the loop to NumPy or compiled code.");
   EXPECT_EQ(a.findings[1].severity, "low");
 }
 

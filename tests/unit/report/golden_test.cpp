@@ -39,6 +39,22 @@ TEST(Golden, Banner) {
 
 TEST(Golden, Json) { compare("training.json", render_json(analyse(testing::training_run()))); }
 
+TEST(Golden, ResourcesText) { compare("resources.txt", render_text(analyse(testing::resources_run()), {})); }
+
+TEST(Golden, ResourcesSections) {
+  TextOptions options;
+  options.sections = {"io", "off-cpu", "regions", "timeline", "nodes", "counters"};
+  compare("resources-sections.txt", render_text(analyse(testing::resources_run()), options));
+}
+
+TEST(Golden, ResourcesOfARegion) {
+  const std::optional<Analysis> step = analyse_region(testing::resources_run(), "epoch/step");
+  ASSERT_TRUE(step);
+  TextOptions options;
+  options.sections = {"summary", "hotspots"};
+  compare("resources-region.txt", render_text(*step, options));
+}
+
 TEST(Golden, DelayedText) { compare("delayed.txt", render_text(analyse(testing::delayed_run()), {})); }
 
 TEST(Golden, DelayedSections) {

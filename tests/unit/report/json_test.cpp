@@ -90,6 +90,7 @@ TEST(Json, FollowsItsSchema) {
   const std::vector<std::string> none;
   EXPECT_EQ(errors_of(report_of(testing::training_run())), none);
   EXPECT_EQ(errors_of(report_of(testing::delayed_run())), none);
+  EXPECT_EQ(errors_of(report_of(testing::resources_run())), none);
   EXPECT_EQ(errors_of(report_of(shard::ShardData{})), none);
   EXPECT_EQ(errors_of(report_of(ProfileBuilder(3).data)), none);
 }
@@ -122,6 +123,11 @@ TEST(Json, WhatIsNotMeasuredIsNull) {
   EXPECT_TRUE(rank["exit"]["status"].is_null());
   EXPECT_EQ(rank["exit"]["lost"], false);
   for (const auto& [key, value] : document["efficiency"].items()) EXPECT_TRUE(value.is_null()) << key;
+  for (const char* key : {"minor_faults", "involuntary_switches", "user_s", "affinity", "numa"})
+    EXPECT_TRUE(rank[key].is_null()) << key;
+  for (const char* key : {"io", "off_cpu", "timeline"}) EXPECT_TRUE(document[key].is_null()) << key;
+  EXPECT_TRUE(document["nodes"][0]["cpus"].is_null());
+  EXPECT_EQ(document["counters"]["derived"], Json::array());
   for (const char* key : {"wait_analysis", "root_causes", "critical_path", "efficiency_windows"})
     EXPECT_TRUE(document[key].is_null()) << key;
   EXPECT_TRUE(report_of(testing::training_run())["mpi"]["calls"][0]["wait_s"].is_null());
@@ -242,6 +248,67 @@ TEST(Json, NumbersOfTheDelayedRun) {
                                              {"ideal_s", 9.4}}));
 }
 
+TEST(Json, NumbersOfTheResourcesRun) {
+  const Json document = report_of(testing::resources_run());
+  const Json& io = document["io"];
+  ASSERT_EQ(io["files"].size(), 2u);
+  EXPECT_EQ(io["files"][0], (Json{{"path", "/scratch/run/out.dat"},
+                                  {"file_system", "ext4 /"},
+                                  {"ranks", 2},
+                                  {"opens", 0},
+                                  {"reads", 0},
+                                  {"writes", 24'000},
+                                  {"read_bytes", 0},
+                                  {"written_bytes", 960'000},
+                                  {"read_s", 0.0},
+                                  {"write_s", 1.0},
+                                  {"sync_s", 3.0},
+                                  {"meta_s", 0.0}}));
+  EXPECT_EQ(io["calls"][0], (Json{{"operation", "sync"},
+                                  {"file", "/u/bound.c"},
+                                  {"line", 72},
+                                  {"function", "store"},
+                                  {"path", "/scratch/run/out.dat"},
+                                  {"count", 24'000},
+                                  {"failed", 0},
+                                  {"bytes", 0},
+                                  {"time_s", 3.0},
+                                  {"max_s", 0.005},
+                                  {"rank_max", 0}}));
+  EXPECT_EQ(io["file_systems"][0]["read_bytes"], 10'000'000);
+  EXPECT_EQ(document["off_cpu"][0], (Json{{"kind", "sleep"},
+                                          {"file", "/u/bound.c"},
+                                          {"line", 80},
+                                          {"function", "rest"},
+                                          {"time_s", 4.0},
+                                          {"main_thread_s", 4.0},
+                                          {"rank_max", 0}}));
+  const Json& timeline = document["timeline"];
+  EXPECT_EQ(timeline["bin_s"], 1.024);
+  EXPECT_EQ(timeline["bins"], 9);
+  EXPECT_EQ(timeline["begin_s"], -0.5);
+  EXPECT_EQ(timeline["ranks"][1]["values"]["rss_bytes"], (Json{10, 400, 400}));
+  EXPECT_EQ(timeline["nodes"][0]["values"]["network_received_bytes"], (Json{1000, 2000}));
+  const Json& step = document["regions"][1];
+  EXPECT_EQ(step["name"], "epoch/step");
+  EXPECT_EQ(step["count"], 60);
+  EXPECT_EQ(step["time_s"], 10.0);
+  EXPECT_EQ(step["max_n"], 7);
+  EXPECT_EQ(step["native_s"], 10.0);
+  EXPECT_EQ(step["counters"], (Json{{"page-faults", 6'000'001}}));
+  EXPECT_EQ(step["bottleneck"], "memory");
+  EXPECT_EQ(document["functions"][0]["name"], "sweep");
+  EXPECT_EQ(document["functions"][0]["counters"], (Json{{"page-faults", 4'000'001}}));
+  EXPECT_NEAR(document["functions"][0]["working_set_bytes"].get<double>(), 1536.0 * 262144,
+              0.4 * 1536 * 262144);
+  for (const Json& row : document["functions"])
+    EXPECT_TRUE(row["name"] != "epoch" && row["name"] != "of a file")
+        << "regions and descriptors are no functions";
+  EXPECT_EQ(document["ranks"][1]["affinity"], "1");
+  EXPECT_EQ(document["nodes"][0]["memory_used_bytes"], 3'000'000'000);
+  EXPECT_NEAR(document["nodes"][0]["cpu_busy"].get<double>(), 7.2 / 20, 1e-9);
+}
+
 TEST(Json, ClocksThatCannotBeComparedHaveNoError) {
   shard::ShardData data = testing::delayed_run();
   data.wait_analysis.clock_error_ns = shard::kClocksApart;
@@ -302,6 +369,16 @@ TEST(Json, DoesNotDependOnTheOrderOfTheInput) {
   std::reverse(data.matrix.begin(), data.matrix.end());
   std::reverse(data.counter_values.begin(), data.counter_values.end());
   EXPECT_EQ(render_json(analyse(data)), before);
+
+  data = testing::resources_run();
+  const std::string resources = render_json(analyse(data));
+  std::reverse(data.values.begin(), data.values.end());
+  std::reverse(data.io_calls.begin(), data.io_calls.end());
+  std::reverse(data.path_counters.begin(), data.path_counters.end());
+  std::reverse(data.region_times.begin(), data.region_times.end());
+  std::reverse(data.data_accesses.begin(), data.data_accesses.end());
+  std::reverse(data.rank_series.begin(), data.rank_series.end());
+  EXPECT_EQ(render_json(analyse(data)), resources);
 
   data = testing::delayed_run();
   const std::string delayed = render_json(analyse(data)), text = render_text(analyse(data), {});

@@ -79,6 +79,13 @@ class ProfileBuilder {
     return f;
   }
 
+  shard::Frame region(std::string_view name) {
+    shard::Frame f;
+    f.kind = shard::FrameKind::kRegion;
+    f.name = string(name);
+    return f;
+  }
+
   // Root first.
   std::uint32_t path(std::initializer_list<shard::Frame> frames) {
     std::uint32_t at = 0;
@@ -126,9 +133,65 @@ class ProfileBuilder {
     data.ranks[rank].mpi_wait_ns += ms * kMs;
   }
 
+  void file_called(std::uint32_t rank, std::uint32_t at, std::string_view path, shard::IoOperation operation,
+                   std::uint64_t count, std::uint64_t ms, std::uint64_t bytes = 0) {
+    std::uint32_t file = 0;
+    while (file < data.io_files.size() && data.io_files[file].path != path) ++file;
+    if (file == data.io_files.size()) data.io_files.push_back({std::string(path), "ext4 /"});
+    data.io_calls.push_back({rank, at, file, operation, count, 0, bytes, ms * kMs, 5 * kMs});
+  }
+
+  // `accesses` random ones to `blocks` different blocks, at `samples` samples.
+  void accessed(std::uint32_t rank, std::uint32_t at, std::uint64_t blocks, std::uint64_t accesses,
+                std::uint64_t samples) {
+    shard::DataAccess row;
+    row.rank = rank, row.path = at, row.samples = samples, row.accesses = accesses;
+    for (std::uint64_t i = 0; i < accesses; ++i) {
+      random_ = mixed(random_);
+      const std::uint64_t bit = mixed(random_ % blocks + 1) % 256;
+      row.blocks[bit / 64] |= std::uint64_t{1} << bit % 64;
+    }
+    data.data_accesses.push_back(row);
+  }
+
+  void series(std::string_view name, std::uint32_t rank, std::initializer_list<std::uint64_t> values,
+              shard::SeriesKind kind = shard::SeriesKind::kSum) {
+    const std::uint32_t index = series_index(name, kind);
+    std::uint32_t bin = 0;
+    for (const std::uint64_t value : values) data.rank_series.push_back({rank, index, bin++, value});
+  }
+  void node_series(std::string_view name, std::uint32_t node, std::initializer_list<std::uint64_t> values,
+                   shard::SeriesKind kind = shard::SeriesKind::kSum) {
+    const std::uint32_t index = series_index(name, kind);
+    std::uint32_t bin = 0;
+    for (const std::uint64_t value : values) data.node_series.push_back({node, index, bin++, value});
+  }
+
+  // Every rank's elapsed time, so that shares are of what was sampled.
+  void lasts(std::uint64_t ms) {
+    for (shard::Rank& rank : data.ranks) rank.elapsed_ns = ms * kMs;
+    for (shard::Node& node : data.nodes) node.elapsed_ns = ms * kMs;
+  }
+
   shard::ShardData data;
 
  private:
+  static std::uint64_t mixed(std::uint64_t x) {
+    x += 0x9e37'79b9'7f4a'7c15ull;
+    x = (x ^ x >> 30) * 0xbf58'476d'1ce4'e5b9ull;
+    x = (x ^ x >> 27) * 0x94d0'49bb'1331'11ebull;
+    return x ^ x >> 31;
+  }
+  std::uint32_t series_index(std::string_view name, shard::SeriesKind kind) {
+    data.time_axis.bin_ns = 1024 * kMs;
+    data.time_axis.origin_utc_ns = kStart - 500'000'000;
+    const shard::StringIndex text = string(name);
+    for (std::uint32_t i = 0; i < data.series.size(); ++i)
+      if (data.series[i].name == text) return i;
+    data.series.push_back({text, kind});
+    return static_cast<std::uint32_t>(data.series.size() - 1);
+  }
+  std::uint64_t random_ = 1;
   static constexpr std::int64_t kStart = 1'700'000'000'000'000'000;
 };
 
@@ -253,6 +316,63 @@ inline shard::ShardData delayed_run() {
   b.data.wait_analysis.messages = 60;
   b.data.wait_analysis.collectives = 300;
   b.data.wait_analysis.clock_error_ns = 1800;
+  return std::move(b.data);
+}
+
+// Two ranks that compute, sweep over memory, write a log and sleep, in regions, on a node that is all theirs.
+inline shard::ShardData resources_run() {
+  using shard::Category;
+  ProfileBuilder b(2);
+  b.data.run.id = "clusterprof-bound-20231114";
+  b.data.run.command = {"./bound", "all"};
+  shard::Node& node = b.data.nodes[0];
+  node.cpus = 2, node.numa_nodes = 1, node.memory_bytes = 8'000'000'000, node.cache_bytes = 32 << 20;
+  node.cpu_model = "EPYC 9000";
+  const auto epoch = b.region("epoch"), step = b.region("step");
+  const auto main = b.native("main", "/u/bound", "/u/bound.c", 120);
+  const auto libc = b.native("__write", "/usr/lib/libc.so.6");
+  const auto store_71 = b.native("store", "/u/bound", "/u/bound.c", 71);
+  const auto store_72 = b.native("store", "/u/bound", "/u/bound.c", 72);
+  const auto compute = b.path({epoch, step, main, b.native("compute", "/u/bound", "/u/bound.c", 40)});
+  const auto sweep = b.path({epoch, step, main, b.native("sweep", "/u/bound", "/u/bound.c", 55)});
+  const auto write = b.path({epoch, main, store_71, libc, b.kernel("write"), b.kernel(shard::kOnFileName)});
+  const auto sync = b.path({epoch, main, store_72, libc, b.kernel("fsync")});
+  const auto write_site = b.path({epoch, main, store_71}), sync_site = b.path({epoch, main, store_72});
+  const auto rest = b.path({main, b.native("rest", "/u/bound", "/u/bound.c", 80), b.kernel("nanosleep")});
+  const auto barrier = b.path({epoch, main, b.mpi("MPI_Barrier")});
+  const auto in_epoch = b.path({epoch}), in_step = b.path({epoch, step});
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    b.sampled(r, compute, Category::kNative, r == 0 ? 1500 : 2500);
+    b.sampled(r, sweep, Category::kNative, 3000);
+    b.sampled(r, write, Category::kIo, 500);
+    b.sampled(r, sync, Category::kIo, 1500);
+    b.sampled(r, rest, Category::kIdle, 2000);
+    b.called(r, barrier, 10, r == 0 ? 1500 : 500);
+    b.accessed(r, sweep, 1536, 280, 300);
+    b.file_called(r, write_site, "/scratch/run/out.dat", shard::IoOperation::kWrite, 12'000, 500, 480'000);
+    b.file_called(r, sync_site, "/scratch/run/out.dat", shard::IoOperation::kSync, 12'000, 1500);
+    b.file_called(r, write_site, "/scratch/run/in.dat", shard::IoOperation::kRead, 10, 20, 5'000'000);
+    b.data.region_times.push_back({r, in_epoch, 3, 8000 * kMs, 2000 * kMs, 3500 * kMs, 2});
+    b.data.region_times.push_back({r, in_step, 30, 5000 * kMs, 100 * kMs, (900 + r) * kMs, 7});
+    b.data.path_counters.push_back({r, sweep, 0, 2'000'000 + r});
+    b.data.path_counters.push_back({r, compute, 0, 1'000'000});
+    b.data.counter_values.push_back({r, 0, 4'000'000});
+    shard::Rank& rank = b.data.ranks[r];
+    rank.flags |= shard::kUsageKnown | shard::kFaultsApart;
+    rank.cpu_ns = 5000 * kMs, rank.user_ns = 4500 * kMs, rank.system_ns = 500 * kMs;
+    rank.minor_faults = 2500, rank.voluntary_switches = 600, rank.involuntary_switches = 30;
+    rank.affinity = b.string(r == 0 ? "0" : "1"), rank.numa_nodes = b.string("0");
+    b.series("native_ns", r,
+             {500 * kMs, 900 * kMs, 1000 * kMs, 900 * kMs, 300 * kMs, 0, 0, 100 * kMs, 800 * kMs});
+    b.series("io_ns", r, {0, 100 * kMs, 0, 100 * kMs, 700 * kMs, 900 * kMs});
+    b.series("idle_ns", r, {0, 0, 0, 0, 0, 100 * kMs, 1000 * kMs, 900 * kMs});
+    b.series("rss_bytes", r, {10, 400, 400}, shard::SeriesKind::kMaximum);
+  }
+  b.node_series("cpu_busy_ns", 0, {1000 * kMs, 1800 * kMs, 2000 * kMs, 1800 * kMs, 600 * kMs});
+  b.node_series("memory_used_bytes", 0, {1'000'000'000, 3'000'000'000}, shard::SeriesKind::kMaximum);
+  b.node_series("network_received_bytes", 0, {1000, 2000});
+  b.data.counters = {"page-faults"};
+  b.data.unavailable_counters = {{"PAPI_TOT_CYC", "this machine has no performance counters"}};
   return std::move(b.data);
 }
 

@@ -43,19 +43,22 @@ shard::ShardData hostile_run(shard::ShardData data = testing::training_run()) {
   for (std::string& counter : data.counters) counter = evil + counter;
   data.unavailable_counters = {{evil, evil}};
   data.drops = {{0, evil, 1'000'000}};
+  for (shard::Node& node : data.nodes) node.cpu_model = evil;
+  for (shard::IoFile& file : data.io_files) file = {"/" + evil, evil};
   data.ranks[0].flags |= shard::kLost;
   return data;
 }
 
 TEST(Text, FitsItsWidth) {
-  for (const shard::ShardData& data : {testing::training_run(), testing::delayed_run()}) {
+  for (const shard::ShardData& data :
+       {testing::training_run(), testing::delayed_run(), testing::resources_run()}) {
     const Analysis a = analyse(data);
     for (const int width : {0, 80, 81, 100, 132, 250}) {
       TextOptions options;
       options.width = width;
       options.unicode = width % 2 != 0;
       expect_fits(render_text(a, options), static_cast<std::size_t>(std::max(width, 80)));
-      options.sections = {"comm", "waits"};
+      options.sections = {"comm", "waits", "io", "off-cpu", "regions", "timeline", "nodes", "counters"};
       expect_fits(render_text(a, options), static_cast<std::size_t>(std::max(width, 80)));
     }
   }
@@ -73,6 +76,13 @@ TEST(Text, HostileNamesDoNotReachTheTerminal) {
   EXPECT_NE(waits.find("\\x1b"), std::string::npos);
   for (const Finding& finding : delayed.findings) EXPECT_EQ(text::printable(finding.text), finding.text);
   for (const Finding& finding : a.findings) EXPECT_EQ(text::printable(finding.text), finding.text);
+  const Analysis resources = analyse(hostile_run(testing::resources_run()));
+  const std::string sections =
+      render_text(resources, {80, false, {"io", "off-cpu", "regions", "timeline", "nodes", "counters"}, 15});
+  expect_fits(sections, 80);
+  EXPECT_NE(sections.find("\\x1b"), std::string::npos);
+  for (const Finding& finding : resources.findings) EXPECT_EQ(text::printable(finding.text), finding.text);
+  for (const Bottleneck& row : resources.bottlenecks) EXPECT_EQ(text::printable(row.evidence), row.evidence);
   // With colours, the escape sequences left are ours: they end in 'm' and name no title or screen.
   std::string coloured = render_text(a, {80, true, {}, 15});
   for (std::size_t at = coloured.find('\x1b'); at != std::string::npos; at = coloured.find('\x1b', at + 1)) {

@@ -410,9 +410,9 @@ TEST(WaitFindings, BlockedTimeThatDelaysOthersIsPartOfTheDelay) {
   a = analyse(run.b.data);
   const Finding* delay = find_finding(a, "Delay: rank 1 in work() a.c:20 made rank 0 wait 3.90 s");
   ASSERT_NE(delay, nullptr);
-  EXPECT_TRUE(delay->text.ends_with(
-      "Ranks are blocked outside MPI and I/O for 20.0 % of all rank time; 100.0 % of it "
-      "in work() a.c:20."))
+  EXPECT_TRUE(
+      delay->text.ends_with("Ranks are blocked outside MPI and I/O for 20.0 % of all rank time (sleep 4.00 "
+                            "s); 100.0 % of it in work() a.c:20. Wait for what the sleep is for."))
       << delay->text;
   EXPECT_EQ(
       std::count_if(a.findings.begin(), a.findings.end(),

@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "agent/lifecycle/file_io.h"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "agent/sigsafe/call_path.h"
+#include "agent/sigsafe/raw_syscall.h"
+
+namespace clusterprof::agent {
+namespace {
+
+constexpr std::uint32_t kDescriptors = 65536;  // those with higher numbers are not counted
+constexpr std::uint32_t kMostProbes = 128;
+constexpr std::uint32_t kPathBytes = 1024;  // of a longer one, the beginning
+
+// What is behind a descriptor, in DescriptorState::file.
+constexpr std::uint32_t kUnknown = 0, kNotCounted = 1, kFirstFile = 2;
+
+struct DescriptorState {
+  std::atomic<std::uint32_t> file;
+  std::atomic<std::uint32_t> buffered_site[2];  // by reads, by writes: index plus one
+};
+constinit DescriptorState g_descriptors[kDescriptors] = {};
+constinit std::atomic<std::uint32_t> g_descriptors_used = 0;  // none at or above this one is known
+
+constinit std::atomic<std::uint32_t> g_lock = 0;  // of new files; with all signals blocked
+
+// File systems by device.
+struct Device {
+  std::atomic<std::uint64_t> key;  // st_dev plus one; 0 = free
+  std::atomic<std::uint64_t> file_system;
+};
+constexpr std::uint32_t kDevices = 64;
+constinit Device g_devices[kDevices] = {};
+
+// Directories, and files that were opened, by the hash of how the program spells them, and where: its upper
+// bits, above the file's index plus one.
+constexpr std::uint32_t kSpellings = 1024;
+constexpr std::uint64_t kIndexBits = 0xffff;
+constinit std::atomic<std::uint64_t> g_directories[kSpellings] = {}, g_opened[kSpellings] = {};
+constinit std::atomic<std::uint32_t> g_working_directories = 0;
+
+struct Mapping {
+  std::atomic<std::uintptr_t> start, end;
+  std::atomic<std::uint32_t> file;
+};
+constexpr std::uint32_t kMappings = 64;
+constinit Mapping g_mappings[kMappings] = {};
+constinit std::atomic<std::uint32_t> g_next_mapping = 0;
+
+constinit std::atomic<bool> g_faults_may_be_blocked = false;
+
+// A child of vfork has opened or closed descriptors while it borrowed the thread.
+thread_local constinit bool t_is_borrowed = false;
+
+std::uint64_t mix(std::uint64_t value) noexcept {  // MurmurHash3's finalizer
+  value = (value ^ (value >> 33)) * 0xff51'afd7'ed55'8ccdull;
+  value = (value ^ (value >> 33)) * 0xc4ce'b9fe'1a85'ec53ull;
+  return value ^ (value >> 33);
+}
+
+std::uint64_t hash_text(const char* text, std::size_t bytes, std::uint64_t seed) noexcept {
+  std::uint64_t hash = 0xcbf2'9ce4'8422'2325ull ^ seed;
+  for (std::size_t i = 0; i < bytes; ++i)
+    hash = (hash ^ static_cast<unsigned char>(text[i])) * 0x100'0000'01b3ull;
+  hash = mix(hash);
+  return hash != 0 ? hash : 1;
+}
+
+bool is_this_process() noexcept { return raw_syscall(SYS_getpid) == g_process.pid; }
+
+template <typename Entry>
+Entry* table(wire::SegmentHeader* segment, std::uint64_t offset) noexcept {
+  return reinterpret_cast<Entry*>(reinterpret_cast<std::uint8_t*>(segment) + offset);
+}
+
+// May memory of the thread's be used, and locks be taken: neither where code of ours was interrupted nor on
+// the small stack of a handler.
+bool may_work(const ThreadContext& context) noexcept {
+  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (context.busy != 0 && !is_left(context, context.busy_frame, frame)) return false;
+  if (frame >= context.stack_low && frame < context.stack_high) return true;
+  stack_t stack = {};
+  return raw_syscall(SYS_sigaltstack, nullptr, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) == 0;
+}
+
+// And walk stacks: where a fault is blocked, it would kill.
+bool may_walk(const ThreadContext& context) noexcept {
+  if (!may_work(context)) return false;
+  if (!g_faults_may_be_blocked.load(std::memory_order_relaxed)) [[likely]]
+    return true;
+  constexpr std::uint64_t kFaults = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
+  std::uint64_t mask = 0;
+  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &mask, sizeof mask);
+  return (mask & kFaults) == 0;
+}
+
+std::uint64_t ask_file_system(int descriptor, const char* path) noexcept {
+  struct statfs status;
+  const long result = path != nullptr ? raw_syscall(SYS_statfs, path, &status)
+                                      : raw_syscall(SYS_fstatfs, descriptor, &status);
+  return result == 0 ? static_cast<std::uint64_t>(status.f_type) : 0;
+}
+
+// path: null for what is behind the descriptor.
+std::uint64_t file_system_of(std::uint64_t device, int descriptor, const char* path) noexcept {
+  const std::uint64_t key = device + 1;
+  for (std::uint32_t probe = 0; probe < kDevices; ++probe) {
+    Device& entry = g_devices[(device + probe) % kDevices];
+    std::uint64_t there = entry.key.load(std::memory_order_acquire);
+    if (there == 0 && entry.key.compare_exchange_strong(there, key, std::memory_order_acq_rel)) there = key;
+    if (there != key) continue;
+    std::uint64_t known = entry.file_system.load(std::memory_order_relaxed);
+    if (known == 0) {
+      known = ask_file_system(descriptor, path);
+      entry.file_system.store(known, std::memory_order_relaxed);
+    }
+    return known;
+  }
+  return ask_file_system(descriptor, path);
+}
+
+// The kernel's own file systems are one file each: libraries read hundreds of theirs when they start.
+const char* name_of_pseudo(std::uint64_t file_system) noexcept {
+  switch (file_system) {
+    case PROC_SUPER_MAGIC:
+      return "/proc";
+    case SYSFS_MAGIC:
+      return "/sys";
+    case CGROUP_SUPER_MAGIC:
+    case CGROUP2_SUPER_MAGIC:
+      return "/sys/fs/cgroup";
+    case DEBUGFS_MAGIC:
+      return "/sys/kernel/debug";
+    case TRACEFS_MAGIC:
+      return "/sys/kernel/tracing";
+    default:
+      return nullptr;
+  }
+}
+
+// Finds it in the table; 0: it is not there.
+std::uint32_t find_file(wire::SegmentHeader* segment, std::uint64_t key) noexcept {
+  const auto* const files = table<wire::IoFile>(segment, segment->io_files_offset);
+  const std::uint32_t places = segment->io_files - 1;
+  for (std::uint32_t probe = 0; probe < places; ++probe) {
+    const std::uint32_t index = 1 + static_cast<std::uint32_t>((key + probe) % places);
+    const std::uint64_t there = files[index].key.load(std::memory_order_acquire);
+    if (there == 0) return 0;
+    if (there == key && files[index].ready.load(std::memory_order_acquire) != 0) return index;
+  }
+  return 0;
+}
+
+std::uint32_t add_file_locked(wire::SegmentHeader* segment, std::uint64_t key, std::uint64_t device,
+                              std::uint64_t file_system, const char* path,
+                              std::uint32_t path_bytes) noexcept {
+  if (const std::uint32_t index = find_file(segment, key)) return index;
+  auto* const files = table<wire::IoFile>(segment, segment->io_files_offset);
+  const std::uint32_t places = segment->io_files - 1;
+  for (std::uint32_t probe = 0; probe < places; ++probe) {
+    const std::uint32_t index = 1 + static_cast<std::uint32_t>((key + probe) % places);
+    wire::IoFile& file = files[index];
+    if (file.key.load(std::memory_order_relaxed) != 0) continue;
+    file.key.store(key, std::memory_order_relaxed);
+    file.device = device;
+    file.file_system = file_system;
+    file.path_bytes = store_text(segment, path, path_bytes, file.path_offset) ? path_bytes : 0;
+    file.ready.store(1, std::memory_order_release);
+    return index;
+  }
+  if (files[0].ready.load(std::memory_order_relaxed) == 0) {
+    files[0].key.store(1, std::memory_order_relaxed);
+    files[0].ready.store(1, std::memory_order_release);
+  }
+  return 0;
+}
+
+std::uint32_t enter_file(wire::SegmentHeader* segment, std::uint64_t device, std::uint64_t inode,
+                         std::uint64_t file_system, const char* path, std::uint32_t path_bytes) noexcept {
+  if (segment->io_files < 2) return kNoFile;
+  if (const char* const pseudo = name_of_pseudo(file_system)) {
+    path = pseudo;
+    path_bytes = static_cast<std::uint32_t>(strlen(pseudo));
+  }
+  // What Python has compiled is counted by directory: one of its programs opens thousands.
+  constexpr char kCompiled[] = "/__pycache__/";
+  constexpr std::uint32_t kCompiledBytes = sizeof kCompiled - 1;
+  if (const void* found = memmem(path, path_bytes, kCompiled, kCompiledBytes))
+    path_bytes = static_cast<std::uint32_t>(static_cast<const char*>(found) - path) + kCompiledBytes - 1;
+  std::uint64_t key = hash_text(path, path_bytes, mix(device));
+  if (path_bytes == 0 || path_bytes >= kPathBytes) key = mix(key ^ inode);  // no name to tell it by
+  if (key <= 1) key = 2;
+  if (const std::uint32_t index = find_file(segment, key)) return index;
+
+  const std::uint64_t mask = block_all_signals();
+  while (g_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+  const std::uint32_t index = add_file_locked(segment, key, device, file_system, path, path_bytes);
+  g_lock.store(0, std::memory_order_release);
+  restore_signals(mask);
+  return index;
+}
+
+// What the kernel calls it, in `path`. Returns the length.
+std::uint32_t name_behind(int descriptor, bool has_no_name, char (&path)[kPathBytes]) noexcept {
+  char link[32] = "/proc/self/fd/";
+  char* to = link + 14;
+  char digits[12];
+  std::uint32_t count = 0;
+  auto rest = static_cast<unsigned>(descriptor);
+  do digits[count++] = static_cast<char>('0' + rest % 10);
+  while ((rest /= 10) != 0);
+  while (count != 0) *to++ = digits[--count];
+  const long bytes = raw_syscall(SYS_readlink, link, path, kPathBytes);
+  if (bytes <= 0) return 0;
+  auto length = static_cast<std::uint32_t>(bytes);
+  constexpr char kGone[] = " (deleted)";
+  constexpr std::uint32_t kGoneBytes = sizeof kGone - 1;
+  if (has_no_name && length > kGoneBytes && memcmp(path + length - kGoneBytes, kGone, kGoneBytes) == 0)
+    length -= kGoneBytes;
+  return length;
+}
+
+// An absolute path without empty and "." parts; what follows ".." is as the program spelled it. Returns the
+// length, 0 when it does not fit.
+std::uint32_t make_absolute(const char* folder, std::size_t folder_bytes, char (&path)[kPathBytes]) noexcept {
+  std::uint32_t length = 0;
+  if (folder_bytes == 0 || folder[0] != '/') {
+    const long bytes = raw_syscall(SYS_getcwd, path, kPathBytes);
+    if (bytes <= 1 || path[0] != '/') return 0;
+    length = static_cast<std::uint32_t>(bytes) - 1;
+    if (length == 1) length = 0;  // "/"
+  }
+  for (std::size_t i = 0; i < folder_bytes;) {
+    while (i < folder_bytes && folder[i] == '/') ++i;
+    std::size_t end = i;
+    while (end < folder_bytes && folder[end] != '/') ++end;
+    const std::size_t part = end - i;
+    if (part != 0 && !(part == 1 && folder[i] == '.')) {
+      if (length + part + 2 > kPathBytes) return 0;
+      path[length++] = '/';
+      memcpy(path + length, folder + i, part);
+      length += static_cast<std::uint32_t>(part);
+    }
+    i = end;
+  }
+  if (length == 0) path[length++] = '/';
+  path[length] = 0;
+  return length;
+}
+
+// Does the name lead to the file by itself?
+bool is_plain_name(int folder, const char* name, std::size_t bytes) noexcept {
+  if (bytes == 0 || (name[0] != '/' && folder != AT_FDCWD)) return false;
+  for (const char* const other : {"/dev/fd/", "/dev/std", "/proc/"})
+    if (strncmp(name, other, strlen(other)) == 0) return false;
+  return memmem(name, bytes, "..", 2) == nullptr;
+}
+
+std::uint64_t seed_of(const char* name) noexcept {
+  return name[0] == '/' ? 0 : 1 + g_working_directories.load(std::memory_order_relaxed);
+}
+
+// Asking the kernel for the name is dearer than the open was: where the program has told it, it is not asked.
+[[gnu::noinline]] std::uint32_t name_and_enter(wire::SegmentHeader* segment, int descriptor,
+                                               const struct stat& status, int folder,
+                                               const char* name) noexcept {
+  const std::size_t name_bytes = name != nullptr ? strlen(name) : 0;
+  const bool is_plain = status.st_nlink != 0 && is_plain_name(folder, name, name_bytes);
+  std::atomic<std::uint64_t>* spelling = nullptr;
+  std::uint64_t hash = 0;
+  if (is_plain) {
+    hash = mix(hash_text(name, name_bytes, seed_of(name)) ^ mix(status.st_ino) ^ status.st_dev << 1);
+    spelling = &g_opened[hash % kSpellings];
+    const std::uint64_t known = spelling->load(std::memory_order_relaxed);
+    if ((known & kIndexBits) != 0 && ((known ^ hash) & ~kIndexBits) == 0)
+      return static_cast<std::uint32_t>(known & kIndexBits) - 1;
+  }
+  char path[kPathBytes];
+  std::uint32_t bytes = is_plain ? make_absolute(name, name_bytes, path) : 0;
+  if (bytes == 0) bytes = name_behind(descriptor, status.st_nlink == 0, path);
+  const std::uint32_t file = enter_file(segment, status.st_dev, status.st_ino,
+                                        file_system_of(status.st_dev, descriptor, nullptr), path, bytes);
+  if (spelling != nullptr && file < kIndexBits)
+    spelling->store((hash & ~kIndexBits) | (file + 1), std::memory_order_relaxed);
+  return file;
+}
+
+void note_use(std::uint32_t descriptor) noexcept {
+  std::uint32_t used = g_descriptors_used.load(std::memory_order_relaxed);
+  while (used <= descriptor &&
+         !g_descriptors_used.compare_exchange_weak(used, descriptor + 1, std::memory_order_relaxed)) {
+  }
+}
+
+// name: what the program has opened it by, or null.
+[[gnu::noinline]] std::uint32_t identify(int descriptor, int folder, const char* name) noexcept {
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  struct stat status;
+  if (segment == nullptr || !is_this_process() || raw_syscall(SYS_fstat, descriptor, &status) != 0)
+    return kNoFile;
+  DescriptorState& state = g_descriptors[descriptor];
+  const bool counts = S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode);
+  std::uint32_t file = kNoFile;
+  if (counts) {
+    if (!may_work(t_context)) return kNoFile;
+    file = name_and_enter(segment, descriptor, status, folder, name);
+  }
+  note_use(static_cast<std::uint32_t>(descriptor));
+  state.file.store(file != kNoFile ? file + kFirstFile : kNotCounted, std::memory_order_relaxed);
+  return file;
+}
+
+void reset(DescriptorState& state) noexcept {
+  state.buffered_site[0].store(0, std::memory_order_relaxed);
+  state.buffered_site[1].store(0, std::memory_order_relaxed);
+  state.file.store(kUnknown, std::memory_order_relaxed);
+}
+
+wire::IoSite* find_site(wire::SegmentHeader* segment, const clusterprof_call_path& path, std::uint32_t file,
+                        wire::IoOperation operation) noexcept {
+  auto* const sites = table<wire::IoSite>(segment, segment->io_sites_offset);
+  std::uint64_t key = mix(path.hash ^ (std::uint64_t{file} << 8 | static_cast<std::uint64_t>(operation)) *
+                                          0x9e37'79b9'7f4a'7c15ull);
+  if (key == 0) key = 1;
+  for (std::uint32_t probe = 0; probe < kMostProbes; ++probe) {
+    wire::IoSite& site = sites[(key + probe) % segment->io_sites];
+    std::uint64_t there = site.key.load(std::memory_order_acquire);
+    if (there == 0 && site.key.compare_exchange_strong(there, key, std::memory_order_acq_rel)) there = key;
+    if (there != key) continue;
+    // Whoever comes first may not get to the end of this: all write the same.
+    if (site.ready.load(std::memory_order_acquire) == 0) {
+      site.path_words = path.words;
+      site.path_offset = path.offset;
+      site.file = file;
+      site.operation = operation;
+      site.ready.store(1, std::memory_order_release);
+    }
+    return &site;
+  }
+  return nullptr;
+}
+
+wire::IoSite* count(std::uint32_t file, wire::IoOperation operation, bool failed, std::uint64_t bytes,
+                    std::uint64_t time_ns) noexcept {
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment == nullptr || file >= segment->io_files || segment->io_sites == 0) return nullptr;
+  if (t_is_borrowed) {
+    if (!is_this_process()) return nullptr;
+    t_is_borrowed = false;
+  }
+  if (file == 0) count_drop(segment, wire::DropReason::kIoFileTableFull);
+  clusterprof_call_path path = {0, 0, 0};
+  if (may_walk(t_context)) path = clusterprof_call_path_entry();
+  wire::IoSite* const site = find_site(segment, path, file, operation);
+  if (site == nullptr) {
+    count_drop(segment, wire::DropReason::kIoSiteTableFull);
+    return nullptr;
+  }
+  site->count.fetch_add(1, std::memory_order_relaxed);
+  if (failed) site->failed.fetch_add(1, std::memory_order_relaxed);
+  if (bytes != 0) site->bytes.fetch_add(bytes, std::memory_order_relaxed);
+  site->time_ns.fetch_add(time_ns, std::memory_order_relaxed);
+  std::uint64_t longest_ns = site->max_ns.load(std::memory_order_relaxed);
+  while (time_ns > longest_ns &&
+         !site->max_ns.compare_exchange_weak(longest_ns, time_ns, std::memory_order_relaxed)) {
+  }
+  return site;
+}
+
+std::uint32_t side(wire::IoOperation operation) noexcept {
+  return operation == wire::IoOperation::kWrite ? 1 : 0;
+}
+
+// Errors that are found out when the kernel has the name.
+bool has_read_name(int error) noexcept {
+  switch (error) {
+    case ENOENT:
+    case EACCES:
+    case EEXIST:
+    case ENOTDIR:
+    case EISDIR:
+    case EPERM:
+    case EROFS:
+    case ENOSPC:
+    case EDQUOT:
+    case ELOOP:
+    case EBUSY:
+    case ENOTEMPTY:
+    case EXDEV:
+    case ETXTBSY:
+    case EMFILE:
+    case ENFILE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The nearest one that is there.
+[[gnu::noinline]] std::uint32_t enter_directory(const char* folder, std::size_t folder_bytes) noexcept {
+  constexpr std::uint32_t kMostSteps = 32;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment == nullptr || !may_work(t_context) || !is_this_process()) return kNoFile;
+  char path[kPathBytes];
+  std::uint32_t length = make_absolute(folder, folder_bytes, path);
+  for (std::uint32_t step = 0; length != 0 && step < kMostSteps; ++step) {
+    struct stat status;
+    if (raw_syscall(SYS_stat, path, &status) == 0)
+      return enter_file(segment, status.st_dev, status.st_ino, file_system_of(status.st_dev, -1, path), path,
+                        length);
+    while (length > 1 && path[length - 1] != '/') --length;
+    if (length > 1) --length;
+    path[length] = 0;
+  }
+  return kNoFile;
+}
+
+}  // namespace
+
+std::uint32_t file_behind(int descriptor) noexcept {
+  if (static_cast<unsigned>(descriptor) >= kDescriptors) return kNoFile;
+  const std::uint32_t known = g_descriptors[descriptor].file.load(std::memory_order_relaxed);
+  if (known >= kFirstFile) [[likely]]
+    return known - kFirstFile;
+  return known == kNotCounted ? kNoFile : identify(descriptor, AT_FDCWD, nullptr);
+}
+
+std::uint32_t directory_of(int folder, const char* name, bool failed) noexcept {
+  if (name == nullptr || (failed && !has_read_name(errno))) return kNoFile;
+  if (name[0] == 0) return folder != AT_FDCWD ? file_behind(folder) : kNoFile;
+  if (name[0] != '/' && folder != AT_FDCWD) return file_behind(folder);
+  std::size_t bytes = strlen(name);
+  while (bytes > 1 && name[bytes - 1] == '/') --bytes;
+  while (bytes != 0 && name[bytes - 1] != '/') --bytes;
+  const std::uint64_t hash = hash_text(name, bytes, seed_of(name));
+  std::atomic<std::uint64_t>& spelling = g_directories[hash % kSpellings];
+  const std::uint64_t known = spelling.load(std::memory_order_relaxed);
+  if ((known & kIndexBits) != 0 && ((known ^ hash) & ~kIndexBits) == 0)
+    return static_cast<std::uint32_t>(known & kIndexBits) - 1;
+  const std::uint32_t file = enter_directory(name, bytes);
+  if (file < kIndexBits) spelling.store((hash & ~kIndexBits) | (file + 1), std::memory_order_relaxed);
+  return file;
+}
+
+std::uint32_t enter_descriptor(int descriptor, int folder, const char* name) noexcept {
+  if (static_cast<unsigned>(descriptor) >= kDescriptors) return kNoFile;
+  if (!is_this_process()) {
+    t_is_borrowed = true;
+    return kNoFile;
+  }
+  reset(g_descriptors[descriptor]);
+  return identify(descriptor, folder, name);
+}
+
+void copy_descriptor(int from, int to) noexcept {
+  if (from == to || static_cast<unsigned>(to) >= kDescriptors) return;
+  DescriptorState& copy = g_descriptors[to];
+  const std::uint32_t file = static_cast<unsigned>(from) < kDescriptors
+                                 ? g_descriptors[from].file.load(std::memory_order_relaxed)
+                                 : kUnknown;
+  if (file == kUnknown && copy.file.load(std::memory_order_relaxed) == kUnknown) return;
+  if (!is_this_process()) {
+    t_is_borrowed = true;
+    return;
+  }
+  note_use(static_cast<std::uint32_t>(to));
+  reset(copy);
+  copy.file.store(file, std::memory_order_relaxed);
+}
+
+std::uint32_t forget_descriptor(int descriptor) noexcept {
+  if (static_cast<unsigned>(descriptor) >= kDescriptors) return kNoFile;
+  DescriptorState& state = g_descriptors[descriptor];
+  const std::uint32_t known = state.file.load(std::memory_order_relaxed);
+  if (known == kUnknown) return kNoFile;
+  if (!is_this_process()) {
+    t_is_borrowed = true;
+    return kNoFile;
+  }
+  reset(state);
+  return known >= kFirstFile ? known - kFirstFile : kNoFile;
+}
+
+void forget_descriptor_range(unsigned first, unsigned last) noexcept {
+  if (!is_this_process()) {
+    t_is_borrowed = true;
+    return;
+  }
+  const std::uint32_t used = g_descriptors_used.load(std::memory_order_relaxed);
+  for (std::uint32_t i = first; i <= last && i < used; ++i) reset(g_descriptors[i]);
+}
+
+void forget_directory_names() noexcept { g_working_directories.fetch_add(1, std::memory_order_relaxed); }
+
+void enter_mapping(const void* address, std::size_t bytes, std::uint32_t file) noexcept {
+  const auto start = reinterpret_cast<std::uintptr_t>(address);
+  for (Mapping& mapping : g_mappings)  // what was there before is not any more
+    if (mapping.start.load(std::memory_order_relaxed) < start + bytes &&
+        start < mapping.end.load(std::memory_order_relaxed))
+      mapping.end.store(0, std::memory_order_relaxed);
+  Mapping& mapping = g_mappings[g_next_mapping.fetch_add(1, std::memory_order_relaxed) % kMappings];
+  mapping.end.store(0, std::memory_order_relaxed);
+  mapping.file.store(file, std::memory_order_relaxed);
+  mapping.start.store(start, std::memory_order_relaxed);
+  mapping.end.store(start + bytes, std::memory_order_release);
+}
+
+std::uint32_t file_mapped_at(const void* address) noexcept {
+  const auto place = reinterpret_cast<std::uintptr_t>(address);
+  for (const Mapping& mapping : g_mappings)
+    if (place < mapping.end.load(std::memory_order_acquire) &&
+        place >= mapping.start.load(std::memory_order_relaxed))
+      return mapping.file.load(std::memory_order_relaxed);
+  return kNoFile;
+}
+
+void reset_file_io_after_fork() noexcept {
+  g_lock.store(0, std::memory_order_relaxed);
+  t_is_borrowed = false;
+  const std::uint32_t used = g_descriptors_used.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < used; ++i) reset(g_descriptors[i]);
+  for (Mapping& mapping : g_mappings) mapping.end.store(0, std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < kSpellings; ++i) {
+    g_directories[i].store(0, std::memory_order_relaxed);
+    g_opened[i].store(0, std::memory_order_relaxed);
+  }
+}
+
+void note_signal_mask(std::uint64_t mask) noexcept {
+  constexpr std::uint64_t kFaults = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
+  if ((mask & kFaults) != 0 && !g_faults_may_be_blocked.load(std::memory_order_relaxed))
+    g_faults_may_be_blocked.store(true, std::memory_order_relaxed);
+}
+
+bool may_walk_stacks() noexcept { return may_walk(t_context); }
+
+void count_io(std::uint32_t file, wire::IoOperation operation, bool failed, std::uint64_t bytes,
+              std::uint64_t time_ns) noexcept {
+  count(file, operation, failed, bytes, time_ns);
+}
+
+bool count_buffered(int descriptor, wire::IoOperation operation) noexcept {
+  if (static_cast<unsigned>(descriptor) >= kDescriptors) return true;
+  DescriptorState& state = g_descriptors[descriptor];
+  const std::uint32_t index = state.buffered_site[side(operation)].load(std::memory_order_relaxed);
+  if (index == 0) return state.file.load(std::memory_order_relaxed) == kNotCounted;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment == nullptr || index > segment->io_sites) return true;
+  wire::IoSite& site = table<wire::IoSite>(segment, segment->io_sites_offset)[index - 1];
+  site.count.fetch_add(1, std::memory_order_relaxed);
+  site.bytes.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void count_and_remember(int descriptor, std::uint32_t file, wire::IoOperation operation, bool failed,
+                        std::uint64_t bytes, std::uint64_t time_ns) noexcept {
+  const wire::IoSite* const site = count(file, operation, failed, bytes, time_ns);
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (site == nullptr || segment == nullptr || static_cast<unsigned>(descriptor) >= kDescriptors) return;
+  const auto index = site - table<wire::IoSite>(segment, segment->io_sites_offset);
+  g_descriptors[descriptor].buffered_site[side(operation)].store(static_cast<std::uint32_t>(index) + 1,
+                                                                 std::memory_order_relaxed);
+}
+
+}  // namespace clusterprof::agent

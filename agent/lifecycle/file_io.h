@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the program does with files, counted by file and by call path. Functions that stand in front of libc's
+// (transfers.cpp, file_calls.cpp, stdio_calls.cpp) time the call with what is here. Everything is usable in
+// the program's own handlers, in a child of vfork and before the agent has started: what cannot be counted
+// there is not. errno stays as it is.
+#pragma once
+
+#include <fcntl.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "agent/lifecycle/agent.h"
+
+// From the linker: where this object begins and ends in memory.
+extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];
+extern "C" [[gnu::visibility("hidden")]] const char _end[];
+
+namespace clusterprof::agent {
+
+inline constexpr std::uint32_t kNoFile = 0xffff'ffffu;
+
+// Index into the segment's table of files; kNoFile: no regular file, directory or disk, or not known. The
+// first time it asks the kernel what is behind the descriptor.
+std::uint32_t file_behind(int descriptor) noexcept;
+
+// The directory that holds the name, after a call that took it; null, and one that the kernel may not have
+// been able to read, has none. `folder`: as in openat(2), which an empty name stands for.
+std::uint32_t directory_of(int folder, const char* name, bool failed) noexcept;
+
+// The program has opened it by that name, made it another one's double, or is about to close it.
+// forget_descriptor says what it was, and kNoFile in a child of vfork, whose descriptors are its own.
+std::uint32_t enter_descriptor(int descriptor, int folder, const char* name) noexcept;
+void copy_descriptor(int from, int to) noexcept;
+std::uint32_t forget_descriptor(int descriptor) noexcept;
+void forget_descriptor_range(unsigned first, unsigned last) noexcept;
+void forget_directory_names() noexcept;  // the working directory has changed
+
+// Which file is mapped there; of the last ones that were.
+void enter_mapping(const void* address, std::size_t bytes, std::uint32_t file) noexcept;
+std::uint32_t file_mapped_at(const void* address) noexcept;
+
+void count_io(std::uint32_t file, wire::IoOperation operation, bool failed, std::uint64_t bytes,
+              std::uint64_t time_ns) noexcept;
+
+// For what only takes characters out of a stream's buffer, or puts them there: they count for the call path
+// that last filled or emptied it. False when there is none; nothing was counted then, nor is where the
+// descriptor is no file.
+bool count_buffered(int descriptor, wire::IoOperation operation) noexcept;
+void count_and_remember(int descriptor, std::uint32_t file, wire::IoOperation operation, bool failed,
+                        std::uint64_t bytes, std::uint64_t time_ns) noexcept;
+
+// Is the calling thread being recorded, and the call not one of ours? `caller`: its return address.
+inline bool is_counted(const void* caller) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(caller);
+  const auto start = reinterpret_cast<std::uintptr_t>(__ehdr_start);
+  const auto end = reinterpret_cast<std::uintptr_t>(_end);
+  return t_context.slot != nullptr && address - start >= end - start && is_recording(t_context);
+}
+
+// A call on a descriptor.
+class FileCall {
+ public:
+  FileCall(int descriptor, wire::IoOperation operation, const void* caller) noexcept
+      : FileCall(is_counted(caller) ? file_behind(descriptor) : kNoFile, operation) {}
+  FileCall(std::uint32_t file, wire::IoOperation operation) noexcept
+      : file_(file), operation_(operation), begin_ns_(file != kNoFile ? monotonic_ns() : 0) {}
+
+  bool is_counted_call() const noexcept { return file_ != kNoFile; }
+  std::uint32_t file() const noexcept { return file_; }
+
+  // result: negative when it failed, else the bytes that were moved.
+  void end(std::int64_t result) const noexcept {
+    if (file_ == kNoFile) return;
+    const std::uint64_t time_ns = monotonic_ns() - begin_ns_;
+    count_io(file_, operation_, result < 0, result < 0 ? 0 : static_cast<std::uint64_t>(result), time_ns);
+  }
+  // The same, and characters that are taken out of the buffer next count for this call path.
+  void end_and_remember(int descriptor, std::int64_t result) const noexcept {
+    if (file_ == kNoFile) return;
+    const std::uint64_t time_ns = monotonic_ns() - begin_ns_;
+    count_and_remember(descriptor, file_, operation_, result < 0,
+                       result < 0 ? 0 : static_cast<std::uint64_t>(result), time_ns);
+  }
+
+ private:
+  std::uint32_t file_;
+  wire::IoOperation operation_;
+  std::uint64_t begin_ns_;
+};
+
+// A call on a name.
+class NameCall {
+ public:
+  explicit NameCall(const void* caller) noexcept : begin_ns_(is_counted(caller) ? monotonic_ns() : 0) {}
+
+  bool is_counted_call() const noexcept { return begin_ns_ != 0; }
+  // Counts it on the directory that holds the name.
+  void end(wire::IoOperation operation, int folder, const char* name, bool failed) const noexcept {
+    if (begin_ns_ == 0) return;
+    const std::uint64_t time_ns = monotonic_ns() - begin_ns_;
+    const std::uint32_t file = directory_of(folder, name, failed);
+    if (file != kNoFile) count_io(file, operation, failed, 0, time_ns);
+  }
+  // It has opened that descriptor, or failed.
+  void end_open(int descriptor, int folder, const char* name) const noexcept {
+    if (descriptor < 0) return end(wire::IoOperation::kOpen, folder, name, true);
+    if (begin_ns_ == 0) return;
+    const std::uint64_t time_ns = monotonic_ns() - begin_ns_;
+    const std::uint32_t file = enter_descriptor(descriptor, folder, name);
+    if (file != kNoFile) count_io(file, wire::IoOperation::kOpen, false, 0, time_ns);
+  }
+
+ private:
+  std::uint64_t begin_ns_;
+};
+
+// Bytes that go from one descriptor to another; where both are files, each gets half of the time.
+class FileCopy {
+ public:
+  FileCopy(int from, int to, const void* caller) noexcept {
+    if (!is_counted(caller)) return;
+    from_ = file_behind(from);
+    to_ = file_behind(to);
+    if (from_ != kNoFile || to_ != kNoFile) begin_ns_ = monotonic_ns();
+  }
+  void end(std::int64_t result) const noexcept {
+    if (begin_ns_ == 0) return;
+    std::uint64_t time_ns = monotonic_ns() - begin_ns_;
+    if (from_ != kNoFile && to_ != kNoFile) time_ns /= 2;
+    const std::uint64_t bytes = result < 0 ? 0 : static_cast<std::uint64_t>(result);
+    if (from_ != kNoFile) count_io(from_, wire::IoOperation::kRead, result < 0, bytes, time_ns);
+    if (to_ != kNoFile) count_io(to_, wire::IoOperation::kWrite, result < 0, bytes, time_ns);
+  }
+
+ private:
+  std::uint32_t from_ = kNoFile, to_ = kNoFile;
+  std::uint64_t begin_ns_ = 0;
+};
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::aggregator {
+
+// Rows of ranks, from all of them together. Above it a report would read little else.
+inline constexpr std::size_t kMostSeriesRows = std::size_t{1} << 24;
+
+// Brings the time series of several inputs onto one axis. Its bins are as wide as the widest of the inputs',
+// or wider: until all fit into TimeAxis::kMostBins, and there are fewer than most_rows rows of ranks, or two
+// bins. What the inputs have counts for that, whether or not it is left out in the end; so the order of
+// inputs does not matter. Memory is that of the rows of the result.
+//
+// Inputs must be valid (as read_shard leaves them). Not thread-safe.
+class SeriesMerger {
+ public:
+  explicit SeriesMerger(std::size_t most_rows) : most_rows_(most_rows) {}
+
+  // new_string: what the input's strings are called from now on.
+  void add(const shard::ShardData& input, const std::vector<std::uint32_t>& new_string);
+
+  [[nodiscard]] const std::vector<shard::Series>& series() const { return series_; }
+  [[nodiscard]] std::size_t most_rows() const { return most_rows_; }
+
+  // Fills the tables of `out`. For every rank and node of the inputs, in the order of add(), its row in
+  // `out`, or kNone: left out. Several may be one node. Leaves the object empty.
+  void finish(const std::vector<std::uint32_t>& new_rank, const std::vector<std::uint32_t>& new_node,
+              const std::vector<std::uint32_t>& new_string, shard::ShardData& out);
+
+ private:
+  struct Cell {
+    std::uint32_t series = 0, bin = 0;  // bin: after the track's first_bin
+    std::uint64_t value = 0;
+  };
+  // Of one rank or node of one input. A series' cells are together, in order of time.
+  struct Track {
+    std::uint64_t first_bin = 0;  // since 1970, in bins of bin_ns_
+    std::vector<Cell> cells;
+  };
+
+  template <typename Row>
+  void append(const shard::TimeAxis& axis, const std::vector<Row>& rows, std::uint32_t Row::*owner,
+              const std::vector<std::uint32_t>& new_series, std::size_t first_track,
+              std::vector<Track>& tracks);
+  void put(std::vector<Cell>& cells, const Cell& cell) const;
+  void widen(std::uint64_t bin_ns);
+  [[nodiscard]] std::uint64_t bins(std::uint64_t bin_ns) const;
+  void arrange(const std::vector<std::uint32_t>& new_series, const Track& track,
+               std::vector<Cell>& cells) const;
+
+  std::size_t most_rows_;
+  std::size_t rows_ = 0;  // of ranks
+  std::uint64_t bin_ns_ = 0;
+  std::uint64_t begin_ns_ = 0, end_ns_ = 0;  // of all bins, since 1970
+  std::vector<shard::Series> series_;
+  std::map<std::pair<shard::StringIndex, shard::SeriesKind>, std::uint32_t> series_index_;
+  std::vector<Track> rank_tracks_, node_tracks_;
+};
+
+}  // namespace clusterprof::aggregator

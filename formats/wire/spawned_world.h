@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Worlds made by MPI_Comm_spawn and MPI_Comm_spawn_multiple: through links in the run directory all who have
+// to do with one agree on the ranks that its processes have in the run, without a message.
+// docs/design/0008-spawned-worlds.md says why.
+//
+//   RUN/.worlds/N -> "FIRST+SIZE CALLERS"  the N-th spawned world, from 1 on without gaps: its rank r is rank
+//                                          FIRST + r of the run. Made by the root of the call, before the call.
+//                                          CALLERS: the callers' ranks in the run, in order. "A+B*C" stands for
+//                                          C of them: A, A + B, A + 2 B, ...; "@" for what is in N.callers
+//   RUN/.worlds/N.callers                  an int32 each
+//   RUN/.worlds/IDENTITY.K -> N            the world made by the call that was the K-th to derive something from
+//                                          the communicator IDENTITY (16 hex digits): for callers but the root
+//   RUN/.worlds/note-RANK-K -> TEXT        for people: why what that rank spawned is not recorded
+//   RUN/.worlds/lock                       held while a number is taken or given back
+#pragma once
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace clusterprof::wire {
+
+inline constexpr const char* kWorldsDirectory = ".worlds";  // in the run directory
+inline constexpr std::int32_t kMostRunRanks = 1 << 24;
+
+// Environment of a recorded program, set by the launcher. Both begin with 16 hex digits of launch_evidence()
+// and a colon.
+// What the command of a spawned process is put behind, as words with kWordEnd between them: RUN/.worlds, the
+// launcher, its options. The last one is incomplete: "N:FIRST" is to follow.
+inline constexpr const char* kSpawnVariable = "CLUSTERPROF_AGENT_SPAWN";
+// Of a spawned process: "N:FIRST:RUN/.worlds".
+inline constexpr const char* kWorldVariable = "CLUSTERPROF_AGENT_WORLD";
+inline constexpr char kWordEnd = '\x1f';
+
+struct SpawnedWorld {
+  std::int32_t first, size;
+  std::int32_t caller, caller_stride, callers;  // callers 0: in the file
+};
+
+// "P/N"
+inline bool world_path(const char* worlds, int number, const char* end, char* path,
+                       std::size_t bytes) noexcept {
+  const int length = snprintf(path, bytes, "%s/%d%s", worlds, number, end);
+  return length > 0 && static_cast<std::size_t>(length) < bytes;
+}
+
+inline bool format_spawned_world(const SpawnedWorld& world, char* text, std::size_t bytes) noexcept {
+  const int length = world.callers > 0
+                         ? snprintf(text, bytes, "%d+%d %d+%d*%d", world.first, world.size, world.caller,
+                                    world.caller_stride, world.callers)
+                         : snprintf(text, bytes, "%d+%d @", world.first, world.size);
+  return length > 0 && static_cast<std::size_t>(length) < bytes;
+}
+
+// The number at `text`, which is moved behind it and the character `end`; `least` or more. False when there is none.
+inline bool parse_world_number(const char*& text, long least, char end, std::int32_t& number) noexcept {
+  char* rest = nullptr;
+  errno = 0;
+  const long value = strtol(text, &rest, 10);
+  if (rest == text || *rest != end || errno != 0 || value < least || value > kMostRunRanks) return false;
+  number = static_cast<std::int32_t>(value);
+  text = end == '\0' ? rest : rest + 1;
+  return true;
+}
+
+inline bool parse_spawned_world(const char* text, SpawnedWorld& world) noexcept {
+  world = {};
+  if (!parse_world_number(text, 0, '+', world.first) || !parse_world_number(text, 1, ' ', world.size) ||
+      world.first + world.size > kMostRunRanks) {
+    return false;
+  }
+  if (text[0] == '@' && text[1] == '\0') return true;
+  return parse_world_number(text, 0, '+', world.caller) &&
+         parse_world_number(text, -kMostRunRanks, '*', world.caller_stride) &&
+         parse_world_number(text, 1, '\0', world.callers);
+}
+
+// False when there is no world of that number.
+inline bool read_spawned_world(const char* worlds, int number, SpawnedWorld& world) noexcept {
+  char path[4096], text[128];
+  if (!world_path(worlds, number, "", path, sizeof(path))) return false;
+  const ssize_t length = readlink(path, text, sizeof(text) - 1);
+  if (length <= 0) return false;
+  text[length] = '\0';
+  return parse_spawned_world(text, world);
+}
+
+}  // namespace clusterprof::wire

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Wrappers by hand: MPI_Comm_spawn and MPI_Comm_spawn_multiple. The MPI library has the new processes started
+// by its daemons, from whose environment they get nothing of ours; so the root puts the launcher in front of
+// their commands, and they come as the ranks of the first world came (docs/design/0008-spawned-worlds.md).
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "formats/wire/mpi_functions.h"
+#include "mpi-wrap/generated/wrappers.hpp"
+#include "mpi-wrap/src/communicator.hpp"
+#include "mpi-wrap/src/lifecycle.hpp"
+#include "mpi-wrap/src/pages.hpp"
+#include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/worlds.hpp"
+
+namespace clusterprof::mpi_wrap {
+namespace {
+
+constexpr std::size_t kPathBytes = 4096;
+
+// Why processes are spawned as the program says, and not recorded. What we do not understand is none of our
+// business: without us it may work, or fail in a way that the program is prepared for.
+enum class Obstacle : unsigned { kNone, kArguments, kLauncher, kInfo, kCommand, kNumbers };
+
+const char* reason_of(Obstacle obstacle) noexcept {
+  switch (obstacle) {
+    case Obstacle::kNone:
+    case Obstacle::kArguments:
+      break;
+    case Obstacle::kLauncher:
+      return "clusterprof itself cannot be executed on its node any more";
+    case Obstacle::kInfo:
+      return "their Info has a key that clusterprof does not know, or that says where to look for the "
+             "command";
+    case Obstacle::kCommand:
+      return "their command was not found on its node";
+    case Obstacle::kNumbers:
+      return "no ranks for them could be agreed on in the run directory";
+  }
+  return nullptr;
+}
+
+bool is_executable(const char* directory, std::size_t directory_bytes, const char* name) noexcept {
+  char path[kPathBytes];
+  const int length = directory_bytes == 0 ? snprintf(path, sizeof(path), "%s", name)
+                                          : snprintf(path, sizeof(path), "%.*s/%s",
+                                                     static_cast<int>(directory_bytes), directory, name);
+  struct stat status {};
+  return length > 0 && length < static_cast<int>(sizeof(path)) && stat(path, &status) == 0 &&
+         S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
+// Whether whoever starts it will find the command, as far as that can be told from here.
+bool can_be_found(const char* command, const char* working_directory) noexcept {
+  if (command[0] == '/') return is_executable(nullptr, 0, command);
+  if (strchr(command, '/') != nullptr) {
+    return is_executable(working_directory, strlen(working_directory), command);
+  }
+  const char* list = getenv("PATH");
+  while (list != nullptr) {
+    const char* end = strchrnul(list, ':');
+    if (*list == '/' && is_executable(list, static_cast<std::size_t>(end - list), command)) return true;
+    list = *end == '\0' ? nullptr : end + 1;
+  }
+  return false;
+}
+
+// What an Info says that has to do with finding the command.
+struct Hints {
+  char working_directory[kPathBytes];
+  bool other_path;  // the command is looked for in another PATH than ours
+};
+
+bool is_harmless(const char* key) noexcept {
+  for (const char* known : {"add-host", "add-hostfile", "bind_to", "display_map", "env", "host", "hostfile",
+                            "hosts", "map_by", "mapper", "mpi_initial_errhandler", "npernode", "ompi_param",
+                            "ompi_stdin_target", "pernode", "personality", "ppr", "rank_by", "wdir"}) {
+    if (strcmp(key, known) == 0) return true;
+  }
+  return false;
+}
+
+bool sets_path(const char* environment) noexcept {
+  for (const char* line = environment; line != nullptr; line = strchr(line, '\n')) {
+    if (*line == '\n') ++line;
+    if (strncmp(line, "PATH=", 5) == 0) return true;
+  }
+  return false;
+}
+
+// False: there is something in it that we do not know.
+bool read_hints(MPI_Info info, Hints& hints) noexcept {
+  hints.working_directory[0] = '\0';
+  hints.other_path = false;
+#if CLUSTERPROF_MPI_OPENMPI
+  static const auto none = static_cast<MPI_Info>(library_symbol("ompi_mpi_info_null"));
+  if (none == nullptr) return false;
+#else
+  const MPI_Info none = MPI_INFO_NULL;
+#endif
+  if (info == none) return true;
+  const auto get_nkeys = CLUSTERPROF_LIBRARY(MPI_Info_get_nkeys);
+  const auto get_nthkey = CLUSTERPROF_LIBRARY(MPI_Info_get_nthkey);
+  const auto get_valuelen = CLUSTERPROF_LIBRARY(MPI_Info_get_valuelen);
+  const auto get = CLUSTERPROF_LIBRARY(MPI_Info_get);
+  int keys = 0;
+  if (get_nkeys == nullptr || get_nthkey == nullptr || get_valuelen == nullptr || get == nullptr ||
+      get_nkeys(info, &keys) != MPI_SUCCESS) {
+    return false;
+  }
+  for (int i = 0; i < keys; ++i) {
+    char key[MPI_MAX_INFO_KEY + 1] = "", value[kPathBytes] = "";
+    int length = 0, found = 0;
+    if (get_nthkey(info, i, key) != MPI_SUCCESS || !is_harmless(key)) return false;
+    const bool directory = strcmp(key, "wdir") == 0, environment = strcmp(key, "env") == 0;
+    if (!directory && !environment) continue;
+    if (get_valuelen(info, key, &length, &found) != MPI_SUCCESS || found == 0 || length < 0 ||
+        length >= static_cast<int>(sizeof(value)) || get(info, key, length, value, &found) != MPI_SUCCESS) {
+      return false;
+    }
+    if (directory) memcpy(hints.working_directory, value, sizeof(value));
+    if (environment && sets_path(value)) hints.other_path = true;
+  }
+  return true;
+}
+
+Obstacle obstacle_for(const char* command, int processes, MPI_Info info) noexcept {
+  Hints hints;
+  if (command == nullptr || *command == '\0' || processes < 0) return Obstacle::kArguments;
+  if (!read_hints(info, hints)) return Obstacle::kInfo;
+  if (hints.other_path && strchr(command, '/') == nullptr) return Obstacle::kInfo;
+  return can_be_found(command, hints.working_directory) ? Obstacle::kNone : Obstacle::kCommand;
+}
+
+// One call. On the root it stands for the command lines with the launcher in front of them.
+class Spawn {
+ public:
+  Spawn(MPI_Comm handle, int root) noexcept {
+    if (!state.running || spawn_words() == nullptr) return;
+    communicator_ = hold_communicator(key_of(handle));
+    if (communicator_ == nullptr) {
+      if (meet_communicator(handle) == nullptr) return;
+      communicator_ = hold_communicator(key_of(handle));
+    }
+    if (communicator_ == nullptr || communicator_->inter) return;
+    takes_part_ = true;
+    is_root_ = communicator_->rank == root;
+    call_ = {communicator_->identity, communicator_->children, &communicator_->peers};
+  }
+  Spawn(const Spawn&) = delete;
+  Spawn& operator=(const Spawn&) = delete;
+  ~Spawn() {
+    free_pages(room_, room_bytes_);
+    if (communicator_ != nullptr) dereference(communicator_);
+  }
+
+  // On the root, before the call: false, and everything stays as it is, unless all commands can be recorded.
+  bool rewrite(int count, char* const* commands, char** const* arguments, const int* processes,
+               const MPI_Info* infos) noexcept {
+    if (!is_root_) return false;
+    const Obstacle obstacle = try_to_rewrite(count, commands, arguments, processes, infos);
+    if (const char* const reason = reason_of(obstacle))
+      note_unrecorded(spawn_words()->worlds, state.world_rank, static_cast<unsigned>(obstacle), reason);
+    if (obstacle != Obstacle::kNone) forget_call(spawn_words()->worlds, call_);
+    return obstacle == Obstacle::kNone;
+  }
+
+  char* const* commands() const noexcept { return commands_; }
+  char** const* arguments() const noexcept { return arguments_; }
+
+  // After the call.
+  void ended(Record& record, bool succeeded, const MPI_Comm* made) noexcept {
+    if (is_root_ && world_.number != 0 && !succeeded) take_back_world(spawn_words()->worlds, call_, world_);
+    if (!record.counts()) return;
+    if (takes_part_ && !is_root_) world_ = find_world(spawn_words()->worlds, call_);
+    if (world_.number == 0) {
+      record.make_communicator(Derivation::kChild, *made);
+    } else {
+      meet_children(communicator_, *made, world_.first);
+    }
+  }
+
+ private:
+  Obstacle try_to_rewrite(int count, char* const* commands, char** const* arguments, const int* processes,
+                          const MPI_Info* infos) noexcept {
+    if (count < 1 || commands == nullptr || processes == nullptr || infos == nullptr)
+      return Obstacle::kArguments;
+    const SpawnWords& words = *spawn_words();
+    std::int64_t all = 0;
+    for (int i = 0; i < count; ++i) {
+      const Obstacle found = obstacle_for(commands[i], processes[i], infos[i]);
+      if (found != Obstacle::kNone) return found;
+      all += processes[i];
+    }
+    if (all < 1) return Obstacle::kArguments;
+    if (all > wire::kMostRunRanks) return Obstacle::kNumbers;
+    if (!is_executable(nullptr, 0, words.launcher)) return Obstacle::kLauncher;
+    if (!make_room(count, arguments, words)) return Obstacle::kNumbers;
+    world_ = make_world(call_, static_cast<std::int32_t>(all));
+    if (world_.number == 0) return Obstacle::kNumbers;
+    write_lines(count, commands, arguments, words);
+    return Obstacle::kNone;
+  }
+
+  static std::size_t word_count(char** const* arguments, int line) noexcept {
+    std::size_t words = 0;
+    if (arguments == nullptr || arguments[line] == nullptr) return 0;
+    while (arguments[line][words] != nullptr) ++words;
+    return words;
+  }
+
+  // Per command: its line, and the launcher for a command; then the lines; then the launcher's last option.
+  bool make_room(int count, char** const* arguments, const SpawnWords& words) noexcept {
+    const auto lines = static_cast<std::size_t>(count);
+    const std::size_t ours = static_cast<std::size_t>(words.count) + 3;  // "--", the command, the end
+    std::size_t pointers = 2 * lines;
+    for (int i = 0; i < count; ++i) pointers += ours + word_count(arguments, i);
+    room_bytes_ = pointers * sizeof(char*) + strlen(words.options[words.count - 1]) + 32;
+    room_ = allocate_pages(room_bytes_);
+    text_ = room_ == nullptr ? nullptr : static_cast<char*>(room_) + pointers * sizeof(char*);
+    return room_ != nullptr;
+  }
+
+  void write_lines(int count, char* const* commands, char** const* arguments,
+                   const SpawnWords& words) noexcept {
+    static char separator[] = "--";
+    const auto lines = static_cast<std::size_t>(count);
+    const char* const last = words.options[words.count - 1];
+    snprintf(text_, strlen(last) + 32, "%s%d:%d", last, world_.number, world_.first);
+    commands_ = static_cast<char**>(room_);
+    arguments_ = reinterpret_cast<char***>(commands_ + lines);
+    char** place = commands_ + 2 * lines;
+    for (int i = 0; i < count; ++i) {
+      commands_[i] = const_cast<char*>(words.launcher);
+      arguments_[i] = place;
+      for (int w = 0; w + 1 < words.count; ++w) *place++ = const_cast<char*>(words.options[w]);
+      *place++ = text_;
+      *place++ = separator;
+      *place++ = commands[i];
+      const std::size_t more = word_count(arguments, i);
+      for (std::size_t w = 0; w < more; ++w) *place++ = arguments[i][w];
+      *place++ = nullptr;
+    }
+  }
+
+  Communicator* communicator_ = nullptr;  // of the callers; null: none that we know
+  bool takes_part_ = false, is_root_ = false;
+  SpawnCall call_{};
+  NewWorld world_{};
+  void* room_ = nullptr;
+  std::size_t room_bytes_ = 0;
+  char* text_ = nullptr;
+  char** commands_ = nullptr;
+  char*** arguments_ = nullptr;
+};
+
+}  // namespace
+}  // namespace clusterprof::mpi_wrap
+
+using namespace clusterprof;
+using namespace clusterprof::mpi_wrap;
+
+int clusterprof_wrap_MPI_Comm_spawn(const char* command, char* argv[], int maxprocs, MPI_Info info, int root,
+                                    MPI_Comm comm, MPI_Comm* intercomm, int array_of_errcodes[]) {
+  const auto real = CLUSTERPROF_REAL(MPI_Comm_spawn);
+  const std::uint64_t start = enter(wire::kMPI_Comm_spawn);
+  if (start == 0) return real(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes);
+  Spawn spawn(comm, root);
+  char* const only_command = const_cast<char*>(command);
+  const bool ours = spawn.rewrite(1, &only_command, &argv, &maxprocs, &info);
+  const int returned = real(ours ? spawn.commands()[0] : command, ours ? spawn.arguments()[0] : argv,
+                            maxprocs, info, root, comm, intercomm, array_of_errcodes);
+  Record record(wire::kMPI_Comm_spawn, start, returned == MPI_SUCCESS);
+  record.use(comm);
+  spawn.ended(record, returned == MPI_SUCCESS, intercomm);
+  record.finish();
+  if (record.counts()) record.collective_ended();
+  return returned;
+}
+
+int clusterprof_wrap_MPI_Comm_spawn_multiple(int count, char* array_of_commands[], char** array_of_argv[],
+                                             const int array_of_maxprocs[], const MPI_Info array_of_info[],
+                                             int root, MPI_Comm comm, MPI_Comm* intercomm,
+                                             int array_of_errcodes[]) {
+  const auto real = CLUSTERPROF_REAL(MPI_Comm_spawn_multiple);
+  const std::uint64_t start = enter(wire::kMPI_Comm_spawn_multiple);
+  if (start == 0) {
+    return real(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info, root, comm,
+                intercomm, array_of_errcodes);
+  }
+  Spawn spawn(comm, root);
+  const bool ours = spawn.rewrite(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info);
+  const int returned = real(count, ours ? const_cast<char**>(spawn.commands()) : array_of_commands,
+                            ours ? const_cast<char***>(spawn.arguments()) : array_of_argv, array_of_maxprocs,
+                            array_of_info, root, comm, intercomm, array_of_errcodes);
+  Record record(wire::kMPI_Comm_spawn_multiple, start, returned == MPI_SUCCESS);
+  record.use(comm);
+  spawn.ended(record, returned == MPI_SUCCESS, intercomm);
+  record.finish();
+  if (record.counts()) record.collective_ended();
+  return returned;
+}

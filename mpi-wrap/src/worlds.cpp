@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi-wrap/src/worlds.hpp"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <atomic>
+
+#include "formats/wire/launch_evidence.h"
+#include "mpi-wrap/src/lifecycle.hpp"
+#include "mpi-wrap/src/pages.hpp"
+#include "mpi-wrap/src/real.hpp"
+#include "mpi-wrap/src/spin_lock.hpp"
+
+namespace clusterprof::mpi_wrap {
+namespace {
+
+// --- what the launcher said ---
+
+constexpr int kMostWords = 64;
+
+struct Said {
+  std::int32_t first;
+  int number;              // of this process's world; 0: it was not spawned
+  const char* own_worlds;  // directory in which that is said
+  SpawnWords words;        // for those that it spawns
+  const char* options[kMostWords];
+};
+Said said;
+
+// What a variable says, copied, since the program may change its environment; null when it is not there or
+// meant for another MPI job, which has inherited it.
+char* copy_variable(const char* name) noexcept {
+  const char* text = getenv(name);
+  if (text == nullptr) return nullptr;
+  char* rest = nullptr;
+  const std::uint64_t evidence = strtoull(text, &rest, 16);
+  if (*rest != ':' || evidence != wire::launch_evidence(getenv)) return nullptr;
+  const std::size_t bytes = strlen(++rest) + 1;
+  auto* copy = static_cast<char*>(allocate_pages(bytes));
+  if (copy != nullptr) memcpy(copy, rest, bytes);
+  return copy;
+}
+
+void read_own_world() noexcept {
+  const char* text = copy_variable(wire::kWorldVariable);
+  std::int32_t number = 0, first = 0;
+  if (text == nullptr || !wire::parse_world_number(text, 1, ':', number) ||
+      !wire::parse_world_number(text, 1, ':', first)) {
+    return;
+  }
+  said.number = number;
+  said.first = first;
+  said.own_worlds = text;
+}
+
+void read_spawn_words() noexcept {
+  char* text = copy_variable(wire::kSpawnVariable);
+  if (text == nullptr) return;
+  const char* words[kMostWords + 2];
+  int count = 0;
+  for (char* word = text; word != nullptr;) {
+    if (count == kMostWords + 2) return;
+    words[count++] = word;
+    word = strchr(word, wire::kWordEnd);
+    if (word != nullptr) *word++ = '\0';
+  }
+  if (count < 3) return;
+  said.words = {words[0], words[1], said.options, count - 2};
+  for (int i = 2; i < count; ++i) said.options[i - 2] = words[i];
+}
+
+const Said& what_is_said() noexcept {
+  static std::atomic<int> step;  // 0 not read yet, 1 being read, 2 read
+  int now = 0;
+  if (step.load(std::memory_order_acquire) != 2) {
+    if (step.compare_exchange_strong(now, 1)) {
+      read_own_world();
+      read_spawn_words();
+      step.store(2, std::memory_order_release);
+    } else {
+      while (step.load(std::memory_order_acquire) != 2) sched_yield();
+    }
+  }
+  return said;
+}
+
+// --- worlds ---
+
+// Who spawns more than this gets unknown ranks for those that come later.
+constexpr std::uint32_t kMostWorlds = 1024;
+
+struct World {
+  MPI_Group group;
+  RankMap ranks;
+};
+World worlds[kMostWorlds];  // the first one is this process's own
+std::atomic<std::uint32_t> world_count;
+SpinLock adding;
+
+}  // namespace
+
+std::int32_t first_rank() noexcept { return what_is_said().first; }
+
+void start_worlds(MPI_Group own, std::int32_t size) noexcept {
+  worlds[0].group = own;
+  worlds[0].ranks.assign_regular(first_rank(), 1, size);
+  world_count.store(1, std::memory_order_release);
+}
+
+void end_worlds() noexcept {
+  const auto group_free = CLUSTERPROF_LIBRARY(MPI_Group_free);
+  const std::uint32_t count = world_count.exchange(0);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (group_free != nullptr) group_free(&worlds[i].group);
+    worlds[i].ranks.clear();
+  }
+}
+
+void add_world(MPI_Group group, RankMap& ranks) noexcept {
+  const LockIf held(adding, state.shared);
+  const std::uint32_t count = world_count.load(std::memory_order_relaxed);
+  if (count == 0 || count == kMostWorlds) {
+    const auto group_free = CLUSTERPROF_LIBRARY(MPI_Group_free);
+    if (group_free != nullptr) group_free(&group);
+    ranks.clear();
+    return;
+  }
+  worlds[count] = {group, ranks};
+  world_count.store(count + 1, std::memory_order_release);
+}
+
+bool find_run_ranks(MPI_Group group, std::int32_t count, const std::int32_t* members, std::int32_t* found,
+                    std::int32_t* room) noexcept {
+  const auto translate = CLUSTERPROF_LIBRARY(MPI_Group_translate_ranks);
+  const std::uint32_t known = world_count.load(std::memory_order_acquire);
+  if (translate == nullptr || known == 0) return false;
+  for (std::int32_t i = 0; i < count; ++i) found[i] = kUnknownRank;
+  std::int32_t left = count;
+  // Most are of the process's own world, and then of the one that it has made last.
+  for (std::uint32_t n = 0; n < known && left > 0; ++n) {
+    const World& world = worlds[n == 0 ? 0 : known - n];
+    if (translate(group, count, members, world.group, room) != MPI_SUCCESS) return false;
+    for (std::int32_t i = 0; i < count; ++i) {
+      if (found[i] >= 0 || room[i] < 0) continue;
+      found[i] = world.ranks.world_rank(room[i]);
+      if (found[i] >= 0) --left;
+    }
+  }
+  return true;
+}
+
+bool read_own_callers(RankMap& callers) noexcept {
+  const Said& own = what_is_said();
+  return own.number != 0 && read_callers(own.own_worlds, own.number, callers);
+}
+
+NewWorld make_world(const SpawnCall& call, std::int32_t size) noexcept {
+  const SpawnWords* const words = spawn_words();
+  if (words == nullptr || world_count.load(std::memory_order_acquire) == 0) return {};
+  return make_world(words->worlds, said.number, worlds[0].ranks.size(), call, size);
+}
+
+const SpawnWords* spawn_words() noexcept {
+  const Said& what = what_is_said();
+  return what.words.worlds == nullptr ? nullptr : &what.words;
+}
+
+}  // namespace clusterprof::mpi_wrap

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Counters by what they count, whatever they were asked for as, and what is computed from them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/analysis/analysis.hpp"
+#include "report/analysis/call_paths.hpp"
+
+namespace clusterprof::report {
+
+// Names of one event, the usual one first.
+inline constexpr std::string_view kCycles[] = {"PAPI_TOT_CYC",     "perf::CYCLES",
+                                               "perf::CPU-CYCLES", "perf::PERF_COUNT_HW_CPU_CYCLES",
+                                               "cycles",           "cpu-cycles"};
+inline constexpr std::string_view kInstructions[] = {"PAPI_TOT_INS", "perf::INSTRUCTIONS",
+                                                     "perf::PERF_COUNT_HW_INSTRUCTIONS", "instructions"};
+inline constexpr std::string_view kCacheMisses[] = {"PAPI_L3_TCM", "perf::CACHE-MISSES",
+                                                    "perf::PERF_COUNT_HW_CACHE_MISSES",
+                                                    "perf::LLC-LOAD-MISSES", "cache-misses"};
+inline constexpr std::string_view kBranchMisses[] = {"PAPI_BR_MSP", "perf::BRANCH-MISSES",
+                                                     "perf::PERF_COUNT_HW_BRANCH_MISSES", "branch-misses"};
+
+// The first of these names that was counted; shard::kNone: none was.
+std::uint32_t find_counter(const std::vector<std::string>& counters, std::span<const std::string_view> names);
+
+struct DerivedInput {
+  std::function<std::optional<double>(std::span<const std::string_view>)> amount;  // of a counter
+  double elapsed_s = 0;
+  Seconds cpu_s, cpu_of_s;  // CPU time, and the elapsed time it is of
+  std::optional<std::uint64_t> faults, switches;
+};
+std::vector<Derived> derive(const DerivedInput& input);
+
+// Totals, spreads and derived values of the run and its ranks; amounts of functions and lines. The analysis
+// has its ranks, functions and lines.
+void count_counters(const shard::ShardData& data, const CallPaths& paths,
+                    const std::vector<std::uint32_t>& ascending, Analysis& analysis);
+
+// For these counters; keeps references to both.
+DerivedInput derived_input(const Analysis& analysis, const CounterAmounts& amounts, double elapsed_s);
+
+}  // namespace clusterprof::report

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/timeline.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string_view>
+
+#include "report/analysis/tables.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::SeriesKind;
+using shard::ShardData;
+using shard::TimeAxis;
+
+std::string_view name_of(const ShardData& data, std::uint32_t series) {
+  const shard::StringIndex name = data.series[series].name;
+  return name < data.strings.size() ? std::string_view(data.strings[name]) : std::string_view();
+}
+
+// Sums and maxima of nodes' series.
+void describe_nodes(const ShardData& data, Analysis& analysis) {
+  struct Sum {
+    std::uint64_t sum = 0, most = 0;
+  };
+  std::map<std::pair<std::uint32_t, std::string_view>, Sum> sums;
+  for (const shard::NodeSeries& row : data.node_series) {
+    if (row.node >= analysis.nodes.size() || row.series >= data.series.size()) continue;
+    Sum& sum = sums[{row.node, name_of(data, row.series)}];
+    sum.sum += row.value;
+    sum.most = std::max(sum.most, row.value);
+  }
+  for (std::uint32_t n = 0; n < analysis.nodes.size(); ++n) {
+    NodeInfo& node = analysis.nodes[n];
+    const auto sum = [&](std::string_view name) -> std::optional<std::uint64_t> {
+      const auto known = sums.find({n, name});
+      return known == sums.end() ? std::optional<std::uint64_t>() : known->second.sum;
+    };
+    if (const auto busy = sum("cpu_busy_ns"); busy && node.cpus != 0 && node.elapsed_s > 0)
+      node.busy = std::min(1.0, to_seconds(*busy) / (node.elapsed_s * node.cpus));
+    if (const auto used = sums.find({n, "memory_used_bytes"}); used != sums.end())
+      node.memory_used_bytes = used->second.most;
+    node.received_bytes = sum("network_received_bytes");
+    node.sent_bytes = sum("network_sent_bytes");
+    node.disk_read_bytes = sum("disk_read_bytes");
+    node.disk_written_bytes = sum("disk_written_bytes");
+  }
+}
+
+// Puts rows of (owner, series, bin, value) into one TimelineRow per owner.
+template <typename Row, typename OwnerOf>
+std::map<std::uint32_t, TimelineRow> rows_by_owner(const ShardData& data, const std::vector<Row>& table,
+                                                   std::uint32_t join, const OwnerOf& owner_of) {
+  std::map<std::uint32_t, TimelineRow> rows;
+  // The table is sorted by owner and series, unless damaged: then rows are found again.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> bins;
+  std::vector<std::uint64_t>* at = nullptr;
+  std::pair<std::uint32_t, std::uint32_t> last;
+  for (const Row& row : table) {
+    const auto owner = owner_of(row);
+    if (!owner || row.series >= data.series.size() || row.bin >= TimeAxis::kMostBins) continue;
+    const std::pair key(*owner, row.series);
+    if (at == nullptr || key != last) at = &bins[key], last = key;
+    const std::uint32_t bin = row.bin / join;
+    if (at->size() <= bin) at->resize(bin + 1);
+    std::uint64_t& value = (*at)[bin];
+    value =
+        data.series[row.series].kind == SeriesKind::kMaximum ? std::max(value, row.value) : value + row.value;
+  }
+  for (auto& [key, values] : bins) rows[key.first].values.emplace_back(key.second, std::move(values));
+  return rows;
+}
+
+}  // namespace
+
+void find_timeline(const ShardData& data, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
+  if (data.time_axis.bin_ns == 0) return;
+  describe_nodes(data, analysis);
+  Timeline& timeline = analysis.timeline.emplace();
+  const auto sources = static_cast<std::uint64_t>(data.ranks.size() + data.nodes.size());
+  std::uint32_t join = 1;
+  while (join < TimeAxis::kMostBins &&
+         sources * data.series.size() * (TimeAxis::kMostBins / join) > kMostTimelineCells)
+    join *= 2;
+  for (std::uint32_t s = 0; s < data.series.size(); ++s) timeline.series.emplace_back(name_of(data, s));
+  timeline.bin_s = to_seconds(data.time_axis.bin_ns) * join;
+  std::int64_t start = data.run.start_utc_ns;
+  if (!data.ranks.empty())
+    start = std::min_element(data.ranks.begin(), data.ranks.end(), [](const auto& x, const auto& y) {
+              return x.start_utc_ns < y.start_utc_ns;
+            })->start_utc_ns;
+  // Times of a damaged file may be too far apart for a difference.
+  const auto begin_ns = static_cast<std::int64_t>(static_cast<std::uint64_t>(data.time_axis.origin_utc_ns) -
+                                                  static_cast<std::uint64_t>(start));
+  timeline.begin_s = static_cast<double>(begin_ns) / 1e9;
+
+  auto ranks = rows_by_owner(data, data.rank_series, join, [&](const shard::RankSeries& row) {
+    return row.rank < data.ranks.size() ? std::optional(row.rank) : std::optional<std::uint32_t>();
+  });
+  for (const std::uint32_t rank : ascending)
+    if (const auto row = ranks.find(rank); row != ranks.end()) {
+      row->second.rank = data.ranks[rank].rank;
+      timeline.ranks.push_back(std::move(row->second));
+    }
+  auto nodes = rows_by_owner(data, data.node_series, join, [&](const shard::NodeSeries& row) {
+    return row.node < data.nodes.size() ? std::optional(row.node) : std::optional<std::uint32_t>();
+  });
+  for (auto& [node, row] : nodes) {
+    row.node = node;
+    timeline.nodes.push_back(std::move(row));
+  }
+  for (const auto* rows : {&timeline.ranks, &timeline.nodes})
+    for (const TimelineRow& row : *rows)
+      for (const auto& [series, values] : row.values) timeline.bins = std::max(timeline.bins, values.size());
+}
+
+}  // namespace clusterprof::report

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+#include "report/analysis/analysis.hpp"
+
+namespace clusterprof::report {
+
+// Bins of all ranks and series that a report holds; with more ranks bins are joined.
+inline constexpr std::uint64_t kMostTimelineCells = 4'000'000;
+
+// Analysis::timeline, and what series say of whole nodes.
+void find_timeline(const shard::ShardData& data, const std::vector<std::uint32_t>& ascending,
+                   Analysis& analysis);
+
+}  // namespace clusterprof::report

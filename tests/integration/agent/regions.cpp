@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A program with regions, which knows how long they take: prints "name number" lines. Knows of the agent no
+// more than include/clusterprof.h.
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "include/clusterprof.h"
+
+namespace {
+
+volatile std::uint64_t sink;
+
+std::uint64_t now_ns() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+__attribute__((noinline)) void spin_ms(std::uint64_t ms) {
+  const std::uint64_t end = now_ns() + ms * 1'000'000;
+  while (now_ns() < end)
+    for (int i = 0; i < 1000; ++i) sink = sink + static_cast<std::uint64_t>(i);
+}
+
+// Times from outside of begin and end, and from inside of them: the truth is between.
+struct Bounds {
+  std::uint64_t outer = 0, inner = 0;
+  void print(const char* name) const {
+    printf("%s.outer %llu\n%s.inner %llu\n", name, static_cast<unsigned long long>(outer), name,
+           static_cast<unsigned long long>(inner));
+  }
+};
+
+template <typename Work>
+void timed(Bounds& bounds, const char* name, std::int64_t n, Work work) {
+  const std::uint64_t before = now_ns();
+  clusterprof_region_begin_n(name, n);
+  const std::uint64_t begun = now_ns();
+  work();
+  const std::uint64_t ends = now_ns();
+  clusterprof_region_end(name);
+  bounds.outer += now_ns() - before;
+  bounds.inner += ends - begun;
+}
+
+int nesting() {
+  Bounds outer, step, last;
+  timed(outer, "outer", -1, [&] {
+    spin_ms(50);
+    for (std::int64_t n = 0; n < 4; ++n) timed(step, "step", n, [n] { spin_ms(n == 2 ? 120 : 30); });
+    timed(last, "last", -1, [] { spin_ms(60); });
+  });
+  timed(step, "step", 7, [] { spin_ms(20); });  // another region: it is in no other
+  outer.print("outer");
+  step.print("step");
+  last.print("last");
+  return 0;
+}
+
+void* work_in_thread(void*) {
+  for (int i = 0; i < 10; ++i) {
+    const clusterprof::scope work("work", i);
+    const clusterprof::scope inner("inner");
+    spin_ms(10);
+  }
+  return nullptr;
+}
+
+int threads() {
+  clusterprof_region_begin("main");
+  pthread_t made[4];
+  for (pthread_t& thread : made) pthread_create(&thread, nullptr, work_in_thread, nullptr);
+  for (const pthread_t thread : made) pthread_join(thread, nullptr);
+  clusterprof_region_end("main");
+  return 0;
+}
+
+void throw_inside(int depth) {
+  const clusterprof::scope scope("thrown through");
+  if (depth == 0) throw 1;
+  throw_inside(depth - 1);
+}
+
+int exceptions() {
+  for (int i = 0; i < 5; ++i) {
+    try {
+      throw_inside(3);
+    } catch (int) {
+    }
+  }
+  const clusterprof::scope scope("behind");
+  return 0;
+}
+
+jmp_buf jump;
+
+int mismatches() {
+  clusterprof_region_begin("a");
+  clusterprof_region_begin("b");
+  clusterprof_region_begin("c");
+  clusterprof_region_end("a");  // b and c end, too
+  clusterprof_region_begin("d");
+  clusterprof_region_end("never begun");
+  clusterprof_region_end("d");
+  clusterprof_region_end("a");  // of none
+  clusterprof_region_end(nullptr);
+  clusterprof_region_begin("a");
+  if (setjmp(jump) == 0) {
+    clusterprof_region_begin("left");
+    longjmp(jump, 1);
+  }
+  clusterprof_region_end("a");
+  clusterprof_region_begin("e");
+  clusterprof_region_end(nullptr);
+  return 0;
+}
+
+int limits() {
+  const std::string longer(94, 'x');
+  for (const char* tail : {"\xc3\xa4 and more", "\xc3\xa4 and other"})
+    clusterprof_region_begin((longer + tail).c_str()), clusterprof_region_end((longer + tail).c_str());
+  clusterprof_region_begin(nullptr);
+  clusterprof_region_end(nullptr);
+  for (int i = 0; i < 150; ++i) clusterprof_region_begin("deep");
+  for (int i = 0; i < 150; ++i) clusterprof_region_end("deep");
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = "many " + std::to_string(i);
+    const clusterprof::scope scope(name.c_str());
+  }
+  return 0;
+}
+
+int forks() {
+  clusterprof_region_begin("outer");
+  const pid_t child = fork();
+  clusterprof_region_begin_n("inner", child == 0 ? 1 : 2);
+  spin_ms(100);
+  clusterprof_region_end("inner");
+  clusterprof_region_end("outer");
+  if (child == 0) _exit(0);
+  int status = 1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+int pauses() {
+  Bounds paused;
+  spin_ms(200);
+  const std::uint64_t before = now_ns();
+  clusterprof_pause();
+  const std::uint64_t begun = now_ns();
+  spin_ms(100);
+  clusterprof_pause();
+  spin_ms(20);
+  usleep(60000);
+  clusterprof_resume();
+  spin_ms(120);
+  const std::uint64_t ends = now_ns();
+  clusterprof_resume();
+  paused.outer = now_ns() - before;
+  paused.inner = ends - begun;
+  spin_ms(100);
+  usleep(100000);
+  clusterprof_resume();  // too many
+  const std::uint64_t last = now_ns();
+  {
+    const clusterprof::paused again;
+    spin_ms(50);
+  }
+  paused.outer += now_ns() - last;
+  paused.inner += 50'000'000;
+  paused.print("paused");
+  return 0;
+}
+
+void* spin_in_thread(void*) {
+  const clusterprof::scope scope("in thread");
+  spin_ms(500);
+  return nullptr;
+}
+
+// Another thread is paused along with this one.
+int pauses_of_all() {
+  Bounds paused;
+  pthread_t thread;
+  pthread_create(&thread, nullptr, spin_in_thread, nullptr);
+  usleep(100000);
+  const std::uint64_t before = now_ns();
+  clusterprof_pause();
+  const std::uint64_t begun = now_ns();
+  usleep(200000);
+  const std::uint64_t ends = now_ns();
+  clusterprof_resume();
+  paused.outer = now_ns() - before;
+  paused.inner = ends - begun;
+  pthread_join(thread, nullptr);
+  paused.print("paused");
+  return 0;
+}
+
+// Outside of regions: most of the time.
+int parts() {
+  Bounds busy, asleep, brief;
+  spin_ms(150);
+  timed(busy, "busy", -1, [] { spin_ms(200); });
+  spin_ms(50);
+  usleep(50000);
+  timed(asleep, "asleep", -1, [] { usleep(150000); });
+  for (int i = 0; i < 60; ++i) {
+    timed(brief, "brief", i, [] { spin_ms(1); });
+    spin_ms(1);
+  }
+  busy.print("busy");
+  asleep.print("asleep");
+  brief.print("brief");
+  return 0;
+}
+
+int cost() {
+  constexpr int kPairs = 200'000;
+  std::uint64_t best = ~std::uint64_t{0};
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const std::uint64_t start = now_ns();
+    for (int i = 0; i < kPairs; ++i) {
+      clusterprof_region_begin_n("assemble", i);
+      clusterprof_region_end("assemble");
+    }
+    const std::uint64_t spent = now_ns() - start;
+    if (spent < best) best = spent;
+  }
+  printf("pair_ns %.1f\n", static_cast<double>(best) / kPairs);
+  return 0;
+}
+
+int stream() {
+  constexpr std::size_t kBytes = 64u << 20;
+  auto* const data =
+      static_cast<double*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  if (data == MAP_FAILED) return 1;
+  for (std::size_t i = 0; i < kBytes / sizeof *data; ++i) data[i] = static_cast<double>(i);
+  const std::uint64_t end = now_ns() + 600'000'000;
+  double sum = 0;
+  const std::uint64_t begun = now_ns();
+  while (now_ns() < end)
+    for (std::size_t i = 0; i < kBytes / sizeof *data; ++i) sum += data[i];
+  sink = static_cast<std::uint64_t>(sum);
+  printf("data %llu\nbytes %zu\nbegun %llu\n",
+         static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(data)), kBytes,
+         static_cast<unsigned long long>(begun));
+  return 0;
+}
+
+int waits(bool by_socket, bool by_poll) {
+  int ends[2];
+  if ((by_socket ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : pipe(ends)) != 0) return 1;
+  const pid_t child = fork();
+  if (child == 0) {
+    usleep(200000);
+    _exit(write(ends[1], "x", 1) == 1 ? 0 : 1);
+  }
+  char byte;
+  pollfd waiting = {ends[0], POLLIN, 0};
+  if (by_poll ? poll(&waiting, 1, -1) != 1 : read(ends[0], &byte, 1) != 1) return 2;
+  int status = 1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+int writes() {
+  char path[] = "/tmp/clusterprof-regions-XXXXXX";
+  const int file = mkstemp(path);
+  if (file < 0) return 1;
+  unlink(path);
+  static char block[1 << 20];
+  const std::uint64_t end = now_ns() + 500'000'000;
+  while (now_ns() < end)
+    if (pwrite(file, block, sizeof block, 0) != static_cast<ssize_t>(sizeof block)) return 2;
+  return 0;
+}
+
+int keeps_errno() {
+  errno = 77;
+  clusterprof_region_begin("x");
+  clusterprof_pause();
+  clusterprof_resume();
+  clusterprof_region_end("y");
+  clusterprof_region_end("x");
+  return errno == 77 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "nesting") return nesting();
+  if (mode == "threads") return threads();
+  if (mode == "exceptions") return exceptions();
+  if (mode == "mismatches") return mismatches();
+  if (mode == "limits") return limits();
+  if (mode == "forks") return forks();
+  if (mode == "pauses") return pauses();
+  if (mode == "pauses_of_all") return pauses_of_all();
+  if (mode == "parts") return parts();
+  if (mode == "cost") return cost();
+  if (mode == "stream") return stream();
+  if (mode == "pipe") return waits(false, false);
+  if (mode == "socket") return waits(true, false);
+  if (mode == "polled_socket") return waits(true, true);
+  if (mode == "file") return writes();
+  if (mode == "errno") return keeps_errno();
+  return 99;
+}

@@ -1,0 +1,41 @@
+"""Spawns Python processes that work in a function of their own; both sides exchange 4000 and 3000 bytes.
+
+    spawn.py          the first world: its rank 0 spawns two
+    spawn.py child
+"""
+
+import sys
+import time
+
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+
+
+def work_of_a_child(seconds):
+    end = time.perf_counter() + seconds
+    number = 0
+    while time.perf_counter() < end:
+        number += sum(i * i for i in range(1000))
+    return number
+
+
+if sys.argv[1:] == ["child"]:
+    parent = MPI.Comm.Get_parent()
+    work_of_a_child(0.5)
+    world.Barrier()
+    buffer = bytearray(4000)
+    parent.Recv([buffer, MPI.BYTE], source=0)
+    parent.Send([bytes(3000), MPI.BYTE], dest=0)
+    print(f"child {world.rank} of {world.size}: {sys.argv[1:]}", flush=True)
+    parent.Disconnect()
+else:
+    if world.rank == 0:
+        children = MPI.COMM_SELF.Spawn(sys.executable, args=[__file__, "child"], maxprocs=2)
+        for child in range(2):
+            children.Send([bytes(4000), MPI.BYTE], dest=child)
+        for child in range(2):
+            children.Recv([bytearray(3000), MPI.BYTE], source=child)
+        children.Disconnect()
+    world.Barrier()
+    print(f"rank {world.rank} is done", flush=True)

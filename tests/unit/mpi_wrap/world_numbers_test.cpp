@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi-wrap/src/world_numbers.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace clusterprof::mpi_wrap {
+namespace {
+
+class WorldNumbers : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/clusterprof-worlds-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    directory_ = name;
+    worlds_ = directory_ + "/.worlds";  // made when it is needed
+    all_.assign_regular(0, 1, 4);
+    one_.assign_regular(2, 1, 1);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  NewWorld make(const SpawnCall& call, std::int32_t size) const {
+    return make_world(worlds_.c_str(), 0, 4, call, size);
+  }
+
+  std::string directory_, worlds_;
+  RankMap all_{}, one_{};
+};
+
+TEST_F(WorldNumbers, FollowEachOtherBehindTheFirstWorld) {
+  const SpawnCall first{1, 0, &all_}, second{1, 1, &all_}, alone{2, 0, &one_};
+  EXPECT_EQ(make(first, 3).first, 4);
+  EXPECT_EQ(make(second, 2).first, 7);
+  const NewWorld third = make(alone, 1);
+  EXPECT_EQ(third.first, 9);
+  EXPECT_EQ(third.number, 3);
+  // The other callers find theirs; a call of one process has no others, and its name may be anybody's.
+  EXPECT_EQ(find_world(worlds_.c_str(), second).first, 7);
+  EXPECT_EQ(find_world(worlds_.c_str(), second).number, 2);
+  EXPECT_EQ(find_world(worlds_.c_str(), alone).number, 0);
+  EXPECT_EQ(find_world(worlds_.c_str(), {1, 2, &all_}).number, 0);
+  // A root that is spawned itself needs no size.
+  EXPECT_EQ(make_world(worlds_.c_str(), 2, 0, {5, 0, &one_}, 4).first, 10);
+}
+
+TEST_F(WorldNumbers, ThatWereTakenBackGoToTheNextOne) {
+  const SpawnCall call{1, 0, &all_};
+  const NewWorld failed = make(call, 3);
+  take_back_world(worlds_.c_str(), call, failed);
+  EXPECT_EQ(find_world(worlds_.c_str(), call).number, 0);
+  const NewWorld again = make(call, 2);
+  EXPECT_EQ(again.number, 1);
+  EXPECT_EQ(again.first, 4);
+  // Not when later ones are taken.
+  EXPECT_EQ(make({2, 0, &one_}, 1).first, 6);
+  take_back_world(worlds_.c_str(), call, again);
+  EXPECT_EQ(make({2, 0, &one_}, 1).first, 7);
+}
+
+TEST_F(WorldNumbers, ACallThatSpawnsNothingHidesAnEarlierOneOfItsName) {
+  const SpawnCall call{1, 0, &all_};
+  make(call, 3);
+  forget_call(worlds_.c_str(), call);
+  EXPECT_EQ(find_world(worlds_.c_str(), call).number, 0);
+  make({1, 1, &all_}, 1);
+  EXPECT_EQ(make({1, 1, &all_}, 2).first, 8);
+  EXPECT_EQ(find_world(worlds_.c_str(), {1, 1, &all_}).first, 8);
+}
+
+TEST_F(WorldNumbers, CallersAreKept) {
+  RankMap irregular{}, back{};
+  const std::int32_t ranks[] = {3, 0, 2, -1};
+  ASSERT_TRUE(irregular.assign(ranks, 4));
+  RankMap downwards{};
+  downwards.assign_regular(3, -1, 4);
+  const std::vector<std::pair<const RankMap*, std::vector<std::int32_t>>> cases = {
+      {&all_, {0, 1, 2, 3}}, {&one_, {2}}, {&irregular, {3, 0, 2, -1}}, {&downwards, {3, 2, 1, 0}}};
+  std::uint64_t identity = 20;
+  for (const auto& [callers, expected] : cases) {
+    const NewWorld made = make({identity++, 0, callers}, 1);
+    ASSERT_TRUE(read_callers(worlds_.c_str(), made.number, back));
+    ASSERT_EQ(back.size(), static_cast<std::int32_t>(expected.size()));
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_EQ(back.world_rank(static_cast<std::int32_t>(i)), expected[i]);
+  }
+  EXPECT_FALSE(read_callers(worlds_.c_str(), 99, back));
+  back.clear();
+  irregular.clear();
+}
+
+TEST_F(WorldNumbers, AreGivenOnceToManyAtATime) {
+  constexpr int kProcesses = 8, kEach = 25;
+  std::vector<pid_t> children;
+  for (int p = 0; p < kProcesses; ++p) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (std::uint32_t i = 0; i < kEach; ++i) {
+        const SpawnCall call{static_cast<std::uint64_t>(100 + p), i, &all_};
+        const NewWorld made = make(call, p + 1);
+        if (made.number == 0) _exit(1);
+        if (i % 5 == 4) take_back_world(worlds_.c_str(), call, made);
+      }
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  // Without gaps, whatever was taken back in between.
+  std::int32_t next = 4;
+  int count = 0;
+  wire::SpawnedWorld world{};
+  for (; wire::read_spawned_world(worlds_.c_str(), count + 1, world); ++count) {
+    EXPECT_EQ(world.first, next);
+    next += world.size;
+  }
+  EXPECT_GE(count, kProcesses * kEach * 4 / 5);
+  std::map<std::int32_t, int> uses;
+  for (int p = 0; p < kProcesses; ++p) {
+    for (std::uint32_t i = 0; i < kEach; ++i) {
+      const NewWorld found = find_world(worlds_.c_str(), {static_cast<std::uint64_t>(100 + p), i, &all_});
+      EXPECT_EQ(found.number != 0, i % 5 != 4);
+      if (found.number != 0) ++uses[found.first];
+    }
+  }
+  EXPECT_EQ(uses.size(), static_cast<std::size_t>(kProcesses * kEach * 4 / 5));
+}
+
+TEST_F(WorldNumbers, NothingIsMadeOutOfNonsense) {
+  const SpawnCall call{1, 0, &all_};
+  EXPECT_EQ(make(call, 0).number, 0);
+  EXPECT_EQ(make(call, wire::kMostRunRanks).number, 0);
+  EXPECT_EQ(make_world(worlds_.c_str(), 3, 0, call, 1).number, 0);  // its own world is not there
+  EXPECT_EQ(make_world("/proc/nowhere/.worlds", 0, 4, call, 1).number, 0);
+  wire::SpawnedWorld world{};
+  for (const char* text : {"", "1", "1+", "1+2", "1+0 @", "-1+2 @", "1+2 @x", "1+2 0+1", "1+2 0+1*0",
+                           "1+2 0+1*2x", "99999999+1 @", "16777215+2 @", "1 +2 @", "a+2 @"}) {
+    EXPECT_FALSE(wire::parse_spawned_world(text, world)) << text;
+  }
+  EXPECT_TRUE(wire::parse_spawned_world("2+3 1+-1*2", world));
+  EXPECT_EQ(world.caller_stride, -1);
+}
+
+TEST_F(WorldNumbers, NotesAreOnePerRankAndKind) {
+  note_unrecorded(worlds_.c_str(), 3, 1, "because");
+  note_unrecorded(worlds_.c_str(), 3, 1, "because of something else");
+  note_unrecorded(worlds_.c_str(), 4, 1, "because");
+  int notes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(worlds_)) {
+    ++notes;
+    const std::string text = std::filesystem::read_symlink(entry.path()).string();
+    EXPECT_TRUE(text.ends_with(" spawned are not recorded: because")) << text;
+  }
+  EXPECT_EQ(notes, 2);
+}
+
+}  // namespace
+}  // namespace clusterprof::mpi_wrap

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Programs that one thing limits, and programs that it nearly does.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "profile_builder.hpp"
+#include "report/analysis/limits.hpp"
+#include "report/analysis/memory.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using shard::IoOperation;
+using testing::kMs;
+using testing::ProfileBuilder;
+
+const Finding* find_finding(const Analysis& a, std::string_view part) {
+  for (const Finding& finding : a.findings)
+    if (finding.text.find(part) != std::string::npos) return &finding;
+  return nullptr;
+}
+
+double share_of_run(const Analysis& a, std::string_view kind) {
+  for (const Bottleneck& row : a.bottlenecks)
+    if (!row.rank && row.region.empty() && row.kind == kind) return row.share;
+  return 0;
+}
+
+std::string evidence_of_run(const Analysis& a, std::string_view kind) {
+  for (const Bottleneck& row : a.bottlenecks)
+    if (!row.rank && row.region.empty() && row.kind == kind) return row.evidence;
+  return {};
+}
+
+std::uint32_t native(ProfileBuilder& b, std::string_view name, std::uint32_t line) {
+  return b.path({b.native("main", "/u/a.out", "/u/a.c", 99), b.native(name, "/u/a.out", "/u/a.c", line)});
+}
+std::uint32_t in_kernel(ProfileBuilder& b, std::string_view name, std::uint32_t line, std::string_view call) {
+  return b.child(native(b, name, line), b.kernel(call));
+}
+
+// 7 s in `path`, 3 s computing.
+ProfileBuilder bound_by(Category category, const std::function<std::uint32_t(ProfileBuilder&)>& path) {
+  ProfileBuilder b(1);
+  b.data.ranks[0].flags |= shard::kFaultsApart;
+  b.data.nodes[0].cache_bytes = 32u << 20;
+  b.sampled(0, path(b), category, 7000);
+  b.sampled(0, native(b, "compute", 10), Category::kNative, 3000);
+  return b;
+}
+
+TEST(WorkingSet, IsEstimatedFromBlocks) {
+  for (const std::uint64_t blocks : {8u, 64u, 400u, 1000u})
+    for (const std::uint64_t accesses : {200u, 1000u, 5000u}) {
+      ProfileBuilder b(1);
+      b.accessed(0, native(b, "f", 1), blocks, accesses, accesses);
+      const WorkingSet set = estimate_working_set(b.data.data_accesses[0].blocks, accesses);
+      const double real = static_cast<double>(blocks * shard::DataAccess::kBlockBytes);
+      EXPECT_LT(set.at_least_bytes, real * 1.3) << blocks << " " << accesses;
+      if (accesses < 2 * blocks) continue;  // too few to be exact
+      EXPECT_NEAR(set.bytes, real, 0.35 * real) << blocks << " " << accesses;
+      EXPECT_GT(set.at_least_bytes, 0.5 * real) << blocks << " " << accesses;
+    }
+  EXPECT_EQ(estimate_working_set({}, 100).bytes, 0);
+  EXPECT_EQ(estimate_working_set({1, 0, 0, 0}, 0).bytes, 0);
+  const WorkingSet full = estimate_working_set({~0ull, ~0ull, ~0ull, ~0ull}, 1'000'000);
+  EXPECT_TRUE(full.is_more);
+  EXPECT_TRUE(std::isfinite(full.bytes));
+}
+
+TEST(Verdict, SharesOfARankAddUp) {
+  const Analysis a = analyse(testing::resources_run());
+  for (const RankInfo& rank : a.ranks) {
+    double sum = 0;
+    for (const double time_s : rank.limits.time_s) sum += time_s;
+    EXPECT_NEAR(sum, rank.recorded_s, 1e-6);
+  }
+}
+
+TEST(Verdict, NothingToSay) {
+  ProfileBuilder b(2);
+  b.data.nodes[0].cpus = 2, b.data.nodes[0].cache_bytes = 32u << 20,
+  b.data.nodes[0].memory_bytes = 8'000'000'000;
+  const auto compute = native(b, "compute", 10);
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    b.data.ranks[r].flags |= shard::kFaultsApart | shard::kUsageKnown;
+    b.data.ranks[r].cpu_ns = 9800 * kMs;
+    b.data.ranks[r].affinity = b.string(r == 0 ? "0" : "1");
+    b.data.ranks[r].involuntary_switches = 150, b.data.ranks[r].minor_faults = 3000;
+    b.sampled(r, compute, Category::kNative, 9000);
+    b.sampled(r, in_kernel(b, "store", 20, "write"), Category::kIo, 400);
+    b.sampled(r, in_kernel(b, "touch", 30, "page fault"), Category::kSystem, 300);
+    b.sampled(r, in_kernel(b, "rest", 40, "nanosleep"), Category::kIdle, 300);
+    b.accessed(r, compute, 60, 400, 500);
+    b.file_called(r, native(b, "store", 20), "/out", IoOperation::kWrite, 5000, 400, 100'000);
+  }
+  b.node_series("memory_used_bytes", 0, {7'000'000'000}, shard::SeriesKind::kMaximum);
+  b.node_series("cpu_busy_ns", 0, {19'900 * kMs});
+  const Analysis a = analyse(b.data);
+  for (const Finding& finding : a.findings) ADD_FAILURE() << finding.text;
+  EXPECT_EQ(a.bottlenecks[0].kind, "compute");
+  EXPECT_NEAR(a.bottlenecks[0].share, 0.9, 1e-9);
+  EXPECT_TRUE(a.bottlenecks[1].rank) << "no other class of the run has 5 %";
+}
+
+TEST(Verdict, Memory) {
+  ProfileBuilder b = bound_by(Category::kNative, [](ProfileBuilder& p) { return native(p, "sweep", 20); });
+  b.accessed(0, native(b, "sweep", 20), 1536, 600, 700);
+  b.accessed(0, native(b, "compute", 10), 2, 200, 300);
+  const Analysis a = analyse(b.data);
+  EXPECT_EQ(a.bottlenecks[0].kind, "memory");
+  EXPECT_NEAR(share_of_run(a, "memory"), 0.7, 1e-9);
+  EXPECT_NEAR(share_of_run(a, "compute"), 0.3, 1e-9);
+  const Finding* finding = find_finding(a, "sweep() a.c:20");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NEAR(*finding->share, 0.7, 1e-9);
+  EXPECT_EQ(finding->file, "/u/a.c");
+  EXPECT_EQ(finding->line, 20u);
+  EXPECT_EQ(finding->rank, 0);
+  EXPECT_NE(finding->text.find("the largest cache holds 33.6 MB. Work on blocks"), std::string::npos)
+      << finding->text;
+}
+
+TEST(Verdict, MemoryNeedsMoreDataThanTheCacheAndEnoughToTell) {
+  const auto kind = [](std::uint64_t blocks, std::uint64_t accesses, std::uint64_t samples,
+                       bool cache = true) {
+    ProfileBuilder b = bound_by(Category::kNative, [](ProfileBuilder& p) { return native(p, "sweep", 20); });
+    if (!cache) b.data.nodes[0].cache_bytes = 0;
+    b.accessed(0, native(b, "sweep", 20), blocks, accesses, samples);
+    return analyse(b.data).bottlenecks[0].kind;
+  };
+  EXPECT_EQ(kind(110, 600, 700), "compute") << "27.5 MiB of 32";
+  EXPECT_EQ(kind(200, 600, 700), "memory") << "50 MiB";
+  EXPECT_EQ(kind(10'000, thresholds::kFewestAccesses - 1, 30), "compute") << "too few accesses";
+  EXPECT_EQ(kind(10'000, 600, 3100), "compute") << "seldom at an access";
+  EXPECT_EQ(kind(10'000, 600, 2900), "memory");
+  EXPECT_EQ(kind(10'000, 600, 700, false), "compute") << "the cache is not known";
+}
+
+TEST(Verdict, CountersDecideAboutMemoryWhereThereAreSome) {
+  const auto kind = [](std::uint64_t misses, std::uint64_t instructions) {
+    ProfileBuilder b = bound_by(Category::kNative, [](ProfileBuilder& p) { return native(p, "sweep", 20); });
+    for (shard::Value& value : b.data.values) value.cpu_ns = value.wall_ns;
+    b.accessed(0, native(b, "sweep", 20), 10'000, 600, 700);
+    b.data.counters = {"PAPI_L3_TCM", "PAPI_TOT_INS"};
+    b.accessed(0, native(b, "compute", 10), 10'000, 600, 700);  // but has no misses at all
+    b.data.path_counters = {{0, native(b, "sweep", 20), 0, misses},
+                            {0, native(b, "sweep", 20), 1, instructions}};
+    const Analysis a = analyse(b.data);
+    EXPECT_GE(share_of_run(a, "compute"), 0.3 - 1e-9);
+    return a.bottlenecks[0].kind;
+  };
+  // 7 s of CPU time: 4 GB/s are 437.5 M misses.
+  EXPECT_EQ(kind(440'000'000, 100'000'000'000), "memory");
+  EXPECT_EQ(kind(430'000'000, 100'000'000'000), "compute");
+  EXPECT_EQ(kind(100'000'000, 9'900'000'000), "memory") << "10.1 per 1000 instructions";
+  EXPECT_EQ(kind(100'000'000, 10'100'000'000), "compute") << "9.9 per 1000 instructions";
+}
+
+TEST(Verdict, PageFaultsAreMemoryAndSoIsMapping) {
+  ProfileBuilder b =
+      bound_by(Category::kSystem, [](ProfileBuilder& p) { return in_kernel(p, "touch", 20, "page fault"); });
+  b.sampled(0, in_kernel(b, "touch", 22, "munmap"), Category::kSystem, 2000);
+  b.data.ranks[0].flags |= shard::kUsageKnown;
+  b.data.ranks[0].minor_faults = 600'000;
+  b.lasts(12'000);
+  const Analysis a = analyse(b.data);
+  EXPECT_NEAR(share_of_run(a, "memory"), 0.75, 1e-9);
+  EXPECT_NEAR(share_of_run(a, "compute"), 0.25, 1e-9);
+  EXPECT_NE(
+      evidence_of_run(a, "memory").find("page faults 7.00 s, mapping and unmapping 2.00 s; most in touch()"),
+      std::string::npos)
+      << evidence_of_run(a, "memory");
+  ASSERT_EQ(a.findings.size(), 1u) << "and none about the kernel";
+  const Finding& finding = a.findings[0];
+  EXPECT_NE(finding.text.find(
+                "page faults 58.3 %, mapping and unmapping (mmap, munmap, brk) 16.7 %; 50.0 k faults/s"),
+            std::string::npos)
+      << finding.text;
+  EXPECT_NEAR(*finding.share, 0.75, 1e-9);
+  EXPECT_EQ(finding.line, 20u);
+  EXPECT_NE(finding.text.find("Reuse memory"), std::string::npos);
+}
+
+TEST(Verdict, OtherSystemCallsAreCompute) {
+  const ProfileBuilder b =
+      bound_by(Category::kSystem, [](ProfileBuilder& p) { return in_kernel(p, "spin", 20, "sched_yield"); });
+  const Analysis a = analyse(b.data);
+  EXPECT_NEAR(share_of_run(a, "compute"), 1, 1e-9);
+  EXPECT_NE(evidence_of_run(a, "compute").find("7.00 s in system calls"), std::string::npos);
+  EXPECT_NE(find_finding(a, "System calls other than I/O and mapping take 70.0 %"), nullptr);
+}
+
+TEST(Verdict, Fsync) {
+  ProfileBuilder b =
+      bound_by(Category::kIo, [](ProfileBuilder& p) { return in_kernel(p, "store", 88, "fsync"); });
+  b.file_called(0, native(b, "store", 88), "/scratch/out.dat", IoOperation::kSync, 12'000, 6000);
+  b.file_called(0, native(b, "store", 87), "/scratch/out.dat", IoOperation::kWrite, 12'000, 600,
+                12'000 * 4096);
+  const Analysis a = analyse(b.data);
+  EXPECT_EQ(a.bottlenecks[0].kind, "io");
+  EXPECT_NEAR(share_of_run(a, "io"), 0.7, 1e-9);
+  ASSERT_EQ(a.findings.size(), 1u) << "writes of 4096 bytes are not small";
+  EXPECT_EQ(
+      a.findings[0].text,
+      "File and socket calls take 70.0 % of all rank time; 100.0 % of it in store() a.c:88. Rank 0 spends "
+      "60.0 % of its time in 12.0 k fsync calls on out.dat. Call fsync less often, once for many writes.");
+  EXPECT_EQ(a.findings[0].line, 88u);
+  EXPECT_EQ(a.findings[0].rank, 0);
+
+  b.data.io_calls[0].time_ns = 8000 * kMs;
+  EXPECT_NE(find_finding(analyse(b.data),
+                         "80.0 % of its time in 12.0 k fsync calls on out.dat (timed; samples "
+                         "miss part of such short waits)."),
+            nullptr);
+  b.data.ranks[0].threads = 2;
+  EXPECT_EQ(find_finding(analyse(b.data), "(timed;"), nullptr) << "another thread may have called";
+}
+
+TEST(Verdict, AFileThatOneRankAloneIsSlowWith) {
+  ProfileBuilder b(20);
+  for (std::uint32_t r = 0; r < 20; ++r)
+    b.sampled(r, native(b, "compute", 10), Category::kNative, r == 3 ? 8900 : 10'000);
+  b.sampled(3, in_kernel(b, "load", 30, "read"), Category::kIo, 1100);
+  b.file_called(3, native(b, "load", 30), "/data/in.bin", IoOperation::kRead, 200, 1100, 800'000'000);
+  const Analysis a = analyse(b.data);
+  ASSERT_EQ(a.findings.size(), 1u);
+  EXPECT_EQ(
+      a.findings[0].text,
+      "Rank 3 spends 11.0 % of its time in 200 read calls on in.bin, load() a.c:30. Read and write less "
+      "often, in larger pieces.");
+  EXPECT_EQ(a.findings[0].rank, 3);
+  EXPECT_NEAR(*a.findings[0].share, 0.0055, 1e-9);
+  b.data.io_calls[0].time_ns = 990 * kMs;
+  EXPECT_TRUE(analyse(b.data).findings.empty()) << "less than a tenth of its time";
+}
+
+TEST(Verdict, SmallWrites) {
+  ProfileBuilder b(1);
+  b.sampled(0, native(b, "compute", 10), Category::kNative, 9400);
+  b.sampled(0, in_kernel(b, "log_line", 30, "write"), Category::kIo, 600);
+  b.file_called(0, native(b, "log_line", 30), "/log/run.log", IoOperation::kWrite, 30'000, 600, 1'200'000);
+  const Analysis a = analyse(b.data);
+  ASSERT_EQ(a.findings.size(), 1u);
+  EXPECT_EQ(a.findings[0].text,
+            "Small writes: 30.0 k write calls on run.log of 40 B on average take 6.0 % of all rank time, "
+            "log_line() "
+            "a.c:30. Buffer them.");
+  EXPECT_EQ(a.findings[0].line, 30u);
+  shard::ShardData large = b.data, seldom = b.data, quick = b.data;
+  large.io_calls[0].bytes = 30'000 * 4096ull;
+  EXPECT_TRUE(analyse(large).findings.empty());
+  seldom.io_calls[0].count = thresholds::kManyCalls - 1;
+  EXPECT_TRUE(analyse(seldom).findings.empty());
+  quick.io_calls[0].time_ns = 490 * kMs;
+  EXPECT_TRUE(analyse(quick).findings.empty());
+}
+
+TEST(Verdict, IdleSaysWhatFor) {
+  const struct {
+    const char *call, *evidence, *advice;
+  } cases[] = {{"clock_nanosleep", "sleep 7.00 s", "Wait for what the sleep is for."},
+               {"futex", "locks 7.00 s", "Hold the lock for less"},
+               {"epoll_wait", "poll 7.00 s", "Have something to do"},
+               {"wait4", "child processes 7.00 s", "Start child processes earlier"},
+               {"msgrcv", "other waits 7.00 s", "Find out"}};
+  for (const auto& one : cases) {
+    const ProfileBuilder b =
+        bound_by(Category::kIdle, [&](ProfileBuilder& p) { return in_kernel(p, "rest", 20, one.call); });
+    const Analysis a = analyse(b.data);
+    EXPECT_EQ(a.bottlenecks[0].kind, "idle");
+    EXPECT_NEAR(share_of_run(a, "idle"), 0.7, 1e-9);
+    EXPECT_NE(evidence_of_run(a, "idle").find(one.evidence), std::string::npos) << evidence_of_run(a, "idle");
+    ASSERT_EQ(a.findings.size(), 1u);
+    EXPECT_NE(a.findings[0].text.find(one.evidence), std::string::npos) << a.findings[0].text;
+    EXPECT_NE(a.findings[0].text.find(one.advice), std::string::npos) << a.findings[0].text;
+    EXPECT_EQ(a.findings[0].line, 20u);
+  }
+}
+
+TEST(Verdict, AFightForTheGil) {
+  ProfileBuilder b(1);
+  const auto fight = b.python("fight", "/u/gil.py", 12, 10);
+  const auto wait = b.path({fight, b.kernel("futex"), b.kernel(shard::kGilWaitName)});
+  for (const bool main : {true, false}) {
+    b.sampled(0, b.path({fight}), Category::kPython, 5000, main);
+    b.sampled(0, wait, Category::kIdle, 5000, main);
+  }
+  const Analysis a = analyse(b.data);
+  EXPECT_NEAR(share_of_run(a, "idle"), 0.5, 1e-9);
+  EXPECT_NEAR(share_of_run(a, "python"), 0.5, 1e-9);
+  EXPECT_NE(evidence_of_run(a, "idle").find("the GIL 5.00 s"), std::string::npos)
+      << evidence_of_run(a, "idle");
+  EXPECT_NE(find_finding(a, "lock (GIL) for 50.0 %"), nullptr);
+  EXPECT_EQ(find_finding(a, "ranks are blocked"), nullptr);
+}
+
+TEST(Verdict, Imbalance) {
+  ProfileBuilder b(2);
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    b.called(r, b.child(native(b, "step", 30), b.mpi("MPI_Barrier")), 10, r == 0 ? 6000 : 0);
+    b.sampled(r, native(b, "compute", 10), Category::kNative, r == 0 ? 4000 : 10'000);
+  }
+  const Analysis a = analyse(b.data);
+  EXPECT_NEAR(share_of_run(a, "imbalance"), 0.3, 1e-9);
+  EXPECT_NEAR(share_of_run(a, "communication"), 0, 1e-9);
+  EXPECT_EQ(a.bottlenecks[2].kind, "imbalance") << "of rank 0";
+  EXPECT_NE(find_finding(a, "Give the ranks equal work."), nullptr);
+}
+
+TEST(Verdict, Communication) {
+  ProfileBuilder b(2);
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    b.called(r, b.child(native(b, "step", 30), b.mpi("MPI_Alltoall")), 10, 6000);
+    b.sampled(r, native(b, "compute", 10), Category::kNative, 4000);
+  }
+  const Analysis a = analyse(b.data);
+  EXPECT_EQ(a.bottlenecks[0].kind, "communication");
+  EXPECT_NEAR(a.bottlenecks[0].share, 0.6, 1e-9);
+  EXPECT_NE(find_finding(a, "Send fewer and larger messages"), nullptr);
+}
+
+TEST(Verdict, PausedTimeIsNobodys) {
+  ProfileBuilder b(2);
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    b.called(r, b.child(native(b, "step", 30), b.mpi("MPI_Barrier")), 10, 1000);
+    b.sampled(r, native(b, "compute", 10), Category::kNative, 3000);
+    b.data.ranks[r].paused_ns = 6000 * kMs;
+  }
+  const Analysis a = analyse(b.data);
+  EXPECT_DOUBLE_EQ(a.ranks[0].elapsed_s, 10);
+  EXPECT_DOUBLE_EQ(a.ranks[0].paused_s, 6);
+  EXPECT_DOUBLE_EQ(*a.ranks[0].useful_s, 3);
+  EXPECT_DOUBLE_EQ(a.ranks[0].category_s[static_cast<std::size_t>(Category::kNative)].value(), 3);
+  EXPECT_DOUBLE_EQ(a.rank_seconds, 8);
+  EXPECT_NEAR(share_of_run(a, "compute"), 0.75, 1e-9);
+  EXPECT_DOUBLE_EQ(*a.efficiency.communication, 0.75);
+  EXPECT_DOUBLE_EQ(*a.efficiency.load_balance, 1);
+}
+
+TEST(Regions, HaveVerdictsOfTheirOwn) {
+  const Analysis a = analyse(testing::resources_run());
+  ASSERT_EQ(a.regions.size(), 2u);
+  const RegionRow &epoch = a.regions[0], &step = a.regions[1];
+  EXPECT_EQ(epoch.bottleneck, "memory");
+  EXPECT_NEAR(epoch.sampled_s, 16, 1e-6);
+  EXPECT_NEAR(epoch.share, 0.8, 1e-6);
+  EXPECT_NEAR(step.sampled_s, 10, 1e-6);
+  EXPECT_EQ(step.max_n, 7);
+  EXPECT_EQ(step.spread.max_rank, 0);
+  // Outside MPI 6.5 and 7.5 s, with it 8 s.
+  EXPECT_NEAR(*epoch.efficiency.load_balance, 7 / 7.5, 1e-6);
+  EXPECT_NEAR(*epoch.efficiency.communication, 7.5 / 8, 1e-6);
+  EXPECT_NEAR(*step.efficiency.communication, 1, 1e-6) << "no MPI in it";
+  std::size_t rows = 0;
+  for (const Bottleneck& row : a.bottlenecks)
+    if (!row.region.empty()) {
+      ++rows;
+      EXPECT_EQ(row.kind, "memory");
+    }
+  EXPECT_EQ(rows, 2u);
+}
+
+TEST(Regions, CanBeReportedAlone) {
+  const shard::ShardData data = testing::resources_run();
+  EXPECT_FALSE(analyse_region(data, "step")) << "its name is epoch/step";
+  EXPECT_FALSE(analyse_region(data, ""));
+  const std::optional<Analysis> step = analyse_region(data, "epoch/step");
+  ASSERT_TRUE(step);
+  EXPECT_EQ(step->run.region, "epoch/step");
+  EXPECT_NEAR(step->rank_seconds, 10, 1e-6);
+  EXPECT_NEAR(share_of_run(*step, "memory"), 0.6, 1e-6);
+  EXPECT_NEAR(share_of_run(*step, "compute"), 0.4, 1e-6);
+  EXPECT_TRUE(step->io->calls.empty());
+  ASSERT_EQ(step->rank_counters.size(), 2u);
+  EXPECT_EQ(step->rank_counters[0].values[0].second, 3'000'000u);
+  EXPECT_FALSE(step->ranks[0].max_rss_bytes) << "not known of a region";
+  const std::optional<Analysis> epoch = analyse_region(data, "epoch");
+  ASSERT_TRUE(epoch);
+  EXPECT_NEAR(epoch->rank_seconds, 16, 1e-6);
+  EXPECT_NEAR(*epoch->efficiency.load_balance, 7 / 7.5, 1e-6);
+  EXPECT_EQ(epoch->io->calls.size(), 3u);
+  EXPECT_FALSE(render_text(*epoch, {}).empty());
+}
+
+}  // namespace
+}  // namespace clusterprof::report
