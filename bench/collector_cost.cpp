@@ -60,7 +60,9 @@ double nanoseconds_per_sample(bool same_stack) {
     std::exit(1);
   }
   collector::RawStore store;
-  collector::ProcessRecorder recorder(std::move(view).value(), store);
+  collector::TimeGrid grid;
+  grid.begin(test::FakeSegment::kStart, 1'700'000'000'000'000'000);
+  collector::ProcessRecorder recorder(std::move(view).value(), store, grid);
 
   std::vector<std::vector<std::uint64_t>> stacks;
   for (std::size_t i = 0; i < kStacks; ++i) stacks.push_back(make_stack());

@@ -81,8 +81,8 @@ def cross(crossings):
 plain(PYTHON - 1 - 2 * 6 - 2 - 1, 3)
 '''
 
-HEADER_OFFSETS = struct.Struct("<QIIQ10Q7I")  # wire::SegmentHeader up to mpi_event_rings
-SAMPLE = struct.Struct("<IHHQQIiHHBBHIIQQ")  # wire::SampleRecord
+HEADER_OFFSETS = struct.Struct("<QIIQ14Q6I")  # wire::SegmentHeader up to thread_slots
+SAMPLE = struct.Struct("<IHHQQIiHHBBHIIQQQ")  # wire::SampleRecord
 RING_BYTES = 256 * 1024
 
 
@@ -104,7 +104,7 @@ class Collector:
         self.memory = mmap.mmap(descriptors[0], size)
         os.close(descriptors[0])
         fields = HEADER_OFFSETS.unpack_from(self.memory)
-        first, behind, slots = fields[4 + 8], fields[4 + 9], fields[-2]
+        first, behind, slots = fields[4 + 8], fields[4 + 9], fields[-1]
         slot_bytes = (behind - first) // slots // 64 * 64
         self.ring = first + slot_bytes - 128 - RING_BYTES  # of the first thread, the main one
 

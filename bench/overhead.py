@@ -14,7 +14,9 @@ floor: the same timers, and a handler that does nothing (bench/empty_handler.c).
 thread that is blocked, so 64 threads at 1000 Hz ask for more signals than a core can deliver: not run.
 
     bench/overhead.py [--build DIR] [--pairs N] [--rates 100,1000,10000] [--length N] [--only NAME,...]
-                      [--peers] [--cpu N|all] [--raw FILE]
+                      [--peers] [--event default;EVENT,...] [--cpu N|all] [--raw FILE]
+
+With --event, runs with counters are divided by their two neighbours with -e none instead.
 """
 
 import argparse
@@ -44,8 +46,8 @@ def programs(folder, length):
 
 
 class Tool:
-    def __init__(self, name, before=(), environment=None, python_only=False, every_thread_hz=0):
-        self.name, self.before, self.python_only = name, list(before), python_only
+    def __init__(self, name, before=(), environment=None, python_only=False, every_thread_hz=0, against=None):
+        self.name, self.before, self.python_only, self.against = name, list(before), python_only, against
         self.environment, self.every_thread_hz = environment or {}, every_thread_hz
 
     def command(self, program):
@@ -56,7 +58,7 @@ class Tool:
         return None if program[0] != PYTHON else [program[0], *self.before, *program[1:]]
 
 
-def tools(build, folder, rates, peers):
+def tools(build, folder, rates, peers, events):
     empty = os.path.join(folder, "empty_handler.so")
     subprocess.run(["gcc", "-O2", "-shared", "-fPIC", f"{TOP}/bench/empty_handler.c", "-o", empty], check=True)
     out = os.path.join(folder, "out")
@@ -66,6 +68,11 @@ def tools(build, folder, rates, peers):
         made += [Tool(f"empty handler {rate} Hz", environment={"LD_PRELOAD": empty, "EMPTY_HANDLER_HZ": rate},
                       every_thread_hz=int(rate)),
                  Tool(f"clusterprof {rate} Hz", [clusterprof, "-q", "-r", rate, "-o", out, "--"])]
+        for event in events:
+            chosen = [] if event == "default" else ["-e", event]
+            made += [Tool(f"clusterprof {rate} Hz, {event} events",
+                          [clusterprof, "-q", "-r", rate, *chosen, "-o", out, "--"],
+                          against=[clusterprof, "-q", "-r", rate, "-e", "none", "-o", out, "--"])]
     if peers:
         made += [Tool("cProfile", ["-m", "cProfile", "-o", out], python_only=True)]
         if subprocess.run([PYTHON, "-c", "import scalene"], capture_output=True).returncode == 0:
@@ -111,6 +118,8 @@ def main():
     parser.add_argument("--length", default="1", help="how many times as long the programs run: their start weighs less")
     parser.add_argument("--only", default="", help="parts of program names")
     parser.add_argument("--peers", action="store_true", help="also cProfile, Scalene and perf, where installed")
+    parser.add_argument("--event", default="", help="what counters cost: runs with these events (several: ;), or the "
+                        "default ones, against runs with -e none before and after")
     parser.add_argument("--cpu", default="1", help="the core to pin everything on, or all")
     parser.add_argument("--raw", help="write every measurement to this file")
     arguments = parser.parse_args()
@@ -118,7 +127,8 @@ def main():
 
     raw = {}
     with tempfile.TemporaryDirectory(prefix="clusterprof-bench-") as folder:
-        used, out = tools(os.path.abspath(arguments.build), folder, arguments.rates.split(","), arguments.peers)
+        used, out = tools(os.path.abspath(arguments.build), folder, arguments.rates.split(","), arguments.peers,
+                          [event for event in arguments.event.split(";") if event])
         print(f"{platform.node()}, Linux {platform.release()}, {os.cpu_count()} cores, "
               f"{'pinned on core ' + str(cpu) if cpu is not None else 'not pinned'}, {arguments.pairs} pairs, length {arguments.length}, "
               f"{time.strftime('%Y-%m-%d')}\n")
@@ -134,8 +144,17 @@ def main():
                     command = tool.command(program)
                     if command is None:
                         continue
+                    if tool.against:
+                        without = [run([*tool.against, *program], {}, folder, cpu)]
+                        remove(out)
                     measured = run(command, tool.environment, folder, cpu)
                     remove(out)
+                    if tool.against:
+                        without.append(run([*tool.against, *program], {}, folder, cpu))
+                        remove(out)
+                        ratios.setdefault(tool.name + " / -e none", []).append(
+                            {key: measured[key] / ((without[0][key] + without[1][key]) / 2) for key in measured})
+                        continue
                     bare.append(run(program, {}, folder, cpu))
                     ratios.setdefault(tool.name, []).append(
                         {key: measured[key] / ((bare[-2][key] + bare[-1][key]) / 2) for key in measured})

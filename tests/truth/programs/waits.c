@@ -138,35 +138,17 @@ static void write_notes(const char* directory) {
     while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) continue; \
   } while (0)
 
-APART void load_batch(double ms) {
-  const uint64_t begin_ns = now_ns();
-  BE_BUSY(ms);  // at fault: load_batch
-  did("load_batch", begin_ns);
-}
-
-APART void compute(double ms) {
-  const uint64_t begin_ns = now_ns();
-  BE_BUSY(ms);  // at fault: compute
-  did("compute", begin_ns);
-}
-
-APART void checkpoint(double ms) {
-  const uint64_t begin_ns = now_ns();
-  BE_BUSY(ms);  // at fault: checkpoint
-  did("checkpoint", begin_ns);
-}
-
-APART void prepare_message(double ms) {
-  const uint64_t begin_ns = now_ns();
-  BE_BUSY(ms);  // at fault: prepare_message
-  did("prepare_message", begin_ns);
-}
-
-APART void unpack_message(double ms) {
-  const uint64_t begin_ns = now_ns();
-  BE_BUSY(ms);  // at fault: unpack_message
-  did("unpack_message", begin_ns);
-}
+#define DELAY(name)                     \
+  APART void name(double ms) {          \
+    const uint64_t begin_ns = now_ns(); \
+    BE_BUSY(ms);                        \
+    did(#name, begin_ns);               \
+  }
+DELAY(load_batch)       // at fault: load_batch
+DELAY(compute)          // at fault: compute
+DELAY(checkpoint)       // at fault: checkpoint
+DELAY(prepare_message)  // at fault: prepare_message
+DELAY(unpack_message)   // at fault: unpack_message
 
 // The same on all ranks.
 static double uniform(void) {

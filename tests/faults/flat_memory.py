@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Records a program that does the same over and over, with threads that come and go, files and sleeps, and
+looks at the memory of the program and of the collector meanwhile: neither may grow once the program has shown all it
+does. What the program needs itself is constant by construction.
+
+    flat_memory.py [--seconds S] [--rate HZ]
+
+For a day's run in a short time: 10 kHz for 30 s are as many samples as 1 kHz for 5 minutes. Prints the figures;
+exit status: 0 all good, 1 memory grew, 77 nothing to test with."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import recording
+
+PROGRAM = '''
+import os, sys, threading, time
+
+def spin(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(200))
+
+def store(path):
+    with open(path, "wb") as file:
+        file.write(b"x" * 4096)
+    with open(path, "rb") as file:
+        file.read()
+
+def turn(path):
+    thread = threading.Thread(target=spin, args=(0.02,))
+    thread.start()
+    spin(0.02)
+    thread.join()
+    store(path)
+    time.sleep(0.001)
+
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    turn(os.path.join(sys.argv[2], "data"))
+'''
+
+GROWTH = 0.03       # of what a process had after the first third
+GROWTH_KIB = 1024   # and this, whatever it had
+
+
+def resident_kib(pid):
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
+    except (OSError, StopIteration):
+        return None
+
+
+def processes(folder):
+    """{name: pid} of the recorded program and of the collector of the run in `folder`."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if os.path.basename(words[0]) == "collector" and f"--run-dir={folder}/run" in words:
+            found["collector"] = int(pid)
+        elif words[0] == recording.PYTHON and words[1] == f"{folder}/program.py":
+            found["program"] = int(pid)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=24)
+    parser.add_argument("--rate", type=int, default=10000)
+    options = parser.parse_args()
+    if not os.path.exists(recording.PYTHON):
+        return 77
+    folder = tempfile.mkdtemp(prefix="clusterprof-test-")
+    try:
+        script = os.path.join(folder, "program.py")
+        with open(script, "w") as file:
+            file.write(PROGRAM)
+        command = [recording.CLUSTERPROF, "-q", "-r", str(options.rate), "-o", os.path.join(folder, "run"),
+                   recording.PYTHON, script, str(options.seconds), folder]
+        recorded = subprocess.Popen(command, cwd=folder)
+        seen = {"collector": [], "program": []}
+        begin = time.monotonic()
+        while recorded.poll() is None:
+            time.sleep(max(0.25, options.seconds / 200))
+            if time.monotonic() - begin > options.seconds - 0.5:
+                continue  # the collector writes the shard at the end
+            for name, pid in processes(folder).items():
+                kib = resident_kib(pid)
+                if kib is not None:
+                    seen[name].append(kib)
+        if recorded.returncode != 0:
+            print(f"exit status {recorded.returncode}")
+            return 1
+        grew = False
+        for name, kib in seen.items():
+            if len(kib) < 12:
+                print(f"{name}: only {len(kib)} figures")
+                return 1
+            early, late = max(kib[:len(kib) // 3]), max(kib[-len(kib) // 4:])
+            print(f"{name}: {early} KiB in the first third, {late} KiB at the end; {len(kib)} figures")
+            grew = grew or late > early * (1 + GROWTH) + GROWTH_KIB
+        return 1 if grew else 0
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

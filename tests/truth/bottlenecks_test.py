@@ -1,0 +1,109 @@
+"""Programs that are limited by one thing for a known part of their time (programs/bound.c, programs/gil_fight.py,
+unequal_work): the report's verdict has to name it, with a share within 5 points of the program's own measurement, and
+what the operating system counts has to be what getrusage told the program."""
+
+import json
+import os
+
+import recording
+import truth
+
+SHARE = 0.05
+
+# CLASS of bound.c: the report's class, words that a finding about it has.
+CLASSES = {
+    "compute": ("compute", None),
+    "memory": ("memory", "sweep"),
+    "faults": ("memory", "page fault"),
+    "fsync": ("io", "fsync"),
+    "sleep": ("idle", "sleep"),
+}
+
+
+class Bottlenecks(recording.RecordingTest):
+    def shares(self, report, rank=None):
+        return {row["class"]: row["share"] for row in report["bottleneck"]
+                if (row["scope"] == "run" if rank is None else row.get("rank") == rank)}
+
+    def finding(self, report, words):
+        found = [row for row in report["findings"] if words in row["text"]]
+        self.assertTrue(found, f"no finding says '{words}': {[row['text'] for row in report['findings']]}")
+        return found[0]
+
+    def check(self, kind, seconds=8):
+        program = recording.program("plain", "bound")
+        self.need(program)
+        done = self.record([program, kind, str(seconds)], options=["-r", "250"])
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        own, report = json.loads(done.stdout), self.report()
+        elapsed_s = report["ranks"][0]["elapsed_s"]
+        class_, words = CLASSES[kind]
+        shares = self.shares(report)
+        if kind == "compute":
+            self.assertGreater(shares["compute"], 0.95)
+        else:
+            self.assertAlmostEqual(shares[class_], own["bound_s"] / elapsed_s, delta=SHARE)
+            # What is before the program's own clock starts (arrays being filled) is not computing either.
+            self.assertAlmostEqual(shares["compute"], (own["total_s"] - own["bound_s"]) / elapsed_s, delta=SHARE)
+            finding = self.finding(report, words)
+            self.assertAlmostEqual(finding["share"], own["bound_s"] / elapsed_s, delta=2 * SHARE)
+            self.assertTrue(finding["file"].endswith("bound.c"), finding)
+        self.assertEqual(report["bottleneck"][0]["class"], class_)
+        return own, report
+
+    def test_compute(self):
+        _, report = self.check("compute")
+        self.assertNotIn("memory", self.shares(report))
+        self.assertNotIn("io", self.shares(report))
+
+    def test_memory(self):
+        self.check("memory")
+
+    def test_page_faults(self):
+        own, report = self.check("faults")
+        seen = report["ranks"][0]["minor_faults"] + report["ranks"][0]["major_faults"]
+        # The agent and the start of the process add some hundreds.
+        self.assertAlmostEqual(seen, own["faults"], delta=0.02 * own["faults"] + 2000)
+
+    def test_fsync(self):
+        own, report = self.check("fsync")
+        [file] = [row for row in report["io"]["files"] if row["path"].endswith("/bound.dat")]
+        self.assertEqual(file["written_bytes"], own["written_bytes"])
+        self.assertEqual(file["writes"], own["syncs"])
+        [sync] = [row for row in report["io"]["calls"]
+                  if row["operation"] == "sync" and row["path"].endswith("/bound.dat")]
+        self.assertEqual(sync["count"], own["syncs"])
+        self.assertEqual(sync["function"], "store")
+
+    def test_sleep(self):
+        own, report = self.check("sleep")
+        rank = report["ranks"][0]
+        self.assertAlmostEqual(rank["voluntary_switches"], own["voluntary"], delta=0.02 * own["voluntary"] + 50)
+        sleep = sum(row["time_s"] for row in report["off_cpu"] if row["kind"] == "sleep")
+        self.assertAlmostEqual(sleep / rank["elapsed_s"], own["bound_s"] / rank["elapsed_s"], delta=SHARE)
+
+    def test_gil(self):
+        done = self.record([recording.PYTHON, os.path.join(truth.PROGRAMS, "gil_fight.py"), "8"])
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        own, report = json.loads(done.stdout), self.report()
+        elapsed_s = report["ranks"][0]["elapsed_s"]
+        self.assertAlmostEqual(self.shares(report)["idle"], own["bound_s"] / elapsed_s, delta=SHARE)
+        self.finding(report, "GIL")
+        gil = sum(row["main_thread_s"] for row in report["off_cpu"] if row["kind"] == "gil")
+        self.assertAlmostEqual(gil / elapsed_s, own["bound_s"] / elapsed_s, delta=SHARE)
+
+    def test_imbalance(self):
+        program = recording.program("openmpi", "unequal_work")
+        self.need(program)
+        done = self.record([program, "40"], before=recording.launcher("openmpi", 2))
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        balance = float(done.stdout.split()[1])
+        report = self.report()
+        # (max - mean) / elapsed, of which the program knows mean / max.
+        most = max(rank["useful_s"] for rank in report["ranks"])
+        self.assertAlmostEqual(self.shares(report)["imbalance"],
+                               (1 - balance) * most / report["run"]["elapsed_s"], delta=SHARE)
+
+
+if __name__ == "__main__":
+    recording.main()
