@@ -27,6 +27,7 @@ if sys.argv[1:] == ["child"]:
     buffer = bytearray(4000)
     parent.Recv([buffer, MPI.BYTE], source=0)
     parent.Send([bytes(3000), MPI.BYTE], dest=0)
+    time.sleep(0.2 * world.rank)  # lines of two processes may be put into one where they meet
     print(f"child {world.rank} of {world.size}: {sys.argv[1:]}", flush=True)
     parent.Disconnect()
 else:

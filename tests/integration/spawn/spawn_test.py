@@ -41,8 +41,9 @@ class Spawn(recording.RecordingTest):
         self.assertEqual(says, [[], []])
         return lines[1]
 
-    def check(self, lines, ranks, spawned, run="run", nodes=1):
-        """The run has those ranks, complete, and the matrix that the program speaks of."""
+    def check(self, lines, ranks, spawned, run="run", nodes=1, unfinished=0):
+        """The run has those ranks, complete, and the matrix that the program speaks of. `unfinished`: so many
+        instances of MPI_Finalize may lack a rank that did not come back from it."""
         report = self.report(run)
         self.assertEqual([rank["rank"] for rank in report["ranks"]], list(range(ranks)))
         self.assertEqual([rank["rank"] for rank in report["ranks"] if rank["spawned"]],
@@ -66,7 +67,7 @@ class Spawn(recording.RecordingTest):
         analysis = report["wait_analysis"]
         if analysis["messages"] is not None:
             self.assertEqual(analysis["unmatched_messages"], 0, analysis)
-            self.assertEqual(analysis["unmatched_collectives"], 0, analysis)
+            self.assertLessEqual(analysis["unmatched_collectives"], unfinished, analysis)
         return report
 
 
@@ -212,7 +213,7 @@ class openmpi(Spawn):
     def test_without_launcher(self):
         """A single process that becomes an MPI job when it spawns."""
         lines = self.both(self.program, "exchange", ranks=0)
-        self.check(lines, 4, 3)
+        self.check(lines, 4, 3, unfinished=1)  # nobody but Open MPI's own daemon waits for the children
 
     def test_python(self):
         self.need(recording.PYTHON)
@@ -222,7 +223,7 @@ class openmpi(Spawn):
             lines = self.both(recording.PYTHON, SCRIPT, ranks=ranks, run=f"run{ranks}")
             first = max(ranks, 1)
             sent = [f"sent 0 {first + i} 4000" for i in range(2)] + [f"sent {first + i} 0 3000" for i in range(2)]
-            report = self.check(sent, first + 2, 2, run=f"run{ranks}")
+            report = self.check(sent, first + 2, 2, run=f"run{ranks}", unfinished=0 if ranks else 1)
             work = self.function(report, "work_of_a_child")
             self.assertEqual(work["kind"], "python")
             self.assertIn(work["rank_max"], (first, first + 1))
