@@ -18,8 +18,15 @@ class Coverage:
     def check(self, family, ranks):
         self.need(recording.program(self.flavour, "families"))
         argument = "files=" + os.path.join(self.directory, "file") if family == "files" else family
-        done = self.record([recording.program(self.flavour, "families"), argument],
-                           before=recording.launcher(self.flavour, ranks))
+        for run in ("first", "run"):
+            done = self.record([recording.program(self.flavour, "families"), argument],
+                               before=recording.launcher(self.flavour, ranks), run=run)
+            # Open MPI 4.1 names the memory of a window after its communicator's number alone: halves of a communicator
+            # that make windows at the same time may take each other's away.
+            if b"failed during shared memory initialization" not in done.stderr:
+                break
+        if run == "first":
+            os.rename(os.path.join(self.directory, "first"), os.path.join(self.directory, "run"))
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         matrix, ops = collections.Counter(), collections.defaultdict(lambda: [0, 0, 0])
         for line in done.stdout.decode().splitlines():

