@@ -20,6 +20,12 @@ def work_of_a_child(seconds):
     return number
 
 
+def say(line):
+    time.sleep(0.2 * world.rank)  # where lines of two processes meet, mpirun may put them into one
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 if sys.argv[1:] == ["child"]:
     parent = MPI.Comm.Get_parent()
     work_of_a_child(0.5)
@@ -27,8 +33,7 @@ if sys.argv[1:] == ["child"]:
     buffer = bytearray(4000)
     parent.Recv([buffer, MPI.BYTE], source=0)
     parent.Send([bytes(3000), MPI.BYTE], dest=0)
-    time.sleep(0.2 * world.rank)  # lines of two processes may be put into one where they meet
-    print(f"child {world.rank} of {world.size}: {sys.argv[1:]}", flush=True)
+    say(f"child {world.rank} of {world.size}: {sys.argv[1:]}")
     parent.Disconnect()
 else:
     if world.rank == 0:
@@ -39,4 +44,4 @@ else:
             children.Recv([bytearray(3000), MPI.BYTE], source=child)
         children.Disconnect()
     world.Barrier()
-    print(f"rank {world.rank} is done", flush=True)
+    say(f"rank {world.rank} is done")
