@@ -305,12 +305,11 @@ void note_use(std::uint32_t descriptor) noexcept {
   }
 }
 
-// name: what the program has opened it by, or null.
+// name: what the program has opened it by, or null. Not in a child of vfork: whoever calls has asked.
 [[gnu::noinline]] std::uint32_t identify(int descriptor, int folder, const char* name) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   struct stat status;
-  if (segment == nullptr || !is_this_process() || raw_syscall(SYS_fstat, descriptor, &status) != 0)
-    return kNoFile;
+  if (segment == nullptr || raw_syscall(SYS_fstat, descriptor, &status) != 0) return kNoFile;
   DescriptorState& state = g_descriptors[descriptor];
   const bool counts = S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode);
   std::uint32_t file = kNoFile;
@@ -435,7 +434,7 @@ std::uint32_t file_behind(int descriptor) noexcept {
   const std::uint32_t known = g_descriptors[descriptor].file.load(std::memory_order_relaxed);
   if (known >= kFirstFile) [[likely]]
     return known - kFirstFile;
-  return known == kNotCounted ? kNoFile : identify(descriptor, AT_FDCWD, nullptr);
+  return known == kNotCounted || !is_this_process() ? kNoFile : identify(descriptor, AT_FDCWD, nullptr);
 }
 
 std::uint32_t directory_of(int folder, const char* name, bool failed) noexcept {

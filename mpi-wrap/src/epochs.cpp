@@ -19,22 +19,7 @@ struct Epoch {
 
 SpinLock lock;
 Epoch* open_epochs;
-Epoch* free_epochs;
-constexpr std::uint32_t kPerPages = 64;
-
-Epoch* allocate() noexcept {
-  if (free_epochs == nullptr) {
-    auto* fresh = static_cast<Epoch*>(allocate_pages(kPerPages * sizeof(Epoch)));
-    if (fresh == nullptr) return nullptr;
-    for (std::uint32_t i = 0; i < kPerPages; ++i) {
-      fresh[i].next = free_epochs;
-      free_epochs = &fresh[i];
-    }
-  }
-  Epoch* const taken = free_epochs;
-  free_epochs = taken->next;
-  return taken;
-}
+constinit ObjectPool<Epoch> pool;
 
 Epoch* take_open(HandleKey window, bool exposure) noexcept {
   const LockIf held(lock, state.shared);
@@ -50,8 +35,7 @@ Epoch* take_open(HandleKey window, bool exposure) noexcept {
 void give_back(Epoch* epoch) noexcept {
   epoch->ranks.clear();
   const LockIf held(lock, state.shared);
-  epoch->next = free_epochs;
-  free_epochs = epoch;
+  pool.give_back(epoch);
 }
 
 void write_events(const EndedCall& call, Communicator& communicator, const RankMap& ranks, std::uint16_t op,
@@ -78,7 +62,7 @@ void begin_epoch(const EndedCall& call, HandleKey window, Communicator& communic
   Epoch* epoch = nullptr;
   {
     const LockIf held(lock, state.shared);
-    epoch = allocate();
+    epoch = pool.take();
   }
   if (epoch == nullptr)
     return agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiEventRingFull));

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 namespace clusterprof::mpi_wrap {
 
@@ -18,5 +20,39 @@ inline void* allocate_pages(std::size_t bytes) noexcept {
 inline void free_pages(void* pages, std::size_t bytes) noexcept {
   if (pages != nullptr) munmap(pages, bytes);
 }
+
+// Objects of one kind that come and go; their pages are kept. Whoever uses it holds the lock of what the
+// objects belong to. Not in signal handlers.
+template <typename Object>
+class ObjectPool {
+ public:
+  // Zeroed the first time, then as it was given back; null when there is no memory.
+  Object* take() noexcept {
+    if (free_ == nullptr) {
+      auto* const fresh = static_cast<Cell*>(allocate_pages(kPerPages * sizeof(Cell)));
+      if (fresh == nullptr) return nullptr;
+      for (std::uint32_t i = 0; i < kPerPages; ++i) put(&fresh[i]);
+    }
+    Cell* const taken = free_;
+    free_ = taken->next;
+    return &taken->object;
+  }
+  void give_back(Object* object) noexcept { put(reinterpret_cast<Cell*>(object)); }
+
+ private:
+  struct Cell {
+    Object object;  // first: both have one address
+    Cell* next;
+  };
+  static_assert(std::is_standard_layout_v<Cell> && std::is_trivially_destructible_v<Object>);
+  static constexpr std::uint32_t kPerPages = 64;
+
+  void put(Cell* cell) noexcept {
+    cell->next = free_;
+    free_ = cell;
+  }
+
+  Cell* free_ = nullptr;
+};
 
 }  // namespace clusterprof::mpi_wrap

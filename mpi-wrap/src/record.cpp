@@ -173,6 +173,17 @@ Request Record::request_of(MPI_Request request, RequestKind kind) const noexcept
   return made;
 }
 
+Request Record::send_of(MPI_Request request, const Operation& sent) const noexcept {
+  Request send = request_of(request, RequestKind::kSend);
+  send.communicator = communicator_;
+  send.bytes = sent_;
+  send.sequence = sent.sequence;
+  send.peer = sent.peer;
+  send.tag = sent.tag;
+  send.event_flags = sent.flags;
+  return send;
+}
+
 void Record::start_send(MPI_Request request, int destination, int tag, std::uint8_t flags) noexcept {
   if (has_events()) {
     Operation sent = operation(world_rank(destination), tag);
@@ -181,14 +192,7 @@ void Record::start_send(MPI_Request request, int destination, int tag, std::uint
       sent.flags = flags | wire::kEventNonblocking;
       write_event(call_, wire::MpiEventKind::kSend, sent);
       if (is_selected(call_.segment, wire::MpiEventKind::kSend, sent)) {
-        Request send = request_of(request, RequestKind::kSend);
-        send.communicator = communicator_;
-        send.bytes = sent_;
-        send.sequence = sent.sequence;
-        send.peer = sent.peer;
-        send.tag = sent.tag;
-        send.event_flags = sent.flags;
-        return track(send, nullptr);
+        return track(send_of(request, sent), nullptr);
       }
     }
   }
@@ -243,14 +247,8 @@ void Record::start_exchange(MPI_Request request, int destination, int send_tag, 
   sent.bytes = sent_;
   sent.flags = wire::kEventNonblocking;
   write_event(call_, wire::MpiEventKind::kSend, sent);
-  Request send = request_of(request, RequestKind::kSend);
+  Request send = send_of(request, sent);
   send.key |= kSendHalf;
-  send.communicator = communicator_;
-  send.bytes = sent_;
-  send.sequence = sent.sequence;
-  send.peer = sent.peer;
-  send.tag = sent.tag;
-  send.event_flags = sent.flags;
   track(send, nullptr);
 }
 

@@ -199,6 +199,7 @@ class Record {
   bool take(Operation& operation, Direction direction) const noexcept;
   Operation take_collective(int root) const noexcept;
   Request request_of(MPI_Request request, RequestKind kind) const noexcept;
+  Request send_of(MPI_Request request, const Operation& sent) const noexcept;
   void receive_into(Request& receive, int source, int tag) const noexcept;
   void set(Communicator* communicator) noexcept {
     communicator_ = communicator;

@@ -3,6 +3,7 @@
 
 #include "mpi-wrap/src/communicator.hpp"
 #include "mpi-wrap/src/lifecycle.hpp"
+#include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/rank_map.hpp"
 #include "mpi-wrap/src/real.hpp"
 #include "mpi-wrap/src/spin_lock.hpp"
@@ -18,26 +19,12 @@ std::uint32_t need_status;  // how many of them need a status when they complete
 
 // --- memory for Prepared ---
 
-union Cell {
-  Cell* next;
-  Prepared prepared;
-};
-constexpr std::uint32_t kPerPages = 64;
-Cell* free_cells;
+constinit ObjectPool<Prepared> pool;
 
 Prepared* allocate_prepared(const Prepared& prepared) noexcept {
-  if (free_cells == nullptr) {
-    auto* fresh = static_cast<Cell*>(allocate_pages(kPerPages * sizeof(Cell)));
-    if (fresh == nullptr) return nullptr;
-    for (std::uint32_t i = 0; i < kPerPages; ++i) {
-      fresh[i].next = free_cells;
-      free_cells = &fresh[i];
-    }
-  }
-  Cell* const taken = free_cells;
-  free_cells = taken->next;
-  taken->prepared = prepared;
-  return &taken->prepared;
+  Prepared* const taken = pool.take();
+  if (taken != nullptr) *taken = prepared;
+  return taken;
 }
 
 void free_peers(const Prepared& prepared) noexcept {
@@ -46,9 +33,7 @@ void free_peers(const Prepared& prepared) noexcept {
 
 void free_prepared(Prepared* prepared) noexcept {
   free_peers(*prepared);
-  auto* const cell = reinterpret_cast<Cell*>(prepared);
-  cell->next = free_cells;
-  free_cells = cell;
+  pool.give_back(prepared);
 }
 
 // --- the table ---

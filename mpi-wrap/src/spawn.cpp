@@ -172,7 +172,18 @@ class Spawn {
   char** const* arguments() const noexcept { return arguments_; }
 
   // After the call.
-  void ended(Record& record, bool succeeded, const MPI_Comm* made) noexcept {
+  void ended(std::uint32_t op, std::uint64_t start, int returned, MPI_Comm callers,
+             const MPI_Comm* made) noexcept {
+    const bool succeeded = returned == MPI_SUCCESS;
+    Record record(op, start, succeeded);
+    record.use(callers);
+    settle_world(record, succeeded, made);
+    record.finish();
+    if (record.counts()) record.collective_ended();
+  }
+
+ private:
+  void settle_world(Record& record, bool succeeded, const MPI_Comm* made) noexcept {
     if (is_root_ && world_.number != 0 && !succeeded) take_back_world(spawn_words()->worlds, call_, world_);
     if (!record.counts()) return;
     if (takes_part_ && !is_root_) world_ = find_world(spawn_words()->worlds, call_);
@@ -183,7 +194,6 @@ class Spawn {
     }
   }
 
- private:
   Obstacle try_to_rewrite(int count, char* const* commands, char** const* arguments, const int* processes,
                           const MPI_Info* infos) noexcept {
     if (count < 1 || commands == nullptr || processes == nullptr || infos == nullptr)
@@ -273,11 +283,7 @@ int clusterprof_wrap_MPI_Comm_spawn(const char* command, char* argv[], int maxpr
   const bool ours = spawn.rewrite(1, &only_command, &argv, &maxprocs, &info);
   const int returned = real(ours ? spawn.commands()[0] : command, ours ? spawn.arguments()[0] : argv,
                             maxprocs, info, root, comm, intercomm, array_of_errcodes);
-  Record record(wire::kMPI_Comm_spawn, start, returned == MPI_SUCCESS);
-  record.use(comm);
-  spawn.ended(record, returned == MPI_SUCCESS, intercomm);
-  record.finish();
-  if (record.counts()) record.collective_ended();
+  spawn.ended(wire::kMPI_Comm_spawn, start, returned, comm, intercomm);
   return returned;
 }
 
@@ -296,10 +302,6 @@ int clusterprof_wrap_MPI_Comm_spawn_multiple(int count, char* array_of_commands[
   const int returned = real(count, ours ? const_cast<char**>(spawn.commands()) : array_of_commands,
                             ours ? const_cast<char***>(spawn.arguments()) : array_of_argv, array_of_maxprocs,
                             array_of_info, root, comm, intercomm, array_of_errcodes);
-  Record record(wire::kMPI_Comm_spawn_multiple, start, returned == MPI_SUCCESS);
-  record.use(comm);
-  spawn.ended(record, returned == MPI_SUCCESS, intercomm);
-  record.finish();
-  if (record.counts()) record.collective_ended();
+  spawn.ended(wire::kMPI_Comm_spawn_multiple, start, returned, comm, intercomm);
   return returned;
 }

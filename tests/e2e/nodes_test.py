@@ -37,7 +37,7 @@ class Nodes(recording.RecordingTest):
     def test_train_on_two_nodes(self):
         self.start("2", "--slots", "2")
         done = self.nodes("run", "-n", "4", "--map-by", "node", recording.CLUSTERPROF, "-o", "run",
-                          recording.PYTHON, f"{recording.SOURCE}/examples/train.py", "100")
+                          recording.PYTHON, f"{recording.SOURCE}/examples/train.py", "40")
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         banner = [line for line in done.stderr.decode().splitlines()]
         self.assertTrue(any("clusterprof" in line for line in banner), banner)

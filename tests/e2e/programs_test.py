@@ -26,7 +26,7 @@ class Programs(recording.RecordingTest):
         self.assertEqual({call["function"] for call in sendrecv}, {"exchange_halo"})
         self.assertEqual({os.path.basename(call["file"]) for call in sendrecv}, {"stencil.c"})
         self.assertEqual(len({call["line"] for call in sendrecv}), 2)
-        self.assertEqual(calls["MPI_Allreduce"]["count"], steps // 50 * ranks)
+        self.assertEqual(calls["MPI_Allreduce"]["count"] if "MPI_Allreduce" in calls else 0, steps // 50 * ranks)
         rows = 8 * size * steps
         expected = {(a, b): (steps, rows) for a in range(ranks) for b in (a - 1, a + 1) if 0 <= b < ranks}
         matrix = {(c["src"], c["dst"]): (c["messages"], c["bytes"]) for c in report["mpi"]["matrix"]}
@@ -37,19 +37,19 @@ class Programs(recording.RecordingTest):
         self.stencil("openmpi", 1, 800, 200)
 
     def test_stencil_openmpi_4(self):
-        report = self.stencil("openmpi", 4, 2000, 400)
+        report = self.stencil("openmpi", 4, 2000, 200)
         relax = self.function(report, "relax")
         self.assertEqual((relax["kind"], os.path.basename(relax["file"])), ("native", "stencil.c"))
         self.assertGreater(relax["self_s"], 0.3 * sum(rank["useful_s"] for rank in report["ranks"]))
 
     def test_stencil_mpich_4(self):
-        self.stencil("mpich", 4, 2000, 200)
+        self.stencil("mpich", 4, 2000, 100)
 
     def test_stencil_openmpi_64(self):
-        self.stencil("openmpi", 64, 1280, 100, timeout=200)
+        self.stencil("openmpi", 64, 1280, 50, timeout=200)
 
     def test_stencil_mpich_64(self):
-        self.stencil("mpich", 64, 1280, 50, timeout=200)
+        self.stencil("mpich", 64, 1280, 10, timeout=200)
 
     def ring(self, flavour, ranks):
         self.need(recording.program(flavour, "ring"))
@@ -73,12 +73,12 @@ class Programs(recording.RecordingTest):
         self.ring("mpich", 2)
 
     def test_python_openmpi_2(self):
-        report = self.recorded([recording.PYTHON, f"{recording.SOURCE}/examples/train.py", "60"],
+        report = self.recorded([recording.PYTHON, f"{recording.SOURCE}/examples/train.py", "30"],
                                before=recording.launcher("openmpi", 2))
         self.check_ranks(report, 2)
         allreduce = [call for call in report["mpi"]["calls"]
                      if call["op"] == "MPI_Allreduce" and call["function"] == "average"]
-        self.assertEqual(sum(call["count"] for call in allreduce), 60 * 2 * 2)
+        self.assertEqual(sum(call["count"] for call in allreduce), 30 * 2 * 2)
         self.assertTrue(all(call["file"].endswith("train.py") for call in allreduce))
         clean = self.function(report, "clean")
         self.assertEqual((clean["kind"], clean["rank_max"], clean["rank_min_s"]), ("python", 1, 0.0))

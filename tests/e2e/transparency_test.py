@@ -9,8 +9,7 @@ import recording
 class Transparency(recording.RecordingTest):
     def same(self, command, before=(), options=(), stdin=None, compare_stderr=True, **how):
         """Runs the command bare and recorded; stdout, status and (quiet) stderr must be equal."""
-        bare = self.bare([*before, *command], input=stdin)
-        recorded = self.record(command, before=before, options=["-q", *options], input=stdin, **how)
+        bare, recorded = self.bare_and_recorded(command, before, ["-q", *options], input=stdin, **how)
         self.assertEqual(recorded.stdout, bare.stdout)
         self.assertEqual(recorded.returncode, bare.returncode, recorded.stderr.decode(errors="replace"))
         if compare_stderr:
@@ -67,8 +66,7 @@ class Transparency(recording.RecordingTest):
         before = recording.launcher("openmpi", 2)
         for how in (["normal"], ["exit", "3"], ["segv"], ["abort"], ["mpi_abort", "7"], ["no_finalize"]):
             with self.subTest(how[0]):
-                bare = self.bare([*before, ends, *how])
-                done = self.record([ends, *how], before=before, options=["-q"], run=f"run-{how[0]}")
+                bare, done = self.bare_and_recorded([ends, *how], before, ["-q"], f"run-{how[0]}")
                 self.assertEqual(sorted(done.stdout.splitlines()), sorted(bare.stdout.splitlines()))
                 self.assertEqual(done.returncode, bare.returncode, done.stderr.decode())
 
@@ -78,8 +76,7 @@ class Transparency(recording.RecordingTest):
         before = recording.launcher("mpich", 2)
         for how in (["normal"], ["exit", "3"], ["mpi_abort", "7"]):
             with self.subTest(how[0]):
-                bare = self.bare([*before, ends, *how])
-                done = self.record([ends, *how], before=before, options=["-q"], run=f"run-{how[0]}")
+                bare, done = self.bare_and_recorded([ends, *how], before, ["-q"], f"run-{how[0]}")
                 self.assertEqual(sorted(done.stdout.splitlines()), sorted(bare.stdout.splitlines()))
                 self.assertEqual(done.returncode, bare.returncode, done.stderr.decode())
 

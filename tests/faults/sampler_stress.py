@@ -98,7 +98,7 @@ def check(version, python, options, folder, library):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--rate", type=int, default=10000)
     parser.add_argument("--python", nargs="*")
     options = parser.parse_args()

@@ -5,6 +5,7 @@ self.skipTest(reason); when every test of a module was skipped, the module exits
 ctest shows as skipped.
 """
 
+import concurrent.futures
 import glob
 import json
 import os
@@ -61,6 +62,13 @@ class RecordingTest(unittest.TestCase):
         """Runs `before clusterprof options -o run command`; returns the completed process."""
         full = [*before, CLUSTERPROF, *options, "-o", os.path.join(self.directory, run), *command]
         return subprocess.run(full, cwd=self.directory, capture_output=True, timeout=timeout, **more)
+
+    def bare_and_recorded(self, command, before=(), options=(), run="run", **more):
+        """Runs the command without clusterprof and with it, at the same time; returns both completed processes."""
+        with concurrent.futures.ThreadPoolExecutor(1) as beside:
+            bare = beside.submit(self.bare, [*before, *command], **more)
+            recorded = self.record(command, before=before, options=options, run=run, **more)
+            return bare.result(), recorded
 
     def report(self, run="run"):
         done = subprocess.run([CLUSTERPROF, "report", "--json", os.path.join(self.directory, run)],

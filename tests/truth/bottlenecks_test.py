@@ -30,7 +30,7 @@ class Bottlenecks(recording.RecordingTest):
         self.assertTrue(found, f"no finding says '{words}': {[row['text'] for row in report['findings']]}")
         return found[0]
 
-    def check(self, kind, seconds=8):
+    def check(self, kind, seconds=5):
         program = recording.program("plain", "bound")
         self.need(program)
         done = self.record([program, kind, str(seconds)], options=["-r", "250"])
@@ -57,7 +57,7 @@ class Bottlenecks(recording.RecordingTest):
         self.assertNotIn("io", self.shares(report))
 
     def test_memory(self):
-        self.check("memory")
+        self.check("memory", 8)  # filling the arrays takes a while
 
     def test_page_faults(self):
         own, report = self.check("faults")
@@ -83,7 +83,7 @@ class Bottlenecks(recording.RecordingTest):
         self.assertAlmostEqual(sleep / rank["elapsed_s"], own["bound_s"] / rank["elapsed_s"], delta=SHARE)
 
     def test_gil(self):
-        done = self.record([recording.PYTHON, os.path.join(truth.PROGRAMS, "gil_fight.py"), "8"])
+        done = self.record([recording.PYTHON, os.path.join(truth.PROGRAMS, "gil_fight.py"), "5"])
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         own, report = json.loads(done.stdout), self.report()
         elapsed_s = report["ranks"][0]["elapsed_s"]

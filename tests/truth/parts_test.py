@@ -18,7 +18,7 @@ CATEGORIES = {"python_part": "python", "native_part": "native", "sleep_part": "i
 class Parts(truth.TruthTest):
     def check(self, version, python):
         own, report, paths = self.recorded_truth([python, os.path.join(truth.PROGRAMS, "parts.py")],
-                                                 truth.seconds(version, 10, 4), ["-r", "1000"])
+                                                 truth.seconds(version, 6, 4), ["-r", "1000"])
         in_part = dict.fromkeys(own, 0.0)
         in_category = dict.fromkeys(own, 0.0)
         for path in paths:

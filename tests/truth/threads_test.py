@@ -49,7 +49,7 @@ class Threads(truth.TruthTest):
 
     def check(self, version, python):
         own, report, paths = self.recorded_truth([python, os.path.join(truth.PROGRAMS, "threads.py")],
-                                                 truth.seconds(version, 10, 5), ["-r", "1000"])
+                                                 truth.seconds(version, 6, 4), ["-r", "1000"])
         self.compare_threads(version, "CPU time", own, sums(paths, lambda path: path.cpu_s),
                              sums(paths, lambda path: path.samples))
         # Only the thread that holds the lock is not idle: no less than the CPU time, no more than the time
@@ -61,25 +61,25 @@ class Threads(truth.TruthTest):
             self.assertGreater(busy_s, 0.95 * cpu_s)
             self.assertLess(busy_s, 1.05 * elapsed_s)
 
-    def native(self, options, mode):
+    def native(self, options, mode, seconds):
         self.need("cc")
         program = os.path.join(self.directory, "native")
         subprocess.run(["cc", "-O2", "-fomit-frame-pointer", "-pthread", os.path.join(truth.PROGRAMS, "native.c"),
                         "-o", program], check=True)
-        return self.recorded_truth([program, mode], truth.seconds("system", 8, 8), options)
+        return self.recorded_truth([program, mode], truth.seconds("system", seconds, seconds), options)
 
     def test_native_wall(self):
-        own, _, paths = self.native(["-r", "1000"], "threads")
+        own, _, paths = self.native(["-r", "1000"], "threads", 5)
         self.compare_threads("C", "CPU time", own, sums(paths, lambda path: path.cpu_s),
                              sums(paths, lambda path: path.samples))
 
     def test_native_cpu_clock(self):
-        own, _, paths = self.native(["-r", "100", "--clock", "cpu"], "threads")
+        own, _, paths = self.native(["-r", "100", "--clock", "cpu"], "threads", 8)
         self.compare_threads("C", "CPU clock at 100 Hz", own, sums(paths, lambda path: path.wall_s))
 
-    def check_depth(self, clock, what, options, tolerance):
+    def check_depth(self, clock, what, options, seconds, tolerance):
         """Three functions below 40, 20 and no levels of recursion, without frame pointers."""
-        own, report, paths = self.native(options, "depth")
+        own, report, paths = self.native(options, "depth", seconds)
         own = own[clock]
         total_s = {function["name"]: function["total_s"] for function in report["functions"]
                    if os.path.basename(function["module"] or "") == "native"}
@@ -94,10 +94,10 @@ class Threads(truth.TruthTest):
                 self.assertEqual(chains, {("main", "depth") + ("descend",) * depth})
 
     def test_native_depth_wall(self):
-        self.check_depth("wall", "depth, wall clock", ["-r", "1000"], 0.02)
+        self.check_depth("wall", "depth, wall clock", ["-r", "1000"], 5, 0.02)
 
     def test_native_depth_cpu_clock(self):
-        self.check_depth("cpu", "depth, CPU clock at 100 Hz", ["-r", "100", "--clock", "cpu"], 0.03)
+        self.check_depth("cpu", "depth, CPU clock at 100 Hz", ["-r", "100", "--clock", "cpu"], 8, 0.03)
 
 
 truth.per_python(Threads, Threads.check)

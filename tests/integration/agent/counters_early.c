@@ -15,21 +15,8 @@
 
 #include "counters_work.h"
 
-static volatile unsigned long sink;
 static pthread_t early;
 static int started;
-
-static double cpu_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-
-static void spin_ms(double ms) {
-  const double end = cpu_ms() + ms;
-  while (cpu_ms() < end)
-    for (int i = 0; i < 20000; ++i) sink += (unsigned long)i;
-}
 
 void counted_work(void) {
   enum { kRounds = 40, kBytes = 256 * 4096 };

@@ -21,20 +21,6 @@ __attribute__((noinline, section("touch_code"))) static void touch(volatile char
   for (long at = 0; at < bytes; at += 4096) pages[at] = 1;
 }
 
-static volatile unsigned long sink;
-
-static double cpu_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-
-static void spin_ms(double ms) {
-  const double end = cpu_ms() + ms;
-  while (cpu_ms() < end)
-    for (int i = 0; i < 20000; ++i) sink += (unsigned long)i;
-}
-
 /* As much time outside as inside the place that faults. */
 static int faults(void) {
   enum { kBytes = 1024 * 4096 };

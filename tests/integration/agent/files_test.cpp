@@ -258,7 +258,7 @@ INSTANTIATE_TEST_SUITE_P(Flavours, FilesOfMpi, testing::Values("openmpi", "mpich
                          [](const auto& test) { return test.param; });
 
 TEST_P(FilesOfMpi, AreThoseOfItsSystemCalls) {
-  const std::string program = std::string(CLUSTERPROF_TEST_FILES_MPI) + "." + GetParam();
+  const std::string program = std::string(CLUSTERPROF_TEST_PROGRAMS) + "/" + GetParam() + "/files_mpi";
   const std::string launcher = "/usr/bin/mpirun." + GetParam();
   if (!fs::exists(program) || !fs::exists(launcher)) GTEST_SKIP() << "no " << GetParam();
   std::vector<std::string> command = {launcher, "-n", "3"};

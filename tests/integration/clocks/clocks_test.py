@@ -179,6 +179,10 @@ class Clocks:
         meeting = os.path.join(self.directory, "meeting")
         return sorted(os.listdir(meeting)) if os.path.isdir(meeting) else None
 
+
+class Offsets(Clocks):
+    """What is measured: needs a machine that is not busy with other things."""
+
     def test_offsets(self):
         self.check_offsets_of(5, 5)
         self.assertEqual(self.left(), [])
@@ -199,6 +203,10 @@ class Clocks:
         self.launcher = [*nodes, "run"]
         self.check_offsets_of(4, 2, *self.by_node, begin=on_host())
         self.assertEqual(self.left(), [])
+
+
+class Users(Clocks):
+    """Which ranks measure, and that nothing of it shows."""
 
     def test_one_node(self):
         one = self.script("one_node", "#!/bin/sh\nexec env CLUSTERPROF_NODE=n0 \"$@\"\n")
@@ -288,7 +296,7 @@ class Clocks:
             self.check_nothing_left()
 
 
-class OpenMpi(Clocks, unittest.TestCase):
+class WithOpenMpi:
     flavour = "openmpi"
     launcher = ["mpirun.openmpi"]
     node_options, by_node = [], ["--map-by", "node"]
@@ -297,11 +305,27 @@ class OpenMpi(Clocks, unittest.TestCase):
              "mpirun.openmpi -n 2")
 
 
-class Mpich(Clocks, unittest.TestCase):
+class WithMpich:
     flavour = "mpich"
     launcher = ["mpirun.mpich"]
     node_options, by_node = ["--shared-memory"], ["-ppn", "1"]
     inner = "mpirun.mpich -n 2"
+
+
+class OpenMpiOffsets(WithOpenMpi, Offsets, unittest.TestCase):
+    pass
+
+
+class MpichOffsets(WithMpich, Offsets, unittest.TestCase):
+    pass
+
+
+class OpenMpi(WithOpenMpi, Users, unittest.TestCase):
+    pass
+
+
+class Mpich(WithMpich, Users, unittest.TestCase):
+    pass
 
 
 if __name__ == "__main__":

@@ -254,7 +254,9 @@ def main():
         # Spawned processes are started by the launcher's daemon: they are not preloaded.
         environment = dict(os.environ, FAKE_AGENT_DIR=name, EXPECT_DIR=name, OMPI_ALLOW_RUN_AS_ROOT="1",
                            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_btl_base_warn_component_unused="0",
-                           OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1")
+                           OMPI_MCA_rmaps_base_oversubscribe="1",
+                           # One rank waits for nobody.
+                           OMPI_MCA_mpi_yield_when_idle="1" if options.ranks > 1 else "0")
         objects = [options.wrap] if options.expect == "none" else [options.agent, options.wrap]
         preload = "LD_PRELOAD=" + ":".join(objects + ([options.then] if options.then else []))
         launcher = shlex.split(options.launcher) + ([str(options.ranks)] if options.launcher else [])

@@ -29,8 +29,7 @@ class Spawn(recording.RecordingTest):
     def both(self, *arguments, ranks=2, options=(), status=0, run="run"):
         """The output with clusterprof, which is that without."""
         before = recording.launcher(self.flavour, ranks) if ranks else ()
-        bare = self.bare([*before, *arguments], env=environment())
-        with_us = self.record(arguments, before=before, options=["-q", *options], run=run, env=environment())
+        bare, with_us = self.bare_and_recorded(arguments, before, ["-q", *options], run, env=environment())
         self.assertEqual(bare.returncode, status, bare.stderr.decode())
         self.assertEqual(with_us.returncode, status, with_us.stderr.decode())
         lines = [sorted(done.stdout.decode().splitlines()) for done in (bare, with_us)]
@@ -175,8 +174,7 @@ class openmpi(Spawn):
 
     def test_command_that_does_not_exist(self):
         before = recording.launcher(self.flavour, 2)
-        done = [self.bare([*before, self.program, "missing"]),
-                self.record([self.program, "missing"], before=before, options=["-q"])]
+        done = self.bare_and_recorded([self.program, "missing"], before, ["-q"])
         self.assertEqual(*(d.returncode for d in done))
         self.assertEqual(*(sorted(d.stdout.splitlines()) for d in done))
         for d in done:
@@ -186,9 +184,8 @@ class openmpi(Spawn):
         """Open MPI has no slots for them: the same error, and no ranks are missing. (Its mpirun then ends or hangs
         in MPI_Finalize, so the program does not get there.)"""
         before = ["mpirun.openmpi", "--host", "localhost:2", "-n", "1"]
-        bare = self.bare([*before, self.program, "too-many"], env=environment(oversubscribe=False))
-        done = self.record([self.program, "too-many"], before=before, options=["-q"],
-                           env=environment(oversubscribe=False))
+        bare, done = self.bare_and_recorded([self.program, "too-many"], before, ["-q"],
+                                            env=environment(oversubscribe=False))
         self.assertEqual(done.returncode, bare.returncode, done.stderr.decode())
         lines = sorted(done.stdout.decode().splitlines())
         self.assertEqual(lines, sorted(bare.stdout.decode().splitlines()))
@@ -204,8 +201,7 @@ class openmpi(Spawn):
 
     def test_child_that_fails(self):
         before = recording.launcher(self.flavour, 2)
-        bare = self.bare([*before, self.program, "fail"])
-        done = self.record([self.program, "fail"], before=before, options=["-q"])
+        bare, done = self.bare_and_recorded([self.program, "fail"], before, ["-q"])
         self.assertEqual(bare.returncode, 3)
         self.assertEqual(done.returncode, 3, done.stderr.decode())
         self.assertEqual(self.report()["ranks"][3]["exit"]["status"], 3)

@@ -248,12 +248,7 @@ class FakeSegment {
             std::uint64_t time_ns, std::uint64_t min_ns, std::uint64_t max_ns, std::uint64_t sent,
             std::uint64_t received, const std::vector<std::uint64_t>& words) {
     auto& s = table<wire::MpiSite>(header().mpi_sites_offset)[index];
-    s.path_words = static_cast<std::uint32_t>(words.size());
-    s.path_offset = header().path_arena_used;
-    if (!words.empty()) {
-      std::memcpy(base_ + header().path_arena_offset + s.path_offset, words.data(), 8 * words.size());
-    }
-    header().path_arena_used += 8 * words.size();
+    store_path(s, words);
     s.op = op;
     s.communicator = communicator_index;
     s.count = count;
@@ -294,11 +289,7 @@ class FakeSegment {
                std::uint64_t failed, std::uint64_t traffic_bytes, std::uint64_t time_ns, std::uint64_t max_ns,
                const std::vector<std::uint64_t>& words) {
     auto& s = table<wire::IoSite>(header().io_sites_offset)[index];
-    s.path_words = static_cast<std::uint32_t>(words.size());
-    s.path_offset = header().path_arena_used;
-    if (!words.empty())
-      std::memcpy(base_ + header().path_arena_offset + s.path_offset, words.data(), 8 * words.size());
-    header().path_arena_used += 8 * words.size();
+    store_path(s, words);
     s.file = file;
     s.operation = operation;
     s.count = count;
@@ -322,6 +313,15 @@ class FakeSegment {
   }
 
  private:
+  template <typename Site>
+  void store_path(Site& site, const std::vector<std::uint64_t>& words) {
+    site.path_words = static_cast<std::uint32_t>(words.size());
+    site.path_offset = header().path_arena_used;
+    if (!words.empty())
+      std::memcpy(base_ + header().path_arena_offset + site.path_offset, words.data(), 8 * words.size());
+    header().path_arena_used += 8 * words.size();
+  }
+
   UniqueFd file_;
   std::uint8_t* base_ = nullptr;
   std::uint64_t bytes_ = 0;
