@@ -16,25 +16,25 @@
 #include <utility>
 #include <vector>
 
+#include "aggregator/interned_rows.hpp"
+#include "aggregator/notes.hpp"
+#include "aggregator/record_quality.hpp"
+#include "aggregator/unite.hpp"
+
 namespace clusterprof::aggregator {
 namespace {
 
 using namespace shard;
 
-struct PathIdHash {
-  std::size_t operator()(const PathId& id) const noexcept { return static_cast<std::size_t>(id.low); }
-};
-
-// Strings and frames without duplicates; frames refer to the interned strings.
-struct FrameHash {
-  std::size_t operator()(const Frame& frame) const noexcept {
-    std::uint64_t hash =
-        static_cast<std::uint64_t>(frame.kind) << 1 | static_cast<std::uint64_t>(frame.inlined);
-    for (const std::uint32_t word : {frame.name, frame.file, frame.module, frame.line, frame.function_line})
-      hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15ull + (hash >> 32);
-    return static_cast<std::size_t>(hash ^ hash >> 29);
-  }
-};
+std::uint64_t hash_of(const std::string& text) { return std::hash<std::string_view>()(text); }
+std::uint64_t hash_of(const Path& path) { return path.id.low; }
+std::uint64_t hash_of(const Frame& frame) {
+  std::uint64_t hash =
+      static_cast<std::uint64_t>(frame.kind) << 1 | static_cast<std::uint64_t>(frame.inlined);
+  for (const std::uint32_t word : {frame.name, frame.file, frame.module, frame.line, frame.function_line})
+    hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15ull + (hash >> 32);
+  return hash ^ hash >> 29;
+}
 
 // One input, with what cannot be united before all inputs are known.
 struct Source {
@@ -53,12 +53,7 @@ struct RankRow {
 };
 
 auto quality(const RankRow& row, const std::vector<Source>& sources) {
-  const Rank& rank = row.rank;
-  const bool exit_known = (rank.flags & (kExitStatusKnown | kExitSignalKnown)) != 0;
-  // What follows samples only makes the choice independent of the order of inputs.
-  return std::tuple((rank.flags & kLost) == 0, exit_known, rank.elapsed_ns, rank.samples, rank.cpu_ns,
-                    rank.start_utc_ns, rank.pid, rank.flags, rank.handler_ns,
-                    std::string_view(sources[row.source].nodes[rank.node].name));
+  return record_quality(row.rank, sources[row.source].nodes[row.rank.node].name);
 }
 
 std::int32_t lowest_rank(const Source& source, const std::vector<RankRow>& ranks) {
@@ -68,7 +63,7 @@ std::int32_t lowest_rank(const Source& source, const std::vector<RankRow>& ranks
   return lowest;
 }
 
-void unite(Node& into, const Node& node) {
+void unite_nodes(Node& into, const Node& node) {
   const auto end = [](const Node& n) { return n.start_utc_ns + static_cast<std::int64_t>(n.elapsed_ns); };
   const std::int64_t last = std::max(end(into), end(node));
   into.start_utc_ns = std::min(into.start_utc_ns, node.start_utc_ns);
@@ -83,106 +78,73 @@ void unite(Node& into, const Node& node) {
   into.cpu_model = std::max(into.cpu_model, node.cpu_model);
 }
 
-void unite(Value& into, const Value& row) {
-  into.wall_ns += row.wall_ns;
-  into.cpu_ns += row.cpu_ns;
-  into.samples += row.samples;
-}
-auto key(const Value& row) { return std::tuple(row.path, row.category, !row.main_thread); }
-
-void unite(MpiCall& into, const MpiCall& row) {
-  if (row.count != 0) {
-    into.min_ns = into.count == 0 ? row.min_ns : std::min(into.min_ns, row.min_ns);
-    into.max_ns = std::max(into.max_ns, row.max_ns);
-  }
-  into.count += row.count;
-  into.time_ns += row.time_ns;
-  into.sent_bytes += row.sent_bytes;
-  into.recv_bytes += row.recv_bytes;
-}
-auto key(const MpiCall& row) { return std::tuple(row.path, row.communicator); }
-
-void unite(PathCounter& into, const PathCounter& row) { into.value += row.value; }
-auto key(const PathCounter& row) { return std::tuple(row.path, row.counter); }
-
-void unite(CounterValue& into, const CounterValue& row) { into.value += row.value; }
-auto key(const CounterValue& row) { return std::tuple(row.counter); }
-
-void unite(Drop& into, const Drop& row) { into.count += row.count; }
-auto key(const Drop& row) { return std::tuple(std::string_view(row.reason)); }
-
-void unite(HandlerCost& into, const HandlerCost& row) { into.count += row.count; }
-auto key(const HandlerCost& row) { return std::tuple(row.le_ns); }
-
-void unite(IoCall& into, const IoCall& row) {
-  into.count += row.count;
-  into.failed += row.failed;
-  into.bytes += row.bytes;
-  into.time_ns += row.time_ns;
-  into.max_ns = std::max(into.max_ns, row.max_ns);
-}
-auto key(const IoCall& row) { return std::tuple(row.path, row.file, row.operation); }
-
-void unite(DataAccess& into, const DataAccess& row) {
-  into.samples += row.samples;
-  into.accesses += row.accesses;
-  for (std::size_t i = 0; i < into.blocks.size(); ++i) into.blocks[i] |= row.blocks[i];
-}
-auto key(const DataAccess& row) { return std::tuple(row.path); }
-
-void unite(RegionTime& into, const RegionTime& row) {
-  if (row.count == 0) return;
-  const auto longest = [](const RegionTime& region) { return std::tuple(region.max_ns, region.max_n); };
-  if (into.count == 0 || row.min_ns < into.min_ns) into.min_ns = row.min_ns;
-  if (into.count == 0 || longest(into) < longest(row)) {
-    into.max_ns = row.max_ns;
-    into.max_n = row.max_n;
-  }
-  into.count += row.count;
-  into.time_ns += row.time_ns;
-}
-auto key(const RegionTime& row) { return std::tuple(row.path); }
-
 // Sorts by (new rank, key), leaves out the rows of unused ranks, unites rows of equal keys.
-// One part per input, freed as soon as it is copied: these tables are most of the memory.
+// One part per input, freed as soon as its last row is copied: these tables are most of the memory.
 // new_rank: row of the final table of ranks per row of State::ranks, kNone for unused ones.
 template <typename Row>
-std::vector<Row> arrange(std::vector<std::vector<Row>> parts, const std::vector<std::uint32_t>& new_rank,
-                         std::size_t ranks) {
-  std::vector<std::uint64_t> first(ranks + 1);
-  for (const std::vector<Row>& part : parts)
-    for (const Row& row : part)
-      if (new_rank[row.rank] != kNone) ++first[new_rank[row.rank] + 1];
-  std::partial_sum(first.begin(), first.end(), first.begin());
-  std::vector<Row> sorted(first.back());
-  std::vector<std::uint64_t> next(first.begin(), first.end() - 1);
-  for (std::vector<Row>& part : parts) {
-    for (Row& row : part) {
-      const std::uint32_t rank = new_rank[row.rank];
+std::vector<Row> arrange(std::vector<std::vector<Row>> parts, const std::vector<std::uint32_t>& new_rank) {
+  struct Piece {  // rows of one rank that are together
+    std::uint32_t rank = 0, part = 0;
+    std::size_t begin = 0, end = 0;
+  };
+  std::vector<Piece> pieces;
+  std::vector<std::size_t> pieces_of(parts.size());
+  std::size_t rows = 0;
+  for (std::uint32_t p = 0; p < parts.size(); ++p) {
+    const std::vector<Row>& part = parts[p];
+    for (std::size_t begin = 0, end = 0; begin < part.size(); begin = end) {
+      while (end < part.size() && part[end].rank == part[begin].rank) ++end;
+      const std::uint32_t rank = new_rank[part[begin].rank];
       if (rank == kNone) continue;
-      Row& place = sorted[next[rank]++];
-      place = std::move(row);
-      place.rank = rank;
+      pieces.push_back({rank, p, begin, end});
+      ++pieces_of[p];
+      rows += end - begin;
     }
-    part = {};
+    if (pieces_of[p] == 0) parts[p] = {};
   }
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    return std::tie(a.rank, a.part, a.begin) < std::tie(b.rank, b.part, b.begin);
+  });
+
+  std::vector<Row> all;
+  all.reserve(rows);
+  std::vector<Row> of_rank;
   const auto before = [](const Row& a, const Row& b) { return key(a) < key(b); };
-  std::size_t kept = 0;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const auto begin = sorted.begin() + static_cast<std::ptrdiff_t>(first[rank]);
-    const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(first[rank + 1]);
-    if (!std::is_sorted(begin, end, before)) std::sort(begin, end, before);
-    for (std::uint64_t i = first[rank]; i < first[rank + 1]; ++i) {
-      if (i > first[rank] && key(sorted[kept - 1]) == key(sorted[i]))
-        unite(sorted[kept - 1], sorted[i]);
-      else if (kept != i)
-        sorted[kept++] = std::move(sorted[i]);
+  for (std::size_t i = 0; i < pieces.size();) {
+    const std::uint32_t rank = pieces[i].rank;
+    of_rank.clear();
+    for (; i < pieces.size() && pieces[i].rank == rank; ++i) {
+      std::vector<Row>& part = parts[pieces[i].part];
+      for (std::size_t row = pieces[i].begin; row < pieces[i].end; ++row)
+        of_rank.push_back(std::move(part[row]));
+      if (--pieces_of[pieces[i].part] == 0) part = {};
+    }
+    if (!std::is_sorted(of_rank.begin(), of_rank.end(), before))
+      std::sort(of_rank.begin(), of_rank.end(), before);
+    const std::size_t first = all.size();
+    for (Row& row : of_rank) {
+      row.rank = rank;
+      if (all.size() > first && key(all.back()) == key(row))
+        unite(all.back(), row);
       else
-        ++kept;
+        all.push_back(std::move(row));
     }
   }
-  sorted.resize(kept);
-  return sorted;
+  return all;
+}
+
+// Sorts, and unites rows of equal places.
+template <typename Row, typename Place, typename Unite>
+void unite_equal(std::vector<Row>& rows, Place place, Unite unite_rows) {
+  std::sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) { return place(a) < place(b); });
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (kept != 0 && place(rows[kept - 1]) == place(rows[i]))
+      unite_rows(rows[kept - 1], rows[i]);
+    else
+      rows[kept++] = rows[i];
+  }
+  rows.resize(kept);
 }
 
 }  // namespace
@@ -193,12 +155,15 @@ struct Merger::State {
   std::unordered_map<std::int32_t, std::uint32_t> row_of_rank;  // the used one
   std::set<std::int32_t> repeated_ranks;
 
-  std::vector<std::string> strings;
-  std::unordered_map<std::string, std::uint32_t> string_index;
-  std::vector<Frame> frames;
-  std::unordered_map<Frame, std::uint32_t, FrameHash> frame_index;
-  std::vector<Path> paths{Path{}};
-  std::unordered_map<PathId, std::uint32_t, PathIdHash> path_index{{PathId{}, 0}};
+  struct SameId {
+    bool operator()(const Path& a, const Path& b) const { return a.id == b.id; }
+  };
+  InternedRows<std::string> interned_strings;
+  InternedRows<Frame> interned_frames;  // they refer to the interned strings
+  InternedRows<Path, SameId> interned_paths;
+  std::vector<std::string>& strings = interned_strings.rows;
+  std::vector<Frame>& frames = interned_frames.rows;
+  std::vector<Path>& paths = interned_paths.rows;
 
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t> communicator_index;  // identity, size
   std::vector<Communicator> communicators;
@@ -219,30 +184,25 @@ struct Merger::State {
   std::map<std::pair<std::string, std::string>, std::uint32_t> io_file_index;  // path, file system
   SeriesMerger time_series;
 
-  explicit State(std::size_t most_series_rows) : time_series(most_series_rows) { string(std::string()); }
+  explicit State(std::size_t most_series_rows) : time_series(most_series_rows) {
+    string(std::string());
+    path(Path{});
+  }
 
   std::uint32_t string(const std::string& text) {
-    const auto [entry, added] = string_index.try_emplace(text, static_cast<std::uint32_t>(strings.size()));
-    if (added) strings.push_back(text);
-    return entry->second;
+    return interned_strings.find_or_add(text, hash_of(text)).first;
   }
-  std::uint32_t frame(const Frame& value) {
-    const auto [entry, added] = frame_index.try_emplace(value, static_cast<std::uint32_t>(frames.size()));
-    if (added) frames.push_back(value);
-    return entry->second;
-  }
+  std::uint32_t frame(const Frame& value) { return interned_frames.find_or_add(value, hash_of(value)).first; }
   std::uint32_t path(const Path& value) {
-    const auto [entry, added] = path_index.try_emplace(value.id, static_cast<std::uint32_t>(paths.size()));
-    if (added) {
-      paths.push_back(value);
-    } else if (entry->second != 0) {
+    const auto [row, added] = interned_paths.find_or_add(value, hash_of(value));
+    if (!added && row != 0) {
       // The id leaves out the module's directory. Nodes may differ there; the choice must not
       // depend on which came first.
-      std::uint32_t& present = paths[entry->second].frame;
+      std::uint32_t& present = paths[row].frame;
       if (present != value.frame && strings[frames[value.frame].module] < strings[frames[present].module])
         present = value.frame;
     }
-    return entry->second;
+    return row;
   }
 
   std::vector<std::uint32_t> add_paths(const ShardData& input, const std::vector<std::uint32_t>& new_string) {
@@ -262,7 +222,8 @@ struct Merger::State {
   }
 
   // Rows of the State's table per row of the input's.
-  std::vector<std::uint32_t> add_ranks(const ShardData& input, const std::vector<std::uint32_t>& new_string) {
+  std::vector<std::uint32_t> add_ranks(const ShardData& input, const std::vector<std::uint32_t>& new_string,
+                                       const std::vector<bool>& left_out) {
     const auto source = static_cast<std::uint32_t>(sources.size() - 1);
     std::vector<std::uint32_t> new_rank;
     new_rank.reserve(input.ranks.size());
@@ -270,8 +231,10 @@ struct Merger::State {
       rank.affinity = new_string[rank.affinity];
       rank.numa_nodes = new_string[rank.numa_nodes];
       const auto row = static_cast<std::uint32_t>(ranks.size());
-      ranks.push_back({rank, source, true});
+      const bool used = left_out.empty() || !left_out[new_rank.size()];
+      ranks.push_back({rank, source, used});
       new_rank.push_back(row);
+      if (!used) continue;
       const auto [entry, added] = row_of_rank.try_emplace(rank.rank, row);
       if (added) continue;
       repeated_ranks.insert(rank.rank);
@@ -306,36 +269,37 @@ struct Merger::State {
 Merger::Merger(std::size_t most_series_rows) : state_(std::make_unique<State>(most_series_rows)) {}
 Merger::~Merger() = default;
 
-void Merger::add(const ShardData& input) {
+void Merger::add(ShardData input, const std::vector<bool>& left_out) {
   State& state = *state_;
-  state.sources.push_back({input.run, input.nodes, {}, input.matrix, input.mpi_sizes, true});
+  state.sources.push_back({std::move(input.run),
+                           std::move(input.nodes),
+                           {},
+                           std::move(input.matrix),
+                           std::move(input.mpi_sizes),
+                           true});
   Source& source = state.sources.back();
 
   std::vector<std::uint32_t> new_string;
   new_string.reserve(input.strings.size());
   for (const std::string& text : input.strings) new_string.push_back(state.string(text));
   const std::vector<std::uint32_t> new_path = state.add_paths(input, new_string);
-  const std::vector<std::uint32_t> new_rank = state.add_ranks(input, new_string);
+  const std::vector<std::uint32_t> new_rank = state.add_ranks(input, new_string, left_out);
   const std::vector<std::uint32_t> new_file = state.add_files(input);
-  state.time_series.add(input, new_string);
+  state.time_series.add(input, source.nodes.size(), new_string, left_out);
   source.ranks = new_rank;
   for (MpiSize& size : source.mpi_sizes) size.op = new_string[size.op];
 
   // Communicators that only events tell of are WaitAnalyser's: a run may have any number of them.
-  std::vector<bool> of_events_alone(input.communicators.size());
-  for (const MpiEvent& event : input.mpi_events)
-    if (event.communicator != kNone) of_events_alone[event.communicator] = true;
+  std::vector<bool> called(input.communicators.size());
   for (const MpiCall& call : input.mpi_calls)
-    if (call.communicator != kNone) of_events_alone[call.communicator] = false;
-  std::vector<std::uint32_t> new_communicator;
-  for (const Communicator& communicator : input.communicators) {
-    if (of_events_alone[new_communicator.size()]) {
-      new_communicator.push_back(kNone);
-      continue;
-    }
+    if (call.communicator != kNone) called[call.communicator] = true;
+  std::vector<std::uint32_t> new_communicator(input.communicators.size(), kNone);
+  for (std::size_t i = 0; i < input.communicators.size(); ++i) {
+    if (!called[i]) continue;
+    const Communicator& communicator = input.communicators[i];
     const auto [entry, added] = state.communicator_index.try_emplace(
         {communicator.identity, communicator.size}, static_cast<std::uint32_t>(state.communicators.size()));
-    new_communicator.push_back(entry->second);
+    new_communicator[i] = entry->second;
     if (added) {
       state.communicators.push_back(communicator);
       continue;
@@ -352,37 +316,37 @@ void Merger::add(const ShardData& input) {
   for (const UnavailableCounter& counter : input.unavailable_counters)
     state.unavailable.emplace(counter.name, counter.reason);
 
-  for (Value& value : state.values.emplace_back(input.values)) {
+  for (Value& value : state.values.emplace_back(std::move(input.values))) {
     value.rank = new_rank[value.rank];
     value.path = new_path[value.path];
   }
-  for (MpiCall& call : state.mpi_calls.emplace_back(input.mpi_calls)) {
+  for (MpiCall& call : state.mpi_calls.emplace_back(std::move(input.mpi_calls))) {
     call.rank = new_rank[call.rank];
     call.path = new_path[call.path];
     if (call.communicator != kNone) call.communicator = new_communicator[call.communicator];
   }
-  for (CounterValue& value : state.counter_values.emplace_back(input.counter_values)) {
+  for (CounterValue& value : state.counter_values.emplace_back(std::move(input.counter_values))) {
     value.rank = new_rank[value.rank];
     value.counter = new_counter[value.counter];
   }
-  for (PathCounter& value : state.path_counters.emplace_back(input.path_counters)) {
+  for (PathCounter& value : state.path_counters.emplace_back(std::move(input.path_counters))) {
     value.rank = new_rank[value.rank];
     value.path = new_path[value.path];
     value.counter = new_counter[value.counter];
   }
-  for (Drop& drop : state.drops.emplace_back(input.drops)) drop.rank = new_rank[drop.rank];
-  for (HandlerCost& cost : state.handler_costs.emplace_back(input.handler_costs))
+  for (Drop& drop : state.drops.emplace_back(std::move(input.drops))) drop.rank = new_rank[drop.rank];
+  for (HandlerCost& cost : state.handler_costs.emplace_back(std::move(input.handler_costs)))
     cost.rank = new_rank[cost.rank];
-  for (IoCall& call : state.io_calls.emplace_back(input.io_calls)) {
+  for (IoCall& call : state.io_calls.emplace_back(std::move(input.io_calls))) {
     call.rank = new_rank[call.rank];
     call.path = new_path[call.path];
     call.file = new_file[call.file];
   }
-  for (DataAccess& access : state.data_accesses.emplace_back(input.data_accesses)) {
+  for (DataAccess& access : state.data_accesses.emplace_back(std::move(input.data_accesses))) {
     access.rank = new_rank[access.rank];
     access.path = new_path[access.path];
   }
-  for (RegionTime& region : state.region_times.emplace_back(input.region_times)) {
+  for (RegionTime& region : state.region_times.emplace_back(std::move(input.region_times))) {
     region.rank = new_rank[region.rank];
     region.path = new_path[region.path];
   }
@@ -419,9 +383,7 @@ Run Merger::State::united_run() const {
   run.complete = any && complete;
   if (command) run.command = std::get<1>(*command);
   if (clock) std::tie(std::ignore, run.clock, run.sample_on) = *clock;
-  for (const std::int32_t rank : repeated_ranks)
-    notes.insert("rank " + std::to_string(rank) +
-                 " was recorded more than once; the most complete record was kept");
+  for (const std::int32_t rank : repeated_ranks) notes.insert(repeated_rank_note(rank));
   run.notes.assign(notes.begin(), notes.end());
   return run;
 }
@@ -434,7 +396,7 @@ std::vector<Node> Merger::State::united_nodes(std::vector<std::uint32_t>& first_
     if (!source.used) continue;
     for (const Node& node : source.nodes) {
       const auto [entry, added] = by_name.try_emplace(node.name, node);
-      if (!added) unite(entry->second, node);
+      if (!added) unite_nodes(entry->second, node);
     }
   }
   std::vector<Node> nodes;
@@ -588,8 +550,13 @@ ShardData Merger::finish() {
   }
   out.io_files = state.arrange_files(new_rank);
 
-  std::vector<std::uint32_t> new_communicator(state.communicators.size());
+  std::vector<bool> called(state.communicators.size());
+  for (const std::vector<MpiCall>& part : state.mpi_calls)
+    for (const MpiCall& call : part)
+      if (new_rank[call.rank] != kNone && call.communicator != kNone) called[call.communicator] = true;
+  std::vector<std::uint32_t> new_communicator(state.communicators.size(), kNone);
   for (const auto& [identity, row] : state.communicator_index) {  // in order
+    if (!called[row]) continue;
     new_communicator[row] = static_cast<std::uint32_t>(out.communicators.size());
     out.communicators.push_back(state.communicators[row]);
   }
@@ -623,16 +590,15 @@ ShardData Merger::finish() {
     for (DataAccess& access : part) access.path = new_path[access.path];
   for (auto& part : state.region_times)
     for (RegionTime& region : part) region.path = new_path[region.path];
-  const std::size_t ranks = out.ranks.size();
-  out.values = arrange(std::move(state.values), new_rank, ranks);
-  out.mpi_calls = arrange(std::move(state.mpi_calls), new_rank, ranks);
-  out.counter_values = arrange(std::move(state.counter_values), new_rank, ranks);
-  out.path_counters = arrange(std::move(state.path_counters), new_rank, ranks);
-  out.drops = arrange(std::move(state.drops), new_rank, ranks);
-  out.handler_costs = arrange(std::move(state.handler_costs), new_rank, ranks);
-  out.io_calls = arrange(std::move(state.io_calls), new_rank, ranks);
-  out.data_accesses = arrange(std::move(state.data_accesses), new_rank, ranks);
-  out.region_times = arrange(std::move(state.region_times), new_rank, ranks);
+  out.values = arrange(std::move(state.values), new_rank);
+  out.mpi_calls = arrange(std::move(state.mpi_calls), new_rank);
+  out.counter_values = arrange(std::move(state.counter_values), new_rank);
+  out.path_counters = arrange(std::move(state.path_counters), new_rank);
+  out.drops = arrange(std::move(state.drops), new_rank);
+  out.handler_costs = arrange(std::move(state.handler_costs), new_rank);
+  out.io_calls = arrange(std::move(state.io_calls), new_rank);
+  out.data_accesses = arrange(std::move(state.data_accesses), new_rank);
+  out.region_times = arrange(std::move(state.region_times), new_rank);
 
   // What a node that is taken from elsewhere says of its time is left out with its ranks.
   for (std::size_t i = 0; i < state.sources.size(); ++i)
@@ -640,34 +606,32 @@ ShardData Merger::finish() {
       std::fill_n(new_node.begin() + first_node[i], state.sources[i].nodes.size(), kNone);
   state.time_series.finish(new_rank, new_node, new_string, out);
 
-  std::map<std::pair<std::int32_t, std::int32_t>, MatrixCell> cells;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, MpiSize> sizes;
-  for (const Source& source : state.sources) {
+  for (Source& source : state.sources) {
     if (!source.used) continue;
     std::set<std::int32_t> left_out;
     for (const std::uint32_t row : source.ranks)
       if (!state.ranks[row].used) left_out.insert(state.ranks[row].rank.rank);
-    for (const MatrixCell& cell : source.matrix) {
-      if (left_out.contains(cell.source)) continue;
-      MatrixCell& sum =
-          cells.try_emplace({cell.source, cell.destination}, MatrixCell{cell.source, cell.destination, 0, 0})
-              .first->second;
-      sum.messages += cell.messages;
-      sum.bytes += cell.bytes;
-    }
-    for (const MpiSize& size : source.mpi_sizes) {
-      const std::uint32_t op = new_string[size.op];
-      sizes.try_emplace({op, size.le_bytes}, MpiSize{op, size.le_bytes, 0}).first->second.count += size.count;
-    }
+    for (const MatrixCell& cell : source.matrix)
+      if (!left_out.contains(cell.source)) out.matrix.push_back(cell);
+    for (const MpiSize& size : source.mpi_sizes)
+      out.mpi_sizes.push_back({new_string[size.op], size.le_bytes, size.count});
+    source.matrix = {};
   }
-  for (const auto& [place, cell] : cells) out.matrix.push_back(cell);
-  for (const auto& [place, size] : sizes) out.mpi_sizes.push_back(size);
+  unite_equal(
+      out.matrix, [](const MatrixCell& cell) { return std::tie(cell.source, cell.destination); },
+      [](MatrixCell& into, const MatrixCell& cell) {
+        into.messages += cell.messages;
+        into.bytes += cell.bytes;
+      });
+  unite_equal(
+      out.mpi_sizes, [](const MpiSize& size) { return std::tie(size.op, size.le_bytes); },
+      [](MpiSize& into, const MpiSize& size) { into.count += size.count; });
   return out;
 }
 
 void merge_into(ShardData& a, const ShardData& b, std::size_t most_series_rows) {
   Merger merger(most_series_rows);
-  merger.add(a);
+  merger.add(std::move(a));
   merger.add(b);
   a = merger.finish();
 }

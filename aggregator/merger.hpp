@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "aggregator/series_merger.hpp"
 #include "formats/shard/shard_data.hpp"
@@ -22,6 +23,8 @@ namespace clusterprof::aggregator {
 // Time series get an axis that fits all of them, see SeriesMerger. Those of a node that several inputs have
 // are added up: a further collector begins when the one before has ended.
 //
+// Communicators are those that calls refer to.
+//
 // Events and the tables made of them are not united: those are WaitAnalyser's. A rank keeps how many
 // operations it had and the level of its events.
 //
@@ -33,7 +36,9 @@ class Merger {
   Merger(const Merger&) = delete;
   Merger& operator=(const Merger&) = delete;
 
-  void add(const shard::ShardData& input);
+  // left_out: per rank of the input, whether it is taken from elsewhere; empty: none is. That is known before
+  // the input's time series are united, which then do not count for the axis.
+  void add(shard::ShardData input, const std::vector<bool>& left_out = {});
   // The union; the Merger is empty afterwards. Without inputs: an empty ShardData.
   [[nodiscard]] shard::ShardData finish();
 

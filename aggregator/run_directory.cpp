@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aggregator/run_directory.hpp"
 
+#include <stdlib.h>
+
 #include <algorithm>
-#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "aggregator/merger.hpp"
-#include "aggregator/wait_analyser.hpp"
-#include "formats/profile/profile_reader.hpp"
-#include "formats/profile/profile_writer.hpp"
-#include "formats/shard/shard_reader.hpp"
+#include "aggregator/notes.hpp"
+#include "aggregator/run_merge.hpp"
 
 namespace clusterprof::aggregator {
 namespace {
@@ -47,11 +45,26 @@ Absent absent_from(const std::vector<bool>& present) {
   return absent;
 }
 
-void add_note(shard::ShardData& data, std::string note) {
-  std::vector<std::string>& notes = data.run.notes;
-  const auto place = std::lower_bound(notes.begin(), notes.end(), note);
-  if (place == notes.end() || *place != note) notes.insert(place, std::move(note));
-}
+// A directory that goes away with the object, with what is in it.
+class TemporaryPlace {
+ public:
+  TemporaryPlace() {
+    std::error_code error;
+    std::string name = (fs::temp_directory_path(error) / "clusterprof-XXXXXX").string();
+    if (!error && ::mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  TemporaryPlace(const TemporaryPlace&) = delete;
+  TemporaryPlace& operator=(const TemporaryPlace&) = delete;
+  ~TemporaryPlace() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  // Empty when there is none.
+  [[nodiscard]] fs::path profile() const { return path_.empty() ? fs::path() : path_ / kProfileName; }
+
+ private:
+  fs::path path_;
+};
 
 }  // namespace
 
@@ -82,50 +95,8 @@ void note_missing_ranks(shard::ShardData& data) {
 }
 
 Result<MergeReport> merge_run(const fs::path& run_dir, const MergeOptions& options) {
-  const Result<std::vector<fs::path>> shards = list_shards(run_dir);
-  if (!shards) return shards.error();
-  if (shards.value().empty()) return Error{run_dir.string() + ": nothing found: no node-*.h5 in it"};
-
-  MergeReport report;
-  Merger merger;
-  WaitAnalyser analyser;
-  std::vector<profile::Source> sources;
-  std::vector<std::string> notes;
-  std::set<std::string> run_ids;
-  for (const fs::path& path : shards.value()) {
-    // The size from before reading: a shard replaced meanwhile makes the profile out of date.
-    std::error_code error;
-    const std::uint64_t bytes = fs::file_size(path, error);
-    const std::string name = path.filename().string();
-    Result<shard::ShardData> data = shard::read_shard(path);
-    if (!data) {
-      if (!options.partial) return data.error();
-      report.warnings.push_back(data.error().message + "; left out");
-      notes.push_back(name + " is damaged and was left out");
-      sources.push_back({name, bytes, false});
-      continue;
-    }
-    merger.add(data.value());
-    analyser.add(data.value());
-    run_ids.insert(data.value().run.id);
-    if (!data.value().run.complete)
-      notes.push_back(name + " is incomplete: it was written while ranks of its node still ran");
-    sources.push_back({name, bytes, true});
-    ++report.shards;
-  }
-  if (report.shards == 0) return Error{run_dir.string() + ": every shard in it is damaged"};
-  if (run_ids.size() > 1) notes.push_back("the shards are of different runs");
-
-  report.profile = merger.finish();
-  analyser.finish(report.profile);
-  for (std::string& note : notes) add_note(report.profile, std::move(note));
-  if (report.shards != sources.size()) report.profile.run.complete = false;
-  note_missing_ranks(report.profile);
-  if (options.write) {
-    const Result<void> written = profile::write_profile(report.profile, run_dir / kProfileName, sources);
-    if (!written) report.write_error = written.error();
-  }
-  return report;
+  Destination destination{run_dir / kProfileName, {}, {}};
+  return merge_shards(run_dir, options, destination);
 }
 
 bool is_up_to_date(const fs::path& run_dir) {
@@ -147,7 +118,8 @@ bool is_up_to_date(const fs::path& run_dir) {
   return true;
 }
 
-Result<shard::ShardData> load_run(const fs::path& run_dir) {
+Result<profile::ProfileReader> open_run(const fs::path& run_dir, RankObserver* observer,
+                                        const std::function<void(const MergeProgress&)>& progress) {
   const Result<std::vector<fs::path>> shards = list_shards(run_dir);
   if (!shards) return shards.error();
   const fs::path profile = run_dir / kProfileName;
@@ -155,15 +127,49 @@ Result<shard::ShardData> load_run(const fs::path& run_dir) {
   if (shards.value().empty()) {
     if (!fs::exists(profile, error))
       return Error{run_dir.string() + ": nothing found: neither node-*.h5 nor " + kProfileName + " in it"};
-    return profile::read_profile(profile);
+    return profile::ProfileReader::open(profile);
   }
   if (is_up_to_date(run_dir)) {
-    Result<shard::ShardData> data = profile::read_profile(profile);
-    if (data) return data;  // a damaged profile is made again
+    Result<profile::ProfileReader> reader = profile::ProfileReader::open(profile);
+    if (reader && reader.value().summary()) return reader;  // a damaged profile is made again
   }
-  Result<MergeReport> merged = merge_run(run_dir);
+  const TemporaryPlace place;
+  Destination destination{profile, place.profile(), {}};
+  MergeOptions options;
+  options.observer = observer;
+  options.progress = progress;
+  Result<MergeReport> merged = merge_shards(run_dir, options, destination);
+  if (merged && destination.made.empty() && !place.profile().empty()) {
+    // What only the last bytes showed, or the name.
+    destination = {place.profile(), {}, {}};
+    merged = merge_shards(run_dir, options, destination);
+  }
   if (!merged) return merged.error();
-  return std::move(merged.value().profile);
+  if (destination.made.empty()) return *merged.value().write_error;
+  // The file stays as long as it is open, whatever becomes of its name.
+  return profile::ProfileReader::open(destination.made);
+}
+
+Result<shard::ShardData> load_run(const fs::path& run_dir) {
+  Result<profile::ProfileReader> reader = open_run(run_dir);
+  if (!reader) return reader.error();
+  const Result<const shard::ShardData*> head = reader.value().head();
+  if (!head) return head.error();
+  shard::ShardData data = *head.value();
+  for (std::uint32_t node = 0; node < data.nodes.size(); ++node) {
+    const Result<shard::MatrixRows> rows = reader.value().node(node);
+    if (!rows) return rows.error();
+    data.values.insert(data.values.end(), rows.value().values.begin(), rows.value().values.end());
+    data.path_counters.insert(data.path_counters.end(), rows.value().path_counters.begin(),
+                              rows.value().path_counters.end());
+    data.data_accesses.insert(data.data_accesses.end(), rows.value().data_accesses.begin(),
+                              rows.value().data_accesses.end());
+  }
+  const auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
+  std::stable_sort(data.values.begin(), data.values.end(), by_rank);
+  std::stable_sort(data.path_counters.begin(), data.path_counters.end(), by_rank);
+  std::stable_sort(data.data_accesses.begin(), data.data_accesses.end(), by_rank);
+  return data;
 }
 
 }  // namespace clusterprof::aggregator

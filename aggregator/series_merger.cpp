@@ -56,8 +56,8 @@ void SeriesMerger::widen(std::uint64_t bin_ns) {
 
 template <typename Row>
 void SeriesMerger::append(const TimeAxis& axis, const std::vector<Row>& rows, std::uint32_t Row::*owner,
-                          const std::vector<std::uint32_t>& new_series, std::size_t first_track,
-                          std::vector<Track>& tracks) {
+                          const std::vector<std::uint32_t>& new_series, const std::vector<bool>& left_out,
+                          std::size_t first_track, std::vector<Track>& tracks) {
   const int shift = shift_between(axis.bin_ns, bin_ns_);
   const std::uint64_t first = static_cast<std::uint64_t>(axis.origin_utc_ns) / axis.bin_ns;
   std::vector<Cell> cells;
@@ -70,11 +70,13 @@ void SeriesMerger::append(const TimeAxis& axis, const std::vector<Row>& rows, st
       const std::uint64_t bin = ((first + row.bin) >> shift) - (first >> shift);
       put(cells, {new_series[row.series], static_cast<std::uint32_t>(bin), row.value});
     }
+    if (!left_out.empty() && left_out[of]) continue;
     tracks[first_track + of] = {first >> shift, std::vector<Cell>(cells.begin(), cells.end())};
   }
 }
 
-void SeriesMerger::add(const ShardData& input, const std::vector<std::uint32_t>& new_string) {
+void SeriesMerger::add(const ShardData& input, std::size_t nodes,
+                       const std::vector<std::uint32_t>& new_string, const std::vector<bool>& left_out) {
   std::vector<std::uint32_t> new_series;
   for (Series series : input.series) {
     series.name = new_string[series.name];
@@ -85,25 +87,25 @@ void SeriesMerger::add(const ShardData& input, const std::vector<std::uint32_t>&
   }
   const std::size_t first_rank = rank_tracks_.size(), first_node = node_tracks_.size();
   rank_tracks_.resize(first_rank + input.ranks.size());
-  node_tracks_.resize(first_node + input.nodes.size());
+  node_tracks_.resize(first_node + nodes);
   const TimeAxis& axis = input.time_axis;
   if (axis.bin_ns == 0) return;
 
   const auto origin_ns = static_cast<std::uint64_t>(axis.origin_utc_ns);
   begin_ns_ = bin_ns_ == 0 ? origin_ns : std::min(begin_ns_, origin_ns);
-  const auto extend = [&](const auto& rows) {
-    for (const auto& row : rows)
-      if (row.value != 0) end_ns_ = std::max(end_ns_, origin_ns + (row.bin + 1) * axis.bin_ns);
+  const auto extend = [&](const auto& row) {
+    if (row.value != 0) end_ns_ = std::max(end_ns_, origin_ns + (row.bin + 1) * axis.bin_ns);
   };
-  extend(input.rank_series);
-  extend(input.node_series);
+  for (const RankSeries& row : input.rank_series)
+    if (left_out.empty() || !left_out[row.rank]) extend(row);
+  for (const NodeSeries& row : input.node_series) extend(row);
   if (bin_ns_ == 0) bin_ns_ = axis.bin_ns;
   std::uint64_t bin_ns = std::max(bin_ns_, axis.bin_ns);
   while (bins(bin_ns) > TimeAxis::kMostBins) bin_ns *= 2;
   widen(bin_ns);
 
-  append(axis, input.rank_series, &RankSeries::rank, new_series, first_rank, rank_tracks_);
-  append(axis, input.node_series, &NodeSeries::node, new_series, first_node, node_tracks_);
+  append(axis, input.rank_series, &RankSeries::rank, new_series, left_out, first_rank, rank_tracks_);
+  append(axis, input.node_series, &NodeSeries::node, new_series, {}, first_node, node_tracks_);
   for (std::size_t i = first_rank; i < rank_tracks_.size(); ++i) rows_ += rank_tracks_[i].cells.size();
   while (rows_ >= most_rows_ && bins(bin_ns_) > 2 && bin_ns_ < TimeAxis::kWidestBin_ns) widen(2 * bin_ns_);
 }

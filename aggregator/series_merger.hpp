@@ -11,8 +11,9 @@
 
 namespace clusterprof::aggregator {
 
-// Rows of ranks, from all of them together. Above it a report would read little else.
-inline constexpr std::size_t kMostSeriesRows = std::size_t{1} << 24;
+// Rows of ranks, from all of them together: 200 MB in memory, 335 MB while they are united. Whatever the
+// number of ranks, a merge has to hold them all.
+inline constexpr std::size_t kMostSeriesRows = std::size_t{1} << 23;
 
 // Brings the time series of several inputs onto one axis. Its bins are as wide as the widest of the inputs',
 // or wider: until all fit into TimeAxis::kMostBins, and there are fewer than most_rows rows of ranks, or two
@@ -24,8 +25,10 @@ class SeriesMerger {
  public:
   explicit SeriesMerger(std::size_t most_rows) : most_rows_(most_rows) {}
 
-  // new_string: what the input's strings are called from now on.
-  void add(const shard::ShardData& input, const std::vector<std::uint32_t>& new_string);
+  // new_string: what the input's strings are called from now on. left_out: per rank of the input, whether its
+  // rows are passed over; empty: none is.
+  void add(const shard::ShardData& input, std::size_t nodes, const std::vector<std::uint32_t>& new_string,
+           const std::vector<bool>& left_out = {});
 
   [[nodiscard]] const std::vector<shard::Series>& series() const { return series_; }
   [[nodiscard]] std::size_t most_rows() const { return most_rows_; }
@@ -48,8 +51,8 @@ class SeriesMerger {
 
   template <typename Row>
   void append(const shard::TimeAxis& axis, const std::vector<Row>& rows, std::uint32_t Row::*owner,
-              const std::vector<std::uint32_t>& new_series, std::size_t first_track,
-              std::vector<Track>& tracks);
+              const std::vector<std::uint32_t>& new_series, const std::vector<bool>& left_out,
+              std::size_t first_track, std::vector<Track>& tracks);
   void put(std::vector<Cell>& cells, const Cell& cell) const;
   void widen(std::uint64_t bin_ns);
   [[nodiscard]] std::uint64_t bins(std::uint64_t bin_ns) const;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "aggregator/notes.hpp"
 #include "aggregator/waits/activity.hpp"
 #include "aggregator/waits/clock_model.hpp"
 #include "aggregator/waits/delays.hpp"
@@ -22,12 +23,6 @@ using namespace waits;
 
 // A larger share of messages or collective operations without their other side makes the replay worthless.
 constexpr double kMaxUnmatched = 0.01;
-
-void add_note(shard::ShardData& data, std::string note) {
-  std::vector<std::string>& notes = data.run.notes;
-  const auto place = std::lower_bound(notes.begin(), notes.end(), note);
-  if (place == notes.end() || *place != note) notes.insert(place, std::move(note));
-}
 
 bool used_mpi(const shard::Rank& rank) {
   return (rank.flags & shard::kUsedMpi) != 0 || rank.mpi_operations != 0;
@@ -183,13 +178,8 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
       analysis.ideal_ns = ideal_ns(trace, matches);
   }
   set_rank_waits(trace, waits, scale, merged);
-  if (missing != 0)
-    add_note(merged, "waiting was analysed without " + std::to_string(missing) +
-                         (missing == 1 ? " rank that has" : " ranks that have") + " no MPI events");
-  if (check.nodes_apart != 0)
-    add_note(merged, "the clocks of " + std::to_string(check.nodes_apart) +
-                         (check.nodes_apart == 1 ? " node" : " nodes") +
-                         " could not be compared with the others': waiting between them is not known");
+  if (missing != 0) add_note(merged, missing_events_note(missing));
+  if (check.nodes_apart != 0) add_note(merged, clocks_apart_note(check.nodes_apart));
 }
 
 }  // namespace clusterprof::aggregator

@@ -40,6 +40,19 @@ std::string InstallLayout::mpi_preload(MpiFlavour flavour) const {
   return {};
 }
 
+std::string InstallLayout::merge_program(MpiFlavour flavour) const {
+  const std::string directory = analyze.substr(0, analyze.rfind('/') + 1);
+  switch (flavour) {
+    case MpiFlavour::kOpenMpi:
+      return directory + "merge-openmpi";
+    case MpiFlavour::kMpich:
+      return directory + "merge-mpich";
+    case MpiFlavour::kNone:
+      break;
+  }
+  return {};
+}
+
 Result<InstallLayout> find_install_layout() {
   char self[PATH_MAX];
   const ssize_t length = ::readlink("/proc/self/exe", self, sizeof self);

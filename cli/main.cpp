@@ -11,6 +11,7 @@
 
 #include "cli/identity.hpp"
 #include "cli/install_layout.hpp"
+#include "cli/merge_launch.hpp"
 #include "cli/message.hpp"
 #include "cli/options.hpp"
 #include "cli/record.hpp"
@@ -38,9 +39,7 @@ bool is_for_us(const Environment& environment) {
 int run(int argc, char** argv) {
   std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   if (!arguments.empty() && is_analysis_verb(arguments[0])) {
-    // `mpirun clusterprof merge RUN`: one merge is enough, and two would write the same file.
-    if (arguments[0] == "merge" && !is_for_us(process_environment())) return 0;
-    return analyze(argv);
+    return arguments[0] == "merge" ? launch_merge(argc, argv, process_environment()) : analyze(argv);
   }
   if (!arguments.empty() && arguments[0] == "record") arguments.erase(arguments.begin());
 

@@ -30,6 +30,8 @@ constexpr std::string_view kHelpTail =
 Other commands (each has --help):
   report RUN                  the profile as text, --json or --html FILE
   merge RUN                   join the nodes' shards to RUN/profile.h5
+  query RUN rank|path|functions|node ...
+                              one rank, call path or node of a large run
   export RUN -f FORMAT -o F   folded, speedscope, pprof, perfetto, callgrind, ...
   diff RUN_A RUN_B            compare two runs
   ls [DIR]                    list runs
@@ -467,8 +469,8 @@ std::variant<Options, Leave> parse_record_options(const std::vector<std::string>
 }
 
 bool is_analysis_verb(const std::string& word) {
-  static constexpr std::string_view kVerbs[] = {"report", "merge",    "export", "diff", "ls", "doctor",
-                                                "dump",   "validate", "attach", "top",  "tui"};
+  static constexpr std::string_view kVerbs[] = {"report", "merge",    "export", "diff", "ls",  "doctor",
+                                                "dump",   "validate", "attach", "top",  "tui", "query"};
   return std::find(std::begin(kVerbs), std::end(kVerbs), word) != std::end(kVerbs);
 }
 

@@ -54,12 +54,12 @@ constexpr milliseconds kEndPoll{50};     // while the end of the run is being wa
 constexpr milliseconds kShortestPoll{5};
 constexpr double kAimedFill = 0.35;     // of the fullest ring at each poll
 constexpr seconds kFirstCheckpoint{1};  // soon: most names are looked up then, which makes the end quick
-constexpr seconds kCheckpointInterval{5};
-constexpr int kCheckpointWriteShare = 100;  // at least this many write times between two
-constexpr milliseconds kLinger{300};        // for ranks whose number is not known
-constexpr seconds kLateRank{10};            // from our start, for ranks that are known to come
-constexpr milliseconds kAcceptPause{100};   // when there are no files left
-constexpr int kSpareFiles = 24;             // for shards, and for what programs are read for their symbols
+constexpr seconds kMostShardAge{5};     // whoever kills us or the node loses no more than that
+constexpr milliseconds kCheckpointSlack{500};  // of it, for the poll that begins one to come late
+constexpr milliseconds kLinger{300};           // for ranks whose number is not known
+constexpr seconds kLateRank{10};               // from our start, for ranks that are known to come
+constexpr milliseconds kAcceptPause{100};      // when there are no files left
+constexpr int kSpareFiles = 24;                // for shards, and for what programs are read for their symbols
 constexpr time_t kLeftover_s = 600;
 constexpr seconds kChildStatus{5};  // for the launcher to say how its child ended
 constexpr seconds kAfterTerminate{30};
@@ -538,18 +538,20 @@ class Server::Impl {
       last_usage_ = clock;
       look_at_processes();
     }
-    const nanoseconds pause =
-        last_write_ == Clock::duration{}
-            ? nanoseconds(kFirstCheckpoint)
-            : std::max<nanoseconds>(kCheckpointInterval, kCheckpointWriteShare * last_write_);
-    if (clock - last_checkpoint_ >= pause) {
-      checkpoint();
-    }
+    if (!writing_ && clock - last_checkpoint_ >= checkpoint_pause()) checkpoint();
     finish_when_done();
     timer_.expires_after(alive_announced_ > 0 ? interval_ : std::min(interval_, kEndPoll));
     timer_.async_wait([this](const boost::system::error_code& error) {
       if (!error) tick();
     });
+  }
+
+  // From the beginning of a checkpoint to that of the next one. A shard is as old as its snapshot, and stays
+  // the newest until the next one is written, so that must begin early enough, also when it takes half as
+  // long again as the last. Where that cannot be had, at most half of the time is spent writing.
+  [[nodiscard]] nanoseconds checkpoint_pause() const {
+    if (last_write_ == Clock::duration{}) return kFirstCheckpoint;
+    return std::max<nanoseconds>(kMostShardAge - kCheckpointSlack - last_write_ * 3 / 2, 2 * last_write_);
   }
 
   double poll_rings(const Instant& now) { return state_.poll(now.mono_ns); }
@@ -637,18 +639,17 @@ class Server::Impl {
     }
     writing_ = true;
     if (writer_.joinable()) writer_.join();
+    last_checkpoint_ = Clock::now();
     const Instant now = instant_now();
     poll_rings(now);
     look_at_spawned_worlds();
     auto snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false, Events::kFew));
-    writer_ = std::thread([this, snapshot] {
-      const Clock::time_point begin = Clock::now();
+    writer_ = std::thread([this, snapshot, begin = last_checkpoint_] {
       (void)write(*snapshot);  // said on stderr; the last shard decides
       const Clock::duration took = Clock::now() - begin;
       asio::post(io_, [this, took] {
         writing_ = false;
         last_write_ = took;
-        last_checkpoint_ = Clock::now();
         if (std::exchange(write_again_, false)) {
           checkpoint();
         } else {

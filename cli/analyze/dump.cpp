@@ -5,10 +5,12 @@
 #include <charconv>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "formats/profile/file_kind.hpp"
 #include "formats/profile/profile_reader.hpp"
+#include "formats/shard/rank_rows.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "formats/wire/mpi_event.h"
 #include "report/text/format.hpp"
@@ -121,7 +123,41 @@ void dump_series(const ShardData& data, Text& out) {
   for (const NodeSeries& s : data.node_series) out.row(s.node, s.series, s.bin, s.value);
 }
 
-void dump_files_and_regions(const ShardData& data, Text& out) {
+// The matrix tables: those of a profile do not fit into memory, and are read once for each of them.
+struct Matrix {
+  std::size_t values = 0, path_counters = 0, data_accesses = 0;  // rows
+  std::function<Result<void>(const std::function<void(const RankRows&)>&)> for_each;
+};
+
+Matrix matrix_of(const ShardData& data) {
+  const auto all = [&data](const std::function<void(const RankRows&)>& use) {
+    use({0, data.values, data.path_counters, data.data_accesses});
+    return Result<void>();
+  };
+  return {data.values.size(), data.path_counters.size(), data.data_accesses.size(), all};
+}
+
+Result<Matrix> matrix_of(profile::ProfileReader& reader, std::size_t nodes) {
+  Matrix matrix;
+  for (std::uint32_t n = 0; n < nodes; ++n) {
+    const Result<MatrixRows> rows = reader.node(n);
+    if (!rows) return rows.error();
+    matrix.values += rows.value().values.size();
+    matrix.path_counters += rows.value().path_counters.size();
+    matrix.data_accesses += rows.value().data_accesses.size();
+  }
+  matrix.for_each = [&reader, nodes](const std::function<void(const RankRows&)>& use) -> Result<void> {
+    for (std::uint32_t n = 0; n < nodes; ++n) {
+      Result<MatrixRows> rows = reader.node(n);
+      if (!rows) return rows.error();
+      for_each_rank_of(std::move(rows.value()), use);
+    }
+    return {};
+  };
+  return matrix;
+}
+
+Result<void> dump_files_and_regions(const ShardData& data, const Matrix& matrix, Text& out) {
   out.table("io_files", data.io_files.size(), "row\tpath\tfile_system");
   for (std::size_t i = 0; i < data.io_files.size(); ++i)
     out.row(i, data.io_files[i].path, data.io_files[i].file_system);
@@ -130,12 +166,16 @@ void dump_files_and_regions(const ShardData& data, Text& out) {
   for (const IoCall& c : data.io_calls)
     out.row(c.rank, c.path, c.file, kIoOperationNames[static_cast<std::size_t>(c.operation)], c.count,
             c.failed, c.bytes, c.time_ns, c.max_ns);
-  out.table("data_accesses", data.data_accesses.size(), "rank_row\tpath\tsamples\taccesses\tblocks");
-  for (const DataAccess& a : data.data_accesses) out.row(a.rank, a.path, a.samples, a.accesses, a.blocks);
+  out.table("data_accesses", matrix.data_accesses, "rank_row\tpath\tsamples\taccesses\tblocks");
+  const Result<void> read = matrix.for_each([&](const RankRows& rows) {
+    for (const DataAccess& a : rows.data_accesses) out.row(a.rank, a.path, a.samples, a.accesses, a.blocks);
+  });
+  if (!read) return read;
   out.table("region_times", data.region_times.size(),
             "rank_row\tpath\tcount\ttime_ns\tmin_ns\tmax_ns\tmax_n");
   for (const RegionTime& r : data.region_times)
     out.row(r.rank, r.path, r.count, r.time_ns, r.min_ns, r.max_ns, r.max_n);
+  return {};
 }
 
 void dump_events(const ShardData& data, Text& out) {
@@ -182,7 +222,7 @@ void dump_waiting(const ShardData& data, Text& out) {
     out.row(w.begin_ns, w.end_ns, w.useful_mean_ns, w.useful_max_ns, w.wait_ns);
 }
 
-void dump_tables(const ShardData& data, Text& out) {
+Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out) {
   const Run& run = data.run;
   out.table("run", 1,
             "id\tstart_utc_ns\tworld_size\trate_hz\tclock\tversion\tmpi_library\tcomplete\tsample_on\t"
@@ -232,10 +272,13 @@ void dump_tables(const ShardData& data, Text& out) {
   out.table("paths", data.paths.size(), "row\tid\tparent\tframe");
   for (std::size_t i = 0; i < data.paths.size(); ++i)
     out.row(i, data.paths[i].id, data.paths[i].parent, data.paths[i].frame);
-  out.table("values", data.values.size(), "rank_row\tpath\tcategory\tmain_thread\twall_ns\tcpu_ns\tsamples");
-  for (const Value& v : data.values)
-    out.row(v.rank, v.path, kCategoryNames[static_cast<std::size_t>(v.category)], v.main_thread, v.wall_ns,
-            v.cpu_ns, v.samples);
+  out.table("values", matrix.values, "rank_row\tpath\tcategory\tmain_thread\twall_ns\tcpu_ns\tsamples");
+  Result<void> read = matrix.for_each([&](const RankRows& rows) {
+    for (const Value& v : rows.values)
+      out.row(v.rank, v.path, kCategoryNames[static_cast<std::size_t>(v.category)], v.main_thread, v.wall_ns,
+              v.cpu_ns, v.samples);
+  });
+  if (!read) return read;
   out.table("mpi_calls", data.mpi_calls.size(),
             "rank_row\tpath\tcommunicator\tcount\ttime_ns\tmin_ns\tmax_ns\tsent_bytes\trecv_bytes");
   for (const MpiCall& c : data.mpi_calls)
@@ -252,8 +295,11 @@ void dump_tables(const ShardData& data, Text& out) {
   for (std::size_t i = 0; i < data.counters.size(); ++i) out.row(i, data.counters[i]);
   out.table("counter_values", data.counter_values.size(), "rank_row\tcounter\tvalue");
   for (const CounterValue& c : data.counter_values) out.row(c.rank, c.counter, c.value);
-  out.table("path_counters", data.path_counters.size(), "rank_row\tpath\tcounter\tvalue");
-  for (const PathCounter& c : data.path_counters) out.row(c.rank, c.path, c.counter, c.value);
+  out.table("path_counters", matrix.path_counters, "rank_row\tpath\tcounter\tvalue");
+  read = matrix.for_each([&](const RankRows& rows) {
+    for (const PathCounter& c : rows.path_counters) out.row(c.rank, c.path, c.counter, c.value);
+  });
+  if (!read) return read;
   out.table("unavailable_counters", data.unavailable_counters.size(), "name\treason");
   for (const UnavailableCounter& c : data.unavailable_counters) out.row(c.name, c.reason);
   out.table("drops", data.drops.size(), "rank_row\treason\tcount");
@@ -261,13 +307,27 @@ void dump_tables(const ShardData& data, Text& out) {
   out.table("handler_costs", data.handler_costs.size(), "rank_row\tle_ns\tcount");
   for (const HandlerCost& c : data.handler_costs) out.row(c.rank, c.le_ns, c.count);
   dump_series(data, out);
-  dump_files_and_regions(data, out);
+  read = dump_files_and_regions(data, matrix, out);
   dump_events(data, out);
   dump_waiting(data, out);
+  return read;
 }
 
-void dump_profile_tables(const std::vector<profile::PathStatistics>& statistics,
+// Files of 1.x have them rounded to floating point numbers.
+std::string squares_text(profile::Squares value, bool exact) {
+  if (!exact) {
+    char text[32];
+    return {text, std::to_chars(text, text + sizeof text, static_cast<double>(value)).ptr};
+  }
+  std::string digits;
+  do digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(value % 10)));
+  while ((value /= 10) != 0);
+  return digits;
+}
+
+void dump_profile_tables(const profile::PathStatisticsTable& table, bool exact,
                          const std::vector<profile::Source>& sources, Text& out) {
+  const std::vector<profile::PathStatistics>& statistics = table.paths;
   out.table(
       "path_statistics", statistics.size(),
       "path\tranks\tinclusive_sum_ns\tinclusive_min_ns\tinclusive_max_ns\tinclusive_min_rank\t"
@@ -276,11 +336,18 @@ void dump_profile_tables(const std::vector<profile::PathStatistics>& statistics,
   for (std::size_t i = 0; i < statistics.size(); ++i) {
     const profile::Spread& a = statistics[i].inclusive;
     const profile::Spread& b = statistics[i].exclusive;
-    out.row(i, statistics[i].ranks, a.sum_ns, a.min_ns, a.max_ns, a.min_rank, a.max_rank, a.sum_squares_ns2,
-            b.sum_ns, b.min_ns, b.max_ns, b.min_rank, b.max_rank, b.sum_squares_ns2);
+    out.row(i, statistics[i].ranks, a.sum_ns, a.min_ns, a.max_ns, a.min_rank, a.max_rank,
+            squares_text(a.sum_squares_ns2, exact).c_str(), b.sum_ns, b.min_ns, b.max_ns, b.min_rank,
+            b.max_rank, squares_text(b.sum_squares_ns2, exact).c_str());
   }
   out.table("sources", sources.size(), "name\tsize_bytes\tmerged");
   for (const profile::Source& source : sources) out.row(source.name, source.size_bytes, source.merged);
+}
+
+void dump_quantiles(const profile::PathStatisticsTable& table, Text& out) {
+  out.table("path_quantiles", table.quantile_bins.size(), "path\texclusive\tbin\tranks");
+  for (const profile::QuantileBin& bin : table.quantile_bins)
+    out.row(bin.path, bin.exclusive, bin.bin, bin.ranks);
 }
 
 }  // namespace
@@ -293,19 +360,25 @@ Result<void> dump(const std::filesystem::path& file, const Sink& write) {
     if (!data) return data.error();
     write("clusterprof-shard\n");
     Text text(write);
-    dump_tables(data.value(), text);
-    return {};
+    return dump_tables(data.value(), matrix_of(data.value()), text);
   }
-  const Result<ShardData> data = profile::read_profile(file);
-  if (!data) return data.error();
-  const Result<std::vector<profile::PathStatistics>> statistics = profile::read_path_statistics(file);
+  Result<profile::ProfileReader> reader = profile::ProfileReader::open(file);
+  if (!reader) return reader.error();
+  const Result<const ShardData*> head = reader.value().head();
+  if (!head) return head.error();
+  const Result<profile::PathStatisticsTable> statistics = reader.value().statistics();
   if (!statistics) return statistics.error();
-  const Result<std::vector<profile::Source>> sources = profile::read_sources(file);
+  const Result<std::vector<profile::Source>> sources = reader.value().sources();
   if (!sources) return sources.error();
+  const Result<Matrix> matrix = matrix_of(reader.value(), head.value()->nodes.size());
+  if (!matrix) return matrix.error();
   write("clusterprof-profile\n");
   Text text(write);
-  dump_tables(data.value(), text);
-  dump_profile_tables(statistics.value(), sources.value(), text);
+  const Result<void> tables = dump_tables(*head.value(), matrix.value(), text);
+  if (!tables) return tables;
+  const bool has_blocks = reader.value().format_major() > 1;
+  dump_profile_tables(statistics.value(), has_blocks, sources.value(), text);
+  if (has_blocks) dump_quantiles(statistics.value(), text);
   return {};
 }
 

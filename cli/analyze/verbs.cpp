@@ -2,12 +2,10 @@
 #include "cli/analyze/verbs.hpp"
 
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +24,11 @@
 #include "aggregator/run_directory.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "cli/analyze/analysis_observer.hpp"
 #include "cli/analyze/dump.hpp"
+#include "cli/analyze/merge_bar.hpp"
+#include "cli/analyze/output.hpp"
+#include "cli/analyze/stored_analysis.hpp"
 #include "formats/profile/file_kind.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
@@ -45,66 +47,6 @@ constexpr std::chrono::milliseconds kPollInterval{50};
 // last shard to appear did so kQuiet ago.
 constexpr std::chrono::seconds kPatience{3};
 constexpr std::chrono::seconds kQuiet{1};
-
-// --- terminal --------------------------------------------------------------------------------
-
-int columns_of(int fd) {
-  winsize size{};
-  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) return size.ws_col;
-  return 80;
-}
-
-bool wants_colour(int fd) {
-  const char* no_colour = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  return ::isatty(fd) == 1 && (no_colour == nullptr || *no_colour == '\0') &&
-         (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
-}
-
-// As setlocale would choose, without needing the locale to be installed.
-bool wants_unicode() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* const value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    std::string charset(value);
-    charset = charset.substr(std::min(charset.find('.'), charset.size()));
-    std::transform(charset.begin(), charset.end(), charset.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return charset.starts_with(".utf-8") || charset.starts_with(".utf8");
-  }
-  return false;
-}
-
-int print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kOk;
-  return complain(kBadInput, std::string("standard output cannot be written: ") + std::strerror(errno));
-}
-
-// --- runs ------------------------------------------------------------------------------------
-
-bool is_run_file(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name == aggregator::kProfileName || (name.starts_with("node-") && name.ends_with(".h5"));
-}
-
-// The run directory, or the exit status after complaining.
-std::variant<fs::path, int> run_directory(const std::string& argument) {
-  const fs::path path(argument);
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found)
-    return complain(kNothingFound, argument + ": nothing found: there is no such run");
-  if (error) return complain(kBadInput, argument + ": cannot be read: " + error.message());
-  if (status.type() != fs::file_type::directory) {
-    if (is_run_file(path)) return path.has_parent_path() ? path.parent_path() : fs::path(".");
-    return complain(kBadInput, argument + ": is neither a run directory nor a file of one");
-  }
-  const Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
-  if (!shards) return complain(kBadInput, shards.error().message);
-  if (shards.value().empty() && !fs::exists(path / aggregator::kProfileName, error))
-    return complain(kNothingFound, argument + ": nothing found: neither node-*.h5 nor profile.h5 in it");
-  return path;
-}
 
 // --- ls --------------------------------------------------------------------------------------
 
@@ -266,46 +208,44 @@ std::string run_for_people(const fs::path& run) {
 Result<void> check_file(const fs::path& path) {
   const Result<profile::FileKind> kind = profile::file_kind(path);
   if (!kind) return kind.error();
-  if (kind.value() == profile::FileKind::kShard) {
-    const Result<ShardData> data = shard::read_shard(path);
-    return data ? Result<void>() : Result<void>(data.error());
-  }
-  const Result<ShardData> data = profile::read_profile(path);
-  if (!data) return data.error();
-  const Result<std::vector<profile::PathStatistics>> statistics = profile::read_path_statistics(path);
-  if (!statistics) return statistics.error();
-  if (statistics.value() != profile::path_statistics(data.value()))
-    return Error{path.string() + ": is damaged (table /path_statistics does not fit /values)"};
-  const Result<std::vector<profile::Source>> sources = profile::read_sources(path);
-  return sources ? Result<void>() : Result<void>(sources.error());
+  if (kind.value() == profile::FileKind::kProfile) return profile::check_profile(path);
+  const Result<ShardData> data = shard::read_shard(path);
+  return data ? Result<void>() : Result<void>(data.error());
 }
 
 }  // namespace
 
-int complain(int status, const std::string& text) {
-  std::string line = "clusterprof: " + text;
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  std::fprintf(stderr, "%s\n", printable(line).c_str());
-  return status;
-}
-
-int merge(const std::string& run, bool partial) {
-  const std::variant<fs::path, int> directory = run_directory(run);
+int merge(const MergeVerbOptions& options, aggregator::Team* team) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::variant<fs::path, int> directory = run_directory(options.run);
   if (const int* status = std::get_if<int>(&directory)) return *status;
   const fs::path& path = std::get<fs::path>(directory);
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
   if (!shards) return complain(kBadInput, shards.error().message);
-  if (shards.value().empty()) return complain(kNothingFound, run + ": nothing found: no node-*.h5 in it");
-  const Result<aggregator::MergeReport> merged =
-      aggregator::merge_run(path, {.partial = partial, .write = true});
+  if (shards.value().empty())
+    return complain(kNothingFound, options.run + ": nothing found: no node-*.h5 in it");
+  const bool speaks = team == nullptr || team->member() == 0;
+  AnalysisObserver observer;
+  MergeBarOnStderr bar(options.quiet || !speaks);
+  aggregator::MergeOptions how;
+  how.partial = options.partial;
+  how.team = team;
+  how.observer = &observer;
+  how.progress = [&](const aggregator::MergeProgress& progress) { bar.update(progress); };
+  const Result<aggregator::MergeReport> merged = aggregator::merge_run(path, how);
+  bar.finish();
   if (!merged) return complain(kBadInput, merged.error().message);
-  for (const std::string& warning : merged.value().warnings) complain(kOk, warning);
-  if (merged.value().write_error) return complain(kBadInput, merged.value().write_error->message);
-  const ShardData& data = merged.value().profile;
+  if (!speaks) return kOk;
+  const aggregator::MergeReport& report = merged.value();
+  for (const std::string& warning : report.warnings) complain(kOk, warning);
+  if (report.write_error) return complain(kBadInput, report.write_error->message);
+  const ShardData& head = report.head;
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   return print(printable((path / aggregator::kProfileName).string()) + ": " +
-               std::to_string(data.ranks.size()) + " ranks, " + std::to_string(merged.value().shards) +
-               " shards, " + std::to_string(data.paths.size() - 1) + " call paths" +
-               (data.run.complete ? "" : ", incomplete") + "\n");
+               std::to_string(head.ranks.size()) + " ranks, " + std::to_string(report.shards) + " shards" +
+               (report.reused == 0 ? "" : " (" + std::to_string(report.reused) + " merged before)") + ", " +
+               std::to_string(head.paths.size() - 1) + " call paths" +
+               (head.run.complete ? "" : ", incomplete") + ", " + seconds_text(elapsed.count()) + "\n");
 }
 
 int report(const ReportOptions& options) {
@@ -318,20 +258,33 @@ int report(const ReportOptions& options) {
   }
   const std::variant<fs::path, int> directory = run_directory(options.run);
   if (const int* status = std::get_if<int>(&directory)) return *status;
-  const Result<ShardData> data = aggregator::load_run(std::get<fs::path>(directory));
-  if (!data) return complain(kBadInput, data.error().message);
-  const std::optional<report::Analysis> of = options.region.empty()
-                                                 ? report::analyse(data.value())
-                                                 : report::analyse_region(data.value(), options.region);
-  if (!of) return complain(kNothingFound, "report: there is no region " + options.region);
-  const report::Analysis& analysis = *of;
-  if (options.json) return print(report::render_json(analysis));
+  const fs::path& run = std::get<fs::path>(directory);
+  const bool timeline =
+      std::find(options.sections.begin(), options.sections.end(), "timeline") != options.sections.end();
+  std::optional<report::Analysis> analysis;
+  if (options.region.empty()) {
+    Result<report::Analysis> whole = stored_analysis(run, options.json || timeline);
+    if (!whole) return complain(kBadInput, whole.error().message);
+    analysis = std::move(whole.value());
+  } else {
+    Result<profile::ProfileReader> profile = open_profile(run, nullptr);
+    if (!profile) return complain(kBadInput, profile.error().message);
+    const Result<const ShardData*> head = profile.value().head();
+    if (!head) return complain(kBadInput, head.error().message);
+    analysis = report::analyse_region(*head.value(), *profile.value().rows(), options.region);
+    if (!analysis) return complain(kNothingFound, "report: there is no region " + options.region);
+  }
+  if (options.json) {
+    Output output;
+    report::render_json(*analysis, [&](std::string_view piece) { output(piece); });
+    return output.finish();
+  }
   report::TextOptions text;
   text.width = columns_of(STDOUT_FILENO);
   text.colour = wants_colour(STDOUT_FILENO);
   text.sections = options.sections;
   text.unicode = wants_unicode();
-  return print(report::render_text(analysis, text));
+  return print(report::render_text(*analysis, text));
 }
 
 int banner(const BannerOptions& options) {
@@ -343,15 +296,18 @@ int banner(const BannerOptions& options) {
   const std::variant<fs::path, int> directory = run_directory(options.run);
   if (const int* status = std::get_if<int>(&directory)) return *status;
   const fs::path& path = std::get<fs::path>(directory);
-  const Result<aggregator::MergeReport> merged =
-      aggregator::merge_run(path, {.partial = true, .write = true});
+  AnalysisObserver observer(AnalysisObserver::Keep::kAnalysis);
+  aggregator::MergeOptions how;
+  how.partial = true;
+  how.observer = &observer;
+  const Result<aggregator::MergeReport> merged = aggregator::merge_run(path, how);
   if (!merged) return complain(kBadInput, merged.error().message);
   if (const std::vector<std::string>& warnings = merged.value().warnings; !warnings.empty()) {
     const std::size_t others = warnings.size() - 1;  // the report's notes have them all
     complain(kOk, warnings[0] + (others == 0 ? "" : " (and " + std::to_string(others) + " more)"));
   }
   if (merged.value().write_error) complain(kOk, merged.value().write_error->message);
-  const report::Analysis analysis = report::analyse(merged.value().profile);
+  const report::Analysis& analysis = observer.analysis().value();
   const Result<void> written = write_text(path / "report.txt", report::render_text(analysis, {}));
   if (!written) complain(kOk, written.error().message);
   const std::string text = report::render_banner(analysis, run_for_people(path), columns_of(STDERR_FILENO));
@@ -360,17 +316,15 @@ int banner(const BannerOptions& options) {
 }
 
 int dump_file(const std::string& file) {
-  bool written = true;
   fs::path path(file);
   std::error_code error;
   if (!fs::exists(path, error))
     return complain(kNothingFound, file + ": nothing found: there is no such file");
   if (fs::is_directory(path, error)) path /= aggregator::kProfileName;
-  const Result<void> dumped = dump(path, [&](std::string_view text) {
-    written = written && std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  });
+  Output output;
+  const Result<void> dumped = dump(path, [&](std::string_view text) { output(text); });
   if (!dumped) return complain(kBadInput, dumped.error().message);
-  return written ? print("") : complain(kBadInput, "standard output cannot be written");
+  return output.finish();
 }
 
 int validate(const std::string& file_or_run) {

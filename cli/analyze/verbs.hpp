@@ -8,12 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "aggregator/team.hpp"
+
 namespace clusterprof::cli {
 
-inline constexpr int kOk = 0;
-inline constexpr int kNothingFound = 1;
-inline constexpr int kBadUsage = 2;
-inline constexpr int kBadInput = 3;
+struct MergeVerbOptions {
+  std::string run;
+  bool partial = false;  // leave damaged shards out
+  bool quiet = false;    // say nothing while it lasts
+};
 
 struct ReportOptions {
   std::string run;
@@ -29,14 +32,11 @@ struct BannerOptions {
 };
 
 // A RUN is a run directory, or profile.h5 or a shard inside one. Each returns the exit status.
-int merge(const std::string& run, bool partial);
+int merge(const MergeVerbOptions& options, aggregator::Team* team);
 int report(const ReportOptions& options);
 int banner(const BannerOptions& options);
 int dump_file(const std::string& file);
 int validate(const std::string& file_or_run);
 int list_runs(const std::string& directory);
-
-// "clusterprof: TEXT" on stderr, one line and safe to print; returns `status`.
-int complain(int status, const std::string& text);
 
 }  // namespace clusterprof::cli

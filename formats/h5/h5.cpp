@@ -7,6 +7,8 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <limits>
 #include <system_error>
 #include <type_traits>
@@ -17,9 +19,8 @@ namespace {
 
 static_assert(std::is_same_v<hid_t, std::int64_t>);
 
-constexpr hsize_t kChunkRows = 32768;
 constexpr std::size_t kCompactBytes = 4096;
-constexpr unsigned kDeflateLevel = 1;  // higher levels take 3 times as long for 5 % less
+constexpr unsigned kDeflateLevel = 1;  // said in the file, of no meaning to readers: compress_chunk() chooses
 constexpr const char* kChecksumAttribute = "xxh3";
 // Deflate shrinks by at most 1032; shuffle and fletcher32 do not shrink.
 constexpr std::uint64_t kMaxCompression = 1100;
@@ -74,18 +75,6 @@ hid_t stored_type(Type type) {
   throw H5Error("unknown column type");
 }
 
-std::size_t type_bytes(Type type) {
-  switch (type) {
-    case Type::kUint8:
-      return 1;
-    case Type::kInt32:
-    case Type::kUint32:
-      return 4;
-    default:
-      return 8;
-  }
-}
-
 Handle access_properties() {
   Handle properties = checked(H5Pcreate(H5P_FILE_ACCESS), "HDF5 cannot be set up");
   // v110 metadata carries checksums throughout, so damage is found before it is believed.
@@ -98,11 +87,123 @@ Handle access_properties() {
   return properties;
 }
 
+// Of a chunked column; reader and writer of chunks rely on this pipeline.
+void set_filters(hid_t creation, Type type, hsize_t chunk_rows, const std::string& what) {
+  check(H5Pset_chunk(creation, 1, &chunk_rows), what);
+  if (item_bytes(type) > 1) check(H5Pset_shuffle(creation), what);
+  check(H5Pset_deflate(creation, kDeflateLevel), what);
+  check(H5Pset_fletcher32(creation), what);
+}
+
+bool has_usual_filters(hid_t creation, Type type) {
+  std::vector<H5Z_filter_t> usual = {H5Z_FILTER_DEFLATE, H5Z_FILTER_FLETCHER32};
+  if (item_bytes(type) > 1) usual.insert(usual.begin(), H5Z_FILTER_SHUFFLE);
+  if (H5Pget_nfilters(creation) != static_cast<int>(usual.size())) return false;
+  for (unsigned i = 0; i < usual.size(); ++i) {
+    unsigned flags = 0, values[1] = {0};
+    std::size_t count = 1;
+    const H5Z_filter_t filter = H5Pget_filter2(creation, i, &flags, &count, values, 0, nullptr, nullptr);
+    if (filter != usual[i]) return false;
+    if (filter == H5Z_FILTER_SHUFFLE && (count != 1 || values[0] != item_bytes(type))) return false;
+  }
+  unsigned options = 0;
+  return H5Pget_chunk_opts(creation, &options) >= 0 && options == 0;
+}
+
+// How the rows of a one-dimensional dataset are stored.
+struct Layout {
+  bool chunked = false;
+  bool usual_filters = false;  // chunked, those of set_filters()
+  hsize_t chunk_rows = 0;
+};
+
+Layout layout_of(hid_t dataset, Type type, const std::string& what) {
+  const Handle creation = checked(H5Dget_create_plist(dataset), what + " has no layout");
+  Layout layout;
+  layout.chunked = H5Pget_layout(creation.get()) == H5D_CHUNKED;
+  if (!layout.chunked) return layout;
+  if (H5Pget_chunk(creation.get(), 1, &layout.chunk_rows) != 1 || layout.chunk_rows == 0)
+    fail(what + " has no layout");
+  layout.usual_filters = has_usual_filters(creation.get(), type);
+  return layout;
+}
+
+struct StoredChunk {
+  std::vector<std::byte> bytes;  // none: the chunk was never written
+  std::uint32_t filter_mask = 0;
+};
+
+// `file_bytes` bounds what a damaged file can make us allocate.
+void read_stored_chunk(hid_t dataset, hsize_t first_row, std::uint64_t file_bytes, const std::string& what,
+                       StoredChunk& chunk) {
+  hsize_t bytes = 0;
+  check(H5Dget_chunk_storage_size(dataset, &first_row, &bytes), what + " is damaged");
+  if (bytes > file_bytes) throw H5Error(what + " claims to be larger than the file");
+  chunk.bytes.resize(bytes);
+  chunk.filter_mask = 0;
+  if (bytes != 0)
+    check(H5Dread_chunk(dataset, H5P_DEFAULT, &first_row, &chunk.filter_mask, chunk.bytes.data()),
+          what + " is damaged");
+}
+
 void put_attribute(hid_t object, const std::string& where, const char* name, hid_t type, const void* value) {
   const Handle space = checked(H5Screate(H5S_SCALAR), where + " cannot be written");
   const Handle attribute = checked(H5Acreate2(object, name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT),
                                    where + " cannot be written");
   check(H5Awrite(attribute.get(), type, value), where + " cannot be written");
+}
+
+void write_chunks(hid_t dataset, std::span<const std::byte> rows, std::size_t bytes_per_item,
+                  std::size_t chunk_rows, const std::string& what) {
+  const std::size_t chunk_bytes = chunk_rows * bytes_per_item;
+  std::vector<std::byte> last;  // filled up with zeros
+  for (std::size_t begin = 0; begin < rows.size(); begin += chunk_bytes) {
+    std::span<const std::byte> content = rows.subspan(begin);
+    if (content.size() >= chunk_bytes) {
+      content = content.first(chunk_bytes);
+    } else {
+      last.assign(content.begin(), content.end());
+      last.resize(chunk_bytes);
+      content = last;
+    }
+    const std::vector<std::byte> stored = compress_chunk(content, bytes_per_item);
+    const hsize_t first_row = begin / bytes_per_item;
+    check(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &first_row, stored.size(), stored.data()), what);
+  }
+}
+
+// Rows `first_row` up to `first_row` + `rows.size()` / item of a chunked column with the usual filters.
+void read_chunks(hid_t dataset, Type type, hsize_t chunk_rows, std::uint64_t file_bytes,
+                 std::uint64_t first_row, std::span<std::byte> rows, const std::string& what) {
+  const std::size_t bytes_per_item = item_bytes(type);
+  StoredChunk chunk;
+  std::vector<std::byte> part;
+  while (!rows.empty()) {
+    const std::uint64_t begin = first_row / chunk_rows * chunk_rows;
+    const std::uint64_t skipped = (first_row - begin) * bytes_per_item;
+    const std::uint64_t chunk_bytes = chunk_rows * bytes_per_item;
+    const std::size_t bytes = std::min<std::uint64_t>(chunk_bytes - skipped, rows.size());
+    read_stored_chunk(dataset, begin, file_bytes, what, chunk);
+    if (chunk.bytes.empty()) {
+      std::memset(rows.data(), 0, bytes);
+    } else {
+      if (chunk_bytes / kMaxCompression > chunk.bytes.size())
+        throw H5Error(what + " claims more rows than its data can hold");
+      try {
+        if (bytes == chunk_bytes) {
+          decompress_chunk(chunk.bytes, chunk.filter_mask, bytes_per_item, rows.first(bytes));
+        } else {
+          part.resize(chunk_bytes);
+          decompress_chunk(chunk.bytes, chunk.filter_mask, bytes_per_item, part);
+          std::memcpy(rows.data(), part.data() + skipped, bytes);
+        }
+      } catch (const H5Error& error) {
+        throw H5Error(what + ": " + error.what());
+      }
+    }
+    rows = rows.subspan(bytes);
+    first_row += bytes / bytes_per_item;
+  }
 }
 
 // An attribute with exactly one element, and its type.
@@ -114,7 +215,31 @@ std::pair<Handle, Handle> open_scalar_attribute(hid_t object, const std::string&
   return {std::move(attribute), std::move(type)};
 }
 
+std::uint64_t stored_checksum(hid_t dataset, const std::string& what) {
+  const htri_t has_checksum = H5Aexists(dataset, kChecksumAttribute);
+  check(has_checksum, what + " is damaged");
+  if (has_checksum == 0) throw H5Error(what + " has no checksum");
+  const auto [attribute, attribute_type] = open_scalar_attribute(dataset, what, kChecksumAttribute);
+  const htri_t is_uint64 = H5Tequal(attribute_type.get(), H5T_STD_U64LE);
+  if (is_uint64 <= 0) throw H5Error(what + " has a checksum of the wrong type");
+  std::uint64_t checksum = 0;
+  check(H5Aread(attribute.get(), H5T_STD_U64LE, &checksum), what + " is damaged");
+  return checksum;
+}
+
 }  // namespace
+
+std::size_t item_bytes(Type type) {
+  switch (type) {
+    case Type::kUint8:
+      return 1;
+    case Type::kInt32:
+    case Type::kUint32:
+      return 4;
+    default:
+      return 8;
+  }
+}
 
 Handle::Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
 
@@ -162,6 +287,118 @@ void File::close() {
   id_ = Handle();
 }
 
+// --- ChunkedColumn --------------------------------------------------------------------------
+
+void ChunkedColumn::set_rows(std::uint64_t rows) {
+  const hsize_t extent = rows;
+  check(H5Dset_extent(dataset_.get(), &extent), what_ + " cannot be written");
+  rows_ = rows;
+}
+
+void ChunkedColumn::place(std::uint64_t first_row, std::span<const std::byte> stored) {
+  const hsize_t offset = first_row;
+  check(H5Dwrite_chunk(dataset_.get(), H5P_DEFAULT, 0, &offset, stored.size(), stored.data()),
+        what_ + " cannot be written");
+}
+
+void ChunkedColumn::check_range(std::uint64_t first_row, std::uint64_t count) const {
+  if (first_row > rows_ || count > rows_ - first_row) throw H5Error(what_ + " has fewer rows");
+}
+
+std::vector<std::byte> ChunkedColumn::stored_chunk(std::uint64_t first_row) const {
+  check_range(first_row, 1);
+  if (first_row % chunk_rows_ != 0) throw H5Error(what_ + " has no chunk that begins there");
+  if (usual_filters_) {
+    StoredChunk chunk;
+    read_stored_chunk(dataset_.get(), first_row, file_bytes_, what_, chunk);
+    if (!chunk.bytes.empty() && chunk.filter_mask == 0) return std::move(chunk.bytes);
+  }
+  const std::uint64_t bytes = item_bytes(type_);
+  // Only a column without data has chunks larger than that.
+  if (chunk_rows_ > file_bytes_ * kMaxCompression / bytes) throw H5Error(what_ + " is damaged");
+  std::vector<std::byte> rows(chunk_rows_ * bytes);
+  read_raw(type_, first_row, std::min(chunk_rows_, rows_ - first_row), rows.data());
+  return compress_chunk(rows, bytes);
+}
+
+void ChunkedColumn::read_raw(Type type, std::uint64_t first_row, std::uint64_t count, void* rows) const {
+  if (type != type_) throw H5Error(what_ + " has the wrong type");
+  check_range(first_row, count);
+  if (count == 0) return;
+  if (usual_filters_) {
+    read_chunks(dataset_.get(), type_, chunk_rows_, file_bytes_, first_row,
+                {static_cast<std::byte*>(rows), count * item_bytes(type_)}, what_);
+    return;
+  }
+  const std::string damaged = what_ + " is damaged";
+  const hsize_t start = first_row, extent = count;
+  const Handle here = checked(H5Screate_simple(1, &extent, nullptr), damaged);
+  const Handle there = checked(H5Dget_space(dataset_.get()), damaged);
+  check(H5Sselect_hyperslab(there.get(), H5S_SELECT_SET, &start, nullptr, &extent, nullptr), damaged);
+  check(H5Dread(dataset_.get(), stored_type(type_), here.get(), there.get(), H5P_DEFAULT, rows), damaged);
+}
+
+// --- ColumnStream ---------------------------------------------------------------------------
+
+struct ColumnStream::State {
+  Handle dataset;
+  std::string what;
+  Type type = Type::kUint8;
+  std::uint64_t rows = 0, done = 0;
+  std::uint64_t file_bytes = 0;
+  Layout layout;
+  std::vector<std::byte> whole;  // of a column that HDF5 has to read
+  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash{nullptr, XXH3_freeState};
+};
+
+ColumnStream::ColumnStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ColumnStream::ColumnStream(ColumnStream&&) noexcept = default;
+ColumnStream& ColumnStream::operator=(ColumnStream&&) noexcept = default;
+ColumnStream::~ColumnStream() = default;
+
+std::uint64_t ColumnStream::rows() const noexcept { return state_->rows; }
+
+void ColumnStream::next_raw(Type type, void* rows, std::size_t count) {
+  State& s = *state_;
+  if (type != s.type) throw H5Error(s.what + " has the wrong type");
+  if (count > s.rows - s.done) throw H5Error(s.what + " has fewer rows");
+  const std::size_t bytes_per_item = item_bytes(type);
+  const std::span<std::byte> out(static_cast<std::byte*>(rows), count * bytes_per_item);
+  const auto read_all = [&](void* to) {
+    check(H5Dread(s.dataset.get(), stored_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, to),
+          s.what + " is damaged");
+  };
+  const bool at_once = count == s.rows;
+  if (s.done == 0) {
+    s.layout = layout_of(s.dataset.get(), type, s.what);
+    if (!s.layout.usual_filters && !at_once) {
+      s.whole.resize(s.rows * bytes_per_item);
+      read_all(s.whole.data());
+    }
+  }
+  if (s.layout.usual_filters)
+    read_chunks(s.dataset.get(), type, s.layout.chunk_rows, s.file_bytes, s.done, out, s.what);
+  else if (!at_once)
+    std::memcpy(out.data(), s.whole.data() + s.done * bytes_per_item, out.size());
+  else if (count != 0)
+    read_all(out.data());
+  s.done += count;
+
+  if (!at_once) {
+    if (!s.hash) {
+      s.hash.reset(XXH3_createState());
+      if (!s.hash) throw std::bad_alloc();
+      XXH3_64bits_reset(s.hash.get());
+    }
+    XXH3_64bits_update(s.hash.get(), out.data(), out.size());
+  }
+  if (s.done != s.rows) return;
+  const std::uint64_t checksum =
+      at_once ? XXH3_64bits(out.data(), out.size()) : XXH3_64bits_digest(s.hash.get());
+  if (checksum != stored_checksum(s.dataset.get(), s.what))
+    throw H5Error(s.what + " is damaged (wrong checksum)");
+}
+
 // --- Group ----------------------------------------------------------------------------------
 
 std::string Group::path_of(const char* name) const { return name_ + "/" + name; }
@@ -191,7 +428,7 @@ bool Group::has(const char* name) const {
 void Group::write_raw(const char* name, Type type, const void* rows, std::size_t count) {
   const std::string where = path_of(name);
   const std::string what = "column " + where + " cannot be written";
-  const std::size_t bytes = count * type_bytes(type);
+  const std::size_t bytes = count * item_bytes(type);
   const hsize_t extent = count;
   const Handle space = checked(H5Screate_simple(1, &extent, nullptr), what);
   const Handle creation = checked(H5Pcreate(H5P_DATASET_CREATE), what);
@@ -199,57 +436,78 @@ void Group::write_raw(const char* name, Type type, const void* rows, std::size_t
   if (bytes <= kCompactBytes) {
     check(H5Pset_layout(creation.get(), H5D_COMPACT), what);
   } else {
-    const hsize_t chunk = std::min<hsize_t>(extent, kChunkRows);
-    check(H5Pset_chunk(creation.get(), 1, &chunk), what);
-    if (type_bytes(type) > 1) check(H5Pset_shuffle(creation.get()), what);
-    check(H5Pset_deflate(creation.get(), kDeflateLevel), what);
-    check(H5Pset_fletcher32(creation.get()), what);
+    set_filters(creation.get(), type, std::min<hsize_t>(extent, kChunkRows), what);
   }
   const Handle dataset = checked(
       H5Dcreate2(id_.get(), name, stored_type(type), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
       what);
-  if (count != 0)
+  if (bytes > kCompactBytes)
+    write_chunks(dataset.get(), {static_cast<const std::byte*>(rows), bytes}, item_bytes(type),
+                 std::min<std::size_t>(count, kChunkRows), what);
+  else if (count != 0)
     check(H5Dwrite(dataset.get(), stored_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows), what);
   const std::uint64_t checksum = XXH3_64bits(rows, bytes);
   put_attribute(dataset.get(), where, kChecksumAttribute, H5T_STD_U64LE, &checksum);
 }
 
-Group::Column Group::open_column(const char* name, Type type) const {
+Group::Dataset Group::open_dataset(const char* name, Type type) const {
   const std::string what = "column " + path_of(name);
   if (!has(name)) throw H5Error(what + " is missing");
-  Column column;
-  column.dataset = checked(H5Dopen2(id_.get(), name, H5P_DEFAULT), what + " cannot be opened");
-  const Handle stored = checked(H5Dget_type(column.dataset.get()), what + " has no type");
+  Dataset dataset;
+  dataset.handle = checked(H5Dopen2(id_.get(), name, H5P_DEFAULT), what + " cannot be opened");
+  const Handle stored = checked(H5Dget_type(dataset.handle.get()), what + " has no type");
   const htri_t equal = H5Tequal(stored.get(), stored_type(type));
   check(equal, what + " has no type");
   if (equal == 0) throw H5Error(what + " has the wrong type");
-  const Handle space = checked(H5Dget_space(column.dataset.get()), what + " has no extent");
+  const Handle space = checked(H5Dget_space(dataset.handle.get()), what + " has no extent");
   if (H5Sget_simple_extent_ndims(space.get()) != 1) throw H5Error(what + " is not one-dimensional");
   hsize_t rows = 0;
   if (H5Sget_simple_extent_dims(space.get(), &rows, nullptr) != 1) fail(what + " has no extent");
-  const std::uint64_t stored_bytes = H5Dget_storage_size(column.dataset.get());
+  const std::uint64_t stored_bytes = H5Dget_storage_size(dataset.handle.get());
   if (stored_bytes > file_bytes_) throw H5Error(what + " claims to be larger than the file");
-  if (rows > stored_bytes * kMaxCompression / type_bytes(type))
+  if (rows > stored_bytes * kMaxCompression / item_bytes(type))
     throw H5Error(what + " claims more rows than its data can hold");
-  column.rows = rows;
+  dataset.rows = rows;
+  return dataset;
+}
+
+ColumnStream Group::open_stream(const char* name, Type type) const {
+  Dataset dataset = open_dataset(name, type);
+  auto state = std::make_unique<ColumnStream::State>();
+  state->dataset = std::move(dataset.handle);
+  state->what = "column " + path_of(name);
+  state->type = type;
+  state->rows = dataset.rows;
+  state->file_bytes = file_bytes_;
+  return ColumnStream(std::move(state));
+}
+
+ChunkedColumn Group::create_chunked_column(const char* name, Type type, std::uint64_t chunk_rows) {
+  const std::string what = "column " + path_of(name);
+  const std::string failed = what + " cannot be written";
+  const hsize_t none = 0, unlimited = H5S_UNLIMITED;
+  const Handle space = checked(H5Screate_simple(1, &none, &unlimited), failed);
+  const Handle creation = checked(H5Pcreate(H5P_DATASET_CREATE), failed);
+  check(H5Pset_obj_track_times(creation.get(), false), failed);
+  set_filters(creation.get(), type, chunk_rows, failed);
+  ChunkedColumn column(checked(H5Dcreate2(id_.get(), name, stored_type(type), space.get(), H5P_DEFAULT,
+                                          creation.get(), H5P_DEFAULT),
+                               failed),
+                       what, type);
+  column.chunk_rows_ = chunk_rows;
   return column;
 }
 
-void Group::read_raw(const Column& column, const char* name, Type type, void* rows) const {
+ChunkedColumn Group::open_chunked_column(const char* name, Type type) const {
+  Dataset opened = open_dataset(name, type);
   const std::string what = "column " + path_of(name);
-  const hid_t dataset = column.dataset.get();
-  if (column.rows != 0)
-    check(H5Dread(dataset, stored_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows), what + " is damaged");
-  const htri_t has_checksum = H5Aexists(dataset, kChecksumAttribute);
-  check(has_checksum, what + " is damaged");
-  if (has_checksum == 0) throw H5Error(what + " has no checksum");
-  const auto [attribute, attribute_type] = open_scalar_attribute(dataset, what, kChecksumAttribute);
-  std::uint64_t checksum = 0;
-  const htri_t is_uint64 = H5Tequal(attribute_type.get(), H5T_STD_U64LE);
-  if (is_uint64 <= 0) throw H5Error(what + " has a checksum of the wrong type");
-  check(H5Aread(attribute.get(), H5T_STD_U64LE, &checksum), what + " is damaged");
-  if (checksum != XXH3_64bits(rows, column.rows * type_bytes(type)))
-    throw H5Error(what + " is damaged (wrong checksum)");
+  const Layout layout = layout_of(opened.handle.get(), type, what);
+  ChunkedColumn column(std::move(opened.handle), what, type);
+  column.rows_ = opened.rows;
+  column.chunk_rows_ = layout.chunked ? layout.chunk_rows : std::max<std::uint64_t>(opened.rows, 1);
+  column.file_bytes_ = file_bytes_;
+  column.usual_filters_ = layout.usual_filters;
+  return column;
 }
 
 void Group::write_strings(const char* name, const std::vector<std::string>& rows) {

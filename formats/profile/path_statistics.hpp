@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Statistics over ranks of the time spent on a call path. FORMATS.md, table path_statistics.
+// Statistics over ranks of the time spent on a call path. FORMATS.md, tables path_statistics and
+// path_quantiles.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "base/result.hpp"
+#include "formats/shard/rank_rows.hpp"
 #include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::profile {
+
+// Exact: sums of squares of times do not fit into 64 bits, and those of floating point numbers depend on
+// their order.
+__extension__ using Squares = unsigned __int128;
 
 // Over the ranks that have the path. Wall time, all threads of a rank together.
 struct Spread {
   std::uint64_t sum_ns = 0, min_ns = 0, max_ns = 0;
   std::int32_t min_rank = 0, max_rank = 0;  // world ranks; the lowest of several
-  double sum_squares_ns2 = 0;
+  Squares sum_squares_ns2 = 0;
   friend bool operator==(const Spread&, const Spread&) = default;
 };
 
@@ -23,7 +34,55 @@ struct PathStatistics {
   friend bool operator==(const PathStatistics&, const PathStatistics&) = default;
 };
 
-// One entry per path of `data`, which must be valid; order of its tables does not matter.
-std::vector<PathStatistics> path_statistics(const shard::ShardData& data);
+// Quantile sketch: how many ranks have a time in each bin of a logarithmic scale. Bin 0: 0 ns; bin b > 0:
+// times from lower_ns(b) up to, not including, lower_ns(b + 1), which is 2^(1/8) times as much, but for
+// rounding.
+struct QuantileBin {
+  std::uint32_t path = 0;  // row of paths
+  bool exclusive = false;
+  std::uint16_t bin = 0;
+  std::uint32_t ranks = 0;
+  friend bool operator==(const QuantileBin&, const QuantileBin&) = default;
+};
+std::uint16_t quantile_bin(std::uint64_t time_ns);
+std::uint64_t quantile_bin_lower_ns(std::uint16_t bin);
+
+struct PathStatisticsTable {
+  std::vector<PathStatistics> paths;       // one entry per path
+  std::vector<QuantileBin> quantile_bins;  // by path, inclusive first, bin; none without ranks
+  friend bool operator==(const PathStatisticsTable&, const PathStatisticsTable&) = default;
+
+  // The time that `share` (0..1) of the ranks that have the path are at or below: the middle of its bin, at
+  // most 5 % wrong, and not beyond the least and the most of a rank. Empty when no rank has the path.
+  [[nodiscard]] std::optional<double> quantile_ns(std::uint32_t path, bool exclusive, double share) const;
+};
+
+// Adds up ranks one at a time. The result does not depend on their order, nor on how they were divided among
+// builders that then absorb each other. Every parent must come before its children; paths in preorder are
+// faster. Memory: that of the paths, not of the ranks.
+class PathStatisticsBuilder {
+ public:
+  explicit PathStatisticsBuilder(const std::vector<shard::Path>& paths);
+  ~PathStatisticsBuilder();
+  PathStatisticsBuilder(PathStatisticsBuilder&&) noexcept;
+  PathStatisticsBuilder& operator=(PathStatisticsBuilder&&) noexcept;
+
+  // Each rank once. `values` by path is faster than in another order. One without values does not count.
+  void add(std::int32_t world_rank, std::span<const shard::Value> values);
+  // Unites with what another builder (maybe of another process, over the same paths) has.
+  void absorb(const PathStatisticsTable& other);
+  [[nodiscard]] PathStatisticsTable finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Plain bytes, to be sent to another process of the same program.
+std::vector<std::byte> to_bytes(const PathStatisticsTable& table);
+Result<PathStatisticsTable> from_bytes(std::span<const std::byte> bytes);
+
+// Of data in memory, which must be valid; order of its tables does not matter.
+PathStatisticsTable path_statistics(const shard::ShardData& data);
 
 }  // namespace clusterprof::profile

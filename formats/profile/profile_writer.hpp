@@ -1,17 +1,49 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "base/result.hpp"
+#include "formats/profile/node_matrix.hpp"
+#include "formats/profile/path_statistics.hpp"
 #include "formats/profile/source.hpp"
 #include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::profile {
 
-// Writes the merged data of a run, the statistics over its ranks and where it comes from, with
-// the guarantees of shard::write_shard.
+// Writes a profile piece by piece: memory is that of the head and of one block. The file has its name when
+// finish() has succeeded, with the guarantees of shard::write_shard; a writer that is destroyed before leaves
+// nothing. Not thread-safe. After an error only the destructor may be called.
+class ProfileWriter {
+ public:
+  [[nodiscard]] static Result<ProfileWriter> create(const std::filesystem::path& path);
+  ProfileWriter(ProfileWriter&&) noexcept;
+  ProfileWriter& operator=(ProfileWriter&&) noexcept;
+  ~ProfileWriter();
+
+  // In ascending order of node; nodes without rows may be left out.
+  [[nodiscard]] Result<void> add(const EncodedBlock& block);
+
+  struct Rest {
+    const shard::ShardData& head;
+    const PathStatisticsTable& statistics;  // of head.paths
+    std::span<const Source> sources;
+    std::span<const std::byte> report;  // what report::encode made of the analysis; may be empty
+  };
+  [[nodiscard]] Result<void> finish(const Rest& rest);
+
+ private:
+  struct State;
+  explicit ProfileWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// All at once, of data that is in memory.
 Result<void> write_profile(const shard::ShardData& merged, const std::filesystem::path& path,
                            const std::vector<Source>& sources = {});
 

@@ -6,7 +6,8 @@
 
 namespace clusterprof::profile {
 
-// Calls column(name, field) for each; field(PathStatistics) is a reference to it.
+// Calls column(name, field) for each; field(PathStatistics) is a reference to it. The sums of squares are not
+// among them: visit_squares().
 template <typename Column>
 void visit_statistics(Column column) {
   column(
@@ -22,8 +23,6 @@ void visit_statistics(Column column) {
   column(
       "inclusive_max_rank", [](auto& row) -> auto& { return row.inclusive.max_rank; });
   column(
-      "inclusive_sum_squares_ns2", [](auto& row) -> auto& { return row.inclusive.sum_squares_ns2; });
-  column(
       "exclusive_sum_ns", [](auto& row) -> auto& { return row.exclusive.sum_ns; });
   column(
       "exclusive_min_ns", [](auto& row) -> auto& { return row.exclusive.min_ns; });
@@ -33,6 +32,14 @@ void visit_statistics(Column column) {
       "exclusive_min_rank", [](auto& row) -> auto& { return row.exclusive.min_rank; });
   column(
       "exclusive_max_rank", [](auto& row) -> auto& { return row.exclusive.max_rank; });
+}
+
+// One column of float64 in files of 1.x; since 2.0 besides two of uint64, with _low and _high behind the
+// name.
+template <typename Column>
+void visit_squares(Column column) {
+  column(
+      "inclusive_sum_squares_ns2", [](auto& row) -> auto& { return row.inclusive.sum_squares_ns2; });
   column(
       "exclusive_sum_squares_ns2", [](auto& row) -> auto& { return row.exclusive.sum_squares_ns2; });
 }

@@ -1,19 +1,54 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "formats/shard/shard_reader.hpp"
 
+#include <algorithm>
+
+#include "formats/shard/row_order.hpp"
 #include "formats/shard/tables.hpp"
+#include "formats/wire/mpi_event.h"
 
 namespace clusterprof::shard {
 namespace {
+
+Error damaged(const std::filesystem::path& path, const Error& how) {
+  return Error{path.string() + ": is damaged (" + how.message + ")"};
+}
 
 Result<ShardData> read(const std::filesystem::path& path, Tables which) {
   ShardData data;
   const Result<void> result =
       read_file(path, kShardFormat, [&](const h5::Group& root) { data = read_tables(root, which); });
   if (!result) return result.error();
-  if (const Result<void> valid = validate(data); !valid)
-    return Error{path.string() + ": is damaged (" + valid.error().message + ")"};
+  if (const Result<void> valid = validate(data); !valid) return damaged(path, valid.error());
   return data;
+}
+
+// What was seen before an event that is left out counts for the next one of the thread that is kept, as it
+// does where the analysis of waiting leaves events out.
+void thin(ShardData& data, std::uint32_t level) {
+  std::vector<MpiEvent> events;
+  std::vector<EventGap> gaps;
+  std::size_t gap = 0, first_pending = 0;  // in data.event_gaps, in gaps
+  for (std::size_t i = 0; i < data.mpi_events.size(); ++i) {
+    const MpiEvent& event = data.mpi_events[i];
+    const bool new_thread =
+        i == 0 || event.rank != data.mpi_events[i - 1].rank || event.thread != data.mpi_events[i - 1].thread;
+    if (new_thread) gaps.resize(first_pending);  // no event of the last thread came behind these
+    const auto number = static_cast<std::uint32_t>(events.size());
+    for (; gap < data.event_gaps.size() && data.event_gaps[gap].event == i; ++gap)
+      gaps.push_back({number, data.event_gaps[gap].path, data.event_gaps[gap].wall_ns});
+    const std::uint64_t channel =
+        event.communicator == kNone ? 0 : data.communicators[event.communicator].identity;
+    const std::uint64_t stream = wire::event_stream(static_cast<wire::MpiEventKind>(event.kind), channel,
+                                                    data.ranks[event.rank].rank, event.peer, event.tag);
+    if (!wire::event_is_selected(stream, event.sequence, level)) continue;
+    events.push_back(event);
+    first_pending = gaps.size();
+  }
+  gaps.resize(first_pending);
+  data.mpi_events = std::move(events);
+  data.event_gaps = std::move(gaps);
+  for (Rank& rank : data.ranks) rank.event_level = std::max(rank.event_level, level);
 }
 
 }  // namespace
@@ -22,6 +57,56 @@ Result<ShardData> read_shard(const std::filesystem::path& path) { return read(pa
 
 Result<ShardData> read_shard_summary(const std::filesystem::path& path) {
   return read(path, Tables::kSummary);
+}
+
+Result<ShardData> read_shard_head(const std::filesystem::path& path) { return read(path, Tables::kHead); }
+
+Result<LargeTables> read_large_table_sizes(const std::filesystem::path& path) {
+  LargeTables sizes;
+  const Result<void> result = read_file(path, kShardFormat, [&](const h5::Group& root) {
+    const auto rows = [&](const char* table, const char* column) -> std::uint64_t {
+      return root.has(table) ? root.open_group(table).rows<std::uint32_t>(column) : 0;
+    };
+    sizes = {rows("values", "path"), rows("path_counters", "path"), rows("data_accesses", "path"),
+             rows("mpi_events", "path"), rows("event_gaps", "path")};
+  });
+  if (!result) return result.error();
+  return sizes;
+}
+
+Result<ShardMatrix> read_shard_matrix(const std::filesystem::path& path) {
+  ShardMatrix matrix;
+  const Result<void> result = read_file(path, kShardFormat, [&](const h5::Group& root) {
+    const h5::Group paths = root.open_group("paths"), ranks = root.open_group("ranks");
+    const auto high = paths.read_column<std::uint64_t>("id_high");
+    const auto low = paths.read_column<std::uint64_t>("id_low");
+    matrix.ranks = ranks.read_column<std::int32_t>("rank");
+    matrix.rank_node = ranks.read_column<std::uint32_t>("node");
+    if (high.size() != low.size() || matrix.ranks.size() != matrix.rank_node.size())
+      throw h5::H5Error("columns of a table differ in length");
+    matrix.paths.reserve(high.size());
+    for (std::size_t i = 0; i < high.size(); ++i) matrix.paths.push_back({high[i], low[i]});
+    matrix.nodes = root.open_group("nodes").read_strings("name");
+    matrix.counters = root.open_group("counters").read_strings("name");
+    matrix.rows = read_matrix(root, matrix.ranks.size());
+  });
+  if (!result) return result.error();
+  if (const Result<void> valid =
+          validate(matrix.rows, {matrix.ranks.size(), matrix.paths.size(), matrix.counters.size()});
+      !valid)
+    return damaged(path, valid.error());
+  for (std::size_t i = 0; i < matrix.ranks.size(); ++i)
+    if (matrix.rank_node[i] >= matrix.nodes.size())
+      return damaged(path, Error{"row " + std::to_string(i) + " of table ranks: node out of range"});
+  // In the file rows of a rank and path are in no order.
+  sort_rows(matrix.rows, RowOrder::kByRank);
+  return matrix;
+}
+
+Result<ShardData> read_shard_events(const std::filesystem::path& path, std::uint32_t level) {
+  Result<ShardData> read_all = read(path, Tables::kNoMatrix);
+  if (read_all && level > 0) thin(read_all.value(), std::min(level, wire::kMaxEventLevel));
+  return read_all;
 }
 
 }  // namespace clusterprof::shard

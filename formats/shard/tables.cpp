@@ -2,6 +2,7 @@
 #include "formats/shard/tables.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <limits>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <system_error>
 #include <tuple>
 #include <type_traits>
@@ -45,8 +47,10 @@ using FieldType = std::remove_cvref_t<std::invoke_result_t<Field, Row&>>;
 // The order of the tables that can be read by rank.
 template <typename Row>
 requires requires(const Row& row) { row.rank, row.path; }
-auto place_by_rank(const Row& row) { return std::tuple(row.rank, row.path); }
-auto place_by_rank(const RankSeries& row) { return std::tuple(row.rank, row.series, row.bin); }
+std::uint64_t place_by_rank(const Row& row) { return std::uint64_t{row.rank} << 32 | row.path; }
+auto place_by_rank(const RankSeries& row) {
+  return std::pair(std::uint64_t{row.rank} << 32 | row.series, row.bin);
+}
 
 template <typename Row>
 bool before_by_rank(const Row& a, const Row& b) {
@@ -162,6 +166,12 @@ class Writer {
 
 // --- reading -------------------------------------------------------------------------------
 
+// Which of the columns "since" a minor version there are.
+std::int64_t table_version(const h5::Group& root) {
+  const std::int64_t minor = root.read_integer("format_minor", 0, std::numeric_limits<std::uint32_t>::max());
+  return major_version(root) == 1 ? minor : minor + kFormatMinor - kProfileMinor;
+}
+
 template <typename Row>
 class TableReader {
  public:
@@ -178,53 +188,73 @@ class TableReader {
     if (minor_ >= minor) strings(name, field);
   }
 
+  // Columns are read in finish(), a piece of all of them at a time: while rows are in the cache.
   template <typename Field>
   void column(const char* name, Field field) {
     using Value = FieldType<Row, Field>;
     using Stored = typename StoredAs<Value>::type;
-    const std::vector<Stored> column = group_.read_column<Stored>(name);
-    size_rows(name, column.size());
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if constexpr (std::same_as<Value, bool>) {
-        if (column[i] > 1) throw h5::H5Error("column " + group_.name() + "/" + name + " is neither 0 nor 1");
+    h5::ColumnStream column = group_.open_column<Stored>(name);
+    set_count(name, column.rows());
+    columns_.push_back([this, name = std::string(name), field,
+                        column = std::make_shared<h5::ColumnStream>(std::move(column))](std::span<Row> rows) {
+      const std::span<Stored> stored(reinterpret_cast<Stored*>(piece_.data()), rows.size());
+      column->next(stored);
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if constexpr (std::same_as<Value, bool>) {
+          if (stored[i] > 1)
+            throw h5::H5Error("column " + group_.name() + "/" + name + " is neither 0 nor 1");
+        }
+        std::invoke(field, rows[i]) = static_cast<Value>(stored[i]);
       }
-      std::invoke(field, rows_[i]) = static_cast<Value>(column[i]);
-    }
+    });
   }
   template <typename Field>
   void strings(const char* name, Field field) {
     std::vector<std::string> column = group_.read_strings(name);
-    size_rows(name, column.size());
-    for (std::size_t i = 0; i < rows_.size(); ++i) std::invoke(field, rows_[i]) = std::move(column[i]);
+    set_count(name, column.size());
+    columns_.push_back(
+        [field, column = std::move(column), done = std::size_t{0}](std::span<Row> rows) mutable {
+          for (Row& row : rows) std::invoke(field, row) = std::move(column[done++]);
+        });
   }
   void rank_offsets(std::size_t ranks) {
-    const auto offsets = group_.read_column<std::uint64_t>("rank_offsets");
-    if (offsets.size() != ranks + 1 || offsets.front() != 0 ||
-        !std::is_sorted(offsets.begin(), offsets.end()))
+    offsets_ = group_.read_column<std::uint64_t>("rank_offsets");
+    if (offsets_.size() != ranks + 1 || offsets_.front() != 0 ||
+        !std::is_sorted(offsets_.begin(), offsets_.end()))
       throw h5::H5Error("column " + group_.name() + "/rank_offsets does not fit the ranks");
-    offsets_ = offsets;
   }
   void finish() {
-    if (offsets_.empty()) return;
-    if (offsets_.back() != rows_.size())
+    if (!offsets_.empty() && offsets_.back() != count_)
       throw h5::H5Error("column " + group_.name() + "/rank_offsets does not fit the rows");
-    if constexpr (requires(const Row& row) { place_by_rank(row); }) {
-      for (std::size_t rank = 0; rank + 1 < offsets_.size(); ++rank)
-        for (std::uint64_t i = offsets_[rank]; i < offsets_[rank + 1]; ++i)
-          rows_[i].rank = static_cast<std::uint32_t>(rank);
-      if (!std::is_sorted(rows_.begin(), rows_.end(), before_by_rank<Row>))
-        throw h5::H5Error("table " + group_.name() + " is not in order");
-    }
+    rows_.clear();
+    // Rows are larger in memory than in a column; the column's own size is checked already.
+    rows_.reserve(count_);
+    piece_.resize(std::min<std::uint64_t>(count_, h5::kChunkRows) * sizeof(std::uint64_t));
+    std::size_t rank = 0;
+    do {  // also of no rows, or their checksum would not be looked at
+      const std::size_t begin = rows_.size();
+      rows_.resize(std::min<std::size_t>(begin + h5::kChunkRows, count_));
+      const std::span<Row> rows = std::span(rows_).subspan(begin);
+      for (const auto& column : columns_) column(rows);
+      if constexpr (requires(const Row& row) { place_by_rank(row); })
+        if (!offsets_.empty()) set_ranks(begin, rank);
+    } while (rows_.size() < count_);
   }
 
  private:
-  void size_rows(const char* name, std::size_t count) {
-    if (!sized_) {
-      // Rows are larger in memory than in a column; the column's own size is checked already.
-      rows_.assign(count, Row{});
-      sized_ = true;
-    } else if (rows_.size() != count) {
+  void set_count(const char* name, std::uint64_t count) {
+    if (sized_ && count != count_)
       throw h5::H5Error("column " + group_.name() + "/" + name + " is not as long as the others");
+    count_ = count;
+    sized_ = true;
+  }
+  // Of the rows from `begin` on; `rank` is that of the row before.
+  void set_ranks(std::size_t begin, std::size_t& rank) {
+    for (std::size_t i = begin; i < rows_.size(); ++i) {
+      while (i >= offsets_[rank + 1]) ++rank;
+      rows_[i].rank = static_cast<std::uint32_t>(rank);
+      if (i != 0 && before_by_rank(rows_[i], rows_[i - 1]))
+        throw h5::H5Error("table " + group_.name() + " is not in order");
     }
   }
 
@@ -232,14 +262,15 @@ class TableReader {
   std::vector<Row>& rows_;
   std::int64_t minor_;
   std::vector<std::uint64_t> offsets_;
+  std::vector<std::function<void(std::span<Row>)>> columns_;
+  std::vector<std::byte> piece_;  // of a column
+  std::uint64_t count_ = 0;
   bool sized_ = false;
 };
 
 class Reader {
  public:
-  explicit Reader(const h5::Group& root)
-      : root_(root),
-        minor_(root.read_integer("format_minor", 0, std::numeric_limits<std::uint32_t>::max())) {}
+  explicit Reader(const h5::Group& root) : root_(root), minor_(table_version(root)) {}
 
   template <typename Row, typename Columns>
   void table(const char* name, std::vector<Row>& rows, Columns columns) {
@@ -400,6 +431,10 @@ void visit_events(Archive& archive, Data& data) {
     table.column("path", &EventGap::path);
     table.column("wall_ns", &EventGap::wall_ns);
   });
+}
+
+template <typename Archive, typename Data>
+void visit_clocks(Archive& archive, Data& data) {
   archive.table_since(2, "clock_offsets", data.clock_offsets, [](auto& table) {
     table.column("rank", &ClockOffset::rank);
     table.column("reference_rank", &ClockOffset::reference_rank);
@@ -494,16 +529,6 @@ void visit_files_and_regions(Archive& archive, Data& data) {
     table.column("time_ns", &IoCall::time_ns);
     table.column("max_ns", &IoCall::max_ns);
   });
-  archive.ranked_table_since(3, "data_accesses", data.data_accesses, data.ranks.size(), [](auto& table) {
-    table.column("path", &DataAccess::path);
-    table.column("samples", &DataAccess::samples);
-    table.column("accesses", &DataAccess::accesses);
-    for (std::size_t i = 0; i < std::tuple_size_v<decltype(DataAccess::blocks)>; ++i) {
-      const std::string name = "blocks_" + std::to_string(i);
-      table.column(
-          name.c_str(), [i](auto& row) -> auto& { return row.blocks[i]; });
-    }
-  });
   archive.ranked_table_since(3, "region_times", data.region_times, data.ranks.size(), [](auto& table) {
     table.column("path", &RegionTime::path);
     table.column("count", &RegionTime::count);
@@ -514,9 +539,38 @@ void visit_files_and_regions(Archive& archive, Data& data) {
   });
 }
 
+// ranks: rows of table ranks.
 template <typename Archive, typename Data>
-void visit_all(Archive& archive, Data& data) {
+void visit_matrix(Archive& archive, Data& data, std::size_t ranks) {
+  archive.ranked_table("values", data.values, ranks, [](auto& table) {
+    table.column("path", &Value::path);
+    table.column("category", &Value::category);
+    table.column("main_thread", &Value::main_thread);
+    table.column("wall_ns", &Value::wall_ns);
+    table.column("cpu_ns", &Value::cpu_ns);
+    table.column("samples", &Value::samples);
+  });
+  archive.ranked_table("path_counters", data.path_counters, ranks, [](auto& table) {
+    table.column("path", &PathCounter::path);
+    table.column("counter", &PathCounter::counter);
+    table.column("value", &PathCounter::value);
+  });
+  archive.ranked_table_since(3, "data_accesses", data.data_accesses, ranks, [](auto& table) {
+    table.column("path", &DataAccess::path);
+    table.column("samples", &DataAccess::samples);
+    table.column("accesses", &DataAccess::accesses);
+    for (std::size_t i = 0; i < std::tuple_size_v<decltype(DataAccess::blocks)>; ++i) {
+      const std::string name = "blocks_" + std::to_string(i);
+      table.column(
+          name.c_str(), [i](auto& row) -> auto& { return row.blocks[i]; });
+    }
+  });
+}
+
+template <typename Archive, typename Data>
+void visit_tables(Archive& archive, Data& data, Tables which) {
   visit_summary(archive, data);
+  if (which == Tables::kSummary) return;
   archive.list("strings", "text", data.strings);
   archive.table("frames", data.frames, [](auto& table) {
     table.column("kind", &Frame::kind);
@@ -535,14 +589,20 @@ void visit_all(Archive& archive, Data& data) {
     table.column("parent", &Path::parent);
     table.column("frame", &Path::frame);
   });
-  archive.ranked_table("values", data.values, data.ranks.size(), [](auto& table) {
-    table.column("path", &Value::path);
-    table.column("category", &Value::category);
-    table.column("main_thread", &Value::main_thread);
-    table.column("wall_ns", &Value::wall_ns);
-    table.column("cpu_ns", &Value::cpu_ns);
-    table.column("samples", &Value::samples);
-  });
+  const auto visit_counters = [&] { archive.list("counters", "name", data.counters); };
+  const auto visit_communication = [&] {
+    archive.table("matrix", data.matrix, [](auto& table) {
+      table.column("source", &MatrixCell::source);
+      table.column("destination", &MatrixCell::destination);
+      table.column("messages", &MatrixCell::messages);
+      table.column("bytes", &MatrixCell::bytes);
+    });
+  };
+  if (which == Tables::kPaths) {
+    visit_counters();
+    visit_communication();
+    return;
+  }
   archive.ranked_table("mpi_calls", data.mpi_calls, data.ranks.size(), [](auto& table) {
     table.column("path", &MpiCall::path);
     table.column("communicator", &MpiCall::communicator);
@@ -558,27 +618,17 @@ void visit_all(Archive& archive, Data& data) {
     table.column("size", &Communicator::size);
     table.strings("name", &Communicator::name);
   });
-  archive.table("matrix", data.matrix, [](auto& table) {
-    table.column("source", &MatrixCell::source);
-    table.column("destination", &MatrixCell::destination);
-    table.column("messages", &MatrixCell::messages);
-    table.column("bytes", &MatrixCell::bytes);
-  });
+  visit_communication();
   archive.table("mpi_sizes", data.mpi_sizes, [](auto& table) {
     table.column("op", &MpiSize::op);
     table.column("le_bytes", &MpiSize::le_bytes);
     table.column("count", &MpiSize::count);
   });
-  archive.list("counters", "name", data.counters);
+  visit_counters();
   archive.table("counter_values", data.counter_values, [](auto& table) {
     table.column("rank", &CounterValue::rank);
     table.column("counter", &CounterValue::counter);
     table.column("value", &CounterValue::value);
-  });
-  archive.ranked_table("path_counters", data.path_counters, data.ranks.size(), [](auto& table) {
-    table.column("path", &PathCounter::path);
-    table.column("counter", &PathCounter::counter);
-    table.column("value", &PathCounter::value);
   });
   archive.table("unavailable_counters", data.unavailable_counters, [](auto& table) {
     table.strings("name", &UnavailableCounter::name);
@@ -586,8 +636,10 @@ void visit_all(Archive& archive, Data& data) {
   });
   visit_series(archive, data);
   visit_files_and_regions(archive, data);
-  visit_events(archive, data);
+  visit_clocks(archive, data);
   visit_waiting(archive, data);
+  if (which != Tables::kHead) visit_events(archive, data);
+  if (which == Tables::kAll) visit_matrix(archive, data, data.ranks.size());
 }
 
 // --- files ---------------------------------------------------------------------------------
@@ -638,85 +690,144 @@ void check_format(const h5::Group& root, const char* format) {
     if (found == kProfileFormat) throw h5::H5Error("is a profile, not a shard");
     throw h5::H5Error("is not a clusterprof file");
   }
-  constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
-  const std::int64_t major = root.read_integer("format_major", 1, kMax);
-  const std::int64_t minor = root.read_integer("format_minor", 0, kMax);
-  if (major > kFormatMajor)
+  const std::uint32_t newest = std::string_view(format) == kProfileFormat ? kProfileMajor : kFormatMajor;
+  const std::uint32_t major = major_version(root);
+  const std::int64_t minor = root.read_integer("format_minor", 0, std::numeric_limits<std::uint32_t>::max());
+  if (major > newest)
     throw h5::H5Error("was written by a newer clusterprof (format " + std::to_string(major) + "." +
-                      std::to_string(minor) + ", this one reads up to " + std::to_string(kFormatMajor) +
-                      ".x)");
+                      std::to_string(minor) + ", this one reads up to " + std::to_string(newest) + ".x)");
+}
+
+// Errors of `act` as one line that begins with the path.
+Result<void> guarded(const std::filesystem::path& path, const char* cannot,
+                     const std::function<void()>& act) {
+  try {
+    act();
+    return {};
+  } catch (const h5::H5Error& error) {
+    return error_of(path, error.what());
+  } catch (const std::bad_alloc&) {
+    return error_of(path, std::string(cannot) + ": out of memory");
+  } catch (const std::length_error&) {
+    return error_of(path, "is damaged (a size is out of range)");
+  }
 }
 
 }  // namespace
 
-void write_tables(h5::Group& root, const ShardData& data) {
+void write_tables(h5::Group& root, const ShardData& data, Tables which) {
   Writer writer(root);
-  visit_all(writer, data);
+  visit_tables(writer, data, which);
 }
 
 ShardData read_tables(const h5::Group& root, Tables which) {
   ShardData data;
   Reader reader(root);
-  if (which == Tables::kAll) {
-    visit_all(reader, data);
-    return data;
-  }
-  visit_summary(reader, data);
-  for (Rank& rank : data.ranks) rank.affinity = rank.numa_nodes = 0;  // rows of strings, which are not there
+  visit_tables(reader, data, which);
+  if (which == Tables::kSummary)  // rows of strings, which are not there
+    for (Rank& rank : data.ranks) rank.affinity = rank.numa_nodes = 0;
   return data;
 }
 
-Result<void> write_file(const std::filesystem::path& path, const char* format,
-                        const std::function<void(h5::Group& root)>& fill) {
+MatrixRows read_matrix(const h5::Group& root, std::size_t ranks) {
+  MatrixRows rows;
+  Reader reader(root);
+  visit_matrix(reader, rows, ranks);
+  return rows;
+}
+
+std::uint32_t major_version(const h5::Group& root) {
+  return static_cast<std::uint32_t>(
+      root.read_integer("format_major", 1, std::numeric_limits<std::uint32_t>::max()));
+}
+
+struct NewFile::State {
+  std::filesystem::path path, directory;
+  TemporaryFile temporary;
+  UniqueFd lock;  // of a profile
+  std::optional<h5::File> file;
+};
+
+NewFile::NewFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
+NewFile::NewFile(NewFile&&) noexcept = default;
+NewFile& NewFile::operator=(NewFile&&) noexcept = default;
+NewFile::~NewFile() = default;
+
+Result<NewFile> NewFile::create(const std::filesystem::path& path, const char* format) {
   std::filesystem::path directory = path.parent_path();
   if (directory.empty()) directory = ".";
-  TemporaryFile temporary(directory / temporary_name(path));
-  try {
-    // HDF5's own message for a directory that is not there or not ours says little.
-    if (::access(directory.c_str(), W_OK | X_OK) != 0)
-      return error_of(path, "cannot be written: " + system_reason());
-    h5::File file = h5::File::create(temporary.path());
-    {
-      h5::Group root = file.root();
-      root.write_attribute("format", format);
-      root.write_attribute("format_major", kFormatMajor);
-      root.write_attribute("format_minor", kFormatMinor);
-      root.write_attribute("creator", std::string("clusterprof ") + kVersion);
-      fill(root);
-    }
-    file.close();
-  } catch (const h5::H5Error& error) {
-    return error_of(path, error.what());
-  } catch (const std::bad_alloc&) {
-    return error_of(path, "cannot be written: out of memory");
-  }
-  const UniqueFd fd(::open(temporary.path().c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd || ::fsync(fd.get()) != 0) return error_of(path, "cannot be written: " + system_reason());
-  if (::rename(temporary.path().c_str(), path.c_str()) != 0)
+  // HDF5's own message for a directory that is not there or not ours says little.
+  if (::access(directory.c_str(), W_OK | X_OK) != 0)
     return error_of(path, "cannot be written: " + system_reason());
-  temporary.release();
+  const std::filesystem::path temporary = directory / temporary_name(path);
+  NewFile made(std::unique_ptr<State>(new State{path, directory, TemporaryFile(temporary), {}, {}}));
+  const Result<void> begun = guarded(path, "cannot be written", [&] {
+    made.state_->file = h5::File::create(temporary);
+    h5::Group root = made.state_->file->root();
+    const bool profile = std::string_view(format) == kProfileFormat;
+    if (profile) {  // where there are no locks, the file's age has to do
+      made.state_->lock = UniqueFd(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
+      ::flock(made.state_->lock.get(), LOCK_SH | LOCK_NB);
+    }
+    root.write_attribute("format", format);
+    root.write_attribute("format_major", profile ? kProfileMajor : kFormatMajor);
+    root.write_attribute("format_minor", profile ? kProfileMinor : kFormatMinor);
+    root.write_attribute("creator", std::string("clusterprof ") + kVersion);
+  });
+  if (!begun) return begun.error();
+  return made;
+}
+
+Result<void> NewFile::write(const std::function<void(h5::Group& root)>& fill) {
+  return guarded(state_->path, "cannot be written", [&] {
+    h5::Group root = state_->file->root();
+    fill(root);
+  });
+}
+
+Result<void> NewFile::finish() {
+  const std::filesystem::path& path = state_->path;
+  if (const Result<void> closed = guarded(path, "cannot be written", [&] { state_->file->close(); }); !closed)
+    return closed;
+  const UniqueFd fd(::open(state_->temporary.path().c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd || ::fsync(fd.get()) != 0) return error_of(path, "cannot be written: " + system_reason());
+  if (::rename(state_->temporary.path().c_str(), path.c_str()) != 0)
+    return error_of(path, "cannot be written: " + system_reason());
+  state_->temporary.release();
   // The name survives a crash of the machine only with the directory on disk as well. Some
   // file systems cannot do that; the data is safe in any case.
-  const UniqueFd directory_fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd directory_fd(::open(state_->directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory_fd) ::fsync(directory_fd.get());
   return {};
 }
 
+Result<void> write_file(const std::filesystem::path& path, const char* format,
+                        const std::function<void(h5::Group& root)>& fill) {
+  Result<NewFile> file = NewFile::create(path, format);
+  if (!file) return file.error();
+  if (const Result<void> written = file.value().write(fill); !written) return written;
+  return file.value().finish();
+}
+
+Result<void> reading(const std::filesystem::path& path, const std::function<void()>& use) {
+  return guarded(path, "cannot be read", use);
+}
+
+Result<h5::File> open_file(const std::filesystem::path& path, const char* format) {
+  std::optional<h5::File> file;
+  const Result<void> opened = reading(path, [&] {
+    file = h5::File::open(path);
+    check_format(file->root(), format);
+  });
+  if (!opened) return opened.error();
+  return std::move(*file);
+}
+
 Result<void> read_file(const std::filesystem::path& path, const char* format,
                        const std::function<void(const h5::Group& root)>& use) {
-  try {
-    const h5::File file = h5::File::open(path);
-    const h5::Group root = file.root();
-    check_format(root, format);
-    use(root);
-    return {};
-  } catch (const h5::H5Error& error) {
-    return error_of(path, error.what());
-  } catch (const std::bad_alloc&) {
-    return error_of(path, "cannot be read: out of memory");
-  } catch (const std::length_error&) {
-    return error_of(path, "is damaged (a size is out of range)");
-  }
+  const Result<h5::File> file = open_file(path, format);
+  if (!file) return file.error();
+  return reading(path, [&] { use(file.value().root()); });
 }
 
 }  // namespace clusterprof::shard

@@ -5,36 +5,86 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 
 #include "base/result.hpp"
 #include "formats/h5/h5.hpp"
+#include "formats/shard/rank_rows.hpp"
 #include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::shard {
 
-inline constexpr std::uint32_t kFormatMajor = 1;
-inline constexpr std::uint32_t kFormatMinor = 3;
 inline constexpr const char* kShardFormat = "clusterprof-shard";
 inline constexpr const char* kProfileFormat = "clusterprof-profile";
 
-enum class Tables { kAll, kSummary };  // summary: as read_shard_summary
+// Versions that are written, and the newest that are read.
+inline constexpr std::uint32_t kFormatMajor = 1, kFormatMinor = 3;    // of shards
+inline constexpr std::uint32_t kProfileMajor = 2, kProfileMinor = 0;  // its tables are those of 1.(3 + minor)
 
-// Throw h5::H5Error.
-void write_tables(h5::Group& root, const ShardData& data);
+enum class Tables {
+  kAll,
+  kSummary,   // as read_shard_summary
+  kPaths,     // these and strings, frames, paths, counters, matrix
+  kHead,      // as read_shard_head
+  kNoMatrix,  // all but values, path_counters, data_accesses
+};
+
+// Throw h5::H5Error. A table that is not written is not there at all.
+void write_tables(h5::Group& root, const ShardData& data, Tables which = Tables::kAll);
 [[nodiscard]] ShardData read_tables(const h5::Group& root, Tables which);
+
+// The matrix tables of a shard, or of a profile before 2.0. ranks: how many rows table ranks has.
+[[nodiscard]] MatrixRows read_matrix(const h5::Group& root, std::size_t ranks);
 
 // Says what is inconsistent in `data`: indices out of range, a child before its parent, a rank
 // listed twice, an id that is not the hash of its path, a region inside a function, events or series that are
-// out of order, a time axis that does not fit others'.
+// out of order, a time axis that does not fit others'. Tables that were not read are consistent, but for
+// those that others refer to.
 Result<void> validate(const ShardData& data);
 
-// Makes a file of that format at `path`, atomically; `fill` writes its tables.
+// The same for rows of the matrix tables alone, given how many rows those tables have that they refer to.
+struct MatrixBounds {
+  std::size_t ranks = 0, paths = 0, counters = 0;
+};
+Result<void> validate(const MatrixRows& rows, const MatrixBounds& bounds);
+
+// A file on its way to its name: gets that in finish(), atomically. One that is destroyed before leaves
+// nothing. A profile is locked until then (flock, shared), which tells it from what a killed process left.
+class NewFile {
+ public:
+  // With the attributes of the format and its version.
+  [[nodiscard]] static Result<NewFile> create(const std::filesystem::path& path, const char* format);
+  NewFile(NewFile&&) noexcept;
+  NewFile& operator=(NewFile&&) noexcept;
+  ~NewFile();
+
+  // Runs `fill`; an H5Error or lack of memory in it becomes an Error that begins with the path. May be called
+  // several times. Groups and columns made in it may be kept until finish().
+  [[nodiscard]] Result<void> write(const std::function<void(h5::Group& root)>& fill);
+  [[nodiscard]] Result<void> finish();
+
+ private:
+  struct State;
+  explicit NewFile(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// All of that at once.
 Result<void> write_file(const std::filesystem::path& path, const char* format,
                         const std::function<void(h5::Group& root)>& fill);
 
-// Opens a file of that format and of a version we know, and hands its root to `use`. Whatever
-// goes wrong, also in `use`, becomes one line that begins with the path.
+// A file of that format and of a version we know, open.
+Result<h5::File> open_file(const std::filesystem::path& path, const char* format);
+
+// Runs `use`, which reads the file of that name. Whatever goes wrong becomes one line that begins with the
+// path.
+Result<void> reading(const std::filesystem::path& path, const std::function<void()>& use);
+
+// Both at once.
 Result<void> read_file(const std::filesystem::path& path, const char* format,
                        const std::function<void(const h5::Group& root)>& use);
+
+// format_major of an open file: those of profiles tell where the matrix tables are.
+[[nodiscard]] std::uint32_t major_version(const h5::Group& root);
 
 }  // namespace clusterprof::shard

@@ -109,16 +109,35 @@ Result<void> validate_files_and_regions(const ShardData& data) {
     if (static_cast<std::size_t>(call.operation) >= kIoOperations)
       return at("io_calls", i, "unknown operation");
   }
-  for (std::size_t i = 0; i < data.data_accesses.size(); ++i) {
-    if (data.data_accesses[i].rank >= ranks) return at("data_accesses", i, "rank out of range");
-    if (data.data_accesses[i].path >= paths) return at("data_accesses", i, "path out of range");
-  }
   for (std::size_t i = 0; i < data.region_times.size(); ++i) {
     const RegionTime& region = data.region_times[i];
     if (region.rank >= ranks) return at("region_times", i, "rank out of range");
     if (region.path >= paths) return at("region_times", i, "path out of range");
     if (region.path == 0 || data.frames[data.paths[region.path].frame].kind != FrameKind::kRegion)
       return at("region_times", i, "path is no region");
+  }
+  return {};
+}
+
+// `data`: ShardData or MatrixRows.
+template <typename Data>
+Result<void> validate_matrix(const Data& data, const MatrixBounds& bounds) {
+  const auto& [ranks, paths, counters] = bounds;
+  for (std::size_t i = 0; i < data.values.size(); ++i) {
+    const Value& value = data.values[i];
+    if (value.rank >= ranks) return at("values", i, "rank out of range");
+    if (value.path >= paths) return at("values", i, "path out of range");
+    if (static_cast<std::size_t>(value.category) >= kCategories) return at("values", i, "unknown category");
+  }
+  for (std::size_t i = 0; i < data.path_counters.size(); ++i) {
+    const PathCounter& value = data.path_counters[i];
+    if (value.rank >= ranks) return at("path_counters", i, "rank out of range");
+    if (value.path >= paths) return at("path_counters", i, "path out of range");
+    if (value.counter >= counters) return at("path_counters", i, "counter out of range");
+  }
+  for (std::size_t i = 0; i < data.data_accesses.size(); ++i) {
+    if (data.data_accesses[i].rank >= ranks) return at("data_accesses", i, "rank out of range");
+    if (data.data_accesses[i].path >= paths) return at("data_accesses", i, "path out of range");
   }
   return {};
 }
@@ -194,12 +213,6 @@ Result<void> validate(const ShardData& data) {
       return at("ranks", i, "string out of range");
     if (!seen.insert(data.ranks[i].rank).second) return at("ranks", i, "rank listed twice");
   }
-  for (std::size_t i = 0; i < data.values.size(); ++i) {
-    const Value& value = data.values[i];
-    if (value.rank >= ranks) return at("values", i, "rank out of range");
-    if (value.path >= paths) return at("values", i, "path out of range");
-    if (static_cast<std::size_t>(value.category) >= kCategories) return at("values", i, "unknown category");
-  }
   for (std::size_t i = 0; i < data.mpi_calls.size(); ++i) {
     const MpiCall& call = data.mpi_calls[i];
     if (call.rank >= ranks) return at("mpi_calls", i, "rank out of range");
@@ -214,12 +227,6 @@ Result<void> validate(const ShardData& data) {
     if (value.rank >= ranks) return at("counter_values", i, "rank out of range");
     if (value.counter >= counters) return at("counter_values", i, "counter out of range");
   }
-  for (std::size_t i = 0; i < data.path_counters.size(); ++i) {
-    const PathCounter& value = data.path_counters[i];
-    if (value.rank >= ranks) return at("path_counters", i, "rank out of range");
-    if (value.path >= paths) return at("path_counters", i, "path out of range");
-    if (value.counter >= counters) return at("path_counters", i, "counter out of range");
-  }
   for (std::size_t i = 0; i < data.drops.size(); ++i)
     if (data.drops[i].rank >= ranks) return at("drops", i, "rank out of range");
   for (std::size_t i = 0; i < data.handler_costs.size(); ++i)
@@ -227,7 +234,12 @@ Result<void> validate(const ShardData& data) {
   if (const Result<void> series = validate_series(data); !series) return series;
   if (const Result<void> rest = validate_files_and_regions(data); !rest) return rest;
   if (const Result<void> events = validate_events(data); !events) return events;
-  return validate_waiting(data);
+  if (const Result<void> waiting = validate_waiting(data); !waiting) return waiting;
+  return validate_matrix(data, {ranks, paths, counters});
+}
+
+Result<void> validate(const MatrixRows& rows, const MatrixBounds& bounds) {
+  return validate_matrix(rows, bounds);
 }
 
 }  // namespace clusterprof::shard

@@ -44,7 +44,7 @@ constexpr std::uint64_t kCheckpoints = 10;
 constexpr std::uint64_t kCyclesPerNs = 3;
 
 // Frames that every rank has.
-struct Program {
+struct Landmarks {
   std::uint32_t setup, iteration, exchange_region;  // regions
   std::uint32_t step, exchange, isend, waitall, residual, allreduce;
   std::uint32_t load, save, sync;           // callers of I/O
@@ -55,7 +55,7 @@ Frame python(PathInterner& in, const char* name, const char* file, std::uint32_t
   return {FrameKind::kPython, false, in.string(name), in.string(file), 0, line, start};
 }
 
-Program intern_program(PathInterner& in) {
+Landmarks intern_landmarks(PathInterner& in) {
   const char* file = "/home/user/stencil/solve.py";
   const auto below = [&](std::uint32_t path, const Frame& frame) { return in.path(path, in.frame(frame)); };
   const auto named = [&](FrameKind kind, std::string_view name) {
@@ -68,7 +68,7 @@ Program intern_program(PathInterner& in) {
   const auto system_call = [&](std::uint32_t path, std::string_view name) {
     return below(below(path, named(FrameKind::kKernel, name)), named(FrameKind::kKernel, kOnFileName));
   };
-  Program p{};
+  Landmarks p{};
   p.setup = below(0, named(FrameKind::kRegion, "setup"));
   p.iteration = below(0, named(FrameKind::kRegion, "iteration"));
   p.exchange_region = below(p.iteration, named(FrameKind::kRegion, "exchange"));
@@ -210,26 +210,104 @@ enum SeriesRow : std::uint32_t {
   kReadBytes,
   kWriteBytes,
   kFirstCounter,
-  kCpuBusy = kFirstCounter + kCounters.size(),  // of nodes
+};
+// Those of nodes come behind the counters'.
+enum NodeSeriesRow : std::uint32_t {
+  kCpuBusy = 0,
   kMemoryUsed,
   kNetworkReceived,
   kNetworkSent,
   kDiskRead,
   kDiskWritten,
+  kNodeSeries,
 };
-constexpr std::size_t kNodeSeries = kDiskWritten - kCpuBusy + 1;
+
+// One rank in (i / hot)^kRarity has the i-th path, but for the hot ones, which all have.
+constexpr double kRarity = 1.5;
+
+// How often a rank has the i-th of `count` call paths when `hot` of them are everywhere.
+double chance(std::size_t i, double hot) {
+  const double place = static_cast<double>(i + 1) / hot;
+  return place <= 1 ? 1 : std::pow(place, -kRarity);
+}
+
+}  // namespace
+
+// The call paths of the program, as tables that every node's begin with, and what is known of each path.
+struct SyntheticRun::Program {
+  explicit Program(const Shape& shape);
+
+  ShardData tables;  // strings, frames and paths alone
+  Landmarks landmarks{};
+  std::vector<std::uint32_t> shared;  // the hottest first
+  // With Shape::paths_per_rank alone:
+  std::vector<std::uint64_t> chance;  // of a rank to have the path: of 2^64, by index into `shared`
+  std::vector<double> weight;         // of its time, likewise
+  std::vector<std::uint32_t> blocks;  // paths of parts of the grid, `paths_per_block` of each
+  std::size_t paths_per_block = 0;
+};
+
+SyntheticRun::Program::Program(const Shape& shape) {
+  PathInterner interner(tables);
+  landmarks = intern_landmarks(interner);
+  shared = {landmarks.step, landmarks.residual, landmarks.exchange};
+  const std::uint32_t in_blocks = shape.paths_per_rank == 0 ? 0 : shape.paths / 10;
+  Random random(shape.seed);
+  while (shared.size() < shape.paths - in_blocks) {
+    // Below one of the latest paths more often than not: deep rather than flat.
+    const std::size_t recent = std::min<std::size_t>(shared.size(), 24);
+    const std::size_t parent =
+        random.below(3) != 0 ? shared.size() - 1 - random.below(recent) : random.below(shared.size());
+    const std::size_t before = tables.paths.size();
+    const std::uint32_t path = interner.path(shared[parent], interner.frame(library_frame(interner, random)));
+    if (tables.paths.size() != before) shared.push_back(path);
+  }
+  if (shape.paths_per_rank == 0) return;
+
+  paths_per_block = std::max<std::size_t>(1, shape.paths_per_rank / 50);
+  const StringIndex file = interner.string("/home/user/stencil/blocks.py");
+  while (blocks.size() + paths_per_block <= in_blocks) {
+    const StringIndex name =
+        interner.string("Block.solve_" + std::to_string(blocks.size() / paths_per_block));
+    for (std::uint32_t i = 0; i < paths_per_block; ++i)
+      blocks.push_back(interner.path(landmarks.step,
+                                     interner.frame({FrameKind::kPython, false, name, file, 0, 10 + i, 9})));
+  }
+  // As many hot ones as make the ranks have paths_per_rank on average.
+  const auto expected = [&](double hot) {
+    double sum = static_cast<double>(blocks.empty() ? 0 : paths_per_block);
+    for (std::size_t i = 0; i < shared.size(); ++i) sum += synth::chance(i, hot);
+    return sum;
+  };
+  double low = 1, high = static_cast<double>(shared.size());
+  for (int i = 0; i < 30; ++i) {
+    const double middle = (low + high) / 2;
+    (expected(middle) < shape.paths_per_rank ? low : high) = middle;
+  }
+  for (std::size_t i = 0; i < shared.size(); ++i) {
+    const double share = synth::chance(i, high);
+    chance.push_back(share >= 1 ? UINT64_MAX : static_cast<std::uint64_t>(share * 0x1p64));
+    weight.push_back(1 / static_cast<double>(i + 1) + 3e-4);
+  }
+}
+
+namespace {
 
 class NodeBuilder {
  public:
-  NodeBuilder(const Shape& shape, std::uint32_t node)
-      : shape_(shape), node_(node), world_(world_of(shape)), iterations_(iterations(shape)) {}
+  NodeBuilder(const Shape& shape, const SyntheticRun::Program& program, std::uint32_t node)
+      : shape_(shape),
+        source_(program),
+        node_(node),
+        world_(world_of(shape)),
+        iterations_(iterations(shape)),
+        data_(program.tables),
+        program_(program.landmarks) {}
 
   ShardData build() {
     describe_run();
-    program_ = intern_program(interner_);
-    shared_ = shared_paths();
     data_.communicators = {{1, world_, "MPI_COMM_WORLD"}};
-    data_.counters.assign(kCounters.begin(), kCounters.end());
+    data_.counters.assign(kCounters.begin(), kCounters.begin() + shape_.counters);
     data_.unavailable_counters = {{"PAPI_DP_OPS", "the processor does not count it"}};
     if (shape_.bins != 0) describe_series();
     for (std::uint32_t i = 0; i < shape_.ranks_per_node; ++i) add_rank(node_ * shape_.ranks_per_node + i);
@@ -237,6 +315,7 @@ class NodeBuilder {
     data_.mpi_sizes = {{interner_.string("MPI_Isend"), kHaloBytes, world_ > 1 ? halos : 0},
                        {interner_.string("MPI_Allreduce"), 8, iterations_ * shape_.ranks_per_node}};
     if (shape_.bins != 0) add_node_series();
+    if (shape_.paths_per_rank != 0) leave_out_unused();
     return std::move(data_);
   }
 
@@ -278,7 +357,8 @@ class NodeBuilder {
     add("rss_bytes", SeriesKind::kMaximum);
     add("read_bytes");
     add("write_bytes");
-    for (const char* name : kCounters) add(name);
+    for (const std::string& name : data_.counters) add(name);
+    first_node_series_ = static_cast<std::uint32_t>(data_.series.size());
     add("cpu_busy_ns");
     add("memory_used_bytes", SeriesKind::kMaximum);
     for (const char* name :
@@ -294,39 +374,39 @@ class NodeBuilder {
     data_.time_axis = {width, static_cast<std::int64_t>(start_ns / width * width)};
   }
 
-  // The same on every node: made from the seed alone.
-  std::vector<std::uint32_t> shared_paths() {
-    Random random(shape_.seed);
-    std::vector<std::uint32_t> paths{program_.step, program_.residual, program_.exchange};
-    while (paths.size() < shape_.paths) {
-      // Below one of the latest paths more often than not: deep rather than flat.
-      const std::size_t recent = std::min<std::size_t>(paths.size(), 24);
-      const std::size_t parent =
-          random.below(3) != 0 ? paths.size() - 1 - random.below(recent) : random.below(paths.size());
-      const std::size_t before = data_.paths.size();
-      const std::uint32_t path =
-          interner_.path(paths[parent], interner_.frame(library_frame(interner_, random)));
-      if (data_.paths.size() != before) paths.push_back(path);
-    }
-    return paths;
-  }
-
-  void add_rank(std::uint32_t number) {
-    Random random = random_of(shape_, number);
-    const auto row = static_cast<std::uint32_t>(data_.ranks.size());
-    (void)work_of(shape_, number, random);  // what busy_ns_of has drawn
-    const bool mpi = world_ > 1;
-    const std::uint64_t busy_ns = busy_ns_of(shape_, number);
-    const std::uint64_t mpi_ns = kElapsed_ns - busy_ns;
-    const FileTimes files = file_times(busy_ns);
-
+  // What the rank spends its time on, by path, and how much of it.
+  std::vector<Weighted> parts_of(std::uint32_t number, Random& random) {
     std::vector<Weighted> parts;
-    for (std::size_t i = 0; i < shared_.size(); ++i) {
+    const std::vector<std::uint32_t>& shared = source_.shared;
+    if (shape_.paths_per_rank != 0) {
+      const auto add = [&](std::size_t i) {
+        parts.push_back({shared[i], source_.weight[i] * (0.8 + 0.4 * random.uniform())});
+      };
+      const std::size_t blocks = source_.blocks.size() / source_.paths_per_block;
+      const std::size_t of_blocks = blocks == 0 ? 0 : source_.paths_per_block;
+      std::vector<std::size_t> passed;
+      for (std::size_t i = 0; i < shared.size(); ++i) {
+        if (source_.chance[i] == UINT64_MAX || random.next() < source_.chance[i])
+          add(i);
+        else if (parts.size() + passed.size() + of_blocks < shape_.paths_per_rank)
+          passed.push_back(i);
+      }
+      for (const std::size_t i : passed) {
+        if (parts.size() + of_blocks >= shape_.paths_per_rank) break;
+        add(i);
+      }
+      for (std::size_t i = 0; i < of_blocks; ++i)
+        parts.push_back({source_.blocks[number % blocks * of_blocks + i], 1e-3 * (0.1 + random.uniform())});
+      std::sort(parts.begin(), parts.end(),
+                [](const Weighted& a, const Weighted& b) { return a.path < b.path; });
+      return parts;
+    }
+    for (std::size_t i = 0; i < shared.size(); ++i) {
       // The hot tenth is everywhere; the rarer a path, the fewer ranks have it.
-      const double rarity = static_cast<double>(i) / static_cast<double>(shared_.size());
+      const double rarity = static_cast<double>(i) / static_cast<double>(shared.size());
       if (rarity > 0.1 && random.uniform() > 1.0 - 0.6 * rarity) continue;
       parts.push_back(
-          {shared_[i], std::pow(static_cast<double>(i + 1), -1.1) * (0.8 + 0.4 * random.uniform())});
+          {shared[i], std::pow(static_cast<double>(i + 1), -1.1) * (0.8 + 0.4 * random.uniform())});
     }
     const std::uint32_t own = std::max(1u, shape_.paths / 50);
     for (std::uint32_t i = 0; i < own; ++i) {
@@ -340,6 +420,19 @@ class NodeBuilder {
       parts.push_back({interner_.path(program_.step, interner_.frame(frame)),
                        0.02 * random.uniform() / static_cast<double>(own)});
     }
+    return parts;
+  }
+
+  void add_rank(std::uint32_t number) {
+    Random random = random_of(shape_, number);
+    const auto row = static_cast<std::uint32_t>(data_.ranks.size());
+    (void)work_of(shape_, number, random);  // what busy_ns_of has drawn
+    const bool mpi = world_ > 1;
+    const std::uint64_t busy_ns = busy_ns_of(shape_, number);
+    const std::uint64_t mpi_ns = kElapsed_ns - busy_ns;
+    const FileTimes files = file_times(busy_ns);
+
+    const std::vector<Weighted> parts = parts_of(number, random);
     const std::vector<std::uint64_t> shares = share(busy_ns - files.total_ns(), parts);
 
     Rank rank;
@@ -354,8 +447,14 @@ class NodeBuilder {
     rank.threads = rank.processes = 1;
     const auto add_value = [&](std::uint32_t path, std::uint64_t ns, bool running) {
       const Category category = category_of(data_, path, path);
-      const std::uint64_t samples = ns / kPeriod_ns + (random.below(kPeriod_ns) < ns % kPeriod_ns ? 1 : 0);
-      data_.values.push_back({row, path, category, true, ns, running ? ns - ns / 50 : ns / 4, samples});
+      std::uint64_t samples = ns / kPeriod_ns + (random.below(kPeriod_ns) < ns % kPeriod_ns ? 1 : 0);
+      std::uint64_t cpu_ns = running ? ns - ns / 50 : ns / 4;
+      // One clock does not follow from the other, and a sample found the path.
+      if (shape_.paths_per_rank != 0) {
+        samples = std::max<std::uint64_t>(samples, 1);
+        cpu_ns -= random.below(cpu_ns / 16 + 1);
+      }
+      data_.values.push_back({row, path, category, true, ns, cpu_ns, samples});
       rank.main_thread_ns[static_cast<std::size_t>(category)] += ns;
       rank.samples += samples;
       rank.cpu_ns += data_.values.back().cpu_ns;
@@ -400,6 +499,9 @@ class NodeBuilder {
     data_.handler_costs.push_back({row, 8192, rank.samples / 16});
     rank.merges_tried = rank.samples;
     rank.python_version = 0x030b'02f0;
+    if (shape_.paths_per_rank != 0)
+      std::sort(data_.values.begin() + static_cast<std::ptrdiff_t>(first_value), data_.values.end(),
+                [](const Value& a, const Value& b) { return a.path < b.path; });
     const std::span<const Value> values(data_.values.begin() + static_cast<std::ptrdiff_t>(first_value),
                                         data_.values.end());
     const Counts counts = add_counters(values, row);
@@ -424,13 +526,13 @@ class NodeBuilder {
       const std::uint64_t instructions = cycles * (40 + salt % 200) / 100;
       const Counts counts = {cycles, instructions, instructions * (salt / 256 % 20) / 1000,
                              instructions * (salt / 65536 % 8) / 1000};
-      for (std::uint32_t i = 0; i < counts.size(); ++i) {
+      for (std::uint32_t i = 0; i < shape_.counters; ++i) {
         if (counts[i] == 0) continue;
         data_.path_counters.push_back({row, value.path, i, counts[i]});
         totals[i] += counts[i];
       }
     }
-    for (std::uint32_t i = 0; i < totals.size(); ++i) data_.counter_values.push_back({row, i, totals[i]});
+    for (std::uint32_t i = 0; i < shape_.counters; ++i) data_.counter_values.push_back({row, i, totals[i]});
     return totals;
   }
 
@@ -439,6 +541,7 @@ class NodeBuilder {
     for (const Value& value : values) {
       if (value.category != Category::kNative || value.samples == 0) continue;
       DataAccess access{row, value.path, value.samples, value.samples * 2 / 5, {}};
+      if (shape_.paths_per_rank != 0 && access.accesses == 0) continue;
       const std::uint64_t blocks = 8u << data_.paths[value.path].id.low % 9;
       for (std::uint64_t i = 0; i < access.accesses; ++i) {
         const std::uint64_t bit = Random(random.below(blocks)).next() % 256;
@@ -474,9 +577,11 @@ class NodeBuilder {
 
   void add_regions(std::span<const Value> values, std::uint32_t row) {
     std::map<std::uint32_t, std::uint64_t> time_ns;  // by region
-    for (const Value& value : values)
-      for (std::uint32_t path = value.path; path != 0; path = data_.paths[path].parent)
-        if (data_.frames[data_.paths[path].frame].kind == FrameKind::kRegion) time_ns[path] += value.wall_ns;
+    for (const Value& value : values) {
+      const std::array<std::uint32_t, 2>& regions = regions_of(value.path);
+      for (const std::uint32_t region : regions)
+        if (region != 0) time_ns[region] += value.wall_ns;
+    }
     for (const auto& [path, ns] : time_ns) {
       const std::uint64_t count = path == program_.setup ? 1 : iterations_;
       const bool one = count == 1;
@@ -484,6 +589,16 @@ class NodeBuilder {
                                     one ? ns : ns / count * 2,
                                     path == program_.iteration ? static_cast<std::int64_t>(count / 2) : -1});
     }
+  }
+
+  // The regions around a path, at most two; 0 none.
+  const std::array<std::uint32_t, 2>& regions_of(std::uint32_t path) {
+    for (std::size_t i = regions_.size(); i <= path; ++i) {  // parents come first
+      regions_.push_back(i == 0 ? std::array<std::uint32_t, 2>{} : regions_[data_.paths[i].parent]);
+      if (i != 0 && data_.frames[data_.paths[i].frame].kind == FrameKind::kRegion)
+        regions_.back()[regions_.back()[0] == 0 ? 0 : 1] = static_cast<std::uint32_t>(i);
+    }
+    return regions_[path];
   }
 
   // Everything evenly but for what has to do with files. Sums are those of the rank.
@@ -528,7 +643,7 @@ class NodeBuilder {
     add(kWriteBytes, [&](std::uint64_t ns) {
       return portion(rank.write_bytes, files.writing(ns), files.write_ns + files.sync_ns);
     });
-    for (std::uint32_t i = 0; i < counts.size(); ++i) spread(kFirstCounter + i, counts[i]);
+    for (std::uint32_t i = 0; i < shape_.counters; ++i) spread(kFirstCounter + i, counts[i]);
   }
 
   // The processors and files of its ranks; messages of those at its ends.
@@ -536,22 +651,22 @@ class NodeBuilder {
     std::array<std::vector<std::uint64_t>, kNodeSeries> sums;
     for (std::vector<std::uint64_t>& sum : sums) sum.assign(bins_, 0);
     for (const RankSeries& value : data_.rank_series) {
-      const auto add = [&](std::uint32_t series) { sums[series - kCpuBusy][value.bin] += value.value; };
+      const auto add = [&](std::uint32_t series) { sums[series][value.bin] += value.value; };
       if (value.series == kCpuUser || value.series == kCpuSystem) add(kCpuBusy);
       if (value.series == kResident) add(kMemoryUsed);
       if (value.series == kReadBytes) add(kDiskRead);
       if (value.series == kWriteBytes) add(kDiskWritten);
     }
     for (std::uint32_t bin = 0; bin < bins_; ++bin) {
-      sums[kMemoryUsed - kCpuBusy][bin] += std::uint64_t{8} << 30;
+      sums[kMemoryUsed][bin] += std::uint64_t{8} << 30;
       if (shape_.nodes < 2) continue;
       const std::uint64_t bytes = 2 * iterations_ * kHaloBytes;
       const std::uint64_t share = portion(bytes, bin + 1, bins_) - portion(bytes, bin, bins_);
-      sums[kNetworkReceived - kCpuBusy][bin] = sums[kNetworkSent - kCpuBusy][bin] = share;
+      sums[kNetworkReceived][bin] = sums[kNetworkSent][bin] = share;
     }
     for (std::uint32_t i = 0; i < sums.size(); ++i)
       for (std::uint32_t bin = 0; bin < bins_; ++bin)
-        if (sums[i][bin] != 0) data_.node_series.push_back({0, kCpuBusy + i, bin, sums[i][bin]});
+        if (sums[i][bin] != 0) data_.node_series.push_back({0, first_node_series_ + i, bin, sums[i][bin]});
   }
 
   void add_events(std::uint32_t row, std::uint32_t number, const Iteration& iteration) {
@@ -638,14 +753,81 @@ class NodeBuilder {
           {static_cast<std::int32_t>(number), static_cast<std::int32_t>(peer), count, count * kHaloBytes});
   }
 
-  Shape shape_;
+  // A collector knows of its own ranks' call paths alone.
+  void leave_out_unused() {
+    std::vector<bool> path_used(data_.paths.size()), frame_used(data_.frames.size()),
+        string_used(data_.strings.size());
+    const auto mark_paths = [&](const auto&... tables) {
+      const auto mark = [&](const auto& rows) {
+        for (const auto& row : rows) path_used[row.path] = true;
+      };
+      (mark(tables), ...);
+    };
+    mark_paths(data_.values, data_.path_counters, data_.data_accesses, data_.mpi_calls, data_.io_calls,
+               data_.region_times, data_.mpi_events, data_.event_gaps);
+    path_used[0] = string_used[0] = true;
+    for (std::size_t i = data_.paths.size(); --i != 0;)
+      if (path_used[i]) {
+        path_used[data_.paths[i].parent] = true;
+        frame_used[data_.paths[i].frame] = true;
+      }
+    // Every index that refers to a string, but for those of frames.
+    const auto each_string = [&](auto&& use) {
+      for (Rank& rank : data_.ranks) {
+        use(rank.affinity);
+        use(rank.numa_nodes);
+      }
+      for (Series& series : data_.series) use(series.name);
+      for (MpiSize& size : data_.mpi_sizes) use(size.op);
+      for (MpiEvent& event : data_.mpi_events) use(event.op);
+    };
+    for (std::size_t i = 0; i < data_.frames.size(); ++i)
+      if (frame_used[i])
+        for (const StringIndex text : {data_.frames[i].name, data_.frames[i].file, data_.frames[i].module})
+          string_used[text] = true;
+    each_string([&](const StringIndex& text) { string_used[text] = true; });
+
+    // Moves the used rows together; says where each went.
+    const auto compact = [](auto& rows, const std::vector<bool>& used) {
+      std::vector<std::uint32_t> now(rows.size());
+      std::uint32_t kept = 0;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (!used[i]) continue;
+        if (kept != i) rows[kept] = std::move(rows[i]);
+        now[i] = kept++;
+      }
+      rows.resize(kept);
+      return now;
+    };
+    const std::vector<std::uint32_t> string_now = compact(data_.strings, string_used);
+    const std::vector<std::uint32_t> frame_now = compact(data_.frames, frame_used);
+    const std::vector<std::uint32_t> path_now = compact(data_.paths, path_used);
+    each_string([&](StringIndex& text) { text = string_now[text]; });
+    for (Frame& frame : data_.frames)
+      for (StringIndex* text : {&frame.name, &frame.file, &frame.module}) *text = string_now[*text];
+    for (std::size_t i = 1; i < data_.paths.size(); ++i) {
+      data_.paths[i].parent = path_now[data_.paths[i].parent];
+      data_.paths[i].frame = frame_now[data_.paths[i].frame];
+    }
+    const auto renumber = [&](auto&... tables) {
+      const auto one = [&](auto& rows) {
+        for (auto& row : rows) row.path = path_now[row.path];
+      };
+      (one(tables), ...);
+    };
+    renumber(data_.values, data_.path_counters, data_.data_accesses, data_.mpi_calls, data_.io_calls,
+             data_.region_times, data_.mpi_events, data_.event_gaps);
+  }
+
+  const Shape& shape_;
+  const SyntheticRun::Program& source_;
   std::uint32_t node_, world_;
   std::uint64_t iterations_;
-  std::uint32_t bins_ = 0;
+  std::uint32_t bins_ = 0, first_node_series_ = 0;
   ShardData data_;
   PathInterner interner_{data_};
-  Program program_{};
-  std::vector<std::uint32_t> shared_;
+  const Landmarks& program_;
+  std::vector<std::array<std::uint32_t, 2>> regions_;  // by path
 };
 
 }  // namespace
@@ -675,6 +857,16 @@ Iteration iteration_of(const Shape& shape, std::uint32_t rank) {
   return iteration;
 }
 
-ShardData shard_of_node(const Shape& shape, std::uint32_t node) { return NodeBuilder(shape, node).build(); }
+SyntheticRun::SyntheticRun(const Shape& shape)
+    : shape_(shape), program_(std::make_unique<const Program>(shape)) {
+  shape_.counters = std::min<std::uint32_t>(shape_.counters, kCounters.size());
+}
+SyntheticRun::~SyntheticRun() = default;
+
+ShardData SyntheticRun::shard(std::uint32_t node) const {
+  return NodeBuilder(shape_, *program_, node).build();
+}
+
+ShardData shard_of_node(const Shape& shape, std::uint32_t node) { return SyntheticRun(shape).shard(node); }
 
 }  // namespace clusterprof::synth

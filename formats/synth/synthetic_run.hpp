@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "formats/shard/shard_data.hpp"
 
@@ -12,9 +13,15 @@ struct Shape {
   std::uint32_t nodes = 1;
   std::uint32_t ranks_per_node = 1;
   std::uint32_t paths = 200;  // call paths all ranks can have, about
+  // 0: a rank has most of them, and some that no other has, so that a run of many ranks has many. Else at
+  // least so many per rank: the hottest are everywhere, the others the fewer ranks have them the rarer they
+  // are, by a power law, and some belong to a part of the grid and its few ranks. Of all ranks together there
+  // are `paths`, of each node its shard has those of its ranks.
+  std::uint32_t paths_per_rank = 0;
   std::uint64_t seed = 1;
-  std::uint32_t events = 0;  // MPI events per rank, about; 0: 1200 iterations without any
-  std::uint32_t bins = 128;  // of the time series, at most (1024); 0 for none
+  std::uint32_t events = 0;    // MPI events per rank, about; 0: 1200 iterations without any
+  std::uint32_t bins = 128;    // of the time series, at most (1024); 0 for none
+  std::uint32_t counters = 4;  // at most that
 };
 
 // Of the MPI events of an iteration: two MPI_Isend, MPI_Waitall with two sends and two receives,
@@ -34,6 +41,23 @@ inline constexpr std::uint32_t kEventsPerIteration = 7;
 // Every node has a clock of its own, with another origin and drift; the measurements of both are exact to
 // kClockError_ns.
 shard::ShardData shard_of_node(const Shape& shape, std::uint32_t node);
+
+// The same for many nodes: makes once what they have in common.
+class SyntheticRun {
+ public:
+  explicit SyntheticRun(const Shape& shape);
+  ~SyntheticRun();
+  SyntheticRun(const SyntheticRun&) = delete;
+  SyntheticRun& operator=(const SyntheticRun&) = delete;
+  // Reentrant.
+  [[nodiscard]] shard::ShardData shard(std::uint32_t node) const;
+
+  struct Program;
+
+ private:
+  Shape shape_;
+  std::unique_ptr<const Program> program_;
+};
 
 // The rank that all others wait for.
 std::uint32_t slowest_rank(const Shape& shape);

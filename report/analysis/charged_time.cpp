@@ -2,12 +2,10 @@
 #include "report/analysis/charged_time.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace clusterprof::report {
 
 using shard::Category;
-using shard::Value;
 
 std::uint64_t sampled_outside_mpi_ns(const shard::Rank& rank) {
   std::uint64_t sum = 0;
@@ -24,35 +22,35 @@ double sampled_scale(const shard::Rank& rank, bool cpu_clock) {
   return static_cast<double>(rest_ns) / static_cast<double>(sampled_ns);
 }
 
-std::vector<Value> charged_values(const shard::ShardData& data) {
-  const bool cpu_clock = data.run.clock == "cpu";
-  std::vector<double> scale;
-  std::vector<bool> measured;
-  for (const shard::Rank& rank : data.ranks) {
-    scale.push_back(sampled_scale(rank, cpu_clock));
-    measured.push_back(!cpu_clock && (rank.flags & shard::kUsedMpi) != 0);
+TimeCharger::TimeCharger(const shard::ShardData& head)
+    : head_(head), cpu_clock_(head.run.clock == "cpu"), calls_(by_rank(head.mpi_calls, head.ranks.size())) {}
+
+bool TimeCharger::measures_calls(std::uint32_t rank) const {
+  return !cpu_clock_ && (head_.ranks[rank].flags & shard::kUsedMpi) != 0;
+}
+
+std::span<const ChargedValue> TimeCharger::charge(std::uint32_t rank, std::span<const shard::Value> values) {
+  const double scale = sampled_scale(head_.ranks[rank], cpu_clock_);
+  const bool measured = measures_calls(rank);
+  const std::size_t paths = head_.paths.size();
+  const std::uint32_t first_call = measured ? calls_.starts[rank] : 0;
+  const std::uint32_t end_call = measured ? calls_.starts[rank + 1] : 0;
+  charged_.resize(std::max(charged_.size(), values.size() + (end_call - first_call)));
+  std::size_t size = 0;
+  for (const shard::Value& value : values) {
+    if (value.path >= paths || static_cast<std::size_t>(value.category) >= shard::kCategories) continue;
+    if (measured && value.category == Category::kMpi) continue;
+    ChargedValue& row = charged_[size++];
+    row = {value.path, value.category, value.main_thread, value.wall_ns, value.cpu_ns};
+    if (!value.main_thread || scale == 1) continue;
+    row.wall_ns = round_ns(static_cast<double>(value.wall_ns) * scale);
+    row.cpu_ns = round_ns(static_cast<double>(value.cpu_ns) * scale);
   }
-  std::vector<Value> charged;
-  charged.reserve(data.values.size() + data.mpi_calls.size());
-  for (const Value& value : data.values) {
-    if (value.rank >= data.ranks.size() || value.path >= data.paths.size()) continue;
-    if (measured[value.rank] && value.category == Category::kMpi) continue;
-    Value row = value;
-    if (value.main_thread)
-      for (std::uint64_t* const ns : {&row.wall_ns, &row.cpu_ns})
-        *ns = static_cast<std::uint64_t>(std::llround(static_cast<double>(*ns) * scale[value.rank]));
-    charged.push_back(row);
+  for (std::uint32_t i = first_call; i < end_call; ++i) {
+    const shard::MpiCall& call = head_.mpi_calls[calls_.order[i]];
+    if (call.path < paths) charged_[size++] = {call.path, Category::kMpi, true, call.time_ns, 0};
   }
-  for (const shard::MpiCall& call : data.mpi_calls) {
-    if (call.rank >= data.ranks.size() || call.path >= data.paths.size() || !measured[call.rank]) continue;
-    Value row;
-    row.rank = call.rank;
-    row.path = call.path;
-    row.category = Category::kMpi;
-    row.wall_ns = call.time_ns;
-    charged.push_back(row);
-  }
-  return charged;
+  return {charged_.data(), size};
 }
 
 }  // namespace clusterprof::report

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 
 #include "report/analysis/tables.hpp"
 
@@ -98,8 +97,8 @@ DerivedInput derived_input(const Analysis& analysis, const CounterAmounts& amoun
   return input;
 }
 
-void count_counters(const shard::ShardData& data, const CallPaths& paths,
-                    const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
+void count_counters(const shard::ShardData& data, const std::vector<std::uint32_t>& ascending,
+                    Analysis& analysis) {
   analysis.counters = data.counters;
   analysis.counters_multiplexed = data.run.counters_multiplexed;
   for (const auto& counter : data.unavailable_counters)
@@ -157,33 +156,45 @@ void count_counters(const shard::ShardData& data, const CallPaths& paths,
     input.faults = run.faults, input.switches = run.switches, input.cpu_s = run.cpu_s,
     input.cpu_of_s = run.cpu_of_s;
   analysis.derived = derive(input);
+}
 
-  if (data.path_counters.empty()) return;
-  // Counts have no category: a path on which bytecode ran counts for its Python function, as its time does.
-  std::vector<bool> bytecode(paths.size(), false);
-  for (const shard::Value& value : data.values)
-    if (value.path < paths.size() && value.category == shard::Category::kPython) bytecode[value.path] = true;
-  std::unordered_map<std::uint32_t, CounterAmounts> functions, lines;
-  for (const shard::PathCounter& row : data.path_counters) {
-    if (row.rank >= data.ranks.size() || row.path >= paths.size() || row.counter >= data.counters.size())
-      continue;
-    const std::uint32_t path =
-        paths.counted(row.path, bytecode[row.path] ? shard::Category::kPython : shard::Category::kNative);
-    if (const std::uint32_t function = paths.function(path); function != kNone)
-      add_up(functions[function], row.counter, row.value);
-    if (const std::uint32_t line = paths.line(paths.source(path)); line != kNone)
-      add_up(lines[line], row.counter, row.value);
-  }
-  const auto give = [](auto& amounts, auto& rows) {
-    for (auto& row : rows) {
-      const auto known = amounts.find(row.id);
-      if (known == amounts.end()) continue;
-      row.counters = std::move(known->second);
-      std::sort(row.counters.begin(), row.counters.end());
+PathCounts::PathCounts(const shard::ShardData& head, const CallPaths& paths)
+    : paths_(paths), counters_(head.counters.size()) {}
+
+void PathCounts::add(const RankInput& rank) {
+  if (counters_.empty()) return;
+  if (!rank.charged.empty()) bytecode_.resize(words_of(paths_.size()));
+  for (const ChargedValue& value : rank.charged)
+    insert(bytecode_, value.path, value.category == shard::Category::kPython);
+  for (const shard::PathCounter& row : rank.path_counters) {
+    if (row.path >= paths_.size() || row.counter >= counters_.size()) continue;
+    Counter& counter = counters_[row.counter];
+    if (counter.amounts.empty()) {
+      counter.amounts.resize(paths_.size());
+      counter.counted.resize(words_of(paths_.size()));
     }
-  };
-  give(functions, analysis.functions);
-  give(lines, analysis.lines);
+    counter.amounts[row.path] += row.value;
+    insert(counter.counted, row.path);
+  }
+}
+
+void PathCounts::finish(Analysis& analysis) const {
+  std::vector<CounterAmounts> functions(paths_.functions().size()), lines(paths_.lines().size());
+  for (std::uint32_t c = 0; c < counters_.size(); ++c)
+    for (std::uint32_t path = 0; path < counters_[c].amounts.size(); ++path) {
+      const std::optional<std::uint64_t> value = amount(c, path);
+      if (!value) continue;
+      // Counts have no category: a path on which bytecode ran counts for its Python function, as its time
+      // does.
+      const std::uint32_t counted =
+          paths_.counted(path, has(bytecode_, path) ? shard::Category::kPython : shard::Category::kNative);
+      if (const std::uint32_t function = paths_.function(counted); function != kNone)
+        add_up(functions[function], c, *value);
+      if (const std::uint32_t line = paths_.line(paths_.source(counted)); line != kNone)
+        add_up(lines[line], c, *value);
+    }
+  for (FunctionRow& row : analysis.functions) row.counters = std::move(functions[row.id]);
+  for (LineRow& row : analysis.lines) row.counters = std::move(lines[row.id]);
 }
 
 }  // namespace clusterprof::report

@@ -12,6 +12,8 @@
 
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/call_paths.hpp"
+#include "report/analysis/partial_sums.hpp"
+#include "report/analysis/rank_input.hpp"
 
 namespace clusterprof::report {
 
@@ -38,10 +40,46 @@ struct DerivedInput {
 };
 std::vector<Derived> derive(const DerivedInput& input);
 
-// Totals, spreads and derived values of the run and its ranks; amounts of functions and lines. The analysis
-// has its ranks, functions and lines.
-void count_counters(const shard::ShardData& data, const CallPaths& paths,
-                    const std::vector<std::uint32_t>& ascending, Analysis& analysis);
+// Totals, spreads and derived values of the run and its ranks, which the analysis has.
+void count_counters(const shard::ShardData& data, const std::vector<std::uint32_t>& ascending,
+                    Analysis& analysis);
+
+// Amounts of all ranks by call path.
+class PathCounts {
+ public:
+  PathCounts(const shard::ShardData& head, const CallPaths& paths);
+
+  void add(const RankInput& rank);
+  template <typename Self, typename Table>
+  static void each_table(Self& self, const Table& table) {
+    for (auto& counter : self.counters_) {
+      table(counter.amounts, self.paths_.size());
+      table(counter.counted, words_of(self.paths_.size()));
+    }
+    table(self.bytecode_, words_of(self.paths_.size()));
+  }
+
+  // Amounts of functions and lines, which the analysis has.
+  void finish(Analysis& analysis) const;
+
+  [[nodiscard]] std::size_t counters() const { return counters_.size(); }
+  // Empty where there was nothing.
+  [[nodiscard]] std::optional<std::uint64_t> amount(std::uint32_t counter, std::uint32_t path) const {
+    const Counter& of = counters_[counter];
+    const bool known = path < of.amounts.size() && has(of.counted, path);
+    return known ? std::optional(of.amounts[path]) : std::optional<std::uint64_t>();
+  }
+
+ private:
+  struct Counter {  // tables by path
+    std::vector<std::uint64_t> amounts;
+    std::vector<Bits64> counted;
+  };
+
+  const CallPaths& paths_;
+  std::vector<Counter> counters_;
+  std::vector<Bits64> bytecode_;  // paths on which bytecode ran
+};
 
 // For these counters; keeps references to both.
 DerivedInput derived_input(const Analysis& analysis, const CounterAmounts& amounts, double elapsed_s);

@@ -93,9 +93,8 @@ Blame blame(const CallPaths& paths, std::vector<double> weight, double total) {
 
 class Finder {
  public:
-  Finder(const shard::ShardData& data, const std::vector<shard::Value>& charged, const CallPaths& paths,
-         Analysis& analysis)
-      : data_(data), charged_(charged), paths_(paths), analysis_(analysis), names_(analysis) {}
+  Finder(const PathTime& time, const CallPaths& paths, Analysis& analysis)
+      : time_(time), paths_(paths), analysis_(analysis), names_(analysis) {}
 
   void run() {
     abnormal_ends();
@@ -154,18 +153,20 @@ class Finder {
     finding.line = f.line;
   }
 
-  // Seconds by path, of main threads or all, each value weighed by weight_of(value).
-  enum class Threads { kMain, kAll };
-  std::vector<double> weigh(const std::function<double(const shard::Value&)>& weight_of,
-                            Threads threads = Threads::kMain) const {
+  // Seconds by path. `ns_of`: of a path and category.
+  template <typename NsOf>
+  std::vector<double> weigh(const NsOf& ns_of) const {
     std::vector<double> weight(paths_.size(), 0.0);
-    for (const shard::Value& value : charged_) {
-      if (threads == Threads::kMain && !value.main_thread) continue;
-      const double factor = weight_of(value);
-      if (factor == 0) continue;
-      weight[paths_.counted(value.path, value.category)] += factor * static_cast<double>(value.wall_ns) / 1e9;
-    }
+    for (std::uint32_t path = 0; path < paths_.size(); ++path)
+      for (std::size_t c = 0; c < shard::kCategories; ++c) {
+        const auto category = static_cast<Category>(c);
+        const double ns = ns_of(path, category);
+        if (ns != 0) weight[paths_.counted(path, category)] += ns / 1e9;
+      }
     return weight;
+  }
+  double main_ns(std::uint32_t path, Category category) const {
+    return static_cast<double>(time_.main_ns(cell_of(path, category)));
   }
 
   void abnormal_ends() {
@@ -303,10 +304,11 @@ class Finder {
     std::size_t mpi_ranks = 0;
     for (const RankInfo& rank : analysis_.ranks) mpi_ranks += rank.useful_s.has_value();
     const Blame culprit =
-        blame(paths_, weigh([&](const shard::Value& value) {
-                const shard::Rank& rank = data_.ranks[value.rank];
-                if (value.category == Category::kMpi || (rank.flags & shard::kUsedMpi) == 0) return 0.0;
-                return (rank.rank == slowest ? 1.0 : 0.0) - 1.0 / static_cast<double>(mpi_ranks);
+        blame(paths_, weigh([&](std::uint32_t path, Category category) {
+                if (category == Category::kMpi) return 0.0;
+                const std::size_t cell = cell_of(path, category);
+                return static_cast<double>(time_.apart_ns(cell)) -
+                       static_cast<double>(time_.mpi_ranks_ns(cell)) / static_cast<double>(mpi_ranks);
               }),
               excess);
     if (culprit.path != 0) {
@@ -448,13 +450,13 @@ class Finder {
     }
   }
 
-  using Chosen = std::function<bool(const shard::Value&)>;
+  using Chosen = std::function<bool(std::uint32_t path)>;  // of those with the category in question
   Chosen any() const {
-    return [](const shard::Value&) { return true; };
+    return [](std::uint32_t) { return true; };
   }
-  Chosen doing(Activity activity) const {
-    return [this, activity](const shard::Value& v) {
-      return activity_of(paths_, v.path, v.category) == activity;
+  Chosen doing(Category category, Activity activity) const {
+    return [this, category, activity](std::uint32_t path) {
+      return activity_of(paths_, path, category) == activity;
     };
   }
 
@@ -464,9 +466,13 @@ class Finder {
     if (analysis_.rank_seconds <= 0) return nullptr;
     const double category_s = of(analysis_.category_s, which);
     if (category_s / analysis_.rank_seconds < threshold) return nullptr;
-    const auto whole = weigh([&](const shard::Value& v) { return v.category == which ? 1.0 : 0.0; });
-    const auto part =
-        weigh([&](const shard::Value& v) { return v.category == which && chosen(v) ? 1.0 : 0.0; });
+    const auto whole = weigh([&](std::uint32_t path, Category category) {
+      return category == which ? main_ns(path, category) : 0.0;
+    });
+    const auto part = weigh([&](std::uint32_t path, Category category) {
+      const double ns = category == which ? main_ns(path, category) : 0.0;
+      return ns != 0 && chosen(path) ? ns : 0.0;
+    });
     const double all = total(whole);
     const double share = all > 0 ? category_s * total(part) / all / analysis_.rank_seconds : 0;
     if (share < threshold) return nullptr;
@@ -484,13 +490,14 @@ class Finder {
   void python() {
     // What was asked for, so never worse than time that is lost.
     if (Finding* const finding =
-            of_rank_time(Category::kPython, doing(Activity::kInterpreter), thresholds::kPython,
-                         "The Python interpreter runs bytecode for")) {
+            of_rank_time(Category::kPython, doing(Category::kPython, Activity::kInterpreter),
+                         thresholds::kPython, "The Python interpreter runs bytecode for")) {
       finding->severity = *finding->share >= thresholds::kMostlyPython ? "medium" : "low";
       finding->text += kTryPython;
     }
-    if (Finding* const finding = of_rank_time(Category::kPython, doing(Activity::kGarbageCollection),
-                                              thresholds::kGarbage, "Python's garbage collection takes"))
+    if (Finding* const finding =
+            of_rank_time(Category::kPython, doing(Category::kPython, Activity::kGarbageCollection),
+                         thresholds::kGarbage, "Python's garbage collection takes"))
       finding->text += kTryGarbage;
   }
 
@@ -516,9 +523,9 @@ class Finder {
     if (most.path != 0) point_to(finding, most.path);
   }
 
-  bool is_of_pages(const shard::Value& v) const {
-    return activity_of(paths_, v.path, v.category) == Activity::kPageFault ||
-           maps_memory(system_call_of(paths_, v.path));
+  bool is_of_pages(std::uint32_t path) const {
+    return activity_of(paths_, path, Category::kSystem) == Activity::kPageFault ||
+           maps_memory(system_call_of(paths_, path));
   }
 
   // Page faults, and calls that map and unmap memory.
@@ -540,7 +547,7 @@ class Finder {
     if (known)
       parts += fmt::format("; {} faults/s per rank", text::count(of_all(static_cast<double>(faults))));
     if (Finding* const finding = of_rank_time(
-            Category::kSystem, [this](const shard::Value& v) { return is_of_pages(v); },
+            Category::kSystem, [this](std::uint32_t path) { return is_of_pages(path); },
             thresholds::kPageFaults, "Memory pages (page faults and mapping) take", parts))
       finding->text += kTryPages;
   }
@@ -548,7 +555,7 @@ class Finder {
   void kernel() {
     const bool apart = analysis_.activity_s[index(Activity::kPageFault)].has_value();
     Finding* const finding = of_rank_time(
-        Category::kSystem, [this](const shard::Value& v) { return !is_of_pages(v); }, thresholds::kSystem,
+        Category::kSystem, [this](std::uint32_t path) { return !is_of_pages(path); }, thresholds::kSystem,
         apart ? "System calls other than I/O and mapping take"
               : "The kernel (system calls other than I/O, page faults) takes");
     if (finding != nullptr && apart) finding->text += kTryKernel;
@@ -658,8 +665,8 @@ class Finder {
     const std::string kinds = idle_kinds(others);
     Finding* const finding = of_rank_time(
         Category::kIdle,
-        [this](const shard::Value& v) {
-          return activity_of(paths_, v.path, v.category) != Activity::kGilWait;
+        [this](std::uint32_t path) {
+          return activity_of(paths_, path, Category::kIdle) != Activity::kGilWait;
         },
         thresholds::kIdle,
         gil ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
@@ -678,12 +685,11 @@ class Finder {
     Finding& finding = add_by_share(
         share,
         fmt::format("Threads wait for Python's global lock (GIL) for {} of their time", percent(share)));
-    blame_most(finding, weigh(
-                            [&](const shard::Value& v) {
-                              return activity_of(paths_, v.path, v.category) == Activity::kGilWait ? 1.0
-                                                                                                   : 0.0;
-                            },
-                            Threads::kAll));
+    blame_most(finding, weigh([&](std::uint32_t path, Category category) {
+                 if (activity_of(paths_, path, category) != Activity::kGilWait) return 0.0;
+                 return main_ns(path, category) +
+                        static_cast<double>(time_.helper_ns(cell_of(path, category)));
+               }));
     finding.text += ". The threads of a process run Python one at a time.";
     finding.text += kTryGil;
   }
@@ -757,8 +763,7 @@ class Finder {
     if (!sentence.empty()) add("info", std::nullopt, std::move(sentence));
   }
 
-  const shard::ShardData& data_;
-  const std::vector<shard::Value>& charged_;
+  const PathTime& time_;
   const CallPaths& paths_;
   Analysis& analysis_;
   text::ShortPaths names_;
@@ -774,9 +779,8 @@ class Finder {
 
 }  // namespace
 
-void find_findings(const shard::ShardData& data, const std::vector<shard::Value>& charged,
-                   const CallPaths& paths, Analysis& analysis) {
-  Finder(data, charged, paths, analysis).run();
+void find_findings(const PathTime& time, const CallPaths& paths, Analysis& analysis) {
+  Finder(time, paths, analysis).run();
 }
 
 }  // namespace clusterprof::report

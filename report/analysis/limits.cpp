@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 
 #include "report/analysis/tables.hpp"
 
@@ -11,195 +10,215 @@ namespace clusterprof::report {
 namespace {
 
 using shard::Category;
+using shard::kCategories;
 using shard::kNone;
-using shard::Value;
 
-// Time by limit and place, of one rank after the other and of all: finds the places with most.
-class PlaceTable {
- public:
-  explicit PlaceTable(const CallPaths& paths) : paths_(paths), of_path_(paths.size(), kNone) {}
-
-  void add(Limit limit, std::uint32_t path, double time_s) {
-    std::uint32_t& place = of_path_[path];
-    if (place == kNone) place = number(paths_.place(path));
-    if (place == 0) return;  // not known
-    const std::size_t cell = place * kLimits + index(limit);
-    if (here_[cell] == 0) touched_.push_back(static_cast<std::uint32_t>(cell));
-    here_[cell] += time_s;
-  }
-  // Gives the places with most to `to`, and starts over.
-  void end_rank(Limits& to) {
-    for (const std::uint32_t cell : touched_) {
-      offer(to, cell, here_[cell]);
-      all_[cell] += here_[cell];
-      here_[cell] = 0;
-    }
-    touched_.clear();
-  }
-  void end(Limits& to) const {
-    for (std::uint32_t cell = 0; cell < all_.size(); ++cell) offer(to, cell, all_[cell]);
-  }
-
- private:
-  std::uint32_t number(std::uint32_t path) {
-    if (path == 0) return 0;
-    // Frames are what a place is named by; two paths to one line are one place.
-    const auto [known, is_new] =
-        of_frame_.try_emplace(paths_.frame(path), static_cast<std::uint32_t>(first_path_.size()));
-    if (is_new) {
-      first_path_.push_back(path);
-      here_.resize(first_path_.size() * kLimits);
-      all_.resize(here_.size());
-    }
-    return known->second;
-  }
-  void offer(Limits& to, std::uint32_t cell, double time_s) const {
-    const std::size_t limit = cell % kLimits;
-    const std::uint32_t path = first_path_[cell / kLimits];
-    const bool more = time_s > to.most_s[limit];
-    if (!more && (time_s != to.most_s[limit] || path >= to.most_path[limit])) return;
-    to.most_s[limit] = time_s;
-    to.most_path[limit] = path;
-  }
-
-  const CallPaths& paths_;
-  std::vector<std::uint32_t> of_path_;
-  std::unordered_map<const shard::Frame*, std::uint32_t> of_frame_;
-  std::vector<std::uint32_t> first_path_{0}, touched_;
-  std::vector<double> here_ = std::vector<double>(kLimits), all_ = here_;
-};
-
-struct BoundFunction {
-  double time_s = 0;
-  double rank_time_s = 0;
-  std::uint32_t rank = kNone;
-  std::map<std::uint32_t, double> places;
-};
+// The place with most; of equal ones the first in the tree.
+void offer(Limits& to, Limit which, std::uint32_t path, double time_s) {
+  const std::size_t limit = index(which);
+  const bool more = time_s > to.most_s[limit];
+  if (!more && (time_s != to.most_s[limit] || path >= to.most_path[limit])) return;
+  to.most_s[limit] = time_s;
+  to.most_path[limit] = path;
+}
 
 }  // namespace
 
-Limit LimitCounter::add(const Value& value, double time_s, Limits& to) const {
-  Limit limit = Limit::kCompute;
-  switch (value.category) {
+Limit limit_of(std::uint8_t cause) {
+  switch (cause) {
+    case causes::kPython:
+      return Limit::kPython;
+    case causes::kNative:
+    case causes::kKernel:
+      return Limit::kCompute;
+    case causes::kNativeMemory:
+    case causes::kPageFault:
+    case causes::kMapping:
+      return Limit::kMemory;
+    case causes::kIo:
+      return Limit::kIo;
+    case causes::kMpi:
+      return Limit::kMpi;
+    default:
+      return Limit::kIdle;
+  }
+}
+
+std::uint8_t cause_of(const CallPaths& paths, std::uint32_t path, Category category) {
+  switch (category) {
     case Category::kPython:
-      limit = Limit::kPython;
-      break;
+      return causes::kPython;
     case Category::kIo:
-      limit = Limit::kIo;
-      break;
+      return causes::kIo;
     case Category::kMpi:
-      limit = Limit::kMpi;
-      break;
+      return causes::kMpi;
     case Category::kIdle:
-      limit = Limit::kIdle;
-      to.idle_s[static_cast<std::size_t>(off_cpu_of(paths_, value.path))] += time_s;
-      break;
+      return static_cast<std::uint8_t>(causes::kIdle + static_cast<std::uint8_t>(off_cpu_of(paths, path)));
     case Category::kSystem:
-      if (activity_of(paths_, value.path, Category::kSystem) == Activity::kPageFault) {
-        limit = Limit::kMemory;
-        to.page_fault_s += time_s;
-      } else if (maps_memory(system_call_of(paths_, value.path))) {
-        limit = Limit::kMemory;
-        to.mapping_s += time_s;
-      } else {
-        to.kernel_s += time_s;
-      }
-      break;
+      if (activity_of(paths, path, Category::kSystem) == Activity::kPageFault) return causes::kPageFault;
+      return maps_memory(system_call_of(paths, path)) ? causes::kMapping : causes::kKernel;
     case Category::kNative:
-      if (memory_.any_bound() &&
-          memory_.bound(value.rank, paths_.function(paths_.counted(value.path, Category::kNative))))
-        limit = Limit::kMemory;
       break;
   }
-  to.time_s[index(limit)] += time_s;
-  return limit;
+  return causes::kNative;
 }
 
-std::vector<double> main_thread_scales(const shard::ShardData& data, const std::vector<Value>& charged,
-                                       const std::vector<std::uint32_t>& ascending,
-                                       const Analysis& analysis) {
-  std::vector<double> charged_s(data.ranks.size(), 0), scales(data.ranks.size(), 0);
-  for (const Value& value : charged)
-    if (value.main_thread && value.category != Category::kMpi &&
-        static_cast<std::size_t>(value.category) < shard::kCategories)
-      charged_s[value.rank] += to_seconds(value.wall_ns);
-  for (std::size_t position = 0; position < ascending.size(); ++position) {
-    const std::uint32_t rank = ascending[position];
-    double known_s = 0;
-    for (std::size_t c = 0; c < shard::kCategories; ++c)
-      if (c != static_cast<std::size_t>(Category::kMpi))
-        known_s += analysis.ranks[position].category_s[c].value_or(0);
-    if (charged_s[rank] > 0) scales[rank] = known_s / charged_s[rank];
+void add_time(Limits& to, std::uint8_t cause, double time_s) {
+  to.time_s[index(limit_of(cause))] += time_s;
+  if (cause == causes::kKernel) to.kernel_s += time_s;
+  if (cause == causes::kPageFault) to.page_fault_s += time_s;
+  if (cause == causes::kMapping) to.mapping_s += time_s;
+  if (cause >= causes::kIdle) to.idle_s[cause - causes::kIdle] += time_s;
+}
+
+LimitTime::LimitTime(const shard::ShardData& head, const CallPaths& paths, const PlaceNumbers& places)
+    : head_(head),
+      paths_(paths),
+      places_(places),
+      causes_(paths.size() * kCategories),
+      of_place_(places.size() * kLimits),
+      of_function_(paths.functions().size()) {
+  const bool cpu_clock = head.run.clock == "cpu";
+  for (std::uint32_t path = 0; path < paths.size(); ++path)
+    for (std::size_t c = 0; c < kCategories; ++c) {
+      const auto category = static_cast<Category>(c);
+      Cause& cause = causes_[cell_of(path, category)];
+      cause.cause = cause_of(paths, path, category);
+      cause.place = places.of(path);
+      cause.counts = !cpu_clock || category != Category::kIdle;
+    }
+}
+
+Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
+  Limits limits;
+  if (rank.charged.empty()) return limits;
+  path_ns_.resize(causes_.size());
+  if (memory.any_bound()) {
+    memory_ns_.resize(paths_.size());
+    helper_memory_ns_.resize(paths_.size());
+    bound_.resize(of_function_.size());
   }
-  return scales;
+  std::array<std::uint64_t, causes::kCount> charged_ns{};
+  for (const ChargedValue& value : rank.charged) {
+    const Cause& known = causes_[cell_of(value)];
+    if (!known.counts) continue;
+    std::uint8_t cause = known.cause;
+    if (cause == causes::kNative && memory.any_bound() && memory.bound(value.path))
+      cause = causes::kNativeMemory;
+    if (!value.main_thread) {
+      if (cause == causes::kNativeMemory && rank.sampled) helper_memory_ns_[value.path] += value.wall_ns;
+      continue;
+    }
+    const std::uint64_t time_ns = cause == causes::kMpi
+                                      ? value.wall_ns
+                                      : round_ns(static_cast<double>(value.wall_ns) * rank.main_scale);
+    path_ns_[cell_of(value)] += time_ns;
+    charged_ns[cause] += value.wall_ns;
+    if (known.place != 0 && value.wall_ns != 0) {
+      const std::uint32_t at =
+          known.place * static_cast<std::uint32_t>(kLimits) + static_cast<std::uint32_t>(limit_of(cause));
+      if (of_place_[at] == 0) touched_places_.push_back(at);
+      of_place_[at] += value.wall_ns;
+    }
+    if (cause != causes::kNativeMemory || value.wall_ns == 0) continue;
+    memory_ns_[value.path] += time_ns;
+    const std::uint32_t function = memory.function(value.path);
+    if (of_function_[function] == 0) touched_functions_.push_back(function);
+    of_function_[function] += value.wall_ns;
+  }
+  for (std::uint8_t cause = 0; cause < causes::kCount; ++cause)
+    add_time(limits, cause, to_seconds(charged_ns[cause]) * (cause == causes::kMpi ? 1 : rank.main_scale));
+  find_most(rank, limits);
+  end_bound(rank, memory);
+  return limits;
 }
 
-void find_limits(const shard::ShardData& data, const std::vector<Value>& charged, const CallPaths& paths,
-                 const MemoryUse& memory, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
-  const LimitCounter counter(paths, memory);
-  const std::vector<double> scales = main_thread_scales(data, charged, ascending, analysis);
-  const bool cpu_clock = data.run.clock == "cpu";
-  PlaceTable places(paths);
-  std::map<std::uint32_t, BoundFunction> bound;  // by CallPaths::function
-  const ByRank values = by_rank(charged, data.ranks.size());
-  for (std::size_t position = 0; position < ascending.size(); ++position) {
-    const std::uint32_t rank = ascending[position];
-    Limits& limits = analysis.ranks[position].limits;
-    std::map<std::uint32_t, double> bound_here;
-    for (std::uint32_t i = values.starts[rank]; i < values.starts[rank + 1]; ++i) {
-      const Value& value = charged[values.order[i]];
-      if (!value.main_thread || static_cast<std::size_t>(value.category) >= shard::kCategories) continue;
-      if (cpu_clock && value.category == Category::kIdle) continue;
-      const double time_s = to_seconds(value.wall_ns) * (value.category == Category::kMpi ? 1 : scales[rank]);
-      if (time_s <= 0) continue;
-      const Limit limit = counter.add(value, time_s, limits);
-      places.add(limit, value.path, time_s);
-      if (limit != Limit::kMemory || value.category != Category::kNative) continue;
-      const std::uint32_t function = paths.function(paths.counted(value.path, Category::kNative));
-      bound_here[function] += time_s;
-      bound[function].places[paths.place(value.path)] += time_s;
+void LimitTime::find_most(const RankInput& rank, Limits& limits) {
+  for (const std::uint32_t at : touched_places_) {
+    const auto limit = static_cast<Limit>(at % kLimits);
+    offer(limits, limit, places_.path(static_cast<std::uint32_t>(at / kLimits)),
+          to_seconds(of_place_[at]) * (limit == Limit::kMpi ? 1 : rank.main_scale));
+    of_place_[at] = 0;
+  }
+  touched_places_.clear();
+}
+
+void LimitTime::end_bound(const RankInput& rank, const MemoryUse& memory) {
+  for (const std::uint32_t function : touched_functions_) {
+    const double time_s = to_seconds(of_function_[function]) * rank.main_scale;
+    of_function_[function] = 0;
+    const MemoryUse::Use* const use = memory.of(function);
+    if (use != nullptr && time_s > 0) unite(bound_[function], Bound{time_s, rank.position, *use});
+  }
+  touched_functions_.clear();
+}
+
+void LimitTime::find_places(Limits& limits) const {
+  std::vector<std::uint64_t> sums_ns(places_.size() * kLimits, 0);
+  for (std::size_t cell = 0; cell < path_ns_.size(); ++cell) {
+    const auto path = static_cast<std::uint32_t>(cell / kCategories);
+    std::uint64_t* const at = &sums_ns[causes_[cell].place * kLimits];
+    const bool native = causes_[cell].cause == causes::kNative;
+    const std::uint64_t of_memory_ns = native ? memory_ns(path) : 0;
+    at[index(limit_of(causes_[cell].cause))] += path_ns_[cell] - of_memory_ns;
+    at[index(Limit::kMemory)] += of_memory_ns;
+  }
+  for (std::uint32_t place = 1; place < places_.size(); ++place)
+    for (std::size_t limit = 0; limit < kLimits; ++limit)
+      offer(limits, static_cast<Limit>(limit), places_.path(place),
+            to_seconds(sums_ns[place * kLimits + limit]));
+}
+
+void LimitTime::describe_functions(const RankOrder& ranks, Analysis& analysis) const {
+  std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> functions;  // places by path
+  for (std::uint32_t path = 0; path < memory_ns_.size(); ++path)
+    if (memory_ns_[path] != 0)
+      functions[paths_.function(paths_.counted(path, Category::kNative))][paths_.place(path)] +=
+          memory_ns_[path];
+  for (const auto& [function, places] : functions) {
+    // Another process may have sent the one table without the other, or time of no function.
+    if (function >= bound_.size() || bound_[function].position == kNoPosition) continue;
+    const Bound& bound = bound_[function];
+    const MemoryUse::Use& use = bound.use;
+    MemoryRow& row = analysis.memory_functions.emplace_back();
+    std::uint64_t sum_ns = 0, most_ns = 0;
+    for (const auto& [path, ns] : places) {
+      if (ns > most_ns) row.path = path, most_ns = ns;
+      sum_ns += ns;
     }
-    places.end_rank(limits);
-    for (const auto& [function, time_s] : bound_here) {
-      BoundFunction& all = bound[function];
-      all.time_s += time_s;
-      if (all.rank == kNone || time_s > all.rank_time_s) all.rank = rank, all.rank_time_s = time_s;
+    row.time_s = to_seconds(sum_ns);
+    row.rank = ranks.number(bound.position);
+    row.rank_time_s = bound.time_s;
+    row.by_counters = use.counted && use.cpu_ns != 0;
+    if (row.by_counters) {
+      row.bandwidth = static_cast<double>(use.misses) * 64 / to_seconds(use.cpu_ns);
+      if (use.instructions != 0)
+        row.misses_per_kilo = 1000 * static_cast<double>(use.misses) / static_cast<double>(use.instructions);
     }
-    Limits& sum = analysis.limits;
+    const WorkingSet set = estimate_working_set(use.blocks, use.accesses);
+    row.working_set_bytes = set.bytes;
+    row.working_set_is_more = set.is_more;
+    row.accesses = use.accesses;
+    if (bound.position >= ranks.ascending.size()) continue;
+    const std::uint32_t node = head_.ranks[ranks.ascending[bound.position]].node;
+    if (node < head_.nodes.size()) row.cache_bytes = head_.nodes[node].cache_bytes;
+  }
+  std::stable_sort(analysis.memory_functions.begin(), analysis.memory_functions.end(),
+                   [](const MemoryRow& x, const MemoryRow& y) { return x.time_s > y.time_s; });
+}
+
+void LimitTime::finish(const RankOrder& ranks, Analysis& analysis) const {
+  Limits& sum = analysis.limits;
+  for (const RankInfo& rank : analysis.ranks) {
+    const Limits& limits = rank.limits;
     for (std::size_t l = 0; l < kLimits; ++l) sum.time_s[l] += limits.time_s[l];
     for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.idle_s[k] += limits.idle_s[k];
     sum.kernel_s += limits.kernel_s;
     sum.page_fault_s += limits.page_fault_s;
     sum.mapping_s += limits.mapping_s;
   }
-  places.end(analysis.limits);
-
-  for (const auto& [function, all] : bound) {
-    const MemoryUse::Use* const use = memory.of(all.rank, function);
-    if (use == nullptr) continue;
-    MemoryRow row;
-    double most_s = 0;
-    for (const auto& [path, time_s] : all.places)
-      if (time_s > most_s) row.path = path, most_s = time_s;
-    row.time_s = all.time_s;
-    row.rank = data.ranks[all.rank].rank;
-    row.rank_time_s = all.rank_time_s;
-    row.by_counters = use->counted && use->cpu_ns != 0;
-    if (row.by_counters) {
-      row.bandwidth = static_cast<double>(use->misses) * 64 / to_seconds(use->cpu_ns);
-      if (use->instructions != 0)
-        row.misses_per_kilo =
-            1000 * static_cast<double>(use->misses) / static_cast<double>(use->instructions);
-    }
-    row.working_set_bytes = use->working_set.bytes;
-    row.working_set_is_more = use->working_set.is_more;
-    row.accesses = use->accesses;
-    const std::uint32_t node = data.ranks[all.rank].node;
-    if (node < data.nodes.size()) row.cache_bytes = data.nodes[node].cache_bytes;
-    analysis.memory_functions.push_back(row);
-  }
-  std::stable_sort(analysis.memory_functions.begin(), analysis.memory_functions.end(),
-                   [](const MemoryRow& x, const MemoryRow& y) { return x.time_s > y.time_s; });
+  find_places(sum);
+  describe_functions(ranks, analysis);
 }
 
 }  // namespace clusterprof::report

@@ -2,6 +2,7 @@
 // What limited the program, second by second: docs/metrics.md, "Bottlenecks".
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -9,31 +10,91 @@
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/memory.hpp"
+#include "report/analysis/partial_sums.hpp"
+#include "report/analysis/place_numbers.hpp"
+#include "report/analysis/rank_input.hpp"
 
 namespace clusterprof::report {
 
 constexpr std::size_t index(Limit limit) { return static_cast<std::size_t>(limit); }
 
-// Adds time on one call path to what it was limited by.
-class LimitCounter {
+// The finest division of time by what limited it: from kIdle on by OffCpu.
+namespace causes {
+inline constexpr std::uint8_t kPython = 0, kNative = 1, kNativeMemory = 2, kKernel = 3, kPageFault = 4;
+inline constexpr std::uint8_t kMapping = 5, kIo = 6, kMpi = 7, kIdle = 8;
+inline constexpr std::size_t kCount = kIdle + kOffCpuKinds;
+}  // namespace causes
+Limit limit_of(std::uint8_t cause);
+// Of a path and category; native code is kNative.
+std::uint8_t cause_of(const CallPaths& paths, std::uint32_t path, shard::Category category);
+void add_time(Limits& to, std::uint8_t cause, double time_s);
+
+// The main threads' time as it adds up to their ranks' categories.
+class LimitTime {
  public:
-  LimitCounter(const CallPaths& paths, const MemoryUse& memory) : paths_(paths), memory_(memory) {}
-  // `value` as charged; the time it counts for, which may be scaled.
-  Limit add(const shard::Value& value, double time_s, Limits& to) const;
+  LimitTime(const shard::ShardData& head, const CallPaths& paths, const PlaceNumbers& places);
+
+  // Those of the rank, of which `memory` knows.
+  Limits add(const RankInput& rank, const MemoryUse& memory);
+  template <typename Self, typename Table>
+  static void each_table(Self& self, const Table& table) {
+    table(self.path_ns_, self.causes_.size());
+    table(self.memory_ns_, self.paths_.size());
+    table(self.helper_memory_ns_, self.paths_.size());
+    table(self.bound_, self.paths_.functions().size());
+  }
+
+  // Analysis::limits, memory_functions. The analysis has its ranks with their limits.
+  void finish(const RankOrder& ranks, Analysis& analysis) const;
+
+  // For regions. Of cell_of(path, category), of it in native code that memory limits; helper threads' time of
+  // that kind as it was charged.
+  [[nodiscard]] std::uint64_t main_ns(std::size_t cell) const {
+    return path_ns_.empty() ? 0 : path_ns_[cell];
+  }
+  [[nodiscard]] std::uint64_t memory_ns(std::uint32_t path) const {
+    return memory_ns_.empty() ? 0 : memory_ns_[path];
+  }
+  [[nodiscard]] std::uint64_t helper_memory_ns(std::uint32_t path) const {
+    return helper_memory_ns_.empty() ? 0 : helper_memory_ns_[path];
+  }
+  [[nodiscard]] std::uint8_t cause(std::size_t cell) const { return causes_[cell].cause; }
 
  private:
+  struct Cause {
+    std::uint32_t place = 0;
+    std::uint8_t cause = 0;
+    bool counts = true;
+  };
+  // A function that memory limits, on the rank where it takes longest.
+  struct Bound {
+    double time_s = 0;
+    std::uint32_t position = kNoPosition;
+    MemoryUse::Use use;
+    friend void unite(Bound& into, const Bound& from) {
+      if (from.position == kNoPosition) return;
+      if (from.time_s > into.time_s || (from.time_s == into.time_s && from.position < into.position))
+        into = from;
+    }
+  };
+
+  void find_most(const RankInput& rank, Limits& limits);
+  void end_bound(const RankInput& rank, const MemoryUse& memory);
+  void find_places(Limits& limits) const;
+  void describe_functions(const RankOrder& ranks, Analysis& analysis) const;
+
+  const shard::ShardData& head_;
   const CallPaths& paths_;
-  const MemoryUse& memory_;
+  const PlaceNumbers& places_;
+  std::vector<Cause> causes_;                                // by cell_of()
+  std::vector<std::uint64_t> path_ns_;                       // by cell_of()
+  std::vector<std::uint64_t> memory_ns_, helper_memory_ns_;  // by path
+  std::vector<Bound> bound_;                                 // by function
+
+  // Of the rank at hand; 0 between ranks.
+  std::vector<std::uint64_t> of_place_;  // by place and limit
+  std::vector<std::uint64_t> of_function_;
+  std::vector<std::uint32_t> touched_places_, touched_functions_;
 };
-
-// By rank index: what main threads' charged time has to be multiplied with to add up to the rank's
-// categories.
-std::vector<double> main_thread_scales(const shard::ShardData& data, const std::vector<shard::Value>& charged,
-                                       const std::vector<std::uint32_t>& ascending, const Analysis& analysis);
-
-// Analysis::limits, RankInfo::limits, Analysis::memory_functions.
-void find_limits(const shard::ShardData& data, const std::vector<shard::Value>& charged,
-                 const CallPaths& paths, const MemoryUse& memory, const std::vector<std::uint32_t>& ascending,
-                 Analysis& analysis);
 
 }  // namespace clusterprof::report

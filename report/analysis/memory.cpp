@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 #include "report/analysis/counters.hpp"
@@ -67,76 +65,109 @@ WorkingSet estimate_working_set(const std::array<std::uint64_t, 4>& blocks, std:
   return result;
 }
 
-MemoryUse::MemoryUse(const shard::ShardData& data, const std::vector<shard::Value>& charged,
-                     const CallPaths& paths) {
-  const auto key = [&](std::uint32_t rank, std::uint32_t path) -> std::optional<std::uint64_t> {
-    if (rank >= data.ranks.size() || path >= paths.size()) return {};
-    const std::uint32_t function = paths.function(paths.counted(path, Category::kNative));
-    if (function == kNone) return {};
-    return std::uint64_t{rank} << 32 | function;
+MemoryUse::MemoryUse(const shard::ShardData& head, const CallPaths& paths)
+    : head_(head),
+      misses_(find_counter(head.counters, kCacheMisses)),
+      instructions_(find_counter(head.counters, kInstructions)),
+      use_of_(paths.functions().size(), 0),
+      uses_(1),
+      bound_(use_of_.size(), 0) {
+  for (std::uint32_t path = 0; path < paths.size(); ++path)
+    function_.push_back(paths.function(paths.counted(path, Category::kNative)));
+}
+
+MemoryUse::Use& MemoryUse::use_of(std::uint32_t function) {
+  std::uint32_t& at = use_of_[function];
+  if (at == 0) {
+    at = static_cast<std::uint32_t>(uses_.size());
+    uses_.emplace_back();
+    functions_.push_back(function);
+  }
+  return uses_[at];
+}
+
+void MemoryUse::collect(const RankInput& rank) {
+  const auto function_of = [this](std::uint32_t path) {
+    return path < function_.size() ? function_[path] : kNone;
   };
-  for (const DataAccess& row : data.data_accesses) {
-    const auto at = key(row.rank, row.path);
-    if (!at) continue;
-    Use& use = uses_[*at];
+  for (const DataAccess& row : rank.data_accesses) {
+    const std::uint32_t function = function_of(row.path);
+    if (function == kNone) continue;
+    Use& use = use_of(function);
     use.samples += row.samples;
     use.accesses += std::min(row.accesses, row.samples);
     for (std::size_t i = 0; i < use.blocks.size(); ++i) use.blocks[i] |= row.blocks[i];
   }
-  const std::uint32_t misses = find_counter(data.counters, kCacheMisses);
-  const std::uint32_t instructions = find_counter(data.counters, kInstructions);
-  std::vector<bool> counted(data.ranks.size(), false);
-  if (misses != kNone)
-    for (const shard::PathCounter& row : data.path_counters) {
-      if (row.counter != misses && row.counter != instructions) continue;
-      const auto at = key(row.rank, row.path);
-      if (!at) continue;
-      Use& use = uses_[*at];
-      (row.counter == misses ? use.misses : use.instructions) += row.value;
-      if (row.counter == misses) counted[row.rank] = true;
+  bool counted = false;
+  if (misses_ != kNone)
+    for (const shard::PathCounter& row : rank.path_counters) {
+      if (row.counter != misses_ && row.counter != instructions_) continue;
+      const std::uint32_t function = function_of(row.path);
+      if (function == kNone) continue;
+      Use& use = use_of(function);
+      (row.counter == misses_ ? use.misses : use.instructions) += row.value;
+      counted = counted || row.counter == misses_;
     }
-  if (uses_.empty()) return;
-  for (const shard::Value& value : charged) {
-    if (value.category != Category::kNative) continue;
-    const auto at = key(value.rank, value.path);
-    if (const auto use = at ? uses_.find(*at) : uses_.end(); use != uses_.end())
-      use->second.cpu_ns += std::min(value.cpu_ns, value.wall_ns);
+  if (functions_.empty()) return;
+  for (const ChargedValue& value : rank.charged) {
+    if (value.category != Category::kNative || function_[value.path] == kNone) continue;
+    // Where the rank has no use of the function, the first one takes it, and is not read.
+    uses_[use_of_[function_[value.path]]].cpu_ns += std::min(value.cpu_ns, value.wall_ns);
   }
-  for (auto& [at, use] : uses_) {
-    use.working_set = estimate_working_set(use.blocks, use.accesses);
-    use.counted = counted[at >> 32];  // where others had misses, none is a count too
-    if (use.counted && use.cpu_ns != 0) {
-      const double bytes = static_cast<double>(use.misses) * kLineBytes;
-      use.bound =
-          bytes >= thresholds::kMemoryBandwidth * static_cast<double>(use.cpu_ns) / 1e9 ||
-          (use.instructions != 0 && static_cast<double>(use.misses) * 1000 >=
-                                        thresholds::kMissesPerKilo * static_cast<double>(use.instructions));
-    } else {
-      const std::uint32_t node = data.ranks[at >> 32].node;
-      const std::uint64_t cache = node < data.nodes.size() ? data.nodes[node].cache_bytes : 0;
-      use.bound = cache != 0 && use.accesses >= thresholds::kFewestAccesses &&
-                  static_cast<double>(use.accesses) >=
-                      thresholds::kMemoryOperands * static_cast<double>(use.samples) &&
-                  use.working_set.at_least_bytes > static_cast<double>(cache);
-    }
-    any_bound_ = any_bound_ || use.bound;
+  for (Use& use : uses_) use.counted = counted;  // where others had misses, none is a count too
+}
+
+const WorkingSet& MemoryUse::working_set(const Use& use) {
+  constexpr std::size_t kKnown = 1u << 14;
+  if (known_.empty()) known_.resize(kKnown);
+  std::uint64_t set = 0;
+  for (const std::uint64_t word : use.blocks) set += static_cast<std::uint64_t>(std::popcount(word));
+  Known& known = known_[(use.accesses * 257 + set) % kKnown];
+  if (const std::array key{set, use.accesses}; known.of != key)
+    known = {key, estimate_working_set(use.blocks, use.accesses)};
+  return known.set;
+}
+
+bool MemoryUse::is_bound(const Use& use, std::uint64_t cache_bytes) {
+  if (use.counted && use.cpu_ns != 0) {
+    const double bytes = static_cast<double>(use.misses) * kLineBytes;
+    return bytes >= thresholds::kMemoryBandwidth * static_cast<double>(use.cpu_ns) / 1e9 ||
+           (use.instructions != 0 && static_cast<double>(use.misses) * 1000 >=
+                                         thresholds::kMissesPerKilo * static_cast<double>(use.instructions));
+  }
+  return cache_bytes != 0 && use.accesses >= thresholds::kFewestAccesses &&
+         static_cast<double>(use.accesses) >=
+             thresholds::kMemoryOperands * static_cast<double>(use.samples) &&
+         working_set(use).at_least_bytes > static_cast<double>(cache_bytes);
+}
+
+void MemoryUse::add(const RankInput& rank) {
+  for (const std::uint32_t function : functions_) use_of_[function] = bound_[function] = 0;
+  functions_.clear();
+  uses_.resize(1);
+  any_bound_ = false;
+  collect(rank);
+
+  const std::uint32_t node = rank.of->node;
+  const std::uint64_t cache_bytes = node < head_.nodes.size() ? head_.nodes[node].cache_bytes : 0;
+  for (std::size_t i = 1; i < uses_.size(); ++i) {
+    Use& use = uses_[i];
+    const bool bound = is_bound(use, cache_bytes);
+    bound_[functions_[i - 1]] = bound;
+    any_bound_ = any_bound_ || bound;
+    if (use.accesses < thresholds::kFewestAccesses) continue;
+    largest_.resize(use_of_.size());
+    const WorkingSet& set = working_set(use);
+    unite(largest_[functions_[i - 1]], Largest{set.bytes, set.is_more});
   }
 }
 
-void MemoryUse::describe(std::vector<FunctionRow>& rows) const {
-  std::unordered_map<std::uint32_t, const Use*> most;
-  for (const auto& [at, use] : uses_) {
-    if (use.accesses < thresholds::kFewestAccesses) continue;
-    const Use*& known = most[static_cast<std::uint32_t>(at)];
-    if (known == nullptr || use.working_set.bytes > known->working_set.bytes ||
-        (use.working_set.bytes == known->working_set.bytes && !use.working_set.is_more))
-      known = &use;
+void MemoryUse::finish(std::vector<FunctionRow>& rows) const {
+  for (FunctionRow& row : rows) {
+    if (row.id >= largest_.size() || largest_[row.id].bytes < 0) continue;
+    row.working_set_bytes = largest_[row.id].bytes;
+    row.working_set_is_more = largest_[row.id].is_more;
   }
-  for (FunctionRow& row : rows)
-    if (const auto use = most.find(row.id); use != most.end()) {
-      row.working_set_bytes = use->second->working_set.bytes;
-      row.working_set_is_more = use->second->working_set.is_more;
-    }
 }
 
 }  // namespace clusterprof::report

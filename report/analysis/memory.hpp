@@ -4,12 +4,12 @@
 
 #include <array>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "formats/shard/shard_data.hpp"
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/call_paths.hpp"
+#include "report/analysis/rank_input.hpp"
 
 namespace clusterprof::report {
 
@@ -22,35 +22,69 @@ struct WorkingSet {
 // From which blocks `accesses` random accesses to data lay in: shard::DataAccess.
 WorkingSet estimate_working_set(const std::array<std::uint64_t, 4>& blocks, std::uint64_t accesses);
 
-// By rank (index into ShardData::ranks) and function (CallPaths::function).
+// What one rank's rows say of the data of its functions (CallPaths::function); and over all ranks, of each
+// function, the largest data.
 class MemoryUse {
  public:
   struct Use {
     std::uint64_t samples = 0, accesses = 0;
     std::array<std::uint64_t, 4> blocks{};
     std::uint64_t misses = 0, instructions = 0, cpu_ns = 0;
-    bool counted = false;  // misses are known
-    bool bound = false;
-    WorkingSet working_set;
+    std::uint8_t counted = 0;  // whether misses are known; no bool, which cannot be read from any byte
   };
 
-  MemoryUse(const shard::ShardData& data, const std::vector<shard::Value>& charged, const CallPaths& paths);
+  MemoryUse(const shard::ShardData& head, const CallPaths& paths);
 
-  // Null: nothing is known.
-  [[nodiscard]] const Use* of(std::uint32_t rank, std::uint32_t function) const {
-    const auto known = uses_.find(std::uint64_t{rank} << 32 | function);
-    return known == uses_.end() ? nullptr : &known->second;
+  void add(const RankInput& rank);
+  template <typename Self, typename Table>
+  static void each_table(Self& self, const Table& table) {
+    table(self.largest_, self.use_of_.size());
   }
-  [[nodiscard]] bool bound(std::uint32_t rank, std::uint32_t function) const {
-    const Use* const use = any_bound_ ? of(rank, function) : nullptr;
-    return use != nullptr && use->bound;
+
+  // Of the rank that was added last. Null: nothing is known.
+  [[nodiscard]] const Use* of(std::uint32_t function) const {
+    const std::uint32_t at = use_of_[function];
+    return at == 0 ? nullptr : &uses_[at];
+  }
+  // The function of a path in native code; kNone: none.
+  [[nodiscard]] std::uint32_t function(std::uint32_t path) const { return function_[path]; }
+  [[nodiscard]] bool bound(std::uint32_t path) const {
+    return function_[path] != shard::kNone && bound_[function_[path]] != 0;
   }
   [[nodiscard]] bool any_bound() const { return any_bound_; }
+
   // Gives functions what is known of their data.
-  void describe(std::vector<FunctionRow>& rows) const;
+  void finish(std::vector<FunctionRow>& rows) const;
 
  private:
-  std::unordered_map<std::uint64_t, Use> uses_;
+  struct Largest {
+    double bytes = -1;
+    std::uint8_t is_more = 0;
+    friend void unite(Largest& into, const Largest& from) {
+      if (from.bytes > into.bytes || (from.bytes == into.bytes && !from.is_more)) into = from;
+    }
+  };
+  struct Known {
+    std::array<std::uint64_t, 2> of{};  // bits that are set, accesses
+    WorkingSet set;
+  };
+
+  Use& use_of(std::uint32_t function);
+  void collect(const RankInput& rank);
+  [[nodiscard]] bool is_bound(const Use& use, std::uint64_t cache_bytes);
+  const WorkingSet& working_set(const Use& use);
+
+  const shard::ShardData& head_;
+  std::uint32_t misses_, instructions_;  // counters
+  std::vector<std::uint32_t> function_;  // by path, of native code
+  std::vector<Largest> largest_;         // by function
+  std::vector<Known> known_;             // estimates made before: many ranks have the same
+
+  // Of the rank at hand.
+  std::vector<std::uint32_t> use_of_;     // by function; 0: none
+  std::vector<Use> uses_;                 // from 1 on
+  std::vector<std::uint32_t> functions_;  // of uses_
+  std::vector<std::uint8_t> bound_;       // by function
   bool any_bound_ = false;
 };
 

@@ -5,80 +5,84 @@
 #include <map>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 
-#include "report/analysis/limits.hpp"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {
 
 using shard::Category;
+using shard::kCategories;
+using shard::kNone;
 
-void find_off_cpu(const shard::ShardData& data, const std::vector<shard::Value>& charged,
-                  const CallPaths& paths, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
-  if (data.run.clock == "cpu" || analysis.run.samples == 0) return;
-  struct Sum {
-    double time_s = 0, main_thread_s = 0, here_s = 0, rank_s = 0;
-    std::int32_t max_rank = -1;
-    bool touched = false;
-  };
-  const std::vector<double> scales = main_thread_scales(data, charged, ascending, analysis);
-  std::unordered_map<std::uint64_t, Sum> sums;  // by place's frame's first path and kind
-  std::unordered_map<const shard::Frame*, std::uint32_t> place_of_frame;
-  std::vector<Sum*> touched;
-  const ByRank by = by_rank(charged, data.ranks.size());
-  for (const std::uint32_t rank : ascending) {
-    if (data.ranks[rank].samples == 0) continue;
-    touched.clear();
-    for (std::uint32_t i = by.starts[rank]; i < by.starts[rank + 1]; ++i) {
-      const shard::Value& value = charged[by.order[i]];
-      if (value.category != Category::kIdle && value.category != Category::kIo) continue;
-      const double time_s = to_seconds(value.wall_ns - std::min(value.wall_ns, value.cpu_ns)) *
-                            (value.main_thread ? scales[rank] : 1);
-      if (time_s <= 0) continue;
-      const OffCpu kind = off_cpu_of(paths, value.path);
-      const std::uint32_t place = paths.place(value.path);
-      const std::uint32_t first = place_of_frame.try_emplace(paths.frame(place), place).first->second;
-      Sum& sum = sums[std::uint64_t{first} << 8 | static_cast<std::uint64_t>(kind)];
-      if (!sum.touched) touched.push_back(&sum);
-      sum.touched = true;
-      sum.time_s += time_s;
-      sum.here_s += time_s;
-      if (value.main_thread) sum.main_thread_s += time_s;
+OffCpuTime::OffCpuTime(const shard::ShardData& head, const CallPaths& paths, const PlaceNumbers& places)
+    : paths_(paths),
+      places_(places),
+      cpu_clock_(head.run.clock == "cpu"),
+      wait_of_(paths.size() * kCategories, kNone) {
+  constexpr std::uint32_t kKinds = kOffCpuKinds;
+  std::vector<std::uint32_t> known(places.size() * kKinds, kNone);
+  for (std::uint32_t path = 0; path < paths.size(); ++path) {
+    const OffCpu kind = off_cpu_of(paths, path);
+    std::uint32_t& wait = known[places.of(path) * kKinds + static_cast<std::uint32_t>(kind)];
+    if (wait == kNone) {
+      wait = static_cast<std::uint32_t>(waits_.size());
+      waits_.emplace_back(places.of(path), kind);
     }
-    for (Sum* const sum : touched) {
-      if (sum->max_rank < 0 || sum->here_s > sum->rank_s)
-        sum->max_rank = data.ranks[rank].rank, sum->rank_s = sum->here_s;
-      sum->here_s = 0;
-      sum->touched = false;
-    }
+    for (const Category category : {Category::kIdle, Category::kIo}) wait_of_[cell_of(path, category)] = wait;
   }
+  here_.resize(waits_.size());
+}
+
+void OffCpuTime::add(const RankInput& rank) {
+  if (cpu_clock_ || !rank.sampled) return;
+  for (const ChargedValue& value : rank.charged) {
+    const std::uint32_t wait = wait_of_[cell_of(value)];
+    if (wait == kNone || value.wall_ns <= value.cpu_ns) continue;
+    Here& here = here_[wait];
+    if (here.main_ns + here.helper_ns == 0) touched_.push_back(wait);
+    (value.main_thread ? here.main_ns : here.helper_ns) += value.wall_ns - value.cpu_ns;
+  }
+  for (const std::uint32_t wait : touched_) {
+    Here& here = here_[wait];
+    const double main_s = to_seconds(here.main_ns) * rank.main_scale;
+    const double time_s = main_s + to_seconds(here.helper_ns);
+    const std::uint64_t main_ns = round_ns(static_cast<double>(here.main_ns) * rank.main_scale);
+    sums_.resize(waits_.size());
+    if (time_s > 0) unite(sums_[wait], Sum{main_ns + here.helper_ns, main_ns, time_s, rank.position});
+    here = {};
+  }
+  touched_.clear();
+}
+
+void OffCpuTime::finish(const RankOrder& ranks, Analysis& analysis) const {
+  if (cpu_clock_ || analysis.run.samples == 0) return;
   // Paths that end at one line are one row.
-  using Key = std::tuple<std::uint64_t, std::string_view, std::uint32_t, std::string_view>;
+  using Key = std::tuple<OffCpu, std::string_view, std::uint32_t, std::string_view>;
   struct Row {
-    OffCpuRow row;
-    double rank_s = 0;
+    shard::FrameKind frame_kind = shard::FrameKind::kNative;
+    Sum sum;
   };
   std::map<Key, Row> rows;
-  for (const auto& [at, sum] : sums) {
-    const shard::Frame* const frame = paths.frame(static_cast<std::uint32_t>(at >> 8));
-    const std::uint64_t kind = at & 0xff;
-    Row& to = frame == nullptr ? rows[{kind, {}, 0, {}}]
-                               : rows[{kind, paths.text(frame->file), frame->line, paths.text(frame->name)}];
-    if (frame != nullptr) to.row.frame_kind = frame->kind;
-    to.row.time_s += sum.time_s;
-    to.row.main_thread_s += sum.main_thread_s;
-    if (to.row.max_rank < 0 ||
-        std::tuple(-sum.rank_s, sum.max_rank) < std::tuple(-to.rank_s, to.row.max_rank))
-      to.row.max_rank = sum.max_rank, to.rank_s = sum.rank_s;
+  for (std::size_t wait = 0; wait < sums_.size(); ++wait) {
+    const Sum& sum = sums_[wait];
+    if (sum.position == kNoPosition) continue;
+    const auto& [place, kind] = waits_[wait];
+    const shard::Frame* const frame = paths_.frame(places_.path(place));
+    const Key key = frame == nullptr
+                        ? Key{kind, {}, 0, {}}
+                        : Key{kind, paths_.text(frame->file), frame->line, paths_.text(frame->name)};
+    const auto [row, is_new] = rows.try_emplace(key);
+    if (is_new && frame != nullptr) row->second.frame_kind = frame->kind;
+    unite(row->second.sum, sum);
   }
   auto& result = analysis.off_cpu.emplace();
-  for (auto& [key, to] : rows) {
-    to.row.kind = static_cast<OffCpu>(std::get<0>(key));
-    to.row.file = std::get<1>(key);
-    to.row.line = std::get<2>(key);
-    to.row.function = std::get<3>(key);
-    result.push_back(std::move(to.row));
+  for (const auto& [key, from] : rows) {
+    OffCpuRow& row = result.emplace_back();
+    std::tie(row.kind, row.file, row.line, row.function) = key;
+    row.frame_kind = from.frame_kind;
+    row.time_s = to_seconds(from.sum.time_ns);
+    row.main_thread_s = to_seconds(from.sum.main_thread_ns);
+    row.max_rank = ranks.number(from.sum.position);
   }
   std::stable_sort(result.begin(), result.end(),
                    [](const OffCpuRow& x, const OffCpuRow& y) { return x.time_s > y.time_s; });

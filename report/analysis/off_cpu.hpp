@@ -2,16 +2,60 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "formats/shard/shard_data.hpp"
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/call_paths.hpp"
+#include "report/analysis/partial_sums.hpp"
+#include "report/analysis/place_numbers.hpp"
+#include "report/analysis/rank_input.hpp"
 
 namespace clusterprof::report {
 
-// Analysis::off_cpu: what all threads waited for outside MPI, by kind and line.
-void find_off_cpu(const shard::ShardData& data, const std::vector<shard::Value>& charged,
-                  const CallPaths& paths, const std::vector<std::uint32_t>& ascending, Analysis& analysis);
+// What all threads waited for outside MPI, by kind and line.
+class OffCpuTime {
+ public:
+  OffCpuTime(const shard::ShardData& head, const CallPaths& paths, const PlaceNumbers& places);
+
+  void add(const RankInput& rank);
+  template <typename Self, typename Table>
+  static void each_table(Self& self, const Table& table) {
+    table(self.sums_, self.waits_.size());
+  }
+
+  // Analysis::off_cpu. The analysis knows how many samples there are.
+  void finish(const RankOrder& ranks, Analysis& analysis) const;
+
+ private:
+  struct Sum {
+    std::uint64_t time_ns = 0, main_thread_ns = 0;
+    double rank_s = 0;  // the most of one rank
+    std::uint32_t position = kNoPosition;
+    friend void unite(Sum& into, const Sum& from) {
+      into.time_ns += from.time_ns;
+      into.main_thread_ns += from.main_thread_ns;
+      if (from.position == kNoPosition) return;
+      if (into.position == kNoPosition || from.rank_s > into.rank_s ||
+          (from.rank_s == into.rank_s && from.position < into.position))
+        into.rank_s = from.rank_s, into.position = from.position;
+    }
+  };
+  struct Here {
+    std::uint64_t main_ns = 0, helper_ns = 0;
+  };
+
+  const CallPaths& paths_;
+  const PlaceNumbers& places_;
+  bool cpu_clock_;
+  std::vector<std::uint32_t> wait_of_;                   // by cell_of(); kNone: not blocked
+  std::vector<std::pair<std::uint32_t, OffCpu>> waits_;  // place, kind
+  std::vector<Sum> sums_;                                // of waits_
+
+  // Of the rank at hand; 0 between ranks.
+  std::vector<Here> here_;  // of waits_
+  std::vector<std::uint32_t> touched_;
+};
 
 }  // namespace clusterprof::report

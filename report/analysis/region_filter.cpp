@@ -31,70 +31,114 @@ void keep(std::vector<T>& table, const std::vector<bool>& inside) {
   std::erase_if(table, [&](const T& row) { return row.path >= inside.size() || !inside[row.path]; });
 }
 
-}  // namespace
+// Hands out of a rank's rows those of paths inside.
+class RowFilter {
+ public:
+  explicit RowFilter(const std::vector<bool>& inside) : inside_(inside) {}
 
-std::optional<Analysis> analyse_region(const ShardData& whole, std::string_view name) {
-  ShardData data = whole;
-  {
-    const CallPaths paths(whole);
-    const std::vector<bool> inside = paths_inside(paths, name);
-    if (std::find(inside.begin(), inside.end(), true) == inside.end()) return {};
-    keep(data.values, inside);
-    keep(data.mpi_calls, inside);
-    keep(data.path_counters, inside);
-    keep(data.io_calls, inside);
-    keep(data.data_accesses, inside);
-    keep(data.region_times, inside);
-    keep(data.wait_states, inside);
-    keep(data.root_causes, inside);
-    keep(data.critical_times, inside);
+  // Valid until the next call.
+  shard::RankRows operator()(const shard::RankRows& rows) {
+    return {rows.rank, filter(rows.values, values_), filter(rows.path_counters, path_counters_),
+            filter(rows.data_accesses, data_accesses_)};
   }
-  // Not known of a part of the run.
-  data.matrix.clear();
-  data.mpi_sizes.clear();
-  data.time_windows.clear();
-  data.series.clear();
-  data.rank_series.clear();
-  data.node_series.clear();
-  data.time_axis = {};
-  data.wait_analysis.ideal_ns = 0;
 
-  data.counter_values.clear();
-  for (const shard::PathCounter& row : data.path_counters)
-    data.counter_values.push_back({row.rank, row.counter, row.value});
+ private:
+  template <typename T>
+  std::span<const T> filter(std::span<const T> rows, std::vector<T>& kept) const {
+    kept.clear();
+    for (const T& row : rows)
+      if (row.path < inside_.size() && inside_[row.path]) kept.push_back(row);
+    return kept;
+  }
 
-  // Ranks as if they had done nothing else.
-  std::vector<double> scales;
-  for (const shard::Rank& rank : whole.ranks) scales.push_back(sampled_scale(rank, whole.run.clock == "cpu"));
+  const std::vector<bool>& inside_;
+  std::vector<shard::Value> values_;
+  std::vector<shard::PathCounter> path_counters_;
+  std::vector<shard::DataAccess> data_accesses_;
+};
+
+// Makes the ranks of `region` as if they had done nothing but what is in `rows`: the first of two looks at
+// them.
+void recount_ranks(const ShardData& whole, const shard::RowSource& rows, const std::vector<bool>& inside,
+                   ShardData& region) {
   constexpr std::uint32_t kOfTheWhole = shard::kUsageKnown | shard::kIoKnown;
-  std::vector<double> outside_mpi_ns(data.ranks.size(), 0);
-  for (shard::Rank& rank : data.ranks) {
+  const bool cpu_clock = whole.run.clock == "cpu";
+  std::vector<std::uint64_t> outside_mpi_ns(region.ranks.size(), 0);
+  for (shard::Rank& rank : region.ranks) {
     rank.flags &= ~kOfTheWhole;
-    rank.start_utc_ns = data.run.start_utc_ns;
+    rank.start_utc_ns = region.run.start_utc_ns;
     rank.main_thread_ns = {};
     rank.samples = rank.mpi_ns = rank.mpi_wait_ns = rank.paused_ns = rank.cpu_ns = 0;
   }
-  for (const shard::Value& value : data.values) {
-    if (value.rank >= data.ranks.size() || static_cast<std::size_t>(value.category) >= shard::kCategories)
-      continue;
-    shard::Rank& rank = data.ranks[value.rank];
-    rank.samples += value.samples;
-    if (!value.main_thread) continue;
-    std::uint64_t& sum = rank.main_thread_ns[static_cast<std::size_t>(value.category)];
-    sum += value.wall_ns;
-    if (value.category != Category::kMpi || (rank.flags & shard::kUsedMpi) == 0)
-      outside_mpi_ns[value.rank] +=
-          static_cast<double>(value.wall_ns) * (value.category == Category::kMpi ? 1 : scales[value.rank]);
-  }
-  for (const shard::MpiCall& call : data.mpi_calls)
-    if (call.rank < data.ranks.size()) data.ranks[call.rank].mpi_ns += call.time_ns;
-  for (const shard::WaitState& state : data.wait_states)
-    if (state.rank < data.ranks.size()) data.ranks[state.rank].mpi_wait_ns += state.wait_ns;
-  for (std::size_t i = 0; i < data.ranks.size(); ++i)
-    data.ranks[i].elapsed_ns = static_cast<std::uint64_t>(outside_mpi_ns[i]) + data.ranks[i].mpi_ns;
-  Analysis analysis = analyse(data);
+  region.counter_values.clear();
+  RowFilter filter(inside);
+  rows.for_each_rank([&](const shard::RankRows& all) {
+    if (all.rank >= region.ranks.size()) return;
+    const shard::RankRows here = filter(all);
+    shard::Rank& rank = region.ranks[here.rank];
+    std::uint64_t mpi_ns = 0, other_ns = 0;
+    for (const shard::Value& value : here.values) {
+      if (static_cast<std::size_t>(value.category) >= shard::kCategories) continue;
+      rank.samples += value.samples;
+      if (!value.main_thread) continue;
+      rank.main_thread_ns[static_cast<std::size_t>(value.category)] += value.wall_ns;
+      (value.category == Category::kMpi ? mpi_ns : other_ns) += value.wall_ns;
+    }
+    if ((rank.flags & shard::kUsedMpi) != 0) mpi_ns = 0;  // its calls say it
+    outside_mpi_ns[here.rank] = static_cast<std::uint64_t>(static_cast<double>(other_ns) *
+                                                           sampled_scale(whole.ranks[here.rank], cpu_clock)) +
+                                mpi_ns;
+    std::vector<std::optional<std::uint64_t>> amounts(region.counters.size());
+    for (const shard::PathCounter& row : here.path_counters)
+      if (row.counter < amounts.size()) amounts[row.counter] = amounts[row.counter].value_or(0) + row.value;
+    for (std::uint32_t c = 0; c < amounts.size(); ++c)
+      if (amounts[c]) region.counter_values.push_back({here.rank, c, *amounts[c]});
+  });
+  for (const shard::MpiCall& call : region.mpi_calls)
+    if (call.rank < region.ranks.size()) region.ranks[call.rank].mpi_ns += call.time_ns;
+  for (const shard::WaitState& state : region.wait_states)
+    if (state.rank < region.ranks.size()) region.ranks[state.rank].mpi_wait_ns += state.wait_ns;
+  for (std::size_t i = 0; i < region.ranks.size(); ++i)
+    region.ranks[i].elapsed_ns = outside_mpi_ns[i] + region.ranks[i].mpi_ns;
+}
+
+}  // namespace
+
+std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowSource& rows,
+                                       std::string_view name) {
+  const std::vector<bool> inside = paths_inside(CallPaths(whole), name);
+  if (std::find(inside.begin(), inside.end(), true) == inside.end()) return {};
+  ShardData region = whole;
+  region.values.clear();
+  region.path_counters.clear();
+  region.data_accesses.clear();
+  keep(region.mpi_calls, inside);
+  keep(region.io_calls, inside);
+  keep(region.region_times, inside);
+  keep(region.wait_states, inside);
+  keep(region.root_causes, inside);
+  keep(region.critical_times, inside);
+  // Not known of a part of the run.
+  region.matrix.clear();
+  region.mpi_sizes.clear();
+  region.time_windows.clear();
+  region.series.clear();
+  region.rank_series.clear();
+  region.node_series.clear();
+  region.time_axis = {};
+  region.wait_analysis.ideal_ns = 0;
+
+  recount_ranks(whole, rows, inside, region);
+  AnalysisBuilder builder(region);
+  RowFilter filter(inside);
+  rows.for_each_rank([&](const shard::RankRows& all) { builder.add(filter(all)); });
+  Analysis analysis = builder.finish();
   analysis.run.region = name;
   return analysis;
+}
+
+std::optional<Analysis> analyse_region(const ShardData& data, std::string_view name) {
+  return analyse_region(data, shard::InMemoryRows(data), name);
 }
 
 }  // namespace clusterprof::report

@@ -2,66 +2,16 @@
 #include "report/analysis/regions.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <tuple>
 
-#include "report/analysis/counters.hpp"
-#include "report/analysis/limits.hpp"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {
-namespace {
 
 using shard::Category;
-using shard::kNone;
-using shard::Value;
-
-// Gives every path the row of its innermost region.
-class RegionTree {
- public:
-  RegionTree(const CallPaths& paths, std::vector<RegionRow>& rows) : row_of_path_(paths.size(), kNone) {
-    std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> children;
-    for (std::uint32_t path = 1; path < paths.size(); ++path) {
-      const std::uint32_t region = paths.region(path);
-      if (region == 0) continue;
-      if (region != path) {
-        row_of_path_[path] = row_of_path_[region];
-        continue;
-      }
-      const std::uint32_t parent = row_of_path_[paths.parent(path)];
-      const std::string_view name = paths.text(paths.frame(path)->name);
-      const auto [known, is_new] =
-          children.try_emplace({parent, name}, static_cast<std::uint32_t>(rows.size()));
-      row_of_path_[path] = known->second;
-      if (!is_new) continue;
-      std::vector<std::string> names;
-      if (parent != kNone) names = rows[parent].names;
-      names.emplace_back(name);
-      rows.emplace_back().names = std::move(names);
-      parents_.push_back(parent);
-    }
-  }
-  // kNone: outside all regions, or no path.
-  [[nodiscard]] std::uint32_t row(std::uint32_t path) const {
-    return path < row_of_path_.size() ? row_of_path_[path] : kNone;
-  }
-  [[nodiscard]] std::uint32_t parent(std::uint32_t row) const { return parents_[row]; }
-
- private:
-  std::vector<std::uint32_t> row_of_path_, parents_;
-};
-
-// What one region is summed up from.
-struct Sum {
-  std::uint64_t time_ns = 0, min_ns = 0, max_ns = 0;
-  double useful_here_s = 0, mpi_here_s = 0;  // of the rank at hand
-  bool here = false;
-  double useful_s = 0;
-  std::size_t ranks = 0;
-  std::map<std::pair<std::uint32_t, Limit>, double> places;  // by paths' frames' first path
-  std::map<std::uint32_t, std::uint64_t> counters;
-};
-
-}  // namespace
+using shard::kCategories;
 
 std::string region_name(const RegionRow& region) {
   std::string out;
@@ -69,107 +19,192 @@ std::string region_name(const RegionRow& region) {
   return out;
 }
 
-void find_regions(const shard::ShardData& data, const std::vector<Value>& charged, const CallPaths& paths,
-                  const MemoryUse& memory, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
-  std::vector<RegionRow>& rows = analysis.regions;
-  const RegionTree tree(paths, rows);
-  if (rows.empty()) return;
-  std::vector<Sum> sums(rows.size());
-  const LimitCounter counter(paths, memory);
-  const std::vector<double> scales = main_thread_scales(data, charged, ascending, analysis);
-  const bool cpu_clock = data.run.clock == "cpu";
-  const bool any_mpi = analysis.efficiency.load_balance.has_value();
+RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, const PlaceNumbers& places)
+    : head_(head),
+      paths_(paths),
+      places_(places),
+      cpu_clock_(head.run.clock == "cpu"),
+      of_path_(paths.size(), 0),
+      parent_(1),
+      names_(1) {
+  std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> children;
+  for (std::uint32_t path = 1; path < paths.size(); ++path) {
+    const std::uint32_t region = paths.region(path);
+    if (region == 0) continue;
+    if (region != path) {
+      of_path_[path] = of_path_[region];
+      continue;
+    }
+    const std::uint32_t parent = of_path_[paths.parent(path)];
+    const std::string_view name = paths.text(paths.frame(path)->name);
+    const auto [known, is_new] =
+        children.try_emplace({parent, name}, static_cast<std::uint32_t>(parent_.size()));
+    of_path_[path] = known->second;
+    if (!is_new) continue;
+    std::vector<std::string> names = names_[parent];
+    names.emplace_back(name);
+    names_.push_back(std::move(names));
+    parent_.push_back(parent);
+  }
+  here_.resize(parent_.size());
+  touched_ = TouchedTree(parent_.size());
+}
 
-  const ByRank values = by_rank(charged, data.ranks.size());
-  const ByRank times = by_rank(data.region_times, data.ranks.size());
+void RegionTime::add(const RankInput& rank) {
+  if (parent_.size() == 1) return;
+  const auto parent_of = [this](std::uint32_t region) { return parent_[region]; };
+  for (const ChargedValue& value : rank.charged) {
+    const std::uint32_t region = of_path_[value.path];
+    const bool in_mpi = value.category == Category::kMpi;
+    if (region == 0 || (!rank.sampled && !in_mpi)) continue;
+    if (cpu_clock_ && value.category == Category::kIdle) continue;
+    touched_.touch(region, parent_of);
+    Here& here = here_[region];
+    (in_mpi ? here.mpi_ns : value.main_thread ? here.main_ns : here.helper_ns) += value.wall_ns;
+  }
+  touched_.drain([&](std::uint32_t region) {
+    const Here here = here_[region];
+    here_[region] = {};
+    Here& up = here_[parent_[region]];
+    up.main_ns += here.main_ns;
+    up.helper_ns += here.helper_ns;
+    up.mpi_ns += here.mpi_ns;
+    const double useful_s = to_seconds(here.main_ns) * rank.main_scale + to_seconds(here.helper_ns);
+    const double time_s = useful_s + to_seconds(here.mpi_ns);
+    if (time_s <= 0) return;
+    sums_.resize(parent_.size());
+    const std::uint64_t useful_ns =
+        round_ns(static_cast<double>(here.main_ns) * rank.main_scale) + here.helper_ns;
+    unite(sums_[region], Sum{useful_ns, 1, useful_s, time_s, rank.position});
+  });
+  here_[0] = {};
+}
+
+// What was measured at the ends of regions.
+void RegionTime::sum_instances(const RankOrder& ranks, std::vector<RegionRow>& rows) const {
+  std::vector<std::uint64_t> time_ns(rows.size()), min_ns(rows.size()), max_ns(rows.size());
+  const ByRank times = by_rank(head_.region_times, head_.ranks.size());
   SpreadTable measured(rows.size());
-  std::vector<std::uint32_t> touched;
-  std::map<const shard::Frame*, std::uint32_t> place_of_frame;
-  for (const std::uint32_t rank : ascending) {
-    const shard::Rank& of = data.ranks[rank];
+  for (const std::uint32_t rank : ranks.ascending) {
     for (std::uint32_t i = times.starts[rank]; i < times.starts[rank + 1]; ++i) {
-      const shard::RegionTime& time = data.region_times[times.order[i]];
-      const std::uint32_t at = tree.row(time.path);
-      if (at == kNone || paths.region(time.path) != time.path || time.count == 0) continue;
-      Sum& sum = sums[at];
+      const shard::RegionTime& time = head_.region_times[times.order[i]];
+      if (time.path >= of_path_.size() || of_path_[time.path] == 0) continue;
+      if (paths_.region(time.path) != time.path || time.count == 0) continue;
+      const std::uint32_t at = of_path_[time.path] - 1;
       RegionRow& row = rows[at];
-      sum.min_ns = row.count == 0 ? time.min_ns : std::min(sum.min_ns, time.min_ns);
-      if (row.count == 0 || time.max_ns > sum.max_ns) {
-        sum.max_ns = time.max_ns;
+      min_ns[at] = row.count == 0 ? time.min_ns : std::min(min_ns[at], time.min_ns);
+      if (row.count == 0 || time.max_ns > max_ns[at]) {
+        max_ns[at] = time.max_ns;
         row.max_n = time.max_n >= 0 ? std::optional(time.max_n) : std::optional<std::int64_t>();
       }
       row.count += time.count;
-      sum.time_ns += time.time_ns;
+      time_ns[at] += time.time_ns;
       measured.add(at, time.time_ns);
     }
-    measured.end_rank(of.rank);
+    measured.end_rank(head_.ranks[rank].rank);
+  }
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    rows[at].spread = measured.spread(at);
+    if (rows[at].count == 0) continue;
+    rows[at].time_s = to_seconds(time_ns[at]);
+    rows[at].min_s = to_seconds(min_ns[at]);
+    rows[at].max_s = to_seconds(max_ns[at]);
+  }
+}
 
-    touched.clear();
-    for (std::uint32_t i = values.starts[rank]; i < values.starts[rank + 1]; ++i) {
-      const Value& value = charged[values.order[i]];
-      const std::uint32_t innermost = tree.row(value.path);
-      if (innermost == kNone || static_cast<std::size_t>(value.category) >= shard::kCategories) continue;
-      if (of.samples == 0 && value.category != Category::kMpi) continue;
-      if (cpu_clock && value.category == Category::kIdle) continue;
-      const bool in_mpi = value.category == Category::kMpi;
-      const double time_s = to_seconds(value.wall_ns) * (value.main_thread && !in_mpi ? scales[rank] : 1);
-      if (time_s <= 0) continue;
-      const std::uint32_t place = paths.place(value.path);
-      const std::uint32_t named =
-          place == 0 ? 0 : place_of_frame.try_emplace(paths.frame(place), place).first->second;
-      for (std::uint32_t at = innermost; at != kNone; at = tree.parent(at)) {
-        RegionRow& row = rows[at];
-        Sum& sum = sums[at];
-        row.sampled_s += time_s;
-        row.category_s[static_cast<std::size_t>(value.category)] += time_s;
-        const Limit limit = counter.add(value, time_s, row.limits);
-        if (named != 0) sum.places[{named, limit}] += time_s;
-        if (!sum.here) touched.push_back(at);
-        sum.here = true;
-        (in_mpi ? sum.mpi_here_s : sum.useful_here_s) += time_s;
-      }
-    }
-    for (const std::uint32_t at : touched) {
-      Sum& sum = sums[at];
-      RegionRow& row = rows[at];
-      if (!row.max_useful_s || sum.useful_here_s > *row.max_useful_s)
-        row.max_useful_s = sum.useful_here_s, row.slowest_rank = of.rank;
-      row.longest_s = std::max(row.longest_s.value_or(0), sum.useful_here_s + sum.mpi_here_s);
-      sum.useful_s += sum.useful_here_s;
-      ++sum.ranks;
-      sum.useful_here_s = sum.mpi_here_s = 0;
-      sum.here = false;
+// What was sampled, and what limited it.
+void RegionTime::sum_time(const PathTime& time, const LimitTime& limits, std::vector<RegionRow>& rows) const {
+  struct Time {
+    std::array<std::uint64_t, kCategories> category_ns{};
+    std::array<std::uint64_t, causes::kCount> cause_ns{};
+  };
+  std::vector<Time> sums(parent_.size());
+  std::map<std::tuple<std::uint32_t, std::uint32_t, Limit>, std::uint64_t> of_places;
+  for (std::uint32_t path = 1; path < of_path_.size(); ++path) {
+    if (of_path_[path] == 0) continue;
+    for (std::size_t c = 0; c < kCategories; ++c) {
+      const auto category = static_cast<Category>(c);
+      if (cpu_clock_ && category == Category::kIdle) continue;
+      const std::size_t cell = cell_of(path, category);
+      const std::uint64_t all_ns = limits.main_ns(cell) + time.told_helper_ns(cell);
+      const bool native = category == Category::kNative;
+      const std::uint64_t memory_ns = native ? limits.memory_ns(path) + limits.helper_memory_ns(path) : 0;
+      sums[of_path_[path]].category_ns[c] += all_ns;
+      const auto add = [&](std::uint8_t cause, std::uint64_t ns) {
+        if (ns == 0) return;
+        sums[of_path_[path]].cause_ns[cause] += ns;
+        if (const std::uint32_t place = places_.of(path); place != 0)
+          for (std::uint32_t at = of_path_[path]; at != 0; at = parent_[at])
+            of_places[{at, place, limit_of(cause)}] += ns;
+      };
+      add(limits.cause(cell), all_ns - memory_ns);
+      add(causes::kNativeMemory, memory_ns);
     }
   }
-  for (const shard::PathCounter& row : data.path_counters) {
-    if (row.rank >= data.ranks.size() || row.counter >= data.counters.size()) continue;
-    for (std::uint32_t at = tree.row(row.path); at != kNone; at = tree.parent(at))
-      sums[at].counters[row.counter] += row.value;
+  for (auto at = static_cast<std::uint32_t>(sums.size()); at-- > 1;) {
+    Time& up = sums[parent_[at]];
+    RegionRow& row = rows[at - 1];
+    for (std::size_t c = 0; c < kCategories; ++c) {
+      const std::uint64_t ns = sums[at].category_ns[c];
+      up.category_ns[c] += ns;
+      row.category_s[c] = to_seconds(ns);
+      row.sampled_s += to_seconds(ns);
+    }
+    for (std::uint8_t cause = 0; cause < causes::kCount; ++cause) {
+      up.cause_ns[cause] += sums[at].cause_ns[cause];
+      add_time(row.limits, cause, to_seconds(sums[at].cause_ns[cause]));
+    }
   }
+  for (const auto& [key, ns] : of_places) {
+    const auto& [at, place, limit] = key;
+    Limits& of = rows[at - 1].limits;
+    if (to_seconds(ns) <= of.most_s[index(limit)]) continue;
+    of.most_s[index(limit)] = to_seconds(ns);
+    of.most_path[index(limit)] = places_.path(place);
+  }
+}
 
-  for (std::uint32_t at = 0; at < rows.size(); ++at) {
+void RegionTime::sum_counts(const PathCounts& counts, std::vector<RegionRow>& rows) const {
+  for (std::uint32_t c = 0; c < counts.counters(); ++c) {
+    std::vector<std::optional<std::uint64_t>> sums(parent_.size());
+    for (std::uint32_t path = 1; path < of_path_.size(); ++path)
+      if (of_path_[path] != 0)
+        if (const std::optional<std::uint64_t> amount = counts.amount(c, path))
+          sums[of_path_[path]] = sums[of_path_[path]].value_or(0) + *amount;
+    for (auto at = static_cast<std::uint32_t>(sums.size()); at-- > 1;) {
+      if (!sums[at]) continue;
+      sums[parent_[at]] = sums[parent_[at]].value_or(0) + *sums[at];
+      rows[at - 1].counters.emplace_back(c, *sums[at]);
+    }
+  }
+}
+
+void RegionTime::finish(const PathTime& time, const LimitTime& limits, const PathCounts& counts,
+                        const RankOrder& ranks, Analysis& analysis) const {
+  if (parent_.size() == 1) return;
+  std::vector<RegionRow>& rows = analysis.regions;
+  rows.resize(parent_.size() - 1);
+  for (std::size_t at = 0; at < rows.size(); ++at) rows[at].names = names_[at + 1];
+  sum_instances(ranks, rows);
+  sum_time(time, limits, rows);
+  sum_counts(counts, rows);
+
+  const bool any_mpi = analysis.efficiency.load_balance.has_value();
+  for (std::size_t at = 0; at < rows.size(); ++at) {
     RegionRow& row = rows[at];
-    const Sum& sum = sums[at];
-    if (row.count != 0) {
-      row.time_s = to_seconds(sum.time_ns);
-      row.min_s = to_seconds(sum.min_ns);
-      row.max_s = to_seconds(sum.max_ns);
-    }
-    row.spread = measured.spread(at);
     if (analysis.rank_seconds > 0) row.share = row.sampled_s / analysis.rank_seconds;
-    for (const auto& [place, time_s] : sum.places) {
-      const auto& [path, limit] = place;
-      if (time_s <= row.limits.most_s[index(limit)]) continue;
-      row.limits.most_s[index(limit)] = time_s;
-      row.limits.most_path[index(limit)] = path;
+    if (at + 1 < sums_.size() && sums_[at + 1].ranks != 0) {
+      const Sum& sum = sums_[at + 1];
+      row.max_useful_s = sum.max_useful_s;
+      row.longest_s = sum.longest_s;
+      row.slowest_rank = ranks.number(sum.position);
+      row.mean_useful_s = to_seconds(sum.useful_ns) / static_cast<double>(sum.ranks);
     }
-    if (sum.ranks != 0) row.mean_useful_s = sum.useful_s / static_cast<double>(sum.ranks);
     if (any_mpi && row.max_useful_s.value_or(0) > 0 && row.longest_s.value_or(0) > 0) {
       row.efficiency.load_balance = *row.mean_useful_s / *row.max_useful_s;
       row.efficiency.communication = *row.max_useful_s / *row.longest_s;
       row.efficiency.parallel = *row.efficiency.load_balance * *row.efficiency.communication;
     }
-    row.counters.assign(sum.counters.begin(), sum.counters.end());
     row.derived = derive(derived_input(analysis, row.counters, row.longest_s.value_or(0)));
   }
 }

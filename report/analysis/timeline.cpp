@@ -74,17 +74,35 @@ std::map<std::uint32_t, TimelineRow> rows_by_owner(const ShardData& data, const 
   return rows;
 }
 
+// How many bins to make one of, so that the rows by owner have no more than kMostTimelineCells.
+std::uint32_t bins_to_join(const ShardData& data) {
+  std::vector<std::uint64_t> ends(TimeAxis::kMostBins, 0);  // series of an owner by their last bin
+  const auto count = [&](const auto& table, auto owner) {
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      const bool last = i + 1 == table.size() || table[i + 1].*owner != table[i].*owner ||
+                        table[i + 1].series != table[i].series;
+      if (last && table[i].bin < ends.size()) ++ends[table[i].bin];
+    }
+  };
+  count(data.rank_series, &shard::RankSeries::rank);
+  count(data.node_series, &shard::NodeSeries::node);
+  std::uint32_t join = 1;
+  const auto cells = [&] {
+    std::uint64_t sum = 0;
+    for (std::uint32_t bin = 0; bin < ends.size(); ++bin) sum += ends[bin] * (bin / join + 1);
+    return sum;
+  };
+  while (join < TimeAxis::kMostBins && cells() > kMostTimelineCells) join *= 2;
+  return join;
+}
+
 }  // namespace
 
 void find_timeline(const ShardData& data, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
   if (data.time_axis.bin_ns == 0) return;
   describe_nodes(data, analysis);
   Timeline& timeline = analysis.timeline.emplace();
-  const auto sources = static_cast<std::uint64_t>(data.ranks.size() + data.nodes.size());
-  std::uint32_t join = 1;
-  while (join < TimeAxis::kMostBins &&
-         sources * data.series.size() * (TimeAxis::kMostBins / join) > kMostTimelineCells)
-    join *= 2;
+  const std::uint32_t join = bins_to_join(data);
   for (std::uint32_t s = 0; s < data.series.size(); ++s) timeline.series.emplace_back(name_of(data, s));
   timeline.bin_s = to_seconds(data.time_axis.bin_ns) * join;
   std::int64_t start = data.run.start_utc_ns;

@@ -132,9 +132,14 @@ using RankNumber = std::optional<std::int32_t>;
 
 class Explainer {
  public:
-  Explainer(const ShardData& data, const std::vector<shard::Value>& charged, const CallPaths& paths,
+  Explainer(const ShardData& data, const PathTime& time, const ChargedWaits& waits, const CallPaths& paths,
             Analysis& analysis)
-      : data_(data), charged_(charged), paths_(paths), a_(analysis), places_(paths, analysis.places) {
+      : data_(data),
+        time_(time),
+        waits_(waits),
+        paths_(paths),
+        a_(analysis),
+        places_(paths, analysis.places) {
     for (std::uint32_t i = 0; i < data.wait_states.size(); ++i) {
       const WaitState& state = data.wait_states[i];
       if (state.rank < data.ranks.size() && static_cast<std::size_t>(state.kind) < shard::kWaitKinds)
@@ -294,26 +299,8 @@ class Explainer {
     list(functions, a_.root_functions);
   }
 
-  // Of each of states_ what its rank is charged for that call: a sample that was scaled may say more.
-  void find_charged_waits() {
-    const auto key = [](std::uint32_t rank, std::uint32_t path) { return std::uint64_t{rank} << 32 | path; };
-    std::unordered_map<std::uint64_t, std::uint64_t> left_ns;
-    for (const std::uint32_t index : states_)
-      left_ns[key(data_.wait_states[index].rank, data_.wait_states[index].path)] = 0;
-    for (const shard::Value& value : charged_)
-      if (value.main_thread && value.category == shard::Category::kMpi)
-        if (const auto left = left_ns.find(key(value.rank, value.path)); left != left_ns.end())
-          left->second += value.wall_ns;
-    for (const std::uint32_t index : states_) {
-      const WaitState& state = data_.wait_states[index];
-      std::uint64_t& left = left_ns[key(state.rank, state.path)];
-      charged_wait_ns_.push_back(std::min(state.wait_ns, left));
-      left -= charged_wait_ns_.back();
-    }
-  }
-
   void critical_path() {
-    find_charged_waits();
+    charged_wait_ns_ = waits_.wait_ns(states_);
     std::vector<CriticalRow>&lines = a_.critical_path, &functions = a_.critical_functions;
     critical_rows([](PlaceIndex place) { return place; },
                   [this](std::uint32_t path) { return places_.known(path); }, lines);
@@ -356,8 +343,12 @@ class Explainer {
       }
       if (group != kNone) sums[group] += ns;
     };
-    for (const shard::Value& value : charged_)
-      if (value.main_thread) count(all_ranks, value.path, value.wall_ns);
+    for (std::uint32_t path = 0; path < paths_.size(); ++path) {
+      std::uint64_t main_ns = 0;
+      for (std::size_t c = 0; c < shard::kCategories; ++c)
+        main_ns += time_.main_ns(cell_of(path, static_cast<shard::Category>(c)));
+      if (main_ns != 0) count(all_ranks, path, main_ns);
+    }
     for (std::size_t i = 0; i < states_.size(); ++i)
       count(waiting, data_.wait_states[states_[i]].path, charged_wait_ns_[i]);
 
@@ -399,7 +390,8 @@ class Explainer {
   }
 
   const ShardData& data_;
-  const std::vector<shard::Value>& charged_;
+  const PathTime& time_;
+  const ChargedWaits& waits_;
   const CallPaths& paths_;
   Analysis& a_;
   Places places_;
@@ -409,10 +401,51 @@ class Explainer {
 
 }  // namespace
 
-void explain_waiting(const ShardData& data, const std::vector<shard::Value>& charged, const CallPaths& paths,
-                     Analysis& analysis) {
+ChargedWaits::ChargedWaits(const ShardData& head) : head_(head), starts_(head.ranks.size() + 1, 0) {
+  if (!head.wait_analysis.done) return;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> sites;
+  for (const WaitState& state : head.wait_states)
+    if (state.rank < head.ranks.size()) sites.emplace_back(state.rank, state.path);
+  std::sort(sites.begin(), sites.end());
+  sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
+  for (const auto& [rank, path] : sites) {
+    ++starts_[rank + 1];
+    sites_.push_back(path);
+  }
+  std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
+  charged_ns_.resize(sites_.size());
+}
+
+// sites_.size(): there is no such site.
+std::size_t ChargedWaits::find(std::uint32_t rank, std::uint32_t path) const {
+  const auto begin = sites_.begin() + starts_[rank], end = sites_.begin() + starts_[rank + 1];
+  const auto at = std::lower_bound(begin, end, path);
+  return at == end || *at != path ? sites_.size() : static_cast<std::size_t>(at - sites_.begin());
+}
+
+void ChargedWaits::add(const RankInput& rank) {
+  if (starts_[rank.index] == starts_[rank.index + 1]) return;
+  for (const ChargedValue& value : rank.charged)
+    if (value.main_thread && value.category == shard::Category::kMpi)
+      if (const std::size_t at = find(rank.index, value.path); at < charged_ns_.size())
+        charged_ns_[at] += value.wall_ns;
+}
+
+std::vector<std::uint64_t> ChargedWaits::wait_ns(const std::vector<std::uint32_t>& rows) const {
+  std::vector<std::uint64_t> left_ns = charged_ns_, result;
+  for (const std::uint32_t row : rows) {
+    const WaitState& state = head_.wait_states[row];
+    std::uint64_t& left = left_ns[find(state.rank, state.path)];
+    result.push_back(std::min(state.wait_ns, left));
+    left -= result.back();
+  }
+  return result;
+}
+
+void explain_waiting(const ShardData& data, const PathTime& time, const ChargedWaits& waits,
+                     const CallPaths& paths, Analysis& analysis) {
   analysis.places.assign(1, Place{});
-  if (data.wait_analysis.done) Explainer(data, charged, paths, analysis).run();
+  if (data.wait_analysis.done) Explainer(data, time, waits, paths, analysis).run();
 }
 
 }  // namespace clusterprof::report

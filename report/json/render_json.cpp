@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <rapidjson/prettywriter.h>
+
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "report/analysis/regions.hpp"
 #include "report/report.hpp"
@@ -9,27 +14,127 @@
 namespace clusterprof::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using shard::Category;
 
 constexpr std::size_t index(Category category) { return static_cast<std::size_t>(category); }
 
-// Nanoseconds are what was measured; more digits would only be noise.
-double number(double value) { return std::round(value * 1e9) / 1e9; }
+// Where rapidjson puts characters: handed on in pieces.
+class Pieces {
+ public:
+  using Ch = char;
+  explicit Pieces(const JsonSink& sink) : sink_(sink) { buffer_.reserve(kBytes); }
+  void Put(char c) {
+    if (buffer_.size() == kBytes) Flush();
+    buffer_ += c;
+  }
+  void Flush() {
+    sink_(buffer_);
+    buffer_.clear();
+  }
 
-Json number_or_null(const std::optional<double>& value) { return value ? Json(number(*value)) : Json(); }
+ private:
+  static constexpr std::size_t kBytes = 1 << 16;
+  const JsonSink& sink_;
+  std::string buffer_;
+};
 
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-Json text_or_null(const std::string& value) { return value.empty() ? Json() : Json(value); }
-Json line_or_null(std::uint32_t line) { return line == 0 ? Json() : Json(line); }
-Json size_or_null(std::uint64_t bytes) { return bytes == 0 ? Json() : Json(bytes); }
+class Json {
+ public:
+  explicit Json(const JsonSink& sink) : pieces_(sink), out_(pieces_) { out_.SetIndent(' ', 1); }
 
-// Without looking for the key, and without the copies that lists in braces take: for what there is much of.
-void put(Json& object, const char* key, Json value) {
-  object.get_ref<Json::object_t&>().emplace_back(key, std::move(value));
+  // What was not measured is null.
+  void value(std::nullptr_t) { out_.Null(); }
+  void value(bool value) { out_.Bool(value); }
+  template <std::integral T>
+  void value(T value) {
+    if constexpr (std::is_signed_v<T>)
+      out_.Int64(value);
+    else
+      out_.Uint64(value);
+  }
+  // Nanoseconds are what was measured; more digits would only be noise.
+  void value(double value) {
+    const double rounded = std::round(value * 1e9) / 1e9;
+    if (std::isfinite(rounded))
+      out_.Double(rounded);
+    else
+      out_.Null();
+  }
+  // Names are bytes of the program; what is not UTF-8 in them becomes U+FFFD.
+  void value(std::string_view value) {
+    const std::string_view valid = text::valid_prefix(value);
+    if (valid.size() == value.size())
+      string(value);
+    else
+      string(text::replace_invalid(value));
+  }
+  void value(const std::string& text) { value(std::string_view(text)); }
+  void value(const char* text) { value(std::string_view(text)); }
+  template <typename T>
+  void value(const std::optional<T>& optional) {
+    if (optional)
+      value(*optional);
+    else
+      out_.Null();
+  }
+  template <typename T>
+  void value(const std::vector<T>& list) {
+    out_.StartArray();
+    for (const T& element : list) value(element);
+    out_.EndArray();
+  }
+
+  void key(std::string_view key) {
+    if (text::valid_prefix(key).size() == key.size())
+      out_.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
+    else
+      this->key(text::replace_invalid(key));
+  }
+  template <typename T>
+  Json& operator()(std::string_view name, const T& what) {
+    key(name);
+    value(what);
+    return *this;
+  }
+
+  template <typename Fill>
+  void object(const Fill& fill) {
+    out_.StartObject();
+    fill();
+    out_.EndObject();
+  }
+  template <typename Fill>
+  void object(std::string_view name, const Fill& fill) {
+    key(name);
+    object(fill);
+  }
+  // An array with one object for each of the rows.
+  template <typename Rows, typename Fill>
+  void rows(std::string_view name, const Rows& rows, const Fill& fill) {
+    key(name);
+    out_.StartArray();
+    for (const auto& row : rows) object([&] { fill(row); });
+    out_.EndArray();
+  }
+  void finish() {
+    pieces_.Put('\n');
+    pieces_.Flush();
+  }
+
+ private:
+  void string(std::string_view valid) {
+    out_.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
+  }
+
+  Pieces pieces_;
+  rapidjson::PrettyWriter<Pieces> out_;
+};
+
+using MaybeText = std::optional<std::string_view>;
+MaybeText text_or_null(std::string_view value) { return value.empty() ? MaybeText() : MaybeText(value); }
+template <std::unsigned_integral T>
+std::optional<T> or_null(T value) {  // 0: not known
+  return value == 0 ? std::optional<T>() : std::optional<T>(value);
 }
 
 const char* kind_name(shard::FrameKind kind) {
@@ -48,528 +153,443 @@ const char* kind_name(shard::FrameKind kind) {
   return "native";
 }
 
-Json utc_or_null(std::int64_t ns) {
-  if (ns == 0) return Json();
+std::optional<std::string> utc_or_null(std::int64_t ns) {
+  if (ns == 0) return {};
   std::string time = text::utc(ns);  // "2026-11-21 13:45:02 UTC"
   time[10] = 'T';
   return time.substr(0, 19) + "Z";
 }
 
-Json dropped_json(const Analysis& a) {
-  Json dropped = Json::object();
-  for (const auto& [reason, count] : a.run.dropped) dropped[reason] = count;
-  return dropped;
+// "python" as "python_s", of names that do not change.
+template <std::size_t N>
+std::array<std::string, N> second_keys(const std::array<const char*, N>& names) {
+  std::array<std::string, N> keys;
+  for (std::size_t i = 0; i < N; ++i) keys[i] = std::string(names[i]) + "_s";
+  return keys;
 }
 
-Json run_json(const Analysis& a) {
-  const RunInfo& run = a.run;
-  return {{"id", run.id},
-          {"command", run.command},
-          {"start_utc", utc_or_null(run.start_utc_ns)},
-          {"elapsed_s", number(run.elapsed_s)},
-          {"nodes", run.nodes},
-          {"ranks", run.ranks},
-          {"spawned_ranks", run.spawned_ranks},
-          {"world_size", line_or_null(run.world_size)},
-          {"missing_ranks", run.missing_ranks},
-          {"rate_hz", run.rate_hz},
-          {"clock", run.clock},
-          {"region", text_or_null(run.region)},
-          {"sample_on", text_or_null(run.sample_on)},
-          {"only_regions", run.only_regions},
-          {"samples", run.samples},
-          {"dropped", dropped_json(a)},
-          {"complete", run.complete},
-          {"version", run.version},
-          {"mpi_library", text_or_null(run.mpi_library)},
-          {"notes", run.notes}};
-}
+class Document {
+ public:
+  Document(const Analysis& analysis, const JsonSink& sink)
+      : a_(analysis),
+        out_(sink),
+        activity_keys_(second_keys(kActivityKeys)),
+        category_keys_(second_keys(shard::kCategoryNames)) {}
 
-Json activities_json(const OptionalActivitySeconds& seconds) {
-  Json out = Json::object();
-  auto& pairs = out.get_ref<Json::object_t&>();
-  pairs.reserve(kActivities);
-  for (std::size_t i = 0; i < kActivities; ++i)
-    pairs.emplace_back(std::string(kActivityKeys[i]) + "_s", number_or_null(seconds[i]));
-  return out;
-}
-
-// Parts of the self time of a function or line: the categories, and those activities that are not one.
-template <typename Row>
-void add_parts(const Analysis& a, const Row& row, Json& out) {
-  for (const Category c : {Category::kPython, Category::kNative, Category::kSystem, Category::kMpi,
-                           Category::kIo, Category::kIdle})
-    out[std::string(shard::kCategoryNames[index(c)]) + "_s"] = number(row.category_s[index(c)]);
-  for (const Activity part : {Activity::kGilWait, Activity::kGarbageCollection, Activity::kImport,
-                              Activity::kPageFault, Activity::kSleep, Activity::kLock}) {
-    const bool known = a.activity_s[index(part)].has_value();
-    out[std::string(kActivityKeys[index(part)]) + "_s"] =
-        known ? Json(number(row.activity_s[index(part)])) : Json();
+  void write() {
+    out_.object([&] {
+      out_("schema", "clusterprof.report/1");
+      run();
+      nodes();
+      ranks();
+      const Efficiency& e = a_.efficiency;
+      out_.object("efficiency", [&] {
+        out_("parallel", e.parallel)("load_balance", e.load_balance)("communication", e.communication);
+        out_("serialization", e.serialization)("transfer", e.transfer);
+      });
+      activities(a_.activity_s);
+      seconds_by_name("native_modules", a_.native_modules);
+      seconds_by_name("system_calls", a_.system_calls);
+      functions();
+      lines();
+      mpi();
+      wait_analysis();
+      root_causes();
+      critical_path();
+      windows();
+      counters();
+      io();
+      off_cpu();
+      timeline();
+      regions();
+      quality();
+      bottleneck();
+      findings();
+    });
+    out_.finish();
   }
-}
 
-Json seconds_by_name(const Analysis& a, const std::map<std::string, double>& seconds) {
-  if (a.run.samples == 0) return Json();
-  Json out = Json::object();
-  for (const auto& [name, value] : seconds) out[name] = number(value);
-  return out;
-}
+ private:
+  // --- the run, its nodes and ranks --------------------------------------------------------------
 
-Json quality_json(const Analysis& a) {
-  const Quality& q = a.quality;
-  return {{"samples", a.run.samples},
-          {"rate_reached_hz", number_or_null(q.rate_reached_hz)},
-          {"handler_median_s", number_or_null(q.handler_median_s)},
-          {"handler_p99_s", number_or_null(q.handler_p99_s)},
-          {"dropped", dropped_json(a)},
-          {"truncated", q.truncated},
-          {"merges_tried", q.merges_tried},
-          {"merges_failed", q.merges_failed},
-          {"merge_success_percent", q.merge_success ? Json(number(100 * *q.merge_success)) : Json()}};
-}
-
-Json nodes_json(const Analysis& a) {
-  Json out = Json::array();
-  for (const NodeInfo& node : a.nodes)
-    out.push_back({{"name", node.name},
-                   {"ranks", node.ranks},
-                   {"elapsed_s", number(node.elapsed_s)},
-                   {"cpu_s", number(node.cpu_s)},
-                   {"collector_cpu_s", number(node.collector_cpu_s)},
-                   {"cpus", line_or_null(node.cpus)},
-                   {"numa_nodes", line_or_null(node.numa_nodes)},
-                   {"memory_bytes", size_or_null(node.memory_bytes)},
-                   {"cache_bytes", size_or_null(node.cache_bytes)},
-                   {"cpu_model", text_or_null(node.cpu_model)},
-                   {"cpu_busy", number_or_null(node.busy)},
-                   {"memory_used_bytes", or_null(node.memory_used_bytes)},
-                   {"network_received_bytes", or_null(node.received_bytes)},
-                   {"network_sent_bytes", or_null(node.sent_bytes)},
-                   {"disk_read_bytes", or_null(node.disk_read_bytes)},
-                   {"disk_written_bytes", or_null(node.disk_written_bytes)}});
-  return out;
-}
-
-Json derived_json(const std::vector<Derived>& list) {
-  Json out = Json::array();
-  for (const Derived& row : list)
-    out.push_back(
-        {{"name", row.name}, {"value", number(row.value)}, {"unit", row.unit}, {"formula", row.formula}});
-  return out;
-}
-
-Json amounts_json(const Analysis& a, const CounterAmounts& amounts) {
-  Json out = Json::object();
-  for (const auto& [counter, value] : amounts) out[a.counters[counter]] = value;
-  return out;
-}
-
-Json ranks_json(const Analysis& a) {
-  Json out = Json::array();
-  out.get_ref<Json::array_t&>().reserve(a.ranks.size());
-  for (const RankInfo& rank : a.ranks) {
-    const auto category = [&](Category c) { return number_or_null(rank.category_s[index(c)]); };
-    Json& row = out.emplace_back(Json::object());
-    row.get_ref<Json::object_t&>().reserve(40);
-    put(row, "rank", rank.rank);
-    put(row, "node", rank.node < a.nodes.size() ? Json(a.nodes[rank.node].name) : Json());
-    put(row, "pid", rank.pid);
-    put(row, "elapsed_s", number(rank.elapsed_s));
-    put(row, "paused_s", number(rank.paused_s));
-    put(row, "cpu_s", number_or_null(rank.cpu_s));
-    put(row, "user_s", number_or_null(rank.user_s));
-    put(row, "kernel_s", number_or_null(rank.kernel_s));
-    put(row, "samples", rank.samples);
-    put(row, "spawned", rank.spawned);
-    put(row, "threads", rank.threads);
-    put(row, "processes", rank.processes);
-    put(row, "python_s", category(Category::kPython));
-    put(row, "native_s", category(Category::kNative));
-    put(row, "system_s", category(Category::kSystem));
-    put(row, "mpi_s", category(Category::kMpi));
-    put(row, "io_s", category(Category::kIo));
-    put(row, "idle_s", category(Category::kIdle));
-    put(row, "activities", activities_json(rank.activity_s));
-    put(row, "useful_s", number_or_null(rank.useful_s));
-    put(row, "mpi_wait_s", number_or_null(rank.mpi_wait_s));
-    put(row, "mpi_transfer_s", number_or_null(rank.mpi_transfer_s));
-    put(row, "max_rss_bytes", or_null(rank.max_rss_bytes));
-    put(row, "read_bytes", or_null(rank.read_bytes));
-    put(row, "write_bytes", or_null(rank.write_bytes));
-    put(row, "minor_faults", or_null(rank.minor_faults));
-    put(row, "major_faults", or_null(rank.major_faults));
-    put(row, "voluntary_switches", or_null(rank.voluntary_switches));
-    put(row, "involuntary_switches", or_null(rank.involuntary_switches));
-    put(row, "affinity", text_or_null(rank.affinity));
-    put(row, "numa", text_or_null(rank.numa));
-    put(row, "derived", derived_json(rank.derived));
-    put(row, "exit",
-        {{"status", or_null(rank.exit_status)}, {"signal", or_null(rank.exit_signal)}, {"lost", rank.lost}});
+  void dropped() {
+    out_.object("dropped", [&] {
+      for (const auto& [reason, count] : a_.run.dropped) out_(reason, count);
+    });
   }
-  return out;
-}
 
-Json functions_json(const Analysis& a) {
-  Json out = Json::array();
-  for (const FunctionRow& row : a.functions) {
-    out.push_back(
-        {{"name", row.name},
-         {"file", text_or_null(row.file)},
-         {"line", line_or_null(row.line)},
-         {"kind", kind_name(row.kind)},
-         {"module", text_or_null(row.module)},
-         {"self_s", number(row.self_s)},
-         {"total_s", number(row.total_s)},
-         {"active_self_s", number(row.active_self_s)},
-         {"active_total_s", number(row.active_total_s)},
-         {"rank_min_s", number(row.spread.min_s)},
-         {"rank_mean_s", number(row.spread.mean_s)},
-         {"rank_max_s", number(row.spread.max_s)},
-         {"rank_max", row.spread.max_rank},
-         {"imbalance", row.spread.mean_s > 0 ? Json(number(row.spread.max_s / row.spread.mean_s)) : Json()}});
-    add_parts(a, row, out.back());
-    if (!row.counters.empty()) out.back()["counters"] = amounts_json(a, row.counters);
-    if (row.working_set_bytes) {
-      out.back()["working_set_bytes"] = std::llround(*row.working_set_bytes);
-      out.back()["working_set_is_more"] = row.working_set_is_more;
+  void run() {
+    const RunInfo& run = a_.run;
+    out_.object("run", [&] {
+      out_("id", run.id)("command", run.command)("start_utc", utc_or_null(run.start_utc_ns));
+      out_("elapsed_s", run.elapsed_s)("nodes", run.nodes)("ranks", run.ranks);
+      out_("spawned_ranks", run.spawned_ranks)("world_size", or_null(run.world_size));
+      out_("missing_ranks", run.missing_ranks)("rate_hz", run.rate_hz)("clock", run.clock);
+      out_("region", text_or_null(run.region))("sample_on", text_or_null(run.sample_on));
+      out_("only_regions", run.only_regions)("samples", run.samples);
+      dropped();
+      out_("complete", run.complete)("version", run.version);
+      out_("mpi_library", text_or_null(run.mpi_library))("notes", run.notes);
+    });
+  }
+
+  void nodes() {
+    out_.rows("nodes", a_.nodes, [&](const NodeInfo& node) {
+      out_("name", node.name)("ranks", node.ranks)("elapsed_s", node.elapsed_s)("cpu_s", node.cpu_s);
+      out_("collector_cpu_s", node.collector_cpu_s)("cpus", or_null(node.cpus));
+      out_("numa_nodes", or_null(node.numa_nodes))("memory_bytes", or_null(node.memory_bytes));
+      out_("cache_bytes", or_null(node.cache_bytes))("cpu_model", text_or_null(node.cpu_model));
+      out_("cpu_busy", node.busy)("memory_used_bytes", node.memory_used_bytes);
+      out_("network_received_bytes", node.received_bytes)("network_sent_bytes", node.sent_bytes);
+      out_("disk_read_bytes", node.disk_read_bytes)("disk_written_bytes", node.disk_written_bytes);
+    });
+  }
+
+  void activities(const OptionalActivitySeconds& seconds) {
+    out_.object("activities", [&] {
+      for (std::size_t i = 0; i < kActivities; ++i) out_(activity_keys_[i], seconds[i]);
+    });
+  }
+
+  void derived(const std::vector<Derived>& list) {
+    out_.rows("derived", list, [&](const Derived& row) {
+      out_("name", row.name)("value", row.value)("unit", row.unit)("formula", row.formula);
+    });
+  }
+
+  void ranks() {
+    out_.rows("ranks", a_.ranks, [&](const RankInfo& rank) {
+      out_("rank", rank.rank);
+      out_("node", rank.node < a_.nodes.size() ? MaybeText(a_.nodes[rank.node].name) : MaybeText());
+      out_("pid", rank.pid)("elapsed_s", rank.elapsed_s)("paused_s", rank.paused_s)("cpu_s", rank.cpu_s);
+      out_("user_s", rank.user_s)("kernel_s", rank.kernel_s)("samples", rank.samples);
+      out_("spawned", rank.spawned)("threads", rank.threads)("processes", rank.processes);
+      for (const Category c : {Category::kPython, Category::kNative, Category::kSystem, Category::kMpi,
+                               Category::kIo, Category::kIdle})
+        out_(category_keys_[index(c)], rank.category_s[index(c)]);
+      activities(rank.activity_s);
+      out_("useful_s", rank.useful_s)("mpi_wait_s", rank.mpi_wait_s)("mpi_transfer_s", rank.mpi_transfer_s);
+      out_("max_rss_bytes", rank.max_rss_bytes)("read_bytes", rank.read_bytes);
+      out_("write_bytes", rank.write_bytes)("minor_faults", rank.minor_faults);
+      out_("major_faults", rank.major_faults)("voluntary_switches", rank.voluntary_switches);
+      out_("involuntary_switches", rank.involuntary_switches)("affinity", text_or_null(rank.affinity));
+      out_("numa", text_or_null(rank.numa));
+      derived(rank.derived);
+      out_.object("exit",
+                  [&] { out_("status", rank.exit_status)("signal", rank.exit_signal)("lost", rank.lost); });
+    });
+  }
+
+  // --- functions and lines -----------------------------------------------------------------------
+
+  // Parts of the self time of a function or line: the categories, and those activities that are not one.
+  template <typename Row>
+  void parts(const Row& row) {
+    for (const Category c : {Category::kPython, Category::kNative, Category::kSystem, Category::kMpi,
+                             Category::kIo, Category::kIdle})
+      out_(category_keys_[index(c)], row.category_s[index(c)]);
+    for (const Activity part : {Activity::kGilWait, Activity::kGarbageCollection, Activity::kImport,
+                                Activity::kPageFault, Activity::kSleep, Activity::kLock}) {
+      const std::size_t i = report::index(part);
+      out_(activity_keys_[i], a_.activity_s[i] ? Seconds(row.activity_s[i]) : Seconds());
     }
   }
-  return out;
-}
 
-Json lines_json(const Analysis& a) {
-  Json out = Json::array();
-  for (const LineRow& row : a.lines) {
-    out.push_back({{"file", row.file},
-                   {"line", row.line},
-                   {"function", row.function},
-                   {"self_s", number(row.self_s)},
-                   {"total_s", number(row.total_s)}});
-    add_parts(a, row, out.back());
-    if (!row.counters.empty()) out.back()["counters"] = amounts_json(a, row.counters);
+  void amounts(const CounterAmounts& amounts) {
+    out_.object("counters", [&] {
+      for (const auto& [counter, value] : amounts) out_(a_.counters[counter], value);
+    });
   }
-  return out;
-}
 
-Json node_matrix_json(const Analysis& a) {
-  const auto name = [&](const std::optional<std::uint32_t>& node) {
-    return node && *node < a.nodes.size() ? Json(a.nodes[*node].name) : Json();
-  };
-  Json out = Json::array();
-  for (const NodeCell& cell : a.node_matrix) {
-    Json& each = out.emplace_back(Json::object());
-    put(each, "src", or_null(cell.source));
-    put(each, "dst", or_null(cell.destination));
-    put(each, "src_node", name(cell.source));
-    put(each, "dst_node", name(cell.destination));
-    put(each, "messages", cell.messages);
-    put(each, "bytes", cell.bytes);
+  void seconds_by_name(std::string_view name, const std::map<std::string, double>& seconds) {
+    if (a_.run.samples == 0) {
+      out_(name, nullptr);
+      return;
+    }
+    out_.object(name, [&] {
+      for (const auto& [what, value] : seconds) out_(what, value);
+    });
   }
-  return out;
-}
 
-void add_place(const Analysis& a, PlaceIndex index, Json& out) {
-  const Place& place = a.places[index];
-  put(out, "op", text_or_null(place.op));
-  put(out, "file", text_or_null(place.file));
-  put(out, "line", line_or_null(place.line));
-  put(out, "function", text_or_null(place.function));
-}
-
-Json wait_parts_json(const Analysis& a, const std::vector<WaitPart>& parts, bool causes) {
-  Json out = Json::array();
-  for (const WaitPart& part : parts) {
-    Json& row = out.emplace_back(Json::object());
-    if (causes) put(row, "rank", or_null(part.rank));
-    put(row, "wait_s", number(part.wait_s));
-    put(row, "count", part.count);
-    add_place(a, part.place, row);
-    if (part.rest != 0) row["rest"] = part.rest;
+  void functions() {
+    out_.rows("functions", a_.functions, [&](const FunctionRow& row) {
+      out_("name", row.name)("file", text_or_null(row.file))("line", or_null(row.line));
+      out_("kind", kind_name(row.kind))("module", text_or_null(row.module));
+      out_("self_s", row.self_s)("total_s", row.total_s);
+      out_("active_self_s", row.active_self_s)("active_total_s", row.active_total_s);
+      spread(row.spread);
+      out_("imbalance", row.spread.mean_s > 0 ? Seconds(row.spread.max_s / row.spread.mean_s) : Seconds());
+      parts(row);
+      if (!row.counters.empty()) amounts(row.counters);
+      if (row.working_set_bytes) {
+        out_("working_set_bytes", std::llround(*row.working_set_bytes));
+        out_("working_set_is_more", row.working_set_is_more);
+      }
+    });
   }
-  return out;
-}
 
-Json waits_json(const Analysis& a) {
-  Json out = Json::array();
-  for (const WaitRow& row : a.waits) {
-    Json& each = out.emplace_back(Json::object());
-    put(each, "kind", shard::kWaitKindNames[static_cast<std::size_t>(row.kind)]);
-    put(each, "rank", row.rank);
-    put(each, "wait_s", number(row.wait_s));
-    put(each, "count", row.count);
-    put(each, "caused_by", wait_parts_json(a, row.causes, true));
-    put(each, "where", wait_parts_json(a, row.where, false));
+  void lines() {
+    out_.rows("lines", a_.lines, [&](const LineRow& row) {
+      out_("file", row.file)("line", row.line)("function", row.function);
+      out_("self_s", row.self_s)("total_s", row.total_s);
+      parts(row);
+      if (!row.counters.empty()) amounts(row.counters);
+    });
   }
-  return out;
-}
 
-Json root_causes_json(const Analysis& a) {
-  if (!a.wait_quality) return Json();
-  Json out = Json::array();
-  for (const RootCauseRow& cause : a.root_causes) {
-    Json& row = out.emplace_back(Json{{"rank", cause.rank}});
-    add_place(a, cause.place, row);
-    row["wait_s"] = number(cause.wait_s);
-    row["share"] = number(cause.share);
-    row["waiting_ranks"] = cause.waiting_ranks;
+  void spread(const RankSpread& spread) {
+    out_("rank_min_s", spread.min_s)("rank_mean_s", spread.mean_s)("rank_max_s", spread.max_s);
+    out_("rank_max", spread.max_rank);
   }
-  return out;
-}
 
-Json critical_path_json(const Analysis& a) {
-  if (a.critical_path.empty()) return Json();
-  Json out = Json::array();
-  for (const CriticalRow& part : a.critical_path) {
-    const Place& place = a.places[part.place];
-    const bool known = part.place != 0;
-    Json& row = out.emplace_back(Json::object());
-    add_place(a, part.place, row);
-    row["kind"] = !known ? Json() : Json(place.op.empty() ? kind_name(place.kind) : "mpi");
-    row["time_s"] = number(part.time_s);
-    row["share"] = number(part.share);
-    row["mean_s"] = known ? Json(number(part.mean_s)) : Json();
-    row["imbalance"] = known && part.mean_s > 0 ? Json(number(part.time_s / part.mean_s)) : Json();
-    row["rank_max"] = part.max_rank;
+  // --- MPI ---------------------------------------------------------------------------------------
+
+  void mpi() {
+    out_.object("mpi", [&] {
+      if (!a_.mpi_watched) return;
+      out_.rows("calls", a_.mpi_calls, [&](const MpiCallRow& row) {
+        out_("op", row.op)("file", text_or_null(row.file))("line", or_null(row.line));
+        out_("function", text_or_null(row.function))("count", row.count)("time_s", row.time_s);
+        out_("wait_s", row.wait_s)("sent_bytes", row.sent_bytes)("recv_bytes", row.recv_bytes);
+        spread(row.spread);
+      });
+      out_.rows("matrix", a_.matrix, [&](const shard::MatrixCell& cell) {
+        out_("src", cell.source)("dst", cell.destination)("messages", cell.messages)("bytes", cell.bytes);
+      });
+      const auto name = [&](const std::optional<std::uint32_t>& node) {
+        return node && *node < a_.nodes.size() ? MaybeText(a_.nodes[*node].name) : MaybeText();
+      };
+      out_.rows("node_matrix", a_.node_matrix, [&](const NodeCell& cell) {
+        out_("src", cell.source)("dst", cell.destination);
+        out_("src_node", name(cell.source))("dst_node", name(cell.destination));
+        out_("messages", cell.messages)("bytes", cell.bytes);
+      });
+      out_.rows("sizes", a_.mpi_sizes, [&](const MpiSizeRow& row) {
+        out_("op", row.op)("le_bytes", row.le_bytes)("count", row.count);
+      });
+      if (a_.wait_quality) waits();
+    });
   }
-  return out;
-}
 
-Json windows_json(const Analysis& a) {
-  if (a.windows.empty()) return Json();
-  Json out = Json::array();
-  for (const WindowRow& row : a.windows)
-    out.push_back({{"begin_s", number(row.begin_s)},
-                   {"end_s", number(row.end_s)},
-                   {"parallel", number(row.parallel)},
-                   {"load_balance", number_or_null(row.load_balance)},
-                   {"communication", number(row.communication)},
-                   {"wait_s", number(row.wait_s)}});
-  return out;
-}
-
-Json wait_analysis_json(const Analysis& a) {
-  if (!a.wait_quality) return Json();
-  const WaitQuality& q = *a.wait_quality;
-  return {{"operations", q.operations},
-          {"events", q.events},
-          {"event_level", q.event_level},
-          {"messages", q.messages},
-          {"unmatched_messages", q.unmatched_messages},
-          {"collectives", q.collectives},
-          {"unmatched_collectives", q.unmatched_collectives},
-          {"clock_error_s", number_or_null(q.clock_error_s)},
-          {"clock_violations", q.clock_violations},
-          {"worst_violation_s", number(q.worst_violation_s)},
-          {"ideal_s", number_or_null(q.ideal_s)}};
-}
-
-Json mpi_json(const Analysis& a) {
-  if (!a.mpi_watched) return Json::object();
-  Json calls = Json::array(), matrix = Json::array(), sizes = Json::array();
-  for (const MpiCallRow& row : a.mpi_calls)
-    calls.push_back({{"op", row.op},
-                     {"file", text_or_null(row.file)},
-                     {"line", line_or_null(row.line)},
-                     {"function", text_or_null(row.function)},
-                     {"count", row.count},
-                     {"time_s", number(row.time_s)},
-                     {"wait_s", number_or_null(row.wait_s)},
-                     {"sent_bytes", row.sent_bytes},
-                     {"recv_bytes", row.recv_bytes},
-                     {"rank_min_s", number(row.spread.min_s)},
-                     {"rank_mean_s", number(row.spread.mean_s)},
-                     {"rank_max_s", number(row.spread.max_s)},
-                     {"rank_max", row.spread.max_rank}});
-  for (const shard::MatrixCell& cell : a.matrix) {
-    Json& each = matrix.emplace_back(Json::object());
-    put(each, "src", cell.source);
-    put(each, "dst", cell.destination);
-    put(each, "messages", cell.messages);
-    put(each, "bytes", cell.bytes);
+  void place(PlaceIndex place_index) {
+    const Place& place = a_.places[place_index];
+    out_("op", text_or_null(place.op))("file", text_or_null(place.file))("line", or_null(place.line));
+    out_("function", text_or_null(place.function));
   }
-  for (const MpiSizeRow& row : a.mpi_sizes)
-    sizes.push_back({{"op", row.op}, {"le_bytes", row.le_bytes}, {"count", row.count}});
-  Json out = {{"calls", std::move(calls)},
-              {"matrix", std::move(matrix)},
-              {"node_matrix", node_matrix_json(a)},
-              {"sizes", std::move(sizes)}};
-  if (a.wait_quality) out["waits"] = waits_json(a);
-  return out;
-}
 
-Json counters_json(const Analysis& a) {
-  Json unavailable = Json::object(), ranks = Json::array();
-  for (const auto& [name, reason] : a.unavailable_counters) unavailable[name] = reason;
-  for (const RankCounters& row : a.rank_counters) {
-    Json rank = {{"rank", row.rank}};
-    for (const auto& [name, value] : row.values) rank[name] = value;
-    ranks.push_back(std::move(rank));
+  void wait_parts(std::string_view name, const std::vector<WaitPart>& parts, bool causes) {
+    out_.rows(name, parts, [&](const WaitPart& part) {
+      if (causes) out_("rank", part.rank);
+      out_("wait_s", part.wait_s)("count", part.count);
+      place(part.place);
+      if (part.rest != 0) out_("rest", part.rest);
+    });
   }
-  return {{"available", a.counters},
-          {"unavailable", std::move(unavailable)},
-          {"multiplexed", a.counters_multiplexed},
-          {"derived", derived_json(a.derived)},
-          {"ranks", std::move(ranks)}};
-}
 
-Json io_json(const Analysis& a) {
-  if (!a.io) return Json();
-  Json files = Json::array(), calls = Json::array(), file_systems = Json::array();
-  for (const IoFileRow& row : a.io->files)
-    files.push_back({{"path", text_or_null(row.path)},
-                     {"file_system", text_or_null(row.file_system)},
-                     {"ranks", row.ranks},
-                     {"opens", row.opens},
-                     {"reads", row.reads},
-                     {"writes", row.writes},
-                     {"read_bytes", row.read_bytes},
-                     {"written_bytes", row.written_bytes},
-                     {"read_s", number(row.read_s)},
-                     {"write_s", number(row.write_s)},
-                     {"sync_s", number(row.sync_s)},
-                     {"meta_s", number(row.meta_s)}});
-  for (const IoCallRow& row : a.io->calls)
-    calls.push_back({{"operation", shard::kIoOperationNames[static_cast<std::size_t>(row.operation)]},
-                     {"file", text_or_null(row.file)},
-                     {"line", line_or_null(row.line)},
-                     {"function", text_or_null(row.function)},
-                     {"path", text_or_null(row.path)},
-                     {"count", row.count},
-                     {"failed", row.failed},
-                     {"bytes", row.bytes},
-                     {"time_s", number(row.time_s)},
-                     {"max_s", number(row.max_s)},
-                     {"rank_max", row.max_rank}});
-  for (const FileSystemRow& row : a.io->file_systems)
-    file_systems.push_back({{"name", text_or_null(row.name)},
-                            {"read_bytes", row.read_bytes},
-                            {"written_bytes", row.written_bytes},
-                            {"read_s", number(row.read_s)},
-                            {"write_s", number(row.write_s)},
-                            {"sync_s", number(row.sync_s)},
-                            {"meta_s", number(row.meta_s)}});
-  return {
-      {"files", std::move(files)}, {"calls", std::move(calls)}, {"file_systems", std::move(file_systems)}};
-}
-
-Json off_cpu_json(const Analysis& a) {
-  if (!a.off_cpu) return Json();
-  Json out = Json::array();
-  for (const OffCpuRow& row : *a.off_cpu)
-    out.push_back({{"kind", kOffCpuNames[static_cast<std::size_t>(row.kind)]},
-                   {"file", text_or_null(row.file)},
-                   {"line", line_or_null(row.line)},
-                   {"function", text_or_null(row.function)},
-                   {"time_s", number(row.time_s)},
-                   {"main_thread_s", number(row.main_thread_s)},
-                   {"rank_max", row.max_rank}});
-  return out;
-}
-
-Json timeline_json(const Analysis& a) {
-  if (!a.timeline) return Json();
-  const Timeline& timeline = *a.timeline;
-  const auto values = [&](const TimelineRow& row) {
-    Json out = Json::object();
-    for (const auto& [series, bins] : row.values) out[timeline.series[series]] = bins;
-    return out;
-  };
-  Json ranks = Json::array(), nodes = Json::array();
-  for (const TimelineRow& row : timeline.ranks)
-    ranks.push_back({{"rank", row.rank}, {"values", values(row)}});
-  for (const TimelineRow& row : timeline.nodes)
-    nodes.push_back({{"name", a.nodes[row.node].name}, {"values", values(row)}});
-  return {{"bin_s", number(timeline.bin_s)},     {"bins", timeline.bins},
-          {"begin_s", number(timeline.begin_s)}, {"series", timeline.series},
-          {"ranks", std::move(ranks)},           {"nodes", std::move(nodes)}};
-}
-
-Json regions_json(const Analysis& a) {
-  Json out = Json::array();
-  for (const RegionRow& row : a.regions) {
-    Json& region = out.emplace_back(Json{{"name", region_name(row)},
-                                         {"count", row.count},
-                                         {"time_s", number_or_null(row.time_s)},
-                                         {"min_s", number_or_null(row.min_s)},
-                                         {"max_s", number_or_null(row.max_s)},
-                                         {"max_n", or_null(row.max_n)},
-                                         {"sampled_s", number(row.sampled_s)},
-                                         {"share", number(row.share)}});
-    for (std::size_t c = 0; c < shard::kCategories; ++c)
-      region[std::string(shard::kCategoryNames[c]) + "_s"] = number(row.category_s[c]);
-    region["rank_min_s"] = number(row.spread.min_s);
-    region["rank_mean_s"] = number(row.spread.mean_s);
-    region["rank_max_s"] = number(row.spread.max_s);
-    region["rank_max"] = row.spread.max_rank;
-    region["efficiency"] = {{"parallel", number_or_null(row.efficiency.parallel)},
-                            {"load_balance", number_or_null(row.efficiency.load_balance)},
-                            {"communication", number_or_null(row.efficiency.communication)}};
-    region["counters"] = amounts_json(a, row.counters);
-    region["derived"] = derived_json(row.derived);
-    region["bottleneck"] = text_or_null(row.bottleneck);
+  void waits() {
+    out_.rows("waits", a_.waits, [&](const WaitRow& row) {
+      out_("kind", shard::kWaitKindNames[static_cast<std::size_t>(row.kind)])("rank", row.rank);
+      out_("wait_s", row.wait_s)("count", row.count);
+      wait_parts("caused_by", row.causes, true);
+      wait_parts("where", row.where, false);
+    });
   }
-  return out;
-}
 
-Json bottleneck_json(const Analysis& a) {
-  Json out = Json::array();
-  for (const Bottleneck& row : a.bottlenecks) {
-    Json& each = out.emplace_back(Json::object());
-    put(each, "scope", !row.region.empty() ? "region" : row.rank ? "rank" : "run");
-    put(each, "rank", or_null(row.rank));
-    put(each, "region", text_or_null(row.region));
-    put(each, "class", row.kind);
-    put(each, "share", number(row.share));
-    put(each, "evidence", row.evidence);
+  void wait_analysis() {
+    if (!a_.wait_quality) {
+      out_("wait_analysis", nullptr);
+      return;
+    }
+    const WaitQuality& q = *a_.wait_quality;
+    out_.object("wait_analysis", [&] {
+      out_("operations", q.operations)("events", q.events)("event_level", q.event_level);
+      out_("messages", q.messages)("unmatched_messages", q.unmatched_messages);
+      out_("collectives", q.collectives)("unmatched_collectives", q.unmatched_collectives);
+      out_("clock_error_s", q.clock_error_s)("clock_violations", q.clock_violations);
+      out_("worst_violation_s", q.worst_violation_s)("ideal_s", q.ideal_s);
+    });
   }
-  return out;
-}
 
-Json findings_json(const Analysis& a) {
-  Json out = Json::array();
-  for (const Finding& row : a.findings)
-    out.push_back({{"severity", row.severity},
-                   {"share", number_or_null(row.share)},
-                   {"text", row.text},
-                   {"file", text_or_null(row.file)},
-                   {"line", line_or_null(row.line)},
-                   {"rank", or_null(row.rank)}});
-  return out;
-}
+  void root_causes() {
+    if (!a_.wait_quality) {
+      out_("root_causes", nullptr);
+      return;
+    }
+    out_.rows("root_causes", a_.root_causes, [&](const RootCauseRow& cause) {
+      out_("rank", cause.rank);
+      place(cause.place);
+      out_("wait_s", cause.wait_s)("share", cause.share)("waiting_ranks", cause.waiting_ranks);
+    });
+  }
+
+  void critical_path() {
+    if (a_.critical_path.empty()) {
+      out_("critical_path", nullptr);
+      return;
+    }
+    out_.rows("critical_path", a_.critical_path, [&](const CriticalRow& part) {
+      const Place& where = a_.places[part.place];
+      const bool known = part.place != 0;
+      place(part.place);
+      out_("kind", !known ? MaybeText() : MaybeText(where.op.empty() ? kind_name(where.kind) : "mpi"));
+      out_("time_s", part.time_s)("share", part.share)("mean_s", known ? Seconds(part.mean_s) : Seconds());
+      out_("imbalance", known && part.mean_s > 0 ? Seconds(part.time_s / part.mean_s) : Seconds());
+      out_("rank_max", part.max_rank);
+    });
+  }
+
+  void windows() {
+    if (a_.windows.empty()) {
+      out_("efficiency_windows", nullptr);
+      return;
+    }
+    out_.rows("efficiency_windows", a_.windows, [&](const WindowRow& row) {
+      out_("begin_s", row.begin_s)("end_s", row.end_s)("parallel", row.parallel);
+      out_("load_balance", row.load_balance)("communication", row.communication)("wait_s", row.wait_s);
+    });
+  }
+
+  // --- resources ---------------------------------------------------------------------------------
+
+  void counters() {
+    out_.object("counters", [&] {
+      out_("available", a_.counters);
+      out_.object("unavailable", [&] {
+        for (const auto& [name, reason] : a_.unavailable_counters) out_(name, reason);
+      });
+      out_("multiplexed", a_.counters_multiplexed);
+      derived(a_.derived);
+      out_.rows("ranks", a_.rank_counters, [&](const RankCounters& row) {
+        out_("rank", row.rank);
+        for (const auto& [name, value] : row.values) out_(name, value);
+      });
+    });
+  }
+
+  void io() {
+    if (!a_.io) {
+      out_("io", nullptr);
+      return;
+    }
+    const auto amounts_and_times = [&](const auto& row) {
+      out_("read_bytes", row.read_bytes)("written_bytes", row.written_bytes);
+      out_("read_s", row.read_s)("write_s", row.write_s)("sync_s", row.sync_s)("meta_s", row.meta_s);
+    };
+    out_.object("io", [&] {
+      out_.rows("files", a_.io->files, [&](const IoFileRow& row) {
+        out_("path", text_or_null(row.path))("file_system", text_or_null(row.file_system));
+        out_("ranks", row.ranks)("opens", row.opens)("reads", row.reads)("writes", row.writes);
+        amounts_and_times(row);
+      });
+      out_.rows("calls", a_.io->calls, [&](const IoCallRow& row) {
+        out_("operation", shard::kIoOperationNames[static_cast<std::size_t>(row.operation)]);
+        out_("file", text_or_null(row.file))("line", or_null(row.line));
+        out_("function", text_or_null(row.function))("path", text_or_null(row.path));
+        out_("count", row.count)("failed", row.failed)("bytes", row.bytes);
+        out_("time_s", row.time_s)("max_s", row.max_s)("rank_max", row.max_rank);
+      });
+      out_.rows("file_systems", a_.io->file_systems, [&](const FileSystemRow& row) {
+        out_("name", text_or_null(row.name));
+        amounts_and_times(row);
+      });
+    });
+  }
+
+  void off_cpu() {
+    if (!a_.off_cpu) {
+      out_("off_cpu", nullptr);
+      return;
+    }
+    out_.rows("off_cpu", *a_.off_cpu, [&](const OffCpuRow& row) {
+      out_("kind", kOffCpuNames[static_cast<std::size_t>(row.kind)])("file", text_or_null(row.file));
+      out_("line", or_null(row.line))("function", text_or_null(row.function));
+      out_("time_s", row.time_s)("main_thread_s", row.main_thread_s)("rank_max", row.max_rank);
+    });
+  }
+
+  void timeline() {
+    if (!a_.timeline) {
+      out_("timeline", nullptr);
+      return;
+    }
+    const Timeline& timeline = *a_.timeline;
+    const auto values = [&](const TimelineRow& row) {
+      out_.object("values", [&] {
+        for (const auto& [series, bins] : row.values) out_(timeline.series[series], bins);
+      });
+    };
+    out_.object("timeline", [&] {
+      out_("bin_s", timeline.bin_s)("bins", timeline.bins)("begin_s", timeline.begin_s);
+      out_("series", timeline.series);
+      out_.rows("ranks", timeline.ranks, [&](const TimelineRow& row) {
+        out_("rank", row.rank);
+        values(row);
+      });
+      out_.rows("nodes", timeline.nodes, [&](const TimelineRow& row) {
+        out_("name", a_.nodes[row.node].name);
+        values(row);
+      });
+    });
+  }
+
+  void regions() {
+    out_.rows("regions", a_.regions, [&](const RegionRow& row) {
+      out_("name", region_name(row))("count", row.count)("time_s", row.time_s)("min_s", row.min_s);
+      out_("max_s", row.max_s)("max_n", row.max_n)("sampled_s", row.sampled_s)("share", row.share);
+      for (std::size_t c = 0; c < shard::kCategories; ++c) out_(category_keys_[c], row.category_s[c]);
+      spread(row.spread);
+      out_.object("efficiency", [&] {
+        out_("parallel", row.efficiency.parallel)("load_balance", row.efficiency.load_balance);
+        out_("communication", row.efficiency.communication);
+      });
+      amounts(row.counters);
+      derived(row.derived);
+      out_("bottleneck", text_or_null(row.bottleneck));
+    });
+  }
+
+  // --- conclusions -------------------------------------------------------------------------------
+
+  void quality() {
+    const Quality& q = a_.quality;
+    out_.object("quality", [&] {
+      out_("samples", a_.run.samples)("rate_reached_hz", q.rate_reached_hz);
+      out_("handler_median_s", q.handler_median_s)("handler_p99_s", q.handler_p99_s);
+      dropped();
+      out_("truncated", q.truncated)("merges_tried", q.merges_tried)("merges_failed", q.merges_failed);
+      out_("merge_success_percent", q.merge_success ? Seconds(100 * *q.merge_success) : Seconds());
+    });
+  }
+
+  void bottleneck() {
+    out_.rows("bottleneck", a_.bottlenecks, [&](const Bottleneck& row) {
+      out_("scope", !row.region.empty() ? "region" : row.rank ? "rank" : "run")("rank", row.rank);
+      out_("region", text_or_null(row.region))("class", row.kind)("share", row.share);
+      out_("evidence", row.evidence);
+    });
+  }
+
+  void findings() {
+    out_.rows("findings", a_.findings, [&](const Finding& row) {
+      out_("severity", row.severity)("share", row.share)("text", row.text);
+      out_("file", text_or_null(row.file))("line", or_null(row.line))("rank", row.rank);
+    });
+  }
+
+  const Analysis& a_;
+  Json out_;
+  const std::array<std::string, kActivities> activity_keys_;
+  const std::array<std::string, shard::kCategories> category_keys_;
+};
 
 }  // namespace
 
-std::string render_json(const Analysis& a) {
-  const Json document = {{"schema", "clusterprof.report/1"},
-                         {"run", run_json(a)},
-                         {"nodes", nodes_json(a)},
-                         {"ranks", ranks_json(a)},
-                         {"efficiency",
-                          {{"parallel", number_or_null(a.efficiency.parallel)},
-                           {"load_balance", number_or_null(a.efficiency.load_balance)},
-                           {"communication", number_or_null(a.efficiency.communication)},
-                           {"serialization", number_or_null(a.efficiency.serialization)},
-                           {"transfer", number_or_null(a.efficiency.transfer)}}},
-                         {"activities", activities_json(a.activity_s)},
-                         {"native_modules", seconds_by_name(a, a.native_modules)},
-                         {"system_calls", seconds_by_name(a, a.system_calls)},
-                         {"functions", functions_json(a)},
-                         {"lines", lines_json(a)},
-                         {"mpi", mpi_json(a)},
-                         {"wait_analysis", wait_analysis_json(a)},
-                         {"root_causes", root_causes_json(a)},
-                         {"critical_path", critical_path_json(a)},
-                         {"efficiency_windows", windows_json(a)},
-                         {"counters", counters_json(a)},
-                         {"io", io_json(a)},
-                         {"off_cpu", off_cpu_json(a)},
-                         {"timeline", timeline_json(a)},
-                         {"regions", regions_json(a)},
-                         {"quality", quality_json(a)},
-                         {"bottleneck", bottleneck_json(a)},
-                         {"findings", findings_json(a)}};
-  // Names are bytes of the program; what is not UTF-8 in them becomes U+FFFD.
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+void render_json(const Analysis& analysis, const JsonSink& sink) { Document(analysis, sink).write(); }
+
+std::string render_json(const Analysis& analysis) {
+  std::string text;
+  render_json(analysis, [&](std::string_view piece) { text += piece; });
+  return text;
 }
 
 }  // namespace clusterprof::report

@@ -151,6 +151,29 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string_view valid_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const Character c = decode(text.substr(at));
+    if (!c.valid) break;
+    at += c.bytes;
+  }
+  return text.substr(0, at);
+}
+
+std::string replace_invalid(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view valid = valid_prefix(text);
+    out += valid;
+    text.remove_prefix(valid.size());
+    if (text.empty()) break;
+    out += "\xef\xbf\xbd";
+    text.remove_prefix(1);
+  }
+  return out;
+}
+
 std::size_t columns(std::string_view text) {
   std::size_t width = 0;
   while (!text.empty()) {

@@ -18,6 +18,10 @@ namespace clusterprof::report::text {
 // escapes (\x1b, \u202e). printable(printable(s)) == printable(s).
 std::string printable(std::string_view text);
 
+// The longest prefix that is UTF-8, and the whole with U+FFFD for every byte that is in no character.
+std::string_view valid_prefix(std::string_view text);
+std::string replace_invalid(std::string_view text);
+
 // Columns in a terminal of printable text: 2 for East Asian wide characters, 0 for combining.
 std::size_t columns(std::string_view printable_text);
 

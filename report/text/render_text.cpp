@@ -156,7 +156,16 @@ class Report {
     shares("system calls", {a_.active_system_calls.begin(), a_.active_system_calls.end()}, whole);
   }
 
-  // "  bound by  compute 58.7 %, imbalance 23.7 %; ranks: compute 0-3"
+  // "0-3, 7", and of a longer list how many they are as well: "52 (0-3, 7, 9, ..)"
+  static std::string counted_list(const std::vector<std::int32_t>& ascending) {
+    constexpr std::size_t kMostGroups = 6;
+    const std::string list = rank_list(ascending, kMostGroups);
+    return list.ends_with("..")
+               ? fmt::format("{} ({})", ascending.size(), rank_list(ascending, kMostGroups / 2))
+               : list;
+  }
+
+  // "  bound by  compute 58.7 %, imbalance 23.7 %; ranks mostly: compute 0-3"
   void bound_by() {
     std::string text;
     std::map<std::string, std::vector<std::int32_t>> ranks;
@@ -170,7 +179,7 @@ class Report {
     if (a_.ranks.size() > 1)
       for (const auto& [kind, numbers] : ranks)
         text += fmt::format("{}{} {}", &numbers == &ranks.begin()->second ? "; ranks mostly: " : ", ", kind,
-                            rank_list(numbers));
+                            counted_list(numbers));
     page_.paragraph({"  bound by  "}, text);
   }
 
@@ -427,6 +436,23 @@ class Report {
     if (all > shown) page_.line(fmt::format("  .. and {} more", all - shown), Style::kDim);
   }
 
+  template <typename Row, typename TimeOf>
+  static double largest(const std::vector<const Row*>& rows, std::size_t shown, const TimeOf& time_of) {
+    double most_s = 0;
+    for (std::size_t i = 0; i < shown; ++i) most_s = std::max(most_s, time_of(*rows[i]));
+    return most_s;
+  }
+
+  // What all ranks have in hours, each may have in seconds.
+  static TimeScale scale_of_ranks(const TimeScale& of_sums, double largest_s) {
+    const TimeScale scale(largest_s);
+    return of_sums.unit() == std::string_view("h") ? scale : of_sums;
+  }
+  static std::string other_unit(const TimeScale& of_sums, const TimeScale& of_ranks) {
+    const std::string unit = of_ranks.unit();
+    return unit == of_sums.unit() ? "" : " in " + unit;
+  }
+
   bool without_idle_helpers() const { return a_.helper_idle_s > kHelperIdleNote * a_.sampled_s; }
 
   void note_helper_idle() {
@@ -440,9 +466,9 @@ class Report {
     const auto all = most_active(a_.functions);
     const std::size_t shown = std::min(rows_, all.size());
     const double active_s = a_.sampled_s - a_.helper_idle_s;
-    double longest = 0;
-    for (std::size_t i = 0; i < shown; ++i) longest = std::max(longest, all[i]->active_total_s);
-    const TimeScale scale(longest);
+    const TimeScale scale(largest(all, shown, [](const auto& row) { return row.active_total_s; }));
+    const TimeScale of_ranks = scale_of_ranks(
+        scale, largest(all, shown, [](const FunctionRow& row) { return row.active_spread.max_s; }));
     page_.section("Hotspots", fmt::format("by self time, in {}; all ranks and threads", scale.unit()));
     const auto build = [&](std::size_t room) {
       Table table(
@@ -452,14 +478,15 @@ class Report {
         const RankSpread& spread = row.active_spread;
         table.row({scale(row.active_self_s),
                    fmt::format("{:.1f}", 100 * share_of(row.active_self_s, active_s)),
-                   scale(row.active_total_s), scale(spread.min_s), scale(spread.mean_s), scale(spread.max_s),
-                   std::to_string(spread.max_rank), room == 0 ? "" : describe(row, paths_, room)});
+                   scale(row.active_total_s), of_ranks(spread.min_s), of_ranks(spread.mean_s),
+                   of_ranks(spread.max_s), std::to_string(spread.max_rank),
+                   room == 0 ? "" : describe(row, paths_, room)});
       }
       return table;
     };
     build(build(0).room(page_.width())).print(page_);
     note_the_rest(shown, all.size());
-    page_.line("  min, mean, max, @rank: of total, per rank", Style::kDim);
+    page_.line("  min, mean, max, @rank: of total, per rank" + other_unit(scale, of_ranks), Style::kDim);
     note_helper_idle();
   }
 
@@ -475,9 +502,9 @@ class Report {
     const auto all = most_active(a_.lines);
     const std::size_t shown = std::min(rows_, all.size());
     const double active_s = a_.sampled_s - a_.helper_idle_s;
-    double longest = 0;
-    for (std::size_t i = 0; i < shown; ++i) longest = std::max(longest, all[i]->active_total_s);
-    const TimeScale scale(longest);
+    const TimeScale scale(largest(all, shown, [](const auto& row) { return row.active_total_s; }));
+    const TimeScale of_ranks = scale_of_ranks(
+        scale, largest(all, shown, [](const LineRow& row) { return row.active_spread.max_s; }));
     page_.section("Lines", fmt::format("by self time, in {}; all ranks and threads", scale.unit()));
     const auto build = [&](std::size_t room) {
       Table table({{"self"},
@@ -494,15 +521,17 @@ class Report {
         const std::string function = function_label(row.function, shard::FrameKind::kNative);
         table.row({scale(row.active_self_s),
                    fmt::format("{:.1f}", 100 * share_of(row.active_self_s, active_s)),
-                   scale(row.active_total_s), scale(row.active_spread.min_s), scale(row.active_spread.max_s),
-                   std::to_string(row.active_spread.max_rank), mostly(row),
+                   scale(row.active_total_s), of_ranks(row.active_spread.min_s),
+                   of_ranks(row.active_spread.max_s), std::to_string(row.active_spread.max_rank), mostly(row),
                    room == 0 ? "" : shorten(fmt::format("{} {}", place, function), room)});
       }
       return table;
     };
     build(build(0).room(page_.width())).print(page_);
     note_the_rest(shown, all.size());
-    page_.line("  self: the line and what it calls without source lines; min, max: of self", Style::kDim);
+    page_.line("  self: the line and what it calls without source lines; min, max: of self" +
+                   other_unit(scale, of_ranks),
+               Style::kDim);
   }
 
   // --- MPI ---------------------------------------------------------------------------------
@@ -511,13 +540,14 @@ class Report {
     const bool full = !all_;
     if (full && !asked("efficiency") && a_.efficiency.parallel) efficiency();
     if (!worth(!a_.mpi_calls.empty(), "MPI by call site", "No MPI calls were recorded.")) return;
-    double total = 0, calls = 0, longest = 0;
+    double total = 0, calls = 0, longest = 0, longest_of_rank = 0;
     for (const MpiCallRow& row : a_.mpi_calls) {
       total += row.time_s;
       calls += static_cast<double>(row.count);
       longest = std::max(longest, row.time_s);
+      longest_of_rank = std::max(longest_of_rank, row.spread.max_s);
     }
-    const TimeScale scale(longest);
+    const TimeScale scale(longest), of_ranks = scale_of_ranks(scale, longest_of_rank);
     page_.section("MPI by call site", fmt::format("in {}; {} in {} calls, all ranks", scale.unit(),
                                                   seconds(total), count(calls)));
     const bool waits = a_.wait_quality.has_value();
@@ -542,14 +572,15 @@ class Report {
       numbers({scale(row.time_s), fmt::format("{:.1f}", 100 * share_of(row.time_s, total)),
                seconds_cell(row.wait_s, scale), seconds_cell(row.transfer_s, scale),
                count(static_cast<double>(row.count)), bytes(static_cast<double>(row.sent_bytes)),
-               bytes(static_cast<double>(row.recv_bytes)), scale(row.spread.min_s), scale(row.spread.mean_s),
-               scale(row.spread.max_s), std::to_string(row.spread.max_rank)},
+               bytes(static_cast<double>(row.recv_bytes)), of_ranks(row.spread.min_s),
+               of_ranks(row.spread.mean_s), of_ranks(row.spread.max_s), std::to_string(row.spread.max_rank)},
               Style::kPlain);
     }
     note_the_rest(shown, a_.mpi_calls.size());
-    page_.line(fmt::format("  {}{}max, @rank: of time, per rank",
-                           waits ? "transfer: time without wait; " : "", narrow ? "" : "min, mean, "),
-               Style::kDim);
+    page_.line(
+        fmt::format("  {}{}max, @rank: of time, per rank{}", waits ? "transfer: time without wait; " : "",
+                    narrow ? "" : "min, mean, ", other_unit(scale, of_ranks)),
+        Style::kDim);
     message_sizes();
     if (full && !asked("matrix") && !a_.matrix.empty()) matrix();
   }

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -328,8 +330,9 @@ void print_timeline(Page& page, const Analysis& a, const ResourceOptions& option
   const Columns columns(timeline, most);
   const std::size_t repeat = most / columns.size();
   const double length_s = static_cast<double>(timeline.bins) * timeline.bin_s;
-  page.section("Over time", fmt::format("{} in {} steps, from {} after the start", seconds(length_s),
-                                        columns.size(), seconds(std::max(0.0, timeline.begin_s))));
+  page.section("Over time",
+               fmt::format("{} in {}, from {} after the start", seconds(length_s),
+                           plural(columns.size(), "step"), seconds(std::max(0.0, timeline.begin_s))));
 
   // Ranks with the same lot of columns together when there are many.
   const std::size_t per_row = (timeline.ranks.size() + kMostRankRows - 1) / kMostRankRows;
@@ -345,8 +348,8 @@ void print_timeline(Page& page, const Analysis& a, const ResourceOptions& option
       for (std::size_t i = 0; i < columns.size(); ++i) all[c][i] += sums[c][i];
     }
     const std::int32_t first = timeline.ranks[begin].rank, last = timeline.ranks[end - 1].rank;
-    const std::string who =
-        first == last ? fmt::format("rank {}", first) : fmt::format("ranks {}-{}", first, last);
+    std::string who = first == last ? fmt::format("rank {}", first) : fmt::format("ranks {}-{}", first, last);
+    if (who.size() > kTimelineName - 3) who = fmt::format("{}-{}", first, last);
     std::vector<Span> spans{{fmt::format("  {:<{}}|", shorten(who, kTimelineName - 3), kTimelineName - 2)}};
     for (std::size_t i = 0; i < columns.size(); ++i) {
       std::size_t top = 0;
@@ -411,10 +414,63 @@ void print_timeline(Page& page, const Analysis& a, const ResourceOptions& option
   band("nodes' memory", used, [&](std::size_t) { return memory; });
 }
 
+namespace {
+
+// Of many nodes: least, mean and most of what is known of them, and who has most.
+void print_node_distributions(Page& page, const Analysis& a) {
+  using Value = std::function<std::optional<double>(const NodeInfo&)>;
+  const auto amount = [](std::optional<std::uint64_t> NodeInfo::*member) -> Value {
+    return [member](const NodeInfo& node) {
+      return node.*member ? std::optional(static_cast<double>(*(node.*member))) : std::nullopt;
+    };
+  };
+  const auto share = [](double value) { return fmt::format("{:.0f} %", 100 * value); };
+  const std::tuple<const char*, Value, std::function<std::string(double)>> quantities[] = {
+      {"ranks", [](const NodeInfo& node) { return static_cast<double>(node.ranks.size()); }, count},
+      {"busy", [](const NodeInfo& node) { return node.busy; }, share},
+      {"memory used", amount(&NodeInfo::memory_used_bytes), bytes},
+      {"network in", amount(&NodeInfo::received_bytes), bytes},
+      {"network out", amount(&NodeInfo::sent_bytes), bytes},
+      {"disk in", amount(&NodeInfo::disk_read_bytes), bytes},
+      {"disk out", amount(&NodeInfo::disk_written_bytes), bytes}};
+  print_table(page, {{"", Align::kLeft}, {"min"}, {"mean"}, {"max"}, {"max on", Align::kLeft}},
+              [&](Table& table, std::size_t room) {
+                for (const auto& [name, of, shown] : quantities) {
+                  double least = 0, sum = 0, most = 0;
+                  const NodeInfo* who = nullptr;
+                  std::size_t number = 0;
+                  for (const NodeInfo& node : a.nodes) {
+                    const std::optional<double> value = of(node);
+                    if (!value) continue;
+                    if (who == nullptr || *value > most) most = *value, who = &node;
+                    least = number == 0 ? *value : std::min(least, *value);
+                    sum += *value;
+                    ++number;
+                  }
+                  if (who != nullptr)
+                    table.row({name, shown(least), shown(sum / static_cast<double>(number)), shown(most),
+                               room == 0 ? "" : shorten_middle(printable(who->name), room)});
+                }
+              });
+  page.blank();
+}
+
+}  // namespace
+
 void print_nodes(Page& page, const Analysis& a, const ResourceOptions& options) {
   if (a.nodes.empty()) return;
   page.section("Nodes", "sums over the run; memory: the most");
-  const std::size_t shown = std::min(a.nodes.size(), std::max<std::size_t>(options.rows, kMostRankRows));
+  std::vector<std::size_t> order(a.nodes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const bool many = a.nodes.size() > std::max<std::size_t>(options.rows, kMostRankRows);
+  if (many) {
+    print_node_distributions(page, a);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
+      return a.nodes[x].busy.value_or(-1) > a.nodes[y].busy.value_or(-1);
+    });
+    page.line("  the busiest:", Style::kDim);
+  }
+  const std::size_t shown = many ? std::min(kFewRows, options.rows) : a.nodes.size();
   print_table(
       page,
       {{"ranks"},
@@ -428,8 +484,8 @@ void print_nodes(Page& page, const Analysis& a, const ResourceOptions& options) 
        {"out"},
        {"node", Align::kLeft}},
       [&](Table& table, std::size_t room) {
-        for (std::size_t n = 0; n < shown; ++n) {
-          const NodeInfo& node = a.nodes[n];
+        for (std::size_t i = 0; i < shown; ++i) {
+          const NodeInfo& node = a.nodes[order[i]];
           table.row({std::to_string(node.ranks.size()), node.cpus == 0 ? "-" : std::to_string(node.cpus),
                      node.busy ? fmt::format("{:.0f} %", 100 * *node.busy) : "-",
                      known_bytes(node.memory_bytes), optional_bytes(node.memory_used_bytes),
@@ -439,7 +495,8 @@ void print_nodes(Page& page, const Analysis& a, const ResourceOptions& options) 
         }
       });
   note_the_rest(page, shown, a.nodes.size());
-  for (std::size_t n = 0; n < shown; ++n) {
+  for (std::size_t i = 0; i < shown; ++i) {
+    const std::size_t n = order[i];
     const NodeInfo& node = a.nodes[n];
     std::map<std::pair<std::string, std::string>, std::vector<std::int32_t>> placement;
     for (const RankInfo& rank : a.ranks)
@@ -467,8 +524,8 @@ void print_nodes(Page& page, const Analysis& a, const ResourceOptions& options) 
                         fmt::format("{:<16} processors {}{}", who, printable(where.first), memory));
     }
     std::sort(rows.begin(), rows.end());
-    for (std::size_t i = 0; i < std::min(rows.size(), options.rows); ++i)
-      page.paragraph({"    "}, rows[i].second);
+    for (std::size_t row = 0; row < std::min(rows.size(), options.rows); ++row)
+      page.paragraph({"    "}, rows[row].second);
     note_the_rest(page, std::min(rows.size(), options.rows), rows.size());
   }
 }

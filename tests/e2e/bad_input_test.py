@@ -31,6 +31,7 @@ class BadInput(recording.RecordingTest):
         self.refused(["--speed", "9", "true"], 2, "--speed")
         self.refused(["-r", "never", "true"], 2, "rate")
         self.refused(["report", "--colour-blind", "."], 2, "--colour-blind")
+        self.refused(["query", ".", "weather"], 2, "query --help")
 
     def test_no_command(self):
         self.refused([], 2)
@@ -51,6 +52,8 @@ class BadInput(recording.RecordingTest):
         self.refused(["report", "empty"], 1, "empty")
         self.refused(["merge", "empty"], 1, "empty")
         self.refused(["report", "missing"], 1, "missing")
+        self.refused(["query", "missing", "rank", "0"], 1, "missing")
+        self.refused(["query", "empty", "functions"], 1, "empty")
 
     def test_truncated_shard(self):
         run, shard = self.run_directory()

@@ -4,6 +4,7 @@ import os
 from typing import NamedTuple
 
 import h5py
+import numpy as np
 
 PYTHON, NATIVE = 0, 1
 CATEGORIES = ("python", "native", "system", "mpi", "io", "idle")
@@ -35,6 +36,18 @@ def _strings(group, column):
     return [data[a:b].decode(errors="replace") for a, b in zip(offsets, offsets[1:])]
 
 
+def _path_of_row(file):
+    """The row of `paths` of every row of `values`: the blocks' path lists, spread out; -1 where there is padding."""
+    blocks = {name: file["blocks/values_" + name][:].astype(int)
+              for name in ("first_row", "rows", "first_path", "paths")}
+    path, first_row = (file["values_paths/" + name][:].astype(int) for name in ("path", "first_row"))
+    of_row = np.full(len(file["values/wall_ns"]), -1)
+    for begin, rows, first, paths in zip(*blocks.values()):
+        ends = np.append(first_row[first + 1:first + paths], rows)
+        of_row[begin:begin + rows] = np.repeat(path[first:first + paths], ends - first_row[first:first + paths])
+    return of_row
+
+
 def read(profile):
     """All values of a profile as Paths."""
     with h5py.File(profile, "r") as file:
@@ -44,8 +57,11 @@ def read(profile):
                         os.path.basename(text[source]), os.path.basename(text[module]), line)
                   for kind, name, source, module, line in zip(*columns)]
         parents, frame_of = file["paths/parent"][:].tolist(), file["paths/frame"][:].tolist()
-        values = [file["values/" + name][:].tolist()
-                  for name in ("path", "category", "main_thread", "wall_ns", "cpu_ns", "samples")]
+        path_of_row = _path_of_row(file)
+        there = path_of_row >= 0
+        values = [path_of_row[there].tolist()] + [
+            file["values/" + name][:][there].tolist()
+            for name in ("category", "main_thread", "wall_ns", "cpu_ns", "samples")]
     paths = []
     for path, category, main_thread, wall_ns, cpu_ns, samples in zip(*values):
         chain = []

@@ -18,11 +18,12 @@ ALLOWED = {
     "aggregator": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h"],
     "report": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h"],
     "cli/analyze": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report"],
+    "cli/merge": ["aggregator", "cli/analyze"],
     "cli": ["base", "formats/wire"],
 }
 SYSTEM = {  # library header -> the only folders that may include it
     "hdf5.h": ["formats/h5"],
-    "mpi.h": ["mpi-wrap"],
+    "mpi.h": ["mpi-wrap", "aggregator/mpi"],
     "boost/": ["collector"],
     "elfutils/": ["collector"],
     "papi.h": ["agent", "cli"],

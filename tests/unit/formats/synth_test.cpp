@@ -182,6 +182,54 @@ TEST(SynthTest, WithoutSeries) {
   EXPECT_TRUE(data.node_series.empty());
 }
 
+TEST(SynthTest, RanksOfALargeProgramShareItsPathsUnequally) {
+  const Shape shape{
+      .nodes = 16, .ranks_per_node = 8, .paths = 6000, .paths_per_rank = 400, .seed = 4, .counters = 1};
+  const SyntheticRun run(shape);
+  std::map<shard::PathId, std::uint32_t> ranks_of;
+  for (std::uint32_t node = 0; node < shape.nodes; ++node) {
+    const shard::ShardData data = run.shard(node);
+    const Result<void> valid = shard::validate(data);
+    ASSERT_TRUE(valid) << valid.error().message;
+    EXPECT_LT(data.paths.size(), shape.paths * 3 / 4) << "a node has those of its own ranks";
+    std::vector<std::uint32_t> paths(data.ranks.size());
+    std::vector<std::uint64_t> wall_ns(data.ranks.size());
+    std::vector<bool> used(data.paths.size());
+    for (const shard::Value& value : data.values) {
+      ++paths[value.rank];
+      ++ranks_of[data.paths[value.path].id];
+      wall_ns[value.rank] += value.wall_ns;
+      EXPECT_GE(value.wall_ns, value.cpu_ns);
+      EXPECT_GE(value.samples, 1u);
+      used[value.path] = true;
+    }
+    for (std::size_t i = 0; i < data.ranks.size(); ++i) {
+      EXPECT_GE(paths[i], 400u);
+      EXPECT_LT(paths[i], 500u);
+      EXPECT_EQ(wall_ns[i], data.ranks[i].elapsed_ns);
+    }
+    EXPECT_EQ(data.counters.size(), 1u);
+    EXPECT_NEAR(static_cast<double>(data.path_counters.size()), static_cast<double>(data.values.size()),
+                static_cast<double>(data.values.size()) / 20);
+    for (std::size_t i = data.paths.size(); --i != 0;) {
+      const std::string& name = data.strings[data.frames[data.paths[i].frame].name];
+      if (!name.starts_with("MPI_") && name != "load_input" && name != "Solver.checkpoint") {
+        EXPECT_TRUE(used[i]) << name;
+      }
+      used[data.paths[i].parent] = true;
+    }
+  }
+  EXPECT_GT(ranks_of.size(), shape.paths * 7 / 10);
+  EXPECT_LT(ranks_of.size(), shape.paths + 50);
+  const auto had_by = [&](auto condition) {
+    return std::count_if(ranks_of.begin(), ranks_of.end(),
+                         [&](const auto& entry) { return condition(entry.second); });
+  };
+  EXPECT_GT(had_by([](std::uint32_t ranks) { return ranks == 128; }), 80) << "the hot ones";
+  EXPECT_GT(had_by([](std::uint32_t ranks) { return ranks < 8; }), 2000) << "the rare ones";
+  EXPECT_EQ(run.shard(3), shard_of_node(shape, 3));
+}
+
 TEST(SynthTest, DependsOnTheSeedAlone) {
   const Shape shape{.nodes = 2, .ranks_per_node = 2, .paths = 100, .seed = 5};
   EXPECT_EQ(shard_of_node(shape, 1), shard_of_node(shape, 1));

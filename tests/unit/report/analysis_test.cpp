@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 
+#include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
@@ -9,6 +10,7 @@ namespace clusterprof::report {
 namespace {
 
 using shard::Category;
+using testing::find_finding;
 using testing::kMs;
 using testing::ProfileBuilder;
 
@@ -21,12 +23,6 @@ const FunctionRow* find_function(const Analysis& a, std::string_view name) {
 const LineRow* find_line(const Analysis& a, std::string_view file, std::uint32_t line) {
   for (const LineRow& row : a.lines)
     if (row.file == file && row.line == line) return &row;
-  return nullptr;
-}
-
-const Finding* find_finding(const Analysis& a, std::string_view part) {
-  for (const Finding& finding : a.findings)
-    if (finding.text.find(part) != std::string::npos) return &finding;
   return nullptr;
 }
 

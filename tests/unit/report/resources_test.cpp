@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/analysis/counters.hpp"
 #include "report/analysis/placement.hpp"
@@ -13,14 +14,9 @@ namespace clusterprof::report {
 namespace {
 
 using shard::Category;
+using testing::find_finding;
 using testing::kMs;
 using testing::ProfileBuilder;
-
-const Finding* find_finding(const Analysis& a, std::string_view part) {
-  for (const Finding& finding : a.findings)
-    if (finding.text.find(part) != std::string::npos) return &finding;
-  return nullptr;
-}
 
 OffCpu kind_of(std::initializer_list<const char*> kernel) {
   ProfileBuilder b(1);
@@ -238,20 +234,47 @@ TEST(Counters, OfBytecodeBelongToThePythonFunction) {
 
 TEST(Timelines, OfManyRanksHaveWiderBins) {
   ProfileBuilder b(4096);
-  for (std::uint32_t s = 0; s < 16; ++s) b.series("s" + std::to_string(s), 0, {1, 2, 3, 4, 5, 6, 7, 8});
+  b.series("amount", 0, {1, 2, 3, 4, 5, 6, 7, 8});
   b.series("level", 4095, {1, 9, 3}, shard::SeriesKind::kMaximum);
   b.data.rank_series.push_back({77, 0, 1023, 5});
   b.data.rank_series.push_back({9999, 0, 0, 5});
   b.data.rank_series.push_back({0, 99, 0, 5});
   b.data.rank_series.push_back({0, 0, 5000, 5});
+  const Analysis few = analyse(b.data);
+  ASSERT_TRUE(few.timeline);
+  EXPECT_DOUBLE_EQ(few.timeline->bin_s, 1.024) << "what there is counts, not what there might be";
+  EXPECT_EQ(few.timeline->bins, 1024u);
+  ASSERT_EQ(few.timeline->ranks.size(), 3u);
+  EXPECT_EQ(few.timeline->ranks[0].values[0].second, (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
+
+  for (std::uint32_t rank = 100; rank < 4090; ++rank) b.data.rank_series.push_back({rank, 0, 1023, 1});
   const Analysis a = analyse(b.data);
   ASSERT_TRUE(a.timeline);
-  EXPECT_DOUBLE_EQ(a.timeline->bin_s, 1.024 * 32) << "4097 x 17 x 1024 / 32 < 4 M";
-  EXPECT_EQ(a.timeline->bins, 32u);
-  ASSERT_EQ(a.timeline->ranks.size(), 3u);
-  EXPECT_EQ(a.timeline->ranks[0].values[0].second, (std::vector<std::uint64_t>{36}));
-  EXPECT_EQ(a.timeline->ranks[2].values[0].second, (std::vector<std::uint64_t>{9}));
+  EXPECT_DOUBLE_EQ(a.timeline->bin_s, 1.024 * 2) << "3990 x 1024 > 4 M";
+  EXPECT_EQ(a.timeline->bins, 512u);
+  ASSERT_EQ(a.timeline->ranks.size(), 3993u);
+  EXPECT_EQ(a.timeline->ranks.front().values[0].second, (std::vector<std::uint64_t>{3, 7, 11, 15}));
+  EXPECT_EQ(a.timeline->ranks.back().values[0].second, (std::vector<std::uint64_t>{9, 3}));
   EXPECT_FALSE(analyse(ProfileBuilder(1).data).timeline);
+}
+
+TEST(Resources, OfManyNodesExtremesAreShown) {
+  Analysis analysis;
+  for (int n = 0; n < 1024; ++n) {
+    NodeInfo node;
+    node.name = "node" + std::to_string(n);
+    node.busy = n == 700 ? 0.99 : 0.25 + 0.0001 * n;
+    node.sent_bytes = 1000u * static_cast<unsigned>(n);
+    for (int r = 0; r < 64; ++r) node.ranks.push_back(64 * n + r);
+    analysis.nodes.push_back(node);
+  }
+  TextOptions options;
+  options.sections = {"nodes"};
+  const std::string text = render_text(analysis, options);
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 40) << text;
+  EXPECT_NE(text.find("busy         25 %    30 %     99 %  node700"), std::string::npos) << text;
+  EXPECT_NE(text.find("1.02 MB  node1023"), std::string::npos) << text;
+  EXPECT_NE(text.find(".. and 1019 more"), std::string::npos) << text;
 }
 
 }  // namespace

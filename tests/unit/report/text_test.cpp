@@ -164,6 +164,31 @@ TEST(Text, ManyRanksAreSummedUp) {
   EXPECT_NE(text.find("   123  n2"), std::string::npos);
 }
 
+TEST(Text, WhatAllRanksHaveInHoursEachHasInSeconds) {
+  ProfileBuilder b(4000, 4);
+  const auto wait = b.path({b.native("main", "/a.out", "a.c", 5), b.mpi("MPI_Barrier")});
+  const auto work = b.path({b.native("main", "/a.out", "a.c", 3)});
+  for (std::uint32_t r = 0; r < 4000; ++r) {
+    b.called(r, wait, 1, 30'000 + r);
+    b.sampled(r, work, Category::kNative, r == 17 ? 69'000 : 50'000);
+  }
+  b.lasts(100'000);
+  const std::string text = render_text(analyse(b.data), {80, false, {"hotspots", "lines", "comm"}, 15});
+  expect_fits(text, 80);
+  for (const char* part : {"by self time, in h;", "of total, per rank in s", "of self in s",
+                           "of time, per rank in s", "30.00    32.00    34.00  3999"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST(Text, LongListsOfRanksAreCounted) {
+  ProfileBuilder b(100);
+  const auto python = b.path({b.python("f", "f.py", 2, 1)}), native = b.path({b.native("g", "/a.out")});
+  for (std::uint32_t r = 0; r < 100; ++r)
+    b.sampled(r, r % 3 == 0 ? python : native, r % 3 == 0 ? Category::kPython : Category::kNative, 10'000);
+  const std::string text = render_text(analyse(b.data), {250, false, {"summary"}, 15});
+  EXPECT_NE(text.find("python 34 (0, 3, 6, ..)"), std::string::npos) << text;
+}
+
 TEST(Text, UnknownIsADashNotAZero) {
   ProfileBuilder b(1);
   b.data.ranks[0].flags |= shard::kMpiUnwatched;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/analysis/limits.hpp"
 #include "report/analysis/memory.hpp"
@@ -15,14 +16,9 @@ namespace {
 
 using shard::Category;
 using shard::IoOperation;
+using testing::find_finding;
 using testing::kMs;
 using testing::ProfileBuilder;
-
-const Finding* find_finding(const Analysis& a, std::string_view part) {
-  for (const Finding& finding : a.findings)
-    if (finding.text.find(part) != std::string::npos) return &finding;
-  return nullptr;
-}
 
 double share_of_run(const Analysis& a, std::string_view kind) {
   for (const Bottleneck& row : a.bottlenecks)

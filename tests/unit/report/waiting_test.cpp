@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/report.hpp"
 
@@ -14,14 +15,9 @@ namespace {
 
 using shard::Category;
 using shard::WaitKind;
+using testing::find_finding;
 using testing::kMs;
 using testing::ProfileBuilder;
-
-const Finding* find_finding(const Analysis& a, std::string_view part) {
-  for (const Finding& finding : a.findings)
-    if (finding.text.find(part) != std::string::npos) return &finding;
-  return nullptr;
-}
 
 const WaitRow* find_wait(const Analysis& a, WaitKind kind, std::int32_t rank) {
   for (const WaitRow& row : a.waits)

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the members of a Team send each other, as bytes. Only for processes of one program.
+#pragma once
+
+#include <cereal/archives/binary.hpp>
+#include <cereal/types/array.hpp>
+#include <cereal/types/string.hpp>
+#include <cereal/types/vector.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <istream>
+#include <ostream>
+#include <span>
+#include <streambuf>
+#include <type_traits>
+#include <vector>
+
+#include "aggregator/team.hpp"
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::aggregator {
+
+// How many bytes there will be.
+class ByteCounter final : public std::streambuf {
+ public:
+  std::size_t bytes = 0;
+
+ protected:
+  std::streamsize xsputn(const char*, std::streamsize count) override {
+    bytes += static_cast<std::size_t>(count);
+    return count;
+  }
+  int_type overflow(int_type byte) override {
+    bytes += byte != traits_type::eof() ? 1 : 0;
+    return byte;
+  }
+};
+
+// Appends to a vector; a string stream would need all of it twice.
+class ByteSink final : public std::streambuf {
+ public:
+  Bytes bytes;
+
+ protected:
+  std::streamsize xsputn(const char* from, std::streamsize count) override {
+    const auto* const begin = reinterpret_cast<const std::byte*>(from);
+    bytes.insert(bytes.end(), begin, begin + count);
+    return count;
+  }
+  int_type overflow(int_type byte) override {
+    if (byte != traits_type::eof()) bytes.push_back(static_cast<std::byte>(byte));
+    return byte;
+  }
+};
+
+class ByteSource final : public std::streambuf {
+ public:
+  explicit ByteSource(std::span<const std::byte> bytes) {
+    char* const begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));  // is only read
+    setg(begin, begin, begin + bytes.size());
+  }
+};
+
+template <typename T>
+Bytes to_bytes(const T& value) {
+  const auto write_to = [&](std::streambuf& buffer) {
+    std::ostream stream(&buffer);
+    cereal::BinaryOutputArchive archive(stream);
+    archive(value);
+  };
+  ByteCounter counter;
+  write_to(counter);
+  ByteSink sink;
+  sink.bytes.reserve(counter.bytes);  // growing would take twice the memory
+  write_to(sink);
+  return std::move(sink.bytes);
+}
+
+template <typename T>
+T from_bytes(std::span<const std::byte> bytes) {
+  ByteSource source(bytes);
+  std::istream stream(&source);
+  cereal::BinaryInputArchive archive(stream);
+  T value;
+  archive(value);
+  return value;
+}
+
+// Rows without pointers in one piece.
+template <typename Archive, typename Row>
+void archive_rows(Archive& archive, std::vector<Row>& rows) {
+  static_assert(std::is_trivially_copyable_v<Row>);
+  std::uint64_t count = rows.size();
+  archive(count);
+  if constexpr (Archive::is_loading::value) rows.resize(count);
+  archive(cereal::binary_data(rows.data(), count * sizeof(Row)));
+}
+
+}  // namespace clusterprof::aggregator
+
+namespace clusterprof::shard {
+
+// A head: everything but the matrix tables, events and what belongs to them.
+template <typename Archive>
+void serialize(Archive& archive, Run& run) {
+  archive(run.id, run.command, run.start_utc_ns, run.world_size, run.rate_hz, run.clock, run.sample_on,
+          run.only_regions, run.counters_multiplexed, run.version, run.mpi_library, run.complete, run.notes);
+}
+template <typename Archive>
+void serialize(Archive& archive, Node& node) {
+  archive(node.name, node.start_utc_ns, node.elapsed_ns, node.cpu_ns, node.collector_cpu_ns,
+          node.collector_max_rss_bytes, node.cpus, node.numa_nodes, node.memory_bytes, node.cache_bytes,
+          node.cpu_model);
+}
+template <typename Archive>
+void serialize(Archive& archive, Communicator& communicator) {
+  archive(communicator.identity, communicator.size, communicator.name);
+}
+template <typename Archive>
+void serialize(Archive& archive, UnavailableCounter& counter) {
+  archive(counter.name, counter.reason);
+}
+template <typename Archive>
+void serialize(Archive& archive, IoFile& file) {
+  archive(file.path, file.file_system);
+}
+template <typename Archive>
+void serialize(Archive& archive, Drop& drop) {
+  archive(drop.rank, drop.reason, drop.count);
+}
+template <typename Archive>
+void serialize(Archive& archive, ShardData& head) {
+  using aggregator::archive_rows;
+  archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
+          head.io_files, head.drops);
+  archive_rows(archive, head.frames);
+  archive_rows(archive, head.paths);
+  archive_rows(archive, head.ranks);
+  archive_rows(archive, head.mpi_calls);
+  archive_rows(archive, head.matrix);
+  archive_rows(archive, head.mpi_sizes);
+  archive_rows(archive, head.counter_values);
+  archive_rows(archive, head.handler_costs);
+  archive(head.time_axis.bin_ns, head.time_axis.origin_utc_ns);
+  archive_rows(archive, head.series);
+  archive_rows(archive, head.rank_series);
+  archive_rows(archive, head.node_series);
+  archive_rows(archive, head.io_calls);
+  archive_rows(archive, head.region_times);
+  archive(cereal::binary_data(&head.wait_analysis, sizeof head.wait_analysis));
+  archive_rows(archive, head.wait_states);
+  archive_rows(archive, head.root_causes);
+  archive_rows(archive, head.critical_times);
+  archive_rows(archive, head.time_windows);
+}
+
+}  // namespace clusterprof::shard

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aggregator/node_rows.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "aggregator/unite.hpp"
+
+namespace clusterprof::aggregator {
+
+using namespace shard;
+
+HeadIndex::HeadIndex(const ShardData& head) : head_(head), ranks_of_(head.nodes.size()) {
+  path_index_.reserve(head.paths.size());
+  for (std::uint32_t i = 0; i < head.paths.size(); ++i) path_index_.emplace(head.paths[i].id, i);
+  place_in_node_.reserve(head.ranks.size());
+  for (const Rank& rank : head.ranks) place_in_node_.push_back(ranks_of_[rank.node]++);
+}
+
+std::vector<std::uint32_t> HeadIndex::paths(std::span<const PathId> ids) const {
+  std::vector<std::uint32_t> rows;
+  rows.reserve(ids.size());
+  for (const PathId& id : ids) {
+    const auto found = path_index_.find(id);
+    rows.push_back(found == path_index_.end() ? kNone : found->second);
+  }
+  return rows;
+}
+
+std::vector<std::uint32_t> HeadIndex::ranks(std::span<const std::int32_t> world_ranks) const {
+  std::vector<std::uint32_t> rows;
+  rows.reserve(world_ranks.size());
+  for (const std::int32_t rank : world_ranks) {
+    const auto found =
+        std::lower_bound(head_.ranks.begin(), head_.ranks.end(), rank,
+                         [](const Rank& row, std::int32_t number) { return row.rank < number; });
+    const bool there = found != head_.ranks.end() && found->rank == rank;
+    rows.push_back(there ? static_cast<std::uint32_t>(found - head_.ranks.begin()) : kNone);
+  }
+  return rows;
+}
+
+std::vector<std::uint32_t> HeadIndex::counters(std::span<const std::string> names) const {
+  std::vector<std::uint32_t> rows;
+  for (const std::string& name : names) {
+    const auto found = std::lower_bound(head_.counters.begin(), head_.counters.end(), name);
+    const bool there = found != head_.counters.end() && *found == name;
+    rows.push_back(there ? static_cast<std::uint32_t>(found - head_.counters.begin()) : kNone);
+  }
+  return rows;
+}
+
+std::uint32_t HeadIndex::node(const std::string& name) const {
+  const auto found =
+      std::lower_bound(head_.nodes.begin(), head_.nodes.end(), name,
+                       [](const Node& node, const std::string& text) { return node.name < text; });
+  const bool there = found != head_.nodes.end() && found->name == name;
+  return there ? static_cast<std::uint32_t>(found - head_.nodes.begin()) : kNone;
+}
+
+void NodeRows::begin(std::uint32_t node) {
+  node_ = node;
+  rows_ = {};
+}
+
+bool NodeRows::add(MatrixRows rows, std::span<const std::uint32_t> new_path,
+                   std::span<const std::uint32_t> new_rank, std::span<const std::uint32_t> new_counter) {
+  const auto translate = [&](auto& from, auto& into) {
+    std::size_t kept = 0;
+    for (auto& row : from) {
+      const std::uint32_t rank = new_rank[row.rank];
+      if (rank == kNone) continue;
+      row.rank = rank;
+      row.path = new_path[row.path];
+      if (row.path == kNone) return false;
+      if constexpr (requires { row.counter; }) {
+        row.counter = new_counter[row.counter];
+        if (row.counter == kNone) return false;
+      }
+      from[kept++] = row;
+    }
+    from.resize(kept);
+    if (into.empty())
+      into = std::move(from);
+    else
+      into.insert(into.end(), from.begin(), from.end());
+    return true;
+  };
+  return translate(rows.values, rows_.values) && translate(rows.path_counters, rows_.path_counters) &&
+         translate(rows.data_accesses, rows_.data_accesses);
+}
+
+// Stable, by counting.
+template <typename Row, typename Key>
+void NodeRows::sort(std::vector<Row>& rows, std::size_t keys, Key key_of) {
+  if (std::is_sorted(rows.begin(), rows.end(),
+                     [&](const Row& a, const Row& b) { return key_of(a) < key_of(b); }))
+    return;
+  first_.assign(keys + 1, 0);
+  for (const Row& row : rows) ++first_[key_of(row) + 1];
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
+  std::vector<Row> sorted(rows.size());
+  for (const Row& row : rows) sorted[first_[key_of(row)]++] = row;
+  rows = std::move(sorted);
+}
+
+template <typename Row>
+void NodeRows::by_path(std::vector<Row>& rows) {
+  sort(rows, index_.head().paths.size(), [](const Row& row) { return row.path; });
+}
+
+// By rank, path and what else makes rows the same.
+template <typename Row>
+void NodeRows::arrange(std::vector<Row>& rows) {
+  by_path(rows);
+  sort(rows, index_.ranks_of(node_), [&](const Row& row) { return index_.place_in_node(row.rank); });
+  const auto before = [](const Row& a, const Row& b) { return key(a) < key(b); };
+  const auto same_path = [](const Row& a, const Row& b) { return a.rank == b.rank && a.path == b.path; };
+  std::size_t kept = 0;
+  for (std::size_t i = 0, end = 0; i < rows.size(); i = end) {
+    for (end = i + 1; end < rows.size() && same_path(rows[i], rows[end]);) ++end;
+    if (end - i > 1) {
+      const auto first = rows.begin() + static_cast<std::ptrdiff_t>(i);
+      const auto last = rows.begin() + static_cast<std::ptrdiff_t>(end);
+      if (!std::is_sorted(first, last, before)) std::sort(first, last, before);
+    }
+    for (std::size_t row = i; row < end; ++row) {
+      if (row > i && key(rows[kept - 1]) == key(rows[row]))
+        unite(rows[kept - 1], rows[row]);
+      else
+        rows[kept++] = rows[row];
+    }
+  }
+  rows.resize(kept);
+}
+
+void NodeRows::for_each_rank(const std::function<void(const RankRows&)>& use) {
+  arrange(rows_.values);
+  arrange(rows_.path_counters);
+  arrange(rows_.data_accesses);
+  std::size_t value = 0, counter = 0, access = 0;
+  const auto next = [](const auto& rows, std::size_t at) { return at < rows.size() ? rows[at].rank : kNone; };
+  const auto of_rank = [](const auto& rows, std::size_t& at, std::uint32_t rank) {
+    const std::size_t first = at;
+    while (at < rows.size() && rows[at].rank == rank) ++at;
+    return std::span(rows).subspan(first, at - first);
+  };
+  for (;;) {
+    RankRows rank;
+    rank.rank = std::min(
+        {next(rows_.values, value), next(rows_.path_counters, counter), next(rows_.data_accesses, access)});
+    if (rank.rank == kNone) return;
+    rank.values = of_rank(rows_.values, value, rank.rank);
+    rank.path_counters = of_rank(rows_.path_counters, counter, rank.rank);
+    rank.data_accesses = of_rank(rows_.data_accesses, access, rank.rank);
+    use(rank);
+  }
+}
+
+MatrixRows NodeRows::take_by_path() {
+  by_path(rows_.values);
+  by_path(rows_.path_counters);
+  by_path(rows_.data_accesses);
+  return std::exchange(rows_, {});
+}
+
+}  // namespace clusterprof::aggregator

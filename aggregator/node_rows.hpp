@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The matrix rows of one node, in the numbers of the united data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "formats/shard/rank_rows.hpp"
+#include "formats/shard/shard_data.hpp"
+#include "formats/shard/shard_reader.hpp"
+
+namespace clusterprof::aggregator {
+
+// Where the rows of other tables are in the head: kNone where it does not have them.
+class HeadIndex {
+ public:
+  explicit HeadIndex(const shard::ShardData& head);  // must outlive it; as a Merger makes it
+
+  [[nodiscard]] std::vector<std::uint32_t> paths(std::span<const shard::PathId> ids) const;
+  [[nodiscard]] std::vector<std::uint32_t> ranks(std::span<const std::int32_t> world_ranks) const;
+  [[nodiscard]] std::vector<std::uint32_t> counters(std::span<const std::string> names) const;
+  [[nodiscard]] std::uint32_t node(const std::string& name) const;
+
+  [[nodiscard]] const shard::ShardData& head() const { return head_; }
+  // Of a row of ranks: how many ranks of its node come before it.
+  [[nodiscard]] std::uint32_t place_in_node(std::uint32_t rank) const { return place_in_node_[rank]; }
+  [[nodiscard]] std::uint32_t ranks_of(std::uint32_t node) const { return ranks_of_[node]; }
+
+ private:
+  struct PathIdHash {
+    std::size_t operator()(const shard::PathId& id) const noexcept {
+      return static_cast<std::size_t>(id.low);
+    }
+  };
+  const shard::ShardData& head_;
+  std::unordered_map<shard::PathId, std::uint32_t, PathIdHash> path_index_;
+  std::vector<std::uint32_t> place_in_node_, ranks_of_;
+};
+
+// Collects a node's rows. Objects may be used for one node after another and keep their memory.
+class NodeRows {
+ public:
+  explicit NodeRows(const HeadIndex& index) : index_(index) {}
+
+  void begin(std::uint32_t node);
+  // Adds rows; those whose rank is kNone by then are left out. False: they have a path or a counter that is
+  // not in the head.
+  [[nodiscard]] bool add(shard::MatrixRows rows, std::span<const std::uint32_t> new_path,
+                         std::span<const std::uint32_t> new_rank, std::span<const std::uint32_t> new_counter);
+  // Unites rows that mean the same, and hands them out rank by rank.
+  void for_each_rank(const std::function<void(const shard::RankRows&)>& use);
+  // Behind for_each_rank: by path, rank, ...; leaves the object empty.
+  [[nodiscard]] shard::MatrixRows take_by_path();
+
+ private:
+  template <typename Row, typename Key>
+  void sort(std::vector<Row>& rows, std::size_t keys, Key key_of);
+  template <typename Row>
+  void arrange(std::vector<Row>& rows);
+  template <typename Row>
+  void by_path(std::vector<Row>& rows);
+
+  const HeadIndex& index_;
+  std::uint32_t node_ = 0;
+  shard::MatrixRows rows_;
+  std::vector<std::uint32_t> first_;
+};
+
+}  // namespace clusterprof::aggregator

@@ -1,0 +1,1072 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aggregator/run_merge.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "aggregator/abandoned_files.hpp"
+#include "aggregator/archive.hpp"
+#include "aggregator/merger.hpp"
+#include "aggregator/node_rows.hpp"
+#include "aggregator/notes.hpp"
+#include "aggregator/record_quality.hpp"
+#include "aggregator/wait_analyser.hpp"
+#include "formats/profile/node_matrix.hpp"
+#include "formats/profile/path_statistics.hpp"
+#include "formats/profile/profile_reader.hpp"
+#include "formats/profile/profile_writer.hpp"
+#include "formats/shard/shard_reader.hpp"
+#include "formats/wire/mpi_event.h"
+
+namespace clusterprof::aggregator {
+namespace {
+
+namespace fs = std::filesystem;
+using shard::kNone;
+using shard::ShardData;
+
+// Collectors of a running job replace their shards from time to time: so often a merge begins again.
+constexpr int kMostRestarts = 3;
+
+// Of all the work, by measurement; they are for a display of progress.
+constexpr double kShareOfHeads = 0.2, kShareOfRows = 0.75;
+
+// Of the time that a node's rows take: what member 0 does to write them.
+constexpr double kShareOfWriting = 0.05;
+
+// Finished blocks in memory: of a member, until member 0 has taken them, and of member 0, until those before
+// them are written.
+constexpr std::size_t kMostPosted = 2;
+constexpr std::size_t kMostHeldBytes = std::size_t{64} << 20;
+
+// Which file a name stood for.
+struct FileState {
+  std::uint64_t size_bytes = 0, inode = 0;
+  std::int64_t modified_s = 0, modified_ns = 0;
+  friend bool operator==(const FileState&, const FileState&) = default;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(size_bytes, inode, modified_s, modified_ns);
+  }
+};
+
+// Of a file that is not there: nothing like any that is.
+FileState state_of(const fs::path& path) {
+  struct ::stat found {};
+  if (::stat(path.c_str(), &found) != 0) return {};
+  return {static_cast<std::uint64_t>(found.st_size), found.st_ino, found.st_mtim.tv_sec,
+          found.st_mtim.tv_nsec};
+}
+
+bool is_later(const FileState& a, const FileState& b) {
+  return std::pair(a.modified_s, a.modified_ns) > std::pair(b.modified_s, b.modified_ns);
+}
+
+struct Failure {
+  enum Kind : std::uint8_t { kDamaged, kChanged, kOldProfile, kOther } kind = kOther;
+  std::uint32_t shard = kNone;
+  std::string message;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(kind, shard, message);
+  }
+};
+
+struct Shard {
+  std::string name;
+  FileState state;        // before it was read
+  bool reused = false;    // the old profile stands for it
+  bool left_out = false;  // as damaged
+  // Per row of its ranks: those that another shard has better. Empty: none.
+  std::vector<bool> lost_ranks;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(name, state, reused, left_out, lost_ranks);
+  }
+  [[nodiscard]] bool lost_all() const {
+    return !lost_ranks.empty() && std::find(lost_ranks.begin(), lost_ranks.end(), false) == lost_ranks.end();
+  }
+};
+
+// What member 0 wants done next.
+struct Plan {
+  enum Kind : std::uint8_t { kMerge, kFailed, kDone } kind = kMerge;
+  std::string error;
+  std::vector<Shard> shards;
+  FileState old_profile;    // when shards are reused
+  bool old_events = false;  // they may have MPI events
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(kind, error, shards, old_profile, old_events);
+  }
+};
+
+// What is to be known of a shard when all are to be looked at together.
+struct Facts {
+  std::uint32_t shard = 0;
+  std::string run_id;
+  bool complete = true;
+  std::vector<std::string> nodes;
+  std::vector<shard::Rank> ranks;
+  std::uint64_t events = 0;
+  std::uint32_t event_level = 0;
+  template <typename Archive>
+  void save(Archive& archive) const {
+    archive(shard, run_id, complete, nodes, events, event_level);
+    archive_rows(archive, const_cast<std::vector<shard::Rank>&>(ranks));
+  }
+  template <typename Archive>
+  void load(Archive& archive) {
+    archive(shard, run_id, complete, nodes, events, event_level);
+    archive_rows(archive, ranks);
+  }
+};
+
+// The first pass over some of the shards.
+struct Heads {
+  std::vector<Facts> facts;  // by shard
+  std::vector<Failure> failures;
+  bool any = false;
+  ShardData head;  // when all are united
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(facts, failures, any, head);
+  }
+};
+
+// What the numbers in the blocks of the old profile mean.
+struct OldNumbers {
+  std::vector<shard::PathId> paths;
+  std::vector<std::int32_t> ranks;
+  std::vector<std::string> nodes, counters;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive_rows(archive, paths);
+    archive(ranks, nodes, counters);
+  }
+};
+
+struct OldProfile {
+  ShardData head;  // until it is united with the others
+  std::string run_id;
+  OldNumbers numbers;
+};
+
+// Where the second pass finds rows.
+struct ShardPlace {
+  std::vector<std::string> nodes;
+  std::vector<std::int32_t> ranks;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(nodes, ranks);
+  }
+};
+
+// What member 0 made of the first pass.
+struct Union {
+  bool go_on = false;   // false: begin again
+  bool writes = false;  // blocks are wanted
+  ShardData head;
+  std::vector<ShardPlace> places;  // by shard
+  OldNumbers old;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(go_on, writes);
+    if (go_on) archive(head, places, old);
+  }
+};
+
+struct Failures {
+  std::vector<Failure> rows;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(rows);
+  }
+};
+
+enum class Reply : std::uint8_t { kGoOn, kStop };
+
+std::vector<std::string> names_of(const std::vector<shard::Node>& nodes) {
+  std::vector<std::string> names;
+  for (const shard::Node& node : nodes) names.push_back(node.name);
+  return names;
+}
+
+std::vector<std::int32_t> numbers_of(const std::vector<shard::Rank>& ranks) {
+  std::vector<std::int32_t> numbers;
+  for (const shard::Rank& rank : ranks) numbers.push_back(rank.rank);
+  return numbers;
+}
+
+// The statistics of a profile in the numbers of another one that has all its paths.
+profile::PathStatisticsTable renumbered(profile::PathStatisticsTable from,
+                                        const std::vector<std::uint32_t>& new_path, std::size_t paths) {
+  profile::PathStatisticsTable to;
+  to.paths.resize(paths);
+  for (std::size_t i = 0; i < from.paths.size(); ++i) to.paths[new_path[i]] = from.paths[i];
+  to.quantile_bins = std::move(from.quantile_bins);
+  for (profile::QuantileBin& bin : to.quantile_bins) bin.path = new_path[bin.path];
+  return to;
+}
+
+class RunMerge {
+ public:
+  RunMerge(fs::path run_dir, const MergeOptions& options, Destination& destination)
+      : run_dir_(std::move(run_dir)),
+        options_(options),
+        destination_(destination),
+        team_(options.team != nullptr ? *options.team : alone_) {}
+
+  Result<MergeReport> run();
+
+ private:
+  [[nodiscard]] bool leads() const { return team_.member() == 0; }
+  [[nodiscard]] bool is_alone() const { return team_.size() == 1; }
+  [[nodiscard]] fs::path path_of(std::uint32_t shard) const { return run_dir_ / plan_.shards[shard].name; }
+  void fail(Failure::Kind kind, std::uint32_t shard, std::string message) {
+    failures_.push_back({kind, shard, std::move(message)});
+  }
+  void fail_to_read(std::uint32_t shard, const Error& error);
+  // Whether the shard is still the one that the plan is about.
+  bool is_unchanged(std::uint32_t shard);
+  // A failure that nothing can be done about but to end.
+  [[nodiscard]] bool is_lost() const { return !failures_.empty() && !options_.partial; }
+
+  // Plans, of member 0.
+  void plan_anew();
+  bool plan_reuse();
+  bool plan_after(std::vector<Failure> failures, bool rows_read);
+  bool plan_lost_ranks(const std::vector<Facts>& facts);
+  void end_with(std::string error) {
+    plan_ = Plan{};
+    plan_.kind = Plan::kFailed;
+    plan_.error = std::move(error);
+  }
+
+  // The passes.
+  void merge_once();
+  Heads read_heads();
+  bool complete_head(Heads& heads);
+  void analyse_waiting(const std::vector<Facts>& facts);
+  bool create_writer();
+  void read_rows();
+  void distribute(std::vector<int>& owner, std::vector<std::vector<std::uint32_t>>& shards_of) const;
+  using Work = std::function<profile::EncodedBlock(std::uint32_t node, bool encode)>;
+  void post_blocks(const std::vector<std::uint32_t>& nodes, const Work& work);
+  void collect_blocks(const std::vector<std::vector<std::uint32_t>>& nodes_of, const Work& work);
+  profile::EncodedBlock work_on(std::uint32_t node, const std::vector<std::uint32_t>& shards, bool encode);
+  bool read_node(std::uint32_t node, std::uint32_t shard, NodeRows& rows);
+  bool read_old_node(std::uint32_t node, std::uint32_t old_node, NodeRows& rows);
+  std::vector<Failure> all_failures();
+  void unite_results();
+  void write_rest();
+
+  void progress(MergeProgress::Phase phase, std::size_t done, std::size_t all, double share) const {
+    if (options_.progress) options_.progress({phase, done, all, std::min(share, 1.0)});
+  }
+
+  const fs::path run_dir_;
+  const MergeOptions& options_;
+  Destination& destination_;
+  Alone alone_;
+  Team& team_;
+
+  Plan plan_;
+  std::vector<Failure> failures_;  // of this member, since the last time all were told
+  MergeReport report_;
+
+  // Of member 0.
+  int restarts_ = 0;
+  bool may_reuse_ = true;
+  std::optional<OldProfile> old_;               // what stands for the shards that are reused
+  std::map<std::string, std::string> damaged_;  // name, what was wrong
+  std::set<std::int32_t> repeated_ranks_;
+  std::optional<profile::ProfileWriter> writer_;
+  std::size_t blocks_ = 0;
+
+  // Of the second pass.
+  Union union_;
+  std::unique_ptr<HeadIndex> index_;
+  std::unique_ptr<NodeRows> rows_;
+  std::optional<profile::PathStatisticsBuilder> statistics_;
+  std::optional<profile::ProfileReader> old_profile_;
+  std::unordered_map<std::uint32_t, std::uint32_t> old_node_of_;        // row of the old nodes per new row
+  std::vector<std::uint32_t> new_path_, new_rank_, new_counter_;        // of the old profile's
+  std::optional<std::pair<std::uint32_t, shard::ShardMatrix>> matrix_;  // the last shard that was read
+};
+
+void RunMerge::fail_to_read(std::uint32_t shard, const Error& error) {
+  if (is_unchanged(shard)) fail(Failure::kDamaged, shard, error.message);
+}
+
+bool RunMerge::is_unchanged(std::uint32_t shard) {
+  const FileState now = state_of(path_of(shard));
+  if (now == plan_.shards[shard].state && now != FileState{}) return true;
+  fail(Failure::kChanged, shard,
+       path_of(shard).string() + (now == FileState{} ? ": has gone" : ": has changed") +
+           " while it was merged");
+  return false;
+}
+
+// --- plans ---------------------------------------------------------------------------------
+
+void RunMerge::plan_anew() {
+  plan_ = Plan{};
+  old_.reset();
+  const Result<std::vector<fs::path>> listed = list_shards(run_dir_);
+  if (!listed) return end_with(listed.error().message);
+  if (listed.value().empty()) return end_with(run_dir_.string() + ": nothing found: no node-*.h5 in it");
+  for (const fs::path& path : listed.value()) {
+    Shard& row = plan_.shards.emplace_back();
+    row.name = path.filename().string();
+    row.state = state_of(path);
+    row.left_out = damaged_.contains(row.name);
+  }
+  if (may_reuse_) may_reuse_ = plan_reuse();
+}
+
+// Lets the profile that is there stand for the shards that it was made from, if they are all there still.
+bool RunMerge::plan_reuse() {
+  const fs::path path = run_dir_ / kProfileName;
+  const FileState state = state_of(path);
+  if (state == FileState{}) return false;
+  Result<profile::ProfileReader> reader = profile::ProfileReader::open(path);
+  if (!reader || reader.value().format_major() < 2)
+    return false;  // which has neither blocks nor all statistics
+  const Result<std::vector<profile::Source>> sources = reader.value().sources();
+  if (!sources || sources.value().empty()) return false;
+  std::map<std::string_view, Shard*> by_name;
+  for (Shard& row : plan_.shards) by_name.emplace(row.name, &row);
+  for (const profile::Source& source : sources.value()) {
+    const auto found = by_name.find(source.name);
+    if (!source.merged || found == by_name.end() || found->second->left_out) return false;
+    const FileState& shard = found->second->state;
+    if (shard.size_bytes != source.size_bytes || is_later(shard, state)) return false;
+  }
+  const Result<profile::PathStatisticsTable> statistics = reader.value().statistics();
+  if (!statistics) return false;
+  const Result<const ShardData*> head = reader.value().head();
+  if (!head || head.value()->paths.size() != statistics.value().paths.size()) return false;
+  if (state_of(path) != state) return false;
+  std::vector<std::string> notes;
+  bool complete = true;
+  for (const std::string& note : head.value()->run.notes) {
+    if (note == kDifferentRunsNote || is_of_repeated_rank(note)) return false;
+    if (!is_of_all_shards(note)) notes.push_back(note);
+  }
+  for (const profile::Source& source : sources.value())
+    if (std::binary_search(notes.begin(), notes.end(), incomplete_shard_note(source.name))) complete = false;
+
+  OldProfile& old = old_.emplace();
+  old.head = *head.value();
+  old.head.run.notes = std::move(notes);
+  old.head.run.complete = complete;
+  old.run_id = old.head.run.id;
+  for (const shard::Path& row : old.head.paths) old.numbers.paths.push_back(row.id);
+  old.numbers.ranks = numbers_of(old.head.ranks);
+  old.numbers.nodes = names_of(old.head.nodes);
+  old.numbers.counters = old.head.counters;
+  plan_.old_profile = state;
+  plan_.old_events = old.head.wait_analysis.done;
+  for (const profile::Source& source : sources.value()) by_name[source.name]->reused = true;
+  return true;
+}
+
+// What has to be done about failures. False: the plan has changed, the merge begins again or ends.
+// rows_read: a shard that is to be left out has been united with others already.
+bool RunMerge::plan_after(std::vector<Failure> failures, bool rows_read) {
+  std::sort(failures.begin(), failures.end(), [](const Failure& a, const Failure& b) {
+    return std::tie(a.shard, a.kind, a.message) < std::tie(b.shard, b.kind, b.message);
+  });
+  for (const Failure& failure : failures) {
+    if (failure.kind != Failure::kOther) continue;
+    end_with(failure.message);
+    return false;
+  }
+  bool changed = false;
+  for (const Failure& failure : failures) {
+    if (failure.kind != Failure::kOldProfile) continue;
+    may_reuse_ = false;
+    changed = true;
+  }
+  const bool try_again =
+      std::any_of(failures.begin(), failures.end(),
+                  [](const Failure& failure) { return failure.kind == Failure::kChanged; }) &&
+      restarts_ < kMostRestarts;
+  if (try_again) {
+    ++restarts_;
+    damaged_.clear();
+    plan_anew();
+    return false;
+  }
+  for (const Failure& failure : failures) {
+    if (failure.shard == kNone) continue;
+    if (!options_.partial) {
+      end_with(failure.message);
+      return false;
+    }
+    Shard& row = plan_.shards[failure.shard];
+    damaged_.emplace(row.name, failure.message);
+    if (row.reused) may_reuse_ = false;
+    changed = changed || rows_read || row.reused;
+    row.left_out = true;
+  }
+  if (std::all_of(plan_.shards.begin(), plan_.shards.end(), [](const Shard& row) { return row.left_out; })) {
+    end_with(run_dir_.string() + ": every shard in it is damaged");
+    return false;
+  }
+  if (changed) plan_anew();
+  return !changed;
+}
+
+// True: no rank is in several shards, or what is lost was known before.
+bool RunMerge::plan_lost_ranks(const std::vector<Facts>& facts) {
+  std::vector<std::vector<bool>> lost(plan_.shards.size());
+  std::unordered_map<std::int32_t, std::pair<const Facts*, std::size_t>> best;
+  for (const Facts& shard : facts) {  // by name: of equal records the first
+    for (std::size_t i = 0; i < shard.ranks.size(); ++i) {
+      const auto quality = [](const Facts& of, std::size_t row) {
+        return record_quality(of.ranks[row], of.nodes[of.ranks[row].node]);
+      };
+      const auto [entry, added] = best.try_emplace(shard.ranks[i].rank, &shard, i);
+      if (added) continue;
+      repeated_ranks_.insert(shard.ranks[i].rank);
+      std::pair<const Facts*, std::size_t> worse(&shard, i);
+      if (quality(*entry->second.first, entry->second.second) < quality(shard, i))
+        std::swap(worse, entry->second);
+      std::vector<bool>& rows = lost[worse.first->shard];
+      rows.resize(worse.first->ranks.size());
+      rows[worse.second] = true;
+    }
+  }
+  const auto known = [&](std::size_t shard) { return lost[shard] == plan_.shards[shard].lost_ranks; };
+  bool all_known = true;
+  for (std::size_t i = 0; i < lost.size(); ++i) all_known = all_known && known(i);
+  if (all_known) return true;
+  for (std::size_t i = 0; i < lost.size(); ++i) plan_.shards[i].lost_ranks = std::move(lost[i]);
+  return false;
+}
+
+// --- the first pass ------------------------------------------------------------------------
+
+Heads RunMerge::read_heads() {
+  std::vector<std::uint32_t> wanted;
+  double all_bytes = 0;
+  for (std::uint32_t i = 0; i < plan_.shards.size(); ++i) {
+    const Shard& row = plan_.shards[i];
+    if (row.left_out || (row.reused && !plan_.old_events)) continue;
+    wanted.push_back(i);
+    all_bytes += static_cast<double>(row.state.size_bytes);
+  }
+  // Those that begin in this member's part of all bytes.
+  const double from = all_bytes * team_.member() / team_.size(),
+               to = all_bytes * (team_.member() + 1) / team_.size();
+  std::vector<std::uint32_t> mine;
+  double before = 0, my_bytes = 0;
+  for (const std::uint32_t shard : wanted) {
+    const auto bytes = static_cast<double>(plan_.shards[shard].state.size_bytes);
+    if (before >= from && (before < to || team_.member() + 1 == team_.size())) {
+      mine.push_back(shard);
+      my_bytes += bytes;
+    }
+    before += bytes;
+  }
+
+  Heads heads;
+  Merger merger(kMostSeriesRows);
+  if (leads() && old_) {
+    merger.add(std::exchange(old_->head, {}));
+    heads.any = true;
+  }
+  double bytes_done = 0;
+  for (std::size_t i = 0; i < mine.size() && !is_lost(); ++i) {
+    const std::uint32_t shard = mine[i];
+    const Shard& row = plan_.shards[shard];
+    progress(MergeProgress::Phase::kHeads, i, mine.size(),
+             kShareOfHeads * bytes_done / std::max(my_bytes, 1.0));
+    bytes_done += static_cast<double>(row.state.size_bytes);
+    Facts facts;
+    facts.shard = shard;
+    const Result<shard::LargeTables> sizes = shard::read_large_table_sizes(path_of(shard));
+    Result<ShardData> head = !sizes       ? Result<ShardData>(sizes.error())
+                             : row.reused ? shard::read_shard_summary(path_of(shard))
+                                          : shard::read_shard_head(path_of(shard));
+    if (!head) {
+      fail_to_read(shard, head.error());
+      continue;
+    }
+    if (!is_unchanged(shard)) continue;
+    ShardData& data = head.value();
+    facts.run_id = data.run.id;
+    facts.complete = data.run.complete;
+    facts.nodes = names_of(data.nodes);
+    facts.ranks = data.ranks;
+    facts.events = sizes.value().mpi_events;
+    for (const shard::Rank& rank : data.ranks)
+      facts.event_level = std::max(facts.event_level, rank.event_level);
+    heads.facts.push_back(std::move(facts));
+    if (row.reused || row.lost_all()) continue;
+    merger.add(std::move(data), row.lost_ranks);
+    heads.any = true;
+  }
+  heads.failures = std::exchange(failures_, {});
+  const auto finish = [&] {
+    if (heads.any) heads.head = merger.finish();
+  };
+  gather(
+      team_,
+      [&](Bytes bytes) {
+        Heads theirs = from_bytes<Heads>(bytes);
+        bytes = {};
+        heads.facts.insert(heads.facts.end(), std::make_move_iterator(theirs.facts.begin()),
+                           std::make_move_iterator(theirs.facts.end()));
+        heads.failures.insert(heads.failures.end(), theirs.failures.begin(), theirs.failures.end());
+        if (theirs.any) merger.add(std::move(theirs.head));
+        heads.any = heads.any || theirs.any;
+      },
+      [&] {
+        finish();
+        return to_bytes(std::exchange(heads, {}));
+      });
+  if (!leads()) return {};
+  finish();
+  return heads;
+}
+
+// Member 0: makes the head of the profile out of the union of all. False: the plan has changed.
+bool RunMerge::complete_head(Heads& heads) {
+  if (!plan_after(std::move(heads.failures), false)) return false;
+  std::sort(heads.facts.begin(), heads.facts.end(),
+            [](const Facts& a, const Facts& b) { return a.shard < b.shard; });
+
+  if (old_) {
+    // What stands for several shards cannot lose a rank to another one, nor share a node with it.
+    const std::vector<std::string>& nodes = old_->numbers.nodes;
+    const std::vector<std::int32_t>& ranks = old_->numbers.ranks;
+    for (const Facts& shard : heads.facts) {
+      if (plan_.shards[shard.shard].reused) continue;
+      may_reuse_ = may_reuse_ &&
+                   std::none_of(shard.nodes.begin(), shard.nodes.end(),
+                                [&](const std::string& name) {
+                                  return std::binary_search(nodes.begin(), nodes.end(), name);
+                                }) &&
+                   std::none_of(shard.ranks.begin(), shard.ranks.end(), [&](const shard::Rank& rank) {
+                     return std::binary_search(ranks.begin(), ranks.end(), rank.rank);
+                   });
+    }
+    if (!may_reuse_) {
+      plan_anew();
+      return false;
+    }
+  }
+  repeated_ranks_.clear();
+  if (!plan_lost_ranks(heads.facts)) {
+    if (old_) {  // two new shards have it
+      may_reuse_ = false;
+      plan_anew();
+    }
+    return false;
+  }
+
+  ShardData& head = union_.head = std::move(heads.head);
+  heads.head = {};
+  analyse_waiting(heads.facts);
+  if (!failures_.empty() && !plan_after(std::exchange(failures_, {}), true)) return false;
+
+  std::set<std::string> run_ids;
+  if (old_) run_ids.insert(old_->run_id);
+  union_.places.resize(plan_.shards.size());
+  report_.shards = report_.reused = 0;
+  report_.warnings.clear();
+  for (const Facts& shard : heads.facts) {
+    const std::string& name = plan_.shards[shard.shard].name;
+    if (plan_.shards[shard.shard].reused) continue;
+    run_ids.insert(shard.run_id);
+    if (!shard.complete) add_note(head, incomplete_shard_note(name));
+    union_.places[shard.shard] = {shard.nodes, numbers_of(shard.ranks)};
+  }
+  for (const std::int32_t rank : repeated_ranks_) add_note(head, repeated_rank_note(rank));
+  if (run_ids.size() > 1) add_note(head, kDifferentRunsNote);
+  for (const Shard& row : plan_.shards) {
+    if (row.left_out) {
+      head.run.complete = false;
+      add_note(head, damaged_shard_note(row.name));
+      report_.warnings.push_back(damaged_.at(row.name) + "; left out");
+    } else {
+      ++report_.shards;
+      report_.reused += row.reused ? 1 : 0;
+    }
+  }
+  note_missing_ranks(head);
+  if (old_) union_.old = std::move(old_->numbers);
+  old_.reset();
+  return true;
+}
+
+void RunMerge::analyse_waiting(const std::vector<Facts>& facts) {
+  std::uint64_t events = 0;
+  std::uint32_t highest = 0;
+  for (const Facts& shard : facts) {
+    events += shard.events;
+    if (shard.events != 0) highest = std::max(highest, shard.event_level);
+  }
+  if (events == 0) return;
+  std::uint32_t level = 0;
+  if (events > options_.most_events) {
+    // Every level leaves half of the operations.
+    const auto left = [&](std::uint32_t at) {
+      std::uint64_t sum = 0;
+      for (const Facts& shard : facts) sum += shard.events >> (at - std::min(at, shard.event_level));
+      return sum;
+    };
+    level = std::max(highest, 1u);
+    while (level < wire::kMaxEventLevel && left(level) > options_.most_events) ++level;
+  }
+  ShardData& head = union_.head;
+  std::unordered_map<std::int32_t, std::uint32_t> row_of_rank;
+  for (std::uint32_t i = 0; i < head.ranks.size(); ++i) row_of_rank.emplace(head.ranks[i].rank, i);
+  WaitAnalyser analyser;
+  for (std::uint32_t i = 0; i < plan_.shards.size() && !is_lost(); ++i) {
+    const Shard& row = plan_.shards[i];
+    if (row.left_out) continue;
+    const Result<ShardData> data = shard::read_shard_events(path_of(i), level);
+    if (!data) {
+      fail_to_read(i, data.error());
+      continue;
+    }
+    if (!is_unchanged(i)) continue;
+    // What an analysis before has changed, and the level.
+    for (std::size_t k = 0; k < data.value().ranks.size(); ++k) {
+      const shard::Rank& rank = data.value().ranks[k];
+      const auto found = row_of_rank.find(rank.rank);
+      if (found == row_of_rank.end() || (!row.lost_ranks.empty() && row.lost_ranks[k])) continue;
+      shard::Rank& into = head.ranks[found->second];
+      into.flags = rank.flags;
+      into.mpi_wait_ns = rank.mpi_wait_ns;
+      into.event_level = rank.event_level;
+    }
+    analyser.add(data.value());
+  }
+  if (failures_.empty()) analyser.finish(head);
+}
+
+// --- the second pass -----------------------------------------------------------------------
+
+bool RunMerge::create_writer() {
+  writer_.reset();
+  blocks_ = 0;
+  destination_.made.clear();
+  report_.write_error.reset();
+  if (!options_.write) return false;
+  remove_abandoned(destination_.profile);
+  for (const fs::path& path : {destination_.profile, destination_.fallback}) {
+    if (path.empty()) continue;
+    Result<profile::ProfileWriter> writer = profile::ProfileWriter::create(path);
+    if (writer) {
+      writer_.emplace(std::move(writer.value()));
+      destination_.made = path;
+      report_.write_error.reset();
+      return true;
+    }
+    if (!report_.write_error) report_.write_error = writer.error();
+  }
+  return false;
+}
+
+// Who works on which node, so that all have about the same to do at any time: the blocks are written in the
+// order of nodes.
+void RunMerge::distribute(std::vector<int>& owner, std::vector<std::vector<std::uint32_t>>& shards_of) const {
+  const std::size_t nodes = union_.head.nodes.size();
+  std::vector<double> bytes(nodes);
+  shards_of.assign(nodes, {});
+  for (std::uint32_t i = 0; i < plan_.shards.size(); ++i) {
+    const Shard& row = plan_.shards[i];
+    if (row.reused || row.left_out || row.lost_all()) continue;
+    for (const std::string& name : union_.places[i].nodes) {
+      const std::uint32_t node = index_->node(name);
+      if (node == kNone) continue;
+      // A shard may name a node twice.
+      if (shards_of[node].empty() || shards_of[node].back() != i) shards_of[node].push_back(i);
+      bytes[node] +=
+          static_cast<double>(row.state.size_bytes) / static_cast<double>(union_.places[i].nodes.size());
+    }
+  }
+  for (const auto& [node, old_node] : old_node_of_)
+    bytes[node] =
+        static_cast<double>(plan_.old_profile.size_bytes) / static_cast<double>(union_.old.nodes.size());
+  std::vector<double> load(static_cast<std::size_t>(team_.size()));
+  owner.assign(nodes, 0);
+  for (std::size_t node = 0; node < nodes; ++node) {
+    const auto least = std::min_element(load.begin(), load.end());
+    owner[node] = static_cast<int>(least - load.begin());
+    *least += bytes[node] + 1;
+    load[0] += kShareOfWriting * bytes[node];
+  }
+}
+
+bool RunMerge::read_node(std::uint32_t node, std::uint32_t shard, NodeRows& rows) {
+  if (!matrix_ || matrix_->first != shard) {
+    matrix_.reset();
+    Result<shard::ShardMatrix> read = shard::read_shard_matrix(path_of(shard));
+    if (!read) {
+      fail_to_read(shard, read.error());
+      return false;
+    }
+    if (!is_unchanged(shard)) return false;
+    matrix_.emplace(shard, std::move(read.value()));
+  }
+  const std::vector<bool>& lost = plan_.shards[shard].lost_ranks;
+  const bool last_use = matrix_->second.nodes.size() == 1;
+  shard::ShardMatrix copy;
+  if (!last_use) copy = matrix_->second;
+  shard::ShardMatrix& matrix = last_use ? matrix_->second : copy;
+  std::vector<std::uint32_t> new_rank = index_->ranks(matrix.ranks);
+  bool fits = matrix.ranks == union_.places[shard].ranks && matrix.nodes == union_.places[shard].nodes;
+  for (std::size_t i = 0; i < new_rank.size() && fits; ++i) {
+    if ((!lost.empty() && lost[i]) || index_->node(matrix.nodes[matrix.rank_node[i]]) != node)
+      new_rank[i] = kNone;
+    else
+      fits = new_rank[i] != kNone && union_.head.ranks[new_rank[i]].node == node;
+  }
+  fits = fits && rows.add(std::move(matrix.rows), index_->paths(matrix.paths), new_rank,
+                          index_->counters(matrix.counters));
+  if (last_use) matrix_.reset();
+  // Not told by the file's state.
+  if (!fits) fail(Failure::kChanged, shard, path_of(shard).string() + ": has changed while it was merged");
+  return fits;
+}
+
+bool RunMerge::read_old_node(std::uint32_t node, std::uint32_t old_node, NodeRows& rows) {
+  Result<shard::MatrixRows> read = old_profile_->node(old_node);
+  if (!read) {
+    fail(Failure::kOldProfile, kNone, read.error().message);
+    return false;
+  }
+  rows.begin(node);
+  if (rows.add(std::move(read.value()), new_path_, new_rank_, new_counter_)) return true;
+  fail(Failure::kOldProfile, kNone, (run_dir_ / kProfileName).string() + ": does not fit its head");
+  return false;
+}
+
+// Adds the node's ranks to the results. After a failure shards are still read, so that all that are damaged
+// are found.
+profile::EncodedBlock RunMerge::work_on(std::uint32_t node, const std::vector<std::uint32_t>& shards,
+                                        bool encode) {
+  NodeRows& rows = *rows_;
+  rows.begin(node);
+  const auto old_node = old_node_of_.find(node);
+  if (old_node != old_node_of_.end()) {
+    // Its rows are in the statistics already.
+    if (options_.observer != nullptr && !read_old_node(node, old_node->second, rows)) return {};
+  } else {
+    for (const std::uint32_t shard : shards)
+      if (!read_node(node, shard, rows) && is_lost()) return {};
+  }
+  if (!failures_.empty()) return {};
+  const std::vector<shard::Rank>& ranks = union_.head.ranks;
+  rows.for_each_rank([&](const shard::RankRows& of_rank) {
+    if (statistics_ && old_node == old_node_of_.end())
+      statistics_->add(ranks[of_rank.rank].rank, of_rank.values);
+    if (options_.observer != nullptr) options_.observer->add(of_rank);
+    team_.progress();
+  });
+  if (!encode) return {};
+  if (old_node != old_node_of_.end()) {
+    Result<profile::EncodedBlock> block =
+        old_profile_->encoded_block(old_node->second, node, new_path_, new_rank_, new_counter_);
+    if (block) return std::move(block.value());
+    fail(Failure::kOldProfile, kNone, block.error().message);
+    return {};
+  }
+  shard::MatrixRows of_node = rows.take_by_path();
+  if (of_node == shard::MatrixRows{}) return {};
+  return profile::encode_block(node, std::move(of_node));
+}
+
+void RunMerge::read_rows() {
+  index_ = std::make_unique<HeadIndex>(union_.head);
+  rows_ = std::make_unique<NodeRows>(*index_);
+  matrix_.reset();
+  statistics_.reset();
+  if (union_.writes) statistics_.emplace(union_.head.paths);
+  if (options_.observer != nullptr) options_.observer->begin(union_.head);
+
+  old_profile_.reset();
+  old_node_of_.clear();
+  if (!union_.old.nodes.empty()) {
+    const fs::path path = run_dir_ / kProfileName;
+    Result<profile::ProfileReader> reader = profile::ProfileReader::open(path);
+    new_path_ = index_->paths(union_.old.paths);
+    new_rank_ = index_->ranks(union_.old.ranks);
+    new_counter_ = index_->counters(union_.old.counters);
+    if (!reader || state_of(path) != plan_.old_profile) {
+      fail(Failure::kOldProfile, kNone, path.string() + ": has changed while it was merged");
+    } else {
+      old_profile_.emplace(std::move(reader.value()));
+      if (leads() && statistics_) {
+        Result<profile::PathStatisticsTable> old = old_profile_->statistics();
+        if (old && old.value().paths.size() == new_path_.size())
+          statistics_->absorb(renumbered(std::move(old.value()), new_path_, union_.head.paths.size()));
+        else
+          fail(Failure::kOldProfile, kNone, path.string() + ": has changed while it was merged");
+      }
+    }
+    for (std::uint32_t i = 0; i < union_.old.nodes.size(); ++i)
+      old_node_of_.emplace(index_->node(union_.old.nodes[i]), i);
+  }
+
+  std::vector<int> owner;
+  std::vector<std::vector<std::uint32_t>> shards_of;
+  distribute(owner, shards_of);
+  std::size_t mine = 0, done = 0;
+  double my_bytes = 0, bytes_done = 0;
+  const auto bytes_of = [&](std::size_t node) {
+    double bytes = 0;
+    for (const std::uint32_t shard : shards_of[node])
+      bytes += static_cast<double>(plan_.shards[shard].state.size_bytes);
+    return bytes + 1;
+  };
+  for (std::size_t node = 0; node < owner.size(); ++node) {
+    if (owner[node] != team_.member()) continue;
+    ++mine;
+    my_bytes += bytes_of(node);
+  }
+
+  const bool usable = old_profile_ || union_.old.nodes.empty();
+  const auto work = [&](std::uint32_t node, bool encode) {
+    progress(MergeProgress::Phase::kRows, done++, mine, kShareOfHeads + kShareOfRows * bytes_done / my_bytes);
+    bytes_done += bytes_of(node);
+    if (!usable || is_lost()) return profile::EncodedBlock{};
+    return work_on(node, shards_of[node], encode && failures_.empty());
+  };
+  std::vector<std::vector<std::uint32_t>> nodes_of(static_cast<std::size_t>(team_.size()));
+  for (std::uint32_t node = 0; node < owner.size(); ++node)
+    nodes_of[static_cast<std::size_t>(owner[node])].push_back(node);
+  const std::vector<std::uint32_t>& my_nodes = nodes_of[static_cast<std::size_t>(team_.member())];
+  if (!union_.writes)
+    for (const std::uint32_t node : my_nodes) static_cast<void>(work(node, false));
+  else if (leads())
+    collect_blocks(nodes_of, work);
+  else
+    post_blocks(my_nodes, work);
+}
+
+// Members post one message per node of theirs: the block, and whether all is lost. Each is answered: go on,
+// or stop, which is to post the rest without work.
+
+void RunMerge::post_blocks(const std::vector<std::uint32_t>& nodes, const Work& work) {
+  bool stop = false;
+  std::size_t answers = 0;
+  const auto wait_for_answer = [&] {
+    const Bytes reply = team_.take(0);
+    ++answers;
+    stop = stop || (reply.size() == 1 && reply[0] == static_cast<std::byte>(Reply::kStop));
+  };
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    while (answers < i && team_.has_posted(0)) wait_for_answer();
+    profile::EncodedBlock block;
+    if (!stop) block = work(nodes[i], true);
+    block.bytes.push_back(static_cast<std::byte>(is_lost()));
+    while (i - answers >= kMostPosted) wait_for_answer();
+    team_.post(0, std::move(block.bytes));
+  }
+  while (answers < nodes.size()) wait_for_answer();
+}
+
+void RunMerge::collect_blocks(const std::vector<std::vector<std::uint32_t>>& nodes_of, const Work& work) {
+  bool stop = false;
+  std::size_t nodes = 0, held_bytes = 0;
+  std::uint32_t next = 0;                               // to be written
+  std::map<std::uint32_t, profile::EncodedBlock> held;  // by node
+  std::vector<std::size_t> taken(nodes_of.size());      // of each member's
+  for (const std::vector<std::uint32_t>& of_member : nodes_of) nodes += of_member.size();
+  const auto is_there = [&](std::size_t member) { return taken[member] < nodes_of[member].size(); };
+  const auto hold = [&](std::uint32_t node, profile::EncodedBlock block) {
+    held_bytes += block.bytes.size();
+    held.emplace(node, std::move(block));
+    for (auto first = held.begin(); first != held.end() && first->first == next; first = held.erase(first)) {
+      ++next;
+      held_bytes -= first->second.bytes.size();
+      if (stop || !writer_ || first->second.bytes.empty()) continue;
+      ++blocks_;
+      if (const Result<void> written = writer_->add(first->second); !written) {
+        report_.write_error = written.error();
+        writer_.reset();
+        destination_.made.clear();
+      }
+    }
+  };
+  const auto take = [&](std::size_t member) {
+    const int from = static_cast<int>(member);
+    profile::EncodedBlock block{team_.take(from)};
+    stop = stop || block.bytes.back() != std::byte{0};
+    block.bytes.pop_back();
+    team_.post(from, Bytes(1, static_cast<std::byte>(stop ? Reply::kStop : Reply::kGoOn)));
+    hold(nodes_of[member][taken[member]++], std::move(block));
+  };
+  while (next < nodes) {
+    for (std::size_t member = 1; member < nodes_of.size(); ++member)
+      while (is_there(member) && held_bytes < kMostHeldBytes && team_.has_posted(static_cast<int>(member)))
+        take(member);
+    if (next == nodes) return;
+    if (is_there(0) && (held_bytes < kMostHeldBytes || nodes_of[0][taken[0]] == next)) {
+      const std::uint32_t node = nodes_of[0][taken[0]++];
+      profile::EncodedBlock block;
+      if (!stop) block = work(node, true);
+      stop = stop || is_lost();
+      hold(node, std::move(block));
+      continue;
+    }
+    // Everything else has to wait for the one that is written next.
+    for (std::size_t member = 1; member < nodes_of.size(); ++member)
+      if (is_there(member) && nodes_of[member][taken[member]] == next) {
+        take(member);
+        break;
+      }
+  }
+}
+
+std::vector<Failure> RunMerge::all_failures() {
+  std::vector<Failure> mine = std::exchange(failures_, {});
+  if (is_alone()) return mine;
+  const Bytes all = team_.reduce(to_bytes(Failures{std::move(mine)}), [](Bytes a, Bytes b) {
+    Failures left = from_bytes<Failures>(a);
+    const Failures right = from_bytes<Failures>(b);
+    left.rows.insert(left.rows.end(), right.rows.begin(), right.rows.end());
+    return to_bytes(left);
+  });
+  return leads() ? from_bytes<Failures>(all).rows : std::vector<Failure>{};
+}
+
+// Statistics and the observer's, up the tree.
+void RunMerge::unite_results() {
+  if (is_alone()) return;
+  if (union_.writes) {
+    gather(
+        team_,
+        [&](const Bytes& bytes) {
+          const Result<profile::PathStatisticsTable> theirs = profile::from_bytes(bytes);
+          if (theirs)
+            statistics_->absorb(theirs.value());
+          else
+            fail(Failure::kOther, kNone, theirs.error().message);
+        },
+        [&] { return profile::to_bytes(statistics_->finish()); });
+  }
+  if (options_.observer != nullptr) {
+    RankObserver& observer = *options_.observer;
+    gather(
+        team_,
+        [&](const Bytes& theirs) {
+          if (const Result<void> absorbed = observer.absorb(theirs); !absorbed)
+            fail(Failure::kOther, kNone, absorbed.error().message);
+        },
+        [&] { return observer.state(); });
+  }
+}
+
+// Member 0.
+void RunMerge::write_rest() {
+  progress(MergeProgress::Phase::kWriting, blocks_, blocks_, kShareOfHeads + kShareOfRows);
+  const Bytes kept = options_.observer != nullptr ? options_.observer->finish() : Bytes{};
+  if (!writer_) return;
+  std::vector<profile::Source> sources;
+  for (const Shard& row : plan_.shards) sources.push_back({row.name, row.state.size_bytes, !row.left_out});
+  const profile::PathStatisticsTable statistics = statistics_->finish();
+  const Result<void> written =
+      writer_->finish({.head = union_.head, .statistics = statistics, .sources = sources, .report = kept});
+  writer_.reset();
+  if (written) return;
+  report_.write_error = written.error();
+  destination_.made.clear();
+}
+
+// One attempt. Leaves in plan_ what comes next.
+void RunMerge::merge_once() {
+  union_ = {};
+  Heads heads = read_heads();
+  if (leads()) {
+    union_.go_on = complete_head(heads);
+    heads = {};
+    if (union_.go_on) union_.writes = create_writer();
+  }
+  if (!is_alone()) {
+    // The series of ranks are the largest table by far, and of use to member 0 alone.
+    std::vector<shard::RankSeries> rank_series;
+    rank_series.swap(union_.head.rank_series);
+    Bytes bytes = leads() ? to_bytes(union_) : Bytes{};
+    rank_series.swap(union_.head.rank_series);
+    team_.broadcast(bytes);
+    if (!leads()) union_ = from_bytes<Union>(bytes);
+  }
+  if (!union_.go_on) return;
+
+  read_rows();
+  std::vector<Failure> failures = all_failures();
+  if (leads()) {
+    if (failures.empty() && options_.write)
+      for (std::uint32_t i = 0; i < plan_.shards.size(); ++i)
+        if (!plan_.shards[i].left_out) static_cast<void>(is_unchanged(i));
+    failures.insert(failures.end(), failures_.begin(), failures_.end());
+    failures_.clear();
+    union_.go_on = failures.empty() || plan_after(std::move(failures), true);
+    if (!union_.go_on) writer_.reset();
+  }
+  Bytes verdict(1, static_cast<std::byte>(union_.go_on));
+  team_.broadcast(verdict);
+  if (verdict[0] == std::byte{0}) return;
+
+  unite_results();
+  failures = all_failures();
+  if (!leads()) return;
+  if (!failures.empty()) {
+    static_cast<void>(plan_after(std::move(failures), true));
+    return;
+  }
+  write_rest();
+  plan_.kind = Plan::kDone;
+}
+
+Result<MergeReport> RunMerge::run() {
+  if (leads()) plan_anew();
+  for (;;) {
+    if (!is_alone()) {
+      Bytes bytes = leads() ? to_bytes(plan_) : Bytes{};
+      team_.broadcast(bytes);
+      if (!leads()) plan_ = from_bytes<Plan>(bytes);
+    }
+    if (plan_.kind == Plan::kFailed) return Error{plan_.error};
+    if (plan_.kind == Plan::kDone) break;
+    merge_once();
+  }
+  rows_.reset();
+  index_.reset();
+  if (!leads()) {
+    for (const Shard& row : plan_.shards) {
+      report_.shards += row.left_out ? 0 : 1;
+      report_.reused += row.reused ? 1 : 0;
+    }
+    return std::move(report_);
+  }
+  report_.head = std::move(union_.head);
+  return std::move(report_);
+}
+
+}  // namespace
+
+Result<MergeReport> merge_shards(const fs::path& run_dir, const MergeOptions& options,
+                                 Destination& destination) {
+  return RunMerge(run_dir, options, destination).run();
+}
+
+}  // namespace clusterprof::aggregator

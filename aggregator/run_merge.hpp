@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The merge of a run directory in two passes: docs/design/0010-merging-at-scale.md. Internal to aggregator/.
+#pragma once
+
+#include <filesystem>
+
+#include "aggregator/run_directory.hpp"
+#include "base/result.hpp"
+
+namespace clusterprof::aggregator {
+
+// `profile`: what the new profile is called; `fallback`: another place for where that cannot be written, may
+// be empty. `made`: which of the two it became, empty when neither.
+struct Destination {
+  std::filesystem::path profile, fallback;
+  std::filesystem::path made;
+};
+
+Result<MergeReport> merge_shards(const std::filesystem::path& run_dir, const MergeOptions& options,
+                                 Destination& destination);
+
+}  // namespace clusterprof::aggregator

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rows of one rank that mean the same, in the tables that have several per rank: what makes them the same,
+// and their union. Both are commutative and associative.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::aggregator {
+
+inline void unite(shard::Value& into, const shard::Value& row) {
+  into.wall_ns += row.wall_ns;
+  into.cpu_ns += row.cpu_ns;
+  into.samples += row.samples;
+}
+inline auto key(const shard::Value& row) { return std::tuple(row.path, row.category, !row.main_thread); }
+
+inline void unite(shard::MpiCall& into, const shard::MpiCall& row) {
+  if (row.count != 0) {
+    into.min_ns = into.count == 0 ? row.min_ns : std::min(into.min_ns, row.min_ns);
+    into.max_ns = std::max(into.max_ns, row.max_ns);
+  }
+  into.count += row.count;
+  into.time_ns += row.time_ns;
+  into.sent_bytes += row.sent_bytes;
+  into.recv_bytes += row.recv_bytes;
+}
+inline auto key(const shard::MpiCall& row) { return std::tuple(row.path, row.communicator); }
+
+inline void unite(shard::PathCounter& into, const shard::PathCounter& row) { into.value += row.value; }
+inline auto key(const shard::PathCounter& row) { return std::tuple(row.path, row.counter); }
+
+inline void unite(shard::CounterValue& into, const shard::CounterValue& row) { into.value += row.value; }
+inline auto key(const shard::CounterValue& row) { return std::tuple(row.counter); }
+
+inline void unite(shard::Drop& into, const shard::Drop& row) { into.count += row.count; }
+inline auto key(const shard::Drop& row) { return std::tuple(std::string_view(row.reason)); }
+
+inline void unite(shard::HandlerCost& into, const shard::HandlerCost& row) { into.count += row.count; }
+inline auto key(const shard::HandlerCost& row) { return std::tuple(row.le_ns); }
+
+inline void unite(shard::IoCall& into, const shard::IoCall& row) {
+  into.count += row.count;
+  into.failed += row.failed;
+  into.bytes += row.bytes;
+  into.time_ns += row.time_ns;
+  into.max_ns = std::max(into.max_ns, row.max_ns);
+}
+inline auto key(const shard::IoCall& row) { return std::tuple(row.path, row.file, row.operation); }
+
+inline void unite(shard::DataAccess& into, const shard::DataAccess& row) {
+  into.samples += row.samples;
+  into.accesses += row.accesses;
+  for (std::size_t i = 0; i < into.blocks.size(); ++i) into.blocks[i] |= row.blocks[i];
+}
+inline auto key(const shard::DataAccess& row) { return std::tuple(row.path); }
+
+inline void unite(shard::RegionTime& into, const shard::RegionTime& row) {
+  if (row.count == 0) return;
+  const auto longest = [](const shard::RegionTime& region) {
+    return std::tuple(region.max_ns, region.max_n);
+  };
+  if (into.count == 0 || row.min_ns < into.min_ns) into.min_ns = row.min_ns;
+  if (into.count == 0 || longest(into) < longest(row)) {
+    into.max_ns = row.max_ns;
+    into.max_n = row.max_n;
+  }
+  into.count += row.count;
+  into.time_ns += row.time_ns;
+}
+inline auto key(const shard::RegionTime& row) { return std::tuple(row.path); }
+
+}  // namespace clusterprof::aggregator

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/analyze/analysis_observer.hpp"
+
+#include <utility>
+
+namespace clusterprof::cli {
+
+void AnalysisObserver::begin(const shard::ShardData& head) {
+  analysis_.reset();
+  builder_.emplace(head);
+}
+
+void AnalysisObserver::add(const shard::RankRows& rows) { builder_->add(rows); }
+
+aggregator::Bytes AnalysisObserver::state() const { return builder_->state(); }
+
+Result<void> AnalysisObserver::absorb(std::span<const std::byte> state) { return builder_->absorb(state); }
+
+aggregator::Bytes AnalysisObserver::finish() {
+  report::Analysis analysis = builder_->finish();
+  builder_.reset();
+  aggregator::Bytes bytes = report::encode(analysis);
+  if (keep_ == Keep::kAnalysis) analysis_ = std::move(analysis);
+  return bytes;
+}
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/analyze/analyze.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "base/version.hpp"
+#include "cli/analyze/output.hpp"
+#include "cli/analyze/query.hpp"
+#include "cli/analyze/verbs.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+constexpr std::string_view kLaterVerbs[] = {"export", "diff", "doctor", "attach", "top", "tui"};
+
+int not_yet(const std::string& what) {
+  return complain(kBadUsage, what + " is not in this version (" + kVersion + ")");
+}
+
+int run(int argc, char** argv, aggregator::Team* team) {
+  if (argc > 1 && std::find(std::begin(kLaterVerbs), std::end(kLaterVerbs), argv[1]) != std::end(kLaterVerbs))
+    return not_yet(argv[1]);
+
+  CLI::App app{"What was recorded: merge it, explain it, look at it", "clusterprof"};
+  app.require_subcommand(1);
+
+  MergeVerbOptions merge_options;
+  CLI::App* merge_verb = app.add_subcommand("merge", "Joins the shards of a run to RUN/profile.h5");
+  merge_verb->add_flag("--partial", merge_options.partial, "leave damaged shards out instead of failing");
+  merge_verb->add_flag("-q,--quiet", merge_options.quiet, "no progress on stderr");
+  merge_verb->add_option("RUN", merge_options.run, "run directory")->required();
+
+  ReportOptions report_options;
+  std::string html;
+  CLI::App* report_verb = app.add_subcommand("report", "Explains a run, merging it first when needed");
+  report_verb->add_option("RUN", report_options.run, "run directory")->required();
+  CLI::Option* json = report_verb->add_flag("--json", report_options.json, "as JSON");
+  CLI::Option* html_option = report_verb->add_option("--html", html, "(not in this version)");
+  report_verb->add_option("--section", report_options.sections, "only these sections of the text")
+      ->delimiter(',')
+      ->excludes(json);
+  report_verb->add_option("--region", report_options.region,
+                          "only what happened in this region (epoch/step)");
+
+  QueryOptions query_options;
+  CLI::App* query_verb = app.add_subcommand("query", "Asks a run one thing, without reading all of it");
+  query_verb->require_subcommand(1);
+  const auto add_question = [&](const char* name, const char* what, const char* argument,
+                                const char* meaning) {
+    CLI::App* const question = query_verb->add_subcommand(name, what);
+    question->fallthrough();
+    if (argument != nullptr) question->add_option(argument, query_options.argument, meaning)->required();
+    return question;
+  };
+  query_verb->add_option("RUN", query_options.run, "run directory")->required();
+  query_verb->add_flag("--json", query_options.json, "as JSON, in full unless --top is given");
+  query_verb
+      ->add_option("--top", query_options.top, "so many rows of the longest table (default in text: 15)")
+      ->check(CLI::Range(1, 1 << 24));
+  CLI::App* const rank_question = add_question("rank", "call paths of one rank, by time", "R", "rank");
+  CLI::App* const path_question =
+      add_question("path", "one call path on all ranks", "ID|ROW", "32 hexadecimal digits, or row of paths");
+  path_question->add_flag("--inclusive", query_options.inclusive, "with what is called from there");
+  CLI::App* const functions_question =
+      add_question("functions", "functions by time, all ranks", nullptr, nullptr);
+  CLI::App* const node_question =
+      add_question("node", "ranks of one node, and its messages", "NAME", "of the node");
+
+  BannerOptions banner_options;
+  double timeout_s = 10;
+  CLI::App* banner_verb =
+      app.add_subcommand("banner", "Waits for the shards of a run, merges, prints a summary");
+  banner_verb->add_option("RUN", banner_options.run, "run directory")->required();
+  banner_verb->add_option("--wait-ranks", banner_options.wait_ranks, "wait for so many ranks");
+  banner_verb->add_option("--timeout", timeout_s, "but at most so many seconds")
+      ->check(CLI::Range(0.0, 86400.0));
+
+  std::string dump_argument;
+  CLI::App* dump_verb = app.add_subcommand("dump", "Prints all tables of a shard or profile");
+  dump_verb->add_option("FILE", dump_argument, "shard, profile, or run directory for its profile")
+      ->required();
+
+  std::string validate_argument;
+  CLI::App* validate_verb = app.add_subcommand("validate", "Checks a shard, a profile or all files of a run");
+  validate_verb->add_option("FILE", validate_argument, "shard, profile or run directory")->required();
+
+  std::string list_argument = ".";
+  CLI::App* list_verb = app.add_subcommand("ls", "Lists the runs in a directory");
+  list_verb->add_option("DIR", list_argument, "where to look")->capture_default_str();
+
+  const auto is_named = [&](const CLI::App* verb) { return verb->check_name(argv[1]); };
+  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())
+    return complain(kBadUsage, std::string("there is no verb ") + argv[1] + " (see clusterprof --help)");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return team != nullptr && team->member() != 0 ? kOk : app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    const std::string verb =
+        app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ";
+    std::string text = error.what();
+    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+    return complain(kBadUsage, text + " (see clusterprof " + verb + "--help)");
+  }
+
+  if (*merge_verb) return merge(merge_options, team);
+  // All else is for one process.
+  if (team != nullptr && team->member() != 0) return kOk;
+  if (*report_verb) {
+    if (*html_option) return not_yet("report --html");
+    return report(report_options);
+  }
+  if (*query_verb) {
+    if (*rank_question) return query_rank(query_options);
+    if (*path_question) return query_path(query_options);
+    if (*functions_question) return query_functions(query_options);
+    if (*node_question) return query_node(query_options);
+  }
+  if (*banner_verb) {
+    banner_options.timeout = std::chrono::duration<double>(timeout_s);
+    return banner(banner_options);
+  }
+  if (*dump_verb) return dump_file(dump_argument);
+  if (*validate_verb) return validate(validate_argument);
+  if (*list_verb) return list_runs(list_argument);
+  return complain(kBadUsage, "no verb given (see clusterprof --help)");
+}
+
+}  // namespace
+
+int analyze_main(int argc, char** argv, aggregator::Team* team) {
+  if (team != nullptr && team->member() != 0) be_silent();
+  try {
+    return run(argc, argv, team);
+  } catch (const std::bad_alloc&) {
+    return complain(kBadInput, "out of memory");
+  } catch (const std::exception& error) {
+    return complain(kBadInput, error.what());
+  }
+}
+
+}  // namespace clusterprof::cli

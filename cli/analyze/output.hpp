@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What verbs have in common: exit statuses, results to stdout, complaints to stderr, runs by their names.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace clusterprof::cli {
+
+inline constexpr int kOk = 0;
+inline constexpr int kNothingFound = 1;
+inline constexpr int kBadUsage = 2;
+inline constexpr int kBadInput = 3;
+
+// Of the processes of a team, one speaks for all: afterwards the two below print nothing.
+void be_silent();
+
+// "clusterprof: TEXT" on stderr, one line and safe to print; returns `status`.
+int complain(int status, const std::string& text);
+// To stdout; kOk, or an exit status after complaining.
+int print(std::string_view text);
+
+// Standard output in pieces; after the first that cannot be written the others are dropped.
+class Output {
+ public:
+  void operator()(std::string_view piece);
+  int finish();  // as print()
+
+ private:
+  int error_ = 0;
+};
+
+int columns_of(int fd);  // of a terminal, or of $COLUMNS; 80 where neither is known
+// Colours and cursor movements are understood, and wanted.
+bool moves_cursor(int fd);
+bool wants_colour(int fd);
+bool wants_unicode();
+
+// The run directory that is meant: RUN, or that of profile.h5 or a shard in it. Or the exit status after
+// complaining.
+std::variant<std::filesystem::path, int> run_directory(const std::string& argument);
+
+}  // namespace clusterprof::cli

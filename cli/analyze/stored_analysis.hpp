@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A run's profile and what the report says of it, without doing again what was done when it was merged.
+#pragma once
+
+#include <filesystem>
+
+#include "aggregator/run_directory.hpp"
+#include "base/result.hpp"
+#include "formats/profile/profile_reader.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::cli {
+
+// aggregator::open_run with a bar on stderr. `observer` may be null: the profile then gets an analysis
+// anyway.
+Result<profile::ProfileReader> open_profile(const std::filesystem::path& run,
+                                            aggregator::RankObserver* observer);
+
+// The analysis of a run: of the merge that had to be done, else the one that is stored in the profile, where
+// this program made it, else a new one. rank_timelines: as decode().
+Result<report::Analysis> stored_analysis(const std::filesystem::path& run, bool rank_timelines);
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An Analysis as bytes. cereal goes through the members; the archives are our own, because those of cereal
+// allocate whatever a damaged size says, and send every number through a stream.
+#include <libdeflate.h>
+
+#include <cereal/cereal.hpp>
+#include <cereal/types/array.hpp>
+#include <cereal/types/map.hpp>
+#include <cereal/types/optional.hpp>
+#include <cereal/types/string.hpp>
+#include <cereal/types/utility.hpp>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <set>
+#include <type_traits>
+
+#include "base/version.hpp"
+#include "report/analysis_code.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+struct Damaged : std::exception {};
+
+// Written as they lie in memory.
+template <typename T>
+constexpr bool kPlain = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+template <>
+constexpr bool kPlain<shard::MatrixCell> = std::has_unique_object_representations_v<shard::MatrixCell>;
+static_assert(kPlain<shard::MatrixCell>);
+
+// Both archives hold one block of plain bytes at a time: of a large run the whole would be several times that
+// of the compressed bytes.
+constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+constexpr int kLevel = 1;
+constexpr std::size_t kMostRatio = 1100;  // deflate's is 1032
+
+struct BlockHead {
+  std::uint32_t plain_bytes = 0, stored_bytes = 0;
+};
+
+// Numbers as they are in memory, sizes and lists of counts with 7 bits per byte. flush() comes last.
+class Writer : public cereal::OutputArchive<Writer, cereal::AllowEmptyClassElision> {
+ public:
+  explicit Writer(std::vector<std::byte>& out) : OutputArchive(this), out_(out) {}
+
+  void bytes(const void* data, std::size_t size) {
+    const auto* const begin = static_cast<const std::byte*>(data);
+    block_.insert(block_.end(), begin, begin + size);
+    if (block_.size() >= kBlockBytes) flush(false);
+  }
+  void number(std::uint64_t value) {
+    std::byte text[10];
+    std::size_t size = 0;
+    for (; value >= 0x80; value >>= 7) text[size++] = static_cast<std::byte>(value | 0x80);
+    text[size++] = static_cast<std::byte>(value);
+    bytes(text, size);
+  }
+  // Compresses what there is in blocks of kBlockBytes; with `rest`, the last one may be smaller.
+  void flush(bool rest = true) {
+    std::size_t at = 0;
+    while (block_.size() - at >= (rest ? 1 : kBlockBytes)) {
+      const std::size_t size = std::min(kBlockBytes, block_.size() - at);
+      compress(std::span(block_).subspan(at, size));
+      at += size;
+    }
+    block_.erase(block_.begin(), block_.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  [[nodiscard]] std::uint64_t plain_bytes() const { return plain_bytes_ + block_.size(); }
+
+  // The number of this derived metric among those written, which are told apart by their texts: a constant
+  // may have several addresses.
+  struct Kind {
+    std::size_t number = 0;
+    bool is_new = false;
+  };
+  Kind kind(const Derived& derived) {
+    const auto known = std::find_if(kinds_.begin(), kinds_.end(), [&](const Derived& other) {
+      return std::strcmp(other.name, derived.name) == 0 && std::strcmp(other.unit, derived.unit) == 0 &&
+             std::strcmp(other.formula, derived.formula) == 0;
+    });
+    const Kind kind{static_cast<std::size_t>(known - kinds_.begin()), known == kinds_.end()};
+    if (kind.is_new) kinds_.push_back(derived);
+    return kind;
+  }
+
+ private:
+  struct Free {
+    void operator()(libdeflate_compressor* compressor) const { libdeflate_free_compressor(compressor); }
+  };
+
+  void compress(std::span<const std::byte> block) {
+    if (!compressor_) compressor_.reset(libdeflate_alloc_compressor(kLevel));
+    if (!compressor_) throw std::bad_alloc();
+    const std::size_t head = out_.size();
+    const std::size_t most = libdeflate_deflate_compress_bound(compressor_.get(), block.size());
+    out_.resize(head + sizeof(BlockHead) + most);
+    std::byte* const to = out_.data() + head + sizeof(BlockHead);
+    const std::size_t stored =
+        libdeflate_deflate_compress(compressor_.get(), block.data(), block.size(), to, most);
+    const BlockHead sizes{static_cast<std::uint32_t>(block.size()), static_cast<std::uint32_t>(stored)};
+    std::memcpy(out_.data() + head, &sizes, sizeof sizes);
+    out_.resize(head + sizeof(BlockHead) + stored);
+    plain_bytes_ += block.size();
+  }
+
+  std::vector<std::byte>& out_;
+  std::vector<std::byte> block_;
+  std::uint64_t plain_bytes_ = 0;  // compressed so far
+  std::unique_ptr<libdeflate_compressor, Free> compressor_;
+  std::vector<Derived> kinds_;
+};
+
+class Reader : public cereal::InputArchive<Reader, cereal::AllowEmptyClassElision> {
+ public:
+  // plain_bytes: of all blocks together.
+  Reader(std::span<const std::byte> in, std::uint64_t plain_bytes)
+      : InputArchive(this), in_(in), left_(plain_bytes), decompressor_(libdeflate_alloc_decompressor()) {
+    if (!decompressor_) throw std::bad_alloc();
+    if (plain_bytes / kMostRatio > in.size()) throw Damaged();
+  }
+
+  [[nodiscard]] bool at_end() const { return left_ == 0 && rest_.empty() && in_.empty(); }
+  void bytes(void* to, std::size_t size) {
+    if (size > left_) throw Damaged();
+    auto* at = static_cast<std::byte*>(to);
+    while (size != 0) {
+      if (rest_.empty()) refill();
+      const std::size_t part = std::min(size, rest_.size());
+      std::memcpy(at, rest_.data(), part);
+      take(part);
+      at += part;
+      size -= part;
+    }
+  }
+  std::uint64_t number() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0;; shift += 7) {
+      if (left_ == 0 || shift > 63) throw Damaged();
+      if (rest_.empty()) refill();
+      const auto byte = static_cast<std::uint64_t>(rest_.front());
+      take(1);
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+  }
+  // How many elements follow, of at least `least_bytes` each.
+  std::size_t size(std::size_t least_bytes) {
+    const std::uint64_t size = number();
+    if (size > left_ / least_bytes) throw Damaged();
+    return size;
+  }
+  std::vector<Derived>& kinds() { return kinds_; }
+
+ private:
+  struct Free {
+    void operator()(libdeflate_decompressor* decompressor) const {
+      libdeflate_free_decompressor(decompressor);
+    }
+  };
+
+  void take(std::size_t size) {
+    rest_ = rest_.subspan(size);
+    left_ -= size;
+  }
+  void refill() {
+    BlockHead sizes;
+    if (in_.size() < sizeof sizes) throw Damaged();
+    std::memcpy(&sizes, in_.data(), sizeof sizes);
+    in_ = in_.subspan(sizeof sizes);
+    if (sizes.stored_bytes > in_.size() || sizes.plain_bytes == 0 || sizes.plain_bytes > kBlockBytes ||
+        sizes.plain_bytes > left_)
+      throw Damaged();
+    block_.resize(sizes.plain_bytes);
+    if (libdeflate_deflate_decompress(decompressor_.get(), in_.data(), sizes.stored_bytes, block_.data(),
+                                      block_.size(), nullptr) != LIBDEFLATE_SUCCESS)
+      throw Damaged();
+    in_ = in_.subspan(sizes.stored_bytes);
+    rest_ = block_;
+  }
+
+  std::span<const std::byte> in_;
+  std::uint64_t left_;  // plain bytes, those of rest_ among them
+  std::unique_ptr<libdeflate_decompressor, Free> decompressor_;
+  std::vector<std::byte> block_;
+  std::span<const std::byte> rest_;
+  std::vector<Derived> kinds_;
+};
+
+}  // namespace
+}  // namespace clusterprof::report
+
+CEREAL_SETUP_ARCHIVE_TRAITS(clusterprof::report::Reader, clusterprof::report::Writer)
+
+namespace clusterprof::report {
+namespace {
+
+template <typename T>
+requires std::is_arithmetic_v<T>
+void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const T& value) { out.bytes(&value, sizeof value); }
+template <typename T>
+requires std::is_arithmetic_v<T>
+void CEREAL_LOAD_FUNCTION_NAME(Reader& in, T& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    std::uint8_t byte = 0;
+    in.bytes(&byte, 1);
+    value = byte != 0;
+  } else {
+    in.bytes(&value, sizeof value);
+  }
+}
+template <typename T>
+void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const cereal::NameValuePair<T>& pair) {
+  out(pair.value);
+}
+template <typename T>
+void CEREAL_LOAD_FUNCTION_NAME(Reader& in, cereal::NameValuePair<T>& pair) {
+  in(pair.value);
+}
+template <typename T>
+void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const cereal::SizeTag<T>& tag) {
+  out.number(tag.size);
+}
+template <typename T>
+void CEREAL_LOAD_FUNCTION_NAME(Reader& in, cereal::SizeTag<T>& tag) {
+  tag.size = in.size(1);
+}
+template <typename T>
+void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const cereal::BinaryData<T>& data) {
+  out.bytes(data.data, static_cast<std::size_t>(data.size));
+}
+template <typename T>
+void CEREAL_LOAD_FUNCTION_NAME(Reader& in, cereal::BinaryData<T>& data) {
+  in.bytes(data.data, static_cast<std::size_t>(data.size));
+}
+
+// Texts that live as long as the program, as the constants do that Derived points to.
+const char* constant(const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string> texts;
+  const std::scoped_lock lock(mutex);
+  return texts.insert(text).first->c_str();
+}
+
+// The texts of each kind are written once.
+void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const Derived& derived) {
+  const auto& [name, value, unit, formula] = derived;
+  const Writer::Kind kind = out.kind(derived);
+  out.number(kind.number);
+  if (kind.is_new) out(std::string(name), std::string(unit), std::string(formula));
+  out(value);
+}
+void CEREAL_LOAD_FUNCTION_NAME(Reader& in, Derived& derived) {
+  constexpr std::size_t kMostKinds = 256;
+  const std::uint64_t kind = in.number();
+  std::vector<Derived>& kinds = in.kinds();
+  if (kind == kinds.size() && kind < kMostKinds) {
+    std::string name, unit, formula;
+    in(name, unit, formula);
+    kinds.push_back({constant(name), 0, constant(unit), constant(formula)});
+  }
+  if (kind >= kinds.size()) throw Damaged();
+  derived = kinds[kind];
+  in(derived.value);
+}
+
+// Bytes that any T takes. A default one is the smallest: its lists are empty.
+template <typename T>
+std::size_t least_bytes() {
+  static const std::size_t size = [] {
+    std::vector<std::byte> bytes;
+    Writer out(bytes);
+    out(T());
+    return out.plain_bytes();
+  }();
+  return size;
+}
+template <>
+std::size_t least_bytes<Derived>() {
+  return 1 + sizeof(double);
+}
+
+template <typename T>
+void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const std::vector<T>& list) {
+  out.number(list.size());
+  if constexpr (std::is_same_v<T, std::uint64_t>) {
+    for (const std::uint64_t value : list) out.number(value);
+  } else if constexpr (kPlain<T>) {
+    out.bytes(list.data(), list.size() * sizeof(T));
+  } else {
+    for (const T& element : list) out(element);
+  }
+}
+template <typename T>
+void CEREAL_LOAD_FUNCTION_NAME(Reader& in, std::vector<T>& list) {
+  if constexpr (std::is_same_v<T, std::uint64_t>) {
+    list.resize(in.size(1));
+    for (std::uint64_t& value : list) value = in.number();
+  } else if constexpr (kPlain<T>) {
+    list.resize(in.size(sizeof(T)));
+    in.bytes(list.data(), list.size() * sizeof(T));
+  } else {
+    list.resize(in.size(least_bytes<T>()));
+    for (T& element : list) in(element);
+  }
+}
+
+// All members of a struct, in their order: a structured binding that leaves one out does not compile.
+#define CLUSTERPROF_MEMBERS(Type, ...)                                    \
+  template <typename Archive>                                             \
+  void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Type& object_) { \
+    auto& [__VA_ARGS__] = object_;                                        \
+    archive_(__VA_ARGS__);                                                \
+  }
+
+CLUSTERPROF_MEMBERS(RunInfo, id, command, start_utc_ns, elapsed_s, nodes, ranks, spawned_ranks, world_size,
+                    rate_hz, clock, region, sample_on, only_regions, version, mpi_library, samples, dropped,
+                    complete, missing, missing_ranks, notes)
+CLUSTERPROF_MEMBERS(Quality, truncated, merges_tried, merges_failed, merge_success, handler_median_s,
+                    handler_p99_s, rate_reached_hz)
+CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, collector_max_rss_bytes, cpus,
+                    numa_nodes, memory_bytes, cache_bytes, cpu_model, busy, memory_used_bytes, received_bytes,
+                    sent_bytes, disk_read_bytes, disk_written_bytes)
+CLUSTERPROF_MEMBERS(Limits, time_s, kernel_s, page_fault_s, mapping_s, idle_s, most_path, most_s)
+CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, elapsed_s, paused_s, recorded_s, cpu_s, user_s, kernel_s,
+                    samples, threads, processes, category_s, activity_s, useful_s, mpi_wait_s, mpi_transfer_s,
+                    max_rss_bytes, read_bytes, write_bytes, minor_faults, major_faults, voluntary_switches,
+                    involuntary_switches, affinity, numa, limits, derived, exit_status, exit_signal, lost,
+                    spawned, handler_s)
+CLUSTERPROF_MEMBERS(RankSpread, min_s, mean_s, max_s, max_rank)
+CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serialization, transfer)
+CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, spread, category_s,
+                    activity_s, active_self_s, active_total_s, active_spread, counters, working_set_bytes,
+                    working_set_is_more)
+CLUSTERPROF_MEMBERS(LineRow, id, file, function, line, self_s, total_s, category_s, activity_s,
+                    active_activity_s, active_self_s, active_total_s, active_spread, counters)
+CLUSTERPROF_MEMBERS(MemoryRow, path, time_s, rank, rank_time_s, by_counters, bandwidth, misses_per_kilo,
+                    working_set_bytes, working_set_is_more, accesses, cache_bytes)
+CLUSTERPROF_MEMBERS(IoFileRow, path, file_system, ranks, opens, reads, writes, read_bytes, written_bytes,
+                    read_s, write_s, sync_s, meta_s)
+CLUSTERPROF_MEMBERS(IoCallRow, operation, path, file, function, kind, line, count, failed, bytes, time_s,
+                    max_s, max_rank, rank_time_s, rank_count)
+CLUSTERPROF_MEMBERS(FileSystemRow, name, read_bytes, written_bytes, read_s, write_s, sync_s, meta_s)
+CLUSTERPROF_MEMBERS(FileIo, files, calls, file_systems)
+CLUSTERPROF_MEMBERS(OffCpuRow, kind, file, function, frame_kind, line, time_s, main_thread_s, max_rank)
+CLUSTERPROF_MEMBERS(TimelineRow, rank, node, values)
+CLUSTERPROF_MEMBERS(RegionRow, names, count, time_s, min_s, max_s, max_n, spread, sampled_s, share,
+                    category_s, efficiency, mean_useful_s, max_useful_s, longest_s, slowest_rank, limits,
+                    counters, derived, bottleneck)
+CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, time_s, wait_s,
+                    transfer_s, spread)
+CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
+CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
+CLUSTERPROF_MEMBERS(Place, op, function, file, module, line, kind)
+CLUSTERPROF_MEMBERS(WaitPart, rank, place, wait_s, count, rest)
+CLUSTERPROF_MEMBERS(WaitRow, kind, rank, wait_s, count, causes, where)
+CLUSTERPROF_MEMBERS(DelayRow, kind, site, rank, place, wait_s, count, waiting_ranks, waiting_rank)
+CLUSTERPROF_MEMBERS(RootCauseRow, rank, place, wait_s, share, waiting_ranks, at_least)
+CLUSTERPROF_MEMBERS(CriticalRow, place, time_s, share, mean_s, max_rank)
+CLUSTERPROF_MEMBERS(WindowRow, begin_s, end_s, parallel, communication, wait_s, load_balance)
+CLUSTERPROF_MEMBERS(WaitQuality, event_level, operations, events, messages, unmatched_messages, collectives,
+                    unmatched_collectives, clock_error_s, worst_violation_s, clock_violations, ideal_s)
+CLUSTERPROF_MEMBERS(CounterSpread, name, total, min, mean, max, max_rank)
+CLUSTERPROF_MEMBERS(RankCounters, rank, values)
+CLUSTERPROF_MEMBERS(Bottleneck, rank, region, kind, share, evidence)
+CLUSTERPROF_MEMBERS(Finding, severity, share, text, file, line, rank)
+// The ranks of a timeline, by far the most of all, stand apart: most readers do without.
+template <typename Archive>
+void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
+  auto& [bin_s, begin_s, bins, series, ranks, nodes] = object_;
+  static_cast<void>(ranks);
+  archive_(bin_s, begin_s, bins, series, nodes);
+}
+CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, category_s, activity_s, active_activity_s,
+                    native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, limits,
+                    memory_functions, io, off_cpu, timeline, regions, counters_multiplexed, derived,
+                    mean_useful_s, max_useful_s, slowest_rank, efficiency, functions, lines, sampled_s,
+                    helper_idle_s, mpi_watched, mpi_calls, matrix, node_matrix, mpi_sizes, wait_quality,
+                    mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
+                    critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
+                    counter_spreads, bottlenecks, findings)
+
+#undef CLUSTERPROF_MEMBERS
+
+// --- what renderers take for granted ---------------------------------------------------------
+
+template <typename E>
+bool known(E value, std::size_t values) {
+  return static_cast<std::size_t>(value) < values;
+}
+
+template <typename Rows, typename Good>
+bool all(const Rows& rows, const Good& good) {
+  return std::all_of(rows.begin(), rows.end(), good);
+}
+
+bool is_consistent(const Efficiency& efficiency, const Seconds& mean_s, const Seconds& max_s, bool slowest) {
+  const bool all_of_it = efficiency.load_balance && efficiency.communication && mean_s && max_s && slowest;
+  return !efficiency.parallel || all_of_it;
+}
+
+bool is_consistent(const Timeline& timeline, std::size_t nodes) {
+  const auto good = [&](const TimelineRow& row) {
+    return row.node < nodes &&
+           all(row.values, [&](const auto& values) { return values.first < timeline.series.size(); });
+  };
+  const bool nodes_are = all(timeline.nodes, good);
+  return nodes_are && all(timeline.ranks, [&](const TimelineRow& row) {
+           return all(row.values, [&](const auto& values) { return values.first < timeline.series.size(); });
+         });
+}
+
+// Whether every index lies in its table, every enum has a known value, and what is only there together is.
+bool is_consistent(const Analysis& a) {
+  const auto counted = [&](const CounterAmounts& amounts) {
+    return all(amounts, [&](const auto& amount) { return amount.first < a.counters.size(); });
+  };
+  const auto place = [&](PlaceIndex index) { return index < a.places.size(); };
+  const auto part = [&](const WaitPart& row) { return place(row.place); };
+  const auto cause = [&](const RootCauseRow& row) { return place(row.place); };
+  const auto critical = [&](const CriticalRow& row) { return place(row.place); };
+  const auto frame = [](shard::FrameKind kind) { return known(kind, shard::kFrameKinds); };
+  const auto wait = [](shard::WaitKind kind) { return known(kind, shard::kWaitKinds); };
+  return is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&
+         (!a.efficiency.serialization || a.wait_quality) &&
+         all(a.functions, [&](const FunctionRow& row) { return frame(row.kind) && counted(row.counters); }) &&
+         all(a.lines, [&](const LineRow& row) { return counted(row.counters); }) &&
+         all(a.regions,
+             [&](const RegionRow& row) {
+               return !row.names.empty() && counted(row.counters) &&
+                      is_consistent(row.efficiency, row.mean_useful_s, row.max_useful_s, true);
+             }) &&
+         (!a.io || all(a.io->calls,
+                       [&](const IoCallRow& row) {
+                         return frame(row.kind) && known(row.operation, shard::kIoOperations);
+                       })) &&
+         (!a.off_cpu || all(*a.off_cpu,
+                            [&](const OffCpuRow& row) {
+                              return frame(row.frame_kind) && known(row.kind, kOffCpuKinds);
+                            })) &&
+         (!a.timeline || is_consistent(*a.timeline, a.nodes.size())) &&
+         all(a.places, [&](const Place& row) { return frame(row.kind); }) &&
+         all(a.waits,
+             [&](const WaitRow& row) {
+               return wait(row.kind) && all(row.causes, part) && all(row.where, part);
+             }) &&
+         all(a.delays,
+             [&](const DelayRow& row) { return wait(row.kind) && place(row.site) && place(row.place); }) &&
+         all(a.root_causes, cause) && all(a.root_functions, cause) && all(a.critical_path, critical) &&
+         all(a.critical_functions, critical);
+}
+
+// --- the whole -------------------------------------------------------------------------------
+
+struct Header {
+  std::uint64_t made_by = 0;  // this program, on a machine with this order of bytes
+  struct Part {
+    std::uint64_t bytes = 0, plain_bytes = 0;  // stored, and when they are decompressed
+    std::uint64_t checksum = 0;                // of what is stored
+  };
+  Part whole, rank_timelines;  // whole: all but these
+};
+static_assert(std::has_unique_object_representations_v<Header>);
+
+std::uint64_t this_program() {
+  const std::string name =
+      std::string(kVersion) + (std::endian::native == std::endian::little ? " little" : " big");
+  return XXH3_64bits_withSeed(name.data(), name.size(), kAnalysisCode);
+}
+
+template <typename T>
+void load(std::span<const std::byte> bytes, const Header::Part& part, T& to) {
+  if (XXH3_64bits(bytes.data(), bytes.size()) != part.checksum) throw Damaged();
+  Reader in(bytes, part.plain_bytes);
+  in(to);
+  if (!in.at_end()) throw Damaged();
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const Analysis& analysis) {
+  std::vector<std::byte> bytes(sizeof(Header));
+  Header header;
+  header.made_by = this_program();
+  const auto append = [&](const auto& what, Header::Part& part) {
+    const std::size_t begin = bytes.size();
+    Writer out(bytes);
+    out(what);
+    out.flush();
+    part = {bytes.size() - begin, out.plain_bytes(), XXH3_64bits(bytes.data() + begin, bytes.size() - begin)};
+  };
+  append(analysis, header.whole);
+  if (analysis.timeline) append(analysis.timeline->ranks, header.rank_timelines);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return bytes;
+}
+
+std::optional<Analysis> decode(std::span<const std::byte> bytes, bool rank_timelines) {
+  Header header;
+  if (bytes.size() < sizeof header) return {};
+  std::memcpy(&header, bytes.data(), sizeof header);
+  bytes = bytes.subspan(sizeof header);
+  if (header.made_by != this_program() || header.whole.bytes > bytes.size() ||
+      header.rank_timelines.bytes != bytes.size() - header.whole.bytes)
+    return {};
+  try {
+    std::optional<Analysis> analysis(std::in_place);
+    load(bytes.first(header.whole.bytes), header.whole, *analysis);
+    if (analysis->timeline && rank_timelines)
+      load(bytes.subspan(header.whole.bytes), header.rank_timelines, analysis->timeline->ranks);
+    if (!is_consistent(*analysis)) return {};
+    return analysis;
+  } catch (const Damaged&) {
+    return {};
+  }
+}
+
+}  // namespace clusterprof::report

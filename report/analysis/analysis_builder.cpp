@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <array>
+#include <cereal/archives/binary.hpp>
+#include <cstring>
+#include <istream>
+#include <ostream>
+#include <streambuf>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "report/analysis/call_paths.hpp"
+#include "report/analysis/charged_time.hpp"
+#include "report/analysis/counters.hpp"
+#include "report/analysis/file_io.hpp"
+#include "report/analysis/findings.hpp"
+#include "report/analysis/functions.hpp"
+#include "report/analysis/limits.hpp"
+#include "report/analysis/memory.hpp"
+#include "report/analysis/mpi_calls.hpp"
+#include "report/analysis/off_cpu.hpp"
+#include "report/analysis/partial_sums.hpp"
+#include "report/analysis/path_time.hpp"
+#include "report/analysis/place_numbers.hpp"
+#include "report/analysis/regions.hpp"
+#include "report/analysis/run_and_ranks.hpp"
+#include "report/analysis/timeline.hpp"
+#include "report/analysis/verdict.hpp"
+#include "report/analysis/waiting.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using shard::kCategories;
+using shard::ShardData;
+
+// What is known of one rank alone.
+struct RankResult {
+  std::uint32_t position = 0;
+  ActivityTimes activity_ns{};
+  Limits limits;
+};
+
+// Before the state of a builder.
+struct StateHeader {
+  static constexpr std::uint64_t kMagic = 0x6374'7369'6c61'6e61;  // "analistc"
+  std::uint64_t magic = kMagic;
+  std::uint64_t bytes = 0, hash = 0;  // of what follows
+};
+
+// Appends to bytes, and reads them, without a copy in a string.
+class ByteWriter final : public std::streambuf {
+ public:
+  explicit ByteWriter(std::vector<std::byte>& bytes) : bytes_(bytes) {}
+
+ private:
+  std::streamsize xsputn(const char* from, std::streamsize count) override {
+    const auto* const begin = reinterpret_cast<const std::byte*>(from);
+    bytes_.insert(bytes_.end(), begin, begin + count);
+    return count;
+  }
+  int_type overflow(int_type character) override {
+    bytes_.push_back(static_cast<std::byte>(character));
+    return character;
+  }
+  std::vector<std::byte>& bytes_;
+};
+class ByteReader final : public std::streambuf {
+ public:
+  explicit ByteReader(std::span<const std::byte> bytes) {
+    // Only a put area would be written to.
+    char* const begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
+    setg(begin, begin, begin + bytes.size());
+  }
+};
+
+}  // namespace
+
+struct AnalysisBuilder::State {
+  explicit State(const ShardData& data)
+      : head(data),
+        ranks(data),
+        paths(data),
+        places(data, paths),
+        charger(data),
+        added(data.ranks.size(), false),
+        path_time(data, slowest_rank(data, ranks)),
+        functions(paths),
+        counts(data, paths),
+        memory(data, paths),
+        limits(data, paths, places),
+        off_cpu(data, paths, places),
+        regions(data, paths, places),
+        waits(data) {}
+
+  void add(const shard::RankRows& rows);
+  void add_ranks_without_rows();
+  void finish(Analysis& analysis);
+  [[nodiscard]] double main_scale(const RankInput& rank) const;
+
+  // Sizes that an equal head has.
+  [[nodiscard]] std::array<std::uint64_t, 6> shape() const {
+    return {head.ranks.size(),    paths.size(),         paths.functions().size(),
+            paths.lines().size(), head.counters.size(), places.size()};
+  }
+  template <typename Self, typename Table>
+  static void each_table(Self& self, const Table& table) {
+    PathTime::each_table(self.path_time, table);
+    FunctionTime::each_table(self.functions, table);
+    PathCounts::each_table(self.counts, table);
+    MemoryUse::each_table(self.memory, table);
+    LimitTime::each_table(self.limits, table);
+    OffCpuTime::each_table(self.off_cpu, table);
+    RegionTime::each_table(self.regions, table);
+    ChargedWaits::each_table(self.waits, table);
+  }
+
+  const ShardData& head;
+  RankOrder ranks;
+  CallPaths paths;
+  PlaceNumbers places;
+  TimeCharger charger;
+  std::vector<bool> added;  // by row of the head's ranks
+  std::vector<RankResult> results;
+  PathTime path_time;
+  FunctionTime functions;
+  PathCounts counts;
+  MemoryUse memory;
+  LimitTime limits;
+  OffCpuTime off_cpu;
+  RegionTime regions;
+  ChargedWaits waits;
+};
+
+double AnalysisBuilder::State::main_scale(const RankInput& rank) const {
+  std::uint64_t charged_ns = 0;
+  for (const ChargedValue& value : rank.charged)
+    if (value.main_thread && value.category != Category::kMpi) charged_ns += value.wall_ns;
+  if (charged_ns == 0) return 0;
+  const OptionalCategorySeconds known = main_thread_categories(*rank.of, head.run.clock == "cpu");
+  double known_s = 0;
+  for (std::size_t c = 0; c < kCategories; ++c)
+    if (c != static_cast<std::size_t>(Category::kMpi)) known_s += known[c].value_or(0);
+  return known_s / to_seconds(charged_ns);
+}
+
+void AnalysisBuilder::State::add(const shard::RankRows& rows) {
+  if (rows.rank >= head.ranks.size()) return;
+  added[rows.rank] = true;
+  RankInput rank;
+  rank.index = rows.rank;
+  rank.position = ranks.position[rows.rank];
+  rank.of = &head.ranks[rows.rank];
+  rank.sampled = rank.of->samples != 0;
+  rank.charged = charger.charge(rows.rank, rows.values);
+  rank.path_counters = rows.path_counters;
+  rank.data_accesses = rows.data_accesses;
+  rank.main_scale = main_scale(rank);
+
+  path_time.add(rank);
+  RankResult& result = results.emplace_back();
+  result.position = rank.position;
+  result.activity_ns = functions.add(rank);
+  counts.add(rank);
+  memory.add(rank);
+  result.limits = limits.add(rank, memory);
+  off_cpu.add(rank);
+  regions.add(rank);
+  waits.add(rank);
+}
+
+// They may have MPI calls, which the head has.
+void AnalysisBuilder::State::add_ranks_without_rows() {
+  for (std::uint32_t rank = 0; rank < added.size(); ++rank)
+    if (!added[rank]) add({rank, {}, {}, {}});
+}
+
+void AnalysisBuilder::State::finish(Analysis& analysis) {
+  add_ranks_without_rows();
+  analysis.run = describe_run(head);
+  describe_ranks(head, ranks, analysis);
+  find_efficiency(head, ranks, analysis);
+  find_quality(head, analysis);
+  for (const RankResult& result : results) {
+    RankInfo& info = analysis.ranks[result.position];
+    give_activities(head.ranks[ranks.ascending[result.position]], result.activity_ns, head.run.clock == "cpu",
+                    info);
+    info.limits = result.limits;
+  }
+  functions.finish(path_time, ranks, analysis);
+  count_mpi_calls(head, paths, ranks.ascending, analysis);
+  copy_mpi_tables(head, paths, analysis);
+  analysis.mpi_watched = !analysis.mpi_calls.empty() ||
+                         std::any_of(head.ranks.begin(), head.ranks.end(), [](const shard::Rank& rank) {
+                           return (rank.flags & shard::kMpiUnwatched) == 0;
+                         });
+  explain_waiting(head, path_time, waits, paths, analysis);
+  count_counters(head, ranks.ascending, analysis);
+  counts.finish(analysis);
+  memory.finish(analysis.functions);
+  limits.finish(ranks, analysis);
+  find_file_io(head, paths, ranks.ascending, analysis);
+  off_cpu.finish(ranks, analysis);
+  find_timeline(head, ranks.ascending, analysis);
+  regions.finish(path_time, limits, counts, ranks, analysis);
+  find_bottlenecks(paths, analysis);
+  find_findings(path_time, paths, analysis);
+}
+
+AnalysisBuilder::AnalysisBuilder(const ShardData& head) : state_(std::make_unique<State>(head)) {}
+AnalysisBuilder::~AnalysisBuilder() = default;
+AnalysisBuilder::AnalysisBuilder(AnalysisBuilder&&) noexcept = default;
+AnalysisBuilder& AnalysisBuilder::operator=(AnalysisBuilder&&) noexcept = default;
+
+void AnalysisBuilder::add(const shard::RankRows& rows) { state_->add(rows); }
+
+std::vector<std::byte> AnalysisBuilder::state() const {
+  std::vector<std::byte> bytes(sizeof(StateHeader));
+  ByteWriter writer(bytes);
+  std::ostream stream(&writer);
+  cereal::BinaryOutputArchive archive(stream);
+  const auto shape = state_->shape();
+  archive(cereal::binary_data(shape.data(), sizeof shape),
+          static_cast<std::uint64_t>(state_->results.size()));
+  archive(cereal::binary_data(state_->results.data(), state_->results.size() * sizeof(RankResult)));
+  State::each_table(static_cast<const State&>(*state_), SumsWriter(archive));
+
+  StateHeader header;
+  header.bytes = bytes.size() - sizeof header;
+  header.hash = XXH3_64bits(bytes.data() + sizeof header, header.bytes);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return bytes;
+}
+
+Result<void> AnalysisBuilder::absorb(std::span<const std::byte> bytes) {
+  const Error damaged{"the partial analysis of a process is damaged"};
+  StateHeader header;
+  if (bytes.size() < sizeof header) return damaged;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const auto content = bytes.subspan(sizeof header);
+  if (header.magic != StateHeader::kMagic || header.bytes != content.size() ||
+      header.hash != XXH3_64bits(content.data(), content.size()))
+    return damaged;
+  ByteReader reader(content);
+  std::istream stream(&reader);
+  try {
+    cereal::BinaryInputArchive archive(stream);
+    std::array<std::uint64_t, 6> shape{};
+    std::uint64_t count = 0;
+    archive(cereal::binary_data(shape.data(), sizeof shape), count);
+    if (shape != state_->shape()) return Error{"the partial analysis of a process is of another run"};
+    if (count > state_->head.ranks.size()) return damaged;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      RankResult result;
+      archive(cereal::binary_data(&result, sizeof result));
+      if (result.position >= state_->added.size()) return damaged;
+      for (const std::uint32_t path : result.limits.most_path)
+        if (path >= state_->paths.size()) return damaged;
+      const std::uint32_t rank = state_->ranks.ascending[result.position];
+      if (state_->added[rank]) return Error{"a rank was analysed by two processes"};
+      state_->added[rank] = true;
+      state_->results.push_back(result);
+    }
+    State::each_table(*state_, SumsReader(archive));
+  } catch (const cereal::Exception&) {
+    return damaged;
+  }
+  return {};
+}
+
+Analysis AnalysisBuilder::finish() {
+  Analysis analysis;
+  state_->finish(analysis);
+  return analysis;
+}
+
+Analysis analyse(const ShardData& head, const shard::RowSource& rows) {
+  AnalysisBuilder builder(head);
+  rows.for_each_rank([&](const shard::RankRows& rank) { builder.add(rank); });
+  return builder.finish();
+}
+
+Analysis analyse(const ShardData& data) { return analyse(data, shard::InMemoryRows(data)); }
+
+}  // namespace clusterprof::report

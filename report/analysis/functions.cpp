@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/functions.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+
+#include "report/analysis/run_and_ranks.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using shard::kCategories;
+using shard::kNone;
+
+// Of a path outside MPI, GC and the interpreter's own work: the object file of its innermost native frame.
+std::string_view module_of(const CallPaths& paths, std::uint32_t path) {
+  const shard::Frame* const frame = paths.frame(path);
+  const bool native = frame != nullptr && frame->kind == shard::FrameKind::kNative;
+  const std::string_view module = native ? std::string_view(paths.text(frame->module)) : "";
+  return module.empty() ? "[unknown]" : module;
+}
+
+// Over the ranks that had samples. What one of them does not know is not known of the run: a sum that
+// leaves ranks out would look complete.
+void sum_activities(Analysis& analysis) {
+  for (std::size_t a = 0; a < kActivities; ++a) {
+    Seconds sum;
+    bool known = true;
+    for (const RankInfo& rank : analysis.ranks) {
+      if (rank.activity_s[a]) sum = sum.value_or(0) + *rank.activity_s[a];
+      known = known && (rank.activity_s[a] || rank.samples == 0);
+    }
+    if (known) analysis.activity_s[a] = sum;
+  }
+}
+
+struct FunctionSum {
+  std::uint64_t self_ns = 0, active_ns = 0, total_ns = 0, active_total_ns = 0;
+  std::array<std::uint64_t, kCategories> category_ns{};
+  ActivityTimes activity_ns{};
+};
+struct LineSum : FunctionSum {
+  ActivityTimes active_activity_ns{};
+};
+
+void sort_rows(Analysis& analysis) {
+  const auto by_time = [](const auto& row) { return std::tuple(-row.self_s, -row.total_s); };
+  std::sort(analysis.functions.begin(), analysis.functions.end(),
+            [&](const FunctionRow& a, const FunctionRow& b) {
+              if (by_time(a) != by_time(b)) return by_time(a) < by_time(b);
+              return std::tie(a.name, a.file, a.module, a.line, a.kind) <
+                     std::tie(b.name, b.file, b.module, b.line, b.kind);
+            });
+  std::sort(analysis.lines.begin(), analysis.lines.end(), [&](const LineRow& a, const LineRow& b) {
+    if (by_time(a) != by_time(b)) return by_time(a) < by_time(b);
+    return std::tie(a.file, a.line, a.function) < std::tie(b.file, b.line, b.function);
+  });
+}
+
+}  // namespace
+
+void give_activities(const shard::Rank& rank, const ActivityTimes& times, bool cpu_clock, RankInfo& info) {
+  const bool sampled = rank.samples != 0;
+  for (std::size_t a = 0; a < kActivities; ++a) {
+    const auto activity = static_cast<Activity>(a);
+    bool known = sampled;
+    if (activity == Activity::kMpi) known = measures_mpi(rank) || times[a] != 0;
+    if (activity == Activity::kPageFault) known = sampled && (rank.flags & shard::kFaultsApart) != 0;
+    if (activity == Activity::kGarbageCollection) known = sampled && (rank.flags & shard::kGarbageApart) != 0;
+    const bool of_python = activity == Activity::kInterpreter || activity == Activity::kImport ||
+                           activity == Activity::kGarbageCollection || activity == Activity::kGilWait;
+    if (of_python && (rank.flags & shard::kPythonUnread) != 0) known = false;
+    const bool waits = activity == Activity::kGilWait || activity == Activity::kSleep ||
+                       activity == Activity::kLock || activity == Activity::kOtherWait;
+    if (waits && cpu_clock) known = false;
+    if (known) info.activity_s[a] = to_seconds(times[a]);
+  }
+}
+
+FunctionTime::FunctionTime(const CallPaths& paths)
+    : paths_(paths),
+      charges_(paths.size() * kCategories),
+      parent_(paths.size(), 0),
+      outermost_(paths.size(), kNone),
+      total_(paths.functions().size()),
+      active_(total_.size()),
+      line_active_(paths.lines().size()),
+      inclusive_(paths.size()),
+      of_function_(total_.size()),
+      of_line_(line_active_.size()),
+      touched_paths_(paths.size()) {
+  for (std::uint32_t path = 0; path < paths.size(); ++path) {
+    if (path != 0) parent_[path] = paths.parent(path);
+    if (paths.outermost_function(path)) outermost_[path] = paths.function(path);
+    for (std::size_t c = 0; c < kCategories; ++c) {
+      const auto category = static_cast<Category>(c);
+      Charge& charge = charges_[cell_of(path, category)];
+      charge.path = paths.counted(path, category);
+      charge.line = paths.line(paths.source(charge.path));
+      charge.activity = activity_of(paths, path, category);
+      // A helper thread that waits for the GIL has work to do.
+      charge.is_work = category != Category::kIdle || charge.activity == Activity::kGilWait;
+    }
+  }
+}
+
+ActivityTimes FunctionTime::add(const RankInput& rank) {
+  ActivityTimes activity_ns{};
+  const auto parent_of = [this](std::uint32_t path) { return parent_[path]; };
+  for (const ChargedValue& value : rank.charged) {
+    // A thread's time from start to end is known without samples; what it did then is not.
+    if (!rank.sampled && value.category != Category::kMpi) continue;
+    const Charge& charge = charges_[cell_of(value)];
+    activity_ns[index(charge.activity)] += value.wall_ns;
+    const std::uint64_t active_ns = value.main_thread || charge.is_work ? value.wall_ns : 0;
+    touched_paths_.touch(charge.path, parent_of);
+    inclusive_[charge.path].all_ns += value.wall_ns;
+    inclusive_[charge.path].active_ns += active_ns;
+    if (charge.line == kNone || active_ns == 0) continue;
+    if (of_line_[charge.line] == 0) touched_lines_.push_back(charge.line);
+    of_line_[charge.line] += active_ns;
+  }
+  touched_paths_.drain([this](std::uint32_t path) {
+    const Inclusive here = inclusive_[path];
+    inclusive_[path] = {};
+    Inclusive& up = inclusive_[parent_[path]];
+    up.all_ns += here.all_ns;
+    up.active_ns += here.active_ns;
+    const std::uint32_t function = outermost_[path];
+    if (function == kNone || here.all_ns == 0) return;
+    Inclusive& sum = of_function_[function];
+    if (sum.all_ns == 0) touched_functions_.push_back(function);
+    sum.all_ns += here.all_ns;
+    sum.active_ns += here.active_ns;
+  });
+  inclusive_[0] = {};
+  for (const std::uint32_t function : touched_functions_) {
+    Inclusive& sum = of_function_[function];
+    total_[function].add(sum.all_ns, rank.position);
+    if (sum.active_ns != 0) active_[function].add(sum.active_ns, rank.position);
+    sum = {};
+  }
+  touched_functions_.clear();
+  for (const std::uint32_t line : touched_lines_) {
+    line_active_[line].add(of_line_[line], rank.position);
+    of_line_[line] = 0;
+  }
+  touched_lines_.clear();
+  return activity_ns;
+}
+
+void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis& analysis) const {
+  std::vector<FunctionSum> functions(total_.size());
+  std::vector<LineSum> lines(line_active_.size());
+  std::vector<Inclusive> inclusive(paths_.size());
+  ActivityTimes active_activity_ns{};
+  std::map<std::string_view, std::uint64_t> modules_ns, calls_ns, active_calls_ns;
+  std::uint64_t sampled_ns = 0, helper_idle_ns = 0;
+  for (std::uint32_t path = 0; path < paths_.size(); ++path)
+    for (std::size_t c = 0; c < kCategories; ++c) {
+      const std::size_t cell = cell_of(path, static_cast<Category>(c));
+      const std::uint64_t main_ns = time.told_main_ns(cell), helper_ns = time.told_helper_ns(cell);
+      const std::uint64_t all_ns = main_ns + helper_ns;
+      if (all_ns == 0) continue;
+      const Charge& charge = charges_[cell];
+      const std::uint64_t active_ns = charge.is_work ? all_ns : main_ns;
+      sampled_ns += all_ns;
+      helper_idle_ns += all_ns - active_ns;
+      active_activity_ns[index(charge.activity)] += active_ns;
+      if (charge.activity == Activity::kNative) modules_ns[module_of(paths_, path)] += all_ns;
+      if (const std::string_view call = system_call_of(paths_, path); !call.empty()) {
+        calls_ns[call] += all_ns;
+        if (active_ns != 0) active_calls_ns[call] += active_ns;
+      }
+      inclusive[charge.path].all_ns += all_ns;
+      inclusive[charge.path].active_ns += active_ns;
+      const auto add = [&](FunctionSum& sum) {
+        sum.self_ns += all_ns;
+        sum.active_ns += active_ns;
+        sum.category_ns[c] += all_ns;
+        sum.activity_ns[index(charge.activity)] += all_ns;
+      };
+      if (const std::uint32_t function = paths_.function(charge.path); function != kNone)
+        add(functions[function]);
+      if (charge.line == kNone) continue;
+      add(lines[charge.line]);
+      lines[charge.line].active_activity_ns[index(charge.activity)] += active_ns;
+    }
+  // Parents stand before their children, so backwards every path is complete when it is read.
+  for (std::uint32_t path = static_cast<std::uint32_t>(paths_.size()); path-- > 1;) {
+    const Inclusive& here = inclusive[path];
+    inclusive[paths_.parent(path)].all_ns += here.all_ns;
+    inclusive[paths_.parent(path)].active_ns += here.active_ns;
+    const auto add = [&](FunctionSum& sum) {
+      sum.total_ns += here.all_ns;
+      sum.active_total_ns += here.active_ns;
+    };
+    if (paths_.outermost_function(path)) add(functions[paths_.function(path)]);
+    if (paths_.outermost_line(path)) add(lines[paths_.line(path)]);
+  }
+
+  sum_activities(analysis);
+  for (std::size_t a = 0; a < kActivities; ++a)
+    if (analysis.activity_s[a]) analysis.active_activity_s[a] = to_seconds(active_activity_ns[a]);
+  for (const auto& [name, ns] : modules_ns) analysis.native_modules.emplace(name, to_seconds(ns));
+  for (const auto& [name, ns] : active_calls_ns) analysis.active_system_calls.emplace(name, to_seconds(ns));
+  for (const auto& [name, ns] : calls_ns) analysis.system_calls.emplace(name, to_seconds(ns));
+  analysis.sampled_s = to_seconds(sampled_ns);
+  analysis.helper_idle_s = to_seconds(helper_idle_ns);
+
+  const auto give_seconds = [](const auto& from_ns, auto& to_s) {
+    for (std::size_t i = 0; i < from_ns.size(); ++i) to_s[i] = to_seconds(from_ns[i]);
+  };
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    const FunctionSum& sum = functions[i];
+    if (sum.total_ns == 0) continue;
+    const shard::Frame& f = *paths_.functions()[i];
+    FunctionRow& row = analysis.functions.emplace_back();
+    row.id = static_cast<std::uint32_t>(i);
+    row.name = paths_.text(f.name);
+    row.file = paths_.text(f.file);
+    row.module = paths_.text(f.module);
+    row.line = f.function_line;
+    row.kind = f.kind;
+    row.self_s = to_seconds(sum.self_ns);
+    row.total_s = to_seconds(sum.total_ns);
+    row.spread = ranks.spread(sum.total_ns, total_[i]);
+    row.active_self_s = to_seconds(sum.active_ns);
+    row.active_total_s = to_seconds(sum.active_total_ns);
+    row.active_spread = ranks.spread(sum.active_total_ns, active_[i]);
+    give_seconds(sum.category_ns, row.category_s);
+    give_seconds(sum.activity_ns, row.activity_s);
+  }
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const LineSum& sum = lines[i];
+    if (sum.total_ns == 0) continue;
+    const shard::Frame& f = *paths_.lines()[i];
+    LineRow& row = analysis.lines.emplace_back();
+    row.id = static_cast<std::uint32_t>(i);
+    row.file = paths_.text(f.file);
+    row.function = paths_.text(f.name);
+    row.line = f.line;
+    row.self_s = to_seconds(sum.self_ns);
+    row.total_s = to_seconds(sum.total_ns);
+    give_seconds(sum.category_ns, row.category_s);
+    give_seconds(sum.activity_ns, row.activity_s);
+    give_seconds(sum.active_activity_ns, row.active_activity_s);
+    row.active_self_s = to_seconds(sum.active_ns);
+    row.active_total_s = to_seconds(sum.active_total_ns);
+    row.active_spread = ranks.spread(sum.active_ns, line_active_[i]);
+  }
+  sort_rows(analysis);
+}
+
+}  // namespace clusterprof::report

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Time by function, source line, activity, object file and system call: docs/metrics.md, "Functions and
+// lines", "Activities".
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+#include "report/analysis/activities.hpp"
+#include "report/analysis/analysis.hpp"
+#include "report/analysis/call_paths.hpp"
+#include "report/analysis/partial_sums.hpp"
+#include "report/analysis/path_time.hpp"
+#include "report/analysis/rank_input.hpp"
+
+namespace clusterprof::report {
+
+using ActivityTimes = std::array<std::uint64_t, kActivities>;  // nanoseconds
+
+// The distribution over ranks; sums are PathTime's.
+class FunctionTime {
+ public:
+  explicit FunctionTime(const CallPaths& paths);
+
+  // What the rank's threads did.
+  ActivityTimes add(const RankInput& rank);
+  template <typename Self, typename Table>
+  static void each_table(Self& self, const Table& table) {
+    table(self.total_, self.total_.size());
+    table(self.active_, self.active_.size());
+    table(self.line_active_, self.line_active_.size());
+  }
+
+  // Functions, lines, and sums over the ranks by activity, object file and system call. The analysis has its
+  // ranks with their activities.
+  void finish(const PathTime& time, const RankOrder& ranks, Analysis& analysis) const;
+
+ private:
+  // Of a path and category.
+  struct Charge {
+    std::uint32_t path = 0;             // that it counts for
+    std::uint32_t line = shard::kNone;  // that it counts for
+    Activity activity = Activity::kNative;
+    bool is_work = true;  // even of a helper thread
+  };
+  struct Inclusive {
+    std::uint64_t all_ns = 0, active_ns = 0;
+  };
+
+  const CallPaths& paths_;
+  std::vector<Charge> charges_;           // by cell_of()
+  std::vector<std::uint32_t> parent_;     // by path
+  std::vector<std::uint32_t> outermost_;  // by path: its function; kNone where that is counted further out
+  std::vector<Extremes> total_, active_;  // by function
+  std::vector<Extremes> line_active_;     // by line
+
+  // Of the rank at hand; 0 between ranks.
+  std::vector<Inclusive> inclusive_, of_function_;
+  std::vector<std::uint64_t> of_line_;
+  TouchedTree touched_paths_;
+  std::vector<std::uint32_t> touched_functions_, touched_lines_;
+};
+
+// By rank: what is not known of it stays empty.
+void give_activities(const shard::Rank& rank, const ActivityTimes& times, bool cpu_clock, RankInfo& info);
+
+}  // namespace clusterprof::report

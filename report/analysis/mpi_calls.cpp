@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/mpi_calls.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+
+#include "formats/wire/mpi_functions.h"
+#include "report/analysis/tables.hpp"
+
+namespace clusterprof::report {
+
+using shard::kNone;
+using shard::Rank;
+using shard::ShardData;
+
+namespace {
+
+// MPI call paths by what is shown of them: operation, and file, line and function of the caller.
+class CallSites {
+ public:
+  using Site = std::tuple<std::string_view, std::string_view, std::uint32_t, std::string_view>;
+
+  explicit CallSites(const CallPaths& paths) : paths_(paths) {}
+
+  // Dense; kNone for what is no path.
+  std::uint32_t of(std::uint32_t path) {
+    if (path >= paths_.size()) return kNone;
+    const auto [known, is_new] = of_path_.try_emplace(path, 0);
+    if (is_new)
+      known->second = ids_.try_emplace(site(path), static_cast<std::uint32_t>(ids_.size())).first->second;
+    return known->second;
+  }
+  [[nodiscard]] const std::map<Site, std::uint32_t>& all() const { return ids_; }
+
+ private:
+  [[nodiscard]] Site site(std::uint32_t path) const {
+    const shard::Frame* op = paths_.frame(path);
+    const shard::Frame* caller = paths_.frame(paths_.mpi_caller(path));
+    Site site{op != nullptr ? std::string_view(paths_.text(op->name)) : std::string_view("MPI"), {}, 0, {}};
+    if (caller != nullptr) {
+      std::get<1>(site) = paths_.text(caller->file);
+      std::get<2>(site) = caller->line;
+      std::get<3>(site) = paths_.text(caller->name);
+    }
+    return site;
+  }
+
+  const CallPaths& paths_;
+  std::map<Site, std::uint32_t> ids_;
+  std::unordered_map<std::uint32_t, std::uint32_t> of_path_;
+};
+
+// False: the operation may wait for other ranks, but has no events. On an intercommunicator others have none
+// either, which is not known here.
+bool waiting_is_looked_for(std::string_view op) {
+  static const std::map<std::string_view, bool> kLookedFor = [] {
+    std::map<std::string_view, bool> looked_for;
+    for (std::uint32_t f = 0; f < wire::kMpiFunctionCount; ++f) {
+      const bool any = wire::kMpiSync[f] != wire::MpiSync::kNone;
+      const wire::MpiClass kind = wire::kMpiFunctionClasses[f];
+      looked_for[wire::kMpiFunctionNames[f]] = any || kind == wire::MpiClass::kP2p ||
+                                               kind == wire::MpiClass::kCompletion ||
+                                               kind == wire::MpiClass::kManagement;
+    }
+    for (const char* epoch :
+         {"MPI_Win_post", "MPI_Win_start", "MPI_Win_complete", "MPI_Win_wait", "MPI_Win_test"})
+      looked_for[epoch] = true;
+    for (const char* group : {"MPI_Init", "MPI_Init_thread", "MPI_Comm_create_group", "MPI_Comm_join",
+                              "MPI_Comm_create_from_group", "MPI_Intercomm_create_from_groups",
+                              "MPI_Intercomm_merge", "MPI_Session_finalize"})
+      looked_for[group] = false;
+    return looked_for;
+  }();
+  const auto known = kLookedFor.find(op);
+  return known != kLookedFor.end() && known->second;
+}
+
+}  // namespace
+
+void count_mpi_calls(const ShardData& data, const CallPaths& paths,
+                     const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
+  CallSites sites(paths);
+  std::vector<std::uint32_t> site_of_call(data.mpi_calls.size(), kNone);
+  for (std::size_t i = 0; i < data.mpi_calls.size(); ++i) site_of_call[i] = sites.of(data.mpi_calls[i].path);
+
+  SpreadTable time(sites.all().size());
+  std::vector<MpiCallRow> rows(sites.all().size());
+  std::vector<bool> waits_known(rows.size(), false), waits_missing(rows.size(), false);
+  const ByRank calls = by_rank(data.mpi_calls, data.ranks.size());
+  for (const std::uint32_t rank : ascending) {
+    const bool knows_waits = data.wait_analysis.done && (data.ranks[rank].flags & shard::kWaitKnown) != 0;
+    for (std::uint32_t i = calls.starts[rank]; i < calls.starts[rank + 1]; ++i) {
+      const shard::MpiCall& call = data.mpi_calls[calls.order[i]];
+      const std::uint32_t site = site_of_call[calls.order[i]];
+      if (site == kNone) continue;
+      time.add(site, call.time_ns);
+      rows[site].count += call.count;
+      rows[site].sent_bytes += call.sent_bytes;
+      rows[site].recv_bytes += call.recv_bytes;
+      (knows_waits ? waits_known : waits_missing)[site] = true;
+    }
+    time.end_rank(data.ranks[rank].rank);
+  }
+  std::vector<std::uint64_t> wait_ns(rows.size(), 0);
+  for (const shard::WaitState& state : data.wait_states)
+    if (const std::uint32_t site = sites.of(state.path); site < wait_ns.size())
+      wait_ns[site] += state.wait_ns;
+  for (const auto& [site, id] : sites.all()) {
+    if (id >= rows.size() || rows[id].count == 0) continue;
+    MpiCallRow& row = rows[id];
+    std::tie(row.op, row.file, row.line, row.function) = site;
+    row.time_s = to_seconds(time.total(id));
+    // What a sample of the events was scaled to may be a little more than there can be.
+    // Of a site without any waiting in a sample it is not known whether it was looked at.
+    const bool looked_for = data.wait_analysis.event_level == 0 && waiting_is_looked_for(row.op);
+    if (waits_known[id] && (looked_for || wait_ns[id] != 0)) {
+      row.wait_s = std::min(to_seconds(wait_ns[id]), row.time_s);
+      if (!waits_missing[id]) row.transfer_s = row.time_s - *row.wait_s;
+    }
+    row.spread = time.spread(id);
+    analysis.mpi_calls.push_back(std::move(row));
+  }
+  // From the order of sites, so equal times stay in a fixed order.
+  std::stable_sort(analysis.mpi_calls.begin(), analysis.mpi_calls.end(),
+                   [](const MpiCallRow& a, const MpiCallRow& b) { return a.time_s > b.time_s; });
+}
+
+void copy_mpi_tables(const ShardData& data, const CallPaths& paths, Analysis& analysis) {
+  const auto pair_of = [](const shard::MatrixCell& cell) { return std::pair(cell.source, cell.destination); };
+  analysis.matrix = data.matrix;
+  std::sort(analysis.matrix.begin(), analysis.matrix.end(),
+            [&](const auto& a, const auto& b) { return pair_of(a) < pair_of(b); });
+  std::size_t kept = 0;
+  for (const shard::MatrixCell& cell : analysis.matrix) {
+    if (kept > 0 && pair_of(analysis.matrix[kept - 1]) == pair_of(cell)) {
+      analysis.matrix[kept - 1].messages += cell.messages;
+      analysis.matrix[kept - 1].bytes += cell.bytes;
+    } else {
+      analysis.matrix[kept++] = cell;
+    }
+  }
+  analysis.matrix.resize(kept);
+
+  std::unordered_map<std::int32_t, std::uint32_t> nodes;
+  for (const Rank& rank : data.ranks)
+    if (rank.node < data.nodes.size()) nodes.emplace(rank.rank, rank.node);
+  const auto node_of = [&](std::int32_t rank) {
+    const auto known = nodes.find(rank);
+    return known == nodes.end() ? kNone : known->second;
+  };
+  const auto optional_node = [](std::uint32_t node) {
+    return node == kNone ? std::optional<std::uint32_t>() : node;
+  };
+  std::map<std::pair<std::uint32_t, std::uint32_t>, NodeCell> between;
+  for (const shard::MatrixCell& cell : analysis.matrix) {
+    NodeCell& sum = between[{node_of(cell.source), node_of(cell.destination)}];
+    sum.messages += cell.messages;
+    sum.bytes += cell.bytes;
+  }
+  for (auto& [pair, cell] : between) {
+    cell.source = optional_node(pair.first), cell.destination = optional_node(pair.second);
+    analysis.node_matrix.push_back(cell);
+  }
+
+  std::map<std::pair<std::string_view, std::uint64_t>, std::uint64_t> sizes;
+  for (const shard::MpiSize& size : data.mpi_sizes)
+    if (size.count != 0) sizes[{paths.text(size.op), size.le_bytes}] += size.count;
+  for (const auto& [key, count] : sizes)
+    analysis.mpi_sizes.push_back({std::string(key.first), key.second, count});
+}
+
+}  // namespace clusterprof::report

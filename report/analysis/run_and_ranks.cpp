@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/run_and_ranks.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "report/analysis/charged_time.hpp"
+#include "report/analysis/tables.hpp"
+
+namespace clusterprof::report {
+
+using shard::Category;
+using shard::kCategories;
+using shard::Rank;
+using shard::ShardData;
+
+namespace {
+
+constexpr std::size_t kMpi = static_cast<std::size_t>(Category::kMpi);
+constexpr std::size_t kPython = static_cast<std::size_t>(Category::kPython);
+
+// First start to last end. Nodes whose clocks disagree so much that one seems to have ended
+// before another began cannot have run one MPI program: then the longest node counts.
+std::uint64_t run_elapsed_ns(const ShardData& data, std::vector<std::string>& notes) {
+  if (data.ranks.empty()) return 0;
+  std::int64_t first = INT64_MAX, last = INT64_MIN, earliest_end = INT64_MAX, latest_start = INT64_MIN;
+  bool any_mpi = false;
+  std::vector<std::pair<std::int64_t, std::int64_t>> nodes(data.nodes.size(), {INT64_MAX, INT64_MIN});
+  std::uint64_t longest = 0;
+  for (const Rank& rank : data.ranks) {
+    const std::int64_t end = rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns);
+    first = std::min(first, rank.start_utc_ns);
+    last = std::max(last, end);
+    any_mpi = any_mpi || (rank.flags & shard::kUsedMpi) != 0;
+    longest = std::max(longest, rank.elapsed_ns);
+    if (rank.node >= nodes.size()) continue;
+    auto& [start, stop] = nodes[rank.node];
+    start = std::min(start, rank.start_utc_ns);
+    stop = std::max(stop, end);
+  }
+  for (const auto& [start, stop] : nodes) {
+    if (start == INT64_MAX) continue;
+    latest_start = std::max(latest_start, start);
+    earliest_end = std::min(earliest_end, stop);
+    longest = std::max(longest, static_cast<std::uint64_t>(stop - start));
+  }
+  if (any_mpi && latest_start != INT64_MIN && latest_start > earliest_end) {
+    notes.emplace_back("the nodes' clocks disagree; the run's elapsed time is that of its longest node");
+    return longest;
+  }
+  return static_cast<std::uint64_t>(last - first);
+}
+
+std::uint64_t recorded_of(const Rank& rank) {
+  return rank.elapsed_ns - std::min(rank.paused_ns, rank.elapsed_ns);
+}
+
+bool any_used_mpi(const ShardData& data) {
+  return std::any_of(data.ranks.begin(), data.ranks.end(),
+                     [](const Rank& rank) { return (rank.flags & shard::kUsedMpi) != 0; });
+}
+
+RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) {
+  RankInfo info;
+  info.rank = rank.rank;
+  info.node = rank.node;
+  info.pid = rank.pid;
+  info.elapsed_s = to_seconds(rank.elapsed_ns);
+  info.paused_s = to_seconds(rank.elapsed_ns - recorded_of(rank));
+  info.recorded_s = to_seconds(recorded_of(rank));
+  const bool usage = (rank.flags & shard::kUsageKnown) != 0;
+  if (usage || rank.cpu_ns != 0) info.cpu_s = to_seconds(rank.cpu_ns);
+  info.samples = rank.samples;
+  info.threads = rank.threads;
+  info.processes = rank.processes;
+  info.category_s = main_thread_categories(rank, cpu_clock);
+  if (measures_mpi(rank)) {
+    const std::uint64_t mpi_ns = std::min(rank.mpi_ns, recorded_of(rank));
+    info.useful_s = to_seconds(recorded_of(rank) - mpi_ns);
+    if ((rank.flags & shard::kWaitKnown) != 0) {
+      const std::uint64_t wait_ns = std::min(rank.mpi_wait_ns, mpi_ns);
+      info.mpi_wait_s = to_seconds(wait_ns);
+      info.mpi_transfer_s = to_seconds(mpi_ns - wait_ns);
+    }
+  }
+  if (usage) {
+    info.max_rss_bytes = rank.max_rss_bytes;
+    info.minor_faults = rank.minor_faults;
+    info.major_faults = rank.major_faults;
+    info.voluntary_switches = rank.voluntary_switches;
+    info.involuntary_switches = rank.involuntary_switches;
+    if (rank.user_ns + rank.system_ns != 0 || rank.cpu_ns == 0) {  // else a file that has only their sum
+      info.user_s = to_seconds(rank.user_ns);
+      info.kernel_s = to_seconds(rank.system_ns);
+    }
+  }
+  const auto text = [&data](shard::StringIndex i) {
+    return i < data.strings.size() ? data.strings[i] : std::string();
+  };
+  info.affinity = text(rank.affinity);
+  info.numa = text(rank.numa_nodes);
+  if ((rank.flags & shard::kIoKnown) != 0) {
+    info.read_bytes = rank.read_bytes;
+    info.write_bytes = rank.write_bytes;
+  }
+  if ((rank.flags & shard::kExitStatusKnown) != 0) info.exit_status = rank.exit_status;
+  if ((rank.flags & shard::kExitSignalKnown) != 0) info.exit_signal = rank.exit_signal;
+  info.lost = (rank.flags & shard::kLost) != 0;
+  info.spawned = (rank.flags & shard::kSpawned) != 0;
+  info.handler_s = to_seconds(rank.handler_ns);
+  return info;
+}
+
+// The value below which `share` of the counts lie, linear within a bin.
+Seconds quantile(const std::map<std::uint64_t, std::uint64_t>& bins, double share) {
+  std::uint64_t total = 0;
+  for (const auto& [le_ns, count] : bins) total += count;
+  if (total == 0) return {};
+  const double wanted = share * static_cast<double>(total);
+  double before = 0;
+  for (const auto& [le_ns, count] : bins) {
+    const auto here = static_cast<double>(count);
+    if (before + here >= wanted) {
+      // Bins of a quarter of an octave; what was measured is anywhere between.
+      const double upper = static_cast<double>(le_ns), lower = upper / std::exp2(0.25);
+      return (lower + (upper - lower) * (wanted - before) / here) / 1e9;
+    }
+    before += here;
+  }
+  return to_seconds(bins.rbegin()->first);
+}
+
+}  // namespace
+
+RankOrder::RankOrder(const ShardData& head) : ascending(head.ranks.size()), position(head.ranks.size()) {
+  std::iota(ascending.begin(), ascending.end(), 0);
+  std::stable_sort(ascending.begin(), ascending.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return head.ranks[a].rank < head.ranks[b].rank; });
+  for (const std::uint32_t index : ascending) {
+    position[index] = static_cast<std::uint32_t>(numbers.size());
+    numbers.push_back(head.ranks[index].rank);
+  }
+}
+
+RankSpread RankOrder::spread(std::uint64_t total, const Extremes& of) const {
+  RankSpread result;
+  if (numbers.empty()) return result;
+  result.min_s = of.ranks == numbers.size() ? to_seconds(of.min) : 0;
+  result.mean_s = to_seconds(total) / static_cast<double>(numbers.size());
+  result.max_s = to_seconds(of.max);
+  result.max_rank = of.max == 0 ? numbers.front() : number(of.max_position);
+  return result;
+}
+
+RunInfo describe_run(const ShardData& data) {
+  RunInfo run;
+  run.id = data.run.id;
+  run.command = data.run.command;
+  run.start_utc_ns = data.run.start_utc_ns;
+  run.nodes = data.nodes.size();
+  run.ranks = data.ranks.size();
+  run.world_size = data.run.world_size;
+  run.rate_hz = data.run.rate_hz;
+  run.clock = data.run.clock;
+  run.sample_on = data.run.sample_on;
+  run.only_regions = data.run.only_regions;
+  run.version = data.run.version;
+  run.mpi_library = data.run.mpi_library;
+  run.complete = data.run.complete;
+  run.notes = data.run.notes;
+  run.elapsed_s = to_seconds(run_elapsed_ns(data, run.notes));
+  for (const Rank& rank : data.ranks) {
+    run.samples += rank.samples;
+    if ((rank.flags & shard::kSpawned) != 0) ++run.spawned_ranks;
+  }
+  for (const shard::Drop& drop : data.drops)
+    if (drop.count != 0) run.dropped[drop.reason] += drop.count;
+  std::vector<bool> present(run.world_size <= shard::kMaxWorldSize ? run.world_size : 0, false);
+  for (const Rank& rank : data.ranks)
+    if (rank.rank >= 0 && static_cast<std::size_t>(rank.rank) < present.size()) present[rank.rank] = true;
+  for (std::size_t rank = 0; rank < present.size(); ++rank) {
+    if (present[rank]) continue;
+    if (++run.missing <= kMaxMissingListed) run.missing_ranks.push_back(static_cast<std::int32_t>(rank));
+  }
+  return run;
+}
+
+bool measures_mpi(const Rank& rank) {
+  return (rank.flags & shard::kUsedMpi) != 0 ||
+         ((rank.flags & shard::kMpiUnwatched) == 0 && rank.main_thread_ns[kMpi] == 0);
+}
+
+OptionalCategorySeconds main_thread_categories(const Rank& rank, bool cpu_clock) {
+  OptionalCategorySeconds result;
+  const std::uint64_t recorded_ns = recorded_of(rank);
+  if (measures_mpi(rank))
+    result[kMpi] = to_seconds(std::min(rank.mpi_ns, recorded_ns));
+  else if (rank.main_thread_ns[kMpi] > 0)
+    result[kMpi] = to_seconds(std::min(rank.main_thread_ns[kMpi], recorded_ns));
+
+  const std::uint64_t sampled = sampled_outside_mpi_ns(rank);
+  if (rank.samples == 0 || sampled == 0) return result;
+  const double rest = to_seconds(recorded_ns) - result[kMpi].value_or(0);
+  const double scale = cpu_clock ? 1e-9 : std::max(0.0, rest) / static_cast<double>(sampled);
+  // Without Python frames there is no telling what the interpreter ran.
+  const bool no_python = (rank.flags & shard::kPythonUnread) != 0 && rank.main_thread_ns[kPython] == 0;
+  for (std::size_t c = 0; c < kCategories; ++c) {
+    if (c == kMpi || (cpu_clock && c == static_cast<std::size_t>(Category::kIdle))) continue;
+    if (c == kPython && no_python) continue;
+    result[c] = static_cast<double>(rank.main_thread_ns[c]) * scale;
+  }
+  return result;
+}
+
+std::optional<std::int32_t> slowest_rank(const ShardData& data, const RankOrder& order) {
+  if (!any_used_mpi(data)) return {};
+  std::optional<std::int32_t> slowest;
+  std::uint64_t most_ns = 0;
+  for (const std::uint32_t index : order.ascending) {
+    const Rank& rank = data.ranks[index];
+    if (!measures_mpi(rank)) continue;
+    const std::uint64_t useful_ns = recorded_of(rank) - std::min(rank.mpi_ns, recorded_of(rank));
+    if (slowest && useful_ns <= most_ns) continue;
+    slowest = rank.rank;
+    most_ns = useful_ns;
+  }
+  return slowest;
+}
+
+void describe_ranks(const ShardData& data, const RankOrder& order, Analysis& analysis) {
+  for (const shard::Node& node : data.nodes) {
+    NodeInfo& info = analysis.nodes.emplace_back();
+    info.name = node.name;
+    info.elapsed_s = to_seconds(node.elapsed_ns);
+    info.cpu_s = to_seconds(node.cpu_ns);
+    info.collector_cpu_s = to_seconds(node.collector_cpu_ns);
+    info.collector_max_rss_bytes = node.collector_max_rss_bytes;
+    info.cpus = node.cpus;
+    info.numa_nodes = node.numa_nodes;
+    info.memory_bytes = node.memory_bytes;
+    info.cache_bytes = node.cache_bytes;
+    info.cpu_model = node.cpu_model;
+  }
+  for (const std::uint32_t index : order.ascending) {
+    analysis.ranks.push_back(describe_rank(data, data.ranks[index], data.run.clock == "cpu"));
+    const RankInfo& rank = analysis.ranks.back();
+    if (rank.node < analysis.nodes.size()) analysis.nodes[rank.node].ranks.push_back(rank.rank);
+    analysis.rank_seconds += rank.recorded_s;
+    for (std::size_t c = 0; c < kCategories; ++c)
+      if (rank.category_s[c])
+        analysis.category_s[c] = analysis.category_s[c].value_or(0) + *rank.category_s[c];
+  }
+}
+
+// POP: docs/metrics.md, "Efficiencies".
+void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& analysis) {
+  analysis.recorded_s = analysis.run.elapsed_s;
+  if (!any_used_mpi(data)) return;
+  double sum = 0, largest = 0, least_paused_s = 0;
+  std::size_t count = 0;
+  for (const RankInfo& rank : analysis.ranks) {
+    if (!rank.useful_s) continue;
+    least_paused_s = count == 0 ? rank.paused_s : std::min(least_paused_s, rank.paused_s);
+    largest = count == 0 ? *rank.useful_s : std::max(largest, *rank.useful_s);
+    sum += *rank.useful_s;
+    ++count;
+  }
+  if (count == 0) return;
+  const double mean = sum / static_cast<double>(count);
+  analysis.slowest_rank = slowest_rank(data, order);
+  analysis.mean_useful_s = mean;
+  analysis.max_useful_s = largest;
+  analysis.recorded_s = std::max(0.0, analysis.run.elapsed_s - least_paused_s);
+  if (largest <= 0 || analysis.recorded_s <= 0) return;
+  analysis.efficiency.load_balance = mean / largest;
+  analysis.efficiency.communication = largest / analysis.recorded_s;
+  analysis.efficiency.parallel = *analysis.efficiency.load_balance * *analysis.efficiency.communication;
+  // The replay knows nothing of pauses.
+  if (!data.wait_analysis.done || data.wait_analysis.ideal_ns == 0 || least_paused_s > 0) return;
+  const double ideal_s = to_seconds(data.wait_analysis.ideal_ns);
+  analysis.efficiency.serialization = largest / ideal_s;
+  analysis.efficiency.transfer = ideal_s / analysis.run.elapsed_s;
+}
+
+void find_quality(const ShardData& data, Analysis& analysis) {
+  Quality& quality = analysis.quality;
+  std::uint64_t running = 0, running_ns = 0;
+  for (const Rank& rank : data.ranks) {
+    quality.truncated += rank.truncated;
+    quality.merges_tried += rank.merges_tried;
+    quality.merges_failed += rank.merges_failed;
+    running += rank.running_samples;
+    running_ns += rank.running_ns;
+  }
+  if (quality.merges_tried != 0)
+    quality.merge_success = 1 - static_cast<double>(std::min(quality.merges_failed, quality.merges_tried)) /
+                                    static_cast<double>(quality.merges_tried);
+  if (running_ns != 0) quality.rate_reached_hz = static_cast<double>(running) / to_seconds(running_ns);
+  std::map<std::uint64_t, std::uint64_t> bins;
+  for (const shard::HandlerCost& cost : data.handler_costs) bins[cost.le_ns] += cost.count;
+  quality.handler_median_s = quantile(bins, 0.5);
+  quality.handler_p99_s = quantile(bins, 0.99);
+}
+
+}  // namespace clusterprof::report

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the run, its nodes and its ranks say of themselves.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "formats/shard/shard_data.hpp"
+#include "report/analysis/analysis.hpp"
+#include "report/analysis/partial_sums.hpp"
+
+namespace clusterprof::report {
+
+RunInfo describe_run(const shard::ShardData& data);
+
+// Analysis::nodes, ranks (but for what rows say of them), category_s, rank_seconds.
+void describe_ranks(const shard::ShardData& data, const RankOrder& order, Analysis& analysis);
+
+// The efficiencies and what they are computed from.
+void find_efficiency(const shard::ShardData& data, const RankOrder& order, Analysis& analysis);
+
+// Analysis::quality.
+void find_quality(const shard::ShardData& data, Analysis& analysis);
+
+// No MPI call seen although it would have been: the time in MPI is a measured zero.
+bool measures_mpi(const shard::Rank& rank);
+
+// MPI is measured; samples say how the rest divides. Under the CPU clock samples do not add up
+// to elapsed time, so there they stand as they are and blocked time is unknown.
+OptionalCategorySeconds main_thread_categories(const shard::Rank& rank, bool cpu_clock);
+
+// The one with most useful time; empty without MPI.
+std::optional<std::int32_t> slowest_rank(const shard::ShardData& data, const RankOrder& order);
+
+}  // namespace clusterprof::report

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Readers of shards, and what is done with a shard that they take for good: merging and analysing it.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+#include "aggregator/merger.hpp"
+#include "formats/shard/shard_reader.hpp"
+#include "formats/shard/tables.hpp"
+#include "report/report.hpp"
+#include "tests/fuzz/edited_file.hpp"
+#include "tests/fuzz/newest.hpp"
+
+using namespace clusterprof;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  static fuzz::EditedFile file(fuzz::kNewestShard);
+  const std::filesystem::path& path = file.make({bytes, size});
+  const Result<shard::ShardData> all = shard::read_shard(path);
+  const Result<shard::ShardData> head = shard::read_shard_head(path);
+  const Result<shard::ShardMatrix> matrix = shard::read_shard_matrix(path);
+  (void)shard::read_shard_summary(path);
+  (void)shard::read_large_table_sizes(path);
+  (void)shard::read_shard_events(path, 2);
+  if (!all) return 0;
+  // Whoever reads all of it has checked what those check that read a part.
+  if (!head || !matrix || !shard::validate(all.value())) std::abort();
+  aggregator::Merger merger;
+  merger.add(head.value());
+  const shard::ShardData merged = merger.finish();
+  if (!shard::validate(merged)) std::abort();
+  (void)report::render_json(report::analyse(all.value()));
+  return 0;
+}

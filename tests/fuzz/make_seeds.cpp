@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// fuzz_seeds GOLDEN SEEDS: what fuzzers begin with, made of the golden files.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/profile/profile_reader.hpp"
+#include "formats/shard/shard_reader.hpp"
+#include "report/report.hpp"
+#include "tests/fuzz/newest.hpp"
+#include "tests/fuzz/stored_analysis.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace clusterprof;
+
+void write(const fs::path& path, std::span<const std::byte> bytes) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+void write_analysis(const fs::path& seeds, const std::string& name, const shard::ShardData& data) {
+  const std::vector<std::byte> encoded = report::encode(report::analyse(data));
+  const auto write_parts = [&](const char* form, std::byte stored, const fuzz::AnalysisParts& parts) {
+    const auto first = static_cast<std::uint32_t>(parts[0].size());
+    std::vector<std::byte> seed(5);  // see fuzz_analysis.cpp
+    seed[0] = stored;
+    std::memcpy(&seed[1], &first, sizeof first);
+    for (const std::vector<std::byte>& part : parts) seed.insert(seed.end(), part.begin(), part.end());
+    write(seeds / "analysis" / (name + form), seed);
+  };
+  write_parts("-plain", std::byte{0}, fuzz::plain_parts(encoded));
+  write_parts("-stored", std::byte{1}, fuzz::stored_parts(encoded));
+}
+
+// Of the run that the fuzzer absorbs them into.
+void write_analysis_states(const fs::path& seeds, const shard::ShardData& data) {
+  const shard::InMemoryRows rows(data);
+  const auto write_state = [&](const std::string& name, const auto& wanted) {
+    report::AnalysisBuilder builder(data);
+    rows.for_each_rank([&](const shard::RankRows& rank) {
+      if (wanted(rank.rank)) builder.add(rank);
+    });
+    const std::vector<std::byte> state = builder.state();
+    write(seeds / "analysis_state" / name, std::span(state).subspan(fuzz::kStateHead));
+  };
+  write_state("all", [](std::uint32_t) { return true; });
+  write_state("none", [](std::uint32_t) { return false; });
+  for (std::uint32_t rank = 0; rank < data.ranks.size(); ++rank)
+    write_state("rank-" + std::to_string(rank), [&](std::uint32_t other) { return other == rank; });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  const fs::path golden = argv[1], seeds = argv[2];
+  for (const auto& entry : fs::recursive_directory_iterator(golden)) {
+    if (entry.path().extension() != ".h5") continue;
+    const fs::path kind = fs::relative(entry.path(), golden).begin()->string();
+    std::string name = fs::relative(entry.path(), golden).string();
+    std::replace(name.begin(), name.end(), '/', '-');
+    fs::create_directories(seeds / kind);
+    fs::copy_file(entry.path(), seeds / kind / name, fs::copy_options::overwrite_existing);
+    const Result<shard::ShardData> data =
+        kind == "shard" ? shard::read_shard(entry.path()) : profile::read_profile(entry.path());
+    if (!data) {
+      std::fprintf(stderr, "%s\n", data.error().message.c_str());
+      return 1;
+    }
+    write_analysis(seeds, name, data.value());
+    if (entry.path() == fs::path(fuzz::kNewestProfile)) write_analysis_states(seeds, data.value());
+  }
+  // Changes to one column or attribute each; the fuzzer finds more.
+  for (std::uint16_t column = 0; column < 300; ++column) {
+    std::vector<std::byte> edit(14);
+    std::memcpy(edit.data(), &column, 2);
+    edit[2] = static_cast<std::byte>(column % 8);
+    edit[3] = static_cast<std::byte>(column);
+    edit[6] = edit[9] = std::byte{0xff};
+    for (const char* kind : {"shard", "profile"})
+      write(seeds / kind / ("edit-" + std::to_string(column)), edit);
+  }
+}
