@@ -74,7 +74,7 @@ def merging_processes(launcher):
                 words = file.read().split(b"\0")
         except OSError:
             continue
-        if pid != launcher and b"merge" in words[1:2]:
+        if pid != launcher and b"merge" in words[1:3]:  # merge-openmpi has one argument of ours before it
             found.append(pid)
     return found
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/analyze/analyze.hpp"
 
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
@@ -131,9 +133,18 @@ int run(int argc, char** argv, aggregator::Team* team) {
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }
 
+// A merge makes and frees the same large buffers for every node. From the system each time, its clearing of
+// pages took 5 % of a merge; kept, they are reused, and the peak is the same.
+void keep_freed_memory() {
+  constexpr int kMost_bytes = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kMost_bytes);
+  mallopt(M_TRIM_THRESHOLD, kMost_bytes);
+}
+
 }  // namespace
 
 int analyze_main(int argc, char** argv, aggregator::Team* team) {
+  keep_freed_memory();
   if (team != nullptr && team->member() != 0) be_silent();
   try {
     return run(argc, argv, team);

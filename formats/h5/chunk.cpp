@@ -182,9 +182,59 @@ void check_item(std::size_t bytes, std::size_t item_bytes) {
     throw H5Error("a chunk cannot have items of that size");
 }
 
+// No gain from a Huffman code, by the collision entropy (7.86 bits per byte or more), nor steps between
+// neighbours that repeat, as in numbers that count up.
+bool looks_random(std::span<const std::byte> plane) {
+  constexpr std::size_t kFewest = 4096;  // below that the estimate is itself random
+  if (plane.size() < kFewest) return false;
+  std::array<std::uint32_t, 256> bytes{}, steps{};
+  std::uint8_t last = 0;
+  for (const std::byte item : plane) {
+    const auto byte = std::to_integer<std::uint8_t>(item);
+    ++bytes[byte];
+    ++steps[static_cast<std::uint8_t>(byte - last)];
+    last = byte;
+  }
+  const auto size = static_cast<double>(plane.size());
+  const double limit = 1.1 * (size + size * (size - 1) / 256);
+  for (const std::array<std::uint32_t, 256>& counts : {bytes, steps}) {
+    double squares = 0;
+    for (const std::uint32_t count : counts) squares += static_cast<double>(count) * count;
+    if (squares >= limit) return false;
+  }
+  return true;
+}
+
+constexpr std::size_t kStoredHeader = 5, kMostStored = 65535;  // RFC 1951, 3.2.4
+
+// RFC 1950, with the first `prefix` bytes in stored blocks. Bytes written to `out`, which has room.
+std::size_t deflate_behind(std::span<const std::byte> content, std::size_t prefix, std::span<std::byte> out) {
+  std::size_t end = 0;
+  const auto put = [&](std::uint32_t byte) { out[end++] = static_cast<std::byte>(byte); };
+  put(0x78), put(0x01);
+  for (std::size_t at = 0; at < prefix;) {
+    const std::size_t bytes = std::min(prefix - at, kMostStored);
+    put(0);  // not the last one; stored
+    put(bytes & 0xff), put(static_cast<std::uint32_t>(bytes >> 8));
+    put(~bytes & 0xff), put(~bytes >> 8 & 0xff);
+    std::memcpy(out.data() + end, content.data() + at, bytes);
+    end += bytes;
+    at += bytes;
+  }
+  const std::span<const std::byte> rest = content.subspan(prefix);
+  const std::size_t deflated = libdeflate_deflate_compress(compressor(), rest.data(), rest.size(),
+                                                           out.data() + end, out.size() - end - 4);
+  if (deflated == 0) throw H5Error("a chunk cannot be compressed");
+  end += deflated;
+  const std::uint32_t checksum = libdeflate_adler32(1, content.data(), content.size());
+  for (int shift = 24; shift >= 0; shift -= 8) put(checksum >> shift & 0xff);
+  return end;
+}
+
 }  // namespace
 
-std::vector<std::byte> compress_chunk(std::span<const std::byte> rows, std::size_t item_bytes) {
+std::vector<std::byte> compress_chunk(std::span<const std::byte> rows, std::size_t item_bytes,
+                                      RandomPlanes random_planes) {
   check_item(rows.size(), item_bytes);
   std::span<const std::byte> content = rows;
   if (item_bytes > 1) {
@@ -195,10 +245,17 @@ std::vector<std::byte> compress_chunk(std::span<const std::byte> rows, std::size
       shuffle<8>(rows.data(), rows.size() / 8, shuffled.data());
     content = shuffled;
   }
-  const std::size_t bound = libdeflate_zlib_compress_bound(compressor(), content.size());
+  std::size_t prefix = 0;
+  if (random_planes == RandomPlanes::kStored && item_bytes > 1) {
+    const std::size_t plane = content.size() / item_bytes;
+    while (prefix < content.size() && looks_random(content.subspan(prefix, plane))) prefix += plane;
+  }
+  const std::size_t bound = libdeflate_zlib_compress_bound(compressor(), content.size()) +
+                            (prefix / kMostStored + 1) * kStoredHeader;
   std::vector<std::byte> stored(bound + kChecksumBytes);
-  const std::size_t bytes =
-      libdeflate_zlib_compress(compressor(), content.data(), content.size(), stored.data(), bound);
+  const std::size_t bytes = prefix != 0 ? deflate_behind(content, prefix, {stored.data(), bound})
+                                        : libdeflate_zlib_compress(compressor(), content.data(),
+                                                                   content.size(), stored.data(), bound);
   if (bytes == 0) throw H5Error("a chunk cannot be compressed");
   const std::uint32_t checksum = fletcher32({stored.data(), bytes});
   for (std::size_t i = 0; i < kChecksumBytes; ++i)

@@ -99,7 +99,7 @@ class ColumnEncoder {
   // `chunk`: of kBlockChunkRows; its first `bytes` are rows, the rest fills it up.
   void add(std::span<const std::byte> chunk, std::size_t bytes, std::size_t item_bytes) {
     XXH3_64bits_update(&state_, chunk.data(), bytes);
-    out_.chunks.push_back(h5::compress_chunk(chunk, item_bytes));
+    out_.chunks.push_back(h5::compress_chunk(chunk, item_bytes, h5::RandomPlanes::kStored));
   }
 
  private:

@@ -60,6 +60,11 @@ void check_round_trip() {
       EXPECT_EQ(stored, compress(original));
       const Bytes back = decompress(stored, 0, sizeof(T), rows * sizeof(T));
       ASSERT_EQ(std::memcmp(back.data(), original.data(), back.size()), 0) << rows << " rows, seed " << seed;
+      const Bytes planes = h5::compress_chunk(bytes_of(original), sizeof(T), h5::RandomPlanes::kStored);
+      EXPECT_LE(planes.size(), stored.size() + stored.size() / 50 + 32);
+      const Bytes again = decompress(planes, 0, sizeof(T), rows * sizeof(T));
+      ASSERT_EQ(std::memcmp(again.data(), original.data(), again.size()), 0)
+          << rows << " rows, seed " << seed;
     }
 }
 
@@ -298,6 +303,22 @@ TEST_F(BesideHdf5Test, WeReadWhatHdf5Writes) {
     }
     check_reading_of_hdf5_s(wide, [](hid_t) {});  // contiguous
   }
+}
+
+// Low bytes random, high ones not, as times are: HDF5 reads what was partly stored.
+TEST_F(BesideHdf5Test, StoredPlanes) {
+  constexpr std::size_t kRows = 20000;  // four random planes are more than one stored block
+  std::vector<std::uint64_t> rows(kRows);
+  std::mt19937_64 random(7);
+  for (std::uint64_t& row : rows) row = (std::uint64_t{5} << 40) + (random() & 0xffff'ffff);
+  const Bytes stored = h5::compress_chunk(bytes_of(rows), 8, h5::RandomPlanes::kStored);
+  EXPECT_NE(stored, compress(rows));
+  write([&](h5::Group& root) {
+    ChunkedColumn column = root.create_chunked_column("column", Type::kUint64, kRows);
+    column.set_rows(kRows);
+    column.place(0, stored);
+  });
+  EXPECT_EQ(read_by_hdf5<std::uint64_t>(path_, "column"), rows);
 }
 
 TEST_F(BesideHdf5Test, FiltersLeftOutOfSomeChunks) {
