@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "aggregator/team.hpp"
+#include "base/byte_streams.hpp"
 #include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::aggregator {
@@ -36,31 +37,6 @@ class ByteCounter final : public std::streambuf {
   }
 };
 
-// Appends to a vector; a string stream would need all of it twice.
-class ByteSink final : public std::streambuf {
- public:
-  Bytes bytes;
-
- protected:
-  std::streamsize xsputn(const char* from, std::streamsize count) override {
-    const auto* const begin = reinterpret_cast<const std::byte*>(from);
-    bytes.insert(bytes.end(), begin, begin + count);
-    return count;
-  }
-  int_type overflow(int_type byte) override {
-    if (byte != traits_type::eof()) bytes.push_back(static_cast<std::byte>(byte));
-    return byte;
-  }
-};
-
-class ByteSource final : public std::streambuf {
- public:
-  explicit ByteSource(std::span<const std::byte> bytes) {
-    char* const begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));  // is only read
-    setg(begin, begin, begin + bytes.size());
-  }
-};
-
 template <typename T>
 Bytes to_bytes(const T& value) {
   const auto write_to = [&](std::streambuf& buffer) {
@@ -70,16 +46,17 @@ Bytes to_bytes(const T& value) {
   };
   ByteCounter counter;
   write_to(counter);
-  ByteSink sink;
-  sink.bytes.reserve(counter.bytes);  // growing would take twice the memory
-  write_to(sink);
-  return std::move(sink.bytes);
+  Bytes bytes;
+  bytes.reserve(counter.bytes);  // growing would take twice the memory
+  ByteWriter writer(bytes);
+  write_to(writer);
+  return bytes;
 }
 
 template <typename T>
 T from_bytes(std::span<const std::byte> bytes) {
-  ByteSource source(bytes);
-  std::istream stream(&source);
+  ByteReader reader(bytes);
+  std::istream stream(&reader);
   cereal::BinaryInputArchive archive(stream);
   T value;
   archive(value);

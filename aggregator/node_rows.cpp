@@ -139,23 +139,7 @@ void NodeRows::for_each_rank(const std::function<void(const RankRows&)>& use) {
   arrange(rows_.values);
   arrange(rows_.path_counters);
   arrange(rows_.data_accesses);
-  std::size_t value = 0, counter = 0, access = 0;
-  const auto next = [](const auto& rows, std::size_t at) { return at < rows.size() ? rows[at].rank : kNone; };
-  const auto of_rank = [](const auto& rows, std::size_t& at, std::uint32_t rank) {
-    const std::size_t first = at;
-    while (at < rows.size() && rows[at].rank == rank) ++at;
-    return std::span(rows).subspan(first, at - first);
-  };
-  for (;;) {
-    RankRows rank;
-    rank.rank = std::min(
-        {next(rows_.values, value), next(rows_.path_counters, counter), next(rows_.data_accesses, access)});
-    if (rank.rank == kNone) return;
-    rank.values = of_rank(rows_.values, value, rank.rank);
-    rank.path_counters = of_rank(rows_.path_counters, counter, rank.rank);
-    rank.data_accesses = of_rank(rows_.data_accesses, access, rank.rank);
-    use(rank);
-  }
+  for_each_rank_of_sorted(rows_, use);
 }
 
 MatrixRows NodeRows::take_by_path() {

@@ -8,15 +8,13 @@
 #include <string_view>
 #include <tuple>
 
+#include "formats/shard/rank_rows.hpp"
 #include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::aggregator {
 
-inline void unite(shard::Value& into, const shard::Value& row) {
-  into.wall_ns += row.wall_ns;
-  into.cpu_ns += row.cpu_ns;
-  into.samples += row.samples;
-}
+using shard::unite;  // of rows in the matrix tables
+
 inline auto key(const shard::Value& row) { return std::tuple(row.path, row.category, !row.main_thread); }
 
 inline void unite(shard::MpiCall& into, const shard::MpiCall& row) {
@@ -31,7 +29,6 @@ inline void unite(shard::MpiCall& into, const shard::MpiCall& row) {
 }
 inline auto key(const shard::MpiCall& row) { return std::tuple(row.path, row.communicator); }
 
-inline void unite(shard::PathCounter& into, const shard::PathCounter& row) { into.value += row.value; }
 inline auto key(const shard::PathCounter& row) { return std::tuple(row.path, row.counter); }
 
 inline void unite(shard::CounterValue& into, const shard::CounterValue& row) { into.value += row.value; }
@@ -52,11 +49,6 @@ inline void unite(shard::IoCall& into, const shard::IoCall& row) {
 }
 inline auto key(const shard::IoCall& row) { return std::tuple(row.path, row.file, row.operation); }
 
-inline void unite(shard::DataAccess& into, const shard::DataAccess& row) {
-  into.samples += row.samples;
-  into.accesses += row.accesses;
-  for (std::size_t i = 0; i < into.blocks.size(); ++i) into.blocks[i] |= row.blocks[i];
-}
 inline auto key(const shard::DataAccess& row) { return std::tuple(row.path); }
 
 inline void unite(shard::RegionTime& into, const shard::RegionTime& row) {

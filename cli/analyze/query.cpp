@@ -2,8 +2,6 @@
 #include "cli/analyze/query.hpp"
 
 #include <fmt/format.h>
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/stringbuffer.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -21,6 +20,7 @@
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "formats/profile/profile_reader.hpp"
+#include "report/json/json_writer.hpp"
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
 
@@ -67,88 +67,27 @@ double seconds_of(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 // --- JSON ------------------------------------------------------------------------------------
 
-class Json {
+struct ToStdout {
+  Output output;
+  report::JsonSink sink = [this](std::string_view piece) { output(piece); };
+};
+
+class Json : private ToStdout, public report::JsonWriter {
  public:
-  explicit Json(const char* question) : out_(text_) {
-    out_.SetIndent(' ', 1);
-    out_.StartObject();
+  explicit Json(const char* question) : JsonWriter(sink) {
+    begin_object();
     (*this)("schema", "clusterprof.query/1")("question", question);
   }
-  void value(bool value) { out_.Bool(value); }
-  void value(double value) {
-    const double rounded = std::round(value * 1e9) / 1e9;
-    if (std::isfinite(rounded))
-      out_.Double(rounded);
-    else
-      out_.Null();
-  }
-  template <std::integral T>
-  void value(T value) {
-    if constexpr (std::is_signed_v<T>)
-      out_.Int64(value);
-    else
-      out_.Uint64(value);
-  }
-  void value(std::string_view value) {
-    const std::string valid = replace_invalid(value);
-    out_.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
-  }
-  void value(const std::string& text) { value(std::string_view(text)); }
-  void value(const char* text) { value(std::string_view(text)); }
-  template <typename T>
-  void value(const std::optional<T>& optional) {
-    if (optional)
-      value(*optional);
-    else
-      out_.Null();
-  }
-  template <typename T>
-  Json& operator()(std::string_view name, const T& what) {
-    key(name);
-    value(what);
-    return *this;
-  }
-  template <typename Fill>
-  void object(std::string_view name, const Fill& fill) {
-    key(name);
-    out_.StartObject();
-    fill();
-    out_.EndObject();
-  }
-  // One object for each of `count` rows; what is long goes out on the way.
+  // One object for each of `count` rows.
   template <typename Fill>
   void rows(std::string_view name, std::size_t count, const Fill& fill) {
-    key(name);
-    out_.StartArray();
-    for (std::size_t i = 0; i < count; ++i) {
-      out_.StartObject();
-      fill(i);
-      out_.EndObject();
-      flush();
-    }
-    out_.EndArray();
+    JsonWriter::rows(name, std::views::iota(std::size_t{0}, count), fill);
   }
   int print() {
-    out_.EndObject();
-    text_.Put('\n');
-    flush(0);
-    return output_.finish();
+    end_object();
+    finish();
+    return output.finish();
   }
-
- private:
-  void key(std::string_view name) {
-    const std::string valid = replace_invalid(name);
-    out_.Key(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
-  }
-  void flush(std::size_t above = 1 << 16) {
-    if (text_.GetSize() <= above) return;
-    output_({text_.GetString(), text_.GetSize()});
-    text_.Clear();
-  }
-
-  rapidjson::StringBuffer text_;
-  rapidjson::PrettyWriter<rapidjson::StringBuffer> out_;
-  Output output_;
 };
 
 // --- call paths ------------------------------------------------------------------------------

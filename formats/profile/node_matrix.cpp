@@ -19,18 +19,6 @@ namespace {
 
 // --- rows ----------------------------------------------------------------------------------
 
-void add(shard::Value& row, const shard::Value& other) {
-  row.wall_ns += other.wall_ns;
-  row.cpu_ns += other.cpu_ns;
-  row.samples += other.samples;
-}
-void add(shard::PathCounter& row, const shard::PathCounter& other) { row.value += other.value; }
-void add(shard::DataAccess& row, const shard::DataAccess& other) {
-  row.samples += other.samples;
-  row.accesses += other.accesses;
-  for (std::size_t i = 0; i < row.blocks.size(); ++i) row.blocks[i] |= other.blocks[i];
-}
-
 template <typename Row>
 void unite_equal(std::vector<Row>& rows) {
   const auto equal = [](const Row& a, const Row& b) { return place_of(a) == place_of(b); };
@@ -38,7 +26,7 @@ void unite_equal(std::vector<Row>& rows) {
   if (out == rows.end()) return;
   for (auto row = out + 1; row != rows.end(); ++row) {
     if (equal(*out, *row))
-      add(*out, *row);
+      unite(*out, *row);
     else
       *++out = *row;
   }

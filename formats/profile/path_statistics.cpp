@@ -7,12 +7,15 @@
 #include <cereal/archives/binary.hpp>
 #include <cereal/types/vector.hpp>
 #include <cmath>
+#include <istream>
 #include <new>
 #include <numeric>
-#include <sstream>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include "base/byte_streams.hpp"
 
 namespace clusterprof::profile {
 namespace {
@@ -411,24 +414,19 @@ void serialize(Archive& archive, QuantileBin& row) {
 }
 
 std::vector<std::byte> to_bytes(const PathStatisticsTable& table) {
-  std::ostringstream stream(std::ios::binary);
-  {
-    cereal::BinaryOutputArchive archive(stream);
-    archive(table.paths, table.quantile_bins);
-  }
-  const std::string text = std::move(stream).str();
-  std::vector<std::byte> bytes(text.size());
-  std::transform(text.begin(), text.end(), bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
+  std::vector<std::byte> bytes;
+  ByteWriter writer(bytes);
+  std::ostream stream(&writer);
+  cereal::BinaryOutputArchive archive(stream);
+  archive(table.paths, table.quantile_bins);
   return bytes;
 }
 
 Result<PathStatisticsTable> from_bytes(std::span<const std::byte> bytes) {
   constexpr const char* kNoStatistics = "statistics of call paths cannot be read";
   try {
-    std::string text(bytes.size(), '\0');
-    std::transform(bytes.begin(), bytes.end(), text.begin(),
-                   [](std::byte b) { return static_cast<char>(b); });
-    std::istringstream stream(std::move(text), std::ios::binary);
+    ByteReader reader(bytes);
+    std::istream stream(&reader);
     cereal::BinaryInputArchive archive(stream);
     PathStatisticsTable table;
     const auto read = [&](auto& rows) {

@@ -111,9 +111,13 @@ bool is_sorted(const MatrixRows& rows, RowOrder order) {
          is_sorted(std::span<const DataAccess>(rows.data_accesses), order);
 }
 
+void for_each_rank_of_sorted(const MatrixRows& rows, const std::function<void(const RankRows&)>& use) {
+  hand_out(rows.values, rows.path_counters, rows.data_accesses, use);
+}
+
 void for_each_rank_of(MatrixRows rows, const std::function<void(const RankRows&)>& use) {
   sort_rows(rows, RowOrder::kByRank);
-  hand_out(rows.values, rows.path_counters, rows.data_accesses, use);
+  for_each_rank_of_sorted(rows, use);
 }
 
 void InMemoryRows::for_each_rank(const std::function<void(const RankRows&)>& use) const {

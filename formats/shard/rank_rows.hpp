@@ -3,6 +3,7 @@
 // memory, so they are read, merged and analysed a node and a rank at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -23,6 +24,20 @@ struct RankRows {
   std::span<const PathCounter> path_counters;  // by path, counter
   std::span<const DataAccess> data_accesses;   // by path
 };
+
+// The union of rows that mean the same: of one rank and path, and alike in what else tells rows apart.
+// Commutative and associative.
+inline void unite(Value& into, const Value& row) {
+  into.wall_ns += row.wall_ns;
+  into.cpu_ns += row.cpu_ns;
+  into.samples += row.samples;
+}
+inline void unite(PathCounter& into, const PathCounter& row) { into.value += row.value; }
+inline void unite(DataAccess& into, const DataAccess& row) {
+  into.samples += row.samples;
+  into.accesses += row.accesses;
+  for (std::size_t i = 0; i < into.blocks.size(); ++i) into.blocks[i] |= row.blocks[i];
+}
 
 // Rows of several ranks in the matrix tables. The order is said where it is used.
 struct MatrixRows {
@@ -51,7 +66,9 @@ class InMemoryRows final : public RowSource {
   const ShardData& data_;
 };
 
-// Sorts rows as RankRows wants them, rank by rank, and hands them out.
+// Hands out rows that are sorted as RankRows wants them, rank by rank.
+void for_each_rank_of_sorted(const MatrixRows& rows, const std::function<void(const RankRows&)>& use);
+// Sorts them before.
 void for_each_rank_of(MatrixRows rows, const std::function<void(const RankRows&)>& use);
 
 }  // namespace clusterprof::shard

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <istream>
 #include <ostream>
-#include <streambuf>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/byte_streams.hpp"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/charged_time.hpp"
 #include "report/analysis/counters.hpp"
@@ -49,32 +49,6 @@ struct StateHeader {
   static constexpr std::uint64_t kMagic = 0x6374'7369'6c61'6e61;  // "analistc"
   std::uint64_t magic = kMagic;
   std::uint64_t bytes = 0, hash = 0;  // of what follows
-};
-
-// Appends to bytes, and reads them, without a copy in a string.
-class ByteWriter final : public std::streambuf {
- public:
-  explicit ByteWriter(std::vector<std::byte>& bytes) : bytes_(bytes) {}
-
- private:
-  std::streamsize xsputn(const char* from, std::streamsize count) override {
-    const auto* const begin = reinterpret_cast<const std::byte*>(from);
-    bytes_.insert(bytes_.end(), begin, begin + count);
-    return count;
-  }
-  int_type overflow(int_type character) override {
-    bytes_.push_back(static_cast<std::byte>(character));
-    return character;
-  }
-  std::vector<std::byte>& bytes_;
-};
-class ByteReader final : public std::streambuf {
- public:
-  explicit ByteReader(std::span<const std::byte> bytes) {
-    // Only a put area would be written to.
-    char* const begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
-    setg(begin, begin, begin + bytes.size());
-  }
 };
 
 }  // namespace

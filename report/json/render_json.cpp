@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <rapidjson/prettywriter.h>
-
 #include <cmath>
 #include <concepts>
 #include <string>
@@ -8,6 +6,7 @@
 #include <type_traits>
 
 #include "report/analysis/regions.hpp"
+#include "report/json/json_writer.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
 
@@ -17,118 +16,6 @@ namespace {
 using shard::Category;
 
 constexpr std::size_t index(Category category) { return static_cast<std::size_t>(category); }
-
-// Where rapidjson puts characters: handed on in pieces.
-class Pieces {
- public:
-  using Ch = char;
-  explicit Pieces(const JsonSink& sink) : sink_(sink) { buffer_.reserve(kBytes); }
-  void Put(char c) {
-    if (buffer_.size() == kBytes) Flush();
-    buffer_ += c;
-  }
-  void Flush() {
-    sink_(buffer_);
-    buffer_.clear();
-  }
-
- private:
-  static constexpr std::size_t kBytes = 1 << 16;
-  const JsonSink& sink_;
-  std::string buffer_;
-};
-
-class Json {
- public:
-  explicit Json(const JsonSink& sink) : pieces_(sink), out_(pieces_) { out_.SetIndent(' ', 1); }
-
-  // What was not measured is null.
-  void value(std::nullptr_t) { out_.Null(); }
-  void value(bool value) { out_.Bool(value); }
-  template <std::integral T>
-  void value(T value) {
-    if constexpr (std::is_signed_v<T>)
-      out_.Int64(value);
-    else
-      out_.Uint64(value);
-  }
-  // Nanoseconds are what was measured; more digits would only be noise.
-  void value(double value) {
-    const double rounded = std::round(value * 1e9) / 1e9;
-    if (std::isfinite(rounded))
-      out_.Double(rounded);
-    else
-      out_.Null();
-  }
-  // Names are bytes of the program; what is not UTF-8 in them becomes U+FFFD.
-  void value(std::string_view value) {
-    const std::string_view valid = text::valid_prefix(value);
-    if (valid.size() == value.size())
-      string(value);
-    else
-      string(text::replace_invalid(value));
-  }
-  void value(const std::string& text) { value(std::string_view(text)); }
-  void value(const char* text) { value(std::string_view(text)); }
-  template <typename T>
-  void value(const std::optional<T>& optional) {
-    if (optional)
-      value(*optional);
-    else
-      out_.Null();
-  }
-  template <typename T>
-  void value(const std::vector<T>& list) {
-    out_.StartArray();
-    for (const T& element : list) value(element);
-    out_.EndArray();
-  }
-
-  void key(std::string_view key) {
-    if (text::valid_prefix(key).size() == key.size())
-      out_.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
-    else
-      this->key(text::replace_invalid(key));
-  }
-  template <typename T>
-  Json& operator()(std::string_view name, const T& what) {
-    key(name);
-    value(what);
-    return *this;
-  }
-
-  template <typename Fill>
-  void object(const Fill& fill) {
-    out_.StartObject();
-    fill();
-    out_.EndObject();
-  }
-  template <typename Fill>
-  void object(std::string_view name, const Fill& fill) {
-    key(name);
-    object(fill);
-  }
-  // An array with one object for each of the rows.
-  template <typename Rows, typename Fill>
-  void rows(std::string_view name, const Rows& rows, const Fill& fill) {
-    key(name);
-    out_.StartArray();
-    for (const auto& row : rows) object([&] { fill(row); });
-    out_.EndArray();
-  }
-  void finish() {
-    pieces_.Put('\n');
-    pieces_.Flush();
-  }
-
- private:
-  void string(std::string_view valid) {
-    out_.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
-  }
-
-  Pieces pieces_;
-  rapidjson::PrettyWriter<Pieces> out_;
-};
 
 using MaybeText = std::optional<std::string_view>;
 MaybeText text_or_null(std::string_view value) { return value.empty() ? MaybeText() : MaybeText(value); }
@@ -577,7 +464,7 @@ class Document {
   }
 
   const Analysis& a_;
-  Json out_;
+  JsonWriter out_;
   const std::array<std::string, kActivities> activity_keys_;
   const std::array<std::string, shard::kCategories> category_keys_;
 };

@@ -28,6 +28,7 @@
 #include "aggregator/run_directory.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_writer.hpp"
+#include "formats/synth/random.hpp"
 #include "formats/synth/synthetic_run.hpp"
 
 namespace {
@@ -41,20 +42,7 @@ constexpr unsigned kAll = (1u << kNodes) - 1;
 constexpr unsigned kHang_s = 30;
 constexpr std::int64_t kMostMemoryKiB = 400 * 1024;
 
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e37'79b9'7f4a'7c15ull;
-    z = (z ^ z >> 30) * 0xbf58'476d'1ce4'e5b9ull;
-    z = (z ^ z >> 27) * 0x94d0'49bb'1331'11ebull;
-    return z ^ z >> 31;
-  }
-  std::size_t below(std::size_t limit) { return static_cast<std::size_t>(next() % limit); }
-
- private:
-  std::uint64_t state_;
-};
+using synth::Random;
 
 // What a merge says of a run, with all its rows. Notes are apart: they tell of the damage.
 struct Figures {

@@ -60,16 +60,11 @@ def resident_kib(pid):
 def processes(folder):
     """{name: pid} of the recorded program and of the collector of the run in `folder`."""
     found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if os.path.basename(words[0]) == "collector" and f"--run-dir={folder}/run" in words:
-            found["collector"] = int(pid)
+    for pid, words in recording.processes():
+        if recording.is_collector(words, f"{folder}/run"):
+            found["collector"] = pid
         elif words[0] == recording.PYTHON and words[1] == f"{folder}/program.py":
-            found["program"] = int(pid)
+            found["program"] = pid
     return found
 
 

@@ -71,15 +71,7 @@ def recorded_until_ns(shard):
 
 
 def collector_of(run):
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if os.path.basename(words[0]) == "collector" and f"--run-dir={run}" in words:
-            return int(pid)
-    return None
+    return next((pid for pid, words in recording.processes() if recording.is_collector(words, run)), None)
 
 
 class Recorded:

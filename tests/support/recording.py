@@ -33,6 +33,21 @@ def launcher(flavour, ranks):
     return ["mpirun.mpich", "-n", str(ranks)]
 
 
+def processes():
+    """(pid, argument list) of every process there is."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                yield int(pid), file.read().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+
+
+def is_collector(words, run):
+    """Whether these are the arguments of the collector that writes to the run directory `run`."""
+    return os.path.basename(words[0]) == "collector" and f"--run-dir={run}" in words
+
+
 def pythons():
     """Every CPython to be tested: (version text, path)."""
     found = [("system", PYTHON)]

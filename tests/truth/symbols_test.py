@@ -369,7 +369,7 @@ class RunTimeCode(SymbolsTest):
         self.assertIn("work", [f["name"] for f in report["functions"] if f["kind"] == "python"])
         # A Python function's trampoline is part of calling it; by itself it shows on its way into the loop only.
         shown = sum(f["total_s"] for f in report["functions"] if f["name"].startswith("py::"))
-        self.assertLess(shown, 0.05 * self.function(report, "work")["total_s"])
+        self.assertLess(shown, 0.15 * self.function(report, "work")["total_s"])
         self.assertEqual(self.self_s(report, "[unknown]"), 0)
 
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <rapidjson/prettywriter.h>
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "report/report.hpp"
+#include "report/text/format.hpp"
+
+namespace clusterprof::report {
+
+// Where rapidjson puts characters: handed on in pieces.
+class JsonPieces {
+ public:
+  using Ch = char;
+  explicit JsonPieces(const JsonSink& sink) : sink_(sink) { buffer_.reserve(kBytes); }
+  void Put(char c) {
+    if (buffer_.size() == kBytes) Flush();
+    buffer_ += c;
+  }
+  void Flush() {
+    sink_(buffer_);
+    buffer_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kBytes = 1 << 16;
+  const JsonSink& sink_;
+  std::string buffer_;
+};
+
+// One JSON document, written as it is made. What was not measured is null.
+class JsonWriter {
+ public:
+  explicit JsonWriter(const JsonSink& sink) : pieces_(sink), out_(pieces_) { out_.SetIndent(' ', 1); }
+
+  void value(std::nullptr_t) { out_.Null(); }
+  void value(bool value) { out_.Bool(value); }
+  template <std::integral T>
+  void value(T value) {
+    if constexpr (std::is_signed_v<T>)
+      out_.Int64(value);
+    else
+      out_.Uint64(value);
+  }
+  // Nanoseconds are what was measured; more digits would only be noise.
+  void value(double value) {
+    const double rounded = std::round(value * 1e9) / 1e9;
+    if (std::isfinite(rounded))
+      out_.Double(rounded);
+    else
+      out_.Null();
+  }
+  // Names are bytes of the program; what is not UTF-8 in them becomes U+FFFD.
+  void value(std::string_view value) {
+    const std::string_view valid = text::valid_prefix(value);
+    if (valid.size() == value.size())
+      string(value);
+    else
+      string(text::replace_invalid(value));
+  }
+  void value(const std::string& text) { value(std::string_view(text)); }
+  void value(const char* text) { value(std::string_view(text)); }
+  template <typename T>
+  void value(const std::optional<T>& optional) {
+    if (optional)
+      value(*optional);
+    else
+      out_.Null();
+  }
+  template <typename T>
+  void value(const std::vector<T>& list) {
+    out_.StartArray();
+    for (const T& element : list) value(element);
+    out_.EndArray();
+  }
+
+  void key(std::string_view key) {
+    if (text::valid_prefix(key).size() == key.size())
+      out_.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
+    else
+      this->key(text::replace_invalid(key));
+  }
+  template <typename T>
+  JsonWriter& operator()(std::string_view name, const T& what) {
+    key(name);
+    value(what);
+    return *this;
+  }
+
+  void begin_object() { out_.StartObject(); }
+  void end_object() { out_.EndObject(); }
+  template <typename Fill>
+  void object(const Fill& fill) {
+    begin_object();
+    fill();
+    end_object();
+  }
+  template <typename Fill>
+  void object(std::string_view name, const Fill& fill) {
+    key(name);
+    object(fill);
+  }
+  // An array with one object for each of the rows.
+  template <typename Rows, typename Fill>
+  void rows(std::string_view name, const Rows& rows, const Fill& fill) {
+    key(name);
+    out_.StartArray();
+    for (const auto& row : rows) object([&] { fill(row); });
+    out_.EndArray();
+  }
+  void finish() {
+    pieces_.Put('\n');
+    pieces_.Flush();
+  }
+
+ private:
+  void string(std::string_view valid) {
+    out_.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
+  }
+
+  JsonPieces pieces_;
+  rapidjson::PrettyWriter<JsonPieces> out_;
+};
+
+}  // namespace clusterprof::report
