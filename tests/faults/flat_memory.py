@@ -45,8 +45,8 @@ while time.monotonic() < end:
     turn(os.path.join(sys.argv[2], "data"))
 '''
 
-GROWTH = 0.03       # of what a process had after the first third
-GROWTH_KIB = 1024   # and this, whatever it had
+GROWTH = 0.03       # of what a process had in the first half: by then the collector has written its shard once or twice
+GROWTH_KIB = 2048   # and this, whatever it had: 20 bytes per sample of the second half
 
 
 def resident_kib(pid):
@@ -101,8 +101,8 @@ def main():
             if len(kib) < 12:
                 print(f"{name}: only {len(kib)} figures")
                 return 1
-            early, late = max(kib[:len(kib) // 3]), max(kib[-len(kib) // 4:])
-            print(f"{name}: {early} KiB in the first third, {late} KiB at the end; {len(kib)} figures")
+            early, late = max(kib[:len(kib) // 2]), max(kib[-len(kib) // 4:])
+            print(f"{name}: {early} KiB in the first half, {late} KiB at the end; {len(kib)} figures")
             grew = grew or late > early * (1 + GROWTH) + GROWTH_KIB
         return 1 if grew else 0
     finally:

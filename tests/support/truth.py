@@ -89,6 +89,8 @@ class CallRules:
 
 
 class TruthTest(recording.RecordingTest):
+    measures = True
+
     def setUp(self):
         super().setUp()
         if call_paths is None:

@@ -21,6 +21,8 @@ CLASSES = {
 
 
 class Bottlenecks(recording.RecordingTest):
+    measures = True
+
     def shares(self, report, rank=None):
         return {row["class"]: row["share"] for row in report["bottleneck"]
                 if (row["scope"] == "run" if rank is None else row.get("rank") == rank)}

@@ -37,6 +37,8 @@ print(*(f"{name} {seconds}" for name, seconds in spent.items()))
 
 
 class Categories(recording.RecordingTest):
+    measures = True
+
     def test_known_split(self):
         path = os.path.join(self.directory, "parts.py")
         with open(path, "w") as file:
@@ -60,6 +62,8 @@ class Categories(recording.RecordingTest):
 class Sleep(recording.RecordingTest):
     """time.sleep() is a select() before Python 3.11, and a clock_nanosleep() from then on."""
 
+    measures = True
+
     PROGRAM = "import time; t = time.time(); time.sleep(1); print(time.time() - t)"
 
     def test_on_every_python(self):
@@ -73,6 +77,8 @@ class Sleep(recording.RecordingTest):
 
 
 class NotMeasured(recording.RecordingTest):
+    measures = True
+
     PROGRAM = "import gc\nfor i in range(20):\n  x = [[] for _ in range(100000)]\n  gc.collect()"
     OF_PYTHON = ("interpreter_s", "import_s", "gc_s", "gil_s")
 

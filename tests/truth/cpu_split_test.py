@@ -31,6 +31,8 @@ while time.thread_time() < end:
 
 
 class CpuSplit(recording.RecordingTest):
+    measures = True
+
     def check(self, version, python):
         path = os.path.join(self.directory, "split.py")
         with open(path, "w") as file:

@@ -5,6 +5,8 @@ import recording
 
 
 class LoadBalance(recording.RecordingTest):
+    measures = True
+
     def check(self, flavour, ranks):
         self.need(recording.program(flavour, "unequal_work"))
         done = self.record([recording.program(flavour, "unequal_work"), "40"],

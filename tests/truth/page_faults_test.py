@@ -6,6 +6,8 @@ import recording
 
 
 class PageFaults(recording.RecordingTest):
+    measures = True
+
     def test_share_and_place(self):
         program = recording.program("plain", "page_faults")
         self.need(program)

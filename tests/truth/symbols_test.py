@@ -22,6 +22,8 @@ def line_of(name, text):
 
 
 class SymbolsTest(recording.RecordingTest):
+    measures = True
+
     def run_tool(self, *command, **options):
         done = self.bare([str(part) for part in command], **options)
         self.assertEqual(done.returncode, 0, done.stdout.decode() + done.stderr.decode())

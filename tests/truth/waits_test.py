@@ -61,6 +61,8 @@ def repeated(test):
 
 
 class Waits(truth.TruthTest):
+    measures = False  # repeats by itself
+
     def setUp(self):
         recording.RecordingTest.setUp(self)  # without h5py
 

@@ -20,7 +20,7 @@ is_odd = rank % 2 == 1
 partner = rank - 1 if is_odd else rank + 1
 notes = []
 settled = 0
-numbers = list(range(20000))
+numbers = list(range(100000))
 
 
 def now_ns():
