@@ -122,6 +122,8 @@ void serialize(Archive& archive, ShardData& head) {
   archive_rows(archive, head.series);
   archive_rows(archive, head.rank_series);
   archive_rows(archive, head.node_series);
+  archive(head.path_axis.bin_ns, head.path_axis.origin_utc_ns);
+  archive_rows(archive, head.path_series);
   archive_rows(archive, head.io_calls);
   archive_rows(archive, head.region_times);
   archive(cereal::binary_data(&head.wait_analysis, sizeof head.wait_analysis));

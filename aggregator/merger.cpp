@@ -18,6 +18,7 @@
 
 #include "aggregator/interned_rows.hpp"
 #include "aggregator/notes.hpp"
+#include "aggregator/path_series_merger.hpp"
 #include "aggregator/record_quality.hpp"
 #include "aggregator/unite.hpp"
 
@@ -43,7 +44,9 @@ struct Source {
   std::vector<std::uint32_t> ranks;  // rows of State::ranks
   std::vector<MatrixCell> matrix;
   std::vector<MpiSize> mpi_sizes;  // op: interned string
-  bool used = true;                // false: all its ranks were taken from elsewhere
+  TimeAxis path_axis;
+  std::vector<PathSeries> path_series;  // of an input that may be left out
+  bool used = true;                     // false: all its ranks were taken from elsewhere
 };
 
 struct RankRow {
@@ -183,6 +186,7 @@ struct Merger::State {
   std::vector<IoFile> io_files;
   std::map<std::pair<std::string, std::string>, std::uint32_t> io_file_index;  // path, file system
   SeriesMerger time_series;
+  PathSeriesMerger path_series;
 
   explicit State(std::size_t most_series_rows) : time_series(most_series_rows) {
     string(std::string());
@@ -269,13 +273,20 @@ struct Merger::State {
 Merger::Merger(std::size_t most_series_rows) : state_(std::make_unique<State>(most_series_rows)) {}
 Merger::~Merger() = default;
 
-void Merger::add(ShardData input, const std::vector<bool>& left_out) {
+void Merger::add(ShardData input) { add(std::move(input), nullptr); }
+
+void Merger::add(ShardData input, const std::vector<bool>& left_out) { add(std::move(input), &left_out); }
+
+void Merger::add(ShardData input, const std::vector<bool>* known_left_out) {
   State& state = *state_;
+  const std::vector<bool> left_out = known_left_out == nullptr ? std::vector<bool>() : *known_left_out;
   state.sources.push_back({std::move(input.run),
                            std::move(input.nodes),
                            {},
                            std::move(input.matrix),
                            std::move(input.mpi_sizes),
+                           {},
+                           {},
                            true});
   Source& source = state.sources.back();
 
@@ -287,6 +298,13 @@ void Merger::add(ShardData input, const std::vector<bool>& left_out) {
   const std::vector<std::uint32_t> new_file = state.add_files(input);
   state.time_series.add(input, source.nodes.size(), new_string, left_out);
   source.ranks = new_rank;
+  for (PathSeries& row : input.path_series) row.path = new_path[row.path];
+  if (known_left_out == nullptr) {
+    source.path_axis = input.path_axis;
+    source.path_series = std::move(input.path_series);
+  } else if (left_out.empty() || std::find(left_out.begin(), left_out.end(), false) != left_out.end()) {
+    state.path_series.add(input.path_axis, input.path_series);
+  }
   for (MpiSize& size : source.mpi_sizes) size.op = new_string[size.op];
 
   // Communicators that only events tell of are WaitAnalyser's: a run may have any number of them.
@@ -616,7 +634,10 @@ ShardData Merger::finish() {
     for (const MpiSize& size : source.mpi_sizes)
       out.mpi_sizes.push_back({new_string[size.op], size.le_bytes, size.count});
     source.matrix = {};
+    state.path_series.add(source.path_axis, source.path_series);
+    source.path_series = {};
   }
+  state.path_series.finish(new_path, out);
   unite_equal(
       out.matrix, [](const MatrixCell& cell) { return std::tie(cell.source, cell.destination); },
       [](MatrixCell& into, const MatrixCell& cell) {

@@ -21,7 +21,9 @@ namespace clusterprof::aggregator {
 // last rank of an input. A note says so.
 //
 // Time series get an axis that fits all of them, see SeriesMerger. Those of a node that several inputs have
-// are added up: a further collector begins when the one before has ended.
+// are added up: a further collector begins when the one before has ended. Path series are added up, see
+// PathSeriesMerger. They are not kept by rank either: like message sizes they are left out with an input's
+// last rank.
 //
 // Communicators are those that calls refer to.
 //
@@ -36,14 +38,17 @@ class Merger {
   Merger(const Merger&) = delete;
   Merger& operator=(const Merger&) = delete;
 
-  // left_out: per rank of the input, whether it is taken from elsewhere; empty: none is. That is known before
-  // the input's time series are united, which then do not count for the axis.
-  void add(shard::ShardData input, const std::vector<bool>& left_out = {});
+  void add(shard::ShardData input);
+  // The same when it is known which of its ranks are taken from elsewhere: that of them is left out at once,
+  // and does not count for the axis of time series. left_out: per rank; empty: none is. No other input may
+  // have a rank of it that is not. The input's path series take no memory of their own.
+  void add(shard::ShardData input, const std::vector<bool>& left_out);
   // The union; the Merger is empty afterwards. Without inputs: an empty ShardData.
   [[nodiscard]] shard::ShardData finish();
 
  private:
   struct State;
+  void add(shard::ShardData input, const std::vector<bool>* left_out);
   std::unique_ptr<State> state_;
 };
 

@@ -341,8 +341,8 @@ bool RunMerge::plan_reuse() {
   const FileState state = state_of(path);
   if (state == FileState{}) return false;
   Result<profile::ProfileReader> reader = profile::ProfileReader::open(path);
-  if (!reader || reader.value().format_major() < 2)
-    return false;  // which has neither blocks nor all statistics
+  // 1.x has neither blocks nor all statistics, and an older minor version not all of the shards' tables.
+  if (!reader || !reader.value().is_newest_format()) return false;
   const Result<std::vector<profile::Source>> sources = reader.value().sources();
   if (!sources || sources.value().empty()) return false;
   std::map<std::string_view, Shard*> by_name;
@@ -1001,11 +1001,14 @@ void RunMerge::merge_once() {
     if (union_.go_on) union_.writes = create_writer();
   }
   if (!is_alone()) {
-    // The series of ranks are the largest table by far, and of use to member 0 alone.
+    // The series of ranks are the largest table by far, and of use to member 0 alone. So are those of paths.
     std::vector<shard::RankSeries> rank_series;
+    std::vector<shard::PathSeries> path_series;
     rank_series.swap(union_.head.rank_series);
+    path_series.swap(union_.head.path_series);
     Bytes bytes = leads() ? to_bytes(union_) : Bytes{};
     rank_series.swap(union_.head.rank_series);
+    path_series.swap(union_.head.path_series);
     team_.broadcast(bytes);
     if (!leads()) union_ = from_bytes<Union>(bytes);
   }

@@ -62,7 +62,8 @@ double nanoseconds_per_sample(bool same_stack) {
   collector::RawStore store;
   collector::TimeGrid grid;
   grid.begin(test::FakeSegment::kStart, 1'700'000'000'000'000'000);
-  collector::ProcessRecorder recorder(std::move(view).value(), store, grid);
+  collector::PathTimes path_times(store);
+  collector::ProcessRecorder recorder(std::move(view).value(), store, grid, path_times);
 
   std::vector<std::vector<std::uint64_t>> stacks;
   for (std::size_t i = 0; i < kStacks; ++i) stacks.push_back(make_stack());

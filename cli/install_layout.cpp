@@ -40,6 +40,8 @@ std::string InstallLayout::mpi_preload(MpiFlavour flavour) const {
   return {};
 }
 
+std::string InstallLayout::browser() const { return analyze.substr(0, analyze.rfind('/') + 1) + "tui"; }
+
 std::string InstallLayout::merge_program(MpiFlavour flavour) const {
   const std::string directory = analyze.substr(0, analyze.rfind('/') + 1);
   switch (flavour) {

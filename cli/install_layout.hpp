@@ -19,6 +19,8 @@ struct InstallLayout {
   [[nodiscard]] std::string agent() const { return preload_directory + "/libclusterprof_agent.so"; }
   // Empty for kNone.
   [[nodiscard]] std::string mpi_preload(MpiFlavour flavour) const;
+  // Looks at runs in a terminal.
+  [[nodiscard]] std::string browser() const;
   // Merges in parallel. Not in every installation; empty for kNone.
   [[nodiscard]] std::string merge_program(MpiFlavour flavour) const;
 };

@@ -19,14 +19,15 @@
 namespace clusterprof::cli {
 namespace {
 
-int analyze(char** argv) {
+int analyze(char** argv, bool in_terminal) {
   const auto layout = find_install_layout();
   if (!layout) {
     say(layout.error().message);
     return kExitFailed;
   }
-  ::execv(layout.value().analyze.c_str(), argv);
-  say(layout.value().analyze + ": " + std::strerror(errno));
+  const std::string program = in_terminal ? layout.value().browser() : layout.value().analyze;
+  ::execv(program.c_str(), argv);
+  say(program + ": " + std::strerror(errno));
   return kExitFailed;
 }
 
@@ -39,7 +40,8 @@ bool is_for_us(const Environment& environment) {
 int run(int argc, char** argv) {
   std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   if (!arguments.empty() && is_analysis_verb(arguments[0])) {
-    return arguments[0] == "merge" ? launch_merge(argc, argv, process_environment()) : analyze(argv);
+    if (arguments[0] == "merge") return launch_merge(argc, argv, process_environment());
+    return analyze(argv, arguments[0] == "tui");
   }
   if (!arguments.empty() && arguments[0] == "record") arguments.erase(arguments.begin());
 

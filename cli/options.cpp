@@ -60,6 +60,7 @@ struct RawOptions {
   std::string output, rate, clock, clock_sync, ranks, sample_on, spawned;
   std::vector<std::string> events;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
+  bool no_html = false, no_source = false;
   bool quiet = false, strict = false, trace = false, memory = false, help = false, version = false;
 };
 
@@ -71,7 +72,9 @@ class RecordParser {
     formatter_->column_width(28);
     value("-o,--output", raw_.output, "DIR",
           "write the run to DIR (default: clusterprof-COMMAND-JOB or -TIME)", kOutput);
-    flag("-q,--quiet", raw_.quiet, "no summary at the end", kOutput);
+    flag("-q,--quiet", raw_.quiet, "no summary and no page at the end", kOutput);
+    flag("--no-html", raw_.no_html, "no page at the end (DIR/report.html)", kOutput);
+    flag("--no-source", raw_.no_source, "the page without the text of source files", kOutput);
     value("-r,--rate", raw_.rate, "HZ", "samples per second and thread, 1 to 10000 (default: 100)", kMeasure);
     value("--clock", raw_.clock, "wall|cpu",
           "sample by wall clock, waiting included, or by CPU time (default: wall)", kMeasure);
@@ -311,6 +314,8 @@ Result<Options> RecordParser::check() const {
   options.no_mpi = raw_.no_mpi;
   options.no_children = raw_.no_children;
   options.only_regions = raw_.only_regions;
+  options.no_html = raw_.no_html;
+  options.no_source = raw_.no_source;
   options.quiet = raw_.quiet;
   options.strict = raw_.strict;
   return options;

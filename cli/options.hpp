@@ -29,6 +29,8 @@ struct Options {
   bool no_mpi = false;
   bool no_children = false;
   bool only_regions = false;
+  bool no_html = false;
+  bool no_source = false;
   std::vector<std::pair<int, int>> ranks;  // closed intervals; empty: all
   bool quiet = false;
   bool strict = false;

@@ -225,6 +225,8 @@ std::vector<std::string> Recording::collector_command() const {
   if (options_.no_mpi) words.push_back("--no-mpi");
   if (options_.only_regions) words.push_back("--only-regions");
   words.push_back(options_.quiet ? "--quiet" : "--banner");
+  if (options_.no_html) words.push_back("--no-html");
+  if (options_.no_source) words.push_back("--no-source");
   if (::access(layout_.analyze.c_str(), X_OK) == 0) {
     words.push_back("--analyze=" + layout_.analyze);
   }

@@ -59,12 +59,16 @@ int banner_patience_s(bool used_mpi, std::chrono::milliseconds age) {
 }
 
 // Becomes the program that prints the summary; returns only when that failed.
-void exec_banner(const std::string& analyze, int ranks_expected, int patience_s,
+void exec_banner(const std::string& analyze, int ranks_expected, int patience_s, bool no_html, bool no_source,
                  const std::string& run_directory) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGBUS}) signal(number, SIG_DFL);
   const std::string ranks = std::to_string(ranks_expected), timeout = std::to_string(patience_s);
-  std::vector<const char*> arguments{"analyze",   "banner",        "--wait-ranks",        ranks.c_str(),
-                                     "--timeout", timeout.c_str(), run_directory.c_str(), nullptr};
+  std::vector<const char*> arguments{"analyze",     "banner",    "--wait-ranks",
+                                     ranks.c_str(), "--timeout", timeout.c_str()};
+  if (no_html) arguments.push_back("--no-html");
+  if (no_source) arguments.push_back("--no-source");
+  arguments.push_back(run_directory.c_str());
+  arguments.push_back(nullptr);
   execv(analyze.c_str(), const_cast<char* const*>(arguments.data()));
   fmt::print(stderr, "clusterprof: cannot run {}: {}\n", analyze, std::strerror(errno));
 }
@@ -76,7 +80,7 @@ int main(int argc, char** argv) {
   ServerOptions options;
   std::string run_directory, analyze;
   int world_size = 0, wait_ranks = -1, banner_rank = 0;
-  bool banner = false, quiet = false;
+  bool banner = false, quiet = false, no_html = false, no_source = false;
 
   CLI::App app("clusterprof's collector, one per node; started by clusterprof");
   app.add_option("--listen-fd", options.listen_fd, "listening socket")->required();
@@ -97,6 +101,8 @@ int main(int argc, char** argv) {
   app.add_flag("--banner", banner, "print a summary at the end when the banner rank was here");
   app.add_option("--banner-rank", banner_rank, "0");
   app.add_flag("--quiet", quiet, "print nothing");
+  app.add_flag("--no-html", no_html, "the summary leaves no page");
+  app.add_flag("--no-source", no_source, "the page has no source text");
   app.add_option("--analyze", analyze, "program that prints the summary");
   // What follows "--" is the recorded command, and not for CLI11: it would take "[a,b]" for a list.
   char** const end = argv + argc;
@@ -139,7 +145,7 @@ int main(int argc, char** argv) {
     if (!show) return 0;
     // Stays open until the summary is printed: its end is what the launcher waits for.
     if (control_fd >= 0) (void)fcntl(control_fd, F_SETFD, 0);
-    exec_banner(analyze, wait_ranks, patience_s, run_directory);
+    exec_banner(analyze, wait_ranks, patience_s, no_html, no_source, run_directory);
   } catch (const std::exception& error) {
     fmt::print(stderr, "clusterprof: collector: {}\n", error.what());
   }

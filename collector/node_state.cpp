@@ -79,7 +79,10 @@ struct NodeState::ProcessView {
   std::uint64_t end_ns;
 };
 
-void NodeState::begin(Instant now) { grid_.begin(now.mono_ns, now.utc_ns); }
+void NodeState::begin(Instant now) {
+  grid_.begin(now.mono_ns, now.utc_ns);
+  path_times_.grid().begin(now.mono_ns, now.utc_ns);
+}
 
 NodeState::NodeState(NodeOptions options) : options_(std::move(options)), notes_(options_.notes) {}
 
@@ -155,7 +158,8 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   if (process == nullptr) process = &add_process(key_for_segment(segment.header()), pid, now);
   if (process->recorder) close_segment(*process, now.mono_ns);
   grid_.reach_back(segment.header().start_mono_ns);
-  process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_, grid_);
+  path_times_.grid().reach_back(segment.header().start_mono_ns);
+  process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_, grid_, path_times_);
   set_event_budget(*process->recorder);
   return process->id;
 }
@@ -616,6 +620,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   snapshot.node.start_utc_ns = now.utc_ns;
   std::int64_t end_utc_ns = 0;
   std::map<std::string, std::vector<std::int32_t>> notes;
+  std::vector<PathTime> open_times;
   const auto numbers = rank_numbers();
   for (auto& [key, group] : ranks_) {
     if (group.processes.empty()) continue;
@@ -624,6 +629,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
     if (is_spawned(snapshot.ranks.back().rank.rank)) snapshot.ranks.back().rank.flags |= shard::kSpawned;
     const shard::Rank& rank = snapshot.ranks.back().rank;
     const ProcessReport& report = snapshot.ranks.back().report;
+    open_times.insert(open_times.end(), report.open_times.begin(), report.open_times.end());
     snapshot.node.start_utc_ns = std::min(snapshot.node.start_utc_ns, rank.start_utc_ns);
     end_utc_ns = std::max(end_utc_ns, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
     snapshot.node.cpu_ns += rank.cpu_ns;
@@ -650,6 +656,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   }
   snapshot.grid = grid_;
   snapshot.series = series_;
+  snapshot.path_times = path_times_.cells(open_times);
   snapshot.tables = store_.tables();  // after the reports: they add call paths of MPI call sites
   return snapshot;
 }

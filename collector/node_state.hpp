@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/path_times.hpp"
 #include "collector/process_recorder.hpp"
 #include "collector/raw_store.hpp"
 #include "collector/time_series.hpp"
@@ -113,6 +114,7 @@ struct NodeSnapshot {
   RawTables tables;
   TimeGrid grid;
   SeriesBlock series{kNodeColumns, kNodeLevels};
+  PathTimes::Cells path_times;
 };
 
 class NodeState {
@@ -222,6 +224,7 @@ class NodeState {
   NodeOptions options_;
   RawStore store_;
   TimeGrid grid_;
+  PathTimes path_times_{store_};
   NodeFacts facts_;
   SeriesBlock series_{kNodeColumns, kNodeLevels};
   std::optional<NodeUsage> node_usage_;

@@ -105,6 +105,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
     main_series.add(other.main_series);
   }
   counter_series.add(other.counter_series);
+  open_times.insert(open_times.end(), other.open_times.begin(), other.open_times.end());
   counters_multiplexed = counters_multiplexed || other.counters_multiplexed;
   running_samples += other.running_samples;
   running_ns += other.running_ns;
@@ -179,10 +180,14 @@ struct ProcessRecorder::Sink {
   void paused(std::uint64_t wall_ns) const {
     if (main_thread) recorder.paused_ns_ += wall_ns;
   }
-  void spent(shard::Category category, const Stretch& when, std::uint64_t wall_ns) const {
+  void spent(const ChargeTarget& target, const Stretch& when, std::uint64_t wall_ns) const {
+    recorder.path_times_.spend(target.path, when, wall_ns);
     if (main_thread)
-      recorder.main_series_.spread(recorder.grid_, static_cast<std::uint32_t>(category), when.begin_ns,
+      recorder.main_series_.spread(recorder.grid_, static_cast<std::uint32_t>(target.category), when.begin_ns,
                                    when.end_ns, wall_ns);
+  }
+  void page_fault_spent(const ChargeTarget& of, const Stretch& when, std::uint64_t wall_ns) const {
+    spent(fault_target(of), when, wall_ns);
   }
   void counted(std::uint32_t index, const Stretch& when, std::uint64_t value) const {
     const std::vector<std::uint32_t>& known = recorder.counter_index_;
@@ -208,10 +213,15 @@ struct ProcessRecorder::ReportSink {
       report.counters[RawCounterKey{target.path, counter_index[index]}] += value;
   }
   void paused(std::uint64_t) const {}  // known better, see ProcessRecorder::paused_ns
-  void spent(shard::Category category, const Stretch& when, std::uint64_t wall_ns) const {
+  void spent(const ChargeTarget& target, const Stretch& when, std::uint64_t wall_ns) const {
+    report.open_times.push_back({target.path, when, wall_ns});
     if (main_thread)
-      report.main_series.spread(grid, static_cast<std::uint32_t>(category), when.begin_ns, when.end_ns,
+      report.main_series.spread(grid, static_cast<std::uint32_t>(target.category), when.begin_ns, when.end_ns,
                                 wall_ns);
+  }
+  // The end of an account has no faults of its own.
+  void page_fault_spent(const ChargeTarget& of, const Stretch& when, std::uint64_t wall_ns) const {
+    spent(of, when, wall_ns);
   }
   void counted(std::uint32_t index, const Stretch& when, std::uint64_t value) const {
     if (index < counter_index.size())
@@ -219,13 +229,13 @@ struct ProcessRecorder::ReportSink {
   }
 };
 
-ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid)
-    : segment_(std::move(segment)), store_(store), grid_(grid) {
+ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid, PathTimes& path_times)
+    : segment_(std::move(segment)), store_(store), grid_(grid), path_times_(path_times) {
   wire::SegmentHeader& h = segment_.header();
   pid_ = h.pid;
   start_mono_ns_ = h.start_mono_ns;
   cpu_clock_ = h.clock == 1;
-  period_ns_ = 1'000'000'000 / std::max<std::uint32_t>(h.rate_hz, 1);
+  period_ns_ = wire::sampling_period_ns(std::max<std::uint32_t>(h.rate_hz, 1));
   targets_.resize(kFewestTargets);
   for (std::shared_ptr<EventLog>& log : events_) log = std::make_shared<EventLog>(kEventBudget);
   set_event_budget(kEventBudget, kFewEvents);
@@ -253,6 +263,7 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   double fullest = 0;
   ended_threads_ = 0;
   for (const std::uint32_t slot : slots_) fullest = std::max(fullest, drain(slot, now_ns));
+  update_measured_mpi(now_ns);
   agree_on_event_level();
   return std::max(fullest,
                   static_cast<double>(ended_threads_) / std::max(1u, segment_.layout().thread_slots));
@@ -438,6 +449,22 @@ std::uint64_t ProcessRecorder::main_mpi_ns(const wire::ThreadSlot& slot, std::ui
   const std::uint64_t entered = slot.mpi_enter_ns.load(std::memory_order_relaxed);
   if (entered != 0 && entered < now_ns) total += now_ns - std::max(entered, std::min(start_mono_ns_, now_ns));
   return total;
+}
+
+void ProcessRecorder::update_measured_mpi(std::uint64_t now_ns) {
+  if (!uses_mpi_) return;
+  std::uint64_t total = ended_main_mpi_ns_;
+  for (const std::uint32_t index : slots_) {
+    const Thread& thread = threads_[index];
+    if (thread.main && thread.state != Thread::State::kNone)
+      total += main_mpi_ns(segment_.thread_slot(index), now_ns);
+  }
+  const std::uint64_t since = std::max(measured_mpi_until_ns_, std::min(start_mono_ns_, now_ns));
+  measured_mpi_until_ns_ = now_ns;
+  if (total <= measured_mpi_ns_) return;
+  // What is more than the time since then belongs to a call that was noticed late.
+  main_series_.spread(grid_, ProcessReport::kMeasuredMpi, since, now_ns, total - measured_mpi_ns_);
+  measured_mpi_ns_ = total;
 }
 
 double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {

@@ -18,6 +18,7 @@
 #include "collector/event_log.hpp"
 #include "collector/flat_index.hpp"
 #include "collector/gap_timeline.hpp"
+#include "collector/path_times.hpp"
 #include "collector/raw_store.hpp"
 #include "collector/segment_view.hpp"
 #include "collector/thread_account.hpp"
@@ -151,8 +152,11 @@ struct ProcessReport {
   std::unordered_map<std::uint32_t, RawRegion> regions;   // by path
   std::unordered_map<std::uint32_t, RawAccess> accesses;  // by path
   std::unordered_map<RawIoKey, RawIo, RawKeyHash> io;
-  SeriesBlock main_series{shard::kCategories};  // wall time of the main thread by category
-  SeriesBlock counter_series;                   // by RawTables::counters
+  // Wall time of the main thread by category, as samples say, and of it in MPI as its calls measured.
+  SeriesBlock main_series{shard::kCategories + 1};
+  static constexpr std::uint32_t kMeasuredMpi = shard::kCategories;
+  SeriesBlock counter_series;        // by RawTables::counters
+  std::vector<PathTime> open_times;  // of all threads; not in PathTimes, since they may change
   std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;  // world ranks; -1 not known
   std::map<std::uint32_t, SizeBins> sizes;                              // by MPI function number
   std::map<std::uint64_t, CommunicatorInfo> communicators;              // by identity
@@ -169,8 +173,8 @@ struct ProcessReport {
 
 class ProcessRecorder {
  public:
-  // `store` and `grid` must outlive it.
-  ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid);
+  // All but the segment must outlive it.
+  ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid, PathTimes& path_times);
 
   // How many MPI events to keep at most, in all and for Events::kFew.
   void set_event_budget(std::size_t all, std::size_t few);
@@ -288,11 +292,13 @@ class ProcessRecorder {
   void note_access(std::uint32_t row, const wire::SampleRecord& sample);
   [[nodiscard]] std::uint64_t paused_ns(std::uint64_t now_ns) const;
   void count_drop(const char* reason, std::uint64_t count = 1) { own_drops_[reason] += count; }
+  void update_measured_mpi(std::uint64_t now_ns);
   [[nodiscard]] std::uint64_t main_mpi_ns(const wire::ThreadSlot& slot, std::uint64_t now_ns) const;
 
   SegmentView segment_;
   RawStore& store_;
   TimeGrid& grid_;
+  PathTimes& path_times_;
   std::int32_t pid_;
   std::uint64_t start_mono_ns_;
   std::uint64_t period_ns_;
@@ -353,7 +359,8 @@ class ProcessRecorder {
   FlatIndex value_rows_;
   std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash> counters_;
   std::uint64_t paused_ns_ = 0;  // of the main thread, by its records
-  SeriesBlock main_series_{shard::kCategories}, counter_series_;
+  SeriesBlock main_series_{shard::kCategories + 1}, counter_series_;
+  std::uint64_t measured_mpi_ns_ = 0, measured_mpi_until_ns_ = 0;   // that is in main_series_
   std::array<std::uint64_t, wire::kMaxCounters> counted_in_mpi_{};  // that is in counter_series_
   std::uint64_t counted_in_mpi_until_ns_ = 0;
   struct Access {

@@ -13,6 +13,7 @@
 #include "collector/mount_table.hpp"
 #include "collector/os_process.hpp"
 #include "collector/syscalls.hpp"
+#include "formats/shard/path_times.hpp"
 #include "formats/wire/mpi_functions.h"
 
 namespace clusterprof::collector {
@@ -300,6 +301,7 @@ void ShardBuilder::add_series(const NodeSnapshot& snapshot, Interned& shard, sha
     });
   };
   const auto category = [](std::uint32_t column) {
+    if (column == ProcessReport::kMeasuredMpi) return std::string(shard::kMeasuredMpiSeries);
     return std::string(shard::kCategoryNames[column]) + "_ns";
   };
   const auto rank_column = [](std::uint32_t column) { return std::string(kRankColumnNames[column]); };
@@ -320,6 +322,16 @@ void ShardBuilder::add_series(const NodeSnapshot& snapshot, Interned& shard, sha
                      });
   }
   add(snapshot.series, kNodeLevels, node_column, data.node_series, 0);
+}
+
+void ShardBuilder::add_path_series(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
+                                   shard::ShardData& data) {
+  const PathTimes::Cells& times = snapshot.path_times;
+  if (times.axis.bin_ns == 0) return;
+  data.path_axis = times.axis;
+  shard::PathTimeTable table(data.paths.size());
+  for (const PathTimes::Cell& cell : times.cells) table.add(path_of[cell.path], cell.bin, cell.wall_ns);
+  data.path_series = table.rows(data.paths, shard::most_path_series_rows(snapshot.ranks.size()));
 }
 
 shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
@@ -420,6 +432,7 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
 
   add_io(snapshot, path_of, data);
   add_series(snapshot, shard, data);
+  add_path_series(snapshot, path_of, data);
   for (const auto& [pair, cell] : traffic)
     data.matrix.push_back({pair.first, pair.second, cell.messages, cell.bytes});
   for (const auto& [op, bins] : sizes) {

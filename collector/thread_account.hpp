@@ -81,9 +81,10 @@ class ThreadAccount {
   // void page_fault(const ChargeTarget& of, std::uint64_t wall_ns, std::uint64_t cpu_ns),
   // void counter(const ChargeTarget&, std::uint32_t index, std::uint64_t value),
   // void paused(std::uint64_t wall_ns), and the same once more by time:
-  // void spent(shard::Category, const Stretch&, std::uint64_t wall_ns), maybe less than the stretch is long,
-  // and void counted(std::uint32_t index, const Stretch&, std::uint64_t value). Returns what was charged to
-  // the target of a running sample, and how much of it to its page faults.
+  // void spent(const ChargeTarget&, const Stretch&, std::uint64_t wall_ns), maybe less than the stretch is
+  // long, void page_fault_spent(const ChargeTarget& of, ...) likewise, and void counted(std::uint32_t index,
+  // const Stretch&, std::uint64_t value). Returns what was charged to the target of a running sample, and how
+  // much of it to its page faults.
   struct Charged {
     std::uint64_t wall_ns = 0, cpu_ns = 0, page_fault_ns = 0;
   };
@@ -114,7 +115,7 @@ class ThreadAccount {
                                                                      static_cast<double>(faulted)));
       sink(target, lasted - faulted_wall, ran - faulted);
       if (faulted != 0) sink.page_fault(target, faulted_wall, faulted);
-      tell_when(target.category, ran_in, own, faulted_wall, sink);
+      tell_when(target, ran_in, own, faulted_wall, sink);
       charged = {lasted, ran, faulted};
       last_running_ = target;
       has_run_ = true;
@@ -263,7 +264,7 @@ class ThreadAccount {
   static void charge(const ChargeTarget& target, const Stretch& when, std::uint64_t wall_ns,
                      std::uint64_t cpu_ns, Sink&& sink) {
     sink(target, wall_ns, cpu_ns);
-    sink.spent(target.category, when, wall_ns);
+    sink.spent(target, when, wall_ns);
   }
   template <typename Sink>
   void charge_previous(const Stretch& when, std::uint64_t wall_ns, std::uint64_t cpu_ns, Sink&& sink) const {
@@ -288,15 +289,16 @@ class ThreadAccount {
       pieces_.back().cpu_ns += cpu_ns;
     }
   }
-  // When the thread ran: own_ns in the latest stretch, and what was carried. Of it all, faulted_ns is system.
+  // When the thread ran: own_ns in the latest stretch, and what was carried. Of it all, faulted_ns were page
+  // faults.
   template <typename Sink>
-  void tell_when(shard::Category category, const Stretch& ran_in, std::uint64_t own_ns,
+  void tell_when(const ChargeTarget& target, const Stretch& ran_in, std::uint64_t own_ns,
                  std::uint64_t faulted_ns, Sink&& sink) {
     const auto tell = [&](const Stretch& when, std::uint64_t ns) {
       const std::uint64_t faulted = std::min(ns, faulted_ns);
       faulted_ns -= faulted;
-      if (faulted != 0) sink.spent(shard::Category::kSystem, when, faulted);
-      if (ns != faulted) sink.spent(category, when, ns - faulted);
+      if (faulted != 0) sink.page_fault_spent(target, when, faulted);
+      if (ns != faulted) sink.spent(target, when, ns - faulted);
     };
     tell(ran_in, own_ns);
     for (std::size_t i = 0; i < pieces_count_; ++i) tell(pieces_[i].when, pieces_[i].cpu_ns);
@@ -309,7 +311,7 @@ class ThreadAccount {
     const ChargeTarget ran_at = ran_last_at();
     if (carried_ns_ != 0) {
       sink(ran_at, carried_ns_, carried_ns_);
-      tell_when(ran_at.category, {}, 0, 0, sink);
+      tell_when(ran_at, {}, 0, 0, sink);
     }
     give_counters(ran_at, sink);
   }

@@ -20,6 +20,7 @@ class TimeGrid {
   // With more ranks they are fewer, so that the files of large jobs stay small: ranks times bins at most, as
   // long as that leaves kFewestBins.
   static constexpr std::uint32_t kMostCells = 1u << 18, kFewestBins = 128;
+  explicit TimeGrid(std::uint32_t most_bins = kMostBins) : most_bins_(most_bins) {}
   void set_ranks(std::uint32_t ranks) {
     most_bins_ = std::clamp(kMostCells / std::max(ranks, 1u), kFewestBins, kMostBins);
     if (begun_) double_width();
@@ -81,7 +82,7 @@ class TimeGrid {
   }
 
   bool begun_ = false;
-  std::uint32_t most_bins_ = kMostBins;
+  std::uint32_t most_bins_;
   std::uint32_t doublings_ = 0;
   std::uint64_t start_mono_ns_ = 0;
   std::uint64_t utc_offset_ns_ = 0;  // modulo 2^64

@@ -86,8 +86,9 @@ std::optional<Analysis> analyse_region(const shard::ShardData& head, const shard
 std::string render_text(const Analysis& analysis, const TextOptions& options);
 
 // At most 25 lines of at most max(width, 40) columns, for the end of a run. `run_dir` as the
-// user would type it.
-std::string render_banner(const Analysis& analysis, std::string_view run_dir, int width);
+// user would type it. `html`: the page that was made, or how to make it; empty: says nothing of it.
+std::string render_banner(const Analysis& analysis, std::string_view run_dir, int width,
+                          std::string_view html = {});
 
 // One JSON document (schema clusterprof.report/1, see report/json/report.schema.json), with a
 // final newline.

@@ -15,7 +15,7 @@ constexpr std::uint64_t phase_ns(std::uint64_t period_ns, std::int32_t rank, std
   constexpr std::uint64_t kSqrt2 = 0x6a09'e667'f3bc'c909ull, kSqrt3 = 0xbb67'ae85'84ca'a73bull;
   const std::uint64_t turn = static_cast<std::uint64_t>(rank) * kGoldenRatio +
                              static_cast<std::uint64_t>(pid) * kSqrt3 + thread * kSqrt2;
-  return (turn >> 32) * period_ns >> 32;  // a period is at most a second, below 2^32 ns
+  return (turn >> 32) * period_ns >> 32;  // a period is little more than a second, below 2^32 ns
 }
 
 }  // namespace clusterprof::agent

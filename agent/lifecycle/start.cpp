@@ -19,7 +19,7 @@ constinit std::atomic<std::uint32_t> g_started = 0;
 
 void set_process_options() noexcept {
   g_process.pid = getpid();
-  g_process.period_ns = 1'000'000'000u / g_options.rate_hz;
+  g_process.period_ns = wire::sampling_period_ns(g_options.rate_hz);
   g_process.watch_blocked = !g_options.cpu_clock;
   g_process.walk_native_frames = !g_options.no_native;
   g_process.only_regions = g_options.only_regions;

@@ -11,6 +11,9 @@
 #include <string_view>
 
 #include "base/version.hpp"
+#include "cli/analyze/diff.hpp"
+#include "cli/analyze/export.hpp"
+#include "cli/analyze/ls.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
 #include "cli/analyze/verbs.hpp"
@@ -18,7 +21,7 @@
 namespace clusterprof::cli {
 namespace {
 
-constexpr std::string_view kLaterVerbs[] = {"export", "diff", "doctor", "attach", "top", "tui"};
+constexpr std::string_view kLaterVerbs[] = {"doctor", "attach", "top"};
 
 int not_yet(const std::string& what) {
   return complain(kBadUsage, what + " is not in this version (" + kVersion + ")");
@@ -38,16 +41,22 @@ int run(int argc, char** argv, aggregator::Team* team) {
   merge_verb->add_option("RUN", merge_options.run, "run directory")->required();
 
   ReportOptions report_options;
-  std::string html;
   CLI::App* report_verb = app.add_subcommand("report", "Explains a run, merging it first when needed");
   report_verb->add_option("RUN", report_options.run, "run directory")->required();
   CLI::Option* json = report_verb->add_flag("--json", report_options.json, "as JSON");
-  CLI::Option* html_option = report_verb->add_option("--html", html, "(not in this version)");
+  CLI::Option* html =
+      report_verb
+          ->add_option("--html", report_options.html, "as a page for browsers, to this file (- for stdout)")
+          ->type_name("FILE")
+          ->excludes(json);
+  report_verb->add_flag("--no-source", report_options.no_source, "the page without the text of source files")
+      ->envname("CLUSTERPROF_NO_SOURCE");
   report_verb->add_option("--section", report_options.sections, "only these sections of the text")
       ->delimiter(',')
-      ->excludes(json);
-  report_verb->add_option("--region", report_options.region,
-                          "only what happened in this region (epoch/step)");
+      ->excludes(json)
+      ->excludes(html);
+  report_verb->add_option("--region", report_options.region, "only what happened in this region (epoch/step)")
+      ->excludes(html);  // the page has all regions
 
   QueryOptions query_options;
   CLI::App* query_verb = app.add_subcommand("query", "Asks a run one thing, without reading all of it");
@@ -81,6 +90,8 @@ int run(int argc, char** argv, aggregator::Team* team) {
   banner_verb->add_option("--wait-ranks", banner_options.wait_ranks, "wait for so many ranks");
   banner_verb->add_option("--timeout", timeout_s, "but at most so many seconds")
       ->check(CLI::Range(0.0, 86400.0));
+  banner_verb->add_flag("--no-html", banner_options.no_html, "do not leave RUN/report.html");
+  banner_verb->add_flag("--no-source", banner_options.no_source, "without the text of source files");
 
   std::string dump_argument;
   CLI::App* dump_verb = app.add_subcommand("dump", "Prints all tables of a shard or profile");
@@ -91,9 +102,64 @@ int run(int argc, char** argv, aggregator::Team* team) {
   CLI::App* validate_verb = app.add_subcommand("validate", "Checks a shard, a profile or all files of a run");
   validate_verb->add_option("FILE", validate_argument, "shard, profile or run directory")->required();
 
-  std::string list_argument = ".";
-  CLI::App* list_verb = app.add_subcommand("ls", "Lists the runs in a directory");
-  list_verb->add_option("DIR", list_argument, "where to look")->capture_default_str();
+  const auto add_colour = [](CLI::App* verb, std::string& colour) {
+    verb->add_option("--color", colour, "auto (default): on terminals, unless NO_COLOR is set")
+        ->check(CLI::IsMember({"auto", "always", "never"}));
+  };
+  add_colour(report_verb, report_options.colour);
+
+  ListOptions list_options;
+  CLI::App* list_verb = app.add_subcommand("ls", "Lists the runs in a directory, the newest last");
+  list_verb->add_option("DIR", list_options.directory, "where to look")->capture_default_str();
+  list_verb->add_option("--sort", list_options.sort, "by start, name, elapsed, ranks or efficiency")
+      ->check(CLI::IsMember(kListOrders))
+      ->capture_default_str();
+  list_verb->add_flag("--reverse", list_options.reverse, "the other way round");
+  list_verb->add_flag("--json", list_options.json, "as JSON");
+  add_colour(list_verb, list_options.colour);
+
+  DiffOptions diff_options;
+  CLI::App* diff_verb = app.add_subcommand(
+      "diff", "Compares runs: diff RUN_A RUN_B, or several a side: diff A1 A2 A3 --vs B1 B2 B3");
+  diff_verb->add_option("RUN", diff_options.runs, "run directories: A and B, or with --vs all of A")
+      ->required();
+  diff_verb->add_option("--vs", diff_options.against, "the runs of side B");
+  diff_verb->add_flag("--json", diff_options.json, "as JSON");
+  diff_verb->add_option("--html", diff_options.html, "a page of its own, to this file");
+  diff_verb->add_option("--fail-if", diff_options.fail_if,
+                        "exit status 1 when one of these CONDITIONS is true");
+  diff_verb->add_flag("--any-difference", diff_options.any_difference,
+                      "conditions are true of differences within the noise, too");
+  diff_verb->add_option("--top", diff_options.top, "rows of the long tables")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  add_colour(diff_verb, diff_options.colour);
+  diff_verb->footer(kConditionsHelp);
+
+  ExportVerbOptions export_options;
+  CLI::App* export_verb = app.add_subcommand("export", "Writes a run in the format of another tool");
+  export_verb->add_option("RUN", export_options.run, "run directory")->required();
+  export_verb->add_option("-f,--format", export_options.format, "what to write")
+      ->required()
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(kExportFormats));
+  export_verb
+      ->add_option("-o,--output", export_options.output,
+                   "where to (- for stdout; csv: a directory for all tables)")
+      ->type_name("FILE")
+      ->capture_default_str();
+  export_verb->add_option("--ranks", export_options.ranks, "of these ranks alone, as in 0-3,8")
+      ->type_name("LIST");
+  export_verb
+      ->add_option("--weight", export_options.weight,
+                   "folded, speedscope: samples or time (default: samples for folded, time for speedscope)")
+      ->check(CLI::IsMember({"samples", "time"}));
+  export_verb->add_flag("--all-ranks", export_options.all_ranks,
+                        "every rank by itself: folded, speedscope, pprof, perfetto, hatchet");
+  export_verb->add_flag("--no-regions", export_options.no_regions,
+                        "regions are no frames: folded, speedscope, hatchet");
+  export_verb->add_option("--table", export_options.table,
+                          "csv: functions, lines, ranks, mpi_calls, paths or rank_paths");
 
   const auto is_named = [&](const CLI::App* verb) { return verb->check_name(argv[1]); };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())
@@ -114,7 +180,9 @@ int run(int argc, char** argv, aggregator::Team* team) {
   // All else is for one process.
   if (team != nullptr && team->member() != 0) return kOk;
   if (*report_verb) {
-    if (*html_option) return not_yet("report --html");
+    if (*html && report_options.html.empty())
+      return complain(kBadUsage,
+                      "--html needs the name of a file, or - for stdout (see clusterprof report --help)");
     return report(report_options);
   }
   if (*query_verb) {
@@ -129,7 +197,9 @@ int run(int argc, char** argv, aggregator::Team* team) {
   }
   if (*dump_verb) return dump_file(dump_argument);
   if (*validate_verb) return validate(validate_argument);
-  if (*list_verb) return list_runs(list_argument);
+  if (*list_verb) return list_runs(list_options);
+  if (*diff_verb) return diff(diff_options);
+  if (*export_verb) return export_run(export_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }
 

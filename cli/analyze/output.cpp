@@ -80,6 +80,10 @@ bool wants_colour(int fd) {
   return moves_cursor(fd) && (no_colour == nullptr || *no_colour == '\0');
 }
 
+bool wants_colour(int fd, std::string_view choice) {
+  return choice == "always" || (choice != "never" && wants_colour(fd));
+}
+
 // As setlocale would choose, without needing the locale to be installed.
 bool wants_unicode() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {

@@ -36,6 +36,8 @@ int columns_of(int fd);  // of a terminal, or of $COLUMNS; 80 where neither is k
 // Colours and cursor movements are understood, and wanted.
 bool moves_cursor(int fd);
 bool wants_colour(int fd);
+// The same with --color: "auto", or "always" or "never" whatever there is.
+bool wants_colour(int fd, std::string_view choice);
 bool wants_unicode();
 
 // The run directory that is meant: RUN, or that of profile.h5 or a shard in it. Or the exit status after

@@ -16,8 +16,15 @@ namespace clusterprof::cli {
 Result<profile::ProfileReader> open_profile(const std::filesystem::path& run,
                                             aggregator::RankObserver* observer);
 
-// The analysis of a run: of the merge that had to be done, else the one that is stored in the profile, where
+struct AnalysedRun {
+  profile::ProfileReader profile;
+  report::Analysis analysis;
+};
+
+// A run and its analysis: of the merge that had to be done, else the one that is stored in the profile, where
 // this program made it, else a new one. rank_timelines: as decode().
+Result<AnalysedRun> analysed_run(const std::filesystem::path& run, bool rank_timelines);
+// The analysis alone.
 Result<report::Analysis> stored_analysis(const std::filesystem::path& run, bool rank_timelines);
 
 }  // namespace clusterprof::cli

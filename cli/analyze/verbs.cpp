@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/analyze/verbs.hpp"
 
-#include <fcntl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -26,9 +24,11 @@
 #include "base/unique_fd.hpp"
 #include "cli/analyze/analysis_observer.hpp"
 #include "cli/analyze/dump.hpp"
+#include "cli/analyze/html_page.hpp"
 #include "cli/analyze/merge_bar.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/stored_analysis.hpp"
+#include "cli/analyze/write_file.hpp"
 #include "formats/profile/file_kind.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
@@ -48,64 +48,9 @@ constexpr std::chrono::milliseconds kPollInterval{50};
 constexpr std::chrono::seconds kPatience{3};
 constexpr std::chrono::seconds kQuiet{1};
 
-// --- ls --------------------------------------------------------------------------------------
-
-std::string utc_text(std::int64_t ns) {
-  const std::time_t seconds = static_cast<std::time_t>(ns / 1'000'000'000);
-  std::tm parts{};
-  char text[32];
-  if (ns <= 0 || ::gmtime_r(&seconds, &parts) == nullptr) return "-";
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
-
 std::string seconds_text(double seconds) {
   char text[32];
   return {text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.1f s", seconds))};
-}
-
-Result<ShardData> summary_of_run(const fs::path& run) {
-  if (aggregator::is_up_to_date(run)) return profile::read_profile_summary(run / aggregator::kProfileName);
-  const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
-  if (!shards) return shards.error();
-  if (shards.value().empty()) return profile::read_profile_summary(run / aggregator::kProfileName);
-  aggregator::Merger merger;
-  for (const fs::path& path : shards.value()) {
-    const Result<ShardData> data = shard::read_shard_summary(path);
-    if (!data) return data.error();
-    merger.add(data.value());
-  }
-  ShardData data = merger.finish();
-  aggregator::note_missing_ranks(data);
-  return data;
-}
-
-struct ListedRun {
-  std::string name;
-  std::vector<std::string> cells;
-  std::int64_t start_utc_ns = 0;
-};
-
-ListedRun listed(const std::string& name, const fs::path& run) {
-  const Result<ShardData> summary = summary_of_run(run);
-  if (!summary) return {name, {"-", "-", "-", "-", "damaged: " + printable(summary.error().message)}, 0};
-  const ShardData& data = summary.value();
-  std::int64_t first = 0, last = 0;
-  for (const shard::Rank& rank : data.ranks) {
-    const std::int64_t end = rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns);
-    first = first == 0 ? rank.start_utc_ns : std::min(first, rank.start_utc_ns);
-    last = std::max(last, end);
-  }
-  std::string command;
-  for (const std::string& argument : data.run.command) {
-    if (!command.empty()) command += ' ';
-    command += argument;
-  }
-  command = report::text::shorten(printable(command), 60);
-  return {name,
-          {utc_text(data.run.start_utc_ns), std::to_string(data.ranks.size()),
-           std::to_string(data.nodes.size()), seconds_text(static_cast<double>(last - first) * 1e-9),
-           (data.run.complete ? "" : "(incomplete) ") + command},
-          data.run.start_utc_ns};
 }
 
 // --- banner ----------------------------------------------------------------------------------
@@ -162,38 +107,6 @@ class Progress {
   std::map<fs::path, std::optional<State>> states_;
 };
 
-// A name nobody can prepare, in the directory of `path`.
-fs::path temporary_of(const fs::path& path) {
-  std::uint64_t random = 0;
-  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof random))
-    random = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  char suffix[48];
-  std::snprintf(suffix, sizeof suffix, ".%d.%016llx.tmp", ::getpid(),
-                static_cast<unsigned long long>(random));
-  return path.parent_path() / ("." + path.filename().string() + suffix);
-}
-
-Result<void> write_text(const fs::path& path, const std::string& text) {
-  const fs::path temporary = temporary_of(path);
-  const auto failed = [&] { return Error{path.string() + ": cannot be written: " + std::strerror(errno)}; };
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (!fd) return failed();  // also when it exists: then it is not ours to remove
-  const auto give_up = [&]() -> Result<void> {
-    const Error error = failed();
-    ::unlink(temporary.c_str());
-    return error;
-  };
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t n = ::write(fd.get(), text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return give_up();
-    done += static_cast<std::size_t>(n);
-  }
-  fd.reset();
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return give_up();
-  return {};
-}
-
 // The run as a user would name it from here.
 std::string run_for_people(const fs::path& run) {
   std::error_code error;
@@ -248,6 +161,42 @@ int merge(const MergeVerbOptions& options, aggregator::Team* team) {
                (head.run.complete ? "" : ", incomplete") + ", " + seconds_text(elapsed.count()) + "\n");
 }
 
+namespace {
+
+int page_to(const ReportOptions& options, const fs::path& run) {
+  Result<AnalysedRun> analysed = analysed_run(run, true);
+  if (!analysed) return complain(kBadInput, analysed.error().message);
+  const Result<std::string> page =
+      html_page(analysed.value().profile, std::move(analysed.value().analysis), !options.no_source);
+  if (!page) return complain(kBadInput, page.error().message);
+  if (options.html == "-") return print(page.value());
+  const Result<void> written = write_named_file(options.html, page.value());
+  return written ? kOk : complain(kBadInput, written.error().message);
+}
+
+// RUN/report.html at the end of a job. What the banner says of it: where it is, or how to make it; nothing
+// where it cannot be made.
+std::string leave_page(const BannerOptions& options, const fs::path& run, const report::Analysis& analysis) {
+  const fs::path profile_path = run / aggregator::kProfileName;
+  if (!is_quickly_made(profile_path)) return "large: made by clusterprof report RUN --html FILE";
+  std::string problem;
+  try {
+    Result<profile::ProfileReader> profile = profile::ProfileReader::open(profile_path);
+    const Result<std::string> page = profile ? html_page(profile.value(), analysis, !options.no_source)
+                                             : Result<std::string>(profile.error());
+    const Result<void> written =
+        page ? write_file(run / kPageName, page.value()) : Result<void>(page.error());
+    if (written) return (fs::path(run_for_people(run)) / kPageName).string();
+    problem = written.error().message;
+  } catch (const std::exception& error) {  // the summary is worth more
+    problem = std::string(kPageName) + ": " + error.what();
+  }
+  complain(kOk, problem);
+  return "";
+}
+
+}  // namespace
+
 int report(const ReportOptions& options) {
   const std::vector<std::string>& known = report::section_names();
   for (const std::string& section : options.sections) {
@@ -261,6 +210,7 @@ int report(const ReportOptions& options) {
   const fs::path& run = std::get<fs::path>(directory);
   const bool timeline =
       std::find(options.sections.begin(), options.sections.end(), "timeline") != options.sections.end();
+  if (!options.html.empty()) return page_to(options, run);
   std::optional<report::Analysis> analysis;
   if (options.region.empty()) {
     Result<report::Analysis> whole = stored_analysis(run, options.json || timeline);
@@ -281,7 +231,7 @@ int report(const ReportOptions& options) {
   }
   report::TextOptions text;
   text.width = columns_of(STDOUT_FILENO);
-  text.colour = wants_colour(STDOUT_FILENO);
+  text.colour = wants_colour(STDOUT_FILENO, options.colour);
   text.sections = options.sections;
   text.unicode = wants_unicode();
   return print(report::render_text(*analysis, text));
@@ -308,9 +258,12 @@ int banner(const BannerOptions& options) {
   }
   if (merged.value().write_error) complain(kOk, merged.value().write_error->message);
   const report::Analysis& analysis = observer.analysis().value();
-  const Result<void> written = write_text(path / "report.txt", report::render_text(analysis, {}));
+  const Result<void> written = write_file(path / "report.txt", report::render_text(analysis, {}));
   if (!written) complain(kOk, written.error().message);
-  const std::string text = report::render_banner(analysis, run_for_people(path), columns_of(STDERR_FILENO));
+  std::string page;
+  if (!options.no_html && !merged.value().write_error) page = leave_page(options, path, analysis);
+  const std::string text =
+      report::render_banner(analysis, run_for_people(path), columns_of(STDERR_FILENO), page);
   std::fwrite(text.data(), 1, text.size(), stderr);
   return kOk;
 }
@@ -349,50 +302,6 @@ int validate(const std::string& file_or_run) {
     status = std::max(status, result);
   }
   return status;
-}
-
-int list_runs(const std::string& directory) {
-  std::vector<ListedRun> runs;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
-    if (!entry->is_directory(ignored)) continue;
-    const Result<std::vector<fs::path>> shards = aggregator::list_shards(entry->path());
-    if (!shards) continue;  // a directory we may not read is none of our runs
-    if (shards.value().empty() && !fs::exists(entry->path() / aggregator::kProfileName, ignored)) continue;
-    runs.push_back(listed(printable(entry->path().filename().string()), entry->path()));
-  }
-  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory)
-    return complain(kNothingFound, directory + ": nothing found: there is no such directory");
-  if (error) return complain(kBadInput, directory + ": cannot be read: " + error.message());
-  if (runs.empty()) return complain(kNothingFound, directory + ": nothing found: no runs in it");
-  std::sort(runs.begin(), runs.end(), [](const ListedRun& a, const ListedRun& b) {
-    return std::tie(a.start_utc_ns, a.name) < std::tie(b.start_utc_ns, b.name);
-  });
-
-  std::vector<std::vector<std::string>> rows{{"RUN", "START", "RANKS", "NODES", "ELAPSED", "COMMAND"}};
-  for (ListedRun& run : runs) {
-    run.cells.insert(run.cells.begin(), run.name);
-    rows.push_back(std::move(run.cells));
-  }
-  std::vector<std::size_t> widths(rows[0].size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], report::text::columns(row[i]));
-  std::string text;
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool number = i >= 2 && i <= 4;
-      const std::string padding(widths[i] - report::text::columns(row[i]), ' ');
-      if (number) text += padding;
-      text += row[i];
-      if (i + 1 == row.size()) break;
-      if (!number) text += padding;
-      text += "  ";
-    }
-    text += '\n';
-  }
-  return print(text);
 }
 
 }  // namespace clusterprof::cli

@@ -22,13 +22,18 @@ struct ReportOptions {
   std::string run;
   bool json = false;
   std::vector<std::string> sections;
-  std::string region;  // empty: the whole run
+  std::string region;      // empty: the whole run
+  std::string html;        // the page to this file, "-" for stdout, instead of the text; empty: no
+  bool no_source = false;  // the page without the text of source files
+  std::string colour = "auto";
 };
 
 struct BannerOptions {
   std::string run;
   std::uint32_t wait_ranks = 0;  // 0: as many as there are
   std::chrono::duration<double> timeout{10};
+  bool no_html = false;    // no page
+  bool no_source = false;  // as above
 };
 
 // A RUN is a run directory, or profile.h5 or a shard inside one. Each returns the exit status.
@@ -37,6 +42,5 @@ int report(const ReportOptions& options);
 int banner(const BannerOptions& options);
 int dump_file(const std::string& file);
 int validate(const std::string& file_or_run);
-int list_runs(const std::string& directory);
 
 }  // namespace clusterprof::cli

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <tuple>
@@ -61,6 +62,7 @@ struct ProfileReader::State {
   h5::File file;
   h5::Group root;
   std::uint32_t major = 0;
+  std::int64_t minor = 0;
   std::optional<ShardData> head, paths_head;
 
   // 1.x: all rows, by rank, path and so on.
@@ -85,7 +87,8 @@ struct ProfileReader::State {
       : path(std::move(name)),
         file(std::move(opened)),
         root(file.root()),
-        major(shard::major_version(root)) {}
+        major(shard::major_version(root)),
+        minor(root.read_integer("format_minor", 0, std::numeric_limits<std::uint32_t>::max())) {}
 
   template <typename T>
   Result<T> get(const std::function<T()>& read) {
@@ -633,6 +636,9 @@ Result<ProfileReader> ProfileReader::open(const std::filesystem::path& path) {
 }
 
 std::uint32_t ProfileReader::format_major() const { return state_->major; }
+bool ProfileReader::is_newest_format() const {
+  return state_->major == shard::kProfileMajor && state_->minor >= shard::kProfileMinor;
+}
 
 Result<const ShardData*> ProfileReader::head() {
   return state_->get<const ShardData*>([&] { return &state_->read_head(); });

@@ -31,6 +31,8 @@ class ProfileReader {
   // Files of 1.x have no blocks: whatever is asked for, all their rows are read, once. They have no
   // quantiles, and sums of squares as they were rounded then.
   [[nodiscard]] std::uint32_t format_major() const;
+  // Of the version that ProfileWriter writes, or a later one: no table is missing.
+  [[nodiscard]] bool is_newest_format() const;
 
   // All but the matrix tables. Read once and kept.
   [[nodiscard]] Result<const shard::ShardData*> head();

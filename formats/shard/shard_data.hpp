@@ -300,6 +300,9 @@ struct UnavailableCounter {
   friend bool operator==(const UnavailableCounter&, const UnavailableCounter&) = default;
 };
 
+// Time of the main thread in MPI over time as its calls measured it; of "mpi_ns" samples say what they saw.
+inline constexpr std::string_view kMeasuredMpiSeries = "mpi_measured_ns";
+
 // One quantity over time, of ranks or of nodes.
 enum class SeriesKind : std::uint8_t {
   kSum = 0,      // an amount: of a bin twice as wide, the sum
@@ -336,6 +339,17 @@ struct NodeSeries {
   std::uint64_t value = 0;
   friend bool operator==(const NodeSeries&, const NodeSeries&) = default;
 };
+
+// Sampled wall time of a call path over the time of the run, exclusive like Value: of all ranks and threads
+// of the shard or profile, in bins of ShardData::path_axis. Each node tells its largest paths apart
+// (path_times.hpp) and adds the time of the others to that of the nearest path above them that it tells
+// apart, or of the root. The sum of all rows is that of Value::wall_ns. No row where it is 0.
+struct PathSeries {
+  std::uint32_t path = 0, bin = 0;  // path: index into paths; bin < kMostPathBins
+  std::uint64_t wall_ns = 0;
+  friend bool operator==(const PathSeries&, const PathSeries&) = default;
+};
+inline constexpr std::uint32_t kMostPathBins = 64;
 
 // The values of wire::IoOperation.
 enum class IoOperation : std::uint8_t { kOpen = 0, kClose, kRead, kWrite, kSync, kSeek, kMetadata, kMap };
@@ -432,6 +446,8 @@ struct ShardData {
   std::vector<Series> series;
   std::vector<RankSeries> rank_series;  // by rank, series, bin
   std::vector<NodeSeries> node_series;  // by node, series, bin
+  TimeAxis path_axis;                   // of path_series, by the rules of time_axis; bin_ns 0: there are none
+  std::vector<PathSeries> path_series;  // by path, bin
   std::vector<IoFile> io_files;
   std::vector<IoCall> io_calls;
   std::vector<DataAccess> data_accesses;

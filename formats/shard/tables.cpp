@@ -511,6 +511,15 @@ void visit_series(Archive& archive, Data& data) {
     table.column("bin", &NodeSeries::bin);
     table.column("value", &NodeSeries::value);
   });
+  archive.attributes_since(4, "path_axis", [&](auto field) {
+    field("bin_ns", data.path_axis.bin_ns);
+    field("origin_utc_ns", data.path_axis.origin_utc_ns);
+  });
+  archive.table_since(4, "path_series", data.path_series, [](auto& table) {
+    table.column("path", &PathSeries::path);
+    table.column("bin", &PathSeries::bin);
+    table.column("wall_ns", &PathSeries::wall_ns);
+  });
 }
 
 template <typename Archive, typename Data>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -44,20 +45,23 @@ Result<void> validate_events(const ShardData& data) {
   return {};
 }
 
-// Where on the axis of all files the bins of this one begin, in its own bins.
-std::uint64_t first_bin(const TimeAxis& axis) {
-  return static_cast<std::uint64_t>(axis.origin_utc_ns) / axis.bin_ns;
+// How many bins there can be until the end of time.
+std::uint64_t bins_until_end(const TimeAxis& axis) {
+  return TimeAxis::kEnd_utc_ns / axis.bin_ns - static_cast<std::uint64_t>(axis.origin_utc_ns) / axis.bin_ns;
 }
 
-Result<void> validate_axis(const TimeAxis& axis) {
+// Its bins reach the end of time when they are as wide as can be.
+Result<void> validate_axis(const char* name, const TimeAxis& axis, std::uint32_t most_bins) {
+  if (axis.bin_ns == 0) return {};
+  const auto wrong = [&](const char* what) { return Error{std::string(name) + ": " + what}; };
   const std::uint64_t width = axis.bin_ns / TimeAxis::kFirstBin_ns;
   if (axis.bin_ns % TimeAxis::kFirstBin_ns != 0 || !std::has_single_bit(width) ||
-      axis.bin_ns > TimeAxis::kWidestBin_ns)
-    return Error{"time_axis: bin_ns is not 1 ms times a power of two"};
+      axis.bin_ns > TimeAxis::kEnd_utc_ns / most_bins)
+    return wrong("bin_ns is not 1 ms times a power of two");
   if (axis.origin_utc_ns < 0 || static_cast<std::uint64_t>(axis.origin_utc_ns) >= TimeAxis::kEnd_utc_ns)
-    return Error{"time_axis: origin_utc_ns is out of range"};
+    return wrong("origin_utc_ns is out of range");
   if (static_cast<std::uint64_t>(axis.origin_utc_ns) % axis.bin_ns != 0)
-    return Error{"time_axis: origin_utc_ns is no multiple of bin_ns"};
+    return wrong("origin_utc_ns is no multiple of bin_ns");
   return {};
 }
 
@@ -68,7 +72,7 @@ Result<void> validate_bins(const ShardData& data, const char* table, const std::
   if (rows.empty()) return {};
   const TimeAxis& axis = data.time_axis;
   if (axis.bin_ns == 0) return at(table, 0, "without a time axis");
-  const std::uint64_t bins = TimeAxis::kEnd_utc_ns / axis.bin_ns - first_bin(axis);
+  const std::uint64_t bins = bins_until_end(axis);
   const auto place = [&](const Row& row) { return std::tuple(row.*owner, row.series, row.bin); };
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
@@ -82,8 +86,8 @@ Result<void> validate_bins(const ShardData& data, const char* table, const std::
 }
 
 Result<void> validate_series(const ShardData& data) {
-  if (data.time_axis.bin_ns != 0)
-    if (const Result<void> axis = validate_axis(data.time_axis); !axis) return axis;
+  if (const Result<void> axis = validate_axis("time_axis", data.time_axis, TimeAxis::kMostBins); !axis)
+    return axis;
   if (data.series.size() >= kNone) return Error{"a table has more rows than an index can name"};
   std::set<std::pair<std::string_view, SeriesKind>> seen;
   for (std::size_t i = 0; i < data.series.size(); ++i) {
@@ -96,6 +100,23 @@ Result<void> validate_series(const ShardData& data) {
       validate_bins(data, "rank_series", data.rank_series, &RankSeries::rank, data.ranks.size());
   if (!ranks) return ranks;
   return validate_bins(data, "node_series", data.node_series, &NodeSeries::node, data.nodes.size());
+}
+
+Result<void> validate_path_series(const ShardData& data) {
+  const TimeAxis& axis = data.path_axis;
+  if (const Result<void> valid = validate_axis("path_axis", axis, kMostPathBins); !valid) return valid;
+  if (data.path_series.empty()) return {};
+  if (axis.bin_ns == 0) return at("path_series", 0, "without a time axis");
+  const std::uint64_t bins = std::min<std::uint64_t>(kMostPathBins, bins_until_end(axis));
+  const auto place = [](const PathSeries& row) { return std::pair(row.path, row.bin); };
+  for (std::size_t i = 0; i < data.path_series.size(); ++i) {
+    const PathSeries& row = data.path_series[i];
+    if (row.path >= data.paths.size()) return at("path_series", i, "path out of range");
+    if (row.bin >= bins) return at("path_series", i, "bin out of range");
+    if (i != 0 && place(row) <= place(data.path_series[i - 1]))
+      return at("path_series", i, "not sorted by path and bin, or listed twice");
+  }
+  return {};
 }
 
 Result<void> validate_files_and_regions(const ShardData& data) {
@@ -232,6 +253,7 @@ Result<void> validate(const ShardData& data) {
   for (std::size_t i = 0; i < data.handler_costs.size(); ++i)
     if (data.handler_costs[i].rank >= ranks) return at("handler_costs", i, "rank out of range");
   if (const Result<void> series = validate_series(data); !series) return series;
+  if (const Result<void> series = validate_path_series(data); !series) return series;
   if (const Result<void> rest = validate_files_and_regions(data); !rest) return rest;
   if (const Result<void> events = validate_events(data); !events) return events;
   if (const Result<void> waiting = validate_waiting(data); !waiting) return waiting;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/shard/path_times.hpp"
 #include "formats/synth/random.hpp"
 #include "formats/wire/mpi_event.h"
 
@@ -298,6 +299,7 @@ class NodeBuilder {
     data_.mpi_sizes = {{interner_.string("MPI_Isend"), kHaloBytes, world_ > 1 ? halos : 0},
                        {interner_.string("MPI_Allreduce"), 8, iterations_ * shape_.ranks_per_node}};
     if (shape_.bins != 0) add_node_series();
+    if (shape_.bins != 0) add_path_series();
     if (shape_.paths_per_rank != 0) leave_out_unused();
     return std::move(data_);
   }
@@ -348,13 +350,23 @@ class NodeBuilder {
          {"network_received_bytes", "network_sent_bytes", "disk_read_bytes", "disk_written_bytes"})
       add(name);
 
-    const auto start_ns = static_cast<std::uint64_t>(data_.nodes[0].start_utc_ns);
-    const std::uint64_t end_ns = start_ns + shape_.ranks_per_node + kElapsed_ns;
-    std::uint64_t width = TimeAxis::kFirstBin_ns;
-    while ((end_ns - 1) / width - start_ns / width + 1 > shape_.bins && width < TimeAxis::kWidestBin_ns)
-      width *= 2;
-    bins_ = static_cast<std::uint32_t>((end_ns - 1) / width - start_ns / width + 1);
-    data_.time_axis = {width, static_cast<std::int64_t>(start_ns / width * width)};
+    data_.time_axis = axis_of(shape_.bins);
+    bins_ = bins_of(data_.time_axis);
+  }
+
+  // Of the node's time.
+  [[nodiscard]] std::uint64_t start_ns() const {
+    return static_cast<std::uint64_t>(data_.nodes[0].start_utc_ns);
+  }
+  [[nodiscard]] std::uint32_t bins_of(const TimeAxis& axis) const {
+    const std::uint64_t end_ns = start_ns() + shape_.ranks_per_node + kElapsed_ns;
+    return static_cast<std::uint32_t>((end_ns - 1) / axis.bin_ns - start_ns() / axis.bin_ns + 1);
+  }
+  [[nodiscard]] TimeAxis axis_of(std::uint32_t most_bins) const {
+    TimeAxis axis{TimeAxis::kFirstBin_ns, 0};
+    while (bins_of(axis) > most_bins && axis.bin_ns < TimeAxis::kWidestBin_ns) axis.bin_ns *= 2;
+    axis.origin_utc_ns = static_cast<std::int64_t>(start_ns() / axis.bin_ns * axis.bin_ns);
+    return axis;
   }
 
   // What the rank spends its time on, by path, and how much of it.
@@ -652,6 +664,45 @@ class NodeBuilder {
         if (sums[i][bin] != 0) data_.node_series.push_back({0, first_node_series_ + i, bin, sums[i][bin]});
   }
 
+  // The solver's own paths all the time, of the others one in three in the first half alone and one in three
+  // in the second; files when they are used.
+  void add_path_series() {
+    data_.path_axis = axis_of(std::min(shape_.bins, kMostPathBins));
+    const std::uint32_t bins = bins_of(data_.path_axis);
+    std::vector<std::uint64_t> time_ns(data_.paths.size());
+    for (const Value& value : data_.values) time_ns[value.path] += value.wall_ns;
+    PathTimeTable table(data_.paths.size());
+    const FileTimes files = file_times(kElapsed_ns);
+    for (std::uint32_t path = 0; path < time_ns.size(); ++path) {
+      if (time_ns[path] == 0) continue;
+      const std::uint64_t phase = data_.paths[path].id.low % 3;
+      // How much of its time is over by then.
+      const auto passed = [&](std::uint64_t now) {
+        if (path == program_.reading) return portion(time_ns[path], files.reading(now), files.read_ns);
+        if (path == program_.writing || path == program_.syncing)
+          return portion(time_ns[path], files.writing(now), files.write_ns + files.sync_ns);
+        if (path <= program_.syncing || phase == 0) return portion(time_ns[path], now, kElapsed_ns);
+        constexpr std::uint64_t kHalf_ns = kElapsed_ns / 2;
+        if (phase == 1) return portion(time_ns[path], std::min(now, kHalf_ns), kHalf_ns);
+        return portion(time_ns[path], std::max(now, kHalf_ns) - kHalf_ns, kHalf_ns);
+      };
+      const std::uint64_t skew_ns = start_ns() - static_cast<std::uint64_t>(data_.path_axis.origin_utc_ns);
+      Random random(shape_.seed ^ data_.paths[path].id.low ^ node_);
+      std::uint64_t even = 0, before = 0;
+      for (std::uint32_t bin = 0; bin < bins; ++bin) {
+        const std::uint64_t end_ns = (bin + std::uint64_t{1}) * data_.path_axis.bin_ns;
+        const std::uint64_t now = std::min(kElapsed_ns, end_ns > skew_ns ? end_ns - skew_ns : 0);
+        const std::uint64_t amount = (bin + 1 == bins ? time_ns[path] : passed(now)) - even;
+        even += amount;
+        // Real ones are not that even.
+        const std::uint64_t until = bin + 1 == bins ? even : even - random.below(amount / 4 + 1);
+        if (until != before) table.add(path, bin, until - before);
+        before = until;
+      }
+    }
+    data_.path_series = table.rows(data_.paths, most_path_series_rows(shape_.ranks_per_node));
+  }
+
   void add_events(std::uint32_t row, std::uint32_t number, const Iteration& iteration) {
     const StringIndex isend = interner_.string("MPI_Isend"), irecv = interner_.string("MPI_Irecv"),
                       allreduce = interner_.string("MPI_Allreduce");
@@ -747,7 +798,7 @@ class NodeBuilder {
       (mark(tables), ...);
     };
     mark_paths(data_.values, data_.path_counters, data_.data_accesses, data_.mpi_calls, data_.io_calls,
-               data_.region_times, data_.mpi_events, data_.event_gaps);
+               data_.region_times, data_.mpi_events, data_.event_gaps, data_.path_series);
     path_used[0] = string_used[0] = true;
     for (std::size_t i = data_.paths.size(); --i != 0;)
       if (path_used[i]) {
@@ -799,7 +850,7 @@ class NodeBuilder {
       (one(tables), ...);
     };
     renumber(data_.values, data_.path_counters, data_.data_accesses, data_.mpi_calls, data_.io_calls,
-             data_.region_times, data_.mpi_events, data_.event_gaps);
+             data_.region_times, data_.mpi_events, data_.event_gaps, data_.path_series);
   }
 
   const Shape& shape_;

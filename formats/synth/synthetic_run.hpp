@@ -34,7 +34,8 @@ inline constexpr std::uint32_t kEventsPerIteration = 7;
 // paths; the rest is spread by a power law, and every rank has some of its own. Times of a rank
 // add up to its elapsed time. It reads an input in the region "setup"; the rest is in "iteration", the halo
 // exchange in "exchange" inside that, and writes a checkpoint ten times. Counters are those of a
-// processor that has some. Time series add up to what the ranks have. Depends on nothing but its arguments.
+// processor that has some. Time series, of ranks and of
+// paths, add up to what the ranks have. Depends on nothing but its arguments.
 //
 // With events, all iterations are alike: the slow rank is the last to send to its neighbours, who wait for it
 // in MPI_Waitall, and the last to enter MPI_Allreduce, where all others wait; it is in Solver.step then.

@@ -96,6 +96,10 @@ struct ProcessUsage {
   std::uint64_t usage_has_io;             // 0: /proc/self/io was not readable
 };
 
+// Longer than the rate says, by 1/73: a program whose turns take a round number of milliseconds would be sampled at the
+// same places of every turn, and shares could be any. So the samples move through its turns. rate_hz: at least 1.
+constexpr std::uint64_t sampling_period_ns(std::uint32_t rate_hz) { return 74'000'000'000u / 73 / rate_hz; }
+
 struct SegmentHeader {
   std::uint64_t magic;
   std::uint32_t wire_major, wire_minor;
@@ -116,7 +120,7 @@ struct SegmentHeader {
   std::atomic<std::int32_t> mpi_rank, mpi_size;
   std::uint64_t start_mono_ns;      // CLOCK_MONOTONIC when the agent started
   std::uint64_t start_realtime_ns;  // CLOCK_REALTIME at the same instant
-  std::uint32_t rate_hz;
+  std::uint32_t rate_hz;            // sampling_period_ns(rate_hz) is between two samples
   std::uint32_t clock;              // 0 wall, 1 cpu
   char command[256];                // first bytes of /proc/self/cmdline, blanks between arguments
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names parts of a program for clusterprof, and pauses its recording.
+"""Names parts of a program for clusterprof, and pauses its recording; read() opens what was recorded.
 
     import clusterprof
 
@@ -16,7 +16,7 @@ Without clusterprof in front of the program all of this does nothing. Regions be
 them, and nest. Of a generator or coroutine function, the decorator names the time in which its body runs, not that
 in which it is suspended; a `with` around `yield` or `await` names what else the thread does meanwhile, too.
 """
-__all__ = ["active", "pause", "paused", "region", "resume"]
+__all__ = ["active", "pause", "paused", "read", "region", "resume"]
 
 _CO_GENERATOR, _CO_COROUTINE, _CO_ITERABLE_COROUTINE, _CO_ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
 
@@ -180,3 +180,11 @@ class paused:
     def __exit__(self, *exception):
         resume()
         return False
+
+
+def read(run):
+    """Opens a recorded run, by its directory or file, as pandas data frames: see clusterprof.reader. Needs h5py and
+    pandas."""
+    from . import reader
+
+    return reader.read(run)

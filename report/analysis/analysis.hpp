@@ -68,6 +68,8 @@ inline constexpr std::size_t kMaxHotRegions = 16;
 inline constexpr std::size_t kMaxDelays = 3;
 inline constexpr std::size_t kMaxPassedOn = 2;
 inline constexpr std::size_t kMaxFindings = 8;
+inline constexpr double kCallTree = 0.002;  // of the time of the call tree: rows with less are left out
+inline constexpr std::size_t kMaxCallTree = 1024;
 }  // namespace thresholds
 
 inline constexpr std::size_t kMaxMissingListed = 65536;
@@ -196,6 +198,18 @@ struct LineRow {
   double active_self_s = 0, active_total_s = 0;
   RankSpread active_spread;  // of active_self_s
   CounterAmounts counters;   // of self
+};
+
+// A function as called through its callers, from the outermost on: all call paths through the same functions
+// are one row. Code of the interpreter, the C library and MPI between others is left out; its time is its
+// caller's.
+struct CallTreeRow {
+  std::uint32_t parent = shard::kNone;  // row of the caller; kNone: there is none
+  std::string name, file, module;
+  std::uint32_t line = 0;  // where it starts; 0 unknown
+  shard::FrameKind kind = shard::FrameKind::kNative;
+  double self_s = 0, total_s = 0;  // without the time in which helper threads were idle
+  CategorySeconds category_s{};    // parts of total_s
 };
 
 // A function whose data no cache holds, on the ranks where that is so.
@@ -440,6 +454,7 @@ struct Analysis {
   Efficiency efficiency;
   std::vector<FunctionRow> functions;  // by self_s, largest first
   std::vector<LineRow> lines;          // by self_s, largest first
+  std::vector<CallTreeRow> call_tree;  // callers before what they call, then by total_s
   double sampled_s = 0;                // sum of all threads' sampled time
   double helper_idle_s = 0;  // of it, threads other than the main ones, idle but not waiting for the GIL
   bool mpi_watched = false;  // a rank's MPI calls would have been seen, had there been any

@@ -344,6 +344,7 @@ CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, tot
                     working_set_is_more)
 CLUSTERPROF_MEMBERS(LineRow, id, file, function, line, self_s, total_s, category_s, activity_s,
                     active_activity_s, active_self_s, active_total_s, active_spread, counters)
+CLUSTERPROF_MEMBERS(CallTreeRow, parent, name, file, module, line, kind, self_s, total_s, category_s)
 CLUSTERPROF_MEMBERS(MemoryRow, path, time_s, rank, rank_time_s, by_counters, bandwidth, misses_per_kilo,
                     working_set_bytes, working_set_is_more, accesses, cache_bytes)
 CLUSTERPROF_MEMBERS(IoFileRow, path, file_system, ranks, opens, reads, writes, read_bytes, written_bytes,
@@ -384,11 +385,11 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
 CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, category_s, activity_s, active_activity_s,
                     native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, limits,
                     memory_functions, io, off_cpu, timeline, regions, counters_multiplexed, derived,
-                    mean_useful_s, max_useful_s, slowest_rank, efficiency, functions, lines, sampled_s,
-                    helper_idle_s, mpi_watched, mpi_calls, matrix, node_matrix, mpi_sizes, wait_quality,
-                    mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
-                    critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
-                    counter_spreads, bottlenecks, findings)
+                    mean_useful_s, max_useful_s, slowest_rank, efficiency, functions, lines, call_tree,
+                    sampled_s, helper_idle_s, mpi_watched, mpi_calls, matrix, node_matrix, mpi_sizes,
+                    wait_quality, mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes,
+                    root_functions, critical_path, critical_functions, windows, counters,
+                    unavailable_counters, rank_counters, counter_spreads, bottlenecks, findings)
 
 #undef CLUSTERPROF_MEMBERS
 
@@ -420,6 +421,14 @@ bool is_consistent(const Timeline& timeline, std::size_t nodes) {
          });
 }
 
+// Parents stand before their children.
+bool is_tree(const std::vector<CallTreeRow>& rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if ((rows[i].parent != shard::kNone && rows[i].parent >= i) || !known(rows[i].kind, shard::kFrameKinds))
+      return false;
+  return true;
+}
+
 // Whether every index lies in its table, every enum has a known value, and what is only there together is.
 bool is_consistent(const Analysis& a) {
   const auto counted = [&](const CounterAmounts& amounts) {
@@ -434,7 +443,7 @@ bool is_consistent(const Analysis& a) {
   return is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&
          (!a.efficiency.serialization || a.wait_quality) &&
          all(a.functions, [&](const FunctionRow& row) { return frame(row.kind) && counted(row.counters); }) &&
-         all(a.lines, [&](const LineRow& row) { return counted(row.counters); }) &&
+         all(a.lines, [&](const LineRow& row) { return counted(row.counters); }) && is_tree(a.call_tree) &&
          all(a.regions,
              [&](const RegionRow& row) {
                return !row.names.empty() && counted(row.counters) &&

@@ -11,6 +11,7 @@
 
 #include "base/byte_streams.hpp"
 #include "report/analysis/call_paths.hpp"
+#include "report/analysis/call_tree.hpp"
 #include "report/analysis/charged_time.hpp"
 #include "report/analysis/counters.hpp"
 #include "report/analysis/file_io.hpp"
@@ -165,6 +166,7 @@ void AnalysisBuilder::State::finish(Analysis& analysis) {
     info.limits = result.limits;
   }
   functions.finish(path_time, ranks, analysis);
+  find_call_tree(path_time, paths, analysis);
   count_mpi_calls(head, paths, ranks.ascending, analysis);
   copy_mpi_tables(head, paths, analysis);
   analysis.mpi_watched = !analysis.mpi_calls.empty() ||

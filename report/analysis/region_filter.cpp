@@ -115,6 +115,7 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   keep(region.mpi_calls, inside);
   keep(region.io_calls, inside);
   keep(region.region_times, inside);
+  keep(region.path_series, inside);
   keep(region.wait_states, inside);
   keep(region.root_causes, inside);
   keep(region.critical_times, inside);

@@ -2,6 +2,7 @@
 #include "report/analysis/timeline.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -96,6 +97,63 @@ std::uint32_t bins_to_join(const ShardData& data) {
   return join;
 }
 
+// Index of the series, or none.
+std::optional<std::uint32_t> series_named(const ShardData& data, std::string_view name) {
+  for (std::uint32_t s = 0; s < data.series.size(); ++s)
+    if (name_of(data, s) == name) return s;
+  return std::nullopt;
+}
+
+// Samples of a rank that waits without running are few, and say too little of MPI: in each bin MPI gets what
+// its calls measured, and the other categories share the rest as samples say. What a bin has no room for goes
+// into the next ones.
+void put_measured_mpi(const std::array<std::optional<std::uint32_t>, shard::kCategories>& categories,
+                      std::uint32_t measured, bool scales, TimelineRow& row) {
+  constexpr auto kMpi = static_cast<std::size_t>(shard::Category::kMpi);
+  std::array<std::vector<std::uint64_t>*, shard::kCategories> of{};
+  std::vector<std::uint64_t> calls;
+  std::size_t bins = 0;
+  const auto is_measured = [&](const auto& series) { return series.first == measured; };
+  if (const auto found = std::find_if(row.values.begin(), row.values.end(), is_measured);
+      found != row.values.end()) {
+    calls = std::move(found->second);
+    row.values.erase(found);
+  }
+  if (calls.empty() || !scales) return;
+  const auto has_mpi = [&](const auto& series) { return series.first == *categories[kMpi]; };
+  if (std::find_if(row.values.begin(), row.values.end(), has_mpi) == row.values.end()) {
+    row.values.emplace_back(*categories[kMpi], std::vector<std::uint64_t>());
+    std::sort(row.values.begin(), row.values.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+  for (auto& [series, values] : row.values) {
+    for (std::size_t c = 0; c < categories.size(); ++c)
+      if (categories[c] == series) of[c] = &values;
+    bins = std::max(bins, values.size());
+  }
+  std::vector<std::uint64_t>& mpi = *of[kMpi];
+  mpi.resize(std::max(mpi.size(), bins));
+  std::uint64_t left = 0;
+  for (std::size_t bin = 0; bin < mpi.size(); ++bin) {
+    if (bin < calls.size()) left += calls[bin];
+    std::uint64_t others = 0;
+    for (std::size_t c = 0; c < of.size(); ++c)
+      if (c != kMpi && of[c] != nullptr && bin < of[c]->size()) others += (*of[c])[bin];
+    if (others == 0) {
+      left -= std::min(left, mpi[bin]);
+      continue;
+    }
+    const std::uint64_t all = others + mpi[bin];
+    mpi[bin] = std::min(left, all);
+    left -= mpi[bin];
+    const double kept = static_cast<double>(all - mpi[bin]) / static_cast<double>(others);
+    for (std::size_t c = 0; c < of.size(); ++c)
+      if (c != kMpi && of[c] != nullptr && bin < of[c]->size())
+        (*of[c])[bin] = static_cast<std::uint64_t>(static_cast<double>((*of[c])[bin]) * kept + 0.5);
+  }
+  while (!mpi.empty() && mpi.back() == 0) mpi.pop_back();
+}
+
 }  // namespace
 
 void find_timeline(const ShardData& data, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
@@ -118,8 +176,18 @@ void find_timeline(const ShardData& data, const std::vector<std::uint32_t>& asce
   auto ranks = rows_by_owner(data, data.rank_series, join, [&](const shard::RankSeries& row) {
     return row.rank < data.ranks.size() ? std::optional(row.rank) : std::optional<std::uint32_t>();
   });
+  std::array<std::optional<std::uint32_t>, shard::kCategories> categories;
+  for (std::size_t c = 0; c < categories.size(); ++c)
+    categories[c] = series_named(data, std::string(shard::kCategoryNames[c]) + "_ns");
+  const std::optional<std::uint32_t> measured = series_named(data, shard::kMeasuredMpiSeries);
+  std::optional<std::uint32_t>& mpi = categories[static_cast<std::size_t>(shard::Category::kMpi)];
+  if (measured && !mpi) {  // no sample saw any
+    mpi = static_cast<std::uint32_t>(timeline.series.size());
+    timeline.series.emplace_back("mpi_ns");
+  }
   for (const std::uint32_t rank : ascending)
     if (const auto row = ranks.find(rank); row != ranks.end()) {
+      if (measured) put_measured_mpi(categories, *measured, data.run.clock != "cpu", row->second);
       row->second.rank = data.ranks[rank].rank;
       timeline.ranks.push_back(std::move(row->second));
     }

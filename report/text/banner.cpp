@@ -56,7 +56,7 @@ void show_command(Page& page, std::string command) {
 
 }  // namespace
 
-std::string render_banner(const Analysis& a, std::string_view run_dir, int width) {
+std::string render_banner(const Analysis& a, std::string_view run_dir, int width, std::string_view html) {
   Page page(static_cast<std::size_t>(std::clamp(width, 40, 80)), false);
   const std::size_t room = page.width();
   const ShortPaths paths(a);
@@ -74,7 +74,7 @@ std::string render_banner(const Analysis& a, std::string_view run_dir, int width
                      percent(*a.efficiency.load_balance), percent(*a.efficiency.communication)));
 
   // Whole findings as long as there is room, the first one in any case.
-  std::size_t left = kFindingLines;
+  std::size_t left = kFindingLines - (html.empty() ? 0 : 1);
   for (const Finding& finding : a.findings) {
     Page whole(room, false);
     whole.paragraph({fmt::format("  {:<11} ", finding.severity)}, finding.text);
@@ -108,6 +108,8 @@ std::string render_banner(const Analysis& a, std::string_view run_dir, int width
                           describe(row, paths, room - 21)));
   }
   if (const std::string lost = lost_and_dropped(a); !lost.empty()) fact("not counted", lost);
+  if (const std::string shown = printable(html); !shown.empty())
+    fact("page", columns(shown) + 14 <= room ? shown : std::string("report.html in the run's directory"));
   show_command(page, fmt::format("clusterprof report {}", shell_word(run_dir)));
   return page.take();
 }

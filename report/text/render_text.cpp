@@ -10,6 +10,7 @@
 #include "report/text/format.hpp"
 #include "report/text/resources.hpp"
 #include "report/text/table.hpp"
+#include "report/text/tree.hpp"
 #include "report/text/waiting.hpp"
 
 namespace clusterprof::report {
@@ -50,11 +51,14 @@ class Report {
   std::string render() {
     using Section = void (Report::*)();
     static constexpr std::pair<std::string_view, Section> kSections[] = {
-        {"summary", &Report::summary},   {"efficiency", &Report::efficiency}, {"ranks", &Report::ranks},
-        {"hotspots", &Report::hotspots}, {"lines", &Report::lines},           {"comm", &Report::comm},
-        {"matrix", &Report::matrix},     {"waits", &Report::waits},           {"io", &Report::io},
-        {"off-cpu", &Report::off_cpu},   {"regions", &Report::regions},       {"timeline", &Report::timeline},
-        {"nodes", &Report::nodes},       {"counters", &Report::counters},     {"quality", &Report::quality}};
+        {"summary", &Report::summary},   {"efficiency", &Report::efficiency},
+        {"ranks", &Report::ranks},       {"hotspots", &Report::hotspots},
+        {"lines", &Report::lines},       {"tree", &Report::tree},
+        {"comm", &Report::comm},         {"matrix", &Report::matrix},
+        {"waits", &Report::waits},       {"io", &Report::io},
+        {"off-cpu", &Report::off_cpu},   {"regions", &Report::regions},
+        {"timeline", &Report::timeline}, {"nodes", &Report::nodes},
+        {"counters", &Report::counters}, {"quality", &Report::quality}};
     for (const auto& [name, section] : kSections)
       if (all_ || asked(name)) (this->*section)();
     return page_.take();
@@ -534,6 +538,13 @@ class Report {
                Style::kDim);
   }
 
+  void tree() {
+    if (!worth(!a_.call_tree.empty(), "Call tree", "There are no samples.")) return;
+    page_.section("Call tree", "callers above what they call; all ranks and threads");
+    print_tree(page_, a_, paths_, {rows_, !all_});
+    note_helper_idle();
+  }
+
   // --- MPI ---------------------------------------------------------------------------------
 
   void comm() {
@@ -823,9 +834,9 @@ class Report {
 }  // namespace
 
 const std::vector<std::string>& section_names() {
-  static const std::vector<std::string> kNames = {"summary", "efficiency", "ranks", "hotspots", "lines",
-                                                  "comm",    "matrix",     "waits", "io",       "off-cpu",
-                                                  "regions", "timeline",   "nodes", "counters", "quality"};
+  static const std::vector<std::string> kNames = {
+      "summary", "efficiency", "ranks",   "hotspots", "lines",    "tree",  "comm",     "matrix",
+      "waits",   "io",         "off-cpu", "regions",  "timeline", "nodes", "counters", "quality"};
   return kNames;
 }
 

@@ -26,6 +26,8 @@ std::string_view escape_sequence(Style style) {
       return "\x1b[1;31m";
     case Style::kWarning:
       return "\x1b[33m";
+    case Style::kGood:
+      return "\x1b[32m";
     case Style::kPython:
       return "\x1b[34m";
     case Style::kNative:

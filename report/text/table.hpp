@@ -15,7 +15,7 @@
 namespace clusterprof::report::text {
 
 // Those of categories in the order of shard::Category.
-enum class Style { kPlain, kTitle, kDim, kBad, kWarning, kPython, kNative, kSystem, kMpi, kIo, kIdle };
+enum class Style { kPlain, kTitle, kDim, kBad, kWarning, kGood, kPython, kNative, kSystem, kMpi, kIo, kIdle };
 
 struct Span {
   std::string text;

@@ -1,7 +1,10 @@
 """The JSON report has the keys that programs outside this project rely on."""
 
+import json
 import os
 import subprocess
+
+import jsonschema
 
 import recording
 
@@ -45,6 +48,19 @@ class Contract(recording.RecordingTest):
         self.assertEqual(self.result["schema"], "clusterprof.report/1")
         self.assertEqual({"schema", "run", "nodes", "ranks", "efficiency", "functions", "lines", "mpi", "counters",
                           "bottleneck", "findings"} - set(self.result), set())
+
+    def test_schemas(self):
+        def validate(schema, *arguments):
+            done = subprocess.run([recording.CLUSTERPROF, *arguments], capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr.decode())
+            with open(f"{recording.SOURCE}/report/json/{schema}.schema.json", encoding="utf-8") as file:
+                rules = json.load(file)
+            jsonschema.Draft7Validator.check_schema(rules)
+            jsonschema.validate(json.loads(done.stdout), rules, jsonschema.Draft7Validator)
+
+        validate("report", "report", self.run_directory, "--json")
+        validate("ls", "ls", os.path.dirname(self.run_directory), "--json")
+        validate("diff", "diff", self.run_directory, self.run_directory, "--json", "--fail-if", "elapsed>+5%")
 
     def test_run_and_ranks(self):
         self.has(self.result["run"], RUN)

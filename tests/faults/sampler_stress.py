@@ -50,18 +50,19 @@ def impossible(paths):
 
 def check(version, python, options, folder, library):
     failures = []
+    seconds = float(options.seconds or truth.seconds(version, 3, 2))
     environment = dict(os.environ, MALLOC_PERTURB_="165", PYTHONHASHSEED="0")
     command = [python, "-W", "ignore", PROGRAM]
-    limit = 120 + 6 * options.seconds
+    limit = 120 + 6 * seconds
 
     def run(before, seconds):
         return subprocess.run([*before, *command, str(seconds), *library], env=environment, cwd=folder,
                               capture_output=True, timeout=limit)
 
-    bare = run([], min(2.0, options.seconds))
+    bare = run([], 0.5)  # prints the same, however long it runs
     output = os.path.join(folder, "run-" + version)
     try:
-        recorded = run([recording.CLUSTERPROF, "-q", "-r", str(options.rate), "-o", output], options.seconds)
+        recorded = run([recording.CLUSTERPROF, "-q", "-r", str(options.rate), "-o", output], seconds)
     except subprocess.TimeoutExpired:
         return ["does not end within %d s" % limit]
     if bare.returncode != 0 or b"WRONG" in bare.stdout or not bare.stdout:
@@ -84,7 +85,7 @@ def check(version, python, options, folder, library):
           (version, counted["samples"], tried, success, counted["truncated"], wrong, checked), flush=True)
     if faults:
         failures.append("impossible call paths: %s" % dict(list(faults.items())[:10]))
-    if tried < 100 * options.seconds or checked < 100 * options.seconds:
+    if tried < 100 * seconds or checked < 100 * seconds:
         failures.append("only %d merges and %d samples of the program" % (tried, checked))
     minor = int(subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"],
                                stdout=subprocess.PIPE, check=True).stdout)
@@ -98,7 +99,7 @@ def check(version, python, options, folder, library):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--seconds", type=float, help="that every Python is recorded, instead of 3 or 2")
     parser.add_argument("--rate", type=int, default=10000)
     parser.add_argument("--python", nargs="*")
     options = parser.parse_args()

@@ -1,6 +1,6 @@
 """Two Python functions share the CPU time 70 to 30, by the thread's own CPU clock; the profile at
-100 Hz must say so within 3 points. Once per CPython on this machine. A turn of both takes no multiple of the sampling
-period: samples would meet the same places of every turn."""
+100 Hz must say so within 3 points. Once per CPython on this machine. A turn of both takes ten times what 100 Hz
+mean: samples that were not to move through it would meet the same places of every turn."""
 
 import os
 
@@ -18,10 +18,10 @@ def spin(seconds):
             pass
 
 def heavy():
-    spin(0.0721)
+    spin(0.07)
 
 def light():
-    spin(0.0309)
+    spin(0.03)
 
 end = time.thread_time() + float(sys.argv[1])
 while time.thread_time() < end:

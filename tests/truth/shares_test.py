@@ -23,7 +23,7 @@ LIBRARIES = {"crc": "libz.so", "element": "_multiarray_umath"}  # where these sp
 class Shares(truth.TruthTest):
     def check(self, version, python):
         own, report, paths = self.recorded_truth([python, os.path.join(truth.PROGRAMS, "shares.py")],
-                                                 truth.seconds(version, 8, 5), ["-r", "1000"])
+                                                 truth.seconds(version, 7, 4), ["-r", "1000"])
         total_s = {}
         for function in report["functions"]:
             if os.path.basename(function["file"] or "") == "shares.py":

@@ -16,7 +16,7 @@ import truth
 class Stacks(truth.TruthTest):
     def check(self, version, python, program, contiguous):
         _, report, paths = self.recorded_truth([python, os.path.join(truth.PROGRAMS, program)],
-                                               truth.seconds(version, 3, 2),
+                                               truth.seconds(version, 3, 1.5),
                                                ["-r", os.environ.get("CLUSTERPROF_TRUTH_RATE", "10000")])
         faults, cut, samples = truth.CallRules(program).judge(paths)
         if contiguous:  # nothing but Python calls Python here

@@ -57,7 +57,7 @@ class SymbolsTest(recording.RecordingTest):
     SECOND = "(anonymous namespace)::second"
     SWEEP = "(anonymous namespace)::Grid<long int>::sweep"
 
-    def check_split(self, program, seconds=3):
+    def check_split(self, program, seconds=2):
         """Functions and lines of the two inlined functions share the time as the program itself says."""
         report = self.profile([program, str(seconds)], rate=1000)
         truth = float(self.output)
@@ -234,7 +234,7 @@ class Languages(SymbolsTest):
     def test_cxx(self):
         # Functions with the same instructions may be made one, which then has one name.
         self.run_tool("g++", "-std=c++20", "-O2", "-fno-ipa-icf", "-g", source("names.cpp"), "-o", "names")
-        report = self.profile([self.path("names"), "2"])
+        report = self.profile([self.path("names"), "1"])
         self.check_names(report, [
             "heat::Field::Field(int)", "heat::Field::~Field()", "heat::Field::operator+=(double)",
             "void heat::smooth<double, 3>(double)", "heat::(anonymous namespace)::hidden", "step", "c_function",
@@ -245,7 +245,7 @@ class Languages(SymbolsTest):
 
     def test_cxx_symbols_only(self):
         self.run_tool("g++", "-std=c++20", "-O2", "-fno-ipa-icf", source("names.cpp"), "-o", "names")
-        report = self.profile([self.path("names"), "2"])
+        report = self.profile([self.path("names"), "1"])
         self.check_names(report, [
             "heat::Field::Field(int)", "heat::Field::~Field()", "heat::Field::operator+=(double)",
             "void heat::smooth<double, 3>(double)", "heat::(anonymous namespace)::hidden()", "step(int, int)",

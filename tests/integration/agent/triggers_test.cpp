@@ -13,6 +13,7 @@
 #include <string>
 
 #include "agent/lifecycle/phase.h"
+#include "formats/wire/segment.h"
 #include "tests/integration/agent/fake_collector.hpp"
 
 namespace clusterprof::agent_test {
@@ -365,7 +366,7 @@ TEST(Triggers, RanksAndThreadsDoNotTickTogether) {
 // scheduler's.
 TEST(Triggers, MonotonicTimersKeepTheirPhase) {
   constexpr int kHz = 700;
-  constexpr std::uint64_t kPeriodNs = 1'000'000'000 / kHz;
+  constexpr std::uint64_t kPeriodNs = wire::sampling_period_ns(kHz);
   const Outcome outcome = run({kTarget, "many", "0", "400"}, Trigger{kHz, false}.environment());
   ASSERT_TRUE(exited(outcome, 0));
   const ProcessLog& process = outcome.processes.at(0);

@@ -19,12 +19,14 @@ ALLOWED = {
     "report": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h"],
     "cli/analyze": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report"],
     "cli/merge": ["aggregator", "cli/analyze"],
+    "cli/tui": ["base", "cli/analyze", "report"],
     "cli": ["base", "formats/wire"],
 }
 SYSTEM = {  # library header -> the only folders that may include it
     "hdf5.h": ["formats/h5"],
     "mpi.h": ["mpi-wrap", "aggregator/mpi"],
-    "boost/": ["collector"],
+    "boost/asio": ["collector"],
+    "curses.h": ["cli/tui"],
     "elfutils/": ["collector"],
     "papi.h": ["agent", "cli"],
     "CLI/": ["cli", "collector", "formats"],

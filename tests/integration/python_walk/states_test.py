@@ -162,7 +162,7 @@ def check_gil(python, options, folder, asleep):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("recorder")
-    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--seconds", type=float, default=0.8)
     parser.add_argument("--rate", type=int, default=1000)
     parser.add_argument("--python", nargs="*")
     options = parser.parse_args()

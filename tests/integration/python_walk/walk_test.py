@@ -422,7 +422,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("recorder")
     parser.add_argument("embed_host")
-    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--rate", type=int, default=2000)
     parser.add_argument("--python", nargs="*")
     parser.add_argument("--verbose", action="store_true")

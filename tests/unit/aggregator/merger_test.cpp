@@ -201,6 +201,8 @@ ShardData record(const char* node, std::int32_t rank, std::uint64_t elapsed_ns, 
   data.time_axis = {1'000'000, 0};
   data.rank_series = {{0, 0, 5, elapsed_ns}};
   data.node_series = {{0, 0, 6, elapsed_ns}};
+  data.path_axis = {2'000'000, 0};
+  data.path_series = {{0, 1, 1}, {path, 2, elapsed_ns}};
   data.ranks[0].affinity = interner.string(std::string("processor of ") + node);
   return data;
 }
@@ -214,6 +216,7 @@ struct Sums {
   std::map<Where, std::array<std::uint64_t, 6>> accesses;
   std::map<Where, std::array<std::int64_t, 5>> regions;
   std::map<std::int32_t, std::pair<std::string, std::string>> places;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> paths;  // call path
   friend bool operator==(const Sums&, const Sums&) = default;
 };
 
@@ -256,6 +259,8 @@ void add_sums(const ShardData& data, Sums& sums) {
         std::max(std::pair(sum[3], sum[4]), std::pair(number(region.max_ns), region.max_n));
     sum[3] = longest.first, sum[4] = longest.second;
   }
+  for (const PathSeries& row : data.path_series)
+    sums.paths[{data.paths[row.path].id.high, data.paths[row.path].id.low}] += row.wall_ns;
   for (const Rank& rank : data.ranks)
     sums.places[rank.rank] = {data.strings[rank.affinity], data.strings[rank.numa_nodes]};
 }
@@ -268,15 +273,85 @@ TEST(MergerTest, NothingOfSeriesFilesAndRegionsIsLost) {
     for (const ShardData& shard : shards) add_sums(shard, expected);
     add_sums(all, found);
     EXPECT_EQ(found, expected);
-    ASSERT_FALSE(found.series.empty() || found.levels.empty() || found.io.empty() || found.regions.empty());
+    ASSERT_FALSE(found.series.empty() || found.levels.empty() || found.io.empty() || found.regions.empty() ||
+                 found.paths.empty());
     const auto name = [](const IoFile& file) { return std::tie(file.path, file.file_system); };
     for (std::size_t i = 1; i < all.io_files.size(); ++i)
       EXPECT_LT(name(all.io_files[i - 1]), name(all.io_files[i]));
     for (const ShardData& shard : shards) {
       EXPECT_GE(all.time_axis.bin_ns, shard.time_axis.bin_ns);
       EXPECT_LE(all.time_axis.origin_utc_ns, shard.time_axis.origin_utc_ns);
+      EXPECT_GE(all.path_axis.bin_ns, shard.path_axis.bin_ns);
+      EXPECT_LE(all.path_axis.origin_utc_ns, shard.path_axis.origin_utc_ns);
     }
   }
+}
+
+// One rank with a path that has these times.
+ShardData with_path_series(const char* node, std::int32_t rank, const char* function, const TimeAxis& axis,
+                           std::vector<std::pair<std::uint32_t, std::uint64_t>> bins) {
+  ShardData data = record(node, rank, 100, 0);
+  PathInterner interner(data);
+  const std::uint32_t path =
+      interner.path(0, interner.frame({FrameKind::kPython, false, interner.string(function)}));
+  data.path_axis = axis;
+  data.path_series.clear();
+  for (const auto& [bin, ns] : bins) data.path_series.push_back({path, bin, ns});
+  return data;
+}
+std::map<std::pair<std::string, std::uint32_t>, std::uint64_t> path_series_of(const ShardData& data) {
+  std::map<std::pair<std::string, std::uint32_t>, std::uint64_t> found;
+  for (const PathSeries& row : data.path_series)
+    found[{data.strings[data.frames[data.paths[row.path].frame].name], row.bin}] = row.wall_ns;
+  return found;
+}
+
+TEST(MergerTest, PathSeriesAreAddedUpOnOneAxis) {
+  ShardData data =
+      with_path_series("a", 0, "f", {1'000'000, 5'000'000}, {{0, 1}, {1, 10}, {2, 100}, {6, 1000}});
+  merge_into(data, with_path_series("b", 1, "f", {4'000'000, 8'000'000}, {{0, 7}}));
+  merge_into(data, with_path_series("c", 2, "g", {2'000'000, 10'000'000}, {{0, 3}, {1, 5}}));
+  EXPECT_EQ(data.path_axis, (TimeAxis{4'000'000, 4'000'000}));
+  EXPECT_EQ(path_series_of(data), (std::map<std::pair<std::string, std::uint32_t>, std::uint64_t>{
+                                      {{"f", 0}, 111}, {{"f", 1}, 1007}, {{"g", 1}, 3}, {{"g", 2}, 5}}));
+}
+
+TEST(MergerTest, PathSeriesStayWithinTheirBins) {
+  ShardData data = with_path_series("a", 0, "f", {1'000'000, 0}, {{0, 1}, {63, 2}});
+  merge_into(data, with_path_series("b", 1, "f", {1'000'000, 1'000'000}, {{62, 5}}));
+  EXPECT_EQ(data.path_axis, (TimeAxis{1'000'000, 0}));
+  EXPECT_EQ(data.path_series.back().wall_ns, 7u);
+  merge_into(data, with_path_series("c", 2, "f", {1'000'000, 64'000'000}, {{0, 9}}));
+  EXPECT_EQ(data.path_axis, (TimeAxis{2'000'000, 0}));
+  EXPECT_EQ(data.path_series.back().bin, 32u);
+
+  // From one end of time to the other.
+  const std::int64_t last = static_cast<std::int64_t>(TimeAxis::kEnd_utc_ns - 1'000'000);
+  ShardData all = with_path_series("a", 0, "f", {1'000'000, 0}, {{0, 1}});
+  merge_into(all, with_path_series("b", 1, "f", {1'000'000, last}, {{0, 5}}));
+  const Result<void> valid = validate(all);
+  ASSERT_TRUE(valid) << valid.error().message;
+  EXPECT_EQ(all.path_axis, (TimeAxis{TimeAxis::kEnd_utc_ns / kMostPathBins, 0}));
+  EXPECT_EQ(path_series_of(all),
+            (std::map<std::pair<std::string, std::uint32_t>, std::uint64_t>{{{"f", 0}, 1}, {{"f", 63}, 5}}));
+}
+
+TEST(MergerTest, PathSeriesOfAnInputAreLeftOutWithItsLastRank) {
+  const ShardData better = with_path_series("a", 0, "f", {1'000'000, 0}, {{3, 10}});
+  ShardData worse = with_path_series("a", 0, "f", {1'000'000, 0}, {{1, 100}});
+  worse.ranks[0].flags |= kLost;
+  const ShardData other = with_path_series("b", 1, "f", {1'000'000, 0}, {{3, 1}});
+  using Bins = std::map<std::pair<std::string, std::uint32_t>, std::uint64_t>;
+  std::vector<ShardData> parts = {better, worse, other};
+  std::vector<std::size_t> order = in_order(parts);
+  do {
+    EXPECT_EQ(path_series_of(united(parts, order)), (Bins{{{"f", 3}, 11}}));
+  } while (std::next_permutation(order.begin(), order.end()));
+  Merger known;
+  known.add(worse, std::vector<bool>{true});
+  known.add(better, std::vector<bool>{});
+  known.add(other, std::vector<bool>{false});
+  EXPECT_EQ(path_series_of(known.finish()), (Bins{{{"f", 3}, 11}}));
 }
 
 // One rank with one series of each kind.

@@ -55,6 +55,8 @@ TEST(Options, EveryOne) {
                                 "--no-mpi",
                                 "--no-children",
                                 "--only-regions",
+                                "--no-html",
+                                "--no-source",
                                 "--clock-sync",
                                 "never",
                                 "--ranks",
@@ -69,7 +71,7 @@ TEST(Options, EveryOne) {
   EXPECT_EQ(options.clock_sync, ClockSync::kNever);
   EXPECT_TRUE(options.no_python && options.no_native && options.no_mpi && options.no_children &&
               options.only_regions);
-  EXPECT_TRUE(options.quiet && options.strict);
+  EXPECT_TRUE(options.quiet && options.strict && options.no_html && options.no_source);
   EXPECT_TRUE(options.wants_rank(0) && options.wants_rank(3) && options.wants_rank(8) &&
               options.wants_rank(-1));
   EXPECT_FALSE(options.wants_rank(4));
@@ -175,9 +177,9 @@ TEST(Options, HelpAndVersionGoToStdout) {
     EXPECT_FALSE(leave.output.empty());
   }
   // Every option has its place in the help.
-  for (const char* name :
-       {"--output", "--rate", "--clock", "--event", "--no-python", "--no-native", "--no-mpi", "--no-children",
-        "--only-regions", "--ranks", "--quiet", "--strict", "--trace", "--memory"}) {
+  for (const char* name : {"--output", "--rate", "--clock", "--event", "--no-python", "--no-native",
+                           "--no-mpi", "--no-children", "--only-regions", "--ranks", "--quiet", "--no-html",
+                           "--no-source", "--strict", "--trace", "--memory"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
 }

@@ -554,6 +554,9 @@ TEST_F(NodeStateTest, SeriesOfCategoriesAreThoseOfTheMainProcess) {
     if (ended) state_.gone(id, at(101).mono_ns, exited(0));
     state_.poll(at(100).mono_ns);
     const NodeSnapshot snapshot = state_.snapshot(at(100), ended);
+    std::uint64_t on_paths_ns = 0;  // of all processes
+    for (const PathTimes::Cell& cell : snapshot.path_times.cells) on_paths_ns += cell.wall_ns;
+    EXPECT_EQ(on_paths_ns, (40 + 59 + 80) * kMs);
     const auto found = bins(snapshot, snapshot.ranks.at(0).report.main_series,
                             static_cast<std::uint32_t>(shard::Category::kNative));
     std::map<std::uint32_t, std::uint64_t> expected;

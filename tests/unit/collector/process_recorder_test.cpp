@@ -47,12 +47,13 @@ class Recording : public testing::Test {
     fake_.code(7, "train.py", "step", 80);
     fake_.thread(0, 100, kStart, true);
     grid_.begin(kStart, 5'000'000'000);
+    path_times_.grid().begin(kStart, 5'000'000'000);
   }
   ProcessRecorder& recorder() {
     if (!recorder_) {
       auto view = SegmentView::open(fake_.file(), fake_.bytes());
       if (!view.ok()) throw std::runtime_error(view.error().message);
-      recorder_ = std::make_unique<ProcessRecorder>(std::move(view).value(), store_, grid_);
+      recorder_ = std::make_unique<ProcessRecorder>(std::move(view).value(), store_, grid_, path_times_);
     }
     return *recorder_;
   }
@@ -119,7 +120,19 @@ class Recording : public testing::Test {
            << (r.main ? " main " : " ") << r.wall << " " << r.cpu << " " << r.samples;
     }
   };
+  // What there is by path over time is what there is by path, at the time of the report.
+  void expect_path_times(const ProcessReport& report) {
+    std::map<std::uint32_t, std::uint64_t> expected, found;
+    for (const auto& [key, amount] : report.values)
+      if (amount.wall_ns != 0) expected[key.path] += amount.wall_ns;
+    for (const PathTimes::Cell& cell : path_times_.cells(report.open_times).cells) {
+      EXPECT_LT(cell.bin, shard::kMostPathBins);
+      found[cell.path] += cell.wall_ns;
+    }
+    EXPECT_EQ(found, expected);
+  }
   std::vector<Row> rows(const ProcessReport& report) {
+    expect_path_times(report);
     std::vector<Row> found;
     for (const auto& [key, amount] : report.values) {
       found.push_back(
@@ -144,6 +157,7 @@ class Recording : public testing::Test {
   FakeSegment fake_;
   RawStore store_;
   TimeGrid grid_;
+  PathTimes path_times_{store_};
   std::unique_ptr<ProcessRecorder> recorder_;
 };
 
@@ -909,9 +923,11 @@ TEST_F(Recording, NonsenseInTheTables) {
     RawStore store;
     TimeGrid grid;
     grid.begin(kStart, 5'000'000'000);
+    PathTimes path_times(store);
+    path_times.grid().begin(kStart, 5'000'000'000);
     auto view = SegmentView::open(fake_.file(), fake_.bytes());
     ASSERT_TRUE(view.ok());
-    ProcessRecorder damaged(std::move(view).value(), store, grid);
+    ProcessRecorder damaged(std::move(view).value(), store, grid, path_times);
     const auto& h = fake_.header();
     fill(h.regions_offset, FakeSegment::kRegions * sizeof(wire::Region));
     fill(h.io_files_offset, FakeSegment::kIoFiles * sizeof(wire::IoFile));
@@ -947,6 +963,14 @@ TEST_F(Recording, NonsenseInTheTables) {
       EXPECT_LT(key.path, store.tables().nodes.size());
     }
     for (const auto& [path, region] : report.regions) EXPECT_LT(path, store.tables().nodes.size());
+    std::uint64_t by_path_ns = 0, over_time_ns = 0;
+    for (const auto& [key, amount] : report.values) by_path_ns += amount.wall_ns;
+    for (const PathTimes::Cell& cell : path_times.cells(report.open_times).cells) {
+      EXPECT_LT(cell.path, store.tables().nodes.size());
+      EXPECT_LT(cell.bin, shard::kMostPathBins);
+      over_time_ns += cell.wall_ns;
+    }
+    EXPECT_EQ(over_time_ns, by_path_ns);
     SeriesBlock series = report.main_series;
     series.for_each(grid, [&](std::uint32_t column, std::uint32_t bin, std::uint64_t) {
       EXPECT_LT(column, shard::kCategories);

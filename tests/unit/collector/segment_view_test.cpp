@@ -46,7 +46,8 @@ TEST(SegmentView, SurvivesTruncationOfAFileThatCannotBeSealed) {
   ASSERT_TRUE(view.ok());
   RawStore store;
   TimeGrid grid;
-  ProcessRecorder recorder(std::move(view).value(), store, grid);
+  PathTimes path_times(store);
+  ProcessRecorder recorder(std::move(view).value(), store, grid, path_times);
   recorder.poll(FakeSegment::kStart + 1);
   ASSERT_EQ(ftruncate(fake.fd(), 4096), 0);
   recorder.poll(FakeSegment::kStart + 2'000'000'000);

@@ -111,6 +111,16 @@ TEST_F(Building, ExactTables) {
                                                data.frames[data.paths[i].frame], data.strings));
   }
 
+  const auto valid = shard::validate(data);
+  ASSERT_TRUE(valid.ok()) << valid.error().message;
+  EXPECT_EQ(data.path_axis, (shard::TimeAxis{kMs, 5'000'000'000}));
+  std::map<std::string, std::map<std::uint32_t, std::uint64_t>> over_time, of_both;
+  for (const shard::PathSeries& row : data.path_series)
+    over_time[path_text(data, row.path)][row.bin] = row.wall_ns;
+  for (std::uint32_t bin = 0; bin < 40; ++bin)
+    of_both[bin < 10 ? "step:81;solver+0x10" : bin < 20 ? "step:81" : "step:81;MPI_Barrier"][bin] = 2 * kMs;
+  EXPECT_EQ(over_time, of_both);
+
   ASSERT_EQ(data.mpi_calls.size(), 2u);
   for (const shard::MpiCall& call : data.mpi_calls) {
     EXPECT_EQ(path_text(data, call.path), "step:81;MPI_Barrier");

@@ -23,6 +23,7 @@ struct Ledger {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> counts;
   std::map<std::uint32_t, Category> category;
   std::map<std::uint32_t, std::uint64_t> faults, fault_wall;
+  std::map<std::uint32_t, std::uint64_t> spent_at, spent_in_faults;
 
   void operator()(const ChargeTarget& target, std::uint64_t wall, std::uint64_t cpu) {
     time[target.path].first += wall;
@@ -34,10 +35,16 @@ struct Ledger {
     faults[of.path] += cpu;
   }
   void paused(std::uint64_t wall) { paused_ns += wall; }
-  void spent(Category c, const Stretch& when, std::uint64_t wall) {
+  void spent(const ChargeTarget& target, const Stretch& when, std::uint64_t wall) {
     ASSERT_LE(when.begin_ns, when.end_ns);
     ASSERT_LE(wall, when.end_ns - when.begin_ns);
-    if (wall != 0) stretches.push_back({when.begin_ns, when.end_ns, c, wall});
+    if (wall != 0) stretches.push_back({when.begin_ns, when.end_ns, target.category, wall});
+    spent_at[target.path] += wall;
+  }
+  void page_fault_spent(const ChargeTarget& of, const Stretch& when, std::uint64_t wall) {
+    spent({of.path, Category::kSystem}, when, wall);
+    spent_at[of.path] -= wall;
+    spent_in_faults[of.path] += wall;
   }
   void counted(std::uint32_t index, const Stretch& when, std::uint64_t value) {
     counts_over_time.push_back({when.begin_ns, when.end_ns, index, value});
@@ -553,6 +560,9 @@ TEST(ThreadAccount, AnyRecordsAddUp) {
       spent += s.wall;
     }
     EXPECT_EQ(spent, ledger.total());
+    for (const auto& [path, amount] : ledger.time) EXPECT_EQ(ledger.spent_at[path], amount.first);
+    std::erase_if(ledger.fault_wall, [](const auto& of) { return of.second == 0; });
+    EXPECT_EQ(ledger.spent_in_faults, ledger.fault_wall);
   }
 }
 

@@ -262,6 +262,10 @@ TEST_F(ForgedTest, InconsistentTables) {
   refused([](ShardData& d) { d.rank_series[0].bin = 1024; }, "rank_series");
   refused([](ShardData& d) { d.rank_series[1] = d.rank_series[0]; }, "rank_series");
   refused([](ShardData& d) { std::swap(d.node_series.front(), d.node_series.back()); }, "node_series");
+  refused([](ShardData& d) { d.path_axis.bin_ns += 1; }, "path_axis");
+  refused([](ShardData& d) { d.path_series.back().path = 9999; }, "path_series");
+  refused([](ShardData& d) { d.path_series[0].bin = 64; }, "path_series");
+  refused([](ShardData& d) { d.path_series[1] = d.path_series[0]; }, "path_series");
   refused([](ShardData& d) { d.io_calls[0].operation = static_cast<shard::IoOperation>(8); }, "io_calls");
   refused([](ShardData& d) { d.data_accesses[0].path = 9999; }, "data_accesses");
   refused([](ShardData& d) { d.region_times[0].path = 0; }, "region_times");
@@ -269,7 +273,12 @@ TEST_F(ForgedTest, InconsistentTables) {
 }
 
 // What files of a minor version do not have.
+void forget_since_4(ShardData& data) {
+  data.path_axis = {};
+  data.path_series.clear();
+}
 void forget_since_3(ShardData& data) {
+  forget_since_4(data);
   data.run.sample_on.clear();
   data.run.only_regions = data.run.counters_multiplexed = false;
   for (shard::Node& node : data.nodes) {
@@ -289,6 +298,16 @@ void forget_since_3(ShardData& data) {
   data.io_calls.clear();
   data.data_accesses.clear();
   data.region_times.clear();
+}
+
+TEST_F(ForgedTest, OlderMinorVersionsHaveNoPathSeries) {
+  const ShardData written = testing::random_shard(16, {.ranks = {0, 1}});
+  ASSERT_FALSE(written.path_series.empty());
+  data_ = written;
+  forget_since_4(data_);
+  EXPECT_EQ(
+      message_of(shard::kShardFormat, 1, 3, [&](h5::Group& root) { shard::write_tables(root, written); }),
+      "");
 }
 
 TEST_F(ForgedTest, OlderMinorVersionsHaveNoSeriesAndFiles) {

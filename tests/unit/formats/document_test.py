@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples of FORMATS.md for profiles, run as they stand there on the golden file of 2.0, give what its text
-(written through our own reader) says."""
+"""The examples of FORMATS.md for profiles, and the one of path_series, run as they stand there on the golden file
+of 2.1, give what its text (written through our own reader) says."""
 import collections
 import json
 import os
@@ -13,13 +13,14 @@ import h5py
 import numpy as np
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
-PROFILE = os.path.join(SOURCE, "tests", "golden", "profile", "v2.0", "profile.h5")
+PROFILE = os.path.join(SOURCE, "tests", "golden", "profile", "v2.1", "profile.h5")
 
 
 def examples():
     with open(os.path.join(SOURCE, "formats", "FORMATS.md"), encoding="utf-8") as file:
-        section = file.read().partition("\n### A profile\n")[2]
-    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+        of_shards, _, of_profiles = file.read().partition("\n### A profile\n")
+    blocks = lambda text: re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return [*blocks(of_profiles), blocks(of_shards)[-1]]
 
 
 def tables():
@@ -51,7 +52,7 @@ def fake_pandas():
 class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.frames, cls.one_rank, cls.one_path = examples()
+        cls.frames, cls.one_rank, cls.one_path, cls.path_series = examples()
         cls.tables = tables()
         cls.values = cls.tables["values"]
 
@@ -110,6 +111,20 @@ class Examples(unittest.TestCase):
                 self.assertEqual({int(r): int(ns) for r, ns in scope["wall_of_rank"].items()}, dict(expected))
                 found += len(expected)
             self.assertGreater(found, 100)
+
+    def test_path_series(self):
+        strings = [json.loads(row["text"]) for row in self.tables["strings"]]
+        frames = [json.loads(row["name"]) for row in self.tables["frames"]]
+        expected = collections.Counter()
+        for row in self.tables["path_series"]:
+            frame = self.tables["paths"][int(row["path"])]["frame"]
+            expected["" if frame == "none" else frames[int(frame)], int(row["bin"])] += int(row["wall_ns"])
+        self.assertGreater(len(expected), 100)
+        with h5py.File(PROFILE) as file:
+            scope = {"file": file, "np": np, "text": strings}
+            exec(self.path_series, scope)
+        found = scope["over_time_ns"]
+        self.assertEqual({(strings[s], int(b)): int(found[s, b]) for s, b in zip(*np.nonzero(found))}, dict(expected))
 
 
 if __name__ == "__main__":

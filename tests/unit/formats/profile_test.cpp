@@ -313,6 +313,27 @@ TEST(GoldenProfileTest, OfVersion2) {
   EXPECT_TRUE(checked) << checked.error().message;
 }
 
+// Written by the first 2.1, which has path series.
+TEST(GoldenProfileTest, OfVersion2_1) {
+  const std::filesystem::path folder(PROFILE_GOLDEN_FOLDER);
+  const auto path = folder / "v2.1" / "profile.h5";
+  const Result<ShardData> data = profile::read_profile(path);
+  ASSERT_TRUE(data) << data.error().message;
+  ProfileReader reader = open(path);
+  EXPECT_TRUE(reader.is_newest_format());
+  EXPECT_FALSE(open(folder / "v2.0" / "profile.h5").is_newest_format());
+  expect_parts_fit(reader, data.value(), 1);
+  const Result<void> checked = profile::check_profile(path);
+  EXPECT_TRUE(checked) << checked.error().message;
+  std::uint64_t over_time_ns = 0, by_path_ns = 0;
+  for (const shard::PathSeries& row : data.value().path_series) over_time_ns += row.wall_ns;
+  for (const shard::Value& value : data.value().values) by_path_ns += value.wall_ns;
+  EXPECT_NE(over_time_ns, 0u);
+  EXPECT_EQ(over_time_ns, by_path_ns);
+  // Those before have none.
+  EXPECT_EQ(profile::read_profile(folder / "v2.0" / "profile.h5").value().path_axis, shard::TimeAxis{});
+}
+
 TEST_F(ProfileTest, StatisticsThatDoNotFitTheRowsAreDamage) {
   const ShardData data = random_run(6, 2, 5);
   const profile::PathStatisticsTable good = profile::path_statistics(data);

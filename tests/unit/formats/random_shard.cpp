@@ -41,6 +41,7 @@ class Builder {
               });
     add_node_series();
     if (shape_.waiting) add_waiting();
+    add_path_series();
     return std::move(data_);
   }
 
@@ -107,6 +108,15 @@ class Builder {
   void add_node_series() {
     for (std::uint32_t series = 0; series < data_.series.size(); ++series)
       for (const std::uint32_t bin : some_bins()) data_.node_series.push_back({0, series, bin, 1 + amount()});
+  }
+
+  void add_path_series() {
+    const std::uint64_t width = TimeAxis::kFirstBin_ns << below(12);
+    const std::uint64_t origin = 1'700'000'000'000'000'000 + below(40) * 1'000'000'000ull;
+    data_.path_axis = {width, static_cast<std::int64_t>(origin / width * width)};
+    for (std::uint32_t path = 0; path < data_.paths.size(); ++path)
+      for (std::uint32_t bin = below(kMostPathBins); bin < kMostPathBins; bin += 1 + below(30))
+        data_.path_series.push_back({path, bin, 1 + amount()});
   }
 
   void describe_run() {

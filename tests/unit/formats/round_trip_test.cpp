@@ -96,8 +96,14 @@ TEST(RoundTripTest, TheLastPossibleBins) {
   data.time_axis = {width, static_cast<std::int64_t>(1000 * width)};
   data.rank_series = {{0, 0, 0, 1}, {0, 0, 23, ~0ull}};
   data.node_series.clear();
+  const std::uint64_t path_width = shard::TimeAxis::kEnd_utc_ns / shard::kMostPathBins;
+  data.path_axis = {path_width, static_cast<std::int64_t>(60 * path_width)};
+  data.path_series = {{0, 0, 1}, {0, 3, ~0ull}, {1, 0, 5}};
   ASSERT_TRUE(shard::write_shard(data, path));
   EXPECT_EQ(shard::read_shard(path).value(), data);
+  data.path_series[1].bin = 4;
+  EXPECT_FALSE(shard::write_shard(data, path));
+  data.path_series[1].bin = 3;
   data.rank_series[1].bin = 24;
   EXPECT_FALSE(shard::write_shard(data, path));
 }
@@ -211,6 +217,17 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.node_series.back().series = 99; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.node_series.back().bin = 1024; }));
   EXPECT_TRUE(refused([](ShardData& d) { std::swap(d.node_series[0], d.node_series[1]); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.path_axis = {}; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.path_axis.bin_ns *= 3; }));
+  EXPECT_TRUE(refused([](ShardData& d) {
+    d.path_axis.bin_ns = 2 * (shard::TimeAxis::kEnd_utc_ns / shard::kMostPathBins);
+    d.path_axis.origin_utc_ns = 0;
+  }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.path_axis.origin_utc_ns += 500'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.path_series.back().path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.path_series.back().bin = shard::kMostPathBins; }));
+  EXPECT_TRUE(refused([](ShardData& d) { std::swap(d.path_series[0], d.path_series[1]); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.path_series[1] = d.path_series[0]; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.io_calls[0].rank = 9; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.io_calls[0].path = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.io_calls[0].file = 1'000'000; }));

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
+#include "formats/shard/path_times.hpp"
 #include "formats/shard/tables.hpp"
 #include "formats/synth/synthetic_run.hpp"
 #include "formats/wire/mpi_event.h"
@@ -180,6 +182,36 @@ TEST(SynthTest, WithoutSeries) {
   EXPECT_TRUE(data.series.empty());
   EXPECT_TRUE(data.rank_series.empty());
   EXPECT_TRUE(data.node_series.empty());
+  EXPECT_EQ(data.path_axis, shard::TimeAxis{});
+  EXPECT_TRUE(data.path_series.empty());
+}
+
+TEST(SynthTest, PathsHaveTheirTimeInPhases) {
+  for (const std::uint32_t per_rank : {0u, 150u}) {
+    const shard::ShardData data = shard_of_node(
+        {.nodes = 3, .ranks_per_node = 2, .paths = 300, .paths_per_rank = per_rank, .seed = 4}, 1);
+    const Result<void> valid = shard::validate(data);
+    ASSERT_TRUE(valid) << valid.error().message;
+    EXPECT_EQ(data.path_axis.bin_ns, 1'024'000'000u);
+    EXPECT_LE(data.path_series.size(), shard::most_path_series_rows(2));
+    std::uint64_t sum = 0, values = 0;
+    std::map<std::uint32_t, std::set<std::uint32_t>> bins_of;
+    for (const shard::PathSeries& row : data.path_series) {
+      sum += row.wall_ns;
+      bins_of[row.path].insert(row.bin);
+    }
+    for (const shard::Value& value : data.values) values += value.wall_ns;
+    EXPECT_EQ(sum, values);
+    std::size_t first_half = 0, second_half = 0, always = 0;
+    for (const auto& [path, bins] : bins_of) {
+      if (bins.size() > 55) ++always;
+      if (*bins.rbegin() < 32 && bins.size() > 10) ++first_half;
+      if (*bins.begin() > 27 && bins.size() > 10) ++second_half;
+    }
+    EXPECT_GT(always, 10u);
+    EXPECT_GE(first_half, 5u);
+    EXPECT_GE(second_half, 5u);
+  }
 }
 
 TEST(SynthTest, RanksOfALargeProgramShareItsPathsUnequally) {

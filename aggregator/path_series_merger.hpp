@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::aggregator {
+
+// Adds up the path series of several inputs on one axis. Its bins are as wide as the widest of the inputs',
+// or twice as wide and so on until all fit into kMostPathBins; so the order of inputs does not matter, nor
+// which of them were united before. Memory is that of the paths that have rows, kMostPathBins to each.
+//
+// Inputs must be valid (as read_shard leaves them). Not thread-safe.
+class PathSeriesMerger {
+ public:
+  // Paths are those of the caller.
+  void add(const shard::TimeAxis& axis, const std::vector<shard::PathSeries>& rows);
+  // Fills the tables of `out`; new_path: by path. Leaves the object empty.
+  void finish(const std::vector<std::uint32_t>& new_path, shard::ShardData& out);
+
+ private:
+  using Bins = std::array<std::uint64_t, shard::kMostPathBins>;
+
+  // Also makes place for them: bins of that width, from the one with begin_ns_ on.
+  void set_width(std::uint64_t bin_ns);
+  [[nodiscard]] std::uint64_t bins(std::uint64_t bin_ns) const;
+
+  std::uint64_t bin_ns_ = 0;
+  std::uint64_t begin_ns_ = 0, end_ns_ = 0;  // of all bins, since 1970
+  std::uint64_t first_bin_ = 0;              // of times_, since 1970, in bins of bin_ns_
+  std::vector<std::uint32_t> row_of_;        // by path
+  std::vector<std::uint32_t> paths_;         // by row
+  std::vector<Bins> times_;                  // by row
+};
+
+}  // namespace clusterprof::aggregator

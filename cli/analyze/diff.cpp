@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/analyze/diff.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <utility>
+#include <variant>
+
+#include "cli/analyze/output.hpp"
+#include "cli/analyze/stored_analysis.hpp"
+#include "cli/analyze/write_file.hpp"
+#include "report/diff/diff.hpp"
+#include "report/diff/diff_format.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The facts of the runs, or the exit status after complaining.
+std::variant<std::vector<report::RunFacts>, int> facts_of(const std::vector<std::string>& runs) {
+  std::vector<report::RunFacts> facts;
+  for (const std::string& run : runs) {
+    const std::variant<fs::path, int> directory = run_directory(run);
+    if (const int* status = std::get_if<int>(&directory)) return *status;
+    const Result<report::Analysis> analysis = stored_analysis(std::get<fs::path>(directory), false);
+    if (!analysis) return complain(kBadInput, analysis.error().message);
+    facts.push_back(report::facts_of(analysis.value(), run));
+  }
+  return facts;
+}
+
+}  // namespace
+
+const char* const kConditionsHelp =
+    "CONDITIONS: one or more, separated by commas or \"or\":  METRIC OP VALUE\n"
+    "  METRIC  elapsed cpu useful_mean useful_max mpi_wait mpi_transfer (times)  max_rss read written "
+    "(bytes)\n"
+    "          parallel load_balance communication serialization transfer (efficiencies)\n"
+    "          python native system mpi io idle (time of main threads)\n"
+    "          function:NAME total:NAME (self and total time)  line:FILE:LINE\n"
+    "          wait:KIND (late_sender, ...)  bottleneck:CLASS  counter:EVENT  derived:NAME\n"
+    "          names with blanks, commas, < or > in quotes: function:\"operator<\"\n"
+    "  OP      > >= < <=\n"
+    "  VALUE   +5% -3%           by how much B differs from A, relative to A\n"
+    "          +1.5s -20ms +2pp  the difference itself (pp: points of an efficiency or share)\n"
+    "          60s 80% 2GB       what B has\n"
+    "Examples: 'elapsed>+5%'  'parallel<80% or function:step>+10%'  'mpi_wait>+2s'\n"
+    "With several runs a side, and for what samples count, a difference within the noise makes no condition\n"
+    "true (unless --any-difference). Exit status: 0 none is true, 1 one is (or its metric is in no run),\n"
+    "2 the expression is wrong.";
+
+int diff(const DiffOptions& options) {
+  std::vector<std::string> a = options.runs, b = options.against;
+  if (b.empty()) {
+    if (a.size() != 2)
+      return complain(kBadUsage, a.size() < 2
+                                     ? "diff: two runs are compared (see clusterprof diff --help)"
+                                     : "diff: more than two runs need --vs before those of the other side "
+                                       "(see clusterprof diff --help)");
+    b = {a[1]};
+    a.pop_back();
+  }
+  std::vector<report::Condition> conditions;
+  if (!options.fail_if.empty()) {
+    Result<std::vector<report::Condition>> parsed = report::parse_conditions(options.fail_if);
+    if (!parsed) return complain(kBadUsage, "diff: --fail-if: " + parsed.error().message);
+    conditions = std::move(parsed.value());
+  }
+  auto of_a = facts_of(a), of_b = std::holds_alternative<int>(of_a) ? of_a : facts_of(b);
+  for (const auto* side : {&of_a, &of_b})
+    if (const int* status = std::get_if<int>(side)) return *status;
+  const report::Diff result = report::compare(std::get<0>(std::move(of_a)), std::get<0>(std::move(of_b)));
+  const std::vector<report::Judgement> judgements = report::judge(result, conditions, options.any_difference);
+
+  int status = kOk;
+  if (!options.html.empty()) {
+    const Result<void> written = write_named_file(options.html, report::render_diff_html(result, judgements));
+    if (!written) return complain(kBadInput, written.error().message);
+  }
+  if (options.json) {
+    Output output;
+    report::render_diff_json(result, judgements, [&](std::string_view piece) { output(piece); });
+    status = output.finish();
+  } else if (options.html.empty()) {
+    report::TextOptions text;
+    text.width = columns_of(STDOUT_FILENO);
+    text.colour = wants_colour(STDOUT_FILENO, options.colour);
+    text.rows = options.top;
+    status = print(report::render_diff_text(result, judgements, text));
+  }
+  if (status != kOk) return status;
+  for (const report::Judgement& judgement : judgements)
+    if (judgement.holds.value_or(true))
+      status = complain(kNothingFound, "diff: " + report::judgement_text(judgement));
+  return status;
+}
+
+}  // namespace clusterprof::cli

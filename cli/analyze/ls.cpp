@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/analyze/ls.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+
+#include "aggregator/merger.hpp"
+#include "aggregator/run_directory.hpp"
+#include "base/result.hpp"
+#include "cli/analyze/output.hpp"
+#include "formats/profile/profile_reader.hpp"
+#include "formats/shard/shard_reader.hpp"
+#include "report/json/json_writer.hpp"
+#include "report/report.hpp"
+#include "report/text/format.hpp"
+#include "report/text/table.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+namespace fs = std::filesystem;
+namespace text = report::text;
+using shard::ShardData;
+
+constexpr int kOneLine = 120;  // columns of a terminal from which a run is one line
+constexpr std::size_t kNameColumns = 36, kCommandColumns = 32;
+constexpr std::size_t kAnyWidth = 4096;
+
+enum class State { kMerged, kNotMerged, kDamaged };
+
+struct ListedRun {
+  std::string name;
+  State state = State::kNotMerged;
+  std::string error;  // of a damaged one
+  report::RunInfo run;
+  bool analysed = false;  // the next three are known, where there is anything to know
+  report::Efficiency efficiency;
+  std::string bottleneck;
+  std::optional<report::Finding> finding;
+};
+
+bool is_number(std::string_view word) {
+  return !word.empty() &&
+         std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+// The part of the name that recording gave the run which tells it from others: the job's id, with its step
+// under srun, or the time. Empty for names that users gave.
+std::string job_of(std::string_view name) {
+  constexpr std::string_view kPrefix = "clusterprof-";
+  constexpr std::size_t kDate = 8, kTime = 6, kShortestJob = 3;
+  if (!name.starts_with(kPrefix)) return {};
+  name.remove_prefix(kPrefix.size());
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0; at <= name.size();) {
+    const std::size_t end = std::min(name.find('-', at), name.size());
+    parts.push_back(name.substr(at, end - at));
+    at = end + 1;
+  }
+  const auto back = [&](std::size_t i) { return i < parts.size() ? parts[parts.size() - 1 - i] : ""; };
+  const auto is_time = [&](std::size_t i) {
+    return is_number(back(i)) && back(i).size() == kTime && is_number(back(i + 1)) &&
+           back(i + 1).size() == kDate;
+  };
+  const auto is_job = [&](std::size_t i) {
+    const std::string_view part = back(i);
+    const std::size_t dot = part.find('.');
+    return i + 1 < parts.size() && is_number(part.substr(0, dot)) &&
+           (dot == std::string_view::npos || is_number(part.substr(dot + 1)));
+  };
+  for (const std::size_t i : {0, 1})  // 1: behind it a number that tells equal names apart
+    if (is_time(i) && (i == 0 || is_number(back(0)))) return fmt::format("{}-{}", back(i + 1), back(i));
+  if (is_number(back(0)) && is_job(1) && back(1).size() >= kShortestJob) return std::string(back(1));
+  return is_job(0) ? std::string(back(0)) : "";
+}
+
+void describe(const ShardData& data, report::RunInfo& run) {
+  run.id = data.run.id;
+  run.command = data.run.command;
+  run.start_utc_ns = data.run.start_utc_ns;
+  run.ranks = data.ranks.size();
+  run.nodes = data.nodes.size();
+  run.complete = data.run.complete;
+  std::int64_t first = 0, last = 0;
+  for (const shard::Rank& rank : data.ranks) {
+    first = first == 0 ? rank.start_utc_ns : std::min(first, rank.start_utc_ns);
+    last = std::max(last, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
+  }
+  run.elapsed_s = static_cast<double>(last - first) * 1e-9;
+}
+
+// What the profile says, without computing any of it.
+Result<void> read_profile(const fs::path& path, ListedRun& listed) {
+  Result<profile::ProfileReader> reader = profile::ProfileReader::open(path);
+  if (!reader) return reader.error();
+  const Result<std::vector<std::byte>> stored = reader.value().report();
+  if (!stored) return stored.error();
+  listed.state = State::kMerged;
+  if (const auto analysis = report::decode(stored.value(), false)) {
+    listed.run = analysis->run;
+    listed.efficiency = analysis->efficiency;
+    listed.analysed = true;
+    if (!analysis->bottlenecks.empty() && !analysis->bottlenecks[0].rank &&
+        analysis->bottlenecks[0].region.empty())
+      listed.bottleneck = analysis->bottlenecks[0].kind;
+    if (!analysis->findings.empty() && analysis->findings[0].severity != "info")
+      listed.finding = analysis->findings[0];
+    return {};
+  }
+  const Result<ShardData> summary = reader.value().summary();
+  if (!summary) return summary.error();
+  describe(summary.value(), listed.run);
+  return {};
+}
+
+Result<void> read_shards(const std::vector<fs::path>& shards, ListedRun& listed) {
+  aggregator::Merger merger;
+  for (const fs::path& path : shards) {
+    const Result<ShardData> data = shard::read_shard_summary(path);
+    if (!data) return data.error();
+    merger.add(data.value());
+  }
+  ShardData data = merger.finish();
+  aggregator::note_missing_ranks(data);
+  describe(data, listed.run);
+  return {};
+}
+
+ListedRun listed(const fs::path& run, const std::vector<fs::path>& shards) {
+  ListedRun result;
+  result.name = run.filename().string();
+  const bool merged = shards.empty() || aggregator::is_up_to_date(run);
+  Result<void> read = merged ? read_profile(run / aggregator::kProfileName, result) : Result<void>();
+  if (!merged || (!read && !shards.empty())) {
+    result.state = State::kNotMerged;
+    read = read_shards(shards, result);
+  }
+  if (!read) {
+    result.state = State::kDamaged;
+    result.error = read.error().message;
+  }
+  return result;
+}
+
+void sort(std::vector<ListedRun>& runs, const ListOptions& options) {
+  const auto by = [&](const auto& key) {
+    std::stable_sort(runs.begin(), runs.end(), [&](const ListedRun& x, const ListedRun& y) {
+      const auto of_x = key(x), of_y = key(y);
+      return std::tie(of_x, x.name) < std::tie(of_y, y.name);
+    });
+  };
+  if (options.sort == "name")
+    by([](const ListedRun&) { return 0; });
+  else if (options.sort == "elapsed")
+    by([](const ListedRun& run) { return run.run.elapsed_s; });
+  else if (options.sort == "ranks")
+    by([](const ListedRun& run) { return run.run.ranks; });
+  else if (options.sort == "efficiency")
+    by([](const ListedRun& run) { return run.efficiency.parallel.value_or(-1); });
+  else
+    by([](const ListedRun& run) { return run.run.start_utc_ns; });
+  if (options.reverse) std::reverse(runs.begin(), runs.end());
+}
+
+std::string command_of(const ListedRun& run) {
+  return (run.run.complete || run.state == State::kDamaged ? "" : "(incomplete) ") +
+         text::command_line(run.run);
+}
+
+// The first sentence of the finding that matters most, or why there is none.
+std::string finding_of(const ListedRun& run) {
+  switch (run.state) {
+    case State::kDamaged:
+      return "damaged: " + text::printable(run.error);
+    case State::kNotMerged:
+      return "not merged";
+    case State::kMerged:
+      break;
+  }
+  if (!run.analysed) return "analysed by another version";
+  if (!run.finding) return "-";
+  const std::string& whole = run.finding->text;
+  std::string first = whole.substr(0, whole.find(". "));
+  if (first.ends_with('.')) first.pop_back();
+  return fmt::format("{}: {}", run.finding->severity, first);
+}
+
+text::Style finding_style(const ListedRun& run) {
+  if (run.state == State::kDamaged) return text::Style::kBad;
+  if (!run.finding) return text::Style::kDim;
+  return run.finding->severity == "high"     ? text::Style::kBad
+         : run.finding->severity == "medium" ? text::Style::kWarning
+                                             : text::Style::kPlain;
+}
+
+struct Layout {
+  std::size_t width = kAnyWidth;
+  bool two_lines = false;
+  bool cut = false;
+};
+
+std::string start_of(const ListedRun& run, bool brief) {
+  if (run.run.start_utc_ns == 0) return "-";
+  std::string time = text::utc(run.run.start_utc_ns);  // "2026-11-21 13:45:02 UTC"
+  if (brief) return time.substr(5, 11);
+  time[10] = 'T';
+  return time.substr(0, 19) + "Z";
+}
+
+std::string table_of(const std::vector<ListedRun>& runs, const Layout& layout, bool colour) {
+  struct Column {
+    std::string title;
+    bool number;
+    std::vector<std::string> cells{};
+    std::size_t width = 0;
+  };
+  std::vector<Column> columns{{"RUN", false}};
+  if (!layout.two_lines) columns.push_back({"JOB", false});
+  for (const char* title : {"START", "RANKS", "NODES", "ELAPSED", "EFF"})
+    columns.push_back({title, std::string_view(title) != "START"});
+  if (!layout.two_lines) columns.push_back({"COMMAND", false});
+  for (const ListedRun& run : runs) {
+    std::size_t c = 0;
+    const auto cell = [&](std::string value) { columns[c++].cells.push_back(std::move(value)); };
+    const bool known = run.state != State::kDamaged;
+    const std::string name = text::printable(run.name);
+    cell(layout.cut ? text::shorten_middle(name, kNameColumns) : name);
+    if (!layout.two_lines) {
+      std::string job = job_of(run.run.id);
+      if (job.empty()) job = job_of(run.name);
+      cell(job.empty() ? "-" : text::printable(job));
+    }
+    cell(start_of(run, layout.two_lines));
+    cell(known ? std::to_string(run.run.ranks) : "-");
+    cell(known ? std::to_string(run.run.nodes) : "-");
+    cell(known ? text::seconds(run.run.elapsed_s) : "-");
+    cell(run.efficiency.parallel ? fmt::format("{:.0f} %", 100 * *run.efficiency.parallel) : "-");
+    if (layout.two_lines) continue;
+    const std::string command = command_of(run);
+    cell(command.empty() ? "-" : layout.cut ? text::shorten(command, kCommandColumns) : command);
+  }
+  for (Column& column : columns) {
+    column.width = column.title.size();
+    for (const std::string& value : column.cells) column.width = std::max(column.width, text::columns(value));
+  }
+  text::Page page(layout.width, colour);
+  const auto line_of = [&](const auto& value_of) {
+    std::string line;
+    for (const Column& column : columns) {
+      const std::string value = value_of(column);
+      line +=
+          (column.number ? text::pad_left(value, column.width) : text::pad_right(value, column.width)) + "  ";
+    }
+    return line;
+  };
+  page.line({{line_of([](const Column& column) { return column.title; }) +
+                  (layout.two_lines ? "" : "WORST FINDING"),
+              text::Style::kDim}});
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string line = line_of([i](const Column& column) { return column.cells[i]; });
+    const text::Span finding{finding_of(runs[i]), finding_style(runs[i])};
+    if (!layout.two_lines) {
+      page.line({{line}, finding});
+      continue;
+    }
+    page.line(line);
+    const std::string command = command_of(runs[i]);
+    const std::size_t room = layout.width - 4;
+    const std::size_t for_command =
+        std::max(room / 2, room - std::min(room, text::columns(text::printable(finding.text)) + 2));
+    page.line({{"    "},
+               {command.empty() ? "" : text::shorten(text::printable(command), for_command) + "  ",
+                text::Style::kDim},
+               finding});
+  }
+  return page.take();
+}
+
+int print_json(const std::vector<ListedRun>& runs, const std::string& directory) {
+  Output output;
+  const report::JsonSink sink = [&](std::string_view piece) { output(piece); };
+  report::JsonWriter out(sink);
+  const auto text_or_null = [](const std::string& value) {
+    return value.empty() ? std::optional<std::string>() : value;
+  };
+  out.object([&] {
+    out("schema", "clusterprof.ls/1")("directory", directory);
+    out.rows("runs", runs, [&](const ListedRun& listed) {
+      const report::RunInfo& run = listed.run;
+      const bool known = listed.state != State::kDamaged;
+      std::string job = job_of(run.id);
+      if (job.empty()) job = job_of(listed.name);
+      out("run", listed.name)("id", text_or_null(run.id))("job", text_or_null(job));
+      out("state", listed.state == State::kMerged      ? "merged"
+                   : listed.state == State::kNotMerged ? "not merged"
+                                                       : "damaged");
+      out("error", text_or_null(listed.error))("command", run.command);
+      out("start_utc", run.start_utc_ns == 0 ? std::nullopt : std::optional(start_of(listed, false)));
+      const auto number = [&](std::size_t value) { return known ? std::optional(value) : std::nullopt; };
+      out("ranks", number(run.ranks))("nodes", number(run.nodes));
+      out("elapsed_s", known ? std::optional(run.elapsed_s) : std::nullopt);
+      out("complete", known ? std::optional(run.complete) : std::nullopt);
+      out.object("efficiency", [&] {
+        const report::Efficiency& e = listed.efficiency;
+        out("parallel", e.parallel)("load_balance", e.load_balance)("communication", e.communication);
+        out("serialization", e.serialization)("transfer", e.transfer);
+      });
+      out("bottleneck", text_or_null(listed.bottleneck));
+      if (!listed.finding) {
+        out("finding", nullptr);
+        return;
+      }
+      out.object("finding", [&] {
+        const report::Finding& finding = *listed.finding;
+        out("severity", finding.severity)("share", finding.share)("text", finding.text);
+        out("file", text_or_null(finding.file));
+        out("line", finding.line == 0 ? std::nullopt : std::optional(finding.line))("rank", finding.rank);
+      });
+    });
+  });
+  out.finish();
+  return output.finish();
+}
+
+}  // namespace
+
+int list_runs(const ListOptions& options) {
+  std::vector<ListedRun> runs;
+  std::error_code error;
+  for (fs::directory_iterator entry(options.directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (!entry->is_directory(ignored)) continue;
+    const Result<std::vector<fs::path>> shards = aggregator::list_shards(entry->path());
+    if (!shards) continue;  // a directory we may not read is none of our runs
+    if (shards.value().empty() && !fs::exists(entry->path() / aggregator::kProfileName, ignored)) continue;
+    runs.push_back(listed(entry->path(), shards.value()));
+  }
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory)
+    return complain(kNothingFound, options.directory + ": nothing found: there is no such directory");
+  if (error) return complain(kBadInput, options.directory + ": cannot be read: " + error.message());
+  if (runs.empty()) return complain(kNothingFound, options.directory + ": nothing found: no runs in it");
+  sort(runs, options);
+  if (options.json) return print_json(runs, options.directory);
+
+  // A terminal gets what fits it, a file or a program whole lines.
+  Layout layout;
+  if (::isatty(STDOUT_FILENO) == 1) {
+    const int columns = std::max(columns_of(STDOUT_FILENO), 80);
+    layout = {static_cast<std::size_t>(columns), columns < kOneLine, true};
+  }
+  return print(table_of(runs, layout, wants_colour(STDOUT_FILENO, options.colour)));
+}
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+
+namespace clusterprof::cli {
+
+// The file is there with all of its content or as it was before, also when this process is killed. Whatever
+// has the name is replaced.
+Result<void> write_file(const std::filesystem::path& path, std::string_view content);
+
+// For a name that a user gives: writes into pipes and devices ("/dev/stdout"), and into what a link means.
+Result<void> write_named_file(const std::filesystem::path& path, std::string_view content);
+
+// The same in pieces. Without finish() a file is as it was before.
+class NamedFileWriter {
+ public:
+  explicit NamedFileWriter(std::filesystem::path path);
+  ~NamedFileWriter();
+  NamedFileWriter(const NamedFileWriter&) = delete;
+  NamedFileWriter& operator=(const NamedFileWriter&) = delete;
+
+  // After the first piece that cannot be written the others are dropped.
+  void operator()(std::string_view piece);
+  [[nodiscard]] bool failed() const { return error_.has_value(); }
+  Result<void> finish();
+
+ private:
+  void fail();
+
+  std::filesystem::path path_, temporary_;  // temporary_: empty for what is no regular file
+  UniqueFd fd_;
+  std::optional<Error> error_;
+};
+
+}  // namespace clusterprof::cli

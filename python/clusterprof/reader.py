@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Recorded runs as pandas data frames.
+
+    import clusterprof
+
+    with clusterprof.read("clusterprof-train.py-4711") as run:
+        print(run.functions().head(10))          # all ranks
+        slow = run.values(ranks=[17])            # rank, node, path, category, wall_ns, ...
+        print(run.ranks.sort_values("mpi_wait_ns"))
+
+Needs h5py and pandas. Times are nanoseconds and sizes bytes, as the columns' names say; formats/FORMATS.md describes
+every table and column. Rows of `paths` are referred to by index, and are the data frame's index. Tables that grow with
+ranks times call paths are read a node at a time, and those of one rank without the others.
+
+The times are those that samples gave to call paths. What `clusterprof report` shows of functions is scaled, so that MPI has
+the time that was measured at its calls (docs/metrics.md, "Functions and lines"): shares within a rank agree outside MPI.
+"""
+import functools
+import os
+
+import h5py
+import numpy as np
+import pandas as pd
+
+__all__ = ["Run", "read"]
+
+CATEGORIES = ["python", "native", "system", "mpi", "io", "idle"]
+KINDS = ["python", "native", "mpi", "kernel", "region"]
+WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
+              "early_scan"]
+IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
+_NONE = 0xFFFFFFFF
+_MATRIX_TABLES = ("values", "path_counters", "data_accesses")
+
+
+def read(run):
+    """Opens a run: its directory (merged before), a profile, or the shard of one node."""
+    return Run(run)
+
+
+def _strings(group, column):
+    data = group[column + "_bytes"][:].tobytes()
+    ends = group[column + "_offsets"][:].tolist()
+    return [data[begin:end].decode(errors="replace") for begin, end in zip(ends, ends[1:])]
+
+
+def _attributes(group):
+    return {name: value.decode() if isinstance(value, bytes) else value.item() if isinstance(value, np.generic) else value
+            for name, value in group.attrs.items()}
+
+
+def _named(codes, names):
+    """A column of small numbers as categories; a number that a later version brought keeps its number as name."""
+    most = int(codes.max(initial=0)) + 1
+    return pd.Categorical.from_codes(codes.astype(np.int64), names + [str(code) for code in range(len(names), most)])
+
+
+class Run:
+    """One file; closed by close() or at the end of a `with`. Data frames stay when it is closed."""
+
+    def __init__(self, run):
+        path = os.fspath(run)
+        if os.path.isdir(path):
+            path = os.path.join(path, "profile.h5")
+            if not os.path.exists(path):
+                raise FileNotFoundError(f"{path}: not there; `clusterprof merge {os.fspath(run)}` makes it")
+        self.path = path
+        self._file = h5py.File(path, "r")
+        self.is_profile = self._kind() == "clusterprof-profile"
+        newest = 2 if self.is_profile else 1
+        major = int(self._file.attrs["format_major"])
+        if major > newest:
+            self._file.close()
+            raise ValueError(f"{path}: version {major} of the format is newer than this reader")
+        self._has_blocks = self.is_profile and major >= 2
+
+    def _kind(self):
+        kind = self._file.attrs.get("format")
+        kind = kind.decode() if isinstance(kind, bytes) else kind
+        if kind not in ("clusterprof-profile", "clusterprof-shard"):
+            self._file.close()
+            raise ValueError(f"{self.path}: neither a profile nor a shard of clusterprof")
+        return kind
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        return f"<clusterprof run {self.info['id']}: {len(self.ranks)} ranks, {self.path}>"
+
+    def close(self):
+        self._file.close()
+
+    # --- the run ---
+
+    @functools.cached_property
+    def info(self):
+        """What the file says of the run: id, command, rate_hz, clock, complete, notes, ..."""
+        group = self._file["run"]
+        return {**_attributes(group), "command": _strings(group, "command"), "notes": _strings(group, "notes")}
+
+    @functools.cached_property
+    def nodes(self):
+        return self._table("nodes")
+
+    @functools.cached_property
+    def ranks(self):
+        """A row per rank, with the name of its node as `node_name`."""
+        ranks = self._table("ranks")
+        names = self.nodes["name"].to_numpy()
+        ranks["node_name"] = names[ranks["node"]] if len(ranks) else []
+        return ranks
+
+    @functools.cached_property
+    def paths(self):
+        """A row per call path: its id, parent, and innermost frame (kind, function, file, module, line, function_line,
+        inlined); of a profile also the statistics over ranks (ranks, inclusive_sum_ns, ...). Row 0 is the root."""
+        group, frames, text = self._file["paths"], self._file["frames"], self._text
+        frame = group["frame"][:].astype(np.int64)
+        known = frame != _NONE
+        column = {name: np.zeros(len(frame), dtype=np.int64) for name in ("kind", "inlined", "name", "file", "module", "line",
+                                                                        "function_line")}
+        for name, values in column.items():
+            values[known] = frames[name][:][frame[known]]
+        kind = pd.Series(_named(column["kind"], KINDS)).where(known)
+        table = {
+            "id": [f"{high:016x}{low:016x}" for high, low in zip(group["id_high"][:].tolist(), group["id_low"][:].tolist())],
+            "parent": group["parent"][:].astype(np.int64), "kind": kind,
+            "function": text[column["name"]], "file": text[column["file"]], "module": text[column["module"]],
+            "line": column["line"], "function_line": column["function_line"], "inlined": column["inlined"].astype(bool)}
+        if "path_statistics" in self._file:
+            table.update({name: data[:] for name, data in self._file["path_statistics"].items()})
+        return pd.DataFrame(table)
+
+    def call_path(self, path):
+        """The functions on a call path, outermost first."""
+        functions, parents, names = self.paths["function"], self.paths["parent"], []
+        while path != 0:
+            names.append(functions[path])
+            path = parents[path]
+        return names[::-1]
+
+    # --- time on call paths ---
+
+    def values(self, ranks=None, nodes=None):
+        """Exclusive time: rank, node, path, category, main_thread, wall_ns, cpu_ns, samples. `ranks`: numbers of ranks,
+        `nodes`: names of nodes; without, all of them."""
+        rows = self._rows("values", ranks, nodes)
+        rows["category"] = _named(rows["category"].to_numpy(), CATEGORIES)
+        rows["main_thread"] = rows["main_thread"].astype(bool)
+        return rows
+
+    def path_counters(self, ranks=None, nodes=None):
+        """Exclusive counts: rank, node, path, counter, value."""
+        rows = self._rows("path_counters", ranks, nodes)
+        rows["counter"] = pd.Categorical.from_codes(rows["counter"].to_numpy().astype(np.int64), self._counter_names)
+        return rows
+
+    def functions(self, ranks=None, nodes=None):
+        """Time by function, most exclusive time first: kind, function, file, module, self_ns, total_ns, samples. A function
+        that calls itself has the time below counted once."""
+        values = self.values(ranks, nodes)
+        paths = self.paths
+        own = np.bincount(values["path"], weights=values["wall_ns"], minlength=len(paths))
+        samples = np.bincount(values["path"], weights=values["samples"], minlength=len(paths))
+        total = own.copy()
+        parents = paths["parent"].to_numpy()
+        for path in range(len(paths) - 1, 0, -1):  # a parent comes before its children
+            total[parents[path]] += total[path]
+        what = ["kind", "function", "file", "module"]
+        numbers = paths[what].astype(str).groupby(what, sort=False, dropna=False).ngroup().to_numpy()
+        outermost = self._outermost(numbers, parents)
+        table = paths[what].assign(self_ns=own, total_ns=np.where(outermost, total, 0), samples=samples).iloc[1:]
+        table = table[numbers[1:] != numbers[0]] if len(table) else table
+        table = table.groupby(what, observed=True, dropna=False, as_index=False)[["self_ns", "total_ns", "samples"]].sum()
+        table = table[table["total_ns"] > 0].sort_values("self_ns", ascending=False, ignore_index=True)
+        return table.astype({"self_ns": np.int64, "total_ns": np.int64, "samples": np.int64})
+
+    @staticmethod
+    def _outermost(numbers, parents):
+        """Whether no ancestor of a path has the same number."""
+        outermost, numbers, parents = np.ones(len(numbers), dtype=bool), numbers.tolist(), parents.tolist()
+        for path in range(1, len(numbers)):
+            above = parents[path]
+            while above != 0 and numbers[above] != numbers[path]:
+                above = parents[above]
+            outermost[path] = above == 0
+        return outermost
+
+    # --- MPI ---
+
+    @functools.cached_property
+    def mpi_calls(self):
+        """A row per rank, call site and communicator; `path` ends in the MPI function."""
+        calls = self._by_rank("mpi_calls")
+        calls["op"] = self.paths["function"].to_numpy()[calls["path"]] if len(calls) else []
+        return calls
+
+    @functools.cached_property
+    def matrix(self):
+        """Messages and bytes from world rank `source` to `destination`."""
+        return self._table("matrix")
+
+    @functools.cached_property
+    def waits(self):
+        """A profile's wait states: which rank waited where, how, how long, for which rank being where."""
+        waits = self._table("wait_states")
+        if len(waits):
+            number = self.ranks["rank"].to_numpy()
+            cause = waits["cause_rank"].to_numpy().astype(np.int64)
+            known = cause != _NONE
+            waits["rank"] = number[waits["rank"]]
+            waits["cause_rank"] = pd.array(np.where(known, number[np.where(known, cause, 0)], 0), dtype="Int64")
+            waits.loc[~known, "cause_rank"] = pd.NA
+            waits["kind"] = _named(waits["kind"].to_numpy(), WAIT_KINDS)
+        return waits
+
+    @functools.cached_property
+    def root_causes(self):
+        """What all waiting goes back to in the end: rank, path, wait_ns, waiting_ranks."""
+        return self._with_rank_numbers("root_causes")
+
+    @functools.cached_property
+    def critical_path(self):
+        """Time of the critical path by rank and call path."""
+        return self._with_rank_numbers("critical_times")
+
+    # --- the rest ---
+
+    @functools.cached_property
+    def counters(self):
+        """Totals: a row per rank, a column per counter; NaN where a rank did not count it."""
+        rows = self._with_rank_numbers("counter_values")
+        names = np.array(self._counter_names, dtype=object)
+        if not len(rows):
+            return pd.DataFrame(index=pd.Index([], name="rank"), columns=self._counter_names)
+        rows["counter"] = names[rows["counter"]]
+        return rows.pivot(index="rank", columns="counter", values="value")
+
+    @functools.cached_property
+    def regions(self):
+        """Times of the parts that the program named, by rank; `path` ends in the region."""
+        return self._by_rank("region_times")
+
+    @functools.cached_property
+    def io_calls(self):
+        """Operations on files, by rank, call path, file and operation."""
+        calls = self._by_rank("io_calls")
+        if len(calls):
+            files = self._table("io_files")
+            calls["file"] = files["path"].to_numpy()[calls["file"]]
+            calls["operation"] = _named(calls["operation"].to_numpy(), IO_OPERATIONS)
+        return calls
+
+    @functools.cached_property
+    def timeline(self):
+        """The ranks' time series: rank, series, bin, time_ns (of the bin's begin, since the run's start), value."""
+        return self._on_axis(self._by_rank("rank_series"))
+
+    @functools.cached_property
+    def node_timeline(self):
+        """The same of nodes."""
+        rows = self._table("node_series")
+        if len(rows):
+            rows["node"] = self.nodes["name"].to_numpy()[rows["node"]]
+        return self._on_axis(rows)
+
+    @functools.cached_property
+    def path_timeline(self):
+        """Sampled time on call paths as the run passed, all ranks together: path, bin, time_ns, wall_ns. What is too little
+        to be told apart is in the rows of the nearest path above."""
+        rows = self._table("path_series")
+        return self._with_times(rows, "path_axis") if len(rows) else rows
+
+    @functools.cached_property
+    def drops(self):
+        """What was lost, by rank and reason."""
+        return self._with_rank_numbers("drops")
+
+    # --- tables ---
+
+    @functools.cached_property
+    def _text(self):
+        return np.array(_strings(self._file["strings"], "text"), dtype=object)
+
+    @functools.cached_property
+    def _counter_names(self):
+        return _strings(self._file["counters"], "name") if "counters" in self._file else []
+
+    def _columns(self, table, rows=slice(None)):
+        columns, group = {}, self._file[table]
+        for name, data in group.items():
+            if name.endswith("_bytes") and name[:-6] + "_offsets" in group:
+                columns[name[:-6]] = _strings(group, name[:-6])
+            elif not name.endswith("_offsets"):
+                columns[name] = data[rows]
+        return columns
+
+    def _table(self, table):
+        """Empty where the file's version has no such table."""
+        return pd.DataFrame(self._columns(table) if table in self._file else {})
+
+    def _with_rank_numbers(self, table):
+        rows = self._table(table)
+        if len(rows):
+            rows["rank"] = self.ranks["rank"].to_numpy()[rows["rank"]]
+        return rows
+
+    def _by_rank(self, table, rank_row=None):
+        """A table sorted by rank, or one rank's part of it."""
+        if table not in self._file:
+            return pd.DataFrame({"rank": []})
+        ends = self._file[table]["rank_offsets"][:].astype(np.int64)
+        if rank_row is None:
+            numbers = np.repeat(self.ranks["rank"].to_numpy(), np.diff(ends))
+            return pd.DataFrame({"rank": numbers, **self._columns(table)})
+        columns = self._columns(table, slice(ends[rank_row], ends[rank_row + 1]))
+        return pd.DataFrame({"rank": self.ranks["rank"].iloc[rank_row], **columns})
+
+    def _chosen_ranks(self, ranks, nodes):
+        """Rows of `ranks`; an unknown rank or node is a mistake."""
+        chosen = np.ones(len(self.ranks), dtype=bool)
+        for column, wanted in (("rank", ranks), ("node_name", nodes)):
+            if wanted is None:
+                continue
+            wanted = [wanted] if isinstance(wanted, (int, str, np.integer)) else list(wanted)
+            unknown = set(wanted) - set(self.ranks[column])
+            if unknown:
+                raise KeyError(f"not in the run: {'rank' if column == 'rank' else 'node'} {sorted(unknown)[0]}")
+            chosen &= self.ranks[column].isin(wanted).to_numpy()
+        return np.flatnonzero(chosen)
+
+    def _rows(self, table, ranks, nodes):
+        """A matrix table with columns rank (its number) and node (its name)."""
+        assert table in _MATRIX_TABLES
+        chosen = self._chosen_ranks(ranks, nodes)
+        if self._has_blocks:
+            parts = [self._block(table, node, chosen) for node in np.unique(self.ranks["node"].to_numpy()[chosen])]
+        elif ranks is None and nodes is None:
+            parts = [self._by_rank(table)]
+        else:
+            parts = [self._by_rank(table, row) for row in chosen]
+        parts = [part for part in parts if len(part)]
+        if parts:
+            rows = pd.concat(parts, ignore_index=True)
+        else:
+            rows = pd.DataFrame({name: np.zeros(0, np.uint64) for name in
+                                 {"path", *(self._file[table] if table in self._file else ())} - {"rank_offsets"}})
+            rows.insert(0, "rank", np.zeros(0, np.int32)) if "rank" not in rows else None
+        node_of = dict(zip(self.ranks["rank"], self.ranks["node_name"]))
+        rows.insert(1, "node", rows["rank"].map(node_of))
+        return rows.sort_values(["rank", "path"], kind="stable", ignore_index=True)
+
+    def _block(self, table, node, chosen):
+        """The rows of a node's block that are of the chosen rows of `ranks`."""
+        block = {name: int(data[node]) for name, data in self._file["blocks"].items() if not name.endswith("_xxh3")}
+
+        def part(name, first, count):
+            return self._columns(name, slice(block[first], block[first] + block[count]))
+
+        rows = part(table, f"{table}_first_row", f"{table}_rows")
+        paths = part(f"{table}_paths", f"{table}_first_path", f"{table}_paths")
+        ends = np.append(paths["first_row"].astype(np.int64), block[f"{table}_rows"])
+        rank_rows = part("block_ranks", "first_rank", "ranks")["rank"][rows["rank"]]
+        rows["rank"] = self.ranks["rank"].to_numpy()[rank_rows]
+        if table == "path_counters":
+            rows["counter"] = part("block_counters", "first_counter", "counters")["counter"][rows["counter"]]
+        table = pd.DataFrame({"rank": rows.pop("rank"), "path": np.repeat(paths["path"], np.diff(ends)), **rows})
+        return table[np.isin(rank_rows, chosen)]
+
+    def _on_axis(self, rows):
+        if not len(rows):
+            return rows
+        rows["series"] = self._text[self._file["series"]["name"][:]][rows["series"]]
+        return self._with_times(rows, "time_axis")
+
+    def _with_times(self, rows, axis):
+        axis = _attributes(self._file[axis])
+        begin_ns = rows["bin"].to_numpy().astype(np.int64) * axis["bin_ns"] + axis["origin_utc_ns"]
+        starts = self.ranks["start_utc_ns"].to_numpy()
+        rows["time_ns"] = begin_ns - starts[starts > 0].min(initial=np.iinfo(np.int64).max)
+        return rows

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/call_tree.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "report/analysis/activities.hpp"
+#include "report/analysis/rank_input.hpp"
+#include "report/analysis/tables.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using shard::FrameKind;
+using shard::kCategories;
+using shard::kNone;
+
+// Rows of all call paths that agree in what functions they go through.
+struct TreeNode {
+  std::uint32_t parent = kNone;
+  std::uint32_t path = 0;  // one of them
+  std::uint64_t total_ns = 0, self_ns = 0;
+  std::array<std::uint64_t, kCategories> category_ns{};  // of total
+};
+
+class Tree {
+ public:
+  Tree(const PathTime& time, const CallPaths& paths) : time_(time), paths_(paths) {
+    sum_paths();
+    find_hidden();
+    make_nodes();
+    sum_nodes();
+  }
+
+  void give(std::uint64_t whole_ns, std::vector<CallTreeRow>& rows) const;
+  [[nodiscard]] std::uint64_t whole_ns() const { return total_[0]; }
+
+ private:
+  template <typename Use>
+  void for_each_charge(const Use& use) const {
+    for (std::uint32_t path = 0; path < paths_.size(); ++path)
+      for (std::size_t c = 0; c < kCategories; ++c) {
+        const auto category = static_cast<Category>(c);
+        const std::size_t cell = cell_of(path, category);
+        std::uint64_t ns = time_.told_main_ns(cell);
+        // As for functions: helper threads that are idle spend no time, unless it is for the GIL.
+        if (const std::uint64_t helper_ns = time_.told_helper_ns(cell);
+            helper_ns != 0 &&
+            (category != Category::kIdle || activity_of(paths_, path, category) == Activity::kGilWait))
+          ns += helper_ns;
+        if (ns != 0) use(paths_.counted(path, category), c, ns);
+      }
+  }
+
+  void sum_paths() {
+    total_.assign(paths_.size(), 0);
+    if (paths_.size() == 0) total_.assign(1, 0);
+    for_each_charge(
+        [this](std::uint32_t path, std::size_t /*category*/, std::uint64_t ns) { total_[path] += ns; });
+    for (auto path = static_cast<std::uint32_t>(paths_.size()); path-- > 1;)
+      total_[paths_.parent(path)] += total_[path];
+  }
+
+  // Code of the interpreter, the C library, the loader and MPI that lies between functions which say more.
+  void find_hidden() {
+    hidden_.assign(paths_.size(), false);
+    std::vector<bool> more_below(paths_.size(), false);
+    for (auto path = static_cast<std::uint32_t>(paths_.size()); path-- > 1;) {
+      const shard::Frame* const frame = paths_.frame(path);
+      const bool native = frame != nullptr && frame->kind == FrameKind::kNative;
+      const bool runtime = native && is_runtime_module(paths_.text(frame->module)) &&
+                           paths_.text(frame->name) != shard::kGarbageName;
+      const bool start = native && paths_.text(frame->name) == "_start";
+      hidden_[path] = frame == nullptr || ((runtime || start) && more_below[path]);
+      if (total_[path] != 0 && (more_below[path] || (frame != nullptr && !runtime)))
+        more_below[paths_.parent(path)] = true;
+    }
+  }
+
+  void make_nodes() {
+    node_of_.assign(paths_.size(), kNone);
+    std::unordered_map<std::uint64_t, std::uint32_t> known;
+    for (std::uint32_t path = 1; path < paths_.size(); ++path) {
+      const std::uint32_t parent = node_of_[paths_.parent(path)];
+      node_of_[path] = parent;
+      if (total_[path] == 0 || hidden_[path]) continue;
+      constexpr std::uint32_t kRegionBit = 0x8000'0000u;
+      const std::uint32_t function = paths_.function(path);
+      const std::uint32_t what = function != kNone ? function : paths_.frame(path)->name | kRegionBit;
+      const auto [node, is_new] =
+          known.try_emplace(std::uint64_t{parent} << 32 | what, static_cast<std::uint32_t>(nodes_.size()));
+      if (is_new) nodes_.push_back({parent, path, 0, 0, {}});
+      node_of_[path] = node->second;
+    }
+  }
+
+  void sum_nodes() {
+    for_each_charge([this](std::uint32_t path, std::size_t category, std::uint64_t ns) {
+      if (node_of_[path] == kNone) return;
+      TreeNode& node = nodes_[node_of_[path]];
+      node.self_ns += ns;
+      node.total_ns += ns;
+      node.category_ns[category] += ns;
+    });
+    for (std::size_t n = nodes_.size(); n-- > 0;) {
+      const TreeNode& node = nodes_[n];
+      if (node.parent == kNone) continue;
+      TreeNode& parent = nodes_[node.parent];
+      parent.total_ns += node.total_ns;
+      for (std::size_t c = 0; c < kCategories; ++c) parent.category_ns[c] += node.category_ns[c];
+    }
+  }
+
+  [[nodiscard]] CallTreeRow row(const TreeNode& node, std::uint32_t parent) const {
+    const shard::Frame* frame = paths_.frame(node.path);
+    if (const std::uint32_t function = paths_.function(node.path); function != kNone)
+      frame = paths_.functions()[function];
+    CallTreeRow row;
+    row.parent = parent;
+    row.name = paths_.text(frame->name);
+    row.file = paths_.text(frame->file);
+    row.module = paths_.text(frame->module);
+    row.line = frame->function_line;
+    row.kind = frame->kind;
+    row.self_s = to_seconds(node.self_ns);
+    row.total_s = to_seconds(node.total_ns);
+    for (std::size_t c = 0; c < kCategories; ++c) row.category_s[c] = to_seconds(node.category_ns[c]);
+    return row;
+  }
+
+  const PathTime& time_;
+  const CallPaths& paths_;
+  std::vector<std::uint64_t> total_;    // by path, of it and what is below
+  std::vector<bool> hidden_;            // by path
+  std::vector<std::uint32_t> node_of_;  // by path: its own, where it is hidden the one around it
+  std::vector<TreeNode> nodes_;         // parents first
+};
+
+// A node has at most the time of its parent and stands behind it: whatever is kept, its parents are too.
+void Tree::give(std::uint64_t whole_ns, std::vector<CallTreeRow>& rows) const {
+  std::vector<std::uint32_t> kept;
+  const auto least_ns = static_cast<std::uint64_t>(thresholds::kCallTree * static_cast<double>(whole_ns));
+  for (std::uint32_t n = 0; n < nodes_.size(); ++n)
+    if (nodes_[n].total_ns >= least_ns) kept.push_back(n);
+  const auto larger = [this](std::uint32_t x, std::uint32_t y) {
+    return std::tie(nodes_[y].total_ns, x) < std::tie(nodes_[x].total_ns, y);
+  };
+  std::sort(kept.begin(), kept.end(), larger);
+  kept.resize(std::min(kept.size(), thresholds::kMaxCallTree));
+
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> children;
+  for (const std::uint32_t n : kept) children[nodes_[n].parent].push_back(n);
+  // Depth first, the largest child first.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> open;  // node, row of its parent
+  const auto put_off = [&](std::uint32_t node, std::uint32_t row) {
+    const auto found = children.find(node);
+    if (found == children.end()) return;
+    for (auto child = found->second.rbegin(); child != found->second.rend(); ++child)
+      open.emplace_back(*child, row);
+  };
+  put_off(kNone, kNone);
+  while (!open.empty()) {
+    const auto [node, parent] = open.back();
+    open.pop_back();
+    rows.push_back(row(nodes_[node], parent));
+    put_off(node, static_cast<std::uint32_t>(rows.size() - 1));
+  }
+}
+
+}  // namespace
+
+void find_call_tree(const PathTime& time, const CallPaths& paths, Analysis& analysis) {
+  const Tree tree(time, paths);
+  tree.give(tree.whole_ns(), analysis.call_tree);
+}
+
+}  // namespace clusterprof::report

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "report/analysis/analysis.hpp"
+#include "report/analysis/call_paths.hpp"
+#include "report/analysis/path_time.hpp"
+
+namespace clusterprof::report {
+
+// Analysis::call_tree, of the sums over all ranks.
+void find_call_tree(const PathTime& time, const CallPaths& paths, Analysis& analysis);
+
+}  // namespace clusterprof::report

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "report/diff/diff.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+constexpr double kNormalQuantile = 1.959964;  // for kConfidence
+static_assert(kConfidence == 0.95);
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// What rows of different runs must agree in to be about the same thing. Installations differ in their
+// folders, and lines move with the functions that they are in.
+using Key = std::tuple<shard::FrameKind, std::string, std::string, std::string, std::int64_t>;
+
+Key key_of(const FactRow& row, bool whole_path) {
+  const Subject& subject = row.subject;
+  const std::string& place = subject.file.empty() ? subject.module : subject.file;
+  const bool derived = row.table == DiffTable::kDerived;
+  const bool has_line = row.table == DiffTable::kLines || row.table == DiffTable::kMpiCalls;
+  const std::int64_t line =
+      !has_line ? 0
+                : std::int64_t{subject.line} -
+                      (subject.start != 0 && subject.start <= subject.line ? subject.start : 0);
+  return {subject.kind, subject.name, derived ? "" : std::string(whole_path ? place : base_name(place)),
+          subject.function, line};
+}
+
+// A number of every run of both sides; empty: not known.
+using PerRun = std::vector<std::optional<double>>;
+
+struct Column {
+  Measured measured;
+  PerRun values;
+};
+struct Joined {
+  const FactRow* shown = nullptr;
+  std::uint32_t line_in_a = 0;
+  std::vector<Column> columns;
+};
+
+class Comparer {
+ public:
+  explicit Comparer(Diff& diff) : diff_(diff), a_runs_(diff.a.size()) {
+    for (const auto* side : {&diff.a, &diff.b})
+      for (const RunFacts& run : *side) runs_.push_back(&run);
+    for (const RunFacts* run : runs_)
+      diff_.ranks_differ = diff_.ranks_differ || run->ranks != runs_[0]->ranks;
+    for (const RunFacts* run : runs_)
+      diff_.commands_differ = diff_.commands_differ || run->command != runs_[0]->command;
+  }
+
+  void compare_tables() {
+    for (std::size_t t = 0; t < kDiffTables; ++t) compare_table(static_cast<DiffTable>(t));
+  }
+  void compare_findings();
+
+ private:
+  // Base names that stand for several files in one run.
+  std::set<Key> find_ambiguous(DiffTable table) const {
+    std::set<Key> ambiguous;
+    for (const RunFacts* run : runs_) {
+      std::map<Key, Key> seen;
+      for (const FactRow& row : run->rows) {
+        if (row.table != table) continue;
+        const Key whole = key_of(row, true), base = key_of(row, false);
+        const auto [first, is_new] = seen.try_emplace(base, whole);
+        if (!is_new && first->second != whole) ambiguous.insert(base);
+      }
+    }
+    return ambiguous;
+  }
+
+  void compare_table(DiffTable table) {
+    const std::set<Key> ambiguous = find_ambiguous(table);
+    std::map<Key, Joined> rows;
+    seen_.clear();
+    std::vector<const Joined*> order;  // of first appearance
+    for (std::size_t r = 0; r < runs_.size(); ++r)
+      for (const FactRow& row : runs_[r]->rows) {
+        if (row.table != table) continue;
+        Key key = key_of(row, false);
+        if (ambiguous.contains(key)) key = key_of(row, true);
+        Joined& joined = rows[std::move(key)];
+        if (joined.shown == nullptr) order.push_back(&joined);
+        joined.shown = &row;
+        if (r < a_runs_) joined.line_in_a = row.subject.line;
+        for (std::size_t c = 0; c < row.values.size(); ++c) {
+          if (c == joined.columns.size()) joined.columns.push_back({row.values[c], absent(table)});
+          add(joined, c, r, row.values[c].value);
+        }
+      }
+    std::vector<ComparedRow>& result = diff_.tables[static_cast<std::size_t>(table)];
+    for (const Joined* joined : order) {
+      ComparedRow row{joined->shown->subject, joined->line_in_a, {}};
+      bool known = false;
+      for (const Column& column : joined->columns) {
+        row.values.push_back(compared(column));
+        known = known || row.values.back().all.a || row.values.back().all.b;
+      }
+      if (known) result.push_back(std::move(row));
+    }
+    if (table >= DiffTable::kFunctions && table <= DiffTable::kWaits) sort(result);
+  }
+
+  PerRun absent(DiffTable table) const {
+    PerRun values;
+    for (const RunFacts* run : runs_)
+      values.push_back(run->zero_if_absent[static_cast<std::size_t>(table)] ? std::optional(0.0)
+                                                                            : std::nullopt);
+    return values;
+  }
+
+  // Of several rows of one run that agree in their key (overloads in one file) the sum.
+  void add(Joined& joined, std::size_t column, std::size_t run, const std::optional<double>& value) {
+    std::optional<double>& cell = joined.columns[column].values[run];
+    if (seen_.insert({&joined, column, run}).second)
+      cell = value;
+    else if (value)
+      cell = cell.value_or(0) + *value;
+  }
+
+  ComparedValue compared(const Column& column) const {
+    const Measured& m = column.measured;
+    ComparedValue value{m.key, m.unit, m.better, comparison(column, false), {}};
+    if (m.summed && diff_.ranks_differ) value.per_rank = comparison(column, true);
+    return value;
+  }
+
+  Comparison comparison(const Column& column, bool per_rank) const {
+    std::vector<double> a, b;
+    double variance = 0;  // of counting samples
+    bool counted = column.measured.sampled;
+    for (std::size_t r = 0; r < runs_.size(); ++r) {
+      const RunFacts& run = *runs_[r];
+      if (!column.values[r] || (per_rank && run.ranks == 0)) continue;
+      const double ranks = per_rank ? static_cast<double>(run.ranks) : 1;
+      (r < a_runs_ ? a : b).push_back(*column.values[r] / ranks);
+      counted = counted && run.sampling_period_s > 0;
+      variance += std::max(0.0, *column.values[r]) * run.sampling_period_s / (ranks * ranks);
+    }
+    Comparison result;
+    result.a = sample_of(a);
+    result.b = sample_of(b);
+    if (a.empty() || b.empty()) return result;
+    result.difference = without_rounding(result.b->mean - result.a->mean, result);
+    if (result.a->mean != 0) result.relative = *result.difference / std::abs(result.a->mean);
+    result.half_width = half_width_of_difference(a, b);
+    if (result.half_width) result.half_width = without_rounding(*result.half_width, result);
+    for (std::optional<Sample>* side : {&result.a, &result.b})
+      if ((*side)->half_width) (*side)->half_width = without_rounding(*(*side)->half_width, result);
+    if (!result.half_width && counted) {
+      result.half_width = kNormalQuantile * std::sqrt(variance);
+      result.by_sampling = true;
+    }
+    if (result.half_width) result.significant = std::abs(*result.difference) > *result.half_width;
+    return result;
+  }
+
+  // Sums of equal numbers may differ in their last bits.
+  static double without_rounding(double value, const Comparison& of) {
+    constexpr double kRounding = 1e-12;
+    const double size = std::max(std::abs(of.a->mean), std::abs(of.b->mean));
+    return std::abs(value) <= kRounding * size ? 0 : value;
+  }
+
+  static void sort(std::vector<ComparedRow>& rows) {
+    const auto change = [](const ComparedRow& row) {
+      return std::abs(row.values[0].fair().difference.value_or(0));
+    };
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](const ComparedRow& x, const ComparedRow& y) { return change(x) > change(y); });
+  }
+
+  Diff& diff_;
+  std::size_t a_runs_;
+  std::vector<const RunFacts*> runs_;                                   // of a, then of b
+  std::set<std::tuple<const Joined*, std::size_t, std::size_t>> seen_;  // column, run: has a value
+};
+
+// What a finding says before it comes to where and why, without numbers and their units: what two runs may
+// agree in.
+std::string gist(const Finding& finding) {
+  static constexpr std::string_view kUnits[] = {"%",  "s",  "ms", "us", "ns", "min", "h", "B",
+                                                "kB", "MB", "GB", "TB", "k",  "M",   "G", "/s"};
+  std::string_view said = finding.text;
+  for (const std::string_view end : {": ", "; ", " (", ". "}) said = said.substr(0, said.find(end));
+  std::string out;
+  bool after_number = false;
+  for (std::size_t at = 0; at < said.size();) {
+    const std::size_t end = std::min(said.find(' ', at), said.size());
+    const std::string_view word = said.substr(at, end - at);
+    at = end + 1;
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    // "train.py:57" is a place, and moves.
+    std::string plain;
+    for (const char c : word) {
+      if (!digit(c))
+        plain += c;
+      else if (plain.empty() || plain.back() != '#')
+        plain += '#';
+    }
+    std::string_view core = plain;
+    while (!core.empty() && std::string_view(".,;:()").find(core.back()) != std::string_view::npos)
+      core.remove_suffix(1);
+    const bool number = !core.empty() && core.find_first_not_of("#.,-(+x@") == std::string_view::npos;
+    const bool unit =
+        after_number && std::find(std::begin(kUnits), std::end(kUnits), core) != std::end(kUnits);
+    after_number = number;
+    if (number || unit) continue;
+    out += plain + ' ';
+  }
+  return out;
+}
+
+void Comparer::compare_findings() {
+  struct Seen {
+    FindingChange change;
+    std::size_t order = 0;
+    std::vector<double> a_shares, b_shares;
+  };
+  std::map<std::pair<bool, std::string>, Seen> gists;
+  for (std::size_t r = 0; r < runs_.size(); ++r) {
+    std::set<std::string> here;
+    for (const Finding& finding : runs_[r]->findings) {
+      const bool of_measurement = finding.severity == "info";
+      std::string text = gist(finding);
+      const bool first = here.insert(text).second;
+      Seen& seen = gists[{of_measurement, std::move(text)}];
+      if (seen.change.a_runs + seen.change.b_runs == 0) seen.order = gists.size();
+      seen.change.finding = finding;
+      if (finding.share) (r < a_runs_ ? seen.a_shares : seen.b_shares).push_back(*finding.share);
+      if (first) ++(r < a_runs_ ? seen.change.a_runs : seen.change.b_runs);
+    }
+  }
+  std::vector<Seen*> order;
+  for (auto& [text, seen] : gists) order.push_back(&seen);
+  const auto share = [](const Seen* seen) { return std::max(seen->change.finding.share.value_or(0), 0.0); };
+  std::stable_sort(order.begin(), order.end(), [&](const Seen* x, const Seen* y) {
+    return std::tuple(-share(x), x->order) < std::tuple(-share(y), y->order);
+  });
+  for (Seen* seen : order) {
+    FindingChange& change = seen->change;
+    if (const auto sample = sample_of(seen->a_shares)) change.a_share = sample->mean;
+    if (const auto sample = sample_of(seen->b_shares)) change.b_share = sample->mean;
+    const bool in_a = 2 * change.a_runs > diff_.a.size(), in_b = 2 * change.b_runs > diff_.b.size();
+    if (in_a || in_b) (in_a && in_b ? diff_.stayed : in_a ? diff_.went : diff_.came).push_back(change);
+  }
+}
+
+}  // namespace
+
+Verdict verdict_of(const ComparedValue& value) {
+  const Comparison& c = value.fair();
+  if (!c.difference) return Verdict::kUnknown;
+  if (!c.significant) return Verdict::kUndecided;
+  if (!*c.significant) return Verdict::kNoise;
+  if (value.better == Better::kNeither) return Verdict::kDifferent;
+  return (*c.difference < 0) == (value.better == Better::kLower) ? Verdict::kBetter : Verdict::kWorse;
+}
+
+Diff compare(std::vector<RunFacts> a, std::vector<RunFacts> b) {
+  Diff diff;
+  diff.a = std::move(a);
+  diff.b = std::move(b);
+  Comparer comparer(diff);
+  comparer.compare_tables();
+  comparer.compare_findings();
+  for (auto* side : {&diff.a, &diff.b})
+    for (RunFacts& run : *side) run.rows = {};
+  return diff;
+}
+
+}  // namespace clusterprof::report

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "report/diff/diff.hpp"
+#include "report/text/format.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+struct UnitName {
+  std::string_view name;
+  Unit of;
+  double factor;
+};
+constexpr UnitName kUnits[] = {
+    {"ns", Unit::kSeconds, 1e-9},  {"us", Unit::kSeconds, 1e-6},  {"ms", Unit::kSeconds, 1e-3},
+    {"s", Unit::kSeconds, 1},      {"min", Unit::kSeconds, 60},   {"h", Unit::kSeconds, 3600},
+    {"pp", Unit::kShare, 0.01},    {"B", Unit::kBytes, 1},        {"kB", Unit::kBytes, 1e3},
+    {"MB", Unit::kBytes, 1e6},     {"GB", Unit::kBytes, 1e9},     {"TB", Unit::kBytes, 1e12},
+    {"KiB", Unit::kBytes, 0x1p10}, {"MiB", Unit::kBytes, 0x1p20}, {"GiB", Unit::kBytes, 0x1p30},
+    {"k", Unit::kCount, 1e3},      {"M", Unit::kCount, 1e6},      {"G", Unit::kCount, 1e9}};
+
+struct Metric {
+  std::string_view name;
+  DiffTable table;
+  std::string_view key;  // of the value
+  Unit unit;
+  bool takes_name;  // "function:NAME"
+};
+constexpr Metric kMetrics[] = {{"elapsed", DiffTable::kRun, "value", Unit::kSeconds, false},
+                               {"cpu", DiffTable::kRun, "value", Unit::kSeconds, false},
+                               {"useful_mean", DiffTable::kRun, "value", Unit::kSeconds, false},
+                               {"useful_max", DiffTable::kRun, "value", Unit::kSeconds, false},
+                               {"mpi_wait", DiffTable::kRun, "value", Unit::kSeconds, false},
+                               {"mpi_transfer", DiffTable::kRun, "value", Unit::kSeconds, false},
+                               {"max_rss", DiffTable::kRun, "value", Unit::kBytes, false},
+                               {"read", DiffTable::kRun, "value", Unit::kBytes, false},
+                               {"written", DiffTable::kRun, "value", Unit::kBytes, false},
+                               {"parallel", DiffTable::kEfficiency, "value", Unit::kShare, false},
+                               {"load_balance", DiffTable::kEfficiency, "value", Unit::kShare, false},
+                               {"communication", DiffTable::kEfficiency, "value", Unit::kShare, false},
+                               {"serialization", DiffTable::kEfficiency, "value", Unit::kShare, false},
+                               {"transfer", DiffTable::kEfficiency, "value", Unit::kShare, false},
+                               {"python", DiffTable::kCategories, "value", Unit::kSeconds, false},
+                               {"native", DiffTable::kCategories, "value", Unit::kSeconds, false},
+                               {"system", DiffTable::kCategories, "value", Unit::kSeconds, false},
+                               {"mpi", DiffTable::kCategories, "value", Unit::kSeconds, false},
+                               {"io", DiffTable::kCategories, "value", Unit::kSeconds, false},
+                               {"idle", DiffTable::kCategories, "value", Unit::kSeconds, false},
+                               {"bottleneck", DiffTable::kBottlenecks, "value", Unit::kShare, true},
+                               {"function", DiffTable::kFunctions, "self_s", Unit::kSeconds, true},
+                               {"total", DiffTable::kFunctions, "total_s", Unit::kSeconds, true},
+                               {"line", DiffTable::kLines, "self_s", Unit::kSeconds, true},
+                               {"wait", DiffTable::kWaits, "wait_s", Unit::kSeconds, true},
+                               {"counter", DiffTable::kCounters, "value", Unit::kCount, true},
+                               {"derived", DiffTable::kDerived, "value", Unit::kPlain, true}};
+
+const Metric* metric_of(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kMetrics), std::end(kMetrics),
+                                         [&](const Metric& metric) { return metric.name == name; });
+  return found == std::end(kMetrics) ? nullptr : found;
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Result<std::vector<Condition>> parse() {
+    std::vector<Condition> conditions;
+    do {
+      Result<Condition> condition = parse_condition();
+      if (!condition) return condition.error();
+      conditions.push_back(std::move(condition.value()));
+      blanks();
+    } while (take(",") || take_word("or"));
+    if (at_ != text_.size())
+      return Error{fmt::format("there is {} behind {}", text_.substr(at_), conditions.back().text)};
+    return conditions;
+  }
+
+ private:
+  void blanks() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool take(std::string_view what) {
+    if (!text_.substr(at_).starts_with(what)) return false;
+    at_ += what.size();
+    return true;
+  }
+  bool take_word(std::string_view what) {
+    const std::string_view rest = text_.substr(at_);
+    return rest.starts_with(what) && rest.size() > what.size() && rest[what.size()] == ' ' && take(what);
+  }
+  template <typename Belongs>
+  std::string_view take_while(const Belongs& belongs) {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && belongs(text_[at_])) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+  static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+  Result<Condition> parse_condition() {
+    blanks();
+    const std::size_t begin = at_;
+    Condition condition;
+    condition.metric = take_while([](char c) { return is_letter(c) || c == '_'; });
+    const Metric* const metric = metric_of(condition.metric);
+    if (metric == nullptr)
+      return Error{condition.metric.empty()
+                       ? fmt::format("a metric is missing before \"{}\"", text_.substr(begin))
+                       : fmt::format("there is no metric {}", condition.metric)};
+    if (take(":") != metric->takes_name)
+      return Error{metric->takes_name ? fmt::format("{0} needs a name: {0}:NAME", metric->name)
+                                      : fmt::format("{} takes no name", metric->name)};
+    if (metric->takes_name)
+      if (const Result<void> named = parse_name(condition); !named) return named.error();
+    blanks();
+    if (const Result<void> compared = parse_operator(condition); !compared) return compared.error();
+    if (const Result<void> valued = parse_value(*metric, condition); !valued) return valued.error();
+    condition.text = text_.substr(begin, at_ - begin);
+    return condition;
+  }
+
+  Result<void> parse_name(Condition& condition) {
+    if (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) {
+      const char quote = text_[at_++];
+      condition.name = take_while([quote](char c) { return c != quote; });
+      if (at_ == text_.size()) return Error{"a name's closing quote is missing"};
+      ++at_;
+    } else {
+      std::string_view name = take_while([](char c) { return c != '<' && c != '>' && c != ','; });
+      while (name.ends_with(' ')) name.remove_suffix(1);
+      condition.name = name;
+    }
+    if (condition.name.empty()) return Error{fmt::format("{}: has no name behind it", condition.metric)};
+    return {};
+  }
+
+  Result<void> parse_operator(Condition& condition) {
+    using Op = Condition::Op;
+    if (take(">="))
+      condition.op = Op::kAtLeast;
+    else if (take(">"))
+      condition.op = Op::kAbove;
+    else if (take("<="))
+      condition.op = Op::kAtMost;
+    else if (take("<"))
+      condition.op = Op::kBelow;
+    else
+      return Error{fmt::format("{} has to be followed by >, >=, < or <=", condition.metric)};
+    return {};
+  }
+
+  Result<void> parse_value(const Metric& metric, Condition& condition) {
+    blanks();
+    const bool minus = at_ < text_.size() && text_[at_] == '-';
+    const bool is_signed = minus || (at_ < text_.size() && text_[at_] == '+');
+    if (is_signed) ++at_;
+    double number = 0;
+    const char* const end = text_.data() + text_.size();
+    const auto read = std::from_chars(text_.data() + at_, end, number, std::chars_format::fixed);
+    if (read.ec != std::errc() || !std::isfinite(number) || number < 0)
+      return Error{fmt::format("{} is compared with no number", condition.metric)};
+    at_ = static_cast<std::size_t>(read.ptr - text_.data());
+    blanks();
+    const std::size_t before = at_;
+    std::string_view unit = take("%") ? "%" : take_while(is_letter);
+    if (unit == "or") at_ = before, unit = "";
+    if (minus) number = -number;
+
+    condition.of = is_signed ? Condition::Of::kChange : Condition::Of::kLevel;
+    if (unit == "%") {
+      condition.value = number / 100;
+      if (is_signed)
+        condition.of = Condition::Of::kRelativeChange;
+      else if (metric.unit != Unit::kShare)
+        return Error{fmt::format("{} is no share; a change by so many per cent has a sign: +{}%", metric.name,
+                                 number)};
+      return {};
+    }
+    if (unit.empty()) {
+      if (metric.unit == Unit::kSeconds || metric.unit == Unit::kShare)
+        return Error{fmt::format("{} is compared with a number without unit ({})", metric.name,
+                                 metric.unit == Unit::kShare ? "%, pp" : "s, ms, %")};
+      condition.value = number;
+      return {};
+    }
+    const auto* const known = std::find_if(std::begin(kUnits), std::end(kUnits),
+                                           [&](const UnitName& name) { return name.name == unit; });
+    if (known == std::end(kUnits)) return Error{fmt::format("there is no unit {}", unit)};
+    if (known->of != metric.unit) return Error{fmt::format("{} is not measured in {}", metric.name, unit)};
+    condition.value = number * known->factor;
+    return {};
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+bool is_meant(const Metric& metric, const Subject& subject, std::string_view name) {
+  if (metric.table == DiffTable::kLines) {
+    const std::string number = fmt::format(":{}", subject.line);
+    if (!name.ends_with(number)) return false;
+    const std::string_view file = name.substr(0, name.size() - number.size());
+    return file == subject.file || file == base_name(subject.file);
+  }
+  if (!metric.takes_name) return subject.name == metric.name;
+  if (subject.name == name) return true;
+  if (metric.table != DiffTable::kFunctions) return false;
+  const std::string label = text::function_label(subject.name, subject.kind);
+  return label == name ||
+         (label.ends_with("()") && std::string_view(label).substr(0, label.size() - 2) == name);
+}
+
+bool compares(Condition::Op op, double value, double with) {
+  switch (op) {
+    case Condition::Op::kAbove:
+      return value > with;
+    case Condition::Op::kAtLeast:
+      return value >= with;
+    case Condition::Op::kBelow:
+      return value < with;
+    case Condition::Op::kAtMost:
+      return value <= with;
+  }
+  return false;
+}
+
+void decide(Judgement& judgement, bool any_difference) {
+  const Condition& condition = judgement.condition;
+  const Comparison& c = judgement.comparison;
+  if (condition.of == Condition::Of::kLevel) {
+    if (c.b) judgement.holds = compares(condition.op, c.b->mean, condition.value);
+    return;
+  }
+  if (!c.difference) return;
+  double change = *c.difference;
+  if (condition.of == Condition::Of::kRelativeChange) {
+    const double from_nothing =
+        change == 0 ? 0 : std::copysign(std::numeric_limits<double>::infinity(), change);
+    change = c.relative.value_or(from_nothing);
+  }
+  judgement.holds = compares(condition.op, change, condition.value);
+  if (!*judgement.holds || any_difference || c.significant.value_or(true)) return;
+  judgement.holds = false;
+  judgement.within_noise = true;
+}
+
+}  // namespace
+
+Result<std::vector<Condition>> parse_conditions(std::string_view expression) {
+  return Parser(expression).parse();
+}
+
+std::vector<Judgement> judge(const Diff& diff, const std::vector<Condition>& conditions,
+                             bool any_difference) {
+  std::vector<Judgement> result;
+  for (const Condition& condition : conditions) {
+    const Metric* const metric = metric_of(condition.metric);
+    const std::size_t before = result.size();
+    if (metric != nullptr)
+      for (const ComparedRow& row : diff.of(metric->table)) {
+        if (!is_meant(*metric, row.subject, condition.name)) continue;
+        for (const ComparedValue& value : row.values) {
+          if (value.key != metric->key) continue;
+          Judgement& judgement = result.emplace_back();
+          judgement.condition = condition;
+          judgement.key = value.key;
+          judgement.unit = value.unit;
+          judgement.per_rank = value.per_rank.has_value();
+          judgement.comparison = value.fair();
+          if (metric->table == DiffTable::kFunctions)
+            judgement.subject =
+                fmt::format("{} {}", text::function_label(row.subject.name, row.subject.kind),
+                            base_name(row.subject.file.empty() ? row.subject.module : row.subject.file));
+          decide(judgement, any_difference);
+        }
+      }
+    if (result.size() == before) result.emplace_back().condition = condition;
+  }
+  return result;
+}
+
+}  // namespace clusterprof::report

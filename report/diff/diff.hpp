@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two runs, or two groups of runs of one program, compared: what the numbers of their reports differ by, and
+// whether that is more than noise. docs/diff.md defines everything.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/diff/statistics.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+
+enum class Unit : std::uint8_t { kSeconds, kShare, kCount, kBytes, kPlain };
+enum class Better : std::uint8_t { kLower, kHigher, kNeither };
+
+enum class DiffTable : std::uint8_t {
+  kRun = 0,
+  kEfficiency,
+  kCategories,
+  kBottlenecks,
+  kFunctions,
+  kLines,
+  kMpiCalls,
+  kWaits,
+  kCounters,
+  kDerived
+};
+inline constexpr std::size_t kDiffTables = 10;
+inline constexpr std::array<const char*, kDiffTables> kDiffTableNames = {
+    "run",   "efficiency", "categories", "bottlenecks", "functions",
+    "lines", "mpi_calls",  "waits",      "counters",    "derived"};
+
+// What is compared. A number is of one run; `key` names it within its row.
+struct Measured {
+  std::string_view key;  // a constant
+  Unit unit = Unit::kSeconds;
+  Better better = Better::kLower;
+  bool summed = false;   // over ranks
+  bool sampled = false;  // counted in samples, with their error
+  std::optional<double> value;
+};
+
+// What a row is about. In text and JSON that of the last run that has it.
+struct Subject {
+  std::string name;  // of a function, an MPI operation, a kind, a counter
+  std::string file, module, function;
+  std::uint32_t line = 0;
+  std::uint32_t start = 0;  // of lines and MPI calls: where the function starts; 0 unknown
+  shard::FrameKind kind = shard::FrameKind::kNative;
+};
+
+struct FactRow {
+  DiffTable table = DiffTable::kRun;
+  Subject subject;
+  std::vector<Measured> values;
+};
+
+// What is kept of a run for comparing it.
+struct RunFacts {
+  std::string name;  // as the user calls it
+  std::string id, version, region;
+  std::vector<std::string> command;
+  std::int64_t start_utc_ns = 0;
+  std::size_t ranks = 0, nodes = 0;
+  double sampling_period_s = 0;  // 0 not known
+  bool complete = false;
+  std::array<bool, kDiffTables> zero_if_absent{};  // by table: a row that it does not have is 0, not unknown
+  std::vector<FactRow> rows;
+  std::vector<Finding> findings;
+};
+RunFacts facts_of(const Analysis& analysis, std::string name);
+
+struct Comparison {
+  std::optional<Sample> a, b;
+  std::optional<double> difference;  // of the means, b - a
+  std::optional<double> relative;    // of a; empty also when that is 0
+  // Half the width of the difference's confidence interval; by the runs, or for single runs, where samples
+  // were counted, by their error alone.
+  std::optional<double> half_width;
+  bool by_sampling = false;
+  std::optional<bool> significant;  // the interval does not hold 0; empty: there is none
+};
+
+struct ComparedValue {
+  std::string_view key;
+  Unit unit = Unit::kSeconds;
+  Better better = Better::kLower;
+  Comparison all;
+  std::optional<Comparison> per_rank;  // of what is summed over ranks, where runs differ in their number
+  // What to judge by: per rank where there is that.
+  [[nodiscard]] const Comparison& fair() const { return per_rank ? *per_rank : all; }
+};
+
+enum class Verdict : std::uint8_t { kUnknown, kUndecided, kNoise, kBetter, kWorse, kDifferent };
+Verdict verdict_of(const ComparedValue& value);
+
+struct ComparedRow {
+  Subject subject;
+  std::uint32_t line_in_a = 0;  // where a line of a function was; 0 unknown or not there
+  std::vector<ComparedValue> values;
+};
+
+// A finding that runs agree in but for its numbers.
+struct FindingChange {
+  Finding finding;  // of the last run that has it
+  std::size_t a_runs = 0, b_runs = 0;
+  std::optional<double> a_share, b_share;  // means over the runs that have it and a share
+};
+
+struct Diff {
+  std::vector<RunFacts> a, b;  // without their rows
+  bool ranks_differ = false, commands_differ = false;
+  std::array<std::vector<ComparedRow>, kDiffTables> tables;  // the long ones: largest difference first
+  std::vector<FindingChange> came, went, stayed;             // in most runs of b alone, of a alone, of both
+
+  [[nodiscard]] const std::vector<ComparedRow>& of(DiffTable table) const {
+    return tables[static_cast<std::size_t>(table)];
+  }
+};
+
+// At least one run a side.
+Diff compare(std::vector<RunFacts> a, std::vector<RunFacts> b);
+
+// --- conditions ------------------------------------------------------------------------------
+
+// "elapsed>+5%": docs/diff.md has the grammar.
+struct Condition {
+  enum class Op : std::uint8_t { kAbove, kAtLeast, kBelow, kAtMost };
+  enum class Of : std::uint8_t { kRelativeChange, kChange, kLevel };
+  std::string text;
+  std::string metric, name;  // "function", "step"
+  Op op = Op::kAbove;
+  Of of = Of::kLevel;
+  double value = 0;  // shares as 0..1, times in seconds
+};
+Result<std::vector<Condition>> parse_conditions(std::string_view expression);
+
+struct Judgement {
+  Condition condition;
+  std::optional<bool> holds;  // empty: the runs do not have that
+  bool within_noise = false;  // it would hold, but the difference is no more than noise
+  std::string_view key;       // of what was compared
+  std::string subject;        // "step() train.py"; empty for metrics of the run
+  Unit unit = Unit::kSeconds;
+  bool per_rank = false;
+  Comparison comparison;
+};
+// `any_difference`: holds even when it is within the noise.
+std::vector<Judgement> judge(const Diff& diff, const std::vector<Condition>& conditions, bool any_difference);
+
+// --- renderers -------------------------------------------------------------------------------
+
+// As render_text(); `verdicts` may be empty.
+std::string render_diff_text(const Diff& diff, const std::vector<Judgement>& judgements,
+                             const TextOptions& options);
+// clusterprof.diff/1: report/json/diff.schema.json.
+void render_diff_json(const Diff& diff, const std::vector<Judgement>& judgements, const JsonSink& sink);
+// A page of its own, without scripts, that needs nothing else.
+std::string render_diff_html(const Diff& diff, const std::vector<Judgement>& judgements);
+
+}  // namespace clusterprof::report

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <map>
+#include <utility>
+
+#include "report/diff/diff.hpp"
+#include "report/text/format.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using Values = std::vector<Measured>;
+
+class Facts {
+ public:
+  explicit Facts(const Analysis& analysis) : a_(analysis) {}
+
+  void fill(RunFacts& facts) {
+    const RunInfo& run = a_.run;
+    facts.id = run.id, facts.version = run.version, facts.region = run.region, facts.command = run.command;
+    facts.start_utc_ns = run.start_utc_ns, facts.ranks = run.ranks, facts.nodes = run.nodes;
+    facts.complete = run.complete;
+    if (run.rate_hz != 0 && run.sample_on.empty()) facts.sampling_period_s = 1.0 / run.rate_hz;
+    const bool sampled = run.samples != 0, waits = a_.wait_quality.has_value();
+    facts.zero_if_absent = {false, false, false, !a_.bottlenecks.empty(), sampled, sampled, a_.mpi_watched,
+                            waits, false, false};
+    facts.findings = a_.findings;
+    this->run();
+    efficiency();
+    categories();
+    bottlenecks();
+    functions();
+    lines();
+    mpi_calls();
+    waits_by_kind();
+    counters();
+    facts.rows = std::move(rows_);
+  }
+
+ private:
+  void row(DiffTable table, Subject subject, Values values) {
+    rows_.push_back({table, std::move(subject), std::move(values)});
+  }
+  static Subject named(std::string name) {
+    Subject subject;
+    subject.name = std::move(name);
+    return subject;
+  }
+  static Measured seconds(std::string_view key, Seconds value, bool summed, bool sampled = false) {
+    return {key, Unit::kSeconds, Better::kLower, summed, sampled, value};
+  }
+  static Measured amount(std::string_view key, Unit unit, std::optional<double> value) {
+    return {key, unit, Better::kNeither, true, false, value};
+  }
+
+  // Of all ranks, or nothing: a sum that leaves some out would look complete.
+  template <typename Of>
+  std::optional<double> sum(const Of& of) const {
+    double all = 0;
+    for (const RankInfo& rank : a_.ranks) {
+      const auto value = of(rank);
+      if (!value) return {};
+      all += static_cast<double>(*value);
+    }
+    return a_.ranks.empty() ? std::optional<double>() : all;
+  }
+
+  void run() {
+    row(DiffTable::kRun, named("elapsed"), {seconds("value", a_.run.elapsed_s, false)});
+    row(DiffTable::kRun, named("cpu"),
+        {seconds("value", sum([](const RankInfo& r) { return r.cpu_s; }), true)});
+    row(DiffTable::kRun, named("useful_mean"), {seconds("value", a_.mean_useful_s, false)});
+    row(DiffTable::kRun, named("useful_max"), {seconds("value", a_.max_useful_s, false)});
+    row(DiffTable::kRun, named("mpi_wait"), {seconds("value", a_.mpi_wait_s, true)});
+    row(DiffTable::kRun, named("mpi_transfer"), {seconds("value", a_.mpi_transfer_s, true)});
+    std::optional<double> rss;
+    for (const RankInfo& rank : a_.ranks)
+      if (rank.max_rss_bytes) rss = std::max(rss.value_or(0), static_cast<double>(*rank.max_rss_bytes));
+    row(DiffTable::kRun, named("max_rss"), {{"value", Unit::kBytes, Better::kLower, false, false, rss}});
+    row(DiffTable::kRun, named("read"),
+        {amount("value", Unit::kBytes, sum([](const RankInfo& r) { return r.read_bytes; }))});
+    row(DiffTable::kRun, named("written"),
+        {amount("value", Unit::kBytes, sum([](const RankInfo& r) { return r.write_bytes; }))});
+  }
+
+  void efficiency() {
+    const Efficiency& e = a_.efficiency;
+    for (const auto& [name, share] : {std::pair("parallel", e.parallel),
+                                      {"load_balance", e.load_balance},
+                                      {"communication", e.communication},
+                                      {"serialization", e.serialization},
+                                      {"transfer", e.transfer}})
+      row(DiffTable::kEfficiency, named(name),
+          {{"value", Unit::kShare, Better::kHigher, false, false, share}});
+  }
+
+  void categories() {
+    for (std::size_t c = 0; c < shard::kCategories; ++c) {
+      const bool sampled = c != static_cast<std::size_t>(shard::Category::kMpi);
+      row(DiffTable::kCategories, named(shard::kCategoryNames[c]),
+          {seconds("value", a_.category_s[c], true, sampled)});
+    }
+  }
+
+  void bottlenecks() {
+    for (const Bottleneck& bottleneck : a_.bottlenecks)
+      if (!bottleneck.rank && bottleneck.region.empty())
+        row(DiffTable::kBottlenecks, named(bottleneck.kind),
+            {{"value", Unit::kShare, Better::kNeither, false, false, bottleneck.share}});
+  }
+
+  void functions() {
+    for (const FunctionRow& f : a_.functions) {
+      Subject subject{f.name, f.file, f.module, "", f.line, 0, f.kind};
+      const bool sampled = f.kind != shard::FrameKind::kMpi;
+      row(DiffTable::kFunctions, std::move(subject),
+          {seconds("self_s", f.active_self_s, true, sampled),
+           seconds("total_s", f.active_total_s, true, sampled)});
+    }
+  }
+
+  // Where functions start, by file and name.
+  std::uint32_t start_of(const std::string& file, const std::string& function) {
+    if (starts_.empty())
+      for (const FunctionRow& f : a_.functions) starts_.try_emplace({f.file, f.name}, f.line);
+    const auto found = starts_.find({file, function});
+    return found == starts_.end() ? 0 : found->second;
+  }
+
+  void lines() {
+    for (const LineRow& line : a_.lines) {
+      Subject subject;
+      subject.file = line.file, subject.function = line.function, subject.line = line.line;
+      subject.start = start_of(line.file, line.function);
+      row(DiffTable::kLines, std::move(subject),
+          {seconds("self_s", line.active_self_s, true, true),
+           seconds("total_s", line.active_total_s, true, true)});
+    }
+  }
+
+  void mpi_calls() {
+    for (const MpiCallRow& call : a_.mpi_calls) {
+      Subject subject;
+      subject.name = call.op;
+      subject.file = call.file, subject.function = call.function, subject.line = call.line;
+      subject.start = start_of(call.file, call.function);
+      subject.kind = shard::FrameKind::kMpi;
+      row(DiffTable::kMpiCalls, std::move(subject),
+          {seconds("time_s", call.time_s, true), seconds("wait_s", call.wait_s, true),
+           amount("count", Unit::kCount, static_cast<double>(call.count)),
+           amount("sent_bytes", Unit::kBytes, static_cast<double>(call.sent_bytes)),
+           amount("recv_bytes", Unit::kBytes, static_cast<double>(call.recv_bytes))});
+    }
+  }
+
+  void waits_by_kind() {
+    std::map<shard::WaitKind, std::pair<double, double>> kinds;
+    for (const WaitRow& wait : a_.waits) {
+      auto& [wait_s, count] = kinds[wait.kind];
+      wait_s += wait.wait_s;
+      count += static_cast<double>(wait.count);
+    }
+    for (const auto& [kind, of] : kinds)
+      row(DiffTable::kWaits, named(shard::kWaitKindNames[static_cast<std::size_t>(kind)]),
+          {seconds("wait_s", of.first, true), amount("count", Unit::kCount, of.second)});
+  }
+
+  void counters() {
+    for (const CounterSpread& counter : a_.counter_spreads)
+      if (counter.max_rank >= 0)
+        row(DiffTable::kCounters, named(counter.name), {amount("value", Unit::kCount, counter.total)});
+    for (const Derived& derived : a_.derived) {
+      Subject subject = named(derived.name);
+      subject.module = derived.unit;
+      row(DiffTable::kDerived, std::move(subject),
+          {{"value", Unit::kPlain, Better::kNeither, false, false, derived.value}});
+    }
+  }
+
+  const Analysis& a_;
+  std::vector<FactRow> rows_;
+  std::map<std::pair<std::string, std::string>, std::uint32_t> starts_;
+};
+
+}  // namespace
+
+RunFacts facts_of(const Analysis& analysis, std::string name) {
+  RunFacts facts;
+  facts.name = std::move(name);
+  Facts(analysis).fill(facts);
+  return facts;
+}
+
+}  // namespace clusterprof::report

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "report/diff/diff.hpp"
+#include "report/diff/diff_format.hpp"
+#include "report/text/format.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using namespace text;
+
+constexpr std::size_t kMostRows = 200;
+constexpr std::size_t kNameColumns = 100;  // of names and places
+
+constexpr std::string_view kHead = R"(<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>)";
+
+constexpr std::string_view kStyle = R"(</title>
+<style>
+:root { --ink: #1c2430; --dim: #5c6673; --line: #dde2e8; --paper: #fff; --band: #f5f7f9; --good: #0b6b4f; --bad: #a8371e; --bar: #8fa3b8; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #dfe5ec; --dim: #93a0ae; --line: #333c47; --paper: #14191f; --band: #1b2129; --good: #5cc8a0; --bad: #f0916f; --bar: #55697e; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1.5rem 2rem 3rem; max-width: 78rem; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.35rem; margin: 0 0 .75rem; }
+h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem .9rem; margin: 0; }
+dt { color: var(--dim); }
+dd { margin: 0; overflow-wrap: anywhere; }
+.remark, .more { color: var(--dim); margin: .35rem 0 0; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { padding: .22rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th { color: var(--dim); font-weight: 500; }
+th:first-child, td:first-child, .text { text-align: left; }
+td.name { font-family: ui-monospace, monospace; font-size: .92em; overflow: hidden; text-overflow: ellipsis; max-width: 36rem; }
+tbody tr:hover { background: var(--band); }
+.better { color: var(--good); }
+.worse { color: var(--bad); }
+.noise { color: var(--dim); }
+.bar { width: 8rem; min-width: 8rem; }
+.bar span { display: block; position: relative; height: .7rem; background: var(--band); }
+.bar i { position: absolute; top: 0; bottom: 0; background: var(--bar); }
+.worse .bar i { background: var(--bad); }
+.better .bar i { background: var(--good); }
+ul { list-style: none; margin: 0; padding: 0; }
+li { display: grid; grid-template-columns: 3.5rem 4.5rem 1fr; gap: .6rem; padding: .3rem 0; border-bottom: 1px solid var(--line); }
+@media print { body { max-width: none; padding: 0; } .scroll { overflow: visible; } }
+</style>
+</head>
+<body>
+)";
+
+// Text and values of attributes alike.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text)) switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  return out;
+}
+
+class DiffPage {
+ public:
+  explicit DiffPage(const Diff& diff) : d_(diff), several_(diff.a.size() > 1 || diff.b.size() > 1) {}
+
+  std::string render(const std::vector<Judgement>& judgements) {
+    out_ = kHead;
+    out_ += escaped(fmt::format("{} against {}", d_.b.front().name, d_.a.front().name));
+    out_ += kStyle;
+    head();
+    conditions(judgements);
+    findings();
+    for (std::size_t t = 0; t < kDiffTables; ++t) table(static_cast<DiffTable>(t));
+    out_ += "</body>\n</html>\n";
+    return std::move(out_);
+  }
+
+ private:
+  void pair(std::string_view name, std::string_view value) {
+    out_ += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(value));
+  }
+
+  static std::string command_of(const RunFacts& run) {
+    RunInfo info;
+    info.command = run.command;
+    return command_line(info);
+  }
+
+  void head() {
+    out_ += "<h1>clusterprof diff: B against A</h1>\n<dl>\n";
+    for (const RunFacts& run : d_.a) pair("A", run_text(run));
+    for (const RunFacts& run : d_.b) pair("B", run_text(run));
+    pair(d_.commands_differ ? "command of A" : "command", command_of(d_.a.front()));
+    if (d_.commands_differ) pair("command of B", command_of(d_.b.front()));
+    out_ += "</dl>\n";
+    for (const std::string& remark : remarks_of(d_))
+      out_ += fmt::format("<p class=\"remark\">{}</p>\n", escaped(remark));
+  }
+
+  void conditions(const std::vector<Judgement>& judgements) {
+    if (judgements.empty()) return;
+    out_ += "<h2>Conditions</h2>\n<ul>\n";
+    for (const Judgement& judgement : judgements)
+      out_ += fmt::format("<li><b class=\"{}\">{}</b><span></span><span>{}</span></li>\n",
+                          judgement.holds.value_or(true) ? "worse" : "better",
+                          !judgement.holds   ? "unknown"
+                          : *judgement.holds ? "true"
+                                             : "false",
+                          escaped(judgement_text(judgement)));
+    out_ += "</ul>\n";
+  }
+
+  void finding(const char* what, const char* style, const FindingChange& change) {
+    std::string text = change.finding.text;
+    if (change.a_share && change.b_share)
+      text += fmt::format(" ({} -> {})", percent(*change.a_share), percent(*change.b_share));
+    if (several_)
+      text +=
+          fmt::format(" (A: {} of {}, B: {} of {})", change.a_runs, d_.a.size(), change.b_runs, d_.b.size());
+    out_ += fmt::format("<li><b class=\"{}\">{}</b><span>{}</span><span>{}</span></li>\n", style, what,
+                        escaped(change.finding.severity), escaped(text));
+  }
+
+  void findings() {
+    if (d_.came.empty() && d_.went.empty() && d_.stayed.empty()) return;
+    out_ += "<h2>Findings</h2>\n<ul>\n";
+    for (const FindingChange& change : d_.came) finding("new", "worse", change);
+    for (const FindingChange& change : d_.went) finding("gone", "better", change);
+    for (const FindingChange& change : d_.stayed) finding("still", "noise", change);
+    out_ += "</ul>\n";
+  }
+
+  static std::string title_of_value(std::string_view key) {
+    if (key == "self_s") return "self";
+    if (key == "total_s") return "total";
+    if (key == "time_s") return "time";
+    if (key == "wait_s") return "wait";
+    if (key == "sent_bytes") return "sent";
+    if (key == "recv_bytes") return "received";
+    return key == "value" ? "" : std::string(key);
+  }
+
+  std::string cell(const ComparedValue& value, const std::optional<Sample>& sample) const {
+    if (!sample) return "-";
+    std::string text = amount_text(value.unit, sample->mean);
+    if (several_ && sample->half_width)
+      text += fmt::format(" \u00b1 {}", amount_text(value.unit, *sample->half_width));
+    return text;
+  }
+
+  static const char* class_of(const ComparedValue& value) {
+    switch (verdict_of(value)) {
+      case Verdict::kBetter:
+        return "better";
+      case Verdict::kWorse:
+        return "worse";
+      case Verdict::kNoise:
+        return "noise";
+      default:
+        return "";
+    }
+  }
+
+  // From the middle to the right where B has more.
+  static std::string bar(double difference, double largest) {
+    const double half = largest > 0 ? 50 * std::abs(difference) / largest : 0;
+    return fmt::format("<td class=\"bar\"><span><i style=\"left:{:.1f}%;width:{:.1f}%\"></i></span></td>",
+                       difference < 0 ? 50 - half : 50, half);
+  }
+
+  void table(DiffTable table) {
+    const std::vector<ComparedRow>& rows = d_.of(table);
+    if (rows.empty()) return;
+    double largest = 0;
+    const bool one_unit =
+        table != DiffTable::kRun && table != DiffTable::kCounters && table != DiffTable::kDerived;
+    for (const ComparedRow& row : rows)
+      largest = std::max(largest, std::abs(row.values[0].fair().difference.value_or(0)));
+    out_ += fmt::format("<h2>{}</h2>\n<div class=\"scroll\"><table>\n<thead><tr><th></th>", title_of(table));
+    for (std::size_t v = 0; v < rows[0].values.size(); ++v) {
+      const std::string title = title_of_value(rows[0].values[v].key);
+      out_ += fmt::format("<th>{0}{1}A</th><th>{0}{1}B</th><th>change</th>", title, title.empty() ? "" : " ");
+      if (several_ && v == 0) out_ += "<th>\u00b1</th>";
+      if (v == 0) out_ += one_unit ? "<th></th><th></th>" : "<th></th>";
+    }
+    out_ += "</tr></thead>\n<tbody>\n";
+    const std::size_t shown = std::min(rows.size(), kMostRows);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const ComparedRow& row = rows[i];
+      const std::string full = subject_text(table, row, kAnyWidth);
+      out_ += fmt::format("<tr class=\"{}\"><td class=\"name\" title=\"{}\">{}{}</td>",
+                          class_of(row.values[0]), escaped(full), escaped(shorten_middle(full, kNameColumns)),
+                          row.values[0].per_rank ? " per rank" : "");
+      for (std::size_t v = 0; v < row.values.size(); ++v) {
+        const ComparedValue& value = row.values[v];
+        const Comparison& c = value.fair();
+        out_ += fmt::format("<td>{}</td><td>{}</td><td>{}</td>", cell(value, c.a), cell(value, c.b),
+                            change_cell(value.unit, c));
+        if (several_ && v == 0) out_ += fmt::format("<td>{}</td>", width_cell(value.unit, c));
+        if (v == 0) out_ += fmt::format("<td class=\"text\">{}</td>", verdict_text(value));
+        if (v == 0 && one_unit) out_ += bar(c.difference.value_or(0), largest);
+      }
+      out_ += "</tr>\n";
+    }
+    out_ += "</tbody>\n</table></div>\n";
+    if (rows.size() > shown) out_ += fmt::format("<p class=\"more\">and {} more</p>\n", rows.size() - shown);
+  }
+
+  const Diff& d_;
+  bool several_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string render_diff_html(const Diff& diff, const std::vector<Judgement>& judgements) {
+  return DiffPage(diff).render(judgements);
+}
+
+}  // namespace clusterprof::report

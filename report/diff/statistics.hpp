@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Several runs of one program as a sample: docs/diff.md has the formulas.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+namespace clusterprof::report {
+
+inline constexpr double kConfidence = 0.95;
+
+// Of Student's distribution: |t| is above it with a probability of 1 - kConfidence. `freedom` > 0.
+double student_quantile(double freedom);
+
+struct Sample {
+  std::size_t runs = 0;  // at least 1
+  double mean = 0, min = 0, max = 0;
+  std::optional<double> half_width;  // of the mean's confidence interval; empty for one run
+};
+std::optional<Sample> sample_of(std::span<const double> values);  // empty: no values
+
+// Half the width of the confidence interval of mean(b) - mean(a): Welch's where both sides have at least two
+// values; where one has a single value, it is taken to vary as the other does. Empty for one value each.
+std::optional<double> half_width_of_difference(std::span<const double> a, std::span<const double> b);
+
+}  // namespace clusterprof::report

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <rapidjson/writer.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "report/json/json_writer.hpp"
+
+namespace clusterprof::report {
+
+// JSON without white space, in pieces.
+class CompactJson : public rapidjson::Writer<JsonPieces> {
+ public:
+  explicit CompactJson(const JsonSink& sink) : rapidjson::Writer<JsonPieces>(pieces_), pieces_(sink) {}
+
+  // Names are bytes of the program; what is not UTF-8 in them becomes U+FFFD.
+  void text(std::string_view value) {
+    if (report::text::valid_prefix(value).size() != value.size()) {
+      const std::string valid = report::text::replace_invalid(value);
+      String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
+    } else {
+      String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+    }
+  }
+  void member(const char* name, std::string_view value) { Key(name), text(value); }
+  void member(const char* name, std::uint64_t value) { Key(name), Uint64(value); }
+  void seconds(std::uint64_t ns) { Double(static_cast<double>(ns) / 1e9); }
+  void finish() {
+    pieces_.Put('\n');
+    pieces_.Flush();
+  }
+
+ private:
+  JsonPieces pieces_;
+};
+
+}  // namespace clusterprof::report

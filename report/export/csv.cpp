@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "report/export/charged_rows.hpp"
+#include "report/export/export.hpp"
+#include "report/export/frame_tree.hpp"
+#include "report/text/format.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::ShardData;
+
+// Records of RFC 4180. What was not measured is an empty field.
+class Csv {
+ public:
+  explicit Csv(const ExportSink& sink) : sink_(sink) {}
+
+  template <typename... Ts>
+  void row(const Ts&... values) {
+    (field(values), ...);
+    end_row();
+  }
+  void field(std::string_view value) {
+    separate();
+    const std::string valid = text::replace_invalid(value);
+    if (valid.find_first_of(",\"\r\n") == std::string::npos) {
+      line_ += valid;
+      return;
+    }
+    line_ += '"';
+    for (const char c : valid) line_.append(c == '"' ? 2 : 1, c);
+    line_ += '"';
+  }
+  void field(const char* value) { field(std::string_view(value)); }
+  void field(const std::string& value) { field(std::string_view(value)); }
+  template <std::integral T>
+  void field(T value) {
+    separate();
+    line_ += fmt::format("{}", value);
+  }
+  void field(double seconds) {
+    separate();
+    if (!std::isfinite(seconds)) return;
+    std::string text = fmt::format("{:.9f}", seconds);
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.ends_with('.')) text.pop_back();
+    line_ += text == "-0" ? "0" : text;
+  }
+  template <typename T>
+  void field(const std::optional<T>& value) {
+    if (value)
+      field(*value);
+    else
+      field(std::string_view());
+  }
+  template <typename T, std::size_t N>
+  void field(const std::array<T, N>& values) {
+    for (const T& value : values) field(value);
+  }
+  void ns(std::uint64_t value) {  // as seconds, exact
+    separate();
+    std::string text = fmt::format("{}.{:09}", value / 1'000'000'000, value % 1'000'000'000);
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.ends_with('.')) text.pop_back();
+    line_ += text;
+  }
+  void end_row() {
+    line_ += "\r\n";
+    first_ = true;
+    if (line_.size() >= kFlush_bytes) flush();
+  }
+  void flush() {
+    sink_(line_);
+    line_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kFlush_bytes = 1 << 16;
+  void separate() {
+    if (!first_) line_ += ',';
+    first_ = false;
+  }
+
+  const ExportSink& sink_;
+  std::string line_;
+  bool first_ = true;
+};
+
+std::array<std::string, shard::kCategories> category_titles() {
+  std::array<std::string, shard::kCategories> titles;
+  for (std::size_t c = 0; c < shard::kCategories; ++c)
+    titles[c] = std::string(shard::kCategoryNames[c]) + "_s";
+  return titles;
+}
+
+std::optional<std::uint32_t> known(std::uint32_t line) {
+  return line == 0 ? std::optional<std::uint32_t>() : line;
+}
+Seconds imbalance(const RankSpread& spread) {
+  return spread.mean_s > 0 ? Seconds(spread.max_s / spread.mean_s) : Seconds();
+}
+
+void write_functions(const Analysis& analysis, Csv& csv) {
+  csv.row("name", "file", "line", "kind", "module", "self_s", "total_s", category_titles(), "rank_min_s",
+          "rank_mean_s", "rank_max_s", "rank_max", "imbalance");
+  for (const FunctionRow& row : analysis.functions)
+    csv.row(row.name, row.file, known(row.line), kind_name(row.kind), row.module, row.self_s, row.total_s,
+            row.category_s, row.spread.min_s, row.spread.mean_s, row.spread.max_s, row.spread.max_rank,
+            imbalance(row.spread));
+}
+
+void write_lines(const Analysis& analysis, Csv& csv) {
+  csv.row("file", "line", "function", "self_s", "total_s", category_titles());
+  for (const LineRow& row : analysis.lines)
+    csv.row(row.file, row.line, row.function, row.self_s, row.total_s, row.category_s);
+}
+
+void write_ranks(const Analysis& analysis, Csv& csv) {
+  csv.row("rank", "node", "pid", "elapsed_s", "cpu_s", "samples", "threads", category_titles(), "useful_s",
+          "mpi_wait_s", "mpi_transfer_s", "max_rss_bytes", "read_bytes", "write_bytes", "exit_status",
+          "exit_signal", "lost");
+  for (const RankInfo& row : analysis.ranks)
+    csv.row(row.rank, row.node < analysis.nodes.size() ? analysis.nodes[row.node].name : std::string(),
+            row.pid, row.elapsed_s, row.cpu_s, row.samples, row.threads, row.category_s, row.useful_s,
+            row.mpi_wait_s, row.mpi_transfer_s, row.max_rss_bytes, row.read_bytes, row.write_bytes,
+            row.exit_status, row.exit_signal, row.lost ? 1 : 0);
+}
+
+void write_mpi_calls(const Analysis& analysis, Csv& csv) {
+  csv.row("op", "file", "line", "function", "count", "time_s", "wait_s", "sent_bytes", "recv_bytes",
+          "rank_min_s", "rank_mean_s", "rank_max_s", "rank_max");
+  for (const MpiCallRow& row : analysis.mpi_calls)
+    csv.row(row.op, row.file, known(row.line), row.function, row.count, row.time_s, row.wait_s,
+            row.sent_bytes, row.recv_bytes, row.spread.min_s, row.spread.mean_s, row.spread.max_s,
+            row.spread.max_rank);
+}
+
+// Numbers are those of `clusterprof query RUN path`.
+void write_paths(const ExportInput& input, const ExportOptions& options, Csv& csv) {
+  const ShardData& head = input.head;
+  const CallPaths paths(head);
+  std::vector<std::array<std::uint64_t, shard::kCategories>> category_ns(paths.size());
+  std::vector<Weights> self(paths.size());
+  ChargedRows(input, paths, options.ranks)
+      .for_each_rank([&](std::uint32_t, std::span<const ChargedRow> rows) {
+        for (const ChargedRow& row : rows) {
+          self[row.path] += row.of;
+          category_ns[row.path][static_cast<std::size_t>(row.category)] += row.of.time_ns;
+        }
+      });
+  std::vector<Weights> total = self;
+  for (std::size_t path = total.size(); path-- > 1;)
+    total[paths.parent(static_cast<std::uint32_t>(path))] += total[path];
+
+  csv.row("path", "parent", "depth", "kind", "name", "file", "line", "module", "samples", "total_samples",
+          "self_s", "total_s", "cpu_s", category_titles());
+  std::vector<std::uint32_t> depth(paths.size(), 0);
+  for (std::uint32_t path = 0; path < paths.size(); ++path) {
+    if (path != 0) depth[path] = depth[paths.parent(path)] + 1;
+    if (total[path].empty()) continue;
+    const shard::Frame* const frame = paths.frame(path);
+    csv.field(path);
+    csv.field(path == 0 ? std::optional<std::uint32_t>() : paths.parent(path));
+    csv.field(depth[path]);
+    csv.field(frame == nullptr ? "" : kind_name(frame->kind));
+    csv.field(frame == nullptr ? "" : paths.text(frame->name));
+    csv.field(frame == nullptr ? "" : paths.text(frame->file));
+    csv.field(frame == nullptr ? std::optional<std::uint32_t>() : known(frame->line));
+    csv.field(frame == nullptr ? "" : paths.text(frame->module));
+    csv.field(self[path].samples);
+    csv.field(total[path].samples);
+    csv.ns(self[path].time_ns);
+    csv.ns(total[path].time_ns);
+    csv.ns(self[path].cpu_ns);
+    for (const std::uint64_t time_ns : category_ns[path]) csv.ns(time_ns);
+    csv.end_row();
+  }
+}
+
+void write_rank_paths(const ExportInput& input, const ExportOptions& options, Csv& csv) {
+  const ShardData& head = input.head;
+  const CallPaths paths(head);
+  csv.row("rank", "node", "path", "category", "thread", "samples", "self_s", "cpu_s");
+  ChargedRows(input, paths, options.ranks)
+      .for_each_rank([&](std::uint32_t at, std::span<const ChargedRow> rows) {
+        const shard::Rank& rank = head.ranks[at];
+        for (const ChargedRow& row : rows) {
+          csv.field(rank.rank);
+          csv.field(node_name(head, rank));
+          csv.field(row.path);
+          csv.field(shard::kCategoryNames[static_cast<std::size_t>(row.category)]);
+          csv.field(row.main_thread ? "main" : "helper");
+          csv.field(row.of.samples);
+          csv.ns(row.of.time_ns);
+          csv.ns(row.of.cpu_ns);
+          csv.end_row();
+        }
+      });
+}
+
+struct AnalysisTable {
+  std::string_view name;
+  void (*write)(const Analysis&, Csv&);
+};
+constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
+                                             {"lines", write_lines},
+                                             {"ranks", write_ranks},
+                                             {"mpi_calls", write_mpi_calls}};
+
+const AnalysisTable* table_of_analysis(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kAnalysisTables), std::end(kAnalysisTables),
+                                         [&](const AnalysisTable& table) { return table.name == name; });
+  return found == std::end(kAnalysisTables) ? nullptr : found;
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& csv_tables() {
+  static const std::vector<std::string_view> kNames = {"functions", "lines",   "ranks",
+                                                       "mpi_calls", kCsvPaths, kCsvRankPaths};
+  return kNames;
+}
+
+bool csv_table_of_analysis(std::string_view table) { return table_of_analysis(table) != nullptr; }
+
+void export_csv(std::string_view table, const Analysis& analysis, const ExportSink& sink) {
+  const AnalysisTable* const known_table = table_of_analysis(table);
+  if (known_table == nullptr) throw std::invalid_argument("no such table of an analysis");
+  Csv csv(sink);
+  known_table->write(analysis, csv);
+  csv.flush();
+}
+
+void export_csv(std::string_view table, const ExportInput& input, const ExportOptions& options,
+                const ExportSink& sink) {
+  Csv csv(sink);
+  if (table == kCsvPaths)
+    write_paths(input, options, csv);
+  else if (table == kCsvRankPaths)
+    write_rank_paths(input, options, csv);
+  else
+    throw std::invalid_argument("no such table of rows");
+  csv.flush();
+}
+
+}  // namespace clusterprof::report

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Call paths by function: those that differ in lines alone are one node.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/analysis/call_paths.hpp"
+
+namespace clusterprof::report {
+
+inline constexpr std::string_view kOutside = "(outside all calls)";
+
+// "python", "native", "mpi", "kernel", "region".
+const char* kind_name(shard::FrameKind kind);
+
+// What a frame is called where only a name tells functions apart. Equal only for what is the same function,
+// as far as names, files and modules say so.
+std::vector<std::string> unique_names(const CallPaths& paths);  // by CallPaths::function
+
+class FrameTree {
+ public:
+  struct Node {
+    std::uint32_t parent = 0;
+    std::uint32_t label = shard::kNone;  // index into labels; kNone: the root
+  };
+  struct Label {
+    const shard::Frame* frame = nullptr;    // null: outside all calls
+    std::uint32_t function = shard::kNone;  // kNone: no function but a region
+  };
+
+  FrameTree(const CallPaths& paths, bool regions);
+
+  // [0] is the root, parents come before their children.
+  [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
+  [[nodiscard]] const std::vector<Label>& labels() const { return labels_; }
+  // Never the root.
+  [[nodiscard]] std::uint32_t node(std::uint32_t path) const { return node_[path]; }
+  // Labels from the outermost one on.
+  void stack(std::uint32_t node, std::vector<std::uint32_t>& labels) const;
+
+ private:
+  std::vector<Node> nodes_;
+  std::vector<Label> labels_;
+  std::vector<std::uint32_t> node_;
+};
+
+}  // namespace clusterprof::report

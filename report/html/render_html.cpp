@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/html/render_html.hpp"
+
+#include <libdeflate.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/version.hpp"
+#include "report/html/page_files.hpp"
+#include "report/json/json_writer.hpp"
+#include "report/report.hpp"
+#include "report/text/format.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "arrays are written as they are in memory");
+
+using shard::kNone;
+
+constexpr std::string_view kMagic = "CPPAGE1\n";
+constexpr int kCompression = 6;
+constexpr std::size_t kAlignment = 8;
+
+// Rows of the report's tables that the page has.
+constexpr std::size_t kMostRanks = 512, kMostWaits = 1'000, kMostMpiCalls = 2'000, kMostRootCauses = 1'000,
+                      kMostFiles = 500, kMostFileCalls = 1'000, kMostOffCpu = 1'000, kMostMissing = 1'000,
+                      kMostNotes = 200, kMostBottlenecks = 1'000;
+
+std::string base64(std::string_view bytes) {
+  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text((bytes.size() + 2) / 3 * 4, '=');
+  char* to = text.data();
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t count = std::min<std::size_t>(bytes.size() - i, 3);
+    std::uint32_t word = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      word = word << 8 | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    for (std::size_t k = 0; k <= count; ++k) to[k] = kDigits[word >> (18 - 6 * k) & 63];
+    to += 4;
+  }
+  return text;
+}
+
+std::string from_hex(std::string_view hex) {
+  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(digit(hex[i]) << 4 | digit(hex[i + 1]));
+  return bytes;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+// What only colours and curves show, and sums of many, need not be stored to the last bit.
+constexpr int kCellBits = 10, kCurveBits = 8;  // significant ones
+
+float rounded(float value, int significant_bits) {
+  const std::uint32_t dropped = 24 - static_cast<std::uint32_t>(significant_bits);
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  constexpr std::uint32_t kExponent = 0x7f80'0000u;
+  if ((bits & kExponent) == kExponent) return value;
+  const std::uint32_t up = bits + (1u << (dropped - 1));
+  if ((up & kExponent) == kExponent) return value;
+  return std::bit_cast<float>(up & ~((1u << dropped) - 1));
+}
+
+template <typename T>
+constexpr const char* type_name() {
+  if constexpr (std::is_same_v<T, std::uint8_t>) return "u8";
+  if constexpr (std::is_same_v<T, std::uint32_t>) return "u32";
+  if constexpr (std::is_same_v<T, std::int32_t>) return "i32";
+  if constexpr (std::is_same_v<T, float>) return "f32";
+  if constexpr (std::is_same_v<T, double>) return "f64";
+}
+
+class Arrays {
+ public:
+  struct Entry {
+    std::string name;
+    const char* type;
+    std::size_t offset, length;
+  };
+
+  template <typename T>
+  void add(std::string name, const std::vector<T>& values) {
+    bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment);
+    entries_.push_back({std::move(name), type_name<T>(), bytes_.size(), values.size()});
+    bytes_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+  }
+  void add_curves(std::string name, const std::vector<float>& values) {
+    std::vector<float> short_values(values.size());
+    std::transform(values.begin(), values.end(), short_values.begin(),
+                   [](float value) { return rounded(value, kCurveBits); });
+    add(std::move(name), short_values);
+  }
+  // One value of each of the rows.
+  template <typename T, typename Rows, typename Of>
+  void column(std::string name, const Rows& rows, const Of& of) {
+    std::vector<T> values;
+    values.reserve(rows.size());
+    for (const auto& row : rows) values.push_back(static_cast<T>(of(row)));
+    add(std::move(name), values);
+  }
+
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  [[nodiscard]] const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::vector<Entry> entries_;
+  std::string bytes_;
+};
+
+class Strings {
+ public:
+  std::uint32_t operator()(const std::string& text) {
+    const auto [at, is_new] = numbers_.try_emplace(text, static_cast<std::uint32_t>(strings_.size()));
+    if (is_new) strings_.push_back(text);
+    return at->second;
+  }
+  std::uint32_t or_none(const std::string& text) { return text.empty() ? kNone : (*this)(text); }
+  [[nodiscard]] const std::vector<std::string>& all() const { return strings_; }
+
+ private:
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::vector<std::string> strings_;
+};
+
+struct Shortened {
+  std::string table;
+  std::size_t kept, of;
+};
+
+class Shortener {
+ public:
+  template <typename T>
+  void cut(const char* table, std::vector<T>& rows, std::size_t most) {
+    if (rows.size() <= most) return;
+    list_.push_back({table, most, rows.size()});
+    rows.resize(most);
+  }
+  // A table of which the end says no more than the beginning.
+  template <typename T>
+  void none_above(const char* table, std::vector<T>& rows, std::size_t most) {
+    if (rows.size() <= most) return;
+    list_.push_back({table, 0, rows.size()});
+    rows.clear();
+  }
+  // The largest ones, in their order.
+  template <typename T, typename Weight>
+  void keep_largest(const char* table, std::vector<T>& rows, std::size_t most, const Weight& weight) {
+    if (rows.size() <= most) return;
+    std::vector<std::size_t> order(rows.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return weight(rows[a]) > weight(rows[b]); });
+    order.resize(most);
+    std::sort(order.begin(), order.end());
+    std::vector<T> kept;
+    for (const std::size_t i : order) kept.push_back(std::move(rows[i]));
+    list_.push_back({table, most, rows.size()});
+    rows = std::move(kept);
+  }
+  [[nodiscard]] const std::vector<Shortened>& list() const { return list_; }
+
+ private:
+  std::vector<Shortened> list_;
+};
+
+std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
+  Shortener shortener;
+  shortener.cut("functions", a.functions, options.report_functions);
+  shortener.cut("lines", a.lines, options.report_lines);
+  shortener.none_above("ranks", a.ranks, kMostRanks);
+  shortener.none_above("counters.ranks", a.rank_counters, kMostRanks);
+  shortener.cut("run.missing_ranks", a.run.missing_ranks, kMostMissing);
+  shortener.cut("run.notes", a.run.notes, kMostNotes);
+  shortener.cut("mpi.calls", a.mpi_calls, kMostMpiCalls);
+  shortener.keep_largest("mpi.waits", a.waits, kMostWaits, [](const WaitRow& row) { return row.wait_s; });
+  shortener.cut("root_causes", a.root_causes, kMostRootCauses);
+  shortener.cut("bottleneck", a.bottlenecks, kMostBottlenecks);
+  shortener.cut("critical_path", a.critical_path, kMostRootCauses);
+  if (a.io) {
+    shortener.cut("io.files", a.io->files, kMostFiles);
+    shortener.cut("io.calls", a.io->calls, kMostFileCalls);
+  }
+  if (a.off_cpu) shortener.cut("off_cpu", *a.off_cpu, kMostOffCpu);
+  // The page has these in arrays.
+  a.matrix.clear();
+  a.node_matrix.clear();
+  a.call_tree.clear();
+  a.timeline.reset();
+  return shortener.list();
+}
+
+float or_nan(const Seconds& seconds) {
+  return seconds ? static_cast<float>(*seconds) : std::numeric_limits<float>::quiet_NaN();
+}
+
+void add_tree(const PageData& page, Arrays& arrays, Strings& strings) {
+  const auto strings_of = [&](const std::string& name, const auto& rows, auto member) {
+    arrays.column<std::uint32_t>(name, rows, [&](const auto& row) { return strings.or_none(row.*member); });
+  };
+  const auto numbers_of = [&](const std::string& name, const auto& rows, auto member) {
+    arrays.column<std::uint32_t>(name, rows, [&](const auto& row) { return row.*member; });
+  };
+  arrays.column<std::uint8_t>("frame_kind", page.frames, [](const PageFrame& frame) { return frame.kind; });
+  arrays.column<std::uint8_t>("frame_inlined", page.frames,
+                              [](const PageFrame& frame) { return frame.inlined; });
+  strings_of("frame_name_string", page.frames, &PageFrame::name);
+  strings_of("frame_file_string", page.frames, &PageFrame::file);
+  strings_of("frame_module_string", page.frames, &PageFrame::module);
+  numbers_of("frame_line", page.frames, &PageFrame::line);
+  numbers_of("frame_function_line", page.frames, &PageFrame::function_line);
+  numbers_of("frame_function", page.frames, &PageFrame::function);
+
+  strings_of("function_name_string", page.functions, &PageFunction::name);
+  strings_of("function_file_string", page.functions, &PageFunction::file);
+  strings_of("function_module_string", page.functions, &PageFunction::module);
+  numbers_of("function_line", page.functions, &PageFunction::line);
+  arrays.column<std::uint8_t>("function_kind", page.functions,
+                              [](const PageFunction& function) { return function.kind; });
+  numbers_of("function_row", page.functions, &PageFunction::row);
+
+  numbers_of("path_parent", page.paths, &PagePath::parent);
+  numbers_of("path_frame", page.paths, &PagePath::frame);
+  arrays.column<std::uint8_t>("path_others", page.paths, [](const PagePath& path) { return path.others; });
+  std::vector<float> self_s;
+  self_s.reserve(page.paths.size() * shard::kCategories);
+  for (const PagePath& path : page.paths)
+    for (const double seconds : path.self_s) self_s.push_back(static_cast<float>(seconds));
+  arrays.add("path_self_s", self_s);
+  arrays.column<float>("path_helper_idle_s", page.paths,
+                       [](const PagePath& path) { return path.helper_idle_s; });
+  arrays.add_curves("path_time", page.path_time);
+}
+
+void add_ranks(const Analysis& analysis, const PageData& page, Arrays& arrays) {
+  arrays.add("group_of_rank", page.group_of_rank);
+  std::vector<std::uint32_t> offsets(page.groups + 1, 0);
+  for (const PageCell& cell : page.cells) ++offsets[cell.group + 1];
+  for (std::size_t i = 1; i < offsets.size(); ++i) offsets[i] += offsets[i - 1];
+  arrays.add("cell_offset", offsets);
+  arrays.column<std::uint32_t>("cell_path", page.cells, [](const PageCell& cell) { return cell.path; });
+  arrays.column<float>("cell_self_s", page.cells,
+                       [](const PageCell& cell) { return rounded(cell.self_s, kCellBits); });
+  arrays.column<float>("cell_helper_idle_s", page.cells,
+                       [](const PageCell& cell) { return rounded(cell.helper_idle_s, kCellBits); });
+
+  const std::vector<RankInfo>& ranks = analysis.ranks;
+  arrays.column<std::int32_t>("rank_number", ranks, [](const RankInfo& rank) { return rank.rank; });
+  arrays.column<std::uint32_t>("rank_node", ranks, [&](const RankInfo& rank) {
+    return rank.node < analysis.nodes.size() ? rank.node : kNone;
+  });
+  arrays.column<float>("rank_elapsed_s", ranks, [](const RankInfo& rank) { return rank.elapsed_s; });
+  arrays.column<float>("rank_useful_s", ranks, [](const RankInfo& rank) { return or_nan(rank.useful_s); });
+  arrays.column<float>("rank_mpi_wait_s", ranks,
+                       [](const RankInfo& rank) { return or_nan(rank.mpi_wait_s); });
+  arrays.column<float>("rank_mpi_transfer_s", ranks,
+                       [](const RankInfo& rank) { return or_nan(rank.mpi_transfer_s); });
+  arrays.column<float>("rank_max_rss_bytes", ranks, [](const RankInfo& rank) {
+    return rank.max_rss_bytes ? static_cast<float>(*rank.max_rss_bytes)
+                              : std::numeric_limits<float>::quiet_NaN();
+  });
+  std::vector<float> category_s;
+  for (const RankInfo& rank : ranks)
+    for (const Seconds& seconds : rank.category_s) category_s.push_back(or_nan(seconds));
+  arrays.add("rank_category_s", category_s);
+  arrays.column<std::uint8_t>("rank_lost", ranks, [](const RankInfo& rank) { return rank.lost; });
+
+  arrays.add("row_of_rank", page.row_of_rank);
+  arrays.column<std::int32_t>("row_first_rank", page.rows, [](const PageRow& row) { return row.first_rank; });
+  arrays.column<std::int32_t>("row_last_rank", page.rows, [](const PageRow& row) { return row.last_rank; });
+  arrays.column<std::uint32_t>("row_ranks", page.rows, [](const PageRow& row) { return row.ranks; });
+  arrays.column<std::uint32_t>("row_node", page.rows, [](const PageRow& row) { return row.node; });
+  arrays.add_curves("function_row_s", page.function_row_s);
+}
+
+void add_rest(const PageData& page, Arrays& arrays) {
+  for (std::size_t i = 0; i < page.series.size(); ++i) {
+    const PageSeries& series = page.series[i];
+    arrays.add_curves("series_" + std::to_string(i), series.row_values);
+    std::vector<float> band;
+    for (const auto* part : {&series.min, &series.mean, &series.max})
+      band.insert(band.end(), part->begin(), part->end());
+    arrays.add("band_" + std::to_string(i), band);
+  }
+  for (std::size_t i = 0; i < page.node_series.size(); ++i)
+    arrays.add_curves("node_series_" + std::to_string(i), page.node_series[i].row_values);
+
+  const auto cell = [&](const std::string& name, auto zero, auto member) {
+    arrays.column<decltype(zero)>(name, page.matrix, [&](const shard::MatrixCell& of) { return of.*member; });
+  };
+  cell("matrix_source", std::uint32_t{}, &shard::MatrixCell::source);
+  cell("matrix_destination", std::uint32_t{}, &shard::MatrixCell::destination);
+  cell("matrix_messages", double{}, &shard::MatrixCell::messages);
+  cell("matrix_bytes", double{}, &shard::MatrixCell::bytes);
+
+  arrays.column<std::uint32_t>("line_file", page.lines, [](const PageLine& line) { return line.file; });
+  arrays.column<std::uint32_t>("line_row", page.lines, [](const PageLine& line) { return line.row; });
+  std::vector<float> time_s;
+  for (const PageLine& line : page.lines) time_s.insert(time_s.end(), line.time_s.begin(), line.time_s.end());
+  arrays.add_curves("line_time", time_s);
+}
+
+// The fields of the header but for "report", from the first one to the end of the object.
+std::string header_fields(const PageData& page, const Arrays& arrays, const Strings& strings,
+                          const std::vector<Shortened>& shortened) {
+  std::string text;
+  const JsonSink sink = [&](std::string_view piece) { text += piece; };
+  JsonWriter out(sink);
+  const auto axis = [&](const char* name, double bin_s, double begin_s, std::size_t bins) {
+    out.object(name, [&] { out("bin_s", bin_s)("begin_s", begin_s)("bins", bins); });
+  };
+  const auto series = [&](const char* name, const std::vector<PageSeries>& list) {
+    out.rows(name, list, [&](const PageSeries& row) { out("name", row.name)("maximum", row.maximum); });
+  };
+  out.object([&] {
+    out("schema", "clusterprof.page/1")("strings", strings.all());
+    out.object("arrays", [&] {
+      for (const Arrays::Entry& entry : arrays.entries())
+        out.object(entry.name,
+                   [&] { out("type", entry.type)("offset", entry.offset)("length", entry.length); });
+    });
+    out.object("shortened", [&] {
+      for (const Shortened& table : shortened)
+        out.object(table.table, [&] { out("kept", table.kept)("of", table.of); });
+    });
+    out("paths", page.paths.size())("groups", page.groups)("rows", page.rows.size());
+    out("row_functions", page.row_functions);
+    axis("time", page.time_bin_s, page.time_begin_s, page.time_bins);
+    axis("axis", page.bin_s, page.begin_s, page.bins);
+    series("series", page.series);
+    series("node_series", page.node_series);
+    out.object("matrix", [&] { out("bin_ranks", page.matrix_bin_ranks); });
+    out.rows("sources", page.sources, [&](const PageSourceFile& source) {
+      out("file", source.file)("text", source.text);
+      out("why_not", source.text ? std::optional<std::string>() : std::optional(source.why_not));
+    });
+  });
+  out.finish();
+  return text.substr(text.find('{') + 1);
+}
+
+// FORMAT.md.
+std::string plain_data(Analysis analysis, const PageData& page, const PageOptions& options) {
+  Arrays arrays;
+  Strings strings;
+  add_tree(page, arrays, strings);
+  add_ranks(analysis, page, arrays);
+  add_rest(page, arrays);
+  const std::vector<Shortened> shortened = shorten(analysis, options);
+
+  std::string data(kMagic);
+  data.append(sizeof(std::uint32_t), '\0');
+  const std::size_t header = data.size();
+  data += "{\"report\":";
+  render_json(analysis, [&](std::string_view piece) { data += piece; });
+  data += ',';
+  data += header_fields(page, arrays, strings, shortened);
+  const auto header_bytes = static_cast<std::uint32_t>(data.size() - header);
+  std::memcpy(data.data() + kMagic.size(), &header_bytes, sizeof header_bytes);
+  data.resize((data.size() + kAlignment - 1) / kAlignment * kAlignment);
+  data += arrays.bytes();
+  return data;
+}
+
+Result<std::string> gzipped(const std::string& plain) {
+  struct Free {
+    void operator()(libdeflate_compressor* compressor) const { libdeflate_free_compressor(compressor); }
+  };
+  const std::unique_ptr<libdeflate_compressor, Free> compressor(libdeflate_alloc_compressor(kCompression));
+  if (!compressor) return Error{"out of memory"};
+  std::string bytes(libdeflate_gzip_compress_bound(compressor.get(), plain.size()), '\0');
+  const std::size_t size =
+      libdeflate_gzip_compress(compressor.get(), plain.data(), plain.size(), bytes.data(), bytes.size());
+  if (size == 0) return Error{"the page's data cannot be compressed"};
+  bytes.resize(size);
+  return bytes;
+}
+
+std::string title_of(const RunInfo& run) {
+  const std::string command = text::shorten(text::command_line(run), 60);
+  return (command.empty() ? text::printable(run.id) : command) + ", " + text::ranks_and_nodes(run) +
+         " - clusterprof";
+}
+
+}  // namespace
+
+Result<std::string> render_html(Analysis analysis, const PageData& page, const PageOptions& options) {
+  const std::string title = escaped(title_of(analysis.run));
+  std::string data;
+  {
+    const Result<std::string> compressed = gzipped(plain_data(std::move(analysis), page, options));
+    if (!compressed) return compressed.error();
+    data = base64(compressed.value());
+  }
+  const std::string script_hash = base64(from_hex(kPageScriptSha256)),
+                    style_hash = base64(from_hex(kPageStyleSha256));
+  const std::array<std::pair<std::string_view, std::string_view>, 7> values{{{"@TITLE@", title},
+                                                                             {"@VERSION@", kVersion},
+                                                                             {"@STYLE@", kPageStyle},
+                                                                             {"@SCRIPT@", kPageScript},
+                                                                             {"@STYLE_SHA256@", style_hash},
+                                                                             {"@SCRIPT_SHA256@", script_hash},
+                                                                             {"@DATA@", data}}};
+  std::string html;
+  html.reserve(kPageTemplate.size() + kPageScript.size() + kPageStyle.size() + data.size() + title.size() +
+               256);
+  std::string_view rest = kPageTemplate;
+  while (!rest.empty()) {
+    const std::size_t at = std::min(rest.find('@'), rest.size());
+    html += rest.substr(0, at);
+    rest.remove_prefix(at);
+    const auto value = std::find_if(values.begin(), values.end(),
+                                    [&](const auto& named) { return rest.starts_with(named.first); });
+    if (value != values.end()) {
+      html += value->second;
+      rest.remove_prefix(value->first.size());
+    } else if (!rest.empty()) {
+      html += rest.front();
+      rest.remove_prefix(1);
+    }
+  }
+  return html;
+}
+
+}  // namespace clusterprof::report

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+import { FrameKind, NONE, type Model, baseName } from "../core/model";
+import { FrameKeys, MergedTree, frameKeys } from "./merged_tree";
+import { PathTable, functionOfPath, shownPaths } from "./path_table";
+
+// Seconds of the cells, idle helper threads left out unless asked for.
+export function cellSeconds(model: Model, helperIdle: boolean): Float32Array {
+  const self = model.f32("cell_self_s");
+  const helper = model.f32("cell_helper_idle_s");
+  if (helperIdle || helper.length !== self.length) return self;
+  return self.map((value, cell) => Math.max(0, value - helper[cell]));
+}
+
+export type MergeBy = "function" | "line";
+
+interface Made {
+  table: PathTable;
+  functions: Uint32Array;
+  keys: Map<MergeBy, FrameKeys>;
+  trees: Map<string, MergedTree>;
+  withoutRegions: Uint32Array | null;
+}
+
+const made = new WeakMap<Model, Made>();
+
+function madeOf(model: Model): Made {
+  let known = made.get(model);
+  if (!known) {
+    const table: PathTable = {
+      paths: model.pathCount,
+      parent: model.u32("path_parent"),
+      frame: model.u32("path_frame"),
+      others: model.u8("path_others"),
+      frameFunction: model.u32("frame_function"),
+    };
+    known = {
+      table,
+      functions: functionOfPath(table),
+      keys: new Map(),
+      trees: new Map(),
+      withoutRegions: null,
+    };
+    made.set(model, known);
+  }
+  return known;
+}
+
+export function pathTable(model: Model): PathTable {
+  return madeOf(model).table;
+}
+
+// The innermost function on each path.
+export function pathFunctions(model: Model): Uint32Array {
+  return madeOf(model).functions;
+}
+
+export function keysOf(model: Model, by: MergeBy): FrameKeys {
+  const { keys, table } = madeOf(model);
+  let known = keys.get(by);
+  if (!known) {
+    const name = model.u32("frame_name_string");
+    const kind = model.u8("frame_kind");
+    const file = model.u32("frame_file_string");
+    const module = model.u32("frame_module_string");
+    const line = model.u32("frame_line");
+    known = frameKeys(model.frameCount, (frame) => {
+      const fn = table.frameFunction[frame];
+      const own = fn === NONE ? `${kind[frame]} ${name[frame]} ${file[frame]} ${module[frame]}` : fn;
+      return by === "line" ? `${own}:${line[frame]}` : own;
+    });
+    keys.set(by, known);
+  }
+  return known;
+}
+
+// What trees show of the paths; undefined: all.
+export function shownOf(model: Model, regions: boolean): Uint32Array | undefined {
+  if (regions) return undefined;
+  const made = madeOf(model);
+  const kind = model.u8("frame_kind");
+  made.withoutRegions ??= shownPaths(made.table, (frame) => kind[frame] === FrameKind.region);
+  return made.withoutRegions;
+}
+
+export function treeOf(model: Model, by: MergeBy, regions = true): MergedTree {
+  const { trees, table } = madeOf(model);
+  const name = `${by} ${regions}`;
+  let known = trees.get(name);
+  if (!known) {
+    known = new MergedTree(table, keysOf(model, by), shownOf(model, regions));
+    trees.set(name, known);
+  }
+  return known;
+}
+
+// Without what every extension module's file name ends in: "_umath.cpython-311-x86_64-linux-gnu.so+0x1f0".
+export function withoutAbiTag(name: string): string {
+  return name.replace(/\.(?:cpython-\d+[a-z]*-[\w-]+|abi3)\.so(?=$|\+0x)/, ".so");
+}
+
+// Where code comes from, short: the shared object, or a Python file's package.
+export function moduleName(file: string | null, module: string | null): string {
+  if (module) return withoutAbiTag(baseName(module));
+  if (!file) return "";
+  const packages = /\/(?:site|dist)-packages\/([^/]+)/.exec(file);
+  if (packages) return packages[1].replace(/\.py$/, "");
+  if (file.startsWith("<frozen ")) return "importlib";
+  const library = /\/lib\/python3[^/]*\/([^/]+)/.exec(file);
+  if (library) return library[1].replace(/\.py$/, "");
+  return baseName(file);
+}

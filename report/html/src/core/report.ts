@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The document of `clusterprof report --json` (report/json/report.schema.json), as far as pages read it.
+
+type Seconds = number | null | undefined;
+type Count = number | null | undefined;
+
+export interface Place {
+  op?: string | null;
+  file: string | null;
+  line: number | null;
+  function: string | null;
+}
+
+export interface Derived {
+  name: string;
+  value: number;
+  unit: string;
+  formula: string;
+}
+
+export interface Parts {
+  python_s: number;
+  native_s: number;
+  system_s: number;
+  mpi_s: number;
+  io_s: number;
+  idle_s: number;
+}
+
+export interface FineParts {
+  gil_s?: Seconds;
+  gc_s?: Seconds;
+  import_s?: Seconds;
+  page_fault_s?: Seconds;
+  sleep_s?: Seconds;
+  lock_s?: Seconds;
+}
+
+export type Activities = Record<string, number | null>;
+
+export interface RunRow {
+  id: string;
+  command: string[];
+  start_utc: string | null;
+  elapsed_s: number;
+  nodes: number;
+  ranks: number;
+  spawned_ranks?: number;
+  world_size: number | null;
+  missing_ranks: number[];
+  rate_hz: number;
+  clock: string;
+  region?: string | null;
+  sample_on?: string | null;
+  only_regions?: boolean;
+  samples: number;
+  dropped: Record<string, number>;
+  complete: boolean;
+  version: string;
+  mpi_library: string | null;
+  notes: string[];
+}
+
+export interface NodeRow {
+  name: string;
+  ranks: number[];
+  elapsed_s: number;
+  cpu_s: number;
+  collector_cpu_s: number;
+  cpus: Count;
+  numa_nodes: Count;
+  memory_bytes: Count;
+  cache_bytes: Count;
+  cpu_model: string | null;
+  cpu_busy: Seconds;
+  memory_used_bytes: Count;
+  network_received_bytes: Count;
+  network_sent_bytes: Count;
+  disk_read_bytes: Count;
+  disk_written_bytes: Count;
+}
+
+export interface RankRow {
+  rank: number;
+  node: string | null;
+  pid: number;
+  elapsed_s: number;
+  cpu_s: Seconds;
+  samples: number;
+  spawned?: boolean;
+  threads: number;
+  processes: number;
+  python_s: Seconds;
+  native_s: Seconds;
+  system_s: Seconds;
+  mpi_s: Seconds;
+  io_s: Seconds;
+  idle_s: Seconds;
+  activities: Activities;
+  useful_s: Seconds;
+  mpi_wait_s: Seconds;
+  mpi_transfer_s: Seconds;
+  max_rss_bytes: Count;
+  read_bytes: Count;
+  write_bytes: Count;
+  paused_s: number;
+  user_s: Seconds;
+  kernel_s: Seconds;
+  minor_faults: Count;
+  major_faults: Count;
+  voluntary_switches: Count;
+  involuntary_switches: Count;
+  affinity: string | null;
+  numa: string | null;
+  derived: Derived[];
+  exit: { status: number | null; signal: number | null; lost: boolean };
+}
+
+export interface Efficiency {
+  parallel: Seconds;
+  load_balance: Seconds;
+  communication: Seconds;
+  serialization: Seconds;
+  transfer: Seconds;
+}
+
+export interface FunctionRow extends Parts, FineParts {
+  name: string;
+  file: string | null;
+  line: number | null;
+  kind: "python" | "native" | "mpi" | "kernel";
+  module: string | null;
+  self_s: number;
+  total_s: number;
+  active_self_s: number;
+  active_total_s: number;
+  rank_min_s: number;
+  rank_mean_s: number;
+  rank_max_s: number;
+  rank_max: number;
+  imbalance: Seconds;
+  counters?: Record<string, number>;
+  working_set_bytes?: number;
+  working_set_is_more?: boolean;
+}
+
+export interface LineRow extends Parts, FineParts {
+  file: string;
+  line: number;
+  function: string;
+  self_s: number;
+  total_s: number;
+  counters?: Record<string, number>;
+}
+
+export interface MpiCallRow {
+  op: string;
+  file: string | null;
+  line: number | null;
+  function: string | null;
+  count: number;
+  time_s: number;
+  wait_s: Seconds;
+  sent_bytes: number;
+  recv_bytes: number;
+  rank_min_s: number;
+  rank_mean_s: number;
+  rank_max_s: number;
+  rank_max: number;
+}
+
+export type WaitKind =
+  | "late_sender"
+  | "late_receiver"
+  | "wait_at_barrier"
+  | "wait_at_nxn"
+  | "late_broadcast"
+  | "early_reduce"
+  | "early_scan";
+
+export interface WaitCause extends Place {
+  rank: number | null;
+  wait_s: number;
+  count: number;
+  rest?: number;
+}
+
+export interface WaitRow {
+  kind: WaitKind;
+  rank: number;
+  wait_s: number;
+  count: number;
+  caused_by: WaitCause[];
+  where: (Place & { wait_s: number; count: number; rest?: number })[];
+}
+
+export interface MatrixCell {
+  src: number | null;
+  dst: number | null;
+  messages: number;
+  bytes: number;
+}
+
+export interface NodeMatrixCell extends MatrixCell {
+  src_node: string | null;
+  dst_node: string | null;
+}
+
+export interface Mpi {
+  calls?: MpiCallRow[];
+  matrix?: MatrixCell[];
+  node_matrix?: NodeMatrixCell[];
+  sizes?: { op: string; le_bytes: number; count: number }[];
+  waits?: WaitRow[];
+}
+
+export interface WaitAnalysis {
+  operations: number;
+  events: number;
+  event_level: number;
+  messages: number;
+  unmatched_messages: number;
+  collectives: number;
+  unmatched_collectives: number;
+  clock_error_s: Seconds;
+  clock_violations: number;
+  worst_violation_s: number;
+  ideal_s: Seconds;
+}
+
+export interface RootCause extends Place {
+  rank: number;
+  wait_s: number;
+  share: number;
+  waiting_ranks: number;
+}
+
+export interface CriticalRow extends Place {
+  kind: "python" | "native" | "mpi" | "kernel" | null;
+  time_s: number;
+  share: number;
+  mean_s: Seconds;
+  imbalance: Seconds;
+  rank_max: number;
+}
+
+export interface EfficiencyWindow {
+  begin_s: number;
+  end_s: number;
+  parallel: number;
+  load_balance: Seconds;
+  communication: number;
+  wait_s: number;
+}
+
+export interface Counters {
+  available: string[];
+  unavailable: Record<string, string>;
+  multiplexed: boolean;
+  derived: Derived[];
+  ranks: (Record<string, number> & { rank: number })[];
+}
+
+export interface IoFile {
+  path: string | null;
+  file_system: string | null;
+  ranks: number;
+  opens: number;
+  reads: number;
+  writes: number;
+  read_bytes: number;
+  written_bytes: number;
+  read_s: number;
+  write_s: number;
+  sync_s: number;
+  meta_s: number;
+}
+
+export interface IoCall {
+  operation: string;
+  file: string | null;
+  line: number | null;
+  function: string | null;
+  path: string | null;
+  count: number;
+  failed: number;
+  bytes: number;
+  time_s: number;
+  max_s: number;
+  rank_max: number;
+}
+
+export interface Io {
+  files: IoFile[];
+  calls: IoCall[];
+  file_systems: {
+    name: string | null;
+    read_bytes: number;
+    written_bytes: number;
+    read_s: number;
+    write_s: number;
+    sync_s: number;
+    meta_s: number;
+  }[];
+}
+
+export interface OffCpuRow {
+  kind: string;
+  file: string | null;
+  line: number | null;
+  function: string | null;
+  time_s: number;
+  main_thread_s: number;
+  rank_max: number;
+}
+
+export interface RegionRow extends Parts {
+  name: string;
+  count: number;
+  time_s: Seconds;
+  min_s: Seconds;
+  max_s: Seconds;
+  max_n: number | null;
+  sampled_s: number;
+  share: number;
+  rank_min_s: number;
+  rank_mean_s: number;
+  rank_max_s: number;
+  rank_max: number;
+  efficiency: { parallel: Seconds; load_balance: Seconds; communication: Seconds };
+  counters: Record<string, number>;
+  derived: Derived[];
+  bottleneck: string | null;
+}
+
+export interface MemoryLine {
+  file: string;
+  line: number;
+  peak_bytes: Count;
+  alloc_bytes: Count;
+  copy_bytes: Count;
+  leak_score: Seconds;
+}
+
+export interface Quality {
+  samples: number;
+  rate_reached_hz: Seconds;
+  handler_median_s: Seconds;
+  handler_p99_s: Seconds;
+  dropped: Record<string, number>;
+  truncated: number;
+  merges_tried: number;
+  merges_failed: number;
+  merge_success_percent: Seconds;
+}
+
+export interface Bottleneck {
+  scope: "run" | "rank" | "region";
+  rank: number | null;
+  region: string | null;
+  class: "compute" | "memory" | "io" | "communication" | "imbalance" | "python" | "idle";
+  share: number;
+  evidence: string;
+}
+
+export interface Finding {
+  severity: "high" | "medium" | "low" | "info";
+  share: Seconds;
+  text: string;
+  file: string | null;
+  line: number | null;
+  rank: number | null;
+}
+
+export interface Report {
+  schema: string;
+  run: RunRow;
+  nodes: NodeRow[];
+  ranks: RankRow[];
+  efficiency: Efficiency;
+  activities: Activities;
+  native_modules: Record<string, number> | null;
+  system_calls: Record<string, number> | null;
+  functions: FunctionRow[];
+  lines: LineRow[];
+  mpi: Mpi;
+  wait_analysis: WaitAnalysis | null;
+  root_causes: RootCause[] | null;
+  critical_path: CriticalRow[] | null;
+  efficiency_windows: EfficiencyWindow[] | null;
+  counters: Counters;
+  io: Io | null;
+  off_cpu: OffCpuRow[] | null;
+  regions: RegionRow[];
+  memory?: { lines: MemoryLine[] };
+  quality: Quality;
+  bottleneck: Bottleneck[];
+  findings: Finding[];
+}

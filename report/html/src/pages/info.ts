@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+import { CATEGORY_HELP, CATEGORY_TITLES, categoryColour } from "../core/colours";
+import { el, replace, section, table, type Child } from "../core/dom";
+import { commandLine, count, percent, plural, printable, seconds, seriesTitle, shortenMiddle, signalName } from "../core/format";
+import { CATEGORIES } from "../core/model";
+import type { Page } from "../core/page";
+import { RankSet, type Store } from "../core/selection";
+import { collectorShare, samplingShare } from "./summary";
+
+const REASONS: Record<string, string> = {
+  ring_full: "samples that the collector did not fetch in time",
+  reentrant: "samples that came while one was being taken",
+  signal_blocked: "threads that block the signal they are sampled with",
+  mpi_event_ring_full: "events of MPI that the collector did not fetch in time",
+  mpi_event_budget: "events of MPI beyond the budget of a rank",
+  damaged_mpi_event: "events of MPI that cannot be true: the program wrote over them",
+  damaged_mpi_event_ring: "events of MPI that cannot be true: the program wrote over them",
+  damaged_clock_measurement: "exchanges of clocks between nodes that cannot be true",
+  io_file_table_full: "files beyond those that were told apart",
+  io_site_table_full: "pairs of call path and file that were not counted",
+};
+function reason(name: string): string {
+  return REASONS[name] ?? (/_(table|arena)_full$/.test(name) ? "entries counted without their details" : "");
+}
+
+function facts(rows: (readonly [string, Child] | null | false)[]): HTMLElement {
+  return el(
+    "dl",
+    { class: "facts-list" },
+    rows.map((row) => (row && row[1] !== null && row[1] !== undefined && row[1] !== false ? [el("dt", null, row[0]), el("dd", null, row[1])] : null)),
+  );
+}
+
+function runCard(store: Store): HTMLElement {
+  const { run } = store.model.report;
+  const { header } = store.model;
+  // What lacks altogether is in arrays.
+  const shortened = Object.entries(header.shortened ?? {})
+    .filter(([, { kept }]) => kept > 0)
+    .map(([name, { kept, of }]) => `${printable(name)} ${kept.toLocaleString("en-US")} of ${of.toLocaleString("en-US")}`);
+  return section(
+    "Run",
+    {},
+    facts([
+      ["Command", el("code", null, commandLine(run.command) || "not known")],
+      ["Start", run.start_utc ? run.start_utc.replace("T", " ").replace("Z", " UTC") : "not known"],
+      ["Elapsed", seconds(run.elapsed_s)],
+      ["Identifier", el("code", null, printable(run.id))],
+      ["Ranks", [run.ranks.toLocaleString("en-US"), run.world_size !== null && run.world_size !== run.ranks ? ` of a world of ${run.world_size.toLocaleString("en-US")}` : "", run.spawned_ranks ? `, ${run.spawned_ranks} of them spawned` : ""]],
+      ["MPI", run.mpi_library ? printable(run.mpi_library) : "none seen"],
+      ["Recorded with", `clusterprof ${printable(run.version)}`],
+      ["Sampling", [`${run.rate_hz} Hz, ${printable(run.clock)} clock`, run.sample_on ? `, at overflows of ${printable(run.sample_on)}` : ""]],
+      run.only_regions ? ["Recorded", "only inside regions"] : null,
+      run.region ? ["Region", `this report is of ${printable(run.region)} alone`] : null,
+      ["This page", [
+        header.groups === store.model.rankCount ? "call paths of every rank" : `call paths of ${header.groups.toLocaleString("en-US")} groups of ranks`,
+        header.rows === store.model.rankCount ? "" : `; heat maps with ${header.rows.toLocaleString("en-US")} rows, outliers by themselves`,
+        header.time.bins ? `; call paths over time in steps of ${seconds(header.time.bin_s)}` : "; call paths without their time in the run",
+      ]],
+      shortened.length > 0 && ["Tables cut short", shortened.join(", ")],
+    ]),
+  );
+}
+
+function missingCard(store: Store): HTMLElement | null {
+  const { model } = store;
+  const { run, ranks } = model.report;
+  const lost: number[] = [];
+  const numbers = model.i32("rank_number");
+  model.u8("rank_lost").forEach((is, i) => is && lost.push(numbers[i]));
+  const ended = ranks.filter((r) => r.exit.signal !== null || (r.exit.status ?? 0) !== 0);
+  if (run.complete && lost.length === 0 && ended.length === 0) return null;
+  return section(
+    "Missing and lost",
+    {},
+    run.missing_ranks.length
+      ? el("p", null, el("span", { class: "bad" }, "▲ "), `${plural(run.missing_ranks.length, "rank")} without data: ${RankSet.of(run.missing_ranks).toShortString(12)}. Every figure is of the ranks that are there. Either their node's shard (node-<host>.h5) was not written, or they never started.`)
+      : null,
+    lost.length ? el("p", null, el("span", { class: "bad" }, "▲ "), `Ended without a status that could be recorded: ranks ${RankSet.of(lost).toShortString(12)}.`) : null,
+    ended.length
+      ? table(
+          [
+            { id: "rank", title: "Rank", numeric: true, width: "90px", value: (r) => r.rank, cell: (r) => String(r.rank) },
+            { id: "node", title: "Node", value: (r) => r.node, cell: (r) => shortenMiddle(printable(r.node ?? "–"), 40) },
+            { id: "exit", title: "Ended by", value: (r) => r.exit.signal ?? r.exit.status, cell: (r) => (r.exit.signal !== null ? signalName(r.exit.signal) : `status ${r.exit.status}`) },
+          ],
+          ended,
+          { label: "Ranks that did not end as they should", limit: 20 },
+        )
+      : null,
+  );
+}
+
+function qualityCard(store: Store): HTMLElement {
+  const { run, quality } = store.model.report;
+  const of = (n: number) => (quality.samples > 0 ? ` (${percent(n / quality.samples, 2)})` : "");
+  const sampling = samplingShare(store);
+  return section(
+    "Quality of the samples",
+    {},
+    facts([
+      ["Samples", count(quality.samples)],
+      ["Rate", quality.rate_reached_hz === null || quality.rate_reached_hz === undefined ? `${run.rate_hz} Hz asked` : `${quality.rate_reached_hz.toFixed(1)} Hz reached of ${run.rate_hz} Hz asked`],
+      ["Call paths cut", `${count(quality.truncated)}${of(quality.truncated)}`],
+      quality.merges_tried > 0 && ["Python and native joined", `${percent(quality.merge_success_percent === null || quality.merge_success_percent === undefined ? null : quality.merge_success_percent / 100, 2)} of ${count(quality.merges_tried)}, ${count(quality.merges_failed)} not`],
+      ["Cost of a sample", quality.handler_median_s === null || quality.handler_median_s === undefined ? "not measured" : `${seconds(quality.handler_median_s)} median, ${seconds(quality.handler_p99_s)} 99th percentile${sampling === null ? "" : `: about ${percent(sampling, 2)} of CPU time`}`],
+      ["Collectors", collectorShare(store) === null ? null : `${percent(collectorShare(store), 2)} of a core on each node`],
+    ]),
+    el("h3", { class: "gap-above" }, "Dropped"),
+    Object.keys(run.dropped).length === 0 ? el("p", { class: "empty" }, "Nothing was dropped.") : null,
+    Object.keys(run.dropped).length
+      ? table(
+          [
+            { id: "reason", title: "Reason", value: (d) => d[0], cell: (d) => el("code", null, printable(d[0])) },
+            { id: "n", title: "Number", numeric: true, value: (d) => d[1], cell: (d) => d[1].toLocaleString("en-US") },
+            { id: "what", title: "What", cell: (d) => el("span", { class: "muted" }, reason(d[0])) },
+          ],
+          Object.entries(run.dropped),
+          { label: "Dropped, by reason", sort: { column: "n", descending: true } },
+        )
+      : null,
+  );
+}
+
+function waitCard(store: Store): HTMLElement | null {
+  const w = store.model.report.wait_analysis;
+  if (!w) return null;
+  const part = (n: number, of: number) => `${count(n)}${of > 0 ? ` (${percent(n / of, 2)})` : ""}`;
+  return section(
+    "Analysis of waiting",
+    {},
+    facts([
+      ["Events", [count(w.events), w.event_level > 0 ? `: about one operation in ${2 ** w.event_level} was looked at` : ", of all operations"]],
+      ["Messages", `${count(w.messages)}, ${part(w.unmatched_messages, w.messages)} without their other side`],
+      ["Collective operations", `${count(w.collectives)}, ${part(w.unmatched_collectives, w.collectives)} without a member`],
+      ["Error of clocks", w.clock_error_s === null || w.clock_error_s === undefined ? el("span", { class: "warn" }, "▲ some nodes' clocks cannot be compared") : `at most ${seconds(w.clock_error_s)} between nodes`],
+      ["Received before sent", w.clock_violations ? `${count(w.clock_violations)}, at worst by ${seconds(w.worst_violation_s)}` : "none"],
+      w.ideal_s === null || w.ideal_s === undefined ? ["Ideal network", "not known"] : ["Ideal network", `the run would take ${seconds(w.ideal_s)}`],
+    ]),
+  );
+}
+
+function countersCard(store: Store): HTMLElement {
+  const { counters } = store.model.report;
+  const missing = Object.entries(counters.unavailable);
+  return section(
+    "Counters",
+    { aside: counters.multiplexed ? el("span", { class: "note" }, "they took turns: values are estimates") : null },
+    counters.available.length ? el("p", { class: "codes" }, counters.available.map((name) => el("code", null, printable(name)))) : el("p", { class: "empty" }, "None were counted."),
+    missing.length
+      ? table(
+          [
+            { id: "event", title: "Not available", value: (m) => m[0], cell: (m) => el("code", null, printable(m[0])) },
+            { id: "why", title: "Why", cell: (m) => printable(m[1]) },
+          ],
+          missing,
+          { label: "Counters that are not available", limit: 20 },
+        )
+      : null,
+  );
+}
+
+function readingCard(store: Store): HTMLElement {
+  const { header } = store.model;
+  return section(
+    "How to read it",
+    {},
+    el(
+      "dl",
+      { class: "facts-list" },
+      CATEGORIES.map((c) => [el("dt", null, el("span", { class: "swatch", style: { background: categoryColour(c) } }), " ", CATEGORY_TITLES[c]), el("dd", null, CATEGORY_HELP[c])]),
+      el("dt", null, "Selection"),
+      el("dd", null, "Time, ranks, nodes and a region chosen on any page hold on all of them and are in the page's address. What cannot follow says “of the whole run”."),
+      header.series.length ? [el("dt", null, "Recorded over time"), el("dd", null, header.series.map((s) => seriesTitle(s.name)).join(", "))] : null,
+    ),
+  );
+}
+
+export const page: Page = {
+  id: "info",
+  title: "Run info",
+  hint: "Versions, settings, what was not recorded",
+  mount(root, store) {
+    const { notes } = store.model.report.run;
+    replace(
+      root,
+      missingCard(store),
+      notes.length ? section("Notes", {}, el("ul", { class: "notes" }, notes.map((note) => el("li", null, printable(note))))) : null,
+      el("div", { class: "columns" }, runCard(store), qualityCard(store)),
+      el("div", { class: "columns" }, waitCard(store), countersCard(store)),
+      readingCard(store),
+    );
+    return { update() {} };
+  },
+};

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-3-Clause
+import { lineChart, type Chart } from "../core/chart";
+import { CATEGORY_TITLES, categoryColour } from "../core/colours";
+import { el, miniBar, ofWholeRun, replace, section, stackedBar, table, type Child, type Column } from "../core/dom";
+import { bytes, count, percent, plural, printable, seconds, seriesTitle, shortenMiddle } from "../core/format";
+import { rankTarget } from "../core/links";
+import { CATEGORIES, type Model } from "../core/model";
+import type { Page } from "../core/page";
+import { RankSet, isWholeRun, type Store } from "../core/selection";
+import { binParts, chosenNodes, nodeCategories, shownBins } from "../core/totals";
+
+interface Row {
+  index: number;
+  name: string;
+  ranks: number;
+  chosenRanks: number;
+  busy: number | null; // of all processors' time
+  memory: number | null; // the most
+  received: number | null;
+  sent: number | null;
+  read: number | null;
+  written: number | null;
+  categories: Float64Array;
+}
+
+const known = (v: number | null | undefined): number | null => v ?? null;
+
+function seriesIndex(model: Model, name: string): number {
+  return model.header.node_series.findIndex((s) => s.name === name);
+}
+
+// Sum (or largest, of a level) of a node's series in a range of time.
+function inTime(model: Model, name: string, node: number, parts: Float64Array): number | null {
+  const s = seriesIndex(model, name);
+  if (s < 0) return null;
+  const { bins } = model.header.axis;
+  const values = model.f32(`node_series_${s}`).subarray(node * bins, (node + 1) * bins);
+  const { maximum } = model.header.node_series[s];
+  let out = 0;
+  for (let b = 0; b < bins; ++b) {
+    if (parts[b] === 0 || Number.isNaN(values[b])) continue;
+    out = maximum ? Math.max(out, values[b]) : out + values[b] * parts[b];
+  }
+  return out;
+}
+
+function makeRows(store: Store): Row[] {
+  const { model, selection } = store;
+  const chosen = chosenNodes(store);
+  const sums = nodeCategories(store);
+  const { time } = selection;
+  const parts = time && model.header.node_series.length ? binParts(model.header.axis, time) : null;
+  const mask = store.rankMask();
+  const nodeOf = model.u32("rank_node");
+  const ranks = new Uint32Array(model.nodeCount);
+  const inChoice = new Uint32Array(model.nodeCount);
+  for (let i = 0; i < nodeOf.length; ++i) {
+    ++ranks[nodeOf[i]];
+    if (!mask || mask[i]) ++inChoice[nodeOf[i]];
+  }
+  const rows: Row[] = [];
+  model.nodes.forEach((node, index) => {
+    if (!chosen[index]) return;
+    const from = (name: string, whole: number | null | undefined) => (parts ? (inTime(model, name, index, parts) ?? known(whole)) : known(whole));
+    let busy = known(node.cpu_busy);
+    if (parts && time && node.cpus) {
+      const ns = inTime(model, "cpu_busy_ns", index, parts);
+      if (ns !== null) busy = (ns * 1e-9) / ((time[1] - time[0]) * node.cpus);
+    }
+    rows.push({
+      index,
+      name: printable(node.name),
+      ranks: ranks[index],
+      chosenRanks: inChoice[index],
+      busy,
+      memory: from("memory_used_bytes", node.memory_used_bytes),
+      received: from("network_received_bytes", node.network_received_bytes),
+      sent: from("network_sent_bytes", node.network_sent_bytes),
+      read: from("disk_read_bytes", node.disk_read_bytes),
+      written: from("disk_written_bytes", node.disk_written_bytes),
+      categories: sums.subarray(index * CATEGORIES.length, (index + 1) * CATEGORIES.length),
+    });
+  });
+  return rows;
+}
+
+function withBar(text: string, share: number | null, colour?: string): Child {
+  return share === null ? el("span", { class: "dim" }, text) : [el("span", { class: "bar-number" }, text), miniBar(share, colour, { class: "short" })];
+}
+
+function columns(store: Store, rows: readonly Row[]): Column<Row>[] {
+  const { model } = store;
+  const largest = (pick: (row: Row) => number | null) => rows.reduce((most, row) => Math.max(most, pick(row) ?? 0), 0);
+  const amount = (id: string, title: string, help: string, pick: (row: Row) => number | null): Column<Row> | null => {
+    const most = largest(pick);
+    if (!rows.some((row) => pick(row) !== null)) return null;
+    return { id, title, help, numeric: true, value: pick, cell: (row) => withBar(bytes(pick(row)), most > 0 ? (pick(row) ?? 0) / most : 0) };
+  };
+  const list: (Column<Row> | null)[] = [
+    { id: "node", title: "Node", value: (row) => row.name, cell: (row) => el("span", { tip: [row.name, model.nodes[row.index].cpu_model].filter(Boolean).map((t) => printable(t!)).join(" · ") }, shortenMiddle(row.name, 28)) },
+    {
+      id: "ranks",
+      title: "Ranks",
+      numeric: true,
+      value: (row) => row.chosenRanks,
+      cell: (row) => (row.chosenRanks === row.ranks ? String(row.ranks) : `${row.chosenRanks} of ${row.ranks}`),
+    },
+    {
+      id: "time",
+      title: "Time of its ranks",
+      width: "18%",
+      help: `Main threads, by category${store.selection.time && !model.header.series.length ? "; of the whole run" : ""}. Sorts by MPI.`,
+      value: (row) => row.categories[3] / row.categories.reduce((s, v) => s + v, 0),
+      cell: (row) =>
+        stackedBar(
+          CATEGORIES.map((c, i) => ({ value: row.categories[i], colour: categoryColour(c), label: CATEGORY_TITLES[c], text: seconds(row.categories[i]) })),
+        ),
+    },
+    { id: "busy", title: "Busy", help: "Of all processors' time, whoever used it.", numeric: true, value: (row) => row.busy, cell: (row) => withBar(percent(row.busy), row.busy) },
+    {
+      id: "memory",
+      title: "Memory",
+      help: "The most that was used on the node, by whomever.",
+      numeric: true,
+      value: (row) => row.memory,
+      cell: (row) => {
+        const all = model.nodes[row.index].memory_bytes;
+        const share = row.memory !== null && all ? row.memory / all : null;
+        return el("span", { tip: all ? `${percent(share)} of ${bytes(all)}` : undefined }, withBar(bytes(row.memory), share, (share ?? 0) >= 0.9 ? "var(--bad)" : undefined));
+      },
+    },
+    amount("received", "Received", "Network, whoever caused it.", (row) => row.received),
+    amount("sent", "Sent", "Network, whoever caused it.", (row) => row.sent),
+    amount("read", "Disk read", "Disks of the node.", (row) => row.read),
+    amount("written", "Disk written", "Disks of the node.", (row) => row.written),
+    {
+      id: "choose",
+      title: "",
+      cell: (row) => {
+        const only = store.selection.nodes?.length === 1 && store.selection.nodes[0] === row.index;
+        return el("a", { href: store.href({ selection: { nodes: only ? null : [row.index] } }), "aria-label": `${only ? "All nodes" : `Only ${row.name}`}` }, only ? "all" : "only");
+      },
+    },
+  ];
+  return list.filter((c): c is Column<Row> => c !== null);
+}
+
+const SERIES_COLOURS: Record<string, string> = {
+  cpu_busy_ns: "--cat-native",
+  memory_used_bytes: "--cat-python",
+  network_received_bytes: "--cat-mpi",
+  network_sent_bytes: "--cat-mpi",
+  disk_read_bytes: "--cat-io",
+  disk_written_bytes: "--cat-io",
+};
+
+// Charts of a node: processors, memory, network, disk.
+function nodeCharts(store: Store, node: number, charts: Chart[]): Child {
+  const { model } = store;
+  const { bins, bin_s, begin_s } = model.header.axis;
+  const shown = shownBins(model);
+  if (!model.header.node_series.length || shown === 0) return el("p", { class: "empty" }, "No values over time were recorded of nodes.");
+  const x = Array.from({ length: shown }, (_, b) => begin_s + (b + 0.5) * bin_s);
+  const groups: { title: string; names: string[] }[] = [
+    { title: "Processors busy", names: ["cpu_busy_ns"] },
+    { title: "Memory used", names: ["memory_used_bytes"] },
+    { title: "Network", names: ["network_received_bytes", "network_sent_bytes"] },
+    { title: "Disk", names: ["disk_read_bytes", "disk_written_bytes"] },
+  ];
+  const placed = new Set(groups.flatMap((g) => g.names));
+  for (const { name } of model.header.node_series) if (!placed.has(name)) groups.push({ title: seriesTitle(name), names: [name] });
+  const { cpus, memory_bytes } = model.nodes[node];
+  return groups.map(({ title, names }) => {
+    const here = names.filter((name) => seriesIndex(model, name) >= 0);
+    if (here.length === 0) return null;
+    const level = model.header.node_series[seriesIndex(model, here[0])].maximum;
+    const isBusy = here[0] === "cpu_busy_ns";
+    const isNs = here[0].endsWith("_ns");
+    const isBytes = here[0].endsWith("_bytes");
+    const factor = isNs ? 1e-9 / bin_s / (isBusy && cpus ? cpus : 1) : level ? 1 : 1 / bin_s;
+    const chart = lineChart({
+      label: `${title} of ${printable(model.nodes[node].name)} over time`,
+      x,
+      height: 110,
+      series: here.map((name, i) => ({
+        label: here.length > 1 ? (i === 0 ? (name.startsWith("disk") ? "read" : "received") : name.startsWith("disk") ? "written" : "sent") : title,
+        colour: SERIES_COLOURS[name] ?? "--accent",
+        dashed: i > 0,
+        values: Array.from(model.f32(`node_series_${seriesIndex(model, name)}`).subarray(node * bins, node * bins + shown), (v) => v * factor),
+      })),
+      maximum: isBusy && cpus ? 1 : title === "Memory used" && memory_bytes ? memory_bytes : null,
+      format: (v) => (isNs ? percent(v, 0) : isBytes ? (level ? bytes(v) : `${bytes(v)}/s`) : `${count(v)}/s`),
+      onSelect: (range) => store.select({ time: range }),
+      marked: store.selection.time,
+      sync: "node",
+    });
+    charts.push(chart);
+    return el("div", { class: "small-chart" }, el("h3", null, title), chart.root);
+  });
+}
+
+// All chosen nodes together: least, mean, largest.
+function overview(store: Store, charts: Chart[]): Child {
+  const { model } = store;
+  const { bins, bin_s, begin_s } = model.header.axis;
+  const shown = shownBins(model);
+  if (!model.header.node_series.length || shown === 0) return null;
+  const nodes = [...chosenNodes(store).entries()].filter(([, is]) => is).map(([n]) => n);
+  if (nodes.length === 0) return null;
+  const x = Array.from({ length: shown }, (_, b) => begin_s + (b + 0.5) * bin_s);
+  return model.header.node_series.map(({ name, maximum }, s) => {
+    const values = model.f32(`node_series_${s}`);
+    const isNs = name.endsWith("_ns");
+    const isBytes = name.endsWith("_bytes");
+    const least = new Array<number>(shown).fill(Infinity);
+    const mean = new Array<number>(shown).fill(0);
+    const most = new Array<number>(shown).fill(0);
+    for (const node of nodes) {
+      const cpus = name === "cpu_busy_ns" ? (model.nodes[node].cpus ?? 1) : 1;
+      const factor = isNs ? 1e-9 / bin_s / cpus : maximum ? 1 : 1 / bin_s;
+      for (let b = 0; b < shown; ++b) {
+        const v = values[node * bins + b] * factor;
+        least[b] = Math.min(least[b], v);
+        most[b] = Math.max(most[b], v);
+        mean[b] += v / nodes.length;
+      }
+    }
+    const colour = SERIES_COLOURS[name] ?? "--accent";
+    const chart = lineChart({
+      label: `${seriesTitle(name)} of nodes over time`,
+      x,
+      height: 110,
+      series: [
+        { label: "largest", colour: "--text-3", values: most, dashed: true },
+        { label: "mean", colour, values: mean },
+        { label: "least", colour: "--text-3", values: least, dashed: true },
+      ],
+      bands: [[0, 2, "--marked"]],
+      maximum: name === "cpu_busy_ns" ? 1 : null,
+      format: (v) => (isNs ? percent(v, 0) : isBytes ? (maximum ? bytes(v) : `${bytes(v)}/s`) : `${count(v)}/s`),
+      onSelect: (range) => store.select({ time: range }),
+      marked: store.selection.time,
+      sync: "node",
+    });
+    charts.push(chart);
+    return el("div", { class: "small-chart" }, el("h3", null, seriesTitle(name)), chart.root);
+  });
+}
+
+function nodeFacts(store: Store, node: number): Child {
+  const { model } = store;
+  const info = model.nodes[node];
+  const nodeOf = model.u32("rank_node");
+  const numbers = model.i32("rank_number");
+  const mine: number[] = [];
+  for (let i = 0; i < nodeOf.length; ++i) if (nodeOf[i] === node) mine.push(numbers[i]);
+  const set = RankSet.of(mine);
+  const fact = (name: string, value: Child) => (value === null || value === "" ? null : [el("dt", null, name), el("dd", null, value)]);
+  return el(
+    "dl",
+    { class: "facts-list" },
+    fact("Ranks", mine.length ? el("a", { href: store.href({ ...rankTarget(mine[0]), selection: { ranks: set, nodes: null } }) }, set.toShortString(6)) : "none"),
+    fact("Processors", [info.cpus ? plural(info.cpus, "processor") : "–", info.cpu_model ? `, ${printable(info.cpu_model)}` : ""]),
+    fact("Memory", [bytes(info.memory_bytes), info.numa_nodes ? `, ${plural(info.numa_nodes, "memory node")}` : "", info.cache_bytes ? `, ${bytes(info.cache_bytes)} largest cache` : ""]),
+    fact("CPU time of ranks", seconds(info.cpu_s)),
+    fact("Collector", `${seconds(info.collector_cpu_s)} of CPU time, ${percent(info.elapsed_s > 0 ? info.collector_cpu_s / info.elapsed_s : null, 2)} of a core`),
+  );
+}
+
+export const page: Page = {
+  id: "nodes",
+  title: "Nodes",
+  hint: "Processors, memory, network and disk of each node",
+  mount(root, store) {
+    const { model } = store;
+    let charts: Chart[] = [];
+    const clear = () => {
+      for (const chart of charts) chart.destroy();
+      charts = [];
+    };
+    // The open node is in the hash; tables tell of closing by the same call.
+    const opened = () => {
+      const text = store.param("open");
+      return text !== null && /^\d+$/.test(text) && Number(text) < model.nodeCount ? Number(text) : model.nodeCount === 1 ? 0 : -1;
+    };
+    const detail = (index: number) => el("div", { class: "node-detail" }, nodeFacts(store, index), el("div", { class: "small-charts" }, nodeCharts(store, index, charts)));
+    const list = el("div");
+    const card = el("div");
+    root.append(list, card);
+    let shownFor = "";
+
+    // The table stays as long as the selection does: the focus is in it.
+    const updateTable = () => {
+      const now = store.href({ page: "nodes", params: {} });
+      if (now === shownFor) return;
+      shownFor = now;
+      const rows = makeRows(store);
+      const { selection } = store;
+      const whole = !isWholeRun(selection) && (selection.region !== null || (selection.time && !model.header.node_series.length));
+      const number = store.rankMask() ? `${rows.length} of ${plural(model.nodeCount, "node")}` : plural(model.nodeCount, "node");
+      replace(
+        list,
+        section(
+          "Nodes",
+          { aside: [whole ? [ofWholeRun(), " · "] : null, el("span", { class: "note" }, number)] },
+          table(columns(store, rows), rows, {
+            label: "Nodes",
+            limit: 60,
+            sort: { column: store.param("sort") ?? "node", descending: store.param("order") === "down" },
+            onSort: (sort, descending) => store.setParams({ sort, order: descending ? "down" : null }),
+            empty: "No node has a chosen rank.",
+            rowClass: (row) => `node-${row.index} ${row.index === opened() ? "current" : ""}`,
+            onOpen: (row) => store.setParam("open", String(row.index) === store.param("open") ? null : row.index, { replace: false }),
+          }),
+        ),
+      );
+    };
+    const update = () => {
+      clear();
+      updateTable();
+      const open = opened();
+      for (const row of list.querySelectorAll("tr.current")) row.classList.remove("current");
+      list.querySelector(`tr.node-${open}`)?.classList.add("current");
+      replace(
+        card,
+        open < 0 && model.header.node_series.length
+          ? section("All of them over time", { aside: el("span", { class: "note" }, "Enter or a click on a node shows it alone") }, el("div", { class: "small-charts" }, overview(store, charts)))
+          : null,
+        open >= 0 ? section(printable(model.nodes[open].name), { class: "node-card", aside: model.header.node_series.length ? el("span", { class: "note" }, "whoever caused it; drag to choose time") : null }, detail(open)) : null,
+      );
+    };
+    update();
+    return { update, destroy: clear };
+  },
+};

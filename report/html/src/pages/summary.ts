@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-3-Clause
+import { CATEGORY_HELP, CATEGORY_TITLES, categoryColour, kindColour } from "../core/colours";
+import { el, miniBar, ofWholeRun, replace, section, stackedBar, type Child } from "../core/dom";
+import { bytes, count, functionLabel, percent, plural, printable, seconds, shortenMiddle } from "../core/format";
+import { functionTarget, lineTarget, rankTarget } from "../core/links";
+import { CATEGORIES } from "../core/model";
+import type { Page } from "../core/page";
+import type { Bottleneck, Efficiency, Finding } from "../core/report";
+import { isWholeRun, type Store } from "../core/selection";
+import { categoryTotals, topFunctions } from "../core/totals";
+import { weights } from "../core/weights";
+
+function tile(name: string, value: Child, detail: Child, help?: string): HTMLElement {
+  return el(
+    "div",
+    { class: "tile", tip: help, tabindex: help ? 0 : null },
+    el("div", { class: "tile-name" }, name),
+    el("div", { class: "tile-value" }, value),
+    el("div", { class: "tile-detail" }, detail),
+  );
+}
+
+// Dropped samples, cut paths and the like as people should worry about them.
+export interface Quality {
+  level: "good" | "warn" | "bad";
+  text: string;
+}
+export function qualityOf(store: Store): Quality {
+  const { run, quality } = store.model.report;
+  const dropped = Object.values(run.dropped).reduce((sum, n) => sum + n, 0);
+  const share = quality.samples > 0 ? dropped / (quality.samples + dropped) : 0;
+  if (!run.complete) return { level: "bad", text: run.missing_ranks.length ? `${plural(run.missing_ranks.length, "rank")} missing` : "not all ranks ended" };
+  if (quality.samples === 0) return { level: "bad", text: "no samples" };
+  if (share >= 0.01) return { level: "warn", text: `${percent(share)} dropped` };
+  if (quality.truncated >= 0.1 * quality.samples) return { level: "warn", text: "call paths cut" };
+  if (quality.merges_failed > 0.01 * quality.merges_tried) return { level: "warn", text: "Python and native not joined" };
+  return { level: "good", text: "complete" };
+}
+
+// Time in the signal handler, by its median, of the ranks' CPU time.
+export function samplingShare(store: Store): number | null {
+  const { quality, nodes } = store.model.report;
+  const cpu = nodes.reduce((sum, node) => sum + node.cpu_s, 0);
+  return quality.handler_median_s && cpu > 0 ? (quality.handler_median_s * quality.samples) / cpu : null;
+}
+export function collectorShare(store: Store): number | null {
+  const { nodes } = store.model.report;
+  const elapsed = nodes.reduce((sum, node) => sum + node.elapsed_s, 0);
+  return elapsed > 0 ? nodes.reduce((sum, node) => sum + node.collector_cpu_s, 0) / elapsed : null;
+}
+
+function tiles(store: Store): HTMLElement {
+  const { report } = store.model;
+  const { run, quality, efficiency } = report;
+  const threads = report.ranks.reduce((sum, rank) => sum + rank.threads, 0);
+  const cpu = report.nodes.reduce((sum, node) => sum + node.cpu_s, 0);
+  const state = qualityOf(store);
+  const sampling = samplingShare(store);
+  const collectors = collectorShare(store);
+  return el(
+    "div",
+    { class: "tiles" },
+    tile("Elapsed", seconds(run.elapsed_s), run.start_utc ? run.start_utc.replace("T", " ").replace("Z", " UTC") : "start not known"),
+    tile("Ranks", run.ranks.toLocaleString("en-US"), [
+      plural(run.nodes, "node"),
+      threads > 0 ? ` · ${plural(threads, "thread")}` : null,
+      run.spawned_ranks ? ` · ${run.spawned_ranks} spawned` : null,
+    ]),
+    tile("CPU time", seconds(cpu), `${percent(run.elapsed_s > 0 && run.ranks > 0 ? cpu / run.elapsed_s / run.ranks : null, 0)} of a processor per rank`, "User and system time of all ranks, all their processes and threads."),
+    tile("Parallel efficiency", percent(efficiency.parallel), efficiency.parallel === null || efficiency.parallel === undefined ? "no MPI measured" : `${percent(1 - efficiency.parallel)} lost`, "Mean time outside MPI per rank, of the elapsed time."),
+    tile("Samples", count(quality.samples), `${run.rate_hz} Hz, ${run.clock} clock`),
+    tile("Overhead", sampling === null ? "–" : `≈ ${percent(sampling, 2)}`, collectors === null ? "" : `collectors ${percent(collectors, 2)} of a core`, "Median time in the signal handler times the number of samples, of the ranks' CPU time. Delivering signals is not in it. Collectors: one process per node."),
+    tile("Data", el("span", { class: `words ${state.level}` }, state.level === "good" ? "✓ " : "▲ ", state.text), el("a", { href: store.href({ page: "info", params: {} }) }, "details")),
+  );
+}
+
+function timeCard(store: Store): HTMLElement {
+  const totals = categoryTotals(store);
+  const parts = CATEGORIES.map((category, c) => ({ category, value: totals.seconds[c] }));
+  const said = {
+    ranks: "main threads",
+    series: "main threads, from samples",
+    paths: "all threads",
+  }[totals.source];
+  return section(
+    "Where time goes",
+    { aside: el("span", { class: "note" }, said) },
+    stackedBar(
+      parts.map((p) => ({
+        value: Number.isNaN(p.value) ? 0 : p.value,
+        colour: categoryColour(p.category),
+        label: CATEGORY_TITLES[p.category],
+        text: seconds(p.value),
+      })),
+      totals.sum,
+      { class: "tall" },
+    ),
+    el(
+      "table",
+      { class: "categories", "aria-label": "Time by category" },
+      el("thead", { class: "visually-hidden" }, el("tr", null, ["Category", "Share", "Time", "Per rank"].map((t) => el("th", { scope: "col" }, t)))),
+      el(
+        "tbody",
+        null,
+        parts.map((p) =>
+          el(
+            "tr",
+            null,
+            el("td", { tip: CATEGORY_HELP[p.category], tabindex: 0 }, el("span", { class: "swatch", style: { background: categoryColour(p.category) } }), " ", CATEGORY_TITLES[p.category]),
+            el("td", { class: "num strong" }, Number.isNaN(p.value) ? "not measured" : percent(totals.sum > 0 ? p.value / totals.sum : 0)),
+            el("td", { class: "num muted" }, Number.isNaN(p.value) ? "" : seconds(p.value)),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+const EFFICIENCY: Record<keyof Efficiency, { title: string; help: string; loss: string }> = {
+  parallel: {
+    title: "Parallel",
+    help: "Mean time outside MPI of the elapsed time: load balance × communication. 100 % would be all ranks at work all the time.",
+    loss: "is not spent on work",
+  },
+  load_balance: {
+    title: "Load balance",
+    help: "Mean time outside MPI of the largest of a rank. Less: some ranks have more to do than others, which wait for them.",
+    loss: "of the busiest rank's time others have nothing to do",
+  },
+  communication: {
+    title: "Communication",
+    help: "Time outside MPI of the busiest rank, of the elapsed time. Less: even that rank spends time in MPI. Serialization × transfer.",
+    loss: "even the busiest rank is in MPI",
+  },
+  serialization: {
+    title: "Serialization",
+    help: "Time outside MPI of the busiest rank, of the time the run would take on a network without any delay. Less: ranks wait for each other in turn, or start late; a faster network would not help.",
+    loss: "ranks wait in turn",
+  },
+  transfer: {
+    title: "Transfer",
+    help: "Time the run would take on a network without any delay, of the elapsed time. Less: moving data, the MPI library, its start and end.",
+    loss: "data is moved",
+  },
+};
+
+function grade(value: number): string {
+  return value >= 0.85 ? "var(--good)" : value >= 0.65 ? "var(--warn)" : "var(--bad)";
+}
+
+function efficiencyNode(name: keyof Efficiency, value: number | null | undefined): HTMLElement {
+  const { title, help, loss } = EFFICIENCY[name];
+  const known = value !== null && value !== undefined;
+  return el(
+    "div",
+    {
+      class: `eff eff-${name}`,
+      tabindex: 0,
+      tip: () => [el("strong", null, `${title}  ${percent(value)}`), el("br"), help, known && value < 1 ? [el("br"), `${percent(1 - value)}: ${loss}.`] : null],
+    },
+    el("span", { class: "eff-name" }, title),
+    el("span", { class: "eff-value" }, percent(value)),
+    miniBar(value, known ? grade(value) : undefined),
+  );
+}
+
+function efficiencyCard(store: Store): HTMLElement | null {
+  const { report } = store.model;
+  const region = report.regions?.find((r) => r.name === store.selection.region);
+  const values: Efficiency = region
+    ? { ...region.efficiency, serialization: null, transfer: null }
+    : report.efficiency;
+  const follows = region !== undefined && !store.selection.time && !store.rankMask();
+  const aside = isWholeRun(store.selection) ? null : follows ? el("span", { class: "note" }, "in the region") : region ? el("span", { class: "note" }, "in the region, all ranks") : ofWholeRun();
+  if (values.parallel === null || values.parallel === undefined)
+    return section("Efficiency", { aside }, el("p", { class: "empty" }, "No MPI calls were measured: there is nothing to compare ranks by."));
+  const fine = values.serialization !== null && values.serialization !== undefined;
+  return section(
+    "Efficiency",
+    { aside },
+    el(
+      "div",
+      { class: "eff-tree" },
+      efficiencyNode("parallel", values.parallel),
+      el(
+        "div",
+        { class: "eff-children" },
+        el("div", { class: "eff-branch" }, efficiencyNode("load_balance", values.load_balance)),
+        el(
+          "div",
+          { class: "eff-branch" },
+          efficiencyNode("communication", values.communication),
+          fine
+            ? el(
+                "div",
+                { class: "eff-children" },
+                el("div", { class: "eff-branch" }, efficiencyNode("serialization", values.serialization)),
+                el("div", { class: "eff-branch" }, efficiencyNode("transfer", values.transfer)),
+              )
+            : null,
+        ),
+      ),
+    ),
+    el("p", { class: "note eff-note" }, "Each is the product of those to its right.", fine || region ? null : " What part of communication is serialization or transfer is not known."),
+  );
+}
+
+const SEVERITY: Record<Finding["severity"], { mark: string; label: string }> = {
+  high: { mark: "●", label: "High" },
+  medium: { mark: "◐", label: "Medium" },
+  low: { mark: "○", label: "Low" },
+  info: { mark: "i", label: "Info" },
+};
+
+function findingLinks(store: Store, finding: Finding): Child[] {
+  const links: Child[] = [];
+  if (finding.file)
+    links.push(el("a", { href: store.href(lineTarget(finding.file, finding.line)), tip: printable(finding.file) }, shortenMiddle(printable(store.model.place(finding.file, finding.line)), 44)));
+  if (finding.rank !== null && finding.rank !== undefined)
+    links.push(
+      store.model.rankIndex(finding.rank) >= 0
+        ? el("a", { href: store.href(rankTarget(finding.rank)) }, `rank ${finding.rank}`)
+        : el("span", { class: "muted" }, `rank ${finding.rank}`),
+    );
+  if (links.length) return links;
+  // About all ranks and no line: the page that has more of it.
+  const text = finding.text.toLowerCase();
+  const [page, title] = /clock|drop|counter|sample|cut|merge/.test(text)
+    ? ["info", "Run info"]
+    : /^the processors of node /.test(text)
+      ? ["nodes", "Nodes"]
+      : /mpi|message|wait|transfer/.test(text)
+        ? ["comm", "Communication"]
+        : /imbalance|rank/.test(text)
+          ? ["balance", "Balance"]
+          : ["hotspots", "Hotspots"];
+  return [el("a", { href: store.href({ page, params: {} }) }, title)];
+}
+
+function findingsCard(store: Store): HTMLElement {
+  const { findings } = store.model.report;
+  return section(
+    "Findings",
+    { aside: ofWholeRun() },
+    findings.length === 0 ? el("p", { class: "empty" }, "Nothing stands out.") : null,
+    el(
+      "ol",
+      { class: "findings" },
+      findings.slice(0, 8).map((finding) =>
+        el(
+          "li",
+          { class: `finding ${finding.severity}` },
+          el("span", { class: "severity" }, el("span", { class: "severity-mark", "aria-hidden": "true" }, SEVERITY[finding.severity].mark), SEVERITY[finding.severity].label),
+          el("span", { class: "finding-share num" }, finding.share === null || finding.share === undefined ? "" : percent(finding.share)),
+          el("span", { class: "finding-bar" }, finding.share === null || finding.share === undefined ? null : miniBar(finding.share, "var(--severity)")),
+          el("span", { class: "finding-text" }, printable(finding.text)),
+          el("span", { class: "finding-links" }, findingLinks(store, finding)),
+        ),
+      ),
+    ),
+  );
+}
+
+const CLASSES: Record<Bottleneck["class"], { title: string; help: string; page: string }> = {
+  compute: { title: "Compute", help: "Native code that is not limited by memory, and system calls other than those of I/O and memory.", page: "hotspots" },
+  memory: { title: "Memory", help: "Native code limited by memory; page faults and mapping of memory.", page: "hotspots" },
+  io: { title: "I/O", help: "File and socket system calls.", page: "hotspots" },
+  communication: { title: "Communication", help: "MPI that imbalance does not explain.", page: "comm" },
+  imbalance: { title: "Imbalance", help: "Waiting because other ranks have more to do.", page: "balance" },
+  python: { title: "Python", help: "The interpreter runs bytecode, garbage collection too.", page: "hotspots" },
+  idle: { title: "Idle", help: "Sleep, locks, the GIL, poll and the like.", page: "hotspots" },
+};
+
+function bottleneckCard(store: Store): HTMLElement {
+  const { region } = store.selection;
+  const all = store.model.report.bottleneck;
+  const ofRegion = region === null ? [] : all.filter((b) => b.scope === "region" && b.region === region);
+  const rows = ofRegion.length ? ofRegion : all.filter((b) => b.scope === "run");
+  const ranksBound = new Map<Bottleneck["class"], number>();
+  for (const b of all) if (b.scope === "rank") ranksBound.set(b.class, (ranksBound.get(b.class) ?? 0) + 1);
+  return section(
+    "Bound by",
+    { aside: ofRegion.length ? el("span", { class: "note" }, "in the region") : ofWholeRun() },
+    rows.length === 0 ? el("p", { class: "empty" }, "No class has 5 % of the time.") : null,
+    el(
+      "ul",
+      { class: "classes" },
+      rows.map((b) =>
+        el(
+          "li",
+          null,
+          el("a", { class: "class-name", href: store.href({ page: CLASSES[b.class].page, params: {} }), tip: CLASSES[b.class].help }, CLASSES[b.class].title),
+          el("span", { class: "num strong" }, percent(b.share)),
+          miniBar(b.share),
+          el("span", { class: "evidence muted" }, printable(b.evidence)),
+        ),
+      ),
+    ),
+    ranksBound.size > 1 && !ofRegion.length && !store.model.header.shortened?.bottleneck
+      ? el("p", { class: "note" }, `Largest class by rank: ${[...ranksBound].sort((a, b) => b[1] - a[1]).map(([c, n]) => `${CLASSES[c].title.toLowerCase()} ${n}`).join(", ")}.`)
+      : null,
+  );
+}
+
+function functionsCard(store: Store): HTMLElement {
+  const { model } = store;
+  const { isEstimate } = weights(store);
+  const top = topFunctions(store, 8);
+  const most = top[0]?.self ?? 1;
+  return section(
+    "Hottest functions",
+    { aside: [el("span", { class: "note" }, isEstimate ? "self, an estimate" : "self"), " ", el("a", { href: store.href({ page: "hotspots", params: {} }) }, "all")] },
+    top.length === 0 ? el("p", { class: "empty" }, "No samples here.") : null,
+    el(
+      "ul",
+      { class: "classes hottest" },
+      top.map((f) => {
+        const info = model.function(f.index);
+        const place = model.place(info.file, info.line) || (info.module ?? "");
+        return el(
+          "li",
+          null,
+          el("span", { class: "swatch", style: { background: kindColour(info.kind) }, tip: info.kind }),
+          el(
+            "span",
+            { class: "fn" },
+            el("a", { href: store.href(functionTarget(f.index)), tip: printable(info.name) }, shortenMiddle(functionLabel(info.name, info.kind), 40)),
+            " ",
+            el("span", { class: "dim", tip: info.file ? printable(info.file) : undefined }, shortenMiddle(printable(place.slice(place.lastIndexOf("/") + 1)), 30)),
+          ),
+          el("span", { class: "num strong" }, percent(f.share)),
+          miniBar(f.self / most, kindColour(info.kind)),
+        );
+      }),
+    ),
+  );
+}
+
+function resourcesCard(store: Store): HTMLElement | null {
+  const { report, model } = { report: store.model.report, model: store.model };
+  const rss = model.f32("rank_max_rss_bytes");
+  let most = 0;
+  let sum = 0;
+  let known = 0;
+  for (const value of rss) {
+    if (Number.isNaN(value)) continue;
+    most = Math.max(most, value);
+    sum += value;
+    ++known;
+  }
+  const total = (pick: (n: (typeof report.nodes)[number]) => number | null | undefined) => {
+    const values = report.nodes.map(pick).filter((v): v is number => v !== null && v !== undefined);
+    return values.length ? values.reduce((a, b) => a + b, 0) : null;
+  };
+  const pair = (name: string, value: Child, target: string) => [el("dt", null, name), el("dd", null, el("a", { href: store.href({ page: target, params: {} }) }, value))];
+  const received = total((n) => n.network_received_bytes);
+  const written = total((n) => n.disk_written_bytes);
+  const models = [...new Set(report.nodes.map((n) => n.cpu_model).filter((m): m is string => !!m))];
+  return section(
+    "Resources",
+    { aside: ofWholeRun() },
+    el(
+      "dl",
+      { class: "facts-list" },
+      models.length ? [el("dt", null, "Processors"), el("dd", null, models.slice(0, 2).map(printable).join("; ") + (models.length > 2 ? "; …" : ""))] : null,
+      known ? pair("Memory of a rank", `${bytes(sum / known)} mean, ${bytes(most)} most`, "memory") : null,
+      received === null ? null : pair("Network", `${bytes(received)} received, ${bytes(total((n) => n.network_sent_bytes))} sent`, "nodes"),
+      written === null ? null : pair("Disk", `${bytes(total((n) => n.disk_read_bytes))} read, ${bytes(written)} written`, "nodes"),
+      report.counters.derived.map((d) => [
+        el("dt", { tip: printable(d.formula) }, printable(d.name).replaceAll("_", " ")),
+        el("dd", null, `${count(d.value < 100 ? Number(d.value.toPrecision(3)) : d.value)} ${printable(d.unit)}`),
+      ]),
+    ),
+  );
+}
+
+export const page: Page = {
+  id: "summary",
+  title: "Summary",
+  hint: "What ran, where its time went, what to look at first",
+  mount(root, store) {
+    const update = () =>
+      replace(
+        root,
+        tiles(store),
+        el("div", { class: "columns" }, timeCard(store), efficiencyCard(store)),
+        findingsCard(store),
+        el("div", { class: "columns" }, bottleneckCard(store), functionsCard(store)),
+        resourcesCard(store),
+      );
+    update();
+    return { update };
+  },
+};

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: BSD-3-Clause
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { encode, makeSample, type SampleOptions } from "../dev/make_sample.mjs";
+import { decode } from "../src/core/decode";
+import { bytes, clock, count, functionLabel, percent, printable, seconds, shortenMiddle, TimeScale } from "../src/core/format";
+import { CATEGORIES, NONE, type Model } from "../src/core/model";
+import { score } from "../src/core/palette";
+import { RankSet } from "../src/core/ranges";
+import { formatHash, parseHash, Store, type Selection, type State } from "../src/core/selection";
+import { parseNodes, parseTime } from "../src/core/selection_bar";
+import { categoryTotals } from "../src/core/totals";
+import { categorySeconds, computeWeights, weights } from "../src/core/weights";
+
+const base64 = (data: Uint8Array) => gzipSync(data).toString("base64");
+const sample = (options: SampleOptions): Promise<Model> => decode(base64(makeSample(options)));
+
+class FakePlace {
+  entries: string[] = [];
+  constructor(private text = "") {}
+  get hash(): string {
+    return this.text;
+  }
+  set hash(value: string) {
+    this.entries.push(this.text);
+    this.text = value;
+  }
+  replace(value: string): void {
+    this.text = value;
+  }
+  back(): void {
+    this.text = this.entries.pop() ?? "";
+  }
+}
+const storeOf = (model: Model, selection: Partial<Selection> = {}): Store => {
+  const store = new Store(model, new FakePlace(), "summary");
+  store.select(selection);
+  return store;
+};
+
+function close(actual: ArrayLike<number>, expected: ArrayLike<number>, what: string, tolerance = 1e-6): void {
+  assert.equal(actual.length, expected.length, what);
+  for (let i = 0; i < actual.length; ++i) {
+    const error = Math.abs(actual[i] - expected[i]);
+    assert.ok(error <= tolerance * Math.max(1, Math.abs(expected[i])), `${what}[${i}]: ${actual[i]}, not ${expected[i]}`);
+  }
+}
+
+test("arrays and header come back as they were written", async () => {
+  const header = { schema: "clusterprof.page/1", report: { nodes: [], functions: [], lines: [], mpi: {} }, strings: ["a", "ü\u202e<b>"], paths: 3 };
+  const arrays = {
+    path_parent: { type: "u32", values: Uint32Array.of(0, 0, NONE) },
+    frame_kind: { type: "u8", values: Uint8Array.of(4, 3, 2, 1, 0) },
+    rank_number: { type: "i32", values: Int32Array.of(-1, 7) },
+    matrix_bytes: { type: "f64", values: Float64Array.of(1e300, NaN, 2 ** 53) },
+    path_time: { type: "f32", values: Float32Array.of(0.5, NaN) },
+    half: { type: "u16", values: Uint16Array.of(65535) },
+  };
+  const model = await decode(base64(encode({ ...header }, arrays)));
+  assert.deepEqual([...model.u32("path_parent")], [0, 0, NONE]);
+  assert.deepEqual([...model.u8("frame_kind")], [4, 3, 2, 1, 0]);
+  assert.deepEqual([...model.i32("rank_number")], [-1, 7]);
+  assert.deepEqual([...model.f64("matrix_bytes")], [1e300, NaN, 2 ** 53]);
+  assert.deepEqual([...model.f32("path_time")], [0.5, NaN]);
+  assert.deepEqual([...model.arr("half")], [65535]);
+  assert.equal(model.f32("not there").length, 0);
+  assert.equal(model.has("not there"), false);
+  assert.throws(() => model.u32("frame_kind"), /is u8/);
+  assert.equal(model.text(1), "ü\u202e<b>");
+  assert.equal(model.text(NONE), null);
+});
+
+test("arrays are views, not copies", async () => {
+  const model = await sample({ ranks: 4, paths: 100 });
+  assert.equal(model.f32("path_self_s").buffer, model.u32("path_parent").buffer);
+  assert.equal(model.f32("path_self_s"), model.f32("path_self_s"));
+});
+
+test("data that is damaged or of another version is refused", async () => {
+  const good = makeSample({ ranks: 2, paths: 80 });
+  await assert.rejects(decode(base64(good).slice(0, 4000)));
+  await assert.rejects(decode("bm90IGd6aXA="));
+  await assert.rejects(decode(base64(Buffer.from("something else that is long enough"))), /not that of a clusterprof page/);
+  await assert.rejects(decode(base64(encode({ schema: "clusterprof.page/2", report: {}, strings: [] }, {}))), /page\/2/);
+});
+
+test("the tree's ranges hold the children", async () => {
+  const model = await sample({ ranks: 4, paths: 600 });
+  const parents = model.u32("path_parent");
+  for (let path = 0; path < model.pathCount; ++path) {
+    const expected: number[] = [];
+    for (let child = 1; child < model.pathCount; ++child) if (parents[child] === path) expected.push(child);
+    assert.deepEqual(model.children(path), expected);
+  }
+});
+
+test("sets of ranks", () => {
+  const text = (s: string) => RankSet.parse(s)?.toString() ?? null;
+  assert.equal(text("0-15,37"), "0-15,37");
+  assert.equal(text(" 3 1,2  9-7 "), "1-3,7-9");
+  assert.equal(text("0-3,2-5,6"), "0-6");
+  for (const wrong of ["", "a", "1-", "-1", "1,x", "1.5", "99999999999"]) assert.equal(text(wrong), null, wrong);
+  const set = RankSet.parse("0-2,5,9-11")!;
+  assert.equal(set.size, 7);
+  const brute = new Set([0, 1, 2, 5, 9, 10, 11]);
+  for (let n = -1; n < 14; ++n) assert.equal(set.has(n), brute.has(n), String(n));
+  assert.equal(RankSet.of([4, 2, 3, 3, 9]).toString(), "2-4,9");
+  assert.equal(set.union(RankSet.parse("3-4")!).toString(), "0-5,9-11");
+});
+
+test("a state survives its hash", () => {
+  let seed = 1;
+  const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
+  for (let i = 0; i < 300; ++i) {
+    const begin = Number((random() * 100 - 5).toPrecision(6));
+    const state: State = {
+      page: ["summary", "hotspots", "a b/ü?&"][i % 3],
+      selection: {
+        time: random() < 0.5 ? [begin, Number((begin + random() * 10 + 0.01).toPrecision(8))] : null,
+        ranks: random() < 0.5 ? RankSet.of(Array.from({ length: 1 + Math.floor(random() * 9) }, () => Math.floor(random() * 70000))) : null,
+        nodes: random() < 0.5 ? [...new Set(Array.from({ length: 3 }, () => Math.floor(random() * 40)))].sort((a, b) => a - b) : null,
+        region: [null, "epoch/step", "a&b=c#<script>%2C+ \u202e\"'"][Math.floor(random() * 3)],
+      },
+      params: new Map(random() < 0.5 ? [["q", "operator<<(a, b)&x=1#?"], ["open", "17"]] : []),
+      theme: [null, "light", "dark"][i % 3] as State["theme"],
+      helperIdle: i % 4 === 0,
+    };
+    const hash = formatHash(state);
+    const back = parseHash(hash);
+    assert.equal(formatHash(back), hash);
+    assert.deepEqual({ ...back, selection: { ...back.selection, ranks: null } }, { ...state, selection: { ...state.selection, ranks: null } });
+    assert.equal(back.selection.ranks?.toString(), state.selection.ranks?.toString());
+  }
+  for (const strange of ["", "#", "#/", "#/%E0%A4%A", "#/x?t=5_1&r=..&n=-&theme=pink", "#?&&=", "#/x?t=NaN_1&n=0-999999999"]) {
+    const state = parseHash(strange);
+    assert.equal(state.selection.time, null);
+    assert.equal(state.theme, null);
+  }
+});
+
+test("the store follows the address and leaves a way back", async () => {
+  const model = await sample({ ranks: 8, ranksPerNode: 4, paths: 100 });
+  const place = new FakePlace("#/hotspots?r=2-3&n=0,7&region=nowhere&q=x");
+  const store = new Store(model, place, "summary");
+  assert.equal(store.page, "hotspots");
+  assert.equal(store.param("q"), "x");
+  assert.deepEqual(store.selection.nodes, [0]); // there is no node 7
+  assert.equal(store.selection.region, null);
+  assert.deepEqual([...store.rankMask()!], [0, 0, 1, 1, 0, 0, 0, 0]);
+  let calls = 0;
+  const stop = store.subscribe(() => ++calls);
+  store.select({ nodes: [1], ranks: null });
+  assert.deepEqual([...store.rankMask()!], [0, 0, 0, 0, 1, 1, 1, 1]);
+  store.setParam("q", "y"); // no entry of its own
+  store.go(store.pageTarget("tree"));
+  assert.equal(store.param("q"), null);
+  assert.equal(store.selection.nodes?.[0], 1);
+  assert.equal(calls, 3);
+  place.back();
+  store.follow();
+  assert.equal(store.page, "hotspots");
+  assert.equal(store.param("q"), "y");
+  place.back();
+  store.follow();
+  assert.equal(store.selection.ranks?.toString(), "2-3");
+  store.follow(); // nothing new
+  assert.equal(calls, 5);
+  stop();
+  store.clear();
+  assert.equal(calls, 5);
+  assert.equal(store.rankMask(), null);
+  store.go({ page: "source", params: { file: "a b&c.py", line: 3 } });
+  store.go({ page: "tree" });
+  assert.deepEqual(store.pageTarget("source"), { page: "source", params: { file: "a b&c.py", line: "3" } });
+  assert.match(store.href({ page: "source", params: { file: "/x/<b>.py", line: null } }), /^#\/source\?file=\/x\/%3Cb%3E.py$/);
+});
+
+// By the definition of FORMAT.md, path by path and rank by rank.
+function bruteForce(model: Model, selection: Selection, helperIdle: boolean) {
+  const self = model.f32("path_self_s");
+  const helper = model.f32("path_helper_idle_s");
+  const parents = model.u32("path_parent");
+  const groupOf = [...model.u32("group_of_rank")];
+  const offsets = model.u32("cell_offset");
+  const numbers = model.i32("rank_number");
+  const nodeOf = model.u32("rank_node");
+  const { bins, bin_s, begin_s } = model.header.time;
+  const times = model.f32("path_time");
+  const pathsAbove = (path: number) => {
+    const out = [path];
+    while (path !== 0) out.push((path = parents[path]));
+    return out;
+  };
+  const regionOf = (path: number) =>
+    pathsAbove(path)
+      .map((p) => model.u32("path_frame")[p])
+      .filter((f) => f !== NONE && model.frame(f).kind === "region")
+      .map((f) => model.frame(f).name)
+      .reverse();
+  const ownTime = (path: number) => times.subarray(path * bins, (path + 1) * bins);
+  const result = new Float64Array(model.pathCount);
+  for (let path = 0; path < model.pathCount; ++path) {
+    const whole = CATEGORIES.reduce((sum, _, c) => sum + self[path * 6 + c], 0);
+    let seconds = helperIdle ? whole : whole - helper[path];
+    if (selection.ranks || selection.nodes) {
+      seconds = 0;
+      groupOf.forEach((group, rank) => {
+        if (selection.ranks && !selection.ranks.has(numbers[rank])) return;
+        if (selection.nodes && !selection.nodes.includes(nodeOf[rank])) return;
+        const sharing = groupOf.filter((g) => g === group).length;
+        for (let i = offsets[group]; i < offsets[group + 1]; ++i)
+          if (model.u32("cell_path")[i] === path) 
+            seconds += (model.f32("cell_self_s")[i] - (helperIdle ? 0 : model.f32("cell_helper_idle_s")[i])) / sharing;
+      });
+    }
+    if (selection.time) {
+      const known = pathsAbove(path).find((p) => ownTime(p).some((s) => s > 0));
+      let [inside, all] = known === undefined ? [selection.time[1] - selection.time[0], bins * bin_s] : [0, 0];
+      const shape = known === undefined ? new Float32Array(bins) : ownTime(known);
+      for (let b = 0; b < bins; ++b) {
+        const [from, to] = [begin_s + b * bin_s, begin_s + (b + 1) * bin_s];
+        const overlap = Math.max(0, Math.min(to, selection.time[1]) - Math.max(from, selection.time[0])) / bin_s;
+        all += shape[b];
+        inside += shape[b] * overlap;
+      }
+      seconds *= all > 0 ? inside / all : 0;
+    }
+    const name = regionOf(path).join("/");
+    if (selection.region !== null && name !== selection.region && !name.startsWith(`${selection.region}/`)) seconds = 0;
+    result[path] = seconds;
+  }
+  const total = new Float64Array(model.pathCount);
+  const functionSelf = new Float64Array(model.functionCount);
+  const functionTotal = new Float64Array(model.functionCount);
+  for (let path = 0; path < model.pathCount; ++path) {
+    const functions = new Set<number>();
+    for (const p of pathsAbove(path)) {
+      total[p] += result[path];
+      const f = model.functionOfPath(p);
+      if (f !== NONE) functions.add(f);
+    }
+    for (const f of functions) functionTotal[f] += result[path];
+    const own = model.functionOfPath(path);
+    if (own !== NONE) functionSelf[own] += result[path];
+  }
+  return { self: result, total, functionSelf, functionTotal };
+}
+
+test("weights are those of the definition", async () => {
+  const model = await sample({ ranks: 12, ranksPerNode: 4, paths: 220, seed: 5 });
+  const cases: Partial<Selection>[] = [
+    { ranks: RankSet.parse("0-2,7")! },
+    { nodes: [1, 2] },
+    { ranks: RankSet.parse("3-8")!, nodes: [1] },
+    { time: [2.3, 17.9] },
+    { region: "epoch" },
+    { region: "epoch/step" },
+    { ranks: RankSet.parse("5")!, time: [10, 11.1], region: "epoch" },
+    { ranks: RankSet.parse("99")! },
+  ];
+  for (const helperIdle of [false, true])
+    for (const partial of cases) {
+      const store = storeOf(model, partial);
+      store.setHelperIdle(helperIdle);
+      const got = computeWeights(store);
+      const expected = bruteForce(model, store.selection, helperIdle);
+      const what = `${store.href({})} `;
+      close(got.self, expected.self, `${what}self`);
+      close(got.total, expected.total, `${what}total`);
+      close(got.functionSelf, expected.functionSelf, `${what}functionSelf`);
+      close(got.functionTotal, expected.functionTotal, `${what}functionTotal`);
+      assert.equal(got.isWhole, false);
+      assert.equal(got.isEstimate, partial.time !== undefined);
+      const sums = categorySeconds(store);
+      const sum = sums.reduce((a, b) => a + b, 0);
+      assert.ok(Math.abs(sum - got.sum) <= 1e-5 * Math.max(1, got.sum), `${what}categories: ${sum}, not ${got.sum}`);
+    }
+});
+
+test("the whole run has the report's numbers, and parts of it add up", async () => {
+  const model = await sample({ ranks: 12, ranksPerNode: 4, paths: 400 });
+  const whole = weights(storeOf(model));
+  assert.ok(whole.isWhole && !whole.isEstimate);
+  const rows = model.u32("function_row");
+  model.report.functions.forEach((row, i) => {
+    const f = rows.indexOf(i);
+    assert.equal(whole.functionSelf[f], row.active_self_s);
+    assert.equal(whole.functionTotal[f], row.active_total_s);
+  });
+  const [a, b] = ["0-4", "5-11"].map((ranks) => weights(storeOf(model, { ranks: RankSet.parse(ranks) })));
+  close(Float64Array.from(a.self, (v, i) => v + b.self[i]), whole.self, "two parts of the ranks", 1e-3); // as exact as the cells
+  const { bin_s, bins, begin_s } = model.header.time;
+  const end = begin_s + bins * bin_s;
+  const [c, d] = [[begin_s, 20.2], [20.2, end]].map((time) => weights(storeOf(model, { time: time as [number, number] })));
+  close(Float64Array.from(c.self, (v, i) => v + d.self[i]), whole.self, "two parts of the time");
+  const store = storeOf(model);
+  assert.equal(weights(store), weights(store));
+});
+
+test("ranks that share a group have their part of it, as an estimate", async () => {
+  const model = await sample({ ranks: 32, paths: 120, mostGroups: 16 });
+  assert.ok(model.header.groups < model.rankCount);
+  const one = computeWeights(storeOf(model, { ranks: RankSet.parse("12") }));
+  const four = computeWeights(storeOf(model, { ranks: RankSet.parse("12-15") }));
+  assert.ok(one.isEstimate);
+  assert.ok(!four.isEstimate);
+  close([one.sum * 4], [four.sum], "one of four");
+});
+
+test("categories of the summary", async () => {
+  const model = await sample({ ranks: 8, ranksPerNode: 4, paths: 100 });
+  const ranks = model.f32("rank_category_s");
+  const expected = CATEGORIES.map((_, c) => [4, 5, 6, 7].reduce((sum, r) => sum + ranks[r * 6 + c], 0));
+  close(categoryTotals(storeOf(model, { nodes: [1] })).seconds, expected, "of a node");
+  const all = categoryTotals(storeOf(model, { time: [-100, 1000] }));
+  assert.equal(all.source, "series");
+  const mpi = model.header.series.findIndex((s) => s.name === "mpi_ns");
+  close([all.seconds[3]], [model.f32(`series_${mpi}`).reduce((sum, ns) => sum + ns * 1e-9, 0)], "of all bins");
+  assert.equal(categoryTotals(storeOf(model, { region: "epoch" })).source, "paths");
+  model.header.series.find((s) => s.name === "system_ns")!.name = "another";
+  assert.equal(categoryTotals(storeOf(model, { time: [0, 10] })).seconds[2], 0); // no time in it anywhere
+  for (let r = 0; r < 8; ++r) model.f32("rank_category_s")[r * 6 + 2] = NaN;
+  assert.ok(Number.isNaN(categoryTotals(storeOf(model, { time: [0, 10] })).seconds[2])); // not measured
+});
+
+test("numbers read as in the text report", () => {
+  assert.deepEqual([0, 3e-9, 9.1e-6, 0.0123, 1.234, 45.67, 456, 20000, null].map(seconds), ["0 s", "3 ns", "9.10 µs", "12.3 ms", "1.23 s", "45.7 s", "456 s", "5.56 h", "–"]);
+  assert.deepEqual([0, 12, 4.5e6, 999.6e9, NaN].map(bytes), ["0 B", "12 B", "4.50 MB", "1.00 TB", "–"]);
+  assert.deepEqual([7, 9999, 12345].map(count), ["7", "9999", "12.3 k"]);
+  assert.equal(percent(0.4521), "45.2 %");
+  assert.equal(new TimeScale(0.05).format(0.0123), "12.30");
+  assert.equal(new TimeScale(1234).format(1.26), "1.3");
+  assert.equal(clock(3725, 4000), "1:02:05");
+});
+
+test("names become harmless and short", () => {
+  assert.equal(printable("a\u0007\u202eb\n"), "a\\x07\\u202eb\\x0a");
+  assert.equal(printable("ünïcödé 函数"), "ünïcödé 函数");
+  assert.equal(shortenMiddle("abcdefghij", 5), "ab…ij");
+  assert.equal(shortenMiddle("abc", 3), "abc");
+  assert.equal(functionLabel("heat::apply(double const*, int)", "native"), "heat::apply()");
+  assert.equal(functionLabel("(anonymous namespace)::f(int)", "native"), "(anonymous namespace)::f()");
+  assert.equal(functionLabel("<module>", "python"), "<module>");
+  assert.equal(functionLabel("MPI_Send", "mpi"), "MPI_Send");
+  assert.equal(functionLabel("", "native"), "?");
+});
+
+test("fields and search", async () => {
+  assert.deepEqual(parseTime("1.5-3"), [1.5, 3]);
+  assert.deepEqual(parseTime(" 1.500 – 3.25 s "), [1.5, 3.25]);
+  for (const wrong of ["", "5", "3-1", "a-b"]) assert.equal(parseTime(wrong), null);
+  const model = await sample({ ranks: 8, ranksPerNode: 2, paths: 100 });
+  const store = storeOf(model);
+  assert.deepEqual(parseNodes(store, "n001, n003"), [0, 2]);
+  assert.deepEqual(parseNodes(store, "n00*"), [0, 1, 2, 3]);
+  assert.deepEqual(parseNodes(store, "#1-2"), [1, 2]);
+  assert.equal(parseNodes(store, "elsewhere"), null);
+  assert.ok(score("apply", "app") > score("heat::apply", "app"));
+  assert.ok(score("heat::apply", "app") > score("snappy", "app"));
+  assert.equal(score("stencil", "xyz"), 0);
+  assert.ok(score("halo_exchange", "hlex") > 0);
+});

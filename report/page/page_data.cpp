@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/page/page_data.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "report/analysis/call_paths.hpp"
+#include "report/analysis/charged_time.hpp"
+#include "report/analysis/partial_sums.hpp"
+#include "report/analysis/rank_input.hpp"
+#include "report/page/page_series.hpp"
+#include "report/page/page_sources.hpp"
+#include "report/page/path_choice.hpp"
+#include "report/page/rank_groups.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using shard::kCategories;
+using shard::kNone;
+using shard::ShardData;
+
+// Paths that may be shown, for one that is: they are chosen before their times are known to the nanosecond.
+constexpr std::size_t kCandidates = 4;
+// Sums for one that is kept: of candidates some will be the same path.
+constexpr std::size_t kCandidateCells = 2;
+
+float to_float_s(std::uint64_t ns) { return static_cast<float>(to_seconds(ns)); }
+
+// What was measured at MPI calls may never have been sampled.
+void raise_by_calls(const ShardData& head, std::vector<std::uint64_t>& path_ns) {
+  std::vector<std::uint64_t> calls_ns(path_ns.size(), 0);
+  for (const shard::MpiCall& call : head.mpi_calls)
+    if (call.path < calls_ns.size()) calls_ns[call.path] += call.time_ns;
+  for (std::size_t path = 0; path < path_ns.size(); ++path)
+    path_ns[path] = std::max(path_ns[path], calls_ns[path]);
+}
+
+class Maker {
+ public:
+  Maker(const ShardData& head, const Analysis& analysis, const PageOptions& options,
+        std::span<const std::uint64_t> path_ns);
+
+  void read(const shard::RowSource& rows);
+  PageData finish();
+
+ private:
+  // What a path's time of a category counts for, as functions are charged (FunctionTime).
+  struct Charge {
+    std::uint32_t path = 0, slot = 0;
+    bool is_work = true;  // even of a helper thread
+  };
+  struct Sum {
+    std::array<std::uint64_t, kCategories> self_ns{};
+    std::uint64_t helper_idle_ns = 0;
+  };
+
+  void name_functions();
+  [[nodiscard]] std::uint32_t page_function(std::uint32_t function);
+  void add(const shard::RankRows& rows);
+  void add_tree();
+  void add_cells();
+  void add_function_rows();
+  void add_path_time();
+  void add_lines();
+  void add_matrix();
+
+  const ShardData& head_;
+  const Analysis& analysis_;
+  const PageOptions& options_;
+  CallPaths paths_;
+  PathSlots slots_;
+  RankOrder order_;
+  TimeCharger charger_;
+  std::vector<Charge> charges_;               // by cell_of()
+  std::vector<std::uint32_t> row_function_;   // by path: index of its function if that has a time per row and
+                                              // is not counted further out
+  std::vector<std::uint32_t> page_function_;  // by CallPaths::function; kNone: not in the page so far
+  std::vector<std::uint32_t> outliers_;
+  GroupTimes groups_;
+  std::vector<Sum> sums_;                       // by slot
+  std::vector<std::uint64_t> function_row_ns_;  // functions x rows
+  std::vector<bool> added_;                     // by row of the head's ranks
+  std::vector<std::uint64_t> active_ns_;        // of the rank at hand, by path; 0 between ranks
+  TouchedTree touched_;
+  std::vector<std::uint32_t> node_of_slot_;
+  PageData page_;
+};
+
+Maker::Maker(const ShardData& head, const Analysis& analysis, const PageOptions& options,
+             std::span<const std::uint64_t> path_ns)
+    : head_(head),
+      analysis_(analysis),
+      options_(options),
+      paths_(head),
+      slots_(paths_, path_ns, options.paths * kCandidates),
+      order_(head),
+      charger_(head),
+      charges_(paths_.size() * kCategories),
+      row_function_(paths_.size(), kNone),
+      page_function_(paths_.functions().size(), kNone),
+      outliers_(find_outliers(analysis, options.rows / 8)),
+      groups_(analysis,
+              {outliers_.begin(), outliers_.begin() + static_cast<std::ptrdiff_t>(
+                                                          std::min(outliers_.size(), PageData::kOwnGroups))},
+              slots_.size(), options.cells * kCandidateCells),
+      sums_(slots_.size()),
+      added_(head.ranks.size(), false),
+      active_ns_(paths_.size(), 0),
+      touched_(paths_.size()) {
+  for (std::uint32_t path = 0; path < paths_.size(); ++path)
+    for (std::size_t c = 0; c < kCategories; ++c) {
+      const auto category = static_cast<Category>(c);
+      Charge& charge = charges_[cell_of(path, category)];
+      charge.path = paths_.counted(path, category);
+      charge.slot = slots_.slot(charge.path);
+      charge.is_work =
+          category != Category::kIdle || activity_of(paths_, path, category) == Activity::kGilWait;
+    }
+  divide_into_rows(analysis, outliers_, options.rows, page_);
+  name_functions();
+}
+
+// The report's come first.
+void Maker::name_functions() {
+  const std::size_t count = std::min(analysis_.functions.size(), options_.report_functions);
+  page_.row_functions = std::min(count, options_.functions);
+  for (std::uint32_t row = 0; row < count; ++row) {
+    const FunctionRow& function = analysis_.functions[row];
+    page_.functions.push_back(
+        {function.name, function.file, function.module, function.line, function.kind, row});
+    if (function.id < page_function_.size() &&
+        paths_.text(paths_.functions()[function.id]->name) == function.name)
+      page_function_[function.id] = row;
+  }
+  function_row_ns_.assign(page_.row_functions * page_.rows.size(), 0);
+  for (std::uint32_t path = 1; path < paths_.size(); ++path) {
+    if (!paths_.outermost_function(path)) continue;
+    const std::uint32_t function = page_function_[paths_.function(path)];
+    if (function < page_.row_functions) row_function_[path] = function;
+  }
+}
+
+std::uint32_t Maker::page_function(std::uint32_t function) {
+  if (function == kNone) return kNone;
+  std::uint32_t& known = page_function_[function];
+  if (known != kNone) return known;
+  const shard::Frame& f = *paths_.functions()[function];
+  known = static_cast<std::uint32_t>(page_.functions.size());
+  page_.functions.push_back(
+      {paths_.text(f.name), paths_.text(f.file), paths_.text(f.module), f.function_line, f.kind, kNone});
+  return known;
+}
+
+void Maker::read(const shard::RowSource& rows) {
+  rows.for_each_rank([this](const shard::RankRows& rank) { add(rank); });
+  // They may have MPI calls, which the head has.
+  for (std::uint32_t rank = 0; rank < added_.size(); ++rank)
+    if (!added_[rank]) add({rank, {}, {}, {}});
+}
+
+void Maker::add(const shard::RankRows& rows) {
+  if (rows.rank >= head_.ranks.size() || head_.ranks.size() != page_.row_of_rank.size()) return;
+  added_[rows.rank] = true;
+  const bool sampled = head_.ranks[rows.rank].samples != 0;
+  const std::uint32_t position = order_.position[rows.rank];
+  const auto parent_of = [this](std::uint32_t path) { return paths_.parent(path); };
+  for (const ChargedValue& value : charger_.charge(rows.rank, rows.values)) {
+    // As FunctionTime: what threads without samples did is not known.
+    if (!sampled && value.category != Category::kMpi) continue;
+    if (value.wall_ns == 0) continue;
+    const Charge& charge = charges_[cell_of(value)];
+    const std::uint64_t idle_ns = value.main_thread || charge.is_work ? 0 : value.wall_ns;
+    Sum& sum = sums_[charge.slot];
+    sum.self_ns[static_cast<std::size_t>(value.category)] += value.wall_ns;
+    sum.helper_idle_ns += idle_ns;
+    groups_.add(position, charge.slot, value.wall_ns, idle_ns);
+    if (idle_ns != 0) continue;
+    touched_.touch(charge.path, parent_of);
+    active_ns_[charge.path] += value.wall_ns;
+  }
+  const std::size_t row = page_.row_of_rank[position], count = page_.rows.size();
+  touched_.drain([&](std::uint32_t path) {
+    const std::uint64_t ns = std::exchange(active_ns_[path], 0);
+    active_ns_[paths_.parent(path)] += ns;
+    if (row_function_[path] != kNone) function_row_ns_[row_function_[path] * count + row] += ns;
+  });
+  active_ns_[0] = 0;
+}
+
+void Maker::add_tree() {
+  std::vector<std::uint64_t> self_ns(sums_.size(), 0);
+  for (std::size_t slot = 0; slot < sums_.size(); ++slot)
+    for (const std::uint64_t ns : sums_[slot].self_ns) self_ns[slot] += ns;
+  const ShownTree tree(paths_, slots_, self_ns, options_.paths);
+  node_of_slot_.resize(slots_.size());
+  for (std::uint32_t slot = 0; slot < node_of_slot_.size(); ++slot) node_of_slot_[slot] = tree.node(slot);
+
+  std::vector<std::uint32_t> page_frame(head_.frames.size(), kNone);
+  for (const ShownTree::Node& node : tree.nodes()) {
+    PagePath& path = page_.paths.emplace_back();
+    path.parent = node.parent;
+    path.others = node.others;
+    const shard::Frame* const frame = node.others ? nullptr : paths_.frame(node.path);
+    if (frame == nullptr) continue;
+    std::uint32_t& known = page_frame[head_.paths[node.path].frame];
+    if (known == kNone) {
+      known = static_cast<std::uint32_t>(page_.frames.size());
+      page_.frames.push_back({frame->kind, frame->inlined, paths_.text(frame->name), paths_.text(frame->file),
+                              paths_.text(frame->module), frame->line, frame->function_line,
+                              page_function(paths_.function(node.path))});
+    }
+    path.frame = known;
+  }
+  std::vector<Sum> sums(page_.paths.size());
+  for (std::size_t slot = 0; slot < sums_.size(); ++slot) {
+    Sum& sum = sums[node_of_slot_[slot]];
+    for (std::size_t c = 0; c < kCategories; ++c) sum.self_ns[c] += sums_[slot].self_ns[c];
+    sum.helper_idle_ns += sums_[slot].helper_idle_ns;
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    for (std::size_t c = 0; c < kCategories; ++c) page_.paths[i].self_s[c] = to_seconds(sums[i].self_ns[c]);
+    page_.paths[i].helper_idle_s = to_seconds(sums[i].helper_idle_ns);
+  }
+}
+
+void Maker::add_cells() {
+  groups_.rename([this](std::uint32_t slot) { return node_of_slot_[slot]; }, options_.cells);
+  const auto [group_of_rank, groups] = groups_.groups();
+  page_.group_of_rank = group_of_rank;
+  page_.groups = groups.size();
+  for (std::uint32_t group = 0; group < groups.size(); ++group)
+    for (const GroupTimes::Time& time : *groups[group])
+      page_.cells.push_back({group, time.key, to_float_s(time.all_ns), to_float_s(time.helper_idle_ns)});
+}
+
+void Maker::add_function_rows() {
+  page_.function_row_s.reserve(function_row_ns_.size());
+  for (std::size_t i = 0; i < function_row_ns_.size(); ++i) {
+    const double ranks = page_.rows[i % page_.rows.size()].ranks;
+    page_.function_row_s.push_back(static_cast<float>(to_seconds(function_row_ns_[i]) / ranks));
+  }
+}
+
+// Leaves about so many rows: the smallest go into the nearest of the paths above that stays.
+void join_small_rows(const std::vector<PagePath>& paths, std::size_t bins, std::size_t kept,
+                     std::vector<std::uint64_t>& cells) {
+  const auto row = [&](std::size_t path) { return cells.begin() + static_cast<std::ptrdiff_t>(path * bins); };
+  const auto sum = [&](std::size_t path) {
+    return std::accumulate(row(path), row(path + 1), std::uint64_t{0});
+  };
+  std::vector<std::uint64_t> sums(paths.size());
+  for (std::size_t path = 0; path < paths.size(); ++path) sums[path] = sum(path);
+  const auto limit = sums.begin() + static_cast<std::ptrdiff_t>(kept - 1);
+  std::nth_element(sums.begin(), limit, sums.end(), std::greater<>());
+  for (std::size_t path = paths.size(); --path > 0;) {
+    if (sum(path) >= *limit) continue;
+    std::transform(row(path), row(path + 1), row(paths[path].parent), row(paths[path].parent), std::plus<>());
+    std::fill(row(path), row(path + 1), 0);
+  }
+}
+
+void Maker::add_path_time() {
+  const PathBins bins = path_bins(head_);
+  if (bins.count == 0) return;
+  page_.time_bin_s = bins.bin_s;
+  page_.time_begin_s = bins.begin_s;
+  page_.time_bins = bins.count;
+  std::vector<std::uint64_t> sums(page_.paths.size() * bins.count, 0);
+  for (const shard::PathSeries& row : head_.path_series)
+    if (row.path < paths_.size() && row.bin < bins.count)
+      sums[node_of_slot_[slots_.slot(row.path)] * bins.count + row.bin] += row.wall_ns;
+  const std::size_t kept = std::max<std::size_t>(options_.time_cells / bins.count, 1);
+  if (page_.paths.size() > kept) join_small_rows(page_.paths, bins.count, kept, sums);
+  page_.path_time.reserve(sums.size());
+  for (const std::uint64_t ns : sums) page_.path_time.push_back(to_float_s(ns));
+}
+
+void Maker::add_lines() {
+  std::vector<std::uint32_t> source_of_row;
+  page_.sources = read_sources(analysis_, options_, source_of_row);
+  std::vector<std::uint32_t> page_line(paths_.lines().size(), kNone);  // by CallPaths::line
+  for (std::uint32_t row = 0; row < source_of_row.size(); ++row) {
+    if (source_of_row[row] == kNone) continue;
+    const std::uint32_t id = analysis_.lines[row].id;
+    if (id < page_line.size()) page_line[id] = static_cast<std::uint32_t>(page_.lines.size());
+    page_.lines.push_back({source_of_row[row], row, {}});
+  }
+  if (page_.time_bins == 0) return;
+  std::vector<std::uint64_t> sums(page_.lines.size() * page_.time_bins, 0);
+  for (const shard::PathSeries& series : head_.path_series) {
+    if (series.path >= paths_.size() || series.bin >= page_.time_bins) continue;
+    const std::uint32_t id = paths_.line(paths_.source(series.path));
+    if (id != kNone && page_line[id] != kNone)
+      sums[page_line[id] * page_.time_bins + series.bin] += series.wall_ns;
+  }
+  for (std::size_t i = 0; i < page_.lines.size(); ++i)
+    for (std::size_t bin = 0; bin < page_.time_bins; ++bin)
+      page_.lines[i].time_s.push_back(to_float_s(sums[i * page_.time_bins + bin]));
+}
+
+void Maker::add_matrix() {
+  std::int32_t last = 0;
+  for (const shard::MatrixCell& cell : analysis_.matrix)
+    last = std::max({last, cell.source, cell.destination});
+  std::size_t width = 1;
+  while (static_cast<std::size_t>(last) / width >= options_.matrix_side) width *= 2;
+  for (;; width *= 2) {
+    std::vector<shard::MatrixCell> cells;
+    cells.reserve(analysis_.matrix.size());
+    const auto divisor = static_cast<std::int32_t>(width);
+    for (const shard::MatrixCell& cell : analysis_.matrix)
+      if (cell.source >= 0 && cell.destination >= 0)
+        cells.push_back({cell.source / divisor, cell.destination / divisor, cell.messages, cell.bytes});
+    std::sort(cells.begin(), cells.end(), [](const shard::MatrixCell& a, const shard::MatrixCell& b) {
+      return std::pair(a.source, a.destination) < std::pair(b.source, b.destination);
+    });
+    std::size_t size = 0;
+    for (const shard::MatrixCell& cell : cells) {
+      shard::MatrixCell* const same = size == 0 ? nullptr : &cells[size - 1];
+      if (same != nullptr && same->source == cell.source && same->destination == cell.destination) {
+        same->messages += cell.messages;
+        same->bytes += cell.bytes;
+      } else {
+        cells[size++] = cell;
+      }
+    }
+    if (size > options_.matrix_cells && width <= static_cast<std::size_t>(last)) continue;
+    cells.resize(size);
+    page_.matrix = std::move(cells);
+    page_.matrix_bin_ranks = width;
+    return;
+  }
+}
+
+PageData Maker::finish() {
+  add_tree();
+  add_cells();
+  add_function_rows();
+  add_path_time();
+  add_lines();
+  add_page_series(head_, analysis_, options_, page_);
+  add_matrix();
+  return std::move(page_);
+}
+
+}  // namespace
+
+Result<PageData> make_page_data(profile::ProfileReader& profile, const Analysis& analysis,
+                                const PageOptions& options) {
+  const Result<const ShardData*> head = profile.head();
+  if (!head) return head.error();
+  std::vector<std::uint64_t> path_ns;
+  {
+    const Result<profile::PathStatisticsTable> statistics = profile.statistics();
+    if (!statistics) return statistics.error();
+    for (const profile::PathStatistics& path : statistics.value().paths)
+      path_ns.push_back(path.exclusive.sum_ns);
+  }
+  path_ns.resize(head.value()->paths.size());
+  raise_by_calls(*head.value(), path_ns);
+  try {
+    Maker maker(*head.value(), analysis, options, path_ns);
+    maker.read(*profile.rows());
+    return maker.finish();
+  } catch (const std::runtime_error& error) {  // rows that cannot be read
+    return Error{error.what()};
+  }
+}
+
+PageData make_page_data(const ShardData& head, const shard::RowSource& rows, const Analysis& analysis,
+                        const PageOptions& options) {
+  std::vector<std::uint64_t> path_ns(head.paths.size(), 0);
+  rows.for_each_rank([&](const shard::RankRows& rank) {
+    for (const shard::Value& value : rank.values)
+      if (value.path < path_ns.size()) path_ns[value.path] += value.wall_ns;
+  });
+  raise_by_calls(head, path_ns);
+  Maker maker(head, analysis, options, path_ns);
+  maker.read(rows);
+  return maker.finish();
+}
+
+}  // namespace clusterprof::report

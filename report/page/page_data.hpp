@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is needed to browse a run without its profile at hand: the HTML page has it embedded, the terminal
+// browser keeps it in memory. Bounded whatever the size of the run: small call paths are summed up in
+// "others", ranks of large runs share rows and groups. Times are seconds; they are the ones functions and
+// lines are charged with (docs/metrics.md), so that sums agree with the report's tables.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "formats/profile/profile_reader.hpp"
+#include "formats/shard/rank_rows.hpp"
+#include "report/analysis/analysis.hpp"
+
+namespace clusterprof::report {
+
+struct PageOptions {
+  std::size_t paths = 20'000;            // of the call tree, "others" among them
+  std::size_t rows = 1'024;              // of heat maps: ranks or ranges of ranks; outliers come on top
+  std::size_t cells = 700'000;           // (group, path) pairs: as many groups as fit, at most one per rank
+  std::size_t time_cells = 500'000;      // (path, bin) pairs: small paths go into the one above
+  std::size_t functions = 128;           // with a time per row
+  std::size_t bins = 256;                // of the timeline
+  std::size_t series_cells = 1'500'000;  // (series, row, bin) triples: bins are joined until they fit
+  std::size_t matrix_side = 512;         // of the communication matrix
+  std::size_t matrix_cells = 100'000;
+  std::size_t report_functions = 2'000;  // rows of Analysis::functions and lines that the page's report has
+  std::size_t report_lines = 4'000;
+  bool source = true;                    // with the text of source files
+  std::size_t source_files = 40;         // that are listed
+  std::size_t source_bytes = 3'000'000;  // of all of them
+};
+
+struct PageFrame {
+  shard::FrameKind kind = shard::FrameKind::kNative;
+  bool inlined = false;
+  std::string name, file, module;
+  std::uint32_t line = 0, function_line = 0;
+  std::uint32_t function = shard::kNone;  // index into PageData::functions
+};
+
+// Preorder: a parent comes before its children, a subtree is a range. paths[0] is the root.
+struct PagePath {
+  std::uint32_t parent = 0;
+  std::uint32_t frame = shard::kNone;  // index into frames; kNone: the root, or `others` below the parent
+  bool others = false;                 // sums up call paths that are too small to be told apart
+  CategorySeconds self_s{};            // all ranks, all threads
+  double helper_idle_s = 0;            // of self_s: helper threads, idle but not waiting for the GIL
+};
+
+struct PageFunction {
+  std::string name, file, module;
+  std::uint32_t line = 0;
+  shard::FrameKind kind = shard::FrameKind::kNative;
+  std::uint32_t row = shard::kNone;  // of Analysis::functions; kNone: too small to be there
+};
+
+// Time of one group of ranks on one path, itself: by group, then path.
+struct PageCell {
+  std::uint32_t group = 0, path = 0;
+  float self_s = 0;
+  float helper_idle_s = 0;  // of self_s
+};
+
+// A row of heat maps: one rank (outliers always are), or a range of ranks without the outliers among them.
+// Outliers are the ranks that findings name, lost ones, and those of which some time or the memory is further
+// than kOutlier scales from the median: 1.4826 x the median deviation, at least 1 % of the median and, of
+// times, of a rank's mean time. At most an eighth of PageOptions::rows, the furthest first.
+struct PageRow {
+  std::int32_t first_rank = 0, last_rank = 0;
+  std::uint32_t ranks = 0;            // in it
+  std::uint32_t node = shard::kNone;  // the node of all of them; kNone: of several
+};
+
+inline constexpr double kOutlier = 6;
+
+struct PageSeries {
+  std::string name;                   // "python_ns", "rss_bytes", a counter
+  bool maximum = false;               // a level: the largest of a bin; else an amount: its sum
+  std::vector<float> row_values;      // rows x bins: mean over the row's ranks; of levels the largest.
+                                      // Nanoseconds, bytes, counts
+  std::vector<float> min, mean, max;  // by bin: over all ranks
+};
+
+struct PageSourceFile {
+  std::string file;
+  std::optional<std::string> text;
+  std::string why_not;  // without text: "left out (--no-source)", "not found", "changed after the run", …
+};
+
+struct PageLine {
+  std::uint32_t file = 0;     // index into sources
+  std::uint32_t row = 0;      // of Analysis::lines
+  std::vector<float> time_s;  // by time bin of path_time; empty: not known
+};
+
+struct PageData {
+  std::vector<PageFrame> frames;
+  std::vector<PagePath> paths;
+  std::vector<PageFunction> functions;  // those of the paths kept; the report's first, in its order
+
+  // Groups of ranks for selections by rank: each rank by itself where that fits (exact), else the first
+  // kOwnGroups outliers by themselves and ranges of the other ranks, of one node where these are small
+  // enough.
+  std::vector<std::uint32_t> group_of_rank;  // by index into Analysis::ranks
+  std::size_t groups = 0;
+  static constexpr std::size_t kOwnGroups = 64;
+  std::vector<PageCell> cells;
+
+  // Share of a path's time over the run, for selections by time. All ranks together. Empty: not recorded.
+  double time_bin_s = 0, time_begin_s = 0;  // since the run's start
+  std::size_t time_bins = 0;
+  // paths x time_bins; seconds of sampled time of the path itself. All 0: too little to be told apart, the
+  // nearest path above with some has it.
+  std::vector<float> path_time;
+
+  std::vector<std::uint32_t> row_of_rank;  // by index into Analysis::ranks
+  std::vector<PageRow> rows;
+  // First functions x rows: total without idle helper threads, mean over the row's ranks.
+  std::vector<float> function_row_s;
+  std::size_t row_functions = 0;  // how many functions have one
+
+  double bin_s = 0, begin_s = 0;  // of series
+  std::size_t bins = 0;
+  std::vector<PageSeries> series;
+  std::vector<PageSeries> node_series;  // row_values: nodes x bins; empty with more than kMostNodes nodes
+  static constexpr std::size_t kMostNodes = 1024;
+
+  std::size_t matrix_bin_ranks = 1;       // ranks of a row and column of the matrix
+  std::vector<shard::MatrixCell> matrix;  // by source, then destination, both / matrix_bin_ranks
+
+  std::vector<PageSourceFile> sources;  // hottest first
+  std::vector<PageLine> lines;          // of these files
+};
+
+// Reads the profile's rows once, a rank at a time. Memory: that of the head, of PageData and of the call
+// paths, not of the rows. `analysis`: of the same profile, with its timeline's ranks. The same to the last
+// bit whatever the order of ranks.
+Result<PageData> make_page_data(profile::ProfileReader& profile, const Analysis& analysis,
+                                const PageOptions& options);
+// Of rows that are elsewhere; goes through them twice.
+PageData make_page_data(const shard::ShardData& head, const shard::RowSource& rows, const Analysis& analysis,
+                        const PageOptions& options);
+
+}  // namespace clusterprof::report

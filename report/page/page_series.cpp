@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/page/page_series.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "report/analysis/tables.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+constexpr std::size_t kFewestBins = 32;  // of however many rows and series
+
+// Of one rank or node, with bins joined.
+void join_bins(const std::vector<std::uint64_t>& from, std::size_t join, bool maximum,
+               std::vector<double>& to) {
+  std::fill(to.begin(), to.end(), 0);
+  for (std::size_t bin = 0; bin < from.size() && bin / join < to.size(); ++bin) {
+    const auto value = static_cast<double>(from[bin]);
+    to[bin / join] = maximum ? std::max(to[bin / join], value) : to[bin / join] + value;
+  }
+}
+
+struct Sums {
+  std::vector<double> rows;  // x bins
+  std::vector<double> min, sum, max;
+  std::size_t ranks = 0;  // that have the series
+};
+
+}  // namespace
+
+PathBins path_bins(const shard::ShardData& head) {
+  PathBins bins;
+  if (head.path_axis.bin_ns == 0) return bins;
+  for (const shard::PathSeries& row : head.path_series)
+    if (row.bin < shard::kMostPathBins) bins.count = std::max<std::size_t>(bins.count, row.bin + 1);
+  if (bins.count == 0) return bins;
+  std::int64_t start = head.run.start_utc_ns;
+  if (!head.ranks.empty())
+    start = std::min_element(head.ranks.begin(), head.ranks.end(), [](const auto& x, const auto& y) {
+              return x.start_utc_ns < y.start_utc_ns;
+            })->start_utc_ns;
+  // Times of a damaged file may be too far apart for a difference.
+  const auto begin_ns = static_cast<std::int64_t>(static_cast<std::uint64_t>(head.path_axis.origin_utc_ns) -
+                                                  static_cast<std::uint64_t>(start));
+  bins.begin_s = static_cast<double>(begin_ns) / 1e9;
+  bins.bin_s = to_seconds(head.path_axis.bin_ns);
+  return bins;
+}
+
+void add_page_series(const shard::ShardData& head, const Analysis& analysis, const PageOptions& options,
+                     PageData& page) {
+  if (!analysis.timeline || analysis.timeline->bins == 0) return;
+  const Timeline& timeline = *analysis.timeline;
+  std::vector<bool> of_ranks(timeline.series.size(), false), of_nodes(of_ranks);
+  for (const TimelineRow& row : timeline.ranks)
+    for (const auto& [series, values] : row.values) of_ranks[series] = true;
+  for (const TimelineRow& row : timeline.nodes)
+    for (const auto& [series, values] : row.values) of_nodes[series] = true;
+  const auto count = static_cast<std::size_t>(std::count(of_ranks.begin(), of_ranks.end(), true));
+
+  std::size_t join = 1;
+  const auto bins = [&] { return (timeline.bins + join - 1) / join; };
+  while (bins() > std::max<std::size_t>(options.bins, 1) ||
+         (bins() > kFewestBins && bins() * page.rows.size() * count > options.series_cells))
+    join *= 2;
+  page.bins = bins();
+  page.bin_s = timeline.bin_s * static_cast<double>(join);
+  page.begin_s = timeline.begin_s;
+
+  const auto is_maximum = [&](std::size_t series) {
+    return series < head.series.size() && head.series[series].kind == shard::SeriesKind::kMaximum;
+  };
+  std::vector<Sums> sums(timeline.series.size());
+  std::vector<double> joined(page.bins);
+  for (const TimelineRow& row : timeline.ranks) {
+    const auto rank = std::lower_bound(analysis.ranks.begin(), analysis.ranks.end(), row.rank,
+                                       [](const RankInfo& info, std::int32_t n) { return info.rank < n; });
+    if (rank == analysis.ranks.end() || rank->rank != row.rank) continue;
+    const std::size_t first =
+        page.row_of_rank[static_cast<std::size_t>(rank - analysis.ranks.begin())] * page.bins;
+    for (const auto& [series, values] : row.values) {
+      Sums& sum = sums[series];
+      const bool maximum = is_maximum(series);
+      if (sum.ranks++ == 0) {
+        sum.rows.assign(page.rows.size() * page.bins, 0);
+        for (auto* const band : {&sum.min, &sum.sum, &sum.max}) band->assign(page.bins, 0);
+      }
+      join_bins(values, join, maximum, joined);
+      for (std::size_t bin = 0; bin < page.bins; ++bin) {
+        double& cell = sum.rows[first + bin];
+        cell = maximum ? std::max(cell, joined[bin]) : cell + joined[bin];
+        sum.min[bin] = sum.ranks == 1 ? joined[bin] : std::min(sum.min[bin], joined[bin]);
+        sum.max[bin] = std::max(sum.max[bin], joined[bin]);
+        sum.sum[bin] += joined[bin];
+      }
+    }
+  }
+  for (std::size_t s = 0; s < sums.size(); ++s) {
+    if (!of_ranks[s] || sums[s].ranks == 0) continue;
+    const Sums& sum = sums[s];
+    PageSeries& series = page.series.emplace_back();
+    series.name = timeline.series[s];
+    series.maximum = is_maximum(s);
+    for (std::size_t i = 0; i < sum.rows.size(); ++i)
+      series.row_values.push_back(static_cast<float>(
+          series.maximum ? sum.rows[i] : sum.rows[i] / static_cast<double>(page.rows[i / page.bins].ranks)));
+    for (std::size_t bin = 0; bin < page.bins; ++bin) {
+      series.min.push_back(static_cast<float>(sum.min[bin]));
+      series.mean.push_back(static_cast<float>(sum.sum[bin] / static_cast<double>(sum.ranks)));
+      series.max.push_back(static_cast<float>(sum.max[bin]));
+    }
+  }
+
+  if (analysis.nodes.size() > PageData::kMostNodes) return;
+  for (std::size_t s = 0; s < of_nodes.size(); ++s) {
+    if (!of_nodes[s]) continue;
+    PageSeries& series = page.node_series.emplace_back();
+    series.name = timeline.series[s];
+    series.maximum = is_maximum(s);
+    series.row_values.assign(analysis.nodes.size() * page.bins, 0);
+    for (const TimelineRow& row : timeline.nodes)
+      for (const auto& [of, values] : row.values) {
+        if (of != s || row.node >= analysis.nodes.size()) continue;
+        join_bins(values, join, series.maximum, joined);
+        for (std::size_t bin = 0; bin < page.bins; ++bin)
+          series.row_values[row.node * page.bins + bin] = static_cast<float>(joined[bin]);
+      }
+  }
+}
+
+}  // namespace clusterprof::report

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a page has over time.
+#pragma once
+
+#include <cstddef>
+
+#include "formats/shard/shard_data.hpp"
+#include "report/analysis/analysis.hpp"
+#include "report/page/page_data.hpp"
+
+namespace clusterprof::report {
+
+// Those of ShardData::path_series.
+struct PathBins {
+  double bin_s = 0, begin_s = 0;  // since the run's start
+  std::size_t count = 0;          // 0: there are none
+};
+PathBins path_bins(const shard::ShardData& head);
+
+// PageData::series, node_series and their bins. The page has its rows.
+void add_page_series(const shard::ShardData& head, const Analysis& analysis, const PageOptions& options,
+                     PageData& page);
+
+}  // namespace clusterprof::report

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ranks put together: rows of heat maps, and groups that have a time of their own on every call path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "report/analysis/analysis.hpp"
+#include "report/page/page_data.hpp"
+
+namespace clusterprof::report {
+
+// Indices into Analysis::ranks, the most conspicuous first: PageRow. At most `most`.
+std::vector<std::uint32_t> find_outliers(const Analysis& analysis, std::size_t most);
+
+// PageData::rows, row_of_rank.
+void divide_into_rows(const Analysis& analysis, const std::vector<std::uint32_t>& outliers, std::size_t most,
+                      PageData& page);
+
+// Sums up times of ranks as they come; ranks are put together as soon as there are more sums than wanted.
+// What comes out does not depend on their order.
+class GroupTimes {
+ public:
+  struct Time {
+    std::uint32_t key = 0;  // a slot, or a node of the tree
+    std::uint64_t all_ns = 0, helper_idle_ns = 0;
+  };
+  using Times = std::vector<Time>;  // by key, each once
+
+  // `alone`: ranks (indices into Analysis::ranks) that stay by themselves.
+  GroupTimes(const Analysis& analysis, const std::vector<std::uint32_t>& alone, std::size_t keys,
+             std::size_t most_times);
+
+  // Of one rank after the other; all of a rank's together, those of one node best so, too.
+  void add(std::uint32_t rank, std::uint32_t key, std::uint64_t all_ns, std::uint64_t helper_idle_ns);
+
+  // Gives every key another one, of which there may be fewer, and then keeps to `most_times`.
+  void rename(const std::function<std::uint32_t(std::uint32_t)>& new_key, std::size_t most_times);
+
+  // By rank: its group, by first appearance; by group: its times.
+  [[nodiscard]] std::pair<std::vector<std::uint32_t>, std::vector<const Times*>> groups();
+
+ private:
+  // Where a rank is: its node, its place there.
+  struct Place {
+    std::uint32_t node = 0, at = 0;
+    bool alone = false;
+  };
+  // Ranks with the same one are together.
+  using Group = std::pair<std::uint32_t, std::uint32_t>;
+  [[nodiscard]] Group group_of(std::uint32_t rank) const;
+  void finish_current();
+  void shrink_to(std::size_t most_times);
+  struct Content {
+    std::uint32_t rank = 0;  // one of them
+    Times times;
+  };
+  static void unite(Times& into, const Times& from);
+
+  std::vector<Place> places_;
+  std::uint32_t shift_ = 0, node_shift_ = 0;  // groups: 2^shift ranks of a node; 2^(shift - node_shift) nodes
+  std::uint32_t last_shift_ = 0;              // all are together
+  std::size_t most_times_, times_ = 0;
+  std::map<Group, Content> contents_;
+  // The group at hand, as long as ranks of the same one come.
+  std::uint32_t current_rank_ = shard::kNone;
+  Group current_;
+  Times dense_;
+  std::vector<std::uint32_t> touched_;
+};
+
+}  // namespace clusterprof::report

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Browsing a run in a terminal: what is on the screen, and what keys do. Knows nothing of terminals, so that
+// it can be tested; cli/tui shows it with ncurses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/analysis/analysis.hpp"
+#include "report/page/page_data.hpp"
+#include "report/text/table.hpp"
+
+namespace clusterprof::report {
+
+inline constexpr std::size_t kLeastColumns = 60, kLeastRows = 20;  // of a screen
+
+enum class Key {
+  kUp,
+  kDown,
+  kLeft,
+  kRight,
+  kPageUp,
+  kPageDown,
+  kHome,
+  kEnd,
+  kEnter,
+  kBack,
+  kTab,
+  kBackTab,
+  kErase,
+  kText
+};
+
+struct ScreenLine {
+  std::vector<text::Span> spans;  // printable; together at most as wide as the screen
+  bool selected = false;          // the cursor is on it
+};
+
+class Browser {
+ public:
+  // Refers to both.
+  Browser(const Analysis& analysis, const PageData& data, bool unicode);
+  ~Browser();
+
+  // A key, and what was typed (UTF-8) with Key::kText. False: the user has seen enough.
+  bool press(Key key, std::string_view text = {});
+
+  // As many lines as the screen has rows. Of a screen that is too small: what would be needed.
+  [[nodiscard]] std::vector<ScreenLine> draw(std::size_t columns, std::size_t rows);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace clusterprof::report

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Time by call path and by function of all ranks or of one group of them, from the data of a page.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "report/page/page_data.hpp"
+
+namespace clusterprof::report {
+
+struct FunctionTime {
+  double self_s = 0, total_s = 0;
+};
+
+// Seconds; without idle helper threads. Vectors by index into PageData::paths and PageData::functions.
+struct SelectedTime {
+  std::vector<double> self_s, total_s;
+  std::vector<FunctionTime> functions;
+
+  [[nodiscard]] double all_s() const { return total_s.empty() ? 0 : total_s[0]; }
+};
+
+// Without a group: of all ranks.
+SelectedTime selected_time(const PageData& data, std::optional<std::uint32_t> group);
+
+// Who calls a function and what it calls, by total time on these edges; recursion counts as the outermost
+// call does.
+struct Neighbour {
+  std::uint32_t function = 0;
+  double total_s = 0;
+};
+struct Neighbours {
+  std::vector<Neighbour> callers, callees;  // largest first; kNone as function: not called by any
+};
+Neighbours neighbours(const PageData& data, const SelectedTime& time, std::uint32_t function);
+
+}  // namespace clusterprof::report

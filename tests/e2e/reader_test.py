@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""clusterprof.read(): data frames of shards (by rank) and of the profile merged from them (by block) say the same, and
+the sums are those of a brute-force computation."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import recording
+
+sys.path.insert(0, os.path.join(recording.SOURCE, "python"))
+try:
+    import numpy as np
+    import pandas as pd
+    import clusterprof
+    import clusterprof.reader
+except ImportError as missing:
+    MISSING = str(missing)
+else:
+    MISSING = None
+
+PROGRAM = '''
+import time
+def spin(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+def down(n):
+    if n: down(n - 1)
+    else: spin(0.5)
+down(5)
+'''
+
+
+class Reader(recording.RecordingTest):
+    def setUp(self):
+        if MISSING:
+            self.skipTest(MISSING)
+        super().setUp()
+        self.run_directory = os.path.join(self.directory, "synthetic")
+
+    def synthesize(self):
+        synth = os.path.join(recording.BUILD, "libexec", "clusterprof", "synth")
+        subprocess.run([synth, "--nodes", "3", "--ranks-per-node", "4", "--paths", "600", "--seed", "7",
+                        "--counters", "2", self.run_directory], check=True, capture_output=True)
+        subprocess.run([recording.CLUSTERPROF, "merge", "-q", self.run_directory], check=True, capture_output=True)
+        shards = [clusterprof.read(os.path.join(self.run_directory, name))
+                  for name in sorted(os.listdir(self.run_directory)) if name.startswith("node-")]
+        profile = clusterprof.read(self.run_directory)
+        for opened in [*shards, profile]:
+            self.addCleanup(opened.close)
+        return shards, profile
+
+    def by_id(self, run, rows, columns, value):
+        rows = rows.assign(id=run.paths["id"].to_numpy()[rows["path"]])
+        rows["columns"] = rows[columns].astype(str).agg(" ".join, axis=1)
+        return rows.groupby(["rank", "id", "columns"])[value].sum()
+
+    def test_profile_says_what_its_shards_say(self):
+        shards, profile = self.synthesize()
+        self.assertEqual(len(profile.ranks), 12)
+        self.assertEqual(len(profile.nodes), 3)
+        for rows, columns, value in ((clusterprof.reader.Run.values, ["category", "main_thread"], "wall_ns"),
+                                     (clusterprof.reader.Run.values, ["category"], "samples"),
+                                     (clusterprof.reader.Run.path_counters, ["counter"], "value")):
+            expected = pd.concat(self.by_id(shard, rows(shard), columns, value) for shard in shards).sort_index()
+            seen = self.by_id(profile, rows(profile), columns, value).sort_index()
+            self.assertGreater(len(expected), 1000)
+            pd.testing.assert_series_equal(seen, expected)
+
+    def test_parts(self):
+        shards, profile = self.synthesize()
+        everything = profile.values()
+        chosen = profile.values(ranks=[2, 9])
+        pd.testing.assert_frame_equal(chosen, everything[everything["rank"].isin([2, 9])].reset_index(drop=True))
+        node = profile.nodes["name"][1]
+        of_node = profile.values(nodes=node)
+        pd.testing.assert_frame_equal(of_node, everything[everything["node"] == node].reset_index(drop=True))
+        self.assertEqual(set(of_node["rank"]), set(shards[1].ranks["rank"]))
+        self.assertEqual(len(profile.values(ranks=[0], nodes=[node])), 0)
+        with self.assertRaisesRegex(KeyError, "rank 99"):
+            profile.values(ranks=[99])
+
+    def test_functions_and_statistics(self):
+        _, profile = self.synthesize()
+        values, paths = profile.values(), profile.paths
+        own, total = {}, {}
+        for path, wall_ns in values.groupby("path")["wall_ns"].sum().items():
+            key, seen = None, set()
+            while path != 0:
+                row = tuple(paths.loc[path, ["kind", "function", "file", "module"]])
+                key = key or row
+                seen.add(row)
+                path = paths.loc[path, "parent"]
+            own[key] = own.get(key, 0) + wall_ns
+            for row in seen:
+                total[row] = total.get(row, 0) + wall_ns
+        functions = profile.functions()
+        rows = functions[["kind", "function", "file", "module"]].itertuples(index=False, name=None)
+        rows = [tuple(row) for row in rows]
+        self.assertEqual(dict(zip(rows, functions["total_ns"])), total)
+        self.assertEqual({row: ns for row, ns in zip(rows, functions["self_ns"]) if ns}, own)
+        exclusive = values.groupby("path")["wall_ns"].sum().reindex(paths.index, fill_value=0)
+        np.testing.assert_array_equal(paths["exclusive_sum_ns"].astype(np.int64), exclusive.astype(np.int64))
+
+    def test_timeline_is_the_time_of_the_categories(self):
+        _, profile = self.synthesize()
+        line = profile.timeline
+        python_ns = line[line["series"] == "python_ns"].groupby("rank")["value"].sum()
+        self.assertGreater(len(python_ns), 0)
+        self.assertGreaterEqual(line["time_ns"].min(), -line["time_ns"].max())
+        self.assertEqual(set(line["rank"]), set(profile.ranks["rank"]))
+
+    def test_call_paths_over_time(self):
+        _, profile = self.synthesize()
+        line = profile.path_timeline
+        self.assertEqual(int(line["wall_ns"].sum()), int(profile.values()["wall_ns"].sum()))
+        self.assertGreater(line["time_ns"].max(), line["time_ns"].min())
+
+    def test_recorded_program(self):
+        script = os.path.join(self.directory, "program.py")
+        with open(script, "w") as file:
+            file.write(PROGRAM)
+        report = self.recorded([recording.PYTHON, script])
+        with clusterprof.read(os.path.join(self.directory, "run")) as run:
+            self.assertEqual(run.info["command"][-1], script)
+            functions = run.functions().set_index("function")
+            self.assertAlmostEqual(functions["total_ns"]["down"] / 1e9, self.function(report, "down")["total_s"], places=6)
+            self.assertGreater(functions["total_ns"]["down"], 0.4e9)
+            self.assertLess(functions["total_ns"]["down"] / 1e9, report["run"]["elapsed_s"])  # it calls itself
+            deepest = run.values().sort_values("wall_ns")["path"].iloc[-1]
+            names = run.call_path(deepest)
+            self.assertEqual([name for name in names if name in ("<module>", "down", "spin")],
+                             ["<module>"] + ["down"] * 6 + ["spin"])
+
+    def test_what_cannot_be_read(self):
+        os.mkdir(self.run_directory)
+        with self.assertRaisesRegex(FileNotFoundError, "clusterprof merge"):
+            clusterprof.read(self.run_directory)
+        import h5py
+
+        other = os.path.join(self.directory, "other.h5")
+        h5py.File(other, "w").close()
+        with self.assertRaisesRegex(ValueError, "neither a profile nor a shard"):
+            clusterprof.read(other)
+        for kind, major in (("clusterprof-profile", 3), ("clusterprof-shard", 2)):
+            with h5py.File(other, "w") as file:
+                file.attrs["format"], file.attrs["format_major"] = np.bytes_(kind), np.uint32(major)
+            with self.assertRaisesRegex(ValueError, "newer"):
+                clusterprof.read(other)
+
+
+if __name__ == "__main__":
+    recording.main()

@@ -1,0 +1,297 @@
+"""Several runs at once: ls and diff, their JSON by its schemas, colours. No recording.
+
+Usage: runs_test.py LIBEXEC_DIR SOURCE_DIR"""
+
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import h5py
+import jsonschema
+
+LIBEXEC, SOURCE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+ESCAPE = "\x1b["
+
+
+def schema(name):
+    with open(os.path.join(SOURCE, "report", "json", f"{name}.schema.json"), encoding="utf-8") as file:
+        rules = json.load(file)
+    jsonschema.Draft7Validator.check_schema(rules)
+    return rules
+
+
+class Runs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.mkdtemp(prefix="clusterprof-test-")
+        cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
+        cls.jobs = {"clusterprof-solve-4711.0": (2, 2, 1), "clusterprof-solve-20260921-141320-2": (2, 2, 2),
+                    "mine": (1, 2, 3)}
+        for name, (nodes, ranks, seed) in cls.jobs.items():
+            subprocess.run([os.path.join(LIBEXEC, "synth"), "--nodes", str(nodes), "--ranks-per-node", str(ranks),
+                            "--paths", "60", "--seed", str(seed), os.path.join(cls.directory, name)],
+                           check=True, timeout=100)
+        cls.a, cls.b, cls.small = cls.jobs
+
+    def analyze(self, *arguments, status=0, **more):
+        done = subprocess.run([os.path.join(LIBEXEC, "analyze"), *arguments], cwd=self.directory,
+                              capture_output=True, timeout=60, **more)
+        self.assertEqual(done.returncode, status, (arguments, done.stderr))
+        return done
+
+    def json(self, name, *arguments, **more):
+        document = json.loads(self.analyze(*arguments, "--json", **more).stdout)
+        jsonschema.validate(document, schema(name), jsonschema.Draft7Validator)
+        return document
+
+    def copy(self, *names):
+        """A directory with copies of these runs, times and all; as they are now."""
+        folder = tempfile.mkdtemp(prefix="ls-", dir=self.directory)
+        self.addCleanup(shutil.rmtree, folder)
+        for name in names:
+            shutil.copytree(os.path.join(self.directory, name), os.path.join(folder, name))
+        return folder
+
+    def on_terminal(self, *arguments, columns=80, environment=None):
+        """What is printed on a terminal."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.directory)
+            os.environ.pop("NO_COLOR", None)
+            os.environ.update({"TERM": "xterm", "COLUMNS": str(columns), **(environment or {})})
+            os.execv(os.path.join(LIBEXEC, "analyze"), ["analyze", *arguments])
+        text = b""
+        while True:
+            try:
+                piece = os.read(terminal, 65536)
+            except OSError:  # Linux says so that the other side is closed
+                break
+            if not piece:
+                break
+            text += piece
+        self.assertEqual(os.waitpid(pid, 0)[1], 0, text)
+        os.close(terminal)
+        return text.decode().replace("\r\n", "\n")
+
+    # --- ls --------------------------------------------------------------------------------------
+
+    def test_ls_of_runs_that_are_not_merged(self):
+        folder = self.copy(self.a, self.small)
+        for name in os.listdir(folder):
+            profile = os.path.join(folder, name, "profile.h5")
+            if os.path.exists(profile):
+                os.remove(profile)
+        listed = self.json("ls", "ls", folder)
+        self.assertEqual([(run["run"], run["state"], run["job"], run["ranks"], run["nodes"])
+                          for run in listed["runs"]],
+                         [(self.a, "not merged", "4711.0", 4, 2), (self.small, "not merged", None, 2, 1)])
+        for run in listed["runs"]:
+            self.assertIsNone(run["efficiency"]["parallel"])
+            self.assertIsNone(run["finding"])
+            self.assertGreater(run["elapsed_s"], 0)
+            self.assertEqual([name for name in os.listdir(os.path.join(folder, run["run"])) if name == "profile.h5"],
+                             [], "ls merges nothing")
+        text = self.analyze("ls", folder).stdout.decode()
+        self.assertEqual(text.count("not merged"), 2)
+
+    def test_ls_of_merged_runs(self):
+        self.analyze("merge", "-q", self.a)
+        self.analyze("merge", "-q", self.b)
+        folder = self.copy(self.a, self.b)
+        report = json.loads(self.analyze("report", "--json", self.a).stdout)
+        listed = {run["run"]: run for run in self.json("ls", "ls", folder)["runs"]}
+        run = listed[self.a]
+        self.assertEqual((run["state"], run["job"]), ("merged", "4711.0"))
+        self.assertEqual(listed[self.b]["job"], "20260921-141320")
+        self.assertEqual(run["efficiency"], report["efficiency"])
+        self.assertEqual(run["elapsed_s"], report["run"]["elapsed_s"])
+        self.assertEqual(run["command"], report["run"]["command"])
+        worst = next(f for f in report["findings"] if f["severity"] != "info")
+        self.assertEqual(run["finding"], worst)
+        lines = self.analyze("ls", folder).stdout.decode().splitlines()
+        self.assertRegex(lines[0], r"^RUN +JOB +START +RANKS +NODES +ELAPSED +EFF +COMMAND +WORST FINDING$")
+        self.assertEqual(len(lines), 3)
+        line, = [line for line in lines if line.startswith(self.a)]
+        self.assertIn(f" {100 * run['efficiency']['parallel']:.0f} % ", line)
+        self.assertIn(worst["severity"] + ": " + worst["text"][:30], line)
+
+    def test_ls_order(self):
+        folder = self.copy(self.a, self.b, self.small)
+        for name, start_s in ((self.a, 300), (self.b, 100), (self.small, 200)):
+            for entry in os.listdir(os.path.join(folder, name)):
+                path = os.path.join(folder, name, entry)
+                if entry == "profile.h5":
+                    os.remove(path)
+                    continue
+                with h5py.File(path, "a") as file:
+                    file["run"].attrs["start_utc_ns"] = type(file["run"].attrs["start_utc_ns"])(start_s * 10**9)
+
+        def order(*arguments):
+            return [run["run"] for run in self.json("ls", "ls", folder, *arguments)["runs"]]
+        self.assertEqual(order(), [self.b, self.small, self.a])
+        self.assertEqual(order("--reverse"), [self.a, self.small, self.b])
+        self.assertEqual(order("--sort", "name"), sorted(self.jobs))
+        self.assertEqual(order("--sort", "ranks")[0], self.small)
+        self.assertIn(b"--sort", self.analyze("ls", "--sort", "colour", folder, status=2).stderr)
+
+    def test_ls_names_damaged_runs(self):
+        folder = self.copy(self.a, self.small)
+        for name in os.listdir(os.path.join(folder, self.a)):
+            os.truncate(os.path.join(folder, self.a, name), 3000)
+        listed = {run["run"]: run for run in self.json("ls", "ls", folder)["runs"]}
+        self.assertEqual(listed[self.a]["state"], "damaged")
+        self.assertIn(self.a, listed[self.a]["error"])
+        self.assertIsNone(listed[self.a]["ranks"])
+        self.assertNotEqual(listed[self.small]["state"], "damaged")
+        self.assertIn("damaged: ", self.analyze("ls", folder).stdout.decode())
+
+    def test_ls_of_a_damaged_profile_reads_the_shards(self):
+        self.analyze("merge", "-q", self.small)
+        folder = self.copy(self.small)
+        with h5py.File(os.path.join(folder, self.small, "profile.h5"), "a") as file:
+            del file["ranks"]
+            for name in [name for name in file if "report" in name]:
+                del file[name]
+        run, = self.json("ls", "ls", folder)["runs"]
+        self.assertEqual((run["state"], run["ranks"]), ("not merged", 2))
+
+    def test_ls_fits_the_terminal(self):
+        self.analyze("merge", "-q", self.a)
+        for columns in (80, 100, 120, 200):
+            text = self.on_terminal("ls", columns=columns)
+            self.assertIn(ESCAPE, text)
+            lines = re.sub("\x1b\\[[0-9;]*m", "", text).splitlines()
+            self.assertLessEqual(max(map(len, lines)), columns)
+            self.assertEqual(len(lines), 1 + len(self.jobs) * (2 if columns < 120 else 1))
+            self.assertTrue(any(self.a in line for line in lines), lines)
+
+    # --- colours ---------------------------------------------------------------------------------
+
+    def test_colours_only_where_they_are_wanted(self):
+        for verb in (["report", self.a], ["ls"], ["diff", self.a, self.b]):
+            with self.subTest(verb[0]):
+                self.assertIn(ESCAPE, self.on_terminal(*verb))
+                self.assertNotIn(ESCAPE, self.on_terminal(*verb, environment={"NO_COLOR": "1"}))
+                self.assertNotIn(ESCAPE, self.on_terminal(*verb, environment={"TERM": "dumb"}))
+                self.assertNotIn(ESCAPE, self.on_terminal(*verb, "--color", "never"))
+                self.assertIn(ESCAPE, self.on_terminal(*verb, "--color", "always", environment={"NO_COLOR": "1"}))
+                self.assertNotIn(ESCAPE, self.analyze(*verb).stdout.decode())
+                self.assertIn(ESCAPE, self.analyze(*verb, "--color=always").stdout.decode())
+                self.assertIn(b"--color", self.analyze(*verb, "--color", "green", status=2).stderr)
+
+    def test_report_sections(self):
+        names = "summary hotspots lines tree ranks comm waits counters nodes timeline".split()
+        for columns in (80, 132):
+            text = self.on_terminal("report", self.a, "--section", *names, "--color", "never", columns=columns)
+            self.assertLessEqual(max(map(len, text.splitlines())), columns)
+            for title in ("Findings", "Hotspots", "Lines", "Call tree", "Ranks", "MPI by call site", "Waiting", "Counters",
+                          "Nodes", "Over time"):
+                self.assertIn(title, text)
+
+    def test_the_tree_adds_up(self):
+        report = json.loads(self.analyze("report", "--json", self.a).stdout)
+        jsonschema.validate(report, schema("report"), jsonschema.Draft7Validator)
+        rows = report["call_tree"]
+        self.assertGreater(len(rows), 5)
+        below = [0.0] * len(rows)
+        for index, row in enumerate(rows):
+            if row["parent"] is not None:
+                self.assertLess(row["parent"], index)
+                below[row["parent"]] += row["total_s"]
+            parts = sum(row[f"{name}_s"] for name in ("python", "native", "system", "mpi", "io", "idle"))
+            self.assertAlmostEqual(parts, row["total_s"], places=6)
+        for row, callees in zip(rows, below):
+            self.assertLessEqual(row["self_s"] + callees, row["total_s"] + 1e-6)
+        whole = sum(f["active_self_s"] for f in report["functions"])
+        self.assertGreater(sum(row["total_s"] for row in rows if row["parent"] is None), 0.9 * whole)
+
+    # --- diff ------------------------------------------------------------------------------------
+
+    def test_a_run_is_like_itself(self):
+        result = self.json("diff", "diff", self.a, self.a)
+        for table in ("run", "efficiency", "categories", "functions", "lines", "mpi_calls", "waits", "counters"):
+            for row in result[table]:
+                for value in row.values():
+                    if isinstance(value, dict):
+                        self.assertIn(value["difference"], (0, None), row)
+        self.assertEqual((result["findings"]["came"], result["findings"]["went"]), ([], []))
+        report = json.loads(self.analyze("report", "--json", self.a).stdout)
+        by_name = {(f["name"], f["file"] or f["module"]): f for f in result["functions"]}
+        for function in report["functions"][:5]:
+            compared = by_name[(function["name"], function["file"] or function["module"])]
+            self.assertAlmostEqual(compared["self_s"]["a"]["mean"], function["active_self_s"], places=6)
+
+    def test_two_runs(self):
+        first, second = (json.loads(self.analyze("report", "--json", run).stdout) for run in (self.a, self.b))
+        result = self.json("diff", "diff", self.a, self.b)
+        elapsed, = [row["value"] for row in result["run"] if row["name"] == "elapsed"]
+        self.assertAlmostEqual(elapsed["difference"], second["run"]["elapsed_s"] - first["run"]["elapsed_s"], places=6)
+        for row in result["efficiency"]:
+            value = second["efficiency"][row["name"]]
+            self.assertEqual(row["value"]["b"] and row["value"]["b"]["mean"], value)
+        for row in result["categories"]:
+            seconds = sum(rank[f"{row['name']}_s"] for rank in first["ranks"])
+            self.assertAlmostEqual(row["value"]["a"]["mean"], seconds, places=6)
+
+    def test_several_runs_a_side(self):
+        result = self.json("diff", "diff", self.a, self.b, "--vs", self.b, self.a, self.a)
+        self.assertEqual([len(result[side]) for side in "ab"], [2, 3])
+        elapsed, = [row["value"] for row in result["run"] if row["name"] == "elapsed"]
+        self.assertEqual((elapsed["a"]["runs"], elapsed["b"]["runs"], elapsed["noise"]), (2, 3, "runs"))
+        self.assertFalse(elapsed["significant"])
+        text = self.analyze("diff", self.a, self.b, "--vs", self.b, self.a).stdout.decode()
+        self.assertIn("+/-", text)
+
+    def test_other_numbers_of_ranks(self):
+        result = self.json("diff", "diff", self.a, self.small)
+        self.assertTrue(result["ranks_differ"])
+        value = result["categories"][0]["value"]
+        self.assertAlmostEqual(value["per_rank"]["a"]["mean"] * 4, value["a"]["mean"], places=6)
+        self.assertAlmostEqual(value["per_rank"]["b"]["mean"] * 2, value["b"]["mean"], places=6)
+
+    def test_conditions(self):
+        def status(expression, *more, runs=(self.a, self.a)):
+            done = subprocess.run([os.path.join(LIBEXEC, "analyze"), "diff", *runs, "--fail-if", expression, *more],
+                                  cwd=self.directory, capture_output=True, timeout=60)
+            return done.returncode, done.stderr.decode()
+        self.assertEqual(status("elapsed>+5%"), (0, ""))
+        code, said = status("elapsed>=+0%", "--any-difference")
+        self.assertEqual(code, 1)
+        self.assertRegex(said, r"^clusterprof: diff: elapsed>=\+0%: true \(.* -> .*\)\n$")
+        self.assertEqual(status("elapsed>+5% or elapsed>1ms")[0], 1)
+        code, said = status("function:nowhere>+5%")
+        self.assertEqual(code, 1)
+        self.assertIn("not known", said)
+        for wrong in ("elapsed", "elapsed>5%", "speed>+5%", "elapsed>+5% and io>+1s"):
+            code, said = status(wrong)
+            self.assertEqual((code, len(said.splitlines())), (2, 1), said)
+        self.assertEqual(status("elapsed>", runs=("nowhere", "nowhere"))[0], 2, "said before runs are looked at")
+
+    def test_wrong_use(self):
+        for arguments, code in ((["diff", self.a], 2), (["diff", self.a, self.b, self.small], 2), (["diff"], 2),
+                                (["diff", self.a, "nowhere"], 1), (["diff", self.a, "--vs", "nowhere"], 1),
+                                (["diff", self.a, self.b, "--html", "/nowhere/x.html"], 3)):
+            said = self.analyze(*arguments, status=code).stderr.decode()
+            self.assertEqual(len(said.splitlines()), 1, said)
+        self.assertIn(b"function:NAME", self.analyze("diff", "--help").stdout)
+
+    def test_page(self):
+        path = os.path.join(self.directory, "diff.html")
+        self.addCleanup(os.remove, path)
+        self.assertEqual(self.analyze("diff", self.a, self.b, "--html", path).stdout, b"")
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        self.assertTrue(page.startswith("<!doctype html>"))
+        self.assertTrue(page.endswith("</html>\n"))
+        self.assertNotIn("<script", page)
+        self.assertLess(len(page), 200_000)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

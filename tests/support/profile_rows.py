@@ -1,0 +1,120 @@
+"""A profile as clusterprof dump and h5py show it, and its times as docs/metrics.md defines them: written from
+the definition, for tests that compare what clusterprof makes of the same rows."""
+
+import collections
+import math
+import subprocess
+
+import h5py
+
+Frame = collections.namedtuple("Frame", "kind name file module line start")
+Cell = collections.namedtuple("Cell", "rank path category main")  # rank: number; path: row
+
+
+class Profile:
+    def __init__(self, analyze, path):
+        text = subprocess.run([analyze, "dump", path], check=True, capture_output=True, timeout=60).stdout.decode()
+        self.tables = {}
+        for part in text.split("\n[")[1:]:
+            head, columns, *rows = part.rstrip("\n").split("\n")
+            self.tables[head.split("]")[0]] = [dict(zip(columns.split("\t"), row.split("\t"))) for row in rows]
+        with h5py.File(path, "r") as file:
+            self.strings = self.column(file["strings"], "text")
+            self.nodes = self.column(file["nodes"], "name")
+            frames = file["frames"]
+            self.frames = [Frame(*row) for row in zip(
+                [("python", "native", "mpi", "kernel", "region")[kind] for kind in frames["kind"][:]],
+                *[[self.strings[i] for i in frames[column][:]] for column in ("name", "file", "module")],
+                map(int, frames["line"][:]), map(int, frames["function_line"][:]))]
+            self.parents = [int(i) for i in file["paths/parent"][:]]
+            frame = file["paths/frame"][:]
+            self.path_frames = [None] + [self.frames[i] for i in frame[1:]]
+        self.ranks = [{name: int(value) for name, value in row.items() if value.lstrip("-").isdigit()}
+                      for row in self.tables["ranks"]]
+        self.wall_clock = self.tables["run"][0]["clock"] == '"wall"'
+        self.functions = self.first_starts()
+
+    @staticmethod
+    def column(group, name):
+        data, offsets = bytes(group[name + "_bytes"][:]), group[name + "_offsets"][:]
+        return [data[begin:end].decode(errors="surrogateescape") for begin, end in zip(offsets, offsets[1:])]
+
+    def first_starts(self):
+        """Where a function starts: of native ones the first line that is known."""
+        starts = {}
+        for frame in self.frames:
+            key = self.identity(frame)
+            known = [line for line in (starts.get(key, 0), frame.start) if line]
+            starts[key] = min(known, default=0)
+        return starts
+
+    @staticmethod
+    def identity(frame):
+        return frame.kind, frame.name, frame.file, frame.module, frame.start if frame.kind == "python" else 0
+
+    def is_descriptor(self, path):
+        frame = self.path_frames[path]
+        return path != 0 and frame.kind == "kernel" and frame.name in ("of a file", "of a socket",
+                                                                       "of a pipe or terminal")
+
+    def counted(self, path, category):
+        if self.is_descriptor(path):
+            path = self.parents[path]
+        if category == "python":
+            up = path
+            while up != 0:
+                frame = self.path_frames[up]
+                if frame.kind == "python" or (frame.kind == "native" and frame.name == "garbage collection"):
+                    return up
+                up = self.parents[up]
+        return path
+
+    def scale(self, rank):
+        sampled = sum(rank[f"main_thread_{category}_ns"] for category in ("python", "native", "system", "io", "idle"))
+        if not self.wall_clock or not rank["flags"] & 32 or sampled == 0:
+            return 1.0
+        recorded = max(rank["elapsed_ns"] - rank["paused_ns"], 0)
+        return max(recorded - rank["mpi_ns"], 0) / sampled
+
+    def cells(self):
+        """{Cell: [samples, time_ns, cpu_ns]}"""
+        cells = collections.defaultdict(lambda: [0, 0, 0])
+        for row in self.tables["values"]:
+            rank = self.ranks[int(row["rank_row"])]
+            measured = self.wall_clock and rank["flags"] & 32
+            category, main, wall_ns = row["category"], row["main_thread"] == "1", int(row["wall_ns"])
+            path = self.counted(int(row["path"]), category)
+            if rank["samples"] == 0 and category != "mpi":
+                path = 0
+            time_ns = wall_ns
+            if measured and category == "mpi":
+                time_ns = 0
+            elif main and self.scale(rank) != 1:
+                time_ns = math.floor(wall_ns * self.scale(rank) + 0.5)
+            add(cells[Cell(rank["rank"], path, category, main)], [int(row["samples"]), time_ns, int(row["cpu_ns"])])
+        for row in self.tables["mpi_calls"]:
+            rank = self.ranks[int(row["rank_row"])]
+            if self.wall_clock and rank["flags"] & 32:
+                path = self.counted(int(row["path"]), "mpi")
+                add(cells[Cell(rank["rank"], path, "mpi", True)], [0, int(row["time_ns"]), 0])
+        return {cell: weights for cell, weights in cells.items() if any(weights)}
+
+    def mpi_counts(self):
+        counts = collections.Counter()
+        for row in self.tables["mpi_calls"]:
+            counts[int(row["path"])] += int(row["count"])
+        return counts
+
+    def stack(self, path, regions=True):
+        """Frames from the outermost one on, as far as they are functions or regions."""
+        frames = []
+        while path != 0:
+            if not self.is_descriptor(path) and (regions or self.path_frames[path].kind != "region"):
+                frames.append(self.path_frames[path])
+            path = self.parents[path]
+        return frames[::-1]
+
+
+def add(into, more):
+    for i, value in enumerate(more):
+        into[i] += value

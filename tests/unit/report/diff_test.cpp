@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/diff/diff.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "profile_builder.hpp"
+#include "report/text/format.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using Json = nlohmann::json;
+using shard::Category;
+using testing::ProfileBuilder;
+
+// Ranks that spend so many milliseconds in step() of FOLDER/train.py, in fast(), and in MPI_Barrier.
+shard::ShardData run_of(std::uint64_t step_ms, std::uint64_t fast_ms, std::uint64_t barrier_ms,
+                        std::uint32_t ranks = 2, const std::string& folder = "/home/a",
+                        std::uint32_t start = 10) {
+  ProfileBuilder b(ranks);
+  const auto main = b.python("<module>", folder + "/train.py", 90, 1);
+  const auto step = b.path({main, b.python("step", folder + "/train.py", start + 3, start)});
+  const auto fast = b.path({main, b.python("fast", folder + "/train.py", 30, 28)});
+  const auto barrier = b.path({main, b.mpi("MPI_Barrier")});
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    b.sampled(r, step, Category::kPython, step_ms);
+    if (fast_ms != 0) b.sampled(r, fast, Category::kPython, fast_ms);
+    b.called(r, barrier, 10, barrier_ms);
+  }
+  b.lasts(step_ms + fast_ms + barrier_ms);
+  return std::move(b.data);
+}
+
+std::vector<RunFacts> facts(const std::vector<shard::ShardData>& runs, const std::string& name) {
+  std::vector<RunFacts> all;
+  for (const shard::ShardData& run : runs)
+    all.push_back(facts_of(analyse(run), name + std::to_string(all.size() + 1)));
+  return all;
+}
+Diff diff_of(const std::vector<shard::ShardData>& a, const std::vector<shard::ShardData>& b) {
+  return compare(facts(a, "a"), facts(b, "b"));
+}
+
+const ComparedRow* find(const Diff& diff, DiffTable table, const std::string& name) {
+  for (const ComparedRow& row : diff.of(table))
+    if (row.subject.name == name) return &row;
+  return nullptr;
+}
+const ComparedRow& row_of(const Diff& diff, DiffTable table, const std::string& name) {
+  const ComparedRow* const row = find(diff, table, name);
+  if (row != nullptr) return *row;
+  ADD_FAILURE() << "there is no " << name;
+  static const ComparedRow kNone{{}, 0, {ComparedValue{}, ComparedValue{}}};
+  return kNone;
+}
+
+std::string json_of(const Diff& diff, const std::vector<Judgement>& judgements = {}) {
+  std::string text;
+  render_diff_json(diff, judgements, [&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+// --- statistics ------------------------------------------------------------------------------
+
+TEST(DiffStatistics, StudentsQuantilesAreThoseOfTheTables) {
+  EXPECT_NEAR(student_quantile(1), 12.706, 5e-4);
+  EXPECT_NEAR(student_quantile(2), 4.303, 5e-4);
+  EXPECT_NEAR(student_quantile(4), 2.776, 5e-4);
+  EXPECT_NEAR(student_quantile(10), 2.228, 5e-4);
+  EXPECT_NEAR(student_quantile(1e6), 1.960, 5e-4);
+}
+
+TEST(DiffStatistics, TheMeansIntervalIsStudents) {
+  const std::vector<double> values{10, 12, 14};  // standard deviation 2
+  const std::optional<Sample> sample = sample_of(values);
+  ASSERT_TRUE(sample && sample->half_width);
+  EXPECT_DOUBLE_EQ(sample->mean, 12);
+  EXPECT_EQ(sample->min, 10);
+  EXPECT_EQ(sample->max, 14);
+  EXPECT_NEAR(*sample->half_width, 4.3027 * 2 / std::sqrt(3.0), 1e-3);
+  EXPECT_FALSE(sample_of(std::vector<double>{5})->half_width);
+  EXPECT_FALSE(sample_of({}));
+}
+
+TEST(DiffStatistics, TheDifferencesIntervalIsWelchs) {
+  // Variances 4 and 1, three and four values: freedom (4/3 + 1/4)^2 / ((4/3)^2/2 + (1/4)^2/3).
+  const std::vector<double> a{10, 12, 14}, b{20, 20, 21, 22};
+  const double of_a = 4.0 / 3, of_b = (0.5625 * 2 + 0.0625 + 1.5625) / 3 / 4;
+  const double freedom = (of_a + of_b) * (of_a + of_b) / (of_a * of_a / 2 + of_b * of_b / 3);
+  EXPECT_NEAR(*half_width_of_difference(a, b), student_quantile(freedom) * std::sqrt(of_a + of_b), 1e-9);
+  // A single run is taken to vary as the others do.
+  EXPECT_NEAR(*half_width_of_difference(a, std::vector<double>{20}), 4.3027 * 2 * std::sqrt(1 + 1.0 / 3),
+              1e-3);
+  EXPECT_FALSE(half_width_of_difference(std::vector<double>{1}, std::vector<double>{2}));
+  EXPECT_EQ(half_width_of_difference(std::vector<double>{1, 1}, std::vector<double>{2, 2}), 0.0);
+}
+
+// --- comparing -------------------------------------------------------------------------------
+
+TEST(Diff, FunctionsThatCameChangedAndWent) {
+  const Diff diff = diff_of({run_of(1000, 500, 100)}, {run_of(3000, 0, 100)});
+  const ComparedRow& step = row_of(diff, DiffTable::kFunctions, "step");
+  EXPECT_DOUBLE_EQ(step.values[0].all.a->mean, 2);
+  EXPECT_DOUBLE_EQ(step.values[0].all.b->mean, 6);
+  EXPECT_DOUBLE_EQ(*step.values[0].all.difference, 4);
+  EXPECT_DOUBLE_EQ(*step.values[0].all.relative, 2);
+  EXPECT_EQ(verdict_of(step.values[0]), Verdict::kWorse);
+  EXPECT_EQ(step.values[0].key, "self_s");
+  EXPECT_EQ(step.values[1].key, "total_s");
+  EXPECT_EQ(diff.of(DiffTable::kFunctions)[0].subject.name, "step") << "the largest change comes first";
+  const ComparedRow& fast = row_of(diff, DiffTable::kFunctions, "fast");
+  EXPECT_DOUBLE_EQ(fast.values[0].all.b->mean, 0) << "not sampled is no time";
+  const ComparedRow& elapsed = row_of(diff, DiffTable::kRun, "elapsed");
+  EXPECT_NEAR(*elapsed.values[0].all.relative, 1.5 / 1.6, 1e-9);
+  EXPECT_EQ(verdict_of(elapsed.values[0]), Verdict::kUndecided) << "one run says nothing of others";
+}
+
+TEST(Diff, SamplesHaveTheirError) {
+  // 1 s and 1.1 s at 100 Hz on 2 ranks: 200 and 220 samples, a difference of 20 +- 40.
+  const Diff diff = diff_of({run_of(1000, 0, 100)}, {run_of(1100, 0, 100)});
+  const ComparedValue& self = row_of(diff, DiffTable::kFunctions, "step").values[0];
+  EXPECT_TRUE(self.all.by_sampling);
+  EXPECT_NEAR(*self.all.half_width, 1.96 * std::sqrt(420) / 100, 1e-3);
+  EXPECT_EQ(verdict_of(self), Verdict::kNoise);
+  const ComparedValue& mpi = row_of(diff, DiffTable::kMpiCalls, "MPI_Barrier").values[0];
+  EXPECT_FALSE(mpi.all.half_width) << "calls are timed, not sampled";
+}
+
+TEST(Diff, SeveralRunsTellNoiseFromChange) {
+  const Diff same = diff_of({run_of(1000, 0, 100), run_of(1200, 0, 100), run_of(1100, 0, 100)},
+                            {run_of(1150, 0, 100), run_of(1000, 0, 100), run_of(1250, 0, 100)});
+  const ComparedValue& noise = row_of(same, DiffTable::kRun, "elapsed").values[0];
+  EXPECT_EQ(noise.all.a->runs, 3u);
+  EXPECT_NEAR(noise.all.a->mean, 1.2, 1e-9);
+  EXPECT_EQ(verdict_of(noise), Verdict::kNoise);
+  const Diff faster = diff_of({run_of(1000, 0, 100), run_of(1020, 0, 100), run_of(1010, 0, 100)},
+                              {run_of(800, 0, 100), run_of(810, 0, 100)});
+  EXPECT_EQ(verdict_of(row_of(faster, DiffTable::kRun, "elapsed").values[0]), Verdict::kBetter);
+  EXPECT_EQ(verdict_of(row_of(faster, DiffTable::kFunctions, "step").values[0]), Verdict::kBetter);
+}
+
+TEST(Diff, OtherNumbersOfRanksAreComparedPerRank) {
+  const Diff diff = diff_of({run_of(1000, 0, 100, 2)}, {run_of(1000, 0, 100, 4)});
+  EXPECT_TRUE(diff.ranks_differ);
+  const ComparedValue& self = row_of(diff, DiffTable::kFunctions, "step").values[0];
+  EXPECT_DOUBLE_EQ(*self.all.relative, 1);
+  ASSERT_TRUE(self.per_rank);
+  EXPECT_DOUBLE_EQ(*self.per_rank->relative, 0);
+  EXPECT_FALSE(row_of(diff, DiffTable::kRun, "elapsed").values[0].per_rank);
+  EXPECT_NE(render_diff_text(diff, {}, {}).find("per rank"), std::string::npos);
+}
+
+TEST(Diff, FoldersAndLinesMayMove) {
+  const Diff diff =
+      diff_of({run_of(1000, 0, 100, 2, "/home/a", 10)}, {run_of(2000, 0, 100, 2, "/scratch/b", 17)});
+  std::size_t steps = 0;
+  for (const ComparedRow& row : diff.of(DiffTable::kFunctions)) steps += row.subject.name == "step";
+  EXPECT_EQ(steps, 1u);
+  const auto& lines = diff.of(DiffTable::kLines);
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines[0].subject.line, 20u);
+  EXPECT_EQ(lines[0].line_in_a, 13u);
+  EXPECT_DOUBLE_EQ(*lines[0].values[0].all.difference, 2);
+}
+
+TEST(Diff, FilesOfOneNameInOneRunStayApart) {
+  const auto run = [](std::uint64_t one_ms, std::uint64_t other_ms) {
+    ProfileBuilder b(1);
+    b.sampled(0, b.path({b.python("load", "/x/one/__init__.py", 5, 4)}), Category::kPython, one_ms);
+    b.sampled(0, b.path({b.python("load", "/x/other/__init__.py", 5, 4)}), Category::kPython, other_ms);
+    return std::move(b.data);
+  };
+  const Diff diff = diff_of({run(1000, 2000)}, {run(3000, 2000)});
+  ASSERT_EQ(diff.of(DiffTable::kFunctions).size(), 2u);
+  EXPECT_EQ(diff.of(DiffTable::kFunctions)[0].subject.file, "/x/one/__init__.py");
+  EXPECT_DOUBLE_EQ(*diff.of(DiffTable::kFunctions)[0].values[0].all.difference, 2);
+  EXPECT_DOUBLE_EQ(*diff.of(DiffTable::kFunctions)[1].values[0].all.difference, 0);
+}
+
+TEST(Diff, WhatIsNotMeasuredIsNotZero) {
+  shard::ShardData unwatched = run_of(1000, 0, 100);
+  unwatched.mpi_calls.clear();
+  for (shard::Rank& rank : unwatched.ranks)
+    rank.mpi_ns = 0, rank.flags = (rank.flags & ~shard::kUsedMpi) | shard::kMpiUnwatched;
+  const Diff diff = diff_of({unwatched}, {run_of(1000, 0, 100)});
+  const ComparedValue& calls = row_of(diff, DiffTable::kMpiCalls, "MPI_Barrier").values[0];
+  EXPECT_FALSE(calls.all.a);
+  EXPECT_FALSE(calls.all.difference);
+  EXPECT_EQ(verdict_of(calls), Verdict::kUnknown);
+  EXPECT_FALSE(row_of(diff, DiffTable::kEfficiency, "parallel").values[0].all.a);
+}
+
+TEST(Diff, FindingsAreTheSameButForTheirNumbers) {
+  Analysis a, b;
+  a.findings = {{"high", 0.3, "Rank 3 works 1.25 s more than the mean in clean() train.py:36.", "", 0, 3},
+                {"low", 0.1, "MPI takes 12.1 % of all rank time.", "", 0, {}}};
+  b.findings = {{"medium", 0.2, "Rank 7 works 800 ms more than the mean in clean() train.py:40.", "", 0, 7},
+                {"high", 0.5, "Reading small pieces of 12 B: data.bin.", "", 0, {}}};
+  const Diff diff = compare({facts_of(a, "a")}, {facts_of(b, "b")});
+  ASSERT_EQ(diff.stayed.size(), 1u);
+  EXPECT_EQ(diff.stayed[0].finding.rank, 7);
+  EXPECT_EQ(diff.stayed[0].a_share, 0.3);
+  EXPECT_EQ(diff.stayed[0].b_share, 0.2);
+  ASSERT_EQ(diff.went.size(), 1u);
+  EXPECT_EQ(diff.went[0].finding.severity, "low");
+  ASSERT_EQ(diff.came.size(), 1u);
+  EXPECT_EQ(diff.came[0].finding.share, 0.5);
+}
+
+// --- conditions ------------------------------------------------------------------------------
+
+std::string error_of(const std::string& expression) {
+  const auto parsed = parse_conditions(expression);
+  return parsed ? "" : parsed.error().message;
+}
+
+TEST(DiffConditions, AreRead) {
+  const auto parsed = parse_conditions(
+      "elapsed > +5%, parallel<80% or function:step()>=-20ms,total:\"a<b>, c\"<=1.5min "
+      "or line:train.py:88>+1% or counter:PAPI_TOT_INS>+2M");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const std::vector<Condition>& c = parsed.value();
+  ASSERT_EQ(c.size(), 6u);
+  EXPECT_EQ(c[0].text, "elapsed > +5%");
+  EXPECT_EQ(c[0].of, Condition::Of::kRelativeChange);
+  EXPECT_DOUBLE_EQ(c[0].value, 0.05);
+  EXPECT_EQ(c[1].of, Condition::Of::kLevel);
+  EXPECT_EQ(c[1].op, Condition::Op::kBelow);
+  EXPECT_DOUBLE_EQ(c[1].value, 0.8);
+  EXPECT_EQ(c[2].name, "step()");
+  EXPECT_EQ(c[2].of, Condition::Of::kChange);
+  EXPECT_EQ(c[2].op, Condition::Op::kAtLeast);
+  EXPECT_DOUBLE_EQ(c[2].value, -0.02);
+  EXPECT_EQ(c[3].name, "a<b>, c");
+  EXPECT_DOUBLE_EQ(c[3].value, 90);
+  EXPECT_EQ(c[4].name, "train.py:88");
+  EXPECT_DOUBLE_EQ(c[5].value, 2e6);
+}
+
+TEST(DiffConditions, AreRefusedWhereTheyMeanNothing) {
+  for (const char* expression : {"",
+                                 "elapsed",
+                                 "elapsed>",
+                                 "elapsed>+",
+                                 "speed>+5%",
+                                 "elapsed=5s",
+                                 "elapsed>5%",
+                                 "elapsed>5",
+                                 "elapsed>+5",
+                                 "elapsed>+5pp",
+                                 "parallel>+5s",
+                                 "parallel>0.8",
+                                 "function>+5%",
+                                 "function:>+5%",
+                                 "elapsed:x>+5%",
+                                 "elapsed>+5% and parallel<80%",
+                                 "elapsed>+5%,",
+                                 "elapsed>+5% or",
+                                 "elapsed>+1e3%",
+                                 "elapsed>+inf%",
+                                 "elapsed>+nan%",
+                                 "elapsed>+5parsecs",
+                                 "function:\"x>+5%",
+                                 "elapsed>+-5%"})
+    EXPECT_NE(error_of(expression), "") << expression;
+  EXPECT_EQ(error_of("elapsed>5%"), "elapsed is no share; a change by so many per cent has a sign: +5%");
+}
+
+std::vector<Judgement> judged(const Diff& diff, const std::string& expression, bool any = false) {
+  const auto parsed = parse_conditions(expression);
+  EXPECT_TRUE(parsed) << expression << ": " << error_of(expression);
+  return parsed ? judge(diff, parsed.value(), any) : std::vector<Judgement>();
+}
+std::optional<bool> holds(const Diff& diff, const std::string& expression, bool any = false) {
+  const auto judgements = judged(diff, expression, any);
+  return judgements.size() == 1 ? judgements[0].holds : std::nullopt;
+}
+
+TEST(DiffConditions, AreJudged) {
+  const Diff diff = diff_of({run_of(1000, 500, 100)}, {run_of(3000, 0, 100)});  // 1.6 s -> 3.1 s
+  EXPECT_EQ(holds(diff, "elapsed>+5%"), true);
+  EXPECT_EQ(holds(diff, "elapsed>+90%"), true);
+  EXPECT_EQ(holds(diff, "elapsed>+95%"), false);
+  EXPECT_EQ(holds(diff, "elapsed<-1%"), false);
+  EXPECT_EQ(holds(diff, "elapsed>+1.4s"), true);
+  EXPECT_EQ(holds(diff, "elapsed>+1600ms"), false);
+  EXPECT_EQ(holds(diff, "elapsed>3s"), true);
+  EXPECT_EQ(holds(diff, "elapsed<=3s"), false);
+  EXPECT_EQ(holds(diff, "function:step>+100%"), true);
+  EXPECT_EQ(holds(diff, "function:step()>+300%"), false);
+  EXPECT_EQ(holds(diff, "total:step>5s"), true);
+  EXPECT_EQ(holds(diff, "function:fast<-99%"), true);
+  EXPECT_EQ(holds(diff, "line:train.py:13>+1s"), true);
+  EXPECT_EQ(holds(diff, "python>+1s"), true);
+  EXPECT_EQ(holds(diff, "function:nowhere>+1%"), std::nullopt) << "an unknown name must not pass";
+  EXPECT_EQ(holds(diff, "mpi_wait>+1%"), std::nullopt);
+  EXPECT_EQ(holds(diff, "communication>+1pp"), true);
+  const auto both = judged(diff, "elapsed<-50%, function:step>+1s");
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0].holds, false);
+  EXPECT_EQ(both[1].holds, true);
+}
+
+TEST(DiffConditions, NewTimeIsMoreThanAnyShare) {
+  const Diff diff = diff_of({run_of(1000, 0, 100)}, {run_of(1000, 500, 100)});
+  EXPECT_EQ(holds(diff, "function:fast>+1000%"), true);
+}
+
+TEST(DiffConditions, NoiseMakesNoConditionTrue) {
+  const Diff diff = diff_of({run_of(1000, 0, 100), run_of(1200, 0, 100), run_of(1100, 0, 100)},
+                            {run_of(1150, 0, 100), run_of(1000, 0, 100), run_of(1450, 0, 100)});
+  EXPECT_EQ(holds(diff, "elapsed>+5%"), false);
+  EXPECT_TRUE(judged(diff, "elapsed>+5%")[0].within_noise);
+  EXPECT_EQ(holds(diff, "elapsed>+5%", true), true);
+  EXPECT_EQ(holds(diff, "elapsed>1.2s"), true) << "a level is no difference";
+}
+
+// --- renderers -------------------------------------------------------------------------------
+
+constexpr const char* kEvil = "<script>alert(1)</script>\x1b[31m\xe2\x80\xae&\"'";
+
+Diff evil_diff() {
+  const auto run = [](std::uint64_t ms) {
+    ProfileBuilder b(1);
+    b.data.run.command = {kEvil};
+    b.sampled(0, b.path({b.python(kEvil, std::string("/x/") + kEvil, 5, 4)}), Category::kPython, ms);
+    b.data.counters = {kEvil};
+    b.data.counter_values = {{0, 0, ms}};
+    return std::move(b.data);
+  };
+  std::vector<RunFacts> a{facts_of(analyse(run(9000)), kEvil)}, b{facts_of(analyse(run(3000)), kEvil)};
+  return compare(std::move(a), std::move(b));
+}
+
+TEST(DiffText, NamesCannotSteerTheTerminal) {
+  const std::string text = render_diff_text(evil_diff(), judged(evil_diff(), "elapsed>+5%"), {});
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(text.find("\xe2\x80\xae"), std::string::npos);
+  EXPECT_NE(text.find("\\x1b"), std::string::npos);
+}
+
+TEST(DiffText, FitsThePage) {
+  const Diff diff = diff_of({testing::training_run(), testing::delayed_run()}, {testing::resources_run()});
+  for (const int width : {80, 120}) {
+    TextOptions options;
+    options.width = width;
+    const std::string text = render_diff_text(diff, judged(diff, "elapsed>+5%"), options);
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = text.find('\n', at);
+      EXPECT_LE(text::columns(text.substr(at, end - at)), static_cast<std::size_t>(width));
+      at = end + 1;
+    }
+  }
+}
+
+TEST(DiffHtml, NamesStayText) {
+  const std::string page = render_diff_html(evil_diff(), judged(evil_diff(), "function:nowhere>+5%"));
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_NE(page.find("&lt;script&gt;"), std::string::npos);
+  EXPECT_EQ(page.find('\x1b'), std::string::npos);
+  EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
+  for (const char* outside : {"http://", "https://", "src=", "href=", "url("})
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  EXPECT_LT(page.size(), 20'000u);
+}
+
+TEST(DiffJson, HasWhatWasCompared) {
+  const Diff diff = diff_of({run_of(1000, 500, 100)}, {run_of(3000, 0, 100, 4)});
+  const Json json = Json::parse(json_of(diff, judged(diff, "elapsed>+5%,function:nowhere>+1%")));
+  EXPECT_EQ(json["schema"], "clusterprof.diff/1");
+  EXPECT_EQ(json["a"][0]["run"], "a1");
+  EXPECT_EQ(json["b"][0]["ranks"], 4);
+  EXPECT_EQ(json["ranks_differ"], true);
+  const Json& step = json["functions"][0];
+  EXPECT_EQ(step["name"], "step");
+  EXPECT_DOUBLE_EQ(step["self_s"]["difference"], 10);
+  EXPECT_DOUBLE_EQ(step["self_s"]["per_rank"]["difference"], 2);
+  EXPECT_EQ(step["self_s"]["noise"], "sampling");
+  EXPECT_TRUE(step["self_s"]["a"]["half_width"].is_null());
+  EXPECT_EQ(json["conditions"][0]["holds"], true);
+  EXPECT_TRUE(json["conditions"][1]["holds"].is_null());
+}
+
+}  // namespace
+}  // namespace clusterprof::report

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/tui/browser.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "report/text/format.hpp"
+#include "report/tui/selected_time.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using shard::FrameKind;
+
+// Seconds by call path, of ranks 0 and 1:
+//   main                    0    0
+//     solve                 2    1
+//       step                3    1
+//         solve             1    1
+//           MPI_Send        1    5
+//     write_all             1    0
+struct TwoRanks {
+  Analysis analysis;
+  PageData data;
+
+  std::uint32_t function(const char* name, FrameKind kind, const char* file, std::uint32_t line) {
+    data.functions.push_back(
+        {name, file, kind == FrameKind::kPython ? "" : "prog", line, kind, shard::kNone});
+    data.frames.push_back(
+        {kind, false, name, file, "", line, line, static_cast<std::uint32_t>(data.functions.size() - 1)});
+    return static_cast<std::uint32_t>(data.functions.size() - 1);
+  }
+  std::uint32_t path(std::uint32_t parent, std::uint32_t frame, Category category, double first_s,
+                     double second_s) {
+    const auto number = static_cast<std::uint32_t>(data.paths.size());
+    PagePath path;
+    path.parent = parent;
+    path.frame = frame;
+    path.self_s[static_cast<std::size_t>(category)] = first_s + second_s;
+    data.paths.push_back(path);
+    own_[0].push_back({0, number, static_cast<float>(first_s), 0});
+    own_[1].push_back({1, number, static_cast<float>(second_s), 0});
+    return number;
+  }
+
+  TwoRanks() {
+    const auto main_f = function("main", FrameKind::kNative, "/src/main.c", 3);
+    const auto solve_f = function("solve", FrameKind::kPython, "/src/solve.py", 10);
+    const auto step_f = function("step", FrameKind::kPython, "/src/solve.py", 20);
+    const auto send_f = function("MPI_Send", FrameKind::kMpi, "", 0);
+    const auto write_f = function("write_all\x1b[31m", FrameKind::kNative, "/src/out.c", 7);
+    data.paths.emplace_back();
+    const auto main_p = path(0, main_f, Category::kNative, 0, 0);
+    const auto solve_p = path(main_p, solve_f, Category::kPython, 2, 1);
+    const auto step_p = path(solve_p, step_f, Category::kPython, 3, 1);
+    const auto again_p = path(step_p, solve_f, Category::kPython, 1, 1);
+    path(again_p, send_f, Category::kMpi, 1, 5);
+    path(main_p, write_f, Category::kIo, 1, 0);
+    for (const auto& cells : own_) data.cells.insert(data.cells.end(), cells.begin(), cells.end());
+    data.groups = 2;
+    data.group_of_rank = data.row_of_rank = {0, 1};
+    data.rows = {{0, 0, 1, 0}, {1, 1, 1, 0}};
+    data.row_functions = 2;
+    data.function_row_s = {8, 8, 7, 8};  // main, solve
+
+    analysis.run.id = "run-1";
+    analysis.run.ranks = 2;
+    analysis.run.nodes = 1;
+    analysis.run.elapsed_s = 8;
+    analysis.nodes.emplace_back();
+    analysis.nodes[0].name = "node-a";
+    for (std::int32_t rank : {0, 1}) {
+      RankInfo info;
+      info.rank = rank;
+      info.elapsed_s = info.recorded_s = 8;
+      info.useful_s = rank == 0 ? 7 : 3;
+      info.mpi_wait_s = rank == 0 ? 0.5 : 4.5;
+      analysis.ranks.push_back(info);
+    }
+    MpiCallRow call;
+    call.op = "MPI_Send";
+    call.file = "/src/solve.py";
+    call.function = "solve";
+    call.line = 12;
+    call.count = 4;
+    call.time_s = 6;
+    analysis.mpi_calls.push_back(call);
+    LineRow line;
+    line.file = "/src/solve.py";
+    line.function = "step";
+    line.line = 2;
+    line.self_s = line.active_self_s = 4;
+    line.total_s = line.active_total_s = 12;
+    analysis.lines.push_back(line);
+    data.sources.push_back({"/src/solve.py", "def solve():\n\tx = 1\nend\n", ""});
+    data.lines.push_back({0, 0, {}});
+  }
+
+ private:
+  std::vector<PageCell> own_[2];
+};
+
+std::string text_of(const ScreenLine& line) {
+  std::string text;
+  for (const text::Span& span : line.spans) text += span.text;
+  return text;
+}
+
+class BrowserTest : public ::testing::Test {
+ protected:
+  std::vector<ScreenLine> screen(std::size_t columns = 100, std::size_t rows = 24) {
+    return browser.draw(columns, rows);
+  }
+  std::string all(std::size_t columns = 100, std::size_t rows = 24) {
+    std::string text;
+    for (const ScreenLine& line : screen(columns, rows)) text += text_of(line) + "\n";
+    return text;
+  }
+  std::string selected() {
+    const std::vector<ScreenLine> lines = screen();
+    const auto line =
+        std::find_if(lines.begin(), lines.end(), [](const ScreenLine& of) { return of.selected; });
+    return line == lines.end() ? "" : text_of(*line);
+  }
+  void type(std::string_view keys) {
+    for (const char key : keys) EXPECT_TRUE(browser.press(Key::kText, {&key, 1}));
+  }
+  bool shows(std::string_view text) { return all().find(text) != std::string::npos; }
+
+  TwoRanks run;
+  Browser browser{run.analysis, run.data, true};
+};
+
+TEST(SelectedTimeTest, CountsRecursionOnce) {
+  const TwoRanks run;
+  const SelectedTime time = selected_time(run.data, {});
+  EXPECT_DOUBLE_EQ(time.all_s(), 16);
+  EXPECT_DOUBLE_EQ(time.functions[1].self_s, 5);    // solve
+  EXPECT_DOUBLE_EQ(time.functions[1].total_s, 15);  // not 15 + 8
+  EXPECT_DOUBLE_EQ(time.functions[2].total_s, 12);  // step
+  const SelectedTime second = selected_time(run.data, 1);
+  EXPECT_DOUBLE_EQ(second.all_s(), 8);
+  EXPECT_DOUBLE_EQ(second.functions[3].self_s, 5);
+  EXPECT_DOUBLE_EQ(second.functions[4].total_s, 0);
+}
+
+TEST(SelectedTimeTest, CallersAndCalleesShareTheTotal) {
+  const TwoRanks run;
+  const SelectedTime time = selected_time(run.data, {});
+  const Neighbours solve = neighbours(run.data, time, 1);
+  ASSERT_EQ(solve.callers.size(), 1u);  // the call from step is below another call of solve
+  EXPECT_EQ(solve.callers[0].function, 0u);
+  EXPECT_DOUBLE_EQ(solve.callers[0].total_s, 15);
+  ASSERT_EQ(solve.callees.size(), 2u);
+  EXPECT_EQ(solve.callees[0].function, 2u);
+  EXPECT_DOUBLE_EQ(solve.callees[0].total_s, 12);
+  EXPECT_EQ(solve.callees[1].function, 3u);
+  EXPECT_DOUBLE_EQ(solve.callees[1].total_s, 6);
+  const Neighbours first = neighbours(run.data, time, 0);
+  ASSERT_EQ(first.callers.size(), 1u);
+  EXPECT_EQ(first.callers[0].function, shard::kNone);
+}
+
+TEST_F(BrowserTest, EveryPageFitsEveryScreen) {
+  for (const char page : {'1', '2', '3', '4', '5', '6'}) {
+    type({&page, 1});
+    for (const std::size_t columns : {60u, 80u, 173u}) {
+      for (const std::size_t rows : {20u, 50u}) {
+        const std::vector<ScreenLine> lines = screen(columns, rows);
+        EXPECT_EQ(lines.size(), rows);
+        for (const ScreenLine& line : lines) {
+          EXPECT_LE(text::columns(text_of(line)), columns) << page << ": " << text_of(line);
+          EXPECT_EQ(text_of(line).find('\x1b'), std::string::npos);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(BrowserTest, SaysHowLargeAScreenMustBe) {
+  EXPECT_NE(all(59, 24).find("needs 60 columns and 20 rows"), std::string::npos);
+  EXPECT_EQ(screen(59, 24).size(), 24u);
+  EXPECT_EQ(screen(10, 1).size(), 1u);
+}
+
+TEST_F(BrowserTest, HotspotsAreSortedAndFiltered) {
+  type("2");
+  EXPECT_NE(selected().find("MPI_Send"), std::string::npos);  // 6 s of its own
+  browser.press(Key::kDown);
+  EXPECT_NE(selected().find("solve()"), std::string::npos);
+  type("s");  // by total time
+  EXPECT_NE(selected().find("main()"), std::string::npos);
+  type("r");
+  EXPECT_NE(selected().find("write_all"), std::string::npos);
+  type("/STEP");
+  EXPECT_NE(selected().find("step()"), std::string::npos);
+  EXPECT_FALSE(shows("main()"));
+  browser.press(Key::kErase);
+  browser.press(Key::kEnter);
+  EXPECT_FALSE(browser.press(Key::kText, "q"));  // no more part of the filter
+}
+
+TEST_F(BrowserTest, TreeOpensAndCloses) {
+  type("3c");
+  EXPECT_NE(selected().find("+ main()"), std::string::npos);
+  EXPECT_FALSE(shows("solve()"));
+  browser.press(Key::kRight);
+  EXPECT_TRUE(shows("+ solve()"));
+  EXPECT_TRUE(shows("- main()"));
+  browser.press(Key::kRight);  // to the first child
+  EXPECT_NE(selected().find("solve()"), std::string::npos);
+  browser.press(Key::kLeft);  // it is closed: to its parent
+  EXPECT_NE(selected().find("main()"), std::string::npos);
+  browser.press(Key::kLeft);
+  EXPECT_FALSE(shows("solve()"));
+  type("e");
+  EXPECT_TRUE(shows("MPI_Send"));
+  type("c/send");
+  EXPECT_TRUE(shows("step()"));  // above what was found
+  EXPECT_FALSE(shows("write_all"));
+  browser.press(Key::kBack);
+  EXPECT_FALSE(shows("step()"));
+}
+
+TEST_F(BrowserTest, OneRankAlone) {
+  type("4");
+  browser.press(Key::kDown);
+  EXPECT_NE(selected().find("node-a"), std::string::npos);
+  browser.press(Key::kEnter);
+  EXPECT_TRUE(shows("rank 1 alone"));
+  EXPECT_NE(selected().find("62.5"), std::string::npos);  // MPI_Send: 5 of 8 s
+  EXPECT_FALSE(shows("write_all"));
+  type("a");
+  EXPECT_FALSE(shows("rank 1 alone"));
+  EXPECT_NE(selected().find("37.5"), std::string::npos);
+}
+
+TEST_F(BrowserTest, RanksByWhatTheyWaited) {
+  type("4sss");
+  EXPECT_NE(selected().find("4.5"), std::string::npos);
+  type("/node-b");
+  EXPECT_TRUE(shows("nothing that matches"));
+}
+
+TEST_F(BrowserTest, FunctionsLeadToEachOther) {
+  type("2");
+  browser.press(Key::kDown);
+  browser.press(Key::kEnter);
+  EXPECT_TRUE(shows("Called by"));
+  EXPECT_TRUE(shows("/src/solve.py:10"));
+  EXPECT_TRUE(shows("rank 1"));
+  type("/step");
+  browser.press(Key::kEnter);
+  for (int i = 0; i < 30 && selected().find("step()") == std::string::npos; ++i) browser.press(Key::kDown);
+  for (int i = 0; i < 30 && selected().find("step()") == std::string::npos; ++i) browser.press(Key::kUp);
+  browser.press(Key::kEnter);
+  EXPECT_TRUE(shows("/src/solve.py:20"));
+  browser.press(Key::kBack);
+  EXPECT_TRUE(shows("/src/solve.py:10"));
+  browser.press(Key::kBack);  // the filter
+  browser.press(Key::kBack);
+  EXPECT_FALSE(shows("Called by"));
+}
+
+TEST_F(BrowserTest, SourceOfACall) {
+  type("5");
+  for (int i = 0; i < 5 && selected().find("MPI_Send") == std::string::npos; ++i) browser.press(Key::kDown);
+  browser.press(Key::kEnter);
+  EXPECT_TRUE(shows("Source  /src/solve.py"));
+  EXPECT_TRUE(shows("x = 1"));
+  browser.press(Key::kHome);
+  type("n");
+  EXPECT_NE(selected().find("x = 1"), std::string::npos);
+  EXPECT_NE(selected().find("4.00 s"), std::string::npos);
+  browser.press(Key::kLeft);
+  EXPECT_NE(selected().find("/src/solve.py"), std::string::npos);
+}
+
+TEST_F(BrowserTest, HelpAndEnd) {
+  type("?");
+  EXPECT_TRUE(shows("all ranks again"));
+  type("x");
+  EXPECT_FALSE(shows("all ranks again"));
+  EXPECT_FALSE(browser.press(Key::kText, "q"));
+}
+
+TEST(BrowserOfNothingTest, IsEmpty) {
+  const Analysis analysis;
+  const PageData data;
+  Browser browser(analysis, data, false);
+  for (const char page : {'1', '2', '3', '4', '5', '6'}) {
+    browser.press(Key::kText, {&page, 1});
+    for (const Key key : {Key::kDown, Key::kEnter, Key::kRight, Key::kLeft, Key::kEnd, Key::kPageUp})
+      browser.press(key);
+    EXPECT_EQ(browser.draw(80, 24).size(), 24u);
+  }
+}
+
+}  // namespace
+}  // namespace clusterprof::report
