@@ -22,9 +22,10 @@ import re
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
+
+from commands import fail, timed
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -48,24 +49,6 @@ for (let i = 0; i <= Number(rounds); ++i) {  // the first one warms up
 }
 console.log(JSON.stringify(times.slice(1)));
 """
-
-
-def fail(text):
-    sys.exit(f"html.py: {text}")
-
-
-def timed(command):
-    """(seconds, peak bytes of resident memory)"""
-    begin = time.perf_counter()
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        seconds = time.perf_counter() - begin
-        if process.returncode != 0:
-            errors.seek(0)
-            fail(f"{' '.join(command)}: status {process.returncode}: {errors.read().decode(errors='replace')[-500:]}")
-    return seconds, used.ru_maxrss * 1024
 
 
 def fixed_bytes(page):

@@ -37,28 +37,12 @@ import tempfile
 import threading
 import time
 
+from commands import fail, timed
+
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = "/usr/bin/python3"
 LARGE_BYTES = 100_000_000
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-
-
-def fail(text):
-    sys.exit(f"merge.py: {text}")
-
-
-def timed(command, stdout=subprocess.DEVNULL):
-    """(seconds, peak bytes of resident memory) of a command and what it waits for."""
-    begin = time.perf_counter()
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdout=stdout, stderr=errors)
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        seconds = time.perf_counter() - begin
-        if process.returncode != 0:
-            errors.seek(0)
-            fail(f"{' '.join(command)}: status {process.returncode}: {errors.read().decode(errors='replace')[-500:]}")
-    return seconds, used.ru_maxrss * 1024
 
 
 def merging_processes(launcher):

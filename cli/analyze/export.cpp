@@ -141,18 +141,20 @@ std::string misuse(const ExportVerbOptions& options, const Format& format) {
 }
 
 // The rows of --ranks; a complaint about a part of it that no rank is in.
-std::variant<std::vector<bool>, std::string> select(const std::string& list, const ShardData& head) {
-  if (list.empty()) return std::vector<bool>();
+std::variant<std::vector<bool>, int> select(const ExportVerbOptions& options, const ShardData& head) {
+  if (options.ranks.empty()) return std::vector<bool>();
   std::vector<bool> selected(head.ranks.size(), false);
-  for (const auto& [first, last] : parse_ranks(list)) {
+  for (const auto& [first, last] : parse_ranks(options.ranks)) {
     bool any = false;
     for (std::size_t row = 0; row < selected.size(); ++row) {
       const std::int32_t rank = head.ranks[row].rank;
       if (rank >= first && rank <= last) any = selected[row] = true;
     }
     if (any) continue;
-    return first == last ? "there is no rank " + std::to_string(first)
-                         : "there are no ranks " + std::to_string(first) + "-" + std::to_string(last);
+    return complain(kNothingFound, options.run + ": " +
+                                       (first == last ? "there is no rank " + std::to_string(first)
+                                                      : "there are no ranks " + std::to_string(first) + "-" +
+                                                            std::to_string(last)));
   }
   return selected;
 }
@@ -186,9 +188,8 @@ int export_tables(const ExportVerbOptions& options, const fs::path& run) {
   }
   const Result<const ShardData*> head = profile->head();
   if (!head) return complain(kBadInput, head.error().message);
-  auto selected = select(options.ranks, *head.value());
-  if (const std::string* text = std::get_if<std::string>(&selected))
-    return complain(kNothingFound, options.run + ": " + *text);
+  auto selected = select(options, *head.value());
+  if (const int* status = std::get_if<int>(&selected)) return *status;
   ExportOptions how;
   how.ranks = std::get<std::vector<bool>>(std::move(selected));
   const SelectedRows rows(*profile, how.ranks);
@@ -236,9 +237,8 @@ int export_run(const ExportVerbOptions& options) {
   if (!profile) return complain(kBadInput, profile.error().message);
   const Result<const ShardData*> head = profile.value().head();
   if (!head) return complain(kBadInput, head.error().message);
-  auto selected = select(options.ranks, *head.value());
-  if (const std::string* text = std::get_if<std::string>(&selected))
-    return complain(kNothingFound, options.run + ": " + *text);
+  auto selected = select(options, *head.value());
+  if (const int* status = std::get_if<int>(&selected)) return *status;
   ExportOptions how;
   how.ranks = std::get<std::vector<bool>>(std::move(selected));
   how.weight = options.weight.empty()     ? format->usual

@@ -156,6 +156,18 @@ void put_measured_mpi(const std::array<std::optional<std::uint32_t>, shard::kCat
 
 }  // namespace
 
+double axis_begin_s(const ShardData& data, const TimeAxis& axis) {
+  std::int64_t start = data.run.start_utc_ns;
+  if (!data.ranks.empty())
+    start = std::min_element(data.ranks.begin(), data.ranks.end(), [](const auto& x, const auto& y) {
+              return x.start_utc_ns < y.start_utc_ns;
+            })->start_utc_ns;
+  // Times of a damaged file may be too far apart for a difference.
+  const auto begin_ns = static_cast<std::int64_t>(static_cast<std::uint64_t>(axis.origin_utc_ns) -
+                                                  static_cast<std::uint64_t>(start));
+  return static_cast<double>(begin_ns) / 1e9;
+}
+
 void find_timeline(const ShardData& data, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
   if (data.time_axis.bin_ns == 0) return;
   describe_nodes(data, analysis);
@@ -163,15 +175,7 @@ void find_timeline(const ShardData& data, const std::vector<std::uint32_t>& asce
   const std::uint32_t join = bins_to_join(data);
   for (std::uint32_t s = 0; s < data.series.size(); ++s) timeline.series.emplace_back(name_of(data, s));
   timeline.bin_s = to_seconds(data.time_axis.bin_ns) * join;
-  std::int64_t start = data.run.start_utc_ns;
-  if (!data.ranks.empty())
-    start = std::min_element(data.ranks.begin(), data.ranks.end(), [](const auto& x, const auto& y) {
-              return x.start_utc_ns < y.start_utc_ns;
-            })->start_utc_ns;
-  // Times of a damaged file may be too far apart for a difference.
-  const auto begin_ns = static_cast<std::int64_t>(static_cast<std::uint64_t>(data.time_axis.origin_utc_ns) -
-                                                  static_cast<std::uint64_t>(start));
-  timeline.begin_s = static_cast<double>(begin_ns) / 1e9;
+  timeline.begin_s = axis_begin_s(data, data.time_axis);
 
   auto ranks = rows_by_owner(data, data.rank_series, join, [&](const shard::RankSeries& row) {
     return row.rank < data.ranks.size() ? std::optional(row.rank) : std::optional<std::uint32_t>();

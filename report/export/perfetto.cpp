@@ -63,7 +63,6 @@ struct Shown {
   std::string name, unit;
   double factor = 1;  // of a bin's value
 };
-bool ends_with(std::string_view text, std::string_view end) { return text.ends_with(end); }
 
 Shown shown(std::string_view name, SeriesKind kind, std::uint64_t bin_ns) {
   const double per_second = 1e9 / static_cast<double>(bin_ns);
@@ -71,11 +70,11 @@ Shown shown(std::string_view name, SeriesKind kind, std::uint64_t bin_ns) {
     return std::string(name.substr(0, name.size() - end.size()));
   };
   if (kind == SeriesKind::kMaximum) {
-    if (ends_with(name, "_bytes")) return {without("_bytes"), "bytes", 1};
+    if (name.ends_with("_bytes")) return {without("_bytes"), "bytes", 1};
     return {std::string(name), "", 1};
   }
-  if (ends_with(name, "_ns")) return {without("_ns"), "%", 100 / static_cast<double>(bin_ns)};
-  if (ends_with(name, "_bytes")) return {without("_bytes"), "bytes/s", per_second};
+  if (name.ends_with("_ns")) return {without("_ns"), "%", 100 / static_cast<double>(bin_ns)};
+  if (name.ends_with("_bytes")) return {without("_bytes"), "bytes/s", per_second};
   return {std::string(name), "1/s", per_second};
 }
 

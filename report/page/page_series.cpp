@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/analysis/tables.hpp"
+#include "report/analysis/timeline.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -36,15 +37,7 @@ PathBins path_bins(const shard::ShardData& head) {
   for (const shard::PathSeries& row : head.path_series)
     if (row.bin < shard::kMostPathBins) bins.count = std::max<std::size_t>(bins.count, row.bin + 1);
   if (bins.count == 0) return bins;
-  std::int64_t start = head.run.start_utc_ns;
-  if (!head.ranks.empty())
-    start = std::min_element(head.ranks.begin(), head.ranks.end(), [](const auto& x, const auto& y) {
-              return x.start_utc_ns < y.start_utc_ns;
-            })->start_utc_ns;
-  // Times of a damaged file may be too far apart for a difference.
-  const auto begin_ns = static_cast<std::int64_t>(static_cast<std::uint64_t>(head.path_axis.origin_utc_ns) -
-                                                  static_cast<std::uint64_t>(start));
-  bins.begin_s = static_cast<double>(begin_ns) / 1e9;
+  bins.begin_s = axis_begin_s(head, head.path_axis);
   bins.bin_s = to_seconds(head.path_axis.bin_ns);
   return bins;
 }

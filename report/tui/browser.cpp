@@ -303,9 +303,9 @@ std::vector<ScreenLine> Browser::draw(std::size_t columns, std::size_t rows) {
     return lines;
   }
   Pane& at = s.pane();
-  std::vector<Span> heading = at.view->heading(columns);  // of texts that are broken at its width, first
+  at.view->lay_out(columns);
   s.fresh(at);
-  heading = at.view->heading(columns);
+  std::vector<Span> heading = at.view->heading(columns);
   add(s.tabs());
   if (s.help) {
     for (const std::string_view line : kHelp) add({{std::string(line), Style::kPlain}});

@@ -67,7 +67,8 @@ struct Item {
 }  // namespace
 
 bool matches(std::string_view text, std::string_view filter) {
-  return std::search(text.begin(), text.end(), filter.begin(), filter.end(), same_letter) != text.end();
+  return filter.empty() ||
+         std::search(text.begin(), text.end(), filter.begin(), filter.end(), same_letter) != text.end();
 }
 
 Run::Run(const Analysis& analysis_, const PageData& data_, bool unicode_)
@@ -103,29 +104,26 @@ class SummaryView final : public View {
   explicit SummaryView(const Run& run) : run_(run) {}
 
   std::string title() const override { return "Summary"; }
+  void lay_out(std::size_t columns) override {
+    if (columns == columns_) return;
+    columns_ = columns;
+    make_lines();
+  }
   void refresh(std::string_view filter) override {
     filter_ = filter;
-    columns_ = 0;
+    make_lines();
   }
-  std::size_t size() const override {
-    lay_out(columns_ == 0 ? 80 : columns_);
-    return lines_.size();
-  }
-  Spans heading(std::size_t columns) const override {
-    lay_out(columns);
-    return {};
-  }
+  std::size_t size() const override { return lines_.size(); }
+  Spans heading(std::size_t) const override { return {}; }
   Spans render(std::size_t item, std::size_t columns) const override {
     return {{shorten(lines_[item], columns),
              !lines_[item].empty() && lines_[item][0] != ' ' ? Style::kTitle : Style::kPlain}};
   }
 
  private:
-  void lay_out(std::size_t columns) const {
-    if (columns == columns_) return;
-    columns_ = columns;
+  void make_lines() {
     TextOptions options;
-    options.width = static_cast<int>(columns);
+    options.width = static_cast<int>(columns_);
     options.sections = {"summary", "efficiency", "quality"};
     options.unicode = run_.unicode;
     const std::string text = render_text(run_.analysis, options);
@@ -133,15 +131,15 @@ class SummaryView final : public View {
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end = std::min(text.find('\n', at), text.size());
       std::string line = text.substr(at, end - at);
-      if (filter_.empty() || matches(line, filter_)) lines_.push_back(std::move(line));
+      if (matches(line, filter_)) lines_.push_back(std::move(line));
       at = end + 1;
     }
   }
 
   const Run& run_;
   std::string filter_;
-  mutable std::size_t columns_ = 0;
-  mutable std::vector<std::string> lines_;
+  std::size_t columns_ = 80;
+  std::vector<std::string> lines_;
 };
 
 // --- hotspots ----------------------------------------------------------------------------------
@@ -158,8 +156,8 @@ class HotspotsView final : public View {
     for (std::uint32_t f = 0; f < run_.data.functions.size(); ++f) {
       const PageFunction& function = run_.data.functions[f];
       if (run_.time.functions[f].total_s <= 0) continue;
-      if (filter.empty() || matches(printable(function.name), filter) ||
-          matches(printable(function.file), filter) || matches(printable(function.module), filter))
+      if (matches(printable(function.name), filter) || matches(printable(function.file), filter) ||
+          matches(printable(function.module), filter))
         items_.push_back(f);
     }
     std::stable_sort(items_.begin(), items_.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -193,7 +191,7 @@ class HotspotsView final : public View {
                  ? fmt::format("{:.2f}", row->active_spread.max_s / row->active_spread.mean_s)
                  : "-");
     Spans spans{{numbers, Style::kPlain}};
-    std::size_t used = columns_of(numbers);
+    std::size_t used = text::columns(numbers);
     if (columns >= 90) {
       append(spans, bar_spans(run_.time.all_s() > 0 ? time.self_s / run_.time.all_s() : 0, kBar,
                               kind_style(run_.data.functions[f].kind)));
@@ -216,7 +214,6 @@ class HotspotsView final : public View {
  private:
   enum { kBySelf, kByTotal, kByImbalance, kByName, kSorts };
 
-  static std::size_t columns_of(std::string_view text) { return text::columns(text); }
   const FunctionRow* row_of(std::uint32_t f) const {
     const std::uint32_t row = run_.data.functions[f].row;
     return row < run_.analysis.functions.size() ? &run_.analysis.functions[row] : nullptr;
@@ -427,7 +424,7 @@ class RanksView final : public View {
     for (std::uint32_t row = 0; row < run_.analysis.ranks.size(); ++row) {
       const RankInfo& rank = run_.analysis.ranks[row];
       most_s = std::max(most_s, rank.elapsed_s);
-      if (filter.empty() || filter == std::to_string(rank.rank) || matches(node(rank), filter))
+      if (filter == std::to_string(rank.rank) || matches(node(rank), filter))
         items_.push_back(row);
     }
     scale_ = TimeScale(most_s);
@@ -508,14 +505,8 @@ class ListView : public View {
  public:
   explicit ListView(const Run& run) : run_(run) {}
   std::size_t size() const override { return items_.size(); }
-  Spans heading(std::size_t columns) const override {
-    columns_ = columns;
-    return {};
-  }
-  Spans render(std::size_t item, std::size_t columns) const override {
-    columns_ = columns;
-    return items_[item].spans;
-  }
+  Spans heading(std::size_t) const override { return {}; }
+  Spans render(std::size_t item, std::size_t) const override { return items_[item].spans; }
   bool selectable(std::size_t item) const override { return items_[item].selectable; }
   Wish open(std::size_t item) override { return items_[item].wish; }
 
@@ -530,9 +521,13 @@ class ListView : public View {
   void note(std::string_view text) {
     items_.push_back({{{"  " + std::string(text), Style::kDim}}, false, {}});
   }
+  void row(std::string numbers, const text::Span& label, Wish wish, std::string remark = {}) {
+    items_.push_back({{{std::move(numbers), Style::kPlain}, label, {std::move(remark), Style::kDim}},
+                      true,
+                      std::move(wish)});
+  }
 
   const Run& run_;
-  mutable std::size_t columns_ = 80;
   std::vector<Item> items_;
 };
 
@@ -560,14 +555,11 @@ class CommView final : public ListView {
                       {}});
     for (const MpiCallRow& call : a.mpi_calls) {
       const std::string label = describe(call, run_.names);
-      if (!filter.empty() && !matches(label, filter)) continue;
-      items_.push_back({{{time_cell(scale, call.time_s) + time_cell(scale, call.wait_s) +
-                              cell(count(static_cast<double>(call.count))) +
-                              cell(bytes(static_cast<double>(call.sent_bytes)), 10),
-                          Style::kPlain},
-                         {label, Style::kMpi}},
-                        true,
-                        source_of(call.file, call.line)});
+      if (!matches(label, filter)) continue;
+      row(time_cell(scale, call.time_s) + time_cell(scale, call.wait_s) +
+              cell(count(static_cast<double>(call.count))) +
+              cell(bytes(static_cast<double>(call.sent_bytes)), 10),
+          {label, Style::kMpi}, source_of(call.file, call.line));
     }
     root_causes(filter);
     delays(filter);
@@ -593,16 +585,13 @@ class CommView final : public ListView {
     const TimeScale scale(rows.front().wait_s);
     blank_and_title("What all waiting goes back to",
                     fmt::format("{} of waiting, share of all ranks' time", scale.unit()));
-    for (const RootCauseRow& row : rows) {
-      const std::string label = fmt::format("rank {} in {}", row.rank, place(row.place));
-      if (!filter.empty() && !matches(label, filter)) continue;
-      items_.push_back({{{time_cell(scale, row.wait_s) + cell(percent(row.share), 9), Style::kPlain},
-                         {label, Style::kBad},
-                         {fmt::format("  {} {} for it", plural(row.waiting_ranks, "rank"),
-                                      row.waiting_ranks == 1 ? "waits" : "wait"),
-                          Style::kDim}},
-                        true,
-                        source_of(row.place)});
+    for (const RootCauseRow& cause : rows) {
+      const std::string label = fmt::format("rank {} in {}", cause.rank, place(cause.place));
+      if (!matches(label, filter)) continue;
+      row(time_cell(scale, cause.wait_s) + cell(percent(cause.share), 9), {label, Style::kBad},
+          source_of(cause.place),
+          fmt::format("  {} {} for it", plural(cause.waiting_ranks, "rank"),
+                      cause.waiting_ranks == 1 ? "waits" : "wait"));
     }
   }
 
@@ -611,15 +600,13 @@ class CommView final : public ListView {
     if (rows.empty()) return;
     const TimeScale scale(rows.front().wait_s);
     blank_and_title("Who waits for whom", fmt::format("{} of waiting", scale.unit()));
-    for (const DelayRow& row : rows) {
-      const std::string who =
-          row.rank ? fmt::format("rank {} in {}", *row.rank, place(row.place)) : "a rank that is not known";
-      const std::string label = fmt::format("{}: {} in {} for {}", wait_kind(row.kind),
-                                            plural(row.waiting_ranks, "rank"), place(row.site), who);
-      if (!filter.empty() && !matches(label, filter)) continue;
-      items_.push_back({{{time_cell(scale, row.wait_s), Style::kPlain}, {label, Style::kPlain}},
-                        true,
-                        source_of(row.place)});
+    for (const DelayRow& delay : rows) {
+      const std::string who = delay.rank ? fmt::format("rank {} in {}", *delay.rank, place(delay.place))
+                                         : "a rank that is not known";
+      const std::string label = fmt::format("{}: {} in {} for {}", wait_kind(delay.kind),
+                                            plural(delay.waiting_ranks, "rank"), place(delay.site), who);
+      if (!matches(label, filter)) continue;
+      row(time_cell(scale, delay.wait_s), {label, Style::kPlain}, source_of(delay.place));
     }
   }
 
@@ -628,15 +615,11 @@ class CommView final : public ListView {
     if (rows.empty()) return;
     const TimeScale scale(rows.front().time_s);
     blank_and_title("Critical path", fmt::format("{}, share", scale.unit()));
-    for (const CriticalRow& row : rows) {
-      const std::string label = place(row.place);
-      if (!filter.empty() && !matches(label, filter)) continue;
-      items_.push_back(
-          {{{time_cell(scale, row.time_s) + cell(percent(row.share), 9), Style::kPlain},
-            {label, Style::kPlain},
-            {row.max_rank >= 0 ? fmt::format("  mostly rank {}", row.max_rank) : "", Style::kDim}},
-           true,
-           source_of(row.place)});
+    for (const CriticalRow& part : rows) {
+      const std::string label = place(part.place);
+      if (!matches(label, filter)) continue;
+      row(time_cell(scale, part.time_s) + cell(percent(part.share), 9), {label, Style::kPlain},
+          source_of(part.place), part.max_rank >= 0 ? fmt::format("  mostly rank {}", part.max_rank) : "");
     }
   }
 };
@@ -681,7 +664,7 @@ class FunctionView final : public ListView {
       const bool known = row.function != shard::kNone;
       const std::string label = known ? run_.label(run_.data.functions[row.function], kAnyWidth)
                                       : std::string("(the beginning of a thread)");
-      if (!filter.empty() && !matches(label, filter)) continue;
+      if (!matches(label, filter)) continue;
       const double share = whole_s > 0 ? row.total_s / whole_s : 0;
       Spans spans{{cell(seconds(row.total_s), 10) + cell(percent(share), 9), Style::kPlain}};
       append(spans, bar_spans(share, kBar, Style::kPlain));
@@ -746,12 +729,11 @@ class Sources final : public SourceView {
     items_.clear();
     if (!file_) {
       for (std::uint32_t file = 0; file < run_.data.sources.size(); ++file)
-        if (filter.empty() || matches(printable(run_.data.sources[file].file), filter))
-          items_.push_back(file);
+        if (matches(printable(run_.data.sources[file].file), filter)) items_.push_back(file);
       return;
     }
     for (std::uint32_t at = 0; at < lines_.size(); ++at)
-      if (filter.empty() || matches(lines_[at].text, filter)) items_.push_back(at);
+      if (matches(lines_[at].text, filter)) items_.push_back(at);
   }
   std::size_t size() const override { return items_.size(); }
 

@@ -53,6 +53,8 @@ class View {
   [[nodiscard]] virtual std::string title() const = 0;
   // Keys of its own, for the last line of the screen: "s sort  r reverse".
   [[nodiscard]] virtual std::string keys() const { return {}; }
+  // Before the others, when the screen has become so wide: for views whose items depend on that.
+  virtual void lay_out(std::size_t columns) { static_cast<void>(columns); }
   // After a change of the selection, of the filter or by a key.
   virtual void refresh(std::string_view filter) = 0;
   [[nodiscard]] virtual std::size_t size() const = 0;
@@ -98,7 +100,7 @@ class SourceView : public View {
 };
 std::unique_ptr<SourceView> source_view(const Run& run);
 
-// Whether a text has the filter in it; small and large letters are the same.
+// Whether a text has the filter in it; small and large letters are the same. Every text has an empty one.
 bool matches(std::string_view text, std::string_view filter);
 
 }  // namespace clusterprof::report::tui

@@ -8,6 +8,17 @@ import { CATEGORIES, type FunctionInfo, type KindName, type Model, NONE } from "
 import type { Store } from "../core/selection";
 import { CATEGORY_COUNT, type Weights, weights } from "../core/weights";
 
+export function searchField(label: string): HTMLInputElement {
+  return el("input", {
+    type: "search",
+    placeholder: label,
+    "aria-label": label,
+    class: "field filter",
+    spellcheck: "false",
+    autocomplete: "off",
+  });
+}
+
 export function kindMark(kind: KindName): HTMLElement {
   return el("span", {
     class: "kind-mark",

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An icicle: the outermost frames on top, callees (bottom-up: callers) below, as wide as their time.
 import { css, mix } from "../core/colours";
-import { type Child, el, hideTip, showTip } from "../core/dom";
+import { el } from "../core/dom";
 import { type NodeLook, type Palette, TextFitter, hatch, palette, prepare, textOn } from "./canvas_parts";
 import { type FlameBox, FlameIndex, type FlameSource, layoutFlame } from "./flame_layout";
-
-export interface TreeChartEvents {
-  label: string; // for screen readers
-  zoom(node: number): void;
-  out(): void;
-  tip(box: FlameBox): Child;
-  at(box: FlameBox | null): void; // under the pointer or focused
-}
+import { type TreeChartEvents, treePointer } from "./tree_pointer";
 
 export interface TreeChart {
   root: HTMLElement;
@@ -42,8 +35,6 @@ export function flameChart(events: TreeChartEvents): TreeChart {
   let boxes: FlameBox[] = [];
   let index = new FlameIndex([]);
   let laidOutFor = 0;
-  let focused: FlameBox | null = null;
-  let hovered: FlameBox | null = null;
   let queued = 0;
 
   function layout(): void {
@@ -53,8 +44,8 @@ export function flameChart(events: TreeChartEvents): TreeChart {
     index = new FlameIndex(boxes);
     laidOutFor = width;
     spacer.style.height = `${index.depths * ROW + 1}px`;
-    focused = focused ? (boxes.find((box) => same(box, focused!)) ?? null) : null;
-    hovered = null;
+    pointer.focused = pointer.focused ? (boxes.find((box) => same(box, pointer.focused!)) ?? null) : null;
+    pointer.hovered = null;
   }
   const same = (a: FlameBox, b: FlameBox): boolean =>
     a.node === b.node && a.depth === b.depth && a.filler > 0 === b.filler > 0;
@@ -84,12 +75,12 @@ export function flameChart(events: TreeChartEvents): TreeChart {
         drawBox(context, box, y, bottom - y, width, scale, pattern, colours, fitter, depth < trail);
       }
     }
-    for (const box of [hovered, focused]) {
-      if (!box || (box === focused && document.activeElement !== root)) continue;
+    for (const box of [pointer.hovered, pointer.focused]) {
+      if (!box || (box === pointer.focused && document.activeElement !== root)) continue;
       const y = Math.round((box.depth * ROW - top) * scale);
       const x = Math.round(box.begin * width * scale);
-      context.strokeStyle = box === focused ? colours.focus : colours.text;
-      context.lineWidth = (box === focused ? 2 : 1.25) * scale;
+      context.strokeStyle = box === pointer.focused ? colours.focus : colours.text;
+      context.lineWidth = (box === pointer.focused ? 2 : 1.25) * scale;
       const inset = context.lineWidth / 2;
       context.strokeRect(
         x + inset,
@@ -156,69 +147,28 @@ export function flameChart(events: TreeChartEvents): TreeChart {
     return index.at(depth, (event.clientX - box.left) / Math.max(1, box.width));
   }
 
-  canvas.addEventListener("pointermove", (event) => {
-    const box = at(event);
-    if (box !== hovered) {
-      hovered = box;
-      canvas.style.cursor = box ? "pointer" : "default";
-      events.at(box ?? focused);
-      queue();
-    }
-    if (box) showTip(() => events.tip(box), event.clientX, event.clientY);
-    else hideTip();
-  });
-  canvas.addEventListener("pointerleave", () => {
-    hovered = null;
-    hideTip();
-    events.at(focused);
-    queue();
-  });
-  canvas.addEventListener("click", (event) => {
-    const box = at(event);
-    if (!box) return;
-    hideTip();
-    focused = box;
-    if (box.node !== zoomed) events.zoom(box.node);
-    else if (box.filler === 0) events.out();
-  });
-  root.addEventListener("scroll", () => {
-    hovered = null;
-    queue();
-  });
-  root.addEventListener("focus", () => {
-    if (root.matches(":focus-visible")) focusBox(focused ?? zoomedBox());
-    queue();
-  });
-  root.addEventListener("blur", queue);
   const zoomedBox = (): FlameBox | null =>
     boxes.find((box) => box.node === zoomed && box.filler === 0) ?? null;
-
-  function focusBox(box: FlameBox | null): void {
-    if (!box) return;
-    focused = box;
-    const top = box.depth * ROW;
-    if (top < root.scrollTop) root.scrollTop = top;
-    else if (top + ROW > root.scrollTop + root.clientHeight) root.scrollTop = top + ROW - root.clientHeight;
-    events.at(box);
+  const pointer = treePointer({
+    root,
+    canvas,
+    events,
+    at,
+    index: () => index,
+    zoomed: () => zoomed,
+    first: zoomedBox,
+    home: () => boxes[0] ?? null,
+    reveal(box) {
+      const top = box.depth * ROW;
+      if (top < root.scrollTop) root.scrollTop = top;
+      else if (top + ROW > root.scrollTop + root.clientHeight) root.scrollTop = top + ROW - root.clientHeight;
+      return true;
+    },
+    redraw: queue,
+  });
+  root.addEventListener("scroll", () => {
+    pointer.hovered = null;
     queue();
-  }
-
-  root.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const from = focused ?? zoomedBox();
-    const direction = ({ ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" } as const)[
-      event.key
-    ];
-    if (direction && from) focusBox(index.step(from, direction) ?? from);
-    else if (event.key === "Enter" && from) {
-      if (from.node !== zoomed) events.zoom(from.node);
-    } else if (event.key === "Escape" || event.key === "Backspace") {
-      focused = null;
-      events.out();
-    } else if (event.key === "Home") focusBox(boxes[0] ?? null);
-    else return;
-    hideTip();
-    event.preventDefault();
   });
 
   const observer = new ResizeObserver(queue);
@@ -233,7 +183,7 @@ export function flameChart(events: TreeChartEvents): TreeChart {
       layout();
       // What was zoomed is at the top, with a few of its ancestors.
       if (moved) root.scrollTop = Math.max(0, (zoomDepth() - 3) * ROW);
-      if (document.activeElement === root && !focused) focused = zoomedBox();
+      if (document.activeElement === root && !pointer.focused) pointer.focused = zoomedBox();
       queue();
     },
     focus: () => root.focus(),

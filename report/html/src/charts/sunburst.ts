@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The call tree as rings: what is zoomed in the middle, callees (bottom-up: callers) around it.
 import { css, mix } from "../core/colours";
-import { el, hideTip, showTip } from "../core/dom";
+import { el } from "../core/dom";
 import { type NodeLook, TextFitter, hatch, palette, prepare, textOn } from "./canvas_parts";
-import type { TreeChart, TreeChartEvents } from "./flame";
+import type { TreeChart } from "./flame";
 import { type FlameBox, FlameIndex, type FlameSource, layoutFlame } from "./flame_layout";
+import { type TreeChartEvents, treePointer } from "./tree_pointer";
 
 const RINGS = 12; // at most
 const TURN = 2 * Math.PI;
@@ -29,8 +30,6 @@ export function sunburstChart(events: TreeChartEvents): TreeChart {
   let boxes: FlameBox[] = [];
   let index = new FlameIndex([]);
   let rings = 1;
-  let focused: FlameBox | null = null;
-  let hovered: FlameBox | null = null;
   let queued = 0;
   let laidOutFor = 0;
 
@@ -52,11 +51,11 @@ export function sunburstChart(events: TreeChartEvents): TreeChart {
     rings = Math.max(3, wide.reduce((deepest, box) => Math.max(deepest, box.depth), base) - base + 1);
     boxes = boxes.filter((box) => box.depth - base <= rings);
     index = new FlameIndex(boxes);
-    const before = focused;
-    focused = before
+    const before = pointer.focused;
+    pointer.focused = before
       ? (boxes.find((box) => box.node === before.node && box.filler === before.filler) ?? null)
       : null;
-    hovered = null;
+    pointer.hovered = null;
   }
 
   function draw(): void {
@@ -112,11 +111,11 @@ export function sunburstChart(events: TreeChartEvents): TreeChart {
       context.fillStyle = hatched ? colours.text : textOn(fill, colours);
       curved(context, text, ((box.begin + box.end) / 2) * TURN, middle);
     }
-    for (const box of [hovered, focused]) {
-      if (!box || (box === focused && document.activeElement !== root)) continue;
+    for (const box of [pointer.hovered, pointer.focused]) {
+      if (!box || (box === pointer.focused && document.activeElement !== root)) continue;
       trace(box);
-      context.lineWidth = box === focused ? 2.5 : 1.5;
-      context.strokeStyle = box === focused ? colours.focus : colours.text;
+      context.lineWidth = box === pointer.focused ? 2.5 : 1.5;
+      context.strokeStyle = box === pointer.focused ? colours.focus : colours.text;
       context.stroke();
     }
   }
@@ -155,59 +154,17 @@ export function sunburstChart(events: TreeChartEvents): TreeChart {
     return index.at(ring, turn / TURN);
   }
 
-  canvas.addEventListener("pointermove", (event) => {
-    const box = at(event);
-    if (box !== hovered) {
-      hovered = box;
-      canvas.style.cursor = box ? "pointer" : "default";
-      events.at(box ?? focused);
-      queue();
-    }
-    if (box) showTip(() => events.tip(box), event.clientX, event.clientY);
-    else hideTip();
-  });
-  canvas.addEventListener("pointerleave", () => {
-    hovered = null;
-    hideTip();
-    events.at(focused);
-    queue();
-  });
-  canvas.addEventListener("click", (event) => {
-    const box = at(event);
-    if (!box) return;
-    hideTip();
-    focused = box;
-    if (box.node !== zoomed) events.zoom(box.node);
-    else if (box.filler === 0) events.out();
-  });
-  root.addEventListener("focus", () => {
-    if (root.matches(":focus-visible")) focusBox(focused ?? boxes[0] ?? null);
-    queue();
-  });
-  root.addEventListener("blur", queue);
-
-  function focusBox(box: FlameBox | null): void {
-    if (!box || box.depth < base) return;
-    focused = box;
-    events.at(box);
-    queue();
-  }
-  root.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const from = focused ?? boxes[0] ?? null;
-    // Outwards is down the tree.
-    const direction = ({ ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" } as const)[
-      event.key
-    ];
-    if (direction && from) focusBox(index.step(from, direction) ?? from);
-    else if (event.key === "Enter" && from) {
-      if (from.node !== zoomed) events.zoom(from.node);
-    } else if (event.key === "Escape" || event.key === "Backspace") {
-      focused = null;
-      events.out();
-    } else return;
-    hideTip();
-    event.preventDefault();
+  // Outwards is down the tree.
+  const pointer = treePointer({
+    root,
+    canvas,
+    events,
+    at,
+    index: () => index,
+    zoomed: () => zoomed,
+    first: () => boxes[0] ?? null,
+    reveal: (box) => box.depth >= base,
+    redraw: queue,
   });
 
   const observer = new ResizeObserver(queue);

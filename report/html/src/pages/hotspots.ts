@@ -21,6 +21,7 @@ import {
   kindMark,
   matcher,
   placeText,
+  searchField,
   shareCell,
   shownModule,
 } from "../charts/code_parts";
@@ -45,14 +46,7 @@ export const page: Page = {
   hidden: (model) => model.functionCount === 0,
   mount(root, store) {
     const { model } = store;
-    const input = el("input", {
-      type: "search",
-      placeholder: "Filter functions, files, modules",
-      "aria-label": "Filter functions, files, modules",
-      class: "field filter",
-      spellcheck: "false",
-      autocomplete: "off",
-    });
+    const input = searchField("Filter functions, files, modules");
     const kinds = el("div");
     const note = el("p", { class: "page-note", "aria-live": "polite" });
     const holder = el("div", { class: "hotspots" });

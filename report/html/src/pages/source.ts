@@ -10,7 +10,7 @@ import { type Model, baseName } from "../core/model";
 import type { Page } from "../core/page";
 import { CATEGORY_COUNT, type Weights, weights } from "../core/weights";
 import { type Token, highlight, languageOf } from "../highlight/tokens";
-import { categoryBar, estimateNote, functionText } from "../charts/code_parts";
+import { categoryBar, estimateNote, functionText, searchField } from "../charts/code_parts";
 
 const CHUNK = 200; // lines that are made at once
 const HOT = 0.1; // of the file's hottest line: marked, and what n and p go to
@@ -76,14 +76,7 @@ export const page: Page = {
   mount(root, store) {
     const { model } = store;
     const list = el("ol", { class: "src-files", "aria-label": "Files, hottest first" });
-    const filter = el("input", {
-      type: "search",
-      class: "field filter",
-      placeholder: "Filter files",
-      "aria-label": "Filter files",
-      spellcheck: "false",
-      autocomplete: "off",
-    });
+    const filter = searchField("Filter files");
     const note = el("p", { class: "page-note" });
     const header = el("header", { class: "src-head" });
     const scroller = el("div", {

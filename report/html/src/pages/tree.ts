@@ -19,9 +19,10 @@ import {
   treeOf,
 } from "../calltree/of_model";
 import { type NodeLook, shade } from "../charts/canvas_parts";
-import { type TreeChart, type TreeChartEvents, flameChart } from "../charts/flame";
+import { type TreeChart, flameChart } from "../charts/flame";
 import type { FlameBox, FlameSource } from "../charts/flame_layout";
 import { sunburstChart } from "../charts/sunburst";
+import type { TreeChartEvents } from "../charts/tree_pointer";
 import { type TreeTable, treeTable } from "../charts/tree_table";
 import {
   CATEGORY_TITLES,
@@ -42,7 +43,7 @@ import { CATEGORIES, type FrameInfo, FrameKind, KIND_NAMES, type Model, NONE } f
 import type { Page } from "../core/page";
 import type { Store } from "../core/selection";
 import { CATEGORY_COUNT, type Weights, weights } from "../core/weights";
-import { categoryBar, functionText, matcher } from "../charts/code_parts";
+import { categoryBar, functionText, matcher, searchField } from "../charts/code_parts";
 
 type Direction = "down" | "up";
 type View = "icicle" | "sunburst" | "table";
@@ -277,14 +278,7 @@ export const page: Page = {
   hidden: (model) => model.pathCount < 2,
   mount(root, store) {
     const { model } = store;
-    const input = el("input", {
-      type: "search",
-      placeholder: "Search names, files, modules",
-      "aria-label": "Search names, files, modules",
-      class: "field filter",
-      spellcheck: "false",
-      autocomplete: "off",
-    });
+    const input = searchField("Search names, files, modules");
     const found = el("span", { class: "page-note", "aria-live": "polite" });
     const controls = el("div", { class: "toolbar tools" });
     const crumbs = el("div", { role: "navigation", class: "crumbs", "aria-label": "Zoomed to" });

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What benchmarks of commands share."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def fail(text):
+    sys.exit(f"{os.path.basename(sys.argv[0])}: {text}")
+
+
+def timed(command, stdout=subprocess.DEVNULL):
+    """(seconds, peak bytes of resident memory) of a command and what it waits for."""
+    begin = time.perf_counter()
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdout=stdout, stderr=errors)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.perf_counter() - begin
+        if process.returncode != 0:
+            errors.seek(0)
+            fail(f"{' '.join(command)}: status {process.returncode}: {errors.read().decode(errors='replace')[-500:]}")
+    return seconds, used.ru_maxrss * 1024
