@@ -182,6 +182,23 @@ void describe_event_error(int error, char (&reason)[wire::kCounterNameBytes]) no
 
 void start_watcher() noexcept;
 
+// While one lives there is no watcher: for what the program may do, or see, only as long as it has one
+// thread. In a child of vfork, which has our memory but no watcher, it does nothing.
+class WatcherAway {
+ public:
+  WatcherAway() noexcept;
+  ~WatcherAway();
+  WatcherAway(const WatcherAway&) = delete;
+  WatcherAway& operator=(const WatcherAway&) = delete;
+
+ private:
+  bool locked_ = false, comes_back_ = false;
+};
+
+// For the rest of the process: its main thread ends, and libc lets the last thread of the others end the
+// process. The watcher must not be that one.
+void dismiss_watcher() noexcept;
+
 // No tick of the watcher is in progress while this is held. Waits a bounded time: false means that
 // the watcher is stuck behind a lock of the loader.
 bool pause_watcher() noexcept;
@@ -242,6 +259,10 @@ void reset_end() noexcept;  // in the child of a fork
 // --- fork.cpp ---
 
 void watch_fork() noexcept;
+
+// The first file that a thread opens through stdio after a fork: CPython 3.12 and later read there whether
+// they have several threads, and warn about it when there is one that they do not know of.
+bool asks_for_threads_after_fork(const char* path) noexcept;
 
 // --- start.cpp ---
 

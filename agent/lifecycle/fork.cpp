@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "agent/lifecycle/agent.h"
 
 namespace clusterprof::agent {
@@ -11,6 +13,7 @@ namespace {
 
 thread_local constinit bool t_watcher_paused = false;
 thread_local constinit bool t_one_thread = false;  // besides the watcher
+thread_local constinit bool t_has_forked = false;  // as the only thread that the program knows of
 
 bool has_one_thread() noexcept {
   struct stat status;
@@ -26,12 +29,13 @@ void before_fork() noexcept {
 
 void after_fork_in_parent() noexcept {
   if (t_watcher_paused) resume_watcher();
+  t_has_forked = t_one_thread;
   t_watcher_paused = false;
 }
 
 void after_fork_in_child() noexcept {
   const CancellationOff no_cancellation;
-  t_watcher_paused = false;
+  t_watcher_paused = t_has_forked = false;
   g_process.pid = getpid();
   reset_signals_after_fork();
   wire::SegmentHeader* const parents = g_process.segment.exchange(nullptr, std::memory_order_acq_rel);
@@ -48,6 +52,12 @@ void after_fork_in_child() noexcept {
 }
 
 }  // namespace
+
+bool asks_for_threads_after_fork(const char* path) noexcept {
+  if (!t_has_forked) return false;
+  t_has_forked = false;
+  return path != nullptr && strcmp(path, "/proc/self/stat") == 0;
+}
 
 void watch_fork() noexcept { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
 

@@ -12,6 +12,7 @@
 
 #include <cstring>
 
+#include "agent/lifecycle/agent.h"
 #include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/interpose.h"
 #include "agent/lifecycle/real_function.h"
@@ -236,6 +237,20 @@ template <typename Function>
 
 }  // namespace
 
+namespace {
+
+// What the kernel says of this process is made when it is first read.
+FILE* read_without_watcher(FILE* stream) noexcept {
+  auto* const read_character = g_fgetc.find();
+  if (stream == nullptr || read_character == nullptr) return stream;
+  const WatcherAway alone;
+  const int first = read_character(stream);
+  if (first != EOF) ungetc(first, stream);
+  return stream;
+}
+
+}  // namespace
+
 void watch_stdio_calls() noexcept {
   const auto find = [](auto&... functions) { (functions.find(), ...); };
   find(g_fopen, g_fopen64, g_freopen, g_freopen64, g_fclose, g_pclose, g_fflush, g_fflush_unlocked, g_fseek,
@@ -255,10 +270,11 @@ using namespace clusterprof::agent;
 
 // --- streams ---
 
-#define CLUSTERPROF_FOPEN(name)                                                     \
-  CLUSTERPROF_STANDS_FOR(FILE*, name, const char* path, const char* mode) {         \
-    auto* const function = g_##name.find();                                         \
-    return opening(CLUSTERPROF_CALLER, path, [=] { return function(path, mode); }); \
+#define CLUSTERPROF_FOPEN(name)                                                               \
+  CLUSTERPROF_STANDS_FOR(FILE*, name, const char* path, const char* mode) {                   \
+    auto* const function = g_##name.find();                                                   \
+    if (asks_for_threads_after_fork(path)) return read_without_watcher(function(path, mode)); \
+    return opening(CLUSTERPROF_CALLER, path, [=] { return function(path, mode); });           \
   }
 CLUSTERPROF_FOPEN(fopen)
 CLUSTERPROF_FOPEN(fopen64)

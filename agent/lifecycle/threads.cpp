@@ -303,9 +303,11 @@ void unregister_this_thread() noexcept {
   const CancellationOff no_cancellation;
   ThreadRecord& record = *context.record;
   const std::uint64_t mask = block_sample_signal();
+  const bool is_main = record.tid == g_process.pid;
   if (!hold_record(record)) {  // the watcher will see that the thread is gone
     context = {};
     restore_signals(mask);
+    if (is_main) dismiss_watcher();
     return;
   }
   stop_ticks(record);
@@ -315,6 +317,7 @@ void unregister_this_thread() noexcept {
   context = {};
   release(record);
   restore_signals(mask);
+  if (is_main) dismiss_watcher();
 }
 
 void attach_existing_threads() noexcept {

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -23,6 +24,7 @@
 #include "agent/lifecycle/agent.h"
 #include "agent/sigsafe/python_stack.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/sample_handler.h"
 #include "agent/unwind/module_table.h"
 
 namespace clusterprof::agent {
@@ -40,6 +42,41 @@ constexpr std::uint64_t kSteadyParts = 32;
 constexpr std::uint64_t kRestAfterSignal = 4;
 
 constinit pthread_mutex_t g_tick = PTHREAD_MUTEX_INITIALIZER;
+
+// The number of the watcher that is to run: one ends when there is another number. It sleeps on this.
+constinit std::atomic<std::uint32_t> g_current = 0;
+constinit std::atomic<std::int32_t> g_watcher_tid = 0;  // 0: none, -1: it has not begun yet
+constinit bool g_dismissed = false;                     // under g_presence
+constinit pthread_mutex_t g_presence = PTHREAD_MUTEX_INITIALIZER;
+
+bool lock_in_time(pthread_mutex_t& mutex) noexcept {
+  constexpr long kPatienceNs = 200'000'000;
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += kPatienceNs;
+  if (until.tv_nsec >= static_cast<long>(kSecondNs)) {
+    until.tv_nsec -= static_cast<long>(kSecondNs);
+    ++until.tv_sec;
+  }
+  return pthread_mutex_timedlock(&mutex, &until) == 0;
+}
+
+// Waits, a bounded time, until the kernel has no such thread any more. One that is stuck behind a lock of the
+// loader ends when it gets that. Returns whether there was one.
+bool stop_watcher() noexcept {
+  constexpr std::uint32_t kMostMoments = 10'000;
+  constexpr timespec kMoment = {0, 20'000};
+  g_current.fetch_add(1, std::memory_order_acq_rel);
+  if (g_watcher_tid.load(std::memory_order_acquire) == 0) return false;
+  raw_syscall(SYS_futex, &g_current, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  for (std::uint32_t i = 0; i < kMostMoments; ++i) {
+    const std::int32_t tid = g_watcher_tid.load(std::memory_order_acquire);
+    if (tid > 0 && raw_syscall(SYS_tgkill, g_process.pid, tid, 0) == -ESRCH) break;
+    raw_syscall(SYS_nanosleep, &kMoment, nullptr);
+  }
+  g_watcher_tid.store(0, std::memory_order_relaxed);
+  return true;
+}
 
 // The kernel's files on threads. Some stay open, since opening one costs several times what reading it does:
 // only where the watcher has descriptors of its own, and enough of them.
@@ -258,6 +295,14 @@ bool blocks_sample_signal(std::int32_t tid) noexcept {
          (strtoull(line + sizeof kBlocked - 1, nullptr, 16) >> (kSampleSignal - 1) & 1) != 0;
 }
 
+// Has the program put another handler in the place of ours, past our functions?
+bool has_lost_handler() noexcept {
+  std::uint64_t action[4] = {};  // the handler comes first
+  constexpr std::size_t kMaskBytes = 8;
+  return raw_syscall(SYS_rt_sigaction, kSampleSignal, nullptr, action, kMaskBytes) == 0 &&
+         action[0] != reinterpret_cast<std::uintptr_t>(sample_handler);
+}
+
 // Why a thread is not heard of that runs, or that was sent a signal.
 void look_for_silence(ThreadRecord& record) noexcept {
   constexpr std::uint64_t kSilentNs = 300 * kMillisecondNs;
@@ -266,7 +311,7 @@ void look_for_silence(ThreadRecord& record) noexcept {
   const bool runs = silent_ns > kSilentNs && silent_ns > 4 * g_process.period_ns;
   const bool sleeps = record.signalled && record.signal_sent.load(std::memory_order_relaxed) != 0;
   if (record.known_deaf || (!runs && !sleeps)) return;
-  if (blocks_sample_signal(record.tid)) {
+  if (blocks_sample_signal(record.tid) || (runs && has_lost_handler())) {
     record.known_deaf = true;
     count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kSignalBlocked);
   } else if (runs) {
@@ -430,20 +475,30 @@ bool leave_descriptor_table() noexcept {
 // A wake-up that can wait is made together with another one.
 constexpr unsigned long kTimerSlackNs = 2 * kMillisecondNs;
 
-void* watch(void*) {
+void* watch(void* given) {
+  const auto number = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(given));
+  std::int32_t starting = -1;
+  g_watcher_tid.compare_exchange_strong(starting, static_cast<std::int32_t>(raw_syscall(SYS_gettid)),
+                                        std::memory_order_acq_rel);
   prctl(PR_SET_NAME, "clusterprof");
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   rlimit descriptors;
   if (leave_descriptor_table() && getrlimit(RLIMIT_NOFILE, &descriptors) == 0 &&
       descriptors.rlim_cur >= 4 * kMostOpenFiles)
     g_files_left = kMostOpenFiles;
+  // The files of the last watcher went with its descriptors.
+  pthread_mutex_lock(&g_tick);
+  const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used; ++i) g_process.records[i].watch = {};
+  pthread_mutex_unlock(&g_tick);
   std::uint64_t usage_ns = 0, next_ns = monotonic_ns() + shortest_look_ns();
   bool attach = true;
-  while (true) {
+  while (g_current.load(std::memory_order_acquire) == number) {
     const std::uint64_t now_ns = monotonic_ns();
     const std::uint64_t pause_ns = next_ns > now_ns ? next_ns - now_ns : 0;
     const timespec pause = as_timespec(pause_ns);
-    raw_syscall(SYS_nanosleep, &pause, nullptr);
+    raw_syscall(SYS_futex, &g_current, FUTEX_WAIT_PRIVATE, number, &pause, nullptr, 0);
+    if (g_current.load(std::memory_order_acquire) != number) break;
 
     pthread_mutex_lock(&g_tick);
     wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
@@ -468,37 +523,63 @@ void start_watcher() noexcept {
   constexpr std::size_t kStackBytes = 256 * 1024;
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return;
+  g_watcher_tid.store(-1, std::memory_order_relaxed);
+  void* const number =
+      reinterpret_cast<void*>(std::uintptr_t{g_current.fetch_add(1, std::memory_order_acq_rel) + 1});
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, kStackBytes);
   const std::uint64_t mask = block_all_signals();
+  // But the one by which setuid(2) and its kin of libc have every thread change: they wait for the watcher,
+  // too.
+  constexpr std::uint64_t kSetxidSignal = std::uint64_t{1} << (33 - 1);
+  raw_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &kSetxidSignal, nullptr, sizeof kSetxidSignal);
   pthread_t thread;
-  if (create_unrecorded_thread(&thread, &attributes, watch, nullptr) != 0) {
+  if (create_unrecorded_thread(&thread, &attributes, watch, number) != 0) {
     // The program's thread-local data does not fit: the default is what it lives with itself.
     pthread_attr_destroy(&attributes);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    create_unrecorded_thread(&thread, &attributes, watch, nullptr);
+    if (create_unrecorded_thread(&thread, &attributes, watch, number) != 0)
+      g_watcher_tid.store(0, std::memory_order_relaxed);
   }
   restore_signals(mask);
   pthread_attr_destroy(&attributes);
 }
 
-bool pause_watcher() noexcept {
-  constexpr long kPatienceNs = 200'000'000;
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += kPatienceNs;
-  if (until.tv_nsec >= static_cast<long>(kSecondNs)) {
-    until.tv_nsec -= static_cast<long>(kSecondNs);
-    ++until.tv_sec;
-  }
-  return pthread_mutex_timedlock(&g_tick, &until) == 0;
+WatcherAway::WatcherAway() noexcept {
+  if (g_process.segment.load(std::memory_order_acquire) == nullptr ||
+      raw_syscall(SYS_getpid) != g_process.pid)
+    return;
+  const CancellationOff no_cancellation;
+  const int saved_errno = errno;
+  locked_ = lock_in_time(g_presence);
+  comes_back_ = locked_ && stop_watcher();
+  errno = saved_errno;
 }
+
+WatcherAway::~WatcherAway() {
+  const CancellationOff no_cancellation;
+  const int saved_errno = errno;
+  if (comes_back_ && !g_dismissed) start_watcher();
+  if (locked_) pthread_mutex_unlock(&g_presence);
+  errno = saved_errno;
+}
+
+void dismiss_watcher() noexcept {
+  const bool locked = lock_in_time(g_presence);
+  g_dismissed = true;
+  stop_watcher();
+  if (locked) pthread_mutex_unlock(&g_presence);
+}
+
+bool pause_watcher() noexcept { return lock_in_time(g_tick); }
 
 void resume_watcher() noexcept { pthread_mutex_unlock(&g_tick); }
 
 void reset_watcher_after_fork() noexcept {
-  g_tick = PTHREAD_MUTEX_INITIALIZER;
+  g_tick = g_presence = PTHREAD_MUTEX_INITIALIZER;
+  g_watcher_tid.store(0, std::memory_order_relaxed);
+  g_dismissed = false;
   // The files were the parent's watcher's.
   g_files_left = 0;
   for (std::uint32_t i = 0; i < g_process.record_count; ++i) g_process.records[i].watch = {};

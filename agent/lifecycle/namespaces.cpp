@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The kernel lets only processes of one thread change some of what they see of the system. The watcher is a
+// thread that the program does not know of. Capabilities and what becomes of them are each thread's own:
+// after the program has changed its, setuid(2) and its kin of libc, which change all threads, would find that
+// the watcher may not do what the program may, and abort. So the watcher is made anew, with the same.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "agent/lifecycle/agent.h"
+#include "agent/sigsafe/raw_syscall.h"
+
+namespace clusterprof::agent {
+namespace {
+
+int returned(long result) noexcept {
+  if (result >= 0) return static_cast<int>(result);
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
+}  // namespace
+}  // namespace clusterprof::agent
+
+#define CLUSTERPROF_EXPORT [[gnu::visibility("default")]]
+
+extern "C" {
+
+CLUSTERPROF_EXPORT int unshare(int flags) noexcept {
+  using namespace clusterprof::agent;
+  const WatcherAway alone;
+  return returned(raw_syscall(SYS_unshare, flags));
+}
+
+CLUSTERPROF_EXPORT int setns(int descriptor, int type) noexcept {
+  using namespace clusterprof::agent;
+  const WatcherAway alone;
+  return returned(raw_syscall(SYS_setns, descriptor, type));
+}
+
+CLUSTERPROF_EXPORT int capset(cap_user_header_t header, const cap_user_data_t data) noexcept {
+  using namespace clusterprof::agent;
+  const WatcherAway alone;
+  return returned(raw_syscall(SYS_capset, header, data));
+}
+
+CLUSTERPROF_EXPORT int prctl(int option, ...) noexcept {
+  using namespace clusterprof::agent;
+  va_list list;
+  va_start(list, option);
+  unsigned long words[4];
+  for (unsigned long& word : words) word = va_arg(list, unsigned long);
+  va_end(list);
+  const auto call = [&] {
+    return returned(raw_syscall(SYS_prctl, option, words[0], words[1], words[2], words[3]));
+  };
+  if (option != PR_SET_KEEPCAPS && option != PR_SET_SECUREBITS) return call();
+  const WatcherAway alone;
+  return call();
+}
+
+}  // extern "C"
