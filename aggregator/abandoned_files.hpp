@@ -2,6 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+
+#include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::aggregator {
 
@@ -10,5 +13,18 @@ namespace clusterprof::aggregator {
 // and nobody has written to for ten minutes (a day where files cannot be locked): the directory may be shared
 // with other machines.
 void remove_abandoned(const std::filesystem::path& file);
+
+// What is known of a run from its shards.
+struct RunProgress {
+  bool all_came = false;   // every rank of the job has a record
+  bool all_ended = false;  // and every shard is its collector's last
+};
+RunProgress progress_of(const shard::ShardData& head);
+
+// Removes what launchers and collectors of the run left that were killed (shard::run_files.hpp, half-written
+// shards), as soon as nobody can need it: because of how far the run is, or because no shard was written
+// to for a minute, which living collectors do every few seconds. `progress` is called when there is
+// something to decide.
+void remove_leftovers(const std::filesystem::path& run_dir, const std::function<RunProgress()>& progress);
 
 }  // namespace clusterprof::aggregator

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kRepeated = " was recorded more than once; the most complete record was kept";
 constexpr std::string_view kNoRecord = " missing: no shard has a record of ";
+constexpr std::string_view kStillRan = " is incomplete: it was written while ranks of its node still ran";
 constexpr std::string_view kNoEvents = "waiting was analysed without ";
 constexpr std::string_view kClocks =
     " could not be compared with the others': waiting between them is not known";
@@ -25,7 +26,7 @@ std::string damaged_shard_note(std::string_view shard) {
 }
 
 std::string incomplete_shard_note(std::string_view shard) {
-  return std::string(shard) + " is incomplete: it was written while ranks of its node still ran";
+  return std::string(shard) + std::string(kStillRan);
 }
 
 std::string missing_events_note(std::size_t ranks) {
@@ -42,6 +43,8 @@ void add_note(shard::ShardData& data, std::string note) {
   const auto place = std::lower_bound(notes.begin(), notes.end(), note);
   if (place == notes.end() || *place != note) notes.insert(place, std::move(note));
 }
+
+bool is_of_incomplete_shard(std::string_view note) { return note.ends_with(kStillRan); }
 
 bool is_of_repeated_rank(std::string_view note) { return note.ends_with(kRepeated); }
 

@@ -24,6 +24,7 @@ void add_note(shard::ShardData& data, std::string note);
 
 // Whether a merge made the note by looking at all shards together.
 bool is_of_all_shards(std::string_view note);
+bool is_of_incomplete_shard(std::string_view note);
 bool is_of_repeated_rank(std::string_view note);
 
 }  // namespace clusterprof::aggregator

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "aggregator/abandoned_files.hpp"
 #include "aggregator/notes.hpp"
 #include "aggregator/run_merge.hpp"
 
@@ -82,6 +83,8 @@ Result<std::vector<fs::path>> list_shards(const fs::path& run_dir) {
 }
 
 void note_missing_ranks(shard::ShardData& data) {
+  const auto is_lost = [](const shard::Rank& rank) { return (rank.flags & shard::kLost) != 0; };
+  if (std::any_of(data.ranks.begin(), data.ranks.end(), is_lost)) data.run.complete = false;
   std::vector<bool> present(std::min(data.run.world_size, shard::kMaxWorldSize));
   for (const shard::Rank& rank : data.ranks)
     if (rank.rank >= 0 && static_cast<std::size_t>(rank.rank) < present.size())
@@ -96,7 +99,10 @@ void note_missing_ranks(shard::ShardData& data) {
 
 Result<MergeReport> merge_run(const fs::path& run_dir, const MergeOptions& options) {
   Destination destination{run_dir / kProfileName, {}, {}};
-  return merge_shards(run_dir, options, destination);
+  Result<MergeReport> merged = merge_shards(run_dir, options, destination);
+  if (merged && options.write && (options.team == nullptr || options.team->member() == 0))
+    remove_leftovers(run_dir, [&] { return progress_of(merged.value().head); });
+  return merged;
 }
 
 bool is_up_to_date(const fs::path& run_dir) {
@@ -125,13 +131,20 @@ Result<profile::ProfileReader> open_run(const fs::path& run_dir, RankObserver* o
   const fs::path profile = run_dir / kProfileName;
   std::error_code error;
   if (shards.value().empty()) {
+    remove_leftovers(run_dir, [] { return RunProgress{}; });
     if (!fs::exists(profile, error))
       return Error{run_dir.string() + ": nothing found: neither node-*.h5 nor " + kProfileName + " in it"};
     return profile::ProfileReader::open(profile);
   }
   if (is_up_to_date(run_dir)) {
     Result<profile::ProfileReader> reader = profile::ProfileReader::open(profile);
-    if (reader && reader.value().summary()) return reader;  // a damaged profile is made again
+    if (reader && reader.value().summary()) {  // a damaged profile is made again
+      remove_leftovers(run_dir, [&] {
+        const Result<const shard::ShardData*> head = reader.value().head();
+        return head ? progress_of(*head.value()) : RunProgress{};
+      });
+      return reader;
+    }
   }
   const TemporaryPlace place;
   Destination destination{profile, place.profile(), {}};
@@ -145,6 +158,7 @@ Result<profile::ProfileReader> open_run(const fs::path& run_dir, RankObserver* o
     merged = merge_shards(run_dir, options, destination);
   }
   if (!merged) return merged.error();
+  remove_leftovers(run_dir, [&] { return progress_of(merged.value().head); });
   if (destination.made.empty()) return *merged.value().write_error;
   // The file stays as long as it is open, whatever becomes of its name.
   return profile::ProfileReader::open(destination.made);

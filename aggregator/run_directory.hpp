@@ -67,12 +67,13 @@ struct MergeReport {
 
 // Merges all shards of a run, a node at a time: memory is that of the head, of the distinct call paths and of
 // one node's rows. The profile is the same to the last byte whatever the order of shards, the size of the
-// team and what was merged before. run.complete is true when every shard is complete and no rank below
-// run.world_size is missing; notes say what is missing. Error (of all members): no shard at all, or one is
-// damaged (unless options.partial), or all are.
+// team and what was merged before. run.complete is true when every shard is complete, no rank is lost and
+// none below run.world_size is missing; notes say what is missing. Error (of all members): no shard at all,
+// or one is damaged (unless options.partial), or all are.
 Result<MergeReport> merge_run(const std::filesystem::path& run_dir, const MergeOptions& options = {});
 
-// The profile of a run: profile.h5 when it is up to date, or when there is nothing else; merged and stored
+// The profile of a run, which like a merge tidies up where ranks or collectors were killed
+// (remove_leftovers): profile.h5 when it is up to date, or when there is nothing else; merged and stored
 // otherwise. Where the directory cannot be written the profile lies in a temporary place until the reader is
 // gone.
 Result<profile::ProfileReader> open_run(const std::filesystem::path& run_dir,
@@ -86,7 +87,7 @@ Result<shard::ShardData> load_run(const std::filesystem::path& run_dir);
 bool is_up_to_date(const std::filesystem::path& run_dir);
 
 // What merge_run adds to the united data, for data merged by other means: completes
-// run.complete and the notes by looking for missing ranks.
+// run.complete and the notes by looking for lost and missing ranks.
 void note_missing_ranks(shard::ShardData& data);
 
 }  // namespace clusterprof::aggregator

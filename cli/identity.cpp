@@ -137,18 +137,60 @@ std::string host_name() {
 
 bool launched_by_srun(const Environment& environment) {
   const std::string step = text_of(environment, "SLURM_STEP_ID");
-  // Of the batch script and of the shell `salloc` gives there is one; they are no parallel steps.
-  const bool pseudo_step = step == "4294967291" || step == "4294967290";
+  // No parallel steps: the batch script, the shell that `salloc` gives, what came by ssh.
+  const bool pseudo_step = step == "4294967291" || step == "4294967290" || step == "4294967292";
   return !step.empty() && !pseudo_step && number(environment, "SLURM_PROCID").has_value();
+}
+
+bool is_mpi_launcher(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) return false;
+  const std::string name = base_name(arguments[0]);
+  for (const char* const beginning :
+       {"mpirun", "mpiexec", "mpispawn", "orte", "prte", "prun", "hydra_", "pmi_proxy"})
+    if (name.compare(0, std::strlen(beginning), beginning) == 0) return true;
+  return false;
+}
+
+// Whether this process is the task of srun with that number, or was started by it without an MPI launcher in
+// between. (The daemons of MPI launchers are tasks of srun, too.)
+bool belongs_to_task(pid_t task) {
+  pid_t pid = ::getpid();
+  for (int level = 0; task > 0 && level < 8 && pid > 1; ++level) {
+    if (pid != ::getpid() && is_mpi_launcher(split_at_nul(read_proc(pid, "cmdline")))) return false;
+    if (pid == task) return true;
+    const auto stat = read_stat(pid);
+    if (!stat) return false;
+    pid = stat->parent;
+  }
+  return false;
+}
+
+// What all tasks of a step have in common and no other step has: not its number alone, which a cluster that
+// was set up anew, another of the same name or a job that was requeued gives out again. What slurmd adds
+// (SLURM_SRUN_COMM_PORT, SLURM_LAUNCH_NODE_IPADDR) may differ from node to node; these are srun's.
+std::string slurm_step(const Environment& environment) {
+  std::string step = text_of(environment, "SLURM_JOB_ID") + "." + text_of(environment, "SLURM_STEP_ID");
+  for (const char* name : {"SLURM_CLUSTER_NAME", "SLURM_WORKING_CLUSTER", "SLURM_RESTART_COUNT"})
+    step += "\n" + text_of(environment, name);
+  // A step over several components of a heterogeneous job has one of these for each.
+  if (environment("SLURM_HET_SIZE") == nullptr && environment("SLURM_PACK_SIZE") == nullptr)
+    step += "\n" + text_of(environment, "SLURM_STEP_LAUNCHER_PORT");
+  return step;
 }
 
 void name_after_batch_job(const Environment& environment, bool by_srun, Identity& identity) {
   for (const char* name : {"SLURM_JOB_ID", "FLUX_JOB_ID", "PBS_JOBID", "LSB_JOBID"}) {
-    const std::string job = text_of(environment, name);
-    if (job.empty()) continue;
-    identity.batch_name = job.substr(0, job.find('.'));
+    const std::string value = text_of(environment, name);
+    if (value.empty()) continue;
+    const std::string job = value.substr(0, value.find('.'));
     // Under mpirun the step's number is that of the daemons, and absent on the first node.
-    if (by_srun) identity.batch_name += "." + text_of(environment, "SLURM_STEP_ID");
+    const std::string step = by_srun ? "." + text_of(environment, "SLURM_STEP_ID") : "";
+    identity.batch_name = identity.batch_id = job + step;
+    // Tasks of an array have job numbers that users do not see.
+    const auto array = number(environment, "SLURM_ARRAY_JOB_ID");
+    const auto task = number(environment, "SLURM_ARRAY_TASK_ID");
+    if (std::strcmp(name, "SLURM_JOB_ID") == 0 && array && task)
+      identity.batch_name = std::to_string(*array) + "_" + std::to_string(*task) + step;
     return;
   }
 }
@@ -216,17 +258,23 @@ int slurm_tasks_on_node(const std::string& tasks_per_node, int index) {
 Result<Identity> identify(const Environment& environment) {
   Identity identity;
   const bool by_srun = launched_by_srun(environment);
-  const bool by_openmpi = number(environment, "OMPI_COMM_WORLD_RANK").has_value();
+  // What other launchers say then was left by one around srun: of a script that mpirun, or another srun, has
+  // started.
+  const bool is_task = by_srun && belongs_to_task(number(environment, "SLURM_TASK_PID").value_or(0));
+  const bool by_openmpi = !is_task && number(environment, "OMPI_COMM_WORLD_RANK").has_value();
+  const bool by_hydra = !is_task && !by_openmpi && environment("MPI_LOCALRANKID") != nullptr;
 
   // The order matters: under mpirun inside a Slurm job the SLURM_ variables are those of the
   // daemons or of the batch script.
-  identity.rank = first_number(environment, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                             "FLUX_TASK_RANK", "PALS_RANKID", "ALPS_APP_PE"});
-  identity.world_size = first_number(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE"});
-  identity.local_rank = first_number(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                                   "FLUX_TASK_LOCAL_ID", "PALS_LOCAL_RANKID"});
-  identity.local_size =
-      first_number(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"});
+  if (!is_task) {
+    identity.rank = first_number(environment, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                               "FLUX_TASK_RANK", "PALS_RANKID", "ALPS_APP_PE"});
+    identity.world_size = first_number(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE"});
+    identity.local_rank = first_number(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                                     "FLUX_TASK_LOCAL_ID", "PALS_LOCAL_RANKID"});
+    identity.local_size =
+        first_number(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"});
+  }
 
   std::string job, kind;
   if (by_openmpi) {
@@ -241,7 +289,7 @@ Result<Identity> identify(const Environment& environment) {
     if (environment("OMPI_MCA_orte_precondition_transports") == nullptr) {
       if (const auto daemon = find_daemon(prrte_daemon)) identity.job_start_unix_s = daemon->start_unix_s;
     }
-  } else if (environment("MPI_LOCALRANKID") != nullptr) {
+  } else if (by_hydra) {
     if (const auto proxy = find_daemon(hydra_job)) {
       kind = "hydra";
       job = proxy->job;
@@ -250,8 +298,7 @@ Result<Identity> identify(const Environment& environment) {
   }
   if (job.empty() && by_srun) {
     kind = "slurm";
-    job = text_of(environment, "SLURM_CLUSTER_NAME") + "\n" + text_of(environment, "SLURM_JOB_ID") + "." +
-          text_of(environment, "SLURM_STEP_ID") + "\n" + text_of(environment, "SLURM_RESTART_COUNT");
+    job = slurm_step(environment);
     if (identity.rank < 0) identity.rank = first_number(environment, {"SLURM_PROCID"});
     if (identity.world_size < 0) {
       identity.world_size = first_number(environment, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
@@ -291,7 +338,7 @@ Result<Identity> identify(const Environment& environment) {
     identity.has_peers = true;
   }
   identity.key = kind + "-" + hex_hash(kind + "\n" + job);
-  name_after_batch_job(environment, by_srun && kind != "openmpi" && kind != "hydra", identity);
+  name_after_batch_job(environment, by_srun && !by_openmpi && !by_hydra, identity);
 
   const char* forced_node = environment("CLUSTERPROF_NODE");
   if (forced_node != nullptr && *forced_node != '\0') {

@@ -35,8 +35,11 @@ struct Identity {
   // The key is made of something the system may reuse (a port number, a process id): whatever
   // bears it and is older than this (Unix time) is of another job. 0: the key is never reused.
   std::int64_t job_start_unix_s = 0;
-  // What the batch system calls the job step ("1234.0", "1234"), for names; empty: none.
+  // What users call the job step ("1234.0", "1234_7.0" in an array, "1234" under mpirun), for names; empty:
+  // none.
   std::string batch_name;
+  // The same by the number of its own that the batch system has for a job of an array.
+  std::string batch_id;
 
   // In the run.
   [[nodiscard]] int run_rank() const { return rank < 0 ? rank : first_rank + rank; }

@@ -42,6 +42,8 @@ std::string InstallLayout::mpi_preload(MpiFlavour flavour) const {
 
 std::string InstallLayout::browser() const { return analyze.substr(0, analyze.rfind('/') + 1) + "tui"; }
 
+std::string InstallLayout::doctor() const { return analyze.substr(0, analyze.rfind('/') + 1) + "doctor"; }
+
 std::string InstallLayout::merge_program(MpiFlavour flavour) const {
   const std::string directory = analyze.substr(0, analyze.rfind('/') + 1);
   switch (flavour) {

@@ -21,6 +21,8 @@ struct InstallLayout {
   [[nodiscard]] std::string mpi_preload(MpiFlavour flavour) const;
   // Looks at runs in a terminal.
   [[nodiscard]] std::string browser() const;
+  // Checks this machine.
+  [[nodiscard]] std::string doctor() const;
   // Merges in parallel. Not in every installation; empty for kNone.
   [[nodiscard]] std::string merge_program(MpiFlavour flavour) const;
 };

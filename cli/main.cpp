@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "cli/help.hpp"
 #include "cli/identity.hpp"
 #include "cli/install_layout.hpp"
 #include "cli/merge_launch.hpp"
@@ -19,13 +20,15 @@
 namespace clusterprof::cli {
 namespace {
 
-int analyze(char** argv, bool in_terminal) {
+int analyze(char** argv, const std::string& verb) {
   const auto layout = find_install_layout();
   if (!layout) {
     say(layout.error().message);
     return kExitFailed;
   }
-  const std::string program = in_terminal ? layout.value().browser() : layout.value().analyze;
+  const std::string program = verb == "tui"      ? layout.value().browser()
+                              : verb == "doctor" ? layout.value().doctor()
+                                                 : layout.value().analyze;
   ::execv(program.c_str(), argv);
   say(program + ": " + std::strerror(errno));
   return kExitFailed;
@@ -37,11 +40,34 @@ bool is_for_us(const Environment& environment) {
   return !identity || identity.value().speaks_for_all();
 }
 
+// `clusterprof help [TOPIC]`: the manual page, where man(1) can show it, else the options.
+int help(char** argv, const std::string& topic) {
+  const auto layout = find_install_layout();
+  const std::string page = layout ? find_manual_page(layout.value(), topic) : "";
+  if (!page.empty()) ::execlp("man", "man", page.c_str(), nullptr);
+  if (is_analysis_verb(topic)) {
+    std::string verb = topic, option = "--help";
+    char* const arguments[] = {argv[0], verb.data(), option.data(), nullptr};
+    return analyze(const_cast<char**>(arguments), topic);
+  }
+  if (!topic.empty() && topic != "record") {
+    say(page.empty() ? "there is no verb " + topic + " (see clusterprof --help)"
+                     : page + ": man(1) is needed to show it");
+    return page.empty() ? kExitUsage : kExitFailed;
+  }
+  const auto parsed = parse_record_options({"--help"}, process_environment());
+  const Leave& leave = std::get<Leave>(parsed);
+  std::fwrite(leave.output.data(), 1, leave.output.size(), stdout);
+  return leave.status;
+}
+
 int run(int argc, char** argv) {
   std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  if (!arguments.empty() && arguments[0] == "help" && arguments.size() <= 2)
+    return help(argv, arguments.size() == 2 ? arguments[1] : "");
   if (!arguments.empty() && is_analysis_verb(arguments[0])) {
     if (arguments[0] == "merge") return launch_merge(argc, argv, process_environment());
-    return analyze(argv, arguments[0] == "tui");
+    return analyze(argv, arguments[0]);
   }
   if (!arguments.empty() && arguments[0] == "record") arguments.erase(arguments.begin());
 
@@ -55,6 +81,14 @@ int run(int argc, char** argv) {
   return record(std::get<Options>(parsed), environment);
 }
 
+// Of a command that is to run whatever becomes of the recording (Options::started).
+void run_unrecorded(int argc, char** argv) {
+  if (argc < 3 || std::strcmp(argv[1], "record") != 0 || std::strcmp(argv[2], "--started") != 0) return;
+  for (int i = 3; i + 1 < argc; ++i) {
+    if (std::strcmp(argv[i], "--") == 0) ::execvp(argv[i + 1], argv + i + 1);
+  }
+}
+
 }  // namespace
 }  // namespace clusterprof::cli
 
@@ -63,6 +97,7 @@ int main(int argc, char** argv) {
     return clusterprof::cli::run(argc, argv);
   } catch (const std::exception& error) {
     clusterprof::cli::say(std::string("internal error: ") + error.what());
+    clusterprof::cli::run_unrecorded(argc, argv);
     return clusterprof::cli::kExitFailed;
   }
 }

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <string_view>
 
 #include "base/version.hpp"
@@ -27,7 +28,7 @@ constexpr std::string_view kHelpHead =
 
 constexpr std::string_view kHelpTail =
     R"(
-Other commands (each has --help):
+Other commands (each has --help; clusterprof help COMMAND shows its manual page):
   report RUN                  the profile as text, --json or --html FILE
   merge RUN                   join the nodes' shards to RUN/profile.h5
   query RUN rank|path|functions|node ...
@@ -57,11 +58,12 @@ Examples:
 // The record options as CLI11 sees them: all text, so that our messages can say whether a bad
 // value came from the command line or the environment.
 struct RawOptions {
-  std::string output, rate, clock, clock_sync, ranks, sample_on, spawned;
+  std::string output, rate, clock, clock_sync, ranks, sample_on, spawned, argv0;
   std::vector<std::string> events;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
   bool no_html = false, no_source = false;
   bool quiet = false, strict = false, trace = false, memory = false, help = false, version = false;
+  bool started = false;
 };
 
 class RecordParser {
@@ -101,13 +103,24 @@ class RecordParser {
     flag("--strict", raw_.strict, "do not run the command when it cannot be recorded", kScope);
     flag("--trace", raw_.trace, "record every event (not in this version)", kLater);
     flag("--memory", raw_.memory, "record allocations (not in this version)", kLater);
-    flag("-h,--help", raw_.help, "this text", kOutput);
+    flag("-h,--help", raw_.help, "these options in brief", kOutput);
     flag("-V,--version", raw_.version, "the version", kOutput);
     value("--spawned", raw_.spawned, "KEY:WORLD:FIRST", "", kHidden);
+    flag("--started", raw_.started, "", kHidden);
+    value("--argv0", raw_.argv0, "NAME", "", kHidden);
   }
 
   std::variant<Options, Leave> parse(const std::vector<std::string>& arguments,
                                      const Environment& environment);
+  // What of it is known when the rest was refused: the command, if --started says that it is to run
+  // nevertheless.
+  [[nodiscard]] std::optional<Options> unrecorded(const std::vector<std::string>& arguments) const;
+  CLI::App& app() { return app_; }
+  // CLUSTERPROF_RATE for "rate".
+  static std::string variable_of(std::string name) {
+    for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return "CLUSTERPROF_" + name;
+  }
 
  private:
   static constexpr const char* kOutput = "Output";
@@ -137,10 +150,6 @@ class RecordParser {
   // How to call a setting in a message: by where its value came from.
   [[nodiscard]] std::string label(const std::string& name) const {
     return from_command_line(name) ? "--" + name : variable_of(name);
-  }
-  static std::string variable_of(std::string name) {
-    for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    return "CLUSTERPROF_" + name;
   }
   void see(const CLI::Option* option) { seen_.push_back(option->get_lnames().front()); }
 
@@ -231,7 +240,9 @@ Result<std::size_t> RecordParser::count_option_words(const std::vector<std::stri
 Result<void> RecordParser::read_environment(const Environment& environment) {
   for (CLI::Option* const option : app_.get_options()) {
     const std::string name = option->get_lnames().front();
-    if (name == "help" || name == "version" || name == "spawned" || from_command_line(name)) continue;
+    if (name == "help" || name == "version" || name == "spawned" || name == "started" || name == "argv0" ||
+        from_command_line(name))
+      continue;
     const std::string variable = variable_of(name);
     const char* const text = environment(variable.c_str());
     if (text == nullptr || *text == '\0') continue;
@@ -317,7 +328,9 @@ Result<Options> RecordParser::check() const {
   options.no_html = raw_.no_html;
   options.no_source = raw_.no_source;
   options.quiet = raw_.quiet;
-  options.strict = raw_.strict;
+  options.started = raw_.started;
+  options.strict = raw_.strict && !raw_.started;
+  options.argv0 = raw_.argv0;
   return options;
 }
 
@@ -325,7 +338,7 @@ std::vector<std::string> RecordParser::words() const {
   std::vector<std::string> words;
   for (const CLI::Option* const option : app_.get_options()) {
     const std::string name = option->get_lnames().front();
-    if (option->count() == 0 || name == "output" || name == "spawned") continue;
+    if (option->count() == 0 || name == "output" || name == "spawned" || name == "argv0") continue;
     if (!takes_value(option)) {
       words.push_back("--" + name);
       continue;
@@ -398,6 +411,8 @@ std::variant<Options, Leave> RecordParser::parse(const std::vector<std::string>&
   }
   if (raw_.help) return Leave{0, help(), ""};
   if (raw_.version) return Leave{0, std::string("clusterprof ") + kVersion + "\n", ""};
+  if (const char* const problem = environment(kStartProblemVariable); raw_.started && problem != nullptr)
+    return usage_error(problem);
   if (const auto read = read_environment(environment); !read) return usage_error(read.error().message);
 
   auto checked = check();
@@ -418,6 +433,16 @@ std::variant<Options, Leave> RecordParser::parse(const std::vector<std::string>&
     return usage_error("wrong order: " + launcher + " comes first: " + right_order(options.command) +
                        " (to record " + launcher + " itself: clusterprof -- " + launcher + " ...)");
   }
+  return options;
+}
+
+std::optional<Options> RecordParser::unrecorded(const std::vector<std::string>& arguments) const {
+  const auto end_of_options = std::find(arguments.begin(), arguments.end(), "--");
+  if (!raw_.started || arguments.end() - end_of_options < 2) return std::nullopt;
+  Options options;
+  options.started = true;
+  options.argv0 = raw_.argv0;
+  options.command.assign(end_of_options + 1, arguments.end());
   return options;
 }
 
@@ -470,13 +495,31 @@ bool parse_rank_list(const std::string& text, std::vector<std::pair<int, int>>& 
 
 std::variant<Options, Leave> parse_record_options(const std::vector<std::string>& arguments,
                                                   const Environment& environment) {
-  return RecordParser().parse(arguments, environment);
+  RecordParser parser;
+  auto parsed = parser.parse(arguments, environment);
+  if (const auto* leave = std::get_if<Leave>(&parsed); leave != nullptr && !leave->error.empty()) {
+    if (auto options = parser.unrecorded(arguments)) {
+      options->problem = leave->error;
+      return std::move(*options);
+    }
+  }
+  return parsed;
+}
+
+void with_record_options(const std::function<void(CLI::App&)>& use) {
+  RecordParser parser;
+  use(parser.app());
+}
+
+const std::vector<std::string>& analysis_verbs() {
+  static const std::vector<std::string> kVerbs = {"report", "merge", "query",    "export", "diff",   "ls",
+                                                  "tui",    "dump",  "validate", "doctor", "attach", "top"};
+  return kVerbs;
 }
 
 bool is_analysis_verb(const std::string& word) {
-  static constexpr std::string_view kVerbs[] = {"report", "merge",    "export", "diff", "ls",  "doctor",
-                                                "dump",   "validate", "attach", "top",  "tui", "query"};
-  return std::find(std::begin(kVerbs), std::end(kVerbs), word) != std::end(kVerbs);
+  const std::vector<std::string>& verbs = analysis_verbs();
+  return std::find(verbs.begin(), verbs.end(), word) != verbs.end();
 }
 
 }  // namespace clusterprof::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -9,7 +10,14 @@
 #include "cli/identity.hpp"
 #include "cli/sample_event.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace clusterprof::cli {
+
+// What slurm/activation has found wrong with a user's request (slurm/start/decide.hpp).
+inline constexpr const char* kStartProblemVariable = "CLUSTERPROF_START_PROBLEM";
 
 enum class SampleClock { kWall, kCpu };
 
@@ -36,7 +44,13 @@ struct Options {
   bool strict = false;
   std::vector<std::string> command;  // never empty
   SpawnedAs spawned;                 // --spawned, which the wrapper of MPI_Comm_spawn gives
-  // Whatever was given but --output and --spawned, as words of a command line that says the same.
+  // --started, which slurm/start gives: the batch system has been asked to record, and the command runs
+  // whatever becomes of that; with --argv0, under that name.
+  bool started = false;
+  std::string argv0;
+  // Of a started one: why it cannot be recorded; nothing else but the command is then set.
+  std::string problem;
+  // Whatever was given but --output, --spawned and --argv0, as words of a command line that says the same.
   std::vector<std::string> words;
 
   [[nodiscard]] bool wants_rank(int rank) const;
@@ -61,7 +75,11 @@ struct Leave {
 std::variant<Options, Leave> parse_record_options(const std::vector<std::string>& arguments,
                                                   const Environment& environment);
 
-// Verbs that libexec/clusterprof/analyze carries out.
+// The options as they are defined, for manual pages and completion; they live no longer than the call.
+void with_record_options(const std::function<void(CLI::App&)>& use);
+
+// Verbs that programs of libexec/clusterprof carry out.
+const std::vector<std::string>& analysis_verbs();
 bool is_analysis_verb(const std::string& word);
 
 // "0-3,8": closed intervals of ranks; false when it is no such list.

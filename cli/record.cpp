@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@
 #include "cli/program_environment.hpp"
 #include "cli/run_directory.hpp"
 #include "cli/supervisor.hpp"
+#include "cli/system_call_filter.hpp"
 #include "formats/wire/launch_evidence.h"
 #include "formats/wire/segment.h"
 #include "formats/wire/spawned_world.h"
@@ -33,6 +35,7 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(10);
 // By then every rank of the job has found the run directory: launchers start them together.
 constexpr auto kAllRanksStarted = std::chrono::seconds(10);
+constexpr rlim_t kFilesOfCollector = 64;  // with fewer it could take up no process, or not write the shard
 
 std::vector<char*> as_argv(const std::vector<std::string>& words) {
   std::vector<char*> argv;
@@ -62,11 +65,12 @@ class Recording {
   int run();
 
  private:
+  [[nodiscard]] std::vector<std::string> program_words() const;
   int become_program(const EnvironmentChanges& changes);
   int without_recording(const std::string& reason, bool same_everywhere);
   Result<void> prepare();
   int as_elected(UniqueFd listening);
-  Result<CollectorHandle> start_collector(UniqueFd listening, const SignalState& signals);
+  Result<CollectorHandle> start_collector(UniqueFd listening);
   [[noreturn]] void become_collector(int listening, int control, int report);
   [[nodiscard]] std::string evidence() const;
   [[nodiscard]] std::string clock_meeting() const;
@@ -87,9 +91,16 @@ class Recording {
   EnvironmentChanges changes_;
 };
 
+// What the program is called with: its first word need not be what is executed.
+std::vector<std::string> Recording::program_words() const {
+  std::vector<std::string> words = options_.command;
+  if (!options_.argv0.empty()) words[0] = options_.argv0;
+  return words;
+}
+
 int Recording::become_program(const EnvironmentChanges& changes) {
   apply(changes);
-  ::execvp(options_.command[0].c_str(), as_argv(options_.command).data());
+  ::execvp(options_.command[0].c_str(), as_argv(program_words()).data());
   return report_exec_error(options_.command[0], command_.path, errno);
 }
 
@@ -101,7 +112,7 @@ int Recording::without_recording(const std::string& reason, bool same_everywhere
     return kExitFailed;
   }
   if (speak) say(reason + "; the command runs unrecorded");
-  return become_program({});
+  return become_program({{kStartProblemVariable, ""}});
 }
 
 // What every rank does the same way: find the parts, choose the preloads.
@@ -237,6 +248,16 @@ std::vector<std::string> Recording::collector_command() const {
 
 void Recording::become_collector(int listening, int control, int report) {
   ::setsid();
+  const auto fail = [report](int error) {
+    [[maybe_unused]] const ssize_t written = ::write(report, &error, sizeof error);
+    ::_exit(kExitFailed);
+  };
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_cur < kFilesOfCollector) fail(EMFILE);
+  }
   // The program's files are not ours to keep open: launchers take their end for the rank's.
   int keep[3] = {listening, control, report};
   for (int& fd : keep) fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 10);
@@ -264,7 +285,7 @@ void Recording::become_collector(int listening, int control, int report) {
   ::_exit(kExitFailed);
 }
 
-Result<CollectorHandle> Recording::start_collector(UniqueFd listening, const SignalState& signals) {
+Result<CollectorHandle> Recording::start_collector(UniqueFd listening) {
   const auto failed = [] {
     return Error{std::string("cannot start the collector: ") + std::strerror(errno)};
   };
@@ -279,7 +300,7 @@ Result<CollectorHandle> Recording::start_collector(UniqueFd listening, const Sig
   handle.pid = ::fork();
   if (handle.pid < 0) return failed();
   if (handle.pid == 0) {
-    signals.restore();
+    // With all signals blocked: it lets in those of the job when it can answer them.
     become_collector(listening.get(), theirs.get(), report_write.get());
   }
   report_write.reset();
@@ -301,13 +322,13 @@ int Recording::as_elected(UniqueFd listening) {
   };
   auto canary = Canary::start();
   if (!canary) return give_up(canary.error().message);
-  auto collector = start_collector(std::move(listening), signals);
+  auto collector = start_collector(std::move(listening));
   if (!collector) {
     { const Canary ended = std::move(canary).value(); }
     return give_up(collector.error().message);
   }
 
-  const StartedProgram program = start_program(options_.command, signals, [this] {
+  const StartedProgram program = start_program(options_.command[0], program_words(), signals, [this] {
     if (options_.strict) {
       // The collector's answer proves that it works.
       const auto announced = announce_to(socket_name_, announcement(::getpid()), kPatience);
@@ -329,6 +350,21 @@ int Recording::as_elected(UniqueFd listening) {
       withdraw_run_directory(directory_);
     }  // else it sees the control socket close, and leaves when the other ranks have
     if (program.exec_error == 0) return kExitFailed;
+    if (program.no_process) {
+      // For a program that takes this one's place there may be room. It has no children but its own.
+      if (identity_.has_peers) {
+        ::kill(handle.pid, SIGKILL);
+        ::waitpid(handle.pid, nullptr, 0);
+      }
+      { const Canary ended = std::move(canary).value(); }
+      signals.restore();
+      return without_recording(std::string("cannot start a process: ") + std::strerror(program.exec_error),
+                               false);
+    }
+    if (options_.started) {
+      signals.restore();
+      return without_recording(options_.command[0] + ": " + std::strerror(program.exec_error), false);
+    }
     return report_exec_error(options_.command[0], command_.path, program.exec_error);
   }
 
@@ -364,10 +400,19 @@ int Recording::as_elected(UniqueFd listening) {
 int Recording::run() {
   auto identity = identify(environment_);
   if (!identity) {
+    if (options_.started) {
+      // The rank at least, so that one of them speaks.
+      const auto nameless = identify([this](const char* name) {
+        return std::strcmp(name, "CLUSTERPROF_NODE") == 0 ? nullptr : environment_(name);
+      });
+      if (nameless) identity_ = nameless.value();
+      return without_recording(identity.error().message, true);
+    }
     say(identity.error().message);
     return kExitFailed;
   }
   identity_ = std::move(identity).value();
+  if (!options_.problem.empty()) return without_recording(options_.problem, true);
   if (options_.spawned.world != 0) {
     if (const auto joined = join_run(options_.spawned, identity_); !joined)
       return without_recording(joined.error().message, true);
@@ -381,14 +426,20 @@ int Recording::run() {
 
   command_ = find_command(options_.command[0]);
   if (command_.status != 0) {
+    if (options_.started) return become_program({});
     if (identity_.speaks_for_node()) say(command_.problem);
     return command_.status;
+  }
+  if (filter_kills_recording()) {
+    return without_recording("a filter of system calls (seccomp) kills for what recording needs", true);
   }
   const char* const root = environment_("CLUSTERPROF_ROOT");
   const RunDirectoryRequest request{options_.output, root == nullptr ? "" : root,
                                     command_name(options_.command)};
-  auto directory = agree_on_run_directory(request, identity_);
+  bool refused = false;
+  auto directory = agree_on_run_directory(request, identity_, &refused);
   if (!directory) {
+    if (options_.started || !refused) return without_recording(directory.error().message, true);
     if (identity_.speaks_for_all()) say(directory.error().message);
     return kExitFailed;
   }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -16,13 +17,17 @@
 #include <thread>
 #include <vector>
 
+#include "base/shared_place.hpp"
+#include "formats/shard/run_files.hpp"
+
 namespace clusterprof::cli {
 namespace {
 
-constexpr std::string_view kLinkPrefix = ".clusterprof-";
-constexpr std::string_view kMarkPrefix = ".left-";
+constexpr std::string_view kLinkPrefix = shard::kMeetingLinkBeginning;
+constexpr std::string_view kMarkPrefix = shard::kMarkBeginning;
 constexpr std::int64_t kClockSlack_s = 60;           // between this node and the file server
 constexpr std::int64_t kAbandonedAfter_s = 10 * 60;  // meeting links of jobs that died early
+constexpr mode_t kDirectoryMode = 0775;              // less the umask, which may be 0
 constexpr int kTriesForFileSystem = 200;             // x 10 ms: until another node's link is visible here
 
 Error failed(const std::string& path, int error) { return Error{path + ": " + std::strerror(error)}; }
@@ -61,7 +66,7 @@ int for_each_entry(const std::string& path, Visit&& visit) {
 
 // mkdir -p
 Result<void> make_directories(const std::string& path) {
-  if (path.empty() || ::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return {};
+  if (path.empty() || ::mkdir(path.c_str(), kDirectoryMode) == 0 || errno == EEXIST) return {};
   if (errno != ENOENT) return failed(path, errno);
   const std::size_t slash = path.find_last_not_of('/') == std::string::npos
                                 ? std::string::npos
@@ -69,17 +74,30 @@ Result<void> make_directories(const std::string& path) {
   if (slash != std::string::npos && slash > 0) {
     if (const auto made = make_directories(path.substr(0, slash)); !made) return made;
   }
-  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return {};
+  if (::mkdir(path.c_str(), kDirectoryMode) == 0 || errno == EEXIST) return {};
   return failed(path, errno);
 }
 
-enum class Claim { kMadeByUs, kMadeByPeer, kOtherRun, kOtherFiles };
+std::string job_link(const std::string& path) { return path + "/" + std::string(shard::kJobLink); }
+
+// For those who look for the run by its job. Not being found that way is no reason not to record.
+void name_job(const std::string& path, const Identity& identity) {
+  if (identity.batch_name.empty()) return;
+  const bool differ = !identity.batch_id.empty() && identity.batch_id != identity.batch_name;
+  const std::string names = identity.batch_name + (differ ? " " + identity.batch_id : "");
+  [[maybe_unused]] const int ignored = ::symlink(names.c_str(), job_link(path).c_str());
+}
+
+enum class Claim { kMadeByUs, kMadeByPeer, kOtherRun, kOtherFiles, kOtherUser };
 
 // Makes `path` the run directory of the key, or finds out whose it is.
 Result<Claim> claim(const std::string& path, const Identity& identity) {
   const std::string owner_link = path + "/.run";
+  bool made = false;
   for (int attempt = 0; attempt < kTriesForFileSystem; ++attempt) {
-    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) return failed(path, errno);
+    made = ::mkdir(path.c_str(), kDirectoryMode) == 0;
+    if (!made && errno != EEXIST) return failed(path, errno);
+    if (is_prepared_by_others(path) || is_prepared_by_others(owner_link)) return Claim::kOtherUser;
     if (const auto owner = read_link(owner_link)) {
       const bool ours = *owner == identity.key && !is_stale(owner_link, identity);
       return ours ? Claim::kMadeByPeer : Claim::kOtherRun;
@@ -96,8 +114,15 @@ Result<Claim> claim(const std::string& path, const Identity& identity) {
       if (read_link(owner_link)) continue;  // a peer made it meanwhile
       return Claim::kOtherFiles;
     }
-    if (::symlink(identity.key.c_str(), owner_link.c_str()) == 0) return Claim::kMadeByUs;
-    if (errno != EEXIST && errno != ENOENT) return failed(path, errno);
+    if (::symlink(identity.key.c_str(), owner_link.c_str()) == 0) {
+      name_job(path, identity);
+      return Claim::kMadeByUs;
+    }
+    if (errno != EEXIST && errno != ENOENT) {
+      const Error why = failed(path, errno);
+      if (made) ::rmdir(path.c_str());
+      return why;
+    }
   }
   return failed(path, ESTALE);
 }
@@ -105,8 +130,10 @@ Result<Claim> claim(const std::string& path, const Identity& identity) {
 // Takes back what claim() made, if nobody has used it.
 void unclaim(const std::string& path) {
   bool used = false;
-  for_each_entry(path, [&](const std::string& name) { return !(used = name != ".run"); });
+  for_each_entry(
+      path, [&](const std::string& name) { return !(used = name != ".run" && name != shard::kJobLink); });
   if (used) return;
+  ::unlink(job_link(path).c_str());
   ::unlink((path + "/.run").c_str());
   ::rmdir(path.c_str());
 }
@@ -117,19 +144,35 @@ Result<std::string> absolute(const std::string& path) {
   return std::string(resolved.get());
 }
 
-Result<RunDirectory> use_given(const std::string& output, const Identity& identity) {
+// Whether there can be a directory of that name at all.
+bool names_no_directory(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) return !S_ISDIR(status.st_mode);
+  return errno == ENOTDIR || errno == ENAMETOOLONG || errno == ELOOP;
+}
+
+Result<RunDirectory> use_given(const std::string& output, const Identity& identity, bool& refused) {
   std::string path = output;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   if (const std::size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0) {
-    if (const auto made = make_directories(path.substr(0, slash)); !made) return made.error();
+    if (const auto made = make_directories(path.substr(0, slash)); !made) {
+      refused = names_no_directory(path);
+      return made.error();
+    }
   }
   const auto claimed = claim(path, identity);
-  if (!claimed) return claimed.error();
+  if (!claimed) {
+    refused = names_no_directory(path);
+    return claimed.error();
+  }
+  refused = claimed.value() != Claim::kMadeByUs && claimed.value() != Claim::kMadeByPeer;
   switch (claimed.value()) {
     case Claim::kOtherRun:
       return Error{output + ": a run is there already; choose another -o"};
     case Claim::kOtherFiles:
       return Error{output + ": there are other files in it; choose another -o"};
+    case Claim::kOtherUser:
+      return Error{output + ": belongs to another user, where everybody may write; choose another -o"};
     case Claim::kMadeByUs:
     case Claim::kMadeByPeer:
       break;
@@ -205,7 +248,7 @@ Result<RunDirectory> meet(const std::string& parent, const std::string& base, co
     while (true) {
       if (const auto name = read_link(link)) {
         const std::string path = parent + "/" + *name;
-        if (is_stale(link, identity) || !belongs_to(path, identity)) break;
+        if (is_stale(link, identity) || is_prepared_by_others(link) || !belongs_to(path, identity)) break;
         return RunDirectory{path, link, false};
       }
       if (errno != ENOENT) return failed(link, errno);
@@ -225,8 +268,12 @@ Result<RunDirectory> meet(const std::string& parent, const std::string& base, co
 
 }  // namespace
 
-Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const Identity& identity) {
-  if (!request.output.empty()) return use_given(request.output, identity);
+Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const Identity& identity,
+                                            bool* refused) {
+  if (!request.output.empty()) {
+    bool ignored = false;
+    return use_given(request.output, identity, refused == nullptr ? ignored : *refused);
+  }
 
   const std::string root = request.root.empty() ? "." : request.root;
   if (const auto made = make_directories(root); !made) return made.error();
@@ -268,11 +315,13 @@ void leave_meeting(const RunDirectory& directory, const std::string& node, int r
     }
     return true;
   });
-  if (left >= all_ranks) remove_meeting_link(directory);
+  // Whoever merged the shards may have seen that all are there, and have taken the link and marks away.
+  if (left >= all_ranks || !read_link(directory.meeting_link)) remove_meeting_link(directory);
 }
 
 std::string clock_meeting_place(const RunDirectory& directory, int world) {
-  return directory.path + "/.clocks" + (world == 0 ? "" : "-" + std::to_string(world));
+  return directory.path + "/" + std::string(shard::kClocksBeginning) +
+         (world == 0 ? "" : "-" + std::to_string(world));
 }
 
 void remove_clock_meeting(const RunDirectory& directory, int world) {

@@ -3,6 +3,9 @@
 // through the shared file system, by operations that are atomic there (mkdir, symlink).
 //
 //   DIR/.run -> KEY                  whoever makes this link makes DIR the run directory of KEY
+//   DIR/.job -> JOB                  what the batch system calls the job step ("1234.0"; of an array
+//                                    "1234_7.0 1241.0", the second by its own number), for
+//                                    `clusterprof report 1234`
 //   PARENT/.clusterprof-KEY -> NAME  for names that ranks would choose differently (a time, a
 //                                    command): the first link stands, later ranks follow it
 //   DIR/.left-NODE -> RANKS          that many ranks of NODE have been here and ended; .left-NODE.2
@@ -11,6 +14,8 @@
 //   DIR/.clocks/RANK -> in-...|out  ranks that take part in the exchange of clocks while MPI_Init lasts
 //                                    (mpi-wrap/src/clock_sync.cpp); those of spawned world N in .clocks-N
 //   DIR/.worlds/...                  spawned worlds (formats/wire/spawned_world.h)
+//
+// Where all may write (/tmp), directories and links of other users are passed by.
 //
 // Nothing that is there is ever overwritten or removed, but for a directory of our own that
 // turned out not to be needed.
@@ -36,8 +41,10 @@ struct RunDirectory {
 };
 
 // The run directory of identity.key. Fails with the path and the reason: not writable, another
-// run or other files there.
-Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const Identity& identity);
+// run or other files there. *refused, if given, becomes whether request.output itself is the mistake: the
+// latter, or no name of a directory; otherwise it is the file system that fails.
+Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const Identity& identity,
+                                            bool* refused = nullptr);
 
 // Removes the meeting link, which no rank of the job will need any more.
 void remove_meeting_link(const RunDirectory& directory);

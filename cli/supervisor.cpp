@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "formats/wire/hello.h"
@@ -28,10 +29,13 @@ namespace {
 constexpr int kPingSignal = 64;  // the kernel's highest: taken last among pending ones
 constexpr int kPingValue = 0x70696e67;
 constexpr auto kSecondLook = std::chrono::milliseconds(5);  // batch systems signal process by process
+constexpr int kWithoutSignalfd_ms = 20;
+constexpr auto kSecondRequest = std::chrono::milliseconds(500);  // and twice at once: as step and as job
 
 void die_with_parent(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(0);  // it went before the line above
+  // It went before the line above; 0 is one outside of a PID namespace that we are the first of.
+  if (const pid_t now = ::getppid(); now != parent && now != 0) ::_exit(0);
 }
 
 void set_default_action(int signal) {
@@ -160,26 +164,26 @@ bool Canary::has_more(int signal) {
 
 // --- program ---
 
-StartedProgram start_program(const std::vector<std::string>& command, const SignalState& signals,
-                             const std::function<bool()>& prepare) {
+StartedProgram start_program(const std::string& file, const std::vector<std::string>& words,
+                             const SignalState& signals, const std::function<bool()>& prepare) {
   int report[2];
-  if (::pipe2(report, O_CLOEXEC) != 0) return {-1, errno};
+  if (::pipe2(report, O_CLOEXEC) != 0) return {-1, errno, true};
   const UniqueFd report_read(report[0]);
   UniqueFd report_write(report[1]);
 
   std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
 
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) return {-1, errno};
+  if (pid < 0) return {-1, errno, true};
   if (pid == 0) {
     die_with_parent(parent);
     int error = 0;
     if (prepare()) {
       signals.restore();
-      ::execvp(arguments[0], arguments.data());
+      ::execvp(file.c_str(), arguments.data());
       error = errno;
     }
     [[maybe_unused]] const ssize_t written = ::write(report_write.get(), &error, sizeof error);
@@ -213,9 +217,10 @@ class Supervisor {
     while (!done()) {
       pollfd events[2] = {{signals_.get(), POLLIN, 0},
                           {control_open_ ? collector_.control.get() : -1, POLLIN, 0}};
-      if (::poll(events, 2, -1) < 0 && errno != EINTR) break;
+      if (::poll(events, 2, signals_ ? -1 : kWithoutSignalfd_ms) < 0 && errno != EINTR) break;
       if (events[1].revents != 0) read_control();
       if (events[0].revents != 0) read_signals();
+      if (!signals_) take_signals();
     }
     while (read_control()) {
     }
@@ -254,6 +259,22 @@ class Supervisor {
     stop_with_program();
   }
 
+  // Where there is no signalfd (a filter of system calls, no file left in the system).
+  void take_signals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    const timespec now{};
+    siginfo_t taken{};
+    while (::sigtimedwait(&all, &taken, &now) > 0) {
+      signalfd_siginfo info{};
+      info.ssi_signo = static_cast<std::uint32_t>(taken.si_signo);
+      info.ssi_code = taken.si_code;
+      info.ssi_ptr = reinterpret_cast<std::uintptr_t>(taken.si_value.sival_ptr);
+      handle(info);
+    }
+    stop_with_program();
+  }
+
   void handle(const signalfd_siginfo& info) {
     const int signal = static_cast<int>(info.ssi_signo);
     const bool by_kernel = info.ssi_code > 0;
@@ -265,7 +286,9 @@ class Supervisor {
       // Everybody's SIGTERM at the end of a job comes while the collector still writes; whoever
       // asks twice does not want to wait.
       if (signal == SIGINT || signal == SIGTERM || signal == SIGQUIT || signal == SIGHUP) {
-        given_up_ = given_up_ || ++requests_to_end_ >= 2;
+        const auto now = std::chrono::steady_clock::now();
+        if (!asked_to_end_at_) asked_to_end_at_ = now;
+        given_up_ = given_up_ || now - *asked_to_end_at_ >= kSecondRequest;
       }
       return;
     }
@@ -328,8 +351,14 @@ class Supervisor {
         program_gone_ = true;
         end_.wait_status = status;
         send_control(wire::ControlType::kChildExited, program_, status);
+        if (collector_stopped_ && collector_.pid > 0) ::kill(collector_.pid, SIGCONT);
+      } else if (pid == collector_.pid && !ended) {
+        // While the program runs that costs nobody but us. Then it would keep the job from ending.
+        collector_stopped_ = WIFSTOPPED(status);
+        if (collector_stopped_ && program_gone_) ::kill(collector_.pid, SIGCONT);
       } else if (pid == collector_.pid && ended) {
         end_.collector_status = status;
+        collector_stopped_ = false;
         if (!program_gone_) end_.collector_died_early = true;
         collector_.pid = -1;
       } else if (pid == canary_.pid() && ended) {
@@ -362,7 +391,9 @@ class Supervisor {
   SupervisedEnd end_;
   bool control_open_ = true, released_ = false, given_up_ = false;
   bool program_gone_ = false, program_stopped_ = false, stop_requested_ = false;
-  int stop_signal_ = 0, requests_to_end_ = 0;
+  bool collector_stopped_ = false;
+  int stop_signal_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> asked_to_end_at_;
 };
 
 }  // namespace

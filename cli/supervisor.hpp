@@ -63,12 +63,13 @@ class Canary {
 
 // Starts the program as a child of this process, in its process group. It dies with us.
 struct StartedProgram {
-  pid_t pid = -1;      // -1: it did not start
-  int exec_error = 0;  // errno of fork or exec; 0: prepare() refused
+  pid_t pid = -1;           // -1: it did not start
+  int exec_error = 0;       // errno of fork or exec; 0: prepare() refused
+  bool no_process = false;  // it was not exec that failed
 };
 // `prepare` runs in the child just before exec, which does not happen when it returns false.
-StartedProgram start_program(const std::vector<std::string>& command, const SignalState& signals,
-                             const std::function<bool()>& prepare);
+StartedProgram start_program(const std::string& file, const std::vector<std::string>& words,
+                             const SignalState& signals, const std::function<bool()>& prepare);
 
 struct CollectorHandle {
   pid_t pid = -1;

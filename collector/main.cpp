@@ -15,8 +15,12 @@
 #include <cstring>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/shared_place.hpp"
+#include "collector/node_check.hpp"
+#include "collector/secrets.hpp"
 #include "collector/server.hpp"
 #include "formats/shard/shard_data.hpp"
 
@@ -46,6 +50,27 @@ void read_event_budget(clusterprof::collector::NodeOptions& node) {
   } else {
     node.notes.push_back(
         fmt::format("CLUSTERPROF_EVENT_BUDGET={} is not a number of events and was ignored", text));
+  }
+}
+
+// Batch systems signal every process of a step (scancel --full --signal=USR1, sbatch --signal): what the
+// program makes of that is not for us, and a collector that stopped at SIGTSTP would hold up its launcher.
+// Faults that are the collector's own end it all the same.
+void ignore_signals_to_the_program() {
+  for (int number = 1; number <= SIGRTMAX; ++number) {
+    switch (number) {
+      case SIGTERM:  // the server looks at these
+      case SIGINT:
+      case SIGHUP:
+      case SIGBUS:
+      case SIGKILL:
+      case SIGSTOP:
+      case SIGCONT:
+      case SIGCHLD:
+        break;
+      default:
+        (void)signal(number, SIG_IGN);
+    }
   }
 }
 
@@ -109,6 +134,7 @@ int main(int argc, char** argv) {
   char** const own_end =
       std::find_if(argv, end, [](const char* word) { return std::strcmp(word, "--") == 0; });
   if (own_end != end) options.node.command.assign(own_end + 1, end);
+  mask_secrets(options.node.command);
   try {
     app.parse(static_cast<int>(own_end - argv), argv);
   } catch (const CLI::ParseError& error) {
@@ -120,14 +146,15 @@ int main(int argc, char** argv) {
   options.node.watches_mpi = !no_mpi;
   options.node.local_ranks = static_cast<std::uint32_t>(std::max(0, options.local_ranks));
   read_event_budget(options.node);
+  for (std::string& note :
+       node_check_notes(node_check_file(std::getenv("SLURM_JOB_ID")), options.node.node_name))
+    options.node.notes.push_back(std::move(note));
   const int control_fd = options.control_fd;
   const bool waits_for_all = wait_ranks < 0;
 
-  // Whatever the launcher blocked for its own purposes.
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  ignore_signals_to_the_program();
   allow_many_files();
+  clusterprof::deny_writing_to_all();
   // The ranks come first.
   if (options.node.rate_hz < kFastRateHz) (void)setpriority(PRIO_PROCESS, 0, kNiceness);
   try {

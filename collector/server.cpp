@@ -35,6 +35,7 @@
 #include "collector/os_process.hpp"
 #include "collector/segment_view.hpp"
 #include "collector/shard_builder.hpp"
+#include "formats/shard/run_files.hpp"
 #include "formats/shard/shard_writer.hpp"
 #include "formats/wire/hello.h"
 #include "formats/wire/spawned_world.h"
@@ -59,6 +60,7 @@ constexpr milliseconds kCheckpointSlack{500};  // of it, for the poll that begin
 constexpr milliseconds kLinger{300};           // for ranks whose number is not known
 constexpr seconds kLateRank{10};               // from our start, for ranks that are known to come
 constexpr milliseconds kAcceptPause{100};      // when there are no files left
+constexpr int kMostStrangers = 4096;           // refused at a time, should one never stop connecting
 constexpr int kSpareFiles = 24;                // for shards, and for what programs are read for their symbols
 constexpr time_t kLeftover_s = 600;
 constexpr seconds kChildStatus{5};  // for the launcher to say how its child ended
@@ -67,14 +69,14 @@ constexpr seconds kUsageInterval{1};
 
 // Where the shard of a node goes: a name that no other collector of the run has, be it an earlier one of
 // the node or one on another machine that goes by the same name. A hidden file beside it claims it
-// until this object ends.
+// until the shard is there.
 class ShardName {
  public:
   ShardName(const std::filesystem::path& directory, const std::string& node) {
     for (int number = 1;; ++number) {
       const std::string stem = fmt::format("node-{}{}", node, number == 1 ? "" : fmt::format(".{}", number));
       path_ = directory / (stem + ".h5");
-      claim_ = directory / fmt::format(".{}.claim", stem);
+      claim_ = directory / fmt::format(".{}{}", stem, shard::kClaimEnding);
       const UniqueFd claim(open(claim_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
       if (!claim && errno == EEXIST) continue;
       if (!claim) {
@@ -92,13 +94,13 @@ class ShardName {
   ShardName& operator=(const ShardName&) = delete;
   ~ShardName() { give_up(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
+  // A shard of that name is there, or never will be.
   void give_up() {
     if (!claim_.empty()) (void)unlink(claim_.c_str());
     claim_.clear();
   }
 
+ private:
   // Half-written shards of collectors that were killed. None takes long to write.
   static void remove_leftovers(const std::filesystem::path& directory, const std::string& node) {
     const std::string prefix = fmt::format(".node-{}.", node);
@@ -204,6 +206,10 @@ class Server::Impl {
     signals_.add(SIGTERM);
     signals_.add(SIGINT);
     signals_.add(SIGHUP);
+    // The launcher has blocked all, so that none came before.
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
     wait_for_signals();
     wait_for_connections();
     if (control_) wait_for_control();
@@ -287,7 +293,7 @@ class Server::Impl {
   }
 
   void accept_all() {
-    for (;;) {
+    for (int strangers = 0; strangers < kMostStrangers;) {
       no_files_left_ = !has_files_left();
       if (no_files_left_) {
         state_.add_note(
@@ -309,7 +315,12 @@ class Server::Impl {
       ucred peer{};
       socklen_t bytes = sizeof peer;
       if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) continue;
-      if (peer.uid != geteuid() && peer.uid != 0) continue;
+      if (peer.uid != geteuid() && peer.uid != 0) {
+        ++strangers;
+        state_.add_note(fmt::format("the collector of node {} refused connections of another user (uid {})",
+                                    options_.node.node_name, peer.uid));
+        continue;
+      }
       const auto it = connections_.emplace(connections_.end(), io_, socket.release());
       it->pid = peer.pid;
       if (read_messages(it)) wait_for_messages(it);
@@ -424,6 +435,7 @@ class Server::Impl {
   void release_launcher() {
     if (!release_after_write_ || !control_) return;
     release_after_write_ = false;
+    tell_launcher(wire::ControlType::kRanksSeen, static_cast<std::int32_t>(announced_ranks_.size()));
     tell_launcher(wire::ControlType::kRelease, 0);
   }
 
@@ -644,7 +656,7 @@ class Server::Impl {
     poll_rings(now);
     look_at_spawned_worlds();
     auto snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false, Events::kFew));
-    writer_ = std::thread([this, snapshot, begin = last_checkpoint_] {
+    const auto write_it = [this, snapshot, begin = last_checkpoint_] {
       (void)write(*snapshot);  // said on stderr; the last shard decides
       const Clock::duration took = Clock::now() - begin;
       asio::post(io_, [this, took] {
@@ -656,7 +668,12 @@ class Server::Impl {
           release_launcher();
         }
       });
-    });
+    };
+    try {
+      writer_ = std::thread(write_it);
+    } catch (const std::system_error&) {  // no more threads, or no memory for one: rings wait
+      write_it();
+    }
   }
 
   // By one thread at a time.
@@ -674,7 +691,10 @@ class Server::Impl {
     } catch (const std::exception& error) {
       problem = error.what();
     }
-    if (problem.empty()) return true;
+    if (problem.empty()) {
+      shard_name_.give_up();  // whoever kills us leaves nothing but the shard
+      return true;
+    }
     if (problem != last_problem_) {
       fmt::print(stderr, "clusterprof: cannot write the profile of node {}: {}\n", options_.node.node_name,
                  problem);

@@ -90,6 +90,10 @@ std::string render_text(const Analysis& analysis, const TextOptions& options);
 std::string render_banner(const Analysis& analysis, std::string_view run_dir, int width,
                           std::string_view html = {});
 
+// One line of at most 255 characters of printable ASCII, and a newline: for the comment of a batch job, or
+// the subject of a mail.
+std::string render_oneline(const Analysis& analysis);
+
 // One JSON document (schema clusterprof.report/1, see report/json/report.schema.json), with a
 // final newline.
 std::string render_json(const Analysis& analysis);

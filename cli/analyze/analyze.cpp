@@ -6,10 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <new>
 #include <string>
 #include <string_view>
 
+#include "base/shared_place.hpp"
 #include "base/version.hpp"
 #include "cli/analyze/diff.hpp"
 #include "cli/analyze/export.hpp"
@@ -17,49 +19,77 @@
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
 #include "cli/analyze/verbs.hpp"
+#include "report/report.hpp"
 
 namespace clusterprof::cli {
 namespace {
 
-constexpr std::string_view kLaterVerbs[] = {"doctor", "attach", "top"};
+constexpr const char* kRunHelp = "run directory, or a batch job: JOB, JOB_TASK, JOB.STEP";
+constexpr std::string_view kLaterVerbs[] = {"attach", "top"};
 
 int not_yet(const std::string& what) {
   return complain(kBadUsage, what + " is not in this version (" + kVersion + ")");
 }
 
-int run(int argc, char** argv, aggregator::Team* team) {
-  if (argc > 1 && std::find(std::begin(kLaterVerbs), std::end(kLaterVerbs), argv[1]) != std::end(kLaterVerbs))
-    return not_yet(argv[1]);
+// The verbs as CLI11 sees them, and where it puts what they are given.
+struct Verbs {
+  Verbs();
+  int run(int argc, char** argv, aggregator::Team* team);
 
   CLI::App app{"What was recorded: merge it, explain it, look at it", "clusterprof"};
+  MergeVerbOptions merge_options;
+  ReportOptions report_options;
+  QueryOptions query_options;
+  BannerOptions banner_options;
+  ListOptions list_options;
+  DiffOptions diff_options;
+  ExportVerbOptions export_options;
+  std::string dump_argument;
+  std::string validate_argument;
+  double timeout_s = 10;
+  CLI::App *merge_verb = nullptr, *report_verb = nullptr, *query_verb = nullptr, *rank_question = nullptr,
+           *path_question = nullptr, *functions_question = nullptr, *node_question = nullptr,
+           *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
+           *diff_verb = nullptr, *export_verb = nullptr;
+  CLI::Option* html = nullptr;  // of report
+};
+
+Verbs::Verbs() {
   app.require_subcommand(1);
 
-  MergeVerbOptions merge_options;
-  CLI::App* merge_verb = app.add_subcommand("merge", "Joins the shards of a run to RUN/profile.h5");
+  merge_verb = app.add_subcommand("merge", "Joins the shards of a run to RUN/profile.h5");
   merge_verb->add_flag("--partial", merge_options.partial, "leave damaged shards out instead of failing");
   merge_verb->add_flag("-q,--quiet", merge_options.quiet, "no progress on stderr");
-  merge_verb->add_option("RUN", merge_options.run, "run directory")->required();
+  merge_verb->add_option("RUN", merge_options.run, kRunHelp)->required();
 
-  ReportOptions report_options;
-  CLI::App* report_verb = app.add_subcommand("report", "Explains a run, merging it first when needed");
-  report_verb->add_option("RUN", report_options.run, "run directory")->required();
+  report_verb = app.add_subcommand("report", "Explains a run, merging it first when needed");
+  report_verb->add_option("RUN", report_options.run, kRunHelp)->required();
   CLI::Option* json = report_verb->add_flag("--json", report_options.json, "as JSON");
-  CLI::Option* html =
+  html =
       report_verb
           ->add_option("--html", report_options.html, "as a page for browsers, to this file (- for stdout)")
           ->type_name("FILE")
           ->excludes(json);
+  CLI::Option* oneline =
+      report_verb
+          ->add_flag("--oneline", report_options.oneline,
+                     "as one line of at most 255 ASCII characters, for a job's comment or a mail")
+          ->excludes(json)
+          ->excludes(html);
   report_verb->add_flag("--no-source", report_options.no_source, "the page without the text of source files")
       ->envname("CLUSTERPROF_NO_SOURCE");
   report_verb->add_option("--section", report_options.sections, "only these sections of the text")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(report::section_names()))
       ->delimiter(',')
       ->excludes(json)
-      ->excludes(html);
+      ->excludes(html)
+      ->excludes(oneline);
   report_verb->add_option("--region", report_options.region, "only what happened in this region (epoch/step)")
+      ->type_name("REGION")
       ->excludes(html);  // the page has all regions
 
-  QueryOptions query_options;
-  CLI::App* query_verb = app.add_subcommand("query", "Asks a run one thing, without reading all of it");
+  query_verb = app.add_subcommand("query", "Asks a run one thing, without reading all of it");
   query_verb->require_subcommand(1);
   const auto add_question = [&](const char* name, const char* what, const char* argument,
                                 const char* meaning) {
@@ -68,24 +98,21 @@ int run(int argc, char** argv, aggregator::Team* team) {
     if (argument != nullptr) question->add_option(argument, query_options.argument, meaning)->required();
     return question;
   };
-  query_verb->add_option("RUN", query_options.run, "run directory")->required();
+  query_verb->add_option("RUN", query_options.run, kRunHelp)->required();
   query_verb->add_flag("--json", query_options.json, "as JSON, in full unless --top is given");
   query_verb
       ->add_option("--top", query_options.top, "so many rows of the longest table (default in text: 15)")
+      ->type_name("N")
       ->check(CLI::Range(1, 1 << 24));
-  CLI::App* const rank_question = add_question("rank", "call paths of one rank, by time", "R", "rank");
-  CLI::App* const path_question =
+  rank_question = add_question("rank", "call paths of one rank, by time", "R", "rank");
+  path_question =
       add_question("path", "one call path on all ranks", "ID|ROW", "32 hexadecimal digits, or row of paths");
   path_question->add_flag("--inclusive", query_options.inclusive, "with what is called from there");
-  CLI::App* const functions_question =
-      add_question("functions", "functions by time, all ranks", nullptr, nullptr);
-  CLI::App* const node_question =
-      add_question("node", "ranks of one node, and its messages", "NAME", "of the node");
+  functions_question = add_question("functions", "functions by time, all ranks", nullptr, nullptr);
+  node_question = add_question("node", "ranks of one node, and its messages", "NAME", "of the node");
 
-  BannerOptions banner_options;
-  double timeout_s = 10;
-  CLI::App* banner_verb =
-      app.add_subcommand("banner", "Waits for the shards of a run, merges, prints a summary");
+  banner_verb = app.add_subcommand("banner", "Waits for the shards of a run, merges, prints a summary");
+  banner_verb->group("");  // between parts of clusterprof
   banner_verb->add_option("RUN", banner_options.run, "run directory")->required();
   banner_verb->add_option("--wait-ranks", banner_options.wait_ranks, "wait for so many ranks");
   banner_verb->add_option("--timeout", timeout_s, "but at most so many seconds")
@@ -93,52 +120,54 @@ int run(int argc, char** argv, aggregator::Team* team) {
   banner_verb->add_flag("--no-html", banner_options.no_html, "do not leave RUN/report.html");
   banner_verb->add_flag("--no-source", banner_options.no_source, "without the text of source files");
 
-  std::string dump_argument;
-  CLI::App* dump_verb = app.add_subcommand("dump", "Prints all tables of a shard or profile");
+  dump_verb = app.add_subcommand("dump", "Prints all tables of a shard or profile");
   dump_verb->add_option("FILE", dump_argument, "shard, profile, or run directory for its profile")
       ->required();
 
-  std::string validate_argument;
-  CLI::App* validate_verb = app.add_subcommand("validate", "Checks a shard, a profile or all files of a run");
+  validate_verb = app.add_subcommand("validate", "Checks a shard, a profile or all files of a run");
   validate_verb->add_option("FILE", validate_argument, "shard, profile or run directory")->required();
 
   const auto add_colour = [](CLI::App* verb, std::string& colour) {
     verb->add_option("--color", colour, "auto (default): on terminals, unless NO_COLOR is set")
+        ->type_name("WHEN")
         ->check(CLI::IsMember({"auto", "always", "never"}));
   };
   add_colour(report_verb, report_options.colour);
 
-  ListOptions list_options;
-  CLI::App* list_verb = app.add_subcommand("ls", "Lists the runs in a directory, the newest last");
-  list_verb->add_option("DIR", list_options.directory, "where to look")->capture_default_str();
+  list_verb = app.add_subcommand("ls", "Lists the runs in a directory, the newest last");
+  list_verb->add_option("DIR", list_options.directory, "where to look (default: CLUSTERPROF_ROOT, or here)");
+  list_verb
+      ->add_option("--job", list_options.job, "only runs of this batch job: JOB, JOB_TASK, JOB.STEP, ...")
+      ->type_name("ID");
   list_verb->add_option("--sort", list_options.sort, "by start, name, elapsed, ranks or efficiency")
+      ->type_name("ORDER")
       ->check(CLI::IsMember(kListOrders))
       ->capture_default_str();
   list_verb->add_flag("--reverse", list_options.reverse, "the other way round");
   list_verb->add_flag("--json", list_options.json, "as JSON");
   add_colour(list_verb, list_options.colour);
 
-  DiffOptions diff_options;
-  CLI::App* diff_verb = app.add_subcommand(
+  diff_verb = app.add_subcommand(
       "diff", "Compares runs: diff RUN_A RUN_B, or several a side: diff A1 A2 A3 --vs B1 B2 B3");
   diff_verb->add_option("RUN", diff_options.runs, "run directories: A and B, or with --vs all of A")
       ->required();
-  diff_verb->add_option("--vs", diff_options.against, "the runs of side B");
+  diff_verb->add_option("--vs", diff_options.against, "the runs of side B")->type_name("RUN");
   diff_verb->add_flag("--json", diff_options.json, "as JSON");
-  diff_verb->add_option("--html", diff_options.html, "a page of its own, to this file");
-  diff_verb->add_option("--fail-if", diff_options.fail_if,
-                        "exit status 1 when one of these CONDITIONS is true");
+  diff_verb->add_option("--html", diff_options.html, "a page of its own, to this file")->type_name("FILE");
+  diff_verb
+      ->add_option("--fail-if", diff_options.fail_if, "exit status 1 when one of these CONDITIONS is true")
+      ->type_name("CONDITIONS");
   diff_verb->add_flag("--any-difference", diff_options.any_difference,
                       "conditions are true of differences within the noise, too");
   diff_verb->add_option("--top", diff_options.top, "rows of the long tables")
+      ->type_name("N")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   add_colour(diff_verb, diff_options.colour);
   diff_verb->footer(kConditionsHelp);
 
-  ExportVerbOptions export_options;
-  CLI::App* export_verb = app.add_subcommand("export", "Writes a run in the format of another tool");
-  export_verb->add_option("RUN", export_options.run, "run directory")->required();
+  export_verb = app.add_subcommand("export", "Writes a run in the format of another tool");
+  export_verb->add_option("RUN", export_options.run, kRunHelp)->required();
   export_verb->add_option("-f,--format", export_options.format, "what to write")
       ->required()
       ->type_name("FORMAT")
@@ -153,13 +182,21 @@ int run(int argc, char** argv, aggregator::Team* team) {
   export_verb
       ->add_option("--weight", export_options.weight,
                    "folded, speedscope: samples or time (default: samples for folded, time for speedscope)")
+      ->type_name("WEIGHT")
       ->check(CLI::IsMember({"samples", "time"}));
   export_verb->add_flag("--all-ranks", export_options.all_ranks,
                         "every rank by itself: folded, speedscope, pprof, perfetto, hatchet");
   export_verb->add_flag("--no-regions", export_options.no_regions,
                         "regions are no frames: folded, speedscope, hatchet");
-  export_verb->add_option("--table", export_options.table,
-                          "csv: functions, lines, ranks, mpi_calls, paths or rank_paths");
+  export_verb
+      ->add_option("--table", export_options.table,
+                   "csv: functions, lines, ranks, mpi_calls, paths or rank_paths")
+      ->type_name("TABLE");
+}
+
+int Verbs::run(int argc, char** argv, aggregator::Team* team) {
+  if (argc > 1 && std::find(std::begin(kLaterVerbs), std::end(kLaterVerbs), argv[1]) != std::end(kLaterVerbs))
+    return not_yet(argv[1]);
 
   const auto is_named = [&](const CLI::App* verb) { return verb->check_name(argv[1]); };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())
@@ -167,7 +204,11 @@ int run(int argc, char** argv, aggregator::Team* team) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
-    return team != nullptr && team->member() != 0 ? kOk : app.exit(help);
+    if (team != nullptr && team->member() != 0) return kOk;
+    const int status = app.exit(help);
+    const std::vector<CLI::App*> verbs = app.get_subcommands();
+    if (!verbs.empty()) print("\nManual page: clusterprof help " + verbs.front()->get_name() + "\n");
+    return status;
   } catch (const CLI::ParseError& error) {
     const std::string verb =
         app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ";
@@ -213,11 +254,23 @@ void keep_freed_memory() {
 
 }  // namespace
 
+void with_verbs(const std::function<void(CLI::App&)>& use) {
+  Verbs verbs;
+  use(verbs.app);
+}
+
+void define_browser(CLI::App& app, std::string& run) {
+  app.name("clusterprof tui");
+  app.description("Looks at a run in a terminal");
+  app.add_option("RUN", run, kRunHelp)->required();
+}
+
 int analyze_main(int argc, char** argv, aggregator::Team* team) {
+  deny_writing_to_all();
   keep_freed_memory();
   if (team != nullptr && team->member() != 0) be_silent();
   try {
-    return run(argc, argv, team);
+    return Verbs().run(argc, argv, team);
   } catch (const std::bad_alloc&) {
     return complain(kBadInput, "out of memory");
   } catch (const std::exception& error) {

@@ -15,12 +15,17 @@ constexpr std::uintmax_t kQuickBytes = 16'000'000;
 
 }  // namespace
 
-Result<std::string> html_page(profile::ProfileReader& profile, report::Analysis analysis, bool source) {
+Result<HtmlPage> html_page(profile::ProfileReader& profile, report::Analysis analysis, bool source) {
   report::PageOptions options;
   options.source = source;
   const Result<report::PageData> page = report::make_page_data(profile, analysis, options);
   if (!page) return page.error();
-  return report::render_html(std::move(analysis), page.value(), options);
+  Result<std::string> text = report::render_html(std::move(analysis), page.value(), options);
+  if (!text) return text.error();
+  HtmlPage made{std::move(text).value(), {}};
+  for (const report::PageSourceFile& source_file : page.value().sources)
+    if (source_file.text) made.sources.push_back(source_file.file);
+  return made;
 }
 
 bool is_quickly_made(const std::filesystem::path& profile) {

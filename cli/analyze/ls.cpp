@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "aggregator/run_directory.hpp"
 #include "base/result.hpp"
 #include "cli/analyze/output.hpp"
+#include "cli/analyze/run_lookup.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "report/json/json_writer.hpp"
@@ -39,6 +39,7 @@ enum class State { kMerged, kNotMerged, kDamaged };
 
 struct ListedRun {
   std::string name;
+  std::string job;  // or the time in the name; empty: neither is known
   State state = State::kNotMerged;
   std::string error;  // of a damaged one
   report::RunInfo run;
@@ -47,41 +48,6 @@ struct ListedRun {
   std::string bottleneck;
   std::optional<report::Finding> finding;
 };
-
-bool is_number(std::string_view word) {
-  return !word.empty() &&
-         std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c); });
-}
-
-// The part of the name that recording gave the run which tells it from others: the job's id, with its step
-// under srun, or the time. Empty for names that users gave.
-std::string job_of(std::string_view name) {
-  constexpr std::string_view kPrefix = "clusterprof-";
-  constexpr std::size_t kDate = 8, kTime = 6, kShortestJob = 3;
-  if (!name.starts_with(kPrefix)) return {};
-  name.remove_prefix(kPrefix.size());
-  std::vector<std::string_view> parts;
-  for (std::size_t at = 0; at <= name.size();) {
-    const std::size_t end = std::min(name.find('-', at), name.size());
-    parts.push_back(name.substr(at, end - at));
-    at = end + 1;
-  }
-  const auto back = [&](std::size_t i) { return i < parts.size() ? parts[parts.size() - 1 - i] : ""; };
-  const auto is_time = [&](std::size_t i) {
-    return is_number(back(i)) && back(i).size() == kTime && is_number(back(i + 1)) &&
-           back(i + 1).size() == kDate;
-  };
-  const auto is_job = [&](std::size_t i) {
-    const std::string_view part = back(i);
-    const std::size_t dot = part.find('.');
-    return i + 1 < parts.size() && is_number(part.substr(0, dot)) &&
-           (dot == std::string_view::npos || is_number(part.substr(dot + 1)));
-  };
-  for (const std::size_t i : {0, 1})  // 1: behind it a number that tells equal names apart
-    if (is_time(i) && (i == 0 || is_number(back(0)))) return fmt::format("{}-{}", back(i + 1), back(i));
-  if (is_number(back(0)) && is_job(1) && back(1).size() >= kShortestJob) return std::string(back(1));
-  return is_job(0) ? std::string(back(0)) : "";
-}
 
 void describe(const ShardData& data, report::RunInfo& run) {
   run.id = data.run.id;
@@ -148,6 +114,8 @@ ListedRun listed(const fs::path& run, const std::vector<fs::path>& shards) {
     result.state = State::kDamaged;
     result.error = read.error().message;
   }
+  result.job = job_of_run(run);
+  if (result.job.empty()) result.job = job_in_name(result.run.id);  // renamed since
   return result;
 }
 
@@ -224,7 +192,9 @@ std::string table_of(const std::vector<ListedRun>& runs, const Layout& layout, b
     std::size_t width = 0;
   };
   std::vector<Column> columns{{"RUN", false}};
-  if (!layout.two_lines) columns.push_back({"JOB", false});
+  const bool jobs = !layout.two_lines && std::any_of(runs.begin(), runs.end(),
+                                                     [](const ListedRun& run) { return !run.job.empty(); });
+  if (jobs) columns.push_back({"JOB", false});
   for (const char* title : {"START", "RANKS", "NODES", "ELAPSED", "EFF"})
     columns.push_back({title, std::string_view(title) != "START"});
   if (!layout.two_lines) columns.push_back({"COMMAND", false});
@@ -234,11 +204,7 @@ std::string table_of(const std::vector<ListedRun>& runs, const Layout& layout, b
     const bool known = run.state != State::kDamaged;
     const std::string name = text::printable(run.name);
     cell(layout.cut ? text::shorten_middle(name, kNameColumns) : name);
-    if (!layout.two_lines) {
-      std::string job = job_of(run.run.id);
-      if (job.empty()) job = job_of(run.name);
-      cell(job.empty() ? "-" : text::printable(job));
-    }
+    if (jobs) cell(run.job.empty() ? "-" : text::printable(run.job));
     cell(start_of(run, layout.two_lines));
     cell(known ? std::to_string(run.run.ranks) : "-");
     cell(known ? std::to_string(run.run.nodes) : "-");
@@ -297,9 +263,7 @@ int print_json(const std::vector<ListedRun>& runs, const std::string& directory)
     out.rows("runs", runs, [&](const ListedRun& listed) {
       const report::RunInfo& run = listed.run;
       const bool known = listed.state != State::kDamaged;
-      std::string job = job_of(run.id);
-      if (job.empty()) job = job_of(listed.name);
-      out("run", listed.name)("id", text_or_null(run.id))("job", text_or_null(job));
+      out("run", listed.name)("id", text_or_null(run.id))("job", text_or_null(listed.job));
       out("state", listed.state == State::kMerged      ? "merged"
                    : listed.state == State::kNotMerged ? "not merged"
                                                        : "damaged");
@@ -334,23 +298,26 @@ int print_json(const std::vector<ListedRun>& runs, const std::string& directory)
 }  // namespace
 
 int list_runs(const ListOptions& options) {
+  const std::string directory = options.directory.empty() ? run_root().string() : options.directory;
   std::vector<ListedRun> runs;
   std::error_code error;
-  for (fs::directory_iterator entry(options.directory, error), end; !error && entry != end;
-       entry.increment(error)) {
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
-    if (!entry->is_directory(ignored)) continue;
+    if (!may_be_run(*entry)) continue;
+    if (!options.job.empty() && !run_is_of_job(entry->path(), options.job)) continue;
     const Result<std::vector<fs::path>> shards = aggregator::list_shards(entry->path());
     if (!shards) continue;  // a directory we may not read is none of our runs
     if (shards.value().empty() && !fs::exists(entry->path() / aggregator::kProfileName, ignored)) continue;
     runs.push_back(listed(entry->path(), shards.value()));
   }
   if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory)
-    return complain(kNothingFound, options.directory + ": nothing found: there is no such directory");
-  if (error) return complain(kBadInput, options.directory + ": cannot be read: " + error.message());
-  if (runs.empty()) return complain(kNothingFound, options.directory + ": nothing found: no runs in it");
+    return complain(kNothingFound, directory + ": nothing found: there is no such directory");
+  if (error) return complain(kBadInput, directory + ": cannot be read: " + error.message());
+  if (runs.empty())
+    return complain(kNothingFound, directory + ": nothing found: no runs in it" +
+                                       (options.job.empty() ? std::string() : " of job " + options.job));
   sort(runs, options);
-  if (options.json) return print_json(runs, options.directory);
+  if (options.json) return print_json(runs, directory);
 
   // A terminal gets what fits it, a file or a program whole lines.
   Layout layout;

@@ -10,7 +10,8 @@ namespace clusterprof::cli {
 inline const std::vector<std::string> kListOrders = {"start", "name", "elapsed", "ranks", "efficiency"};
 
 struct ListOptions {
-  std::string directory = ".";
+  std::string directory;       // empty: run_root()
+  std::string job;             // only runs of this job; empty: all
   std::string sort = "start";  // of kListOrders; smallest (oldest) first, what is not known before all
   bool reverse = false;
   bool json = false;

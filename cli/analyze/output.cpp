@@ -16,6 +16,7 @@
 
 #include "aggregator/run_directory.hpp"
 #include "base/result.hpp"
+#include "cli/analyze/run_lookup.hpp"
 #include "report/text/format.hpp"
 
 namespace clusterprof::cli {
@@ -99,11 +100,11 @@ bool wants_unicode() {
 }
 
 std::variant<fs::path, int> run_directory(const std::string& argument) {
-  const fs::path path(argument);
+  const std::variant<fs::path, int> found = find_path(argument, "run");
+  if (std::holds_alternative<int>(found)) return found;
+  const fs::path& path = std::get<fs::path>(found);
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found)
-    return complain(kNothingFound, argument + ": nothing found: there is no such run");
   if (error) return complain(kBadInput, argument + ": cannot be read: " + error.message());
   if (status.type() != fs::file_type::directory) {
     if (is_run_file(path)) return path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -111,8 +112,10 @@ std::variant<fs::path, int> run_directory(const std::string& argument) {
   }
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
   if (!shards) return complain(kBadInput, shards.error().message);
-  if (shards.value().empty() && !fs::exists(path / aggregator::kProfileName, error))
-    return complain(kNothingFound, argument + ": nothing found: neither node-*.h5 nor profile.h5 in it");
+  if (shards.value().empty() && !fs::exists(path / aggregator::kProfileName, error)) {
+    const std::string name = path == argument ? argument : argument + " (" + path.filename().string() + ")";
+    return complain(kNothingFound, name + ": nothing found: neither node-*.h5 nor profile.h5 in it");
+  }
   return path;
 }
 

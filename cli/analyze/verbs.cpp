@@ -27,6 +27,7 @@
 #include "cli/analyze/html_page.hpp"
 #include "cli/analyze/merge_bar.hpp"
 #include "cli/analyze/output.hpp"
+#include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/write_file.hpp"
 #include "formats/profile/file_kind.hpp"
@@ -126,11 +127,33 @@ Result<void> check_file(const fs::path& path) {
   return data ? Result<void>() : Result<void>(data.error());
 }
 
+// --- merge -----------------------------------------------------------------------------------
+
+// What member 0 finds is right for all: a job may have one run more when the last of them look.
+std::variant<fs::path, int> run_directory_of(const std::string& run, aggregator::Team* team) {
+  if (team == nullptr) return run_directory(run);
+  std::variant<fs::path, int> found = kOk;
+  aggregator::Bytes bytes;
+  if (team->member() == 0) {
+    found = run_directory(run);
+    const int* const status = std::get_if<int>(&found);
+    const std::string text = status != nullptr ? std::string(1, static_cast<char>(*status))
+                                               : '\0' + std::get<fs::path>(found).string();
+    bytes.resize(text.size());
+    std::memcpy(bytes.data(), text.data(), text.size());
+  }
+  team->broadcast(bytes);
+  if (team->member() == 0) return found;
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text[0] != '\0') return static_cast<int>(text[0]);
+  return fs::path(text.substr(1));
+}
+
 }  // namespace
 
 int merge(const MergeVerbOptions& options, aggregator::Team* team) {
   const auto start = std::chrono::steady_clock::now();
-  const std::variant<fs::path, int> directory = run_directory(options.run);
+  const std::variant<fs::path, int> directory = run_directory_of(options.run, team);
   if (const int* status = std::get_if<int>(&directory)) return *status;
   const fs::path& path = std::get<fs::path>(directory);
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
@@ -166,11 +189,11 @@ namespace {
 int page_to(const ReportOptions& options, const fs::path& run) {
   Result<AnalysedRun> analysed = analysed_run(run, true);
   if (!analysed) return complain(kBadInput, analysed.error().message);
-  const Result<std::string> page =
+  const Result<HtmlPage> page =
       html_page(analysed.value().profile, std::move(analysed.value().analysis), !options.no_source);
   if (!page) return complain(kBadInput, page.error().message);
-  if (options.html == "-") return print(page.value());
-  const Result<void> written = write_named_file(options.html, page.value());
+  if (options.html == "-") return print(page.value().text);
+  const Result<void> written = write_named_file(options.html, page.value().text, page.value().sources);
   return written ? kOk : complain(kBadInput, written.error().message);
 }
 
@@ -182,10 +205,10 @@ std::string leave_page(const BannerOptions& options, const fs::path& run, const 
   std::string problem;
   try {
     Result<profile::ProfileReader> profile = profile::ProfileReader::open(profile_path);
-    const Result<std::string> page = profile ? html_page(profile.value(), analysis, !options.no_source)
-                                             : Result<std::string>(profile.error());
-    const Result<void> written =
-        page ? write_file(run / kPageName, page.value()) : Result<void>(page.error());
+    const Result<HtmlPage> page = profile ? html_page(profile.value(), analysis, !options.no_source)
+                                          : Result<HtmlPage>(profile.error());
+    const Result<void> written = page ? write_file(run / kPageName, page.value().text, page.value().sources)
+                                      : Result<void>(page.error());
     if (written) return (fs::path(run_for_people(run)) / kPageName).string();
     problem = written.error().message;
   } catch (const std::exception& error) {  // the summary is worth more
@@ -198,13 +221,6 @@ std::string leave_page(const BannerOptions& options, const fs::path& run, const 
 }  // namespace
 
 int report(const ReportOptions& options) {
-  const std::vector<std::string>& known = report::section_names();
-  for (const std::string& section : options.sections) {
-    if (std::find(known.begin(), known.end(), section) != known.end()) continue;
-    std::string names;
-    for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
-    return complain(kBadUsage, "report: there is no section " + section + " (there are " + names + ")");
-  }
   const std::variant<fs::path, int> directory = run_directory(options.run);
   if (const int* status = std::get_if<int>(&directory)) return *status;
   const fs::path& run = std::get<fs::path>(directory);
@@ -229,6 +245,7 @@ int report(const ReportOptions& options) {
     report::render_json(*analysis, [&](std::string_view piece) { output(piece); });
     return output.finish();
   }
+  if (options.oneline) return print(report::render_oneline(*analysis));
   report::TextOptions text;
   text.width = columns_of(STDOUT_FILENO);
   text.colour = wants_colour(STDOUT_FILENO, options.colour);
@@ -269,10 +286,10 @@ int banner(const BannerOptions& options) {
 }
 
 int dump_file(const std::string& file) {
-  fs::path path(file);
+  const std::variant<fs::path, int> found = find_path(file, "file");
+  if (const int* status = std::get_if<int>(&found)) return *status;
+  fs::path path = std::get<fs::path>(found);
   std::error_code error;
-  if (!fs::exists(path, error))
-    return complain(kNothingFound, file + ": nothing found: there is no such file");
   if (fs::is_directory(path, error)) path /= aggregator::kProfileName;
   Output output;
   const Result<void> dumped = dump(path, [&](std::string_view text) { output(text); });
@@ -281,13 +298,13 @@ int dump_file(const std::string& file) {
 }
 
 int validate(const std::string& file_or_run) {
-  const fs::path path(file_or_run);
+  const std::variant<fs::path, int> found = find_path(file_or_run, "file");
+  if (const int* status = std::get_if<int>(&found)) return *status;
+  const fs::path& path = std::get<fs::path>(found);
   std::error_code error;
-  if (!fs::exists(path, error))
-    return complain(kNothingFound, file_or_run + ": nothing found: there is no such file");
   std::vector<fs::path> files{path};
   if (fs::is_directory(path, error)) {
-    const std::variant<fs::path, int> directory = run_directory(file_or_run);
+    const std::variant<fs::path, int> directory = run_directory(path.string());
     if (const int* status = std::get_if<int>(&directory)) return *status;
     Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
     if (!shards) return complain(kBadInput, shards.error().message);

@@ -21,6 +21,7 @@ struct MergeVerbOptions {
 struct ReportOptions {
   std::string run;
   bool json = false;
+  bool oneline = false;
   std::vector<std::string> sections;
   std::string region;      // empty: the whole run
   std::string html;        // the page to this file, "-" for stdout, instead of the text; empty: no
@@ -36,7 +37,8 @@ struct BannerOptions {
   bool no_source = false;  // as above
 };
 
-// A RUN is a run directory, or profile.h5 or a shard inside one. Each returns the exit status.
+// A RUN is a run directory, profile.h5 or a shard inside one, or a batch job (run_lookup.hpp). Each returns
+// the exit status.
 int merge(const MergeVerbOptions& options, aggregator::Team* team);
 int report(const ReportOptions& options);
 int banner(const BannerOptions& options);

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -12,15 +14,20 @@ namespace clusterprof::cli {
 
 // The file is there with all of its content or as it was before, also when this process is killed. Whatever
 // has the name is replaced.
-Result<void> write_file(const std::filesystem::path& path, std::string_view content);
+//
+// quoted: files that `content` has text of. Nobody else may read it who may not read these as well.
+Result<void> write_file(const std::filesystem::path& path, std::string_view content,
+                        const std::vector<std::string>& quoted = {});
 
-// For a name that a user gives: writes into pipes and devices ("/dev/stdout"), and into what a link means.
-Result<void> write_named_file(const std::filesystem::path& path, std::string_view content);
+// For a name that a user gives: writes into pipes and devices ("/dev/stdout"), and into what a link means,
+// but not into what others have prepared in a directory like /tmp. A file that is there keeps its mode.
+Result<void> write_named_file(const std::filesystem::path& path, std::string_view content,
+                              const std::vector<std::string>& quoted = {});
 
 // The same in pieces. Without finish() a file is as it was before.
 class NamedFileWriter {
  public:
-  explicit NamedFileWriter(std::filesystem::path path);
+  explicit NamedFileWriter(std::filesystem::path path, const std::vector<std::string>& quoted = {});
   ~NamedFileWriter();
   NamedFileWriter(const NamedFileWriter&) = delete;
   NamedFileWriter& operator=(const NamedFileWriter&) = delete;

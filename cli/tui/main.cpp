@@ -12,6 +12,8 @@
 #include <string>
 #include <variant>
 
+#include "base/shared_place.hpp"
+#include "cli/analyze/analyze.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "report/page/page_data.hpp"
@@ -167,13 +169,15 @@ int browse(const std::string& argument) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Looks at a run in a terminal", "clusterprof tui"};
+  CLI::App app;
   std::string run;
-  app.add_option("RUN", run, "run directory")->required();
+  define_browser(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
+    const int status = app.exit(help);
+    print("\nManual page: clusterprof help tui\n");
+    return status;
   } catch (const CLI::ParseError& error) {
     return complain(kBadUsage, std::string(error.what()) + " (see clusterprof tui --help)");
   }
@@ -184,6 +188,7 @@ int run(int argc, char** argv) {
 }  // namespace clusterprof::cli
 
 int main(int argc, char** argv) {
+  clusterprof::deny_writing_to_all();
   std::setlocale(LC_ALL, "");  // ncurses writes characters in the terminal's encoding
   try {
     // The launcher passes the verb on.

@@ -53,6 +53,8 @@ void check(herr_t status, const std::string& what) {
 }
 
 void silence() {
+  // At exit it would close once more what could not be written to a full disk, and crash.
+  [[maybe_unused]] static const herr_t no_exit_handler = H5dont_atexit();
   // Per thread in a thread-safe HDF5, and cheap.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
@@ -126,6 +128,14 @@ Layout layout_of(hid_t dataset, Type type, const std::string& what) {
     fail(what + " has no layout");
   layout.usual_filters = has_usual_filters(creation.get(), type);
   return layout;
+}
+
+// A file can name others as the place of its data: private ones, whose content would get into what is made of
+// it, or such as never end. None of ours does.
+void check_is_inside(hid_t dataset, const std::string& what) {
+  const Handle creation = checked(H5Dget_create_plist(dataset), what + " has no layout");
+  if (H5Pget_layout(creation.get()) == H5D_VIRTUAL || H5Pget_external_count(creation.get()) != 0)
+    throw H5Error(what + " is not in this file");
 }
 
 struct StoredChunk {
@@ -422,7 +432,11 @@ Group Group::open_group(const char* name) const {
 bool Group::has(const char* name) const {
   const htri_t exists = H5Lexists(id_.get(), name, H5P_DEFAULT);
   check(exists, path_of(name) + " cannot be looked up");
-  return exists > 0;
+  if (exists == 0) return false;
+  H5L_info_t link{};
+  check(H5Lget_info(id_.get(), name, &link, H5P_DEFAULT), path_of(name) + " cannot be looked up");
+  if (link.type != H5L_TYPE_HARD) throw H5Error(path_of(name) + " is not in this file");
+  return true;
 }
 
 void Group::write_raw(const char* name, Type type, const void* rows, std::size_t count) {
@@ -459,6 +473,7 @@ Group::Dataset Group::open_dataset(const char* name, Type type) const {
   const htri_t equal = H5Tequal(stored.get(), stored_type(type));
   check(equal, what + " has no type");
   if (equal == 0) throw H5Error(what + " has the wrong type");
+  check_is_inside(dataset.handle.get(), what);
   const Handle space = checked(H5Dget_space(dataset.handle.get()), what + " has no extent");
   if (H5Sget_simple_extent_ndims(space.get()) != 1) throw H5Error(what + " is not one-dimensional");
   hsize_t rows = 0;

@@ -798,7 +798,7 @@ Result<void> NewFile::finish() {
   const std::filesystem::path& path = state_->path;
   if (const Result<void> closed = guarded(path, "cannot be written", [&] { state_->file->close(); }); !closed)
     return closed;
-  const UniqueFd fd(::open(state_->temporary.path().c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd(::open(state_->temporary.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd || ::fsync(fd.get()) != 0) return error_of(path, "cannot be written: " + system_reason());
   if (::rename(state_->temporary.path().c_str(), path.c_str()) != 0)
     return error_of(path, "cannot be written: " + system_reason());

@@ -55,6 +55,20 @@ def _named(codes, names):
     return pd.Categorical.from_codes(codes.astype(np.int64), names + [str(code) for code in range(len(names), most)])
 
 
+def _is_all_inside(group, depth=3):
+    """Whether all data are in this very file: it can name others, private ones or such as never end."""
+    for name in group:
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            return False
+        item = group[name]
+        if isinstance(item, h5py.Group):
+            if depth == 0 or not _is_all_inside(item, depth - 1):
+                return False
+        elif item.is_virtual or item.external:
+            return False
+    return True
+
+
 class Run:
     """One file; closed by close() or at the end of a `with`. Data frames stay when it is closed."""
 
@@ -72,6 +86,9 @@ class Run:
         if major > newest:
             self._file.close()
             raise ValueError(f"{path}: version {major} of the format is newer than this reader")
+        if not _is_all_inside(self._file):
+            self._file.close()
+            raise ValueError(f"{path}: parts of it are not in this file")
         self._has_blocks = self.is_profile and major >= 2
 
     def _kind(self):

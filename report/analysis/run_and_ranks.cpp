@@ -5,6 +5,9 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "report/analysis/charged_time.hpp"
 #include "report/analysis/tables.hpp"
@@ -20,6 +23,37 @@ namespace {
 
 constexpr std::size_t kMpi = static_cast<std::size_t>(Category::kMpi);
 constexpr std::size_t kPython = static_cast<std::size_t>(Category::kPython);
+
+constexpr std::size_t kMostNodesNamed = 4;
+
+// "node n1: TEXT" and "node n2: TEXT" as "nodes n1, n2: TEXT": what is wrong with one node mostly is with
+// all.
+std::vector<std::string> united_by_text(const std::vector<std::string>& notes) {
+  constexpr std::string_view kNode = "node ";
+  struct Group {
+    std::size_t place;  // in `united`
+    std::size_t nodes;
+    std::string names;
+  };
+  std::vector<std::string> united;
+  std::map<std::string, Group, std::less<>> groups;
+  for (const std::string& note : notes) {
+    const std::size_t colon = note.find(": ");
+    if (!note.starts_with(kNode) || colon == std::string::npos || note.find(' ', kNode.size()) < colon) {
+      united.push_back(note);
+      continue;
+    }
+    const std::string name = note.substr(kNode.size(), colon - kNode.size()), text = note.substr(colon);
+    const auto [found, is_new] = groups.try_emplace(text, Group{united.size(), 0, ""});
+    Group& group = found->second;
+    if (is_new) united.emplace_back();
+    if (++group.nodes <= kMostNodesNamed) group.names += (is_new ? "" : ", ") + name;
+    const std::size_t more = group.nodes - std::min(group.nodes, kMostNodesNamed);
+    united[group.place] = std::string(group.nodes == 1 ? "node " : "nodes ") + group.names +
+                          (more == 0 ? "" : " and " + std::to_string(more) + " more") + text;
+  }
+  return united;
+}
 
 // First start to last end. Nodes whose clocks disagree so much that one seems to have ended
 // before another began cannot have run one MPI program: then the longest node counts.
@@ -169,7 +203,7 @@ RunInfo describe_run(const ShardData& data) {
   run.version = data.run.version;
   run.mpi_library = data.run.mpi_library;
   run.complete = data.run.complete;
-  run.notes = data.run.notes;
+  run.notes = united_by_text(data.run.notes);
   run.elapsed_s = to_seconds(run_elapsed_ns(data, run.notes));
   for (const Rank& rank : data.ranks) {
     run.samples += rank.samples;

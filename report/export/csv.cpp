@@ -30,7 +30,10 @@ class Csv {
   }
   void field(std::string_view value) {
     separate();
-    const std::string valid = text::replace_invalid(value);
+    std::string valid = text::replace_invalid(value);
+    // Spreadsheets would calculate it.
+    if (!valid.empty() && std::string_view("=+-@\t\r").find(valid.front()) != std::string_view::npos)
+      valid.insert(valid.begin(), '\'');
     if (valid.find_first_of(",\"\r\n") == std::string::npos) {
       line_ += valid;
       return;

@@ -41,7 +41,17 @@ class BadInput(recording.RecordingTest):
         self.refused(["-r", "50", "srun", "-n4", "true"], 2, "srun -n4 clusterprof")
 
     def test_unwritable_output(self):
-        self.refused(["-o", "/proc/nothing", "true"], 125, "/proc/nothing")
+        self.refused(["--strict", "-o", "/proc/nothing", "true"], 125, "/proc/nothing")
+        done = subprocess.run([recording.CLUSTERPROF, "-o", "/proc/nothing", "sh", "-c", "echo out; exit 3"],
+                              capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (3, b"out\n"))
+        line, = done.stderr.decode().splitlines()
+        self.assertRegex(line, "^clusterprof: /proc/nothing: .*runs unrecorded$")
+        occupied = os.path.join(self.directory, "file")
+        with open(occupied, "w"):
+            pass
+        self.refused(["-o", occupied, "true"], 125, occupied)
+        self.refused(["-o", os.path.join(occupied, "run"), "true"], 125, occupied)
 
     def test_existing_run(self):
         run, _ = self.run_directory()

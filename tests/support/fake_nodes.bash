@@ -1,18 +1,19 @@
 # shellcheck shell=bash disable=SC2154 # nodes_dir is the caller's
 # SPDX-License-Identifier: BSD-3-Clause
-# A library to simulate cluster nodes on one Linux machine. Sourced by mpi_nodes.bash, which
-# documents the use; run by itself only as the first process of a node.
+# A library to simulate cluster nodes on one Linux machine. Sourced by mpi_nodes.bash and
+# slurm_testbed.bash, which document the use; run by itself only as the first process of a node.
 #
 # A node is a network, UTS and mount name space, and normally a PID and an IPC one: it has its
-# own host name, address, process numbers, /dev/shm, /etc/hosts, machine id and boot id. Other
-# files are shared, as on a parallel file system. The nodes' cables end in a bridge that lives in
+# own host name, address, process numbers, /dev/shm, /run, /etc/hosts, machine id and boot id.
+# Other files are shared, as on a parallel file system. The nodes' cables end in a bridge that lives in
 # a name space of its own, so that the host's firewall never sees their packets; one more cable
 # leads from there to the host ("login").
 #
 # nodes_shared_memory=1 leaves PIDs, System V IPC and the boot id in common. MPICH on UCX then
 # takes all nodes for one machine and can use shared memory between them.
 #
-# An ordinary user gets a user name space first, in which everything else happens as root.
+# An ordinary user gets a user name space first, in which everything else happens as root;
+# $nodes_user is "UID:GID" of that user then.
 #
 # State, below $nodes_dir/nodes:
 #   list             "name address" per node
@@ -23,6 +24,7 @@
 #   shared-memory    there when made with nodes_shared_memory
 #   userns.pid       holder of the user name space
 
+export -n nodes_user # the programs that run on nodes need not see it
 nodes_library=$(readlink -f "${BASH_SOURCE[0]}")
 
 say() { printf '%s: %s\n' "${nodes_tool:-fake_nodes}" "$*"; }
@@ -127,7 +129,7 @@ dispatch() { # SCRIPT VERB ARGUMENTS...
         return
     fi
     # shellcheck disable=SC2016
-    nsenter --preserve-credentials --user --net --mount --pid --target "$pid" -- \
+    nodes_user=$EUID:$(id -g) nsenter --preserve-credentials --user --net --mount --pid --target "$pid" -- \
         bash -c 'cd "$1" 2>/dev/null || cd /; shift; exec bash "$@"' enter "$PWD" \
         "$script" -d "$nodes_dir" "$verb" "$@" || status=$?
     if [[ $verb == stop || ($new && $status -ne 0) ]]; then remove_user_space || status=1; fi
@@ -144,6 +146,7 @@ node_main() { # NAME STATE
     set -e
     hostname "$name"
     mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+    mount -t tmpfs -o mode=755 tmpfs /run
     for file in "${!instead[@]}"; do
         if [[ -e $file ]]; then mount --bind "$state/${instead[$file]}" "$file"; fi
     done
@@ -316,6 +319,6 @@ if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     case ${1:-} in
     node) node_main "$2" "$3" ;;
     keep) keep "$2" ;;
-    *) die "this is a library; see mpi_nodes.bash" ;;
+    *) die "this is a library; see mpi_nodes.bash and slurm_testbed.bash" ;;
     esac
 fi

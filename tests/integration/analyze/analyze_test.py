@@ -564,7 +564,7 @@ class CommandLine(Analyze):
         self.refused(["report", "run", "--section", "nonsense"], 2, "nonsense", "efficiency")
 
     def test_what_comes_later_says_so(self):
-        for verb in ("doctor", "attach", "top"):
+        for verb in ("attach", "top"):
             self.refused([verb, "run", "-f", "folded"], 2, verb, "not in this version")
 
     def test_foreign_files(self):
@@ -608,7 +608,7 @@ class CommandLine(Analyze):
         self.synth()
         lines = self.analyze("ls").stdout.decode().splitlines()
         self.assertEqual(len(lines), 2)
-        self.assertEqual(lines[1].split()[:5], ["run", "-", "2026-09-21T14:13:20Z", "4", "2"])
+        self.assertEqual(lines[1].split()[:4], ["run", "2026-09-21T14:13:20Z", "4", "2"])
         self.assertIn("solve.py", lines[1])
 
     def test_names_cannot_steer_the_terminal(self):

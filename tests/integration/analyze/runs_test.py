@@ -2,6 +2,7 @@
 
 Usage: runs_test.py LIBEXEC_DIR SOURCE_DIR"""
 
+import ctypes
 import json
 import os
 import pty
@@ -14,9 +15,13 @@ import unittest
 
 import h5py
 import jsonschema
+import numpy as np
 
 LIBEXEC, SOURCE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 ESCAPE = "\x1b["
+XXHASH = ctypes.CDLL("libxxhash.so.0")
+XXHASH.XXH3_64bits.restype = ctypes.c_uint64
+XXHASH.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 
 
 def schema(name):
@@ -39,8 +44,8 @@ class Runs(unittest.TestCase):
                            check=True, timeout=100)
         cls.a, cls.b, cls.small = cls.jobs
 
-    def analyze(self, *arguments, status=0, **more):
-        done = subprocess.run([os.path.join(LIBEXEC, "analyze"), *arguments], cwd=self.directory,
+    def analyze(self, *arguments, status=0, cwd=None, **more):
+        done = subprocess.run([os.path.join(LIBEXEC, "analyze"), *arguments], cwd=cwd or self.directory,
                               capture_output=True, timeout=60, **more)
         self.assertEqual(done.returncode, status, (arguments, done.stderr))
         return done
@@ -170,6 +175,108 @@ class Runs(unittest.TestCase):
             self.assertLessEqual(max(map(len, lines)), columns)
             self.assertEqual(len(lines), 1 + len(self.jobs) * (2 if columns < 120 else 1))
             self.assertTrue(any(self.a in line for line in lines), lines)
+
+    def test_ls_looks_where_runs_are_put(self):
+        folder = self.copy(self.a, self.small)
+        environment = {**os.environ, "CLUSTERPROF_ROOT": folder}
+        listed = self.json("ls", "ls", env=environment)
+        self.assertEqual(listed["directory"], folder)
+        self.assertEqual(sorted(run["run"] for run in listed["runs"]), sorted([self.a, self.small]))
+        self.assertEqual(self.json("ls", "ls", ".", env=environment)["directory"], ".")
+        without = {name: value for name, value in os.environ.items() if name != "CLUSTERPROF_ROOT"}
+        self.assertEqual({run["run"] for run in self.json("ls", "ls", env=without)["runs"]}, set(self.jobs))
+
+    def test_ls_of_one_job(self):
+        folder = self.copy(self.a, self.b, self.small)
+        os.symlink("815_3.0 822.0", os.path.join(folder, self.small, ".job"))
+
+        def of(job):
+            return [(run["run"], run["job"]) for run in self.json("ls", "ls", folder, "--job", job)["runs"]]
+        self.assertEqual(of("4711"), [(self.a, "4711.0")])
+        for job in ("815", "815_3", "815_3.0", "822", "822.0"):
+            self.assertEqual(of(job), [(self.small, "815_3.0")])
+        said = self.analyze("ls", folder, "--job", "4711.1", status=1).stderr.decode()
+        self.assertEqual(said, f"clusterprof: {folder}: nothing found: no runs in it of job 4711.1\n")
+
+    def test_ls_shows_jobs_where_there_are_any(self):
+        def head(*names):
+            return self.analyze("ls", self.copy(*names)).stdout.decode().splitlines()[0].split()
+        self.assertIn("JOB", head(self.a, self.small))
+        self.assertNotIn("JOB", head(self.small))
+
+    # --- runs by their jobs ------------------------------------------------------------------------
+
+    def test_every_verb_finds_a_run_by_its_job(self):
+        self.analyze("merge", "-q", self.a)
+        root = self.copy(self.a, self.b)
+        path = os.path.join(root, self.a)
+        environment = {**os.environ, "CLUSTERPROF_ROOT": root}
+        for verb, *options in (["report"], ["report", "--json"], ["report", "--oneline"], ["query", "functions"],
+                               ["export", "-f", "folded", "-o", "-"], ["dump"], ["validate"]):
+            expected = self.analyze(verb, path, *options).stdout
+            self.assertTrue(expected)
+            for name in ("4711", "4711.0", self.a):
+                with self.subTest(verb=verb, name=name):
+                    self.assertEqual(self.analyze(verb, name, *options, env=environment, cwd="/").stdout, expected)
+        self.assertIn(path.encode(), self.analyze("merge", "4711", env=environment).stdout)
+        self.assertEqual(self.json("diff", "diff", "4711", self.b, env=environment)["ranks_differ"], False)
+        for name, status, said in (("4711", 2, b"tui needs a terminal"), ("4712", 1, b"no run of that job")):
+            done = subprocess.run([os.path.join(LIBEXEC, "tui"), name], cwd=self.directory, env=environment,
+                                  capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, status, done)
+            self.assertIn(said, done.stderr)
+
+    def test_jobs_with_no_run_or_with_several(self):
+        root = self.copy(self.a)
+        shutil.copytree(os.path.join(root, self.a), os.path.join(root, "clusterprof-sum-4711.1"))
+        environment = {**os.environ, "CLUSTERPROF_ROOT": root}
+        for verb, *options in (["report"], ["query", "functions"], ["export", "-f", "folded"], ["dump"], ["validate"],
+                               ["merge"]):
+            with self.subTest(verb):
+                said = self.analyze(verb, "4711", *options, status=2, env=environment).stderr.decode()
+                self.assertEqual(said, "clusterprof: 4711: which of these runs: "
+                                       f"{self.a}, clusterprof-sum-4711.1\n")
+                said = self.analyze(verb, "815_2.0", *options, status=1, env=environment).stderr.decode()
+                self.assertEqual(said, f"clusterprof: 815_2.0: nothing found: no run of that job in {root}\n")
+        self.analyze("report", "4711.1", env=environment)
+
+    # --- one line ----------------------------------------------------------------------------------
+
+    def test_one_line(self):
+        root = self.copy(self.b)
+        environment = {**os.environ, "CLUSTERPROF_ROOT": root}
+        profile = os.path.join(root, self.b, "profile.h5")
+        if os.path.exists(profile):
+            os.remove(profile)  # it is merged first
+        line = self.analyze("report", "--oneline", self.b, env=environment).stdout.decode("ascii")
+        report = json.loads(self.analyze("report", "--json", self.b, env=environment).stdout)
+        self.assertRegex(line, r"\A[ -~]{40,255}\n\Z")
+        self.assertTrue(line.startswith(" ".join(report["run"]["command"])[:40]), line)
+        self.assertIn("; 4 ranks on 2 nodes, ", line)
+        efficiency = {name: f"{100 * value:.0f} %" for name, value in report["efficiency"].items() if value is not None}
+        self.assertIn(f"; parallel efficiency {efficiency['parallel']} = load balance {efficiency['load_balance']} x "
+                      f"communication {efficiency['communication']}; bound by {report['bottleneck'][0]['class']} ", line)
+        worst = report["findings"][0]
+        self.assertIn(f"; {worst['severity']}: {worst['text'][:20]}", line)
+        self.assertNotIn("incomplete", line)
+        for others in (["--json"], ["--html", "-"], ["--section", "summary"]):
+            self.analyze("report", "--oneline", *others, self.b, status=2, env=environment)
+
+    def test_one_line_of_an_incomplete_run_with_a_name_that_means_harm(self):
+        root = self.copy(self.a)
+        run = os.path.join(root, self.a)
+        for name in ("profile.h5", "node-node0001.h5"):
+            if os.path.exists(os.path.join(run, name)):
+                os.remove(os.path.join(run, name))
+        shard, = [name for name in os.listdir(run) if name.endswith(".h5")]
+        with h5py.File(os.path.join(run, shard), "a") as file:
+            column = file["run/command_bytes"]
+            evil = b"\n\x1b[2J\r\x07\x00" * len(column)
+            column[:] = np.frombuffer(evil[:len(column)], dtype="u1")
+            column.attrs.modify("xxh3", np.uint64(XXHASH.XXH3_64bits(evil, len(column))))
+        line = self.analyze("report", "--oneline", run).stdout.decode("ascii")
+        self.assertRegex(line, r"\A[ -~]{40,255}\n\Z")
+        self.assertIn("; incomplete: 2 ranks lost; ", line)
 
     # --- colours ---------------------------------------------------------------------------------
 

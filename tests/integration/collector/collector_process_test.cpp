@@ -458,6 +458,33 @@ TEST_F(CollectorProcess, TerminationWritesAtOnceAndGoesOn) {
   EXPECT_TRUE(shard().run.complete);
 }
 
+TEST_F(CollectorProcess, SignalsMeantForTheProgramAreNotForIt) {
+  start();
+  Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, rank.pid(), 0);
+  ASSERT_TRUE(rank.is_ready());
+  const std::filesystem::path claim = directory_ / ".node-n0.claim";
+  for (int i = 0; i < 500 && !std::filesystem::exists(claim); ++i)
+    std::this_thread::sleep_for(milliseconds(10));  // until it has begun
+  ASSERT_TRUE(std::filesystem::exists(claim));
+  for (const int number :
+       {SIGUSR1, SIGUSR2, SIGQUIT, SIGABRT, SIGSEGV, SIGALRM, SIGXCPU, SIGTSTP, SIGTTIN, SIGRTMIN, SIGRTMAX})
+    ASSERT_EQ(kill(pid_, number), 0);
+  for (int i = 0; i < 500 && !std::filesystem::exists(directory_ / "node-n0.h5"); ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_EQ(shard().ranks.at(0).samples, 10u);
+  // Whoever kills it from here on leaves nothing to be removed.
+  for (int i = 0; i < 100 && std::filesystem::exists(claim); ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_FALSE(std::filesystem::exists(claim));
+  int status = 0;
+  EXPECT_EQ(waitpid(pid_, &status, WNOHANG | WUNTRACED), 0);
+  rank.go_on();
+  tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
+  EXPECT_EQ(finish(), 0);
+  EXPECT_TRUE(shard().run.complete);
+}
+
 TEST_F(CollectorProcess, LaterCollectorOfTheNodeTakesAnotherName) {
   for (const char* const name : {"node-n0.h5", "node-n0.2.h5"}) {
     start();

@@ -118,9 +118,12 @@ class Refusals(launching.LaunchingTest):
         done = self.launch("-o", "run", "true")
         self.assertEqual(done.returncode, 125)
         self.one_line(done.stderr, "run: a run is there already")
-        done = self.launch("-o", "/proc/x", "true")
+        done = self.launch("--strict", "-o", "/proc/x", "true")
         self.assertEqual(done.returncode, 125)
         self.one_line(done.stderr, "/proc/x: ")
+        done = self.launch("-o", "/proc/x", "sh", "-c", "exit 3")
+        self.assertEqual(done.returncode, 3)
+        self.one_line(done.stderr, "/proc/x: ", "unrecorded")
 
     def test_usage(self):
         done = self.launch("--frobnicate", "true")
@@ -135,6 +138,69 @@ class Refusals(launching.LaunchingTest):
             done = self.launch("--frobnicate", variables={"PMI_RANK": rank, "PMI_SIZE": "2"})
             self.assertEqual(done.returncode, 2)
             self.assertEqual(len(done.stderr.splitlines()), lines)
+
+
+class Started(launching.LaunchingTest):
+    """record --started: the batch system has been asked to record, and nothing of ours ends the command."""
+
+    def start(self, *command, before=(), **how):
+        return self.launch("record", "--started", "--", *(command or ("/bin/sh", "-c", "echo ran; exit 3")), **how)
+
+    def runs_unrecorded(self, done, *words):
+        self.assertEqual((done.returncode, done.stdout), (3, b"ran\n"))
+        self.one_line(done.stderr, "the command runs unrecorded", *words)
+        self.assertEqual(self.runs(), [])
+
+    def test_records(self):
+        done = self.start()
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (3, b"ran\n", b""))
+        self.assertEqual(len(self.runs()), 1)
+
+    def test_name_of_the_program(self):
+        for ranks in ({}, {"CLUSTERPROF_RATE": "x"}):
+            done = self.launch("record", "--started", "--argv0=-other", "--", "/bin/sh", "-c", "echo $0; exit 3",
+                               variables=ranks)
+            self.assertEqual((done.returncode, done.stdout), (3, b"-other\n"))
+
+    def test_bad_options(self):
+        self.runs_unrecorded(self.start(variables={"CLUSTERPROF_RATE": "x"}), "CLUSTERPROF_RATE")
+        self.runs_unrecorded(self.start(variables={"CLUSTERPROF_NODE": "a/b"}), "CLUSTERPROF_NODE")
+        self.runs_unrecorded(self.start(variables={"CLUSTERPROF_START_PROBLEM": "no option 'rte'"}), "rte")
+        for rank, lines in (("0", 1), ("1", 0)):
+            for bad in ({"CLUSTERPROF_RATE": "x"}, {"CLUSTERPROF_NODE": "a/b"}):
+                done = self.start(variables={"PMI_RANK": rank, "PMI_SIZE": "2", **bad})
+                self.assertEqual((done.returncode, done.stdout), (3, b"ran\n"))
+                self.assertEqual(len(done.stderr.splitlines()), lines, done.stderr)
+
+    def test_no_directory_to_write_to(self):
+        self.runs_unrecorded(self.start(variables={"CLUSTERPROF_ROOT": "/proc/x"}), "/proc/x")
+        self.runs_unrecorded(self.start(variables={"CLUSTERPROF_OUTPUT": "/proc/x"}), "/proc/x")
+        self.assertEqual(self.start(variables={"CLUSTERPROF_OUTPUT": "run"}).stderr, b"")
+        done = self.start(variables={"CLUSTERPROF_OUTPUT": "run"})
+        self.assertEqual((done.returncode, done.stdout), (3, b"ran\n"))
+        self.one_line(done.stderr, "run: a run is there already", "runs unrecorded")
+
+    def test_strict_does_not_count(self):
+        self.runs_unrecorded(self.start(variables={"CLUSTERPROF_STRICT": "1", "CLUSTERPROF_ROOT": "/proc/x"}))
+
+    def test_no_further_process(self):
+        # One more for the program, and none for its collector.
+        limit = "import os, resource, sys; os.setgid(65534); os.setuid(65534); " \
+                "resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)); os.execv(sys.argv[1], sys.argv[1:])"
+        if os.getuid() != 0 or not os.access("/usr/bin/setpriv", os.X_OK):
+            self.skipTest("only root can be another user")
+        os.chmod(self.directory, 0o777)
+        probe = subprocess.run(["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "test", "-x",
+                                launching.CLUSTERPROF])
+        if probe.returncode != 0:
+            self.skipTest("the build tree is not for others")
+        done = subprocess.run(["/usr/bin/python3", "-c", limit, launching.CLUSTERPROF, "record", "--started", "--",
+                               "/bin/sh", "-c", "echo ran; exit 3"], cwd=self.directory, capture_output=True)
+        self.runs_unrecorded(done)
+
+    def test_command_is_as_it_is(self):
+        done = self.start("./nowhere")
+        self.assertEqual(done.returncode, 127)
 
 
 class BrokenInstallation(launching.LaunchingTest):

@@ -20,7 +20,11 @@ ALLOWED = {
     "cli/analyze": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report"],
     "cli/merge": ["aggregator", "cli/analyze"],
     "cli/tui": ["base", "cli/analyze", "report"],
-    "cli": ["base", "formats/wire"],
+    "cli/manual": ["base", "cli", "report"],
+    "cli": ["base", "formats/wire", "formats/shard/run_files.hpp"],
+    "slurm/start": [],
+    "slurm/activation": ["base", "slurm/start"],
+    "slurm/spank": ["base", "slurm/activation"],
 }
 SYSTEM = {  # library header -> the only folders that may include it
     "hdf5.h": ["formats/h5"],
@@ -30,6 +34,7 @@ SYSTEM = {  # library header -> the only folders that may include it
     "elfutils/": ["collector"],
     "papi.h": ["agent", "cli"],
     "CLI/": ["cli", "collector", "formats"],
+    "slurm/spank.h": ["slurm/spank"],
     "nlohmann/": ["report", "cli/analyze"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -106,6 +106,15 @@ class MergeTest(unittest.TestCase):
 
 
 class Merges(MergeTest):
+    def test_a_run_named_by_its_job(self):
+        run = self.run_of()
+        named = os.path.join(os.path.dirname(run), "clusterprof-train-4711.0")
+        os.rename(run, named)
+        done = self.mpirun(2, CLUSTERPROF, "merge", "-q", "4711", CLUSTERPROF_ROOT=os.path.dirname(run))
+        self.check_merged(named, done)
+        done = self.mpirun(2, CLUSTERPROF, "merge", "4712", CLUSTERPROF_ROOT=os.path.dirname(run))
+        self.check_refused(None, done, 1, "4712: nothing found: no run of that job")
+
     def test_same_bytes_from_any_number_of_processes(self):
         for processes in (1, 2, 3, NODES + 1):
             with self.subTest(processes):

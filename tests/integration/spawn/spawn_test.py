@@ -42,7 +42,7 @@ class Spawn(recording.RecordingTest):
 
     def check(self, lines, ranks, spawned, run="run", nodes=1, unfinished=0):
         """The run has those ranks, complete, and the matrix that the program speaks of. `unfinished`: so many
-        instances of MPI_Finalize may lack a rank that did not come back from it."""
+        instances of MPI_Finalize may lack a rank; Open MPI may end spawned ones before they come back from it."""
         report = self.report(run)
         self.assertEqual([rank["rank"] for rank in report["ranks"]], list(range(ranks)))
         self.assertEqual([rank["rank"] for rank in report["ranks"] if rank["spawned"]],
@@ -50,7 +50,9 @@ class Spawn(recording.RecordingTest):
         self.assertEqual(report["run"]["world_size"], ranks)
         self.assertEqual(report["run"]["spawned_ranks"], spawned)
         self.assertEqual(report["run"]["missing_ranks"], [])
-        self.assertTrue(report["run"]["complete"])
+        lost = [rank["rank"] for rank in report["ranks"] if rank["exit"]["lost"]]
+        self.assertTrue(not lost or (unfinished and min(lost) >= ranks - spawned), lost)
+        self.assertEqual(report["run"]["complete"], not lost)
         self.assertEqual(len(report["nodes"]), nodes)
         sent, seen = collections.Counter(), collections.Counter()
         for line in lines:

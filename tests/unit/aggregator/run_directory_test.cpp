@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aggregator/run_directory.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <optional>
 
@@ -78,6 +81,117 @@ TEST_F(RunDirectoryTest, LockedFilesAreNotAbandoned) {
   fs::last_write_time(elsewhere, hours_ago);
   remove_abandoned(profile_);
   EXPECT_TRUE(temporary_files().empty());
+}
+
+// As if collectors and launchers had been killed: what they left goes when nobody can need it any more.
+class LeftoversTest : public RunDirectoryTest {
+ protected:
+  void SetUp() override {
+    fs::create_directory(run_);
+    fs::create_symlink("slurm-1", run_ / ".run");
+    fs::create_symlink(run_.filename(), link_);
+    fs::create_symlink("2", run_ / ".left-node0000");
+    fs::create_directory(clocks_);
+    fs::create_symlink("n1", clocks_ / "asks");
+    std::ofstream(claim_) << "";
+    std::ofstream(half_written_) << "half a shard";
+  }
+  void leave_incomplete(std::uint32_t node) {
+    ShardData data = synth::shard_of_node(shape_, node);
+    data.run.complete = false;
+    for (shard::Rank& rank : data.ranks) rank.flags |= shard::kLost;
+    ASSERT_TRUE(shard::write_shard(data, shard_path(node)));
+  }
+  std::vector<std::string> left() {
+    std::vector<std::string> names;
+    for (const fs::path& place : {run_, run_.parent_path()}) {
+      for (const fs::directory_entry& entry : fs::directory_iterator(place)) {
+        const std::string name = entry.path().filename().string();
+        if (name.starts_with('.') && name != ".run") names.push_back(name);
+      }
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  void let_a_minute_pass() {
+    const auto before = fs::file_time_type::clock::now() - std::chrono::seconds(70);
+    for (const fs::directory_entry& entry : fs::directory_iterator(run_))
+      if (entry.is_regular_file()) fs::last_write_time(entry.path(), before);
+    const timespec then{time(nullptr) - 70, 0}, times[] = {then, then};
+    ASSERT_EQ(utimensat(AT_FDCWD, (run_ / ".run").c_str(), times, AT_SYMLINK_NOFOLLOW), 0);
+  }
+
+  const fs::path run_ = directory_.path() / "run";
+  fs::path shard_path(std::uint32_t node) const {
+    return run_ / ("node-node000" + std::to_string(node) + ".h5");
+  }
+  const fs::path link_ = directory_.path() / ".clusterprof-slurm-1", clocks_ = run_ / ".clocks-1",
+                 claim_ = run_ / ".node-node0001.claim",
+                 half_written_ = run_ / ".node-node0001.h5.4194400.1.tmp";
+};
+
+TEST_F(LeftoversTest, OfARunThatHasEnded) {
+  for (std::uint32_t node = 0; node < 3; ++node)
+    ASSERT_TRUE(shard::write_shard(synth::shard_of_node(shape_, node), shard_path(node)));
+  EXPECT_EQ(left().size(), 5u);
+  ASSERT_TRUE(merge_run(run_));
+  EXPECT_EQ(left(), std::vector<std::string>{});
+}
+
+TEST_F(LeftoversTest, OfNodesThatMayStillRun) {
+  for (std::uint32_t node = 0; node < 3; ++node) leave_incomplete(node);
+  ASSERT_TRUE(merge_run(run_));
+  // All have met, but clocks are compared at the end too, and a shard may be being written.
+  EXPECT_EQ(left(), (std::vector<std::string>{clocks_.filename(), half_written_.filename()}));
+  let_a_minute_pass();
+  ASSERT_TRUE(open_run(run_));
+  EXPECT_EQ(left(), std::vector<std::string>{});
+}
+
+TEST_F(LeftoversTest, OfNodesThatMayBeStarting) {
+  leave_incomplete(0);
+  ASSERT_TRUE(merge_run(run_));
+  EXPECT_EQ(left().size(), 5u);
+  ASSERT_TRUE(open_run(run_));
+  EXPECT_EQ(left().size(), 5u);
+  let_a_minute_pass();
+  ASSERT_TRUE(open_run(run_));
+  EXPECT_EQ(left(), std::vector<std::string>{});
+}
+
+TEST_F(LeftoversTest, OfARunThatHasNoShard) {
+  EXPECT_FALSE(open_run(run_));
+  EXPECT_EQ(left().size(), 5u);
+  let_a_minute_pass();
+  EXPECT_FALSE(open_run(run_));
+  EXPECT_EQ(left(), std::vector<std::string>{});
+}
+
+// Another run's link, and what is no directory of links.
+TEST_F(LeftoversTest, OfOthersIsLeftAlone) {
+  for (std::uint32_t node = 0; node < 3; ++node)
+    ASSERT_TRUE(shard::write_shard(synth::shard_of_node(shape_, node), shard_path(node)));
+  fs::remove(link_);
+  fs::create_symlink("another", link_);
+  const fs::path elsewhere = directory_.path() / "elsewhere";
+  fs::create_directory(elsewhere);
+  fs::create_symlink("x", elsewhere / "link");
+  fs::create_directory_symlink(elsewhere, run_ / ".clocks");
+  std::ofstream(clocks_ / "a file") << "somebody's";
+  ASSERT_TRUE(merge_run(run_));
+  EXPECT_EQ(left(), (std::vector<std::string>{".clocks", ".clocks-1", ".clusterprof-slurm-1"}));
+  EXPECT_TRUE(fs::is_symlink(elsewhere / "link"));
+  EXPECT_TRUE(fs::exists(clocks_ / "a file"));
+}
+
+TEST_F(RunDirectoryTest, LostRanksMakeARunIncomplete) {
+  write_shards(2);
+  ShardData data = synth::shard_of_node(shape_, 1);
+  data.ranks[0].flags |= shard::kLost;
+  ASSERT_TRUE(shard::write_shard(data, shard_path(1)));
+  const ShardData merged = load_run(run_).value();
+  EXPECT_FALSE(merged.run.complete);
+  EXPECT_TRUE(merged.run.notes.empty());
 }
 
 TEST_F(RunDirectoryTest, MergesAndStores) {

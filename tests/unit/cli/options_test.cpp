@@ -222,5 +222,34 @@ TEST(Options, WhatIsForOurselvesIsNotInTheHelp) {
   EXPECT_EQ(bad({"--help"}).output.find("spawned"), std::string::npos);
 }
 
+// The batch system started the command: it runs, whatever becomes of the recording.
+TEST(Options, StartedCommandsAlwaysRun) {
+  const Options options =
+      good({"--started", "--argv0=-sh", "--", "/bin/sh", "--rate"}, {{"CLUSTERPROF_STRICT", "1"}});
+  EXPECT_TRUE(options.started);
+  EXPECT_FALSE(options.strict);
+  EXPECT_EQ(options.argv0, "-sh");
+  EXPECT_EQ(options.command, (Words{"/bin/sh", "--rate"}));
+  EXPECT_EQ(options.problem, "");
+  EXPECT_EQ(options.words, (Words{"--strict", "--started"}));
+
+  for (const auto& [name, value] :
+       std::map<std::string, std::string>{{"CLUSTERPROF_RATE", "x"},
+                                          {"CLUSTERPROF_NO_MPI", "maybe"},
+                                          {"CLUSTERPROF_TRACE", "1"},
+                                          {"CLUSTERPROF_START_PROBLEM", "said before"}}) {
+    const Options unrecorded =
+        good({"--started", "--argv0=-sh", "--", "/bin/sh", "-c", "x"}, {{name, value}});
+    EXPECT_NE(unrecorded.problem, "") << name;
+    EXPECT_EQ(unrecorded.problem.find('\n'), std::string::npos);
+    EXPECT_EQ(unrecorded.argv0, "-sh");
+    EXPECT_EQ(unrecorded.command, (Words{"/bin/sh", "-c", "x"}));
+    if (name != "CLUSTERPROF_START_PROBLEM") bad({"--", "/bin/sh"}, {{name, value}});
+  }
+  // Only from within.
+  EXPECT_FALSE(good({"true"}, {{"CLUSTERPROF_STARTED", "1"}, {"CLUSTERPROF_ARGV0", "x"}}).started);
+  EXPECT_EQ(bad({"--started"}).status, 2);
+}
+
 }  // namespace
 }  // namespace clusterprof::cli

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,6 +61,64 @@ TEST_F(RunDirectoryTest, RanksOfOneJobMeet) {
   EXPECT_EQ(fs::path(first.value().path).filename().string().rfind("clusterprof-train-2", 0), 0u);
 }
 
+// In /tmp, all names can be foreseen but the key of a job that has a secret.
+TEST_F(RunDirectoryTest, WhatOthersHavePreparedIsPassedBy) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
+  ASSERT_EQ(::mkdir((root_ + "/theirs").c_str(), 0777), 0);
+  fs::create_symlink("a", root_ + "/theirs/.run");
+  fs::create_symlink("theirs", root_ + "/.clusterprof-a");
+  fs::create_symlink(root_, root_ + "/linked");
+  ASSERT_EQ(::mkdir((root_ + "/clusterprof-train-12.0").c_str(), 0777), 0);
+  for (const char* name : {"theirs", ".clusterprof-a", "linked", "clusterprof-train-12.0"})
+    ASSERT_EQ(::lchown((root_ + "/" + name).c_str(), 1, 1), 0);
+  Identity job = rank_of("a");
+  job.batch_name = "12.0";
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto met = agree_on_run_directory(chosen(), job);
+    ASSERT_TRUE(met.ok()) << met.error().message;
+    EXPECT_EQ(met.value().path, root_ + "/clusterprof-train-12.0-2");
+    EXPECT_EQ(met.value().meeting_link, root_ + "/.clusterprof-a-2");
+  }
+  for (const char* name : {"theirs", "linked"}) {
+    const auto refused = agree_on_run_directory(given(name), job);
+    ASSERT_FALSE(refused.ok()) << name;
+    EXPECT_NE(refused.error().message.find("another user"), std::string::npos) << refused.error().message;
+  }
+  ASSERT_EQ(::chmod(root_.c_str(), 0755), 0);
+  EXPECT_TRUE(agree_on_run_directory(given("theirs"), job).ok());
+}
+
+// A file server that does not trust root makes all it does somebody else's.
+TEST_F(RunDirectoryTest, RanksMeetWhereTheirFilesAreNotTheirs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root is somebody else";
+  ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
+  ::setfsuid(1);
+  Identity job = rank_of("a");
+  job.batch_name = "12.0";
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto met = agree_on_run_directory(chosen(), job);
+    EXPECT_TRUE(met.ok() && met.value().path == root_ + "/clusterprof-train-12.0");
+  }
+  ::setfsuid(0);
+  EXPECT_EQ(entries(), (std::set<std::string>{".clusterprof-a", "clusterprof-train-12.0"}));
+  struct stat status {};
+  ASSERT_EQ(::stat((root_ + "/clusterprof-train-12.0").c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, 1u);
+}
+
+TEST_F(RunDirectoryTest, IsNeverForAllToWrite) {
+  const mode_t before = ::umask(0);
+  const auto made = agree_on_run_directory(given("deep/run"), rank_of("a"));
+  ::umask(before);
+  ASSERT_TRUE(made.ok());
+  for (const std::string& path : {root_ + "/deep", made.value().path}) {
+    struct stat status {};
+    ASSERT_EQ(::stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0775u) << path;
+  }
+}
+
 TEST_F(RunDirectoryTest, JobsDoNot) {
   const auto first = agree_on_run_directory(chosen(), rank_of("a"));
   const auto second = agree_on_run_directory(chosen(), rank_of("b"));
@@ -93,6 +152,21 @@ TEST_F(RunDirectoryTest, LinkGoesAndDirectoryStays) {
   remove_meeting_link(directory.value());
   EXPECT_EQ(entries().size(), 1u);
   EXPECT_TRUE(fs::exists(directory.value().path));
+}
+
+TEST_F(RunDirectoryTest, SaysWhatJobItIsOf) {
+  Identity task = rank_of("a");
+  task.batch_name = task.batch_id = "12.0";
+  const RunDirectory first = agree_on_run_directory(chosen(), task).value();
+  EXPECT_EQ(fs::read_symlink(first.path + "/.job"), "12.0");
+  EXPECT_EQ(agree_on_run_directory(chosen(), task).value().path, first.path);
+  task.key = "of an array";
+  task.batch_name = "12_7.0", task.batch_id = "15.0";
+  RunDirectory named = agree_on_run_directory(given("mine"), task).value();
+  EXPECT_EQ(fs::read_symlink(named.path + "/.job"), "12_7.0 15.0");
+  withdraw_run_directory(named);
+  EXPECT_FALSE(fs::exists(named.path));
+  EXPECT_FALSE(fs::is_symlink(agree_on_run_directory(chosen(), rank_of("b")).value().path + "/.job"));
 }
 
 TEST_F(RunDirectoryTest, LastNodeToLeaveRemovesTheLink) {
@@ -214,6 +288,23 @@ TEST_F(RunDirectoryTest, UnwritableOnesSayWhy) {
   ASSERT_FALSE(directory.ok());
   EXPECT_EQ(directory.error().message.rfind("/proc/nothing: ", 0), 0u);
   EXPECT_FALSE(agree_on_run_directory({"", "/proc", "train"}, rank_of("a")).ok());
+}
+
+TEST_F(RunDirectoryTest, KnowsWrongRequestsFromFileSystemsThatFail) {
+  std::ofstream(root_ + "/file") << "x";
+  fs::create_directory(root_ + "/full");
+  std::ofstream(root_ + "/full/file") << "x";
+  for (const std::string name : {"file", "file/run", "full"}) {
+    bool refused = false;
+    EXPECT_FALSE(agree_on_run_directory(given(name), rank_of("a"), &refused).ok());
+    EXPECT_TRUE(refused) << name;
+  }
+  for (const RunDirectoryRequest& request :
+       {RunDirectoryRequest{"/proc/nothing", "", "train"}, RunDirectoryRequest{"", "/proc", "train"}}) {
+    bool refused = false;
+    EXPECT_FALSE(agree_on_run_directory(request, rank_of("a"), &refused).ok());
+    EXPECT_FALSE(refused);
+  }
 }
 
 // Processes started at one moment by a pipe that closes.

@@ -2,7 +2,9 @@
 // Damaged and foreign files: an error of one line that names the file, or the right data.
 // Never a crash, a hang or an absurd allocation.
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
+#include <functional>
 #include <random>
 
 #include "formats/h5/h5.hpp"
@@ -52,6 +54,45 @@ class DamageTest : public ::testing::Test {
   Bytes original_;
   std::mt19937_64 random_{1};
 };
+
+// A file can name others as the place of its data. What is there is not read, even where it would fit.
+TEST_F(DamageTest, DataOfOtherFilesAreNotRead) {
+  write_original(1, {.ranks = {0, 1}, .paths = 300, .values_per_rank = 100, .names = 20});
+  const std::string other = (directory_.path() / "other.h5").string();
+  testing::write_bytes(other, original_);
+  const auto refused = [&](const char* what, const std::function<void(hid_t file)>& change) {
+    testing::write_bytes(path_, original_);
+    const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    ASSERT_GE(file, 0);
+    change(file);
+    H5Fclose(file);
+    const Result<ShardData> read = shard::read_shard(path_);
+    ASSERT_FALSE(read) << what;
+    EXPECT_NE(read.error().message.find("is not in this file"), std::string::npos) << read.error().message;
+  };
+  refused("a link to a table elsewhere", [&](hid_t file) {
+    ASSERT_GE(H5Ldelete(file, "ranks", H5P_DEFAULT), 0);
+    ASSERT_GE(H5Lcreate_external(other.c_str(), "/ranks", file, "ranks", H5P_DEFAULT, H5P_DEFAULT), 0);
+  });
+  refused("a link to a column", [&](hid_t file) {
+    ASSERT_GE(H5Lmove(file, "ranks/rank", file, "elsewhere", H5P_DEFAULT, H5P_DEFAULT), 0);
+    ASSERT_GE(H5Lcreate_soft("/elsewhere", file, "ranks/rank", H5P_DEFAULT, H5P_DEFAULT), 0);
+  });
+  refused("a column with its bytes elsewhere", [&](hid_t file) {
+    const hid_t old = H5Dopen2(file, "ranks/rank", H5P_DEFAULT);
+    const hid_t type = H5Dget_type(old), space = H5Dget_space(old);
+    H5Dclose(old);
+    ASSERT_GE(H5Ldelete(file, "ranks/rank", H5P_DEFAULT), 0);
+    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    ASSERT_GE(H5Pset_external(creation, other.c_str(), 0, H5F_UNLIMITED), 0);
+    const hid_t made = H5Dcreate2(file, "ranks/rank", type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+    ASSERT_GE(made, 0);
+    H5Dclose(made);
+    H5Pclose(creation);
+    H5Sclose(space);
+    H5Tclose(type);
+  });
+}
 
 TEST_F(DamageTest, Truncation) {
   write_original(1, {.ranks = {0, 1, 2}, .paths = 3000, .values_per_rank = 1500, .names = 200});

@@ -251,6 +251,18 @@ TEST(Run, ClocksThatCannotBothBeRightAreNotBelieved) {
   EXPECT_NE(a.run.notes[0].find("clocks disagree"), std::string::npos);
 }
 
+TEST(Run, NotesOfManyNodesAreOne) {
+  ProfileBuilder b(1);
+  b.data.run.notes = {"another",      "node a: slow", "node b: full",
+                      "node b: slow", "node c: slow", "node of: two words: x"};
+  EXPECT_EQ(analyse(b.data).run.notes, (std::vector<std::string>{"another", "nodes a, b, c: slow",
+                                                                 "node b: full", "node of: two words: x"}));
+  b.data.run.notes.clear();
+  for (int node = 1; node <= 100; ++node)
+    b.data.run.notes.push_back("node n" + std::to_string(node) + ": slow");
+  EXPECT_EQ(analyse(b.data).run.notes, (std::vector<std::string>{"nodes n1, n2, n3, n4 and 96 more: slow"}));
+}
+
 TEST(Run, MissingRanksAreNamed) {
   ProfileBuilder b(4);
   b.data.run.world_size = 6;

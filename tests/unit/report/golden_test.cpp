@@ -38,6 +38,14 @@ TEST(Golden, Banner) {
           render_banner(analyse(testing::training_run()), "clusterprof-train-20231114", 80));
 }
 
+TEST(Golden, OneLine) {
+  compare("training-oneline.txt", render_oneline(analyse(testing::training_run())));
+  compare("resources-oneline.txt", render_oneline(analyse(testing::resources_run())));
+  const std::optional<Analysis> step = analyse_region(testing::resources_run(), "epoch/step");
+  ASSERT_TRUE(step);
+  compare("resources-region-oneline.txt", render_oneline(*step));
+}
+
 TEST(Golden, Json) { compare("training.json", render_json(analyse(testing::training_run()))); }
 
 TEST(Golden, ResourcesText) { compare("resources.txt", render_text(analyse(testing::resources_run()), {})); }

@@ -49,6 +49,42 @@ shard::ShardData hostile_run(shard::ShardData data = testing::training_run()) {
   return data;
 }
 
+void expect_one_line(const std::string& line) {
+  ASSERT_FALSE(line.empty());
+  EXPECT_EQ(line.find('\n'), line.size() - 1) << line;
+  EXPECT_LE(line.size() - 1, 255u) << line;
+  for (const char c : line.substr(0, line.size() - 1)) EXPECT_TRUE(c >= ' ' && c <= '~') << line;
+}
+
+TEST(OneLine, IsOneOfPrintableAsciiWhateverTheNames) {
+  for (const shard::ShardData& data :
+       {testing::training_run(), testing::delayed_run(), testing::resources_run()}) {
+    expect_one_line(render_oneline(analyse(data)));
+    expect_one_line(render_oneline(analyse(hostile_run(data))));
+  }
+  expect_one_line(render_oneline(analyse(shard::ShardData{})));
+  ProfileBuilder umlauts(2);
+  umlauts.data.run.command = {"/home/j\xc3\xb6rg/r\xc3\xa4um\xe2\x82\xac", "a\nb", "\xff"};
+  const std::string line = render_oneline(analyse(umlauts.data));
+  expect_one_line(line);
+  EXPECT_TRUE(line.starts_with("/home/j?rg/r?um?")) << line;
+}
+
+TEST(OneLine, SaysHowManyRanksAreLost) {
+  ProfileBuilder builder(8, 4);
+  EXPECT_EQ(render_oneline(analyse(builder.data)).find("incomplete"), std::string::npos);
+  builder.data.run.complete = false;
+  EXPECT_NE(render_oneline(analyse(builder.data)).find("on 4 nodes, 10.0 s; incomplete"), std::string::npos);
+  EXPECT_EQ(render_oneline(analyse(builder.data)).find("lost"), std::string::npos);
+  builder.data.ranks[2].flags |= shard::kLost;
+  EXPECT_NE(render_oneline(analyse(builder.data)).find("; incomplete: 1 rank lost;"), std::string::npos);
+  builder.data.run.world_size = 12;  // and four that no shard has
+  EXPECT_NE(render_oneline(analyse(builder.data)).find("; incomplete: 5 ranks lost;"), std::string::npos);
+  builder.data.run.command = {std::string(3000, 'x')};
+  expect_one_line(render_oneline(analyse(builder.data)));
+  EXPECT_NE(render_oneline(analyse(builder.data)).find("; incomplete: 5 ranks lost;"), std::string::npos);
+}
+
 TEST(Text, FitsItsWidth) {
   for (const shard::ShardData& data :
        {testing::training_run(), testing::delayed_run(), testing::resources_run()}) {

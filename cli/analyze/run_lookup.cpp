@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/analyze/run_lookup.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <optional>
+#include <system_error>
+#include <tuple>
+
+#include "aggregator/run_directory.hpp"
+#include "cli/analyze/output.hpp"
+#include "formats/shard/run_files.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kNamesInMessage = 8;
+
+bool is_number(std::string_view word) {
+  return !word.empty() &&
+         std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// JOB[_TASK][.STEP], numbers all; views of what was parsed.
+struct JobStep {
+  std::string_view job, task, step;  // the last two: empty where there is none
+};
+
+std::optional<JobStep> parse(std::string_view text) {
+  JobStep parts;
+  const auto cut = [&](char mark, std::string_view& behind) {
+    const std::size_t at = text.find(mark);
+    if (at == std::string_view::npos) return true;
+    behind = text.substr(at + 1);
+    text = text.substr(0, at);
+    return is_number(behind);
+  };
+  if (!cut('.', parts.step) || !cut('_', parts.task) || !is_number(text)) return std::nullopt;
+  parts.job = text;
+  return parts;
+}
+
+// What the run says that its job is called, one name or two; none of runs outside of jobs, and of older ones.
+std::vector<std::string> recorded_jobs(const fs::path& run) {
+  std::error_code error;
+  const std::string names = fs::read_symlink(run / shard::kJobLink, error).string();
+  std::vector<std::string> jobs;
+  for (std::size_t at = 0; at < names.size();) {
+    const std::size_t end = std::min(names.find(' ', at), names.size());
+    jobs.push_back(names.substr(at, end - at));
+    at = end + 1;
+  }
+  return jobs;
+}
+
+bool holds_a_run(const fs::path& directory) {
+  std::error_code error;
+  if (fs::exists(directory / aggregator::kProfileName, error)) return true;
+  const auto shards = aggregator::list_shards(directory);
+  return shards && !shards.value().empty();
+}
+
+// By job, and runs of one job step in the order of the numbers behind their names.
+std::vector<fs::path> runs_of_job(const fs::path& root, std::string_view id, std::error_code& error) {
+  std::vector<fs::path> runs;
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
+    if (may_be_run(*entry) && run_is_of_job(entry->path(), id)) runs.push_back(entry->path());
+  }
+  const auto order = [](const fs::path& run) {
+    const std::string job = job_of_run(run), name = run.filename().string();
+    return std::make_tuple(job.size(), job, name.size(), name);
+  };
+  std::sort(runs.begin(), runs.end(),
+            [&](const fs::path& x, const fs::path& y) { return order(x) < order(y); });
+  return runs;
+}
+
+}  // namespace
+
+fs::path run_root() {
+  const char* const root = std::getenv("CLUSTERPROF_ROOT");
+  return root == nullptr || *root == '\0' ? fs::path(".") : fs::path(root);
+}
+
+bool may_be_run(const fs::directory_entry& entry) {
+  std::error_code error;
+  return entry.is_directory(error) &&
+         !entry.path().filename().string().starts_with(shard::kMeetingLinkBeginning);
+}
+
+std::string job_in_name(std::string_view name) {
+  constexpr std::string_view kPrefix = "clusterprof-";
+  constexpr std::size_t kDate = 8, kTime = 6, kShortestJob = 3;
+  if (!name.starts_with(kPrefix)) return {};
+  name.remove_prefix(kPrefix.size());
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0; at <= name.size();) {
+    const std::size_t end = std::min(name.find('-', at), name.size());
+    parts.push_back(name.substr(at, end - at));
+    at = end + 1;
+  }
+  const auto back = [&](std::size_t i) { return i < parts.size() ? parts[parts.size() - 1 - i] : ""; };
+  const auto is_time = [&](std::size_t i) {
+    return is_number(back(i)) && back(i).size() == kTime && is_number(back(i + 1)) &&
+           back(i + 1).size() == kDate;
+  };
+  const auto is_job = [&](std::size_t i) { return i + 1 < parts.size() && parse(back(i)).has_value(); };
+  for (const std::size_t i : {0, 1})  // 1: behind it a number that tells equal names apart
+    if (is_time(i) && (i == 0 || is_number(back(0))))
+      return std::string(back(i + 1)).append("-").append(back(i));
+  const bool is_sure = back(1).find_first_of("._") != std::string_view::npos;
+  if (is_number(back(0)) && is_job(1) && (is_sure || back(1).size() >= kShortestJob))
+    return std::string(back(1));
+  return is_job(0) ? std::string(back(0)) : "";
+}
+
+std::string job_of_run(const fs::path& run) {
+  const std::vector<std::string> recorded = recorded_jobs(run);
+  return recorded.empty() ? job_in_name(run.filename().string()) : recorded.front();
+}
+
+bool is_of_job(std::string_view job, std::string_view id) {
+  if (job == id) return true;
+  const auto of = parse(job), named = parse(id);
+  if (!of || !named || of->job != named->job) return false;
+  if (named->task.empty() && named->step.empty()) return true;
+  return of->task == named->task && (named->step.empty() || of->step == named->step);
+}
+
+bool run_is_of_job(const fs::path& run, std::string_view id) {
+  std::vector<std::string> jobs = recorded_jobs(run);
+  if (jobs.empty()) jobs.push_back(job_in_name(run.filename().string()));
+  return std::any_of(jobs.begin(), jobs.end(),
+                     [&](const std::string& job) { return !job.empty() && is_of_job(job, id); });
+}
+
+std::variant<fs::path, int> find_path(const std::string& argument, std::string_view what) {
+  const fs::path path(argument);
+  const bool is_job = parse(argument).has_value();
+  std::error_code error;
+  fs::file_status status = fs::status(path, error);
+  // A file that is called like a job is no run; a directory is taken for one.
+  if (fs::exists(status) && (!is_job || fs::is_directory(status))) return path;
+  if (!fs::exists(status) && status.type() != fs::file_type::not_found)
+    return complain(kBadInput, argument + ": cannot be read: " + error.message());
+
+  const fs::path root = run_root();
+  const std::string nothing = argument + ": nothing found: there is no such " + std::string(what);
+  if (argument.empty() || argument.find('/') != std::string::npos) return complain(kNothingFound, nothing);
+  status = fs::status(root / path, error);
+  if (root != "." && fs::is_directory(status)) return root / path;
+
+  std::vector<fs::path> runs = runs_of_job(root, argument, error);
+  if (runs.empty()) {
+    if (!is_job) return complain(kNothingFound, nothing);
+    if (error && error != std::errc::no_such_file_or_directory)
+      return complain(kBadInput, root.string() + ": cannot be read: " + error.message());
+    return complain(kNothingFound, argument + ": nothing found: no run of that job in " + root.string() +
+                                       (root == "." ? " (CLUSTERPROF_ROOT is not set)" : ""));
+  }
+  if (runs.size() > 1) {  // jobs that did not come to record anything leave directories, too
+    const auto without = [](const fs::path& run) { return !holds_a_run(run); };
+    if (!std::all_of(runs.begin(), runs.end(), without)) std::erase_if(runs, without);
+  }
+  if (runs.size() == 1) return runs.front();
+  std::string names;
+  for (std::size_t i = 0; i < std::min(runs.size(), kNamesInMessage); ++i)
+    names += (i == 0 ? "" : ", ") + runs[i].filename().string();
+  if (runs.size() > kNamesInMessage)
+    names += " and " + std::to_string(runs.size() - kNamesInMessage) + " more (clusterprof ls --job " +
+             argument + ")";
+  return complain(kBadUsage, argument + ": which of these runs: " + names);
+}
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs by what the batch system calls their jobs: `clusterprof report 1234.0`.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace clusterprof::cli {
+
+// Where runs are that are named by less than a path: CLUSTERPROF_ROOT, or else here.
+std::filesystem::path run_root();
+
+// Whether it is a directory, and not the link by which ranks of a run that has begun, or was killed, find it.
+bool may_be_run(const std::filesystem::directory_entry& entry);
+
+// What is meant by RUN: what lies at that path, or in run_root() under that name, or the one run there of the
+// job JOB[_TASK][.STEP]. Or the exit status after complaining, `what` being looked for ("run", "file").
+std::variant<std::filesystem::path, int> find_path(const std::string& argument, std::string_view what);
+
+// The job step of a run: as it was recorded, or else as far as the directory's name tells: "1234.0",
+// "1234_7.0", "1234" for what mpirun started; the time in the name where there is no job; empty for names
+// that users gave.
+std::string job_of_run(const std::filesystem::path& run);
+// The same of a name alone.
+std::string job_in_name(std::string_view name);
+
+// Whether `id` names the job step `job`, or a job or an array that it is part of: 1234 names 1234, 1234.0,
+// 1234_7 and 1234_7.0; 1234_7 the last two; 1234.0 the second.
+bool is_of_job(std::string_view job, std::string_view id);
+// Whether the run at this path is.
+bool run_is_of_job(const std::filesystem::path& run, std::string_view id);
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/doctor/check.hpp"
+#include "cli/doctor/system.hpp"
+#include "cli/install_layout.hpp"
+
+namespace clusterprof::cli::doctor {
+
+struct Request {
+  std::string directory;  // where runs are to be; empty: CLUSTERPROF_ROOT, else the working directory
+  bool node = false;      // only what may differ from node to node
+  bool quick = false;     // nothing that takes long or leaves the node
+};
+
+struct Context {
+  const System& system;
+  const InstallLayout& layout;
+  const Request& request;
+};
+
+using Checks = std::vector<Check>;
+using CheckFunction = void (*)(const Context&, Checks&);
+
+// One row per function; a function adds one check or several.
+struct CheckRow {
+  CheckFunction check;
+  bool node;   // part of --node
+  bool quick;  // part of --quick
+};
+const std::vector<CheckRow>& all_checks();
+
+// --- installation ---
+void check_files(const Context& context, Checks& out);      // install.files
+void check_access(const Context& context, Checks& out);     // install.access
+void check_libraries(const Context& context, Checks& out);  // install.libraries
+
+// --- mpi ---
+void check_mpi(const Context& context, Checks& out);           // mpi.libraries, mpi.preload
+void check_mpi_commands(const Context& context, Checks& out);  // mpi.launcher, mpi.mpi4py, mpi.mixed
+void check_merging(const Context& context, Checks& out);       // mpi.merge
+
+// --- counters ---
+void check_events(const Context& context, Checks& out);        // counters.permission, .hardware, .seccomp
+void check_papi_library(const Context& context, Checks& out);  // counters.papi, without starting it
+void check_papi(const Context& context, Checks& out);          // counters.papi, counters.events
+
+// --- sampling ---
+void check_kernel(const Context& context, Checks& out);          // sampling.kernel
+void check_timers(const Context& context, Checks& out);          // sampling.timers
+void check_clock(const Context& context, Checks& out);           // sampling.clock
+void check_synchronised(const Context& context, Checks& out);    // sampling.clock_sync
+void check_frequency(const Context& context, Checks& out);       // sampling.frequency
+void check_virtualisation(const Context& context, Checks& out);  // sampling.virtual
+void check_ptrace(const Context& context, Checks& out);          // sampling.ptrace
+
+// --- limits ---
+void check_limits(const Context& context, Checks& out);         // limits.*: of this process
+void check_shared_memory(const Context& context, Checks& out);  // limits.shm
+void check_cgroup(const Context& context, Checks& out);         // limits.cgroup
+
+// --- output ---
+void check_output(const Context& context, Checks& out);  // output.place, output.operations, output.space
+
+// --- slurm ---
+void check_slurm(const Context& context, Checks& out);  // slurm.plugin, .plugstack, .mpi, .config
+
+// --- python, symbols ---
+void check_python(const Context& context, Checks& out);   // python.default, python.others
+void check_symbols(const Context& context, Checks& out);  // symbols.debug
+
+// --- parts, for these and for tests ---
+
+// "12 MB"
+std::string bytes_text(std::uint64_t bytes);
+// The value behind "KEY:" of a file such as /proc/self/status, without blanks around it.
+std::string field_of(const std::string& text, const std::string& key);
+std::string first_line(const std::string& text);
+std::string joined(const std::vector<std::string>& parts, const std::string& separator = ", ");
+// Of a variable; empty: unset.
+std::string variable(const System& system, const char* name);
+// Whom the facts are about: who started Slurm's prolog for a user, or this user.
+uid_t subject(const System& system);
+bool acts_for_another(const System& system);
+// The command as PATH finds it; empty: it does not.
+std::string in_path(const System& system, const std::string& command);
+// "22.05" of "slurm-wlm 22.05.8", first number with a point; empty: there is none
+std::string version_in(const std::string& text);
+
+}  // namespace clusterprof::cli::doctor

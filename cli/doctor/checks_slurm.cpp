@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whether Slurm here and the plugin fit together, and how it starts MPI programs.
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "cli/doctor/checks.hpp"
+#include "cli/mpi_flavour.hpp"
+
+namespace clusterprof::cli::doctor {
+namespace {
+
+constexpr const char* kGroup = "slurm";
+constexpr const char* kPluginName = "spank_clusterprof.so";
+constexpr std::chrono::milliseconds kPatience{8'000};
+constexpr int kMostIncludes = 8;
+constexpr int kLeastKillWait_s = 5;
+
+// What SLURM_VERSION_NUMBER was where it was built: 22.05 of 0x160508
+std::string release_of(std::uint32_t number) {
+  const std::string minor = std::to_string(number >> 8 & 0xff);
+  return std::to_string(number >> 16 & 0xff) + "." + (minor.size() == 1 ? "0" : "") + minor;
+}
+
+// 22.05 of 22.05.8
+std::string release_of(const std::string& version) {
+  const std::size_t first = version.find('.');
+  return first == std::string::npos ? version : version.substr(0, version.find('.', first + 1));
+}
+
+std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+struct Plugin {
+  std::string path, release;
+};
+
+std::vector<Plugin> plugins_installed(const Context& context) {
+  std::vector<Plugin> plugins;
+  const std::string& directory = context.layout.preload_directory;
+  std::vector<std::string> paths = {directory + "/" + kPluginName};
+  for (const std::string& name : context.system.list(directory))
+    if (name.starts_with("slurm-")) paths.push_back(directory + "/" + name + "/" + kPluginName);
+  for (const std::string& path : paths)
+    if (const auto number = context.system.exported_number(path, "plugin_version"))
+      plugins.push_back({path, release_of(*number)});
+  return plugins;
+}
+
+struct StackLine {
+  std::string file, path;
+  bool is_required = false;
+};
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < line.size();) {
+    at = line.find_first_not_of(" \t", at);
+    if (at == std::string::npos || line[at] == '#') break;
+    const std::size_t end = std::min(line.find_first_of(" \t", at), line.size());
+    words.push_back(line.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+// Our lines in plugstack.conf and what it includes.
+void find_lines(const System& system, const std::string& file, int depth, std::vector<StackLine>& out) {
+  const std::string text = system.read(file).value_or("");
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::vector<std::string> words = words_of(text.substr(at, end - at));
+    at = end + 1;
+    if (words.size() < 2) continue;
+    if (words[0] == "include" && depth < kMostIncludes) {
+      const std::string pattern = words[1].starts_with('/') ? words[1] : directory_of(file) + "/" + words[1];
+      for (const std::string& name : system.list(directory_of(pattern)))
+        if (::fnmatch(name_of(pattern).c_str(), name.c_str(), 0) == 0)
+          find_lines(system, directory_of(pattern) + "/" + name, depth + 1, out);
+    } else if ((words[0] == "required" || words[0] == "optional") && name_of(words[1]) == kPluginName) {
+      out.push_back({file, words[1], words[0] == "required"});
+    }
+  }
+}
+
+void check_plugin(const Context& context, const std::string& version, Checks& out) {
+  Check check{"slurm.plugin", kGroup, "version and plugin", Status::kOk, "Slurm " + version, "", "", {}};
+  const std::vector<Plugin> plugins = plugins_installed(context);
+  std::vector<std::string> releases;
+  for (const Plugin& plugin : plugins) {
+    check.details.push_back(plugin.path + ": for " + plugin.release);
+    releases.push_back(plugin.release);
+  }
+  const bool fits = std::find(releases.begin(), releases.end(), release_of(version)) != releases.end();
+  check.found += plugins.empty() ? ", no plugin" : ", plugin for " + joined(releases);
+  if (!fits) {
+    check.status = Status::kWarn;
+    check.costs = (plugins.empty() ? std::string() : "this Slurm does not load it: ") +
+                  "no srun --clusterprof (srun clusterprof COMMAND works)";
+    check.fix = "whoever installed it: build with Slurm " + release_of(version) +
+                "'s headers (slurm/spank.h; -DCLUSTERPROF_SLURM_INCLUDE_DIRS=DIR)";
+  }
+  out.push_back(check);
+}
+
+void check_plugstack(const Context& context, const std::string& configuration, const std::string& version,
+                     Checks& out) {
+  const System& system = context.system;
+  Check check{"slurm.plugstack", kGroup, "plugstack.conf", Status::kOk, "", "", "", {}};
+  std::vector<std::string> places;
+  if (const std::string set = field_of(configuration, "PlugStackConfig"); set.starts_with('/'))
+    places.push_back(set);
+  for (const std::string& set : {field_of(configuration, "SLURM_CONF"), variable(system, "SLURM_CONF")})
+    if (set.starts_with('/')) places.push_back(directory_of(set) + "/plugstack.conf");
+  for (const char* usual :
+       {"/etc/slurm/plugstack.conf", "/etc/slurm-llnl/plugstack.conf", "/run/slurm/conf/plugstack.conf"})
+    places.emplace_back(usual);
+  std::string file;
+  for (const std::string& place : places)
+    if (file.empty() && system.read(place)) file = place;
+  std::vector<StackLine> lines;
+  if (!file.empty()) find_lines(system, file, 0, lines);
+
+  const std::string plugin = context.layout.preload_directory + "/" + kPluginName;
+  if (lines.empty()) {
+    const bool by_prolog = field_of(configuration, "TaskProlog").ends_with("clusterprof/slurm/task_prolog");
+    check.found = by_prolog ? "no line for clusterprof; TaskProlog is ours"
+                            : (file.empty() ? std::string("none that can be read")
+                                            : file + " has no line for clusterprof");
+    if (!by_prolog) {
+      check.status = Status::kWarn;
+      check.costs = "no srun --clusterprof (srun clusterprof COMMAND works)";
+      check.fix = "admin: add to " + (file.empty() ? places.front() : file) + ": optional " + plugin;
+    }
+    out.push_back(check);
+    return;
+  }
+  const StackLine& line = lines.front();
+  const std::string path =
+      line.path.starts_with('/') ? line.path : field_of(configuration, "PluginDir") + "/" + line.path;
+  const auto number = system.exported_number(path, "plugin_version");
+  check.found = line.file + ": " + (line.is_required ? "required " : "optional ") + line.path;
+  if (!number) {
+    check.status = line.is_required ? Status::kFail : Status::kWarn;
+    check.found += ", which is not there on this node";
+    check.costs = line.is_required ? "jobs cannot start here, and Slurm drains nodes over it"
+                                   : "no srun --clusterprof here";
+    check.fix = "admin: optional " + plugin;
+  } else if (release_of(*number) != release_of(version)) {
+    check.status = Status::kFail;
+    check.found += ", built for Slurm " + release_of(*number);
+    check.costs = line.is_required ? "jobs cannot start, and Slurm drains nodes over it"
+                                   : "Slurm " + version + " does not load it: no srun --clusterprof";
+    check.fix = "admin: a plugin built with this Slurm's headers";
+  } else if (line.is_required) {
+    check.status = Status::kWarn;
+    check.costs = "should the file be out of reach once, jobs fail and Slurm drains nodes";
+    check.fix = "admin: optional instead of required";
+  } else if (lines.size() > 1) {
+    check.status = Status::kWarn;
+    check.found += ", and " + std::to_string(lines.size() - 1) + " more";
+    check.costs = "Slurm takes the option from one of them";
+    check.fix = "admin: leave one line";
+  }
+  out.push_back(check);
+}
+
+void check_start_of_mpi(const Context& context, const std::string& configuration, Checks& out) {
+  const System& system = context.system;
+  Check check{"slurm.mpi", kGroup, "srun --mpi", Status::kOk, "", "", "", {}};
+  const std::string srun = in_path(system, "srun");
+  const CommandOutcome outcome =
+      srun.empty() ? CommandOutcome() : system.run({srun, "--mpi=list"}, kPatience);
+  std::vector<std::string> kinds;
+  const std::string said = outcome.out + outcome.err;
+  // A title, then a name a line (or, before 20.11, "srun: none").
+  for (std::size_t at = 0; at < said.size();) {
+    const std::size_t end = std::min(said.find('\n', at), said.size());
+    std::vector<std::string> words = words_of(said.substr(at, end - at));
+    at = end + 1;
+    if (!words.empty() && words[0] == "srun:") words.erase(words.begin());
+    if (words.size() == 1 && words[0].find_first_of(":.") == std::string::npos) kinds.push_back(words[0]);
+  }
+  const auto has = [&](const char* kind) {
+    return std::any_of(kinds.begin(), kinds.end(),
+                       [kind](const std::string& name) { return name.starts_with(kind); });
+  };
+  const std::string usual = field_of(configuration, "MpiDefault");
+  check.found = (kinds.empty() ? "not known" : joined(kinds)) + (usual.empty() ? "" : "; default " + usual);
+  const bool openmpi = !system.find_library("libmpi.so.40", "", {}).empty();
+  const bool mpich = !system.find_library("libmpich.so.12", "", {}).empty() ||
+                     !system.find_library("libmpi.so.12", "", {}).empty();
+  std::vector<std::string> costs, fixes;
+  if (!kinds.empty() && openmpi && !has("pmix")) {
+    costs.emplace_back("srun starts programs with Open MPI as N jobs of one rank, or not at all");
+    fixes.emplace_back("admin: Slurm's PMIx plugin; you: mpirun clusterprof COMMAND in the job");
+  }
+  if (!kinds.empty() && mpich && !has("pmi2") && !has("pmix") && !has("cray")) {
+    costs.emplace_back("srun starts programs with MPICH as N jobs of one rank");
+    fixes.emplace_back("admin: Slurm's pmi2 plugin; you: mpiexec clusterprof COMMAND in the job");
+  }
+  if (!costs.empty()) {
+    check.status = Status::kWarn;
+  } else if (openmpi && usual == "none" && has("pmix")) {
+    costs.emplace_back("nothing unless forgotten: Open MPI needs srun --mpi=pmix, MPICH --mpi=pmi2");
+  }
+  check.costs = joined(costs, "; ");
+  check.fix = joined(fixes, "; ");
+  out.push_back(check);
+}
+
+void check_configuration(const std::string& configuration, Checks& out) {
+  Check check{"slurm.config", kGroup, "configuration", Status::kOk, "", "", "", {}};
+  std::vector<std::string> found, costs, fixes;
+  for (const char* key :
+       {"ProctrackType", "TaskPlugin", "JobContainerType", "KillWait", "Prolog", "Epilog", "TaskProlog"})
+    if (const std::string value = field_of(configuration, key); !value.empty() && value != "(null)") {
+      check.details.push_back(std::string(key) + "=" + value);
+    }
+  const std::string tracking = field_of(configuration, "ProctrackType"),
+                    container = field_of(configuration, "JobContainerType");
+  found.push_back(tracking);
+  if (tracking != "proctrack/cgroup") {
+    check.status = Status::kWarn;
+    costs.emplace_back("processes that leave their group outlive a cancelled step");
+    fixes.emplace_back("admin: ProctrackType=proctrack/cgroup, or our Epilog, which ends what is ours");
+  }
+  const int wait_s = std::atoi(field_of(configuration, "KillWait").c_str());
+  found.push_back("KillWait " + std::to_string(wait_s) + " s");
+  if (wait_s < kLeastKillWait_s) {
+    check.status = Status::kWarn;
+    costs.emplace_back(
+        "a cancelled or timed out step is killed before its shards are complete: its last seconds are lost");
+    fixes.emplace_back("admin: KillWait=30");
+  }
+  if (container == "job_container/tmpfs") {
+    found.push_back(container);
+    costs.emplace_back("runs below /tmp are gone after the job");
+  }
+  check.found = joined(found);
+  check.costs = joined(costs, "; ");
+  check.fix = joined(fixes, "; ");
+  out.push_back(check);
+}
+
+}  // namespace
+
+void check_slurm(const Context& context, Checks& out) {
+  const System& system = context.system;
+  const std::string srun = in_path(system, "srun"), scontrol = in_path(system, "scontrol");
+  if (srun.empty() && scontrol.empty()) {
+    out.push_back(
+        {"slurm.plugin", kGroup, "version and plugin", Status::kOk, "no Slurm in PATH", "", "", {}});
+    return;
+  }
+  const CommandOutcome configuration =
+      scontrol.empty() ? CommandOutcome() : system.run({scontrol, "show", "config"}, kPatience);
+  std::string version = field_of(configuration.out, "SLURM_VERSION");
+  CommandOutcome asked;
+  if (version.empty() && !srun.empty()) {
+    asked = system.run({srun, "--version"}, kPatience);
+    if (asked.succeeded()) version = version_in(asked.out);
+  }
+  if (version.empty()) {
+    // The programs alone: a machine that has Slurm's packages and belongs to no cluster.
+    const std::string said = first_line(asked.err.empty() ? configuration.err : asked.err);
+    const bool timed_out =
+        asked.end == CommandOutcome::End::kTimedOut || configuration.end == CommandOutcome::End::kTimedOut;
+    Check check{"slurm.plugin",
+                kGroup,
+                "version and plugin",
+                Status::kOk,
+                "Slurm's commands, but of no cluster",
+                "",
+                "",
+                {}};
+    if (timed_out) {
+      check.status = Status::kWarn;
+      check.found = "Slurm's commands do not answer";
+      check.costs = "nothing could be found out about it";
+      check.fix = "you: try srun --version, scontrol ping";
+    } else if (!said.empty()) {
+      check.found += " (" + said + ")";
+    }
+    out.push_back(check);
+    return;
+  }
+  check_plugin(context, version, out);
+  check_plugstack(context, configuration.out, version, out);
+  check_start_of_mpi(context, configuration.out, out);
+  if (!field_of(configuration.out, "ProctrackType").empty()) {
+    check_configuration(configuration.out, out);
+  } else {
+    out.push_back({"slurm.config",
+                   kGroup,
+                   "configuration",
+                   Status::kWarn,
+                   "slurmctld does not answer",
+                   "what it is set to is not known",
+                   "you: try scontrol ping",
+                   {}});
+  }
+}
+
+}  // namespace clusterprof::cli::doctor

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a 64-bit ELF file says of itself, read without loading it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/doctor/system.hpp"
+
+namespace clusterprof::cli::doctor {
+
+// nullopt: no 64-bit little-endian ELF file that can be read.
+std::optional<ElfFacts> read_elf_facts(const std::string& path);
+
+// The first four bytes of a symbol of the dynamic symbol table.
+std::optional<std::uint32_t> read_exported_number(const std::string& path, const std::string& symbol);
+
+}  // namespace clusterprof::cli::doctor

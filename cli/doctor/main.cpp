@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// libexec/clusterprof/doctor: `clusterprof doctor`. Needs libc alone: it has to start where the rest does
+// not.
+#include <errno.h>
+#include <limits.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "cli/doctor/checks.hpp"
+#include "cli/doctor/options.hpp"
+#include "cli/doctor/real_system.hpp"
+#include "cli/doctor/report.hpp"
+#include "cli/merge_launch.hpp"
+#include "cli/message.hpp"
+
+namespace clusterprof::cli::doctor {
+namespace {
+
+constexpr int kOk = 0, kSomethingFails = 1;
+// For what has no time limit of its own: files of a file system that does not answer. Who waits for one takes
+// no notice of signals that have a handler.
+constexpr std::chrono::seconds kQuickPatience{1}, kPatience{240};
+
+void give_up_after(std::chrono::seconds patience, int fd) {
+  std::thread([patience, fd] {
+    std::this_thread::sleep_for(patience);
+    constexpr char kText[] = "fail: node check: stopped, because a file system does not answer\n";
+    [[maybe_unused]] const ssize_t written = ::write(fd, kText, sizeof kText - 1);
+    ::_exit(kSomethingFails);
+  }).detach();
+}
+
+InstallLayout own_layout() {
+  char self[PATH_MAX] = {};
+  if (::readlink("/proc/self/exe", self, sizeof self - 1) <= 0)
+    throw std::runtime_error(std::string("cannot find out where clusterprof is installed: ") +
+                             std::strerror(errno));
+  std::string prefix = self;
+  for (int i = 0; i < 3; ++i) prefix.resize(std::min(prefix.rfind('/'), prefix.size()));
+  const std::string programs = prefix + "/libexec/clusterprof/";
+  return {prefix + "/bin/clusterprof", programs + "collector", programs + "analyze",
+          prefix + "/lib/clusterprof"};
+}
+
+void print(const std::string& text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data() + at, text.size() - at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw std::runtime_error(std::string("standard output: ") + std::strerror(errno));
+    at += static_cast<std::size_t>(written);
+  }
+}
+
+std::size_t terminal_columns() {
+  constexpr std::size_t kUsual = 80, kMost = 120, kLeast = 60;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return std::clamp<std::size_t>(size.ws_col, kLeast, kMost);
+  const char* const variable = std::getenv("COLUMNS");
+  const int columns = variable == nullptr ? 0 : std::atoi(variable);
+  return columns > 0 ? std::clamp<std::size_t>(static_cast<std::size_t>(columns), kLeast, kMost) : kUsual;
+}
+
+bool wants_colour(const std::string& choice) {
+  const auto set = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return value == nullptr ? std::string() : std::string(value);
+  };
+  if (choice != "auto") return choice == "always";
+  return ::isatty(STDOUT_FILENO) == 1 && set("NO_COLOR").empty() && set("TERM") != "dumb" &&
+         !set("TERM").empty();
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"What was recorded: merge it, explain it, look at it", "clusterprof"};
+  app.require_subcommand(1);
+  CLI::App* const verb = app.add_subcommand("doctor");
+  Options options;
+  define_options(*verb, options);
+  verb->footer(
+      "Exit status: 0, 1 when something fails, 2 for a bad command line.\n"
+      "mpirun clusterprof doctor, srun clusterprof doctor: each node checks itself.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    const int status = app.exit(help);
+    print("\nManual page: clusterprof help doctor\n");
+    return status;
+  } catch (const CLI::ParseError& error) {
+    std::string text = error.what();
+    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+    say(text + " (see clusterprof doctor --help)");
+    return kExitUsage;
+  }
+
+  Request& request = options.request;
+  // Of several processes of a job, one per node looks at it, and one at what all have in common.
+  remove_agent_from_environment();
+  const auto identity = identify(process_environment());
+  const bool has_peers = identity && identity.value().has_peers && identity.value().world_size > 1;
+  if (has_peers) {
+    if (identity.value().rank > 0 && identity.value().local_rank > 0) return kOk;
+    if (identity.value().rank > 0) request.node = true;
+  }
+
+  const std::unique_ptr<System> system = this_machine();
+  const InstallLayout layout = own_layout();
+  const Context context{*system, layout, request};
+  const std::string node = has_peers ? identity.value().node : system->host();
+  const bool notes = request.quick && request.node && !options.json;
+  give_up_after(request.quick ? kQuickPatience : kPatience, notes ? STDOUT_FILENO : STDERR_FILENO);
+  Checks checks;
+  for (const CheckRow& row : all_checks()) {
+    if ((request.node && !row.node) || (request.quick && !row.quick)) continue;
+    const std::size_t before = checks.size();
+    row.check(context, checks);
+    // Each as soon as it is known: should the next one not return, these are there.
+    std::string lines;
+    for (std::size_t i = before; notes && i < checks.size(); ++i) lines += note_of(checks[i]) + "\n";
+    print(has_peers ? with_prefix(lines, node) : lines);
+  }
+  if (options.json) {
+    print(json_of(checks, node, !has_peers));
+  } else if (!notes) {
+    TextOptions how{node, options.verbose, wants_colour(options.colour), terminal_columns()};
+    if (has_peers) how.width -= std::min(how.width / 4, node.size() + 2);
+    const std::string text = text_of(checks, how);
+    print(has_peers ? with_prefix(text, node) : text);
+  }
+  return verdict_of(checks) == Status::kFail ? kSomethingFails : kOk;
+}
+
+}  // namespace
+}  // namespace clusterprof::cli::doctor
+
+int main(int argc, char** argv) {
+  try {
+    return clusterprof::cli::doctor::run(argc, argv);
+  } catch (const std::exception& error) {
+    clusterprof::cli::say(std::string("doctor: ") + error.what());
+    return clusterprof::cli::kExitFailed;
+  }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <memory>
+
+#include "cli/doctor/system.hpp"
+
+namespace clusterprof::cli::doctor {
+
+// This machine.
+std::unique_ptr<System> this_machine();
+
+}  // namespace clusterprof::cli::doctor

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The starter: a preload object that turns a process that Slurm started as PROGRAM ARGUMENTS into
+// `clusterprof record --started -- PROGRAM ARGUMENTS`, before main, in the same process. Slurm has no call
+// that changes what a task executes (docs/design/0012-slurm-activation.md).
+//
+// It gets into every process of a job that is to be recorded, so it needs nothing: no libc, whichever that
+// is, nothing to resolve but what may be missing, no memory before it is sure. errno cannot change, since
+// nothing here knows it.
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <initializer_list>
+
+#include "slurm/start/decide.hpp"
+#include "slurm/start/system_call.h"
+
+extern "C" {
+// Absent from other C libraries than glibc, which do not pass arguments to constructors.
+[[gnu::weak]] const char* gnu_get_libc_version();
+[[gnu::weak]] unsigned long getauxval(unsigned long type);
+[[gnu::weak]] extern char** environ;
+// Of AddressSanitizer's run time.
+[[gnu::weak]] void __asan_init();
+}
+
+namespace clusterprof::start {
+namespace {
+
+constexpr const char* kSelf = "/proc/self/exe";
+
+std::size_t length(const char* text) noexcept {
+  std::size_t bytes = 0;
+  while (text[bytes] != '\0') ++bytes;
+  return bytes;
+}
+
+char* append(char* out, const char* text) noexcept {
+  while (*text != '\0') *out++ = *text++;
+  *out = '\0';
+  return out;
+}
+
+// A line of at most some hundred bytes, written at once.
+class Line {
+ public:
+  Line() noexcept : at_(text_) {}
+  Line& add(const char* text) noexcept {
+    while (*text != '\0' && at_ < text_ + sizeof text_) *at_++ = *text++;
+    return *this;
+  }
+  void write() noexcept { system_call(SYS_write, 2, as_word(text_), at_ - text_); }
+
+ private:
+  char text_[600];
+  char* at_;
+};
+
+const char* error_text(long error) noexcept {
+  switch (error) {
+    case ENOENT:
+      return "No such file or directory";
+    case EACCES:
+      return "Permission denied";
+    case E2BIG:
+      return "Argument list too long";
+    case ENOMEM:
+      return "Cannot allocate memory";
+    case ENOEXEC:
+      return "Exec format error";
+    default:
+      return "cannot be executed";
+  }
+}
+
+void say_unrecorded(const char* const* variables, const char* what, const char* why) noexcept {
+  if (!speaks_for_all(variables)) return;
+  Line().add("clusterprof: ").add(what).add(": ").add(why).add("; the command runs unrecorded\n").write();
+}
+
+enum class Kind { kProgram, kScript, kOther };
+
+Kind kind_of(const char* path) noexcept {
+  // Who may execute a program need not be allowed to read it.
+  if (const long fd = system_call(SYS_openat, AT_FDCWD, as_word(path), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+      fd >= 0) {
+    char begin[2];
+    const long bytes = system_call(SYS_read, fd, as_word(begin), sizeof begin);
+    system_call(SYS_close, fd);
+    if (bytes == 2 && begin[0] == '#' && begin[1] == '!') return Kind::kScript;
+  }
+  struct stat given, running;
+  const bool known = system_call(SYS_newfstatat, AT_FDCWD, as_word(path), as_word(&given), 0) == 0 &&
+                     system_call(SYS_newfstatat, AT_FDCWD, as_word(kSelf), as_word(&running), 0) == 0;
+  return known && given.st_dev == running.st_dev && given.st_ino == running.st_ino ? Kind::kProgram
+                                                                                   : Kind::kOther;
+}
+
+// Called as /lib64/ld-linux-x86-64.so.2 PROGRAM, the loader has taken its own words out of argv.
+bool is_loader(const char* executable) noexcept {
+  const char* base = executable;
+  for (const char* at = executable; *at != '\0'; ++at) {
+    if (*at == '/') base = at + 1;
+  }
+  return base[0] == 'l' && base[1] == 'd' &&
+         (base[2] == '-' || base[2] == '.' || (base[2] == '6' && base[3] == '4'));
+}
+
+// Returns only when the process is to go on as it is.
+void become_recorded(const char* path, const char* executable, int argc, char** argv,
+                     char** variables) noexcept {
+  const char* const launcher = value_of(variables, kStartVariable);
+  remove_starter(variables);
+  const Kind kind = is_loader(executable) ? Kind::kOther : kind_of(path);
+  const int first = kind == Kind::kOther ? -1 : first_argument(path, kind == Kind::kScript, argc, argv);
+  if (first < 0) {
+    say_unrecorded(variables, path, "cannot tell what its command line was");
+    return;
+  }
+
+  constexpr int kMostWordsBefore = 6;
+  const std::size_t words = kMostWordsBefore + 1 + static_cast<std::size_t>(argc - first);
+  const std::size_t bytes = words * sizeof(char*) + length(path) + length(argv[0]) + 32;
+  const long memory = system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory < 0 && memory > -4096) {
+    say_unrecorded(variables, launcher, error_text(-memory));
+    return;
+  }
+  auto** const command = reinterpret_cast<const char**>(memory);
+  char* const name = reinterpret_cast<char*>(command + words);
+  char* const program = append(append(name, "--argv0="), argv[0]) + 1;
+  bool has_directory = false;
+  for (const char* at = path; *at != '\0'; ++at) has_directory = has_directory || *at == '/';
+  // Without a slash it was found here, and not by PATH.
+  append(append(program, has_directory ? "" : "./"), path);
+
+  std::size_t at = 0;
+  for (const char* const word : {launcher, "record", "--started"}) command[at++] = word;
+  // The kernel has dropped the name that a script was called by.
+  if (kind == Kind::kProgram && !same(argv[0], path)) command[at++] = name;
+  for (const char* const word : {"--", static_cast<const char*>(program)}) command[at++] = word;
+  for (int i = first; i < argc; ++i) command[at++] = argv[i];
+  command[at] = nullptr;
+  const long result = system_call(SYS_execve, as_word(launcher), as_word(command), as_word(variables));
+  say_unrecorded(variables, launcher, error_text(-result));
+  system_call(SYS_munmap, memory, static_cast<long>(bytes));
+}
+
+[[gnu::constructor]] void start(int argc, char** argv, char** envp) noexcept {
+  if (gnu_get_libc_version == nullptr || getauxval == nullptr || argc < 1) return;
+  // libc may not have got to it yet, or a constructor before us has changed it.
+  char** const variables = &environ != nullptr && environ != nullptr ? environ : envp;
+  if (variables == nullptr || value_of(variables, kStartVariable) == nullptr) return;
+  const auto* const path = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (path == nullptr) return;
+
+  char executable[4096];
+  const long bytes =
+      system_call(SYS_readlinkat, AT_FDCWD, as_word(kSelf), as_word(executable), sizeof executable - 1);
+  executable[bytes > 0 ? bytes : 0] = '\0';
+  switch (decide({path, executable, variables, system_call(SYS_getpid)})) {
+    case Action::kLeave:
+      // An AddressSanitizer that is not the first library ends the program: once more, without us.
+      if (__asan_init != nullptr && !is_loader(executable)) {
+        remove_starter(variables);
+        const char* const program = kind_of(path) == Kind::kProgram ? path : executable;
+        system_call(SYS_execve, as_word(program), as_word(argv), as_word(variables));
+      }
+      return;
+    case Action::kStepAside:
+      remove_starter(variables);
+      return;
+    case Action::kSubmit:
+      remove_starter(variables);
+      remove_option(variables);
+      return;
+    case Action::kStart:
+      become_recorded(path, executable, argc, argv, variables);
+      return;
+  }
+}
+
+}  // namespace
+}  // namespace clusterprof::start

@@ -1,0 +1,454 @@
+"""Jobs under a real Slurm with four nodes, as an ordinary user with the installed clusterprof: every way to start
+tasks, with --clusterprof, with `srun clusterprof` and with the site's task prolog. What must be right is known:
+traffic.c says what it sent, tasks.py where it was, train.py is made with one slow rank.
+
+Which MPI starts which way, in Debian 12's packages (Slurm 22.05, Open MPI 4.1.4, MPICH 4.0.2):
+
+    srun --mpi=     Open MPI, mpi4py                     MPICH
+    pmix            works                                every task a world of its own: its PMI is 1 and 2, not PMIx
+    pmi2            MPI_Init fails: built without        works
+                    Slurm's PMI
+    none            MPI_Init fails, as above             every task a world of its own
+    (mpirun in a    works                                works
+    job)
+
+MPICH of Debian hangs in MPI_Finalize over TCP, hence nodes with shared memory for it.
+"""
+
+import json
+import os
+import re
+
+import recording
+import slurm
+
+STEPS = 8  # of train.py
+
+
+TASK_PROLOG = os.path.join(slurm.SITE, "task_prolog")
+
+
+class OpenMpi(slurm.SlurmTest):
+    options = ["--mpi", "pmix", "--spank", slurm.PLUGIN, "--task-prolog", TASK_PROLOG]
+
+    def setUp(self):
+        super().setUp()
+        self.need(slurm.program("openmpi", "traffic"))
+
+    def test_train(self):
+        train = f"{slurm.EXAMPLES}/train.py"
+        done = self.user(["srun", "--clusterprof=rate=1000", "-N4", "-n8", "--ntasks-per-node=2",
+                          "python3", train, str(STEPS)])
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertIn(f"step {STEPS}: loss", done.stdout.decode())
+        run, = self.runs()
+        self.assertRegex(run, r"^clusterprof-train-\d+\.0$")
+        report = self.check_run(run, 8)
+        self.assertEqual(report["run"]["command"][-2:], [train, str(STEPS)])
+        self.assertEqual([rank["node"] for rank in report["ranks"]], [f"n{1 + rank // 2}" for rank in range(8)])
+        # Two gradients per step, one loss at the end, on every rank.
+        reductions = sum(call["count"] for call in report["mpi"]["calls"] if call["op"] == "MPI_Allreduce")
+        self.assertEqual(reductions, 8 * 2 * STEPS)
+        clean = self.function(report, "clean")
+        self.assertEqual((clean["rank_max"], clean["rank_min_s"]), (7, 0.0))
+        # One summary, from one rank, beside what Slurm says.
+        self.assertEqual(done.stderr.decode().count("clusterprof: 8 ranks on 4 nodes"), 1)
+
+    def test_plugin(self):
+        output = self.done(["srun", "--clusterprof", "-N4", "-n8", slurm.program("openmpi", "traffic")])
+        self.check_matrix(*self.runs(), output, 8)
+
+    def test_wrapper(self):
+        output = self.done(["srun", "-N4", "-n4", "clusterprof", "-o", "run", slurm.program("openmpi", "traffic")])
+        self.check_matrix("run", output, 4)
+
+    def test_wrapper_and_plugin(self):
+        """Both: recorded once, as the wrapper says."""
+        output = self.done(["srun", "--clusterprof", "-N4", "-n4", "clusterprof", "-o", "run",
+                            slurm.program("openmpi", "traffic")])
+        self.check_matrix("run", output, 4)
+        self.assertEqual(self.runs(), [])
+
+    def test_task_prolog(self):
+        self.cluster.set_plugins()
+        self.addCleanup(self.cluster.set_plugins, slurm.PLUGIN)
+        output = self.done(["srun", "-N4", "-n4", slurm.program("openmpi", "traffic")],
+                           more={"CLUSTERPROF_SLURM": "on"})
+        self.check_matrix(*self.runs(), output, 4)
+
+    def test_mpirun_in_batch(self):
+        """A run per mpirun, and one for the srun between them."""
+        traffic = slurm.program("openmpi", "traffic")
+        job = self.batch(f"mpirun.openmpi {traffic} > first\nsrun -n4 {traffic} > second\n"
+                         f"mpirun.openmpi -n 2 --map-by node {traffic} > third\n", ["--clusterprof", "-N4", "-n4"])
+        names = [f"clusterprof-traffic-{job}", f"clusterprof-traffic-{job}-2"]
+        by_mpirun = [run for run in self.runs() if "." not in run.partition("traffic-")[2]]
+        self.assertEqual(by_mpirun, names)
+        by_srun, = set(self.runs()) - set(names)
+        self.check_matrix(names[0], self.output("first"), 4)
+        self.check_matrix(by_srun, self.output("second"), 4)
+        self.check_matrix(names[1], self.output("third"), 2, ["n1", "n2"])
+
+    def test_salloc(self):
+        """The shell that salloc gives runs on the host; ranks that mpirun starts from there run on the nodes."""
+        traffic = slurm.program("openmpi", "traffic")
+        self.done(["salloc", "--clusterprof", "-N4", "-n4", "bash", "-c",
+                   f"mpirun.openmpi {traffic} > first && srun {traffic} > second"])
+        by_mpirun, by_srun = sorted(self.runs(), key=lambda run: "." in run.partition("traffic-")[2])
+        self.check_matrix(by_mpirun, self.output("first"), 4)
+        self.check_matrix(by_srun, self.output("second"), 4)
+
+    def test_without_pmi(self):
+        """MPI_Init fails under --mpi=none and pmi2 (see above): the same status and words with --clusterprof."""
+        stencil = slurm.program("openmpi", "stencil")
+        for pmi in ("none", "pmi2"):
+            with self.subTest(pmi=pmi):
+                command = ["srun", f"--mpi={pmi}", "-N2", "-n2", stencil, "100", "10"]
+                bare = self.user(command)
+                recorded = self.user([command[0], "--clusterprof=quiet", *command[1:]])
+                self.assertNotEqual(bare.returncode, 0)
+                self.assertEqual((recorded.returncode, recorded.stdout), (bare.returncode, bare.stdout))
+                self.assertIn(b"PMI", bare.stderr)
+                self.assertIn(b"PMI", recorded.stderr)
+                report = self.report(self.runs()[-1])
+                self.assertEqual([rank["exit"]["status"] for rank in report["ranks"]], [1, 1])
+
+
+class LoadBalance(slurm.SlurmTest):
+    options = ["--mpi", "pmix", "--spank", slurm.PLUGIN]
+    measures = True
+
+    def test_load_balance(self):
+        self.need(slurm.program("openmpi", "unequal_work"))
+        output = self.done(["srun", "--clusterprof", "-N4", "-n4", slurm.program("openmpi", "unequal_work"), "8"])
+        _, balance, _, slowest = output.split()
+        report = self.check_run(self.runs()[-1], 4)
+        self.assertAlmostEqual(report["efficiency"]["load_balance"], float(balance), delta=0.05)
+        self.assertEqual(self.function(report, "work")["rank_max"], int(slowest))
+
+
+class Mpich(slurm.SlurmTest):
+    options = ["--mpi", "pmi2", "--shared-memory", "--spank", slurm.PLUGIN,
+               "--task-prolog", TASK_PROLOG]
+
+    def setUp(self):
+        super().setUp()
+        self.need(slurm.program("mpich", "traffic"))
+
+    def test_plugin(self):
+        output = self.done(["srun", "--clusterprof", "-N4", "-n8", slurm.program("mpich", "traffic")])
+        self.check_matrix(*self.runs(), output, 8)
+
+    def test_wrapper(self):
+        output = self.done(["srun", "-N4", "-n4", "clusterprof", "-o", "run", slurm.program("mpich", "traffic")])
+        self.check_matrix("run", output, 4)
+
+    def test_mpiexec_in_batch(self):
+        traffic = slurm.program("mpich", "traffic")
+        job = self.batch(f"mpiexec.mpich {traffic}\n", ["--clusterprof", "-N4", "-n4"])
+        self.assertEqual(self.runs(), [f"clusterprof-traffic-{job}"])
+        self.check_matrix(*self.runs(), self.output(), 4)
+
+    def test_mpiexec_in_salloc(self):
+        traffic = slurm.program("mpich", "traffic")
+        output = self.done(["salloc", "--clusterprof", "-N4", "-n4", "mpiexec.mpich", traffic])
+        self.check_matrix(*self.runs(), output, 4)
+
+    def test_worlds_of_one(self):
+        """Without the PMI that it knows every task of MPICH is rank 0 of 1. In the profile they are Slurm's tasks."""
+        for pmi in ("pmix", "none"):
+            with self.subTest(pmi=pmi):
+                before = set(self.runs())
+                output = self.done(["srun", f"--mpi={pmi}", "--clusterprof", "-N4", "-n4",
+                                    slurm.program("mpich", "unequal_work"), "1"])
+                self.assertEqual(output.count("load_balance 1.000000 slowest 0"), 4)
+                run, = set(self.runs()) - before
+                report = self.check_run(run, 4)
+                self.assertEqual(sum(call["count"] for call in report["mpi"]["calls"] if call["op"] == "MPI_Init"), 4)
+
+    def test_task_prolog(self):
+        """Sites without the plugin: the user says so in the environment of the submission."""
+        self.cluster.set_plugins()
+        self.addCleanup(self.cluster.set_plugins, slurm.PLUGIN)
+        traffic = slurm.program("mpich", "traffic")
+        output = self.done(["srun", "-N4", "-n4", traffic], more={"CLUSTERPROF_SLURM": "on,rate=50"})
+        report = self.check_matrix(*self.runs(), output, 4)
+        self.assertEqual(report["run"]["rate_hz"], 50)
+        # In a batch script: its steps, and its mpiexec.
+        job = self.batch(f"srun {traffic} > first\nmpiexec.mpich {traffic} > second\n", ["-N2", "-n4"],
+                         more={"CLUSTERPROF_SLURM": "on"})
+        self.check_matrix(f"clusterprof-traffic-{job}.0", self.output("first"), 4, ["n1", "n2"])
+        self.check_matrix(f"clusterprof-traffic-{job}", self.output("second"), 4, ["n1", "n2"])
+        # Who did not ask is not recorded.
+        before = self.runs()
+        self.done(["srun", "-N2", "-n2", "true"])
+        self.done(["srun", "-N2", "-n2", "true"], more={"CLUSTERPROF_SLURM": "off"})
+        self.assertEqual(self.runs(), before)
+
+
+class Jobs(slurm.SlurmTest):
+    options = ["--spank", slurm.PLUGIN]
+    tasks = f"python3 {slurm.TASKS}"
+
+    def test_two_steps(self):
+        job = self.batch(f"#SBATCH --clusterprof=rate=500 -N4 -n8 --ntasks-per-node=2\n"
+                         f"srun {self.tasks} 0.3 first > first\n"
+                         f"srun -n4 --ntasks-per-node=1 --clusterprof=rate=50 {self.tasks} 0.3 second > second\n"
+                         f"srun -n4 --clusterprof=off {self.tasks} 0\n")
+        self.assertEqual(self.runs(), [f"clusterprof-tasks-{job}.{step}" for step in (0, 1)])
+        for step, (output, rate) in enumerate((("first", 500), ("second", 50))):
+            report = self.check_tasks(f"clusterprof-tasks-{job}.{step}", self.output(output), command=["0.3", output])
+            self.assertEqual(report["run"]["rate_hz"], rate)
+        # By its number a job is found; that it has two runs is said.
+        self.assertEqual(self.report(f"{job}.1")["run"]["command"][-1], "second")
+        both = self.user(["clusterprof", "report", job])
+        self.assertEqual(both.returncode, 2)
+        both = both.stderr.decode()
+        self.assertEqual(len(both.splitlines()), 1, both)
+        for run in self.runs():
+            self.assertIn(run, both)
+
+    def test_steps_side_by_side(self):
+        """Two steps at once on the same nodes do not mix."""
+        job = self.batch(f"srun --exact -N2 -n2 {self.tasks} 0.4 one > one &\n"
+                         f"srun --exact -N2 -n2 {self.tasks} 0.4 other > other &\nwait\n",
+                         ["--clusterprof", "-N2", "-n4"])
+        self.assertEqual(self.runs(), [f"clusterprof-tasks-{job}.{step}" for step in (0, 1)])
+        reports = [self.report(run) for run in self.runs()]
+        outputs = {report["run"]["command"][-1]: run for report, run in zip(reports, self.runs())}
+        self.assertEqual(sorted(outputs), ["one", "other"])
+        for output, run in outputs.items():
+            self.check_tasks(run, self.output(output), ["n1", "n2"])
+
+    def test_array(self):
+        job = self.batch(f"srun {self.tasks} 0.2 $SLURM_ARRAY_TASK_ID > out.$SLURM_ARRAY_TASK_ID\n",
+                         ["--clusterprof", "--array=3,5", "-N2", "-n2"])
+        self.assertEqual(self.runs(), [f"clusterprof-tasks-{job}_{task}.0" for task in (3, 5)])
+        for task in ("3", "5"):
+            output = self.output("out." + task)
+            self.check_tasks(f"clusterprof-tasks-{job}_{task}.0", output, self.nodes_of(output), ["0.2", task])
+            self.assertEqual(self.report(f"{job}_{task}")["run"]["command"][-1], task)
+
+    def nodes_of(self, output):
+        return sorted({json.loads(line)[2] for line in output.splitlines()})
+
+    def test_heterogeneous(self):
+        output = self.done(["salloc", "--clusterprof", "-N1", "-n2", ":", "-N3", "-n3", "bash", "-c",
+                            f"srun --het-group=0,1 {self.tasks} 0.3 both; echo $SLURM_JOB_ID; "
+                            f"srun --het-group=1 {self.tasks} 0.3 > second"])
+        job = output.splitlines()[-1]
+        across, = [run for run in self.runs() if run == f"clusterprof-tasks-{job}.0"]
+        self.check_tasks(across, output)
+        second, = set(self.runs()) - {across}
+        self.check_tasks(second, self.output("second"), self.nodes_of(self.output("second")))
+
+    def test_multi_prog(self):
+        """Programs of different names are one run."""
+        self.write("programs", f"0-1 {self.tasks} 0.3 first\n2 sleep 0.3\n3 {self.tasks} 0.3 last-%t\n")
+        output = self.done(["srun", "--clusterprof", "-N4", "-n4", "--multi-prog", "programs"])
+        report = self.check_run(*self.runs(), 4)
+        said = {task: (node, pid) for _, task, node, pid, *_ in map(json.loads, output.splitlines())}
+        self.assertEqual(sorted(said), [0, 1, 3])
+        for rank in (0, 1, 3):
+            self.assertEqual((report["ranks"][rank]["node"], report["ranks"][rank]["pid"]), said[rank])
+        self.assertEqual(self.function(report, "odd")["rank_max"] % 2, 1)
+
+
+class Tasks(slurm.SlurmTest):
+    """What a task notices of being recorded, and what it does not."""
+
+    options = ["--spank", slurm.PLUGIN]
+
+    def check_status(self, command, status, **how):
+        done = self.user(command, **how)
+        self.assertEqual(done.returncode, status, done.stderr.decode())
+        return done
+
+    def test_scripts(self):
+        """What a script is called with is not changed by the recording: found in PATH, by a relative and an absolute
+        path."""
+        script = self.write("script", "#!/bin/bash -eu\nprintf '%s|' \"$0\" \"$@\" \"$BASH_SOURCE\" $-\n")
+        for name in ("script", "./script", script):
+            with self.subTest(name=name):
+                command = ["-n1", name, "a b", "", "--", "-c", "--clusterprof"]
+                more = {"PATH": f"{self.directory}:{self.variables()['PATH']}"}
+                bare = self.done(["srun", *command], more=more)
+                self.assertEqual(self.done(["srun", "--clusterprof", *command], more=more), bare)
+        self.assertEqual(len(self.runs()), 3)
+
+    def test_containers(self):
+        """What starts a container is left alone, and what it starts: nothing of ours need be in there."""
+        os.symlink("/bin/sh", os.path.join(self.directory, "apptainer"))
+        output = self.done(["srun", "--clusterprof", "-n2", "./apptainer", "-c", "env; sh -c env"])
+        self.assertNotIn("clusterprof_start", output)
+        self.assertNotIn("CLUSTERPROF_START", output)
+        self.assertEqual(self.runs(), [])
+
+    def test_chosen_variables(self):
+        """--export decides about the user's variables, not about the recording."""
+        for number, export in enumerate(("NONE", "FOO=bar")):
+            with self.subTest(export=export):
+                output = self.done(["srun", "--clusterprof", f"--export={export}", "-N2", "-n2", "/usr/bin/python3",
+                                    slurm.TASKS, "0.2"])
+                self.assertEqual(len(self.runs()), number + 1)
+                self.check_tasks(max(self.runs(), key=self.step_of), output, ["n1", "n2"])
+        job = self.batch("env > batch.env; srun /usr/bin/env > task.env\n"
+                         f"srun --overlap /usr/bin/python3 {slurm.TASKS} 0.2 > tasks\n",
+                         ["--clusterprof", "--export=NONE", "-N2", "-n2"], more={"SECRET": "1"})
+        self.assertNotIn("SECRET", self.output("batch.env") + self.output("task.env"))
+        self.assertIn("SLURM_PROCID", self.output("task.env"))
+        self.check_tasks(f"clusterprof-tasks-{job}.1", self.output("tasks"), ["n1", "n2"])
+
+    def step_of(self, run):
+        return [int(part) for part in re.findall(r"\d+", run)]
+
+    def test_tasks_see_nothing(self):
+        """Nothing of what started the recording is left in the variables of a task and its children."""
+        self.batch("srun -n1 env > task.env\nsrun -n1 sh -c 'sh -c env' > child.env\n",
+                   ["--clusterprof", "-N1", "-n1"], more={"LD_PRELOAD": "libm.so.6"})
+        for name in ("task.env", "child.env"):
+            self.assertNotIn("CLUSTERPROF_START", self.output(name))
+            self.assertNotIn("libclusterprof_start", self.output(name))
+            self.assertRegex(self.output(name), r"(?m)^LD_PRELOAD=.*libm\.so\.6")
+
+    def test_status(self):
+        done = self.check_status(["srun", "--clusterprof", "-n1", "sh", "-c", "echo out; echo err >&2; exit 3"], 3)
+        self.assertEqual(done.stdout, b"out\n")
+        self.assertEqual([rank["exit"]["status"] for rank in self.report(*self.runs())["ranks"]], [3])
+        # Signals are the program's too. srun says 128 + 11.
+        self.check_status(["srun", "--clusterprof", "-n1", "sh", "-c", "kill -SEGV $$"], 139)
+        self.assertEqual([rank["exit"]["signal"] for rank in self.report(self.runs()[-1])["ranks"]], [11])
+        # No such program: as without --clusterprof.
+        bare = self.user(["srun", "-n1", "./nothing"])
+        self.check_status(["srun", "--clusterprof", "-n1", "./nothing"], bare.returncode)
+
+    def test_standard_input(self):
+        done = self.user(["bash", "-c", "seq 100000 | srun --clusterprof -n1 sha1sum"])
+        bare = self.user(["bash", "-c", "seq 100000 | sha1sum"])
+        self.assertEqual((done.returncode, done.stdout), (0, bare.stdout))
+
+    def test_bad_options(self):
+        """Refused where a user waits for it; in a job the step runs unrecorded."""
+        for options in ("rate=banana", "no-such-option", "rate", "mpi=", "event=,"):
+            with self.subTest(options=options):
+                for command in (["srun", "-n1"], ["sbatch", "--wrap"], ["salloc", "-n1"]):
+                    done = self.user([command[0], f"--clusterprof={options}", *command[1:], "true"])
+                    self.assertNotEqual(done.returncode, 0, command)
+                    self.assertIn("clusterprof", done.stderr.decode())
+        self.assertEqual(self.queued(), [])
+        self.batch("srun -n2 --clusterprof=rate=banana sh -c 'echo task $SLURM_PROCID'\n", ["-N2", "-n2"])
+        lines = self.output().splitlines()
+        self.assertEqual(sorted(line for line in lines if line.startswith("task")), ["task 0", "task 1"])
+        self.assertTrue(any("clusterprof" in line and "rate" in line for line in lines), lines)
+        self.assertEqual(self.runs(), [])
+
+    def queued(self):
+        return self.done(["squeue", "-h", "-o", "%A"]).split()
+
+    def test_no_recording_no_harm(self):
+        """Recording fails for reasons that show in the job alone: the task runs, one line says why."""
+        command = ["srun", "--clusterprof", "-N2", "-n4", "sh", "-c", "echo task; exit 3"]
+        for more in ({"CLUSTERPROF_RATE": "banana"}, {"CLUSTERPROF_ROOT": "/proc/nowhere"},
+                     {"CLUSTERPROF_OUTPUT": "/root/no/run"}):
+            with self.subTest(more=more):
+                done = self.check_status(command, 3, more=more)
+                self.assertEqual(done.stdout, b"task\n" * 4)
+                lines = [line for line in done.stderr.decode().splitlines() if "clusterprof" in line]
+                self.assertEqual(len(lines), 1, done.stderr.decode())
+        self.assertEqual(self.runs(), [])
+
+
+class Site(slurm.SlurmTest):
+    """What the site decides, and a site whose users do not ask."""
+
+    options = ["--spank", slurm.PLUGIN]
+    command = ["srun", "-N2", "-n2", "python3", slurm.TASKS, "0.2"]
+
+    def plugins(self, *lines):
+        self.cluster.set_plugins(*lines)
+        self.addCleanup(self.cluster.set_plugins, slurm.PLUGIN)
+
+    def test_default(self):
+        self.plugins(f"{slurm.PLUGIN} default=on options=rate=50,no-html")
+        report = self.check_tasks(*self.recorded_by(self.command))
+        self.assertEqual(report["run"]["rate_hz"], 50)
+        # What users say wins.
+        report = self.check_tasks(*self.recorded_by([self.command[0], "--clusterprof=rate=200", *self.command[1:]]))
+        self.assertEqual(report["run"]["rate_hz"], 200)
+        report = self.check_tasks(*self.recorded_by(self.command, more={"CLUSTERPROF_RATE": "300"}))
+        self.assertEqual(report["run"]["rate_hz"], 300)
+        # Three ways to say no.
+        before = self.runs()
+        self.done([self.command[0], "--clusterprof=off", *self.command[1:]])
+        self.done(self.command, more={"CLUSTERPROF_SLURM": "off"})
+        with open(os.path.join(self.home, ".clusterprof-off"), "w"):
+            self.done(self.command)
+            self.batch(" ".join(self.command) + "\n", ["-N2", "-n2"])
+        self.assertEqual(self.runs(), before)
+
+    def recorded_by(self, command, **how):
+        before = set(self.runs())
+        output = self.done(command, **how)
+        run, = set(self.runs()) - before
+        return run, output, ["n1", "n2"]
+
+    def test_root(self):
+        where = os.path.join(self.home, "runs")
+        os.mkdir(where)
+        os.chown(where, slurm.USER, slurm.GROUP)
+        user = self.done(["id", "-un"]).strip()
+        self.plugins(f"{slurm.PLUGIN} root={where}/%u")
+        self.done(["srun", "--clusterprof", "-n1", "true"])
+        run, = os.listdir(os.path.join(where, user))
+        self.assertRegex(run, r"^clusterprof-true-\d+\.0$")
+        self.plugins(f"{slurm.PLUGIN} root=%h/home-runs")
+        self.done(["srun", "--clusterprof", "-n1", "true"])
+        self.assertEqual(len(os.listdir(os.path.join(self.home, "home-runs"))), 1)
+        # The user's own choice wins.
+        self.done(["srun", "--clusterprof", "-n1", "true"], more={"CLUSTERPROF_ROOT": where})
+        self.assertEqual(len(os.listdir(where)), 2)
+        self.assertEqual(self.runs(), [])
+
+    LOOK = r"""#!/bin/bash
+echo "== variables"; env -0 | sort -z | tr '\n\0' ' \n'
+echo "== limits, mask, directory"; ulimit -a; umask; pwd
+echo "== descriptors"; for fd in /proc/self/fd/*; do echo "$(basename $fd) $(readlink $fd)"; done
+echo "== signals"; grep ^Sig[BI] /proc/self/status
+echo "== libraries"; awk '{print $6}' /proc/$$/maps | sort -u | grep .so
+echo "== processes"; [[ ! $SLURMD_NODENAME ]] || ps -e -o user=,args=
+echo "== files"; ls -A . /dev/shm /run
+"""
+
+    def seen(self):
+        """{where: what the script sees there}, with each number, which jobs differ in, as 0; then what is in the
+        working directory."""
+        for name in set(os.listdir(self.directory)) - {"look"}:
+            os.remove(os.path.join(self.directory, name))
+        self.assertEqual(self.cluster.await_idle(), [])
+        found = {"srun": self.done(["srun", "-n1", "./look"])}
+        found["salloc"] = self.done(["salloc", "-Q", "-n1", "./look"])
+        found["srun in salloc"] = self.done(["salloc", "-Q", "-n1", "srun", "./look"])
+        self.assertEqual(self.cluster.await_idle(), [])
+        self.batch("./look > in.batch; srun ./look > in.step")
+        found.update({name: self.output(name) for name in ("in.batch", "in.step", "job.out")})
+        volatile = re.compile(r"(?m)^\d+ (pipe|socket|anon_inode):.*")
+        found = {where: re.sub(r"0x[0-9a-f]+|\d+", "0", volatile.sub("", text)) for where, text in found.items()}
+        return {**found, "files": "\n".join(sorted(os.listdir(self.directory)))}
+
+    def test_untouched(self):
+        """A job that does not ask is the same as on a cluster that does not know clusterprof: variables, descriptors,
+        libraries, processes, files."""
+        self.write("look", self.LOOK)
+        self.plugins()
+        without = self.seen()
+        self.plugins(slurm.PLUGIN)
+        loaded = self.seen()
+        for where, text in without.items():
+            with self.subTest(where=where):
+                self.assertEqual(loaded[where].splitlines(), text.splitlines())
+                if where not in ("files", "job.out"):
+                    self.assertIn("== files", text)
+
+
+if __name__ == "__main__":
+    recording.main()

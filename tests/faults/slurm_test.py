@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs of a real Slurm that do not end as they were meant to: cancelled, out of time, a node gone, a task killed. Each
+runs twice at the same time, bare and recorded, and all of them together on one cluster. What Slurm says of
+both must be the same; of the recorded one there is a report that names the lost ranks; and nothing is left behind.
+
+Then what the site's prolog and epilog do on a node."""
+
+import fcntl
+import glob
+import os
+import shutil
+import signal
+import tempfile
+import time
+import unittest
+
+import recording
+import slurm
+
+RANKS, NODES = 8, 4  # of each job
+KILL_WAIT_S = 2
+HAS_PLUGIN = os.path.exists(os.path.join(recording.BUILD, "lib", "clusterprof", "spank_clusterprof.so"))
+
+# Says which signals it got, when it is let go.
+COUNTS_SIGNALS = '''
+import fcntl, os, signal, sys
+got = []
+for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGABRT):
+    signal.signal(number, lambda number, frame: got.append(number))
+open(f"ready.{os.environ['SLURM_JOB_ID']}.{os.environ['SLURM_PROCID']}", "w").close()
+with open(sys.argv[1]) as gate:
+    fcntl.flock(gate, fcntl.LOCK_SH)
+print(sorted(got))
+'''
+
+# What a site's prolog finds out, in these tests.
+DOCTOR = '''#!/bin/sh
+[ "$*" = "doctor --node --quick" ] || echo "fail: called as $*"
+echo "ok: nobody needs to know"
+echo "warn: /dev/shm of $(hostname) is small"
+[ "$(id -u)" != 0 ] || echo "fail: not run as the user"
+exit 1
+'''
+
+LOOK = '''
+cd /run/clusterprof/$SLURM_JOB_ID || exit
+echo "$(stat -c "%u" .) $(grep -c . node-check)$(! [ -w . ] && ! [ -w node-check ] || echo " and writable")"
+'''
+
+# A collector that is neither a child of the job's nor in its session, and waits for a rank.
+STRAY = '''
+import os, socket, sys
+listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listening.bind("\\0clusterprof-test-stray-" + os.environ["SLURM_JOB_ID"])
+listening.listen()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.dup2(listening.fileno(), 3)
+        os.set_inheritable(3, True)
+        for number in range(3):
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        os.execv(sys.argv[1], [sys.argv[1], "--listen-fd", "3", "--run-dir=.", "--run-id=stray", "--node=stray",
+                               "--local-ranks", "1", "--", "true"])
+    os._exit(0)
+os.wait()
+'''
+
+
+class Case:
+    """One kind of end: the two jobs, and what is expected of the report of the recorded one."""
+
+    def __init__(self, test, name, program, how="srun", options=(), wrapper=False, script="{step}",
+                 nodes="n[1-4]"):
+        self.test, self.name, self.program = test, name, program
+        use_plugin = HAS_PLUGIN and not wrapper
+        self.jobs = {}
+        for kind in ("bare", "recorded"):
+            step = [how, "-N4", "--ntasks-per-node=2"]
+            if kind == "recorded":
+                step += ["--clusterprof"] if use_plugin else ["clusterprof"]
+            text = script.format(step=" ".join([*step, *program])) + '\necho "step: $?"\necho "the script goes on"\n'
+            path = test.write(f"{name}-{kind}.sh", "#!/bin/bash\n" + text)
+            self.jobs[kind] = test.done(["sbatch", "--parsable", "-N4", "--ntasks-per-node=2", "-w", nodes,
+                                         "--no-requeue", "-o", f"{name}-{kind}.out", *options, path]).strip()
+
+    def both(self):
+        return self.jobs.values()
+
+    def run(self):
+        """The name of the run directory; none as long as there is none."""
+        return next((name for name in self.test.runs() if name.endswith(f"-{self.jobs['recorded']}.0")), "none")
+
+    def output(self, kind):
+        return self.test.output(f"{self.name}-{kind}.out")
+
+
+def environment(pid):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return dict(word.partition("=")[::2] for word in file.read().decode(errors="replace").split("\0"))
+    except OSError:
+        return {}
+
+
+class Gate:
+    """What programs wait for until open() is called: `flock -s FILE true` and COUNTS_SIGNALS do."""
+
+    def __init__(self, path):
+        self.path = path
+        self.file = open(path, "w")
+        os.chmod(path, 0o644)
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+
+    def open(self):
+        self.file.close()
+
+
+class Faults(slurm.SlurmTest):
+    nodes = NODES + 1  # one to be lost
+    options = ["--cpus", "40", "--conf", f"KillWait={KILL_WAIT_S}", "--conf", "SlurmdTimeout=5",
+               "--conf", "OverTimeLimit=0", "--conf", "KillOnBadExit=0",
+               *(["--spank", slurm.PLUGIN] if HAS_PLUGIN else [])]
+
+    @classmethod
+    def start(cls):
+        if not slurm.IS_ROOT:
+            raise unittest.SkipTest("only root sees the processes of simulated nodes")
+        cls.site = tempfile.mkdtemp(prefix="clusterprof-site-")
+        os.chmod(cls.site, 0o755)
+        cls.addClassCleanup(shutil.rmtree, cls.site, ignore_errors=True)
+        os.makedirs(os.path.join(cls.site, "bin"))
+        for name, text in (("bin/clusterprof", DOCTOR),
+                           ("prolog", f"#!/bin/sh\nexport CLUSTERPROF_PREFIX={cls.site}\nexec {slurm.SITE}/prolog\n")):
+            with open(os.path.join(cls.site, name), "w") as file:
+                file.write(text)
+            os.chmod(file.name, 0o755)
+        slurm.install()
+        cls.options = [*cls.options, "--prolog", os.path.join(cls.site, "prolog"),
+                       "--epilog", os.path.join(slurm.SITE, "epilog")]
+        super().start()
+
+    # The node that test_ends loses is there yet.
+    def test_before_and_after_jobs(self):
+        if not HAS_PLUGIN:
+            self.skipTest("there is no SPANK plugin: nobody tells the prolog who asked")
+        self.write("stray.py", STRAY)
+        self.write("look.sh", LOOK)
+        look = ["srun", "-N4", "-w", "n[1-4]", "sh", "./look.sh"]
+        with self.subTest("a job that did not ask"):
+            done = self.user(look)
+            self.assertEqual(done.stdout, b"")
+            self.assertEqual(done.stderr.count(b"/run/clusterprof"), NODES, done.stderr)
+        with self.subTest("a job that asked"):
+            self.assertEqual(self.done([*look[:4], "--clusterprof", *look[4:]]), "0 1\n" * NODES)
+            notes = self.report(self.runs()[0])["run"]["notes"]
+            self.assertEqual(sorted(note for note in notes if "small" in note),
+                             [f"node n{number}: /dev/shm of n{number} is small" for number in range(1, NODES + 1)])
+            self.assertEqual([note for note in notes if "called as" in note or "nobody needs to know" in note], [])
+            self.assertEqual([note for note in notes if "not run as the user" in note], [])
+            self.await_(lambda: not self.kept(), "the end of /run/clusterprof/JOB")
+        with self.subTest("what Slurm does not find"):
+            def stray():
+                return [pid for _, pid, _, name, _ in self.cluster.processes() if name == "collector"]
+            collector = os.path.join(slurm.PREFIX, "libexec", "clusterprof", "collector")
+            self.batch(f"python3 stray.py {collector}")
+            left = stray()
+            self.assertEqual(len(left), 1, "nothing that the epilog could have ended")
+            os.kill(left[0], signal.SIGKILL)
+            self.batch(f"python3 stray.py {collector}", options=["--clusterprof"])
+            self.assertEqual(stray(), [])
+
+    def test_a_node_that_hangs(self):
+        hangs, empty = os.path.join(self.directory, "hangs"), os.path.join(self.directory, "empty")
+        for place in (hangs, empty):
+            os.makedirs(os.path.join(place, "bin"))
+            os.chmod(place, 0o755)
+        with open(os.path.join(hangs, "bin", "clusterprof"), "w") as file:
+            file.write("#!/bin/sh\nexec sleep 60\n")
+        os.chmod(file.name, 0o755)
+
+        def sh(script, variables={}):
+            return self.cluster.on_node("n1", "env", *(f"{name}={value}" for name, value in variables.items()),
+                                        "sh", "-c", script)
+
+        def prolog(prefix, **more):
+            variables = {"SLURM_JOB_ID": "77", "SLURM_JOB_UID": str(slurm.USER), "SLURM_JOB_GID": str(slurm.GROUP),
+                         "SPANK_CLUSTERPROF": "1", "CLUSTERPROF_PREFIX": prefix, **more}
+            begun = time.monotonic()
+            # Fails when the exit status is not 0.
+            said = sh(f"{slurm.SITE}/prolog && cat /run/clusterprof/*/node-check 2>/dev/null; true", variables)
+            return said, time.monotonic() - begun
+
+        said, took_s = prolog(hangs)
+        self.assertIn("does " + hangs + " hang?", said)
+        self.assertLess(took_s, 3)  # it waits for half a second; the machine may be busy
+        self.assertRegex(prolog(empty)[0], "^fail: .* cannot be run\n$")
+        self.assertNotIn("cannot be run", prolog(slurm.PREFIX)[0])
+        epilog = f"SLURM_JOB_ID=77 SLURM_JOB_UID={slurm.USER} {slurm.SITE}/epilog; echo $?; ls -A /run/clusterprof"
+        self.assertEqual(sh(epilog), "0\n")
+        for name, value in (("SLURM_JOB_ID", "../etc"), ("SLURM_JOB_UID", "x"), ("SPANK_CLUSTERPROF", "0")):
+            self.assertEqual(prolog(empty, **{name: value})[0], "")
+        # A place that others can write to is not used.
+        sh("rmdir /run/clusterprof && mkdir -p /run/trap && ln -s /run/trap /run/clusterprof")
+        self.assertEqual(prolog(empty)[0], "")
+        self.assertEqual(sh("ls -A /run/trap; rm /run/clusterprof; mkdir -m 777 /run/clusterprof"), "")
+        self.assertEqual(prolog(empty)[0], "")
+        self.assertEqual(sh("ls -A /run/clusterprof; rmdir /run/clusterprof"), "")
+
+    def test_ends(self):
+        gates = {name: Gate(os.path.join(self.directory, name))
+                 for name in ("killed.gate", "node.gate", "signals.gate")}
+        self.write("counts_signals.py", COUNTS_SIGNALS)
+        limit = Case(self, "limit", ["sleep", "301"])
+        cancelled = Case(self, "cancelled", ["sleep", "302"])
+        stubborn = Case(self, "stubborn", ["env", "--ignore-signal=TERM", "sleep", "303"], wrapper=True)
+        killed = Case(self, "killed", ["flock", "-s", "killed.gate", "true"])
+        bad_exit = Case(self, "bad_exit", ["sleep", "305"], how="srun --kill-on-bad-exit=1", wrapper=True)
+        node = Case(self, "node", ["flock", "-s", "node.gate", "true"], how="srun --no-kill", options=["--no-kill"],
+                    wrapper=True, nodes="n[2-5]")
+        signals = Case(self, "signals", ["/usr/bin/python3", "counts_signals.py", "signals.gate"],
+                       script="trap : USR1\n{step}")
+        cases = [limit, cancelled, stubborn, killed, bad_exit, node, signals]
+        ranks = self.started(cases)
+        # The shards of the first second are there.
+        self.await_(lambda: all(len(self.shards(case)) == NODES for case in cases), "shards of all runs")
+
+        for job in limit.both():
+            self.done(["scontrol", "update", f"JobId={job}", "EndTime=now+1"])
+        self.done(["scancel", *cancelled.both(), *stubborn.both()])
+        for case, rank in ((killed, 5), (bad_exit, 0)):
+            for kind in case.jobs:
+                os.kill(ranks[case, kind][rank], signal.SIGKILL)
+        for name in ("USR1", "USR2", "TSTP", "ABRT"):
+            self.done(["scancel", "--full" if name == "USR1" else "-Q", "-s", name, *signals.both()])
+        self.cluster.fail("n5")
+        for case in (killed, signals):
+            gates[case.program[-2 if case is killed else -1]].open()
+        # Slurm notices; the others go on to their end.
+        self.await_(lambda: all("Node failure on n5" in node.output(kind) for kind in node.jobs), "the node's failure")
+        gates["node.gate"].open()
+
+        for case in cases:
+            for job in case.both():
+                self.cluster.await_job(job)
+        self.assertEqual([], [process for process in self.cluster.await_idle()])
+
+        everybody = range(RANKS)
+        with self.subTest("cancelled"):
+            self.ended_alike(cancelled, "CANCELLED")
+            self.lost(cancelled, {rank: 15 for rank in everybody})
+        with self.subTest("time limit"):
+            self.ended_alike(limit, "TIMEOUT")
+            self.lost(limit, {rank: 15 for rank in everybody})
+        with self.subTest("cancelled, and does not end at SIGTERM"):
+            self.ended_alike(stubborn, "CANCELLED")
+            self.lost(stubborn, {rank: None for rank in everybody}, killed_nodes=NODES)
+        with self.subTest("a task killed"):
+            self.ended_alike(killed, "COMPLETED")
+            self.lost(killed, {5: 9})
+            self.assertIn("step: 137\nthe script goes on\n", killed.output("recorded"))
+        with self.subTest("a task killed, and the step with it"):
+            self.ended_alike(bad_exit, "COMPLETED")
+            self.lost(bad_exit, {rank: 15 if rank else 9 for rank in everybody})
+            self.assertIn("\nthe script goes on\n", bad_exit.output("recorded"))
+        with self.subTest("a node gone"):
+            self.ended_alike(node, "COMPLETED")
+            self.lost(node, {6: None, 7: None}, killed_nodes=1)
+            self.assertIn("\nthe script goes on\n", node.output("recorded"))
+        with self.subTest("signals that the program handles"):
+            self.ended_alike(signals, "COMPLETED")
+            self.assertEqual(signals.output("recorded").count("[6, 10, 12, 20]\n"), RANKS, signals.output("recorded"))
+            self.lost(signals, {})
+        hidden = [name for name in os.listdir(self.directory) if name.startswith(".")]
+        self.assertEqual(hidden, [])
+
+    def kept(self):
+        """What prologs have left on nodes."""
+        return "".join(self.cluster.on_node(node, "sh", "-c", "ls -A /run/clusterprof 2>/dev/null; true")
+                       for node in self.cluster.names)
+
+    def await_(self, condition, what, timeout_s=40):
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                outputs = {os.path.basename(path): self.output(path) for path in
+                           sorted(glob.glob(os.path.join(self.directory, "*.out")))}
+                self.fail(f"waited {timeout_s} s for {what}; {outputs}")
+            time.sleep(0.2)
+
+    def started(self, cases):
+        """{(case, kind): {rank: pid}} when all ranks of all jobs run their programs."""
+        found = {}
+
+        def all_are_there():
+            found.clear()
+            for _, pid, _, name, _ in self.cluster.processes():
+                variables = environment(pid) if name in ("sleep", "flock", "python3") else {}
+                for case in cases:
+                    for kind, job in case.jobs.items():
+                        if variables.get("SLURM_JOB_ID") == job and "SLURM_PROCID" in variables:
+                            found.setdefault((case, kind), {})[int(variables["SLURM_PROCID"])] = pid
+            return all(len(found.get((case, kind), {})) == RANKS for case in cases for kind in case.jobs)
+
+        self.await_(all_are_there, "all ranks")
+        return found
+
+    def shards(self, case):
+        return glob.glob(os.path.join(self.directory, case.run(), "node-*.h5"))
+
+    def ended_alike(self, case, state):
+        bare, recorded = (self.cluster.job(case.jobs[kind])[0] for kind in ("bare", "recorded"))
+        self.assertEqual((recorded["JobState"], recorded["ExitCode"]), (bare["JobState"], bare["ExitCode"]))
+        self.assertEqual(recorded["JobState"], state)
+        steps = [[line for line in case.output(kind).splitlines() if line.startswith(("step: ", "the script"))]
+                 for kind in ("bare", "recorded")]
+        self.assertEqual(steps[0], steps[1])
+
+    def lost(self, case, lost, killed_nodes=0):
+        """The report names exactly these ranks, with the signals that ended them, and has all of the others; of nodes
+        that were killed it says so. After it there is nothing in the run directory that a killed process left."""
+        report = self.report(case.run())
+        self.assertEqual(len(report["nodes"]), NODES)
+        ends = {rank["rank"]: rank["exit"] for rank in report["ranks"]}
+        self.assertEqual(sorted(ends), list(range(RANKS)))
+        self.assertEqual({rank: end["signal"] for rank, end in ends.items() if end["lost"]}, lost)
+        self.assertEqual({end["status"] for rank, end in ends.items() if rank not in lost} - {0}, set())
+        self.assertEqual(report["run"]["complete"], not lost)
+        self.assertEqual(len([note for note in report["run"]["notes"] if "is incomplete" in note]), killed_nodes)
+        said = " ".join(finding["text"] for finding in report["findings"])
+        for rank in (min(lost), max(lost)) if lost else ():
+            self.assertRegex(said, rf"[Rr]anks? [-0-9, ]*\b{rank}\b|Ranks {min(lost)}-{max(lost)} ")
+        text = self.done([slurm.CLUSTERPROF, "report", case.run()])
+        self.assertEqual("INCOMPLETE" in text, bool(lost))
+        # A minute later, when nobody can still be writing.
+        place = os.path.join(self.directory, case.run())
+        for path in [*glob.glob(os.path.join(place, "node-*.h5")), os.path.join(place, ".run")]:
+            os.utime(path, (time.time() - 100, time.time() - 100), follow_symlinks=False)
+        self.report(case.run())
+        self.assertEqual({name for name in os.listdir(place) if name.startswith(".")} - {".job"}, {".run"})
+
+
+if __name__ == "__main__":
+    recording.main()

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is around a program takes away what the recording needs: files, memory, processes, system calls, /proc, the run
+directory, the collector. The program's output, its result and its end are those without clusterprof, at once, and
+nothing is left behind.
+
+    surroundings_test.py [--long]     10 times each, and more of them"""
+
+import concurrent.futures
+import ctypes
+import errno
+import glob
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import recording
+
+LONG = "--long" in sys.argv
+TIMES = 10 if LONG else 1
+PROGRAM = '''
+import sys, time
+def work(value):
+    for _ in range(2000):
+        value = (value * 6364136223846793005 + 1442695040888963407) % 2**64
+    return value
+end, results = time.monotonic() + float(sys.argv[1]), set()
+while not results or time.monotonic() < end:
+    results.add(work(1))
+print(results, flush=True)
+print("to stderr", file=sys.stderr, flush=True)
+sys.exit(7)
+'''
+
+# x86-64
+CALLS = {"perf_event_open": 298, "timer_create": 222, "memfd_create": 319, "pidfd_open": 434, "signalfd": 289,
+         "symlink": 88, "connect": 42, "socketpair": 53}
+MORE_CALLS = {"timer_settime": 223, "close_range": 436, "eventfd": 290, "epoll_create": 291, "timerfd_create": 283,
+              "ftruncate": 77, "fsync": 74, "rename": 82, "socket": 41, "bind": 49, "listen": 50, "accept": 288,
+              "sendmsg": 46, "recvmsg": 47, "setsockopt": 54, "getsockopt": 55, "prctl": 157, "sigaltstack": 131,
+              "tgkill": 234, "gettid": 186, "statx": 332, "getrusage": 98, "setsid": 112, "madvise": 28,
+              "prlimit": 302, "process_vm_readv": 310, "unlink": 87, "setpriority": 141, "sched_setaffinity": 203}
+KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7fff0000
+
+
+def without_call(number, action):
+    """For preexec_fn: a filter of system calls, as a container's, against one of them."""
+    load, jump_equal, answer = 0x20, 0x15, 0x06
+    words = [(load, 0, 0, 0), (jump_equal, 0, 1, number), (answer, 0, 0, action), (answer, 0, 0, ALLOW)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *word) for word in words))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(words), ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def install():
+        if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.c_void_p(ctypes.addressof(program)), 0, 0):
+            raise OSError(ctypes.get_errno(), "no filter" + str(code)[:0])
+    return install
+
+
+def limited(*limits):
+    return ["bash", "-c", "".join(f"ulimit {limit} && " for limit in limits) + 'exec "$@"', "bash"]
+
+
+def mounted(command):
+    """The rest in a mount namespace of its own, where `command` has been run first."""
+    return [*NAMESPACE, "bash", "-c", command + ' && exec "$@"', "bash"]
+
+
+NAMESPACE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-r", "-m"]
+NOBODY = ["setpriv", "--reuid", "64123", "--regid", "64123", "--clear-groups"]
+
+
+class Surroundings(recording.RecordingTest):
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.directory, 0o777)
+        script = os.path.join(self.directory, "program.py")
+        with open(script, "w") as file:
+            file.write(PROGRAM)
+        self.program = [recording.PYTHON, script, "0.15"]
+        self.made = 0
+
+    def start(self, command, **how):
+        return subprocess.Popen(command, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, **how)
+
+    def end(self, process, seconds):
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            for pid, words in recording.processes():
+                if any(self.directory in word for word in words):
+                    os.kill(pid, signal.SIGKILL)
+            process.kill()
+            process.communicate()
+            self.fail(f"no end after {seconds} s: {process.args}")
+        lines = err.splitlines(keepends=True)
+        own = [line.decode() for line in lines if line.startswith(b"clusterprof:")]
+        return process.returncode, out, b"".join(line for line in lines if not line.startswith(b"clusterprof:")), own
+
+    def same(self, command, before=(), options=(), run=None, seconds=60, meanwhile=None, left=(), **how):
+        """Runs it bare and recorded, and compares; returns the run and what clusterprof has said."""
+        self.made += 1
+        run = run or os.path.join(self.directory, f"run{self.made}")
+        bare = self.start([*before, *command], **how)
+        recorded = self.start([*before, recording.CLUSTERPROF, "-q", *options, "-o", run, *command], **how)
+        if meanwhile:
+            meanwhile(run)
+        *expected, _ = self.end(bare, seconds)
+        *seen, said = self.end(recorded, seconds)
+        self.assertEqual(seen, expected, said)
+        self.nothing_left(run, left)
+        return run, said
+
+    def nothing_left(self, run, expected=()):
+        deadline = time.monotonic() + 10
+        while True:
+            left = [words for _, words in recording.processes() if any(f"={run}" in word for word in words)]
+            if not left:
+                break
+            self.assertLess(time.monotonic(), deadline, left)
+            time.sleep(0.05)
+        names = os.listdir(run) if os.path.isdir(run) else []
+        self.assertEqual([name for name in names if name.endswith((".tmp", ".claim")) and name not in expected], [])
+
+    def unrecorded(self, run, said, reason=""):
+        line, = said
+        self.assertRegex(line, f"{reason}.*; the command runs unrecorded")
+        self.assertFalse(glob.glob(os.path.join(run, "node-*")))
+
+    def needs_namespaces(self):
+        if subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no mount namespaces here")
+
+    def compile(self, name, source, *options):
+        self.need("cc")
+        path = os.path.join(self.directory, name)
+        done = subprocess.run(["cc", "-x", "c", "-", "-o", path, *options], input=source.encode(), capture_output=True)
+        if done.returncode != 0:
+            self.skipTest(f"cannot compile with {options}: {done.stderr.decode()[:300]}")
+        return path
+
+    # --- system calls ---
+
+    def test_filters_of_system_calls(self):
+        calls = dict(CALLS, **MORE_CALLS) if LONG else CALLS
+        answers = [ERRNO | errno.EPERM, ERRNO | errno.ENOSYS] if LONG else [ERRNO | errno.EPERM]
+        cases = [(name, number, answer) for name, number in calls.items() for answer in answers] * TIMES
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            done = [(name, pool.submit(self.same, self.program, preexec_fn=without_call(number, answer)))
+                    for name, number, answer in cases]
+            for name, one in done:
+                with self.subTest(name):
+                    run, said = one.result()
+                    if name in ("perf_event_open", "pidfd_open", "signalfd"):  # nothing is missing then
+                        self.assertEqual(said, [])
+                        self.assertTrue(self.report(run)["run"]["complete"])
+
+    def test_filters_that_kill(self):
+        calls = ("perf_event_open", "timer_create", "memfd_create", "signalfd", "connect")
+        for name in calls * TIMES:
+            with self.subTest(name):
+                self.unrecorded(*self.same(self.program, preexec_fn=without_call(CALLS[name], KILL_PROCESS)), "seccomp")
+
+    # --- limits ---
+
+    def test_few_files(self):
+        for number in (5, 8, 12, 32, 63, 64, 100) * TIMES:
+            with self.subTest(number):
+                run, said = self.same(self.program, limited(f"-n {number}"))
+                if number < 64:
+                    self.unrecorded(run, said, "Too many open files")
+                else:
+                    self.assertTrue(self.report(run)["run"]["complete"])
+
+    def test_little_of_everything(self):
+        for limit in ("-l 0", "-i 0", "-f 0", "-f 100", "-v 65536", "-v 200000") * TIMES:
+            with self.subTest(limit):
+                self.same(["/bin/sh", "-c", "echo out; echo err >&2; exit 7"], limited(limit))
+
+    def test_few_processes(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs a user who has no processes")
+        for number in range(5):  # what fails first changes with each
+            for _ in range(TIMES):
+                with self.subTest(number):
+                    self.same(self.program, [*NOBODY, *limited(f"-u {number}")])
+
+    # --- the run directory ---
+
+    def on_a_disk(self, options, *words, after=""):
+        """The run directory is on a file system of its own, at `disk`."""
+        self.needs_namespaces()
+        disk = os.path.join(self.directory, "disk")
+        os.makedirs(disk, exist_ok=True)
+        return self.same(self.program, mounted(f"mount -t tmpfs {options} none {disk}{after}"), words,
+                         run=os.path.join(disk, "run"))
+
+    def test_read_only(self):
+        self.unrecorded(*self.on_a_disk("-o ro"), "Read-only file system")
+
+    def test_full(self):
+        self.unrecorded(*self.on_a_disk("-o nr_inodes=1"), "No space left on device")
+        for _ in range(TIMES):
+            for kilobytes in (4, 8, 16, 64, 300) if LONG else (4, 16, 300):
+                with self.subTest(kilobytes):
+                    _, said = self.on_a_disk(f"-o size={kilobytes}k")
+                    for line in said:
+                        self.assertIn("cannot write the profile of node", line)
+
+    def test_full_and_free_again(self):
+        """The last shard is whole, and those that failed take no space."""
+        self.needs_namespaces()
+        disk = os.path.join(self.directory, "disk")
+        os.mkdir(disk)
+        script = (f'mount -t tmpfs -o size=600k none {disk}; head -c 580k /dev/zero > {disk}/filler; '
+                  f'"$1" -q -o {disk}/run "$2" "$3" 4 & sleep 2.5; rm {disk}/filler; df --output=used {disk} | tail -1;'
+                  f'wait $!; status=$?; "$1" report --json {disk}/run > {disk}/../report.json; exit $status')
+        done = subprocess.run([*NAMESPACE, "bash", "-c", script, "bash", recording.CLUSTERPROF, *self.program[:2]],
+                              capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertIn(b"cannot write the profile", done.stderr)
+        self.assertNotIn(b"ended early", done.stderr)
+        self.assertLess(int(done.stdout.split()[0]), 12, done.stdout)
+        with open(os.path.join(self.directory, "report.json")) as file:
+            self.assertIn('"complete":true', file.read().replace(" ", ""))
+
+    def test_vanishing(self):
+        def remove(run):
+            time.sleep(0.7)
+            shutil.rmtree(run, ignore_errors=True)
+        for _ in range(TIMES):
+            _, said = self.same([*self.program[:2], "1.5"], meanwhile=remove)
+            self.assertIn("cannot write the profile", said[0])
+
+    def test_denied(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs another user")
+        closed = os.path.join(self.directory, "closed")
+        os.mkdir(closed, 0o700)
+        run = os.path.join(closed, "run")
+        self.unrecorded(*self.same(self.program, NOBODY, run=run), "Permission denied")
+        done = self.start([*NOBODY, recording.CLUSTERPROF, "--strict", "-o", run, *self.program])
+        status, out, _, said = self.end(done, 60)
+        self.assertEqual((status, out, len(said)), (125, b"", 1))
+
+    # --- the system ---
+
+    def test_no_proc_no_shared_memory(self):
+        self.needs_namespaces()
+        self.same(self.program, mounted("umount -l /proc"), seconds=30)
+        run, said = self.same(self.program, mounted("mount -t tmpfs -o ro none /dev/shm"))
+        self.assertEqual(said, [])
+        self.assertTrue(self.report(run)["run"]["complete"])
+
+    def test_pid_namespace_of_the_children(self):
+        if subprocess.run(["unshare", "-p", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no PID namespaces here")
+        self.same(self.program, ["unshare", "-p"])
+
+    # --- the collector ---
+
+    def signal_collector(self, number):
+        def send(run):
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                for pid, words in recording.processes():
+                    if recording.is_collector(words, run):
+                        time.sleep(0.1)
+                        os.kill(pid, number)
+                        return
+                time.sleep(0.02)
+            self.fail("no collector")
+        return send
+
+    def test_stopped_collector(self):
+        for _ in range(TIMES):
+            begin = time.monotonic()
+            run, said = self.same([*self.program[:2], "1"], meanwhile=self.signal_collector(signal.SIGSTOP), seconds=20)
+            self.assertLess(time.monotonic() - begin, 15)
+            self.assertEqual(said, [])
+            self.assertTrue(self.report(run)["run"]["complete"])
+
+    def test_killed_collector(self):
+        for number in (signal.SIGKILL, signal.SIGSEGV):
+            for _ in range(TIMES):
+                with self.subTest(number):
+                    # SIGSEGV that somebody sends is not the collector's own, and is not taken for the end.
+                    _, said = self.same([*self.program[:2], "1"], meanwhile=self.signal_collector(number),
+                                        left=[".node-here.claim"], env=dict(os.environ, CLUSTERPROF_NODE="here"))
+                    self.assertEqual(len(said), 1 if number == signal.SIGKILL else 0, said)
+
+    # --- programs of another kind ---
+
+    def test_change_of_user(self):
+        """libc makes all threads of a process change their user, and waits for each of them: also for ours, also in the
+        child of a fork, also when capabilities were changed for one thread."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        program = self.compile("change", """
+            #define _GNU_SOURCE
+            #include <stdio.h>
+            #include <sys/wait.h>
+            #include <unistd.h>
+            int main(void) {
+              int status = 0;
+              if (fork() == 0) {
+                usleep(20000);
+                int group = setresgid(64123, 64123, 64123), user = setresuid(64123, 64123, 64123);
+                printf("%d %d %d\\n", group, user, (int)getuid());
+                fflush(stdout);
+                _exit(5);
+              }
+              wait(&status);
+              return WEXITSTATUS(status);
+            }""")
+        for _ in range(TIMES):
+            self.same([program], seconds=20)
+            self.same([*NOBODY, "id", "-u"], seconds=20)
+
+    def test_static_and_setuid_programs(self):
+        source = '#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf("%d\\n", (int)geteuid()); return 4; }'
+        self.same([self.compile("static", source, "-static")])
+        if os.geteuid() == 0:
+            program = self.compile("setuid", source)
+            os.chmod(program, 0o4755)
+            self.same([program], NOBODY)
+
+    def test_other_preloads(self):
+        malloc = self.compile("malloc.so", """
+            #define _GNU_SOURCE
+            #include <dlfcn.h>
+            #include <stddef.h>
+            void* malloc(size_t bytes) {
+              static void* (*real)(size_t);
+              if (!real) *(void**)&real = dlsym(RTLD_NEXT, "malloc");
+              return real(bytes);
+            }
+            int open(const char* path, int flags, int mode) {
+              int (*real)(const char*, int, int);
+              *(void**)&real = dlsym(RTLD_NEXT, "open");
+              return real(path, flags, mode);
+            }""", "-shared", "-fPIC")
+        run, _ = self.same(self.program, env=dict(os.environ, LD_PRELOAD=malloc))
+        self.assertTrue(self.report(run)["run"]["complete"])
+        for around in (["fakeroot"], ["strace", "-f", "-o", "/dev/null"]):
+            if shutil.which(around[0]):
+                with self.subTest(around[0]):
+                    self.same(self.program, around)
+                    self.same([*around, *self.program])
+
+    def test_sanitizers_and_valgrind(self):
+        source = '#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts(malloc(5) ? "here" : ""); exit(4); }'
+        for runtime in ("address,undefined", "thread"):
+            with self.subTest(runtime):
+                program = self.compile("sanitized", source, f"-fsanitize={runtime}")
+                self.same([program], env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
+        if shutil.which("valgrind"):
+            self.same(["valgrind", "-q", self.compile("plain", source)])
+
+
+if __name__ == "__main__":
+    if LONG:
+        sys.argv.remove("--long")
+    recording.main()

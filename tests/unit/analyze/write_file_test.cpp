@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/analyze/write_file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace clusterprof::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class WriteFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/clusterprof-write-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    root_ = fs::canonical(name).string();
+    ASSERT_EQ(::chmod(root_.c_str(), 0755), 0);
+    umask_ = ::umask(0);
+  }
+  void TearDown() override {
+    ::umask(umask_);
+    fs::remove_all(root_);
+  }
+
+  [[nodiscard]] std::string at(const std::string& name) const { return root_ + "/" + name; }
+  std::string file(const std::string& name, mode_t mode) const {
+    std::ofstream(at(name)) << "content of " << name;
+    EXPECT_EQ(::chmod(at(name).c_str(), mode), 0);
+    return at(name);
+  }
+  static mode_t mode_of(const std::string& path) {
+    struct stat status {};
+    EXPECT_EQ(::stat(path.c_str(), &status), 0);
+    return status.st_mode & 0777;
+  }
+  static std::string content_of(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  mode_t mode_with(const std::vector<std::string>& quoted) const {
+    EXPECT_TRUE(write_file(at("page"), "new", quoted));
+    const mode_t mode = mode_of(at("page"));
+    ::unlink(at("named").c_str());
+    EXPECT_TRUE(write_named_file(at("named"), "new", quoted));
+    EXPECT_EQ(mode_of(at("named")), mode);
+    return mode;
+  }
+
+  std::string root_;
+  mode_t umask_ = 0;
+};
+
+TEST_F(WriteFile, IsNeverForAllToWrite) { EXPECT_EQ(mode_with({}), 0664u); }
+
+TEST_F(WriteFile, IsReadByWhoMayReadWhatIsInIt) {
+  EXPECT_EQ(mode_with({file("all", 0644)}), 0664u);
+  EXPECT_EQ(mode_with({file("own", 0600)}), 0600u);
+  EXPECT_EQ(mode_with({file("group", 0640)}), 0660u);
+  EXPECT_EQ(mode_with({at("all"), at("own")}), 0600u);
+  EXPECT_EQ(mode_with({at("gone")}), 0600u);
+  fs::create_directory(at("private"));
+  const std::string inside = file("private/inside", 0644);
+  ASSERT_EQ(::chmod(at("private").c_str(), 0700), 0);
+  EXPECT_EQ(mode_with({inside}), 0600u);
+  fs::create_symlink("private/inside", at("link"));
+  EXPECT_EQ(mode_with({at("link")}), 0600u);
+  ::umask(077);
+  EXPECT_EQ(mode_with({at("all")}), 0600u);
+}
+
+TEST_F(WriteFile, AnotherGroupIsNotOurs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const std::string theirs = file("theirs", 0640);
+  ASSERT_EQ(::chown(theirs.c_str(), 0, 1), 0);
+  EXPECT_EQ(mode_with({theirs}), 0600u);
+}
+
+TEST_F(WriteFile, WhatOthersHavePreparedWhereAllMayWrite) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  fs::create_directory(at("shared"));
+  ASSERT_EQ(::chmod(at("shared").c_str(), 01777), 0);
+  const std::string victim = file("victim", 0644);
+  fs::create_symlink("../victim", at("shared/link"));
+  ASSERT_EQ(::mkfifo(at("shared/pipe").c_str(), 0666), 0);
+  file("shared/file", 0666);
+  for (const char* name : {"shared/link", "shared/pipe", "shared/file"}) {
+    ASSERT_EQ(::lchown(at(name).c_str(), 1, 1), 0);
+    const auto written = write_named_file(at(name), "new");
+    ASSERT_FALSE(written) << name;
+    EXPECT_NE(written.error().message.find("another user"), std::string::npos) << written.error().message;
+  }
+  EXPECT_EQ(content_of(victim), "content of victim");
+  // Where only we may write, who made it has been allowed to.
+  ASSERT_EQ(::chmod(at("shared").c_str(), 0755), 0);
+  EXPECT_TRUE(write_named_file(at("shared/link"), "new"));
+  EXPECT_EQ(content_of(victim), "new");
+}
+
+}  // namespace
+}  // namespace clusterprof::cli

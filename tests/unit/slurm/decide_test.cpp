@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "slurm/start/decide.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace clusterprof::start {
+namespace {
+
+// An environment as the kernel lays it out.
+class Variables {
+ public:
+  explicit Variables(std::vector<std::string> entries) : entries_(std::move(entries)) {
+    for (std::string& entry : entries_) pointers_.push_back(entry.data());
+    pointers_.push_back(nullptr);
+  }
+  char** data() { return pointers_.data(); }
+  [[nodiscard]] std::vector<std::string> left() const {
+    std::vector<std::string> entries;
+    for (char* const* at = pointers_.data(); *at != nullptr; ++at) entries.emplace_back(*at);
+    return entries;
+  }
+
+ private:
+  std::vector<std::string> entries_;
+  std::vector<char*> pointers_;
+};
+
+constexpr long kPid = 4711;
+const std::string kActive = "CLUSTERPROF_START=/opt/clusterprof/bin/clusterprof";
+
+std::vector<std::string> task_of_srun(std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {kActive, "SLURM_STEP_ID=0", "SLURM_TASK_PID=4711", "SLURM_PROCID=3"});
+  return more;
+}
+
+Action of(const char* path, std::vector<std::string> entries, const char* executable = nullptr,
+          long pid = kPid) {
+  Variables variables(std::move(entries));
+  return decide({path, executable == nullptr ? path : executable, variables.data(), pid});
+}
+
+TEST(Starter, StartsTasksOfSrun) {
+  EXPECT_EQ(of("/home/u/stencil", task_of_srun()), Action::kStart);
+  EXPECT_EQ(of("/home/u/job.py", task_of_srun(), "/usr/bin/python3.11"), Action::kStart);
+  EXPECT_EQ(of("stencil", task_of_srun(), "/home/u/stencil"), Action::kStart);
+  EXPECT_EQ(of("/usr/bin/sh", {kActive, "SLURM_STEP_ID=17", "SLURM_TASK_PID=4711"}), Action::kStart);
+}
+
+TEST(Starter, DoesNothingUnlessAsked) {
+  EXPECT_EQ(of("/home/u/stencil", {"SLURM_STEP_ID=0", "SLURM_TASK_PID=4711"}), Action::kLeave);
+  EXPECT_EQ(of("/usr/bin/srun", {}), Action::kLeave);
+  EXPECT_EQ(of("/home/u/stencil", {"CLUSTERPROF_START=", "SLURM_STEP_ID=0", "SLURM_TASK_PID=4711"}),
+            Action::kLeave);
+  EXPECT_EQ(
+      of("/home/u/stencil", {"CLUSTERPROF_START=bin/clusterprof", "SLURM_STEP_ID=0", "SLURM_TASK_PID=4711"}),
+      Action::kLeave);
+  EXPECT_EQ(of("/home/u/stencil", {"CLUSTERPROF_STARTER=/x", "SLURM_STEP_ID=0", "SLURM_TASK_PID=4711"}),
+            Action::kLeave);
+}
+
+TEST(Starter, LeavesWhatATaskStarts) {
+  // TaskProlog and its children, and those of the task.
+  EXPECT_EQ(of("/etc/slurm/task_prolog", task_of_srun(), "/usr/bin/dash", kPid + 1), Action::kLeave);
+  EXPECT_EQ(of("/usr/bin/date", task_of_srun(), nullptr, kPid + 2), Action::kLeave);
+}
+
+TEST(Starter, LeavesBatchScriptsAndShells) {
+  for (const char* step :
+       {"SLURM_STEP_ID=4294967291", "SLURM_STEP_ID=4294967290", "SLURM_STEP_ID=4294967292"}) {
+    EXPECT_EQ(of("/var/spool/slurm_script", {kActive, step, "SLURM_TASK_PID=4711"}, "/usr/bin/bash"),
+              Action::kLeave)
+        << step;
+  }
+  EXPECT_EQ(of("/var/spool/slurm_script", {kActive, "SLURM_TASK_PID=4711"}, "/usr/bin/bash"), Action::kLeave);
+}
+
+TEST(Starter, IsNotMisledByTheStepThatTheJobWasSubmittedFrom) {
+  EXPECT_EQ(of("/var/spool/slurm_script", task_of_srun({"CLUSTERPROF_START_BATCH=1"}), "/usr/bin/bash"),
+            Action::kLeave);
+  EXPECT_EQ(of("/home/u/stencil", task_of_srun({"CLUSTERPROF_START_BATCH=1", "OMPI_COMM_WORLD_RANK=0"})),
+            Action::kStart);
+}
+
+TEST(Starter, IsNotMisledByGarbage) {
+  for (const char* step : {"", "abc", "0x0", "-1", " 0", "0 ", "99999999999999999999"}) {
+    const std::vector<std::string> entries = {kActive, std::string("SLURM_STEP_ID=") + step,
+                                              "SLURM_TASK_PID=4711"};
+    EXPECT_EQ(of("/home/u/stencil", entries), Action::kLeave) << step;
+  }
+  for (const char* pid : {"", "abc", "4711x", "-4711", "99999999999999999999"}) {
+    const std::vector<std::string> entries = {kActive, "SLURM_STEP_ID=0",
+                                              std::string("SLURM_TASK_PID=") + pid};
+    EXPECT_EQ(of("/home/u/stencil", entries), Action::kLeave) << pid;
+  }
+  EXPECT_EQ(of("/home/u/stencil", {kActive, "OMPI_COMM_WORLD_RANK=x", "MPI_LOCALRANKID="}), Action::kLeave);
+  EXPECT_EQ(of("/home/u/stencil", {kActive, "SLURM_STEP_ID", "SLURM_TASK_PID=4711"}), Action::kLeave);
+  EXPECT_EQ(of("", task_of_srun()), Action::kStart);
+}
+
+TEST(Starter, LeavesLaunchersForTheirRanks) {
+  const std::vector<std::string> batch = {kActive, "SLURM_TASK_PID=99"};
+  for (const char* path : {"/usr/bin/mpirun", "/usr/bin/mpirun.openmpi", "/usr/bin/mpiexec.hydra",
+                           "/usr/bin/orterun", "/usr/bin/orted", "/usr/bin/prterun", "/usr/bin/prted",
+                           "/usr/bin/hydra_pmi_proxy", "/usr/bin/hydra_bstrap_proxy"}) {
+    EXPECT_EQ(of(path, batch), Action::kLeave) << path;
+    EXPECT_EQ(of(path, task_of_srun()), Action::kLeave) << path;
+  }
+  // A link, and a script.
+  EXPECT_EQ(of("/opt/mpi/bin/run", task_of_srun(), "/opt/mpi/bin/orterun"), Action::kLeave);
+  EXPECT_EQ(of("/opt/mpi/bin/mpiexec", task_of_srun(), "/usr/bin/bash"), Action::kLeave);
+  // Not such ones.
+  EXPECT_EQ(of("/home/u/mpirunner", task_of_srun()), Action::kStart);
+  EXPECT_EQ(of("/home/u/mpirun/stencil", task_of_srun()), Action::kStart);
+}
+
+TEST(Starter, StartsRanksOfLaunchers) {
+  EXPECT_EQ(of("/home/u/stencil", {kActive, "SLURM_TASK_PID=99", "OMPI_COMM_WORLD_RANK=0"}), Action::kStart);
+  EXPECT_EQ(
+      of("/home/u/stencil", {kActive, "SLURM_TASK_PID=99", "SLURM_STEP_ID=0", "OMPI_COMM_WORLD_RANK=7"}),
+      Action::kStart);
+  EXPECT_EQ(of("/home/u/stencil", {kActive, "MPI_LOCALRANKID=1"}), Action::kStart);
+}
+
+TEST(Starter, StepsAside) {
+  for (const char* path :
+       {"/opt/clusterprof/bin/clusterprof", "/usr/bin/apptainer", "/usr/bin/singularity", "/usr/bin/podman",
+        "/usr/bin/enroot", "/usr/bin/ch-run", "/usr/bin/shifter", "/usr/bin/srun"}) {
+    EXPECT_EQ(of(path, task_of_srun()), Action::kStepAside) << path;
+    EXPECT_EQ(of(path, {kActive, "OMPI_COMM_WORLD_RANK=0"}), Action::kStepAside) << path;
+  }
+  EXPECT_EQ(of("/usr/bin/sbatch", {kActive}), Action::kSubmit);
+  EXPECT_EQ(of("/usr/bin/salloc", task_of_srun()), Action::kSubmit);
+}
+
+int first(const char* path, bool is_script, std::vector<const char*> argv) {
+  return first_argument(path, is_script, static_cast<int>(argv.size()), argv.data());
+}
+
+TEST(Starter, FindsTheUsersArguments) {
+  EXPECT_EQ(first("/usr/bin/python3", false, {"python3", "train.py"}), 1);
+  EXPECT_EQ(first("/usr/bin/true", false, {"true"}), 1);
+  EXPECT_EQ(first("/usr/bin/true", false, {}), -1);
+  EXPECT_EQ(first("./run.sh", true, {"/bin/sh", "./run.sh", "a", "./run.sh"}), 2);
+  EXPECT_EQ(first("./run.sh", true, {"/bin/sh", "-e", "./run.sh", "a"}), 3);
+  EXPECT_EQ(first("./run.py", true, {"/usr/bin/env", "-S python3 -u", "./run.py"}), 3);
+  // An interpreter that is a script.
+  EXPECT_EQ(first("./job", true, {"/bin/sh", "-e", "/opt/interpreter", "-x", "./job", "a"}), 5);
+  EXPECT_EQ(first("./run.sh", true, {"/bin/sh", "/dev/fd/3", "a"}), -1);
+}
+
+TEST(Starter, RemovesItself) {
+  const auto left = [](std::vector<std::string> entries) {
+    Variables variables(std::move(entries));
+    remove_starter(variables.data());
+    return variables.left();
+  };
+  using Entries = std::vector<std::string>;
+  const std::string it = "/opt/clusterprof/lib/clusterprof/libclusterprof_start.so";
+  EXPECT_EQ(left({"A=1", "LD_PRELOAD=" + it, kActive, "B=2", "CLUSTERPROF_START_BATCH=1"}),
+            (Entries{"A=1", "B=2"}));
+  EXPECT_EQ(left({"LD_PRELOAD=libm.so:" + it}), Entries{"LD_PRELOAD=libm.so"});
+  EXPECT_EQ(left({"LD_PRELOAD=" + it + ":libm.so"}), Entries{"LD_PRELOAD=libm.so"});
+  EXPECT_EQ(left({"LD_PRELOAD=a.so " + it + " b.so:" + it}), Entries{"LD_PRELOAD=a.so b.so"});
+  EXPECT_EQ(left({"LD_PRELOAD=" + it + ":" + it}), Entries{});
+  EXPECT_EQ(left({"LD_PRELOAD=x" + it + "x:/y/libclusterprof_starter.so"}),
+            Entries{"LD_PRELOAD=x" + it + "x:/y/libclusterprof_starter.so"});
+  EXPECT_EQ(left({"LD_PRELOADS=" + it, "CLUSTERPROF_STARTED=1"}),
+            (Entries{"LD_PRELOADS=" + it, "CLUSTERPROF_STARTED=1"}));
+  EXPECT_EQ(left({}), Entries{});
+}
+
+TEST(Starter, RemovesTheOptionOfTheJob) {
+  Variables variables({"A=1", "_SLURM_SPANK_OPTION_clusterprof_clusterprof=(null)",
+                       "SLURM_SPANK_CLUSTERPROF=1",
+                       "SLURM_SPANK__SLURM_SPANK_OPTION_clusterprof_clusterprof=(null)",
+                       "_SLURM_SPANK_OPTION_other_other=1"});
+  remove_option(variables.data());
+  EXPECT_EQ(variables.left(), (std::vector<std::string>{"A=1", "_SLURM_SPANK_OPTION_other_other=1"}));
+}
+
+TEST(Starter, OneRankSpeaks) {
+  const auto speaks = [](std::vector<std::string> entries) {
+    Variables variables(std::move(entries));
+    return speaks_for_all(variables.data());
+  };
+  EXPECT_TRUE(speaks({}));
+  EXPECT_TRUE(speaks({"SLURM_PROCID=0"}));
+  EXPECT_FALSE(speaks({"SLURM_PROCID=2"}));
+  // Under mpirun those of Slurm are the daemon's.
+  EXPECT_FALSE(speaks({"SLURM_PROCID=0", "OMPI_COMM_WORLD_RANK=5"}));
+  EXPECT_TRUE(speaks({"SLURM_PROCID=1", "PMI_RANK=0"}));
+}
+
+}  // namespace
+}  // namespace clusterprof::start
