@@ -2,6 +2,8 @@
 function(clusterprof_target name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-restrict)
+  # Functions, lines and inlined calls are in this, too; a quarter of the time to compile goes into the rest.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-g1>)
   if(CLUSTERPROF_SANITIZE AND NOT CLUSTERPROF_PRELOAD_${name})
     target_compile_options(${name} PRIVATE -fsanitize=${CLUSTERPROF_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(${name} PRIVATE -fsanitize=${CLUSTERPROF_SANITIZE})
