@@ -126,11 +126,7 @@ void remove_links(const fs::path& directory) {
 }  // namespace
 
 RunProgress progress_of(const shard::ShardData& head) {
-  std::vector<bool> here(std::min(head.run.world_size, shard::kMaxWorldSize));
-  for (const shard::Rank& rank : head.ranks) {
-    if (rank.rank >= 0 && static_cast<std::size_t>(rank.rank) < here.size())
-      here[static_cast<std::size_t>(rank.rank)] = true;
-  }
+  const std::vector<bool> here = present_ranks(head);
   RunProgress progress;
   progress.all_came = !here.empty() && std::find(here.begin(), here.end(), false) == here.end();
   progress.all_ended =

@@ -44,6 +44,14 @@ void add_note(shard::ShardData& data, std::string note) {
   if (place == notes.end() || *place != note) notes.insert(place, std::move(note));
 }
 
+std::vector<bool> present_ranks(const shard::ShardData& data) {
+  std::vector<bool> present(std::min(data.run.world_size, shard::kMaxWorldSize));
+  for (const shard::Rank& rank : data.ranks)
+    if (rank.rank >= 0 && static_cast<std::size_t>(rank.rank) < present.size())
+      present[static_cast<std::size_t>(rank.rank)] = true;
+  return present;
+}
+
 bool is_of_incomplete_shard(std::string_view note) { return note.ends_with(kStillRan); }
 
 bool is_of_repeated_rank(std::string_view note) { return note.ends_with(kRepeated); }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/shard/shard_data.hpp"
 
@@ -21,6 +22,9 @@ std::string clocks_apart_note(std::size_t nodes);
 
 // Into its place, once.
 void add_note(shard::ShardData& data, std::string note);
+
+// By rank of the job, whether the run has a record of it; none when the job's size is not known.
+std::vector<bool> present_ranks(const shard::ShardData& data);
 
 // Whether a merge made the note by looking at all shards together.
 bool is_of_all_shards(std::string_view note);

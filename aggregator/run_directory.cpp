@@ -85,11 +85,7 @@ Result<std::vector<fs::path>> list_shards(const fs::path& run_dir) {
 void note_missing_ranks(shard::ShardData& data) {
   const auto is_lost = [](const shard::Rank& rank) { return (rank.flags & shard::kLost) != 0; };
   if (std::any_of(data.ranks.begin(), data.ranks.end(), is_lost)) data.run.complete = false;
-  std::vector<bool> present(std::min(data.run.world_size, shard::kMaxWorldSize));
-  for (const shard::Rank& rank : data.ranks)
-    if (rank.rank >= 0 && static_cast<std::size_t>(rank.rank) < present.size())
-      present[static_cast<std::size_t>(rank.rank)] = true;
-  const Absent absent = absent_from(present);
+  const Absent absent = absent_from(present_ranks(data));
   if (absent.count == 0) return;
   const bool one = absent.count == 1;
   data.run.complete = false;

@@ -5,10 +5,10 @@
 #include <cctype>
 #include <string_view>
 
+#include "base/base_name.hpp"
+
 namespace clusterprof::cli {
 namespace {
-
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 std::string without_version(std::string name) {
   while (!name.empty() &&

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/base_name.hpp"
 #include "base/unique_fd.hpp"
 
 namespace clusterprof::cli {
@@ -92,8 +93,6 @@ std::vector<std::string> split_at_nul(const std::string& text) {
   }
   return parts;
 }
-
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 struct Daemon {
   std::string job;

@@ -22,6 +22,26 @@ int execution_error(const std::string& path) {
   return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
 }
 
+Result<std::string> own_path() {
+  char self[PATH_MAX];
+  const ssize_t length = ::readlink("/proc/self/exe", self, sizeof self);
+  if (length <= 0)
+    return Error{std::string("cannot find out where clusterprof is installed: ") + std::strerror(errno)};
+  return std::string(self, static_cast<std::size_t>(length));
+}
+
+// The directory that many names above `path`; empty: the root.
+std::string without_names(std::string path, int names) {
+  for (int i = 0; i < names; ++i) path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+  return path;
+}
+
+InstallLayout layout_below(const std::string& prefix) {
+  const std::string programs = prefix + "/libexec/clusterprof/";
+  return {prefix + "/bin/clusterprof", programs + "collector", programs + "analyze",
+          prefix + "/lib/clusterprof"};
+}
+
 CommandLookup not_executable(const std::string& command, int error) {
   return {"", kExitNotExecutable, command + ": " + std::strerror(error)};
 }
@@ -57,17 +77,20 @@ std::string InstallLayout::merge_program(MpiFlavour flavour) const {
   return {};
 }
 
+std::string InstallLayout::prefix() const { return without_names(launcher, 2); }
+
 Result<InstallLayout> find_install_layout() {
-  char self[PATH_MAX];
-  const ssize_t length = ::readlink("/proc/self/exe", self, sizeof self);
-  if (length <= 0)
-    return Error{std::string("cannot find out where clusterprof is installed: ") + std::strerror(errno)};
-  const std::string launcher(self, static_cast<std::size_t>(length));
-  std::string prefix = launcher;
-  prefix.resize(prefix.rfind('/'));
-  prefix.resize(prefix.rfind('/') == std::string::npos ? 0 : prefix.rfind('/'));
-  const std::string programs = prefix + "/libexec/clusterprof/";
-  return InstallLayout{launcher, programs + "collector", programs + "analyze", prefix + "/lib/clusterprof"};
+  auto self = own_path();
+  if (!self) return self.error();
+  InstallLayout layout = layout_below(without_names(self.value(), 2));
+  layout.launcher = std::move(self).value();
+  return layout;
+}
+
+Result<InstallLayout> find_install_layout_of_helper() {
+  const auto self = own_path();
+  if (!self) return self.error();
+  return layout_below(without_names(self.value(), 3));
 }
 
 CommandLookup find_command(const std::string& command) {

@@ -19,6 +19,7 @@ struct InstallLayout {
   [[nodiscard]] std::string agent() const { return preload_directory + "/libclusterprof_agent.so"; }
   // Empty for kNone.
   [[nodiscard]] std::string mpi_preload(MpiFlavour flavour) const;
+  [[nodiscard]] std::string prefix() const;
   // Looks at runs in a terminal.
   [[nodiscard]] std::string browser() const;
   // Checks this machine.
@@ -27,7 +28,10 @@ struct InstallLayout {
   [[nodiscard]] std::string merge_program(MpiFlavour flavour) const;
 };
 
+// Of bin/clusterprof, whatever it is called there.
 Result<InstallLayout> find_install_layout();
+// Of a program in libexec/clusterprof/.
+Result<InstallLayout> find_install_layout_of_helper();
 
 // Finds `command` as execvp(3) would: through PATH unless it has a slash. Error status 127 (no
 // such file) or 126 (cannot be executed), with a shell's wording in `problem`.

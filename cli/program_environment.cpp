@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/base_name.hpp"
 #include "formats/wire/hello.h"
 #include "formats/wire/spawned_world.h"
 
@@ -24,8 +25,6 @@ bool is_asan(const std::string& path) {
   const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
   return name.find("libasan.so") == 0 || name.find("libclang_rt.asan") == 0;
 }
-
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 

@@ -51,6 +51,12 @@ int report_exec_error(const std::string& command, const std::string& path, int e
   return error == ENOENT && ::access(path.c_str(), F_OK) != 0 ? kExitNotFound : kExitNotExecutable;
 }
 
+// What a process that was to become the collector tells the launcher.
+[[noreturn]] void end_as_failed(int report, int error) {
+  [[maybe_unused]] const ssize_t written = ::write(report, &error, sizeof error);
+  ::_exit(kExitFailed);
+}
+
 std::string describe(int wait_status) {
   return WIFSIGNALED(wait_status) ? std::string("killed by signal ") + std::to_string(WTERMSIG(wait_status)) +
                                         ", " + ::strsignal(WTERMSIG(wait_status))
@@ -248,15 +254,12 @@ std::vector<std::string> Recording::collector_command() const {
 
 void Recording::become_collector(int listening, int control, int report) {
   ::setsid();
-  const auto fail = [report](int error) {
-    [[maybe_unused]] const ssize_t written = ::write(report, &error, sizeof error);
-    ::_exit(kExitFailed);
-  };
+  // Each process on this node takes three.
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &files);
-    if (files.rlim_cur < kFilesOfCollector) fail(EMFILE);
+    if (files.rlim_cur < kFilesOfCollector) end_as_failed(report, EMFILE);
   }
   // The program's files are not ours to keep open: launchers take their end for the rank's.
   int keep[3] = {listening, control, report};
@@ -280,9 +283,7 @@ void Recording::become_collector(int listening, int control, int report) {
     ::unsetenv(variable);
   }
   ::execv(layout_.collector.c_str(), as_argv(collector_command()).data());
-  const int error = errno;
-  [[maybe_unused]] const ssize_t written = ::write(report_fd, &error, sizeof error);
-  ::_exit(kExitFailed);
+  end_as_failed(report_fd, errno);
 }
 
 Result<CollectorHandle> Recording::start_collector(UniqueFd listening) {

@@ -235,10 +235,6 @@ template <typename Function>
   return result;
 }
 
-}  // namespace
-
-namespace {
-
 // What the kernel says of this process is made when it is first read.
 FILE* read_without_watcher(FILE* stream) noexcept {
   auto* const read_character = g_fgetc.find();

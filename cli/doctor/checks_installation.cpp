@@ -22,11 +22,6 @@ struct Part {
   std::string costs;
 };
 
-std::string prefix_of(const InstallLayout& layout) {
-  const std::size_t bin = layout.launcher.rfind('/');
-  return layout.launcher.substr(0, layout.launcher.rfind('/', bin - 1));
-}
-
 std::vector<Part> parts_of(const InstallLayout& layout) {
   const std::string& libraries = layout.preload_directory;
   return {
@@ -73,7 +68,7 @@ void missing_libraries(const System& system, const std::string& path, std::set<s
 
 void check_files(const Context& context, Checks& out) {
   Check check{"install.files", "installation", "installation", Status::kOk, "", "", "", {}};
-  const std::string prefix = prefix_of(context.layout);
+  const std::string prefix = context.layout.prefix();
   std::map<std::string, std::vector<std::string>> problems;
   std::vector<std::string> costs;
   for (const Part& part : parts_of(context.layout)) {
@@ -125,7 +120,7 @@ void check_libraries(const Context& context, Checks& out) {
 
 void check_access(const Context& context, Checks& out) {
   Check check{"install.access", "installation", "access", Status::kOk, "", "", "", {}};
-  const std::string prefix = context.system.resolve(prefix_of(context.layout));
+  const std::string prefix = context.system.resolve(context.layout.prefix());
   const uid_t owner = context.system.look(prefix).owner;
   std::vector<std::string> closed;
   // Every directory on the way has to be passed.

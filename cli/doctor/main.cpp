@@ -2,7 +2,6 @@
 // libexec/clusterprof/doctor: `clusterprof doctor`. Needs libc alone: it has to start where the rest does
 // not.
 #include <errno.h>
-#include <limits.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 #include "cli/doctor/options.hpp"
 #include "cli/doctor/real_system.hpp"
 #include "cli/doctor/report.hpp"
+#include "cli/install_layout.hpp"
 #include "cli/merge_launch.hpp"
 #include "cli/message.hpp"
 
@@ -40,18 +40,6 @@ void give_up_after(std::chrono::seconds patience, int fd) {
     [[maybe_unused]] const ssize_t written = ::write(fd, kText, sizeof kText - 1);
     ::_exit(kSomethingFails);
   }).detach();
-}
-
-InstallLayout own_layout() {
-  char self[PATH_MAX] = {};
-  if (::readlink("/proc/self/exe", self, sizeof self - 1) <= 0)
-    throw std::runtime_error(std::string("cannot find out where clusterprof is installed: ") +
-                             std::strerror(errno));
-  std::string prefix = self;
-  for (int i = 0; i < 3; ++i) prefix.resize(std::min(prefix.rfind('/'), prefix.size()));
-  const std::string programs = prefix + "/libexec/clusterprof/";
-  return {prefix + "/bin/clusterprof", programs + "collector", programs + "analyze",
-          prefix + "/lib/clusterprof"};
 }
 
 void print(const std::string& text) {
@@ -116,8 +104,9 @@ int run(int argc, char** argv) {
   }
 
   const std::unique_ptr<System> system = this_machine();
-  const InstallLayout layout = own_layout();
-  const Context context{*system, layout, request};
+  const auto layout = find_install_layout_of_helper();
+  if (!layout) throw std::runtime_error(layout.error().message);
+  const Context context{*system, layout.value(), request};
   const std::string node = has_peers ? identity.value().node : system->host();
   const bool notes = request.quick && request.node && !options.json;
   give_up_after(request.quick ? kQuickPatience : kPatience, notes ? STDOUT_FILENO : STDERR_FILENO);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/base_name.hpp"
 #include "slurm/start/decide.hpp"
 
 namespace clusterprof::slurm {
@@ -45,8 +46,6 @@ std::string directory_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
-
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
