@@ -254,7 +254,6 @@ std::vector<std::string> Recording::collector_command() const {
 
 void Recording::become_collector(int listening, int control, int report) {
   ::setsid();
-  // Each process on this node takes three.
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;

@@ -30,6 +30,14 @@ constexpr int kFailed = 125;
 constexpr int kNiceness = 5;
 constexpr std::uint32_t kFastRateHz = 1000;  // from there on waking up late costs samples
 
+// Each process on this node takes three.
+void allow_many_files() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 // CLUSTERPROF_EVENT_BUDGET: MPI events kept per rank.
 void read_event_budget(clusterprof::collector::NodeOptions& node) {
   const char* const text = std::getenv("CLUSTERPROF_EVENT_BUDGET");
@@ -145,6 +153,7 @@ int main(int argc, char** argv) {
   const bool waits_for_all = wait_ranks < 0;
 
   ignore_signals_to_the_program();
+  allow_many_files();
   clusterprof::deny_writing_to_all();
   // The ranks come first.
   if (options.node.rate_hz < kFastRateHz) (void)setpriority(PRIO_PROCESS, 0, kNiceness);
