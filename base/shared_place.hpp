@@ -41,4 +41,16 @@ inline bool is_prepared_by_others(const std::string& path) {
 // What this process makes from now on is not for all to write, also where the umask is 0.
 inline void deny_writing_to_all() { ::umask(::umask(S_IWOTH) | S_IWOTH); }
 
+// Nor is it open to anybody to whom `place` is closed, a run directory or a file of a run.
+inline void deny_to_whom_is_closed(const std::string& place) {
+  struct stat status = {};
+  mode_t denied = S_IRWXG | S_IRWXO;
+  if (::stat(place.c_str(), &status) == 0) {
+    if ((status.st_mode & S_IRGRP) != 0) denied &= ~static_cast<mode_t>(S_IRGRP | S_IXGRP);
+    if ((status.st_mode & S_IWGRP) != 0) denied &= ~static_cast<mode_t>(S_IWGRP);
+    if ((status.st_mode & S_IROTH) != 0) denied &= ~static_cast<mode_t>(S_IROTH | S_IXOTH);
+  }
+  ::umask(::umask(denied) | denied);
+}
+
 }  // namespace clusterprof

@@ -27,7 +27,8 @@ constexpr std::string_view kLinkPrefix = shard::kMeetingLinkBeginning;
 constexpr std::string_view kMarkPrefix = shard::kMarkBeginning;
 constexpr std::int64_t kClockSlack_s = 60;           // between this node and the file server
 constexpr std::int64_t kAbandonedAfter_s = 10 * 60;  // meeting links of jobs that died early
-constexpr mode_t kDirectoryMode = 0775;              // less the umask, which may be 0
+constexpr mode_t kRunMode = 0700;                    // and so that of the files in it
+constexpr mode_t kParentMode = 0775;                 // less the umask, which may be 0
 constexpr int kTriesForFileSystem = 200;             // x 10 ms: until another node's link is visible here
 
 Error failed(const std::string& path, int error) { return Error{path + ": " + std::strerror(error)}; }
@@ -66,7 +67,7 @@ int for_each_entry(const std::string& path, Visit&& visit) {
 
 // mkdir -p
 Result<void> make_directories(const std::string& path) {
-  if (path.empty() || ::mkdir(path.c_str(), kDirectoryMode) == 0 || errno == EEXIST) return {};
+  if (path.empty() || ::mkdir(path.c_str(), kParentMode) == 0 || errno == EEXIST) return {};
   if (errno != ENOENT) return failed(path, errno);
   const std::size_t slash = path.find_last_not_of('/') == std::string::npos
                                 ? std::string::npos
@@ -74,7 +75,7 @@ Result<void> make_directories(const std::string& path) {
   if (slash != std::string::npos && slash > 0) {
     if (const auto made = make_directories(path.substr(0, slash)); !made) return made;
   }
-  if (::mkdir(path.c_str(), kDirectoryMode) == 0 || errno == EEXIST) return {};
+  if (::mkdir(path.c_str(), kParentMode) == 0 || errno == EEXIST) return {};
   return failed(path, errno);
 }
 
@@ -95,7 +96,7 @@ Result<Claim> claim(const std::string& path, const Identity& identity) {
   const std::string owner_link = path + "/.run";
   bool made = false;
   for (int attempt = 0; attempt < kTriesForFileSystem; ++attempt) {
-    made = ::mkdir(path.c_str(), kDirectoryMode) == 0;
+    made = ::mkdir(path.c_str(), kRunMode) == 0;
     if (!made && errno != EEXIST) return failed(path, errno);
     if (is_prepared_by_others(path) || is_prepared_by_others(owner_link)) return Claim::kOtherUser;
     if (const auto owner = read_link(owner_link)) {

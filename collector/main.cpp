@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
 
   ignore_signals_to_the_program();
   allow_many_files();
-  clusterprof::deny_writing_to_all();
+  clusterprof::deny_to_whom_is_closed(run_directory);
   // The ranks come first.
   if (options.node.rate_hz < kFastRateHz) (void)setpriority(PRIO_PROCESS, 0, kNiceness);
   try {

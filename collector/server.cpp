@@ -77,7 +77,7 @@ class ShardName {
       const std::string stem = fmt::format("node-{}{}", node, number == 1 ? "" : fmt::format(".{}", number));
       path_ = directory / (stem + ".h5");
       claim_ = directory / fmt::format(".{}{}", stem, shard::kClaimEnding);
-      const UniqueFd claim(open(claim_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+      const UniqueFd claim(open(claim_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
       if (!claim && errno == EEXIST) continue;
       if (!claim) {
         claim_.clear();  // nothing can be written here, as write() will say

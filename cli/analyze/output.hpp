@@ -41,7 +41,7 @@ bool wants_colour(int fd, std::string_view choice);
 bool wants_unicode();
 
 // The run directory that is meant: RUN, that of profile.h5 or a shard in it, or that of a job
-// (run_lookup.hpp). Or the exit status after complaining.
+// (run_lookup.hpp). Or the exit status after complaining. What is made from then on is closed to whom that is.
 std::variant<std::filesystem::path, int> run_directory(const std::string& argument);
 
 }  // namespace clusterprof::cli

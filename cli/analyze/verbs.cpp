@@ -21,6 +21,7 @@
 #include "aggregator/merger.hpp"
 #include "aggregator/run_directory.hpp"
 #include "base/result.hpp"
+#include "base/shared_place.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/analyze/analysis_observer.hpp"
 #include "cli/analyze/dump.hpp"
@@ -146,6 +147,7 @@ std::variant<fs::path, int> run_directory_of(const std::string& run, aggregator:
   if (team->member() == 0) return found;
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text[0] != '\0') return static_cast<int>(text[0]);
+  deny_to_whom_is_closed(text.substr(1));
   return fs::path(text.substr(1));
 }
 

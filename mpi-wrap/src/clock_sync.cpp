@@ -132,7 +132,7 @@ class Meeting {
              static_cast<int>(getpid()));
     stem_bytes_ = static_cast<std::size_t>(snprintf(path_, sizeof(path_), "%s/", directory));
     if (symlink(name_, path_of(rank_)) == 0) return true;
-    if (errno == ENOENT && (mkdir(directory, 0775) == 0 || errno == EEXIST) &&
+    if (errno == ENOENT && (mkdir(directory, 0700) == 0 || errno == EEXIST) &&
         symlink(name_, path_of(rank_)) == 0) {
       return true;
     }

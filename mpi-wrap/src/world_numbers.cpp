@@ -25,9 +25,9 @@ class DirectoryLock {
   explicit DirectoryLock(const char* directory) noexcept {
     char path[kPathBytes];
     if (snprintf(path, sizeof(path), "%s/lock", directory) >= static_cast<int>(sizeof(path))) return;
-    file_ = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0664);
-    if (file_ < 0 && errno == ENOENT && (mkdir(directory, 0775) == 0 || errno == EEXIST))
-      file_ = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0664);
+    file_ = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file_ < 0 && errno == ENOENT && (mkdir(directory, 0700) == 0 || errno == EEXIST))
+      file_ = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file_ < 0) return;
     held_ = true;
     for (int tries = 0; tries < kLockTries; ++tries) {
@@ -73,7 +73,7 @@ bool write_callers(const char* worlds, int number, const RankMap& callers) noexc
   auto* ranks = static_cast<std::int32_t*>(allocate_pages(bytes));
   if (ranks == nullptr || !wire::world_path(worlds, number, ".callers", path, sizeof(path))) return false;
   for (std::int32_t i = 0; i < callers.size(); ++i) ranks[i] = callers.world_rank(i);
-  const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0664);
+  const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   bool good = file >= 0 && write(file, ranks, bytes) == static_cast<ssize_t>(bytes);
   if (file >= 0) good = close(file) == 0 && good;
   free_pages(ranks, bytes);
@@ -194,7 +194,7 @@ void note_unrecorded(const char* worlds, std::int32_t rank, unsigned kind, const
   snprintf(text, sizeof(text), "rank %d: processes that it spawned are not recorded: %s", rank, reason);
   if (snprintf(path, sizeof(path), "%s/note-%d-%u", worlds, rank, kind) >= static_cast<int>(sizeof(path)))
     return;
-  if (symlink(text, path) != 0 && errno == ENOENT && (mkdir(worlds, 0775) == 0 || errno == EEXIST))
+  if (symlink(text, path) != 0 && errno == ENOENT && (mkdir(worlds, 0700) == 0 || errno == EEXIST))
     (void)!symlink(text, path);
 }
 

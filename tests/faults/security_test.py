@@ -405,7 +405,10 @@ class Sockets(SecurityTest):
 
 
 class Places(SecurityTest):
-    def record_with_umask(self, umask, run, source_mode):
+    def record_with_umask(self, umask, run, source_mode, run_mode=None):
+        if run_mode:
+            os.mkdir(self.path(run))
+            os.chmod(self.path(run), run_mode)
         source = self.write(f"work_{run}.py", "total = 0\nfor i in range(4 * 10**6):\n    total += i\n", source_mode)
         old = time.time() - 100
         os.utime(source, (old, old))
@@ -422,15 +425,27 @@ class Places(SecurityTest):
         return stat.S_IMODE(os.stat(self.path(run)).st_mode), set(modes.values()).pop(), page
 
     def test_modes(self):
-        self.assertEqual(self.record_with_umask(0, "a", 0o644), (0o775, 0o664, 0o664 if self.open_path() else 0o600))
-        self.assertEqual(self.record_with_umask(0o022, "b", 0o600), (0o755, 0o644, 0o600))
-        self.assertEqual(self.record_with_umask(0o077, "c", 0o644), (0o700, 0o600, 0o600))
+        for umask in (0, 0o022, 0o077):
+            self.assertEqual(self.record_with_umask(umask, f"own{umask}", 0o644), (0o700, 0o600, 0o600))
+        # Somebody who wants to share the run says so by its directory; the umask goes on top of it.
+        self.assertEqual(self.record_with_umask(0, "a", 0o644, 0o775),
+                         (0o775, 0o664, 0o664 if self.open_path() else 0o600))
+        self.assertEqual(self.record_with_umask(0o022, "b", 0o600, 0o755), (0o755, 0o644, 0o600))
+        self.assertEqual(self.record_with_umask(0, "c", 0o600, 0o750), (0o750, 0o640, 0o600))
+        self.assertEqual(self.record_with_umask(0o077, "d", 0o600, 0o755), (0o755, 0o600, 0o600))
         # What the page quotes is what it is about: without it, it is like the other files.
         self.clusterprof("report", "b", "--no-source", "--html", "page.html")
         self.assertEqual(stat.S_IMODE(os.stat(self.path("page.html")).st_mode), 0o644)
+        # Elsewhere, too, nobody reads of a run who may not read the run.
+        self.clusterprof("report", "own0", "--no-source", "--html", "own.html")
+        self.clusterprof("export", "own0", "--format", "csv", "-o", "tables/")
+        made = ["own.html", *(os.path.join("tables", name) for name in os.listdir(self.path("tables")))]
+        self.assertGreater(len(made), 5)
+        self.assertEqual({stat.S_IMODE(os.stat(self.path(name)).st_mode) for name in made}, {0o600})
         if os.geteuid() != 0:
             return
-        for name, allowed in (("b/report.html", False), ("b/profile.h5", True), ("c/profile.h5", False)):
+        for name, allowed in (("b/report.html", False), ("b/profile.h5", True), ("c/profile.h5", False),
+                              ("own0/profile.h5", False)):
             reader = stranger(["cat", self.path(name)], errors="replace")
             reader.communicate(timeout=30)
             self.assertEqual(reader.returncode == 0, allowed, name)
@@ -509,6 +524,7 @@ class Places(SecurityTest):
         self.need_stranger()
         self.recorded([recording.PYTHON, "-c", "for i in range(2 * 10**6): pass"])
         os.remove(self.path("run", "profile.h5"))
+        subprocess.run(["chmod", "-R", "go+rX", self.path("run")], check=True)
         before = sorted(os.listdir(self.path("run")))
         temporary = self.path("temporary")
         os.mkdir(temporary)
