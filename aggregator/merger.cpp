@@ -234,6 +234,7 @@ struct Merger::State {
     for (Rank rank : input.ranks) {
       rank.affinity = new_string[rank.affinity];
       rank.numa_nodes = new_string[rank.numa_nodes];
+      rank.last_call_path = new_string[rank.last_call_path];
       const auto row = static_cast<std::uint32_t>(ranks.size());
       const bool used = left_out.empty() || !left_out[new_rank.size()];
       ranks.push_back({rank, source, used});
@@ -491,7 +492,9 @@ void Merger::State::arrange_paths(ShardData& out, std::vector<std::uint32_t>& ne
       for (const MpiSize& size : source.mpi_sizes) string_used[size.op] = true;
   for (const Series& series : time_series.series()) string_used[series.name] = true;
   for (const RankRow& row : ranks)
-    if (row.used) string_used[row.rank.affinity] = string_used[row.rank.numa_nodes] = true;
+    if (row.used)
+      for (const std::uint32_t text : {row.rank.affinity, row.rank.numa_nodes, row.rank.last_call_path})
+        string_used[text] = true;
 
   std::vector<std::uint32_t> string_order;
   for (std::uint32_t i = 0; i < strings.size(); ++i)
@@ -565,6 +568,7 @@ ShardData Merger::finish() {
   for (Rank& rank : out.ranks) {
     rank.affinity = new_string[rank.affinity];
     rank.numa_nodes = new_string[rank.numa_nodes];
+    rank.last_call_path = new_string[rank.last_call_path];
   }
   out.io_files = state.arrange_files(new_rank);
 

@@ -2,15 +2,20 @@
 #include "aggregator/run_directory.hpp"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
+#include <ctime>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "aggregator/abandoned_files.hpp"
 #include "aggregator/notes.hpp"
 #include "aggregator/run_merge.hpp"
+#include "formats/shard/run_files.hpp"
 
 namespace clusterprof::aggregator {
 namespace {
@@ -46,6 +51,21 @@ Absent absent_from(const std::vector<bool>& present) {
   return absent;
 }
 
+// A collector began so lately that it may be at its first shard.
+bool shard_may_come(const fs::path& run_dir) {
+  constexpr std::time_t kFirstShard_s = 10;
+  std::error_code error;
+  for (fs::directory_iterator entry(run_dir, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    struct stat status {};
+    if (name.starts_with(".node-") && name.ends_with(shard::kClaimEnding) &&
+        ::lstat(entry->path().c_str(), &status) == 0 &&
+        std::time(nullptr) - status.st_mtim.tv_sec < kFirstShard_s)
+      return true;
+  }
+  return false;
+}
+
 // A directory that goes away with the object, with what is in it.
 class TemporaryPlace {
  public:
@@ -68,6 +88,16 @@ class TemporaryPlace {
 };
 
 }  // namespace
+
+void await_first_shard(const fs::path& run_dir) {
+  constexpr std::chrono::seconds kPatience{10};
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (std::chrono::steady_clock::now() < end) {
+    const Result<std::vector<fs::path>> shards = list_shards(run_dir);
+    if (!shards || !shards.value().empty() || !shard_may_come(run_dir)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
 
 Result<std::vector<fs::path>> list_shards(const fs::path& run_dir) {
   std::vector<fs::path> shards;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -15,6 +16,9 @@
 
 namespace clusterprof::cli {
 namespace {
+
+constexpr std::size_t kMostStringBytes = 1u << 16;
+constexpr std::size_t kMostNeeded = 1024;  // each of which may be as long as that
 
 // A file mapped read-only; reads outside it give nothing.
 class MappedFile {
@@ -42,10 +46,11 @@ class MappedFile {
     return true;
   }
 
-  // The NUL-terminated string there; empty when it does not end within the file.
+  // The NUL-terminated string there; empty when it does not end within the file, or is none that could be a
+  // path or a list of some.
   [[nodiscard]] std::string_view string(std::uint64_t offset) const {
     if (offset >= size_) return {};
-    const void* const end = std::memchr(data_ + offset, '\0', size_ - offset);
+    const void* const end = std::memchr(data_ + offset, '\0', std::min(size_ - offset, kMostStringBytes));
     if (end == nullptr) return {};
     return {data_ + offset, static_cast<std::size_t>(static_cast<const char*>(end) - (data_ + offset))};
   }
@@ -129,7 +134,7 @@ std::optional<ElfDependencies> read_elf_dependencies(const std::string& path) {
   for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= dynamic.p_filesz; at += sizeof(Elf64_Dyn)) {
     Elf64_Dyn entry{};
     if (!file.read(dynamic.p_offset + at, entry) || entry.d_tag == DT_NULL) break;
-    if (entry.d_tag == DT_NEEDED) needed.push_back(entry.d_un.d_val);
+    if (entry.d_tag == DT_NEEDED && needed.size() < kMostNeeded) needed.push_back(entry.d_un.d_val);
     if (entry.d_tag == DT_STRTAB) strings_address = entry.d_un.d_ptr;
     if (entry.d_tag == DT_RPATH) rpath = entry.d_un.d_val;
     if (entry.d_tag == DT_RUNPATH) runpath = entry.d_un.d_val;

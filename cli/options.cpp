@@ -411,7 +411,8 @@ std::variant<Options, Leave> RecordParser::parse(const std::vector<std::string>&
   }
   if (raw_.help) return Leave{0, help(), ""};
   if (raw_.version) return Leave{0, std::string("clusterprof ") + kVersion + "\n", ""};
-  if (const char* const problem = environment(kStartProblemVariable); raw_.started && problem != nullptr)
+  if (const char* const problem = environment(kStartProblemVariable);
+      raw_.started && problem != nullptr && *problem != '\0')
     return usage_error(problem);
   if (const auto read = read_environment(environment); !read) return usage_error(read.error().message);
 

@@ -10,13 +10,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <optional>
 
+#include "base/end_patience.hpp"
 #include "cli/command_name.hpp"
 #include "cli/election.hpp"
 #include "cli/install_layout.hpp"
@@ -33,9 +37,14 @@ namespace clusterprof::cli {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(10);
+// For the links of the job to be removed; where the collector has been waited for in vain already.
+constexpr auto kRemoval = std::chrono::milliseconds(5000), kRemovalIfStuck = std::chrono::milliseconds(500);
 // By then every rank of the job has found the run directory: launchers start them together.
 constexpr auto kAllRanksStarted = std::chrono::seconds(10);
-constexpr rlim_t kFilesOfCollector = 64;  // with fewer it could take up no process, or not write the shard
+// What the collector may have at least. With fewer files it could take up no process, or not write the shard;
+// the libraries that write shards and read symbols do not survive being without memory.
+constexpr rlim_t kFilesOfCollector = 64;
+constexpr rlim_t kDataOfCollector = 64 << 20, kAddressesOfCollector = 256 << 20, kStackOfCollector = 1 << 20;
 
 std::vector<char*> as_argv(const std::vector<std::string>& words) {
   std::vector<char*> argv;
@@ -55,6 +64,53 @@ int report_exec_error(const std::string& command, const std::string& path, int e
 [[noreturn]] void end_as_failed(int report, int error) {
   [[maybe_unused]] const ssize_t written = ::write(report, &error, sizeof error);
   ::_exit(kExitFailed);
+}
+
+// The limits of the program are not the collector's, as far as they can be raised. 0, or the error that it
+// would run into.
+int raise_limits() {
+  struct Limit {
+    __rlimit_resource what;
+    rlim_t enough, at_least;
+    int error;
+  };
+  constexpr rlim_t kAll = RLIM_INFINITY, kUsualStack = 8 << 20;
+  for (const Limit& limit : {Limit{RLIMIT_NOFILE, kAll, kFilesOfCollector, EMFILE},
+                             {RLIMIT_DATA, kAll, kDataOfCollector, ENOMEM},
+                             {RLIMIT_AS, kAll, kAddressesOfCollector, ENOMEM},
+                             {RLIMIT_STACK, kUsualStack, kStackOfCollector, ENOMEM},
+                             {RLIMIT_CPU, kAll, 0, 0},
+                             {RLIMIT_FSIZE, kAll, 0, 0}}) {
+    rlimit now{};
+    if (::getrlimit(limit.what, &now) != 0) continue;
+    const rlim_t wanted = std::min(limit.enough, now.rlim_max);
+    if (now.rlim_cur < wanted) {
+      now.rlim_cur = wanted;
+      ::setrlimit(limit.what, &now);
+    }
+    if (now.rlim_cur < limit.at_least) return limit.error;
+  }
+  return 0;
+}
+
+// Does what looks at files in a process of its own, which a file server may keep waiting: nobody else does
+// for longer than that.
+void do_within(std::chrono::milliseconds patience, const std::function<void()>& act) {
+  const pid_t pid = ::fork();
+  if (pid <= 0) {
+    if (pid == 0) ::closefrom(0);  // nobody is to wait for it either
+    act();                         // also where there may be no more processes
+    if (pid == 0) ::_exit(0);
+    return;
+  }
+  const auto end = std::chrono::steady_clock::now() + patience;
+  sigset_t child;
+  ::sigemptyset(&child);
+  ::sigaddset(&child, SIGCHLD);  // blocked, as all are
+  while (::waitpid(pid, nullptr, WNOHANG) == 0 && std::chrono::steady_clock::now() < end) {
+    const timespec limit{0, 20'000'000};
+    ::sigtimedwait(&child, nullptr, &limit);
+  }
 }
 
 std::string describe(int wait_status) {
@@ -254,12 +310,7 @@ std::vector<std::string> Recording::collector_command() const {
 
 void Recording::become_collector(int listening, int control, int report) {
   ::setsid();
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &files);
-    if (files.rlim_cur < kFilesOfCollector) end_as_failed(report, EMFILE);
-  }
+  if (const int error = raise_limits(); error != 0) end_as_failed(report, error);
   // The program's files are not ours to keep open: launchers take their end for the rank's.
   int keep[3] = {listening, control, report};
   for (int& fd : keep) fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 10);
@@ -314,6 +365,10 @@ Result<CollectorHandle> Recording::start_collector(UniqueFd listening) {
 }
 
 int Recording::as_elected(UniqueFd listening) {
+  const std::optional<std::chrono::seconds> asked_patience = end_patience(environment_(kEndPatienceVariable));
+  if (!asked_patience && identity_.speaks_for_all())
+    say(std::string(kEndPatienceVariable) + " is no number of seconds and was ignored");
+  const std::chrono::seconds patience = asked_patience.value_or(kEndPatience);
   const SignalState signals;
   const auto give_up = [&](const std::string& reason) {
     withdraw_run_directory(directory_);
@@ -378,15 +433,22 @@ int Recording::as_elected(UniqueFd listening) {
   SupervisedEnd end;
   {
     Canary watching = std::move(canary).value();
-    end = supervise(program.pid, identity_.run_rank(), handle, watching);
+    end = supervise(program.pid, identity_.run_rank(), handle, watching, patience);
   }
-  remove_clock_meeting(directory_, identity_.world);
-  if (std::chrono::steady_clock::now() - started_ > kAllRanksStarted) {
-    remove_meeting_link(directory_);
-  } else if (end.ranks_seen > 0) {
-    const int all_ranks = options_.selected_ranks(identity_.world_size).count;
-    // The node may have had spawned ones besides.
-    leave_meeting(directory_, identity_.node, std::min(end.ranks_seen, all_ranks), all_ranks);
+  do_within(end.collector_stuck ? kRemovalIfStuck : kRemoval, [&] {
+    remove_clock_meeting(directory_, identity_.world);
+    if (std::chrono::steady_clock::now() - started_ > kAllRanksStarted) {
+      remove_meeting_link(directory_);
+    } else if (end.ranks_seen > 0) {
+      const int all_ranks = options_.selected_ranks(identity_.world_size).count;
+      // The node may have had spawned ones besides.
+      leave_meeting(directory_, identity_.node, std::min(end.ranks_seen, all_ranks), all_ranks);
+    }
+  });
+  if (end.collector_stuck) {
+    say("the collector of node " + identity_.node + " has done nothing for " +
+        std::to_string(patience.count()) +
+        " s, as when a file server does not answer, and is not waited for; it goes on by itself");
   }
   // A collector that fails in an orderly way says so itself.
   if (end.collector_died_early || (end.collector_status >= 0 && WIFSIGNALED(end.collector_status))) {

@@ -12,13 +12,18 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "formats/wire/hello.h"
@@ -31,6 +36,10 @@ constexpr int kPingValue = 0x70696e67;
 constexpr auto kSecondLook = std::chrono::milliseconds(5);  // batch systems signal process by process
 constexpr int kWithoutSignalfd_ms = 20;
 constexpr auto kSecondRequest = std::chrono::milliseconds(500);  // and twice at once: as step and as job
+constexpr int kLooksWhileWaiting = 20;  // at the collector, in the time that it may do nothing
+// CPU time that is more than that of a wait that begins anew, as for file servers, and less than that of
+// looking at ranks, or for other nodes' shards, or of any work.
+constexpr auto kProgress = std::chrono::milliseconds(1);
 
 void die_with_parent(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -49,12 +58,58 @@ timespec to_timespec(std::chrono::nanoseconds duration) {
           static_cast<long>(duration.count() % 1'000'000'000)};
 }
 
+std::atomic<int> g_threads_asked{0}, g_threads_blocked{0};
+
+// It returns to what the thread did with all signals blocked.
+void block_all_on_return(int, siginfo_t*, void* context) {
+  sigset_t& mask = static_cast<ucontext_t*>(context)->uc_sigmask;
+  std::memset(&mask, 0xff, 64 / 8);  // as much of it as the kernel has
+  g_threads_blocked.fetch_add(1);
+}
+
+// Threads that a preloaded library has made in this process: they would take signals that are for us.
+void block_signals_of_other_threads() {
+  constexpr int kMoments = 100;
+  const pid_t own = ::getpid();
+  struct sigaction action {
+  }, before{};
+  std::error_code error;
+  for (std::filesystem::directory_iterator it("/proc/self/task", error), end; !error && it != end;
+       it.increment(error)) {
+    const pid_t thread = std::atoi(it->path().filename().c_str());
+    if (thread <= 0 || thread == own) continue;
+    if (g_threads_asked.load() == 0) {
+      action.sa_sigaction = block_all_on_return;
+      action.sa_flags = SA_SIGINFO | SA_RESTART;
+      ::sigfillset(&action.sa_mask);
+      ::sigaction(kPingSignal, &action, &before);
+    }
+    if (::syscall(SYS_tgkill, own, thread, kPingSignal) == 0) g_threads_asked.fetch_add(1);
+  }
+  if (g_threads_asked.load() == 0) return;
+  for (int i = 0; i < kMoments && g_threads_blocked.load() < g_threads_asked.load(); ++i) {
+    const timespec moment{0, 1'000'000};
+    ::nanosleep(&moment, nullptr);
+  }
+  // The handler stays for one that has not come to it.
+  if (g_threads_blocked.load() == g_threads_asked.load()) ::sigaction(kPingSignal, &before, nullptr);
+}
+
+// All that a process has used; none when it cannot be told.
+std::optional<std::chrono::nanoseconds> cpu_time(pid_t pid) {
+  clockid_t clock{};
+  timespec used{};
+  if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &used) != 0) return std::nullopt;
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
 }  // namespace
 
 SignalState::SignalState() {
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_BLOCK, &all, &mask_);
+  block_signals_of_other_threads();
   // With SIGCHLD ignored there would be no wait status to pass on.
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
@@ -205,8 +260,9 @@ namespace {
 
 class Supervisor {
  public:
-  Supervisor(pid_t program, int rank, CollectorHandle& collector, Canary& canary)
-      : program_(program), collector_(collector), canary_(canary) {
+  Supervisor(pid_t program, int rank, CollectorHandle& collector, Canary& canary,
+             std::chrono::milliseconds patience)
+      : program_(program), collector_(collector), canary_(canary), patience_(patience) {
     send_control(wire::ControlType::kChildStarted, program, rank);
     sigset_t all;
     ::sigfillset(&all);
@@ -217,10 +273,11 @@ class Supervisor {
     while (!done()) {
       pollfd events[2] = {{signals_.get(), POLLIN, 0},
                           {control_open_ ? collector_.control.get() : -1, POLLIN, 0}};
-      if (::poll(events, 2, signals_ ? -1 : kWithoutSignalfd_ms) < 0 && errno != EINTR) break;
+      if (::poll(events, 2, next_look_ms()) < 0 && errno != EINTR) break;
       if (events[1].revents != 0) read_control();
       if (events[0].revents != 0) read_signals();
       if (!signals_) take_signals();
+      if (program_gone_) look_at_collector();
     }
     while (read_control()) {
     }
@@ -235,6 +292,27 @@ class Supervisor {
     // A collector that is gone is noticed by the end of file.
     [[maybe_unused]] const ssize_t sent =
         ::send(collector_.control.get(), &message, sizeof message, MSG_NOSIGNAL);
+  }
+
+  [[nodiscard]] int next_look_ms() const {
+    if (!signals_) return kWithoutSignalfd_ms;
+    return program_gone_ ? static_cast<int>((patience_ / kLooksWhileWaiting).count()) : -1;
+  }
+
+  void look_at_collector() {
+    using std::chrono::steady_clock;
+    const steady_clock::time_point now = steady_clock::now();
+    const std::optional<std::chrono::nanoseconds> used = cpu_time(collector_.pid);
+    if (!last_look_ || (used && *used - used_before_ >= kProgress)) {
+      idle_ = {};
+      used_before_ = used.value_or(std::chrono::nanoseconds(0));
+    } else {
+      // No more than that: who stops this process, or all, stops the clock of its patience too.
+      idle_ += std::min<steady_clock::duration>(now - *last_look_, 2 * patience_ / kLooksWhileWaiting);
+    }
+    last_look_ = now;
+    if (idle_ < patience_ || collector_.pid <= 0 || released_) return;
+    given_up_ = end_.collector_stuck = true;
   }
 
   // False when there was no message.
@@ -387,19 +465,23 @@ class Supervisor {
   const pid_t program_;
   CollectorHandle& collector_;
   Canary& canary_;
+  const std::chrono::milliseconds patience_;
   UniqueFd signals_;
   SupervisedEnd end_;
   bool control_open_ = true, released_ = false, given_up_ = false;
   bool program_gone_ = false, program_stopped_ = false, stop_requested_ = false;
   bool collector_stopped_ = false;
   int stop_signal_ = 0;
-  std::optional<std::chrono::steady_clock::time_point> asked_to_end_at_;
+  std::optional<std::chrono::steady_clock::time_point> asked_to_end_at_, last_look_;
+  std::chrono::nanoseconds used_before_{0};
+  std::chrono::steady_clock::duration idle_{0};
 };
 
 }  // namespace
 
-SupervisedEnd supervise(pid_t program, int rank, CollectorHandle& collector, Canary& canary) {
-  return Supervisor(program, rank, collector, canary).run();
+SupervisedEnd supervise(pid_t program, int rank, CollectorHandle& collector, Canary& canary,
+                        std::chrono::milliseconds patience) {
+  return Supervisor(program, rank, collector, canary, patience).run();
 }
 
 void end_as(int wait_status) {

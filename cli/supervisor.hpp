@@ -17,7 +17,8 @@
 namespace clusterprof::cli {
 
 // Blocks all signals for this process and remembers how they were. From here to the end signals
-// are taken from a signalfd; children get the earlier state back by restore().
+// are taken from a signalfd; children get the earlier state back by restore(). Threads that preloaded
+// libraries have made here are made to block them as well.
 class SignalState {
  public:
   SignalState();
@@ -82,13 +83,17 @@ struct SupervisedEnd {
   int collector_status = -1;
   // It was gone before the program was.
   bool collector_died_early = false;
+  // It was there after the program, and did nothing: somebody does not answer it.
+  bool collector_stuck = false;
   // What the collector said of it at its end; -1: nothing.
   int ranks_seen = -1;
 };
 
 // Waits for the program, then for the collector's release or end (a socket that is merely closed
-// does not count: the summary may still be on its way). Two requests to end cut the latter short.
-SupervisedEnd supervise(pid_t program, int rank, CollectorHandle& collector, Canary& canary);
+// does not count: the summary may still be on its way). Two requests to end cut the latter short, and so does
+// a collector that takes no CPU time for as long as `patience`.
+SupervisedEnd supervise(pid_t program, int rank, CollectorHandle& collector, Canary& canary,
+                        std::chrono::milliseconds patience);
 
 // Ends this process as wait status `wait_status` says: with that exit status, or killed by that
 // signal without a second core file.

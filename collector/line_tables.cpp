@@ -74,7 +74,7 @@ Line line_in_locations(std::int64_t line, std::span<const std::uint8_t> table, s
 
 Line python_line(std::uint32_t python_minor, std::uint32_t first_line, std::span<const std::uint8_t> table,
                  std::uint32_t instruction) {
-  if (instruction == wire::kInstructionNotStarted) return first_line;
+  if (instruction == wire::kInstructionNotStarted) return as_line(first_line);
   const std::uint64_t offset = std::uint64_t{instruction} * 2;
   if (python_minor == 8 || python_minor == 9) return line_in_lnotab(first_line, table, offset);
   if (python_minor == 10) return line_in_ranges(first_line, table, offset);

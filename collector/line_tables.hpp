@@ -13,8 +13,9 @@
 namespace clusterprof::collector {
 
 // The line of instruction number `instruction` (16-bit code units from the start of the bytecode, as
-// wire::SampleRecord has it). `python_minor` is the x of 3.x. wire::kInstructionNotStarted gives
-// first_line. No value: the instruction has no line, lies beyond the table, or the version is not known.
+// wire::SampleRecord has it). `python_minor` is the x of 3.x. wire::kInstructionNotStarted gives first_line.
+// No value: the instruction has no line, or one beyond 2^31, lies beyond the table, or the version is not
+// known.
 [[nodiscard]] std::optional<std::uint32_t> python_line(std::uint32_t python_minor, std::uint32_t first_line,
                                                        std::span<const std::uint8_t> table,
                                                        std::uint32_t instruction);

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/end_patience.hpp"
+#include "base/held_stderr.hpp"
 #include "base/shared_place.hpp"
 #include "collector/node_check.hpp"
 #include "collector/secrets.hpp"
@@ -85,11 +87,12 @@ int banner_patience_s(bool used_mpi, std::chrono::milliseconds age) {
 
 // Becomes the program that prints the summary; returns only when that failed.
 void exec_banner(const std::string& analyze, int ranks_expected, int patience_s, bool no_html, bool no_source,
-                 const std::string& run_directory) {
+                 int launcher_fd, const std::string& run_directory) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGBUS}) signal(number, SIG_DFL);
-  const std::string ranks = std::to_string(ranks_expected), timeout = std::to_string(patience_s);
-  std::vector<const char*> arguments{"analyze",     "banner",    "--wait-ranks",
-                                     ranks.c_str(), "--timeout", timeout.c_str()};
+  const std::string ranks = std::to_string(ranks_expected), timeout = std::to_string(patience_s),
+                    launcher = std::to_string(launcher_fd);
+  std::vector<const char*> arguments{"analyze",   "banner",        "--wait-ranks",  ranks.c_str(),
+                                     "--timeout", timeout.c_str(), "--launcher-fd", launcher.c_str()};
   if (no_html) arguments.push_back("--no-html");
   if (no_source) arguments.push_back("--no-source");
   arguments.push_back(run_directory.c_str());
@@ -141,6 +144,8 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   options.run_directory = run_directory;
+  options.end_patience = clusterprof::end_patience(std::getenv(clusterprof::kEndPatienceVariable))
+                             .value_or(clusterprof::kEndPatience);
   const bool plausible = world_size > 0 && world_size <= static_cast<int>(clusterprof::shard::kMaxWorldSize);
   options.node.world_size = plausible ? static_cast<std::uint32_t>(world_size) : 0;
   options.node.watches_mpi = !no_mpi;
@@ -154,6 +159,7 @@ int main(int argc, char** argv) {
 
   ignore_signals_to_the_program();
   allow_many_files();
+  clusterprof::let_go_of_stderr_when_stuck(control_fd);
   clusterprof::deny_to_whom_is_closed(run_directory);
   // The ranks come first.
   if (options.node.rate_hz < kFastRateHz) (void)setpriority(PRIO_PROCESS, 0, kNiceness);
@@ -172,7 +178,7 @@ int main(int argc, char** argv) {
     if (!show) return 0;
     // Stays open until the summary is printed: its end is what the launcher waits for.
     if (control_fd >= 0) (void)fcntl(control_fd, F_SETFD, 0);
-    exec_banner(analyze, wait_ranks, patience_s, no_html, no_source, run_directory);
+    exec_banner(analyze, wait_ranks, patience_s, no_html, no_source, control_fd, run_directory);
   } catch (const std::exception& error) {
     fmt::print(stderr, "clusterprof: collector: {}\n", error.what());
   }

@@ -54,6 +54,18 @@ SystemUsage larger(const wire::ProcessUsage& agent, const std::optional<SystemUs
   return usage;
 }
 
+// Of one whose end the agent did not see, the kernel's figures may be a second old; its samples are not. They
+// do not tell user time from system time.
+SystemUsage usage_of(const ProcessReport& report, const std::optional<SystemUsage>& system) {
+  SystemUsage usage = larger(report.usage, system);
+  if (report.end_mono_ns != 0) return usage;
+  std::uint64_t sampled_ns = 0;
+  for (const auto& [key, amount] : report.values) sampled_ns += amount.cpu_ns;
+  const std::uint64_t known_ns = usage.user_ns + usage.system_ns;
+  if (sampled_ns > known_ns) usage.user_ns += sampled_ns - known_ns;
+  return usage;
+}
+
 void add(SystemUsage& sum, const SystemUsage& usage) {
   sum.user_ns += usage.user_ns;
   sum.system_ns += usage.system_ns;
@@ -205,7 +217,7 @@ void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait
   if (!has_main) return;
   process->past->processes = 1;
   group.helpers.add_amounts(*process->past, false);
-  add(group.helpers_usage, larger(process->past->usage, process->usage));
+  add(group.helpers_usage, usage_of(*process->past, process->usage));
   group.processes.remove_if([&](const Process& p) { return p.id == id; });
   rank_of_.erase(id);
 }
@@ -243,10 +255,9 @@ void NodeState::set_node_facts(NodeFacts facts) { facts_ = std::move(facts); }
 
 void NodeState::update_series(RankGroup& group, Process& process, std::uint64_t now_ns) {
   if (process.recorder) process.recorder->update_mpi_counters(now_ns);
-  const SystemUsage usage = larger(process.recorder ? process.recorder->header().usage
-                                   : process.past   ? process.past->usage
-                                                    : wire::ProcessUsage{},
-                                   process.usage);
+  const SystemUsage usage = process.recorder ? larger(process.recorder->header().usage, process.usage)
+                            : process.past   ? usage_of(*process.past, process.usage)
+                                             : larger(wire::ProcessUsage{}, process.usage);
   const std::uint64_t since = std::max(process.in_series_until_ns, process.start.mono_ns);
   using Field = std::uint64_t SystemUsage::*;
   constexpr std::pair<RankColumn, Field> kFields[] = {
@@ -468,7 +479,7 @@ NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, E
     view.report = *process.past;
   }
   view.report.processes = 1;
-  view.usage = larger(view.report.usage, process.usage);
+  view.usage = usage_of(view.report, process.usage);
   if (view.has_said) view.start = {view.report.start_mono_ns, view.report.start_utc_ns};
   if (!process.alive) {
     const bool agent_saw_the_end =
@@ -560,27 +571,36 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   if (sum.samples != 0 && !sum.python_unread && !sum.python_partly) rank.flags |= shard::kGarbageApart;
   if (sum.python_unread) rank.flags |= shard::kPythonUnread;
 
-  // How it ended. What the kernel says counts more than what the process was about to do. One that
-  // still runs counts as lost: in the last shard there is, it is one whose end nobody saw.
+  // How it ended. What the kernel says counts more than what the process was about to do. Lost is what did
+  // not end as it should: by a signal, or without MPI_Finalize among others. One that still runs counts as
+  // lost, too: in the last shard there is, it is one whose end nobody saw.
   const std::uint32_t said = (main.report.exit_flags & wire::kExecuted) != 0 ? 0 : main.report.exit_flags;
   const std::optional<int>& status = main.process->wait_status;
+  const bool left_mpi_open =
+      main.report.mpi_state == wire::MpiState::kInitialised && main.report.mpi_size > 1;
+  bool lost = left_mpi_open;
   if (status && WIFEXITED(*status)) {
     rank.flags |= shard::kExitStatusKnown;
     rank.exit_status = WEXITSTATUS(*status);
   } else if (status && WIFSIGNALED(*status)) {
     rank.flags |= shard::kExitSignalKnown;
     rank.exit_signal = WTERMSIG(*status);
-    if ((said & wire::kFatalSignalKnown) == 0) rank.flags |= shard::kLost;
+    lost = true;
   } else if (main.process->alive) {
-    rank.flags |= shard::kLost;
+    lost = true;
   } else if ((said & wire::kFatalSignalKnown) != 0) {
     rank.flags |= shard::kExitSignalKnown;
     rank.exit_signal = static_cast<std::int32_t>(main.report.fatal_signal);
+    lost = true;
   } else if ((said & wire::kExitStatusKnown) != 0) {
     rank.flags |= shard::kExitStatusKnown;
     rank.exit_status = main.report.exit_status;
   } else {
+    lost = true;
+  }
+  if (lost) {
     rank.flags |= shard::kLost;
+    snapshot.last_path = sum.last_path;
   }
 
   if (!anybody_said && (!main.process->alive || now_ns - main.start.mono_ns > kGreetingNs)) {

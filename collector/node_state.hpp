@@ -105,6 +105,7 @@ struct RankSnapshot {
   std::shared_ptr<const EventLog> events;  // those that go into the shard; may be null
   SeriesBlock series{kRankColumns, kRankLevels};
   std::string affinity, numa_nodes;
+  std::optional<std::uint32_t> last_path;  // of a lost rank
 };
 
 struct NodeSnapshot {

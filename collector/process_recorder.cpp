@@ -102,6 +102,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   if (keep_main_thread) {
     mpi_ns += other.mpi_ns;
     paused_ns += other.paused_ns;
+    if (!last_path) last_path = other.last_path;
     main_series.add(other.main_series);
   }
   counter_series.add(other.counter_series);
@@ -734,6 +735,7 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
   context.syscall_nr = sample.syscall_nr;
   context.epoch = sample.module_epoch;
   const ChargeTarget target = charge_target(words.data(), sample.frame_words, context, thread.main);
+  if (thread.main) last_main_path_ = target.path;
   if (sample.trigger == wire::Trigger::kEvent) {
     thread.account.event(time, (sample.flags & wire::kGaveWay) != 0, target, counter_values, sink);
     return;
@@ -1320,6 +1322,7 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   report.threads = h.threads_seen.load(std::memory_order_relaxed);
   report.processes = 1;
   report.samples = samples_;
+  report.last_path = last_main_path_;
   report.truncated = h.samples_truncated.load(std::memory_order_relaxed);
   report.merges_tried = h.merges_tried.load(std::memory_order_relaxed);
   report.merges_failed = h.merges_failed.load(std::memory_order_relaxed);

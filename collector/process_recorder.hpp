@@ -135,6 +135,7 @@ struct ProcessReport {
   std::set<std::string> python_notes;  // why; the first kMostPythonNotes
   std::string mpi_library;
   wire::ProcessUsage usage{};
+  std::optional<std::uint32_t> last_path;  // of the main thread's last sample
   std::uint64_t threads = 0, processes = 0;
   std::uint64_t samples = 0, truncated = 0, merges_tried = 0, merges_failed = 0, handler_ns = 0;
   std::uint64_t mpi_ns = 0;     // main thread inside MPI
@@ -347,6 +348,7 @@ class ProcessRecorder {
   std::array<std::shared_ptr<EventLog>, 2> events_;  // by Events
 
   std::uint64_t samples_ = 0;
+  std::optional<std::uint32_t> last_main_path_;
   std::uint64_t ended_main_mpi_ns_ = 0;
   std::uint64_t running_samples_ = 0, running_ns_ = 0;
   bool knows_page_faults_ = false;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,6 +23,7 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <new>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -123,6 +125,14 @@ class ShardName {
 std::uint64_t ns(const timeval& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
          static_cast<std::uint64_t>(time.tv_usec) * 1000;
+}
+
+// The libraries that read symbols and write the file do not survive a failed allocation.
+bool has_memory_to_write() {
+  constexpr std::size_t kBytes = 32 << 20;
+  void* const memory =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory != MAP_FAILED && munmap(memory, kBytes) == 0;
 }
 
 // A message with at most one descriptor. bytes: -1 would block or broken, 0 end of file.
@@ -427,6 +437,7 @@ class Server::Impl {
     const bool failed = wait_status != 0 || state_.left_mpi_open(*child_);
     if (failed && !done()) {
       release_after_write_ = true;
+      release_at_latest_ = Clock::now() + options_.end_patience * 5 / 4;  // it may give up itself before
       checkpoint();
     }
     finish_when_done();
@@ -551,6 +562,13 @@ class Server::Impl {
       look_at_processes();
     }
     if (!writing_ && clock - last_checkpoint_ >= checkpoint_pause()) checkpoint();
+    if (release_after_write_ && control_ && clock >= release_at_latest_) {
+      fmt::print(
+          stderr,
+          "clusterprof: the profile of node {} is still being written: the program's end waits no longer\n",
+          options_.node.node_name);
+      release_launcher();
+    }
     finish_when_done();
     timer_.expires_after(alive_announced_ > 0 ? interval_ : std::min(interval_, kEndPoll));
     timer_.async_wait([this](const boost::system::error_code& error) {
@@ -680,6 +698,7 @@ class Server::Impl {
   bool write(const NodeSnapshot& snapshot) {
     std::string problem;
     try {
+      if (!has_memory_to_write()) throw std::bad_alloc();
       shard::ShardData data = builder_.build(snapshot);
       rusage own{};
       getrusage(RUSAGE_SELF, &own);
@@ -695,7 +714,7 @@ class Server::Impl {
       shard_name_.give_up();  // whoever kills us leaves nothing but the shard
       return true;
     }
-    if (problem != last_problem_) {
+    if (last_problem_.empty()) {  // a disk that is full stops one column this time and another the next
       fmt::print(stderr, "clusterprof: cannot write the profile of node {}: {}\n", options_.node.node_name,
                  problem);
     }
@@ -728,6 +747,7 @@ class Server::Impl {
   std::optional<NodeState::ProcessId> child_;
   bool child_exited_ = false;
   bool release_after_write_ = false;
+  Clock::time_point release_at_latest_;
   Clock::time_point last_left_;
   std::optional<Clock::time_point> terminate_at_;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collector/shard_builder.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -42,6 +44,27 @@ std::string_view descriptor_name(std::uint32_t descriptor) {
       return shard::kOnPipeName;
   }
   return {};
+}
+
+// A line per frame, the outermost first.
+std::string call_path_text(const shard::ShardData& data, std::uint32_t path) {
+  constexpr std::size_t kMostFrames = 200;  // the innermost ones
+  std::vector<std::string> lines;
+  for (; path != 0 && lines.size() < kMostFrames; path = data.paths[path].parent) {
+    const shard::Frame& frame = data.frames[data.paths[path].frame];
+    std::string line = data.strings[frame.name];
+    const std::string& file = data.strings[frame.file];
+    const std::size_t base = file.rfind('/') + 1;  // 0 without one
+    if (!file.empty()) line += fmt::format(" ({}:{})", file.substr(base), frame.line);
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    lines.push_back(std::move(line));
+  }
+  std::string text;
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (!text.empty()) text += '\n';
+    text += *line;
+  }
+  return text;
 }
 
 // Rows of a rank beyond so many join others of their function.
@@ -367,6 +390,9 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
     data.ranks.push_back(from.rank);
     data.ranks.back().affinity = shard.interner.string(from.affinity);
     data.ranks.back().numa_nodes = shard.interner.string(from.numa_nodes);
+    if (from.last_path)
+      data.ranks.back().last_call_path =
+          shard.interner.string(call_path_text(data, path_of[*from.last_path]));
     add_regions(report, rank, path_of, data);
     add_accesses(report, rank, path_of, data);
 

@@ -57,6 +57,12 @@ void unmap_segment(wire::SegmentHeader* segment) noexcept;
 bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept;
 void close_inherited_connection() noexcept;  // in the child of a fork
 
+// --- memory.cpp ---
+
+// New memory, from the kernel itself; of `file` and shared, or private. Null when there is none.
+void* map_memory(std::uint64_t bytes, int file = -1) noexcept;
+void unmap_memory(void* memory, std::uint64_t bytes) noexcept;
+
 // --- usage.cpp ---
 
 // Async-signal-safe.
@@ -269,6 +275,7 @@ bool asks_for_threads_after_fork(const char* path) noexcept;
 // Starts the agent if this process is to be recorded; does nothing the second time. Interposed
 // functions call it, since other libraries' constructors run before ours.
 void ensure_started() noexcept;
+const void* path_table_memory() noexcept;  // in use, of path_table_bytes()
 
 // The segment and everything that hangs on it, for a new process (start and fork).
 // `parents`: in the child of a fork, the segment of its parent, else null. The child makes no call of the

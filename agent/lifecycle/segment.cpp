@@ -91,9 +91,8 @@ void* map_file(int file, const Layout& layout) noexcept {
   // Memory that the program may have is not taken away from it.
   const std::uint64_t address_space = limit(RLIMIT_AS);
   if (address_space != RLIM_INFINITY && layout.bytes > address_space / 8) return nullptr;
-  if (ftruncate(file, static_cast<off_t>(layout.bytes)) != 0) return nullptr;
-  void* memory = mmap(nullptr, layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
+  if (raw_syscall(SYS_ftruncate, file, layout.bytes) != 0) return nullptr;
+  return map_memory(layout.bytes, file);
 }
 
 // The words of the command line lie behind their number on the stack as the kernel set it up; in the child
@@ -174,7 +173,8 @@ void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
 }  // namespace
 
 wire::SegmentHeader* make_segment() noexcept {
-  const int file = memfd_create("clusterprof", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const int file =
+      static_cast<int>(raw_syscall(SYS_memfd_create, "clusterprof", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file < 0) return nullptr;
   wire::SegmentHeader* header = nullptr;
   for (std::uint32_t threads = kThreadSlots; threads >= kFewestThreadSlots && header == nullptr;
@@ -184,29 +184,29 @@ wire::SegmentHeader* make_segment() noexcept {
     if (header != nullptr) fill(*header, layout);
   }
   // So that a reader of the mapping cannot be made to fault.
-  if (header != nullptr) fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  if (header != nullptr) raw_syscall(SYS_fcntl, file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   if (header != nullptr && !greet_collector(file, header->segment_bytes)) {
     unmap_segment(header);
     header = nullptr;
   }
-  close(file);
+  raw_syscall(SYS_close, file);
   return header;
 }
 
-void unmap_segment(wire::SegmentHeader* segment) noexcept { munmap(segment, segment->segment_bytes); }
+void unmap_segment(wire::SegmentHeader* segment) noexcept { unmap_memory(segment, segment->segment_bytes); }
 
 bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
   constexpr int kHighDescriptor = 700;  // out of the way of programs that count on low numbers
-  constexpr timeval kPatience = {2, 0};
+  constexpr timeval kPatience = {0, 200'000};
 
-  int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  int connection = static_cast<int>(raw_syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (connection < 0) return false;
-  const int high = fcntl(connection, F_DUPFD_CLOEXEC, kHighDescriptor);
+  const int high = static_cast<int>(raw_syscall(SYS_fcntl, connection, F_DUPFD_CLOEXEC, kHighDescriptor));
   if (high >= 0) {
-    close(connection);
+    raw_syscall(SYS_close, connection);
     connection = high;
   }
-  setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+  raw_syscall(SYS_setsockopt, connection, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
 
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -217,8 +217,9 @@ bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
   if (length < sizeof address.sun_path) {
     memcpy(address.sun_path + 1, g_options.socket, length);
     const auto address_bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-    if (connect(connection, reinterpret_cast<const sockaddr*>(&address), address_bytes) == 0 &&
-        getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 && peer.uid == geteuid()) {
+    if (raw_syscall(SYS_connect, connection, &address, address_bytes) == 0 &&
+        raw_syscall(SYS_getsockopt, connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 &&
+        peer.uid == static_cast<uid_t>(raw_syscall(SYS_geteuid))) {
       wire::Hello hello = {wire::kHelloMagic, wire::kWireMajor, wire::kWireMinor,
                            getpid(),          g_options.rank,   segment_bytes};
       iovec part = {&hello, sizeof hello};
@@ -237,11 +238,11 @@ bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
     }
   }
   struct stat status;
-  if (sent && fstat(connection, &status) == 0) {
+  if (sent && raw_syscall(SYS_fstat, connection, &status) == 0) {
     g_connection = connection;
     g_connection_inode = status.st_ino;
   } else {
-    close(connection);
+    raw_syscall(SYS_close, connection);
   }
   return sent;
 }
@@ -249,9 +250,9 @@ bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
 void close_inherited_connection() noexcept {
   struct stat status;
   // The program may have closed it, and use the number for something else.
-  if (g_connection >= 0 && fstat(g_connection, &status) == 0 && S_ISSOCK(status.st_mode) &&
+  if (g_connection >= 0 && raw_syscall(SYS_fstat, g_connection, &status) == 0 && S_ISSOCK(status.st_mode) &&
       status.st_ino == g_connection_inode)
-    close(g_connection);
+    raw_syscall(SYS_close, g_connection);
   g_connection = -1;
 }
 

@@ -163,7 +163,23 @@ bool is_fault(int signal, const siginfo_t& info) noexcept {
   return (signal == SIGSEGV || signal == SIGBUS) && info.si_code > 0;
 }
 
-void die_of(int signal, siginfo_t* info) noexcept {
+// The thread's last sample: where it dies. A second fault in there ends in die_of again, and then at once.
+void sample_where_it_dies(void* context) noexcept {
+  static constinit std::atomic<bool> done = false;
+  ThreadContext& thread = t_context;
+  if (thread.record == nullptr || done.exchange(true, std::memory_order_relaxed)) return;
+  const std::uint64_t before =
+      change_mask(SIG_UNBLOCK, std::uint64_t{1} << (SIGSEGV - 1) | std::uint64_t{1} << (SIGBUS - 1));
+  siginfo_t tick = {};
+  tick.si_code = SI_TIMER;
+  tick.si_timerid = -1;
+  tick.si_value.sival_ptr = thread.record;
+  sample_handler(kSampleSignal, &tick, context);
+  change_mask(SIG_SETMASK, before);
+}
+
+void die_of(int signal, siginfo_t* info, void* context) noexcept {
+  if (signal == SIGSEGV || signal == SIGBUS) sample_where_it_dies(context);
   record_end(wire::kFatalSignalKnown, 0, static_cast<std::uint32_t>(signal));
   SignalAction action = {};
   action.sa_handler = SIG_DFL;
@@ -270,7 +286,7 @@ void forward_signal(int signal, siginfo_t* info, void* context) noexcept {
     hide_from_program(*static_cast<ucontext_t*>(context));
     return;
   }
-  die_of(signal, info);
+  die_of(signal, info, context);
 }
 
 void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <dlfcn.h>
 #include <pthread.h>
-#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/lifecycle/agent.h"
@@ -16,6 +17,15 @@ namespace clusterprof::agent {
 namespace {
 
 constinit std::atomic<std::uint32_t> g_started = 0;
+constinit void* g_path_table = nullptr;
+
+// Other preloads may have wrapped it: found in libc itself.
+void find_clock() noexcept {
+  void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  if (libc == nullptr) return;
+  g_process.read_clock = reinterpret_cast<int (*)(clockid_t, timespec*)>(dlsym(libc, "clock_gettime"));
+  dlclose(libc);  // it stays
+}
 
 void set_process_options() noexcept {
   g_process.pid = getpid();
@@ -30,18 +40,17 @@ void set_process_options() noexcept {
 }
 
 bool renew_path_table() noexcept {
-  static void* memory = nullptr;
-  if (memory != nullptr) munmap(memory, path_table_bytes());
-  memory = mmap(nullptr, path_table_bytes(), PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) memory = nullptr;
-  set_path_table(memory);
-  return memory != nullptr;
+  if (g_path_table != nullptr) unmap_memory(g_path_table, path_table_bytes());
+  g_path_table = map_memory(path_table_bytes());
+  set_path_table(g_path_table);
+  return g_path_table != nullptr;
 }
 
 [[gnu::constructor]] void start_with_program() { ensure_started(); }
 
 }  // namespace
+
+const void* path_table_memory() noexcept { return g_path_table; }
 
 bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept {
   const bool forked = parents != nullptr;
@@ -89,6 +98,7 @@ void ensure_started() noexcept {
   watch_signals();
   read_options();
   if (!g_options.record) return;
+  find_clock();
   set_process_options();
   g_process.tick = choose_tick();
   if (open_process(nullptr, false)) {

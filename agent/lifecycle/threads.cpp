@@ -61,9 +61,8 @@ ThreadMemory thread_memory() noexcept {
 bool make_memory(ThreadRecord& record, ThreadContext& context) noexcept {
   const ThreadMemory layout = thread_memory();
   if (record.memory == nullptr) {
-    void* memory = mmap(nullptr, layout.bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return false;
+    void* const memory = map_memory(layout.bytes);
+    if (memory == nullptr) return false;
     record.memory = memory;
     record.memory_bytes = layout.bytes;
   }
@@ -193,6 +192,8 @@ void prepare_record(ThreadRecord& record, std::int32_t tid) noexcept {
   record.blocked_number = -1;
   record.blocked_pc = 0;
   record.sampled_cost_ns.store(0, std::memory_order_relaxed);
+  record.tick_stride.store(1, std::memory_order_relaxed);
+  record.usual_cost_ns = record.tick_end_cpu_ns = 0;
   record.transfer_frame.store(0, std::memory_order_relaxed);
   record.adoptable.store(0, std::memory_order_relaxed);
   record.signalled = false;
@@ -260,9 +261,8 @@ constinit std::atomic<PthreadCreate> g_pthread_create = nullptr;
 
 bool prepare_records(const wire::SegmentHeader* segment) noexcept {
   const std::uint32_t count = segment->thread_slots;
-  void* memory = mmap(nullptr, sizeof(ThreadRecord) * count, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  void* const memory = map_memory(sizeof(ThreadRecord) * count);
+  if (memory == nullptr) return false;
   g_process.records = static_cast<ThreadRecord*>(memory);
   g_process.record_count = count;
   g_have_end_key = pthread_key_create(&g_end_key, [](void*) { unregister_this_thread(); }) == 0;

@@ -255,8 +255,7 @@ void arm_timer(const ThreadRecord& record) noexcept {
   if (record.tick == Tick::kMonotonic) {
     start_monotonic_timer(record, monotonic_ns());
   } else {
-    const itimerspec times = {as_timespec(g_process.period_ns), as_timespec(record.phase_ns + 1)};
-    raw_syscall(SYS_timer_settime, record.timer_id, 0, &times, nullptr);
+    start_cpu_timer(record);
   }
 }
 

@@ -51,8 +51,7 @@ constinit pthread_mutex_t g_presence = PTHREAD_MUTEX_INITIALIZER;
 
 bool lock_in_time(pthread_mutex_t& mutex) noexcept {
   constexpr long kPatienceNs = 200'000'000;
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
+  timespec until = as_timespec(clock_ns(CLOCK_REALTIME));
   until.tv_nsec += kPatienceNs;
   if (until.tv_nsec >= static_cast<long>(kSecondNs)) {
     until.tv_nsec -= static_cast<long>(kSecondNs);

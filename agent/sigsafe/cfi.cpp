@@ -223,6 +223,14 @@ bool search_table(const std::uint8_t* table, std::uint64_t count, std::uint64_t 
 
 constexpr unsigned kRememberedRows = 8;
 
+// Numbers of any size come from the file: they wrap around.
+std::int64_t product(std::uint64_t factor, std::int64_t align) noexcept {
+  return static_cast<std::int64_t>(factor * static_cast<std::uint64_t>(align));
+}
+std::int64_t product(std::int64_t factor, std::int64_t align) noexcept {
+  return product(static_cast<std::uint64_t>(factor), align);
+}
+
 struct Interpreter {
   const Fde& fde;
   std::uint64_t pc;
@@ -262,7 +270,7 @@ struct Interpreter {
           advance = low_bits;
           break;
         case 2:
-          set(low_bits, RuleKind::kOffset, static_cast<std::int64_t>(cursor.uleb()) * fde.data_align);
+          set(low_bits, RuleKind::kOffset, product(cursor.uleb(), fde.data_align));
           continue;
         case 3:
           restore(low_bits);
@@ -287,7 +295,7 @@ struct Interpreter {
               break;
             case 0x05: {  // offset_extended
               const std::uint64_t number = cursor.uleb();
-              set(number, RuleKind::kOffset, static_cast<std::int64_t>(cursor.uleb()) * fde.data_align);
+              set(number, RuleKind::kOffset, product(cursor.uleb(), fde.data_align));
               continue;
             }
             case 0x06:
@@ -337,23 +345,23 @@ struct Interpreter {
             }
             case 0x11: {  // offset_extended_sf
               const std::uint64_t number = cursor.uleb();
-              set(number, RuleKind::kOffset, cursor.sleb() * fde.data_align);
+              set(number, RuleKind::kOffset, product(cursor.sleb(), fde.data_align));
               continue;
             }
             case 0x12:  // def_cfa_sf
               row.cfa_is_expression = false;
               row.cfa_register = static_cast<std::uint32_t>(cursor.uleb());
-              row.cfa_offset = cursor.sleb() * fde.data_align;
+              row.cfa_offset = product(cursor.sleb(), fde.data_align);
               continue;
             case 0x13:  // def_cfa_offset_sf
-              row.cfa_offset = cursor.sleb() * fde.data_align;
+              row.cfa_offset = product(cursor.sleb(), fde.data_align);
               continue;
             case 0x14:
             case 0x15: {  // val_offset, val_offset_sf
               const std::uint64_t number = cursor.uleb();
               const std::int64_t factor =
                   low_bits == 0x14 ? static_cast<std::int64_t>(cursor.uleb()) : cursor.sleb();
-              set(number, RuleKind::kValueOffset, factor * fde.data_align);
+              set(number, RuleKind::kValueOffset, product(factor, fde.data_align));
               continue;
             }
             case 0x2e:  // GNU_args_size
@@ -361,7 +369,7 @@ struct Interpreter {
               continue;
             case 0x2f: {  // GNU_negative_offset_extended
               const std::uint64_t number = cursor.uleb();
-              set(number, RuleKind::kOffset, -static_cast<std::int64_t>(cursor.uleb()) * fde.data_align);
+              set(number, RuleKind::kOffset, product(0 - cursor.uleb(), fde.data_align));
               continue;
             }
             default:

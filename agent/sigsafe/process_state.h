@@ -4,11 +4,13 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include <atomic>
 #include <cstdint>
 
+#include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/thread_context.h"
 #include "formats/wire/segment.h"
 
@@ -127,6 +129,11 @@ struct ThreadRecord {
   // it calls below this place on its stack; 0: it is not.
   std::atomic<std::uintptr_t> transfer_frame;
 
+  // Of how many ticks one comes: 1 but for a thread whose handler takes too long. By the handler; and what
+  // that takes usually, and the CPU clock when it was over last.
+  std::atomic<std::uint32_t> tick_stride;
+  std::uint64_t usual_cost_ns, tick_end_cpu_ns;
+
   // Watcher only.
   std::uint64_t last_cpu_ns, last_look_ns;
   bool signalled;  // once for this block
@@ -165,6 +172,10 @@ struct ProcessState {
   bool event_in_ns;            // what is sampled on counts time
   std::uint64_t event_period;  // of a Tick::kTaskClock, after its first; 0: the kernel chooses
   int (*papi_read)(int event_set, long long* values);
+
+  // libc's clock_gettime, by the vdso. Null: the system call. Not by its name: one that another preload puts
+  // in front of it tells other times, and may take locks.
+  int (*read_clock)(clockid_t clock, timespec* time);
 
   // The program's own use of kSampleSignal: called for signals that are not ours.
   void (*foreign_signal)(int signal, siginfo_t* info, void* context);
@@ -207,14 +218,17 @@ inline timespec as_timespec(std::uint64_t ns) noexcept {
 // Async-signal-safe.
 inline std::uint64_t clock_ns(clockid_t clock) noexcept {
   timespec time;
-  return clock_gettime(clock, &time) == 0 ? as_ns(time) : 0;
+  const auto libc = g_process.read_clock;
+  const long result = libc != nullptr ? libc(clock, &time) : raw_syscall(SYS_clock_gettime, clock, &time);
+  return result == 0 ? as_ns(time) : 0;
 }
 inline std::uint64_t monotonic_ns() noexcept { return clock_ns(CLOCK_MONOTONIC); }
 
 // Async-signal-safe.
-inline void count_drop(wire::SegmentHeader* segment, wire::DropReason reason) noexcept {
+inline void count_drop(wire::SegmentHeader* segment, wire::DropReason reason,
+                       std::uint64_t count = 1) noexcept {
   if (segment != nullptr)
-    segment->drops[static_cast<std::uint32_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+    segment->drops[static_cast<std::uint32_t>(reason)].fetch_add(count, std::memory_order_relaxed);
 }
 
 }  // namespace clusterprof::agent

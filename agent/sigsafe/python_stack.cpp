@@ -64,6 +64,12 @@ class DataStack {
 
 bool layout_is_trusted() noexcept { return g_self_check.passed.load(std::memory_order_relaxed) != 0; }
 
+// Whether there is a layout. Under UBSan GCC does not compare addresses with null at compile time.
+template <const PythonLayout* kLayout>
+inline constexpr bool kIsCompiledIn = true;
+template <>
+inline constexpr bool kIsCompiledIn<nullptr> = false;
+
 // kLayout: what the interpreter's layout is known to be at compile time, or null.
 template <const PythonLayout* kLayout>
 class Walker {
@@ -93,7 +99,7 @@ class Walker {
   static constexpr std::uint32_t kMaxSteps = 4 * kMaxPythonFrames;  // shims and hidden code included
 
   constexpr const PythonLayout& layout() const noexcept {
-    if constexpr (kLayout != nullptr) return *kLayout;
+    if constexpr (kIsCompiledIn<kLayout>) return *kLayout;
     return runtime_.layout;
   }
 

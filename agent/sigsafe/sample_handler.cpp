@@ -94,7 +94,8 @@ bool is_wake_up(const siginfo_t& info, const ThreadRecord& record) noexcept {
 void restart_event(ThreadRecord& record) noexcept {
   record.event_waits = false;
   if (record.event_shifted) {
-    raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_PERIOD, &g_process.event_period);
+    const std::uint64_t period = g_process.event_period * record.tick_stride.load(std::memory_order_relaxed);
+    raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_PERIOD, &period);
     record.event_shifted = false;
   }
   raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_REFRESH, 1);
@@ -315,6 +316,50 @@ void push_record(ThreadContext& context, wire::SegmentHeader* segment, const Ins
   wire::ring_commit(context.slot->ring, position, sample.header.bytes);
 }
 
+constexpr std::uint64_t kRise = 8, kFall = 32, kMostStride = 1u << 16;
+
+// The thread has not had as much processor time since its last sample as that took: others had the processor
+// while the clock of its ticks went on.
+bool has_lacked_time(const ThreadRecord& record, const Instant& now) noexcept {
+  return record.tick_stride.load(std::memory_order_relaxed) > 1 &&
+         now.cpu_ns - record.tick_end_cpu_ns < record.usual_cost_ns;
+}
+
+// After a tick's sample, begun at `begin`, that took `cost_ns`. Were there more to do at each tick than there
+// is time until the next, the program would never run: so many ticks are left out that it has about half of
+// its processor time. Their number rises quickly and falls slowly: time between samples that depended on
+// where the last one was would favour what comes after deep stacks.
+void leave_time(ThreadRecord& record, bool of_event, const Instant& begin, std::uint64_t cost_ns) noexcept {
+  if (of_event && !g_process.event_in_ns) return;  // it counts what the program does, not what we do
+  const std::uint64_t period_ns = of_event ? g_process.event_period : g_process.period_ns;
+  if (cost_ns > period_ns / 2) {
+    const std::uint64_t spent_ns = thread_cpu_ns() - begin.cpu_ns;
+    if (spent_ns < cost_ns) cost_ns = spent_ns;  // others had the processor in between
+  }
+  record.tick_end_cpu_ns = begin.cpu_ns + cost_ns;
+  if (cost_ns > record.usual_cost_ns) {
+    record.usual_cost_ns += (cost_ns - record.usual_cost_ns) / kRise;
+  } else {
+    record.usual_cost_ns -= (record.usual_cost_ns - cost_ns) / kFall;
+  }
+  // The clock of an event stands still in the handler.
+  const std::uint64_t most_ns = of_event ? period_ns : period_ns / 2;
+  const std::uint64_t stride = record.tick_stride.load(std::memory_order_relaxed);
+  std::uint64_t wanted = 1 + record.usual_cost_ns / most_ns;
+  if (wanted > kMostStride) wanted = kMostStride;
+  const bool steady = wanted == stride || (wanted < stride && wanted != 1 && 4 * wanted > 3 * stride);
+  if (steady) return;
+  record.tick_stride.store(static_cast<std::uint32_t>(wanted), std::memory_order_relaxed);
+  if (of_event) {
+    const std::uint64_t between_ns = wanted * period_ns;
+    raw_syscall(SYS_ioctl, record.event_descriptor, PERF_EVENT_IOC_PERIOD, &between_ns);
+  } else if (record.tick == Tick::kCpuClock) {
+    start_cpu_timer(record);
+  } else if (record.timer_off.load(std::memory_order_relaxed) == 0) {
+    start_monotonic_timer(record, monotonic_ns());
+  }
+}
+
 // Returns false when the signal was not one of ours.
 bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   ThreadContext& context = t_context;
@@ -326,7 +371,8 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
 
   const Instant now = {monotonic_ns(), thread_cpu_ns()};
-  if (is_wake_up(info, record)) {
+  const bool wakes_up = is_wake_up(info, record);
+  if (wakes_up) {
     record.timer_off.store(0, std::memory_order_relaxed);
     start_monotonic_timer(record, now.time_ns);
   }
@@ -378,10 +424,18 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
     context.waiting_sp = call.interrupted ? sp : 0;
   }
 
+  // Where it waits, it needs no time.
+  const bool throttled = from == Sender::kTimer && !call.interrupted && has_lacked_time(record, now);
+  const std::uint32_t stride = record.tick_stride.load(std::memory_order_relaxed);
+  if (from == Sender::kTimer && !wakes_up && stride > 1)
+    count_drop(segment, wire::DropReason::kThrottled, stride - 1);
+
   if (segment == nullptr || agent_active) {
     count_drop(segment, wire::DropReason::kReentrant);
   } else if (!is_recording(context)) {
     if (from != Sender::kEvent) push_record(context, segment, now, trigger, wire::kPaused, nullptr, 0, true);
+  } else if (throttled) {
+    count_drop(segment, wire::DropReason::kThrottled);
   } else if (wanted) {
     write_sample(context, segment, interrupted, call, trigger, now, may_guard);
   }
@@ -395,14 +449,17 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
     restart_event(record);
 
   const std::uint64_t cost_ns = monotonic_ns() - now.time_ns;
-  context.last_handler_ns = static_cast<std::uint32_t>(cost_ns < 0xffff'ffffu ? cost_ns : 0xffff'ffffu);
+  const auto told_cost_ns = static_cast<std::uint32_t>(cost_ns < 0xffff'ffffu ? cost_ns : 0xffff'ffffu);
+  if (!throttled) context.last_handler_ns = told_cost_ns;
   if (segment != nullptr) segment->handler_ns.fetch_add(cost_ns, std::memory_order_relaxed);
   if (from == Sender::kEvent) {  // nothing of the time is told yet
-    record.sampled_cost_ns.fetch_add(context.last_handler_ns, std::memory_order_relaxed);
+    record.sampled_cost_ns.fetch_add(told_cost_ns, std::memory_order_relaxed);
     return true;
   }
-  record.sampled_cost_ns.store(context.last_handler_ns, std::memory_order_relaxed);
+  record.sampled_cost_ns.store(told_cost_ns, std::memory_order_relaxed);
   record.sampled_cpu_ns.store(now.cpu_ns, std::memory_order_release);
+  if (from == Sender::kTimer && !wakes_up && !throttled)
+    leave_time(record, is_of_descriptor(info), now, cost_ns);
   return true;
 }
 
@@ -423,10 +480,19 @@ void adopt(ThreadContext& context) noexcept {
 }
 
 void start_monotonic_timer(const ThreadRecord& record, std::uint64_t now_ns) noexcept {
+  const std::uint64_t stride = record.tick_stride.load(std::memory_order_relaxed);
   std::uint64_t first_ns = now_ns - now_ns % g_process.period_ns + record.phase_ns;
   if (first_ns <= now_ns) first_ns += g_process.period_ns;
-  const itimerspec times = {as_timespec(g_process.period_ns), as_timespec(first_ns)};
+  first_ns += (stride - 1) * g_process.period_ns;
+  const itimerspec times = {as_timespec(stride * g_process.period_ns), as_timespec(first_ns)};
   raw_syscall(SYS_timer_settime, record.timer_id, TIMER_ABSTIME, &times, nullptr);
+}
+
+void start_cpu_timer(const ThreadRecord& record) noexcept {
+  const std::uint64_t stride = record.tick_stride.load(std::memory_order_relaxed);
+  const itimerspec times = {as_timespec(stride * g_process.period_ns),
+                            as_timespec((stride - 1) * g_process.period_ns + record.phase_ns + 1)};
+  raw_syscall(SYS_timer_settime, record.timer_id, 0, &times, nullptr);
 }
 
 void walk_stacks(ThreadContext& context, wire::SegmentHeader* segment, const Registers& registers,

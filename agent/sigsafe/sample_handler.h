@@ -25,8 +25,10 @@ struct Scratch {
 // For SA_SIGINFO. Expects all signals to be blocked, but for the ones that faults raise.
 void sample_handler(int signal, siginfo_t* info, void* context) noexcept;
 
-// Starts the timer of a thread whose tick is kMonotonic, at its phase. Any thread, and in handlers.
+// Start the timer of a thread whose tick is kMonotonic, or kCpuClock, at its phase. Any thread, and in
+// handlers.
 void start_monotonic_timer(const ThreadRecord& record, std::uint64_t now_ns) noexcept;
+void start_cpu_timer(const ThreadRecord& record) noexcept;
 
 // An event that was paused goes on: each refresh would allow one signal more before it stops. On the thread.
 void continue_event(ThreadRecord& record) noexcept;

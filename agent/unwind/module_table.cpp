@@ -100,7 +100,7 @@ bool path_in_line(const char* line, const char* end, std::uint64_t address, Modu
 
 // For the main program and for libraries opened by a relative path, which the collector could not find.
 void path_from_maps(std::uint64_t address, ModuleFile& out) noexcept {
-  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  const long fd = raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return;
   char buffer[2 * kMaxPathBytes];
   std::size_t held = 0;
@@ -112,7 +112,7 @@ void path_from_maps(std::uint64_t address, ModuleFile& out) noexcept {
     while (const void* const found = memchr(buffer + line, '\n', held - line)) {
       const char* const end = static_cast<const char*>(found);
       if (path_in_line(buffer + line, end, address, out)) {
-        close(fd);
+        raw_syscall(SYS_close, fd);
         return;
       }
       line = static_cast<std::size_t>(end - buffer) + 1;
@@ -121,7 +121,7 @@ void path_from_maps(std::uint64_t address, ModuleFile& out) noexcept {
     memmove(buffer, buffer + line, held - line);
     held -= line;
   }
-  close(fd);
+  raw_syscall(SYS_close, fd);
 }
 
 void describe_file(const dl_phdr_info& info, ModuleFile& out) noexcept {

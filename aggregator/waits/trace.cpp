@@ -193,6 +193,7 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     same.node = row.node;  // rows of other tables
     same.affinity = row.affinity;
     same.numa_nodes = row.numa_nodes;
+    same.last_call_path = row.last_call_path;
     if (same != row || merged.nodes[row.node].name != source.node) continue;
     std::uint32_t& best = taken[found->second];
     if (best == kNone || sources_[best].events < source.events) best = i;

@@ -117,6 +117,7 @@ Verbs::Verbs() {
   banner_verb->add_option("--wait-ranks", banner_options.wait_ranks, "wait for so many ranks");
   banner_verb->add_option("--timeout", timeout_s, "but at most so many seconds")
       ->check(CLI::Range(0.0, 86400.0));
+  banner_verb->add_option("--launcher-fd", banner_options.launcher_fd, "socket to who waits for this");
   banner_verb->add_flag("--no-html", banner_options.no_html, "do not leave RUN/report.html");
   banner_verb->add_flag("--no-source", banner_options.no_source, "without the text of source files");
 

@@ -20,6 +20,7 @@
 
 #include "aggregator/merger.hpp"
 #include "aggregator/run_directory.hpp"
+#include "base/held_stderr.hpp"
 #include "base/result.hpp"
 #include "base/shared_place.hpp"
 #include "base/unique_fd.hpp"
@@ -257,6 +258,7 @@ int report(const ReportOptions& options) {
 }
 
 int banner(const BannerOptions& options) {
+  let_go_of_stderr_when_stuck(options.launcher_fd);
   const auto deadline = std::chrono::steady_clock::now() + options.timeout;
   Progress progress(options.run);
   while (!progress.finished(options.wait_ranks) && std::chrono::steady_clock::now() < deadline)

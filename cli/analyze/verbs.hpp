@@ -33,6 +33,7 @@ struct BannerOptions {
   std::string run;
   std::uint32_t wait_ranks = 0;  // 0: as many as there are
   std::chrono::duration<double> timeout{10};
+  int launcher_fd = -1;    // socket to who waits for this; -1: nobody
   bool no_html = false;    // no page
   bool no_source = false;  // as above
 };

@@ -316,7 +316,8 @@ void check_cgroup(const Context& context, Checks& out) {
         if (bytes < UINT64_MAX / 4) least = std::min(least, bytes - std::min(bytes, taken));
       }
       if (group.empty() || group == "/") return;
-      group.resize(group.rfind('/'));
+      const std::size_t slash = group.rfind('/');
+      group.resize(slash == std::string::npos ? 0 : slash);
     }
   };
   const std::string groups = system.read("/proc/self/cgroup").value_or("");

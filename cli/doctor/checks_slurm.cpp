@@ -16,6 +16,7 @@ constexpr const char* kGroup = "slurm";
 constexpr const char* kPluginName = "spank_clusterprof.so";
 constexpr std::chrono::milliseconds kPatience{8'000};
 constexpr int kMostIncludes = 8;
+constexpr int kMostFiles = 256;  // files may include each other
 constexpr int kLeastKillWait_s = 5;
 
 // What SLURM_VERSION_NUMBER was where it was built: 22.05 of 0x160508
@@ -66,8 +67,10 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-// Our lines in plugstack.conf and what it includes.
-void find_lines(const System& system, const std::string& file, int depth, std::vector<StackLine>& out) {
+// Our lines in plugstack.conf and what it includes. `files` are still to be read at most.
+void find_lines(const System& system, const std::string& file, int depth, int& files,
+                std::vector<StackLine>& out) {
+  if (--files < 0) return;
   const std::string text = system.read(file).value_or("");
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -78,7 +81,7 @@ void find_lines(const System& system, const std::string& file, int depth, std::v
       const std::string pattern = words[1].starts_with('/') ? words[1] : directory_of(file) + "/" + words[1];
       for (const std::string& name : system.list(directory_of(pattern)))
         if (::fnmatch(name_of(pattern).c_str(), name.c_str(), 0) == 0)
-          find_lines(system, directory_of(pattern) + "/" + name, depth + 1, out);
+          find_lines(system, directory_of(pattern) + "/" + name, depth + 1, files, out);
     } else if ((words[0] == "required" || words[0] == "optional") && name_of(words[1]) == kPluginName) {
       out.push_back({file, words[1], words[0] == "required"});
     }
@@ -121,7 +124,8 @@ void check_plugstack(const Context& context, const std::string& configuration, c
   for (const std::string& place : places)
     if (file.empty() && system.read(place)) file = place;
   std::vector<StackLine> lines;
-  if (!file.empty()) find_lines(system, file, 0, lines);
+  int files = kMostFiles;
+  if (!file.empty()) find_lines(system, file, 0, files, lines);
 
   const std::string plugin = context.layout.preload_directory + "/" + kPluginName;
   if (lines.empty()) {

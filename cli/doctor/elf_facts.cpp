@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -37,8 +38,8 @@ class ElfFile {
   [[nodiscard]] bool is_elf() const { return is_elf_; }
   [[nodiscard]] int machine() const { return header_.e_machine; }
   [[nodiscard]] const std::vector<Elf64_Shdr>& sections() const { return sections_; }
-  [[nodiscard]] std::string name(const Elf64_Shdr& section) const {
-    return string_at(names_, section.sh_name);
+  [[nodiscard]] bool is_called(const Elf64_Shdr& section, std::string_view name) const {
+    return is_at(names_, section.sh_name, name);
   }
 
   [[nodiscard]] std::string contents(const Elf64_Shdr& section) const {
@@ -46,8 +47,10 @@ class ElfFile {
     std::string bytes(section.sh_size, '\0');
     return read_into(section.sh_offset, bytes.data(), bytes.size()) ? bytes : std::string();
   }
-  static std::string string_at(const std::string& table, std::uint64_t at) {
-    return at < table.size() ? table.substr(at, table.find('\0', at) - at) : std::string();
+  // Whether it is `text` that stands there: however long that is, no more is read.
+  static bool is_at(const std::string& table, std::uint64_t at, std::string_view text) {
+    return at < table.size() && table.size() - at > text.size() &&
+           table.compare(at, text.size(), text) == 0 && table[at + text.size()] == '\0';
   }
   [[nodiscard]] bool read_into(std::uint64_t offset, void* to, std::size_t bytes) const {
     return ::pread(file_.get(), to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
@@ -89,10 +92,11 @@ std::optional<ElfFacts> read_elf_facts(const std::string& path) {
   ElfFacts facts;
   facts.machine = file.machine();
   for (const Elf64_Shdr& section : file.sections()) {
-    const std::string name = file.name(section);
     if (section.sh_type == SHT_SYMTAB) facts.has_symbols = true;
-    if (name == ".debug_line" || name == ".zdebug_line") facts.has_lines = true;
-    if (name == ".note.gnu.build-id") facts.build_id = build_id_of(file.contents(section));
+    if (file.is_called(section, ".debug_line") || file.is_called(section, ".zdebug_line"))
+      facts.has_lines = true;
+    if (facts.build_id.empty() && file.is_called(section, ".note.gnu.build-id"))
+      facts.build_id = build_id_of(file.contents(section));
   }
   return facts;
 }
@@ -106,7 +110,7 @@ std::optional<std::uint32_t> read_exported_number(const std::string& path, const
     for (std::size_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size(); at += sizeof(Elf64_Sym)) {
       Elf64_Sym entry;
       std::memcpy(&entry, symbols.data() + at, sizeof entry);
-      if (ElfFile::string_at(names, entry.st_name) != symbol || entry.st_shndx >= sections.size()) continue;
+      if (!ElfFile::is_at(names, entry.st_name, symbol) || entry.st_shndx >= sections.size()) continue;
       const Elf64_Shdr& home = sections[entry.st_shndx];
       std::uint32_t number = 0;
       if (home.sh_type == SHT_NOBITS || entry.st_value < home.sh_addr ||

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <string_view>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -34,6 +35,12 @@ std::string library_reason() {
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, visit, &reason);
   H5Eclear2(H5E_DEFAULT);
+  // Of a failed system call it gives time, address and number as well.
+  constexpr std::string_view kSystem = "error message = '";
+  if (const std::size_t at = reason.find(kSystem); at != std::string::npos) {
+    const std::size_t begin = at + kSystem.size();
+    reason = reason.substr(begin, reason.find('\'', begin) - begin);
+  }
   std::replace(reason.begin(), reason.end(), '\n', ' ');
   return reason;
 }

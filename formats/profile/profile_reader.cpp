@@ -599,6 +599,12 @@ struct ProfileReader::State {
         data.ranks[i].numa_nodes = numa_nodes[i];
       }
     }
+    if (ranks.has("last_call_path")) {  // since 1.5
+      const auto last_call_path = ranks.read_column<std::uint32_t>("last_call_path");
+      if (last_call_path.size() != data.ranks.size())
+        throw H5Error("columns of table " + ranks.name() + " differ in length");
+      for (std::size_t i = 0; i < data.ranks.size(); ++i) data.ranks[i].last_call_path = last_call_path[i];
+    }
     check(shard::validate(data));
     return data;
   }

@@ -89,7 +89,7 @@ struct Node {
 enum RankFlags : std::uint32_t {
   kExitStatusKnown = 1u << 0,
   kExitSignalKnown = 1u << 1,
-  kLost = 1u << 2,          // ended without saying how
+  kLost = 1u << 2,          // killed by a signal, left MPI open, or nobody saw its end
   kUsageKnown = 1u << 3,    // max_rss_bytes and the fault and switch counts are valid
   kIoKnown = 1u << 4,       // read_bytes, write_bytes are valid
   kUsedMpi = 1u << 5,       // MPI_Init was seen
@@ -134,6 +134,9 @@ struct Rank {
   std::uint64_t paused_ns = 0;       // main thread; in elapsed_ns but in no category
   StringIndex affinity = 0;          // processors its main process may run on, "0-3,8"; 0 not known
   StringIndex numa_nodes = 0;        // those processors' memory nodes, "0-1"; 0 not known
+  // Where the main thread was last seen, of a rank that is lost: a line per frame, the outermost first. 0 not
+  // known.
+  StringIndex last_call_path = 0;
   friend bool operator==(const Rank&, const Rank&) = default;
 };
 

@@ -17,8 +17,8 @@ namespace clusterprof::shard {
 // Error of one line that names it. Not thread-safe together with any other use of HDF5.
 Result<ShardData> read_shard(const std::filesystem::path& path);
 
-// Only run, nodes, ranks (without affinity and numa_nodes), drops and handler_costs; every other table is
-// left empty. Cheap for any size of shard. Checks what it reads as read_shard does.
+// Only run, nodes, ranks (without affinity, numa_nodes and last_call_path), drops and handler_costs; every
+// other table is left empty. Cheap for any size of shard. Checks what it reads as read_shard does.
 Result<ShardData> read_shard_summary(const std::filesystem::path& path);
 
 // Everything but the matrix tables (rank_rows.hpp), mpi_events and event_gaps, which are left empty.

@@ -394,6 +394,7 @@ void visit_summary(Archive& archive, Data& data) {
     table.column_since(3, "paused_ns", &Rank::paused_ns);
     table.column_since(3, "affinity", &Rank::affinity);
     table.column_since(3, "numa_nodes", &Rank::numa_nodes);
+    table.column_since(5, "last_call_path", &Rank::last_call_path);
   });
   archive.table("drops", data.drops, [](auto& table) {
     table.column("rank", &Drop::rank);
@@ -734,7 +735,7 @@ ShardData read_tables(const h5::Group& root, Tables which) {
   Reader reader(root);
   visit_tables(reader, data, which);
   if (which == Tables::kSummary)  // rows of strings, which are not there
-    for (Rank& rank : data.ranks) rank.affinity = rank.numa_nodes = 0;
+    for (Rank& rank : data.ranks) rank.affinity = rank.numa_nodes = rank.last_call_path = 0;
   return data;
 }
 

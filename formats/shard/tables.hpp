@@ -18,8 +18,8 @@ inline constexpr const char* kShardFormat = "clusterprof-shard";
 inline constexpr const char* kProfileFormat = "clusterprof-profile";
 
 // Versions that are written, and the newest that are read.
-inline constexpr std::uint32_t kFormatMajor = 1, kFormatMinor = 4;    // of shards
-inline constexpr std::uint32_t kProfileMajor = 2, kProfileMinor = 1;  // its tables are those of 1.(3 + minor)
+inline constexpr std::uint32_t kFormatMajor = 1, kFormatMinor = 5;    // of shards
+inline constexpr std::uint32_t kProfileMajor = 2, kProfileMinor = 2;  // its tables are those of 1.(3 + minor)
 
 enum class Tables {
   kAll,

@@ -810,6 +810,7 @@ class NodeBuilder {
       for (Rank& rank : data_.ranks) {
         use(rank.affinity);
         use(rank.numa_nodes);
+        use(rank.last_call_path);
       }
       for (Series& series : data_.series) use(series.name);
       for (MpiSize& size : data_.mpi_sizes) use(size.op);

@@ -36,7 +36,7 @@ namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x34'47'45'53'46'52'50'43ull;  // "CPRFSEG4"
 inline constexpr std::uint32_t kWireMajor = 4;
-inline constexpr std::uint32_t kWireMinor = 0;
+inline constexpr std::uint32_t kWireMinor = 1;
 
 // One reason per way in which something measured can be lost. Names: kDropReasonNames.
 enum class DropReason : std::uint32_t {
@@ -58,6 +58,7 @@ enum class DropReason : std::uint32_t {
   kRegionMismatch,      // the end of a region that was not the innermost one, or of none
   kIoFileTableFull,     // an operation on a file that is counted with all other files
   kIoSiteTableFull,     // an operation on a file that is not counted
+  kThrottled,           // a tick that was left out, since samples of the thread take too long
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -66,7 +67,7 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {
     "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full",   "communicator_table_full",
     "module_arena_full",   "fault_in_walk",       "timer_failed",          "counter_failed",
     "mpi_event_ring_full", "signal_blocked",      "region_table_full",     "region_mismatch",
-    "io_file_table_full",  "io_site_table_full"};
+    "io_file_table_full",  "io_site_table_full",  "throttled"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 

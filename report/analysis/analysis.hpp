@@ -162,6 +162,8 @@ struct RankInfo {
   std::vector<Derived> derived;
   std::optional<std::int32_t> exit_status, exit_signal;
   bool lost = false;
+  // Of a lost one, where its main thread was last seen: "function (file:line)", the outermost first.
+  std::vector<std::string> last_call_path;
   bool spawned = false;  // by MPI_Comm_spawn
   double handler_s = 0;
 };

@@ -336,7 +336,7 @@ CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, elapsed_s, paused_s, recorded_s, 
                     samples, threads, processes, category_s, activity_s, useful_s, mpi_wait_s, mpi_transfer_s,
                     max_rss_bytes, read_bytes, write_bytes, minor_faults, major_faults, voluntary_switches,
                     involuntary_switches, affinity, numa, limits, derived, exit_status, exit_signal, lost,
-                    spawned, handler_s)
+                    last_call_path, spawned, handler_s)
 CLUSTERPROF_MEMBERS(RankSpread, min_s, mean_s, max_s, max_rank)
 CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serialization, transfer)
 CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, spread, category_s,

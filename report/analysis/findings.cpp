@@ -172,6 +172,7 @@ class Finder {
   void abnormal_ends() {
     std::map<int, std::vector<std::int32_t>> by_signal, by_status;
     std::vector<std::int32_t> lost;
+    std::map<std::int32_t, std::string> last_seen;
     for (const RankInfo& rank : analysis_.ranks) {
       if (rank.exit_signal)
         by_signal[*rank.exit_signal].push_back(rank.rank);
@@ -179,19 +180,38 @@ class Finder {
         lost.push_back(rank.rank);
       else if (rank.exit_status.value_or(0) != 0)
         by_status[*rank.exit_status].push_back(rank.rank);
+      // The innermost frame that has a line, if there is one: below it may be an interpreter's.
+      const auto& path = rank.last_call_path;
+      const auto frame = std::find_if(path.rbegin(), path.rend(), [](const std::string& text) {
+        return text.find(" (") != std::string::npos;
+      });
+      if (!path.empty()) last_seen.emplace(rank.rank, frame != path.rend() ? *frame : path.back());
     }
     const auto who = [](const std::vector<std::int32_t>& ranks) {
       return fmt::format("{} {}", ranks.size() == 1 ? "Rank" : "Ranks", text::rank_list(ranks));
     };
+    // Where that was, when it was the same place for all of them; else of the first.
+    const auto where = [&](const std::vector<std::int32_t>& ranks) {
+      const auto first = last_seen.find(ranks.front());
+      if (first == last_seen.end()) return std::string(".");
+      const bool same = std::all_of(ranks.begin(), ranks.end(), [&](std::int32_t rank) {
+        const auto found = last_seen.find(rank);
+        return found != last_seen.end() && found->second == first->second;
+      });
+      return same ? fmt::format(", last seen in {}.", first->second)
+                  : fmt::format("; rank {} was last seen in {}.", ranks.front(), first->second);
+    };
     for (const auto& [signal, ranks] : by_signal)
-      add("high", std::nullopt, fmt::format("{} ended by {}.", who(ranks), text::signal_name(signal))).rank =
-          ranks.front();
+      add("high", std::nullopt,
+          fmt::format("{} ended by {}{}", who(ranks), text::signal_name(signal), where(ranks)))
+          .rank = ranks.front();
     for (const auto& [status, ranks] : by_status)
-      add("high", std::nullopt, fmt::format("{} exited with status {}.", who(ranks), status)).rank =
-          ranks.front();
+      add("high", std::nullopt, fmt::format("{} exited with status {}{}", who(ranks), status, where(ranks)))
+          .rank = ranks.front();
     if (!lost.empty())
       add("high", std::nullopt,
-          fmt::format("{} ended without saying how (SIGKILL, out of memory, node failure?).", who(lost)))
+          fmt::format("{} ended without saying how (SIGKILL, out of memory, node failure?){}", who(lost),
+                      where(lost)))
           .rank = lost.front();
     if (const auto& missing = analysis_.run.missing_ranks; !missing.empty())
       add("high", std::nullopt,

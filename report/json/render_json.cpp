@@ -163,8 +163,10 @@ class Document {
       out_("involuntary_switches", rank.involuntary_switches)("affinity", text_or_null(rank.affinity));
       out_("numa", text_or_null(rank.numa));
       derived(rank.derived);
-      out_.object("exit",
-                  [&] { out_("status", rank.exit_status)("signal", rank.exit_signal)("lost", rank.lost); });
+      out_.object("exit", [&] {
+        out_("status", rank.exit_status)("signal", rank.exit_signal)("lost", rank.lost);
+        if (rank.lost) out_("last_call_path", rank.last_call_path);
+      });
     });
   }
 

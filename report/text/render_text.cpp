@@ -789,7 +789,10 @@ class Report {
       fact("merges failed",
            fmt::format("{} of {} ({:.2f} %)", count(static_cast<double>(quality.merges_failed)),
                        count(static_cast<double>(quality.merges_tried)), 100 * (1 - *quality.merge_success)));
-    if (!lost.empty()) fact("ranks lost", rank_list(lost), Style::kBad);
+    if (!lost.empty())
+      fact("ranks lost", fmt::format("{} of {}: {}", lost.size(), a_.ranks.size(), rank_list(lost)),
+           Style::kBad);
+    last_call_paths();
     if (!run.missing_ranks.empty())
       fact("ranks missing", fmt::format("{} of {}: {}", run.missing, run.world_size, missing_ranks(run)),
            Style::kBad);
@@ -804,6 +807,20 @@ class Report {
                            seconds(*quality.handler_p99_s)));
     collectors();
     for (const std::string& note : run.notes) fact("note", note);
+  }
+
+  // Of the first lost ranks.
+  void last_call_paths() {
+    constexpr std::size_t kMost = 3;
+    std::size_t shown = 0;
+    for (const RankInfo& rank : a_.ranks) {
+      if (rank.last_call_path.empty()) continue;
+      if (shown++ == kMost) break;
+      std::string path;
+      for (const std::string& frame : rank.last_call_path) path += (path.empty() ? "" : " > ") + frame;
+      page_.paragraph({fmt::format("  {:<18}", shown == 1 ? "last call path" : "")},
+                      fmt::format("rank {}: {}", rank.rank, printable(path)));
+    }
   }
 
   void collectors() {

@@ -152,8 +152,11 @@ Style category_style(std::size_t category) {
 
 char category_letter(std::size_t category) { return "PNSMI."[category]; }
 
+// Nothing of what is no number, as in a damaged file.
+static double bounded(double share) { return share > 0 ? std::min(share, 1.0) : 0; }
+
 std::string bar(double share, std::size_t width) {
-  const double filled = std::round(std::clamp(share, 0.0, 1.0) * static_cast<double>(width));
+  const double filled = std::round(bounded(share) * static_cast<double>(width));
   return std::string(static_cast<std::size_t>(filled), '#');
 }
 
@@ -163,7 +166,7 @@ std::vector<Span> stacked_bar(const OptionalCategorySeconds& categories, double 
   std::size_t at = 0;
   for (const std::size_t c : kBarOrder) {
     sum += categories[c].value_or(0);
-    const double share = whole_s > 0 ? std::clamp(sum / whole_s, 0.0, 1.0) : 0;
+    const double share = whole_s > 0 ? bounded(sum / whole_s) : 0;
     const auto end = static_cast<std::size_t>(std::lround(share * static_cast<double>(width)));
     if (end > at) spans.push_back({std::string(end - at, category_letter(c)), category_style(c)});
     at = std::max(at, end);

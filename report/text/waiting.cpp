@@ -291,7 +291,7 @@ std::string sparkline(const std::vector<std::optional<double>>& shares, bool uni
   static constexpr std::string_view kMarks = " .:-=+*%#";
   std::string out = "|";
   for (const std::optional<double>& share : shares) {
-    if (!share) {
+    if (!share || std::isnan(*share)) {  // no number in a damaged file
       out += '?';
       continue;
     }

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kills the collectors of several runs with SIGKILL, each at a random time, while their programs go on. The programs
-notice nothing; at every moment the shard on disk is valid and at most 5 s old, and in the end it has all but that; merge
-and report say which node is incomplete.
+"""Kills the collectors of several runs with SIGKILL, each at a random time, and one while it writes a shard, while their
+programs go on. The programs notice nothing; at every moment the shard on disk is valid and at most 5 s old, and in the
+end it has all but that; merge and report say which node is incomplete; and they leave nothing of what it left.
 
     killed_collector.py [--seed N] [--runs N] [--seconds S]
 
 Exit status: 0 all good, 1 something failed, 77 nothing to test with."""
 
 import argparse
+import glob
 import json
 import os
 import random
@@ -75,7 +76,8 @@ def collector_of(run):
 
 
 class Recorded:
-    def __init__(self, folder, number, seconds, kill_after_s):
+    def __init__(self, folder, number, seconds, kill_after_s, while_writing):
+        self.while_writing = while_writing
         self.node = f"victim{number}"
         self.run = os.path.join(folder, f"run{number}")
         self.shard = os.path.join(self.run, f"node-{self.node}.h5")
@@ -91,10 +93,16 @@ class Recorded:
         if not what:
             self.problems.append(message)
 
+    def half_written(self):
+        return os.path.isdir(self.run) and any(name.endswith(".tmp") for name in os.listdir(self.run))
+
     def watch(self):
         if self.killed_ns is not None:
             return
         if time.monotonic() - self.begun >= self.kill_after_s:
+            if self.while_writing:  # soon: the next one comes within 5 s
+                while not self.half_written() and time.monotonic() - self.begun < self.kill_after_s + MOST_AGE_S:
+                    time.sleep(0.0005)
             collector = collector_of(self.run)
             self.expect(collector is not None, "no collector to kill")
             self.killed_ns = time.time_ns()
@@ -140,7 +148,22 @@ class Recorded:
         self.expect(f"node-{self.node}.h5 is incomplete" in " ".join(text.stdout.split()),
                     f"the report does not name the node:\n{text.stdout}")
         report = subprocess.run([recording.CLUSTERPROF, "report", "--json", self.run], capture_output=True, timeout=60)
-        self.expect(json.loads(report.stdout)["run"]["complete"] is False, "JSON: complete")
+        told = json.loads(report.stdout)
+        self.expect(told["run"]["complete"] is False, "JSON: complete")
+        end = told["ranks"][0]["exit"]
+        self.expect(end["lost"] and end["last_call_path"], f"JSON: {end}")
+        self.leaves_nothing()
+
+    def leaves_nothing(self):
+        """With the first report a minute later, when nobody can be writing any more."""
+        left = [name for name in os.listdir(self.run) if name.startswith(".") and name != ".run"]
+        if self.while_writing:
+            print(f"{self.node}: left {left}")
+        for path in [*glob.glob(os.path.join(self.run, "*")), *glob.glob(os.path.join(self.run, ".*"))]:
+            os.utime(path, (time.time() - 100,) * 2, follow_symlinks=False)
+        subprocess.run([recording.CLUSTERPROF, "report", self.run], capture_output=True, timeout=60)
+        left = [name for name in os.listdir(self.run) if name.startswith(".") and name != ".run"]
+        self.expect(left == [], f"left after a report: {left}")
 
 
 def main():
@@ -159,7 +182,7 @@ def main():
             file.write(PROGRAM)
         # Not before there can be a shard, and one late, when an interval that grows has grown.
         times = [chance.uniform(3, options.seconds - 2) for _ in range(options.runs - 1)] + [options.seconds - 2]
-        runs = [Recorded(folder, number, options.seconds, when) for number, when in enumerate(times)]
+        runs = [Recorded(folder, number, options.seconds, when, number == 0) for number, when in enumerate(times)]
         while any(run.killed_ns is None for run in runs):
             time.sleep(0.2)
             for run in runs:

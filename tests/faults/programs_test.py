@@ -27,9 +27,10 @@ RATES = (100, 1000, 10000)
 # At high rates a loaded machine delivers fewer signals.
 LEAST_PART = {100: 0.4, 1000: 0.4, 10000: 0.1}
 # What may be missing, by reason, in every run; and by mode.
-MAY_DROP = {"reentrant", "ring_full"}
+MAY_DROP = {"reentrant", "ring_full", "throttled"}
 MAY_DROP_BY_MODE = {"short_threads": {"no_thread_slot"},
                     "one_thread": {"counter_failed"},  # another user than the one who may count
+                    "locked": {"counter_failed"},
                     "daemon_threads": {"signal_blocked"},
                     "handler_replaced": {"signal_blocked"}}
 # The process dies of SIGABRT, which has no handler of ours: the rank is lost, and told with its signal.
@@ -38,7 +39,7 @@ FAULTS = {"overflow"}
 OF_C = ["close_range", "close_loop", "close_past_libc", "own_timers", "ignore_all", "handler_replaced", "block_all", "fork_threads",
         "fork_returns", "fork_past_libc", "vfork", "spawn", "exec", "main_leaves", "exit_in_thread", "libraries",
         "libraries_of_threads", "made_code", "alternate_stacks", "tiny_threads", "short_threads", "coroutines", "jumps",
-        "one_thread", "exceptions"]
+        "locked", "own_limits", "own_children", "one_thread", "exceptions"]
 OF_PYTHON = ["daemon_threads", "finalisation", "own_interpreters", "at_once", "forks", "one_fork", "dumps", "overflow",
              "timers", "closed", "coroutines_of_python", "greenlets", "recursion"]
 
@@ -111,10 +112,10 @@ def check_run(mode, rate, output, cpu_s):
     report = json.loads(done.stdout)
     told, rank = report["run"], report["ranks"][0]
     problems = []
-    dies = mode in DIES
+    dies = mode in DIES or (mode in FAULTS and rank["exit"]["signal"] is not None)
     if told["complete"] is dies or rank["exit"]["lost"] is not dies:
         problems.append("complete: %s, exit: %s" % (told["complete"], rank["exit"]))
-    if dies and rank["exit"]["signal"] != 6:
+    if mode in DIES and rank["exit"]["signal"] != 6:
         problems.append("exit: %s" % rank["exit"])
     unexpected = set(told["dropped"]) - MAY_DROP - MAY_DROP_BY_MODE.get(mode, set())
     if unexpected:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Records sampler_stress_program.py at 10 kHz on every CPython here: the program has to say and return what it
-does alone, and every call path of the profile has to be one that it can have. Prints one line of figures per
-CPython.
+does alone, every call path of the profile has to be one that it can have, and as many samples as its timers asked for
+are there or counted as dropped. Prints one line of figures per CPython.
 
     sampler_stress.py [--seconds S] [--rate HZ] [--python EXE ...]
 
@@ -25,6 +25,15 @@ SMALL_LIBRARY = "int small_sum(int n) { int s = 0; for (int i = 0; i < n; ++i) s
 # The functions that threads begin with, and the one that the interpreter calls by itself.
 STARTS = {"<module>", "short_thread", "fork_thread", "toggle", "__del__"}
 MADE = re.compile("<made ([0-9]+)>")
+
+# What samples are lost to: the collector did not come in time, the agent was at work itself, or the program had to be
+# left time; and memory that went away in the middle of a walk, of which the rest of the sample is there.
+SAMPLES_LOST = ("ring_full", "reentrant", "throttled")
+MAY_DROP = {*SAMPLES_LOST, "fault_in_walk"}
+# At once: main, the one beside it, 16 short ones, and of two forks the thread, the child and its only thread. Each has one
+# timer at a time.
+MOST_TIMERS = 24
+LEAST_PART = 0.1  # of what the CPU time asks for: timers of a loaded machine, and threads too young to have had a tick
 
 
 def impossible(paths):
@@ -80,9 +89,17 @@ def check(version, python, options, folder, library):
     counted, notes = call_paths.quality(profile), call_paths.notes(profile)
     shutil.rmtree(output)
     tried, wrong = counted["merges_tried"], sum(faults.values())
+    dropped = counted["dropped"]
+    ticks = counted["samples"] + sum(dropped.get(reason, 0) for reason in SAMPLES_LOST)
+    elapsed_s, cpu_s = counted["elapsed_ns"] / 1e9, counted["cpu_ns"] / 1e9
+    if not LEAST_PART * options.rate * cpu_s <= ticks <= MOST_TIMERS * options.rate * elapsed_s:
+        failures.append("%d ticks in %.1f s, %.1f s of CPU time" % (ticks, elapsed_s, cpu_s))
+    if set(dropped) - MAY_DROP:
+        failures.append("dropped: %s" % dropped)
     success = 100 * (1 - counted["merges_failed"] / max(1, tried))
-    print("%-8s %8d samples %8d merged with success %8.3f %% %6d truncated %6d impossible of %6d samples" %
-          (version, counted["samples"], tried, success, counted["truncated"], wrong, checked), flush=True)
+    print("%-8s %8d samples %8d merged with success %8.3f %% %6d truncated %6d impossible of %6d samples; %.1f s, %.1f s of "
+          "CPU time, dropped: %s" % (version, counted["samples"], tried, success, counted["truncated"], wrong, checked,
+                                     elapsed_s, cpu_s, dropped or "nothing"), flush=True)
     if faults:
         failures.append("impossible call paths: %s" % dict(list(faults.items())[:10]))
     if tried < 100 * seconds or checked < 100 * seconds:

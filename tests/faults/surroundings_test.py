@@ -9,6 +9,7 @@ import concurrent.futures
 import ctypes
 import errno
 import glob
+import json
 import os
 import shutil
 import signal
@@ -181,6 +182,15 @@ class Surroundings(recording.RecordingTest):
             with self.subTest(limit):
                 self.same(["/bin/sh", "-c", "echo out; echo err >&2; exit 7"], limited(limit))
 
+    def test_little_memory(self):
+        """What the collector cannot work with is found before it starts: its libraries would crash."""
+        for limit in ("-d 20000", "-s 500", "-v 120000") * TIMES:
+            with self.subTest(limit):
+                self.unrecorded(*self.same(self.program, limited(limit)), "Cannot allocate memory")
+        run, said = self.same(self.program, limited("-S -d 60000", "-S -s 500", "-S -f 1"))
+        self.assertEqual(said, [])
+        self.assertTrue(self.report(run)["run"]["complete"])
+
     def test_few_processes(self):
         if os.geteuid() != 0:
             self.skipTest("needs a user who has no processes")
@@ -236,6 +246,64 @@ class Surroundings(recording.RecordingTest):
             _, said = self.same([*self.program[:2], "1.5"], meanwhile=remove)
             self.assertIn("cannot write the profile", said[0])
 
+    def test_errors_of_the_disk(self):
+        """The collector's calls fail from its first shard on."""
+        self.need("strace")
+        cases = [("pwrite64", "EDQUOT"), ("fsync", "ESTALE"), ("rename", "EDQUOT")]
+        if LONG:
+            cases = [(call, error) for call, _ in cases for error in ("EDQUOT", "EIO", "ENOSPC", "ESTALE")] * TIMES
+
+        def record(number, call, error):
+            tracers = []
+
+            def inject(run):
+                pid = self.collector(run)
+                self.wait_for(os.path.join(run, "node-vm.h5"))
+                tracers.append(subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"inject={call}:error={error}",
+                                                 "-p", str(pid)], stderr=subprocess.DEVNULL))
+            result = self.same([*self.program[:2], "2.5"], meanwhile=inject, env=dict(os.environ, CLUSTERPROF_NODE="vm"),
+                               run=os.path.join(self.directory, f"run-{number}"))
+            tracers[0].wait(10)
+            return result
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            done = [(call, error, pool.submit(record, number, call, error)) for number, (call, error) in enumerate(cases)]
+            for call, error, one in done:
+                with self.subTest(f"{call} {error}"):
+                    run, said = one.result()
+                    self.assertEqual(len(said), 1, said)
+                    self.assertIn(os.strerror(getattr(errno, error)), said[0])
+                    self.assertGreater(self.report(run)["run"]["samples"], 0)  # the shard before them
+
+    def test_file_server_that_does_not_answer(self):
+        """A frozen file system: what writes to it waits, and cannot even be killed."""
+        self.needs_namespaces()
+        self.need("mkfs.ext4", "fsfreeze")
+        script = (f'cd {self.directory} && rm -rf disk && truncate -s 16M image && mkfs.ext4 -q -O ^has_journal image && mkdir disk && '
+                  'mount -o loop image disk || exit 99; trap "fsfreeze -u disk 2> freeze.err" EXIT; '
+                  '(sleep 0.5; fsfreeze -f disk || touch failed) & '
+                  '"$@" 2>&1 | cat; echo "status ${PIPESTATUS[0]}"; [ -e failed ] && exit 99; fsfreeze -u disk; wait; '
+                  'for i in $(seq 100); do pgrep -f "run-dir=$PWD/disk/[r]un" || break; sleep 0.1; done >/dev/null; '
+                  f'sleep 0.2; {recording.CLUSTERPROF} validate disk/run; ls -A disk/run; '
+                  f'{recording.CLUSTERPROF} report --json disk/run > report.json')
+        for _ in range(TIMES):
+            begin = time.monotonic()
+            done = subprocess.run([*NAMESPACE, "bash", "-c", script, "bash", recording.CLUSTERPROF, "-o", "disk/run",
+                                   recording.PYTHON, self.program[1], "1"], capture_output=True, timeout=100,
+                                  env=dict(os.environ, CLUSTERPROF_END_PATIENCE="1", PATH=os.environ["PATH"] + ":/sbin:/usr/sbin"))
+            if done.returncode == 99:
+                self.skipTest("cannot mount and freeze an image here: " + done.stderr.decode()[-200:])
+            self.assertLess(time.monotonic() - begin, 30)
+            lines = done.stdout.decode().splitlines()
+            self.assertIn("status 7", lines)
+            own = [line for line in lines[:lines.index("status 7")] if line.startswith("clusterprof:")]
+            self.assertEqual(len(own), 1, lines)
+            self.assertIn("is not waited for", own[0])
+            self.assertEqual(len(lines[:lines.index("status 7")]), 3, lines)  # what the program says, and that
+            self.assertIn("disk/run/node-", "".join(lines))
+            self.assertEqual([line for line in lines if line.endswith((".tmp", ".claim"))], [])
+            with open(os.path.join(self.directory, "report.json")) as file:
+                self.assertTrue(json.load(file)["run"]["complete"])
+
     def test_denied(self):
         if os.geteuid() != 0:
             self.skipTest("needs another user")
@@ -263,17 +331,26 @@ class Surroundings(recording.RecordingTest):
 
     # --- the collector ---
 
+    def collector(self, run):
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            for pid, words in recording.processes():
+                if recording.is_collector(words, run):
+                    return pid
+            time.sleep(0.02)
+        self.fail("no collector")
+
+    def wait_for(self, path):
+        deadline = time.monotonic() + 20
+        while not os.path.exists(path):
+            self.assertLess(time.monotonic(), deadline, path)
+            time.sleep(0.02)
+
     def signal_collector(self, number):
         def send(run):
-            deadline = time.monotonic() + 20
-            while time.monotonic() < deadline:
-                for pid, words in recording.processes():
-                    if recording.is_collector(words, run):
-                        time.sleep(0.1)
-                        os.kill(pid, number)
-                        return
-                time.sleep(0.02)
-            self.fail("no collector")
+            pid = self.collector(run)
+            time.sleep(0.1)
+            os.kill(pid, number)
         return send
 
     def test_stopped_collector(self):
@@ -351,6 +428,57 @@ class Surroundings(recording.RecordingTest):
                 with self.subTest(around[0]):
                     self.same(self.program, around)
                     self.same([*around, *self.program])
+
+    def test_preload_that_makes_threads_and_wraps_calls(self):
+        """As proxychains and libfaketime do: a thread from the constructor, in the launcher, too; calls wrapped that wait
+        for that constructor, or must not be made in handlers; other times."""
+        library = self.compile("wraps.so", """
+            #define _GNU_SOURCE
+            #include <dlfcn.h>
+            #include <pthread.h>
+            #include <sys/socket.h>
+            #include <time.h>
+            #include <unistd.h>
+            static pthread_once_t once = PTHREAD_ONCE_INIT;
+            static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+            static void* wait(void* p) { for (;;) pause(); return p; }
+            static void start(void) { pthread_t t; pthread_create(&t, NULL, wait, NULL); pthread_detach(t); }
+            __attribute__((constructor)) static void init(void) { pthread_once(&once, start); }
+            int connect(int fd, const struct sockaddr* to, socklen_t bytes) {
+              int (*real)(int, const struct sockaddr*, socklen_t);
+              pthread_once(&once, start);
+              *(void**)&real = dlsym(RTLD_NEXT, "connect");
+              return real(fd, to, bytes);
+            }
+            int clock_gettime(clockid_t clock, struct timespec* t) {
+              static int (*real)(clockid_t, struct timespec*);
+              pthread_mutex_lock(&mutex);
+              if (!real) *(void**)&real = dlsym(RTLD_NEXT, "clock_gettime");
+              int result = real(clock, t);
+              if (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME) t->tv_sec -= 1000;
+              pthread_mutex_unlock(&mutex);
+              return result;
+            }""", "-shared", "-fPIC")
+        run, said = self.same(self.program, options=["-r", "1000"], env=dict(os.environ, LD_PRELOAD=library))
+        self.assertEqual(said, [])
+        report = self.report(run)["run"]
+        self.assertTrue(report["complete"])
+        self.assertGreater(report["samples"], 10)
+
+    def test_other_allocators(self):
+        found = [path for name in ("jemalloc.so.2", "tcmalloc_minimal.so.4") for path in glob.glob(f"/usr/lib/*/lib{name}")]
+        if not found:
+            self.skipTest("neither jemalloc nor tcmalloc is here")
+        hostile = os.path.join(recording.BUILD, "programs", "plain", "hostile")
+        within = ["sh", "-c", 'LD_PRELOAD=$0:$LD_PRELOAD exec "$@"']  # before the agent
+        for library in found * TIMES:
+            environment = dict(os.environ, LD_PRELOAD=library)
+            for program in ([hostile, "fork_threads"], [hostile, "short_threads"], self.program)[:3 if LONG else 2]:
+                with self.subTest(f"{library} {program[-1]}"):
+                    run, _ = self.same(program, options=["-r", "10000"], env=environment)
+                    self.assertTrue(self.report(run)["run"]["complete"])
+            run, _ = self.same([*within, library, *self.program], options=["-r", "10000"])
+            self.assertTrue(self.report(run)["run"]["complete"])
 
     def test_sanitizers_and_valgrind(self):
         source = '#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts(malloc(5) ? "here" : ""); exit(4); }'

@@ -4,7 +4,8 @@
 //   NAME SEEDS RUNS [SEED]     exit status: 0 all good, 1 not
 //
 // Whole HDF5 files are run as they are, changes are those of EditedFile: what HDF5 itself makes of damage is
-// for tests/faults/damaged_files to see, in processes of their own.
+// for tests/faults/damaged_files to see, in processes of their own. A target's own way to change inputs is
+// used where it has one.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -18,8 +19,13 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
+extern "C" [[gnu::weak]] std::size_t LLVMFuzzerCustomMutator(std::uint8_t* bytes, std::size_t size,
+                                                             std::size_t most, unsigned seed);
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* bytes, std::size_t size, std::size_t most);
 
 namespace {
+
+constexpr std::size_t kMostGrowth = 4096;
 
 using Input = std::vector<std::uint8_t>;
 
@@ -62,11 +68,33 @@ void change(Input& input, const std::vector<Input>& others, std::mt19937_64& ran
   }
 }
 
+std::mt19937_64 the_random;
+std::vector<Input> seeds;
+
+void change_once(Input& input) {
+  if (LLVMFuzzerCustomMutator == nullptr) {
+    change(input, seeds, the_random);
+    return;
+  }
+  const std::size_t size = input.size();
+  input.resize(size + kMostGrowth);
+  input.resize(
+      LLVMFuzzerCustomMutator(input.data(), size, input.size(), static_cast<unsigned>(the_random())));
+}
+
 }  // namespace
+
+// For custom mutators.
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* bytes, std::size_t size, std::size_t most) {
+  Input input(bytes, bytes + size);
+  change(input, seeds, the_random);
+  input.resize(std::min(input.size(), most));
+  std::copy(input.begin(), input.end(), bytes);
+  return input.size();
+}
 
 int main(int argc, char** argv) {
   if (argc != 3 && argc != 4) return 2;
-  std::vector<Input> seeds;
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(argv[1])) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
@@ -81,10 +109,11 @@ int main(int argc, char** argv) {
     return 1;
   }
   const unsigned long runs = std::strtoul(argv[2], nullptr, 10);
-  std::mt19937_64 random(argc == 4 ? std::strtoul(argv[3], nullptr, 10) : 1);
+  std::mt19937_64& random = the_random;
+  random.seed(argc == 4 ? std::strtoul(argv[3], nullptr, 10) : 1);
   for (unsigned long run = 0; run < runs; ++run) {
     Input input = seeds[random() % seeds.size()];
-    for (std::uint64_t changes = 1 + random() % 8; changes > 0; --changes) change(input, seeds, random);
+    for (std::uint64_t changes = 1 + random() % 8; changes > 0; --changes) change_once(input);
     if (is_whole_file(input)) continue;
     LLVMFuzzerTestOneInput(input.data(), input.size());
   }

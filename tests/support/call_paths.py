@@ -83,6 +83,7 @@ def quality(profile):
     """Sums over the ranks: what the agent counted about its own samples."""
     with h5py.File(profile, "r") as file:
         counted = {name: int(file["ranks/" + name][:].sum())
-                   for name in ("samples", "truncated", "merges_tried", "merges_failed", "handler_ns", "elapsed_ns")}
+                   for name in ("samples", "truncated", "merges_tried", "merges_failed", "handler_ns", "elapsed_ns",
+                                 "cpu_ns")}
         counted["dropped"] = dict(zip(_strings(file["drops"], "reason"), file["drops/count"][:].tolist()))
     return counted

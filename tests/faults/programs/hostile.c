@@ -18,6 +18,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -545,6 +547,84 @@ static int mode_jumps(void) {
   return 10;
 }
 
+// --- what it may use ---
+
+// All of its memory is locked, and what it makes from then on, as far as that is allowed to it alone: some 4
+// MB.
+static int mode_locked(void) {
+  const struct rlimit limit = {8 << 20, 8 << 20};
+  check(setrlimit(RLIMIT_MEMLOCK, &limit) == 0, "setrlimit");
+  if (geteuid() == 0) check(setgid(65534) == 0 && setuid(65534) == 0, "setuid");
+  const int flags[] = {MCL_CURRENT | MCL_FUTURE, MCL_CURRENT, MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT,
+                       MCL_FUTURE, 0};
+  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; ++i) {
+    errno = 0;
+    say("mlockall", mlockall(flags[i]));
+    say("errno", errno);
+    say("work", work(g_seconds / 5));
+    void* const memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char here[256] = {0};
+    check(memory != MAP_FAILED && mincore(memory, 1 << 20, here) == 0, "memory");
+    say("is in memory at once", here[200] & 1);
+    munmap(memory, 1 << 20);
+  }
+  run_threads(4, 65536, little_work);
+  say("munlockall", munlockall());
+  return 10;
+}
+
+// The limits that it sets itself while it runs leave room for nothing more.
+static int mode_own_limits(void) {
+  signal(SIGXCPU, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  work(g_seconds / 3);
+  const int limits[] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_NPROC, RLIMIT_SIGPENDING,
+                        RLIMIT_DATA,   RLIMIT_AS,    RLIMIT_STACK, RLIMIT_CPU};
+  for (size_t i = 0; i < sizeof limits / sizeof limits[0]; ++i) {
+    struct rlimit limit;
+    check(getrlimit(limits[i], &limit) == 0, "getrlimit");
+    limit.rlim_cur = limits[i] == RLIMIT_CPU || limits[i] == RLIMIT_SIGPENDING ? 1 : 0;
+    if (limits[i] == RLIMIT_STACK || limits[i] == RLIMIT_FSIZE) limit.rlim_cur = 65536;
+    say("setrlimit", setrlimit(limits[i], &limit));
+    say("work", work(g_seconds / 6));
+  }
+  check(open("/dev/null", O_RDONLY) < 0 && errno == EMFILE, "open");
+  say("work", work(2 * g_seconds));
+  return 10;
+}
+
+static volatile sig_atomic_t g_children = 0;
+static void on_child(int number) { g_children += number == SIGCHLD; }
+
+// It sees no children, no signals and no descendants but its own, dumpable or not.
+static int mode_own_children(void) {
+  struct sigaction action = {0};
+  action.sa_handler = on_child;
+  action.sa_flags = SA_RESTART;
+  check(sigaction(SIGCHLD, &action, NULL) == 0, "sigaction");
+  check(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0, "subreaper");
+  check(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0, "dumpable");
+  umask(0777);
+  say("wait", waitpid(-1, NULL, 0));
+  say("errno", errno);
+  for (int i = 0; i < 3; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (fork() == 0) mix(1, 1000000);  // an orphan, which comes here
+      _exit(i);
+    }
+    check(wait_for(child) == i << 8, "status of a child");
+    check(waitpid(-1, NULL, 0) > 0, "orphan");
+  }
+  errno = 0;
+  say("wait", waitpid(-1, NULL, WNOHANG));
+  say("errno", errno);
+  say("work", work(g_seconds));
+  say("signals", g_children > 0 && g_children <= 6);
+  say("umask", umask(0));
+  return 10;
+}
+
 // --- what only one thread may do ---
 
 static int mode_one_thread(void) {
@@ -584,6 +664,9 @@ static const struct {
               {"short_threads", mode_short_threads},
               {"coroutines", mode_coroutines},
               {"jumps", mode_jumps},
+              {"locked", mode_locked},
+              {"own_limits", mode_own_limits},
+              {"own_children", mode_own_children},
               {"one_thread", mode_one_thread}};
 
 int main(int count, char** words) {

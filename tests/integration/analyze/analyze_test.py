@@ -83,7 +83,7 @@ class Formats(Analyze):
                     shutil.copy(path, run)
                 self.analyze("merge", run)
                 version = os.path.basename(folder)
-                expected = os.path.join(GOLDEN, "profile", {"v1.4": "v2.1"}.get(version, version), "profile.dump.txt")
+                expected = os.path.join(GOLDEN, "profile", {"v1.4": "v2.1", "v1.5": "v2.2"}.get(version, version), "profile.dump.txt")
                 with open(expected, "rb") as file:
                     golden = file.read().decode()
                 now = self.analyze("dump", run).stdout.decode()

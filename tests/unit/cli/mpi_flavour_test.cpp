@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/mpi_flavour.hpp"
 
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
+#include <vector>
 
 #include "cli/elf_needed.hpp"
 #include "fake_environment.hpp"
@@ -91,6 +95,33 @@ TEST(ElfDependencies, OfDamagedFilesAreSafe) {
       EXPECT_LT(object->needed.size(), 100000u);
     }
   }
+  // A megabyte of entries, each of which asks for the rest of the file.
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_phoff = sizeof header;
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_phnum = 2;
+  constexpr std::uint64_t kEntries = 1u << 16, kBytes = kEntries * sizeof(Elf64_Dyn);
+  const std::uint64_t at = sizeof header + 2 * sizeof(Elf64_Phdr);
+  Elf64_Phdr segments[2] = {};
+  segments[0].p_type = PT_DYNAMIC;
+  segments[1].p_type = PT_LOAD;
+  segments[0].p_offset = segments[1].p_offset = segments[1].p_vaddr = at;
+  segments[0].p_filesz = kBytes;
+  segments[1].p_filesz = 2 * kBytes;
+  std::vector<Elf64_Dyn> entries(kEntries, {DT_NEEDED, {kBytes}});
+  entries[0] = {DT_STRTAB, {at}};
+  std::ofstream(path, std::ios::binary)
+          .write(reinterpret_cast<const char*>(&header), sizeof header)
+          .write(reinterpret_cast<const char*>(segments), sizeof segments)
+          .write(reinterpret_cast<const char*>(entries.data()), kBytes)
+      << std::string(60'000, 'x') << '\0' << std::string(kBytes, 'y') << '\0';
+  const auto greedy = read_elf_dependencies(path);
+  ASSERT_TRUE(greedy);
+  EXPECT_EQ(greedy->needed.size(), 1024u);
+  EXPECT_EQ(greedy->needed.front().size(), 60'000u);
   EXPECT_FALSE(read_elf_dependencies("/dev/null"));
   EXPECT_FALSE(read_elf_dependencies("/nowhere"));
   std::remove(path);

@@ -246,6 +246,7 @@ TEST(Options, StartedCommandsAlwaysRun) {
     EXPECT_EQ(unrecorded.command, (Words{"/bin/sh", "-c", "x"}));
     if (name != "CLUSTERPROF_START_PROBLEM") bad({"--", "/bin/sh"}, {{name, value}});
   }
+  EXPECT_EQ(good({"--started", "--", "true"}, {{"CLUSTERPROF_START_PROBLEM", ""}}).command, Words{"true"});
   // Only from within.
   EXPECT_FALSE(good({"true"}, {{"CLUSTERPROF_STARTED", "1"}, {"CLUSTERPROF_ARGV0", "x"}}).started);
   EXPECT_EQ(bad({"--started"}).status, 2);

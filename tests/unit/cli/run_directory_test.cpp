@@ -107,16 +107,17 @@ TEST_F(RunDirectoryTest, RanksMeetWhereTheirFilesAreNotTheirs) {
   EXPECT_EQ(status.st_uid, 1u);
 }
 
-TEST_F(RunDirectoryTest, IsNeverForAllToWrite) {
+TEST_F(RunDirectoryTest, IsForItsOwnerAlone) {
   const mode_t before = ::umask(0);
   const auto made = agree_on_run_directory(given("deep/run"), rank_of("a"));
   ::umask(before);
   ASSERT_TRUE(made.ok());
-  for (const std::string& path : {root_ + "/deep", made.value().path}) {
-    struct stat status {};
-    ASSERT_EQ(::stat(path.c_str(), &status), 0);
-    EXPECT_EQ(status.st_mode & 0777, 0775u) << path;
-  }
+  struct stat run {
+  }, above{};
+  ASSERT_EQ(::stat(made.value().path.c_str(), &run), 0);
+  EXPECT_EQ(run.st_mode & 0777, 0700u);
+  ASSERT_EQ(::stat((root_ + "/deep").c_str(), &above), 0);
+  EXPECT_EQ(above.st_mode & 0777, 0775u);
 }
 
 TEST_F(RunDirectoryTest, JobsDoNot) {

@@ -330,4 +330,60 @@ class FakeSegment {
 inline std::uint64_t region_word(std::uint32_t index) { return wire::kRegionFrameTag | index; }
 inline std::uint64_t python_word(std::uint32_t instruction) { return wire::kPythonFrameTag | instruction; }
 
+// A segment with something in every table.
+inline void fill(FakeSegment& fake) {
+  fake.module("/usr/bin/program", 0x10000, 0x20000, 0x10000);
+  fake.module("/usr/lib/libclusterprof_mpi_openmpi.so", 0x30000, 0x40000, 0x30000);
+  fake.code(77, "train.py", "step", 10, {0x80, 0x01, 0x02});
+  fake.code(78, "train.py", "main", 40);
+  fake.thread(0, 100, FakeSegment::kStart, true);
+  fake.thread(1, 101, FakeSegment::kStart);
+  fake.header().counter_count = 2;
+  fake.communicator(0, 1, 4, "MPI_COMM_WORLD");
+  fake.site(0, 16, 0, 3, 300, 50, 150, 24, 0, {0x10100, 0x10200});
+  fake.site(5, 20, 7, 1, 10, 10, 10, 0, 8, {python_word(2), 77, 0x10300});
+  fake.peer(0, 0, 1, 3, 24);
+  fake.size_bin(16, 3, 3);
+  fake.header().counts_mpi_sites = 1;
+  auto* const counted = fake.table<wire::MpiSiteCounters>(fake.header().mpi_site_counters_offset);
+  counted[0].values[0] = counted[5].values[1] = 9;
+  fake.region(1, wire::kNoRegion, "epoch", 2, 100, 40, 60, 1);
+  fake.region(2, 1, "step", 8, 80, 5, 20, 7);
+  fake.io_file(0, "");
+  fake.io_file(1, "/data/input", 77, 0xef53);
+  fake.io_site(0, 1, wire::IoOperation::kRead, 3, 1, 300, 30, 20, {0x10100, region_word(2), region_word(1)});
+  fake.io_site(4, 0, wire::IoOperation::kWrite, 3, 0, 300, 30, 20, {python_word(2), 77});
+  fake.header().paused_ns = 10'000'000;
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    FakeSegment::Sample sample;
+    sample.time_ns = FakeSegment::kStart + i * 10'000'000;
+    sample.cpu_ns = i * 9'000'000;
+    sample.words = {0x10080 + i, python_word(4), 77, 0x10090, 0x10050, region_word(2), region_word(1)};
+    sample.data_address = i << 18;
+    sample.counters = {i * 100, i};
+    sample.mpi_op = i % 5 == 0 ? 17 : 0;
+    sample.flags = i % 3 == 0 ? wire::kInSyscall | wire::kOnFile : std::uint32_t{wire::kMemoryOperand};
+    sample.trigger = static_cast<wire::Trigger>(i % 7 == 0 ? i % 6 : 0);
+    if (i % 9 == 0) {
+      sample.flags = wire::kPaused;
+      sample.words.clear();
+    }
+    sample.syscall_nr = static_cast<std::int32_t>(i);
+    fake.sample(static_cast<std::uint32_t>(i % 2), sample);
+  }
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    wire::MpiEvent event{};
+    event.enter_ns = event.start_ns = FakeSegment::kStart + i * 11'000'000;
+    event.exit_ns = event.enter_ns + 2'000'000;
+    event.mpi_ns = i * 2'000'000;
+    event.channel = 1;
+    event.site = i % 2 == 0 ? 0 : 5;
+    event.op = 16;
+    event.sequence = static_cast<std::uint32_t>(i);
+    event.kind = static_cast<wire::MpiEventKind>(i % wire::kMpiEventKinds);
+    fake.mpi_event(static_cast<std::uint32_t>(i % 2), event);
+  }
+  fake.thread_end(1, FakeSegment::kStart + 300'000'000, 200'000'000);
+}
+
 }  // namespace clusterprof::test

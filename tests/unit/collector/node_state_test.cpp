@@ -251,8 +251,8 @@ TEST_F(NodeStateTest, Ends) {
       {0, 0, 0, SIGKILL, kLost | kExitSignalKnown, 0, SIGKILL},
       {0, 0, 0, exited(5), kExitStatusKnown, 5, 0},
       {wire::kExitStatusKnown, 7, 0, std::nullopt, kExitStatusKnown, 7, 0},
-      {wire::kFatalSignalKnown, 0, SIGSEGV, std::nullopt, kExitSignalKnown, 0, SIGSEGV},
-      {wire::kFatalSignalKnown, 0, SIGSEGV, SIGSEGV | 0x80, kExitSignalKnown, 0, SIGSEGV},
+      {wire::kFatalSignalKnown, 0, SIGSEGV, std::nullopt, kLost | kExitSignalKnown, 0, SIGSEGV},
+      {wire::kFatalSignalKnown, 0, SIGSEGV, SIGSEGV | 0x80, kLost | kExitSignalKnown, 0, SIGSEGV},
       {wire::kExitStatusKnown, 0, 0, SIGABRT, kLost | kExitSignalKnown, 0, SIGABRT},
       {wire::kExecuted | wire::kExitStatusKnown, 7, 0, std::nullopt, kLost, 0, 0},
   };
@@ -273,6 +273,50 @@ TEST_F(NodeStateTest, Ends) {
     EXPECT_EQ(snapshot.ranks.at(0).rank.exit_status, c.exit_status);
     EXPECT_EQ(snapshot.ranks.at(0).rank.exit_signal, c.exit_signal);
   }
+}
+
+TEST_F(NodeStateTest, WhoLeavesTheOthersInMpiIsLost) {
+  for (const int size : {1, 4}) {
+    NodeState state(NodeOptions{});
+    FakeSegment fake;
+    run(fake, 100, 0, 10);
+    fake.header().mpi_rank = 0;
+    fake.header().mpi_size = size;
+    fake.header().mpi_state = static_cast<std::uint32_t>(wire::MpiState::kInitialised);
+    const auto id = state.announce(std::nullopt, 0, size, 100, at(0));
+    state.hello(id, 100, view(fake), at(0));
+    state.gone(id, at(20).mono_ns, exited(0));
+    const NodeSnapshot snapshot = state.snapshot(at(30), true);
+    const std::uint32_t flags = snapshot.ranks.at(0).rank.flags;
+    EXPECT_EQ(flags & (shard::kLost | shard::kExitStatusKnown),
+              size > 1 ? shard::kLost | shard::kExitStatusKnown : shard::kExitStatusKnown);
+  }
+}
+
+// Killed: what the kernel said last is old.
+TEST_F(NodeStateTest, OfAKilledRankTheSamplesTellCpuTimeAndWhereItWas) {
+  FakeSegment fake;
+  run(fake, 100, 0, 100);
+  fake.header().end_mono_ns = 0;
+  fake.header().usage.user_ns = 3 * kMs;
+  fake.header().usage.system_ns = 1 * kMs;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  state_.hello(id, 100, view(fake), at(0));
+  EXPECT_EQ(state_.snapshot(at(10), false).ranks.at(0).rank.flags & shard::kLost, shard::kLost);  // so far
+  state_.gone(id, at(101).mono_ns, SIGKILL);
+  const NodeSnapshot snapshot = state_.snapshot(at(200), true);
+  const RankSnapshot& rank = snapshot.ranks.at(0);
+  EXPECT_EQ(rank.rank.cpu_ns, 100 * kMs);
+  EXPECT_EQ(rank.rank.system_ns, 1 * kMs);
+  std::uint64_t in_series_ns = 0;
+  SeriesBlock series = rank.series;
+  series.for_each(snapshot.grid, [&](std::uint32_t column, std::uint32_t, std::uint64_t value) {
+    if (column == kCpuUser || column == kCpuSystem) in_series_ns += value;
+  });
+  EXPECT_EQ(in_series_ns, 100 * kMs);
+  ASSERT_TRUE(rank.last_path);
+  EXPECT_EQ(snapshot.tables.nodes.at(*rank.last_path).parent, 0u);
+  EXPECT_NE(*rank.last_path, 0u);
 }
 
 TEST_F(NodeStateTest, RanksWithoutNumbersGetThemFromMpi) {

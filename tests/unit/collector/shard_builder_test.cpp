@@ -337,6 +337,7 @@ TEST(ShardBuilder, CountersMayBeNamedLikeOtherSeries) {
   for (const shard::RankSeries& row : data.rank_series)
     sums[data.strings[data.series[row.series].name]] += row.value;
   EXPECT_EQ(sums, (std::map<std::string, std::uint64_t>{{"native_ns", kMs},
+                                                        {"cpu_user_ns", kMs},  // by its sample
                                                         {"rss_bytes", 4096},
                                                         {"counter:rss_bytes", 1},
                                                         {"counter:memory_used_bytes", 2},

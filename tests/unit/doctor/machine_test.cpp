@@ -172,6 +172,9 @@ TEST_F(Machine, ControlGroups) {
   system.files[job + "pids.current"] = "10\n";
   EXPECT_EQ(of(check_cgroup).status, Status::kWarn);
   EXPECT_NE(of(check_cgroup).fix.find("--pids-limit"), std::string::npos);
+  // Groups that are no paths.
+  system.files["/proc/self/cgroup"] = "0::\n1:memory:job\n2:pids:\n3\n::\n";
+  EXPECT_EQ(of(check_cgroup).found, "memory not limited, tasks not limited");
 }
 
 TEST_F(Machine, ControlGroupsOfVersion1) {

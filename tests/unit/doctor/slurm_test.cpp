@@ -135,6 +135,13 @@ TEST_F(Slurm, WaysToStartMpi) {
   EXPECT_NE(check.costs.find("MPICH"), std::string::npos);
 }
 
+TEST_F(Slurm, FilesThatIncludeEachOther) {
+  std::string includes;
+  for (int i = 0; i < 10; ++i) includes += "include *\n";
+  system.files["/etc/slurm/a.conf"] = system.files[kStack] = includes;
+  EXPECT_EQ(look().at("slurm.plugstack").status, Status::kWarn);
+}
+
 TEST_F(Slurm, Configuration) {
   configure("22.05.8", "proctrack/linuxproc", "2 sec", "JobContainerType        = job_container/tmpfs\n");
   const Check check = look().at("slurm.config");

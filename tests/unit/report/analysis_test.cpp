@@ -458,6 +458,28 @@ TEST(Findings, AbnormalEndsComeFirstAndThereAreAtMostEight) {
   EXPECT_EQ(a.findings[0].text, "Ranks 0-3 ended by SIGSEGV.");
 }
 
+TEST(Findings, OfLostRanksTheySayWhereTheyWereLastSeen) {
+  ProfileBuilder b(4);
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    b.data.ranks[r].flags |= shard::kLost | shard::kExitSignalKnown;
+    b.data.ranks[r].exit_signal = r < 2 ? 11 : 9;
+    const char* const path =
+        r == 3 ? "main (a.c:9)\nrecv (b.c:2)" : "main (a.c:9)\nsolve (a.c:4)\nlibx.so+0x123";
+    b.data.ranks[r].last_call_path = static_cast<shard::StringIndex>(b.data.strings.size());
+    b.data.strings.emplace_back(path);
+    b.sampled(r, b.path({b.python("f", "f.py", 2, 1)}), Category::kPython, 10'000);
+  }
+  const Analysis a = analyse(b.data);
+  EXPECT_EQ(a.findings[0].text, "Ranks 2, 3 ended by SIGKILL; rank 2 was last seen in solve (a.c:4).");
+  EXPECT_EQ(a.findings[1].text, "Ranks 0, 1 ended by SIGSEGV, last seen in solve (a.c:4).");
+  EXPECT_EQ(a.ranks[3].last_call_path, (std::vector<std::string>{"main (a.c:9)", "recv (b.c:2)"}));
+  const std::string text = render_text(a, {});
+  EXPECT_NE(text.find("ranks lost        4 of 4: 0-3"), std::string::npos) << text;
+  EXPECT_NE(text.find("last call path    rank 0: main (a.c:9) > solve (a.c:4) > libx.so+0x123"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Bottleneck, LargestShareOfTheRunComesFirst) {
   const Analysis a = analyse(testing::training_run());
   ASSERT_GE(a.bottlenecks.size(), 3u);

@@ -113,7 +113,7 @@ export interface RankRow {
   affinity: string | null;
   numa: string | null;
   derived: Derived[];
-  exit: { status: number | null; signal: number | null; lost: boolean };
+  exit: { status: number | null; signal: number | null; lost: boolean; last_call_path?: string[] };
 }
 
 export interface Efficiency {

@@ -4,6 +4,7 @@ import { el, replace, section, table, type Child } from "../core/dom";
 import { commandLine, count, percent, plural, printable, seconds, seriesTitle, shortenMiddle, signalName } from "../core/format";
 import { CATEGORIES } from "../core/model";
 import type { Page } from "../core/page";
+import type { RankRow } from "../core/report";
 import { RankSet, type Store } from "../core/selection";
 import { collectorShare, samplingShare } from "./summary";
 
@@ -11,6 +12,7 @@ const REASONS: Record<string, string> = {
   ring_full: "samples that the collector did not fetch in time",
   reentrant: "samples that came while one was being taken",
   signal_blocked: "threads that block the signal they are sampled with",
+  throttled: "ticks that were left out, since walking the stacks of a thread took too long",
   mpi_event_ring_full: "events of MPI that the collector did not fetch in time",
   mpi_event_budget: "events of MPI beyond the budget of a rank",
   damaged_mpi_event: "events of MPI that cannot be true: the program wrote over them",
@@ -68,7 +70,8 @@ function missingCard(store: Store): HTMLElement | null {
   const lost: number[] = [];
   const numbers = model.i32("rank_number");
   model.u8("rank_lost").forEach((is, i) => is && lost.push(numbers[i]));
-  const ended = ranks.filter((r) => r.exit.signal !== null || (r.exit.status ?? 0) !== 0);
+  const ended = ranks.filter((r) => r.exit.lost || r.exit.signal !== null || (r.exit.status ?? 0) !== 0);
+  const anySeen = ended.some((r) => r.exit.last_call_path?.length);
   if (run.complete && lost.length === 0 && ended.length === 0) return null;
   return section(
     "Missing and lost",
@@ -76,13 +79,16 @@ function missingCard(store: Store): HTMLElement | null {
     run.missing_ranks.length
       ? el("p", null, el("span", { class: "bad" }, "▲ "), `${plural(run.missing_ranks.length, "rank")} without data: ${RankSet.of(run.missing_ranks).toShortString(12)}. Every figure is of the ranks that are there. Either their node's shard (node-<host>.h5) was not written, or they never started.`)
       : null,
-    lost.length ? el("p", null, el("span", { class: "bad" }, "▲ "), `Ended without a status that could be recorded: ranks ${RankSet.of(lost).toShortString(12)}.`) : null,
+    lost.length ? el("p", null, el("span", { class: "bad" }, "▲ "), `Lost (killed by a signal, ended without MPI_Finalize, or not seen to end): ranks ${RankSet.of(lost).toShortString(12)}. Their figures are those up to then.`) : null,
     ended.length
       ? table(
           [
             { id: "rank", title: "Rank", numeric: true, width: "90px", value: (r) => r.rank, cell: (r) => String(r.rank) },
             { id: "node", title: "Node", value: (r) => r.node, cell: (r) => shortenMiddle(printable(r.node ?? "–"), 40) },
-            { id: "exit", title: "Ended by", value: (r) => r.exit.signal ?? r.exit.status, cell: (r) => (r.exit.signal !== null ? signalName(r.exit.signal) : `status ${r.exit.status}`) },
+            { id: "exit", title: "Ended by", value: (r) => r.exit.signal ?? r.exit.status, cell: (r) => (r.exit.signal !== null ? signalName(r.exit.signal) : r.exit.status !== null ? `status ${r.exit.status}` : "not known") },
+            ...(anySeen
+              ? [{ id: "seen", title: "Last call path", value: (r: RankRow) => r.exit.last_call_path?.at(-1) ?? "", cell: (r: RankRow) => printable((r.exit.last_call_path ?? []).join(" > ")) }]
+              : []),
           ],
           ended,
           { label: "Ranks that did not end as they should", limit: 20 },

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How long the end of a job waits for a collector that gets nowhere.
+#pragma once
+
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <system_error>
+
+namespace clusterprof {
+
+inline constexpr const char* kEndPatienceVariable = "CLUSTERPROF_END_PATIENCE";  // in seconds
+inline constexpr std::chrono::seconds kEndPatience{60};
+
+// The value of that variable. None when it is no number of seconds.
+inline std::optional<std::chrono::seconds> end_patience(const char* text) {
+  if (text == nullptr) return kEndPatience;
+  std::uint32_t seconds = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, seconds);
+  if (error != std::errc() || stop != end || seconds == 0) return std::nullopt;
+  return std::chrono::seconds(seconds);
+}
+
+}  // namespace clusterprof

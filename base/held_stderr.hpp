@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whoever reads the job's stderr to its end waits for all that hold it, and so for a collector which a file
+// server keeps waiting.
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+#include <thread>
+
+namespace clusterprof {
+
+inline std::int64_t clock_value_ns(clockid_t clock) {
+  timespec now{};
+  (void)clock_gettime(clock, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+// On a thread of its own: once the launcher at the other end of `launcher_fd` is gone, and then this process
+// does nothing for some seconds, its stderr is let go of. The descriptor stays the caller's, and open.
+inline void let_go_of_stderr_when_stuck(int launcher_fd) {
+  if (launcher_fd < 0) return;
+  const auto watch = [launcher_fd] {
+    constexpr int kIdleSeconds = 5;
+    constexpr std::int64_t kBusy_ns = 50'000;  // in a second
+    pollfd launcher{launcher_fd, 0, 0};        // its end alone is told
+    while (poll(&launcher, 1, -1) < 0 && errno == EINTR) {
+    }
+    for (int idle = 0; idle < kIdleSeconds;) {
+      const auto used_by_others = [] {
+        return clock_value_ns(CLOCK_PROCESS_CPUTIME_ID) - clock_value_ns(CLOCK_THREAD_CPUTIME_ID);
+      };
+      const std::int64_t before = used_by_others();
+      const timespec second{1, 0};
+      (void)nanosleep(&second, nullptr);
+      idle = used_by_others() - before < kBusy_ns ? idle + 1 : 0;
+    }
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0) return;
+    (void)dup2(null, STDERR_FILENO);
+    close(null);
+  };
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread(watch).detach();
+  } catch (const std::system_error&) {  // no more threads here: nothing is lost but that
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace clusterprof

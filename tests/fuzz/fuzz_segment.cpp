@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a collector reads of a process's shared memory while that process does what it likes with it. The
+// input is a list of actions on a good segment: see act(). Whatever comes, the collector ends up with a valid
+// shard.
+//
+// Compiled with CLUSTERPROF_FUZZ_LOADS the collector's reads call us, so that a value can change between two
+// reads of it, always at the same place.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "collector/node_state.hpp"
+#include "collector/shard_builder.hpp"
+#include "formats/shard/tables.hpp"
+#include "formats/wire/mpi_functions.h"
+#include "tests/fuzz/input.hpp"
+#include "tests/unit/collector/fake_segment.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
+
+namespace {
+
+using namespace clusterprof;
+using collector::NodeState;
+using collector::SegmentView;
+using fuzz::Input;
+using test::FakeSegment;
+
+// A segment that is as it was after each input, without a copy of all of it.
+class Segment {
+ public:
+  struct Part {
+    std::uint64_t offset, bytes;
+  };
+
+  Segment() {
+    test::fill(fake_);
+    original_.assign(fake_.base(), fake_.base() + fake_.bytes());
+    const wire::SegmentHeader& h = fake_.header();
+    parts_ = {{0, sizeof h},
+              {h.code_slots_offset, h.code_slots * sizeof(wire::CodeSlot)},
+              {h.code_arena_offset, h.code_arena_bytes},
+              {h.module_arena_offset, h.module_arena_bytes},
+              {h.mpi_sites_offset, h.mpi_sites * sizeof(wire::MpiSite)},
+              {h.path_arena_offset, h.path_arena_bytes},
+              {h.mpi_peers_offset, h.mpi_peers * sizeof(wire::MpiPeer)},
+              {h.mpi_sizes_offset, h.mpi_ops * sizeof(wire::MpiSizeBins)},
+              {h.communicators_offset, h.communicators * sizeof(wire::MpiCommunicator)},
+              {h.mpi_site_counters_offset, h.mpi_sites * sizeof(wire::MpiSiteCounters)},
+              {h.regions_offset, h.regions * sizeof(wire::Region)},
+              {h.io_files_offset, h.io_files * sizeof(wire::IoFile)},
+              {h.io_sites_offset, h.io_sites * sizeof(wire::IoSite)}};
+    own_ = {parts_[0]};
+    constexpr std::uint64_t kSlotHead = offsetof(wire::ThreadSlot, ring) + offsetof(wire::Ring, data);
+    constexpr std::uint64_t kEventsHead = offsetof(wire::MpiEventRing, events);
+    for (std::uint64_t i = 0; i < FakeSegment::kThreads; ++i) {
+      const std::uint64_t at = h.thread_slots_offset + i * sizeof(wire::ThreadSlot);
+      own_.push_back({at, kSlotHead});
+      parts_.push_back({at, kSlotHead});
+      parts_.push_back({at + kSlotHead, wire::kRingBytes});
+    }
+    for (std::uint64_t i = 0; i < FakeSegment::kEventRings; ++i) {
+      const std::uint64_t at = h.mpi_event_rings_offset + i * sizeof(wire::MpiEventRing);
+      own_.push_back({at, kEventsHead});
+      parts_.push_back({at, kEventsHead});
+      parts_.push_back({at + kEventsHead, sizeof(wire::MpiEventRing) - kEventsHead});
+    }
+  }
+
+  FakeSegment& fake() { return fake_; }
+  // Where they were before the header changed.
+  wire::ThreadSlot& slot(std::uint32_t index) {
+    return fake_.table<wire::ThreadSlot>(known().thread_slots_offset)[index];
+  }
+  wire::MpiEventRing& event_ring(std::uint32_t index) {
+    return fake_.table<wire::MpiEventRing>(known().mpi_event_rings_offset)[index];
+  }
+  // Somewhere in a table; the rest of the table.
+  Part place(Input& input) const {
+    const Part part = parts_[input.byte() % parts_.size()];
+    const std::uint64_t at = input.number<std::uint16_t>() % part.bytes;
+    return {part.offset + at, part.bytes - at};
+  }
+  void write(std::uint64_t offset, std::span<const std::uint8_t> bytes) {
+    touch(offset, bytes.size());
+    std::memcpy(fake_.base() + offset, bytes.data(), bytes.size());
+  }
+  void touch(std::uint64_t offset, std::uint64_t bytes) { changed_.push_back({offset, bytes}); }
+
+  void restore() {
+    for (const std::vector<Part>* const parts : {&changed_, &own_})
+      for (const Part& part : *parts)
+        std::memcpy(fake_.base() + part.offset, original_.data() + part.offset, part.bytes);
+    changed_.clear();
+  }
+
+ private:
+  [[nodiscard]] const wire::SegmentHeader& known() const {
+    return *reinterpret_cast<const wire::SegmentHeader*>(original_.data());
+  }
+
+  FakeSegment fake_;
+  std::vector<std::uint8_t> original_;
+  std::vector<Part> parts_, own_, changed_;  // own: what the collector writes, or FakeSegment
+};
+
+Segment& segment() {
+  static Segment the_segment;
+  return the_segment;
+}
+
+// --- values that change between two reads ------------------------------------------------------
+
+struct Change {
+  std::uint64_t offset;
+  std::uint32_t reads;  // of it, until it changes
+  std::uint64_t value;
+  std::uint8_t bytes;
+};
+std::vector<Change> changes;
+std::uint64_t view_begin, view_end;
+
+#ifdef CLUSTERPROF_FUZZ_LOADS
+void before_load(const void* address, std::uint64_t bytes) {
+  const auto begin = reinterpret_cast<std::uint64_t>(address);
+  if (begin < view_begin || begin >= view_end) return;
+  const std::uint64_t offset = begin - view_begin;
+  for (Change& change : changes) {
+    if (change.offset >= offset + bytes || offset >= change.offset + change.bytes || change.reads == 0)
+      continue;
+    if (--change.reads == 0) {
+      std::uint8_t value[8];
+      std::memcpy(value, &change.value, sizeof value);
+      segment().write(change.offset, {value, change.bytes});
+    }
+  }
+}
+#endif
+
+// --- a node with that one process --------------------------------------------------------------
+
+class Node {
+ public:
+  Node() : state_(options()) {}
+
+  void greet() {
+    auto view = SegmentView::open(segment().fake().file(), segment().fake().bytes());
+    if (!view) return;
+    view_begin = reinterpret_cast<std::uint64_t>(&view.value().header());
+    view_end = view_begin + segment().fake().bytes();
+    process_ = state_.hello(process_, 100, std::move(view).value(), now());
+  }
+  void pass(std::uint64_t ns) { now_ns_ += ns; }
+  void poll() {
+    greet_once();
+    state_.poll(now_ns_);
+  }
+  void announce(std::int32_t rank, std::int32_t world_size, bool other) {
+    const auto id =
+        state_.announce(other ? std::nullopt : process_, rank, world_size, other ? 101 : 100, now());
+    if (!other) process_ = id;
+  }
+  void end_segment() {
+    if (process_) state_.segment_ended(*process_, now_ns_);
+  }
+  void worlds(std::int32_t first, std::int32_t size) { state_.set_spawned_worlds({{first, size}, {4, 2}}); }
+  void look(std::uint64_t usage) {
+    if (!process_) return;
+    collector::SystemUsage use;
+    use.user_ns = use.max_rss_bytes = use.read_bytes = usage;
+    use.has_io = use.has_rss = true;
+    state_.set_usage(*process_, use);
+    state_.set_look(*process_, {usage, "0-1", "0"});
+    state_.update_series(now_ns_);
+  }
+  void snapshot(bool complete) {
+    const shard::ShardData data = builder_.build(
+        state_.snapshot(now(), complete, complete ? collector::Events::kAll : collector::Events::kFew));
+    if (const Result<void> valid = shard::validate(data); !valid) {
+      std::fprintf(stderr, "the collector made a shard that is none: %s\n", valid.error().message.c_str());
+      std::abort();
+    }
+  }
+  void finish(std::optional<int> wait_status) {
+    greet_once();
+    if (process_) state_.gone(*process_, now_ns_, wait_status);
+    (void)state_.left_mpi_open(process_.value_or(0));
+    (void)state_.mpi_progress();
+    snapshot(true);
+  }
+
+ private:
+  static collector::NodeOptions options() {
+    collector::NodeOptions options;
+    options.run_id = "run";
+    options.node_name = "node";
+    options.command = {"program"};
+    options.rate_hz = 100;
+    return options;
+  }
+  void greet_once() {
+    if (!std::exchange(has_greeted_, true)) greet();
+  }
+  [[nodiscard]] collector::Instant now() const {
+    return {now_ns_, static_cast<std::int64_t>(now_ns_) + 1'000'000'000'000};
+  }
+
+  NodeState state_;
+  collector::ShardBuilder builder_;
+  std::optional<NodeState::ProcessId> process_;
+  bool has_greeted_ = false;
+  std::uint64_t now_ns_ = FakeSegment::kStart + 250'000'000;
+};
+
+// --- what the process does ---------------------------------------------------------------------
+
+void add_record(Input& input) {
+  wire::ThreadSlot& slot = segment().slot(input.byte() % FakeSegment::kThreads);
+  const std::uint8_t what = input.byte();
+  std::vector<std::uint8_t> record(sizeof(wire::RecordHeader) + 8 * std::size_t{input.byte()});
+  const std::uint8_t* const base = segment().fake().base();
+  const auto ring = static_cast<std::uint64_t>(reinterpret_cast<std::uint8_t*>(&slot.ring) - base);
+  segment().touch(ring, sizeof slot.ring);
+  std::uint64_t position = 0;
+  std::uint8_t* const to = wire::ring_reserve(slot.ring, static_cast<std::uint32_t>(record.size()), position);
+  if (to == nullptr) return;
+  const auto content = input.take(record.size());
+  std::copy(content.begin(), content.end(), record.begin());
+  if ((what & 1) == 0) {
+    const wire::RecordHeader header{static_cast<std::uint32_t>(record.size()), wire::kSample, 0};
+    std::memcpy(record.data(), &header, sizeof header);
+  }
+  std::memcpy(to, record.data(), record.size());
+  wire::ring_commit(slot.ring, position, static_cast<std::uint32_t>(record.size()));
+}
+
+void add_event(Input& input) {
+  const std::uint32_t index = input.byte() % FakeSegment::kEventRings;
+  const std::uint8_t what = input.byte();
+  auto event = input.number<wire::MpiEvent>();
+  if ((what & 1) == 0) {  // at times when something can be
+    event.enter_ns = FakeSegment::kStart + event.enter_ns % 1'000'000'000;
+    event.exit_ns = event.enter_ns + event.exit_ns % 100'000'000;
+    event.start_ns = event.enter_ns;
+    event.mpi_ns = event.mpi_ns % (event.enter_ns - FakeSegment::kStart + 1);
+    event.op %= wire::kMpiFunctionCount;
+  }
+  wire::MpiEventRing& ring = segment().event_ring(index);
+  const std::uint64_t slot = ring.written.load() % wire::kEventRingEvents;
+  segment().touch(static_cast<std::uint64_t>(reinterpret_cast<std::uint8_t*>(&ring.events[slot]) -
+                                             segment().fake().base()),
+                  sizeof event);
+  segment().fake().header().mpi_operations += 1;
+  wire::MpiEvent* const place = wire::reserve_event(ring);
+  if (place == nullptr) return;
+  *place = event;
+  wire::publish_event(ring);
+}
+
+void act(Node& node, Input& input) {
+  switch (input.byte() % 16) {
+    case 0:
+    case 1:
+    case 2:
+    case 3: {
+      const Segment::Part place = segment().place(input);
+      const auto bytes = input.take(std::min<std::uint64_t>(1 + input.byte() % 32, place.bytes));
+      segment().write(place.offset, bytes);
+      break;
+    }
+    case 4:
+    case 5:
+      add_record(input);
+      break;
+    case 6:
+      add_event(input);
+      break;
+    case 7:
+    case 8:
+      node.pass(input.number<std::uint16_t>() * std::uint64_t{1'000'000});
+      node.poll();
+      break;
+    case 9:
+    case 10: {
+      const Segment::Part place = segment().place(input);
+      const auto bytes = static_cast<std::uint8_t>(
+          std::min<std::uint64_t>(std::uint64_t{1} << input.byte() % 4, place.bytes));
+      const std::uint32_t reads = 1 + input.byte() % 4;
+      changes.push_back({place.offset, reads, input.number<std::uint64_t>(), bytes});
+      break;
+    }
+    case 11: {
+      const bool other = input.byte() % 2 == 1;
+      const auto rank = input.number<std::int32_t>();
+      node.announce(rank, input.number<std::int32_t>(), other);
+      break;
+    }
+    case 12: {
+      const auto first = input.number<std::int32_t>();
+      node.worlds(first, input.number<std::int32_t>());
+      break;
+    }
+    case 13:
+      node.look(input.number<std::uint64_t>());
+      break;
+    case 14:
+      node.snapshot(false);
+      break;
+    default:
+      if (input.byte() % 2 == 0)
+        node.greet();
+      else
+        node.end_segment();
+      break;
+  }
+}
+
+}  // namespace
+
+#ifdef CLUSTERPROF_FUZZ_LOADS
+extern "C" {
+void __sanitizer_cov_load1(const std::uint8_t* address);
+void __sanitizer_cov_load2(const std::uint16_t* address);
+void __sanitizer_cov_load4(const std::uint32_t* address);
+void __sanitizer_cov_load8(const std::uint64_t* address);
+void __sanitizer_cov_load16(const void* address);
+void __sanitizer_cov_load1(const std::uint8_t* address) { before_load(address, 1); }
+void __sanitizer_cov_load2(const std::uint16_t* address) { before_load(address, 2); }
+void __sanitizer_cov_load4(const std::uint32_t* address) { before_load(address, 4); }
+void __sanitizer_cov_load8(const std::uint64_t* address) { before_load(address, 8); }
+void __sanitizer_cov_load16(const void* address) { before_load(address, 16); }
+}
+#endif
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  Input input(bytes, size);
+  const std::uint8_t end = input.byte();
+  {
+    Node node;
+    constexpr int kMostActions = 64;
+    for (int actions = 0; !input.empty() && actions < kMostActions; ++actions) act(node, input);
+    node.pass(300'000'000);
+    node.finish(end % 3 == 0 ? std::nullopt
+                             : std::optional<int>(end % 3 == 1 ? W_EXITCODE(end, 0) : SIGSEGV));
+  }
+  changes.clear();
+  view_begin = view_end = 0;
+  segment().restore();
+  return 0;
+}
