@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <string_view>
 #include <system_error>
@@ -60,7 +61,7 @@ bool shard_may_come(const fs::path& run_dir) {
     struct stat status {};
     if (name.starts_with(".node-") && name.ends_with(shard::kClaimEnding) &&
         ::lstat(entry->path().c_str(), &status) == 0 &&
-        std::time(nullptr) - status.st_mtim.tv_sec < kFirstShard_s)
+        std::abs(std::time(nullptr) - status.st_mtim.tv_sec) < kFirstShard_s)
       return true;
   }
   return false;

@@ -17,10 +17,11 @@ inline constexpr std::chrono::seconds kEndPatience{60};
 // The value of that variable. None when it is no number of seconds.
 inline std::optional<std::chrono::seconds> end_patience(const char* text) {
   if (text == nullptr) return kEndPatience;
+  constexpr std::uint32_t kMostSeconds = 7 * 86400;
   std::uint32_t seconds = 0;
   const char* const end = text + std::strlen(text);
   const auto [stop, error] = std::from_chars(text, end, seconds);
-  if (error != std::errc() || stop != end || seconds == 0) return std::nullopt;
+  if (error != std::errc() || stop != end || seconds == 0 || seconds > kMostSeconds) return std::nullopt;
   return std::chrono::seconds(seconds);
 }
 

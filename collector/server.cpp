@@ -712,6 +712,7 @@ class Server::Impl {
     }
     if (problem.empty()) {
       shard_name_.give_up();  // whoever kills us leaves nothing but the shard
+      last_problem_.clear();
       return true;
     }
     if (last_problem_.empty()) {  // a disk that is full stops one column this time and another the next

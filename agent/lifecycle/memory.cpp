@@ -39,8 +39,8 @@ void for_each_own(Use use) noexcept {
   if (segment != nullptr) give(segment, segment->segment_bytes);
   give(path_table_memory(), path_table_bytes());
   give(g_process.records, sizeof(ThreadRecord) * g_process.record_count);
-  const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < used; ++i)
+  // All of them: a fork's child has still got the memory of its parent's threads.
+  for (std::uint32_t i = 0; g_process.records != nullptr && i < g_process.record_count; ++i)
     give(g_process.records[i].memory, g_process.records[i].memory_bytes);
 }
 
@@ -109,10 +109,14 @@ void for_each_part_of_program(Range whole, Use use) noexcept {
   }
 }
 
+bool is_of_program(const char* line) noexcept {
+  return strstr(line, "/libclusterprof_") == nullptr && strstr(line, "[vsyscall]") == nullptr;
+}
+
 std::uint64_t bytes_of_program() noexcept {
   std::uint64_t bytes = 0;
   const bool complete = for_each_mapping([&](Range mapping, const char* line) {
-    if (strstr(line, "/libclusterprof_") != nullptr || strstr(line, "[vsyscall]") != nullptr) return;
+    if (!is_of_program(line)) return;
     for_each_part_of_program(mapping, [&](Range part) { bytes += part.end - part.begin; });
   });
   return complete ? bytes : ~std::uint64_t{0};
@@ -124,7 +128,8 @@ void unlock_own() noexcept {
 
 // As the kernel does: what cannot be locked or is not there is passed over.
 void lock_program(bool on_fault) noexcept {
-  for_each_mapping([&](Range mapping, const char*) {
+  for_each_mapping([&](Range mapping, const char* line) {
+    if (!is_of_program(line)) return;
     for_each_part_of_program(mapping, [&](Range part) {
       raw_syscall(SYS_mlock2, part.begin, part.end - part.begin, on_fault ? MLOCK_ONFAULT : 0);
     });
@@ -136,6 +141,7 @@ long lock_all(int flags) noexcept {
   if (!now) return raw_syscall(SYS_mlockall, flags);
   // Without anything being brought into memory at first.
   const long result = raw_syscall(SYS_mlockall, flags | MCL_ONFAULT);
+  if (result == -EINVAL && !on_fault) return raw_syscall(SYS_mlockall, flags);  // Linux before 4.4
   if (result == 0) {
     unlock_own();
     if (on_fault) return 0;
@@ -182,7 +188,8 @@ void unmap_memory(void* memory, std::uint64_t bytes) noexcept { raw_syscall(SYS_
 
 extern "C" [[gnu::visibility("default")]] int mlockall(int flags) noexcept {
   using namespace clusterprof::agent;
-  const bool ours = g_process.segment.load(std::memory_order_acquire) != nullptr;
+  const bool ours =
+      g_process.records != nullptr || g_process.segment.load(std::memory_order_acquire) != nullptr;
   const long result = ours ? lock_all(flags) : raw_syscall(SYS_mlockall, flags);
   if (result != 0) {
     errno = static_cast<int>(-result);

@@ -197,7 +197,7 @@ void unmap_segment(wire::SegmentHeader* segment) noexcept { unmap_memory(segment
 
 bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
   constexpr int kHighDescriptor = 700;  // out of the way of programs that count on low numbers
-  constexpr timeval kPatience = {0, 200'000};
+  constexpr timeval kPatience = {1, 0};
 
   int connection = static_cast<int>(raw_syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (connection < 0) return false;

@@ -163,24 +163,36 @@ bool is_fault(int signal, const siginfo_t& info) noexcept {
   return (signal == SIGSEGV || signal == SIGBUS) && info.si_code > 0;
 }
 
+// Whether there is code at the instruction that failed, and not a jump to anywhere. Faults of pages tell;
+// other faults, of addresses that no page can have.
+bool has_fetched(const ucontext_t& interrupted) noexcept {
+  constexpr greg_t kPageFault = 14, kWasFetch = 0x10;
+  const greg_t* const value = interrupted.uc_mcontext.gregs;
+  const std::uint64_t unused = static_cast<std::uint64_t>(value[REG_RIP]) >> 47;
+  return unused == 0 && !(value[REG_TRAPNO] == kPageFault && (value[REG_ERR] & kWasFetch) != 0);
+}
+
 // The thread's last sample: where it dies. A second fault in there ends in die_of again, and then at once.
 void sample_where_it_dies(void* context) noexcept {
   static constinit std::atomic<bool> done = false;
   ThreadContext& thread = t_context;
   if (thread.record == nullptr || done.exchange(true, std::memory_order_relaxed)) return;
-  const std::uint64_t before =
-      change_mask(SIG_UNBLOCK, std::uint64_t{1} << (SIGSEGV - 1) | std::uint64_t{1} << (SIGBUS - 1));
+  constexpr std::uint64_t kFaults = std::uint64_t{1} << (SIGSEGV - 1) | std::uint64_t{1} << (SIGBUS - 1);
+  const std::uint64_t before = change_mask(SIG_SETMASK, kAllSignals & ~kFaults);
   siginfo_t tick = {};
   tick.si_code = SI_TIMER;
-  tick.si_timerid = -1;
+  tick.si_timerid = kLastTick;
   tick.si_value.sival_ptr = thread.record;
   sample_handler(kSampleSignal, &tick, context);
   change_mask(SIG_SETMASK, before);
 }
 
 void die_of(int signal, siginfo_t* info, void* context) noexcept {
-  if (signal == SIGSEGV || signal == SIGBUS) sample_where_it_dies(context);
-  record_end(wire::kFatalSignalKnown, 0, static_cast<std::uint32_t>(signal));
+  if (raw_syscall(SYS_getpid) == g_process.pid) {  // and not a child of vfork, in the memory of its parent
+    const bool can_tell = !is_fault(signal, *info) || has_fetched(*static_cast<const ucontext_t*>(context));
+    if ((signal == SIGSEGV || signal == SIGBUS) && can_tell) sample_where_it_dies(context);
+    record_end(wire::kFatalSignalKnown, 0, static_cast<std::uint32_t>(signal));
+  }
   SignalAction action = {};
   action.sa_handler = SIG_DFL;
   __sigaction(signal, &action, nullptr);

@@ -425,10 +425,10 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   }
 
   // Where it waits, it needs no time.
-  const bool throttled = from == Sender::kTimer && !call.interrupted && has_lacked_time(record, now);
+  const bool is_tick = from == Sender::kTimer && info.si_timerid != kLastTick;
+  const bool throttled = is_tick && !call.interrupted && has_lacked_time(record, now);
   const std::uint32_t stride = record.tick_stride.load(std::memory_order_relaxed);
-  if (from == Sender::kTimer && !wakes_up && stride > 1)
-    count_drop(segment, wire::DropReason::kThrottled, stride - 1);
+  if (is_tick && !wakes_up && stride > 1) count_drop(segment, wire::DropReason::kThrottled, stride - 1);
 
   if (segment == nullptr || agent_active) {
     count_drop(segment, wire::DropReason::kReentrant);
@@ -458,8 +458,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   }
   record.sampled_cost_ns.store(told_cost_ns, std::memory_order_relaxed);
   record.sampled_cpu_ns.store(now.cpu_ns, std::memory_order_release);
-  if (from == Sender::kTimer && !wakes_up && !throttled)
-    leave_time(record, is_of_descriptor(info), now, cost_ns);
+  if (is_tick && !wakes_up && !throttled) leave_time(record, is_of_descriptor(info), now, cost_ns);
   return true;
 }
 

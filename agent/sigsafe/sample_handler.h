@@ -22,6 +22,9 @@ struct Scratch {
   std::uint64_t sent[wire::kMaxFrameWords];
 };
 
+// The number of no timer: of the tick of a thread that dies.
+inline constexpr int kLastTick = -1;
+
 // For SA_SIGINFO. Expects all signals to be blocked, but for the ones that faults raise.
 void sample_handler(int signal, siginfo_t* info, void* context) noexcept;
 

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -205,6 +206,13 @@ CEREAL_SETUP_ARCHIVE_TRAITS(clusterprof::report::Reader, clusterprof::report::Wr
 namespace clusterprof::report {
 namespace {
 
+// No analysis has a NaN, which nothing behind it expects.
+template <typename T>
+void check(const T& value) {
+  if constexpr (std::is_floating_point_v<T>)
+    if (std::isnan(value)) throw Damaged();
+}
+
 template <typename T>
 requires std::is_arithmetic_v<T>
 void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const T& value) { out.bytes(&value, sizeof value); }
@@ -217,6 +225,7 @@ void CEREAL_LOAD_FUNCTION_NAME(Reader& in, T& value) {
     value = byte != 0;
   } else {
     in.bytes(&value, sizeof value);
+    check(value);
   }
 }
 template <typename T>
@@ -309,6 +318,7 @@ void CEREAL_LOAD_FUNCTION_NAME(Reader& in, std::vector<T>& list) {
   } else if constexpr (kPlain<T>) {
     list.resize(in.size(sizeof(T)));
     in.bytes(list.data(), list.size() * sizeof(T));
+    for (const T& value : list) check(value);
   } else {
     list.resize(in.size(least_bytes<T>()));
     for (T& element : list) in(element);

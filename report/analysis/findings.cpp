@@ -171,15 +171,15 @@ class Finder {
 
   void abnormal_ends() {
     std::map<int, std::vector<std::int32_t>> by_signal, by_status;
-    std::vector<std::int32_t> lost;
+    std::vector<std::int32_t> lost, unfinished;
     std::map<std::int32_t, std::string> last_seen;
     for (const RankInfo& rank : analysis_.ranks) {
       if (rank.exit_signal)
         by_signal[*rank.exit_signal].push_back(rank.rank);
-      else if (rank.lost)
-        lost.push_back(rank.rank);
       else if (rank.exit_status.value_or(0) != 0)
         by_status[*rank.exit_status].push_back(rank.rank);
+      else if (rank.lost)
+        (rank.exit_status ? unfinished : lost).push_back(rank.rank);
       // The innermost frame that has a line, if there is one: below it may be an interpreter's.
       const auto& path = rank.last_call_path;
       const auto frame = std::find_if(path.rbegin(), path.rend(), [](const std::string& text) {
@@ -208,6 +208,10 @@ class Finder {
     for (const auto& [status, ranks] : by_status)
       add("high", std::nullopt, fmt::format("{} exited with status {}{}", who(ranks), status, where(ranks)))
           .rank = ranks.front();
+    if (!unfinished.empty())
+      add("high", std::nullopt,
+          fmt::format("{} ended without MPI_Finalize{}", who(unfinished), where(unfinished)))
+          .rank = unfinished.front();
     if (!lost.empty())
       add("high", std::nullopt,
           fmt::format("{} ended without saying how (SIGKILL, out of memory, node failure?){}", who(lost),
@@ -714,15 +718,16 @@ class Finder {
     finding.text += kTryGil;
   }
 
+  static constexpr std::string_view kThrottled = "throttled";
   static bool is_of_mpi(std::string_view reason) {
     return reason.find("mpi") != std::string_view::npos || reason == "communicator_table_full";
   }
 
   void measurement() {
     // Of MPI calls and events there may be far more than of samples: what is lost of them is another matter.
-    std::uint64_t dropped = 0, dropped_of_mpi = 0, operations = 0;
+    std::uint64_t dropped = 0, dropped_of_mpi = 0, throttled = 0, operations = 0;
     for (const auto& [reason, count] : analysis_.run.dropped)
-      (is_of_mpi(reason) ? dropped_of_mpi : dropped) += count;
+      (is_of_mpi(reason) ? dropped_of_mpi : reason == kThrottled ? throttled : dropped) += count;
     for (const MpiCallRow& call : analysis_.mpi_calls) operations += call.count;
     const Quality& quality = analysis_.quality;
     const auto share = [](std::uint64_t part, std::uint64_t whole) {
@@ -731,6 +736,12 @@ class Finder {
     const std::uint64_t samples = analysis_.run.samples;
     if (const double s = share(dropped, samples + dropped); s >= thresholds::kDropped)
       add("info", s, fmt::format("{} of what was measured was dropped; see section quality.", percent(s)));
+    // The time between is told by the samples that were taken.
+    if (const double s = share(throttled, samples + throttled); s >= thresholds::kDropped)
+      add("info", s,
+          fmt::format("{} of the samples were left out, since they would have taken the program's time "
+                      "(throttled): a lower rate shows as much.",
+                      percent(s)));
     if (const double s = share(dropped_of_mpi, operations + dropped_of_mpi); s >= thresholds::kDropped)
       add("info", s,
           fmt::format("Of {} of the MPI calls something was dropped; see section quality.", percent(s)));

@@ -377,7 +377,7 @@ class Report {
 
   static std::string ending(const RankInfo& rank) {
     if (rank.exit_signal) return signal_name(*rank.exit_signal);
-    if (rank.lost) return "lost";
+    if (rank.lost && rank.exit_status.value_or(0) == 0) return "lost";
     if (rank.exit_status) return fmt::format("exit {}", *rank.exit_status);
     return "-";
   }

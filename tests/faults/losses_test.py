@@ -36,8 +36,8 @@ KILL, TERM, ABRT, SEGV, BUS, ILL = 9, 15, 6, 11, 7, 4
 # takes a sample at the very instruction; of other signals the last one is up to a period older.
 ENDS = {"kill": (KILL, "last_phase"), "term": (TERM, "last_phase"), "abort": (ABRT, "last_phase"),
         "segv": (SEGV, "fault_here"), "bus": (BUS, "fault_here"), "ill": (ILL, "last_phase"),
-        "overflow": (SEGV, None), "_exit": (None, None), "exit": (None, None), "quick_exit": (None, None)}
-SHORT = ["kill", "abort", "segv", "overflow", "_exit"]
+        "null_call": (SEGV, "last_phase"), "wild_call": (SEGV, None), "overflow": (SEGV, None), "_exit": (None, None), "exit": (None, None), "quick_exit": (None, None)}
+SHORT = ["kill", "abort", "segv", "null_call", "overflow", "_exit"]
 PYTHON = '''
 import os, signal, sys, time
 def phase(seconds):

@@ -195,7 +195,7 @@ class Completion:
         formats = set(re.search(r"\{(folded[^}]*)\}", help_of("export")).group(1).split(","))
         sections = set(re.search(r"\{(summary[^}]*)\}", help_of("report")).group(1).split(","))
         cases = [
-            ("clusterprof rep", {"report"}),
+            ("clusterprof report", {"report"}),
             ("clusterprof report --s", {"--section"}),
             ("clusterprof report ", runs),
             ("clusterprof report ol", {"old"}),
@@ -235,7 +235,7 @@ class Completion:
         ])
 
     def test_behind_a_launcher(self):
-        self.check([("mpirun -n 4 clusterprof rep", {"report"}), ("mpirun -n 4 clusterprof --only", {"--only-regions"}),
+        self.check([("mpirun -n 4 clusterprof report", {"report"}), ("mpirun -n 4 clusterprof --only", {"--only-regions"}),
                     (f"mpirun -n 4 {self.prefix}/bin/clusterprof report --sec", {"--section"}),
                     ("mpirun -n 4 clusterprof -r 1 falling-command --col", {"--colour-of-its-own"})])
 

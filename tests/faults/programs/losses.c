@@ -69,6 +69,11 @@ __attribute__((noinline)) static void fault_here(int kind) {
   }
 }
 
+__attribute__((noinline)) static void jump_to(uintptr_t address) {
+  void (*volatile nowhere)(void) = (void (*)(void))address;
+  nowhere();
+}
+
 __attribute__((noinline)) static int overflow(int depth) {
   volatile char frame[4096];
   frame[0] = (char)depth;
@@ -92,6 +97,8 @@ static void end(const char* how) {
   if (strcmp(how, "segv") == 0) fault_here(SIGSEGV);
   if (strcmp(how, "bus") == 0) fault_here(SIGBUS);
   if (strcmp(how, "ill") == 0) fault_here(SIGILL);
+  if (strcmp(how, "null_call") == 0) jump_to(0);
+  if (strcmp(how, "wild_call") == 0) jump_to((uintptr_t)0xdead << 48);
   if (strcmp(how, "overflow") == 0) exit(overflow(0));
   if (strcmp(how, "_exit") == 0) _exit(3);
   if (strcmp(how, "exit") == 0) exit(3);

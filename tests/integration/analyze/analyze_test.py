@@ -220,7 +220,7 @@ class Formats(Analyze):
         shard = self.edited(edit)
         for arguments in (["report", "run"], ["merge", "run"], ["dump", shard], ["validate", shard]):
             self.refused(arguments, 3, shard if arguments[1] == shard else "node-node0000.h5",
-                         "was written by a newer clusterprof (format 2.4, this one reads up to 1.x)")
+                         "was written by a newer clusterprof (format 2.5, this one reads up to 1.x)")
 
     def test_newer_minor_version(self):
         def edit(file):

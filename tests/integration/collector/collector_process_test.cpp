@@ -737,8 +737,9 @@ TEST_F(CollectorProcess, BecomesTheBannerWhereRankZeroWas) {
   tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
   EXPECT_FALSE(told(5000));
   // Printed before the end.
-  EXPECT_TRUE(std::regex_match(
-      errors(), std::regex("banner --wait-ranks 2 --timeout (10|[3-9]) " + directory_.string() + "\n")))
+  EXPECT_TRUE(std::regex_match(errors(),
+                               std::regex("banner --wait-ranks 2 --timeout (10|[3-9]) --launcher-fd [0-9]+ " +
+                                          directory_.string() + "\n")))
       << errors();
   EXPECT_EQ(finish(), 0);
 }

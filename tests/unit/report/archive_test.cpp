@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "profile_builder.hpp"
@@ -69,6 +70,18 @@ TEST(Archive, DamagedBytesAreNotRead) {
   longer.emplace_back();
   EXPECT_FALSE(decode(longer));
   EXPECT_FALSE(decode({}));
+}
+
+TEST(Archive, WhatIsNoNumberIsNotRead) {
+  const Analysis good = analyse(testing::resources_run());
+  ASSERT_TRUE(decode(encode(good)));
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  Analysis analysis = good;
+  analysis.run.elapsed_s = kNan;
+  EXPECT_FALSE(decode(encode(analysis)));
+  analysis = good;
+  analysis.ranks.at(0).category_s.at(0) = kNan;
+  EXPECT_FALSE(decode(encode(analysis)));
 }
 
 // The layout of what encode() makes: who made it, two parts, and the parts' blocks.
