@@ -153,13 +153,18 @@ def check_gil(python, options, folder, asleep):
                             (part, 100 * waiting, len(samples), 100 * truth))
 
     run = asleep.result()
-    for function in ("lock_waiter", "condition_waiter", "event_waiter", "queue_waiter", "select_waiter", "read_waiter"):
-        samples = run.of(function)
-        if len(samples) < 0.2 * options.seconds * options.rate:
-            failures.append("%s: only %d samples" % (function, len(samples)))
-        # At the end they all wake at once.
-        if share(samples, WAITING_FOR_GIL) > 0.005:
-            failures.append("%s: %.2f %% of samples wait for the GIL" % (function, 100 * share(samples, WAITING_FOR_GIL)))
+    for _ in range(4):  # at the end they all wake at once, and on a busy machine do wait for the GIL
+        wrong = []
+        for function in ("lock_waiter", "condition_waiter", "event_waiter", "queue_waiter", "select_waiter", "read_waiter"):
+            samples = run.of(function)
+            if len(samples) < 0.2 * options.seconds * options.rate:
+                wrong.append("%s: only %d samples" % (function, len(samples)))
+            if share(samples, WAITING_FOR_GIL) > 0.005:
+                wrong.append("%s: %.2f %% of samples wait for the GIL" % (function, 100 * share(samples, WAITING_FOR_GIL)))
+        if not wrong:
+            break
+        run = Part(python, "wait_for_locks", options, folder)
+    failures += wrong
     return row, failures
 
 

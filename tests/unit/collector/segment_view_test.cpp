@@ -143,7 +143,7 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
   fill(fake);
   std::vector<std::uint64_t> damaged;
   const std::uint64_t slots_at = original.header().thread_slots_offset;
-  for (int round = 0; round < 10'000; ++round) {
+  for (int round = 0; round < 5'000; ++round) {
     // Undo the last round's damage, and what the collector itself writes.
     for (const std::uint64_t at : damaged) fake.base()[at] = original.base()[at];
     std::memcpy(fake.base(), original.base(), sizeof(wire::SegmentHeader));
@@ -207,7 +207,7 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
         });
   }
   EXPECT_GT(accepted, 1000u);
-  EXPECT_GT(refused, 1000u);
+  EXPECT_GT(refused, 500u);
   EXPECT_GT(events, 10 * accepted);
   EXPECT_GT(files, accepted / 2);
 }
