@@ -189,10 +189,10 @@ class Losses(recording.RecordingTest):
                     ends[int(rank)] = (int(file["ranks/start_utc_ns"][i]) + int(file["ranks/elapsed_ns"][i])) / 1e9
         return ends
 
-    def has_all_samples(self, run, rank, phases=PHASES):
+    def has_all_samples(self, run, rank, phases=PHASES, missing_s=MISSING_S):
         found = self.cpu_times(run)[rank]
         for phase in phases:
-            self.assertGreaterEqual(found.get(phase, 0), PHASE_S - MISSING_S, f"of {phase}: {found}")
+            self.assertGreaterEqual(found.get(phase, 0), PHASE_S - missing_s, f"of {phase}: {found}")
 
     def says_that(self, run, rank, signal_number, lost, last=None):
         """The report, as data and as text, names the end of the rank and where it was last seen."""
@@ -349,10 +349,12 @@ class Losses(recording.RecordingTest):
         # MPI_Abort, which end() calls, takes long enough to be seen.
         report = self.says_that(run, VICTIM, signal_number, True, last + "|end" if how == "mpi_abort" else last)
         self.assertEqual([rank["rank"] for rank in report["ranks"] if rank["exit"]["lost"]], list(range(RANKS)))
-        self.has_all_samples(run, VICTIM)
+        # Ranks that share a processor get on by pieces of time that are longer than a period.
+        missing_s = MISSING_S + 0.02
+        self.has_all_samples(run, VICTIM, missing_s=missing_s)
         for rank in range(RANKS):
             if rank != VICTIM:  # they waited for it in MPI_Barrier, with all of their phase behind them
-                self.has_all_samples(run, rank, PHASES[:1])
+                self.has_all_samples(run, rank, PHASES[:1], missing_s)
         calls = {}
         for call in report["mpi"]["calls"]:
             calls[call["op"]] = calls.get(call["op"], 0) + call["count"]

@@ -508,7 +508,9 @@ static int mode_coroutines(void) {
 static sigjmp_buf g_jump;
 static volatile sig_atomic_t g_may_jump = 0;
 static void jump_out(int number) {
-  if (g_may_jump != 0) siglongjmp(g_jump, number);
+  if (g_may_jump == 0) return;
+  g_may_jump = 0;  // so that jumps are counted
+  siglongjmp(g_jump, number);
 }
 
 __attribute__((noinline)) static void deep(int depth, jmp_buf to) {
