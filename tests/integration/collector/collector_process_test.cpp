@@ -446,7 +446,7 @@ TEST_F(CollectorProcess, TerminationWritesAtOnceAndGoesOn) {
   kill(pid_, SIGHUP);
   kill(pid_, SIGINT);
   kill(pid_, SIGTERM);
-  for (int i = 0; i < 300 && !std::filesystem::exists(directory_ / "node-n0.h5"); ++i) {
+  for (int i = 0; i < 1000 && !std::filesystem::exists(directory_ / "node-n0.h5"); ++i) {
     std::this_thread::sleep_for(milliseconds(10));
   }
   EXPECT_EQ(shard().ranks.at(0).samples, 10u);
