@@ -97,7 +97,7 @@ Leftovers find_leftovers(const fs::path& run_dir) {
     const std::string name = path.filename().string();
     if (name.starts_with("node-") && name.ends_with(".h5")) {
       found.quiet = found.quiet && is_untouched(path, kQuiet_s);
-    } else if (name.starts_with(".node-") && name.ends_with(shard::kClaimEnding)) {
+    } else if (shard::is_claim(name)) {
       found.claims.push_back(path);
     } else if (name.starts_with(".node-") && name.ends_with(".tmp")) {
       found.half_written.push_back(path);

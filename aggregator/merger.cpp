@@ -232,9 +232,7 @@ struct Merger::State {
     std::vector<std::uint32_t> new_rank;
     new_rank.reserve(input.ranks.size());
     for (Rank rank : input.ranks) {
-      rank.affinity = new_string[rank.affinity];
-      rank.numa_nodes = new_string[rank.numa_nodes];
-      rank.last_call_path = new_string[rank.last_call_path];
+      for (const auto text : shard::kRankTexts) rank.*text = new_string[rank.*text];
       const auto row = static_cast<std::uint32_t>(ranks.size());
       const bool used = left_out.empty() || !left_out[new_rank.size()];
       ranks.push_back({rank, source, used});
@@ -493,8 +491,7 @@ void Merger::State::arrange_paths(ShardData& out, std::vector<std::uint32_t>& ne
   for (const Series& series : time_series.series()) string_used[series.name] = true;
   for (const RankRow& row : ranks)
     if (row.used)
-      for (const std::uint32_t text : {row.rank.affinity, row.rank.numa_nodes, row.rank.last_call_path})
-        string_used[text] = true;
+      for (const auto text : shard::kRankTexts) string_used[row.rank.*text] = true;
 
   std::vector<std::uint32_t> string_order;
   for (std::uint32_t i = 0; i < strings.size(); ++i)
@@ -566,9 +563,7 @@ ShardData Merger::finish() {
   std::vector<std::uint32_t> new_path, new_string;
   state.arrange_paths(out, new_path, new_string);
   for (Rank& rank : out.ranks) {
-    rank.affinity = new_string[rank.affinity];
-    rank.numa_nodes = new_string[rank.numa_nodes];
-    rank.last_call_path = new_string[rank.last_call_path];
+    for (const auto text : shard::kRankTexts) rank.*text = new_string[rank.*text];
   }
   out.io_files = state.arrange_files(new_rank);
 

@@ -57,10 +57,8 @@ bool shard_may_come(const fs::path& run_dir) {
   constexpr std::time_t kFirstShard_s = 10;
   std::error_code error;
   for (fs::directory_iterator entry(run_dir, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
     struct stat status {};
-    if (name.starts_with(".node-") && name.ends_with(shard::kClaimEnding) &&
-        ::lstat(entry->path().c_str(), &status) == 0 &&
+    if (shard::is_claim(entry->path().filename().string()) && ::lstat(entry->path().c_str(), &status) == 0 &&
         std::abs(std::time(nullptr) - status.st_mtim.tv_sec) < kFirstShard_s)
       return true;
   }
@@ -90,12 +88,13 @@ class TemporaryPlace {
 
 }  // namespace
 
-void await_first_shard(const fs::path& run_dir) {
+Result<std::vector<fs::path>> await_shards(const fs::path& run_dir) {
   constexpr std::chrono::seconds kPatience{10};
   const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (std::chrono::steady_clock::now() < end) {
-    const Result<std::vector<fs::path>> shards = list_shards(run_dir);
-    if (!shards || !shards.value().empty() || !shard_may_come(run_dir)) return;
+  for (;;) {
+    Result<std::vector<fs::path>> shards = list_shards(run_dir);
+    const bool over = std::chrono::steady_clock::now() >= end;
+    if (!shards || !shards.value().empty() || over || !shard_may_come(run_dir)) return shards;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }

@@ -22,13 +22,11 @@ namespace clusterprof::aggregator {
 
 inline constexpr const char* kProfileName = "profile.h5";
 
-// Returns when there is a shard, or none is to be expected soon. A job whose launchers are killed, as
-// MPI_Abort of MPICH does, ends before its collectors, which write on: up to 10 s are waited for their first
-// shards.
-void await_first_shard(const std::filesystem::path& run_dir);
-
 // node-*.h5 of the directory, by name. Error when it cannot be listed.
 Result<std::vector<std::filesystem::path>> list_shards(const std::filesystem::path& run_dir);
+// The same once there is one, or none is to be expected soon. A job whose launchers are killed, as MPI_Abort
+// of MPICH does, ends before its collectors, which write on: up to 10 s are waited for their first shards.
+Result<std::vector<std::filesystem::path>> await_shards(const std::filesystem::path& run_dir);
 
 // What a merge does with every rank besides statistics: the report's analysis. Its results have to be the
 // same whatever the order of ranks and whoever of a team saw which.

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/base_name.hpp"
+#include "base/pieces.hpp"
 #include "base/unique_fd.hpp"
 
 namespace clusterprof::cli {
@@ -83,17 +84,6 @@ std::int64_t start_unix_s(const ProcessStat& stat) {
   return now.tv_sec - since_boot.tv_sec + static_cast<std::int64_t>(stat.start_ticks / ticks_per_s);
 }
 
-std::vector<std::string> split_at_nul(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = text.find('\0', at);
-    if (end == std::string::npos) end = text.size();
-    parts.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
 struct Daemon {
   std::string job;
   std::int64_t start_unix_s = 0;
@@ -106,7 +96,7 @@ std::optional<Daemon> find_daemon(JobOf&& job_of) {
   for (int level = 0; level < 8 && pid > 0; ++level) {
     const auto stat = read_stat(pid);
     if (!stat) return std::nullopt;
-    const std::string job = job_of(split_at_nul(read_proc(pid, "cmdline")));
+    const std::string job = job_of(pieces_of(read_proc(pid, "cmdline"), '\0'));
     if (!job.empty()) return Daemon{job, start_unix_s(*stat)};
     pid = stat->parent;
   }
@@ -155,7 +145,7 @@ bool is_mpi_launcher(const std::vector<std::string>& arguments) {
 bool belongs_to_task(pid_t task) {
   pid_t pid = ::getpid();
   for (int level = 0; task > 0 && level < 8 && pid > 1; ++level) {
-    if (pid != ::getpid() && is_mpi_launcher(split_at_nul(read_proc(pid, "cmdline")))) return false;
+    if (pid != ::getpid() && is_mpi_launcher(pieces_of(read_proc(pid, "cmdline"), '\0'))) return false;
     if (pid == task) return true;
     const auto stat = read_stat(pid);
     if (!stat) return false;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/end_patience.hpp"
 #include "collector/node_state.hpp"
 
 namespace clusterprof::collector {
@@ -18,8 +19,9 @@ struct ServerOptions {
   int listen_fd = -1;   // bound and listening, SOCK_SEQPACKET; taken over
   int control_fd = -1;  // to the launcher, SOCK_SEQPACKET; stays open when run() returns
   std::filesystem::path run_directory;
-  int local_ranks = 0;                    // 0: not known
-  std::chrono::seconds end_patience{60};  // how long a launcher whose program failed waits for the shard
+  int local_ranks = 0;  // 0: not known
+  // How long a launcher whose program failed waits for the shard.
+  std::chrono::seconds end_patience = kEndPatience;
   NodeOptions node;
 };
 

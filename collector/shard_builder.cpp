@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/base_name.hpp"
 #include "collector/line_tables.hpp"
 #include "collector/mount_table.hpp"
 #include "collector/os_process.hpp"
@@ -54,17 +55,11 @@ std::string call_path_text(const shard::ShardData& data, std::uint32_t path) {
     const shard::Frame& frame = data.frames[data.paths[path].frame];
     std::string line = data.strings[frame.name];
     const std::string& file = data.strings[frame.file];
-    const std::size_t base = file.rfind('/') + 1;  // 0 without one
-    if (!file.empty()) line += fmt::format(" ({}:{})", file.substr(base), frame.line);
+    if (!file.empty()) line += fmt::format(" ({}:{})", base_name(file), frame.line);
     std::replace(line.begin(), line.end(), '\n', ' ');
     lines.push_back(std::move(line));
   }
-  std::string text;
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (!text.empty()) text += '\n';
-    text += *line;
-  }
-  return text;
+  return fmt::to_string(fmt::join(lines.rbegin(), lines.rend(), "\n"));
 }
 
 // Rows of a rank beyond so many join others of their function.

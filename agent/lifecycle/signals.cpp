@@ -177,8 +177,7 @@ void sample_where_it_dies(void* context) noexcept {
   static constinit std::atomic<bool> done = false;
   ThreadContext& thread = t_context;
   if (thread.record == nullptr || done.exchange(true, std::memory_order_relaxed)) return;
-  constexpr std::uint64_t kFaults = std::uint64_t{1} << (SIGSEGV - 1) | std::uint64_t{1} << (SIGBUS - 1);
-  const std::uint64_t before = change_mask(SIG_SETMASK, kAllSignals & ~kFaults);
+  const std::uint64_t before = change_mask(SIG_SETMASK, kAllSignals & ~kFaultSignals);
   siginfo_t tick = {};
   tick.si_code = SI_TIMER;
   tick.si_timerid = kLastTick;

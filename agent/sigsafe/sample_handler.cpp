@@ -20,8 +20,6 @@
 namespace clusterprof::agent {
 namespace {
 
-constexpr std::uint64_t kFaultSignals = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
-
 [[gnu::noinline]] bool walk_python_guarded(ThreadContext& context, wire::SegmentHeader* segment,
                                            PythonStack& out) noexcept {
   if (!clusterprof_guard_enter(context.guard)) return false;

@@ -22,6 +22,9 @@ struct Scratch {
   std::uint64_t sent[wire::kMaxFrameWords];
 };
 
+// As bits of a mask: what faults raise.
+inline constexpr std::uint64_t kFaultSignals = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
+
 // The number of no timer: of the tick of a thread that dies.
 inline constexpr int kLastTick = -1;
 

@@ -191,9 +191,7 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     const shard::Rank& row = merged.ranks[found->second];
     shard::Rank same = source.rank;
     same.node = row.node;  // rows of other tables
-    same.affinity = row.affinity;
-    same.numa_nodes = row.numa_nodes;
-    same.last_call_path = row.last_call_path;
+    for (const auto text : shard::kRankTexts) same.*text = row.*text;
     if (same != row || merged.nodes[row.node].name != source.node) continue;
     std::uint32_t& best = taken[found->second];
     if (best == kNone || sources_[best].events < source.events) best = i;

@@ -112,8 +112,9 @@ std::variant<fs::path, int> run_directory(const std::string& argument) {
     if (is_run_file(path)) return path.has_parent_path() ? path.parent_path() : fs::path(".");
     return complain(kBadInput, argument + ": is neither a run directory nor a file of one");
   }
-  if (!fs::exists(path / aggregator::kProfileName, error)) aggregator::await_first_shard(path);
-  const Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
+  const Result<std::vector<fs::path>> shards = fs::exists(path / aggregator::kProfileName, error)
+                                                   ? aggregator::list_shards(path)
+                                                   : aggregator::await_shards(path);
   if (!shards) return complain(kBadInput, shards.error().message);
   if (shards.value().empty() && !fs::exists(path / aggregator::kProfileName, error)) {
     const std::string name = path == argument ? argument : argument + " (" + path.filename().string() + ")";

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "aggregator/run_directory.hpp"
+#include "base/pieces.hpp"
 #include "cli/analyze/output.hpp"
 #include "formats/shard/run_files.hpp"
 
@@ -47,13 +48,7 @@ std::optional<JobStep> parse(std::string_view text) {
 std::vector<std::string> recorded_jobs(const fs::path& run) {
   std::error_code error;
   const std::string names = fs::read_symlink(run / shard::kJobLink, error).string();
-  std::vector<std::string> jobs;
-  for (std::size_t at = 0; at < names.size();) {
-    const std::size_t end = std::min(names.find(' ', at), names.size());
-    jobs.push_back(names.substr(at, end - at));
-    at = end + 1;
-  }
-  return jobs;
+  return pieces_of(names, ' ');
 }
 
 bool holds_a_run(const fs::path& directory) {

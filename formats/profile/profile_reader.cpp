@@ -589,22 +589,17 @@ struct ProfileReader::State {
     ShardData data = shard::read_tables(root, shard::Tables::kSummary);
     data.strings = root.open_group("strings").read_strings("text");
     const h5::Group ranks = root.open_group("ranks");
+    const auto read = [&](const char* name, shard::StringIndex shard::Rank::*text) {
+      const auto column = ranks.read_column<std::uint32_t>(name);
+      if (column.size() != data.ranks.size())
+        throw H5Error("columns of table " + ranks.name() + " differ in length");
+      for (std::size_t i = 0; i < data.ranks.size(); ++i) data.ranks[i].*text = column[i];
+    };
     if (ranks.has("affinity")) {  // since 1.3
-      const auto affinity = ranks.read_column<std::uint32_t>("affinity");
-      const auto numa_nodes = ranks.read_column<std::uint32_t>("numa_nodes");
-      if (affinity.size() != data.ranks.size() || numa_nodes.size() != data.ranks.size())
-        throw H5Error("columns of table " + ranks.name() + " differ in length");
-      for (std::size_t i = 0; i < data.ranks.size(); ++i) {
-        data.ranks[i].affinity = affinity[i];
-        data.ranks[i].numa_nodes = numa_nodes[i];
-      }
+      read("affinity", &shard::Rank::affinity);
+      read("numa_nodes", &shard::Rank::numa_nodes);
     }
-    if (ranks.has("last_call_path")) {  // since 1.5
-      const auto last_call_path = ranks.read_column<std::uint32_t>("last_call_path");
-      if (last_call_path.size() != data.ranks.size())
-        throw H5Error("columns of table " + ranks.name() + " differ in length");
-      for (std::size_t i = 0; i < data.ranks.size(); ++i) data.ranks[i].last_call_path = last_call_path[i];
-    }
+    if (ranks.has("last_call_path")) read("last_call_path", &shard::Rank::last_call_path);  // since 1.5
     check(shard::validate(data));
     return data;
   }

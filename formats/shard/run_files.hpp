@@ -14,5 +14,8 @@ inline constexpr std::string_view kMeetingLinkBeginning =
 inline constexpr std::string_view kMarkBeginning = ".left-";     // a node whose ranks have all met
 inline constexpr std::string_view kClocksBeginning = ".clocks";  // directories
 inline constexpr std::string_view kClaimEnding = ".claim";       // of .node-NAME.claim
+inline bool is_claim(std::string_view name) {
+  return name.starts_with(".node-") && name.ends_with(kClaimEnding);
+}
 
 }  // namespace clusterprof::shard

@@ -139,6 +139,8 @@ struct Rank {
   StringIndex last_call_path = 0;
   friend bool operator==(const Rank&, const Rank&) = default;
 };
+inline constexpr StringIndex Rank::*kRankTexts[] = {&Rank::affinity, &Rank::numa_nodes,
+                                                    &Rank::last_call_path};
 
 // Time of one rank on one call path (exclusive: the path's last frame was the leaf).
 struct Value {

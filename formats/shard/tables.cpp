@@ -735,7 +735,8 @@ ShardData read_tables(const h5::Group& root, Tables which) {
   Reader reader(root);
   visit_tables(reader, data, which);
   if (which == Tables::kSummary)  // rows of strings, which are not there
-    for (Rank& rank : data.ranks) rank.affinity = rank.numa_nodes = rank.last_call_path = 0;
+    for (Rank& rank : data.ranks)
+      for (const auto text : kRankTexts) rank.*text = 0;
   return data;
 }
 

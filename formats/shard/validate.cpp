@@ -230,9 +230,8 @@ Result<void> validate(const ShardData& data) {
   std::unordered_set<std::int32_t> seen;
   for (std::size_t i = 0; i < ranks; ++i) {
     if (data.ranks[i].node >= nodes) return at("ranks", i, "node out of range");
-    if (data.ranks[i].affinity >= strings || data.ranks[i].numa_nodes >= strings ||
-        data.ranks[i].last_call_path >= strings)
-      return at("ranks", i, "string out of range");
+    for (const auto text : kRankTexts)
+      if (data.ranks[i].*text >= strings) return at("ranks", i, "string out of range");
     if (!seen.insert(data.ranks[i].rank).second) return at("ranks", i, "rank listed twice");
   }
   for (std::size_t i = 0; i < data.mpi_calls.size(); ++i) {

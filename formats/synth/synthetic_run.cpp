@@ -807,11 +807,8 @@ class NodeBuilder {
       }
     // Every index that refers to a string, but for those of frames.
     const auto each_string = [&](auto&& use) {
-      for (Rank& rank : data_.ranks) {
-        use(rank.affinity);
-        use(rank.numa_nodes);
-        use(rank.last_call_path);
-      }
+      for (Rank& rank : data_.ranks)
+        for (const auto text : shard::kRankTexts) use(rank.*text);
       for (Series& series : data_.series) use(series.name);
       for (MpiSize& size : data_.mpi_sizes) use(size.op);
       for (MpiEvent& event : data_.mpi_events) use(event.op);

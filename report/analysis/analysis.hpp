@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -106,6 +107,9 @@ struct RankSpread {
   double min_s = 0, mean_s = 0, max_s = 0;
   std::int32_t max_rank = -1;  // lowest rank that has the maximum; -1 without ranks
 };
+
+// The reason of ticks that were left out: the samples that were taken tell their time.
+inline constexpr std::string_view kThrottled = "throttled";
 
 struct RunInfo {
   std::string id;

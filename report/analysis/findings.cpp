@@ -718,7 +718,6 @@ class Finder {
     finding.text += kTryGil;
   }
 
-  static constexpr std::string_view kThrottled = "throttled";
   static bool is_of_mpi(std::string_view reason) {
     return reason.find("mpi") != std::string_view::npos || reason == "communicator_table_full";
   }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/pieces.hpp"
 #include "report/analysis/charged_time.hpp"
 #include "report/analysis/tables.hpp"
 
@@ -96,16 +97,6 @@ bool any_used_mpi(const ShardData& data) {
                      [](const Rank& rank) { return (rank.flags & shard::kUsedMpi) != 0; });
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
 RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) {
   RankInfo info;
   info.rank = rank.rank;
@@ -152,7 +143,7 @@ RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) 
   if ((rank.flags & shard::kExitStatusKnown) != 0) info.exit_status = rank.exit_status;
   if ((rank.flags & shard::kExitSignalKnown) != 0) info.exit_signal = rank.exit_signal;
   info.lost = (rank.flags & shard::kLost) != 0;
-  info.last_call_path = lines_of(text(rank.last_call_path));
+  info.last_call_path = pieces_of(text(rank.last_call_path), '\n');
   info.spawned = (rank.flags & shard::kSpawned) != 0;
   info.handler_s = to_seconds(rank.handler_ns);
   return info;

@@ -35,7 +35,7 @@ std::string lost_and_dropped(const Analysis& a) {
   if (!a.run.missing_ranks.empty()) also("missing ranks " + missing_ranks(a.run, 3));
   if (!lost.empty()) also("lost ranks " + rank_list(lost, 3));
   for (const auto& [reason, number] : a.run.dropped)
-    if (reason != "throttled")
+    if (reason != kThrottled)
       also(fmt::format("{} x {}", count(static_cast<double>(number)), printable(reason)));
   return out;
 }

@@ -816,8 +816,7 @@ class Report {
     for (const RankInfo& rank : a_.ranks) {
       if (rank.last_call_path.empty()) continue;
       if (shown++ == kMost) break;
-      std::string path;
-      for (const std::string& frame : rank.last_call_path) path += (path.empty() ? "" : " > ") + frame;
+      const std::string path = fmt::to_string(fmt::join(rank.last_call_path, " > "));
       page_.paragraph({fmt::format("  {:<18}", shown == 1 ? "last call path" : "")},
                       fmt::format("rank {}: {}", rank.rank, printable(path)));
     }
