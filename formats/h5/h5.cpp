@@ -119,6 +119,20 @@ bool has_usual_filters(hid_t creation, Type type) {
   return H5Pget_chunk_opts(creation, &options) >= 0 && options == 0;
 }
 
+// Each of these at most once, in any order: what inflates twice, or finds other ways to grow, is bounded by
+// nothing.
+void check_filters(hid_t creation, const std::string& what) {
+  std::vector<H5Z_filter_t> known = {H5Z_FILTER_SHUFFLE, H5Z_FILTER_DEFLATE, H5Z_FILTER_FLETCHER32};
+  const int count = H5Pget_nfilters(creation);
+  if (count < 0) fail(what + " has no layout");
+  for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(creation, i, &flags, &values, nullptr, 0, nullptr, nullptr);
+    if (std::erase(known, filter) == 0) throw H5Error(what + " is stored by filters other than ours");
+  }
+}
+
 // How the rows of a one-dimensional dataset are stored.
 struct Layout {
   bool chunked = false;
@@ -137,12 +151,22 @@ Layout layout_of(hid_t dataset, Type type, const std::string& what) {
   return layout;
 }
 
-// A file can name others as the place of its data: private ones, whose content would get into what is made of
-// it, or such as never end. None of ours does.
-void check_is_inside(hid_t dataset, const std::string& what) {
+// Which data there is must be in the file, and in no form that is larger than kMaxCompression times that.
+void check_storage(hid_t dataset, hid_t space, std::uint64_t rows, const std::string& what) {
   const Handle creation = checked(H5Dget_create_plist(dataset), what + " has no layout");
-  if (H5Pget_layout(creation.get()) == H5D_VIRTUAL || H5Pget_external_count(creation.get()) != 0)
+  // A file can name others as the place of its data: private ones, whose content would get into what is made
+  // of it, or such as never end. None of ours does.
+  const H5D_layout_t layout = H5Pget_layout(creation.get());
+  if (layout == H5D_VIRTUAL || H5Pget_external_count(creation.get()) != 0)
     throw H5Error(what + " is not in this file");
+  check_filters(creation.get(), what);
+  if (layout != H5D_CHUNKED) return;
+  hsize_t chunk_rows = 0, chunks = 0;
+  if (H5Pget_chunk(creation.get(), 1, &chunk_rows) != 1 || chunk_rows == 0) fail(what + " has no layout");
+  check(H5Dget_num_chunks(dataset, space, &chunks), what + " is damaged");
+  // Each chunk that was never written is looked for as well.
+  if (rows / chunk_rows + (rows % chunk_rows != 0) > chunks)
+    throw H5Error(what + " claims more rows than its data can hold");
 }
 
 struct StoredChunk {
@@ -189,19 +213,28 @@ void write_chunks(hid_t dataset, std::span<const std::byte> rows, std::size_t by
   }
 }
 
+// A chunk of which part was wanted, for who wants the next part.
+struct InflatedChunk {
+  std::vector<std::byte> bytes;  // none: there is none
+  std::uint64_t first_row = 0;
+};
+
 // Rows `first_row` up to `first_row` + `rows.size()` / item of a chunked column with the usual filters.
 void read_chunks(hid_t dataset, Type type, hsize_t chunk_rows, std::uint64_t file_bytes,
-                 std::uint64_t first_row, std::span<std::byte> rows, const std::string& what) {
+                 std::uint64_t first_row, std::span<std::byte> rows, const std::string& what,
+                 InflatedChunk& last) {
   const std::size_t bytes_per_item = item_bytes(type);
   StoredChunk chunk;
-  std::vector<std::byte> part;
   while (!rows.empty()) {
     const std::uint64_t begin = first_row / chunk_rows * chunk_rows;
     const std::uint64_t skipped = (first_row - begin) * bytes_per_item;
     const std::uint64_t chunk_bytes = chunk_rows * bytes_per_item;
     const std::size_t bytes = std::min<std::uint64_t>(chunk_bytes - skipped, rows.size());
-    read_stored_chunk(dataset, begin, file_bytes, what, chunk);
-    if (chunk.bytes.empty()) {
+    const bool kept = !last.bytes.empty() && last.first_row == begin;
+    if (!kept) read_stored_chunk(dataset, begin, file_bytes, what, chunk);
+    if (kept) {
+      std::memcpy(rows.data(), last.bytes.data() + skipped, bytes);
+    } else if (chunk.bytes.empty()) {
       std::memset(rows.data(), 0, bytes);
     } else {
       if (chunk_bytes / kMaxCompression > chunk.bytes.size())
@@ -210,9 +243,11 @@ void read_chunks(hid_t dataset, Type type, hsize_t chunk_rows, std::uint64_t fil
         if (bytes == chunk_bytes) {
           decompress_chunk(chunk.bytes, chunk.filter_mask, bytes_per_item, rows.first(bytes));
         } else {
-          part.resize(chunk_bytes);
-          decompress_chunk(chunk.bytes, chunk.filter_mask, bytes_per_item, part);
-          std::memcpy(rows.data(), part.data() + skipped, bytes);
+          std::vector<std::byte> inflated = std::move(last.bytes);
+          inflated.resize(chunk_bytes);
+          decompress_chunk(chunk.bytes, chunk.filter_mask, bytes_per_item, inflated);
+          std::memcpy(rows.data(), inflated.data() + skipped, bytes);
+          last = {std::move(inflated), begin};
         }
       } catch (const H5Error& error) {
         throw H5Error(what + ": " + error.what());
@@ -343,8 +378,9 @@ void ChunkedColumn::read_raw(Type type, std::uint64_t first_row, std::uint64_t c
   check_range(first_row, count);
   if (count == 0) return;
   if (usual_filters_) {
+    InflatedChunk last;
     read_chunks(dataset_.get(), type_, chunk_rows_, file_bytes_, first_row,
-                {static_cast<std::byte*>(rows), count * item_bytes(type_)}, what_);
+                {static_cast<std::byte*>(rows), count * item_bytes(type_)}, what_, last);
     return;
   }
   const std::string damaged = what_ + " is damaged";
@@ -364,6 +400,7 @@ struct ColumnStream::State {
   std::uint64_t rows = 0, done = 0;
   std::uint64_t file_bytes = 0;
   Layout layout;
+  InflatedChunk last;            // pieces may be far smaller than chunks
   std::vector<std::byte> whole;  // of a column that HDF5 has to read
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash{nullptr, XXH3_freeState};
 };
@@ -394,7 +431,7 @@ void ColumnStream::next_raw(Type type, void* rows, std::size_t count) {
     }
   }
   if (s.layout.usual_filters)
-    read_chunks(s.dataset.get(), type, s.layout.chunk_rows, s.file_bytes, s.done, out, s.what);
+    read_chunks(s.dataset.get(), type, s.layout.chunk_rows, s.file_bytes, s.done, out, s.what, s.last);
   else if (!at_once)
     std::memcpy(out.data(), s.whole.data() + s.done * bytes_per_item, out.size());
   else if (count != 0)
@@ -410,6 +447,8 @@ void ColumnStream::next_raw(Type type, void* rows, std::size_t count) {
     XXH3_64bits_update(s.hash.get(), out.data(), out.size());
   }
   if (s.done != s.rows) return;
+  s.last = {};
+  s.whole = {};
   const std::uint64_t checksum =
       at_once ? XXH3_64bits(out.data(), out.size()) : XXH3_64bits_digest(s.hash.get());
   if (checksum != stored_checksum(s.dataset.get(), s.what))
@@ -480,11 +519,11 @@ Group::Dataset Group::open_dataset(const char* name, Type type) const {
   const htri_t equal = H5Tequal(stored.get(), stored_type(type));
   check(equal, what + " has no type");
   if (equal == 0) throw H5Error(what + " has the wrong type");
-  check_is_inside(dataset.handle.get(), what);
   const Handle space = checked(H5Dget_space(dataset.handle.get()), what + " has no extent");
   if (H5Sget_simple_extent_ndims(space.get()) != 1) throw H5Error(what + " is not one-dimensional");
   hsize_t rows = 0;
   if (H5Sget_simple_extent_dims(space.get(), &rows, nullptr) != 1) fail(what + " has no extent");
+  check_storage(dataset.handle.get(), space.get(), rows, what);
   const std::uint64_t stored_bytes = H5Dget_storage_size(dataset.handle.get());
   if (stored_bytes > file_bytes_) throw H5Error(what + " claims to be larger than the file");
   if (rows > stored_bytes * kMaxCompression / item_bytes(type))

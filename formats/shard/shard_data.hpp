@@ -37,6 +37,8 @@ inline constexpr std::array<const char*, kCategories> kCategoryNames = {"python"
 inline constexpr std::string_view kGilWaitName = "waiting for the GIL";  // kernel, below its system call
 inline constexpr std::string_view kPageFaultName = "page fault";         // kernel
 inline constexpr std::string_view kGarbageName = "garbage collection";   // native, of the interpreter
+// Native, of no object file: callers that are not told apart, since there are too many call paths.
+inline constexpr std::string_view kCallersLeftOutName = "[callers left out]";
 // Kernel, below a system call that may be about any of them: what its descriptor was.
 inline constexpr std::string_view kOnFileName = "of a file";
 inline constexpr std::string_view kOnSocketName = "of a socket";
@@ -62,6 +64,10 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
+// Frames of a call path, and regions among them. Samples have 2048 words and, for each that is a call in
+// compiled code, as many frames as were inlined there.
+inline constexpr std::uint32_t kMostPathDepth = 65536, kMostRegionDepth = 256;
+
 // A node of the call path tree. paths[0] is the root: no frame, its own parent.
 // A parent always comes before its children.
 struct Path {
@@ -70,6 +76,11 @@ struct Path {
   std::uint32_t frame = kNone;
   friend bool operator==(const Path&, const Path&) = default;
 };
+
+// No node, rank or run starts before or ends after these, 1933 and 2189: what lies between any two such times
+// is a number that fits.
+inline constexpr std::int64_t kEarliest_utc_ns = -(std::int64_t{1} << 60);
+inline constexpr std::int64_t kLatest_utc_ns = std::int64_t{3} << 61;
 
 struct Node {
   std::string name;

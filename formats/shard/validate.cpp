@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_set>
+#include <vector>
 
 #include "formats/shard/tables.hpp"
 #include "formats/wire/mpi_event.h"
@@ -14,8 +15,17 @@
 namespace clusterprof::shard {
 namespace {
 
+// Of the names, files and modules of all frames, and of the names of regions with those around them: what
+// reports have of each by itself, while files have a text once for all.
+constexpr std::uint64_t kMostFrameText = std::uint64_t{4} << 30;
+
 Error at(const char* table, std::size_t row, const char* what) {
   return Error{std::string("row ") + std::to_string(row) + " of table " + table + ": " + what};
+}
+
+bool are_times(std::int64_t start_utc_ns, std::uint64_t elapsed_ns) {
+  return start_utc_ns >= kEarliest_utc_ns && start_utc_ns <= kLatest_utc_ns &&
+         elapsed_ns <= static_cast<std::uint64_t>(kLatest_utc_ns - start_utc_ns);
 }
 
 Result<void> validate_events(const ShardData& data) {
@@ -211,25 +221,45 @@ Result<void> validate(const ShardData& data) {
   for (const std::size_t rows : {strings, frames, paths, nodes, ranks, counters, data.communicators.size()})
     if (rows >= kNone) return Error{"a table has more rows than an index can name"};
 
+  std::uint64_t text_bytes = 0;
   for (std::size_t i = 0; i < frames; ++i) {
     const Frame& frame = data.frames[i];
     if (static_cast<std::uint8_t>(frame.kind) >= kFrameKinds) return at("frames", i, "unknown kind");
     if (frame.name >= strings || frame.file >= strings || frame.module >= strings)
       return at("frames", i, "string out of range");
+    text_bytes +=
+        data.strings[frame.name].size() + data.strings[frame.file].size() + data.strings[frame.module].size();
+    if (text_bytes > kMostFrameText) return at("frames", i, "too much text");
   }
+  std::vector<std::uint32_t> depth(paths, 0);
+  std::vector<std::uint64_t> region_text(paths, 0);
   for (std::size_t i = 1; i < paths; ++i) {
     const Path& path = data.paths[i];
     if (path.parent >= i) return at("paths", i, "parent does not come before its child");
     if (path.frame >= frames) return at("paths", i, "frame out of range");
-    if (data.frames[path.frame].kind == FrameKind::kRegion && path.parent != 0 &&
-        data.frames[data.paths[path.parent].frame].kind != FrameKind::kRegion)
+    const bool region = data.frames[path.frame].kind == FrameKind::kRegion;
+    if (region && path.parent != 0 && data.frames[data.paths[path.parent].frame].kind != FrameKind::kRegion)
       return at("paths", i, "region inside a function");
+    depth[i] = depth[path.parent] + 1;
+    if (depth[i] > (region ? kMostRegionDepth : kMostPathDepth))
+      return at("paths", i, "too many callers or regions around it");
+    if (region) {
+      region_text[i] = region_text[path.parent] + data.strings[data.frames[path.frame].name].size();
+      text_bytes += region_text[i];
+      if (text_bytes > kMostFrameText) return at("paths", i, "too much text");
+    }
     if (path.id != path_id(data.paths[path.parent].id, data.frames[path.frame], data.strings))
       return at("paths", i, "id is not the hash of the call path");
   }
+  if (!are_times(data.run.start_utc_ns, 0)) return Error{"the run's start is out of range"};
+  for (std::size_t i = 0; i < nodes; ++i)
+    if (!are_times(data.nodes[i].start_utc_ns, data.nodes[i].elapsed_ns))
+      return at("nodes", i, "time out of range");
   std::unordered_set<std::int32_t> seen;
   for (std::size_t i = 0; i < ranks; ++i) {
     if (data.ranks[i].node >= nodes) return at("ranks", i, "node out of range");
+    if (!are_times(data.ranks[i].start_utc_ns, data.ranks[i].elapsed_ns))
+      return at("ranks", i, "time out of range");
     for (const auto text : kRankTexts)
       if (data.ranks[i].*text >= strings) return at("ranks", i, "string out of range");
     if (!seen.insert(data.ranks[i].rank).second) return at("ranks", i, "rank listed twice");

@@ -32,34 +32,26 @@ constexpr std::string_view kNetwork[] = {"accept",   "accept4", "connect", "recv
 constexpr std::string_view kPipes[] = {"splice", "tee", "vmsplice"};
 constexpr std::string_view kMappings[] = {"mmap", "munmap", "mremap", "brk", "madvise", "mprotect", "mbind"};
 constexpr std::string_view kLocks[] = {"futex", "futex_wait", "futex_waitv", "semop", "semtimedop"};
-// time.sleep() before Python 3.11 is a select() on nothing, for which the C library makes either call.
-constexpr std::string_view kPythonSleeps[] = {"time_sleep", "pysleep", "floatsleep"};
 constexpr std::string_view kSelects[] = {"select", "pselect6"};
 
 bool among(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool sleeps_in_select(const CallPaths& paths, std::uint32_t path) {
-  for (std::uint32_t up = paths.parent(path); up != 0; up = paths.parent(up)) {
-    const Frame* const frame = paths.frame(up);
-    if (frame == nullptr || frame->kind != FrameKind::kNative) return false;
-    if (among(paths.text(frame->name), kPythonSleeps)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::string_view system_call_of(const CallPaths& paths, std::uint32_t path) {
-  const Frame* frame = paths.frame(path);
-  if (frame == nullptr || frame->kind != FrameKind::kKernel) return {};
-  std::string_view name = paths.text(frame->name);
-  if (name == shard::kPageFaultName) return {};
-  if (name == shard::kGilWaitName || is_descriptor_name(name))
-    return system_call_of(paths, paths.parent(path));
-  if (name.ends_with(kOldGilWait)) name.remove_suffix(kOldGilWait.size());
-  return name;
+  constexpr int kMostBelow = 4;  // what the collector makes: its descriptor, or that the GIL is waited for
+  for (int below = 0; below <= kMostBelow; ++below, path = paths.parent(path)) {
+    const Frame* frame = paths.frame(path);
+    if (frame == nullptr || frame->kind != FrameKind::kKernel) return {};
+    std::string_view name = paths.text(frame->name);
+    if (name == shard::kPageFaultName) return {};
+    if (name == shard::kGilWaitName || is_descriptor_name(name)) continue;
+    if (name.ends_with(kOldGilWait)) name.remove_suffix(kOldGilWait.size());
+    return name;
+  }
+  return {};
 }
 
 Activity activity_of(const CallPaths& paths, std::uint32_t path, Category category) {
@@ -78,8 +70,7 @@ Activity activity_of(const CallPaths& paths, std::uint32_t path, Category catego
       if (kernel == shard::kGilWaitName || kernel.ends_with(kOldGilWait)) return Activity::kGilWait;
       if (among(kernel, kSleeps)) return Activity::kSleep;
       if (among(kernel, kLocks)) return Activity::kLock;
-      return among(kernel, kSelects) && sleeps_in_select(paths, path) ? Activity::kSleep
-                                                                      : Activity::kOtherWait;
+      return among(kernel, kSelects) && paths.in_python_sleep(path) ? Activity::kSleep : Activity::kOtherWait;
     case Category::kPython:
     case Category::kNative:
       break;
@@ -101,7 +92,7 @@ OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path) {
   if (name == shard::kOnPipeName) return OffCpu::kPipe;
   if (among(name, kSleeps) || name == "pause") return OffCpu::kSleep;
   if (among(name, kLocks) || name == "flock") return OffCpu::kLock;
-  if (among(name, kSelects) && sleeps_in_select(paths, path)) return OffCpu::kSleep;
+  if (among(name, kSelects) && paths.in_python_sleep(path)) return OffCpu::kSleep;
   if (among(name, kPolls)) return OffCpu::kPoll;
   if (among(name, kChildren)) return OffCpu::kChild;
   if (among(name, kFiles)) return OffCpu::kFile;

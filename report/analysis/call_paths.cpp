@@ -39,6 +39,12 @@ bool is_glue(std::string_view file) {
          file.starts_with("/usr/include/");
 }
 
+// time.sleep() before Python 3.11 is a select() on nothing, for which the C library makes either call.
+constexpr std::array<std::string_view, 3> kPythonSleeps = {"time_sleep", "pysleep", "floatsleep"};
+
+// How well a frame says who called MPI: the innermost of the best is shown.
+enum class Caller : std::uint8_t { kNobody, kNative, kOutsideMpi, kWithFile, kPython };
+
 bool imports(std::string_view file) {
   return file == "<frozen importlib._bootstrap>" || file == "<frozen importlib._bootstrap_external>";
 }
@@ -83,14 +89,30 @@ CallPaths::CallPaths(const shard::ShardData& data) : data_(data) {
   import_.assign(count, false);
   garbage_.assign(count, false);
   descriptor_.assign(count, false);
+  python_sleep_.assign(count, false);
+  place_.assign(count, 0);
+  caller_.assign(count, 0);
 
-  std::vector<bool> has_source(data.frames.size(), false);
+  std::vector<bool> has_source(data.frames.size(), false), of_program(has_source), sleeps(has_source);
+  std::vector<Caller> callers(data.frames.size(), Caller::kNobody);
   for (std::size_t i = 0; i < data.frames.size(); ++i) {
     const Frame& f = data.frames[i];
     const bool code = f.kind == FrameKind::kPython || f.kind == FrameKind::kNative;
     has_source[i] = code && f.line != 0 && !text(f.file).empty() && !is_glue(text(f.file)) &&
                     (f.kind == FrameKind::kPython || !is_runtime_module(text(f.module)));
+    of_program[i] = code && (f.kind == FrameKind::kPython || !is_runtime_module(text(f.module)));
+    if (f.kind == FrameKind::kPython) {
+      if (!is_glue(text(f.file))) callers[i] = Caller::kPython;
+    } else if (f.kind == FrameKind::kNative) {
+      callers[i] = is_mpi_module(text(f.module))          ? Caller::kNative
+                   : f.line != 0 && !text(f.file).empty() ? Caller::kWithFile
+                                                          : Caller::kOutsideMpi;
+      sleeps[i] = std::find(kPythonSleeps.begin(), kPythonSleeps.end(), text(f.name)) != kPythonSleeps.end();
+    }
   }
+  const auto caller_of = [&](std::uint32_t path) {
+    return frame(path) == nullptr ? Caller::kNobody : callers[data.paths[path].frame];
+  };
   for (std::uint32_t path = 1; path < count; ++path) {
     const std::uint32_t parent = data.paths[path].parent;
     parent_[path] = parent < path ? parent : 0;
@@ -104,6 +126,15 @@ CallPaths::CallPaths(const shard::ShardData& data) : data_(data) {
     descriptor_[path] = f != nullptr && f->kind == FrameKind::kKernel && is_descriptor_name(text(f->name));
     region_[path] = f != nullptr && f->kind == FrameKind::kRegion ? path : region_[parent_[path]];
     source_[path] = f != nullptr && has_source[data.paths[path].frame] ? path : source_[parent_[path]];
+    // Whatever the depth, all of it is known from the parent's: paths may be many, and deep.
+    place_[path] = source_[path] != 0                                   ? source_[path]
+                   : f != nullptr && of_program[data.paths[path].frame] ? path
+                                                                        : place_[parent_[path]];
+    const std::uint32_t above = caller_[parent_[path]];
+    const Caller own = caller_of(path);
+    caller_[path] = own != Caller::kNobody && own >= caller_of(above) ? path : above;
+    python_sleep_[path] = f != nullptr && f->kind == FrameKind::kNative &&
+                          (sleeps[data.paths[path].frame] || python_sleep_[parent_[path]]);
   }
   name_functions_and_lines();
   find_outermost();
@@ -168,14 +199,28 @@ void CallPaths::name_functions_and_lines() {
 void CallPaths::find_outermost() {
   outermost_function_.assign(size(), false);
   outermost_line_.assign(size(), false);
-  for (std::uint32_t path = 1; path < size(); ++path) {
-    bool function = function_[path] != kNone, line = line_[path] != kNone;
-    for (std::uint32_t up = parent_[path]; up != 0 && (function || line); up = parent_[up]) {
-      if (function_[up] == function_[path]) function = false;
-      if (line_[up] == line_[path]) line = false;
+  // Depth first: which functions and lines are entered, at every path.
+  std::vector<std::uint32_t> first_child(size(), 0), sibling(size(), 0);
+  for (auto path = static_cast<std::uint32_t>(size()); path-- > 1;) {
+    sibling[path] = first_child[parent_[path]];
+    first_child[parent_[path]] = path;
+  }
+  std::vector<std::uint32_t> functions(functions_.size(), 0), lines(lines_.size(), 0);  // how often entered
+  std::uint32_t path = size() == 0 ? 0 : first_child[0];
+  while (path != 0) {
+    if (function_[path] != kNone) outermost_function_[path] = functions[function_[path]]++ == 0;
+    if (line_[path] != kNone) outermost_line_[path] = lines[line_[path]]++ == 0;
+    if (first_child[path] != 0) {
+      path = first_child[path];
+      continue;
     }
-    outermost_function_[path] = function;
-    outermost_line_[path] = line;
+    while (path != 0) {
+      if (function_[path] != kNone) --functions[function_[path]];
+      if (line_[path] != kNone) --lines[line_[path]];
+      if (sibling[path] != 0) break;
+      path = parent_[path];
+    }
+    if (path != 0) path = sibling[path];
   }
 }
 
@@ -183,34 +228,6 @@ std::uint32_t CallPaths::counted(std::uint32_t path, shard::Category category) c
   if (descriptor_[path]) path = parent_[path];
   if (category != shard::Category::kPython || python_[path] == 0) return path;
   return python_[path];
-}
-
-std::uint32_t CallPaths::place(std::uint32_t path) const {
-  if (source_[path] != 0) return source_[path];
-  for (std::uint32_t up = path; up != 0; up = parent_[up]) {
-    const Frame* const f = frame(up);
-    if (f == nullptr) continue;
-    if (f->kind == FrameKind::kPython) return up;
-    if (f->kind == FrameKind::kNative && !is_runtime_module(text(f->module))) return up;
-  }
-  return 0;
-}
-
-std::uint32_t CallPaths::mpi_caller(std::uint32_t path) const {
-  std::uint32_t with_file = 0, outside_mpi = 0, any = 0;
-  for (std::uint32_t up = parent_[path]; up != 0; up = parent_[up]) {
-    const Frame* f = frame(up);
-    if (f == nullptr) continue;
-    if (f->kind == FrameKind::kPython) {
-      if (!is_glue(text(f->file))) return up;
-    } else if (f->kind == FrameKind::kNative) {
-      if (any == 0) any = up;
-      if (is_mpi_module(text(f->module))) continue;
-      if (outside_mpi == 0) outside_mpi = up;
-      if (with_file == 0 && f->line != 0 && !text(f->file).empty()) with_file = up;
-    }
-  }
-  return with_file != 0 ? with_file : outside_mpi != 0 ? outside_mpi : any;
 }
 
 }  // namespace clusterprof::report

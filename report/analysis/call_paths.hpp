@@ -39,15 +39,17 @@ class CallPaths {
   [[nodiscard]] std::uint32_t source(std::uint32_t path) const { return source_[path]; }
   // What a report names when it says where something happened: source(), without a source line the innermost
   // frame outside runtime modules and the kernel. 0: there is none.
-  [[nodiscard]] std::uint32_t place(std::uint32_t path) const;
+  [[nodiscard]] std::uint32_t place(std::uint32_t path) const { return place_[path]; }
   // The path of the innermost region frame; 0 outside all regions.
   [[nodiscard]] std::uint32_t region(std::uint32_t path) const { return region_[path]; }
   // Below a frame of the import machinery.
   [[nodiscard]] bool in_import(std::uint32_t path) const { return import_[path]; }
+  // Native frames above it, up to the first that is none, are of Python's time.sleep().
+  [[nodiscard]] bool in_python_sleep(std::uint32_t path) const { return python_sleep_[parent_[path]]; }
   // In Python's cyclic garbage collection, below the innermost Python frame.
   [[nodiscard]] bool in_garbage_collection(std::uint32_t path) const { return garbage_[path]; }
   // For the path of an MPI call: the path of the frame to show as its caller.
-  [[nodiscard]] std::uint32_t mpi_caller(std::uint32_t path) const;
+  [[nodiscard]] std::uint32_t mpi_caller(std::uint32_t path) const { return caller_[parent_[path]]; }
 
   // Dense ids. kNone for the root, and for lines where none is known.
   [[nodiscard]] std::uint32_t function(std::uint32_t path) const { return function_[path]; }
@@ -65,7 +67,8 @@ class CallPaths {
 
   const shard::ShardData& data_;
   std::vector<std::uint32_t> parent_, python_, source_, region_, function_, line_;
-  std::vector<bool> outermost_function_, outermost_line_, import_, garbage_, descriptor_;
+  std::vector<std::uint32_t> place_, caller_;  // caller: of what a path calls
+  std::vector<bool> outermost_function_, outermost_line_, import_, garbage_, descriptor_, python_sleep_;
   std::vector<const shard::Frame*> functions_, lines_;
 };
 

@@ -75,20 +75,17 @@ Blame blame(const CallPaths& paths, std::vector<double> weight, double total) {
   for (std::uint32_t path = static_cast<std::uint32_t>(paths.size()); path-- > 1;)
     weight[paths.parent(path)] += weight[path];
   const double enough = total * thresholds::kBlame;
-  std::vector<std::uint32_t> heavy;
-  for (std::uint32_t path = 1; path < paths.size(); ++path)
-    if (weight[path] > 0 && weight[path] >= enough) heavy.push_back(path);
+  std::vector<std::uint32_t> heaviest(paths.size(), 0);  // child, if any is heavy
+  for (std::uint32_t path = 1; path < paths.size(); ++path) {
+    std::uint32_t& child = heaviest[paths.parent(path)];
+    if (weight[path] > 0 && weight[path] >= enough && (child == 0 || weight[path] > weight[child]))
+      child = path;
+  }
 
   Blame result;
-  std::uint32_t at = 0;
-  for (;;) {
-    std::uint32_t next = 0;
-    for (const std::uint32_t path : heavy)
-      if (path > at && paths.parent(path) == at && (next == 0 || weight[path] > weight[next])) next = path;
-    if (next == 0) return result;
-    at = next;
+  for (std::uint32_t at = paths.size() == 0 ? 0 : heaviest[0]; at != 0; at = heaviest[at])
     if (paths.source(at) == at) result = {at, weight[at]};
-  }
+  return result;
 }
 
 class Finder {

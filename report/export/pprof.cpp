@@ -63,25 +63,30 @@ enum Function : protozero::pbf_tag_type {
 class PprofWriter {
  public:
   PprofWriter(const ShardData& head, const CallPaths& paths, const ExportSink& sink)
-      : head_(head), paths_(paths), out_(sink), stacks_(paths.size()), regions_(paths.size(), 0) {
+      : head_(head), paths_(paths), out_(sink), regions_(paths.size(), 0) {
     for (const auto& [type, unit] :
          {std::pair("samples", "count"), {"wall", "nanoseconds"}, {"cpu", "nanoseconds"}})
       value_type(field::kSampleType, type, unit);
     value_type(field::kPeriodType, head.run.clock == "cpu" ? "cpu" : "wall", "nanoseconds");
     pbf_writer profile(message_);
     profile.add_int64(field::kTimeNanos, head.run.start_utc_ns);
+    // Unsigned, as sums of what a file says may not fit.
     std::int64_t first = INT64_MAX, last = 0;
     for (const shard::Rank& rank : head.ranks) {
       first = std::min(first, rank.start_utc_ns);
-      last = std::max(last, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
+      const std::uint64_t end = static_cast<std::uint64_t>(rank.start_utc_ns) + rank.elapsed_ns;
+      last = std::max(last, static_cast<std::int64_t>(end));
     }
-    if (first < last) profile.add_int64(field::kDurationNanos, last - first);
+    if (first < last)
+      profile.add_int64(field::kDurationNanos, static_cast<std::int64_t>(static_cast<std::uint64_t>(last) -
+                                                                         static_cast<std::uint64_t>(first)));
     if (head.run.rate_hz != 0) profile.add_int64(field::kPeriod, 1'000'000'000 / head.run.rate_hz);
     profile.add_int64(field::kDefaultSampleType, string("wall"));
     profile.add_int64(field::kComment, string(creator()));
     profile.add_int64(field::kComment, string(command_of(head)));
     for (std::uint32_t path = 1; path < paths.size(); ++path)
-      if (const std::uint32_t region = paths.region(path); region != 0) regions_[path] = region_name(region);
+      if (const std::uint32_t region = paths.region(path); region != 0)
+        regions_[path] = region == path ? region_name(region) : regions_[region];
     rank_ = string("rank"), node_ = string("node"), category_ = string("category");
     thread_ = string("thread"), main_ = string("main"), helper_ = string("helper"),
     region_ = string("region");
@@ -95,8 +100,8 @@ class PprofWriter {
     for (const ChargedRow& row : rows) {
       sample_.clear();
       pbf_writer sample(sample_);
-      const std::vector<std::uint64_t>& stack = stack_of(row.path);
-      sample.add_packed_uint64(field::kLocationId, stack.begin(), stack.end());
+      find_stack(row.path);
+      sample.add_packed_uint64(field::kLocationId, stack_.begin(), stack_.end());
       const std::uint64_t values[] = {row.of.samples, row.of.time_ns, row.of.cpu_ns};
       sample.add_packed_int64(field::kValue, std::begin(values), std::end(values));
       if (rank) label(sample, rank_, field::kNum, *rank);
@@ -195,22 +200,22 @@ class PprofWriter {
   [[nodiscard]] std::uint64_t outside_location() const { return head_.frames.size() + 1; }
 
   // The leaf's first. Regions and descriptors have no location.
-  const std::vector<std::uint64_t>& stack_of(std::uint32_t path) {
-    std::vector<std::uint64_t>& stack = stacks_[path];
-    if (!stack.empty()) return stack;
+  void find_stack(std::uint32_t path) {
+    stack_.clear();
     for (std::uint32_t up = path; up != 0; up = paths_.parent(up)) {
       const std::uint32_t function = paths_.function(up);
       if (function == kNone) continue;
       const std::uint32_t frame = head_.paths[up].frame;
-      stack.push_back(std::uint64_t{frame} + 1);
+      stack_.push_back(std::uint64_t{frame} + 1);
       use(frame, function);
     }
-    if (stack.empty()) stack.push_back(outside_location()), outside_ = true;
-    return stack;
+    if (stack_.empty()) stack_.push_back(outside_location()), outside_ = true;
   }
   void use(std::uint32_t frame, std::uint32_t function) {
-    function_ids_.resize(head_.frames.size(), 0);
-    used_functions_.resize(paths_.functions().size(), false);
+    if (function_ids_.empty()) {
+      function_ids_.resize(head_.frames.size(), 0);
+      used_functions_.resize(paths_.functions().size(), false);
+    }
     if (function_ids_[frame] != 0) return;
     function_ids_[frame] = std::uint64_t{function} + 1;
     used_functions_[function] = true;
@@ -225,9 +230,9 @@ class PprofWriter {
   std::string message_, sample_;
   std::unordered_map<std::string, std::int64_t> string_ids_{{"", 0}};
   std::vector<std::string_view> strings_{""};
-  std::vector<std::vector<std::uint64_t>> stacks_;  // by path, of those that were needed
-  std::vector<std::int64_t> regions_;               // by path
-  std::vector<std::uint64_t> function_ids_;         // by frame; 0: not used
+  std::vector<std::uint64_t> stack_;         // of the sample that is written
+  std::vector<std::int64_t> regions_;        // by path
+  std::vector<std::uint64_t> function_ids_;  // by frame; 0: not used
   std::vector<bool> used_functions_;
   std::vector<std::uint32_t> locations_;  // frames
   std::map<std::string, std::uint64_t> mapping_ids_;

@@ -376,7 +376,11 @@ std::string plain_data(Analysis analysis, const PageData& page, const PageOption
   add_tree(page, arrays, strings);
   add_ranks(analysis, page, arrays);
   add_rest(page, arrays);
-  const std::vector<Shortened> shortened = shorten(analysis, options);
+  std::vector<Shortened> shortened = shorten(analysis, options);
+  if (page.series.size() < page.all_series)
+    shortened.push_back({"series", page.series.size(), page.all_series});
+  if (page.node_series.size() < page.all_node_series)
+    shortened.push_back({"node_series", page.node_series.size(), page.all_node_series});
 
   std::string data(kMagic);
   data.append(sizeof(std::uint32_t), '\0');

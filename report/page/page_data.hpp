@@ -25,7 +25,7 @@ struct PageOptions {
   std::size_t time_cells = 500'000;      // (path, bin) pairs: small paths go into the one above
   std::size_t functions = 128;           // with a time per row
   std::size_t bins = 256;                // of the timeline
-  std::size_t series_cells = 1'500'000;  // (series, row, bin) triples: bins are joined until they fit
+  std::size_t series_cells = 1'500'000;  // (series, row, bin) triples: bins are joined, and series left out
   std::size_t matrix_side = 512;         // of the communication matrix
   std::size_t matrix_cells = 100'000;
   std::size_t report_functions = 2'000;  // rows of Analysis::functions and lines that the page's report has
@@ -129,6 +129,8 @@ struct PageData {
   std::vector<PageSeries> series;
   std::vector<PageSeries> node_series;  // row_values: nodes x bins; empty with more than kMostNodes nodes
   static constexpr std::size_t kMostNodes = 1024;
+  std::size_t all_series = 0, all_node_series = 0;  // how many there are; of more than fit those of most rows
+  static constexpr std::size_t kSureSeries = 64;    // are never left out
 
   std::size_t matrix_bin_ranks = 1;       // ranks of a row and column of the matrix
   std::vector<shard::MatrixCell> matrix;  // by source, then destination, both / matrix_bin_ranks

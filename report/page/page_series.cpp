@@ -23,6 +23,27 @@ void join_bins(const std::vector<std::uint64_t>& from, std::size_t join, bool ma
   }
 }
 
+// Which of those with `rows_with` rows there is room for: those with the most, in doubt the first.
+std::vector<bool> largest(const std::vector<std::size_t>& rows_with, std::size_t most) {
+  std::vector<std::size_t> order;
+  for (std::size_t series = 0; series < rows_with.size(); ++series)
+    if (rows_with[series] != 0) order.push_back(series);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return rows_with[a] > rows_with[b]; });
+  order.resize(std::min(order.size(), most));
+  std::vector<bool> kept(rows_with.size(), false);
+  for (const std::size_t series : order) kept[series] = true;
+  return kept;
+}
+
+std::size_t most_series(std::size_t series_cells, std::size_t cells_of_one) {
+  return std::max(PageData::kSureSeries, series_cells / std::max<std::size_t>(cells_of_one, 1));
+}
+
+std::size_t count_of(const std::vector<std::size_t>& rows_with) {
+  return rows_with.size() - static_cast<std::size_t>(std::count(rows_with.begin(), rows_with.end(), 0u));
+}
+
 struct Sums {
   std::vector<double> rows;  // x bins
   std::vector<double> min, sum, max;
@@ -46,12 +67,15 @@ void add_page_series(const shard::ShardData& head, const Analysis& analysis, con
                      PageData& page) {
   if (!analysis.timeline || analysis.timeline->bins == 0) return;
   const Timeline& timeline = *analysis.timeline;
-  std::vector<bool> of_ranks(timeline.series.size(), false), of_nodes(of_ranks);
+  std::vector<std::size_t> ranks_with(timeline.series.size(), 0), nodes_with(ranks_with);
   for (const TimelineRow& row : timeline.ranks)
-    for (const auto& [series, values] : row.values) of_ranks[series] = true;
+    for (const auto& [series, values] : row.values) ++ranks_with[series];
   for (const TimelineRow& row : timeline.nodes)
-    for (const auto& [series, values] : row.values) of_nodes[series] = true;
-  const auto count = static_cast<std::size_t>(std::count(of_ranks.begin(), of_ranks.end(), true));
+    for (const auto& [series, values] : row.values) ++nodes_with[series];
+  page.all_series = count_of(ranks_with);
+  const std::size_t most = most_series(options.series_cells, page.rows.size() * kFewestBins);
+  const std::size_t count = std::min(page.all_series, most);
+  const std::vector<bool> of_ranks = largest(ranks_with, most);
 
   std::size_t join = 1;
   const auto bins = [&] { return (timeline.bins + join - 1) / join; };
@@ -74,6 +98,7 @@ void add_page_series(const shard::ShardData& head, const Analysis& analysis, con
     const std::size_t first =
         page.row_of_rank[static_cast<std::size_t>(rank - analysis.ranks.begin())] * page.bins;
     for (const auto& [series, values] : row.values) {
+      if (!of_ranks[series]) continue;
       Sums& sum = sums[series];
       const bool maximum = is_maximum(series);
       if (sum.ranks++ == 0) {
@@ -107,20 +132,26 @@ void add_page_series(const shard::ShardData& head, const Analysis& analysis, con
   }
 
   if (analysis.nodes.size() > PageData::kMostNodes) return;
+  page.all_node_series = count_of(nodes_with);
+  const std::vector<bool> of_nodes =
+      largest(nodes_with, most_series(options.series_cells, analysis.nodes.size() * page.bins));
+  std::vector<std::size_t> place(of_nodes.size(), 0);  // in page.node_series
   for (std::size_t s = 0; s < of_nodes.size(); ++s) {
     if (!of_nodes[s]) continue;
+    place[s] = page.node_series.size();
     PageSeries& series = page.node_series.emplace_back();
     series.name = timeline.series[s];
     series.maximum = is_maximum(s);
     series.row_values.assign(analysis.nodes.size() * page.bins, 0);
-    for (const TimelineRow& row : timeline.nodes)
-      for (const auto& [of, values] : row.values) {
-        if (of != s || row.node >= analysis.nodes.size()) continue;
-        join_bins(values, join, series.maximum, joined);
-        for (std::size_t bin = 0; bin < page.bins; ++bin)
-          series.row_values[row.node * page.bins + bin] = static_cast<float>(joined[bin]);
-      }
   }
+  for (const TimelineRow& row : timeline.nodes)
+    for (const auto& [of, values] : row.values) {
+      if (!of_nodes[of] || row.node >= analysis.nodes.size()) continue;
+      PageSeries& series = page.node_series[place[of]];
+      join_bins(values, join, series.maximum, joined);
+      for (std::size_t bin = 0; bin < page.bins; ++bin)
+        series.row_values[row.node * page.bins + bin] = static_cast<float>(joined[bin]);
+    }
 }
 
 }  // namespace clusterprof::report

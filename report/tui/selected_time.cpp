@@ -13,19 +13,6 @@ std::uint32_t function_of(const PageData& data, std::uint32_t path) {
   return frame == shard::kNone ? shard::kNone : data.frames[frame].function;
 }
 
-// The nearest path above that is of a function; 0: there is none.
-std::uint32_t caller_of(const PageData& data, std::uint32_t path) {
-  std::uint32_t above = data.paths[path].parent;
-  while (above != 0 && function_of(data, above) == shard::kNone) above = data.paths[above].parent;
-  return above;
-}
-
-bool is_below(const PageData& data, std::uint32_t path, std::uint32_t function) {
-  for (std::uint32_t above = data.paths[path].parent; above != 0; above = data.paths[above].parent)
-    if (function_of(data, above) == function) return true;
-  return false;
-}
-
 std::vector<Neighbour> largest_first(const std::map<std::uint32_t, double>& times) {
   std::vector<Neighbour> rows;
   for (const auto& [function, total_s] : times)
@@ -74,21 +61,31 @@ SelectedTime selected_time(const PageData& data, std::optional<std::uint32_t> gr
 
 Neighbours neighbours(const PageData& data, const SelectedTime& time, std::uint32_t function) {
   std::map<std::uint32_t, double> callers, callees;
+  struct Open {
+    std::uint32_t path = 0;
+    std::uint32_t nearest = shard::kNone;  // function of it or of the nearest path above that is of one
+    bool below = false;                    // the function is further out
+  };
+  std::vector<Open> open;  // the paths from the root to the current one
+  std::vector<std::uint32_t> entered(data.functions.size(),
+                                     0);  // of a function below `function`, as many as are open
   for (std::uint32_t path = 1; path < data.paths.size(); ++path) {
-    if (time.total_s[path] <= 0) continue;
-    const std::uint32_t own = function_of(data, path);
-    if (own == shard::kNone) continue;
-    const std::uint32_t above = caller_of(data, path);
-    const std::uint32_t caller = above == 0 ? shard::kNone : function_of(data, above);
-    if (own == function && caller != function && !is_below(data, path, function))
-      callers[caller] += time.total_s[path];
-    // Of two calls of the same callee on one path the outer one has the time of both.
-    if (caller == function && own != function) {
-      bool inner = false;
-      for (std::uint32_t at = above; at != 0 && !inner; at = data.paths[at].parent)
-        inner = function_of(data, at) == own && is_below(data, at, function);
-      if (!inner) callees[own] += time.total_s[path];
+    while (!open.empty() && open.back().path != data.paths[path].parent) {
+      const std::uint32_t left = function_of(data, open.back().path);
+      if (left != shard::kNone && open.back().below) --entered[left];
+      open.pop_back();
     }
+    const Open above = open.empty() ? Open() : open.back();
+    const std::uint32_t own = function_of(data, path), caller = above.nearest;
+    const bool below = above.below || (!open.empty() && function_of(data, above.path) == function);
+    open.push_back({path, own == shard::kNone ? caller : own, below});
+    if (own == shard::kNone) continue;
+    if (time.total_s[path] > 0) {
+      if (own == function && caller != function && !below) callers[caller] += time.total_s[path];
+      // Of two calls of the same callee on one path the outer one has the time of both.
+      if (caller == function && own != function && entered[own] == 0) callees[own] += time.total_s[path];
+    }
+    if (below) ++entered[own];
   }
   return {largest_first(callers), largest_first(callees)};
 }

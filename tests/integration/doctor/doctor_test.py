@@ -17,6 +17,8 @@ import jsonschema
 import recording
 
 NOBODY = 65534
+# Below it LeakSanitizer cannot work, where the doctor is sanitized.
+STRACE = ["env", "ASAN_OPTIONS=detect_leaks=0", "strace", "-f", "-qq"]
 IS_ROOT = os.geteuid() == 0
 with open(os.path.join(recording.SOURCE, "cli", "doctor", "doctor.schema.json"), encoding="utf-8") as rules:
     SCHEMA = json.load(rules)
@@ -148,8 +150,7 @@ class Doctor(InstalledDoctor):
 
     def test_quick_starts_nothing(self):
         self.need("strace")
-        done = self.doctor("--quick", "--json", before=["strace", "-f", "-qq", "-o", "calls", "-e",
-                                                        "trace=execve,fork,vfork,connect,mkdir,symlink"])
+        done = self.doctor("--quick", "--json", before=[*STRACE, "-o", "calls", "-e", "trace=execve,fork,vfork,connect,mkdir,symlink"])
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(os.path.join(self.directory, "calls"), encoding="utf-8") as calls:
             # The launcher and the doctor itself.
@@ -158,7 +159,7 @@ class Doctor(InstalledDoctor):
     def test_a_file_system_that_does_not_answer(self):
         self.need("strace")
         # Answered after three seconds, when nobody waits for it any more.
-        late = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=statfs", "-e", "inject=statfs:delay_enter=3000000"]
+        late = [*STRACE, "-o", "/dev/null", "-e", "trace=statfs", "-e", "inject=statfs:delay_enter=3000000"]
         done = self.doctor("--quick", "--node", before=late)
         lines = done.stdout.splitlines()
         self.assertEqual((done.returncode, lines[-1]), (1, "fail: node check: stopped, because a file system does not answer"))

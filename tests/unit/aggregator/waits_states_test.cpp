@@ -461,8 +461,12 @@ TEST(WaitStatesTest, NonsenseIsSurvived) {
       }
       for (shard::Rank& rank : data.ranks) {
         if (!odds(mutate)) continue;
-        if (odds(2)) rank.start_utc_ns = static_cast<std::int64_t>(any());
+        if (odds(2))
+          rank.start_utc_ns =
+              std::clamp(static_cast<std::int64_t>(any()), shard::kEarliest_utc_ns, shard::kLatest_utc_ns);
+        const auto most_ns = static_cast<std::uint64_t>(shard::kLatest_utc_ns - rank.start_utc_ns);
         if (odds(2)) rank.elapsed_ns = any();
+        rank.elapsed_ns = std::min(rank.elapsed_ns, most_ns);
         if (odds(2)) rank.mpi_ns = any();
         if (odds(2)) rank.mpi_operations = any();
         if (odds(4)) rank.event_level = static_cast<std::uint32_t>(any());

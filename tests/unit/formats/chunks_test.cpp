@@ -174,9 +174,10 @@ std::vector<T> read_by_hdf5(const std::filesystem::path& path, const char* name)
 }
 
 // A column as our files have it, but written by HDF5 itself. `set_up` chooses layout and filters.
+enum class Write { kRows, kNothing };
 template <typename T, typename SetUp>
 void write_by_hdf5(const std::filesystem::path& path, const char* name, const std::vector<T>& rows,
-                   SetUp set_up) {
+                   SetUp set_up, Write write = Write::kRows) {
   std::filesystem::remove(path);
   const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110);
@@ -187,7 +188,9 @@ void write_by_hdf5(const std::filesystem::path& path, const char* name, const st
   const Id space(H5Screate_simple(1, &extent, nullptr), H5Sclose);
   const Id dataset(H5Dcreate2(file, name, stored_type<T>(), space, H5P_DEFAULT, creation, H5P_DEFAULT),
                    H5Dclose);
-  ASSERT_GE(H5Dwrite(dataset, stored_type<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()), 0);
+  if (write == Write::kRows) {
+    ASSERT_GE(H5Dwrite(dataset, stored_type<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()), 0);
+  }
   const std::uint64_t checksum = XXH3_64bits(rows.data(), rows.size() * sizeof(T));
   const Id scalar(H5Screate(H5S_SCALAR), H5Sclose);
   const Id attribute(H5Acreate2(dataset, "xxh3", H5T_STD_U64LE, scalar, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
@@ -349,6 +352,87 @@ TEST_F(BesideHdf5Test, FiltersLeftOutOfSomeChunks) {
     const Bytes back = decompress(chunks.stored_chunk(first), 0, 8, kRows * 8);
     EXPECT_EQ(std::memcmp(back.data(), column.data() + first, back.size()), 0);
   }
+}
+
+// What a chunk of many rows costs is not paid again for each piece of it.
+TEST_F(BesideHdf5Test, ChunksAreInflatedOnceForAllPieces) {
+  constexpr hsize_t kChunk = 20000;
+  const auto column = some_rows<std::uint64_t>(3 * kChunk / 2, 1);
+  ASSERT_NO_FATAL_FAILURE(write_by_hdf5(path_, "column", column, [&](hid_t creation) {
+    H5Pset_chunk(creation, 1, &kChunk);
+    H5Pset_shuffle(creation);
+    H5Pset_deflate(creation, 1);
+    H5Pset_fletcher32(creation);
+  }));
+  haddr_t place = 0;
+  hsize_t stored = 0;
+  {
+    const Id file(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+    const Id dataset(H5Dopen2(file, "column", H5P_DEFAULT), H5Dclose);
+    const hsize_t begin = 0;
+    unsigned mask = 0;
+    ASSERT_GE(H5Dget_chunk_info_by_coord(dataset, &begin, &mask, &place, &stored), 0);
+  }
+  const h5::File file = h5::File::open(path_);
+  h5::ColumnStream stream = file.root().open_column<std::uint64_t>("column");
+  std::vector<std::uint64_t> rows(column.size());
+  stream.next(std::span(rows).first(1000));
+  std::vector<std::uint8_t> bytes = testing::read_bytes(path_);
+  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(place), stored, std::uint8_t{0});
+  testing::write_bytes(path_, bytes);  // who reads it once more has an error
+  for (std::size_t done = 1000; done < rows.size(); done += 1000)
+    ASSERT_NO_THROW(stream.next(std::span(rows).subspan(done, 1000))) << done;
+  EXPECT_EQ(rows, column);
+}
+
+TEST_F(BesideHdf5Test, RowsThatNobodyWroteAreRefused) {
+  const hsize_t one = 1, rows = 300'000;
+  const std::vector<std::uint64_t> large(5000);
+  const auto write_one_chunk = [&](bool filtered) {
+    ASSERT_NO_FATAL_FAILURE(write_by_hdf5(
+        path_, "column", std::vector<std::uint64_t>(rows),
+        [&](hid_t creation) {
+          H5Pset_chunk(creation, 1, &one);
+          H5Pset_alloc_time(creation, H5D_ALLOC_TIME_INCR);
+          if (filtered) {
+            H5Pset_shuffle(creation);
+            H5Pset_deflate(creation, 1);
+            H5Pset_fletcher32(creation);
+          }
+        },
+        Write::kNothing));
+    const Id file(H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
+    const Id dataset(H5Dopen2(file, "column", H5P_DEFAULT), H5Dclose);
+    const hsize_t begin = 0;
+    // Of a size that makes up for all the others.
+    ASSERT_GE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &begin, filtered ? large.size() * 8 : 8, large.data()),
+              0);
+  };
+  for (const bool filtered : {true, false}) {
+    ASSERT_NO_FATAL_FAILURE(write_one_chunk(filtered));
+    const h5::File file = h5::File::open(path_);
+    EXPECT_THROW((void)file.root().open_column<std::uint64_t>("column"), H5Error) << filtered;
+    EXPECT_THROW((void)file.root().open_chunked_column("column", Type::kUint64), H5Error) << filtered;
+  }
+}
+
+// Deflated twice, a file is smaller than what is in it by any factor.
+TEST_F(BesideHdf5Test, OtherFiltersAreRefused) {
+  const auto column = some_rows<std::uint64_t>(5000, 1);
+  const hsize_t chunk = 1000;
+  const auto refused = [&](auto add_filters) {
+    ASSERT_NO_FATAL_FAILURE(write_by_hdf5(path_, "column", column, [&](hid_t creation) {
+      H5Pset_chunk(creation, 1, &chunk);
+      add_filters(creation);
+    }));
+    const h5::File file = h5::File::open(path_);
+    EXPECT_THROW((void)file.root().open_column<std::uint64_t>("column"), H5Error);
+  };
+  refused([](hid_t creation) {
+    H5Pset_deflate(creation, 1);
+    H5Pset_deflate(creation, 1);
+  });
+  refused([](hid_t creation) { H5Pset_scaleoffset(creation, H5Z_SO_INT, H5Z_SO_INT_MINBITS_DEFAULT); });
 }
 
 // --- chunked columns -----------------------------------------------------------------------

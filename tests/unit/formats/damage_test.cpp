@@ -311,6 +311,43 @@ TEST_F(ForgedTest, InconsistentTables) {
   refused([](ShardData& d) { d.data_accesses[0].path = 9999; }, "data_accesses");
   refused([](ShardData& d) { d.region_times[0].path = 0; }, "region_times");
   refused([](ShardData& d) { d.ranks[0].affinity = 9999; }, "ranks");
+  refused([](ShardData& d) { d.ranks[0].start_utc_ns = INT64_MAX; }, "ranks");
+  refused([](ShardData& d) { d.ranks[0].elapsed_ns = UINT64_MAX; }, "ranks");
+  refused([](ShardData& d) { d.nodes[0].start_utc_ns = INT64_MIN; }, "nodes");
+  refused([](ShardData& d) { d.nodes[0].elapsed_ns = UINT64_MAX; }, "nodes");
+  refused([](ShardData& d) { d.run.start_utc_ns = INT64_MIN; }, "start");
+  const auto nest = [](ShardData& d, shard::FrameKind kind, std::uint32_t count) {
+    shard::PathInterner interner(d);
+    shard::Frame frame;
+    frame.kind = kind, frame.line = 77;
+    const std::uint32_t index = interner.frame(frame);
+    for (std::uint32_t i = 0, at = 0; i < count; ++i) at = interner.path(at, index);
+  };
+  refused([&](ShardData& d) { nest(d, shard::FrameKind::kNative, shard::kMostPathDepth + 1); }, "too many");
+  refused([&](ShardData& d) { nest(d, shard::FrameKind::kRegion, shard::kMostRegionDepth + 1); }, "too many");
+  // A text is in a file once.
+  refused(
+      [](ShardData& d) {
+        d.strings.push_back(std::string(1 << 20, 'a'));
+        shard::Frame frame = d.frames[0];
+        frame.name = static_cast<shard::StringIndex>(d.strings.size() - 1);
+        d.frames.insert(d.frames.end(), 4096, frame);
+      },
+      "too much text");
+  refused(
+      [](ShardData& d) {
+        shard::PathInterner interner(d);
+        shard::Frame frame;
+        frame.kind = shard::FrameKind::kRegion;
+        frame.name = interner.string(std::string(1 << 20, 'a'));
+        const std::uint32_t index = interner.frame(frame);
+        for (std::uint32_t i = 0, at = 0; i < 100; ++i) at = interner.path(at, index);
+      },
+      "too much text");
+  data_ = good;
+  nest(data_, shard::FrameKind::kNative, shard::kMostPathDepth);
+  nest(data_, shard::FrameKind::kRegion, shard::kMostRegionDepth);
+  EXPECT_EQ(message_of(shard::kShardFormat, 1, shard::kFormatMinor, write), "");
 }
 
 // What files of a minor version do not have.

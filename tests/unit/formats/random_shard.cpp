@@ -186,6 +186,8 @@ class Builder {
                                  &rank.running_samples,
                                  &rank.running_ns})
       *field = chance(9) ? std::numeric_limits<std::uint64_t>::max() : amount();
+    rank.elapsed_ns =
+        std::min(rank.elapsed_ns, static_cast<std::uint64_t>(kLatest_utc_ns - rank.start_utc_ns));
     for (std::uint64_t& ns : rank.main_thread_ns) ns = amount();
     rank.threads = below(100);
     rank.processes = below(100);

@@ -221,6 +221,17 @@ TEST(Html, LongTablesAreShortenedAndSayso) {
   for (std::uint32_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], i < 7 ? i : shard::kNone);
 }
 
+TEST(Html, SeriesThatAreLeftOutAreSaid) {
+  ProfileBuilder b(2);
+  for (std::uint32_t i = 0; i < 100; ++i) b.series("s" + std::to_string(i), i % 2, {1});
+  PageOptions options;
+  options.series_cells = 100;
+  const Data data = data_of(html_of(b.data, options));
+  EXPECT_EQ(data.header.at("shortened").at("series"), (json{{"kept", 64}, {"of", 100}}));
+  EXPECT_EQ(data.header.at("series").size(), 64u);
+  EXPECT_FALSE(data.header.at("shortened").contains("node_series"));
+}
+
 TEST(Html, BannerNamesThePageWithinItsLines) {
   const Analysis analysis = analyse(testing::training_run());
   const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };

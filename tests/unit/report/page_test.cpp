@@ -374,6 +374,33 @@ TEST(PageSeries, AreJoinedAndAveraged) {
   EXPECT_EQ(page_of(b.data, options).bins, 3u);
 }
 
+TEST(PageSeries, OfTooManyThoseOfMostRanksAreKept) {
+  ProfileBuilder b(2, 2);
+  constexpr std::uint32_t kSeries = 300, kFirst = 250;
+  for (std::uint32_t i = 0; i < kSeries; ++i) {
+    const std::string name = "s" + std::to_string(i);
+    b.series(name, 0, {1});
+    if (i >= kFirst) b.series(name, 1, {2});
+    b.node_series(name, 0, {3});
+    if (i >= kFirst) b.node_series(name, 1, {4});
+  }
+  PageOptions options;
+  options.series_cells = 100;
+  const PageData page = page_of(b.data, options);
+  const auto check = [&](const std::vector<PageSeries>& series, std::size_t all) {
+    EXPECT_EQ(all, kSeries);
+    ASSERT_EQ(series.size(), PageData::kSureSeries);
+    for (std::size_t i = 0; i < series.size(); ++i) {
+      const std::size_t of_few = PageData::kSureSeries - (kSeries - kFirst);
+      EXPECT_EQ(series[i].name, "s" + std::to_string(i < of_few ? i : kFirst + i - of_few));
+      EXPECT_EQ(series[i].row_values.back() != 0, i >= of_few);
+    }
+  };
+  check(page.series, page.all_series);
+  check(page.node_series, page.all_node_series);
+  EXPECT_EQ(page_of(b.data).series.size(), kSeries);
+}
+
 TEST(PageTime, OfHiddenPathsIsThatOfWhatStandsForThem) {
   ProfileBuilder b(1);
   const auto main = b.python("main", "/u/m.py", 3, 1);

@@ -165,6 +165,36 @@ TEST(SelectedTimeTest, CallersAndCalleesShareTheTotal) {
   EXPECT_EQ(first.callers[0].function, shard::kNone);
 }
 
+// By walking up from each of them this takes longer than anybody waits.
+TEST(SelectedTimeTest, ManyBelowDeepRecursion) {
+  PageData data;
+  data.functions.resize(2);
+  data.frames.resize(2);
+  data.frames[0].function = 0, data.frames[1].function = 1;
+  const auto add = [&](std::uint32_t parent, std::uint32_t frame, double self_s) {
+    PagePath path;
+    path.parent = parent, path.frame = frame, path.self_s[0] = self_s;
+    data.paths.push_back(path);
+    return static_cast<std::uint32_t>(data.paths.size() - 1);
+  };
+  data.paths.emplace_back();
+  std::uint32_t at = 0;
+  for (int i = 0; i < 10'000; ++i) at = add(at, 0, 0);
+  at = add(at, 1, 1);
+  for (int i = 0; i < 9000; ++i) add(at, 0, 1);
+  const SelectedTime time = selected_time(data, {});
+  const Neighbours inner = neighbours(data, time, 1);
+  ASSERT_EQ(inner.callers.size(), 1u);
+  EXPECT_DOUBLE_EQ(inner.callers[0].total_s, 9001);
+  ASSERT_EQ(inner.callees.size(), 1u);
+  EXPECT_DOUBLE_EQ(inner.callees[0].total_s, 9000);
+  const Neighbours outer = neighbours(data, time, 0);
+  ASSERT_EQ(outer.callers.size(), 1u);
+  EXPECT_EQ(outer.callers[0].function, shard::kNone);
+  ASSERT_EQ(outer.callees.size(), 1u);
+  EXPECT_DOUBLE_EQ(outer.callees[0].total_s, 9001);
+}
+
 TEST_F(BrowserTest, EveryPageFitsEveryScreen) {
   for (const char page : {'1', '2', '3', '4', '5', '6'}) {
     type({&page, 1});
