@@ -225,6 +225,31 @@ std::uint64_t block_sample_signal() noexcept;
 std::uint64_t block_all_signals() noexcept;
 void restore_signals(std::uint64_t mask) noexcept;
 
+// Blocks kSampleSignal for the calling thread around calls that the kernel undoes when a signal comes, and
+// begins anew: when one takes longer than a period, it would never end. The program's signals come as ever,
+// and it does not notice. `number`: of the system call, which a sample that has waited shows.
+// Async-signal-safe.
+struct HeldSignal {
+  std::uint64_t lifts;  // what was not blocked before
+  bool held_before;
+  std::int32_t number_before;
+};
+// `others`: signals that are to wait as well.
+HeldSignal hold_sample_signal(std::int32_t number, std::uint64_t others = 0) noexcept;
+void release_sample_signal(const HeldSignal& held) noexcept;
+bool holds_sample_signal() noexcept;
+
+class SampleSignalHeld {
+ public:
+  explicit SampleSignalHeld(std::int32_t number) noexcept : held_(hold_sample_signal(number)) {}
+  ~SampleSignalHeld() { release_sample_signal(held_); }
+  SampleSignalHeld(const SampleSignalHeld&) = delete;
+  SampleSignalHeld& operator=(const SampleSignalHeld&) = delete;
+
+ private:
+  const HeldSignal held_;
+};
+
 // The program may block kSampleSignal: recorded threads do not, but the program is told so. Of the calling
 // thread: takes the signal out of what it blocks in earnest, and remembers.
 std::uint64_t without_program_block(std::uint64_t mask) noexcept;
@@ -233,6 +258,10 @@ bool blocks_sample_signal_in_earnest() noexcept;  // and is not sampled
 void set_believed_block(bool blocked) noexcept;
 void reset_signals_after_fork() noexcept;
 void watch_signals() noexcept;
+
+// For good: no handler of ours is left, what waits for one is dropped, and the program has its signals to
+// itself. All other threads' ticks have stopped.
+void give_signals_back() noexcept;
 
 // What the program ignores, the program that it executes ignores too, but not where the kernel has a handler
 // of ours. Around an exec that is made below `frame` on the stack; false: nothing to undo when it fails.
@@ -254,6 +283,15 @@ class CancellationOff {
   int before_ = PTHREAD_CANCEL_DISABLE;
 };
 
+// --- seccomp.cpp ---
+
+// The program is about to call prctl(PR_SET_SECCOMP) or seccomp(2) with these arguments. Where our calls
+// would kill it from then on, nothing of ours goes on in this process.
+void before_filter_by_prctl(long mode, long program) noexcept;
+void before_filter(long operation, long program) noexcept;
+
+inline bool recording_has_ended() noexcept { return g_handlers.ended.load(std::memory_order_relaxed) != 0; }
+
 // --- exit.cpp ---
 
 void watch_exit() noexcept;
@@ -261,6 +299,9 @@ void watch_exit() noexcept;
 // The process ends with this status, or by this signal. Only the first call counts.
 void record_end(std::uint32_t exit_flags, int status, std::uint32_t fatal_signal) noexcept;
 void reset_end() noexcept;  // in the child of a fork
+
+// Of a process whose recording has ended, and of the child of one: makes no system call.
+void keep_segment_for_end(wire::SegmentHeader* segment) noexcept;
 
 // --- fork.cpp ---
 

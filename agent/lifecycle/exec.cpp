@@ -55,7 +55,9 @@ class ExecGuard {
     pause_events(*record_);
     if (!blocks_sample_signal_in_earnest()) resume_when_left(*record_);
     drop_waiting();
-    restore_signals(believes_sample_signal_blocked() ? mask_ | kSampleBit : mask_);
+    std::uint64_t mask = holds_sample_signal() ? mask_ & ~kSampleBit : mask_;
+    if (believes_sample_signal_blocked()) mask |= kSampleBit;
+    restore_signals(mask);
   }
   ~ExecGuard() {
     if (ignores_) handle_again();

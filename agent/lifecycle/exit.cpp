@@ -14,6 +14,7 @@ namespace clusterprof::agent {
 namespace {
 
 constinit std::atomic<bool> g_ended = false;
+constinit std::atomic<wire::SegmentHeader*> g_kept_segment = nullptr;
 
 bool is_recorded_process() noexcept {
   return g_process.segment.load(std::memory_order_acquire) != nullptr &&
@@ -21,6 +22,13 @@ bool is_recorded_process() noexcept {
 }
 
 void end_with_status(int status) noexcept {
+  if (wire::SegmentHeader* const kept = g_kept_segment.load(std::memory_order_acquire)) {
+    // Which process this is cannot be asked: a child of vfork may come before the one that counts, which is
+    // the last.
+    kept->exit_status.store(status & 0xff, std::memory_order_relaxed);
+    kept->exit_flags.fetch_or(wire::kExitStatusKnown, std::memory_order_release);
+    return;
+  }
   if (!is_recorded_process()) return;
   block_sample_signal();  // for the rest of this thread's life
   ThreadContext& context = t_context;
@@ -41,6 +49,10 @@ void record_end(std::uint32_t exit_flags, int status, std::uint32_t fatal_signal
   segment->fatal_signal.store(fatal_signal, std::memory_order_relaxed);
   segment->exit_flags.fetch_or(exit_flags, std::memory_order_release);
   segment->end_mono_ns.store(monotonic_ns(), std::memory_order_release);
+}
+
+void keep_segment_for_end(wire::SegmentHeader* segment) noexcept {
+  g_kept_segment.store(segment, std::memory_order_release);
 }
 
 void reset_end() noexcept { g_ended.store(false, std::memory_order_relaxed); }

@@ -8,11 +8,35 @@
 #include "agent/lifecycle/program_action.h"
 #include "agent/sigsafe/thread_context.h"
 
+// From the linker: this object begins, and its code ends.
+extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];
+extern "C" [[gnu::visibility("hidden")]] const char etext[];
+
 namespace clusterprof::agent {
 namespace {
 
 // Of stack, that guarded code uses at most, by far.
 constexpr std::uintptr_t kMostGuardedBytes = 64 * 1024;
+
+bool is_agent_code(std::uintptr_t address) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
+  return address - begin < reinterpret_cast<std::uintptr_t>(etext) - begin;
+}
+
+// Did guarded code read there, itself or by a function that it has called: libc's memcpy, or one of the
+// interpreter's? Such a function has put little on the stack behind its return address. A handler of the
+// program may have interrupted the guarded code, where that is no handler of ours: what it returns to is
+// found first, and is no call of ours.
+bool is_of_guarded_code(std::uintptr_t pc, std::uintptr_t sp, std::uintptr_t guard_sp) noexcept {
+  constexpr std::uintptr_t kWord = sizeof(std::uintptr_t), kMostWords = 32;
+  if (is_agent_code(pc)) return true;
+  for (std::uintptr_t at = sp; at < guard_sp && at < sp + kMostWords * kWord; at += kWord) {
+    const auto word = *reinterpret_cast<const std::uintptr_t*>(at);
+    if (is_signal_return(word)) return false;
+    if (is_agent_code(word)) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -21,9 +45,11 @@ void fault_handler(int signal, siginfo_t* info, void* context) noexcept {
   auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   const auto guard_sp = reinterpret_cast<std::uintptr_t>(guard.jump[2]);
   const auto sp = static_cast<std::uintptr_t>(registers[REG_RSP]);
+  const auto pc = static_cast<std::uintptr_t>(registers[REG_RIP]);
   // The frame that set the guard is gone: a handler of the program jumped out of it.
   if (guard.armed != 0 && is_left(t_context, guard_sp, sp)) guard.armed = 0;
-  if (guard.armed != 0 && info->si_code > 0 && guard_sp - sp < kMostGuardedBytes) {
+  if (guard.armed != 0 && info->si_code > 0 && guard_sp - sp < kMostGuardedBytes &&
+      is_of_guarded_code(pc, sp, guard_sp)) {
     // What __builtin_longjmp would load. Returning from the handler with these registers also gives
     // the thread its signal mask and its stack back.
     registers[REG_RBP] = reinterpret_cast<greg_t>(guard.jump[0]);

@@ -430,23 +430,34 @@ CLUSTERPROF_WORK(off64_t, lseek64, kSeek, (int descriptor, off64_t offset, int w
                  whence)
 CLUSTERPROF_WORK(int, ftruncate, kMetadata, (int descriptor, off_t bytes), descriptor, bytes)
 CLUSTERPROF_WORK(int, ftruncate64, kMetadata, (int descriptor, off64_t bytes), descriptor, bytes)
-CLUSTERPROF_WORK(int, fallocate, kMetadata, (int descriptor, int mode, off_t offset, off_t bytes), descriptor,
-                 mode, offset, bytes)
-CLUSTERPROF_WORK(int, fallocate64, kMetadata, (int descriptor, int mode, off64_t offset, off64_t bytes),
-                 descriptor, mode, offset, bytes)
+
+// Memory files of older kernels give all their pages back when a signal comes.
+template <typename Function>
+auto allocating(Function function) {
+  const SampleSignalHeld held(SYS_fallocate);
+  return function();
+}
+
+#define CLUSTERPROF_ALLOCATE(name, offset_type)                                                            \
+  CLUSTERPROF_STANDS_FOR(int, name, int descriptor, int mode, offset_type offset, offset_type bytes) {     \
+    return working(CLUSTERPROF_CALLER, descriptor, IoOperation::kMetadata,                                 \
+                   [=] { return allocating([=] { return g_##name(descriptor, mode, offset, bytes); }); }); \
+  }
+CLUSTERPROF_ALLOCATE(fallocate, off_t)
+CLUSTERPROF_ALLOCATE(fallocate64, off64_t)
 
 // These return the error.
-#define CLUSTERPROF_ALLOCATE(name, offset_type)                                              \
+#define CLUSTERPROF_POSIX_ALLOCATE(name, offset_type)                                        \
   CLUSTERPROF_STANDS_FOR(int, name, int descriptor, offset_type offset, offset_type bytes) { \
     auto* const function = g_##name.find();                                                  \
     if (function == nullptr) return ENOSYS;                                                  \
     const FileCall call(descriptor, IoOperation::kMetadata, CLUSTERPROF_CALLER);             \
-    const int error = function(descriptor, offset, bytes);                                   \
+    const int error = allocating([=] { return function(descriptor, offset, bytes); });       \
     call.end(error != 0 ? -1 : 0);                                                           \
     return error;                                                                            \
   }
-CLUSTERPROF_ALLOCATE(posix_fallocate, off_t)
-CLUSTERPROF_ALLOCATE(posix_fallocate64, off64_t)
+CLUSTERPROF_POSIX_ALLOCATE(posix_fallocate, off_t)
+CLUSTERPROF_POSIX_ALLOCATE(posix_fallocate64, off64_t)
 
 #define CLUSTERPROF_MAP(name)                                                                            \
   CLUSTERPROF_STANDS_FOR(void*, name, void* address, size_t bytes, int protection, int flags,            \

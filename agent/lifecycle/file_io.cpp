@@ -79,7 +79,7 @@ std::uint64_t hash_text(const char* text, std::size_t bytes, std::uint64_t seed)
   return hash != 0 ? hash : 1;
 }
 
-bool is_this_process() noexcept { return raw_syscall(SYS_getpid) == g_process.pid; }
+bool is_this_process() noexcept { return !recording_has_ended() && raw_syscall(SYS_getpid) == g_process.pid; }
 
 template <typename Entry>
 Entry* table(wire::SegmentHeader* segment, std::uint64_t offset) noexcept {

@@ -12,10 +12,6 @@
 
 #include "agent/lifecycle/agent.h"
 
-// From the linker: where this object begins and ends in memory.
-extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];
-extern "C" [[gnu::visibility("hidden")]] const char _end[];
-
 namespace clusterprof::agent {
 
 inline constexpr std::uint32_t kNoFile = 0xffff'ffffu;
@@ -52,10 +48,8 @@ void count_and_remember(int descriptor, std::uint32_t file, wire::IoOperation op
 
 // Is the calling thread being recorded, and the call not one of ours? `caller`: its return address.
 inline bool is_counted(const void* caller) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(caller);
-  const auto start = reinterpret_cast<std::uintptr_t>(__ehdr_start);
-  const auto end = reinterpret_cast<std::uintptr_t>(_end);
-  return t_context.slot != nullptr && address - start >= end - start && is_recording(t_context);
+  return t_context.slot != nullptr && !is_own_code(reinterpret_cast<std::uintptr_t>(caller)) &&
+         is_recording(t_context);
 }
 
 // A call on a descriptor.

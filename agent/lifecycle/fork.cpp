@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The child of a fork is another process of the same rank, with a segment of its own.
 #include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -15,28 +17,60 @@ thread_local constinit bool t_watcher_paused = false;
 thread_local constinit bool t_one_thread = false;  // besides the watcher
 thread_local constinit bool t_has_forked = false;  // as the only thread that the program knows of
 
+// A handler of the program may fork in the middle of a fork: the outermost one has the watcher's lock.
+thread_local constinit std::uint32_t t_depth = 0;
+thread_local constinit std::uintptr_t t_outermost_frame = 0;
+thread_local constinit HeldSignal t_held = {0, false, -1};
+
 bool has_one_thread() noexcept {
   struct stat status;
   constexpr nlink_t kDirectories = 2, kThreads = 2;  // ours and the watcher
   return stat("/proc/self/task", &status) == 0 && status.st_nlink == kDirectories + kThreads;
 }
 
-// The watcher may be inside the loader or malloc; the child would find their locks taken for ever.
+// Handlers that have waited run at its end, and may fork.
+void end_outermost() noexcept {
+  if (t_watcher_paused) resume_watcher();
+  t_watcher_paused = false;
+  t_depth = 0;
+  const HeldSignal held = t_held;
+  release_sample_signal(held);
+}
+
+// Where the process has more than one thread, libc holds a lock during a fork, and a handler that forks would
+// wait for it for ever: to a program of one thread, that is our doing. Faults would kill; 32 and 33 are
+// libc's.
+constexpr std::uint64_t bit_of(int signal) noexcept { return std::uint64_t{1} << (signal - 1); }
+constexpr std::uint64_t kWaiting = ~(bit_of(SIGSEGV) | bit_of(SIGBUS) | bit_of(SIGILL) | bit_of(SIGFPE) |
+                                     bit_of(SIGTRAP) | bit_of(SIGSYS) | bit_of(32) | bit_of(33));
+
+// The watcher may be inside the loader or malloc; the child would find their locks taken for ever. And before
+// Linux 4.19 a fork begins anew when a signal comes, however much of the memory is copied.
 void before_fork() noexcept {
+  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (t_depth != 0 && is_left(t_context, t_outermost_frame - 1, frame)) end_outermost();  // was jumped out of
+  if (t_depth++ != 0) return;
+  t_outermost_frame = frame;
   t_watcher_paused = g_process.segment.load(std::memory_order_acquire) != nullptr && pause_watcher();
   t_one_thread = t_watcher_paused && has_one_thread();
+  t_held = hold_sample_signal(SYS_clone, kWaiting);
 }
 
 void after_fork_in_parent() noexcept {
-  if (t_watcher_paused) resume_watcher();
+  if (t_depth > 1) {
+    --t_depth;
+    return;
+  }
   t_has_forked = t_one_thread;
-  t_watcher_paused = false;
+  end_outermost();
 }
 
-void after_fork_in_child() noexcept {
+void begin_as_child() noexcept {
+  keep_segment_for_end(nullptr);
+  if (recording_has_ended()) return;
   const CancellationOff no_cancellation;
-  t_watcher_paused = t_has_forked = false;
   g_process.pid = getpid();
+  g_handlers.running.store(0, std::memory_order_relaxed);
   reset_signals_after_fork();
   wire::SegmentHeader* const parents = g_process.segment.exchange(nullptr, std::memory_order_acq_rel);
   if (parents == nullptr) return;
@@ -49,6 +83,13 @@ void after_fork_in_child() noexcept {
   close_inherited_connection();
   if (!g_options.no_children) open_process(parents, t_one_thread);
   unmap_segment(parents);
+}
+
+void after_fork_in_child() noexcept {
+  t_watcher_paused = t_has_forked = false;
+  if (t_depth != 0) --t_depth;
+  begin_as_child();
+  release_sample_signal(t_held);
 }
 
 }  // namespace

@@ -60,6 +60,8 @@ CLUSTERPROF_EXPORT int prctl(int option, ...) noexcept {
   const auto call = [&] {
     return returned(raw_syscall(SYS_prctl, option, words[0], words[1], words[2], words[3]));
   };
+  if (option == PR_SET_SECCOMP)
+    before_filter_by_prctl(static_cast<long>(words[0]), static_cast<long>(words[1]));
   if (option != PR_SET_KEEPCAPS && option != PR_SET_SECUREBITS) return call();
   const WatcherAway alone;
   return call();

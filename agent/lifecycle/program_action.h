@@ -5,10 +5,15 @@
 
 #include <signal.h>
 
+#include <cstdint>
+
 namespace clusterprof::agent {
 
 // SIGSEGV, SIGBUS, kSampleSignal; SIGIO where performance events sample the threads.
 bool is_taken_signal(int signal) noexcept;
+
+// Is it what handlers return to? Async-signal-safe.
+bool is_signal_return(std::uintptr_t address) noexcept;
 
 // True once take_signals ran in this process.
 bool signals_taken() noexcept;

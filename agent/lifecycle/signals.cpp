@@ -57,6 +57,9 @@ constinit std::atomic<std::uint64_t> g_wanted_blocked = 0;
 thread_local constinit bool t_believes_blocked = false;
 thread_local constinit bool t_blocked_in_earnest = false;
 
+// We block it, for a while, and the program does not know.
+thread_local constinit bool t_is_held = false;
+
 using SignalFunction = sighandler_t (*)(int, sighandler_t);
 constinit std::atomic<SignalFunction> g_real_signal = nullptr, g_real_bsd_signal = nullptr,
                                       g_real_sysv_signal = nullptr;
@@ -187,7 +190,8 @@ void sample_where_it_dies(void* context) noexcept {
 }
 
 void die_of(int signal, siginfo_t* info, void* context) noexcept {
-  if (raw_syscall(SYS_getpid) == g_process.pid) {  // and not a child of vfork, in the memory of its parent
+  const long process = raw_syscall(SYS_getpid);
+  if (process == g_process.pid) {  // and not a child of vfork, in the memory of its parent
     const bool can_tell = !is_fault(signal, *info) || has_fetched(*static_cast<const ucontext_t*>(context));
     if ((signal == SIGSEGV || signal == SIGBUS) && can_tell) sample_where_it_dies(context);
     record_end(wire::kFatalSignalKnown, 0, static_cast<std::uint32_t>(signal));
@@ -197,7 +201,7 @@ void die_of(int signal, siginfo_t* info, void* context) noexcept {
   __sigaction(signal, &action, nullptr);
   // A fault comes again on return from the handler; a signal that was sent has to be sent again.
   if (!is_fault(signal, *info))
-    raw_syscall(SYS_rt_tgsigqueueinfo, g_process.pid, raw_syscall(SYS_gettid), signal, info);
+    raw_syscall(SYS_rt_tgsigqueueinfo, process, raw_syscall(SYS_gettid), signal, info);
 }
 
 // A signal that the program ignores interrupts nothing. At the end of a handler.
@@ -255,6 +259,11 @@ void sample_again() noexcept {
 
 bool is_taken_signal(int signal) noexcept { return taken(signal) != nullptr; }
 
+bool is_signal_return(std::uintptr_t address) noexcept {
+  return address == reinterpret_cast<std::uintptr_t>(clusterprof_signal_return) ||
+         address == g_libc_return.load(std::memory_order_relaxed);
+}
+
 bool signals_taken() noexcept { return g_are_taken.load(std::memory_order_acquire); }
 
 void exchange_program_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
@@ -302,22 +311,23 @@ void forward_signal(int signal, siginfo_t* info, void* context) noexcept {
 
 void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept {
   const bool of_event = g_process.uses_events && is_of_descriptor(*info);
+  const long process = raw_syscall(SYS_getpid);  // of a child past libc's fork(), it may be another one
   // Where it is blocked in earnest already, the program lets it through: sigsuspend(2), ppoll(2).
   if (t_believes_blocked && !t_blocked_in_earnest && !of_event) {
     block_in_earnest(*static_cast<ucontext_t*>(context));
     // It waits where it was sent to: another thread may be the one that fetches it.
     long result = -EPERM;
-    if (info->si_code == SI_USER && info->si_pid == g_process.pid) {
-      result = raw_syscall(SYS_kill, g_process.pid, signal);
+    if (info->si_code == SI_USER && info->si_pid == process) {
+      result = raw_syscall(SYS_kill, process, signal);
     } else if (info->si_code == SI_USER || info->si_code == SI_QUEUE || info->si_code == SI_TIMER) {
-      result = raw_syscall(SYS_rt_sigqueueinfo, g_process.pid, signal, info);  // SI_QUEUE, or the main thread
+      result = raw_syscall(SYS_rt_sigqueueinfo, process, signal, info);  // SI_QUEUE, or the main thread
     }
-    if (result != 0) raw_syscall(SYS_rt_tgsigqueueinfo, g_process.pid, raw_syscall(SYS_gettid), signal, info);
+    if (result != 0) raw_syscall(SYS_rt_tgsigqueueinfo, process, raw_syscall(SYS_gettid), signal, info);
     hide_from_program(*static_cast<ucontext_t*>(context));
     return;
   }
   // One of ours that came late: its thread, or the program that ran before an exec, is gone.
-  const bool own_process = info->si_pid == g_process.pid;
+  const bool own_process = info->si_pid == process;
   const bool maybe_ours = info->si_code == SI_TIMER || (info->si_code == SI_QUEUE && own_process) || of_event;
   if (maybe_ours) {
     const Lock lock;
@@ -371,7 +381,47 @@ void watch_signals() noexcept {
   real_function(g_real_signalfd, "signalfd");
 }
 
+void give_signals_back() noexcept {
+  {
+    const Lock lock;
+    SignalAction ignored = {};
+    ignored.sa_handler = SIG_IGN;
+    __sigaction(kSampleSignal, &ignored, nullptr);  // what waits is dropped
+  }
+  for (int signal = 1; signal <= 64; ++signal) {
+    SignalAction action;
+    if (taken(signal) == nullptr && change_other_action(signal, nullptr, &action) == 0 &&
+        is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0)
+      __sigaction(signal, &action, nullptr);
+  }
+  const Lock lock;
+  g_are_taken.store(false, std::memory_order_release);
+  for (const Taken& entry : g_taken)
+    if (taken(entry.signal) != nullptr) __sigaction(entry.signal, &entry.program, nullptr);
+}
+
 void reset_signals_after_fork() noexcept { g_lock.store(0, std::memory_order_relaxed); }
+
+HeldSignal hold_sample_signal(std::int32_t number, std::uint64_t others) noexcept {
+  HeldSignal held = {0, t_is_held, -1};
+  if (!signals_taken()) return held;
+  ThreadRecord* const record = t_context.record;
+  if (record != nullptr) held.number_before = record->held_number.exchange(number, std::memory_order_relaxed);
+  t_is_held = true;
+  const std::uint64_t wanted = kSampleBit | others;
+  held.lifts = wanted & ~change_mask(SIG_BLOCK, wanted);
+  return held;
+}
+
+// Where a signal has waited, the handler runs as it is let in.
+void release_sample_signal(const HeldSignal& held) noexcept {
+  if (held.lifts != 0) change_mask(SIG_UNBLOCK, held.lifts);
+  t_is_held = held.held_before;
+  if (t_context.record != nullptr)
+    t_context.record->held_number.store(held.number_before, std::memory_order_relaxed);
+}
+
+bool holds_sample_signal() noexcept { return t_is_held; }
 
 std::uint64_t block_sample_signal() noexcept { return change_mask(SIG_BLOCK, kSampleBit); }
 
@@ -380,7 +430,8 @@ std::uint64_t block_all_signals() noexcept { return change_mask(SIG_SETMASK, kAl
 void restore_signals(std::uint64_t mask) noexcept { change_mask(SIG_SETMASK, mask); }
 
 std::uint64_t without_program_block(std::uint64_t mask) noexcept {
-  if ((mask & kSampleBit) != 0) t_believes_blocked = true;
+  if ((mask & kSampleBit) != 0 && !t_is_held) t_believes_blocked = true;
+  t_blocked_in_earnest = false;
   return mask & ~kSampleBit;
 }
 
@@ -575,7 +626,7 @@ int change_program_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
     return static_cast<int>(-result);
   }
   if (in_earnest && !believes) sample_again();
-  if (has_stacks) before &= ~kSampleBit;  // a handler may be running that does not know
+  if (has_stacks || t_is_held) before &= ~kSampleBit;  // a handler may be running that does not know
   // The kernel writes no more than these 64 bits either.
   if (old != nullptr) old->__val[0] = before | (believed ? kSampleBit : 0);
   return 0;

@@ -195,6 +195,7 @@ void prepare_record(ThreadRecord& record, std::int32_t tid) noexcept {
   record.tick_stride.store(1, std::memory_order_relaxed);
   record.usual_cost_ns = record.tick_end_cpu_ns = 0;
   record.transfer_frame.store(0, std::memory_order_relaxed);
+  record.held_number.store(-1, std::memory_order_relaxed);
   record.adoptable.store(0, std::memory_order_relaxed);
   record.signalled = false;
   record.known_deaf = false;
@@ -299,7 +300,7 @@ void register_this_thread() noexcept {
 
 void unregister_this_thread() noexcept {
   ThreadContext& context = t_context;
-  if (context.slot == nullptr) return;
+  if (context.slot == nullptr || recording_has_ended()) return;
   const CancellationOff no_cancellation;
   ThreadRecord& record = *context.record;
   const std::uint64_t mask = block_sample_signal();

@@ -9,6 +9,7 @@
 #endif
 #undef _FORTIFY_SOURCE
 #include <errno.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -446,11 +447,27 @@ void watch_transfers() noexcept {
 
 // From syscall(2). Unlike the functions of libc that finish what it has begun, it is not where a thread can
 // be cancelled.
-extern "C" [[gnu::visibility("hidden")]] long clusterprof_transfer_by_number(long number, long first,
-                                                                             long second, long third,
-                                                                             long fourth, long fifth,
-                                                                             long sixth) {
+extern "C" [[gnu::visibility("hidden")]] long clusterprof_call_by_number(long number, long first, long second,
+                                                                         long third, long fourth, long fifth,
+                                                                         long sixth) {
   using namespace clusterprof::agent;
+  switch (number) {
+    case SYS_fork:
+    case SYS_clone:
+    case SYS_fallocate:
+    case SYS_bpf: {  // which gives up the check of a program when a signal comes
+      const SampleSignalHeld held(static_cast<std::int32_t>(number));
+      return clusterprof_plain_syscall(number, first, second, third, fourth, fifth, sixth);
+    }
+    case SYS_prctl:
+      if (first == PR_SET_SECCOMP) before_filter_by_prctl(second, third);
+      return clusterprof_plain_syscall(number, first, second, third, fourth, fifth, sixth);
+    case SYS_seccomp:
+      before_filter(first, third);
+      return clusterprof_plain_syscall(number, first, second, third, fourth, fifth, sixth);
+    default:
+      break;
+  }
   const bool is_recvmsg = number == SYS_recvmsg && waits_for_all(static_cast<int>(third)) && second != 0;
   const std::size_t control_bytes = is_recvmsg ? reinterpret_cast<msghdr*>(second)->msg_controllen : 0;
   Transfer transfer(number == SYS_read || number == SYS_readv || number == SYS_getrandom ? Waits::kNo

@@ -309,7 +309,8 @@ void look_for_silence(ThreadRecord& record) noexcept {
   const std::uint64_t silent_ns = record.last_cpu_ns > sampled_ns ? record.last_cpu_ns - sampled_ns : 0;
   const bool runs = silent_ns > kSilentNs && silent_ns > 4 * g_process.period_ns;
   const bool sleeps = record.signalled && record.signal_sent.load(std::memory_order_relaxed) != 0;
-  if (record.known_deaf || (!runs && !sleeps)) return;
+  if (record.known_deaf || (!runs && !sleeps) || record.held_number.load(std::memory_order_relaxed) >= 0)
+    return;
   if (blocks_sample_signal(record.tid) || (runs && has_lost_handler())) {
     record.known_deaf = true;
     count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kSignalBlocked);

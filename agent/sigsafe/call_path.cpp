@@ -120,13 +120,6 @@ std::uint64_t hash_words(const std::uint64_t* words, std::uint32_t count) noexce
   return hash != 0 ? hash : 1;
 }
 
-bool is_own_code(std::uint64_t pc) noexcept {
-  const std::uint32_t ranges = g_process.own_ranges.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < ranges; ++i)
-    if (pc >= g_process.own_start[i] && pc < g_process.own_end[i]) return true;
-  return false;
-}
-
 void lock_store() noexcept {
   while (g_store_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
 }

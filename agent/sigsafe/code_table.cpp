@@ -111,9 +111,8 @@ wire::CodeSlot* find_slot(wire::SegmentHeader& segment, std::uint64_t code_id, b
   if (slots == 0) return nullptr;
   auto* table = reinterpret_cast<wire::CodeSlot*>(reinterpret_cast<std::uint8_t*>(&segment) +
                                                   segment.code_slots_offset);
-  constexpr std::uint32_t kMaxProbes = 128;
   std::uint32_t index = static_cast<std::uint32_t>(code_id % slots);
-  for (std::uint32_t probe = 0; probe < kMaxProbes && probe < slots; ++probe) {
+  for (std::uint32_t probe = 0; probe < wire::kCodeProbes && probe < slots; ++probe) {
     wire::CodeSlot& slot = table[index];
     std::uint64_t key = slot.key.load(std::memory_order_relaxed);
     if (key == 0 && slot.key.compare_exchange_strong(key, code_id, std::memory_order_relaxed)) {
@@ -180,6 +179,7 @@ bool describe_code(const PythonRuntime& runtime, wire::SegmentHeader& segment, s
       (sizeof entry + entry.filename_bytes + entry.name_bytes + entry.line_table_bytes + 7) / 8 * 8;
   const std::uint64_t offset = take_arena(segment, bytes);
   if (offset == kNone) {
+    slot->entry_offset.store(wire::kNoCodeEntry, std::memory_order_release);
     refuse(segment, code_id, generation);
     return true;
   }

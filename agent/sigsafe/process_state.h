@@ -129,6 +129,9 @@ struct ThreadRecord {
   // it calls below this place on its stack; 0: it is not.
   std::atomic<std::uintptr_t> transfer_frame;
 
+  // The thread has our signal blocked around this system call (SampleSignalHeld); -1: around none.
+  std::atomic<std::int32_t> held_number;
+
   // Of how many ticks one comes: 1 but for a thread whose handler takes too long. By the handler; and what
   // that takes usually, and the CPU clock when it was over last.
   std::atomic<std::uint32_t> tick_stride;
@@ -187,6 +190,21 @@ struct ProcessState {
 };
 
 extern ProcessState g_process;
+
+// Part of the measurement.
+inline bool is_own_code(std::uint64_t pc) noexcept {
+  const std::uint32_t ranges = g_process.own_ranges.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < ranges; ++i)
+    if (pc >= g_process.own_start[i] && pc < g_process.own_end[i]) return true;
+  return false;
+}
+
+// Sample handlers at work; and whether they are to do nothing any more (lifecycle/seccomp.cpp). Apart: what
+// is above is read often.
+struct alignas(64) HandlerState {
+  std::atomic<std::uint32_t> running, ended;
+};
+extern HandlerState g_handlers;
 
 // False while what the thread does is not to be recorded: time, MPI calls, file operations. On the thread
 // itself.

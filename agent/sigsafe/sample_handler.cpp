@@ -187,6 +187,12 @@ std::uint64_t thread_cpu_ns() noexcept {
   return raw_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &time) == 0 ? as_ns(time) : 0;
 }
 
+// A sample that has waited for a call to be over shows that call, and not the one that let it in.
+std::int32_t shown_number(const ThreadRecord& record, const InterruptedCall& call) noexcept {
+  const std::int32_t held = record.held_number.load(std::memory_order_relaxed);
+  return held >= 0 && (call.number < 0 || call.number == SYS_rt_sigprocmask) ? held : call.number;
+}
+
 void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const ucontext_t& interrupted,
                   const InterruptedCall& call, wire::Trigger trigger, const Instant& now,
                   bool may_guard) noexcept {
@@ -241,7 +247,7 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   sample.time_ns = now.time_ns;
   sample.cpu_ns = now.cpu_ns;
   sample.flags = flags;
-  sample.syscall_nr = call.in_syscall ? call.number : -1;
+  sample.syscall_nr = call.in_syscall ? shown_number(*context.record, call) : -1;
   sample.mpi_op = static_cast<std::uint16_t>(slot.mpi_op.load(std::memory_order_relaxed));
   sample.frame_words = static_cast<std::uint16_t>(words);
   sample.counter_count = static_cast<std::uint8_t>(counters);
@@ -512,7 +518,11 @@ void walk_stacks(ThreadContext& context, wire::SegmentHeader* segment, const Reg
 
 void sample_handler(int signal, siginfo_t* info, void* context) noexcept {
   const int saved_errno = errno;
-  const bool ours = take_sample(*info, *static_cast<ucontext_t*>(context));
+  g_handlers.running.fetch_add(1);
+  // In this order: whoever ends the recording waits for those that did not see it.
+  const bool ours =
+      g_handlers.ended.load() == 0 ? take_sample(*info, *static_cast<ucontext_t*>(context)) : is_own(*info);
+  g_handlers.running.fetch_sub(1);
   errno = saved_errno;
   if (!ours && g_process.foreign_signal != nullptr) g_process.foreign_signal(signal, info, context);
 }

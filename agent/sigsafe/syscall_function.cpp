@@ -3,9 +3,10 @@
 // it; this one keeps it on the stack as well, where the handler finds it when the call has failed with our
 // EINTR (interrupted_call.cpp). All else is libc's, to the letter for the calls after which two threads
 // or processes may use one stack, and for sigreturn, which expects its frame at the stack pointer; and for
-// the transfers that our signal can cut short, which lifecycle/transfers.cpp makes.
+// calls that our signal can cut short, or keep from ever ending, and those after which none may come any
+// more: lifecycle/transfers.cpp makes them.
 asm(R"(
-        .hidden clusterprof_transfer_by_number
+        .hidden clusterprof_call_by_number
         .pushsection .text
         .balign 16
         .globl  syscall
@@ -17,14 +18,31 @@ syscall:
         ja      3f
         mov     $0xf10000180003, %r11
         bt      %rdi, %r11
-        jc      clusterprof_transfer_by_number
+        jc      clusterprof_call_by_number
         jmp     4f
-3:      cmp     $299, %rdi              # recvmmsg
-        je      clusterprof_transfer_by_number
+3:      cmp     $56, %rdi               # clone like fork: no stack, CLONE_VM or CLONE_SETTLS
+        jne     5f
+        test    %rdx, %rdx
+        jne     4f
+        test    $0x80100, %esi
+        jne     4f
+        jmp     clusterprof_call_by_number
+5:      cmp     $57, %rdi               # fork
+        je      clusterprof_call_by_number
+        cmp     $157, %rdi              # prctl
+        je      clusterprof_call_by_number
+        cmp     $285, %rdi              # fallocate
+        je      clusterprof_call_by_number
+        cmp     $299, %rdi              # recvmmsg
+        je      clusterprof_call_by_number
         cmp     $307, %rdi              # sendmmsg
-        je      clusterprof_transfer_by_number
+        je      clusterprof_call_by_number
+        cmp     $317, %rdi              # seccomp
+        je      clusterprof_call_by_number
         cmp     $318, %rdi              # getrandom
-        je      clusterprof_transfer_by_number
+        je      clusterprof_call_by_number
+        cmp     $321, %rdi              # bpf
+        je      clusterprof_call_by_number
         .globl  clusterprof_plain_syscall
         .hidden clusterprof_plain_syscall
 clusterprof_plain_syscall:

@@ -8,5 +8,6 @@ namespace clusterprof::agent {
 thread_local constinit ThreadContext t_context __attribute__((tls_model("initial-exec"))) = {};
 
 constinit ProcessState g_process = {};
+constinit HandlerState g_handlers = {};
 
 }  // namespace clusterprof::agent

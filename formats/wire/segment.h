@@ -36,7 +36,7 @@ namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x34'47'45'53'46'52'50'43ull;  // "CPRFSEG4"
 inline constexpr std::uint32_t kWireMajor = 4;
-inline constexpr std::uint32_t kWireMinor = 1;
+inline constexpr std::uint32_t kWireMinor = 2;
 
 // One reason per way in which something measured can be lost. Names: kDropReasonNames.
 enum class DropReason : std::uint32_t {
@@ -166,8 +166,11 @@ struct SegmentHeader {
 // --- Python code objects -------------------------------------------------------------------
 
 // Hash table with linear probing. `key` is the code id, 0 = free, set by compare-exchange from
-// any thread, in a signal handler or not. `entry_offset` is relative to the code arena, plus
-// one; it becomes nonzero (release) when the CodeEntry is complete.
+// any thread, in a signal handler or not; at most kCodeProbes slots from key % code_slots on. `entry_offset` is
+// relative to the code arena, plus one; it becomes nonzero (release) when the CodeEntry is complete, or when there
+// will be none: kNoCodeEntry. A slot whose code object could not be read keeps 0.
+inline constexpr std::uint32_t kCodeProbes = 128;
+inline constexpr std::uint64_t kNoCodeEntry = ~std::uint64_t{0};
 struct CodeSlot {
   std::atomic<std::uint64_t> key;
   std::atomic<std::uint64_t> entry_offset;

@@ -33,6 +33,8 @@ class Nodes(recording.RecordingTest):
         run = os.path.join(self.directory, "run")
         self.assertEqual(sorted(os.path.basename(path) for path in glob.glob(run + "/node-*.h5")),
                          [f"node-{name}.h5" for name in nodes])
+        # Ranks meet there, which is no doing of the program's.
+        self.assertEqual([file["path"] for file in report["io"]["files"] if (file["path"] or "").startswith(run)], [])
 
     def test_train_on_two_nodes(self):
         self.start("2", "--slots", "2")

@@ -76,7 +76,7 @@ std::string function_of(const wire::SegmentHeader& segment, std::uint64_t code_i
   const auto* const slots = table<wire::CodeSlot>(segment, segment.code_slots_offset);
   for (std::uint32_t i = 0; i < segment.code_slots; ++i) {
     const std::uint64_t offset = slots[i].entry_offset.load();
-    if (slots[i].key.load() != code_id || offset == 0) continue;
+    if (slots[i].key.load() != code_id || offset == 0 || offset == wire::kNoCodeEntry) continue;
     const auto* const entry = reinterpret_cast<const wire::CodeEntry*>(
         table<std::uint8_t>(segment, segment.code_arena_offset) + offset - 1);
     const char* const text = reinterpret_cast<const char*>(entry + 1);

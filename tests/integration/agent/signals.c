@@ -409,35 +409,314 @@ static int do_own_waited(void) {
   return 0;
 }
 
-/* --- a filter that stops a call of the handler
- * --------------------------------------------------------------- */
+/* --- filters of system calls -------------------------------------------------------------------------------
+ */
+
+enum { kMostAllowed = 32 };
+/* A filter that does `action` for these calls and `otherwise` for all others. */
+static struct sock_filter filter_code[2 * kMostAllowed + 2];
+static struct sock_fprog make_filter(const int* numbers, size_t count, uint32_t action, uint32_t otherwise) {
+  struct sock_filter* at = filter_code;
+  *at++ = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+  for (size_t i = 0; i < count; ++i) {
+    *at++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)numbers[i], 0, 1);
+    *at++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action);
+  }
+  *at++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, otherwise);
+  return (struct sock_fprog){(unsigned short)(at - filter_code), filter_code};
+}
+static long past_libc(long number, long first, long second, long third) {
+  register long fourth __asm__("r10") = 0;
+  __asm__ volatile("syscall"
+                   : "+a"(number)
+                   : "D"(first), "S"(second), "d"(third), "r"(fourth)
+                   : "rcx", "r11", "memory");
+  return number;
+}
+static int allow_filters(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0; }
 
 static void on_bad_call(int signal, siginfo_t* info, void* context) {
   if (info->si_syscall == SYS_getrusage) ++calls;
   ((ucontext_t*)context)->uc_mcontext.gregs[REG_RAX] = -ENOSYS;
   got = signal;
 }
-static int do_filter(void) {
+static void handle_bad_calls(void (*handler)(int, siginfo_t*, void*), int flags) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
-  action.sa_sigaction = on_bad_call;
-  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | flags;
   sigaction(SIGSYS, &action, NULL);
-  struct sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getrusage, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+}
+static int do_filter(void) {
+  const int numbers[] = {SYS_getrusage};
+  handle_bad_calls(on_bad_call, 0);
+  const struct sock_fprog program = make_filter(numbers, 1, SECCOMP_RET_TRAP, SECCOMP_RET_ALLOW);
+  /* Where the agent does not see it: it would end the samples. */
+  if (!allow_filters() || past_libc(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (long)&program) != 0)
     return 1;
   struct rusage usage;
   if (getrusage(RUSAGE_SELF, &usage) != -1 || errno != ENOSYS || got != SIGSYS) return 2;
   spin_ms(300);
   printf("trapped %d\n", calls);
   return 0;
+}
+
+/* Filters that kill for what the program itself does not do: how = 0, strict mode; 1, by prctl; 2, by
+ * seccomp(2), for all threads, of which one runs; 3, the same for a process forked afterwards. */
+static _Atomic int leaves;
+static void* run_and_leave(void* unused) {
+  while (!leaves) spin_ms(1);
+  past_libc(SYS_exit, 0, 0, 0); /* libc's way takes more calls */
+  return unused;
+}
+static void fault_and_end(int signal) {
+  static const char said[] = "faulted\n";
+  if (write(1, said, sizeof said - 1) > 0) past_libc(SYS_exit_group, signal == SIGSEGV ? 0 : 4, 0, 0);
+}
+static volatile int* volatile nowhere;
+static int do_sandbox(int how) {
+  static const int allowed[] = {
+      SYS_read,  SYS_write, SYS_exit,          SYS_exit_group,      SYS_rt_sigreturn, SYS_munmap, SYS_madvise,
+      SYS_futex, SYS_close, SYS_clock_gettime, SYS_set_robust_list, SYS_clone,        SYS_wait4,  SYS_rseq};
+  static const char said[] = "computed\n";
+  const struct sock_fprog program =
+      make_filter(allowed, sizeof allowed / sizeof *allowed, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
+  pthread_t other;
+  handle(SIGSEGV, fault_and_end, 0, 0);
+  spin_ms(100);
+  if (!allow_filters()) return 1;
+  if (how == 0) {
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) return 2;
+    for (uint64_t i = 0; i < 60000000; ++i) sink += i;
+    if (write(1, said, sizeof said - 1) > 0) past_libc(SYS_exit, 0, 0, 0);
+  }
+  if (how == 1 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) return 2;
+  if (how >= 2) {
+    if (pthread_create(&other, NULL, run_and_leave, NULL) != 0) return 2;
+    spin_ms(50);
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0) return 3;
+  }
+  for (uint64_t i = 0; i < 60000000; ++i) sink += i;
+  if (write(1, said, sizeof said - 1) < 0) return 4;
+  if (how >= 2) {
+    leaves = 1;
+    pthread_join(other, NULL);
+  }
+  if (how == 3) {
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0) {
+      for (uint64_t i = 0; i < 30000000; ++i) sink += i;
+      _exit(9);
+    }
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 9) return 5;
+    _exit(0);
+  }
+  if (how == 2) _exit(0);
+  *nowhere = 1; /* the handler ends it */
+  return 6;
+}
+
+/* One that refuses, and one that is asked for but not there, are no reason to stop. */
+static int do_refusal(void) {
+  const int numbers[] = {SYS_getrusage, SYS_ptrace};
+  const struct sock_fprog program = make_filter(numbers, 2, SECCOMP_RET_ERRNO | ENOSYS, SECCOMP_RET_ALLOW);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) != -1 || errno != EFAULT) return 1;
+  if (!allow_filters() || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) return 2;
+  struct rusage usage;
+  if (getrusage(RUSAGE_SELF, &usage) != -1 || errno != ENOSYS) return 3;
+  spin_ms(300);
+  return 0;
+}
+
+/* --- calls that begin anew when a signal comes
+ * --------------------------------------------------------------- */
+
+static uint64_t kernel_mask(void) {
+  uint64_t mask = 0;
+  register long bytes __asm__("r10") = 8;
+  long result = SYS_rt_sigprocmask;
+  __asm__ volatile("syscall"
+                   : "+a"(result)
+                   : "D"(SIG_BLOCK), "S"(NULL), "d"(&mask), "r"(bytes)
+                   : "rcx", "r11", "memory");
+  return result == 0 ? mask : ~(uint64_t)0;
+}
+static int blocks_sample(uint64_t mask) { return (mask >> (kSampleSignal - 1) & 1) != 0; }
+
+/* In the place of the call, with the signal mask that it was made with. */
+static _Atomic int held, told;
+static _Atomic int forks_in_handler;
+static void on_call(int signal, siginfo_t* info, void* context) {
+  ucontext_t* const interrupted = context;
+  sigset_t mask;
+  got = signal;
+  ++calls;
+  held += blocks_sample(kernel_mask());
+  sigprocmask(SIG_BLOCK, NULL, &mask);
+  told += sigismember(&mask, kSampleSignal);
+  spin_ms(30);
+  held += blocks_sample(kernel_mask());
+  if (forks_in_handler-- > 0) raise(SIGUSR1);
+  interrupted->uc_mcontext.gregs[REG_RAX] = -EDQUOT;
+  (void)info;
+}
+static void fork_in_handler(int signal) {
+  if (fork() != -1 || errno != EDQUOT) _exit(signal);
+}
+static int do_held(void) {
+  const int numbers[] = {SYS_fallocate, SYS_clone, SYS_fork, SYS_bpf};
+  const struct sock_fprog program = make_filter(numbers, 4, SECCOMP_RET_TRAP, SECCOMP_RET_ALLOW);
+  handle_bad_calls(on_call, SA_NODEFER);
+  if (!allow_filters() || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) return 1;
+  int made = 0;
+  const uint64_t before = kernel_mask();
+#define FAILS(call)                                                                                      \
+  if ((call) != -1 || errno != EDQUOT || kernel_mask() != before || calls != ++made || held != 2 * made) \
+  return 2 + made
+  FAILS(fallocate(0, 0, 0, 4096));
+  FAILS(fallocate64(0, 0, 0, 4096));
+  if (posix_fallocate(0, 0, 4096) != EDQUOT || held != 2 * ++made) return 20;
+  if (posix_fallocate64(0, 0, 4096) != EDQUOT || held != 2 * ++made) return 21;
+  FAILS(syscall(SYS_fallocate, 0, 0, 0L, 4096L));
+  FAILS(syscall(SYS_bpf, 0, NULL, 0));
+  FAILS(syscall(SYS_fork));
+  FAILS(syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0L));
+  FAILS(fork());
+  if (told != 0) return 22;
+  /* A handler that comes in the middle of a fork, and forks. The watcher goes on afterwards. */
+  handle(SIGUSR1, fork_in_handler, 0, 0);
+  forks_in_handler = 1;
+  if (fork() != -1 || kernel_mask() != before || calls != made + 2) return 23;
+  struct timespec rest = {0, 400000000};
+  nanosleep(&rest, &rest);
+  return 0;
+}
+
+static int child_says(pid_t child) {
+  int status = -1;
+  if (waitpid(child, &status, 0) != child) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+static int do_forked_mask(void) {
+  for (int i = 0; i < 4; ++i) {
+    sigset_t set, mask;
+    sigemptyset(&set);
+    if ((i & 1) != 0) sigaddset(&set, SIGUSR2);
+    if ((i & 2) != 0) sigaddset(&set, kSampleSignal);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    const uint64_t before = kernel_mask();
+    const pid_t child = fork();
+    const int same = kernel_mask() == before && !blocks_sample(before);
+    sigprocmask(SIG_BLOCK, NULL, &mask);
+    const int told_same =
+        sigismember(&mask, SIGUSR2) == ((i & 1) != 0) && sigismember(&mask, kSampleSignal) == ((i & 2) != 0);
+    if (child == 0) {
+      spin_ms(50);
+      _exit(same && told_same ? 0 : 1);
+    }
+    if (!same || !told_same) return 1 + i;
+    if (child_says(child) != 0) return 11 + i;
+  }
+  return 0;
+}
+
+/* --- children, and signals that are ours
+ * ---------------------------------------------------------------------
+ */
+
+static int do_child_dies(void) { /* of what it sends itself, however it was made */
+  const struct rlimit none = {0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  const int signals[] = {SIGSEGV, SIGBUS, kSampleSignal};
+  for (volatile int i = 0; i < 3; ++i) {
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0L);
+    if (child == 0) {
+      raise(signals[i]);
+      _exit(7);
+    }
+    if (child_says(child) != 100 + signals[i]) return 1 + i;
+    child = fork();
+    if (child == 0) {
+      raise(signals[i]);
+      _exit(7);
+    }
+    if (child_says(child) != 100 + signals[i]) return 11 + i;
+    child = vfork();
+    if (child == 0) {
+      past_libc(SYS_kill, past_libc(SYS_getpid, 0, 0, 0), signals[i], 0);
+      _exit(7);
+    }
+    if (child_says(child) != 100 + signals[i]) return 21 + i;
+  }
+  return 0;
+}
+static int do_own_in_child(void) {
+  const sigset_t sample = only(kSampleSignal);
+  const struct timespec second = {1, 0};
+  siginfo_t info;
+  sigprocmask(SIG_BLOCK, &sample, NULL);
+  kill(getpid(), kSampleSignal);
+  spin_ms(20); /* it waits */
+  const pid_t child = fork();
+  if (child == 0) {
+    sigset_t pending;
+    sigpending(&pending);
+    if (sigismember(&pending, kSampleSignal)) _exit(1);
+    kill(getpid(), kSampleSignal);
+    spin_ms(20);
+    if (sigtimedwait(&sample, &info, &second) != kSampleSignal) _exit(2);
+    sigprocmask(SIG_UNBLOCK, &sample, NULL);
+    spin_ms(200);
+    _exit(0);
+  }
+  if (child_says(child) != 0) return 1;
+  return sigtimedwait(&sample, &info, &second) == kSampleSignal ? 0 : 2;
+}
+
+/* --- faults of handlers
+ * --------------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t mended, handled;
+static volatile uint64_t mendable;
+static void on_fault(int signal, siginfo_t* info, void* context) {
+  (void)signal, (void)info;
+  ++mended;
+  ((ucontext_t*)context)->uc_mcontext.gregs[REG_RAX] = (greg_t)(uintptr_t)&mendable;
+}
+static void fault_once(int signal) {
+  uint64_t address = 8, value;
+  __asm__ volatile("mov (%%rax), %1" : "+a"(address), "=r"(value) : : "memory");
+  sink += value + (uint64_t)signal;
+  ++handled;
+}
+static _Atomic int sent_all;
+static void* send_faults(void* thread) {
+  for (int i = 0; i < 2000; ++i) {
+    const struct timespec moment = {0, 20000 + i % 7 * 1000};
+    pthread_kill(*(pthread_t*)thread, SIGUSR1);
+    nanosleep(&moment, NULL);
+  }
+  sent_all = 1;
+  return NULL;
+}
+static int do_faulting_handler(void) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSEGV, &action, NULL);
+  handle(SIGUSR1, fault_once, SA_RESTART, 0);
+  char path[] = "/tmp/faulting-handler-XXXXXX";
+  const int file = mkstemp(path);
+  if (file < 0 || unlink(path) != 0) return 1;
+  pthread_t self = pthread_self(), sender;
+  if (pthread_create(&sender, NULL, send_faults, &self) != 0) return 2;
+  while (!sent_all)
+    if (pwrite(file, "x", 1, 0) != 1) return 3;
+  pthread_join(sender, NULL);
+  printf("mended %d\nhandled %d\n", (int)mended, (int)handled);
+  return blocks_sample(kernel_mask()) || (kernel_mask() >> (SIGUSR1 - 1) & 1) != 0 ? 4 : 0;
 }
 
 int main(int argc, char** argv) {
@@ -453,6 +732,13 @@ int main(int argc, char** argv) {
   if (strcmp(what, "show_ignored") == 0) result = do_show_ignored();
   if (strcmp(what, "own_waited") == 0) result = do_own_waited();
   if (strcmp(what, "filter") == 0) result = do_filter();
+  if (strcmp(what, "sandbox") == 0 && argc > 2) result = do_sandbox(atoi(argv[2]));
+  if (strcmp(what, "refusal") == 0) result = do_refusal();
+  if (strcmp(what, "held") == 0) result = do_held();
+  if (strcmp(what, "forked_mask") == 0) result = do_forked_mask();
+  if (strcmp(what, "child_dies") == 0) result = do_child_dies();
+  if (strcmp(what, "own_in_child") == 0) result = do_own_in_child();
+  if (strcmp(what, "faulting_handler") == 0) result = do_faulting_handler();
   fflush(stdout);
   return result;
 }

@@ -98,5 +98,75 @@ TEST_P(Signals, HandlerSurvivesAFilterOfItsCalls) {
   EXPECT_GE(outcome.numbers.at("trapped"), 2);
 }
 
+std::size_t ticks_of(const ThreadLog& thread) {
+  return thread.count(wire::Trigger::kCpuTimer) + thread.count(wire::Trigger::kWallTimer);
+}
+
+TEST_P(Signals, EndWhereAFilterWouldKill) {
+  for (const int how : {0, 1, 2, 3}) {
+    const Outcome bare = run_bare({kTarget, "sandbox", std::to_string(how)});
+    const Outcome outcome = record({"sandbox", std::to_string(how)});
+    ASSERT_TRUE(ended_well(bare)) << how << " " << bare.wait_status;
+    EXPECT_EQ(outcome.wait_status, bare.wait_status) << how;
+    EXPECT_EQ(outcome.output, bare.output) << how;
+    ASSERT_EQ(outcome.processes.size(), 1u) << how;
+    const ProcessLog& process = outcome.processes.front();
+    EXPECT_EQ(process.drops(wire::DropReason::kSignalBlocked), how < 2 ? 1u : 2u) << how;
+    ASSERT_NE(process.main_thread(), nullptr);
+    EXPECT_GE(ticks_of(*process.main_thread()), 5u) << how;
+    EXPECT_EQ(process.main_thread()->count(wire::Trigger::kThreadEnd), 1u) << how;
+    if (how < 2) continue;  // they end past libc
+    EXPECT_EQ(process.segment->exit_flags.load(), wire::kExitStatusKnown) << how;
+    EXPECT_EQ(process.segment->exit_status.load(), 0) << how;
+  }
+}
+
+TEST_P(Signals, GoOnWhereAFilterRefuses) {
+  const Outcome outcome = record({"refusal"});
+  ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
+  const ProcessLog& process = outcome.processes.at(0);
+  EXPECT_EQ(process.drops(wire::DropReason::kSignalBlocked), 0u);
+  EXPECT_GE(ticks_of(*process.main_thread()), 20u);
+}
+
+TEST_P(Signals, StayAwayFromCallsThatWouldBeginAnew) {
+  constexpr int kFallocate = 285;
+  const Outcome outcome = record({"held"});
+  ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
+  const ThreadLog& thread = *outcome.processes.at(0).main_thread();
+  EXPECT_EQ(outcome.processes[0].drops(wire::DropReason::kSignalBlocked), 0u);
+  std::size_t shown = 0;
+  for (const Sample& sample : thread.samples) shown += sample.record.syscall_nr == kFallocate ? 1 : 0;
+  EXPECT_GE(shown, 3u);  // those that waited
+  if (std::string(GetParam().name) != "cpu") {
+    EXPECT_GE(thread.count(wire::Trigger::kBlocked), 1u);
+  }
+}
+
+TEST_P(Signals, MaskIsTheProgramsAfterAFork) {
+  const Outcome outcome = record({"forked_mask"});
+  EXPECT_TRUE(ended_well(outcome)) << outcome.wait_status;
+  EXPECT_EQ(outcome.processes.size(), 5u);
+}
+
+TEST_P(Signals, KillChildrenPastLibcToo) {
+  const Outcome outcome = record({"child_dies"});
+  EXPECT_TRUE(ended_well(outcome)) << outcome.wait_status;
+}
+
+TEST_P(Signals, ChildMayWaitForTheSampleSignal) {
+  const Outcome outcome = record({"own_in_child"});
+  ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
+  ASSERT_EQ(outcome.processes.size(), 2u);
+  EXPECT_GE(ticks_of(*outcome.processes[1].main_thread()), 10u);
+}
+
+TEST_P(Signals, FaultsOfAHandlerAreTheProgramsWhereverItComes) {
+  const Outcome outcome = record({"faulting_handler"});
+  ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
+  EXPECT_GE(outcome.numbers.at("handled"), 100);
+  EXPECT_EQ(outcome.numbers.at("mended"), outcome.numbers.at("handled"));
+}
+
 }  // namespace
 }  // namespace clusterprof::agent_test

@@ -100,6 +100,11 @@ TEST_P(CodeTableTest, CountsWhatDoesNotFitOnce) {
   EXPECT_EQ(full_slots.dropped(), 3u);
   EXPECT_EQ(full_arena.dropped(), 4u);
   EXPECT_LE(full_arena.header().code_arena_used, 64u);
+  // The collector need not wait for it.
+  for (const auto& code : codes) {
+    const auto place = full_arena.place(code_id_of(code));
+    EXPECT_TRUE(place == 1u || place == wire::kNoCodeEntry) << place;
+  }
 }
 
 TEST_P(CodeTableTest, ChildOfAForkStartsAfresh) {

@@ -104,7 +104,7 @@ class FakeSegment {
     const auto* slots = reinterpret_cast<const wire::CodeSlot*>(base + header().code_slots_offset);
     for (std::uint32_t i = 0; i < header().code_slots; ++i) {
       const std::uint64_t offset = slots[i].entry_offset.load();
-      if (slots[i].key.load() != code_id || offset == 0) continue;
+      if (slots[i].key.load() != code_id || offset == 0 || offset == wire::kNoCodeEntry) continue;
       wire::CodeEntry entry;
       const std::uint8_t* at = base + header().code_arena_offset + offset - 1;
       std::memcpy(&entry, at, sizeof entry);
@@ -116,6 +116,14 @@ class FakeSegment {
                 all.substr(entry.filename_bytes + entry.name_bytes), entry.first_line});
     }
     return nullptr;
+  }
+  // CodeSlot::entry_offset; 0 for one without a slot.
+  std::uint64_t place(std::uint64_t code_id) {
+    const auto* slots = reinterpret_cast<const wire::CodeSlot*>(
+        reinterpret_cast<const std::uint8_t*>(words_.data()) + header().code_slots_offset);
+    for (std::uint32_t i = 0; i < header().code_slots; ++i)
+      if (slots[i].key.load() == code_id) return slots[i].entry_offset.load();
+    return 0;
   }
   std::uint32_t slots_used() {
     const auto* slots = reinterpret_cast<const wire::CodeSlot*>(
