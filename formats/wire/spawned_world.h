@@ -15,6 +15,7 @@
 #pragma once
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -40,13 +41,6 @@ struct SpawnedWorld {
   std::int32_t first, size;
   std::int32_t caller, caller_stride, callers;  // callers 0: in the file
 };
-
-// "P/N"
-inline bool world_path(const char* worlds, int number, const char* end, char* path,
-                       std::size_t bytes) noexcept {
-  const int length = snprintf(path, bytes, "%s/%d%s", worlds, number, end);
-  return length > 0 && static_cast<std::size_t>(length) < bytes;
-}
 
 inline bool format_spawned_world(const SpawnedWorld& world, char* text, std::size_t bytes) noexcept {
   const int length = world.callers > 0
@@ -79,14 +73,23 @@ inline bool parse_spawned_world(const char* text, SpawnedWorld& world) noexcept 
          parse_world_number(text, 1, '\0', world.callers);
 }
 
-// False when there is no world of that number.
-inline bool read_spawned_world(const char* worlds, int number, SpawnedWorld& world) noexcept {
-  char path[4096], text[128];
-  if (!world_path(worlds, number, "", path, sizeof(path))) return false;
-  const ssize_t length = readlink(path, text, sizeof(text) - 1);
+// False when there is no world of that number. `worlds`: a descriptor of RUN/.worlds, or its path.
+inline bool read_spawned_world(int worlds, const char* link, SpawnedWorld& world) noexcept {
+  char text[128];
+  const ssize_t length = readlinkat(worlds, link, text, sizeof(text) - 1);
   if (length <= 0) return false;
   text[length] = '\0';
   return parse_spawned_world(text, world);
+}
+inline bool read_spawned_world(int worlds, int number, SpawnedWorld& world) noexcept {
+  char link[16];
+  snprintf(link, sizeof(link), "%d", number);
+  return read_spawned_world(worlds, link, world);
+}
+inline bool read_spawned_world(const char* worlds, int number, SpawnedWorld& world) noexcept {
+  char path[4096];
+  const int length = snprintf(path, sizeof(path), "%s/%d", worlds, number);
+  return length > 0 && length < static_cast<int>(sizeof(path)) && read_spawned_world(AT_FDCWD, path, world);
 }
 
 }  // namespace clusterprof::wire

@@ -396,7 +396,25 @@ class Wrapper:
             lines.append(f"record.collective_ended({f.get('root', '')});")
         return lines
 
-    LOCALS = {"real", "start", "returned", "record", "subject", "use", "taken", "own_status", "seen_status", "prepared",
+    def pass_on(self, names):
+        """A call that is not measured: it is made inside another one, or by a thread without a place. The
+        objects that it frees or makes are known all the same, since libraries use handles again."""
+        f = self.f
+        if f.get("frees"):
+            return [f"if (start == 0) return pass_on_free(key_of(*{f.get('frees')}), [&] {{ return real({names}); }});"]
+        if f.get("message"):
+            subject = f.get("message")
+            return ["if (start == 0) {", f"  take_message(key_of({subject}));", f"  release(key_of({subject}));",
+                    f"  return real({names});", "}"]
+        made = f.get("new_comm").split()[1] if f.get("new_comm") else \
+            next((f.get(x) for x in ("new_window", "new_file", "new_message") if f.get(x)), None)
+        if made is None:
+            return [f"if (start == 0) return real({names});"]
+        flag = " && *flag != 0" if "flag" in f.by_name else ""
+        return ["if (start == 0) {", f"  const int passed_on = real({names});",
+                f"  if (passed_on == MPI_SUCCESS{flag}) release(key_of(*{made}));", "  return passed_on;", "}"]
+
+    LOCALS = {"real", "start", "passed_on", "returned", "record", "subject", "use", "taken", "own_status", "seen_status", "prepared",
               "in_place", "role"}
 
     def emit(self):
@@ -407,7 +425,8 @@ class Wrapper:
         op = f"wire::k{f.name}"
         self.add(f"const auto real = CLUSTERPROF_REAL({f.name});")
         self.add(f"const std::uint64_t start = enter({op});")
-        self.add(f"if (start == 0) return real({names});")
+        for line in self.pass_on(names):
+            self.add(line)
         subject = next((f.get(x) for x in ("comm", "window", "file", "message") if f.get(x)), None)
         early = subject is not None and subject.startswith("*")
         if early:

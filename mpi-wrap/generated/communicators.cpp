@@ -67,7 +67,11 @@ extern "C" int clusterprof_wrap_MPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2,
 extern "C" int clusterprof_wrap_MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_create);
   const std::uint64_t start = enter(wire::kMPI_Comm_create);
-  if (start == 0) return real(comm, group, newcomm);
+  if (start == 0) {
+    const int passed_on = real(comm, group, newcomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(comm, group, newcomm);
   Record record(wire::kMPI_Comm_create, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -92,7 +96,11 @@ extern "C" int clusterprof_wrap_MPI_Comm_create_errhandler(MPI_Comm_errhandler_f
 extern "C" int clusterprof_wrap_MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_create_group);
   const std::uint64_t start = enter(wire::kMPI_Comm_create_group);
-  if (start == 0) return real(comm, group, tag, newcomm);
+  if (start == 0) {
+    const int passed_on = real(comm, group, tag, newcomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(comm, group, tag, newcomm);
   Record record(wire::kMPI_Comm_create_group, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -127,7 +135,11 @@ extern "C" int clusterprof_wrap_MPI_Comm_delete_attr(MPI_Comm comm, int comm_key
 extern "C" int clusterprof_wrap_MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_dup);
   const std::uint64_t start = enter(wire::kMPI_Comm_dup);
-  if (start == 0) return real(comm, newcomm);
+  if (start == 0) {
+    const int passed_on = real(comm, newcomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(comm, newcomm);
   Record record(wire::kMPI_Comm_dup, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -142,7 +154,11 @@ extern "C" int clusterprof_wrap_MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm) {
 extern "C" int clusterprof_wrap_MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_dup_with_info);
   const std::uint64_t start = enter(wire::kMPI_Comm_dup_with_info);
-  if (start == 0) return real(comm, info, newcomm);
+  if (start == 0) {
+    const int passed_on = real(comm, info, newcomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(comm, info, newcomm);
   Record record(wire::kMPI_Comm_dup_with_info, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -157,7 +173,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info i
 extern "C" int clusterprof_wrap_MPI_Comm_free(MPI_Comm *comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_free);
   const std::uint64_t start = enter(wire::kMPI_Comm_free);
-  if (start == 0) return real(comm);
+  if (start == 0) return pass_on_free(key_of(*comm), [&] { return real(comm); });
   const HandleKey subject = key_of(*comm);
   Communicator* const use = hold_communicator(subject);
   const int returned = real(comm);
@@ -237,7 +253,11 @@ extern "C" int clusterprof_wrap_MPI_Comm_group(MPI_Comm comm, MPI_Group *group) 
 extern "C" int clusterprof_wrap_MPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_idup);
   const std::uint64_t start = enter(wire::kMPI_Comm_idup);
-  if (start == 0) return real(comm, newcomm, request);
+  if (start == 0) {
+    const int passed_on = real(comm, newcomm, request);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(comm, newcomm, request);
   Record record(wire::kMPI_Comm_idup, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -329,7 +349,11 @@ extern "C" int clusterprof_wrap_MPI_Comm_size(MPI_Comm comm, int *size) {
 extern "C" int clusterprof_wrap_MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_split);
   const std::uint64_t start = enter(wire::kMPI_Comm_split);
-  if (start == 0) return real(comm, color, key, newcomm);
+  if (start == 0) {
+    const int passed_on = real(comm, color, key, newcomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(comm, color, key, newcomm);
   Record record(wire::kMPI_Comm_split, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -344,7 +368,11 @@ extern "C" int clusterprof_wrap_MPI_Comm_split(MPI_Comm comm, int color, int key
 extern "C" int clusterprof_wrap_MPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_split_type);
   const std::uint64_t start = enter(wire::kMPI_Comm_split_type);
-  if (start == 0) return real(comm, split_type, key, info, newcomm);
+  if (start == 0) {
+    const int passed_on = real(comm, split_type, key, info, newcomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(comm, split_type, key, info, newcomm);
   Record record(wire::kMPI_Comm_split_type, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -490,7 +518,11 @@ extern "C" int clusterprof_wrap_MPI_Group_union(MPI_Group group1, MPI_Group grou
 extern "C" int clusterprof_wrap_MPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag, MPI_Comm *newintercomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Intercomm_create);
   const std::uint64_t start = enter(wire::kMPI_Intercomm_create);
-  if (start == 0) return real(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
+  if (start == 0) {
+    const int passed_on = real(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newintercomm));
+    return passed_on;
+  }
   const int returned = real(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
   Record record(wire::kMPI_Intercomm_create, start, returned == MPI_SUCCESS);
   record.use(local_comm);
@@ -505,7 +537,11 @@ extern "C" int clusterprof_wrap_MPI_Intercomm_create(MPI_Comm local_comm, int lo
 extern "C" int clusterprof_wrap_MPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Intercomm_merge);
   const std::uint64_t start = enter(wire::kMPI_Intercomm_merge);
-  if (start == 0) return real(intercomm, high, newintracomm);
+  if (start == 0) {
+    const int passed_on = real(intercomm, high, newintracomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newintracomm));
+    return passed_on;
+  }
   const int returned = real(intercomm, high, newintracomm);
   Record record(wire::kMPI_Intercomm_merge, start, returned == MPI_SUCCESS);
   record.use(intercomm);
@@ -540,7 +576,11 @@ extern "C" int clusterprof_wrap_MPI_Keyval_free(int *keyval) {
 extern "C" int clusterprof_wrap_MPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info info, MPI_Errhandler errhandler, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_create_from_group);
   const std::uint64_t start = enter(wire::kMPI_Comm_create_from_group);
-  if (start == 0) return real(group, stringtag, info, errhandler, newcomm);
+  if (start == 0) {
+    const int passed_on = real(group, stringtag, info, errhandler, newcomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(group, stringtag, info, errhandler, newcomm);
   Record record(wire::kMPI_Comm_create_from_group, start, returned == MPI_SUCCESS);
   if (record.counts()) {
@@ -555,7 +595,11 @@ extern "C" int clusterprof_wrap_MPI_Comm_create_from_group(MPI_Group group, cons
 extern "C" int clusterprof_wrap_MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_idup_with_info);
   const std::uint64_t start = enter(wire::kMPI_Comm_idup_with_info);
-  if (start == 0) return real(comm, info, newcomm, request);
+  if (start == 0) {
+    const int passed_on = real(comm, info, newcomm, request);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(comm, info, newcomm, request);
   Record record(wire::kMPI_Comm_idup_with_info, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -584,7 +628,11 @@ extern "C" int clusterprof_wrap_MPI_Group_from_session_pset(MPI_Session session,
 extern "C" int clusterprof_wrap_MPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, MPI_Group remote_group, int remote_leader, const char *stringtag, MPI_Info info, MPI_Errhandler errhandler, MPI_Comm *newintercomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Intercomm_create_from_groups);
   const std::uint64_t start = enter(wire::kMPI_Intercomm_create_from_groups);
-  if (start == 0) return real(local_group, local_leader, remote_group, remote_leader, stringtag, info, errhandler, newintercomm);
+  if (start == 0) {
+    const int passed_on = real(local_group, local_leader, remote_group, remote_leader, stringtag, info, errhandler, newintercomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newintercomm));
+    return passed_on;
+  }
   const int returned = real(local_group, local_leader, remote_group, remote_leader, stringtag, info, errhandler, newintercomm);
   Record record(wire::kMPI_Intercomm_create_from_groups, start, returned == MPI_SUCCESS);
   if (record.counts()) {

@@ -24,7 +24,7 @@ extern "C" int clusterprof_wrap_MPI_File_call_errhandler(MPI_File fh, int errorc
 extern "C" int clusterprof_wrap_MPI_File_close(MPI_File *fh) {
   const auto real = CLUSTERPROF_REAL(MPI_File_close);
   const std::uint64_t start = enter(wire::kMPI_File_close);
-  if (start == 0) return real(fh);
+  if (start == 0) return pass_on_free(key_of(*fh), [&] { return real(fh); });
   const HandleKey subject = key_of(*fh);
   Communicator* const use = hold_communicator(subject);
   const int returned = real(fh);
@@ -342,7 +342,11 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_shared(MPI_File fh, const void *
 extern "C" int clusterprof_wrap_MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh) {
   const auto real = CLUSTERPROF_REAL(MPI_File_open);
   const std::uint64_t start = enter(wire::kMPI_File_open);
-  if (start == 0) return real(comm, filename, amode, info, fh);
+  if (start == 0) {
+    const int passed_on = real(comm, filename, amode, info, fh);
+    if (passed_on == MPI_SUCCESS) release(key_of(*fh));
+    return passed_on;
+  }
   const int returned = real(comm, filename, amode, info, fh);
   Record record(wire::kMPI_File_open, start, returned == MPI_SUCCESS);
   record.use(comm);

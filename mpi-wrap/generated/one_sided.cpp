@@ -161,7 +161,11 @@ extern "C" int clusterprof_wrap_MPI_Rput(const void *origin_addr, int origin_cou
 extern "C" int clusterprof_wrap_MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_allocate);
   const std::uint64_t start = enter(wire::kMPI_Win_allocate);
-  if (start == 0) return real(size, disp_unit, info, comm, baseptr, win);
+  if (start == 0) {
+    const int passed_on = real(size, disp_unit, info, comm, baseptr, win);
+    if (passed_on == MPI_SUCCESS) release(key_of(*win));
+    return passed_on;
+  }
   const int returned = real(size, disp_unit, info, comm, baseptr, win);
   Record record(wire::kMPI_Win_allocate, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -176,7 +180,11 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate(MPI_Aint size, int disp_unit, M
 extern "C" int clusterprof_wrap_MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_allocate_shared);
   const std::uint64_t start = enter(wire::kMPI_Win_allocate_shared);
-  if (start == 0) return real(size, disp_unit, info, comm, baseptr, win);
+  if (start == 0) {
+    const int passed_on = real(size, disp_unit, info, comm, baseptr, win);
+    if (passed_on == MPI_SUCCESS) release(key_of(*win));
+    return passed_on;
+  }
   const int returned = real(size, disp_unit, info, comm, baseptr, win);
   Record record(wire::kMPI_Win_allocate_shared, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -225,7 +233,11 @@ extern "C" int clusterprof_wrap_MPI_Win_complete(MPI_Win win) {
 extern "C" int clusterprof_wrap_MPI_Win_create(void *base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_create);
   const std::uint64_t start = enter(wire::kMPI_Win_create);
-  if (start == 0) return real(base, size, disp_unit, info, comm, win);
+  if (start == 0) {
+    const int passed_on = real(base, size, disp_unit, info, comm, win);
+    if (passed_on == MPI_SUCCESS) release(key_of(*win));
+    return passed_on;
+  }
   const int returned = real(base, size, disp_unit, info, comm, win);
   Record record(wire::kMPI_Win_create, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -240,7 +252,11 @@ extern "C" int clusterprof_wrap_MPI_Win_create(void *base, MPI_Aint size, int di
 extern "C" int clusterprof_wrap_MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_create_dynamic);
   const std::uint64_t start = enter(wire::kMPI_Win_create_dynamic);
-  if (start == 0) return real(info, comm, win);
+  if (start == 0) {
+    const int passed_on = real(info, comm, win);
+    if (passed_on == MPI_SUCCESS) release(key_of(*win));
+    return passed_on;
+  }
   const int returned = real(info, comm, win);
   Record record(wire::kMPI_Win_create_dynamic, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -353,7 +369,7 @@ extern "C" int clusterprof_wrap_MPI_Win_flush_local_all(MPI_Win win) {
 extern "C" int clusterprof_wrap_MPI_Win_free(MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_free);
   const std::uint64_t start = enter(wire::kMPI_Win_free);
-  if (start == 0) return real(win);
+  if (start == 0) return pass_on_free(key_of(*win), [&] { return real(win); });
   const HandleKey subject = key_of(*win);
   Communicator* const use = hold_communicator(subject);
   const int returned = real(win);
@@ -731,7 +747,11 @@ extern "C" int clusterprof_wrap_MPI_Rput_c(const void *origin_addr, MPI_Count or
 extern "C" int clusterprof_wrap_MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_allocate_c);
   const std::uint64_t start = enter(wire::kMPI_Win_allocate_c);
-  if (start == 0) return real(size, disp_unit, info, comm, baseptr, win);
+  if (start == 0) {
+    const int passed_on = real(size, disp_unit, info, comm, baseptr, win);
+    if (passed_on == MPI_SUCCESS) release(key_of(*win));
+    return passed_on;
+  }
   const int returned = real(size, disp_unit, info, comm, baseptr, win);
   Record record(wire::kMPI_Win_allocate_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -748,7 +768,11 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_
 extern "C" int clusterprof_wrap_MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_allocate_shared_c);
   const std::uint64_t start = enter(wire::kMPI_Win_allocate_shared_c);
-  if (start == 0) return real(size, disp_unit, info, comm, baseptr, win);
+  if (start == 0) {
+    const int passed_on = real(size, disp_unit, info, comm, baseptr, win);
+    if (passed_on == MPI_SUCCESS) release(key_of(*win));
+    return passed_on;
+  }
   const int returned = real(size, disp_unit, info, comm, baseptr, win);
   Record record(wire::kMPI_Win_allocate_shared_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -765,7 +789,11 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Ain
 extern "C" int clusterprof_wrap_MPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_create_c);
   const std::uint64_t start = enter(wire::kMPI_Win_create_c);
-  if (start == 0) return real(base, size, disp_unit, info, comm, win);
+  if (start == 0) {
+    const int passed_on = real(base, size, disp_unit, info, comm, win);
+    if (passed_on == MPI_SUCCESS) release(key_of(*win));
+    return passed_on;
+  }
   const int returned = real(base, size, disp_unit, info, comm, win);
   Record record(wire::kMPI_Win_create_c, start, returned == MPI_SUCCESS);
   record.use(comm);

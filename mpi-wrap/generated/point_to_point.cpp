@@ -101,7 +101,11 @@ extern "C" int clusterprof_wrap_MPI_Ibsend(const void *buf, int count, MPI_Datat
 extern "C" int clusterprof_wrap_MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Improbe);
   const std::uint64_t start = enter(wire::kMPI_Improbe);
-  if (start == 0) return real(source, tag, comm, flag, message, status);
+  if (start == 0) {
+    const int passed_on = real(source, tag, comm, flag, message, status);
+    if (passed_on == MPI_SUCCESS && *flag != 0) release(key_of(*message));
+    return passed_on;
+  }
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(source, tag, comm, flag, message, seen_status);
@@ -120,7 +124,11 @@ extern "C" int clusterprof_wrap_MPI_Improbe(int source, int tag, MPI_Comm comm, 
 extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Imrecv);
   const std::uint64_t start = enter(wire::kMPI_Imrecv);
-  if (start == 0) return real(buf, count, datatype, message, request);
+  if (start == 0) {
+    take_message(key_of(*message));
+    release(key_of(*message));
+    return real(buf, count, datatype, message, request);
+  }
   const HandleKey subject = key_of(*message);
   Communicator* const use = hold_communicator(subject);
   const Request taken = take_message(subject);
@@ -205,7 +213,11 @@ extern "C" int clusterprof_wrap_MPI_Issend(const void *buf, int count, MPI_Datat
 extern "C" int clusterprof_wrap_MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mprobe);
   const std::uint64_t start = enter(wire::kMPI_Mprobe);
-  if (start == 0) return real(source, tag, comm, message, status);
+  if (start == 0) {
+    const int passed_on = real(source, tag, comm, message, status);
+    if (passed_on == MPI_SUCCESS) release(key_of(*message));
+    return passed_on;
+  }
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(source, tag, comm, message, seen_status);
@@ -222,7 +234,11 @@ extern "C" int clusterprof_wrap_MPI_Mprobe(int source, int tag, MPI_Comm comm, M
 extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mrecv);
   const std::uint64_t start = enter(wire::kMPI_Mrecv);
-  if (start == 0) return real(buf, count, datatype, message, status);
+  if (start == 0) {
+    take_message(key_of(*message));
+    release(key_of(*message));
+    return real(buf, count, datatype, message, status);
+  }
   const HandleKey subject = key_of(*message);
   Communicator* const use = hold_communicator(subject);
   const Request taken = take_message(subject);
@@ -557,7 +573,11 @@ extern "C" int clusterprof_wrap_MPI_Ibsend_c(const void *buf, MPI_Count count, M
 extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Imrecv_c);
   const std::uint64_t start = enter(wire::kMPI_Imrecv_c);
-  if (start == 0) return real(buf, count, datatype, message, request);
+  if (start == 0) {
+    take_message(key_of(*message));
+    release(key_of(*message));
+    return real(buf, count, datatype, message, request);
+  }
   const HandleKey subject = key_of(*message);
   Communicator* const use = hold_communicator(subject);
   const Request taken = take_message(subject);
@@ -713,7 +733,11 @@ extern "C" int clusterprof_wrap_MPI_Issend_c(const void *buf, MPI_Count count, M
 extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mrecv_c);
   const std::uint64_t start = enter(wire::kMPI_Mrecv_c);
-  if (start == 0) return real(buf, count, datatype, message, status);
+  if (start == 0) {
+    take_message(key_of(*message));
+    release(key_of(*message));
+    return real(buf, count, datatype, message, status);
+  }
   const HandleKey subject = key_of(*message);
   Communicator* const use = hold_communicator(subject);
   const Request taken = take_message(subject);

@@ -23,7 +23,11 @@ extern "C" int clusterprof_wrap_MPI_Close_port(const char *port_name) {
 extern "C" int clusterprof_wrap_MPI_Comm_accept(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_accept);
   const std::uint64_t start = enter(wire::kMPI_Comm_accept);
-  if (start == 0) return real(port_name, info, root, comm, newcomm);
+  if (start == 0) {
+    const int passed_on = real(port_name, info, root, comm, newcomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(port_name, info, root, comm, newcomm);
   Record record(wire::kMPI_Comm_accept, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -38,7 +42,11 @@ extern "C" int clusterprof_wrap_MPI_Comm_accept(const char *port_name, MPI_Info 
 extern "C" int clusterprof_wrap_MPI_Comm_connect(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_connect);
   const std::uint64_t start = enter(wire::kMPI_Comm_connect);
-  if (start == 0) return real(port_name, info, root, comm, newcomm);
+  if (start == 0) {
+    const int passed_on = real(port_name, info, root, comm, newcomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(port_name, info, root, comm, newcomm);
   Record record(wire::kMPI_Comm_connect, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -53,7 +61,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_connect(const char *port_name, MPI_Info
 extern "C" int clusterprof_wrap_MPI_Comm_disconnect(MPI_Comm *comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_disconnect);
   const std::uint64_t start = enter(wire::kMPI_Comm_disconnect);
-  if (start == 0) return real(comm);
+  if (start == 0) return pass_on_free(key_of(*comm), [&] { return real(comm); });
   const HandleKey subject = key_of(*comm);
   Communicator* const use = hold_communicator(subject);
   const int returned = real(comm);
@@ -81,7 +89,11 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_parent(MPI_Comm *parent) {
 extern "C" int clusterprof_wrap_MPI_Comm_join(int fd, MPI_Comm *intercomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_join);
   const std::uint64_t start = enter(wire::kMPI_Comm_join);
-  if (start == 0) return real(fd, intercomm);
+  if (start == 0) {
+    const int passed_on = real(fd, intercomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*intercomm));
+    return passed_on;
+  }
   const int returned = real(fd, intercomm);
   Record record(wire::kMPI_Comm_join, start, returned == MPI_SUCCESS);
   if (record.counts()) {

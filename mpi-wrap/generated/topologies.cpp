@@ -24,7 +24,11 @@ extern "C" int clusterprof_wrap_MPI_Cart_coords(MPI_Comm comm, int rank, int max
 extern "C" int clusterprof_wrap_MPI_Cart_create(MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int reorder, MPI_Comm *comm_cart) {
   const auto real = CLUSTERPROF_REAL(MPI_Cart_create);
   const std::uint64_t start = enter(wire::kMPI_Cart_create);
-  if (start == 0) return real(comm_old, ndims, dims, periods, reorder, comm_cart);
+  if (start == 0) {
+    const int passed_on = real(comm_old, ndims, dims, periods, reorder, comm_cart);
+    if (passed_on == MPI_SUCCESS) release(key_of(*comm_cart));
+    return passed_on;
+  }
   const int returned = real(comm_old, ndims, dims, periods, reorder, comm_cart);
   Record record(wire::kMPI_Cart_create, start, returned == MPI_SUCCESS);
   record.use(comm_old);
@@ -83,7 +87,11 @@ extern "C" int clusterprof_wrap_MPI_Cart_shift(MPI_Comm comm, int direction, int
 extern "C" int clusterprof_wrap_MPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Cart_sub);
   const std::uint64_t start = enter(wire::kMPI_Cart_sub);
-  if (start == 0) return real(comm, remain_dims, newcomm);
+  if (start == 0) {
+    const int passed_on = real(comm, remain_dims, newcomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
   const int returned = real(comm, remain_dims, newcomm);
   Record record(wire::kMPI_Cart_sub, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -119,7 +127,11 @@ extern "C" int clusterprof_wrap_MPI_Dims_create(int nnodes, int ndims, int dims[
 extern "C" int clusterprof_wrap_MPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const int degrees[], const int destinations[], const int weights[], MPI_Info info, int reorder, MPI_Comm *comm_dist_graph) {
   const auto real = CLUSTERPROF_REAL(MPI_Dist_graph_create);
   const std::uint64_t start = enter(wire::kMPI_Dist_graph_create);
-  if (start == 0) return real(comm_old, n, sources, degrees, destinations, weights, info, reorder, comm_dist_graph);
+  if (start == 0) {
+    const int passed_on = real(comm_old, n, sources, degrees, destinations, weights, info, reorder, comm_dist_graph);
+    if (passed_on == MPI_SUCCESS) release(key_of(*comm_dist_graph));
+    return passed_on;
+  }
   const int returned = real(comm_old, n, sources, degrees, destinations, weights, info, reorder, comm_dist_graph);
   Record record(wire::kMPI_Dist_graph_create, start, returned == MPI_SUCCESS);
   record.use(comm_old);
@@ -134,7 +146,11 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_create(MPI_Comm comm_old, int n, 
 extern "C" int clusterprof_wrap_MPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[], const int sourceweights[], int outdegree, const int destinations[], const int destweights[], MPI_Info info, int reorder, MPI_Comm *comm_dist_graph) {
   const auto real = CLUSTERPROF_REAL(MPI_Dist_graph_create_adjacent);
   const std::uint64_t start = enter(wire::kMPI_Dist_graph_create_adjacent);
-  if (start == 0) return real(comm_old, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, comm_dist_graph);
+  if (start == 0) {
+    const int passed_on = real(comm_old, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, comm_dist_graph);
+    if (passed_on == MPI_SUCCESS) release(key_of(*comm_dist_graph));
+    return passed_on;
+  }
   const int returned = real(comm_old, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, comm_dist_graph);
   Record record(wire::kMPI_Dist_graph_create_adjacent, start, returned == MPI_SUCCESS);
   record.use(comm_old);
@@ -171,7 +187,11 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_neighbors_count(MPI_Comm comm, in
 extern "C" int clusterprof_wrap_MPI_Graph_create(MPI_Comm comm_old, int nnodes, const int indx[], const int edges[], int reorder, MPI_Comm *comm_graph) {
   const auto real = CLUSTERPROF_REAL(MPI_Graph_create);
   const std::uint64_t start = enter(wire::kMPI_Graph_create);
-  if (start == 0) return real(comm_old, nnodes, indx, edges, reorder, comm_graph);
+  if (start == 0) {
+    const int passed_on = real(comm_old, nnodes, indx, edges, reorder, comm_graph);
+    if (passed_on == MPI_SUCCESS) release(key_of(*comm_graph));
+    return passed_on;
+  }
   const int returned = real(comm_old, nnodes, indx, edges, reorder, comm_graph);
   Record record(wire::kMPI_Graph_create, start, returned == MPI_SUCCESS);
   record.use(comm_old);

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi-wrap/src/clock_sync.hpp"
 
-#include <errno.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -15,6 +12,7 @@
 #include "formats/wire/hello.h"
 #include "formats/wire/launch_evidence.h"
 #include "formats/wire/segment.h"
+#include "mpi-wrap/src/clock_meeting.hpp"
 #include "mpi-wrap/src/hash.hpp"
 #include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/real.hpp"
@@ -114,73 +112,10 @@ std::uint64_t hash_of_node() noexcept {
   return hash == 0 ? 1 : hash;
 }
 
-// --- who takes part: a link per rank that is made once, by the rank itself or by one that found none -----
+// --- who takes part --------------------------------------------------------------------------------------
 
-class Meeting {
- public:
-  // False: this rank does not take part.
-  bool offer(const char* directory) noexcept {
-    const char* rank = getenv("OMPI_COMM_WORLD_RANK");
-    if (rank == nullptr) rank = getenv("PMIX_RANK");
-    if (rank == nullptr && getenv("MPICH_RANK_REORDER_METHOD") == nullptr) rank = getenv("PMI_RANK");
-    if (rank == nullptr || strlen(directory) > sizeof(path_) - 64) return false;
-    char* end = nullptr;
-    const long number = strtol(rank, &end, 10);
-    if (end == rank || *end != '\0' || number < 0 || number > 0x7fff'ffff) return false;
-    rank_ = static_cast<int>(number);
-    snprintf(name_, sizeof(name_), "%s-%016llx-%d", kIn, static_cast<unsigned long long>(hash_of_node()),
-             static_cast<int>(getpid()));
-    stem_bytes_ = static_cast<std::size_t>(snprintf(path_, sizeof(path_), "%s/", directory));
-    if (symlink(name_, path_of(rank_)) == 0) return true;
-    if (errno == ENOENT && (mkdir(directory, 0700) == 0 || errno == EEXIST) &&
-        symlink(name_, path_of(rank_)) == 0) {
-      return true;
-    }
-    // Where a file server's answer gets lost the request is repeated, and fails for having succeeded.
-    return errno == EEXIST && is_link_to(name_);
-  }
-
-  int rank() const noexcept { return rank_; }
-
-  // Whether that rank takes part. If it has not said so by now it does not, and will find that out.
-  bool takes_part(int rank) noexcept {
-    if (symlink(kOut, path_of(rank)) == 0) {
-      if (refused_count_ < kFanout + 1) refused_[refused_count_++] = rank;
-      return false;
-    }
-    return is_link_to(kIn);
-  }
-
-  // All who look for this rank have done so.
-  void leave() noexcept { unlink(path_of(rank_)); }
-
-  // No rank that was refused can still be on its way.
-  void end() noexcept {
-    while (refused_count_ > 0) unlink(path_of(refused_[--refused_count_]));
-  }
-
- private:
-  static constexpr const char* kIn = "in";
-  static constexpr const char* kOut = "out";
-
-  const char* path_of(int rank) noexcept {
-    snprintf(path_ + stem_bytes_, sizeof(path_) - stem_bytes_, "%d", rank);
-    return path_;
-  }
-
-  // The link whose path was made last; `text` is the beginning of what it says.
-  bool is_link_to(const char* text) const noexcept {
-    char word[sizeof(name_)] = "";
-    return readlink(path_, word, sizeof(word) - 1) > 0 && strncmp(word, text, strlen(text)) == 0;
-  }
-
-  char path_[4096], name_[64];
-  std::size_t stem_bytes_;
-  int rank_, refused_count_;
-  int refused_[kFanout + 1];
-};
-
-Meeting meeting;
+static_assert(Meeting::kMostAsked == kFanout + 1);
+constinit Meeting meeting;
 bool offered, vouched;
 MPI_Comm leaders;  // of the nodes; valid when has_leaders
 bool has_leaders;
@@ -466,7 +401,7 @@ void offer_clock_exchange() noexcept {
   // Other MPI jobs than that of the launcher, which it has started, are none of its business.
   if (*place++ != ':' || evidence != wire::launch_evidence(getenv) || !mpi.find()) return;
   vouched = strcmp(place, wire::kClockVouched) == 0;
-  offered = vouched || meeting.offer(place);
+  offered = vouched || meeting.offer(place, hash_of_node());
 }
 
 void exchange_clocks_at_init(bool initialised) noexcept {

@@ -440,7 +440,8 @@ Communicator* meet_communicator(MPI_Comm handle) noexcept {
   if (met != nullptr) return met;
   const Look look = look_at(handle);
   if (look.communicator == nullptr) return nullptr;
-  look.communicator->identity = proper(combine(kMetSeed, look.groups));
+  const std::uint64_t groups = combine(kMetSeed, look.groups);
+  look.communicator->identity = proper(combine(groups, next_occurrence(groups == 0 ? 1 : groups)));
   char name[MPI_MAX_OBJECT_NAME] = "";
   int length = 0;
   const auto get_name = CLUSTERPROF_LIBRARY(MPI_Comm_get_name);

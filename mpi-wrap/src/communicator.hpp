@@ -7,8 +7,8 @@
 // call collective over a parent is named by (identity of the parent, how many were made from it before,
 // lowest world rank among the members and those talked to). One made by a call that only its members make
 // (MPI_Comm_create_group, MPI_Intercomm_create, ...) by (hash of the member groups, how many
-// were made of just these groups before). One that is met without having been seen to be made
-// by the hash of its groups alone.
+// were made of just these groups before). One that is met without having been seen to be made, as when a
+// callback has made it, by the same of those that were met before.
 //
 // The segment's table is bounded, and a program may make communicators without end. The first
 // ones have an entry each; then one takes over the entry of a freed one that was made in the same
@@ -43,8 +43,9 @@ struct Communicator {
   std::uint32_t collectives;    // collective calls so far
   std::uint32_t late_receives;  // pending receives that get their number when they complete
   bool receives_lost;           // one of any message was let go: what the others get is not known any more
+  bool receives_given_up;       // nor whether those posted before still have the right number
   SequenceTable sequences;
-  SpinLock sequences_lock;  // for the three above
+  SpinLock sequences_lock;  // for the four above
 };
 
 enum class Derivation { kDup, kChild, kGroup, kInter };
@@ -86,6 +87,16 @@ void release(HandleKey key, const Communicator* communicator) noexcept;
 // Somebody keeps a pointer to it / does not any more (null: nobody did).
 void reference(Communicator* communicator) noexcept;
 void dereference(Communicator* communicator) noexcept;
+
+// A call that is not measured frees what the handle means: makes the call and returns what it does.
+template <typename Call>
+int pass_on_free(HandleKey key, Call&& call) {
+  Communicator* const freed = hold_communicator(key);
+  const int returned = call();
+  if (returned == MPI_SUCCESS) release(key, freed);
+  dereference(freed);
+  return returned;
+}
 
 // Where the next number of a message is, with the sequences' lock held; null: it is not known any more, or
 // there is no memory for it, which is counted.

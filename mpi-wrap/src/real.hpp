@@ -5,7 +5,8 @@
 // A call of MPI_X or PMPI_X comes here once. From then on the entry point leads to
 //   the wrapper   when the agent records this process, CLUSTERPROF_NO_MPI is not set and the
 //                 library has the binary interface this object was built for;
-//   the library   otherwise: a call through the entry point costs one jump;
+//   the library   otherwise, also where it has the interface of the MPI standard (libmpi_abi): a
+//                 call through the entry point costs one jump;
 //   another tool  for MPI_X, when a tool that wraps MPI_X stands between the program and the
 //                 library: the tool's own call of PMPI_X is what is recorded.
 #pragma once

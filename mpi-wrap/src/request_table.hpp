@@ -75,6 +75,7 @@ static_assert(sizeof(Request) == 64);
 class RequestTable {
  public:
   std::uint32_t size() const noexcept { return size_; }
+  std::uint32_t capacity() const noexcept { return capacity_; }
 
   Request* find(std::uint64_t key) noexcept {
     if (size_ == 0 || key == 0) return nullptr;

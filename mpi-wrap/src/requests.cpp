@@ -46,8 +46,32 @@ void count_need_status(std::uint32_t change) noexcept {
   __atomic_store_n(&need_status, need_status + change, __ATOMIC_RELAXED);
 }
 
+// --- looking at all requests ---
+
+// What cancelling a receive may take. In a table of few slots it always may; in a larger one as long as there
+// is allowance left, of which each request brings some: so the cost of cancelling many is in proportion to
+// their number.
+constexpr std::uint32_t kFewSlots = 4096, kAllowancePerRequest = 16;
+constexpr std::uint64_t kMostAllowance = 1u << 24;
+std::uint64_t allowance = kMostAllowance;
+std::uint64_t looked_at;
+
+void add_allowance() noexcept {
+  allowance += kAllowancePerRequest;
+  if (allowance > kMostAllowance) allowance = kMostAllowance;
+}
+
+bool may_look_at_all() noexcept {
+  const std::uint32_t slots = table.capacity();
+  if (slots <= kFewSlots) return true;
+  if (allowance < slots) return false;
+  allowance -= slots;
+  return true;
+}
+
 bool insert(const Request& request, bool referenced) noexcept {
   if (!table.insert(request)) return false;
+  add_allowance();
   if (request.communicator != nullptr && !referenced) reference(request.communicator);
   if (needs_status(request)) count_need_status(1);
   publish_counts();
@@ -124,9 +148,10 @@ Operation operation_of(const Request& request) noexcept {
   return operation;
 }
 
-// Receives of the same messages that have a number from `first` on.
+// Receives of the same messages that have a number from `first` on. The caller may look at all.
 template <typename Visit>
 void each_numbered(const Request& receive, std::uint32_t first, Visit&& visit) noexcept {
+  looked_at += table.capacity();
   table.each([&](Request& other) {
     if (other.kind == RequestKind::kReceive && other.active && !other.numbered_late &&
         other.communicator == receive.communicator && other.peer == receive.peer &&
@@ -136,15 +161,27 @@ void each_numbered(const Request& receive, std::uint32_t first, Visit&& visit) n
   });
 }
 
+// Which numbers are right would take too long to find out.
+void give_up_receives(Communicator& communicator) noexcept {
+  communicator.receives_lost = communicator.receives_given_up = true;
+}
+
 // Those that have a number behind it are all pending. Else it has its message, since none overtakes another.
 bool may_match_nothing(const Request& receive) noexcept {
   Communicator& communicator = *receive.communicator;
   const LockIf held(communicator.sequences_lock, state.shared);
   const std::uint32_t* const next =
       next_number(communicator, receive.peer, receive.tag, Direction::kReceived);
+  if (next == nullptr) return false;
+  const std::uint32_t behind = *next - receive.sequence - 1;
+  if (behind == 0) return true;
+  if (!may_look_at_all()) {
+    give_up_receives(communicator);
+    return false;
+  }
   std::uint32_t pending = 0;
   each_numbered(receive, receive.sequence + 1, [&](Request&) { ++pending; });
-  return next != nullptr && *next - receive.sequence - 1 == pending;
+  return behind == pending;
 }
 
 // The receive matched nothing: those posted later move up.
@@ -154,6 +191,7 @@ void give_number_back(const Request& cancelled) noexcept {
   std::uint32_t* const next = next_number(communicator, cancelled.peer, cancelled.tag, Direction::kReceived);
   if (next == nullptr) return;
   if (--*next == cancelled.sequence) return;
+  if (!may_look_at_all()) return give_up_receives(communicator);
   each_numbered(cancelled, cancelled.sequence + 1, [](Request& other) { --other.sequence; });
 }
 
@@ -176,7 +214,10 @@ void lose_numbers(Request& receive) noexcept {
     return;
   }
   std::uint32_t* const next = next_number(communicator, receive.peer, receive.tag, Direction::kReceived);
+  const bool is_last = next != nullptr && *next <= receive.sequence;
   if (next != nullptr) *next = SequenceTable::kLost;
+  if (is_last || communicator.receives_given_up) return;
+  if (!may_look_at_all()) return give_up_receives(communicator);
   // Those that have moved up when this one was to be cancelled.
   each_numbered(receive, receive.sequence, [](Request& other) { other.unmatched = true; });
 }
@@ -204,7 +245,7 @@ void complete_receive(const EndedCall& call, Request& request, const MPI_Status&
     if (site != nullptr) add(site->recv_bytes, bytes, state.shared);
     count_size(call.segment, request.op, bytes, state.shared);
   }
-  if (request.communicator == nullptr || request.unmatched) return;
+  if (request.communicator == nullptr || request.unmatched || request.communicator->receives_given_up) return;
   if (request.numbered_late) {
     end_late_number(request);
     if (!got_message || (request.any_message && !filled) || !number_late(request, status)) return;
@@ -261,6 +302,7 @@ void start_one(const EndedCall& call, Request& request) noexcept {
 }  // namespace
 
 bool any_tracked() noexcept { return __atomic_load_n(&tracked, __ATOMIC_RELAXED) != 0; }
+std::uint64_t slots_looked_at() noexcept { return looked_at; }
 bool any_need_status() noexcept { return __atomic_load_n(&need_status, __ATOMIC_RELAXED) != 0; }
 
 void number_receive(Request& request) noexcept {

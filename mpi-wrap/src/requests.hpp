@@ -43,6 +43,9 @@ void complete_claimed(const EndedCall& call, HandleKey key, Claimed& claimed, co
                       Completion how) noexcept;
 void put_back(Claimed& claimed) noexcept;
 
+// Slots of the table that cancelled receives have taken so far: for tests.
+std::uint64_t slots_looked_at() noexcept;
+
 // The program has tried to take back what the request does.
 void try_cancel(HandleKey key) noexcept;
 

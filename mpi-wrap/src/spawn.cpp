@@ -277,7 +277,11 @@ int clusterprof_wrap_MPI_Comm_spawn(const char* command, char* argv[], int maxpr
                                     MPI_Comm comm, MPI_Comm* intercomm, int array_of_errcodes[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_spawn);
   const std::uint64_t start = enter(wire::kMPI_Comm_spawn);
-  if (start == 0) return real(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes);
+  if (start == 0) {
+    const int returned = real(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes);
+    if (returned == MPI_SUCCESS) release(key_of(*intercomm));
+    return returned;
+  }
   Spawn spawn(comm, root);
   char* const only_command = const_cast<char*>(command);
   const bool ours = spawn.rewrite(1, &only_command, &argv, &maxprocs, &info);
@@ -294,8 +298,10 @@ int clusterprof_wrap_MPI_Comm_spawn_multiple(int count, char* array_of_commands[
   const auto real = CLUSTERPROF_REAL(MPI_Comm_spawn_multiple);
   const std::uint64_t start = enter(wire::kMPI_Comm_spawn_multiple);
   if (start == 0) {
-    return real(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info, root, comm,
-                intercomm, array_of_errcodes);
+    const int returned = real(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info, root,
+                              comm, intercomm, array_of_errcodes);
+    if (returned == MPI_SUCCESS) release(key_of(*intercomm));
+    return returned;
   }
   Spawn spawn(comm, root);
   const bool ours = spawn.rewrite(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info);

@@ -4,6 +4,8 @@
 //   peer SRC DST MESSAGES BYTES     traffic that this rank has to record
 //   op NAME CALLS SENT RECEIVED     of all calls of one function on this rank
 //   named NAME SIZE                 a communicator of that name and size
+#include <sys/mman.h>
+
 #include "cases.h"
 
 // --- what is expected ----------------------------------------------------------------------------
@@ -587,10 +589,86 @@ static void version_4(void) {
 }
 #endif
 
+// As a library does that keeps communicators of its own with each of its user's: made and freed inside other
+// calls, out of the profiler's sight.
+enum { kInner = 4 };
+
+static int make_inner(MPI_Comm comm, int keyval, void* state, void* from, void* to, int* flag) {
+  (void)keyval, (void)state, (void)from;
+  MPI_Comm* const inner = malloc(kInner * sizeof *inner);
+  check(inner != NULL, "memory");
+  for (int i = 0; i < kInner; ++i) MPI_Comm_split(comm, 0, 0, &inner[i]);
+  *(MPI_Comm**)to = inner;
+  *flag = 1;
+  return MPI_SUCCESS;
+}
+static int free_inner(MPI_Comm comm, int keyval, void* value, void* state) {
+  (void)comm, (void)keyval, (void)state;
+  MPI_Comm* const inner = value;
+  for (int i = 0; inner != NULL && i < kInner; ++i) MPI_Comm_free(&inner[i]);
+  free(inner);
+  return MPI_SUCCESS;
+}
+
+// Room for `bytes` in front of memory that cannot be read.
+static void* at_the_edge(size_t bytes) {
+  const size_t page = 4096;
+  char* const pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(pages != MAP_FAILED && bytes <= page && mprotect(pages + page, page, PROT_NONE) == 0, "pages");
+  return pages + page - bytes;
+}
+
+// The handle of an inner communicator of all ranks is used again for one of this rank alone.
+static void inner_communicators(void) {
+  enum { kMost = 64 };
+  MPI_Comm wide, narrow, outer, outers[kMost], *inner = NULL;
+  int keyval, flag, made = 0, again = kInner;
+  MPI_Comm_create_keyval(make_inner, free_inner, &keyval, NULL);
+  MPI_Comm_dup(MPI_COMM_WORLD, &wide);
+  MPI_Comm_dup(MPI_COMM_SELF, &narrow);
+  MPI_Comm_set_attr(wide, keyval, NULL);
+  MPI_Comm_set_attr(narrow, keyval, NULL);
+  MPI_Comm_dup(wide, &outer);
+  MPI_Comm_get_attr(outer, keyval, &inner, &flag);
+  const MPI_Comm before = inner[0];
+  // Two of the same ranks are two.
+  MPI_Barrier(before);
+  MPI_Barrier(inner[1]);
+  MPI_Comm_free(&outer);
+  while (again == kInner && made < kMost) {
+    MPI_Comm_dup(narrow, &outers[made]);
+    MPI_Comm_get_attr(outers[made++], keyval, &inner, &flag);
+    for (again = 0; again < kInner && inner[again] != before; ++again) continue;
+  }
+  check(again < kInner, "the handle of a communicator is not used again");
+  int* const count = at_the_edge(sizeof *count);
+  int* const displacement = at_the_edge(sizeof *displacement);
+  MPI_Datatype* const type = at_the_edge(sizeof *type);
+  *count = 7;
+  *type = MPI_INT;
+  MPI_Alltoallw(out_buffer, count, displacement, type, in_buffer, count, displacement, type, inner[again]);
+  expect_message(world_rank, world_rank, 28);
+  expect_op("MPI_Alltoallw", 1, 28, 28);
+  while (made > 0) MPI_Comm_free(&outers[--made]);
+  MPI_Comm_free(&narrow);
+  MPI_Comm_free(&wide);
+  MPI_Comm_free_keyval(&keyval);
+}
+
 static const struct test_case cases[] = {
-    CASE(blocking),      CASE(nonblocking), CASE(sendrecv),   CASE(persistent),
-    CASE(matched),       CASE(all_to_all),  CASE(neighbours), CASE(one_sided),
-    CASE(communicators), CASE(rooted),      CASE(files),      CASE(errors),
+    CASE(blocking),
+    CASE(nonblocking),
+    CASE(sendrecv),
+    CASE(persistent),
+    CASE(matched),
+    CASE(all_to_all),
+    CASE(neighbours),
+    CASE(one_sided),
+    CASE(communicators),
+    CASE(rooted),
+    CASE(files),
+    CASE(errors),
+    CASE(inner_communicators),
 #if MPI_VERSION >= 4
     CASE(version_4),
 #endif

@@ -215,6 +215,20 @@ class Output(unittest.TestCase):
         freeing = self.wrapper("MPI_Win_free")
         self.assertLess(freeing.index("record.collective_ended();"), freeing.index("release(subject, use);"))
 
+    def test_calls_that_are_not_measured_keep_the_objects_right(self):
+        self.assertIn("if (start == 0) return real(buf, count, datatype, dest, tag, comm);", self.wrapper("MPI_Send"))
+        self.assertIn("if (start == 0) return pass_on_free(key_of(*comm), [&] { return real(comm); });",
+                      self.wrapper("MPI_Comm_free"))
+        self.assertIn("if (passed_on == MPI_SUCCESS && *flag != 0) release(key_of(*message));", self.wrapper("MPI_Improbe"))
+        self.assertLess(self.wrapper("MPI_Mrecv").index("take_message(key_of(*message));"),
+                        self.wrapper("MPI_Mrecv").index("return real("))
+        for f in spec.load(SPEC):
+            made = [f.get(x).split()[-1] for x in ("new_comm", "new_window", "new_file", "new_message") if f.get(x)]
+            if made and f.unwrapped is None and not f.hand:
+                self.assertIn(f") release(key_of(*{made[0]}));", self.wrapper(f.name))
+            if f.get("frees"):
+                self.assertIn("return pass_on_free(", self.wrapper(f.name))
+
     def test_check_finds_an_edited_file(self):
         with tempfile.TemporaryDirectory() as directory:
             command = [sys.executable, str(GENERATOR / "generate.py"), "--root", directory]

@@ -2,10 +2,13 @@
 #include "mpi-wrap/src/world_numbers.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -92,6 +95,74 @@ TEST_F(WorldNumbers, CallersAreKept) {
   EXPECT_FALSE(read_callers(worlds_.c_str(), 99, back));
   back.clear();
   irregular.clear();
+}
+
+// Where the group may write into the run directory.
+TEST_F(WorldNumbers, WhatOthersHavePreparedIsNotUsed) {
+  namespace fs = std::filesystem;
+  RankMap irregular{}, back{};
+  const std::int32_t ranks[] = {3, 0, 2, -1};
+  ASSERT_TRUE(irregular.assign(ranks, 4));
+  const std::string victim = directory_ + "/victim", place = directory_ + "/place";
+  const auto is_unharmed = [&] { return fs::file_size(victim) == 8 && fs::is_empty(place); };
+  std::ofstream(victim) << "precious";
+  fs::create_directory(place);
+
+  // In their place, whatever they have called it.
+  const SpawnCall call{1, 0, &irregular}, regular{2, 0, &all_};
+  fs::create_symlink(place, worlds_);
+  EXPECT_EQ(make(call, 1).number, 0);
+  note_unrecorded(worlds_.c_str(), 0, 0, "because");
+  EXPECT_TRUE(is_unharmed());
+  fs::remove(worlds_);
+  if (geteuid() == 0) {
+    fs::create_directory(worlds_);
+    ASSERT_EQ(chown(worlds_.c_str(), 1, 1), 0);
+    EXPECT_EQ(make(call, 1).number, 0);
+    note_unrecorded(worlds_.c_str(), 0, 0, "because");
+    EXPECT_TRUE(fs::is_empty(worlds_));
+    fs::create_symlink("4+1 0+1*4", worlds_ + "/1");
+    fs::create_symlink("1", worlds_ + "/0000000000000002.0");
+    EXPECT_EQ(find_world(worlds_.c_str(), regular).number, 0);
+    EXPECT_FALSE(read_callers(worlds_.c_str(), 1, back));
+    fs::remove_all(worlds_);
+  }
+
+  // And in the place that is ours.
+  fs::create_directory(worlds_);
+  fs::create_symlink(victim, worlds_ + "/1.callers");
+  ASSERT_EQ(mkfifo((worlds_ + "/2.callers").c_str(), 0600), 0);
+  EXPECT_EQ(make(call, 1).number, 1);
+  EXPECT_EQ(make({1, 1, &irregular}, 1).number, 2);
+  EXPECT_TRUE(is_unharmed());
+  ASSERT_TRUE(read_callers(worlds_.c_str(), 2, back));
+  EXPECT_EQ(back.world_rank(0), 3);
+  fs::remove(worlds_ + "/2.callers");
+  ASSERT_EQ(mkfifo((worlds_ + "/2.callers").c_str(), 0600), 0);
+  EXPECT_FALSE(read_callers(worlds_.c_str(), 2, back));
+  fs::remove(worlds_ + "/lock");
+  fs::create_symlink(directory_ + "/made", worlds_ + "/lock");
+  EXPECT_EQ(make(regular, 1).number, 0);
+  EXPECT_FALSE(fs::exists(directory_ + "/made"));
+  fs::remove(worlds_ + "/lock");
+  ASSERT_EQ(mkfifo((worlds_ + "/lock").c_str(), 0600), 0);
+  EXPECT_EQ(make(regular, 1).number, 0);
+  back.clear();
+  irregular.clear();
+}
+
+// A file server that does not trust root makes all it does somebody else's.
+TEST_F(WorldNumbers, AreGivenWhereOurFilesAreNotOurs) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root is somebody else";
+  ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
+  setfsuid(1);
+  const NewWorld first = make({1, 0, &all_}, 1), second = make({1, 1, &all_}, 1);
+  setfsuid(0);
+  EXPECT_EQ(first.number, 1);
+  EXPECT_EQ(second.number, 2);
+  int entries = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(worlds_)) ++entries;
+  EXPECT_EQ(entries, 5);  // two a world, and the lock
 }
 
 TEST_F(WorldNumbers, AreGivenOnceToManyAtATime) {

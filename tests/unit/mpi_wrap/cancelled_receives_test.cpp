@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What cancelling receives costs, and which numbers those get that were posted with them. With the mpi.h of
+// one MPI family, and no library.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "mpi-wrap/src/communicator.hpp"
+#include "mpi-wrap/src/lifecycle.hpp"
+#include "mpi-wrap/src/real.hpp"
+#include "mpi-wrap/src/requests.hpp"
+#include "mpi-wrap/src/worlds.hpp"
+
+namespace clusterprof::mpi_wrap {
+
+// What the objects under test ask of others, and need not here.
+Handles handles;
+State state{true, false, 0};
+namespace {
+const clusterprof_agent_api kAgent{3,       nullptr, nullptr, nullptr, nullptr,
+                                   nullptr, nullptr, nullptr, nullptr, [](std::uint32_t) {}};
+}  // namespace
+const clusterprof_agent_api* agent = &kAgent;
+void* library_function(std::uint32_t) noexcept { return nullptr; }
+void start_worlds(MPI_Group, std::int32_t) noexcept {}
+void end_worlds() noexcept {}
+void add_world(MPI_Group, RankMap&) noexcept {}
+std::int32_t first_rank() noexcept { return 0; }
+bool read_own_callers(RankMap&) noexcept { return false; }
+bool find_run_ranks(MPI_Group, std::int32_t, const std::int32_t*, std::int32_t*, std::int32_t*) noexcept {
+  return false;
+}
+
+namespace {
+
+constexpr int kMany = 20'000;  // in a table of 65,536 slots
+
+MPI_Status status_of(bool cancelled) {
+  MPI_Status status{};
+#if CLUSTERPROF_MPI_OPENMPI
+  status._cancelled = cancelled ? 1 : 0;
+#else
+  status.count_hi_and_cancelled = cancelled ? 1 : 0;
+#endif
+  return status;
+}
+
+class CancelledReceives : public testing::Test {
+ protected:
+  void SetUp() override {
+    // Many slots, which earlier receives have left behind.
+    call_.paused = true;
+    for (int i = 0; i < kMany; ++i) post(static_cast<HandleKey>(i) + 1, i, 0);
+    for (int i = 0; i < kMany; ++i) complete(static_cast<HandleKey>(i) + 1, true, false);
+    call_.paused = false;
+    communicator_ = std::make_unique<Communicator>();
+    communicator_->identity = 77;
+    communicator_->references = 1;
+    before_ = slots_looked_at();
+  }
+
+  void post(HandleKey key, std::int32_t peer, std::int32_t tag) {
+    Request receive{};
+    receive.key = key;
+    receive.kind = RequestKind::kReceive;
+    receive.active = receive.sized = true;
+    receive.communicator = communicator_.get();
+    receive.peer = peer;
+    receive.tag = tag;
+    number_receive(receive);
+    track(receive, nullptr);
+  }
+  void complete(HandleKey key, bool good, bool cancelled) {
+    const MPI_Status status = status_of(cancelled);
+    mpi_wrap::complete(call_, key, &status, good ? Completion::kGood : Completion::kFailed);
+  }
+  std::uint64_t looked_at() const { return slots_looked_at() - before_; }
+  std::vector<std::uint32_t> numbers() {
+    std::vector<std::uint32_t> found;
+    const std::uint64_t end = ring_->written.load();
+    for (std::uint64_t at = ring_->read.load(); at != end; ++at)
+      found.push_back(ring_->events[at & (wire::kEventRingEvents - 1)].sequence);
+    ring_->read.store(end);
+    return found;
+  }
+
+  std::unique_ptr<wire::SegmentHeader> segment_ = std::make_unique<wire::SegmentHeader>();
+  std::unique_ptr<wire::MpiEventRing> ring_ = std::make_unique<wire::MpiEventRing>();
+  EndedCall call_{segment_.get(), ring_.get(), 1, 2, 0, 0};
+  std::unique_ptr<Communicator> communicator_ = [] {
+    auto made = std::make_unique<Communicator>();
+    made->references = 1;
+    return made;
+  }();
+  std::uint64_t before_ = 0;
+};
+
+TEST_F(CancelledReceives, OneOfEachRankIsNotLookedFor) {
+  for (int i = 0; i < kMany; ++i) post(static_cast<HandleKey>(i) + 1, i, 5);
+  for (int i = 0; i < kMany; ++i) {
+    try_cancel(static_cast<HandleKey>(i) + 1);
+    complete(static_cast<HandleKey>(i) + 1, true, true);
+  }
+  EXPECT_EQ(looked_at(), 0u);
+  EXPECT_FALSE(communicator_->receives_lost);
+  // Their numbers are free again.
+  for (int i = 0; i < 3; ++i) {
+    post(9, i, 5);
+    complete(9, true, false);
+  }
+  EXPECT_EQ(numbers().back(), 0u);
+}
+
+TEST_F(CancelledReceives, FreedOnesAreNotLookedFor) {
+  for (int i = 0; i < kMany; ++i) post(static_cast<HandleKey>(i) + 1, i, 5);
+  for (int i = 0; i < kMany; ++i) {
+    const HandleKey key = static_cast<HandleKey>(i) + 1;
+    try_cancel(key);
+    ASSERT_TRUE(is_pending_receive(key));
+    let_receive_go(key, nullptr);
+    forget(key);
+  }
+  EXPECT_EQ(looked_at(), 0u);
+}
+
+TEST_F(CancelledReceives, LastPostedFirstIsNotLookedFor) {
+  for (int i = 0; i < kMany; ++i) post(static_cast<HandleKey>(i) + 1, 3, 5);
+  for (int i = kMany; i > 0; --i) try_cancel(static_cast<HandleKey>(i));
+  for (int i = 1; i <= kMany; ++i) complete(static_cast<HandleKey>(i), true, true);
+  EXPECT_EQ(looked_at(), 0u);
+}
+
+TEST_F(CancelledReceives, ThoseBehindMoveUp) {
+  for (HandleKey key = 1; key <= 4; ++key) post(key, 3, 5);
+  try_cancel(2);
+  complete(2, true, true);
+  for (const HandleKey key : {1, 3, 4}) complete(key, true, false);
+  EXPECT_GT(looked_at(), 0u);
+  EXPECT_EQ(numbers(), (std::vector<std::uint32_t>{0, 1, 2}));
+  // One that has its message, as another one behind it has, keeps its number.
+  for (HandleKey key = 1; key <= 3; ++key) post(key, 3, 5);
+  complete(2, true, false);
+  try_cancel(1);
+  for (const HandleKey key : {1, 3}) complete(key, true, false);
+  EXPECT_EQ(numbers(), (std::vector<std::uint32_t>{4, 3, 5}));
+}
+
+// Two of each rank: cancelling the first of them concerns the second. The cost stays in proportion to the
+// number; in the end no number is better than a wrong one.
+TEST_F(CancelledReceives, TakeABoundedTime) {
+  const auto cancel_many = [this] {
+    const std::uint64_t before = slots_looked_at();
+    for (int i = 0; i < kMany; ++i) post(static_cast<HandleKey>(i) + 1, i / 2, 5);
+    for (int i = 0; i < kMany; ++i) try_cancel(static_cast<HandleKey>(i) + 1);
+    complete(kMany, true, false);
+    for (int i = 0; i + 1 < kMany; ++i) complete(static_cast<HandleKey>(i) + 1, true, true);
+    return slots_looked_at() - before;
+  };
+  EXPECT_LE(cancel_many(), (1u << 24) + 16u * 2 * kMany);
+  EXPECT_TRUE(communicator_->receives_given_up);
+  EXPECT_TRUE(numbers().empty());
+  EXPECT_EQ(cancel_many(), 0u);
+  post(1, 3, 5);
+  complete(1, true, false);
+  EXPECT_TRUE(numbers().empty());
+  // What is sent has its numbers.
+  std::uint32_t number = 7;
+  EXPECT_TRUE(take_number(*communicator_, 3, 5, Direction::kSent, number));
+  EXPECT_EQ(number, 0u);
+}
+
+}  // namespace
+}  // namespace clusterprof::mpi_wrap
