@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "aggregator/notes.hpp"
+#include "base/directory.hpp"
+#include "base/shared_place.hpp"
 #include "base/unique_fd.hpp"
 #include "formats/shard/run_files.hpp"
 
@@ -42,85 +44,78 @@ pid_t writer_of(std::string_view name, std::string_view file_name) {
   return error == std::errc{} && pid > 0 && *rest == '.' ? pid : 0;
 }
 
-bool is_abandoned(const fs::path& path, pid_t writer) {
+UniqueFd open_to_list(const fs::path& directory) {
+  return UniqueFd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+bool is_abandoned(int directory, const std::string& name, pid_t writer) {
   if (::kill(writer, 0) == 0 || errno != ESRCH) return false;
   // NFS locks exclusively what can be written alone.
-  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return false;
   std::time_t untouched_s = kUntouched_s;
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return false;
     untouched_s = kUntouchedWithoutLocks_s;
   }
-  struct stat status {};
-  return ::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode) &&
-         std::time(nullptr) - status.st_mtim.tv_sec >= untouched_s;
+  const auto status = status_of(fd.get());
+  return status && S_ISREG(status->st_mode) && status->st_uid == ::geteuid() &&
+         std::time(nullptr) - status->st_mtim.tv_sec >= untouched_s;
 }
 
-bool is_untouched(const fs::path& path, std::time_t for_s) {
-  struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0 && std::time(nullptr) - status.st_mtim.tv_sec >= for_s;
+bool is_quiet(int directory, const std::string& name) {
+  const auto status = status_of(directory, name);
+  return status && std::time(nullptr) - status->st_mtim.tv_sec >= kQuiet_s;
 }
 
-std::optional<std::string> target_of(const fs::path& link) {
+struct MeetingLink {
+  UniqueFd place;
+  std::string name;
+};
+// The link beside the run directory that its ranks met by, if it is still there, and ours.
+std::optional<MeetingLink> meeting_link(int run, const fs::path& run_dir) {
+  const auto key = read_link(run, std::string(shard::kOwnerLink));
   std::error_code error;
-  const fs::path target = fs::read_symlink(link, error);
-  return error ? std::nullopt : std::optional(target.string());
-}
-
-// The link beside the run directory that its ranks met by, if it is still there.
-std::optional<fs::path> meeting_link(const fs::path& run_dir) {
-  const std::optional<std::string> key = target_of(run_dir / shard::kOwnerLink);
-  std::error_code error;
-  const fs::path place = fs::canonical(run_dir, error);
-  if (!key || key->find('/') != std::string::npos || error) return std::nullopt;
-  const std::string base = std::string(shard::kMeetingLinkBeginning) + *key;
+  const std::string run_name = fs::canonical(run_dir, error).filename().string();
+  UniqueFd place(::openat(run, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!key || key->target.find('/') != std::string::npos || error || !place) return std::nullopt;
+  const auto here = status_of(run), there = status_of(place.get(), run_name);
+  if (!here || !there || !is_same_file(*here, *there)) return std::nullopt;
+  const std::string base = std::string(shard::kMeetingLinkBeginning) + key->target;
   for (int number = 1; number <= kMostMeetings; ++number) {
-    const fs::path link = place.parent_path() / (number == 1 ? base : base + "-" + std::to_string(number));
-    if (target_of(link) == place.filename().string()) return link;
+    std::string name = number == 1 ? base : base + "-" + std::to_string(number);
+    const auto link = read_link(place.get(), name);
+    if (link && link->target == run_name && link->status.st_uid == ::geteuid())
+      return MeetingLink{std::move(place), std::move(name)};
   }
   return std::nullopt;
 }
 
 struct Leftovers {
-  std::vector<fs::path> claims, half_written, marks, clocks;
-  std::optional<fs::path> link;
+  std::vector<std::string> claims, half_written, marks, clocks;
+  std::optional<MeetingLink> link;
   bool quiet = false;
 };
 
-Leftovers find_leftovers(const fs::path& run_dir) {
+Leftovers find_leftovers(int run, const fs::path& run_dir) {
   Leftovers found;
-  found.quiet = is_untouched(run_dir / shard::kOwnerLink, kQuiet_s);  // since it was made
-  std::error_code error;
-  for (fs::directory_iterator entry(run_dir, error), end; !error && entry != end; entry.increment(error)) {
-    const fs::path& path = entry->path();
-    const std::string name = path.filename().string();
+  found.quiet = is_quiet(run, std::string(shard::kOwnerLink));  // since it was made
+  for_each_entry(run, [&](const std::string& name) {
     if (name.starts_with("node-") && name.ends_with(".h5")) {
-      found.quiet = found.quiet && is_untouched(path, kQuiet_s);
+      found.quiet = found.quiet && is_quiet(run, name);
     } else if (shard::is_claim(name)) {
-      found.claims.push_back(path);
+      found.claims.push_back(name);
     } else if (name.starts_with(".node-") && name.ends_with(".tmp")) {
-      found.half_written.push_back(path);
+      found.half_written.push_back(name);
     } else if (name.starts_with(shard::kMarkBeginning)) {
-      found.marks.push_back(path);
+      found.marks.push_back(name);
     } else if (name.starts_with(shard::kClocksBeginning)) {
-      found.clocks.push_back(path);
+      found.clocks.push_back(name);
     }
-  }
-  found.link = meeting_link(run_dir);
+    return true;
+  });
+  found.link = meeting_link(run, run_dir);
   return found;
-}
-
-// A directory of links; nothing else in it is ours.
-void remove_links(const fs::path& directory) {
-  std::error_code error;
-  if (fs::symlink_status(directory, error).type() != fs::file_type::directory) return;
-  std::vector<fs::path> links;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->is_symlink(error)) links.push_back(entry->path());
-  }
-  for (const fs::path& link : links) (void)::unlink(link.c_str());
-  (void)::rmdir(directory.c_str());
 }
 
 }  // namespace
@@ -135,35 +130,39 @@ RunProgress progress_of(const shard::ShardData& head) {
 }
 
 void remove_leftovers(const fs::path& run_dir, const std::function<RunProgress()>& progress) {
-  const Leftovers found = find_leftovers(run_dir);
-  const auto remove = [](const fs::path& path) { (void)::unlink(path.c_str()); };
-  for (const fs::path& claim : found.claims) {
-    std::string shard = claim.filename().string().substr(1);
+  const UniqueFd opened = open_to_list(run_dir);
+  const auto status = opened ? status_of(opened.get()) : std::nullopt;
+  if (!status || status->st_uid != ::geteuid()) return;
+  const int run = opened.get();
+  const Leftovers found = find_leftovers(run, run_dir);
+  const auto remove = [](int place, const std::string& name) { (void)::unlinkat(place, name.c_str(), 0); };
+  for (const std::string& claim : found.claims) {
+    std::string shard = claim.substr(1);
     shard.replace(shard.size() - shard::kClaimEnding.size(), std::string::npos, ".h5");
-    std::error_code error;
-    if (fs::exists(run_dir / shard, error) || (found.quiet && is_untouched(claim, kQuiet_s))) remove(claim);
+    if (status_of(run, shard) || (found.quiet && is_quiet(run, claim))) remove(run, claim);
   }
   if (found.half_written.empty() && found.marks.empty() && found.clocks.empty() && !found.link) return;
   const RunProgress now = found.quiet ? RunProgress{true, true} : progress();
   if (now.all_came) {
-    if (found.link) remove(*found.link);
-    for (const fs::path& mark : found.marks) remove(mark);
+    if (found.link) remove(found.link->place.get(), found.link->name);
+    for (const std::string& mark : found.marks) remove(run, mark);
   }
   if (now.all_ended) {
-    for (const fs::path& file : found.half_written) remove(file);
-    for (const fs::path& directory : found.clocks) remove_links(directory);
+    // The last shard of a collector that a file server keeps waiting is older than what it writes.
+    for (const std::string& file : found.half_written)
+      if (!found.quiet || is_quiet(run, file)) remove(run, file);
+    for (const std::string& directory : found.clocks) remove_own_links(run, directory);
   }
 }
 
 void remove_abandoned(const fs::path& file) {
   const std::string file_name = file.filename().string();
-  const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    const pid_t writer = writer_of(entry->path().filename().string(), file_name);
-    // What cannot be removed is somebody else's, and does no harm.
-    if (writer != 0 && is_abandoned(entry->path(), writer)) ::unlink(entry->path().c_str());
-  }
+  const UniqueFd directory = open_to_list(file.has_parent_path() ? file.parent_path() : fs::path("."));
+  if (!directory) return;
+  remove_entries(directory.get(), [&](const std::string& name) {
+    const pid_t writer = writer_of(name, file_name);
+    return writer != 0 && is_abandoned(directory.get(), name, writer);
+  });
 }
 
 }  // namespace clusterprof::aggregator

@@ -12,7 +12,7 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <system_error>
+#include <exception>
 #include <thread>
 
 namespace clusterprof {
@@ -52,7 +52,7 @@ inline void let_go_of_stderr_when_stuck(int launcher_fd) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     std::thread(watch).detach();
-  } catch (const std::system_error&) {  // no more threads here: nothing is lost but that
+  } catch (const std::exception&) {  // no more threads here: nothing is lost but that
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What one checkpoint of the collector costs: for a node whose ranks have many call paths, the CPU time of
 // the snapshot (rings are not drained meanwhile), of giving names to what is in it and of writing the shard;
-// how long the write takes, and how many bytes it has.
+// how long the write takes, how many bytes it has, and the memory of it all.
 //
 //   cmake --preset release -DCLUSTERPROF_BUILD_BENCHMARKS=ON && cmake --build build/release -t
-//   checkpoint_cost build/release/bench/checkpoint_cost [DIRECTORY [RANKS [PATHS]]]
+//   checkpoint_cost build/release/bench/checkpoint_cost [DIRECTORY [RANKS [PATHS [search]]]]
+//
+// search: as many samples of a function that calls itself in two places, 8 to 40 deep: nearly every one is a
+// call path of its own, until the collector has as many as it keeps (StoreLimits).
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -14,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +44,12 @@ double cpu_ms() {
   getrusage(RUSAGE_SELF, &used);
   return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 +
          static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
+}
+
+double peak_MB() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<double>(used.ru_maxrss) / 1e3;
 }
 
 double wall_ms() {
@@ -75,6 +85,15 @@ std::vector<std::uint64_t> stack(std::uint64_t path) {
   return words;
 }
 
+std::vector<std::uint64_t> search(std::mt19937_64& random) {
+  std::vector<std::uint64_t> words{kBase + 0x100 + random() % 16 * 4};
+  std::uint64_t ways = random();
+  for (std::uint64_t depth = 8 + random() % 32; depth > 0; --depth, ways /= 2)
+    words.push_back(kBase + 0x200 + ways % 2 * 64);
+  for (std::uint64_t depth = 0; depth < 4; ++depth) words.push_back(kBase + 0x400 + depth * 64);
+  return words;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -84,6 +103,8 @@ int main(int argc, char** argv) {
   };
   const fs::path directory = argc > 1 ? argv[1] : ".";
   const std::uint32_t ranks = number(2, 64), paths = number(3, 2000);
+  const bool searches = argc > 4;
+  std::mt19937_64 random(1);
 
   collector::NodeOptions options;
   options.node_name = "bench";
@@ -119,7 +140,7 @@ int main(int argc, char** argv) {
     cpu += kPeriod_ns - 1000 - i % 7919;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       test::FakeSegment::Sample sample;
-      sample.words = stack((i + 3ull * rank) % (paths + 3ull * ranks));
+      sample.words = searches ? search(random) : stack((i + 3ull * rank) % (paths + 3ull * ranks));
       sample.time_ns = now + (i * 7919ull + rank * 104'729ull) % 100'000;
       sample.cpu_ns = cpu;
       sample.handler_ns = 1500;
@@ -128,6 +149,7 @@ int main(int argc, char** argv) {
     if (i % 64 == 63) (void)state.poll(now);
   }
   (void)state.poll(now);
+  const double before_MB = peak_MB();
 
   collector::ShardBuilder builder;
   const fs::path path = directory / "checkpoint_cost.h5";
@@ -146,6 +168,7 @@ int main(int argc, char** argv) {
   std::printf("%zu ranks, %zu call paths, %zu values: a shard of %.2f MB; medians of %zu checkpoints\n",
               data.ranks.size(), data.paths.size(), data.values.size(),
               static_cast<double>(fs::file_size(path)) / 1e6, kCheckpoints);
+  std::printf("peak memory %.0f MB, without checkpoints %.0f MB\n", peak_MB(), before_MB);
   print("snapshot, rings wait", snapshots);
   print("names, but for the first time", builds);
   print("shard, with fsync", writes);

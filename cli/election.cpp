@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -39,7 +40,30 @@ UniqueFd new_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_
 
 Error failed(const char* what, int error) { return Error{std::string(what) + ": " + std::strerror(error)}; }
 
-enum class Attempt { kAccepted, kGone };  // kGone: nobody listens (any more)
+enum class Attempt { kAccepted, kUnseen, kGone };  // kGone: nobody listens (any more)
+
+// With a descriptor of this process for a collector of another PID namespace: see hello.h.
+ssize_t send_announcement(int socket, const wire::Announce& announce, bool collector_is_elsewhere) {
+  const UniqueFd self(collector_is_elsewhere ? static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))
+                                             : -1);
+  wire::Announce message = announce;
+  iovec part{&message, sizeof message};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (self) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    const int file = self.get();
+    std::memcpy(CMSG_DATA(rights), &file, sizeof file);
+  }
+  return ::sendmsg(socket, &header, MSG_NOSIGNAL);
+}
 
 Result<Attempt> try_announce(const std::string& name, const wire::Announce& announce,
                              Clock::time_point deadline) {
@@ -66,14 +90,14 @@ Result<Attempt> try_announce(const std::string& name, const wire::Announce& anno
     return Error{"the socket of this node's collector is held by another user (uid " +
                  std::to_string(peer.uid) + ")"};
   }
-  if (::send(socket.get(), &announce, sizeof announce, MSG_NOSIGNAL) !=
-      static_cast<ssize_t>(sizeof announce)) {
+  if (send_announcement(socket.get(), announce, peer.pid == 0) != static_cast<ssize_t>(sizeof announce)) {
     if (errno == EPIPE || errno == ECONNRESET) return Attempt::kGone;
     return failed("cannot reach this node's collector", errno);
   }
   std::uint8_t answer = 0;
   const ssize_t got = ::recv(socket.get(), &answer, 1, 0);
   if (got == 1 && answer == wire::kAnnounceAccepted) return Attempt::kAccepted;
+  if (got == 1 && answer == wire::kAnnounceUnseen) return Attempt::kUnseen;
   if (got == 0 || (got < 0 && errno == ECONNRESET)) return Attempt::kGone;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
     return Error{"this node's collector does not answer"};
@@ -103,7 +127,7 @@ Result<ElectionResult> elect(const std::string& socket_name, const wire::Announc
     if (errno != EADDRINUSE) return failed("cannot bind a socket", errno);
     const auto attempt = try_announce(socket_name, announce, deadline);
     if (!attempt) return attempt.error();
-    if (attempt.value() == Attempt::kAccepted) return ElectionResult{};
+    if (attempt.value() != Attempt::kGone) return ElectionResult{{}, attempt.value() == Attempt::kUnseen};
     // Bound but not listening yet, or just gone: try both again.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   } while (Clock::now() < deadline);
@@ -115,6 +139,7 @@ Result<void> announce_to(const std::string& socket_name, const wire::Announce& a
   const auto attempt = try_announce(socket_name, announce, Clock::now() + patience);
   if (!attempt) return attempt.error();
   if (attempt.value() == Attempt::kGone) return Error{"this node's collector has ended"};
+  if (attempt.value() == Attempt::kUnseen) return Error{"this node's collector cannot see this process"};
   return {};
 }
 

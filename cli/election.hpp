@@ -21,6 +21,8 @@ struct ElectionResult {
   // The listening socket (close-on-exec) when this process is elected; none when a collector
   // has accepted our announcement.
   UniqueFd listening;
+  // The collector, which has said why, does not record this process.
+  bool unseen = false;
 };
 
 // Fails when there is no answer within `patience` or the name is held by another user.

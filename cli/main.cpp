@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "cli/help.hpp"
+#include "cli/hidden_words.hpp"
 #include "cli/identity.hpp"
 #include "cli/install_layout.hpp"
 #include "cli/merge_launch.hpp"
@@ -78,26 +80,30 @@ int run(int argc, char** argv) {
     if (!leave->error.empty() && is_for_us(environment)) say(leave->error);
     return leave->status;
   }
+  hide_secrets({argv + 1, argv + argc});
   return record(std::get<Options>(parsed), environment);
 }
 
 // Of a command that is to run whatever becomes of the recording (Options::started).
-void run_unrecorded(int argc, char** argv) {
-  if (argc < 3 || std::strcmp(argv[1], "record") != 0 || std::strcmp(argv[2], "--started") != 0) return;
-  for (int i = 3; i + 1 < argc; ++i) {
-    if (std::strcmp(argv[i], "--") == 0) ::execvp(argv[i + 1], argv + i + 1);
-  }
+void run_unrecorded(std::vector<std::string>& words) {
+  if (words.size() < 3 || words[1] != "record" || words[2] != "--started") return;
+  const auto command = std::find(words.begin() + 3, words.end(), "--");
+  std::vector<char*> argv;
+  for (auto word = command; word != words.end(); ++word) argv.push_back(word->data());
+  argv.push_back(nullptr);
+  if (argv.size() > 2) ::execvp(argv[1], argv.data() + 1);
 }
 
 }  // namespace
 }  // namespace clusterprof::cli
 
 int main(int argc, char** argv) {
+  std::vector<std::string> words(argv, argv + argc);  // of which some get hidden
   try {
     return clusterprof::cli::run(argc, argv);
   } catch (const std::exception& error) {
     clusterprof::cli::say(std::string("internal error: ") + error.what());
-    clusterprof::cli::run_unrecorded(argc, argv);
+    clusterprof::cli::run_unrecorded(words);
     return clusterprof::cli::kExitFailed;
   }
 }

@@ -21,6 +21,7 @@
 #include <optional>
 
 #include "base/end_patience.hpp"
+#include "base/secrets.hpp"
 #include "cli/command_name.hpp"
 #include "cli/election.hpp"
 #include "cli/install_layout.hpp"
@@ -304,7 +305,9 @@ std::vector<std::string> Recording::collector_command() const {
     words.push_back("--analyze=" + layout_.analyze);
   }
   words.push_back("--");
-  words.insert(words.end(), options_.command.begin(), options_.command.end());
+  std::vector<std::string> command = options_.command;
+  mask_secrets(command);  // everybody can see with which words a process was started
+  words.insert(words.end(), command.begin(), command.end());
   return words;
 }
 
@@ -513,6 +516,8 @@ int Recording::run() {
   auto election = elect(socket_name_, announcement(::getpid()), kPatience);
   if (!election) return without_recording(election.error().message, false);
   if (election.value().listening) return as_elected(std::move(election.value().listening));
+  if (election.value().unseen)
+    return options_.strict ? kExitFailed : become_program({{kStartProblemVariable, ""}});
   return become_program(changes_);
 }
 

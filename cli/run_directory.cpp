@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/run_directory.hpp"
 
-#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -15,113 +14,87 @@
 #include <optional>
 #include <string_view>
 #include <thread>
-#include <vector>
 
+#include "base/directory.hpp"
 #include "base/shared_place.hpp"
+#include "base/unique_fd.hpp"
+#include "base/way.hpp"
 #include "formats/shard/run_files.hpp"
 
 namespace clusterprof::cli {
 namespace {
 
+constexpr const char* kOwnerLink = shard::kOwnerLink.data();
+constexpr const char* kJobLink = shard::kJobLink.data();
 constexpr std::string_view kLinkPrefix = shard::kMeetingLinkBeginning;
 constexpr std::string_view kMarkPrefix = shard::kMarkBeginning;
 constexpr std::int64_t kClockSlack_s = 60;           // between this node and the file server
 constexpr std::int64_t kAbandonedAfter_s = 10 * 60;  // meeting links of jobs that died early
 constexpr mode_t kRunMode = 0700;                    // and so that of the files in it
 constexpr mode_t kParentMode = 0775;                 // less the umask, which may be 0
-constexpr int kTriesForFileSystem = 200;             // x 10 ms: until another node's link is visible here
+constexpr const char* kOfAnotherUser = ": belongs to another user, where everybody may write";
+constexpr int kTriesForFileSystem = 200;  // x 10 ms: until another node's link is visible here
 
 Error failed(const std::string& path, int error) { return Error{path + ": " + std::strerror(error)}; }
 
-// The target of a symbolic link; nullopt with errno when it cannot be read.
-std::optional<std::string> read_link(const std::string& path) {
-  char target[4096];
-  const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
-  if (length < 0) return std::nullopt;
-  return std::string(target, static_cast<std::size_t>(length));
-}
-
 // Left by an earlier job that had the same key by chance.
-bool is_stale(const std::string& link, const Identity& identity) {
-  struct stat status {};
-  return identity.job_start_unix_s != 0 && ::lstat(link.c_str(), &status) == 0 &&
-         status.st_mtim.tv_sec < identity.job_start_unix_s - kClockSlack_s;
+bool is_stale(const Link& link, const Identity& identity) {
+  return identity.job_start_unix_s != 0 &&
+         link.status.st_mtim.tv_sec < identity.job_start_unix_s - kClockSlack_s;
 }
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-using Directory = std::unique_ptr<DIR, CloseDirectory>;
+UniqueFd open_run(const RunDirectory& directory) { return open_directory(AT_FDCWD, directory.path); }
 
-// Calls visit(name) for each entry until it returns false. errno on failure, else 0.
-template <typename Visit>
-int for_each_entry(const std::string& path, Visit&& visit) {
-  const Directory directory(::opendir(path.c_str()));
-  if (!directory) return errno;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != ".." && !visit(std::string(name))) break;
-  }
-  return 0;
+std::string name_of_clock_meeting(int world) {
+  return std::string(shard::kClocksBeginning) + (world == 0 ? "" : "-" + std::to_string(world));
 }
-
-// mkdir -p
-Result<void> make_directories(const std::string& path) {
-  if (path.empty() || ::mkdir(path.c_str(), kParentMode) == 0 || errno == EEXIST) return {};
-  if (errno != ENOENT) return failed(path, errno);
-  const std::size_t slash = path.find_last_not_of('/') == std::string::npos
-                                ? std::string::npos
-                                : path.rfind('/', path.find_last_not_of('/'));
-  if (slash != std::string::npos && slash > 0) {
-    if (const auto made = make_directories(path.substr(0, slash)); !made) return made;
-  }
-  if (::mkdir(path.c_str(), kParentMode) == 0 || errno == EEXIST) return {};
-  return failed(path, errno);
-}
-
-std::string job_link(const std::string& path) { return path + "/" + std::string(shard::kJobLink); }
 
 // For those who look for the run by its job. Not being found that way is no reason not to record.
-void name_job(const std::string& path, const Identity& identity) {
+void name_job(int run, const Identity& identity) {
   if (identity.batch_name.empty()) return;
   const bool differ = !identity.batch_id.empty() && identity.batch_id != identity.batch_name;
   const std::string names = identity.batch_name + (differ ? " " + identity.batch_id : "");
-  [[maybe_unused]] const int ignored = ::symlink(names.c_str(), job_link(path).c_str());
+  [[maybe_unused]] const int ignored = ::symlinkat(names.c_str(), run, kJobLink);
 }
 
 enum class Claim { kMadeByUs, kMadeByPeer, kOtherRun, kOtherFiles, kOtherUser };
 
-// Makes `path` the run directory of the key, or finds out whose it is.
-Result<Claim> claim(const std::string& path, const Identity& identity) {
-  const std::string owner_link = path + "/.run";
-  bool made = false;
+// Makes `name` in `place` the run directory of the key, or finds out whose it is.
+Result<Claim> claim(const Place& parent, const std::string& name, const std::string& path,
+                    const Identity& identity) {
+  const int place = parent.fd.get();
   for (int attempt = 0; attempt < kTriesForFileSystem; ++attempt) {
-    made = ::mkdir(path.c_str(), kRunMode) == 0;
+    const bool made = ::mkdirat(place, name.c_str(), kRunMode) == 0;
     if (!made && errno != EEXIST) return failed(path, errno);
-    if (is_prepared_by_others(path) || is_prepared_by_others(owner_link)) return Claim::kOtherUser;
-    if (const auto owner = read_link(owner_link)) {
-      const bool ours = *owner == identity.key && !is_stale(owner_link, identity);
+    const UniqueFd directory = open_directory(place, name);
+    if (!directory && errno == ENOENT) continue;  // a peer took its own back
+    const auto status = directory ? status_of(directory.get()) : std::nullopt;
+    if (!status) return failed(path, errno);
+    if (parent.is_prepared_by_others(*status)) return Claim::kOtherUser;
+    const int run = directory.get();
+    if (const auto owner = read_link(run, kOwnerLink)) {
+      if (is_prepared_by_others(run, owner->status)) return Claim::kOtherUser;
+      const bool ours = owner->target == identity.key && !is_stale(*owner, identity);
       return ours ? Claim::kMadeByPeer : Claim::kOtherRun;
     }
-    if (errno == ENOTDIR) return failed(path, ENOTDIR);
     if (errno == EINVAL) return Claim::kOtherFiles;  // .run is no link
-    if (errno != ENOENT) return failed(owner_link, errno);
+    if (errno != ENOENT && errno != ESTALE) return failed(path + "/" + kOwnerLink, errno);
 
     bool empty = true;
-    const int error = for_each_entry(path, [&](const std::string&) { return empty = false; });
-    if (error == ENOENT) continue;  // a peer took its own back
+    const int error = for_each_entry(run, [&](const std::string&) { return empty = false; });
+    if (error == ENOENT) continue;
     if (error != 0) return failed(path, error);
     if (!empty) {
-      if (read_link(owner_link)) continue;  // a peer made it meanwhile
+      if (read_link(run, kOwnerLink)) continue;  // a peer made it meanwhile
       return Claim::kOtherFiles;
     }
-    if (::symlink(identity.key.c_str(), owner_link.c_str()) == 0) {
-      name_job(path, identity);
+    if (::symlinkat(identity.key.c_str(), run, kOwnerLink) == 0) {
+      name_job(run, identity);
       return Claim::kMadeByUs;
     }
     if (errno != EEXIST && errno != ENOENT) {
       const Error why = failed(path, errno);
-      if (made) ::rmdir(path.c_str());
+      if (made) ::unlinkat(place, name.c_str(), AT_REMOVEDIR);
       return why;
     }
   }
@@ -129,14 +102,16 @@ Result<Claim> claim(const std::string& path, const Identity& identity) {
 }
 
 // Takes back what claim() made, if nobody has used it.
-void unclaim(const std::string& path) {
-  bool used = false;
-  for_each_entry(
-      path, [&](const std::string& name) { return !(used = name != ".run" && name != shard::kJobLink); });
-  if (used) return;
-  ::unlink(job_link(path).c_str());
-  ::unlink((path + "/.run").c_str());
-  ::rmdir(path.c_str());
+void unclaim(int place, const std::string& name) {
+  {
+    const UniqueFd run = open_directory(place, name);
+    if (!run) return;
+    const auto is_used = [](const std::string& entry) { return entry != kOwnerLink && entry != kJobLink; };
+    if (!entries_of(run.get(), is_used).empty()) return;
+    ::unlinkat(run.get(), kJobLink, 0);
+    ::unlinkat(run.get(), kOwnerLink, 0);
+  }
+  ::unlinkat(place, name.c_str(), AT_REMOVEDIR);
 }
 
 Result<std::string> absolute(const std::string& path) {
@@ -155,13 +130,13 @@ bool names_no_directory(const std::string& path) {
 Result<RunDirectory> use_given(const std::string& output, const Identity& identity, bool& refused) {
   std::string path = output;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  if (const std::size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0) {
-    if (const auto made = make_directories(path.substr(0, slash)); !made) {
-      refused = names_no_directory(path);
-      return made.error();
-    }
+  Way way(path, kParentMode);
+  if (way.error() != 0) {
+    refused = way.prepared_by_others() || names_no_directory(path);
+    if (way.prepared_by_others()) return Error{way.part() + kOfAnotherUser + "; choose another -o"};
+    return failed(way.part(), way.error());
   }
-  const auto claimed = claim(path, identity);
+  const auto claimed = claim(way.end().place, way.end().name, path, identity);
   if (!claimed) {
     refused = names_no_directory(path);
     return claimed.error();
@@ -173,7 +148,7 @@ Result<RunDirectory> use_given(const std::string& output, const Identity& identi
     case Claim::kOtherFiles:
       return Error{output + ": there are other files in it; choose another -o"};
     case Claim::kOtherUser:
-      return Error{output + ": belongs to another user, where everybody may write; choose another -o"};
+      return Error{output + kOfAnotherUser + "; choose another -o"};
     case Claim::kMadeByUs:
     case Claim::kMadeByPeer:
       break;
@@ -192,79 +167,96 @@ std::string local_time() {
   return text;
 }
 
+// Where run directories with a chosen name are.
+struct Parent {
+  Place place;
+  std::string path;
+};
+
 struct Claimed {
   std::string name;
   bool made_by_us = false;
 };
 
 // The first of BASE, BASE-2, BASE-3 ... that is free or ours already.
-Result<Claimed> claim_free_name(const std::string& parent, const std::string& base,
-                                const Identity& identity) {
+Result<Claimed> claim_free_name(const Parent& parent, const std::string& base, const Identity& identity) {
   for (int suffix = 1; suffix < 10000; ++suffix) {
     const std::string name = suffix == 1 ? base : base + '-' + std::to_string(suffix);
-    const auto claimed = claim(parent + "/" + name, identity);
+    const auto claimed = claim(parent.place, name, parent.path + "/" + name, identity);
     if (!claimed) {
       // A file of that name is as taken as a directory.
-      struct stat status {};
-      if (::stat((parent + "/" + name).c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) continue;
+      const auto status = status_of(parent.place.fd.get(), name);
+      if (status && !S_ISDIR(status->st_mode)) continue;
       return claimed.error();
     }
     if (claimed.value() == Claim::kMadeByUs) return Claimed{name, true};
     if (claimed.value() == Claim::kMadeByPeer) return Claimed{name, false};
   }
-  return failed(parent + "/" + base, EEXIST);
+  return failed(parent.path + "/" + base, EEXIST);
 }
 
 // Our published link is there: sweep up those of jobs that did not live to remove theirs.
-void remove_abandoned_links(const std::string& parent) {
+void remove_abandoned_links(int parent) {
   const std::int64_t now = ::time(nullptr);
   int entries = 0;
   for_each_entry(parent, [&](const std::string& name) {
     if (++entries > 20000) return false;
     if (name.compare(0, kLinkPrefix.size(), kLinkPrefix) != 0) return true;
-    const std::string path = parent + "/" + name;
-    struct stat status {};
-    if (::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid == ::geteuid() &&
-        status.st_mtim.tv_sec < now - kAbandonedAfter_s) {
-      ::unlink(path.c_str());
+    const auto status = status_of(parent, name);
+    if (status && S_ISLNK(status->st_mode) && status->st_uid == ::geteuid() &&
+        status->st_mtim.tv_sec < now - kAbandonedAfter_s) {
+      ::unlinkat(parent, name.c_str(), 0);
     }
     return true;
   });
 }
 
-bool belongs_to(const std::string& path, const Identity& identity) {
+// Whether `name` is the run directory of the key, and nobody else's.
+bool belongs_to(const Place& place, const std::string& name, const Identity& identity) {
+  if (name.find('/') != std::string::npos) return false;
   for (int attempt = 0; attempt < kTriesForFileSystem; ++attempt) {
-    if (const auto owner = read_link(path + "/.run")) return *owner == identity.key;
-    if (::access(path.c_str(), F_OK) != 0 && attempt > kTriesForFileSystem / 4) return false;
+    const UniqueFd run = open_directory(place.fd.get(), name);
+    if (run) {
+      const auto status = status_of(run.get());
+      if (!status || place.is_prepared_by_others(*status)) return false;
+      if (const auto owner = read_link(run.get(), kOwnerLink))
+        return owner->target == identity.key && !is_prepared_by_others(run.get(), owner->status);
+    } else if (attempt > kTriesForFileSystem / 4) {
+      return false;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return false;
 }
 
-Result<RunDirectory> meet(const std::string& parent, const std::string& base, const Identity& identity) {
+Result<RunDirectory> meet(const Parent& parent, const std::string& base, const Identity& identity) {
+  const int place = parent.place.fd.get();
   // A stale link is left alone (another rank may be about to read its successor) and passed by.
   for (int generation = 1; generation < 100; ++generation) {
-    std::string link = parent + "/" + std::string(kLinkPrefix) + identity.key;
+    std::string link = std::string(kLinkPrefix) + identity.key;
     if (generation > 1) link.append(1, '-').append(std::to_string(generation));
+    const std::string path_of_link = parent.path + "/" + link;
     while (true) {
-      if (const auto name = read_link(link)) {
-        const std::string path = parent + "/" + *name;
-        if (is_stale(link, identity) || is_prepared_by_others(link) || !belongs_to(path, identity)) break;
-        return RunDirectory{path, link, false};
+      if (const auto met = read_link(place, link)) {
+        if (is_stale(*met, identity) || parent.place.is_prepared_by_others(met->status) ||
+            !belongs_to(parent.place, met->target, identity))
+          break;
+        return RunDirectory{parent.path + "/" + met->target, path_of_link, false};
       }
-      if (errno != ENOENT) return failed(link, errno);
+      if (errno != ENOENT && errno != ESTALE) return failed(path_of_link, errno);
       const auto claimed = claim_free_name(parent, base, identity);
       if (!claimed) return claimed.error();
       const auto& [name, made_by_us] = claimed.value();
-      if (::symlink(name.c_str(), link.c_str()) == 0) {
-        remove_abandoned_links(parent);
-        return RunDirectory{parent + "/" + name, link, made_by_us};
+      if (::symlinkat(name.c_str(), place, link.c_str()) == 0) {
+        remove_abandoned_links(place);
+        return RunDirectory{parent.path + "/" + name, path_of_link, made_by_us};
       }
-      if (errno != EEXIST) return failed(link, errno);
-      if (made_by_us && read_link(link).value_or(name) != name) unclaim(parent + "/" + name);
+      if (errno != EEXIST) return failed(path_of_link, errno);
+      const auto others = read_link(place, link);
+      if (made_by_us && others && others->target != name) unclaim(place, name);
     }
   }
-  return failed(parent, EEXIST);
+  return failed(parent.path, EEXIST);
 }
 
 }  // namespace
@@ -277,80 +269,72 @@ Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, 
   }
 
   const std::string root = request.root.empty() ? "." : request.root;
-  if (const auto made = make_directories(root); !made) return made.error();
-  const auto parent = absolute(root);
-  if (!parent) return parent.error();
+  Way way(root + "/", kParentMode);
+  if (way.prepared_by_others()) return Error{way.part() + kOfAnotherUser};
+  if (way.error() != 0) return failed(way.part(), way.error());
+  auto resolved = absolute(root);
+  if (!resolved) return resolved.error();
+  const Parent parent{std::move(way.end().place), std::move(resolved).value()};
   const std::string base = "clusterprof-" + request.command_name + "-" +
                            (identity.batch_name.empty() ? local_time() : identity.batch_name);
-  if (identity.has_peers) return meet(parent.value(), base, identity);
+  if (identity.has_peers) return meet(parent, base, identity);
 
-  const auto claimed = claim_free_name(parent.value(), base, identity);
+  const auto claimed = claim_free_name(parent, base, identity);
   if (!claimed) return claimed.error();
-  return RunDirectory{parent.value() + "/" + claimed.value().name, "", true};
+  return RunDirectory{parent.path + "/" + claimed.value().name, "", true};
 }
 
 void remove_meeting_link(const RunDirectory& directory) {
   if (directory.meeting_link.empty()) return;
   ::unlink(directory.meeting_link.c_str());
-  std::vector<std::string> marks;
-  for_each_entry(directory.path, [&](const std::string& name) {
-    if (name.compare(0, kMarkPrefix.size(), kMarkPrefix) == 0) marks.push_back(directory.path + "/" + name);
-    return true;
-  });
-  for (const std::string& mark : marks) ::unlink(mark.c_str());
+  const UniqueFd run = open_run(directory);
+  if (run) remove_entries(run.get(), [](const std::string& name) { return name.starts_with(kMarkPrefix); });
 }
 
 void leave_meeting(const RunDirectory& directory, const std::string& node, int ranks, int all_ranks) {
   if (directory.meeting_link.empty() || ranks < 1 || all_ranks < ranks) return;
-  const std::string stem = directory.path + "/" + std::string(kMarkPrefix) + node;
+  const UniqueFd run = open_run(directory);
+  if (!run) return;
+  const std::string stem = std::string(kMarkPrefix) + node;
   const std::string text = std::to_string(ranks);
   for (int number = 1; number < 1000; ++number) {
     const std::string mark = number == 1 ? stem : stem + '.' + std::to_string(number);
-    if (::symlink(text.c_str(), mark.c_str()) == 0) break;
+    if (::symlinkat(text.c_str(), run.get(), mark.c_str()) == 0) break;
     if (errno != EEXIST) return;
   }
   long left = 0;
-  for_each_entry(directory.path, [&](const std::string& name) {
-    if (name.compare(0, kMarkPrefix.size(), kMarkPrefix) == 0) {
-      left += std::atol(read_link(directory.path + "/" + name).value_or("0").c_str());
-    }
+  for_each_entry(run.get(), [&](const std::string& name) {
+    if (!name.starts_with(kMarkPrefix)) return true;
+    if (const auto mark = read_link(run.get(), name)) left += std::atol(mark->target.c_str());
     return true;
   });
   // Whoever merged the shards may have seen that all are there, and have taken the link and marks away.
-  if (left >= all_ranks || !read_link(directory.meeting_link)) remove_meeting_link(directory);
+  if (left >= all_ranks || !read_link(AT_FDCWD, directory.meeting_link)) remove_meeting_link(directory);
 }
 
 std::string clock_meeting_place(const RunDirectory& directory, int world) {
-  return directory.path + "/" + std::string(shard::kClocksBeginning) +
-         (world == 0 ? "" : "-" + std::to_string(world));
+  return directory.path + "/" + name_of_clock_meeting(world);
 }
 
 void remove_clock_meeting(const RunDirectory& directory, int world) {
-  const std::string place = clock_meeting_place(directory, world);
-  std::vector<std::string> left;
-  for_each_entry(place, [&](const std::string& name) {
-    left.push_back(place + "/" + name);
-    return true;
-  });
-  for (const std::string& link : left) ::unlink(link.c_str());
-  ::rmdir(place.c_str());
+  const UniqueFd run = open_run(directory);
+  if (run) remove_own_links(run.get(), name_of_clock_meeting(world));
 }
 
 void withdraw_run_directory(const RunDirectory& directory) {
   if (!directory.created || !directory.meeting_link.empty()) return;
-  unclaim(directory.path);
+  unclaim(AT_FDCWD, directory.path);
 }
 
 void remove_shards(const RunDirectory& directory, const std::string& node) {
   if (!directory.created || !directory.meeting_link.empty()) return;
+  const UniqueFd run = open_run(directory);
   const std::string shard = "node-" + node + ".";
-  std::vector<std::string> ours;
-  for_each_entry(directory.path, [&](const std::string& name) {
-    const std::size_t at = name[0] == '.' ? 1 : 0;
-    if (name.compare(at, shard.size(), shard) == 0) ours.push_back(directory.path + "/" + name);
-    return true;
-  });
-  for (const std::string& file : ours) ::unlink(file.c_str());
+  if (run) {
+    remove_entries(run.get(), [&](const std::string& name) {
+      return name.compare(name[0] == '.' ? 1 : 0, shard.size(), shard) == 0;
+    });
+  }
 }
 
 }  // namespace clusterprof::cli

@@ -12,10 +12,11 @@
 //                                    for those that came later
 //
 //   DIR/.clocks/RANK -> in-...|out  ranks that take part in the exchange of clocks while MPI_Init lasts
-//                                    (mpi-wrap/src/clock_sync.cpp); those of spawned world N in .clocks-N
+//                                    (mpi-wrap/src/clock_meeting.hpp); those of spawned world N in .clocks-N
 //   DIR/.worlds/...                  spawned worlds (formats/wire/spawned_world.h)
 //
-// Where all may write (/tmp), directories and links of other users are passed by.
+// Where all may write (/tmp), directories and links of other users are passed by (base/way.hpp); who may write
+// into the run directory cannot make us remove anything else.
 //
 // Nothing that is there is ever overwritten or removed, but for a directory of our own that
 // turned out not to be needed.

@@ -487,6 +487,7 @@ SupervisedEnd supervise(pid_t program, int rank, CollectorHandle& collector, Can
 void end_as(int wait_status) {
   if (!WIFSIGNALED(wait_status)) ::_exit(WEXITSTATUS(wait_status));
   const int signal = WTERMSIG(wait_status);
+  // Without what says that a core was dumped: the kernel says so only of who has dumped one.
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
   ::prctl(PR_SET_DUMPABLE, 0);  // a core_pattern that is a pipe does not look at the limit

@@ -33,6 +33,7 @@ constexpr long kNeeded[] = {
     SYS_recvmsg,
     SYS_getsockopt,
     SYS_setsockopt,
+    SYS_pidfd_open,
     SYS_signalfd4,
     SYS_pipe2,
     SYS_rt_tgsigqueueinfo,

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -20,13 +19,16 @@
 
 #include "base/end_patience.hpp"
 #include "base/held_stderr.hpp"
+#include "base/secrets.hpp"
 #include "base/shared_place.hpp"
+#include "collector/message.hpp"
 #include "collector/node_check.hpp"
-#include "collector/secrets.hpp"
 #include "collector/server.hpp"
 #include "formats/shard/shard_data.hpp"
 
 namespace {
+
+using clusterprof::collector::say;
 
 constexpr int kFailed = 125;
 constexpr int kNiceness = 5;
@@ -98,7 +100,7 @@ void exec_banner(const std::string& analyze, int ranks_expected, int patience_s,
   arguments.push_back(run_directory.c_str());
   arguments.push_back(nullptr);
   execv(analyze.c_str(), const_cast<char* const*>(arguments.data()));
-  fmt::print(stderr, "clusterprof: cannot run {}: {}\n", analyze, std::strerror(errno));
+  say("cannot run {}: {}", analyze, std::strerror(errno));
 }
 
 }  // namespace
@@ -137,7 +139,7 @@ int main(int argc, char** argv) {
   char** const own_end =
       std::find_if(argv, end, [](const char* word) { return std::strcmp(word, "--") == 0; });
   if (own_end != end) options.node.command.assign(own_end + 1, end);
-  mask_secrets(options.node.command);
+  clusterprof::mask_secrets(options.node.command);
   try {
     app.parse(static_cast<int>(own_end - argv), argv);
   } catch (const CLI::ParseError& error) {
@@ -180,7 +182,7 @@ int main(int argc, char** argv) {
     if (control_fd >= 0) (void)fcntl(control_fd, F_SETFD, 0);
     exec_banner(analyze, wait_ranks, patience_s, no_html, no_source, control_fd, run_directory);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "clusterprof: collector: {}\n", error.what());
+    say("collector: {}", error.what());
   }
   return kFailed;
 }

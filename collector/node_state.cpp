@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/version.hpp"
@@ -18,6 +19,7 @@ namespace {
 constexpr std::uint64_t kGreetingNs = 2'000'000'000;
 constexpr auto kMostRanks = static_cast<std::int32_t>(shard::kMaxWorldSize);  // more is nonsense
 constexpr std::size_t kMostNotes = 50;
+constexpr std::size_t kMostMpiHelpers = 16;  // that ended and are kept, of a rank
 // MPI events. Those of a node are written within seconds when it ends, those of a job analysed in memory.
 constexpr std::size_t kJobEvents = std::size_t{1} << 25, kNodeEvents = std::size_t{1} << 22,
                       kMostRankEvents = std::size_t{1} << 18, kFewestRankEvents = std::size_t{1} << 12;
@@ -208,18 +210,38 @@ void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait
   process->gone_ns = now_ns;
   if (wait_status) process->wait_status = wait_status;
 
-  // A helper that ended is added up, so that any number of them takes bounded memory.
-  const bool could_be_main =
-      process->announced || (process->past && process->past->mpi_state != wire::MpiState::kNone);
-  if (could_be_main || !process->past) return;
+  add_up_helpers(group);
+}
+
+// Helpers that ended are added up, so that any number of them takes bounded memory.
+void NodeState::add_up_helpers(RankGroup& group) {
   const bool has_main = std::any_of(group.processes.begin(), group.processes.end(),
                                     [](const Process& p) { return p.announced; });
   if (!has_main) return;
-  process->past->processes = 1;
-  group.helpers.add_amounts(*process->past, false);
-  add(group.helpers_usage, usage_of(*process->past, process->usage));
-  group.processes.remove_if([&](const Process& p) { return p.id == id; });
-  rank_of_.erase(id);
+  // Of those that used MPI the first one may be the rank's main process; of the others nothing is lost but
+  // what an earlier one, which stays, has said of MPI already.
+  std::set<std::tuple<wire::MpiState, std::int32_t, std::int32_t, std::int32_t>> said;
+  for (auto it = group.processes.begin(); it != group.processes.end();) {
+    const Process& process = *it;
+    const bool ended_helper = !process.announced && !process.alive && process.past;
+    bool stays = !ended_helper;
+    if (ended_helper && process.past->mpi_state != wire::MpiState::kNone) {
+      const ProcessReport& past = *process.past;
+      const bool is_first =
+          said.size() < kMostMpiHelpers &&
+          said.emplace(past.mpi_state, past.mpi_rank, past.mpi_size, past.world_size).second;
+      stays = is_first;
+    }
+    if (stays) {
+      ++it;
+      continue;
+    }
+    it->past->processes = 1;
+    group.helpers.add_amounts(*process.past, false);
+    add(group.helpers_usage, usage_of(*process.past, process.usage));
+    rank_of_.erase(process.id);
+    it = group.processes.erase(it);
+  }
 }
 
 void NodeState::set_wait_status(ProcessId id, int wait_status) {
@@ -521,7 +543,7 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
     add(usage, views[i].usage);
     anybody_said = anybody_said || views[i].has_said;
   }
-  for (const std::string& note : sum.python_notes) notes[note].push_back(number);
+  for (const std::string& note : sum.notes) notes[note].push_back(number);
   sum.world_size = main.report.world_size;
   sum.mpi_size = main.report.mpi_size;
   sum.mpi_library = main.report.mpi_library;

@@ -211,6 +211,7 @@ class NodeState {
   Process& add_process(RankKey key, std::int32_t pid, Instant now);
   void move_to(ProcessId id, RankKey key);
   void close_segment(Process& process, std::uint64_t now_ns);
+  void add_up_helpers(RankGroup& group);
   [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
   [[nodiscard]] std::map<RankKey, std::int32_t> rank_numbers() const;
   [[nodiscard]] bool is_spawned(std::int32_t rank) const;

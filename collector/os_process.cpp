@@ -6,7 +6,10 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -100,6 +103,28 @@ UniqueFd open_peer_process(int socket, pid_t pid) {
     return UniqueFd(fd);
   }
   return errno == ENOPROTOOPT ? open_process(pid) : UniqueFd();
+}
+
+bool is_process(int fd) {
+  constexpr auto kProcessDescriptor = static_cast<idtype_t>(3);  // P_PIDFD
+  siginfo_t none{};
+  return fd >= 0 &&
+         waitid(kProcessDescriptor, static_cast<id_t>(fd), &none, WEXITED | WNOHANG | WNOWAIT) < 0 &&
+         errno == ECHILD;
+}
+
+std::optional<std::uint64_t> process_number(int pidfd) {
+  constexpr decltype(statfs::f_type) kPidFileSystem = 0x50494446;
+  struct statfs system {};
+  struct stat file {};
+  if (fstatfs(pidfd, &system) != 0 || system.f_type != kPidFileSystem || fstat(pidfd, &file) != 0)
+    return std::nullopt;
+  return file.st_ino;
+}
+
+bool is_closed(int socket) {
+  char byte = 0;
+  return recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 bool process_ended(int pidfd) {

@@ -19,10 +19,20 @@ namespace clusterprof::collector {
 // CLOCK_MONOTONIC and CLOCK_REALTIME.
 [[nodiscard]] Instant instant_now();
 
-// A descriptor for the process at the other end of a Unix socket, or for `pid`. Invalid when the
-// process is gone already or the kernel has none (before Linux 5.3).
+// A descriptor for the process at the other end of a Unix socket, whose pid is 0 when it is of another PID
+// namespace, or for `pid`. Invalid when the process is gone already or the kernel has none (before Linux 5.3;
+// of other PID namespaces before 6.5).
 [[nodiscard]] UniqueFd open_peer_process(int socket, pid_t pid);
 [[nodiscard]] UniqueFd open_process(pid_t pid);
+
+// Whether a descriptor that somebody sent is one of a process (Linux 5.4 on).
+[[nodiscard]] bool is_process(int fd);
+
+// What no other process has had since the machine started; none before Linux 6.9.
+[[nodiscard]] std::optional<std::uint64_t> process_number(int pidfd);
+
+// Whether the other end of a connection has been closed, with nothing left to be read.
+[[nodiscard]] bool is_closed(int socket);
 
 // True when the process behind the descriptor has ended.
 [[nodiscard]] bool process_ended(int pidfd);

@@ -19,16 +19,22 @@ namespace {
 constexpr std::uint64_t kSlotSearchIntervalNs = 1'000'000'000;
 constexpr std::uint64_t kClockToleranceNs = 1'000'000'000;
 constexpr std::uint64_t kMaxStopNs = 60'000'000'000;  // of the collector, in the midst of a round
-constexpr std::size_t kMaxCachedStacks = 1u << 18;
-constexpr std::size_t kMaxPending = 1u << 15;
+constexpr std::size_t kMaxCachedStacks = 1u << 15;
+constexpr std::size_t kMaxPending = 1u << 15;  // of a kind
+constexpr std::uint64_t kCodeSearchIntervalNs = 1'000'000'000;
 constexpr std::size_t kMaxAccesses = 1u << 16;
-constexpr std::size_t kMaxRegionChain = 256;
 constexpr std::uint32_t kMaxTextBytes = 1u << 16;
 constexpr std::size_t kEventBudget = 1u << 18, kFewEvents = 1u << 12;  // unless told
 constexpr std::size_t kFewestTargets = 1024, kMostTargets = 16384;     // powers of two
 
 constexpr std::uint32_t kNoSite = 0xffff'ffffu;
 constexpr std::uint64_t kMaxClockErrorNs = 1'000'000'000'000;
+
+std::uint64_t row_number(const RawValueKey& key) {
+  static_assert(shard::kCategories <= 8);
+  return (std::uint64_t{key.path} << 4) | (static_cast<std::uint64_t>(key.category) << 1) |
+         (key.main_thread ? 1u : 0u);
+}
 
 bool is_mpi(ModuleRole role) { return role == ModuleRole::kMpiWrapper || role == ModuleRole::kMpiLibrary; }
 
@@ -87,8 +93,8 @@ void RawAccess::add(const RawAccess& other) {
   for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] |= other.blocks[i];
 }
 
-void ProcessReport::add_python_note(std::string note) {
-  if (python_notes.size() < kMostPythonNotes) python_notes.insert(std::move(note));
+void ProcessReport::add_note(std::string note) {
+  if (notes.size() < kMostNotes) notes.insert(std::move(note));
 }
 
 void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_thread) {
@@ -113,7 +119,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   knows_page_faults = knows_page_faults || other.knows_page_faults;
   python_unread = python_unread || other.python_unread;
   python_partly = python_partly || other.python_partly;
-  for (const std::string& note : other.python_notes) add_python_note(note);
+  for (const std::string& note : other.notes) add_note(note);
   for (std::size_t i = 0; i < HandlerCosts::kBins; ++i)
     handler_costs.counts[i] += other.handler_costs.counts[i];
   for (const auto& [reason, count] : other.drops) drops[reason] += count;
@@ -169,7 +175,8 @@ struct ProcessRecorder::Sink {
   }
   [[nodiscard]] ChargeTarget fault_target(const ChargeTarget& of) const {
     RawStore& store = recorder.store_;
-    return {store.node(of.path, store.frame({RawKind::kPageFault, 0, 0})), shard::Category::kSystem};
+    return recorder.charge_target({store.leaf(of.path, store.frame({RawKind::kPageFault, 0, 0})),
+                                   shard::Category::kSystem, main_thread});
   }
   void page_fault(const ChargeTarget& of, std::uint64_t wall_ns, std::uint64_t cpu_ns) const {
     (*this)(fault_target(of), wall_ns, cpu_ns);
@@ -243,6 +250,8 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid&
   h.collector_alive.store(1, std::memory_order_release);
 }
 
+ProcessRecorder::~ProcessRecorder() { store_.give_rows_back(rows_taken_); }
+
 // Counters are opened after the greeting; a sample that has them was committed after their names.
 void ProcessRecorder::read_counter_names() {
   const wire::SegmentHeader& h = segment_.header();
@@ -257,9 +266,9 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   uses_mpi_ = uses_mpi_ || h.mpi_operations.load(std::memory_order_relaxed) != 0 ||
               h.mpi_state.load(std::memory_order_relaxed) != 0;
   agree_on_event_level();
+  check_start(now_ns);
   read_modules();
-  read_codes();
-  if (!pending_.empty()) settle_pending();
+  settle_pending(now_ns);
   find_slots(now_ns);
   double fullest = 0;
   ended_threads_ = 0;
@@ -284,11 +293,20 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
     thread.state = Thread::State::kNone;
   }
   read_modules();
-  read_codes();
-  settle_pending();
+  next_code_search_ns_ = 0;
+  settle_pending(end_ns);
   name_pending();
   update_mpi_counters(end_ns);
   finished_ = true;
+}
+
+// As TimeGrid::reach_back() does, which has been asked: a little before the collector's own beginning, or
+// since then, but not in the future.
+void ProcessRecorder::check_start(std::uint64_t now_ns) {
+  if (start_ != Start::kUnchecked) return;
+  const bool too_early = grid_.begun() && start_mono_ns_ < grid_.start_mono_ns();
+  start_ = too_early || start_mono_ns_ > now_ns ? Start::kRefused : Start::kBelieved;
+  if (start_ == Start::kRefused) start_mono_ns_ = now_ns;
 }
 
 void ProcessRecorder::read_modules() {
@@ -321,6 +339,7 @@ void ProcessRecorder::read_modules() {
     changed = true;
   }
   if (!changed) return;
+  new_modules_ = true;
   std::stable_sort(mappings_.begin(), mappings_.end(),
                    [](const Mapping& a, const Mapping& b) { return a.start < b.start; });
   mappings_reach_.resize(mappings_.size());
@@ -330,100 +349,112 @@ void ProcessRecorder::read_modules() {
   }
 }
 
-void ProcessRecorder::read_codes() {
+// Where the agent puts it, and looks for it (describe_code).
+ProcessRecorder::CodeState ProcessRecorder::find_code(std::uint64_t code_id) {
+  if (codes_.contains(code_id)) return CodeState::kKnown;
   const auto& layout = segment_.layout();
-  const std::uint64_t used =
-      std::min(segment_.header().code_arena_used.load(std::memory_order_acquire), layout.code_arena_bytes);
-  if (used == codes_scanned_) return;
   const auto* const slots = segment_.table<wire::CodeSlot>(layout.code_slots_offset);
-  const std::uint32_t version = segment_.header().python_version.load(std::memory_order_relaxed);
-  bool complete = true;
-  segment_.for_each_touched(
-      layout.code_slots_offset, layout.code_slots, sizeof(wire::CodeSlot), [&](std::uint32_t i) {
-        const std::uint64_t key = slots[i].key.load(std::memory_order_acquire);
-        if (key == 0 || codes_.contains(key)) return;
-        const std::uint64_t place = slots[i].entry_offset.load(std::memory_order_acquire);
-        if (place == 0) {  // being written
-          complete = false;
-          return;
-        }
-        wire::CodeEntry entry;
-        const std::uint64_t offset = place - 1;
-        if (!segment_.copy(layout.code_arena_offset, layout.code_arena_bytes, offset, &entry, sizeof entry) ||
-            entry.filename_bytes > kMaxTextBytes || entry.name_bytes > kMaxTextBytes ||
-            entry.line_table_bytes > layout.code_arena_bytes) {
-          count_drop("damaged_code");
-          codes_.emplace(key, store_.code(CodeInfo{"", "<damaged>", 0, version, {}}));
-          return;
-        }
-        CodeInfo info{std::string(entry.filename_bytes, '\0'),
-                      std::string(entry.name_bytes, '\0'),
-                      entry.first_line,
-                      version,
-                      {}};
-        const std::uint64_t file_at = offset + sizeof entry;
-        const std::uint64_t name_at = file_at + entry.filename_bytes;
-        const std::uint64_t table_at = name_at + entry.name_bytes;
-        const std::uint64_t arena = layout.code_arena_offset, bytes = layout.code_arena_bytes;
-        // Checked before memory is asked for.
-        if (table_at > bytes || entry.line_table_bytes > bytes - table_at) {
-          count_drop("damaged_code");
-          info = CodeInfo{"", "<damaged>", 0, version, {}};
-        } else {
-          info.line_table.resize(entry.line_table_bytes);
-          if (!segment_.copy(arena, bytes, file_at, info.file.data(), info.file.size()) ||
-              !segment_.copy(arena, bytes, name_at, info.name.data(), info.name.size()) ||
-              !segment_.copy(arena, bytes, table_at, info.line_table.data(), info.line_table.size())) {
-            count_drop("damaged_code");
-          }
-        }
-        codes_.emplace(key, store_.code(std::move(info)));
-      });
-  if (complete) codes_scanned_ = used;
+  const std::uint32_t probes = std::min(wire::kCodeProbes, layout.code_slots);
+  if (code_id == 0) return CodeState::kNever;
+  for (std::uint32_t probe = 0; probe < probes; ++probe) {
+    const wire::CodeSlot& slot = slots[(code_id % layout.code_slots + probe) % layout.code_slots];
+    const std::uint64_t key = slot.key.load(std::memory_order_acquire);
+    if (key == 0) return CodeState::kNotYet;
+    if (key != code_id) continue;
+    const std::uint64_t place = slot.entry_offset.load(std::memory_order_acquire);
+    if (place == 0) return CodeState::kNotYet;
+    if (place == wire::kNoCodeEntry) return CodeState::kNever;
+    codes_.emplace(code_id, read_code(place - 1));
+    return CodeState::kKnown;
+  }
+  return CodeState::kNever;
 }
 
-void ProcessRecorder::settle_pending() {
-  for (auto it = pending_.begin(); it != pending_.end();) {
-    const auto& [key, frame] = *it;
-    const std::uint32_t index = store_.tables().frames[frame].a;
-    if (key.kind == shard::FrameKind::kRegion) {
-      const std::optional<std::uint32_t> name = region_name(static_cast<std::uint32_t>(key.value));
-      if (!name) {
-        ++it;
-        continue;
-      }
-      store_.resolve_pending(index, {RawKind::kRegion, *name, 0});
-    } else if (key.kind == shard::FrameKind::kPython) {
-      const auto code = codes_.find(key.value);
-      if (code == codes_.end()) {
-        ++it;
-        continue;
-      }
-      store_.resolve_pending(index, {RawKind::kPython, code->second, key.instruction});
-    } else {
-      const Mapping* const mapping = find_mapping(key.value - key.instruction, key.epoch);
-      if (mapping == nullptr) {
-        ++it;
-        continue;
-      }
-      const RawKind kind =
-          key.instruction == 0 /* see pending_frame */ ? RawKind::kNativeExact : RawKind::kNativeReturn;
-      store_.resolve_pending(index, {kind, mapping->module, key.value - mapping->load_bias});
-    }
-    it = pending_.erase(it);
+std::uint32_t ProcessRecorder::read_code(std::uint64_t offset) {
+  const auto& layout = segment_.layout();
+  const std::uint64_t arena = layout.code_arena_offset, bytes = layout.code_arena_bytes;
+  const std::uint32_t version = segment_.header().python_version.load(std::memory_order_relaxed);
+  wire::CodeEntry entry;
+  const bool sane = segment_.copy(arena, bytes, offset, &entry, sizeof entry) &&
+                    entry.filename_bytes <= kMaxTextBytes && entry.name_bytes <= kMaxTextBytes &&
+                    entry.line_table_bytes <= bytes &&
+                    // Checked before memory is asked for.
+                    std::uint64_t{entry.filename_bytes} + entry.name_bytes + entry.line_table_bytes <=
+                        bytes - offset - sizeof entry;
+  if (!sane) {
+    count_drop("damaged_code");
+    return store_.code(CodeInfo{"", "<damaged>", 0, version, {}});
   }
+  CodeInfo info{std::string(entry.filename_bytes, '\0'), std::string(entry.name_bytes, '\0'),
+                entry.first_line, version, std::vector<std::uint8_t>(entry.line_table_bytes)};
+  std::uint64_t at = offset + sizeof entry;
+  const auto take = [&](void* to, std::size_t size) {
+    const bool taken = segment_.copy(arena, bytes, at, to, size);
+    at += size;
+    return taken;
+  };
+  if (!take(info.file.data(), info.file.size()) || !take(info.name.data(), info.name.size()) ||
+      !take(info.line_table.data(), info.line_table.size()))
+    count_drop("damaged_code");
+  return store_.code(std::move(info));
+}
+
+void ProcessRecorder::settle_pending(std::uint64_t now_ns) {
+  if (!pending_regions_.empty()) settle_regions();
+  if (new_modules_ && !pending_addresses_.empty()) settle_addresses();
+  new_modules_ = false;
+  if (pending_codes_.empty()) return;
+  // An entry is complete some time after it was made room for, perhaps much later where the thread lost its
+  // processor.
+  const std::uint64_t used = segment_.header().code_arena_used.load(std::memory_order_acquire);
+  if (used == codes_used_ && now_ns < next_code_search_ns_) return;
+  codes_used_ = used;
+  next_code_search_ns_ = now_ns + kCodeSearchIntervalNs;
+  settle_codes();
+}
+
+void ProcessRecorder::settle_regions() {
+  std::erase_if(pending_regions_, [this](const auto& pending) {
+    const std::optional<std::uint32_t> name = region_name(static_cast<std::uint32_t>(pending.first.value));
+    if (name) store_.resolve_pending(store_.tables().frames[pending.second].a, {RawKind::kRegion, *name, 0});
+    return name.has_value();
+  });
+}
+
+void ProcessRecorder::settle_addresses() {
+  std::erase_if(pending_addresses_, [this](const auto& pending) {
+    const auto& [key, frame] = pending;
+    const Mapping* const mapping = find_mapping(key.value - key.instruction, key.epoch);
+    if (mapping == nullptr) return false;
+    const RawKind kind =
+        key.instruction == 0 /* see pending_frame */ ? RawKind::kNativeExact : RawKind::kNativeReturn;
+    store_.resolve_pending(store_.tables().frames[frame].a,
+                           {kind, mapping->module, key.value - mapping->load_bias});
+    return true;
+  });
+}
+
+void ProcessRecorder::settle_codes() {
+  std::uint64_t code_id = 0;
+  CodeState state = CodeState::kNever;
+  std::erase_if(pending_codes_, [&](const auto& pending) {
+    const auto& [key, frame] = pending;
+    if (key.value != code_id) state = find_code(code_id = key.value);  // they are sorted by it
+    if (state == CodeState::kKnown)
+      store_.resolve_pending(store_.tables().frames[frame].a,
+                             {RawKind::kPython, codes_.at(code_id), key.instruction});
+    return state != CodeState::kNotYet;
+  });
 }
 
 // What lies in no object file: code made at run time, whose maker may have said what it is.
 void ProcessRecorder::name_pending() {
   std::vector<std::uint64_t> addresses;
-  for (const auto& [key, frame] : pending_)
-    if (key.kind == shard::FrameKind::kNative) addresses.push_back(key.value - key.instruction);
+  for (const auto& [key, frame] : pending_addresses_) addresses.push_back(key.value - key.instruction);
   if (addresses.empty()) return;
   const auto names = read_perf_map(perf_map_path(pid_),
                                    static_cast<std::int64_t>(segment_.header().start_realtime_ns), addresses);
-  for (const auto& [key, frame] : pending_) {
-    if (key.kind != shard::FrameKind::kNative) continue;
+  for (const auto& [key, frame] : pending_addresses_) {
     const auto name = names.find(key.value - key.instruction);
     if (name == names.end()) continue;
     store_.resolve_pending(store_.tables().frames[frame].a, {RawKind::kNamed, store_.name(name->second), 0});
@@ -753,9 +784,7 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
       thread.account.sample(time, sample.cpu_ns, blocked, kernel, target, counter_values, sink);
   if (sample.trigger == wire::Trigger::kStop) return;  // no sample
   const bool is_fault = 2 * charged.page_fault_ns > charged.cpu_ns;
-  const std::uint32_t row =
-      is_fault ? value_row({sink.fault_target(target).path, shard::Category::kSystem, thread.main})
-               : target.row;
+  const std::uint32_t row = is_fault ? sink.fault_target(target).row : target.row;
   values_[row].amount.samples += 1;
   ++samples_;
   if (!blocked) {
@@ -798,15 +827,43 @@ void ProcessRecorder::remember(std::uint64_t hash, std::uint32_t row) {
   *place = {hash, row};
 }
 
-std::uint32_t ProcessRecorder::value_row(const RawValueKey& key) {
-  static_assert(shard::kCategories <= 8);
-  const std::uint64_t number = (std::uint64_t{key.path} << 4) |
-                               (static_cast<std::uint64_t>(key.category) << 1) | (key.main_thread ? 1u : 0u);
-  if (const std::uint32_t row = value_rows_.find(number); row != FlatIndex::kAbsent) return row;
+std::uint32_t ProcessRecorder::find_row(const RawValueKey& key) const noexcept {
+  return value_rows_.find(row_number(key));
+}
+
+bool ProcessRecorder::has_room_for_row() {
+  const StoreLimits& limits = store_.limits();
+  const std::size_t cost = 1 + counter_index_.size();  // it may have one of each counter
+  if (values_.size() < limits.process_rows && store_.take_rows(cost)) {
+    rows_taken_ += cost;
+    return true;
+  }
+  return values_.size() < limits.fewest_rows;
+}
+
+std::uint32_t ProcessRecorder::value_row(RawValueKey key) {
+  if (const std::uint32_t row = find_row(key); row != FlatIndex::kAbsent) return row;
+  if (!has_room_for_row()) {
+    key.path = store_.shorten(key.path);
+    if (const std::uint32_t row = find_row(key); row != FlatIndex::kAbsent) return row;
+    if (short_rows_ >= store_.limits().short_rows) {
+      key.path = store_.shortest();
+      if (const std::uint32_t row = find_row(key); row != FlatIndex::kAbsent) return row;
+    }
+    ++short_rows_;
+  }
+  note_left_out(key.path);
   const auto row = static_cast<std::uint32_t>(values_.size());
   values_.push_back({key, {}});
-  value_rows_.insert(number, row);
+  value_rows_.insert(row_number(key), row);
   return row;
+}
+
+void ProcessRecorder::note_left_out(std::uint32_t path) { left_out_ = left_out_ || store_.is_short(path); }
+
+ChargeTarget ProcessRecorder::charge_target(const RawValueKey& key) {
+  const std::uint32_t row = value_row(key);
+  return {values_[row].key.path, key.category, row};
 }
 
 ChargeTarget ProcessRecorder::charge_target(const std::uint64_t* words, std::uint32_t count,
@@ -836,7 +893,7 @@ ChargeTarget ProcessRecorder::charge_target(const std::uint64_t* words, std::uin
   } else if (context.collecting_garbage) {
     target.category = shard::Category::kPython;
   }
-  target.row = value_row({target.path, target.category, main_thread});
+  target = charge_target({target.path, target.category, main_thread});
   if (stack.settled) remember(hash, target.row);
   return target;
 }
@@ -894,9 +951,9 @@ ProcessRecorder::Stack ProcessRecorder::resolve_stack(const std::uint64_t* words
     }
   }
   const auto extend = [&](const RawFrame& frame) {
-    stack.path = store_.node(stack.path, store_.frame(frame));
+    stack.path = store_.leaf(stack.path, store_.frame(frame));
   };
-  if (stack.leaf_shown) stack.path = store_.node(stack.path, leaf->frame);
+  if (stack.leaf_shown) stack.path = store_.leaf(stack.path, leaf->frame);
   if (leaf) stack.settled = stack.settled && leaf->settled;
   if (context.mpi_op != 0) {
     extend({RawKind::kMpi, context.mpi_op - 1, 0});
@@ -937,14 +994,15 @@ ProcessRecorder::StackFrame ProcessRecorder::native_frame(std::uint64_t word, bo
 }
 
 ProcessRecorder::StackFrame ProcessRecorder::python_frame(std::uint64_t code_id, std::uint32_t instruction) {
-  auto code = codes_.find(code_id);
-  if (code == codes_.end()) {
-    read_codes();
-    code = codes_.find(code_id);
+  switch (find_code(code_id)) {
+    case CodeState::kKnown:
+      return {store_.frame({RawKind::kPython, codes_.at(code_id), instruction}), true, {}, true};
+    case CodeState::kNever:
+      return {store_.unknown(shard::FrameKind::kPython), true, {}, true};
+    case CodeState::kNotYet:
+      break;
   }
-  if (code == codes_.end())
-    return {pending_frame(code_id, instruction, 0, shard::FrameKind::kPython), true, {}, false};
-  return {store_.frame({RawKind::kPython, code->second, instruction}), true, {}, true};
+  return {pending_frame(code_id, instruction, 0, shard::FrameKind::kPython), true, {}, false};
 }
 
 std::optional<std::uint32_t> ProcessRecorder::region_name(std::uint32_t index) {
@@ -966,7 +1024,7 @@ std::optional<std::uint32_t> ProcessRecorder::region_path(std::uint32_t index) {
   std::vector<std::uint32_t> chain;
   std::uint32_t path = 0;
   for (std::uint32_t at = index; at != wire::kNoRegion; at = regions[at].parent) {
-    if (at >= segment_.layout().regions || chain.size() >= kMaxRegionChain || !region_name(at))
+    if (at >= segment_.layout().regions || chain.size() >= shard::kMostRegionDepth || !region_name(at))
       return std::nullopt;
     if (const auto known = region_paths_.find(at); known != region_paths_.end()) {
       path = known->second;
@@ -974,24 +1032,31 @@ std::optional<std::uint32_t> ProcessRecorder::region_path(std::uint32_t index) {
     }
     chain.push_back(at);
   }
+  std::size_t depth = chain.size();
+  for (std::uint32_t at = path; at != 0; at = store_.tables().nodes[at].parent) ++depth;
+  if (depth > shard::kMostRegionDepth) return std::nullopt;
   for (std::size_t i = chain.size(); i-- > 0;) {
-    path = store_.node(path, store_.frame({RawKind::kRegion, *region_name(chain[i]), 0}));
-    region_paths_[chain[i]] = path;
+    const std::uint32_t inner =
+        store_.region(path, store_.frame({RawKind::kRegion, *region_name(chain[i]), 0}));
+    if (inner == path) return std::nullopt;  // no room
+    region_paths_[chain[i]] = path = inner;
   }
   return path;
 }
 
 std::uint32_t ProcessRecorder::pending_frame(std::uint64_t value, std::uint32_t instruction,
                                              std::uint32_t epoch, shard::FrameKind kind) {
-  const PendingKey key{value, instruction, kind == shard::FrameKind::kNative ? epoch : 0, kind};
-  if (const auto found = pending_.find(key); found != pending_.end()) return found->second;
-  if (pending_.size() >= kMaxPending) {  // code made at run time can have any number of addresses
-    if (!pending_overflow_) pending_overflow_ = store_.add_pending(shard::FrameKind::kNative);
-    return *pending_overflow_;
-  }
-  const std::uint32_t frame = store_.add_pending(kind);
-  pending_.emplace(key, frame);
-  return frame;
+  Pending& pending = kind == shard::FrameKind::kPython   ? pending_codes_
+                     : kind == shard::FrameKind::kRegion ? pending_regions_
+                                                         : pending_addresses_;
+  const PendingKey key{value, instruction, kind == shard::FrameKind::kNative ? epoch : 0};
+  if (const auto found = pending.find(key); found != pending.end()) return found->second;
+  // Code made at run time can have any number of addresses.
+  const std::optional<std::uint32_t> frame =
+      pending.size() < kMaxPending ? store_.add_pending(kind) : std::nullopt;
+  if (!frame) return store_.unknown(kind);
+  pending.emplace(key, *frame);
+  return *frame;
 }
 
 ProcessRecorder::Stack ProcessRecorder::build_stack(const std::optional<StackFrame>& leaf,
@@ -1003,7 +1068,8 @@ ProcessRecorder::Stack ProcessRecorder::build_stack(const std::optional<StackFra
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint64_t tag = words[i] & wire::kFrameTagMask;
     const auto number = static_cast<std::uint32_t>(words[i]);
-    if (tag == wire::kRegionFrameTag && number < segment_.layout().regions) {
+    if (tag == wire::kRegionFrameTag && number < segment_.layout().regions &&
+        region_frames_.size() < shard::kMostRegionDepth) {
       region_frames_.push_back(region_frame(number));
       settled = settled && region_frames_.back().settled;
       continue;
@@ -1064,17 +1130,24 @@ ProcessRecorder::Stack ProcessRecorder::build_stack(const std::optional<StackFra
   stack.leaf_shown = leaf && first == 0 && !is_own(*leaf);
   const std::size_t callers = std::max<std::size_t>(first, leaf ? 1 : 0);
   for (std::size_t i = region_frames_.size(); i-- > 0;)
-    stack.path = store_.node(stack.path, region_frames_[i].frame);
+    stack.path = store_.region(stack.path, region_frames_[i].frame);
   const bool garbage = context.collecting_garbage && context.mpi_op == 0;
+  path_frames_.clear();
   const auto collection = [&] {
-    const std::uint32_t frame = store_.frame({RawKind::kGarbage, interpreter_module(), 0});
-    stack.path = store_.node(stack.path, frame);
+    path_frames_.push_back(store_.frame({RawKind::kGarbage, interpreter_module(), 0}));
   };
   if (garbage && python >= frames_.size()) collection();  // without a Python frame to hang it below
   for (std::size_t i = frames_.size(); i-- > callers;) {
-    if (!is_own(frames_[i])) stack.path = store_.node(stack.path, frames_[i].frame);
+    if (!is_own(frames_[i])) path_frames_.push_back(frames_[i].frame);
     if (garbage && i == python) collection();
   }
+  // The path ends with a collection and the function it set in.
+  const std::size_t end =
+      stack.leaf_shown ? path_frames_.size()
+                       : path_frames_.size() - std::min<std::size_t>(path_frames_.size(), garbage ? 2 : 1);
+  for (std::size_t i = 0; i < path_frames_.size(); ++i)
+    stack.path =
+        i < end ? store_.node(stack.path, path_frames_[i]) : store_.leaf(stack.path, path_frames_[i]);
   return stack;
 }
 
@@ -1089,7 +1162,9 @@ std::optional<std::uint32_t> ProcessRecorder::arena_path(std::uint64_t offset, s
   if (count > words.size() ||
       !segment_.copy(layout.path_arena_offset, layout.path_arena_bytes, offset, words.data(), 8ull * count))
     return std::nullopt;
-  return resolve_stack(words.data(), count, context).path;
+  const std::uint32_t path = resolve_stack(words.data(), count, context).path;
+  note_left_out(path);
+  return path;
 }
 
 std::uint32_t ProcessRecorder::site_path(std::uint32_t site_index, std::uint16_t op) {
@@ -1114,7 +1189,7 @@ std::uint32_t ProcessRecorder::event_path(std::uint32_t site_index, std::uint16_
       if (of_call < layout.mpi_ops) return site_path(site_index, of_call);
     }
   }
-  return store_.node(0, store_.frame({RawKind::kMpi, op, 0}));
+  return store_.leaf(0, store_.frame({RawKind::kMpi, op, 0}));
 }
 
 void ProcessRecorder::read_tables(ProcessReport& report) {
@@ -1300,7 +1375,10 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   report.mpi_rank = h.mpi_rank.load(std::memory_order_relaxed);
   report.mpi_size = h.mpi_size.load(std::memory_order_relaxed);
   report.start_mono_ns = std::min(start_mono_ns_, now_ns);
-  report.start_utc_ns = static_cast<std::int64_t>(h.start_realtime_ns);
+  // Not by what the process says of the clock.
+  if (grid_.begun()) report.start_utc_ns = grid_.utc_ns(report.start_mono_ns);
+  if (start_ == Start::kRefused)
+    report.add_note("when a process began is not known: what it says cannot be true");
   report.end_mono_ns = std::min<std::uint64_t>(h.end_mono_ns.load(std::memory_order_acquire), now_ns);
   report.exit_flags = h.exit_flags.load(std::memory_order_acquire);
   report.exit_status = h.exit_status.load(std::memory_order_relaxed);
@@ -1312,11 +1390,16 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   report.python_unread = python != wire::PythonState::kActive && python != wire::PythonState::kNone;
   const std::string note = bounded_text(h.python_note, sizeof h.python_note);
   if (python == wire::PythonState::kUnsupported || python == wire::PythonState::kCheckFailed) {
-    report.add_python_note("Python frames are missing" + (note.empty() ? "" : ": " + note));
+    report.add_note("Python frames are missing" + (note.empty() ? "" : ": " + note));
   } else if (python == wire::PythonState::kActive && !note.empty()) {
     report.python_partly = true;
-    report.add_python_note("Python: " + note);
+    report.add_note("Python: " + note);
   }
+  if (left_out_)
+    report.add_note(
+        "there are too many different call paths: of those that came late the innermost function is "
+        "shown, below " +
+        std::string(shard::kCallersLeftOutName));
   report.mpi_library = bounded_text(h.mpi_library, sizeof h.mpi_library);
   report.usage = h.usage;
   report.threads = h.threads_seen.load(std::memory_order_relaxed);

@@ -130,9 +130,9 @@ struct ProcessReport {
   std::uint32_t fatal_signal = 0;
   wire::MpiState mpi_state = wire::MpiState::kNone;
   std::uint32_t python_version = 0;
-  bool python_unread = false;          // an interpreter's frames were not read, or none was looked for
-  bool python_partly = false;          // they were, but something about them is missing
-  std::set<std::string> python_notes;  // why; the first kMostPythonNotes
+  bool python_unread = false;   // an interpreter's frames were not read, or none was looked for
+  bool python_partly = false;   // they were, but something about them is missing
+  std::set<std::string> notes;  // why, and what else is not as it should be; the first kMostNotes
   std::string mpi_library;
   wire::ProcessUsage usage{};
   std::optional<std::uint32_t> last_path;  // of the main thread's last sample
@@ -165,8 +165,8 @@ struct ProcessReport {
   std::array<std::shared_ptr<const EventLog>, 2> events;  // by Events; null: not asked for
   std::vector<ClockReading> clocks;
 
-  static constexpr std::size_t kMostPythonNotes = 16;
-  void add_python_note(std::string note);
+  static constexpr std::size_t kMostNotes = 16;
+  void add_note(std::string note);
   // Adds amounts (not identity, end or usage) of another process of the same rank. Events are those of one
   // process, the one that keeps the main thread.
   void add_amounts(const ProcessReport& other, bool keep_main_thread);
@@ -174,8 +174,11 @@ struct ProcessReport {
 
 class ProcessRecorder {
  public:
-  // All but the segment must outlive it.
+  // All but the segment must outlive it. The grid reaches back to the start of the process already.
   ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid, PathTimes& path_times);
+  ProcessRecorder(const ProcessRecorder&) = delete;
+  ProcessRecorder& operator=(const ProcessRecorder&) = delete;
+  ~ProcessRecorder();
 
   // How many MPI events to keep at most, in all and for Events::kFew.
   void set_event_budget(std::size_t all, std::size_t few);
@@ -240,10 +243,13 @@ class ProcessRecorder {
   struct Sink;
   struct ReportSink;
 
+  void check_start(std::uint64_t now_ns);
   void read_modules();
   void read_counter_names();
-  void read_codes();
-  void settle_pending();
+  void settle_pending(std::uint64_t now_ns);
+  void settle_addresses();
+  void settle_codes();
+  void settle_regions();
   void name_pending();
   void find_slots(std::uint64_t now_ns);
   double drain(std::uint32_t slot_index, std::uint64_t now_ns);
@@ -266,7 +272,12 @@ class ProcessRecorder {
   // What a sample with this call path is charged to.
   ChargeTarget charge_target(const std::uint64_t* words, std::uint32_t count, const StackContext& context,
                              bool main_thread);
-  std::uint32_t value_row(const RawValueKey& key);
+  // With a row; where there is no room for one, that of the path without its callers.
+  ChargeTarget charge_target(const RawValueKey& key);
+  std::uint32_t value_row(RawValueKey key);
+  [[nodiscard]] std::uint32_t find_row(const RawValueKey& key) const noexcept;
+  [[nodiscard]] bool has_room_for_row();
+  void note_left_out(std::uint32_t path);
   void remember(std::uint64_t hash, std::uint32_t row);
   [[nodiscard]] std::uint32_t interpreter_module() const;
   [[nodiscard]] const Mapping* find_mapping(std::uint64_t pc, std::uint32_t epoch) const;
@@ -276,7 +287,14 @@ class ProcessRecorder {
                     const StackContext& context, bool& settled);
   StackFrame native_frame(std::uint64_t word, bool exact, std::uint32_t epoch);
   StackFrame python_frame(std::uint64_t code_id, std::uint32_t instruction);
-  StackFrame region_frame(std::uint32_t index);  // < layout().regions
+  enum class CodeState : std::uint8_t {
+    kNotYet,  // not described, or just about to be
+    kKnown,   // in codes_
+    kNever,
+  };
+  CodeState find_code(std::uint64_t code_id);
+  std::uint32_t read_code(std::uint64_t offset);  // of the entry, in the code arena
+  StackFrame region_frame(std::uint32_t index);   // < layout().regions
   // Of a region that is described; no value: it is not.
   std::optional<std::uint32_t> region_name(std::uint32_t index);
   // The node whose innermost frame is the region; no value: there cannot be one.
@@ -302,6 +320,7 @@ class ProcessRecorder {
   PathTimes& path_times_;
   std::int32_t pid_;
   std::uint64_t start_mono_ns_;
+  enum class Start : std::uint8_t { kUnchecked, kBelieved, kRefused } start_ = Start::kUnchecked;
   std::uint64_t period_ns_;
   bool cpu_clock_;
   bool finished_ = false;
@@ -311,16 +330,18 @@ class ProcessRecorder {
   std::vector<std::uint64_t> mappings_reach_;               // largest end of mappings_[0..i]
   std::uint64_t modules_read_ = 0;                          // bytes of the module arena
   std::unordered_map<std::uint64_t, std::uint32_t> codes_;  // code id -> RawStore::code
-  std::uint64_t codes_scanned_ = 0;                         // code_arena_used at the last complete scan
 
   struct PendingKey {
     std::uint64_t value;
     std::uint32_t instruction, epoch;
-    shard::FrameKind kind;
     friend auto operator<=>(const PendingKey&, const PendingKey&) = default;
   };
-  std::map<PendingKey, std::uint32_t> pending_;  // -> RawStore frame, not settled yet
-  std::optional<std::uint32_t> pending_overflow_;
+  using Pending = std::map<PendingKey, std::uint32_t>;  // -> RawStore frame, not settled yet
+  // Looked at when there is news: that of code made at run time never settles.
+  Pending pending_addresses_, pending_codes_, pending_regions_;
+  bool new_modules_ = false;
+  std::uint64_t codes_used_ = 0;  // code_arena_used when pending_codes_ was looked at
+  std::uint64_t next_code_search_ns_ = 0;
 
   std::vector<std::uint32_t> slots_;                   // in use at some time
   std::unordered_map<std::uint32_t, Thread> threads_;  // by slot
@@ -338,6 +359,7 @@ class ProcessRecorder {
   std::vector<RememberedTarget> targets_;
   std::size_t targets_replaced_ = 0;                             // since targets_ grew
   std::vector<StackFrame> frames_, region_frames_;               // scratch
+  std::vector<std::uint32_t> path_frames_;                       // likewise
   std::unordered_map<std::uint32_t, std::uint32_t> site_paths_;  // MpiSite -> node of the RawStore
   std::unordered_map<std::uint32_t, std::uint32_t> io_site_paths_, region_paths_;  // likewise
   std::unordered_map<std::uint32_t, std::uint32_t> io_files_;                      // -> RawTables::files
@@ -359,6 +381,8 @@ class ProcessRecorder {
   };
   std::vector<Value> values_;
   FlatIndex value_rows_;
+  std::size_t rows_taken_ = 0, short_rows_ = 0;  // RawStore::take_rows, StoreLimits
+  bool left_out_ = false;                        // callers of some paths are
   std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash> counters_;
   std::uint64_t paused_ns_ = 0;  // of the main thread, by its records
   SeriesBlock main_series_{shard::kCategories + 1}, counter_series_;

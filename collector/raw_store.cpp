@@ -28,6 +28,20 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
   return false;
 }
 
+// Kinds of which there can be any number; the others are as many as there are system calls, MPI functions,
+// regions.
+bool is_code(RawKind kind) {
+  return kind == RawKind::kNativeExact || kind == RawKind::kNativeReturn || kind == RawKind::kPython ||
+         kind == RawKind::kNamed || kind == RawKind::kPending;
+}
+
+// Frames of a path's end: the code that runs, and what it is in: a collection, MPI or a system call, its
+// descriptor, waiting for the GIL, a page fault.
+constexpr std::size_t kMostOfEnd = 8;
+
+// Nodes that are told apart above callers that are left out, when there is no room for all first ones.
+constexpr std::size_t kFirstOfAll = 64;
+
 }  // namespace
 
 ModuleRole module_role(std::string_view path) {
@@ -89,22 +103,103 @@ std::uint32_t RawStore::frame(const RawFrame& frame) {
   for (std::uint64_t hash = frame.b ^ mix(kind);; ++hash) {
     const std::uint32_t found = frames_.find(hash);
     if (found == FlatIndex::kAbsent) {
+      if (tables_.frames.size() >= limits_.frames && is_code(frame.kind))
+        return this->frame({RawKind::kLeftOut, 0, 0});
       const auto index = static_cast<std::uint32_t>(tables_.frames.size());
       tables_.frames.push_back(frame);
       frames_.insert(hash, index);
+      if (frame.kind == RawKind::kLeftOut) left_out_frame_ = index;
       return index;
     }
     if (tables_.frames[found] == frame) return found;
   }
 }
 
-std::uint32_t RawStore::node(std::uint32_t parent, std::uint32_t frame) {
-  const std::uint64_t key = (static_cast<std::uint64_t>(parent) << 32) | frame;
-  if (const std::uint32_t found = nodes_.find(key); found != FlatIndex::kAbsent) return found;
+std::uint32_t RawStore::find_node(std::uint32_t parent, std::uint32_t frame) const noexcept {
+  return nodes_.find((static_cast<std::uint64_t>(parent) << 32) | frame);
+}
+
+std::uint32_t RawStore::add_node(std::uint32_t parent, std::uint32_t frame) {
   const auto index = static_cast<std::uint32_t>(tables_.nodes.size());
   tables_.nodes.push_back(RawNode{parent, frame});
-  nodes_.insert(key, index);
+  nodes_.insert((static_cast<std::uint64_t>(parent) << 32) | frame, index);
   return index;
+}
+
+bool RawStore::is_region(std::uint32_t node) const noexcept {
+  const RawFrame& frame = tables_.frames[tables_.nodes[node].frame];
+  return frame.kind == RawKind::kRegion ||
+         (frame.kind == RawKind::kPending && tables_.pending[frame.a].kind == shard::FrameKind::kRegion);
+}
+
+std::uint32_t RawStore::node(std::uint32_t parent, std::uint32_t frame) {
+  if (is_left_out(parent)) return parent;
+  if (const std::uint32_t found = find_node(parent, frame); found != FlatIndex::kAbsent) return found;
+  return tables_.nodes.size() < limits_.nodes ? add_node(parent, frame)
+                                              : left_out(parent, limits_.first_nodes);
+}
+
+std::uint32_t RawStore::leaf(std::uint32_t parent, std::uint32_t frame) {
+  if (const std::uint32_t found = find_node(parent, frame); found != FlatIndex::kAbsent) return found;
+  if (tables_.nodes.size() < limits_.nodes) return add_node(parent, frame);
+  const auto below = [&](std::uint32_t above, std::size_t room) {
+    const std::uint32_t found = find_node(above, frame);
+    if (found != FlatIndex::kAbsent || tables_.nodes.size() >= limits_.nodes + room) return found;
+    return add_node(above, frame);
+  };
+  // Of the room, half is for paths below any of the first nodes, then there is some for those of which less
+  // is left, and the last part is for those of which nothing is left but the end.
+  const std::size_t room = limits_.short_nodes;
+  std::uint32_t found =
+      is_short(parent) ? below(parent, room / 8 * 7) : below(left_out(parent, limits_.first_nodes), room / 2);
+  if (found == FlatIndex::kAbsent) found = below(left_out(parent, kFirstOfAll), room / 8 * 7);
+  if (found == FlatIndex::kAbsent) found = below(shortest(), room);
+  return found != FlatIndex::kAbsent ? found : shortest();
+}
+
+std::uint32_t RawStore::region(std::uint32_t parent, std::uint32_t frame) {
+  if (const std::uint32_t found = find_node(parent, frame); found != FlatIndex::kAbsent) return found;
+  return tables_.nodes.size() < limits_.nodes + limits_.short_nodes ? add_node(parent, frame) : parent;
+}
+
+std::uint32_t RawStore::left_out(std::uint32_t parent, std::size_t first_nodes) {
+  const auto stays = [&](std::uint32_t node) { return node < first_nodes || node == 0 || is_region(node); };
+  std::uint32_t above = parent;
+  for (; is_left_out(above) || !stays(above); above = tables_.nodes[above].parent)
+    if (is_left_out(above) && stays(tables_.nodes[above].parent)) return above;
+  const std::uint32_t frame = this->frame({RawKind::kLeftOut, 0, 0});
+  if (const std::uint32_t found = find_node(above, frame); found != FlatIndex::kAbsent) return found;
+  if (above == 0 || tables_.nodes.size() < limits_.nodes + limits_.short_nodes) return add_node(above, frame);
+  return shortest();
+}
+
+std::uint32_t RawStore::shorten(std::uint32_t path) {
+  std::array<std::uint32_t, kMostOfEnd> end;  // of the path, the innermost first
+  std::size_t count = 0;
+  std::uint32_t above = path;
+  while (above != 0 && !is_region(above) && count < end.size()) {
+    if (is_left_out(above)) return path;
+    const bool code = is_code(tables_.frames[tables_.nodes[above].frame].kind);
+    end[count++] = tables_.nodes[above].frame;
+    above = tables_.nodes[above].parent;
+    if (code) break;
+  }
+  above = left_out(above, limits_.first_nodes);
+  while (count > 0) above = leaf(above, end[--count]);
+  return above;
+}
+
+bool RawStore::is_short(std::uint32_t path) const noexcept {
+  if (left_out_frame_ == FlatIndex::kAbsent) return false;
+  for (std::size_t i = 0; path != 0 && i <= kMostOfEnd; ++i, path = tables_.nodes[path].parent)
+    if (is_left_out(path)) return true;
+  return false;
+}
+
+bool RawStore::take_rows(std::size_t count) noexcept {
+  if (count > limits_.rows - rows_) return false;
+  rows_ += count;
+  return true;
 }
 
 std::uint32_t RawStore::counter(std::string_view name) {
@@ -129,9 +224,22 @@ std::uint32_t RawStore::file(const FileInfo& file) {
   return index;
 }
 
-std::uint32_t RawStore::add_pending(shard::FrameKind kind) {
+std::optional<std::uint32_t> RawStore::add_pending(shard::FrameKind kind) {
+  if (tables_.frames.size() >= limits_.frames) return std::nullopt;
   tables_.pending.push_back(PendingFrame{kind, false, {}});
   return frame(RawFrame{RawKind::kPending, static_cast<std::uint32_t>(tables_.pending.size() - 1), 0});
+}
+
+std::uint32_t RawStore::unknown(shard::FrameKind kind) {
+  std::optional<std::uint32_t>& found = unknown_[static_cast<std::size_t>(kind)];
+  if (!found) {
+    tables_.pending.push_back(PendingFrame{kind, false, {}});
+    // Not by frame(): there is always room for it.
+    found = static_cast<std::uint32_t>(tables_.frames.size());
+    tables_.frames.push_back(
+        RawFrame{RawKind::kPending, static_cast<std::uint32_t>(tables_.pending.size() - 1), 0});
+  }
+  return *found;
 }
 
 void RawStore::resolve_pending(std::uint32_t index, const RawFrame& resolution) {

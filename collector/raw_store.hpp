@@ -2,10 +2,18 @@
 // Call paths of a node before they have names: a tree over "raw" frames, cheap enough to be built
 // while samples come in. Raw frames do not depend on the process (object file and address in it, code
 // object by content), so all processes of the node share one tree. Append only: indices stay valid.
+//
+// Bounded, since recursion makes a new path of nearly every sample. What comes when the tree is full is told
+// apart by its end alone, the frame that runs and what it is in, below a frame that says that callers are
+// left out (RawKind::kLeftOut). That one lies below the innermost of the path's callers that are among the
+// first nodes of the tree, or its region: sums of those, and of functions, stay right.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -53,6 +61,7 @@ enum class RawKind : std::uint8_t {
   kRegion,        // a: index into names
   kNamed,         // a: index into names: code made at run time
   kPending,       // a: index into pending(): refers to something not described (yet)
+  kLeftOut,       // callers that are not told apart
 };
 
 // What a system call's descriptor stands for.
@@ -100,16 +109,45 @@ struct RawTables {
   std::vector<std::shared_ptr<const FileInfo>> files{std::make_shared<const FileInfo>()};
 };
 
+// How many there are at most.
+struct StoreLimits {
+  std::size_t nodes = 1u << 18;
+  std::size_t frames = 1u << 19;       // of code; of other kinds there are few
+  std::size_t first_nodes = 1u << 12;  // that paths without their callers can be below
+  std::size_t short_nodes = 1u << 16;  // of such paths, besides `nodes`
+  // Rows of amounts that processes have by call path: of those that run, of one of them, and what each may
+  // have whatever the others have.
+  std::size_t rows = 1u << 20, process_rows = 1u << 17, fewest_rows = 1u << 10;
+  std::size_t short_rows = 1u << 12;  // of one process on paths without their callers, besides these
+};
+
 class RawStore {
  public:
+  explicit RawStore(const StoreLimits& limits = {}) : limits_(limits) {}
+
   [[nodiscard]] const RawTables& tables() const noexcept { return tables_; }
+  [[nodiscard]] const StoreLimits& limits() const noexcept { return limits_; }
 
   std::uint32_t module(std::string_view path, const std::vector<std::uint8_t>& build_id);
   std::uint32_t code(CodeInfo info);
   std::uint32_t name(const std::string& name);
   std::uint32_t frame(const RawFrame& frame);
-  // The child of `parent` with that frame.
+  // The child of `parent` with that frame: of one that calls something, of one that a path ends with, or that
+  // only others follow that say what its thread did there, and of a region. Where there is no room, a node
+  // that stands for it.
   std::uint32_t node(std::uint32_t parent, std::uint32_t frame);
+  std::uint32_t leaf(std::uint32_t parent, std::uint32_t frame);
+  std::uint32_t region(std::uint32_t parent, std::uint32_t frame);
+  // The path without its callers.
+  std::uint32_t shorten(std::uint32_t path);
+  // The path of which nothing is known.
+  std::uint32_t shortest() { return left_out(0, 1); }
+  // Whether callers are left out.
+  [[nodiscard]] bool is_short(std::uint32_t path) const noexcept;
+
+  // Of limits().rows. False: there are not so many left.
+  bool take_rows(std::size_t count) noexcept;
+  void give_rows_back(std::size_t count) noexcept { rows_ -= count; }
 
   std::uint32_t counter(std::string_view name);
 
@@ -117,12 +155,28 @@ class RawStore {
   static constexpr std::size_t kMostFiles = 1u << 16;
   std::uint32_t file(const FileInfo& file);
 
-  // A new frame that refers to nothing yet, and what it turned out to be.
-  std::uint32_t add_pending(shard::FrameKind kind);
+  // A new frame that refers to nothing yet, and what it turned out to be. No value: there is no room.
+  std::optional<std::uint32_t> add_pending(shard::FrameKind kind);
   void resolve_pending(std::uint32_t index, const RawFrame& resolution);
+  // The frame of all that will never be known.
+  std::uint32_t unknown(shard::FrameKind kind);
 
  private:
+  [[nodiscard]] std::uint32_t find_node(std::uint32_t parent, std::uint32_t frame) const noexcept;
+  std::uint32_t add_node(std::uint32_t parent, std::uint32_t frame);
+  [[nodiscard]] bool is_left_out(std::uint32_t node) const noexcept {
+    return node != 0 && tables_.nodes[node].frame == left_out_frame_;
+  }
+  [[nodiscard]] bool is_region(std::uint32_t node) const noexcept;
+  // The node for callers that are left out, below the innermost on the way from the root to `parent` that is
+  // among the first nodes, or is a region.
+  std::uint32_t left_out(std::uint32_t parent, std::size_t first_nodes);
+
+  StoreLimits limits_;
+  std::size_t rows_ = 0;  // that were taken
   RawTables tables_;
+  std::uint32_t left_out_frame_ = FlatIndex::kAbsent;
+  std::array<std::optional<std::uint32_t>, shard::kFrameKinds> unknown_;
   std::unordered_map<std::string, std::uint32_t> modules_, codes_, names_, files_;
   FlatIndex frames_;  // by a hash; the next free number where two frames have the same
   FlatIndex nodes_;   // by parent << 32 | frame

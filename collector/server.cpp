@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
@@ -19,13 +20,13 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <list>
 #include <map>
 #include <new>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -33,6 +34,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "collector/message.hpp"
 #include "collector/os_node.hpp"
 #include "collector/os_process.hpp"
 #include "collector/segment_view.hpp"
@@ -62,9 +64,10 @@ constexpr milliseconds kCheckpointSlack{500};  // of it, for the poll that begin
 constexpr milliseconds kLinger{300};           // for ranks whose number is not known
 constexpr seconds kLateRank{10};               // from our start, for ranks that are known to come
 constexpr milliseconds kAcceptPause{100};      // when there are no files left
-constexpr int kMostStrangers = 4096;           // refused at a time, should one never stop connecting
+constexpr int kMostAtATime = 8192;             // connections, should somebody never stop connecting
 constexpr int kSpareFiles = 24;                // for shards, and for what programs are read for their symbols
 constexpr time_t kLeftover_s = 600;
+constexpr int kTriesAtTheEnd = 2;   // nobody comes after the last shard; who tidies up may take its file away
 constexpr seconds kChildStatus{5};  // for the launcher to say how its child ended
 constexpr seconds kAfterTerminate{30};
 constexpr seconds kUsageInterval{1};
@@ -210,6 +213,12 @@ class Server::Impl {
         std::clamp(milliseconds(static_cast<long>(std::min(interval_ms, 1e6))), kShortestPoll, kFirstPoll);
   }
 
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    if (writer_.joinable()) writer_.join();
+  }
+
   bool run() {
     install_truncation_guard();
     signal(SIGPIPE, SIG_IGN);
@@ -240,7 +249,7 @@ class Server::Impl {
     const bool complete = alive_announced_ == 0;
     look_at_spawned_worlds();
     update_series();
-    const bool written = write(state_.snapshot(now, complete));
+    const bool written = write(state_.snapshot(now, complete), kTriesAtTheEnd);
     listen_.close();
     tell_launcher(wire::ControlType::kRanksSeen, static_cast<std::int32_t>(announced_ranks_.size()));
     return written;
@@ -264,12 +273,21 @@ class Server::Impl {
     bool greeted = false;
     std::optional<NodeState::ProcessId> agent_of;
   };
+  // How a process of another PID namespace calls itself; it has no number here.
+  struct Alias {
+    pid_t pid = 0;
+    std::int32_t rank = -1;
+    friend bool operator==(const Alias&, const Alias&) = default;
+  };
   // A process that is watched until it is gone.
   struct Watched {
     explicit Watched(asio::io_context& io) : ended(io) {}
-    asio::posix::stream_descriptor ended;  // pidfd; not open when the kernel has none
+    // pidfd. Not open when the kernel has none: then the number tells, and of a process without one the end
+    // of its agent's connection.
+    asio::posix::stream_descriptor ended;
     NodeState::ProcessId id = 0;
-    pid_t pid = 0;
+    pid_t pid = 0;  // 0: of another PID namespace
+    Alias alias;
     bool announced = false;
     bool waited_for = false;
   };
@@ -303,7 +321,7 @@ class Server::Impl {
   }
 
   void accept_all() {
-    for (int strangers = 0; strangers < kMostStrangers;) {
+    for (int i = 0; i < kMostAtATime; ++i) {
       no_files_left_ = !has_files_left();
       if (no_files_left_) {
         state_.add_note(
@@ -326,7 +344,6 @@ class Server::Impl {
       socklen_t bytes = sizeof peer;
       if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) continue;
       if (peer.uid != geteuid() && peer.uid != 0) {
-        ++strangers;
         state_.add_note(fmt::format("the collector of node {} refused connections of another user (uid {})",
                                     options_.node.node_name, peer.uid));
         continue;
@@ -347,29 +364,46 @@ class Server::Impl {
                           });
   }
 
-  // False when the connection is over (and erased).
+  // False when the connection is over (and erased). After the greeting nothing is to come but the end: who
+  // sends more, perhaps without end, is turned away.
   bool read_messages(ConnectionIt it) {
     for (;;) {
       Message message = receive(it->socket.native_handle());
       if (message.would_block) return true;
-      if (message.bytes > 0 && handle(*it, message)) continue;
-      if (it->agent_of && state_.said_exec(*it->agent_of)) {
-        state_.segment_ended(*it->agent_of, instant_now().mono_ns);
-      }
+      if (message.bytes > 0 && !it->greeted && handle(*it, message)) continue;
+      const std::optional<NodeState::ProcessId> agent_of = it->agent_of;
       connections_.erase(it);
+      if (agent_of) connection_ended(*agent_of);
       return false;
     }
   }
 
+  void connection_ended(NodeState::ProcessId id) {
+    const auto process =
+        std::find_if(watched_.begin(), watched_.end(), [&](const Watched& p) { return p.id == id; });
+    if (process != watched_.end() && process->pid == 0 && !process->ended.is_open()) {
+      asio::post(io_, [this, id] { process_gone(id); });
+    } else if (state_.said_exec(id)) {
+      state_.segment_ended(id, instant_now().mono_ns);
+    }
+  }
+
   bool handle(Connection& connection, Message& message) {
-    if (connection.greeted) return true;  // nothing more is expected; of a later version perhaps
     connection.greeted = true;
     const int fd = connection.socket.native_handle();
     if (const auto announce = message_as<wire::Announce>(message, wire::kAnnounceMagic)) {
-      note_announced(watch(fd, connection.pid), announce->rank, announce->world_size);
-      const std::uint8_t answer = wire::kAnnounceAccepted;
+      UniqueFd pidfd = open_peer_process(fd, connection.pid);
+      if (!pidfd && connection.pid == 0 && is_process(message.file.get())) pidfd = std::move(message.file);
+      const bool seen = pidfd || connection.pid != 0;
+      if (seen) {
+        note_announced(watch(connection.pid, {announce->pid, announce->rank}, std::move(pidfd)),
+                       announce->rank, announce->world_size);
+      } else if (!is_closed(fd)) {
+        note_unseen();
+      }
+      const std::uint8_t answer = seen ? wire::kAnnounceAccepted : wire::kAnnounceUnseen;
       (void)send(fd, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
-      return true;
+      return seen;
     }
     const auto hello = message_as<wire::Hello>(message, wire::kHelloMagic);
     if (hello && message.file) {
@@ -378,8 +412,10 @@ class Server::Impl {
         state_.add_note(fmt::format("process {}: {}", connection.pid, segment.error().message));
         return false;
       }
-      Watched& process = watch(fd, connection.pid);
-      process.id = state_.hello(known(process), connection.pid, std::move(segment).value(), instant_now());
+      Watched& process =
+          watch(connection.pid, {hello->pid, hello->rank}, open_peer_process(fd, connection.pid));
+      process.id =
+          state_.hello(known(process), shown_pid(process), std::move(segment).value(), instant_now());
       connection.agent_of = process.id;
       wait_for_end(process);
       return true;
@@ -422,11 +458,12 @@ class Server::Impl {
       // So short-lived that its agent came and went before the launcher spoke.
       child_ = state_.announce(ended->second, rank, -1, pid, instant_now());
       any_announced(rank, *child_);
-      return;
+    } else {
+      Watched& process = watch(pid, {}, open_process(pid));
+      note_announced(process, rank, -1);
+      child_ = process.id;
     }
-    Watched& process = watch(-1, pid);
-    note_announced(process, rank, -1);
-    child_ = process.id;
+    ended_pids_.clear();
   }
 
   void child_exited(pid_t pid, int wait_status) {
@@ -462,26 +499,58 @@ class Server::Impl {
     return process.id != 0 ? std::optional(process.id) : std::nullopt;
   }
 
-  static bool has_ended(const Watched& process) {
-    if (process.ended.is_open()) return process_ended(const_cast<Watched&>(process).ended.native_handle());
-    return kill(process.pid, 0) != 0 && errno == ESRCH;
+  static std::int32_t shown_pid(const Watched& process) {
+    return process.pid != 0 ? process.pid : process.alias.pid;
   }
 
-  // The watched process with that pid, or a new one. fd: socket to it, or -1.
-  Watched& watch(int fd, pid_t pid) {
-    UniqueFd pidfd = fd >= 0 ? open_peer_process(fd, pid) : open_process(pid);
-    if (const auto found = by_pid_.find(pid); found != by_pid_.end()) {
+  static bool has_ended(const Watched& process) {
+    if (process.ended.is_open()) return process_ended(const_cast<Watched&>(process).ended.native_handle());
+    return process.pid != 0 && kill(process.pid, 0) != 0 && errno == ESRCH;
+  }
+
+  // Whether that process is the one behind a new connection that goes by the same alias.
+  [[nodiscard]] bool is_same(const Watched& process, const UniqueFd& pidfd) const {
+    if (process.ended.is_open() && pidfd) {
+      const auto number = process_number(const_cast<Watched&>(process).ended.native_handle());
+      if (number) return number == process_number(pidfd.get());
+    }
+    // Two namespaces within a rank may use a number twice. A program that makes place for the next has closed
+    // its connection.
+    return std::none_of(connections_.begin(), connections_.end(), [&](const Connection& c) {
+      return c.agent_of == process.id && !is_closed(const_cast<Connection&>(c).socket.native_handle());
+    });
+  }
+
+  // The watched process with that pid, or that alias where it has none here; or a new one.
+  Watched& watch(pid_t pid, const Alias& alias, UniqueFd pidfd) {
+    // A number was given to a new process when the old one has ended and this one has not.
+    const auto is_reused = [&](const Watched& process) {
+      return has_ended(process) && pidfd && !process_ended(pidfd.get());
+    };
+    if (pid == 0) {
+      for (Watched& process : watched_)
+        if (process.pid == 0 && process.alias == alias && !is_reused(process) && is_same(process, pidfd))
+          return process;
+    } else if (const auto found = by_pid_.find(pid); found != by_pid_.end()) {
       Watched& process = *found->second;
-      // The pid was given to a new process when the old one has ended and this one has not.
-      const bool reused = has_ended(process) && pidfd && !process_ended(pidfd.get());
-      if (!reused) return process;
+      if (!is_reused(process)) return process;
       process_gone(process.id);
     }
     const auto it = watched_.emplace(watched_.end(), io_);
     it->pid = pid;
-    by_pid_[pid] = it;
+    it->alias = alias;
+    if (pid != 0) by_pid_[pid] = it;
     if (pidfd) it->ended.assign(pidfd.release());
     return *it;
+  }
+
+  // An announced process is waited for, so its end must be seen.
+  void note_unseen() {
+    const std::string problem =
+        "processes in PID namespaces of their own run unrecorded: when they end cannot be seen from the "
+        "collector's (before Linux 5.4, or where pidfd_open is not permitted)";
+    state_.add_note(problem);
+    if (!std::exchange(said_unseen_, true)) say("node {}: {}", options_.node.node_name, problem);
   }
 
   void any_announced(std::int32_t rank, NodeState::ProcessId id) {
@@ -490,7 +559,7 @@ class Server::Impl {
   }
 
   void note_announced(Watched& process, std::int32_t rank, std::int32_t world_size) {
-    process.id = state_.announce(known(process), rank, world_size, process.pid, instant_now());
+    process.id = state_.announce(known(process), rank, world_size, shown_pid(process), instant_now());
     if (!process.announced) ++alive_announced_;
     process.announced = true;
     any_announced(rank, process.id);
@@ -536,7 +605,7 @@ class Server::Impl {
     if (it->announced) {
       --alive_announced_;
       last_left_ = Clock::now();
-    } else {
+    } else if (it->pid != 0 && control_ && !child_) {
       ended_pids_[it->pid] = id;
     }
     if (by_pid_.contains(it->pid) && by_pid_[it->pid] == it) by_pid_.erase(it->pid);
@@ -547,6 +616,7 @@ class Server::Impl {
   // --- time --------------------------------------------------------------------------------
 
   void tick() {
+    look_at_writer();
     const Instant now = instant_now();
     const double fullest = poll_rings(now);
     if (fullest > kAimedFill) {
@@ -563,9 +633,7 @@ class Server::Impl {
     }
     if (!writing_ && clock - last_checkpoint_ >= checkpoint_pause()) checkpoint();
     if (release_after_write_ && control_ && clock >= release_at_latest_) {
-      fmt::print(
-          stderr,
-          "clusterprof: the profile of node {} is still being written: the program's end waits no longer\n",
+      say("the profile of node {} is still being written: the program's end waits no longer",
           options_.node.node_name);
       release_launcher();
     }
@@ -594,7 +662,7 @@ class Server::Impl {
       if (process.announced && !state_.has_segment(process.id)) {
         if (const auto usage = read_usage(process.pid)) state_.set_usage(process.id, *usage);
       }
-      state_.set_look(process.id, machine_.look_at(process.pid));
+      if (process.pid != 0) state_.set_look(process.id, machine_.look_at(process.pid));
       if (!process.ended.is_open() && has_ended(process)) ended.push_back(process.id);
     }
     for (const NodeState::ProcessId id : ended) process_gone(id);
@@ -667,36 +735,66 @@ class Server::Impl {
       write_again_ = true;
       return;
     }
-    writing_ = true;
     if (writer_.joinable()) writer_.join();
     last_checkpoint_ = Clock::now();
-    const Instant now = instant_now();
-    poll_rings(now);
-    look_at_spawned_worlds();
-    auto snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false, Events::kFew));
+    std::shared_ptr<const NodeSnapshot> snapshot;
+    try {
+      const Instant now = instant_now();
+      poll_rings(now);
+      look_at_spawned_worlds();
+      snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false, Events::kFew));
+    } catch (const std::exception& error) {  // no memory: this one is left out
+      note_problem(error.what());
+      release_launcher();
+      return;
+    }
+    writing_ = true;
     const auto write_it = [this, snapshot, begin = last_checkpoint_] {
-      (void)write(*snapshot);  // said on stderr; the last shard decides
-      const Clock::duration took = Clock::now() - begin;
-      asio::post(io_, [this, took] {
-        writing_ = false;
-        last_write_ = took;
-        if (std::exchange(write_again_, false)) {
-          checkpoint();
-        } else {
-          release_launcher();
-        }
-      });
+      (void)write(*snapshot, 1);  // said on stderr; the last shard decides
+      took_ = Clock::now() - begin;
+      written_.store(true, std::memory_order_release);
+      try {
+        asio::post(io_, [this] { look_at_writer(); });
+      } catch (const std::bad_alloc&) {  // the next tick sees it
+      }
     };
     try {
       writer_ = std::thread(write_it);
-    } catch (const std::system_error&) {  // no more threads, or no memory for one: rings wait
+    } catch (const std::exception&) {  // no more threads, or no memory for one: rings wait
       write_it();
     }
   }
 
-  // By one thread at a time.
-  bool write(const NodeSnapshot& snapshot) {
-    std::string problem;
+  void look_at_writer() {
+    if (!written_.exchange(false, std::memory_order_acquire)) return;
+    writing_ = false;
+    last_write_ = took_;
+    if (std::exchange(write_again_, false)) {
+      checkpoint();
+    } else {
+      release_launcher();
+    }
+  }
+
+  // By one thread at a time, as the next two.
+  bool write(const NodeSnapshot& snapshot, int tries) {
+    try {
+      Result<void> written = try_to_write(snapshot);
+      while (!written && --tries > 0) written = try_to_write(snapshot);
+      if (!written) {
+        note_problem(written.error().message);
+        return false;
+      }
+    } catch (const std::bad_alloc&) {  // not even for what went wrong
+      note_problem("no memory");
+      return false;
+    }
+    shard_name_.give_up();  // whoever kills us leaves nothing but the shard
+    has_problem_ = false;
+    return true;
+  }
+
+  Result<void> try_to_write(const NodeSnapshot& snapshot) {
     try {
       if (!has_memory_to_write()) throw std::bad_alloc();
       shard::ShardData data = builder_.build(snapshot);
@@ -704,23 +802,16 @@ class Server::Impl {
       getrusage(RUSAGE_SELF, &own);
       data.nodes[0].collector_cpu_ns = ns(own.ru_utime) + ns(own.ru_stime);
       data.nodes[0].collector_max_rss_bytes = static_cast<std::uint64_t>(own.ru_maxrss) * 1024;
-      if (const Result<void> written = shard::write_shard(data, shard_name_.path()); !written) {
-        problem = written.error().message;
-      }
+      return shard::write_shard(data, shard_name_.path());
     } catch (const std::exception& error) {
-      problem = error.what();
+      return Error{error.what()};
     }
-    if (problem.empty()) {
-      shard_name_.give_up();  // whoever kills us leaves nothing but the shard
-      last_problem_.clear();
-      return true;
-    }
-    if (last_problem_.empty()) {  // a disk that is full stops one column this time and another the next
-      fmt::print(stderr, "clusterprof: cannot write the profile of node {}: {}\n", options_.node.node_name,
-                 problem);
-    }
-    last_problem_ = problem;
-    return false;
+  }
+
+  // Once until it is written again: a disk that is full stops one column this time and another the next.
+  void note_problem(std::string_view problem) {
+    if (!std::exchange(has_problem_, true))
+      say("cannot write the profile of node {}: {}", options_.node.node_name, problem);
   }
 
   ServerOptions options_;
@@ -730,7 +821,7 @@ class Server::Impl {
   ShardName shard_name_;
   rlim_t file_limit_ = RLIM_INFINITY;
   ShardBuilder builder_;
-  std::string last_problem_;
+  bool has_problem_ = false;
 
   asio::io_context io_;
   asio::posix::stream_descriptor listen_;
@@ -741,7 +832,9 @@ class Server::Impl {
   std::list<Connection> connections_;
   std::list<Watched> watched_;
   std::map<pid_t, std::list<Watched>::iterator> by_pid_;
-  std::map<pid_t, NodeState::ProcessId> ended_pids_;  // not announced; see child_started
+  // Not announced, until the launcher has named its child; see child_started.
+  std::map<pid_t, NodeState::ProcessId> ended_pids_;
+  bool said_unseen_ = false;
 
   std::size_t alive_announced_ = 0;
   std::set<std::int64_t> announced_ranks_;
@@ -756,6 +849,8 @@ class Server::Impl {
   Clock::time_point last_usage_, last_checkpoint_;
   Clock::duration last_write_{};
   std::thread writer_;
+  std::atomic<bool> written_{false};  // by it, with what that took
+  Clock::duration took_{};
   bool writing_ = false, write_again_ = false;
 };
 

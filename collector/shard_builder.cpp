@@ -26,6 +26,10 @@ std::string_view mpi_name(std::uint32_t op) {
   return op < wire::kMpiFunctionCount ? wire::kMpiFunctionNames[op] : "MPI";
 }
 
+bool is_region(const shard::ShardData& data, std::uint32_t path) {
+  return path != 0 && data.frames[data.paths[path].frame].kind == shard::FrameKind::kRegion;
+}
+
 // Below main() and a thread's function: the same everywhere, and of no interest.
 bool is_start_up(std::string_view function) {
   constexpr std::array<std::string_view, 9> kNames = {
@@ -76,7 +80,7 @@ constexpr std::array<const char*, kNodeColumns> kNodeColumnNames = {
 std::string counter_series_name(const std::string& counter) {
   constexpr std::string_view kPrefix = "counter:";
   const auto is_it = [&](const char* name) { return counter == name; };
-  const bool taken = counter.starts_with(kPrefix) ||
+  const bool taken = counter.starts_with(kPrefix) || counter == shard::kMeasuredMpiSeries ||
                      std::any_of(kRankColumnNames.begin(), kRankColumnNames.end(), is_it) ||
                      std::any_of(kNodeColumnNames.begin(), kNodeColumnNames.end(), is_it) ||
                      std::any_of(shard::kCategoryNames.begin(), shard::kCategoryNames.end(),
@@ -110,8 +114,7 @@ void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Inte
       const ModuleInfo& module = *tables.modules[raw.a];
       const auto& sources = symbolizer_.resolve(modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn);
       for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
-        const bool outermost =
-            path == 0 || shard.data.frames[shard.data.paths[path].frame].kind == shard::FrameKind::kRegion;
+        const bool outermost = path == 0 || is_region(shard.data, path);
         if (outermost && is_start_up(source->function)) continue;
         frame.kind = shard::FrameKind::kNative;
         frame.inlined = source->inlined;
@@ -170,6 +173,10 @@ void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Inte
       frame.name = interner.string(*tables.names[raw.a]);
       frame.module = interner.string("[jit]");
       break;
+    case RawKind::kLeftOut:
+      frame.kind = shard::FrameKind::kNative;
+      frame.name = interner.string(shard::kCallersLeftOutName);
+      break;
     case RawKind::kPending: {
       const PendingFrame& pending = tables.pending[raw.a];
       if (pending.resolved) return add_frames(pending.resolution, tables, shard, path);
@@ -178,6 +185,8 @@ void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Inte
       break;
     }
   }
+  // Whatever a rank said: one impossible path would keep the shard of all from being written.
+  if (frame.kind == shard::FrameKind::kRegion && path != 0 && !is_region(shard.data, path)) return;
   path = interner.path(path, interner.frame(frame));
 }
 
@@ -261,8 +270,9 @@ void ShardBuilder::add_regions(const ProcessReport& report, std::uint32_t rank,
   std::map<std::uint32_t, RawRegion> regions;
   for (const auto& [path, region] : report.regions) regions[path_of[path]].add(region);
   for (const auto& [path, region] : regions)
-    data.region_times.push_back(
-        {rank, path, region.count, region.time_ns, region.min_ns, region.max_ns, region.max_n});
+    if (is_region(data, path))
+      data.region_times.push_back(
+          {rank, path, region.count, region.time_ns, region.min_ns, region.max_ns, region.max_n});
 }
 
 void ShardBuilder::add_accesses(const ProcessReport& report, std::uint32_t rank,

@@ -48,6 +48,10 @@ class TimeGrid {
   }
   [[nodiscard]] bool begun() const noexcept { return begun_; }
   [[nodiscard]] std::uint64_t start_mono_ns() const noexcept { return start_mono_ns_; }
+  // Once it has begun.
+  [[nodiscard]] std::int64_t utc_ns(std::uint64_t mono_ns) const noexcept {
+    return static_cast<std::int64_t>(mono_ns + utc_offset_ns_);
+  }
 
   // Makes sure that there is a bin for what happens at that time.
   void reach(std::uint64_t mono_ns) {

@@ -2,37 +2,27 @@
 #include "cli/analyze/write_file.hpp"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "base/directory.hpp"
 #include "base/shared_place.hpp"
 #include "base/unique_fd.hpp"
+#include "base/way.hpp"
 
 namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A name nobody can prepare, in the directory of `path`.
-fs::path temporary_of(const fs::path& path) {
-  std::uint64_t random = 0;
-  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof random))
-    random = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  char suffix[48];
-  std::snprintf(suffix, sizeof suffix, ".%d.%016llx.tmp", ::getpid(),
-                static_cast<unsigned long long>(random));
-  return path.parent_path() / ("." + path.filename().string() + suffix);
-}
+std::string temporary_of(const std::string& name) { return "." + name + "." + unforeseeable() + ".tmp"; }
 
 // Bits of others, and of those in `group`, that this file grants for reading and the directories above it for
 // getting there.
@@ -81,6 +71,24 @@ bool is_standard_output(const struct stat& of) {
   return ::fstat(STDOUT_FILENO, &status) == 0 && status.st_dev == of.st_dev && status.st_ino == of.st_ino;
 }
 
+UniqueFd create(int place, const std::string& name) {
+  return UniqueFd(::openat(place, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0664));
+}
+
+// A pipe, a device, or what has no name: the very one.
+UniqueFd open_as_it_is(const WayEnd& end) {
+  const int how = O_WRONLY | O_NOCTTY | O_CLOEXEC | (end.unnamed ? 0 : O_NOFOLLOW);
+  UniqueFd fd(::openat(end.place.fd.get(), end.name.c_str(), how));
+  const auto status = fd ? status_of(fd.get()) : std::nullopt;
+  if (!status) return {};
+  if (!is_same_file(*status, end.status)) {
+    errno = ESTALE;
+    return {};
+  }
+  if (S_ISREG(status->st_mode) && ::ftruncate(fd.get(), 0) != 0) return {};
+  return fd;
+}
+
 Error failed(const fs::path& path) {
   return Error{path.string() + ": cannot be written: " + std::strerror(errno)};
 }
@@ -89,8 +97,8 @@ Error failed(const fs::path& path) {
 
 Result<void> write_file(const fs::path& path, std::string_view content,
                         const std::vector<std::string>& quoted) {
-  const fs::path temporary = temporary_of(path);
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0664));
+  const fs::path temporary = path.parent_path() / temporary_of(path.filename().string());
+  UniqueFd fd = create(AT_FDCWD, temporary.string());
   if (!fd) return failed(path);  // also when it exists: then it is not ours to remove
   const bool written = restrict_readers(fd.get(), quoted) && write_all(fd.get(), content);
   const int close_error = written && ::close(fd.release()) != 0 ? errno : 0;
@@ -110,27 +118,32 @@ Result<void> write_named_file(const fs::path& path, std::string_view content,
 
 NamedFileWriter::NamedFileWriter(fs::path path, const std::vector<std::string>& quoted)
     : path_(std::move(path)) {
-  if (is_prepared_by_others(path_.string())) {
-    error_ =
-        Error{path_.string() + ": cannot be written: another user has made it, where everybody may write"};
+  Way way(path_.string());
+  if (way.prepared_by_others()) {
+    error_ = Error{path_.string() + ": cannot be written: another user has made " +
+                   (way.part() == path_.string() ? "it" : way.part()) + ", where everybody may write"};
     return;
   }
-  struct stat status {};
-  const bool exists = ::stat(path_.c_str(), &status) == 0, regular = exists && S_ISREG(status.st_mode);
-  std::error_code error;
-  const fs::path meant = regular ? fs::canonical(path_, error) : path_;
-  if (regular && is_standard_output(status)) {
+  if (way.error() != 0) {
+    errno = way.error();
+    fail();
+    return;
+  }
+  WayEnd& end = way.end();
+  const bool regular = end.end && S_ISREG(end.status.st_mode);
+  if (regular && is_standard_output(end.status)) {
     // "/dev/stdout" into a file: there may be more in it, and it may have no name.
     fd_ = UniqueFd(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
-  } else if (exists && (!regular || error)) {
-    fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | (regular ? O_TRUNC : 0) | O_NOCTTY | O_CLOEXEC));
+  } else if (end.end && (!regular || end.unnamed)) {
+    fd_ = open_as_it_is(end);
   } else {
-    path_ = meant;
-    temporary_ = temporary_of(path_);
-    fd_ = UniqueFd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0664));
+    place_ = std::move(end.place.fd);
+    name_ = end.name;
+    temporary_ = temporary_of(name_);
+    fd_ = create(place_.get(), temporary_);
     // Who may read it is decided already.
-    if (fd_ && exists)
-      (void)::fchmod(fd_.get(), status.st_mode & 0777);
+    if (fd_ && regular)
+      (void)::fchmod(fd_.get(), end.status.st_mode & 0777);
     else if (fd_ && !restrict_readers(fd_.get(), quoted))
       fail();
   }
@@ -140,7 +153,7 @@ NamedFileWriter::NamedFileWriter(fs::path path, const std::vector<std::string>& 
 }
 
 NamedFileWriter::~NamedFileWriter() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlinkat(place_.get(), temporary_.c_str(), 0);
 }
 
 void NamedFileWriter::fail() { error_ = cli::failed(path_); }
@@ -151,7 +164,9 @@ void NamedFileWriter::operator()(std::string_view piece) {
 
 Result<void> NamedFileWriter::finish() {
   if (!error_ && ::close(fd_.release()) != 0) fail();
-  if (!error_ && !temporary_.empty() && ::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
+  if (!error_ && !temporary_.empty() &&
+      ::renameat(place_.get(), temporary_.c_str(), place_.get(), name_.c_str()) != 0)
+    fail();
   if (error_) return *error_;
   temporary_.clear();
   return {};

@@ -20,7 +20,7 @@ Result<void> write_file(const std::filesystem::path& path, std::string_view cont
                         const std::vector<std::string>& quoted = {});
 
 // For a name that a user gives: writes into pipes and devices ("/dev/stdout"), and into what a link means,
-// but not into what others have prepared in a directory like /tmp. A file that is there keeps its mode.
+// but not by way of what others have prepared in a directory like /tmp. A file that is there keeps its mode.
 Result<void> write_named_file(const std::filesystem::path& path, std::string_view content,
                               const std::vector<std::string>& quoted = {});
 
@@ -40,7 +40,9 @@ class NamedFileWriter {
  private:
   void fail();
 
-  std::filesystem::path path_, temporary_;  // temporary_: empty for what is no regular file
+  std::filesystem::path path_;    // as it was given
+  UniqueFd place_;                // the directory of the two
+  std::string name_, temporary_;  // temporary_: empty for what is no regular file
   UniqueFd fd_;
   std::optional<Error> error_;
 };

@@ -22,9 +22,12 @@ static_assert(sizeof(Hello) == 32);
 
 // Sent by the launcher process of every rank before it becomes the program, on a connection of
 // its own; the collector answers with one byte (kAnnounceAccepted) and from then on stays until
-// that pid is gone. Without the answer the launcher tries the election again.
+// that process is gone. Without the answer the launcher tries the election again. Where the collector is
+// in another PID namespace, a pidfd of the process comes along as SCM_RIGHTS: before Linux 6.5 the
+// collector has nothing else to see its end by, and answers kAnnounceUnseen without.
 inline constexpr std::uint64_t kAnnounceMagic = 0x31'4e'4e'41'46'52'50'43ull;  // "CPRFANN1"
 inline constexpr std::uint8_t kAnnounceAccepted = 'A';
+inline constexpr std::uint8_t kAnnounceUnseen = 'U';  // not recorded; the collector has said so
 
 struct Announce {
   std::uint64_t magic;

@@ -32,7 +32,8 @@ MAY_DROP = {*SAMPLES_LOST, "fault_in_walk"}
 # that were due are one then. There are at most as many as threads and time ask for.
 LEAST_PART = 0.4
 TICKS_AT_ENDS = 2  # of each thread: a period begins before it, and the last record is none of a timer
-# Of the collector. The program soon has shown all the call paths that it has, but for the rare ones.
+# Of the collector, without what it shares with the ranks: of the rings, threads that get little time reach new pages for
+# long. The program soon has shown all the call paths that it has, but for the rare ones.
 MOST_KIB, MOST_KIB_OF_THREAD = 160 * 1024, 256
 GROWTH, LONG_S = 0.1, 300  # in the second half; flat_memory.py looks closer
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -62,7 +63,7 @@ class Collector:
             with open(f"/proc/{self.pid}/stat") as file:
                 fields = file.read().rsplit(")", 1)[1].split()
             with open(f"/proc/{self.pid}/status") as file:
-                self.kib.append(next(int(line.split()[1]) for line in file if line.startswith("VmRSS:")))
+                self.kib.append(next(int(line.split()[1]) for line in file if line.startswith("RssAnon:")))
             self.cpu_s = (int(fields[11]) + int(fields[12])) / TICKS_PER_S
             if len(self.kib) < 5:
                 self.sockets |= self.names_of_sockets()

@@ -478,6 +478,11 @@ class Places(SecurityTest):
         os.mkdir(os.path.join(shared, "run"))
         os.chmod(os.path.join(shared, "run"), 0o777)
         os.symlink(self.directory, os.path.join(shared, "linked-run"))
+        os.mkdir(os.path.join(shared, "tables"))
+        for table in ("functions", "paths", "lines", "ranks"):
+            os.symlink(victim, os.path.join(shared, "tables", table + ".csv"))
+            os.lchown(os.path.join(shared, "tables", table + ".csv"), STRANGER, STRANGER)
+        before = sorted(os.listdir(os.path.join(shared, "tables")))
         for name in os.listdir(shared):
             os.lchown(os.path.join(shared, name), STRANGER, STRANGER)
         reader = stranger([recording.PYTHON, "-c", "import sys; print(len(open(sys.argv[1], 'rb').read()))",
@@ -491,15 +496,33 @@ class Places(SecurityTest):
                 self.assertIn(STRANGER_NAME, done.stderr.decode())
             done = self.clusterprof("diff", "run", "run", "--html", os.path.join(shared, "link.html"), status=3)
             self.assertIn(STRANGER_NAME, done.stderr.decode())
-            for name in ("run", "linked-run"):
+            for name in ("tables/", "run/new/"):
+                done = self.clusterprof("export", "run", "--format", "csv", "-o", os.path.join(shared, name), status=3)
+                self.assertIn(STRANGER_NAME, done.stderr.decode())
+            for name in ("run", "linked-run", "run/deep/run"):
                 done = self.clusterprof("-o", os.path.join(shared, name), "true", status=125)
                 self.assertIn(STRANGER_NAME, done.stderr.decode())
+            # A site's choice is no mistake of the user's: the program runs, unrecorded.
+            done = self.clusterprof("true", env={**os.environ, "CLUSTERPROF_ROOT": os.path.join(shared, "run", "deep")})
+            self.assertIn(STRANGER_NAME, done.stderr.decode())
         finally:
             reader.kill()
             reader.communicate()
         with open(victim, encoding="utf-8") as file:
             self.assertEqual(file.read(), "precious")
         self.assertEqual(os.listdir(os.path.join(shared, "run")), [])
+        self.assertEqual(sorted(os.listdir(os.path.join(shared, "tables"))), before)
+
+    def test_links_in_the_run_directory(self):
+        """As of somebody who may write there, because the group may."""
+        home = self.path("home")
+        os.mkdir(home)
+        self.write("home/thesis.tex", "precious")
+        os.symlink("thesis.tex", self.path("home", "link"))
+        os.mkdir(self.path("run"))
+        done = self.clusterprof("-o", self.path("run"), recording.PYTHON, "-c",
+                                f"import os; os.symlink({home!r}, {self.path('run', '.clocks')!r})")
+        self.assertEqual(sorted(os.listdir(home)), ["link", "thesis.tex"], done.stderr)
 
     def test_prepared_run_directories(self):
         """Names with a time in them can be foreseen."""
@@ -565,6 +588,30 @@ class Secrets(SecurityTest):
         command = command if isinstance(command, str) else " ".join(command)
         self.assertIn("--password=*** --api-key *** https://me:***@host/x", command)
         self.assertNotIn(canary, done.stderr.decode())
+
+    def test_words_of_our_processes(self):
+        source = self.write("look.py", textwrap.dedent('''
+            import os, sys
+            secret = sys.argv[1].split("=")[1]
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    with open(f"/proc/{pid}/cmdline", "rb") as file:
+                        words = file.read().decode(errors="replace").split("\\0")
+                except OSError:
+                    continue
+                if int(pid) != os.getpid() and any(word.endswith("look.py") for word in words):
+                    print(os.path.basename(words[0]), words[-4:-1], any(secret in word for word in words))
+            print(sys.argv[1:])
+            '''))
+        words = ["--password=c4n4ryx7", "--api-key", "c4n4ryx7"]
+        done = self.record([recording.PYTHON, source, *words])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        *ours, own = done.stdout.decode().splitlines()
+        self.assertEqual(own, str(words))
+        stars = "*" * len("c4n4ryx7")
+        self.assertIn(f"clusterprof {['--password=' + stars, '--api-key', stars]} False", ours)
+        self.assertIn("collector ['--password=***', '--api-key', '***'] False", ours)
+        self.assertFalse([line for line in ours if line.endswith("True")])
 
 
 class Liars(SecurityTest):

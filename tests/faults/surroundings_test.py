@@ -161,7 +161,7 @@ class Surroundings(recording.RecordingTest):
                         self.assertTrue(self.report(run)["run"]["complete"])
 
     def test_filters_that_kill(self):
-        calls = ("perf_event_open", "timer_create", "memfd_create", "signalfd", "connect")
+        calls = ("perf_event_open", "timer_create", "memfd_create", "signalfd", "connect", "pidfd_open")
         for name in calls * TIMES:
             with self.subTest(name):
                 self.unrecorded(*self.same(self.program, preexec_fn=without_call(CALLS[name], KILL_PROCESS)), "seccomp")
@@ -328,6 +328,28 @@ class Surroundings(recording.RecordingTest):
         if subprocess.run(["unshare", "-p", "true"], capture_output=True).returncode != 0:
             self.skipTest("no PID namespaces here")
         self.same(self.program, ["unshare", "-p"])
+
+    def test_ranks_in_pid_namespaces_of_their_own(self):
+        """As `srun apptainer exec --pid`: they meet all the same, and the collector sees both ends."""
+        self.need("mpirun.openmpi")
+        if subprocess.run(["unshare", "-p", "-f", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no PID namespaces here")
+        script = os.path.join(self.directory, "ranks.py")
+        with open(script, "w") as file:
+            file.write("import os, time\nrank, total = int(os.environ['OMPI_COMM_WORLD_RANK']), 0\n"
+                       "end = time.process_time() + (0.2, 0.5, 0.8)[rank]\nwhile time.process_time() < end: total += 1\n"
+                       "print('done')\n")
+        run, said = self.same([recording.PYTHON, script], [*recording.launcher("openmpi", 3), "unshare", "-p", "-f"],
+                              env=dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
+        self.assertEqual(said, [])
+        report = self.report(run)
+        self.assertTrue(report["run"]["complete"])
+        self.assertEqual(len(report["nodes"]), 1)
+        ranks = report["ranks"]
+        self.assertEqual([(rank["rank"], rank["processes"]) for rank in ranks], [(0, 1), (1, 1), (2, 1)])
+        for rank, seconds in zip(ranks, (0.2, 0.5, 0.8)):
+            self.assertGreater(rank["cpu_s"], seconds)
+            self.assertGreater(rank["samples"], seconds * 25)
 
     # --- the collector ---
 

@@ -15,11 +15,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/secrets.hpp"
 #include "collector/line_tables.hpp"
 #include "collector/mount_table.hpp"
 #include "collector/os_node.hpp"
 #include "collector/perf_map.hpp"
-#include "collector/secrets.hpp"
 #include "formats/wire/sample.h"
 #include "formats/wire/spawned_world.h"
 #include "tests/fuzz/guarded_bytes.hpp"
@@ -139,7 +139,7 @@ void secrets(Input& input) {
     words.push_back("API_TOKEN=" + kSecret);
     words.push_back("https://me:" + kSecret + "@host/path");
   }
-  collector::mask_secrets(words);
+  mask_secrets(words);
   for (const std::string& word : words)
     if (word.find(kSecret) != std::string::npos) std::abort();
 }

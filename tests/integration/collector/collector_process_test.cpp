@@ -2,17 +2,25 @@
 // The collector as a process, greeted by launchers and agents that the test plays itself.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -29,6 +37,7 @@
 #include "base/unique_fd.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "formats/wire/hello.h"
+#include "tests/integration/collector/collector_faults.hpp"
 #include "tests/unit/collector/fake_segment.hpp"
 
 namespace clusterprof {
@@ -67,34 +76,59 @@ UniqueFd connect_to(const std::string& name) {
   return fd;
 }
 
-bool announce(const std::string& name, std::int32_t rank, std::int32_t world_size) {
-  const UniqueFd fd = connect_to(name);
-  const wire::Announce message{
-      wire::kAnnounceMagic, wire::kWireMajor, wire::kWireMinor, getpid(), rank, world_size, -1};
-  std::uint8_t answer = 0;
-  return send(fd.get(), &message, sizeof message, MSG_NOSIGNAL) == sizeof message &&
-         readable(fd.get(), 5000) && recv(fd.get(), &answer, 1, 0) == 1 && answer == wire::kAnnounceAccepted;
-}
-
-// The socket must stay open as long as the "agent" lives.
-UniqueFd hello(const std::string& name, FakeSegment& segment, std::int32_t rank) {
-  UniqueFd fd = connect_to(name);
-  wire::Hello message{wire::kHelloMagic, wire::kWireMajor, wire::kWireMinor, getpid(), rank, segment.bytes()};
+// With a file if it is not -1.
+template <typename T>
+bool send_with(const UniqueFd& socket, T message, int file) {
   iovec part{&message, sizeof message};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  cmsghdr* const c = CMSG_FIRSTHDR(&header);
-  c->cmsg_level = SOL_SOCKET;
-  c->cmsg_type = SCM_RIGHTS;
-  c->cmsg_len = CMSG_LEN(sizeof(int));
-  const int file = segment.fd();
-  std::memcpy(CMSG_DATA(c), &file, sizeof file);
-  if (sendmsg(fd.get(), &header, MSG_NOSIGNAL) != sizeof message) fd.reset();
+  if (file >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* const c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(c), &file, sizeof file);
+  }
+  return sendmsg(socket.get(), &header, MSG_NOSIGNAL) == sizeof message;
+}
+
+// The collector's answer, 0 without one.
+std::uint8_t announce(const std::string& name, std::int32_t rank, std::int32_t world_size, int file = -1) {
+  const UniqueFd fd = connect_to(name);
+  const wire::Announce message{
+      wire::kAnnounceMagic, wire::kWireMajor, wire::kWireMinor, getpid(), rank, world_size, -1};
+  std::uint8_t answer = 0;
+  if (!send_with(fd, message, file) || !readable(fd.get(), 5000) || recv(fd.get(), &answer, 1, 0) != 1)
+    return 0;
+  return answer;
+}
+
+// The socket must stay open as long as the "agent" lives.
+UniqueFd hello(const std::string& name, FakeSegment& segment, std::int32_t rank) {
+  UniqueFd fd = connect_to(name);
+  const wire::Hello message{wire::kHelloMagic, wire::kWireMajor, wire::kWireMinor, getpid(), rank,
+                            segment.bytes()};
+  if (!send_with(fd, message, segment.fd())) fd.reset();
   return fd;
+}
+
+// A filter of system calls, as a kernel before 6.5: who is at the other end of a socket has no descriptor.
+void hide_peer_processes() {
+  constexpr std::uint32_t kSoPeerPidfd = 77;
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 0, 3),
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kSoPeerPidfd, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{sizeof code / sizeof code[0], code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(98);
 }
 
 // A process that plays a rank: runs `body` and ends with its result, when told to.
@@ -201,10 +235,22 @@ class CollectorProcess : public testing::Test {
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     const std::string errors = (directory_ / "stderr").string();
+    const UniqueFd own_namespace(open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC));
+    if (own_pid_namespace_) {
+      ASSERT_EQ(unshare(CLONE_NEWPID), 0);
+    }
     pid_ = fork();
+    if (own_pid_namespace_ && pid_ != 0) {
+      ASSERT_EQ(setns(own_namespace.get(), CLONE_NEWPID), 0);
+    }
     if (pid_ == 0) {
       const int fd = open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-      dup2(fd, 2);
+      dup2(errors_ ? errors_.get() : fd, 2);
+      if (hides_peer_processes_) hide_peer_processes();
+      if (faults_ != nullptr) {
+        setenv("LD_PRELOAD", COLLECTOR_FAULTS, 1);
+        setenv(test::kFaultsVariable, (directory_ / "faults").c_str(), 1);
+      }
       if (file_limit_ != 0) {
         const rlimit limit{file_limit_ / 2, file_limit_};
         setrlimit(RLIMIT_NOFILE, &limit);
@@ -212,6 +258,15 @@ class CollectorProcess : public testing::Test {
       execv(arguments[0], arguments.data());
       _exit(99);
     }
+  }
+  // Lets calls of the collector fail. Before start().
+  void prepare_faults() {
+    const UniqueFd file(open((directory_ / "faults").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    ASSERT_EQ(ftruncate(file.get(), sizeof(test::Faults)), 0);
+    void* const memory =
+        mmap(nullptr, sizeof(test::Faults), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    faults_ = static_cast<test::Faults*>(memory);
   }
   void tell(wire::ControlType type, std::int32_t a, std::int32_t b) {
     const wire::Control control{type, a, b};
@@ -253,7 +308,10 @@ class CollectorProcess : public testing::Test {
   // What a sampled rank does: greets, samples for 100 ms of its own time, says goodbye.
   int play_rank(std::int32_t rank, int status, const std::function<void()>& wait, bool announced = true,
                 bool goodbye = true) {
-    if (announced && !announce(socket_, rank, 2)) return 90;
+    if (announced) {
+      const UniqueFd self(sends_itself_ ? static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)) : -1);
+      if (announce(socket_, rank, 2, self.get()) != wire::kAnnounceAccepted) return 90;
+    }
     FakeSegment segment;
     auto& h = segment.header();
     const std::uint64_t start = now_ns() - 1000 * kMs;
@@ -293,6 +351,11 @@ class CollectorProcess : public testing::Test {
       if (!segment.mpi_event(0, event)) return 92;
     }
     wait();
+    for (std::uint64_t i = 11; i <= 10 + late_samples_; ++i) {
+      sample.time_ns = start + i * 10 * kMs;
+      sample.cpu_ns = i * 10 * kMs;
+      segment.sample(0, sample);
+    }
     if (!goodbye) return status;
     segment.thread_end(0, start + 100 * kMs, 100 * kMs);
     h.exit_status = status;
@@ -306,9 +369,14 @@ class CollectorProcess : public testing::Test {
   pid_t pid_ = -1;
   UniqueFd control_;
   int ranks_seen_ = -1;
-  rlim_t file_limit_ = 0;       // of the collector; 0: ours
-  std::int32_t mpi_size_ = -1;  // of play_rank
-  std::uint32_t events_ = 0;    // the same
+  rlim_t file_limit_ = 0;           // of the collector; 0: ours
+  std::int32_t mpi_size_ = -1;      // of play_rank
+  std::uint32_t events_ = 0;        // the same
+  std::uint32_t late_samples_ = 0;  // the same: when it has waited
+  bool sends_itself_ = false;       // the same: a pidfd comes with its announcement
+  bool own_pid_namespace_ = false, hides_peer_processes_ = false;  // of the collector
+  UniqueFd errors_;                                                // its stderr in place of a file
+  test::Faults* faults_ = nullptr;
 };
 
 TEST_F(CollectorProcess, TwoRanksExactly) {
@@ -401,7 +469,7 @@ TEST_F(CollectorProcess, RankWithoutAnAgent) {
   });
   tell(wire::ControlType::kChildStarted, rank.pid(), 0);
   ASSERT_TRUE(rank.is_ready());
-  std::this_thread::sleep_for(milliseconds(200));
+  std::this_thread::sleep_for(milliseconds(400));
   rank.go_on();
   tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
   EXPECT_EQ(finish(), 0);
@@ -694,12 +762,183 @@ TEST_F(CollectorProcess, OtherUsersAreRefused) {
   start();
   Rank stranger([&](const auto&) {
     if (setuid(65534) != 0) return 1;
-    return announce(socket_, 0, 1) ? 2 : 3;
+    return announce(socket_, 0, 1) != 0 ? 2 : 3;
   });
   EXPECT_EQ(WEXITSTATUS(stranger.wait()), 3);
   control_.reset();
   EXPECT_EQ(finish(), 0);
   EXPECT_TRUE(shard().ranks.empty());
+}
+
+TEST_F(CollectorProcess, RanksInOtherPidNamespaces) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root for a PID namespace";
+  own_pid_namespace_ = true;
+  late_samples_ = 5;
+  start({"--local-ranks", "2", "--world-size", "2"});
+  control_.reset();
+  Rank first([&](const auto& wait) { return play_rank(0, 3, wait); });
+  Rank second([&](const auto& wait) {
+    const int status = play_rank(1, 0, [] {});  // and then becomes another program
+    return status == 0 ? play_rank(1, 0, wait, false) : status;
+  });
+  ASSERT_TRUE(first.is_ready());
+  ASSERT_TRUE(second.is_ready());
+  Rank helper([&](const auto&) {
+    return play_rank(
+        1, 0, [] {}, false);
+  });
+  EXPECT_EQ(WEXITSTATUS(helper.wait()), 0);
+  first.go_on();
+  EXPECT_EQ(WEXITSTATUS(first.wait()), 3);
+  EXPECT_EQ(finish(500), -1);  // one rank's end is not another's
+  second.go_on();
+  EXPECT_EQ(WEXITSTATUS(second.wait()), 0);
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(errors(), "");
+  const shard::ShardData data = shard();
+  EXPECT_TRUE(data.run.complete);
+  EXPECT_TRUE(data.run.notes.empty());
+  ASSERT_EQ(data.ranks.size(), 2u);
+  EXPECT_EQ(data.ranks[0].pid, first.pid());
+  EXPECT_EQ(data.ranks[0].exit_status, 3);
+  EXPECT_EQ(data.ranks[0].samples, 15u);
+  EXPECT_EQ(data.ranks[0].processes, 1u);
+  EXPECT_EQ(data.ranks[1].pid, second.pid());
+  EXPECT_EQ(data.ranks[1].samples, 45u);
+  EXPECT_EQ(data.ranks[1].processes, 2u);
+  for (const shard::Rank& rank : data.ranks) EXPECT_EQ(rank.flags & shard::kLost, 0u);
+}
+
+TEST_F(CollectorProcess, RanksInOtherPidNamespacesWhereTheKernelTellsNothing) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root for a PID namespace";
+  own_pid_namespace_ = hides_peer_processes_ = sends_itself_ = true;
+  late_samples_ = 5;
+  start({"--world-size", "2"});
+  control_.reset();
+  Rank seen([&](const auto& wait) { return play_rank(0, 0, wait); });
+  ASSERT_TRUE(seen.is_ready());
+  for (const bool with_file : {false, true}) {  // which is of no process
+    Rank unseen([&](const auto&) {
+      int files[2] = {-1, -1};
+      if (with_file && pipe(files) != 0) return 1;
+      return announce(socket_, 1, 2, files[0]) == wire::kAnnounceUnseen ? 0 : 2;
+    });
+    EXPECT_EQ(WEXITSTATUS(unseen.wait()), 0);
+  }
+  for (int i = 0; i < 3; ++i) {  // not announced: nobody waits for these
+    Rank helper([&](const auto&) {
+      return play_rank(
+          0, 0, [] {}, false);
+    });
+    EXPECT_EQ(WEXITSTATUS(helper.wait()), 0);
+  }
+  EXPECT_EQ(finish(300), -1);
+  seen.go_on();
+  EXPECT_EQ(WEXITSTATUS(seen.wait()), 0);
+  EXPECT_EQ(finish(), 0);
+  const shard::ShardData data = shard();
+  ASSERT_EQ(data.ranks.size(), 1u);
+  EXPECT_EQ(data.ranks[0].pid, seen.pid());
+  EXPECT_EQ(data.ranks[0].samples, 60u);
+  EXPECT_EQ(data.ranks[0].processes, 4u);
+  EXPECT_EQ(data.ranks[0].flags & shard::kLost, 0u);
+  ASSERT_EQ(data.run.notes.size(), 1u);
+  EXPECT_NE(data.run.notes[0].find("PID namespaces of their own run unrecorded"), std::string::npos);
+  EXPECT_EQ(errors(), "clusterprof: node n0: " + data.run.notes[0] + "\n");
+}
+
+TEST_F(CollectorProcess, WhoNeverStopsSendingIsTurnedAway) {
+  start();
+  FakeSegment segment;
+  segment.header().rank = 0;
+  const UniqueFd agent = hello(socket_, segment, 0);
+  ASSERT_TRUE(agent);
+  int error = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while ((error == 0 || error == EAGAIN) && std::chrono::steady_clock::now() < end)
+    error = send(agent.get(), "more", 4, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno : 0;
+  EXPECT_TRUE(error == EPIPE || error == ECONNRESET) << error;
+  control_.reset();
+  EXPECT_EQ(finish(), 0);
+}
+
+class FaultsOfTheCollector : public CollectorProcess {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "the sanitizer's own functions come first";
+#endif
+    prepare_faults();
+  }
+  // One that waits.
+  void start_with_rank() {
+    start();
+    rank_.emplace([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+    tell(wire::ControlType::kChildStarted, rank_->pid(), 0);
+    ASSERT_TRUE(rank_->is_ready());
+  }
+  void end_rank() {
+    rank_->go_on();
+    tell(wire::ControlType::kChildExited, rank_->pid(), rank_->wait());
+  }
+  static bool comes_true(const std::function<bool()>& condition) {
+    for (int i = 0; i < 500 && !condition(); ++i) std::this_thread::sleep_for(milliseconds(10));
+    return condition();
+  }
+
+  std::optional<Rank> rank_;
+};
+
+TEST_F(FaultsOfTheCollector, TheLastShardIsTriedTwice) {
+  faults_->renames = 1;
+  start_with_rank();
+  end_rank();
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(faults_->renames, 0);
+  EXPECT_EQ(errors(), "");
+  EXPECT_TRUE(shard().run.complete);
+  EXPECT_EQ(shard().ranks.at(0).samples, 10u);
+}
+
+TEST_F(FaultsOfTheCollector, NothingCanBeWrittenAndNobodyReadsWhatIsSaid) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  errors_.reset(ends[1]);
+  constexpr int kMany = 1000;
+  faults_->renames = kMany;
+  start_with_rank();
+  EXPECT_TRUE(comes_true([&] { return faults_->renames < kMany; }));  // the first shard
+  std::this_thread::sleep_for(milliseconds(100));
+  faults_->renames = 0;
+  end_rank();
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(shard().ranks.at(0).samples, 10u);
+}
+
+TEST_F(FaultsOfTheCollector, NoMemoryForAShardOnTheWay) {
+  constexpr std::size_t kSeries = 4096;  // bytes, and more of them than that
+  start_with_rank();
+  EXPECT_TRUE(comes_true([&] { return std::filesystem::exists(directory_ / "node-n0.h5"); }));
+  faults_->allocations = kSeries;
+  kill(pid_, SIGTERM);  // another one
+  EXPECT_TRUE(comes_true([&] { return !errors().empty(); }));
+  faults_->allocations = 0;
+  end_rank();
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(errors(), "clusterprof: cannot write the profile of node n0: std::bad_alloc\n");
+  EXPECT_TRUE(shard().run.complete);
+  EXPECT_EQ(shard().ranks.at(0).samples, 10u);
+}
+
+TEST_F(FaultsOfTheCollector, NoMemoryAtAllEndsItInOrder) {
+  start_with_rank();
+  EXPECT_TRUE(comes_true([&] { return std::filesystem::exists(directory_ / "node-n0.h5"); }));
+  faults_->allocations = 1;
+  const UniqueFd one_more = connect_to(socket_);
+  EXPECT_EQ(finish(), 125);
+  EXPECT_EQ(errors(), "clusterprof: collector: std::bad_alloc\n");
+  EXPECT_EQ(shard().ranks.at(0).samples, 10u);
 }
 
 TEST_F(CollectorProcess, HelpersAndShortLivedProcessesCount) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -165,6 +166,36 @@ TEST_F(LeftoversTest, OfARunThatHasNoShard) {
   let_a_minute_pass();
   EXPECT_FALSE(open_run(run_));
   EXPECT_EQ(left(), std::vector<std::string>{});
+}
+
+// A collector whose file server does not answer may be at its last shard for long.
+TEST_F(LeftoversTest, OfAShardThatIsBeingWritten) {
+  leave_incomplete(0);
+  let_a_minute_pass();
+  std::ofstream(half_written_, std::ios::app) << "more";
+  ASSERT_TRUE(open_run(run_));
+  EXPECT_EQ(left(), std::vector<std::string>{half_written_.filename()});
+  let_a_minute_pass();
+  ASSERT_TRUE(open_run(run_));
+  EXPECT_EQ(left(), std::vector<std::string>{});
+}
+
+// Whoever owns it could let names in it mean something else in the midst of it.
+TEST_F(LeftoversTest, OfARunThatIsAnothers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  for (std::uint32_t node = 0; node < 3; ++node)
+    ASSERT_TRUE(shard::write_shard(synth::shard_of_node(shape_, node), shard_path(node)));
+  ASSERT_EQ(::chown(run_.c_str(), 1, 1), 0);
+  ASSERT_TRUE(merge_run(run_));
+  let_a_minute_pass();
+  ASSERT_TRUE(open_run(run_));
+  EXPECT_EQ(left().size(), 5u);
+  // Nor is a directory of links in one that is ours.
+  ASSERT_EQ(::chown(run_.c_str(), 0, 0), 0);
+  ASSERT_EQ(::chown(clocks_.c_str(), 1, 1), 0);
+  ASSERT_TRUE(open_run(run_));
+  EXPECT_EQ(left(), std::vector<std::string>{clocks_.filename()});
+  EXPECT_TRUE(fs::is_symlink(clocks_ / "asks"));
 }
 
 // Another run's link, and what is no directory of links.

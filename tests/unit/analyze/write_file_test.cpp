@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/analyze/write_file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <sstream>
+
+#include "tests/support/meanwhile.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -100,6 +103,64 @@ TEST_F(WriteFile, WhatOthersHavePreparedWhereAllMayWrite) {
   ASSERT_EQ(::chmod(at("shared").c_str(), 0755), 0);
   EXPECT_TRUE(write_named_file(at("shared/link"), "new"));
   EXPECT_EQ(content_of(victim), "new");
+}
+
+// As `export -o /tmp/tables/` would.
+TEST_F(WriteFile, ADirectoryThatOthersHavePreparedWhereAllMayWrite) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  fs::create_directories(at("shared/tables"));
+  ASSERT_EQ(::chmod(at("shared").c_str(), 01777), 0);
+  const std::string victim = file("victim", 0644);
+  fs::create_symlink("../../victim", at("shared/tables/link"));
+  for (const char* name : {"shared/tables", "shared/tables/link"})
+    ASSERT_EQ(::lchown(at(name).c_str(), 1, 1), 0);
+  for (const char* name : {"shared/tables/link", "shared/tables/new"}) {
+    const auto written = write_named_file(at(name), "new");
+    ASSERT_FALSE(written) << name;
+    EXPECT_EQ(written.error().message, at(name) + ": cannot be written: another user has made " +
+                                           at("shared/tables") + ", where everybody may write");
+  }
+  EXPECT_EQ(content_of(victim), "content of victim");
+  EXPECT_FALSE(fs::exists(at("shared/tables/new")));
+}
+
+TEST_F(WriteFile, APipeThatOthersMoveIntoPlace) {
+  UniqueFd reader;
+  const Meanwhile made("page", {}, [&] {
+    ASSERT_EQ(::mkfifo(at("page").c_str(), 0666), 0);
+    reader = UniqueFd(::open(at("page").c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  });
+  ASSERT_TRUE(write_named_file(at("page"), "new"));
+  EXPECT_TRUE(made.happened());
+  ASSERT_TRUE(fs::is_regular_file(at("page")));
+  EXPECT_EQ(content_of(at("page")), "new");
+  char read[8];
+  EXPECT_LT(::read(reader.get(), read, sizeof read), 0);
+}
+
+TEST_F(WriteFile, PipesDevicesAndWhatHasNoName) {
+  ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
+  const UniqueFd reader(::open(at("pipe").c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  file("gone", 0600);
+  const UniqueFd gone(::open(at("gone").c_str(), O_RDWR | O_CLOEXEC));
+  fs::remove(at("gone"));
+  fs::create_symlink("pipe", at("link"));
+  const auto through = [](const UniqueFd& fd) { return "/proc/self/fd/" + std::to_string(fd.get()); };
+  for (const std::string& name : {at("pipe"), at("link"), through(reader)})
+    EXPECT_TRUE(write_named_file(name, "new")) << name;
+  char read[16];
+  EXPECT_EQ(::read(reader.get(), read, sizeof read), 9);
+  EXPECT_TRUE(write_named_file(through(gone), "new"));
+  EXPECT_EQ(::read(gone.get(), read, sizeof read), 3);
+  EXPECT_TRUE(write_named_file("/dev/null", "new"));
+  // By its name where it has one, like any file.
+  const UniqueFd named(::open(file("named", 0600).c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_TRUE(write_named_file(through(named), "new"));
+  EXPECT_EQ(content_of(at("named")), "new");
+  EXPECT_FALSE(write_named_file(root_, "new"));
+  EXPECT_FALSE(write_named_file(at("none") + "/", "new"));
+  EXPECT_FALSE(fs::exists(at("none")));
+  EXPECT_FALSE(write_named_file(at("none/none"), "new"));
 }
 
 }  // namespace

@@ -16,6 +16,8 @@
 #include <sstream>
 #include <vector>
 
+#include "tests/support/meanwhile.hpp"
+
 namespace clusterprof::cli {
 namespace {
 
@@ -87,6 +89,103 @@ TEST_F(RunDirectoryTest, WhatOthersHavePreparedIsPassedBy) {
   }
   ASSERT_EQ(::chmod(root_.c_str(), 0755), 0);
   EXPECT_TRUE(agree_on_run_directory(given("theirs"), job).ok());
+}
+
+// Whose directory it is can change between two looks.
+TEST_F(RunDirectoryTest, WhatOthersMoveIntoPlaceIsPassedBy) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
+  const std::string theirs = root_ + "/clusterprof-train-12.0", aside = root_ + "/aside";
+  ASSERT_EQ(::mkdir(theirs.c_str(), 0777), 0);
+  ASSERT_EQ(::chown(theirs.c_str(), 1, 1), 0);
+  Identity job = rank_of("a");
+  job.batch_name = "12.0";
+  const Meanwhile moved(
+      "clusterprof-train-12.0", [&] { fs::rename(theirs, aside); }, [&] { fs::rename(aside, theirs); });
+  const auto met = agree_on_run_directory(chosen(), job);
+  ASSERT_TRUE(met.ok()) << met.error().message;
+  EXPECT_TRUE(moved.happened());
+  EXPECT_EQ(met.value().path, root_ + "/clusterprof-train-12.0-2");
+  EXPECT_TRUE(fs::is_empty(theirs));
+}
+
+TEST_F(RunDirectoryTest, ALinkThatOthersMakeAndRemoveIsPassedBy) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
+  const std::string theirs = root_ + "/theirs", link = root_ + "/.clusterprof-a";
+  ASSERT_EQ(::mkdir(theirs.c_str(), 0777), 0);
+  fs::create_symlink("a", theirs + "/.run");
+  fs::create_symlink("theirs", link);
+  const Meanwhile gone(".clusterprof-a", {}, [&] { fs::remove(link); });
+  for (const std::string& path : {theirs, theirs + "/.run", link}) ASSERT_EQ(::lchown(path.c_str(), 1, 1), 0);
+  const auto met = agree_on_run_directory(chosen(), rank_of("a"));
+  ASSERT_TRUE(met.ok()) << met.error().message;
+  EXPECT_TRUE(gone.happened());
+  EXPECT_NE(met.value().path, theirs);
+}
+
+// The link says nothing of whose the directory is that has the name now.
+TEST_F(RunDirectoryTest, TheDirectoryThatALinkMeansMustBeOurs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
+  const std::string theirs = root_ + "/theirs";
+  ASSERT_EQ(::mkdir(theirs.c_str(), 0777), 0);
+  fs::create_symlink("a", theirs + "/.run");
+  fs::create_symlink("theirs", root_ + "/.clusterprof-a");
+  for (const std::string& path : {theirs, theirs + "/.run"}) ASSERT_EQ(::lchown(path.c_str(), 1, 1), 0);
+  const auto met = agree_on_run_directory(chosen(), rank_of("a"));
+  ASSERT_TRUE(met.ok()) << met.error().message;
+  EXPECT_NE(met.value().path, theirs);
+}
+
+TEST_F(RunDirectoryTest, DirectoriesAboveMustNotBeOthersEither) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const std::string scratch = root_ + "/scratch", theirs = scratch + "/alice";
+  fs::create_directories(theirs);
+  ASSERT_EQ(::chmod(scratch.c_str(), 01777), 0);
+  ASSERT_EQ(::chmod(theirs.c_str(), 0777), 0);
+  ASSERT_EQ(::chown(theirs.c_str(), 1, 1), 0);
+  bool refused = false;
+  const auto given_one = agree_on_run_directory({theirs + "/run", "", "train"}, rank_of("a"), &refused);
+  ASSERT_FALSE(given_one.ok());
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(given_one.error().message,
+            theirs + ": belongs to another user, where everybody may write; choose another -o");
+  refused = false;
+  for (const std::string& root : {theirs, theirs + "/clusterprof"}) {
+    const auto chosen_one = agree_on_run_directory({"", root, "train"}, rank_of("a"), &refused);
+    ASSERT_FALSE(chosen_one.ok());
+    EXPECT_EQ(chosen_one.error().message, theirs + ": belongs to another user, where everybody may write");
+  }
+  EXPECT_FALSE(refused);
+  EXPECT_TRUE(fs::is_empty(theirs));
+  // Where not everybody may write, who owns what is above has been allowed to.
+  ASSERT_EQ(::chmod(scratch.c_str(), 0775), 0);
+  EXPECT_TRUE(agree_on_run_directory({theirs + "/run", "", "train"}, rank_of("a")).ok());
+}
+
+// The program runs there, so that it is recorded there, but not into what they have prepared.
+TEST_F(RunDirectoryTest, TheCurrentDirectoryMayBeOfOthers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const std::string theirs = root_ + "/shared/theirs";
+  fs::create_directories(theirs + "/clusterprof-train-12.0");
+  fs::create_symlink("clusterprof-train-12.0", theirs + "/.clusterprof-a");
+  fs::create_symlink("a", theirs + "/clusterprof-train-12.0/.run");
+  for (const char* name : {"", "/clusterprof-train-12.0", "/clusterprof-train-12.0/.run", "/.clusterprof-a"})
+    ASSERT_EQ(::lchown((theirs + name).c_str(), 1, 1), 0);
+  ASSERT_EQ(::chmod((root_ + "/shared").c_str(), 01777), 0);
+  Identity job = rank_of("a");
+  job.batch_name = "12.0";
+  const fs::path before = fs::current_path();
+  fs::current_path(theirs);
+  const auto chosen_one = agree_on_run_directory({"", "", "train"}, job);
+  const auto given_one = agree_on_run_directory({"run", "", "train"}, job);
+  const auto refused = agree_on_run_directory({"clusterprof-train-12.0", "", "train"}, job);
+  fs::current_path(before);
+  ASSERT_TRUE(chosen_one.ok() && given_one.ok());
+  EXPECT_EQ(chosen_one.value().path, theirs + "/clusterprof-train-12.0-2");
+  EXPECT_EQ(given_one.value().path, theirs + "/run");
+  EXPECT_FALSE(refused.ok());
 }
 
 // A file server that does not trust root makes all it does somebody else's.
@@ -207,6 +306,29 @@ TEST_F(RunDirectoryTest, WhatIsLeftOfTheMeetingOfClocksGoes) {
   remove_clock_meeting(directory, 2);
   EXPECT_FALSE(fs::exists(spawned));
   EXPECT_TRUE(fs::exists(directory.path));
+}
+
+// Who may write into the run directory may have put something else there.
+TEST_F(RunDirectoryTest, NothingButLinksOfAMeetingOfClocksGoes) {
+  const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
+  const std::string place = clock_meeting_place(directory, 0), home = root_ + "/home";
+  fs::create_directory(home);
+  std::ofstream(home + "/thesis.tex") << "x";
+  fs::create_symlink("thesis.tex", home + "/link");
+  fs::create_symlink(home, place);
+  remove_clock_meeting(directory, 0);
+  EXPECT_TRUE(fs::exists(home + "/thesis.tex"));
+  EXPECT_TRUE(fs::is_symlink(home + "/link"));
+  fs::remove(place);
+  fs::rename(home, place);
+  remove_clock_meeting(directory, 0);
+  EXPECT_TRUE(fs::exists(place + "/thesis.tex"));
+  EXPECT_FALSE(fs::is_symlink(place + "/link"));
+  if (::geteuid() != 0) return;
+  fs::create_symlink("thesis.tex", place + "/link");
+  ASSERT_EQ(::chown(place.c_str(), 1, 1), 0);
+  remove_clock_meeting(directory, 0);
+  EXPECT_TRUE(fs::is_symlink(place + "/link"));
 }
 
 TEST_F(RunDirectoryTest, ShardsOfOneNodeAreRemovedByTheirMaker) {

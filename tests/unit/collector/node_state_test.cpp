@@ -88,6 +88,39 @@ TEST_F(NodeStateTest, OneRank) {
   EXPECT_EQ(snapshot.node.cpu_ns, 100u);
 }
 
+TEST_F(NodeStateTest, StartsThatCannotBeTrueAreNotBelieved) {
+  struct Said {
+    std::uint64_t mono_ns, realtime_ns;
+  };
+  const std::uint64_t garbage = ~std::uint64_t{0} / 2 - 5;
+  // The last one is right, but for the clock that can be set.
+  const std::vector<Said> said = {{1, 0}, {garbage, garbage}, {~0ull, ~0ull}, {at(20'004).mono_ns, 77}};
+  std::vector<std::unique_ptr<FakeSegment>> fakes;
+  state_.begin({kStart + 20'000 * kMs, 25'000'000'000});
+  for (std::size_t i = 0; i < said.size(); ++i) {
+    FakeSegment& fake = *fakes.emplace_back(std::make_unique<FakeSegment>());
+    const auto number = static_cast<std::int32_t>(i);
+    run(fake, 100 + number, 20'000, 20'100);
+    fake.header().start_mono_ns = said[i].mono_ns;
+    fake.header().start_realtime_ns = said[i].realtime_ns;
+    const auto id = state_.announce(std::nullopt, number, 4, 100 + number, at(20'000));
+    state_.hello(id, 100 + number, view(fake), at(20'010));
+    state_.poll(kStart + 20'010 * kMs);
+    state_.gone(id, kStart + 20'110 * kMs, exited(0));
+  }
+  const NodeSnapshot s = state_.snapshot(at(20'200), true);
+  EXPECT_EQ(s.run.start_utc_ns, at(20'004).utc_ns);
+  EXPECT_EQ(s.node.elapsed_ns, 96 * kMs);
+  ASSERT_EQ(s.ranks.size(), 4u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(s.ranks[i].rank.start_utc_ns, at(20'010).utc_ns);
+    EXPECT_EQ(s.ranks[i].rank.elapsed_ns, 90 * kMs);
+  }
+  EXPECT_EQ(s.ranks[3].rank.elapsed_ns, 96 * kMs);
+  EXPECT_EQ(s.run.notes, std::vector<std::string>{
+                             "ranks 0-2: when a process began is not known: what it says cannot be true"});
+}
+
 TEST_F(NodeStateTest, NotesAreBounded) {
   for (int pid = 0; pid < 1000; ++pid) state_.add_note("process " + std::to_string(pid));
   const std::vector<std::string> notes = state_.snapshot(at(0), true).run.notes;
@@ -208,6 +241,70 @@ TEST_F(NodeStateTest, ManyHelpersAddUp) {
   EXPECT_EQ(rank.samples, 51u);
   EXPECT_EQ(rank.user_ns, 350u);
   EXPECT_EQ(main_thread_ns(rank), 100 * kMs);
+}
+
+// A script that runs many MPI programs one after the other.
+TEST_F(NodeStateTest, HelpersThatUsedMpiAddUpButForTheFirstOfAKind) {
+  FakeSegment script;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(script, 100, 0, 600);
+  state_.hello(id, 100, view(script), at(0));
+  std::vector<NodeState::ProcessId> helpers;
+  constexpr int kHelpers = 50, kLeftOpen = 20, kOther = 30;
+  for (int i = 0; i < kHelpers; ++i) {
+    FakeSegment fake;
+    const auto begin = static_cast<std::uint64_t>(10 + 10 * i);
+    run(fake, 200 + i, begin, begin + 10);
+    auto& header = fake.header();
+    header.rank = 0;
+    header.mpi_rank = 0;
+    header.mpi_size = i == kOther ? 2 : 1;
+    header.mpi_state = static_cast<std::uint32_t>(i == kLeftOpen ? wire::MpiState::kInitialised
+                                                                 : wire::MpiState::kFinalised);
+    header.usage.user_ns = 7;
+    header.usage.max_rss_bytes = 1000;
+    helpers.push_back(state_.hello(std::nullopt, 200 + i, view(fake), at(begin)));
+    state_.gone(helpers.back(), at(begin + 10).mono_ns, exited(0));
+  }
+  EXPECT_TRUE(state_.left_mpi_open(id));
+  EXPECT_EQ(state_.mpi_progress(), wire::MpiState::kFinalised);
+  for (int i = 0; i < kHelpers; ++i)
+    EXPECT_EQ(state_.has_segment(helpers.at(i)), i == 0 || i == kLeftOpen || i == kOther) << i;
+  state_.gone(id, at(600).mono_ns, exited(0));
+  const NodeSnapshot snapshot = state_.snapshot(at(600), true);
+  ASSERT_EQ(snapshot.ranks.size(), 1u);
+  const shard::Rank& rank = snapshot.ranks[0].rank;
+  EXPECT_EQ(rank.pid, 200);
+  EXPECT_EQ(rank.elapsed_ns, 10 * kMs);
+  EXPECT_EQ(main_thread_ns(rank), 10 * kMs);
+  EXPECT_EQ(rank.processes, kHelpers + 1u);
+  EXPECT_EQ(rank.samples, kHelpers + 1u);
+  EXPECT_EQ(rank.user_ns, kHelpers * 7u);
+  EXPECT_EQ(rank.max_rss_bytes, 1000u);
+  std::uint64_t all = 0;
+  for (const auto& [key, amount] : snapshot.ranks[0].report.values) all += amount.wall_ns;
+  EXPECT_EQ(all, (600 + kHelpers * 10) * kMs);
+}
+
+TEST_F(NodeStateTest, HelpersThatUsedMpiAreBounded) {
+  FakeSegment script;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(script, 100, 0, 600);
+  state_.hello(id, 100, view(script), at(0));
+  int kept = 0;
+  for (int i = 0; i < 100; ++i) {
+    FakeSegment fake;
+    run(fake, 200 + i, 10, 20);
+    fake.header().mpi_rank = i;
+    fake.header().mpi_size = 1000;
+    fake.header().mpi_state = static_cast<std::uint32_t>(wire::MpiState::kFinalised);
+    const auto helper = state_.hello(std::nullopt, 200 + i, view(fake), at(10));
+    state_.gone(helper, at(20).mono_ns, exited(0));
+    kept += state_.has_segment(helper) ? 1 : 0;
+  }
+  EXPECT_GE(kept, 1);
+  EXPECT_LT(kept, 50);
+  EXPECT_EQ(state_.snapshot(at(600), true).ranks.at(0).rank.processes, 101u);
 }
 
 TEST_F(NodeStateTest, RankWithoutAnAgent) {

@@ -36,7 +36,7 @@ constexpr std::uint64_t kProgram = 0x10000, kWrapper = 0x20000, kMpi = 0x30000, 
 
 class Recording : public testing::Test {
  protected:
-  Recording() {
+  explicit Recording(const StoreLimits& limits = {}) : store_(limits) {
     fake_.module("/home/u/program", kProgram, kProgram + 0x10000, kProgram);
     fake_.module("/x/lib/clusterprof/libclusterprof_mpi_openmpi.so", kWrapper, kWrapper + 0x10000, kWrapper);
     fake_.module("/usr/lib/libmpi.so.40", kMpi, kMpi + 0x10000, kMpi);
@@ -103,6 +103,9 @@ class Recording : public testing::Test {
         break;
       case RawKind::kPending:
         frame = "?";
+        break;
+      case RawKind::kLeftOut:
+        frame = "...";
         break;
     }
     const std::string above = text(t.nodes[path].parent);
@@ -677,6 +680,160 @@ TEST_F(Recording, CallSitesInRegionsHaveThePathOfTheirSamples) {
   const ProcessReport report = recorder().report(kStart + 20 * kMs);
   ASSERT_EQ(report.calls.size(), 1u);
   EXPECT_EQ(report.calls.begin()->first.path, report.values.begin()->first.path);
+}
+
+TEST_F(Recording, CodeThatWillNotBeDescribedIsOneFrame) {
+  auto* const slots = fake_.table<wire::CodeSlot>(fake_.header().code_slots_offset);
+  slots[9].key = 9;
+  slots[9].entry_offset = wire::kNoCodeEntry;
+  Sample s;
+  for (std::uint64_t i = 1; i <= 50; ++i) {
+    s.time_ns = kStart + i * kMs;
+    s.cpu_ns = i * kMs;
+    s.words = {python_word(static_cast<std::uint32_t>(i)), 9};
+    fake_.sample(0, s);
+  }
+  recorder().poll(s.time_ns);
+  const auto found = rows(recorder().report(s.time_ns));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].path, "?");
+  EXPECT_EQ(found[0].category, Category::kPython);
+  EXPECT_EQ(store_.tables().pending.size(), 1u);
+}
+
+TEST_F(Recording, CodeThatIsDescribedLongAfterThereWasRoomForIt) {
+  fake_.code(9, "late.py", "late", 1);
+  auto* const slots = fake_.table<wire::CodeSlot>(fake_.header().code_slots_offset);
+  const std::uint64_t place = slots[9].entry_offset.exchange(0);
+  Sample s;
+  s.words = {python_word(4), 9};
+  s.time_ns = kStart + kMs;
+  fake_.sample(0, s);
+  recorder().poll(kStart + 2 * kMs);
+  recorder().poll(kStart + 3 * kMs);
+  EXPECT_EQ(rows(recorder().report(s.time_ns)).at(0).path, "?");
+  slots[9].entry_offset = place;
+  recorder().poll(kStart + 2000 * kMs);
+  EXPECT_EQ(rows(recorder().report(s.time_ns)).at(0).path, "late:4");
+}
+
+class FewPaths : public Recording {
+ protected:
+  static StoreLimits limits() {
+    StoreLimits few;
+    few.nodes = 200;
+    few.frames = 64;
+    few.first_nodes = 4;
+    few.short_nodes = 32;
+    few.rows = 1000;
+    few.process_rows = 1000;
+    few.fewest_rows = 4;
+    few.short_rows = 8;
+    return few;
+  }
+  explicit FewPaths(const StoreLimits& most = limits()) : Recording(most) {}
+  // A search of a tree: nearly every sample has a path of its own.
+  ProcessReport search(std::uint64_t samples) {
+    fake_.region(0, wire::kNoRegion, "solve");
+    std::mt19937 random(7);
+    for (std::uint64_t i = 1; i <= samples; ++i) {
+      Sample s;
+      s.time_ns = kStart + i * kMs;
+      s.cpu_ns = i * kMs;
+      s.words = {kProgram + 1 + i % 3};
+      for (std::uint32_t way = random() % (1u << 16); way != 0; way /= 2)
+        s.words.push_back(kProgram + (way % 2 == 0 ? 0x100 : 0x200));
+      s.words.push_back(kProgram + 0x10);
+      s.words.push_back(region_word(0));
+      if (i % 7 == 0) {
+        s.flags = wire::kInSyscall;
+        s.syscall_nr = SYS_mmap;
+      }
+      fake_.sample(0, s);
+      recorder().poll(s.time_ns);
+    }
+    return recorder().report(kStart + samples * kMs);
+  }
+  // Whose callers are left out are below the region and the first function, and have their function.
+  void expect_whole(const ProcessReport& report, std::uint64_t samples) {
+    std::map<std::string, std::uint64_t> found, expected;
+    std::uint64_t left_out = 0;
+    for (const Row& row : rows(report)) {
+      EXPECT_TRUE(row.path.starts_with("[solve];program+10;")) << row.path;
+      found[row.path.substr(row.path.rfind("program+"))] += row.samples;
+      if (row.path.find("...") != std::string::npos) left_out += row.samples;
+    }
+    for (std::uint64_t i = 1; i <= samples; ++i)
+      ++expected["program+" + std::to_string(1 + i % 3) +
+                 (i % 7 == 0 ? "!;sys" + std::to_string(SYS_mmap) : "!")];
+    EXPECT_EQ(found, expected);
+    EXPECT_GT(left_out, samples / 2);
+    ASSERT_EQ(report.notes.size(), 1u);
+    EXPECT_NE(report.notes.begin()->find(shard::kCallersLeftOutName), std::string::npos);
+  }
+};
+
+TEST_F(FewPaths, CallersAreLeftOutWhereThereAreTooManyNodes) {
+  expect_whole(search(2000), 2000);
+  EXPECT_LE(store_.tables().nodes.size(), 200u + 32u);
+}
+
+class FewRows : public FewPaths {
+ protected:
+  static StoreLimits few_rows() {
+    StoreLimits few = limits();
+    few.nodes = 1u << 20;
+    few.rows = 20;
+    return few;
+  }
+  FewRows() : FewPaths(few_rows()) {}
+};
+
+TEST_F(FewRows, CallersAreLeftOutWhereThereAreTooManyRows) {
+  const ProcessReport report = search(2000);
+  expect_whole(report, 2000);
+  EXPECT_LE(report.values.size(), 20u + 8u);
+  // What ended processes had is another's.
+  recorder_.reset();
+  EXPECT_TRUE(store_.take_rows(20));
+  EXPECT_FALSE(store_.take_rows(1));
+}
+
+TEST_F(FewPaths, PathsOfNothingButTheirEndAreTheLast) {
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    const std::uint32_t path = store_.leaf(0, store_.frame({RawKind::kKernel, i, 0}));
+    EXPECT_TRUE(i < 199 || store_.is_short(path)) << i;
+  }
+  EXPECT_LE(store_.tables().nodes.size(), 200u + 32u + 1u);
+  const std::uint32_t region = store_.region(0, store_.frame({RawKind::kRegion, 0, 0}));
+  EXPECT_EQ(region, 0u);
+}
+
+TEST_F(FewPaths, AddressesOfNoModuleAreBounded) {
+  Sample s;
+  for (std::uint64_t i = 1; i <= 500; ++i) {
+    s.time_ns = kStart + i * kMs;
+    s.cpu_ns = i * kMs;
+    s.words = {0x900'0000 + i, 0x800'0000 + i};
+    fake_.sample(0, s);
+    recorder().poll(s.time_ns);
+  }
+  std::uint64_t samples = 0;
+  for (const Row& row : rows(recorder().report(s.time_ns))) samples += row.samples;
+  EXPECT_EQ(samples, 500u);
+  EXPECT_LE(store_.tables().pending.size(), 65u);
+  EXPECT_LE(store_.tables().frames.size(), 66u);
+}
+
+TEST_F(Recording, RegionsInMoreRegionsThanAShardHas) {
+  fake_.region(0, wire::kNoRegion, "solve");
+  Sample s;
+  s.time_ns = kStart + kMs;
+  s.words.assign(1000, region_word(0));
+  fake_.sample(0, s);
+  recorder().poll(kStart + 2 * kMs);
+  EXPECT_LE(store_.tables().nodes.size(), 1 + shard::kMostRegionDepth);
+  EXPECT_EQ(recorder().report(kStart + kMs).drops.at("damaged_record"), 1u);
 }
 
 TEST_F(Recording, ARegionThatIsDescribedLater) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/secrets.hpp"
+#include "base/secrets.hpp"
 
 #include <gtest/gtest.h>
 
-namespace clusterprof::collector {
+namespace clusterprof {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -47,4 +47,4 @@ TEST(Secrets, WhatOnlySoundsAlike) {
 }
 
 }  // namespace
-}  // namespace clusterprof::collector
+}  // namespace clusterprof

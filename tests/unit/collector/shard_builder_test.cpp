@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ namespace {
 
 using test::FakeSegment;
 using test::python_word;
+using test::region_word;
 
 constexpr std::uint64_t kStart = FakeSegment::kStart;
 constexpr std::uint64_t kMs = 1'000'000;
@@ -311,7 +313,7 @@ TEST(ShardBuilder, CountersMayBeNamedLikeOtherSeries) {
   const Instant start{kStart, 1'700'000'000'000'000'000};
   FakeSegment fake;
   const std::vector<const char*> names = {"rss_bytes", "memory_used_bytes", "native_ns", "counter:native_ns",
-                                          "cycles"};
+                                          "cycles",    "mpi_measured_ns"};
   fake.header().counter_count = static_cast<std::uint32_t>(names.size());
   for (std::size_t i = 0; i < names.size(); ++i) std::strcpy(fake.header().counter_names[i], names[i]);
   fake.header().usage.max_rss_bytes = 4096;
@@ -319,8 +321,10 @@ TEST(ShardBuilder, CountersMayBeNamedLikeOtherSeries) {
   FakeSegment::Sample sample;
   sample.time_ns = kStart + kMs;
   sample.cpu_ns = kMs;
-  sample.counters = {1, 2, 3, 4, 5};
+  sample.counters = {1, 2, 3, 4, 5, 6};
   sample.words = {0x10000};
+  fake.header().mpi_state = static_cast<std::uint32_t>(wire::MpiState::kFinalised);
+  fake.slot(0).mpi_time_ns = kMs / 2;
   fake.sample(0, sample);
   const auto id = state.announce(std::nullopt, 0, 1, 100, start);
   auto view = SegmentView::open(fake.file(), fake.bytes());
@@ -343,8 +347,43 @@ TEST(ShardBuilder, CountersMayBeNamedLikeOtherSeries) {
                                                         {"counter:memory_used_bytes", 2},
                                                         {"counter:native_ns", 3},
                                                         {"counter:counter:native_ns", 4},
-                                                        {"cycles", 5}}));
+                                                        {"cycles", 5},
+                                                        {"mpi_measured_ns", kMs / 2},
+                                                        {"counter:mpi_measured_ns", 6}}));
   EXPECT_EQ(data.counters, (std::vector<std::string>(names.begin(), names.end())));
+}
+
+// With more frames than are kept of those that nobody has described.
+TEST(ShardBuilder, RegionInARegionThatIsNeverDescribed) {
+  NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
+  FakeSegment fake;
+  fake.region(1, wire::kNoRegion, "inner");
+  fake.thread(0, 100, kStart, true);
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  const auto id =
+      state.hello(std::nullopt, 100, std::move(view).value(), {kStart, 1'700'000'000'000'000'000});
+  FakeSegment::Sample sample;
+  for (std::uint64_t i = 0; i < 34; ++i) {
+    sample.time_ns = kStart + (i + 1) * kMs;
+    sample.words.clear();
+    for (std::uint64_t word = 0; word < 1000; ++word) sample.words.push_back(0x10'0000 + i * 1000 + word);
+    ASSERT_TRUE(fake.sample(0, sample));
+    state.poll(sample.time_ns);
+  }
+  sample.time_ns += kMs;
+  sample.words = {0x1, region_word(1), region_word(0)};
+  ASSERT_TRUE(fake.sample(0, sample));
+  state.gone(id, sample.time_ns, 0);
+  ShardBuilder builder;
+  const shard::ShardData data = builder.build(state.snapshot({sample.time_ns, 1}, true));
+  const auto valid = shard::validate(data);
+  EXPECT_TRUE(valid.ok()) << valid.error().message;
+  std::set<std::string> paths;
+  for (const shard::Value& value : data.values)
+    if (const std::string path = path_text(data, value.path); path.find("inner") != std::string::npos)
+      paths.insert(path);
+  EXPECT_EQ(paths, std::set<std::string>{"[unknown];inner;[unknown]"});
 }
 
 TEST(ShardBuilder, FunctionsWithManyAddressesAreBounded) {

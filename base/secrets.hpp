@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/secrets.hpp"
+// Passwords and keys on the command line of the recorded program, which nobody is to learn from us.
+#pragma once
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
+#include <vector>
 
-namespace clusterprof::collector {
-namespace {
+namespace clusterprof {
+namespace secret_words {
 
-constexpr const char* kMask = "***";
+inline constexpr const char* kMask = "***";
 
 // "--hf_authToken" is "hfauthtoken".
-std::string letters_of(std::string_view name) {
+inline std::string letters_of(std::string_view name) {
   std::string letters;
   for (const char c : name) {
     if (c >= 'A' && c <= 'Z') letters += static_cast<char>(c - 'A' + 'a');
@@ -21,7 +24,7 @@ std::string letters_of(std::string_view name) {
 }
 
 // By the end of the name: a token, but neither tokens nor a tokenizer.
-bool is_secret_name(std::string_view name) {
+inline bool is_secret_name(std::string_view name) {
   static constexpr std::array kEndings = std::to_array<std::string_view>(
       {"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey",
        "privatekey", "accesskeyid", "credential", "credentials"});
@@ -30,7 +33,7 @@ bool is_secret_name(std::string_view name) {
                      [&](std::string_view ending) { return letters.ends_with(ending); });
 }
 
-bool is_name(std::string_view text) {
+inline bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
@@ -38,7 +41,7 @@ bool is_name(std::string_view text) {
 }
 
 // scheme://user:VALUE@host
-void mask_in_address(std::string& word) {
+inline void mask_in_address(std::string& word) {
   const std::size_t scheme = word.find("://");
   if (scheme == std::string::npos) return;
   const std::size_t begin = scheme + 3, end = std::min(word.find_first_of("/?#", begin), word.size());
@@ -47,30 +50,32 @@ void mask_in_address(std::string& word) {
   word.replace(colon + 1, at - colon - 1, kMask);
 }
 
-}  // namespace
+}  // namespace secret_words
 
-void mask_secrets(std::vector<std::string>& words) {
+// Puts *** in place of the values of words like --password=VALUE, --api-key VALUE, TOKEN=VALUE and
+// scheme://user:VALUE@host, by what they are called.
+inline void mask_secrets(std::vector<std::string>& words) {
   bool is_value = false;  // of the word before
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string& word = words[i];
     const bool is_option = word.size() > 1 && word[0] == '-';
     if (is_value && !is_option) {
-      word = kMask;
+      word = secret_words::kMask;
       is_value = false;
       continue;
     }
     is_value = false;
     const std::size_t equals = word.find('=');
     const std::string_view name = std::string_view(word).substr(0, equals);
-    if (i > 0 && is_name(name) && is_secret_name(name)) {
+    if (i > 0 && secret_words::is_name(name) && secret_words::is_secret_name(name)) {
       if (equals != std::string::npos)
-        word.replace(equals + 1, std::string::npos, kMask);
+        word.replace(equals + 1, std::string::npos, secret_words::kMask);
       else
         is_value = is_option;
       continue;
     }
-    mask_in_address(word);
+    secret_words::mask_in_address(word);
   }
 }
 
-}  // namespace clusterprof::collector
+}  // namespace clusterprof
