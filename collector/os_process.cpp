@@ -133,13 +133,17 @@ bool process_ended(int pidfd) {
 }
 
 std::optional<int> exit_wait_status(int pidfd, pid_t pid) {
-  PidfdInfo info{};
-  info.mask = kPidfdInfoExit;
-  if (ioctl(pidfd, kPidfdGetInfo, &info) == 0 && (info.mask & kPidfdInfoExit) != 0) return info.exit_code;
+  const auto kept = [&]() -> std::optional<int> {  // by the kernel, once its parent has waited for it
+    PidfdInfo info{};
+    info.mask = kPidfdInfoExit;
+    if (ioctl(pidfd, kPidfdGetInfo, &info) != 0 || (info.mask & kPidfdInfoExit) == 0) return std::nullopt;
+    return info.exit_code;
+  };
+  if (const auto status = kept()) return status;
   const auto fields = stat_fields(pid);
   // The pid must still be that of the same process: a zombie, and waited for by nobody after we looked.
   if (fields.size() >= 50 && fields[0] == "Z") return std::atoi(fields[49].c_str());
-  return std::nullopt;
+  return kept();  // waited for between the two
 }
 
 std::optional<SystemUsage> read_usage(pid_t pid) {

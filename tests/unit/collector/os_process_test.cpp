@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/os_process.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace clusterprof::collector {
+namespace {
+
+// A process of which this one is the parent; ends when it is told to.
+pid_t start_process() {
+  const pid_t child = fork();
+  if (child == 0)
+    for (;;) pause();
+  return child;
+}
+
+TEST(ExitWaitStatus, IsKnownWhileSomebodyWaitsForTheProcess) {
+  const pid_t first = start_process();
+  UniqueFd ended = open_process(first);
+  kill(first, SIGKILL);
+  waitpid(first, nullptr, 0);
+  if (!ended || exit_wait_status(ended.get(), first) != SIGKILL)
+    GTEST_SKIP() << "this kernel does not keep it (before Linux 6.15)";
+
+  for (int round = 0; round < 1500; ++round) {
+    const pid_t child = start_process();
+    const UniqueFd pidfd = open_process(child);
+    std::thread parent([child] {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    });
+    while (!process_ended(pidfd.get())) {
+    }
+    EXPECT_EQ(exit_wait_status(pidfd.get(), child), SIGKILL) << "round " << round;
+    parent.join();
+  }
+}
+
+}  // namespace
+}  // namespace clusterprof::collector
