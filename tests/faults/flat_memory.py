@@ -49,10 +49,14 @@ GROWTH = 0.03       # of what a process had in the first half: by then the colle
 GROWTH_KIB = 2048   # and this, whatever it had: 20 bytes per sample of the second half
 
 
-def resident_kib(pid):
+# Of the collector without the segments, which it shares with the program: the busier the machine, the fuller rings get.
+FIGURES = {"collector": "RssAnon:", "program": "VmRSS:"}
+
+
+def memory_kib(name, pid):
     try:
         with open(f"/proc/{pid}/status") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
+            return next(int(line.split()[1]) for line in file if line.startswith(FIGURES[name]))
     except (OSError, StopIteration):
         return None
 
@@ -83,14 +87,14 @@ def main():
         command = [recording.CLUSTERPROF, "-q", "-r", str(options.rate), "-o", os.path.join(folder, "run"),
                    recording.PYTHON, script, str(options.seconds), folder]
         recorded = subprocess.Popen(command, cwd=folder)
-        seen = {"collector": [], "program": []}
+        seen = {name: [] for name in FIGURES}
         begin = time.monotonic()
         while recorded.poll() is None:
             time.sleep(max(0.25, options.seconds / 200))
             if time.monotonic() - begin > options.seconds - 0.5:
                 continue  # the collector writes the shard at the end
             for name, pid in processes(folder).items():
-                kib = resident_kib(pid)
+                kib = memory_kib(name, pid)
                 if kib is not None:
                     seen[name].append(kib)
         if recorded.returncode != 0:
