@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -749,8 +750,11 @@ class Server::Impl {
       return;
     }
     writing_ = true;
-    const auto write_it = [this, snapshot, begin = last_checkpoint_] {
+    auto write_it = [this, snapshot, begin = last_checkpoint_]() mutable {
       (void)write(*snapshot, 1);  // said on stderr; the last shard decides
+      // A shard takes about as much memory as what it is made of. The programs of the node may need it.
+      snapshot.reset();
+      malloc_trim(0);
       took_ = Clock::now() - begin;
       written_.store(true, std::memory_order_release);
       try {
