@@ -246,6 +246,8 @@ class CollectorProcess : public testing::Test {
     if (pid_ == 0) {
       const int fd = open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
       dup2(errors_ ? errors_.get() : fd, 2);
+      // LeakSanitizer takes the thread that it makes for a stranger there.
+      if (own_pid_namespace_) setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
       if (hides_peer_processes_) hide_peer_processes();
       if (faults_ != nullptr) {
         setenv("LD_PRELOAD", COLLECTOR_FAULTS, 1);
