@@ -56,7 +56,8 @@ class Page(recording.RecordingTest):
         functions = report["functions"]
         names = [function["name"] for function in functions]
         rank = self.function(report, name)["rank_max"]
-        totals = {f["name"] + ("()" if f["kind"] == "python" else ""): f["rank_max_s"] for f in functions
+        totals = {f["name"] + ("()" if f["kind"] == "python" else ""): f["rank_max_s"]
+                  for f in functions[:40]  # the page shows a hundred at first
                   if f["rank_max"] == rank and f["kind"] in ("python", "mpi") and f["rank_max_s"] > 0
                   and re.fullmatch(r"[\w.]{1,40}", f["name"]) and names.count(f["name"]) == 1}
         totals = dict(list(totals.items())[:20])
