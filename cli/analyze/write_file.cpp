@@ -67,8 +67,8 @@ bool write_all(int fd, std::string_view content) {
 }
 
 bool is_standard_output(const struct stat& of) {
-  struct stat status {};
-  return ::fstat(STDOUT_FILENO, &status) == 0 && status.st_dev == of.st_dev && status.st_ino == of.st_ino;
+  const auto status = status_of(STDOUT_FILENO);
+  return status && is_same_file(*status, of);
 }
 
 UniqueFd create(int place, const std::string& name) {
