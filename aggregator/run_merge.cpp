@@ -341,8 +341,7 @@ bool RunMerge::plan_reuse() {
   const FileState state = state_of(path);
   if (state == FileState{}) return false;
   Result<profile::ProfileReader> reader = profile::ProfileReader::open(path);
-  // 1.x has neither blocks nor all statistics, and an older minor version not all of the shards' tables.
-  if (!reader || !reader.value().is_newest_format()) return false;
+  if (!reader) return false;
   const Result<std::vector<profile::Source>> sources = reader.value().sources();
   if (!sources || sources.value().empty()) return false;
   std::map<std::string_view, Shard*> by_name;

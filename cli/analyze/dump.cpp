@@ -317,19 +317,14 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
   return read;
 }
 
-// Files of 1.x have them rounded to floating point numbers.
-std::string squares_text(profile::Squares value, bool exact) {
-  if (!exact) {
-    char text[32];
-    return {text, std::to_chars(text, text + sizeof text, static_cast<double>(value)).ptr};
-  }
+std::string squares_text(profile::Squares value) {
   std::string digits;
   do digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(value % 10)));
   while ((value /= 10) != 0);
   return digits;
 }
 
-void dump_profile_tables(const profile::PathStatisticsTable& table, bool exact,
+void dump_profile_tables(const profile::PathStatisticsTable& table,
                          const std::vector<profile::Source>& sources, Text& out) {
   const std::vector<profile::PathStatistics>& statistics = table.paths;
   out.table(
@@ -341,8 +336,8 @@ void dump_profile_tables(const profile::PathStatisticsTable& table, bool exact,
     const profile::Spread& a = statistics[i].inclusive;
     const profile::Spread& b = statistics[i].exclusive;
     out.row(i, statistics[i].ranks, a.sum_ns, a.min_ns, a.max_ns, a.min_rank, a.max_rank,
-            squares_text(a.sum_squares_ns2, exact).c_str(), b.sum_ns, b.min_ns, b.max_ns, b.min_rank,
-            b.max_rank, squares_text(b.sum_squares_ns2, exact).c_str());
+            squares_text(a.sum_squares_ns2).c_str(), b.sum_ns, b.min_ns, b.max_ns, b.min_rank, b.max_rank,
+            squares_text(b.sum_squares_ns2).c_str());
   }
   out.table("sources", sources.size(), "name\tsize_bytes\tmerged");
   for (const profile::Source& source : sources) out.row(source.name, source.size_bytes, source.merged);
@@ -380,9 +375,8 @@ Result<void> dump(const std::filesystem::path& file, const Sink& write) {
   Text text(write);
   const Result<void> tables = dump_tables(*head.value(), matrix.value(), text);
   if (!tables) return tables;
-  const bool has_blocks = reader.value().format_major() > 1;
-  dump_profile_tables(statistics.value(), has_blocks, sources.value(), text);
-  if (has_blocks) dump_quantiles(statistics.value(), text);
+  dump_profile_tables(statistics.value(), sources.value(), text);
+  dump_quantiles(statistics.value(), text);
   return {};
 }
 

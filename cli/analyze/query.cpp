@@ -331,7 +331,7 @@ void print_quantiles(Page& page, const TimeScale& scale, const QuantileOf& quant
       columns.push_back({fmt::format("{:.0f} %", 100 * share)});
       times.push_back(scale(*time_s));
     }
-  if (times.size() == 1) return;  // a profile of 1.x
+  if (times.size() == 1) return;  // no rank has the path
   columns.push_back({"", Align::kLeft});
   times.emplace_back("within 5 %");
   Table table(columns);

@@ -40,39 +40,14 @@ void for_each_table(Rows& rows, Use use) {
   use(rows.data_accesses);
 }
 
-// Where the rows of each rank begin when they are sorted by rank, and where the last end.
-template <typename Row>
-std::vector<std::size_t> rank_offsets(const std::vector<Row>& rows, std::size_t ranks) {
-  std::vector<std::size_t> offsets(ranks + 1);
-  for (const Row& row : rows) ++offsets[row.rank + std::size_t{1}];
-  std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
-  return offsets;
-}
-
-template <typename Row>
-std::span<const Row> rows_of_rank(const std::vector<Row>& rows, const std::vector<std::size_t>& offsets,
-                                  std::size_t rank) {
-  return std::span(rows).subspan(offsets[rank], offsets[rank + 1] - offsets[rank]);
-}
-
 }  // namespace
 
 struct ProfileReader::State {
   std::filesystem::path path;
   h5::File file;
   h5::Group root;
-  std::uint32_t major = 0;
-  std::int64_t minor = 0;
   std::optional<ShardData> head, paths_head;
 
-  // 1.x: all rows, by rank, path and so on.
-  struct Whole {
-    MatrixRows rows;
-    std::array<std::vector<std::size_t>, kMatrixTables> offsets;
-  };
-  std::optional<Whole> whole;
-
-  // Since 2.0.
   struct Blocks {
     std::vector<BlockPlace> places;
     std::vector<std::uint32_t> ranks, counters;
@@ -84,11 +59,7 @@ struct ProfileReader::State {
   std::vector<std::uint32_t> node_of_rank;
 
   State(std::filesystem::path name, h5::File opened)
-      : path(std::move(name)),
-        file(std::move(opened)),
-        root(file.root()),
-        major(shard::major_version(root)),
-        minor(root.read_integer("format_minor", 0, std::numeric_limits<std::uint32_t>::max())) {}
+      : path(std::move(name)), file(std::move(opened)), root(file.root()) {}
 
   template <typename T>
   Result<T> get(const std::function<T()>& read) {
@@ -105,7 +76,6 @@ struct ProfileReader::State {
   // --- head ---
 
   const ShardData& read_head() {
-    if (!head && major == 1) read_whole();
     if (!head) {
       ShardData data = shard::read_tables(root, shard::Tables::kNoMatrix);
       check(shard::validate(data));
@@ -115,30 +85,13 @@ struct ProfileReader::State {
   }
 
   const ShardData& read_paths_head() {
-    if (head || major == 1) return read_head();
+    if (head) return read_head();
     if (!paths_head) {
       ShardData data = shard::read_tables(root, shard::Tables::kPaths);
       check(shard::validate(data));
       paths_head = std::move(data);
     }
     return *paths_head;
-  }
-
-  void read_whole() {
-    if (whole) return;
-    ShardData data = shard::read_tables(root, shard::Tables::kAll);
-    check(shard::validate(data));
-    Whole read;
-    read.rows.values.swap(data.values);
-    read.rows.path_counters.swap(data.path_counters);
-    read.rows.data_accesses.swap(data.data_accesses);
-    shard::sort_rows(read.rows, shard::RowOrder::kByRank);  // the file is sorted by rank and path only
-    std::size_t table = 0;
-    for_each_table(read.rows,
-                   [&](const auto& rows) { read.offsets[table++] = rank_offsets(rows, data.ranks.size()); });
-    read_sizes();
-    whole = std::move(read);
-    head = std::move(data);
   }
 
   void read_sizes() {
@@ -327,48 +280,24 @@ struct ProfileReader::State {
     });
   }
 
-  // --- parts of both ---
+  // --- parts ---
 
   void check_node(std::uint32_t node) {
-    if (major == 1)
-      read_whole();
-    else
-      blocks();
+    blocks();
     if (node >= node_count) throw H5Error("has no node " + std::to_string(node));
   }
 
   MatrixRows node(std::uint32_t node) {
     check_node(node);
-    MatrixRows rows;
-    if (major != 1) {
-      rows = read_rows(node);
-      name_ranks(node, rows);
-      return rows;
-    }
-    for (std::uint32_t rank = 0; rank < node_of_rank.size(); ++rank)
-      if (node_of_rank[rank] == node) append_whole(rank, rows);
-    shard::sort_rows(rows, shard::RowOrder::kByPath);
+    MatrixRows rows = read_rows(node);
+    name_ranks(node, rows);
     return rows;
-  }
-
-  void append_whole(std::uint32_t rank, MatrixRows& out) const {
-    const auto append = [&](auto& rows, const auto& from, std::size_t table) {
-      const auto part = rows_of_rank(from, whole->offsets[table], rank);
-      rows.insert(rows.end(), part.begin(), part.end());
-    };
-    append(out.values, whole->rows.values, 0);
-    append(out.path_counters, whole->rows.path_counters, 1);
-    append(out.data_accesses, whole->rows.data_accesses, 2);
   }
 
   MatrixRows rank(std::uint32_t rank) {
     check_node(0);
     if (rank >= node_of_rank.size()) throw H5Error("has no rank in row " + std::to_string(rank));
     MatrixRows rows;
-    if (major == 1) {
-      append_whole(rank, rows);
-      return rows;
-    }
     const std::uint32_t node = node_of_rank[rank];
     const BlockPlace& block = blocks().places[node];
     const std::span ranks = std::span(all_blocks->ranks).subspan(block.first_rank, block.ranks);
@@ -385,27 +314,19 @@ struct ProfileReader::State {
 
   void paths(std::uint32_t first_path, std::uint32_t end_path,
              const std::function<void(const MatrixRows&)>& use) {
-    if (major == 1)
-      read_whole();
-    else
-      blocks();
+    blocks();
     for (std::uint32_t one = 0; one < node_count; ++one) {
       MatrixRows part;
-      if (major == 1) {
-        append_paths(part, node(one), first_path, end_path);
-      } else {
-        for_each_table(part, [&](auto& rows) {
-          using Row = typename std::remove_cvref_t<decltype(rows)>::value_type;
-          const PathList list = read_paths(one, kTableOf<Row>);
-          const auto index_of = [&](std::uint32_t wanted) {
-            const auto found = std::lower_bound(list.paths.begin(), list.paths.end(), wanted);
-            return static_cast<std::size_t>(found - list.paths.begin());
-          };
-          if (first_path < end_path)
-            rows = read_rows<Row>(one, list, index_of(first_path), index_of(end_path));
-        });
-        name_ranks(one, part);
-      }
+      for_each_table(part, [&](auto& rows) {
+        using Row = typename std::remove_cvref_t<decltype(rows)>::value_type;
+        const PathList list = read_paths(one, kTableOf<Row>);
+        const auto index_of = [&](std::uint32_t wanted) {
+          const auto found = std::lower_bound(list.paths.begin(), list.paths.end(), wanted);
+          return static_cast<std::size_t>(found - list.paths.begin());
+        };
+        if (first_path < end_path) rows = read_rows<Row>(one, list, index_of(first_path), index_of(end_path));
+      });
+      name_ranks(one, part);
       use(part);
     }
   }
@@ -421,15 +342,6 @@ struct ProfileReader::State {
   }
 
   void for_each_rank(const std::function<void(const shard::RankRows&)>& use) {
-    if (major == 1) {
-      read_whole();
-      for (std::uint32_t one = 0; one < node_of_rank.size(); ++one) {
-        MatrixRows rows;
-        append_whole(one, rows);
-        shard::for_each_rank_of(std::move(rows), use);
-      }
-      return;
-    }
     for (std::uint32_t one = 0; one < blocks().places.size(); ++one) shard::for_each_rank_of(node(one), use);
   }
 
@@ -442,10 +354,9 @@ struct ProfileReader::State {
     if (new_path.size() < path_count || new_rank.size() < node_of_rank.size() ||
         new_counter.size() < counter_count)
       throw H5Error("cannot be taken over: not all numbers have a new one");
-    if (major != 1)
-      if (std::optional<EncodedBlock> block =
-              taken_over(node_row, new_node_row, new_path, new_rank, new_counter))
-        return std::move(*block);
+    if (std::optional<EncodedBlock> block =
+            taken_over(node_row, new_node_row, new_path, new_rank, new_counter))
+      return std::move(*block);
     MatrixRows rows = node(node_row);
     for_each_table(rows, [&](auto& table) {
       for (auto& row : table) {
@@ -517,14 +428,6 @@ struct ProfileReader::State {
     });
     visit_squares([&](const std::string& name, auto field) {
       const std::vector<double> rounded = read(name, double{});
-      if (major == 1) {
-        for (std::size_t i = 0; i < rounded.size(); ++i) {
-          if (!(rounded[i] >= 0 && rounded[i] < 0x1p128))
-            throw H5Error("column " + group.name() + "/" + name + " is out of range");
-          field(table.paths[i]) = static_cast<Squares>(rounded[i]);
-        }
-        return;
-      }
       const std::vector<std::uint64_t> low = read(name + "_low", std::uint64_t{});
       const std::vector<std::uint64_t> high = read(name + "_high", std::uint64_t{});
       for (std::size_t i = 0; i < rounded.size(); ++i) {
@@ -534,7 +437,7 @@ struct ProfileReader::State {
         field(table.paths[i]) = squares;
       }
     });
-    if (major != 1) read_quantiles(table);
+    read_quantiles(table);
     return table;
   }
 
@@ -595,11 +498,9 @@ struct ProfileReader::State {
         throw H5Error("columns of table " + ranks.name() + " differ in length");
       for (std::size_t i = 0; i < data.ranks.size(); ++i) data.ranks[i].*text = column[i];
     };
-    if (ranks.has("affinity")) {  // since 1.3
-      read("affinity", &shard::Rank::affinity);
-      read("numa_nodes", &shard::Rank::numa_nodes);
-    }
-    if (ranks.has("last_call_path")) read("last_call_path", &shard::Rank::last_call_path);  // since 1.5
+    read("affinity", &shard::Rank::affinity);
+    read("numa_nodes", &shard::Rank::numa_nodes);
+    read("last_call_path", &shard::Rank::last_call_path);
     check(shard::validate(data));
     return data;
   }
@@ -634,11 +535,6 @@ Result<ProfileReader> ProfileReader::open(const std::filesystem::path& path) {
       shard::reading(path, [&] { state = std::make_unique<State>(path, std::move(file).value()); });
   if (!made) return made.error();
   return ProfileReader(std::move(state));
-}
-
-std::uint32_t ProfileReader::format_major() const { return state_->major; }
-bool ProfileReader::is_newest_format() const {
-  return state_->major == shard::kProfileMajor && state_->minor >= shard::kProfileMinor;
 }
 
 Result<const ShardData*> ProfileReader::head() {
@@ -750,7 +646,7 @@ Result<void> check_profile(const std::filesystem::path& path) {
   if (!head) return head.error();
   if (const Result<std::vector<Source>> sources = reader.sources(); !sources) return sources.error();
   if (const Result<std::vector<std::byte>> report = reader.report(); !report) return report.error();
-  Result<PathStatisticsTable> stored = reader.statistics();
+  const Result<PathStatisticsTable> stored = reader.statistics();
   if (!stored) return stored.error();
 
   PathStatisticsBuilder builder(head.value()->paths);
@@ -760,18 +656,7 @@ Result<void> check_profile(const std::filesystem::path& path) {
   } catch (const H5Error& error) {
     return Error{error.what()};
   }
-  PathStatisticsTable table = builder.finish();
-  if (reader.format_major() == 1) {
-    // What 1.x rounded: sums of squares, in the order of ranks.
-    table.quantile_bins.clear();
-    for (std::size_t i = 0; i < std::min(table.paths.size(), stored.value().paths.size()); ++i)
-      visit_squares([&](const char*, auto field) {
-        const Squares exact = field(table.paths[i]);
-        const auto wide = static_cast<double>(exact);
-        if (std::abs(static_cast<double>(field(stored.value().paths[i])) - wide) <= 1e-9 * wide)
-          field(stored.value().paths[i]) = exact;
-      });
-  }
+  const PathStatisticsTable table = builder.finish();
   if (stored.value().paths != table.paths)
     return Error{path.string() + ": is damaged (table /path_statistics does not fit /values)"};
   if (stored.value().quantile_bins != table.quantile_bins)

@@ -19,7 +19,7 @@
 
 namespace clusterprof::profile {
 
-// An open profile of any version that can be read: parts of it, each without the rest. Results are checked
+// An open profile: parts of it, each without the rest. Results are checked
 // (checksums, indices within their tables); errors are one line that begins with the path. Not thread-safe.
 class ProfileReader {
  public:
@@ -27,12 +27,6 @@ class ProfileReader {
   ProfileReader(ProfileReader&&) noexcept;
   ProfileReader& operator=(ProfileReader&&) noexcept;
   ~ProfileReader();
-
-  // Files of 1.x have no blocks: whatever is asked for, all their rows are read, once. They have no
-  // quantiles, and sums of squares as they were rounded then.
-  [[nodiscard]] std::uint32_t format_major() const;
-  // Of the version that ProfileWriter writes, or a later one: no table is missing.
-  [[nodiscard]] bool is_newest_format() const;
 
   // All but the matrix tables. Read once and kept.
   [[nodiscard]] Result<const shard::ShardData*> head();

@@ -34,8 +34,7 @@ void visit_statistics(Column column) {
       "exclusive_max_rank", [](auto& row) -> auto& { return row.exclusive.max_rank; });
 }
 
-// One column of float64 in files of 1.x; since 2.0 besides two of uint64, with _low and _high behind the
-// name.
+// Each is a column of float64, and two of uint64 with _low and _high behind the name.
 template <typename Column>
 void visit_squares(Column column) {
   column(

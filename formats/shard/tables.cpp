@@ -73,19 +73,11 @@ class TableWriter {
     group_.write_column<Stored>(name, column);
   }
   template <typename Field>
-  void column_since(std::uint32_t, const char* name, Field field) {
-    column(name, field);
-  }
-  template <typename Field>
   void strings(const char* name, Field field) {
     std::vector<std::string> column;
     column.reserve(rows_.size());
     for (const Row& row : rows_) column.push_back(std::invoke(field, row));
     group_.write_strings(name, column);
-  }
-  template <typename Field>
-  void strings_since(std::uint32_t, const char* name, Field field) {
-    strings(name, field);
   }
   void rank_offsets(std::size_t ranks) {
     std::vector<std::uint64_t> offsets(ranks + 1);
@@ -109,10 +101,6 @@ class Writer {
     columns(writer);
   }
   template <typename Row, typename Columns>
-  void table_since(std::uint32_t, const char* name, const std::vector<Row>& rows, Columns columns) {
-    table(name, rows, columns);
-  }
-  template <typename Row, typename Columns>
   void ranked_table(const char* name, const std::vector<Row>& rows, std::size_t ranks, Columns columns) {
     std::vector<Row> sorted;
     const bool is_sorted = std::is_sorted(rows.begin(), rows.end(), before_by_rank<Row>);
@@ -123,11 +111,6 @@ class Writer {
     TableWriter<Row> writer(root_.create_group(name), is_sorted ? rows : sorted);
     writer.rank_offsets(ranks);
     columns(writer);
-  }
-  template <typename Row, typename Columns>
-  void ranked_table_since(std::uint32_t, const char* name, const std::vector<Row>& rows, std::size_t ranks,
-                          Columns columns) {
-    ranked_table(name, rows, ranks, columns);
   }
   void list(const char* table, const char* column, const std::vector<std::string>& rows) {
     root_.create_group(table).write_strings(column, rows);
@@ -149,7 +132,7 @@ class Writer {
     group.write_strings("notes", run.notes);
   }
   template <typename Fields>
-  void attributes_since(std::uint32_t, const char* name, Fields fields) {
+  void attributes(const char* name, Fields fields) {
     h5::Group group = root_.create_group(name);
     fields([&](const char* attribute, const auto& value) {
       if constexpr (sizeof value == sizeof(std::uint64_t))
@@ -166,27 +149,10 @@ class Writer {
 
 // --- reading -------------------------------------------------------------------------------
 
-// Which of the columns "since" a minor version there are.
-std::int64_t table_version(const h5::Group& root) {
-  const std::int64_t minor = root.read_integer("format_minor", 0, std::numeric_limits<std::uint32_t>::max());
-  return major_version(root) == 1 ? minor : minor + kFormatMinor - kProfileMinor;
-}
-
 template <typename Row>
 class TableReader {
  public:
-  TableReader(h5::Group group, std::vector<Row>& rows, std::int64_t minor)
-      : group_(std::move(group)), rows_(rows), minor_(minor) {}
-
-  // Files of a smaller minor version do not have it.
-  template <typename Field>
-  void column_since(std::uint32_t minor, const char* name, Field field) {
-    if (minor_ >= minor) column(name, field);
-  }
-  template <typename Field>
-  void strings_since(std::uint32_t minor, const char* name, Field field) {
-    if (minor_ >= minor) strings(name, field);
-  }
+  TableReader(h5::Group group, std::vector<Row>& rows) : group_(std::move(group)), rows_(rows) {}
 
   // Columns are read in finish(), a piece of all of them at a time: while rows are in the cache.
   template <typename Field>
@@ -260,7 +226,6 @@ class TableReader {
 
   h5::Group group_;
   std::vector<Row>& rows_;
-  std::int64_t minor_;
   std::vector<std::uint64_t> offsets_;
   std::vector<std::function<void(std::span<Row>)>> columns_;
   std::vector<std::byte> piece_;  // of a column
@@ -270,29 +235,20 @@ class TableReader {
 
 class Reader {
  public:
-  explicit Reader(const h5::Group& root) : root_(root), minor_(table_version(root)) {}
+  explicit Reader(const h5::Group& root) : root_(root) {}
 
   template <typename Row, typename Columns>
   void table(const char* name, std::vector<Row>& rows, Columns columns) {
-    TableReader<Row> reader(root_.open_group(name), rows, minor_);
+    TableReader<Row> reader(root_.open_group(name), rows);
     columns(reader);
     reader.finish();
-  }
-  template <typename Row, typename Columns>
-  void table_since(std::uint32_t minor, const char* name, std::vector<Row>& rows, Columns columns) {
-    if (minor_ >= minor) table(name, rows, columns);
   }
   template <typename Row, typename Columns>
   void ranked_table(const char* name, std::vector<Row>& rows, std::size_t ranks, Columns columns) {
-    TableReader<Row> reader(root_.open_group(name), rows, minor_);
+    TableReader<Row> reader(root_.open_group(name), rows);
     reader.rank_offsets(ranks);
     columns(reader);
     reader.finish();
-  }
-  template <typename Row, typename Columns>
-  void ranked_table_since(std::uint32_t minor, const char* name, std::vector<Row>& rows, std::size_t ranks,
-                          Columns columns) {
-    if (minor_ >= minor) ranked_table(name, rows, ranks, columns);
   }
   void list(const char* table, const char* column, std::vector<std::string>& rows) {
     rows = root_.open_group(table).read_strings(column);
@@ -309,17 +265,14 @@ class Reader {
     run.version = group.read_string("version");
     run.mpi_library = group.read_string("mpi_library");
     run.complete = group.read_integer("complete", 0, 1) != 0;
-    if (minor_ >= 3) {
-      run.sample_on = group.read_string("sample_on");
-      run.only_regions = group.read_integer("only_regions", 0, 1) != 0;
-      run.counters_multiplexed = group.read_integer("counters_multiplexed", 0, 1) != 0;
-    }
+    run.sample_on = group.read_string("sample_on");
+    run.only_regions = group.read_integer("only_regions", 0, 1) != 0;
+    run.counters_multiplexed = group.read_integer("counters_multiplexed", 0, 1) != 0;
     run.command = group.read_strings("command");
     run.notes = group.read_strings("notes");
   }
   template <typename Fields>
-  void attributes_since(std::uint32_t minor, const char* name, Fields fields) {
-    if (minor_ < minor) return;
+  void attributes(const char* name, Fields fields) {
     const h5::Group group = root_.open_group(name);
     fields([&](const char* attribute, auto& value) {
       using Value = std::remove_cvref_t<decltype(value)>;
@@ -332,7 +285,6 @@ class Reader {
 
  private:
   const h5::Group& root_;
-  std::int64_t minor_;
 };
 
 // --- the tables, for both directions -------------------------------------------------------
@@ -347,11 +299,11 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("cpu_ns", &Node::cpu_ns);
     table.column("collector_cpu_ns", &Node::collector_cpu_ns);
     table.column("collector_max_rss_bytes", &Node::collector_max_rss_bytes);
-    table.column_since(3, "cpus", &Node::cpus);
-    table.column_since(3, "numa_nodes", &Node::numa_nodes);
-    table.column_since(3, "memory_bytes", &Node::memory_bytes);
-    table.column_since(3, "cache_bytes", &Node::cache_bytes);
-    table.strings_since(3, "cpu_model", &Node::cpu_model);
+    table.column("cpus", &Node::cpus);
+    table.column("numa_nodes", &Node::numa_nodes);
+    table.column("memory_bytes", &Node::memory_bytes);
+    table.column("cache_bytes", &Node::cache_bytes);
+    table.strings("cpu_model", &Node::cpu_model);
   });
   archive.table("ranks", data.ranks, [](auto& table) {
     table.column("rank", &Rank::rank);
@@ -387,21 +339,21 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("merges_tried", &Rank::merges_tried);
     table.column("merges_failed", &Rank::merges_failed);
     table.column("python_version", &Rank::python_version);
-    table.column_since(1, "running_samples", &Rank::running_samples);
-    table.column_since(1, "running_ns", &Rank::running_ns);
-    table.column_since(2, "event_level", &Rank::event_level);
-    table.column_since(2, "mpi_operations", &Rank::mpi_operations);
-    table.column_since(3, "paused_ns", &Rank::paused_ns);
-    table.column_since(3, "affinity", &Rank::affinity);
-    table.column_since(3, "numa_nodes", &Rank::numa_nodes);
-    table.column_since(5, "last_call_path", &Rank::last_call_path);
+    table.column("running_samples", &Rank::running_samples);
+    table.column("running_ns", &Rank::running_ns);
+    table.column("event_level", &Rank::event_level);
+    table.column("mpi_operations", &Rank::mpi_operations);
+    table.column("paused_ns", &Rank::paused_ns);
+    table.column("affinity", &Rank::affinity);
+    table.column("numa_nodes", &Rank::numa_nodes);
+    table.column("last_call_path", &Rank::last_call_path);
   });
   archive.table("drops", data.drops, [](auto& table) {
     table.column("rank", &Drop::rank);
     table.strings("reason", &Drop::reason);
     table.column("count", &Drop::count);
   });
-  archive.table_since(1, "handler_costs", data.handler_costs, [](auto& table) {
+  archive.table("handler_costs", data.handler_costs, [](auto& table) {
     table.column("rank", &HandlerCost::rank);
     table.column("le_ns", &HandlerCost::le_ns);
     table.column("count", &HandlerCost::count);
@@ -410,7 +362,7 @@ void visit_summary(Archive& archive, Data& data) {
 
 template <typename Archive, typename Data>
 void visit_events(Archive& archive, Data& data) {
-  archive.table_since(2, "mpi_events", data.mpi_events, [](auto& table) {
+  archive.table("mpi_events", data.mpi_events, [](auto& table) {
     table.column("rank", &MpiEvent::rank);
     table.column("thread", &MpiEvent::thread);
     table.column("path", &MpiEvent::path);
@@ -427,7 +379,7 @@ void visit_events(Archive& archive, Data& data) {
     table.column("mpi_ns", &MpiEvent::mpi_ns);
     table.column("bytes", &MpiEvent::bytes);
   });
-  archive.table_since(2, "event_gaps", data.event_gaps, [](auto& table) {
+  archive.table("event_gaps", data.event_gaps, [](auto& table) {
     table.column("event", &EventGap::event);
     table.column("path", &EventGap::path);
     table.column("wall_ns", &EventGap::wall_ns);
@@ -436,7 +388,7 @@ void visit_events(Archive& archive, Data& data) {
 
 template <typename Archive, typename Data>
 void visit_clocks(Archive& archive, Data& data) {
-  archive.table_since(2, "clock_offsets", data.clock_offsets, [](auto& table) {
+  archive.table("clock_offsets", data.clock_offsets, [](auto& table) {
     table.column("rank", &ClockOffset::rank);
     table.column("reference_rank", &ClockOffset::reference_rank);
     table.column("local_ns", &ClockOffset::local_ns);
@@ -447,7 +399,7 @@ void visit_clocks(Archive& archive, Data& data) {
 
 template <typename Archive, typename Data>
 void visit_waiting(Archive& archive, Data& data) {
-  archive.attributes_since(2, "wait_analysis", [&](auto field) {
+  archive.attributes("wait_analysis", [&](auto field) {
     auto& analysis = data.wait_analysis;
     field("done", analysis.done);
     field("ideal_ns", analysis.ideal_ns);
@@ -462,7 +414,7 @@ void visit_waiting(Archive& archive, Data& data) {
     field("clock_violations", analysis.clock_violations);
     field("worst_violation_ns", analysis.worst_violation_ns);
   });
-  archive.table_since(2, "wait_states", data.wait_states, [](auto& table) {
+  archive.table("wait_states", data.wait_states, [](auto& table) {
     table.column("rank", &WaitState::rank);
     table.column("path", &WaitState::path);
     table.column("kind", &WaitState::kind);
@@ -471,18 +423,18 @@ void visit_waiting(Archive& archive, Data& data) {
     table.column("wait_ns", &WaitState::wait_ns);
     table.column("count", &WaitState::count);
   });
-  archive.table_since(2, "root_causes", data.root_causes, [](auto& table) {
+  archive.table("root_causes", data.root_causes, [](auto& table) {
     table.column("rank", &RootCause::rank);
     table.column("path", &RootCause::path);
     table.column("wait_ns", &RootCause::wait_ns);
     table.column("waiting_ranks", &RootCause::waiting_ranks);
   });
-  archive.table_since(2, "critical_times", data.critical_times, [](auto& table) {
+  archive.table("critical_times", data.critical_times, [](auto& table) {
     table.column("rank", &CriticalTime::rank);
     table.column("path", &CriticalTime::path);
     table.column("wall_ns", &CriticalTime::wall_ns);
   });
-  archive.table_since(2, "time_windows", data.time_windows, [](auto& table) {
+  archive.table("time_windows", data.time_windows, [](auto& table) {
     table.column("begin_ns", &TimeWindow::begin_ns);
     table.column("end_ns", &TimeWindow::end_ns);
     table.column("useful_mean_ns", &TimeWindow::useful_mean_ns);
@@ -493,30 +445,30 @@ void visit_waiting(Archive& archive, Data& data) {
 
 template <typename Archive, typename Data>
 void visit_series(Archive& archive, Data& data) {
-  archive.attributes_since(3, "time_axis", [&](auto field) {
+  archive.attributes("time_axis", [&](auto field) {
     field("bin_ns", data.time_axis.bin_ns);
     field("origin_utc_ns", data.time_axis.origin_utc_ns);
   });
-  archive.table_since(3, "series", data.series, [](auto& table) {
+  archive.table("series", data.series, [](auto& table) {
     table.column("name", &Series::name);
     table.column("kind", &Series::kind);
   });
-  archive.ranked_table_since(3, "rank_series", data.rank_series, data.ranks.size(), [](auto& table) {
+  archive.ranked_table("rank_series", data.rank_series, data.ranks.size(), [](auto& table) {
     table.column("series", &RankSeries::series);
     table.column("bin", &RankSeries::bin);
     table.column("value", &RankSeries::value);
   });
-  archive.table_since(3, "node_series", data.node_series, [](auto& table) {
+  archive.table("node_series", data.node_series, [](auto& table) {
     table.column("node", &NodeSeries::node);
     table.column("series", &NodeSeries::series);
     table.column("bin", &NodeSeries::bin);
     table.column("value", &NodeSeries::value);
   });
-  archive.attributes_since(4, "path_axis", [&](auto field) {
+  archive.attributes("path_axis", [&](auto field) {
     field("bin_ns", data.path_axis.bin_ns);
     field("origin_utc_ns", data.path_axis.origin_utc_ns);
   });
-  archive.table_since(4, "path_series", data.path_series, [](auto& table) {
+  archive.table("path_series", data.path_series, [](auto& table) {
     table.column("path", &PathSeries::path);
     table.column("bin", &PathSeries::bin);
     table.column("wall_ns", &PathSeries::wall_ns);
@@ -525,11 +477,11 @@ void visit_series(Archive& archive, Data& data) {
 
 template <typename Archive, typename Data>
 void visit_files_and_regions(Archive& archive, Data& data) {
-  archive.table_since(3, "io_files", data.io_files, [](auto& table) {
+  archive.table("io_files", data.io_files, [](auto& table) {
     table.strings("path", &IoFile::path);
     table.strings("file_system", &IoFile::file_system);
   });
-  archive.ranked_table_since(3, "io_calls", data.io_calls, data.ranks.size(), [](auto& table) {
+  archive.ranked_table("io_calls", data.io_calls, data.ranks.size(), [](auto& table) {
     table.column("path", &IoCall::path);
     table.column("file", &IoCall::file);
     table.column("operation", &IoCall::operation);
@@ -539,7 +491,7 @@ void visit_files_and_regions(Archive& archive, Data& data) {
     table.column("time_ns", &IoCall::time_ns);
     table.column("max_ns", &IoCall::max_ns);
   });
-  archive.ranked_table_since(3, "region_times", data.region_times, data.ranks.size(), [](auto& table) {
+  archive.ranked_table("region_times", data.region_times, data.ranks.size(), [](auto& table) {
     table.column("path", &RegionTime::path);
     table.column("count", &RegionTime::count);
     table.column("time_ns", &RegionTime::time_ns);
@@ -565,7 +517,7 @@ void visit_matrix(Archive& archive, Data& data, std::size_t ranks) {
     table.column("counter", &PathCounter::counter);
     table.column("value", &PathCounter::value);
   });
-  archive.ranked_table_since(3, "data_accesses", data.data_accesses, ranks, [](auto& table) {
+  archive.ranked_table("data_accesses", data.data_accesses, ranks, [](auto& table) {
     table.column("path", &DataAccess::path);
     table.column("samples", &DataAccess::samples);
     table.column("accesses", &DataAccess::accesses);
@@ -700,12 +652,16 @@ void check_format(const h5::Group& root, const char* format) {
     if (found == kProfileFormat) throw h5::H5Error("is a profile, not a shard");
     throw h5::H5Error("is not a clusterprof file");
   }
-  const std::uint32_t newest = std::string_view(format) == kProfileFormat ? kProfileMajor : kFormatMajor;
-  const std::uint32_t major = major_version(root);
-  const std::int64_t minor = root.read_integer("format_minor", 0, std::numeric_limits<std::uint32_t>::max());
-  if (major > newest)
-    throw h5::H5Error("was written by a newer clusterprof (format " + std::to_string(major) + "." +
-                      std::to_string(minor) + ", this one reads up to " + std::to_string(newest) + ".x)");
+  const bool profile = std::string_view(format) == kProfileFormat;
+  const std::uint32_t major = profile ? kProfileMajor : kFormatMajor;
+  const std::uint32_t minor = profile ? kProfileMinor : kFormatMinor;
+  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  const std::int64_t found_major = root.read_integer("format_major", 0, kMost);
+  const std::int64_t found_minor = root.read_integer("format_minor", 0, kMost);
+  if (found_major != major || found_minor != minor)
+    throw h5::H5Error("has format " + std::to_string(found_major) + "." + std::to_string(found_minor) +
+                      ", this clusterprof reads " + std::to_string(major) + "." + std::to_string(minor) +
+                      " only" + (profile ? "; merge the run's shards again" : ""));
 }
 
 // Errors of `act` as one line that begins with the path.
@@ -745,11 +701,6 @@ MatrixRows read_matrix(const h5::Group& root, std::size_t ranks) {
   Reader reader(root);
   visit_matrix(reader, rows, ranks);
   return rows;
-}
-
-std::uint32_t major_version(const h5::Group& root) {
-  return static_cast<std::uint32_t>(
-      root.read_integer("format_major", 1, std::numeric_limits<std::uint32_t>::max()));
 }
 
 struct NewFile::State {

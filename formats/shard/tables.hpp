@@ -17,9 +17,9 @@ namespace clusterprof::shard {
 inline constexpr const char* kShardFormat = "clusterprof-shard";
 inline constexpr const char* kProfileFormat = "clusterprof-profile";
 
-// Versions that are written, and the newest that are read.
-inline constexpr std::uint32_t kFormatMajor = 1, kFormatMinor = 5;    // of shards
-inline constexpr std::uint32_t kProfileMajor = 2, kProfileMinor = 2;  // its tables are those of 1.(3 + minor)
+// The versions that are written, and the only ones that are read.
+inline constexpr std::uint32_t kFormatMajor = 2, kFormatMinor = 0;  // of shards
+inline constexpr std::uint32_t kProfileMajor = 3, kProfileMinor = 0;
 
 enum class Tables {
   kAll,
@@ -33,7 +33,7 @@ enum class Tables {
 void write_tables(h5::Group& root, const ShardData& data, Tables which = Tables::kAll);
 [[nodiscard]] ShardData read_tables(const h5::Group& root, Tables which);
 
-// The matrix tables of a shard, or of a profile before 2.0. ranks: how many rows table ranks has.
+// The matrix tables of a shard. ranks: how many rows table ranks has.
 [[nodiscard]] MatrixRows read_matrix(const h5::Group& root, std::size_t ranks);
 
 // Says what is inconsistent in `data`: indices out of range, a child before its parent, a rank
@@ -73,7 +73,7 @@ class NewFile {
 Result<void> write_file(const std::filesystem::path& path, const char* format,
                         const std::function<void(h5::Group& root)>& fill);
 
-// A file of that format and of a version we know, open.
+// A file of that format, of the version above, open.
 Result<h5::File> open_file(const std::filesystem::path& path, const char* format);
 
 // Runs `use`, which reads the file of that name. Whatever goes wrong becomes one line that begins with the
@@ -83,8 +83,5 @@ Result<void> reading(const std::filesystem::path& path, const std::function<void
 // Both at once.
 Result<void> read_file(const std::filesystem::path& path, const char* format,
                        const std::function<void(const h5::Group& root)>& use);
-
-// format_major of an open file: those of profiles tell where the matrix tables are.
-[[nodiscard]] std::uint32_t major_version(const h5::Group& root);
 
 }  // namespace clusterprof::shard

@@ -29,6 +29,7 @@ KINDS = ["python", "native", "mpi", "kernel", "region"]
 WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
               "early_scan"]
 IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
+_SHARD_VERSION, _PROFILE_VERSION = (2, 0), (3, 0)
 _NONE = 0xFFFFFFFF
 _MATRIX_TABLES = ("values", "path_counters", "data_accesses")
 
@@ -81,15 +82,15 @@ class Run:
         self.path = path
         self._file = h5py.File(path, "r")
         self.is_profile = self._kind() == "clusterprof-profile"
-        newest = 2 if self.is_profile else 1
-        major = int(self._file.attrs["format_major"])
-        if major > newest:
+        version = tuple(int(self._file.attrs[name]) for name in ("format_major", "format_minor"))
+        expected = _PROFILE_VERSION if self.is_profile else _SHARD_VERSION
+        if version != expected:
             self._file.close()
-            raise ValueError(f"{path}: version {major} of the format is newer than this reader")
+            raise ValueError(f"{path}: has format {version[0]}.{version[1]}, this reader knows {expected[0]}.{expected[1]} only"
+                             + ("; merge the run's shards again" if self.is_profile else ""))
         if not _is_all_inside(self._file):
             self._file.close()
             raise ValueError(f"{path}: parts of it are not in this file")
-        self._has_blocks = self.is_profile and major >= 2
 
     def _kind(self):
         kind = self._file.attrs.get("format")
@@ -317,7 +318,7 @@ class Run:
         return columns
 
     def _table(self, table):
-        """Empty where the file's version has no such table."""
+        """Empty where the file has no such table: some are in profiles only, others in shards only."""
         return pd.DataFrame(self._columns(table) if table in self._file else {})
 
     def _with_rank_numbers(self, table):
@@ -354,7 +355,7 @@ class Run:
         """A matrix table with columns rank (its number) and node (its name)."""
         assert table in _MATRIX_TABLES
         chosen = self._chosen_ranks(ranks, nodes)
-        if self._has_blocks:
+        if self.is_profile:
             parts = [self._block(table, node, chosen) for node in np.unique(self.ranks["node"].to_numpy()[chosen])]
         elif ranks is None and nodes is None:
             parts = [self._by_rank(table)]

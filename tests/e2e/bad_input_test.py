@@ -78,15 +78,15 @@ class BadInput(recording.RecordingTest):
                     target = os.path.join(broken, "node-x.h5") if verb == "validate" else broken
                     self.refused([verb, target], 3, "node-x.h5")
 
-    def test_newer_shard(self):
+    def test_shard_of_another_version(self):
         _, shard = self.run_directory()
-        newer = os.path.join(self.directory, "newer")
-        os.mkdir(newer)
-        shutil.copy(shard, os.path.join(newer, "node-x.h5"))
+        other = os.path.join(self.directory, "other")
+        os.mkdir(other)
+        shutil.copy(shard, os.path.join(other, "node-x.h5"))
         subprocess.run([recording.PYTHON, "-c",
                         "import h5py, sys; h5py.File(sys.argv[1], 'a').attrs['format_major'] = 9",
-                        os.path.join(newer, "node-x.h5")], check=True)
-        self.refused(["report", newer], 3, "node-x.h5", "newer")
+                        os.path.join(other, "node-x.h5")], check=True)
+        self.refused(["report", other], 3, "node-x.h5: has format 9.0, this clusterprof reads ")
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def as_text(form, data):
 class Golden(unittest.TestCase):
     def test_exports(self):
         with tempfile.TemporaryDirectory() as run:
-            shutil.copy(os.path.join(SOURCE, "tests", "golden", "profile", "v2.0", "profile.h5"), run)
+            shutil.copy(os.path.join(SOURCE, "tests", "golden", "profile", "profile.h5"), run)
             for form in (*TEXT, "pprof", "perfetto", "pstats"):
                 with self.subTest(form):
                     done = analyze("export", run, "-f", form, cwd=run)

@@ -144,10 +144,11 @@ class Reader(recording.RecordingTest):
         h5py.File(other, "w").close()
         with self.assertRaisesRegex(ValueError, "neither a profile nor a shard"):
             clusterprof.read(other)
-        for kind, major in (("clusterprof-profile", 3), ("clusterprof-shard", 2)):
+        for kind, version, known in (("profile", (3, 1), "3.0"), ("profile", (2, 0), "3.0"), ("shard", (1, 5), "2.0")):
             with h5py.File(other, "w") as file:
-                file.attrs["format"], file.attrs["format_major"] = np.bytes_(kind), np.uint32(major)
-            with self.assertRaisesRegex(ValueError, "newer"):
+                file.attrs["format"] = np.bytes_("clusterprof-" + kind)
+                file.attrs["format_major"], file.attrs["format_minor"] = map(np.uint32, version)
+            with self.assertRaisesRegex(ValueError, f"has format {version[0]}.{version[1]}, this reader knows {known} only"):
                 clusterprof.read(other)
 
 

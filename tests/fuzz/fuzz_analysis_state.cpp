@@ -18,7 +18,7 @@
 using namespace clusterprof;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  static const Result<shard::ShardData> data = profile::read_profile(fuzz::kNewestProfile);
+  static const Result<shard::ShardData> data = profile::read_profile(fuzz::kGoldenProfile);
   if (!data) std::abort();
   report::AnalysisBuilder builder(data.value());
   static const std::vector<std::byte> empty = builder.state();

@@ -19,11 +19,11 @@ using namespace clusterprof;
 
 namespace {
 
-// The newest golden profile, as this version writes it.
+// The golden profile.
 std::filesystem::path make_profile() {
   const auto path = std::filesystem::temp_directory_path() /
                     ("clusterprof-fuzz-profile-" + std::to_string(getpid()) + ".h5");
-  const Result<shard::ShardData> data = profile::read_profile(fuzz::kNewestProfile);
+  const Result<shard::ShardData> data = profile::read_profile(fuzz::kGoldenProfile);
   if (!data || !profile::write_profile(data.value(), path, {{"node-node0000.h5", 1234, true}})) {
     std::fprintf(stderr, "the golden profile cannot be read, or not be written\n");
     std::exit(1);

@@ -15,7 +15,7 @@
 using namespace clusterprof;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  static fuzz::EditedFile file(fuzz::kNewestShard);
+  static fuzz::EditedFile file(fuzz::kGoldenShard);
   const std::filesystem::path& path = file.make({bytes, size});
   const Result<shard::ShardData> all = shard::read_shard(path);
   const Result<shard::ShardData> head = shard::read_shard_head(path);

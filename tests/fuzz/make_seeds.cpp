@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
       return 1;
     }
     write_analysis(seeds, name, data.value());
-    if (entry.path() == fs::path(fuzz::kNewestProfile)) write_analysis_states(seeds, data.value());
+    if (entry.path() == fs::path(fuzz::kGoldenProfile)) write_analysis_states(seeds, data.value());
   }
   // Changes to one column or attribute each; the fuzzer finds more.
   for (std::uint16_t column = 0; column < 300; ++column) {

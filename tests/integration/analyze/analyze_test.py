@@ -65,8 +65,8 @@ def tables_of_dump(text):
 
 class Formats(Analyze):
     def test_golden_files(self):
-        files = glob.glob(os.path.join(GOLDEN, "shard", "v*", "*.h5"))
-        files += glob.glob(os.path.join(GOLDEN, "profile", "v*", "*.h5"))
+        files = glob.glob(os.path.join(GOLDEN, "shard", "*.h5"))
+        files += glob.glob(os.path.join(GOLDEN, "profile", "*.h5"))
         self.assertGreaterEqual(len(files), 3)
         for path in files:
             with self.subTest(path):
@@ -75,43 +75,12 @@ class Formats(Analyze):
                 self.analyze("validate", path)
 
     def test_golden_shards_merge_to_the_golden_profile(self):
-        for folder in glob.glob(os.path.join(GOLDEN, "shard", "v*")):
-            with self.subTest(folder):
-                run = os.path.join(self.directory, os.path.basename(folder))
-                os.mkdir(run)
-                for path in glob.glob(os.path.join(folder, "*.h5")):
-                    shutil.copy(path, run)
-                self.analyze("merge", run)
-                version = os.path.basename(folder)
-                expected = os.path.join(GOLDEN, "profile", {"v1.4": "v2.1", "v1.5": "v2.2"}.get(version, version), "profile.dump.txt")
-                with open(expected, "rb") as file:
-                    golden = file.read().decode()
-                now = self.analyze("dump", run).stdout.decode()
-                if version in ("v1.0", "v1.1", "v1.2", "v1.3"):
-                    # Since 2.0 profiles have one more table, and sums of squares are exact.
-                    now = now.split("\n[path_quantiles]")[0]
-                expected, found = tables_of_dump(golden), tables_of_dump(now)
-                for table in (expected, found):
-                    for row in table["path_statistics"]:
-                        for column in ("inclusive_sum_squares_ns2", "exclusive_sum_squares_ns2"):
-                            row[column] = f"{float(row[column]):.12e}"
-                self.assertEqual(found, expected)
-                without = [re.sub(r"(?s)\n\[path_statistics\].*?\n\n", "\n", text) for text in (now, golden)]
-                self.assertEqual(without[0], without[1])
-
-    def test_what_the_older_of_two_golden_shards_does_not_tell_is_not_known_of_the_run(self):
         os.mkdir(self.run_)
-        for version, node in (("v1.0", "node-node0000.h5"), ("v1.1", "node-node0001.h5")):
-            shutil.copy(os.path.join(GOLDEN, "shard", version, node), self.run_)
-        report = self.report()
-        self.assertEqual([rank["activities"]["gc_s"] is None for rank in report["ranks"]], [True, True, False, False])
-        rows = [report["activities"], *report["functions"], *report["lines"]]
-        for row in rows:
-            self.assertIsNone(row["gc_s"])
-            self.assertIsNone(row["page_fault_s"])
-        known = sum(rank["activities"]["native_s"] for rank in report["ranks"])
-        self.assertAlmostEqual(report["activities"]["native_s"], known, places=6)
-        self.assertIn("not known     garbage collection, page faults", self.analyze("report", "run").stdout.decode())
+        for path in glob.glob(os.path.join(GOLDEN, "shard", "*.h5")):
+            shutil.copy(path, self.run_)
+        self.analyze("merge", "run")
+        with open(os.path.join(GOLDEN, "profile", "profile.dump.txt"), "rb") as file:
+            self.assertEqual(self.analyze("dump", "run").stdout, file.read())
 
     def test_the_example_of_the_documentation(self):
         with open(os.path.join(SOURCE, "formats", "FORMATS.md"), encoding="utf-8") as file:
@@ -214,17 +183,48 @@ class Formats(Analyze):
             edit(file)
         return shard
 
-    def test_newer_major_version(self):
-        def edit(file):
-            file.attrs["format_major"] = 2
-        shard = self.edited(edit)
-        for arguments in (["report", "run"], ["merge", "run"], ["dump", shard], ["validate", shard]):
-            self.refused(arguments, 3, shard if arguments[1] == shard else "node-node0000.h5",
-                         "was written by a newer clusterprof (format 2.5, this one reads up to 1.x)")
+    def test_other_versions_are_refused(self):
+        shard = self.synth()[0]
+        self.analyze("merge", "run")
+        profile = os.path.join(self.run_, "profile.h5")
+        for attribute in ("format_major", "format_minor"):
+            for path, end in ((shard, "only"), (profile, "only; merge the run's shards again")):
+                with h5py.File(path) as file:
+                    version = [int(file.attrs[name]) for name in ("format_major", "format_minor")]
+                for other in {1, 9} - set(version):
+                    shutil.copy(path, self.run_ + ".h5")
+                    with h5py.File(self.run_ + ".h5", "a") as file:
+                        file.attrs[attribute] = np.uint32(other)
+                        found = ".".join(str(file.attrs[name]) for name in ("format_major", "format_minor"))
+                    for verb in ("dump", "validate"):
+                        self.refused([verb, self.run_ + ".h5"], 3, self.run_ + f".h5: has format {found}, this clusterprof "
+                                     f"reads {version[0]}.{version[1]} {end}")
 
-    def test_newer_minor_version(self):
+    def test_a_profile_of_another_version_is_made_anew_from_its_shards(self):
+        shards = self.synth()
+        self.analyze("merge", "run")
+        profile = os.path.join(self.run_, "profile.h5")
+        expected = self.analyze("report", "run", "--json").stdout
+        with h5py.File(profile, "a") as file:
+            file.attrs["format_major"] = np.uint32(2)
+        self.assertEqual(self.analyze("report", "run", "--json").stdout, expected)
+        with h5py.File(profile) as file:
+            self.assertGreater(file.attrs["format_major"], 2)
+        with h5py.File(profile, "a") as file:
+            file.attrs["format_major"] = np.uint32(2)
+        for shard in shards:
+            os.remove(shard)
+        self.refused(["report", "run"], 3, "profile.h5: has format 2.0, this clusterprof reads")
+
+    def test_a_shard_of_another_version_is_refused(self):
         def edit(file):
-            file.attrs["format_minor"] = 9
+            file.attrs["format_minor"] = np.uint32(9)
+        self.edited(edit)
+        for verb in ("report", "merge"):
+            self.refused([verb, "run"], 3, "node-node0000.h5: has format 2.9, this clusterprof reads 2.0 only")
+
+    def test_what_others_added_to_a_file_is_not_looked_at(self):
+        def edit(file):
             file.attrs["mood"] = "sunny"
             file.create_dataset("values/colour", data=np.zeros(3))
             file.create_group("unheard_of").create_dataset("x", data=np.arange(5))
@@ -389,22 +389,6 @@ class Merge(Analyze):
         self.assertEqual(self.analyze("report", "run", "--json").stdout, expected)
         self.analyze("query", "run", "rank", "1")
         self.refused(["merge", "run"], 1, "nothing found")
-
-    def test_profiles_of_earlier_versions(self):
-        folders = glob.glob(os.path.join(GOLDEN, "profile", "v1.*"))
-        self.assertGreaterEqual(len(folders), 1)
-        for folder in folders:
-            with self.subTest(folder):
-                os.makedirs(self.run_, exist_ok=True)
-                shutil.copy(os.path.join(folder, "profile.h5"), self.run_)
-                report = self.report()
-                self.assertGreater(len(report["ranks"]), 0)
-                self.assertGreater(report["functions"][0]["self_s"], 0)
-                rank = report["ranks"][0]
-                answer = json.loads(self.analyze("query", "run", "rank", str(rank["rank"]), "--json").stdout)
-                self.assertAlmostEqual(sum(p["self_s"] for p in answer["call_paths"]), answer["sampled_s"], places=6)
-                self.analyze("query", "run", "path", "1", "--inclusive")
-                self.analyze("query", "run", "node", rank["node"])
 
 
 class Query(Analyze):

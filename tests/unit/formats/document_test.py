@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples of FORMATS.md for profiles, and the one of path_series, run as they stand there on the golden file
-of 2.1, give what its text (written through our own reader) says."""
+"""The examples of FORMATS.md for profiles, and the one of path_series, run as they stand there on the golden file,
+give what its text (written through our own reader) says."""
 import collections
 import json
 import os
@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
-PROFILE = os.path.join(SOURCE, "tests", "golden", "profile", "v2.1", "profile.h5")
+PROFILE = os.path.join(SOURCE, "tests", "golden", "profile", "profile.h5")
 
 
 def examples():

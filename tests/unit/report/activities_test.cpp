@@ -202,7 +202,7 @@ TEST(Activities, NeedSamples) {
   EXPECT_NE(render_json(a).find("\"native_modules\": null"), std::string::npos);
 }
 
-TEST(Activities, WhatAnOlderFileDidNotTellApartIsNotKnown) {
+TEST(Activities, WhatWasNotToldApartIsNotKnown) {
   const Analysis a = one_line(0);
   EXPECT_FALSE(a.activity_s[index(Activity::kPageFault)]);
   EXPECT_FALSE(a.activity_s[index(Activity::kGarbageCollection)]);
