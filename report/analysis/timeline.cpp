@@ -104,11 +104,13 @@ std::optional<std::uint32_t> series_named(const ShardData& data, std::string_vie
   return std::nullopt;
 }
 
+using CategorySeries = std::array<std::optional<std::uint32_t>, shard::kCategories>;
+
 // Samples of a rank that waits without running are few, and say too little of MPI: in each bin MPI gets what
 // its calls measured, and the other categories share the rest as samples say. What a bin has no room for goes
 // into the next ones.
-void put_measured_mpi(const std::array<std::optional<std::uint32_t>, shard::kCategories>& categories,
-                      std::uint32_t measured, bool scales, TimelineRow& row) {
+void put_measured_mpi(const CategorySeries& categories, std::uint32_t measured, bool scales,
+                      TimelineRow& row) {
   constexpr auto kMpi = static_cast<std::size_t>(shard::Category::kMpi);
   std::array<std::vector<std::uint64_t>*, shard::kCategories> of{};
   std::vector<std::uint64_t> calls;
@@ -119,7 +121,7 @@ void put_measured_mpi(const std::array<std::optional<std::uint32_t>, shard::kCat
     calls = std::move(found->second);
     row.values.erase(found);
   }
-  if (calls.empty() || !scales) return;
+  if (calls.empty() || !scales || !categories[kMpi]) return;
   const auto has_mpi = [&](const auto& series) { return series.first == *categories[kMpi]; };
   if (std::find_if(row.values.begin(), row.values.end(), has_mpi) == row.values.end()) {
     row.values.emplace_back(*categories[kMpi], std::vector<std::uint64_t>());
@@ -132,6 +134,10 @@ void put_measured_mpi(const std::array<std::optional<std::uint32_t>, shard::kCat
     bins = std::max(bins, values.size());
   }
   std::vector<std::uint64_t>& mpi = *of[kMpi];
+  if (bins == 0) {  // no samples
+    mpi = std::move(calls);
+    return;
+  }
   mpi.resize(std::max(mpi.size(), bins));
   std::uint64_t left = 0;
   for (std::size_t bin = 0; bin < mpi.size(); ++bin) {
@@ -154,7 +160,66 @@ void put_measured_mpi(const std::array<std::optional<std::uint32_t>, shard::kCat
   while (!mpi.empty() && mpi.back() == 0) mpi.pop_back();
 }
 
+// How much of each bin lies between a rank's start and its end.
+std::vector<double> recorded_in_bins(const ShardData& data, const shard::Rank& rank, std::uint32_t join) {
+  const double bin_ns = static_cast<double>(data.time_axis.bin_ns) * join;
+  const double begin_ns = static_cast<double>(
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(rank.start_utc_ns) -
+                                static_cast<std::uint64_t>(data.time_axis.origin_utc_ns)));
+  const double end_ns = begin_ns + static_cast<double>(rank.elapsed_ns);
+  std::vector<double> parts;
+  for (std::size_t bin = 0; bin < TimeAxis::kMostBins / join; ++bin) {
+    const double from_ns = static_cast<double>(bin) * bin_ns;
+    if (from_ns >= end_ns) break;
+    parts.push_back(std::max(0.0, std::min(end_ns, from_ns + bin_ns) - std::max(begin_ns, from_ns)));
+  }
+  return parts;
+}
+
+// Whole nanoseconds in proportion to `shape`, which add up to `total_ns`.
+std::vector<std::uint64_t> divided(double total_ns, const std::vector<double>& shape) {
+  const double sum = std::accumulate(shape.begin(), shape.end(), 0.0);
+  std::vector<std::uint64_t> parts;
+  if (!(sum > 0)) return parts;
+  double so_far = 0;
+  std::uint64_t given = 0;
+  for (const double value : shape) {
+    so_far += value;
+    const auto end = static_cast<std::uint64_t>(total_ns * std::min(1.0, so_far / sum) + 0.5);
+    parts.push_back(end - std::min(end, given));
+    given = std::max(given, end);
+  }
+  while (!parts.empty() && parts.back() == 0) parts.pop_back();
+  return parts;
+}
+
+// Series say when a category's time was; how much it was is what the report says of the rank. A category of
+// which no bin saw anything is spread over the rank's life.
+void agree_with_rank(const CategorySeries& categories, const OptionalCategorySeconds& category_s,
+                     const std::vector<double>& recorded, TimelineRow& row) {
+  for (std::size_t c = 0; c < categories.size(); ++c) {
+    if (!categories[c]) continue;
+    const std::uint32_t series = *categories[c];
+    std::vector<double> shape;
+    const auto found = std::find_if(row.values.begin(), row.values.end(),
+                                    [&](const auto& values) { return values.first == series; });
+    if (found != row.values.end()) {
+      shape.assign(found->second.begin(), found->second.end());
+      row.values.erase(found);
+    }
+    if (std::all_of(shape.begin(), shape.end(), [](double value) { return value == 0; })) shape = recorded;
+    std::vector<std::uint64_t> values = divided(category_s[c].value_or(0) * 1e9, shape);
+    if (!values.empty()) row.values.emplace_back(series, std::move(values));
+  }
+  std::sort(row.values.begin(), row.values.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
 }  // namespace
+
+std::string category_series(std::size_t category) {
+  return std::string(shard::kCategoryNames[category]) + "_ns";
+}
 
 double axis_begin_s(const ShardData& data, const TimeAxis& axis) {
   std::int64_t start = data.run.start_utc_ns;
@@ -180,21 +245,28 @@ void find_timeline(const ShardData& data, const std::vector<std::uint32_t>& asce
   auto ranks = rows_by_owner(data, data.rank_series, join, [&](const shard::RankSeries& row) {
     return row.rank < data.ranks.size() ? std::optional(row.rank) : std::optional<std::uint32_t>();
   });
-  std::array<std::optional<std::uint32_t>, shard::kCategories> categories;
-  for (std::size_t c = 0; c < categories.size(); ++c)
-    categories[c] = series_named(data, std::string(shard::kCategoryNames[c]) + "_ns");
+  CategorySeries categories;
+  for (std::size_t c = 0; c < categories.size(); ++c) categories[c] = series_named(data, category_series(c));
   const std::optional<std::uint32_t> measured = series_named(data, shard::kMeasuredMpiSeries);
-  std::optional<std::uint32_t>& mpi = categories[static_cast<std::size_t>(shard::Category::kMpi)];
-  if (measured && !mpi) {  // no sample saw any
-    mpi = static_cast<std::uint32_t>(timeline.series.size());
-    timeline.series.emplace_back("mpi_ns");
+  const auto is_known = [](const std::optional<std::uint32_t>& series) { return series.has_value(); };
+  const bool any = measured || std::any_of(categories.begin(), categories.end(), is_known);
+  for (std::size_t c = 0; any && c < categories.size(); ++c) {
+    if (categories[c] || analysis.category_s[c].value_or(0) == 0) continue;  // no sample saw any
+    categories[c] = static_cast<std::uint32_t>(timeline.series.size());
+    timeline.series.push_back(category_series(c));
   }
-  for (const std::uint32_t rank : ascending)
-    if (const auto row = ranks.find(rank); row != ranks.end()) {
-      if (measured) put_measured_mpi(categories, *measured, data.run.clock != "cpu", row->second);
-      row->second.rank = data.ranks[rank].rank;
-      timeline.ranks.push_back(std::move(row->second));
-    }
+  for (std::size_t position = 0; position < ascending.size(); ++position) {
+    const std::uint32_t rank = ascending[position];
+    TimelineRow row;
+    if (const auto found = ranks.find(rank); found != ranks.end()) row = std::move(found->second);
+    if (measured) put_measured_mpi(categories, *measured, data.run.clock != "cpu", row);
+    if (any)
+      agree_with_rank(categories, analysis.ranks[position].category_s,
+                      recorded_in_bins(data, data.ranks[rank], join), row);
+    if (row.values.empty()) continue;
+    row.rank = data.ranks[rank].rank;
+    timeline.ranks.push_back(std::move(row));
+  }
   auto nodes = rows_by_owner(data, data.node_series, join, [&](const shard::NodeSeries& row) {
     return row.node < data.nodes.size() ? std::optional(row.node) : std::optional<std::uint32_t>();
   });

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "formats/shard/shard_data.hpp"
@@ -15,7 +17,11 @@ inline constexpr std::uint64_t kMostTimelineCells = 4'000'000;
 // Where the first bin of an axis begins, since the first rank's start.
 double axis_begin_s(const shard::ShardData& data, const shard::TimeAxis& axis);
 
-// Analysis::timeline, and what series say of whole nodes.
+// "python_ns": the name of a category's series.
+std::string category_series(std::size_t category);
+
+// Analysis::timeline, and what series say of whole nodes. Of each rank a category's bins add up to the
+// rank's category_s, so analysis.ranks and category_s have to be there.
 void find_timeline(const shard::ShardData& data, const std::vector<std::uint32_t>& ascending,
                    Analysis& analysis);
 

@@ -251,6 +251,8 @@ void add_tree(const PageData& page, Arrays& arrays, Strings& strings) {
 
   numbers_of("path_parent", page.paths, &PagePath::parent);
   numbers_of("path_frame", page.paths, &PagePath::frame);
+  numbers_of("path_line", page.paths, &PagePath::line);
+  numbers_of("path_own_line", page.paths, &PagePath::own_line);
   arrays.column<std::uint8_t>("path_others", page.paths, [](const PagePath& path) { return path.others; });
   std::vector<float> self_s;
   self_s.reserve(page.paths.size() * shard::kCategories);
@@ -307,10 +309,6 @@ void add_rest(const PageData& page, Arrays& arrays) {
   for (std::size_t i = 0; i < page.series.size(); ++i) {
     const PageSeries& series = page.series[i];
     arrays.add_curves("series_" + std::to_string(i), series.row_values);
-    std::vector<float> band;
-    for (const auto* part : {&series.min, &series.mean, &series.max})
-      band.insert(band.end(), part->begin(), part->end());
-    arrays.add("band_" + std::to_string(i), band);
   }
   for (std::size_t i = 0; i < page.node_series.size(); ++i)
     arrays.add_curves("node_series_" + std::to_string(i), page.node_series[i].row_values);
@@ -353,6 +351,7 @@ std::string header_fields(const PageData& page, const Arrays& arrays, const Stri
       for (const Shortened& table : shortened)
         out.object(table.table, [&] { out("kept", table.kept)("of", table.of); });
     });
+    out("categories", std::vector<std::string>(shard::kCategoryNames.begin(), shard::kCategoryNames.end()));
     out("paths", page.paths.size())("groups", page.groups)("rows", page.rows.size());
     out("row_functions", page.row_functions);
     axis("time", page.time_bin_s, page.time_begin_s, page.time_bins);

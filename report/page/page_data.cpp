@@ -203,11 +203,20 @@ void Maker::add_tree() {
   node_of_slot_.resize(slots_.size());
   for (std::uint32_t slot = 0; slot < node_of_slot_.size(); ++slot) node_of_slot_[slot] = tree.node(slot);
 
+  std::vector<std::uint32_t> line_row(paths_.lines().size(), kNone);  // by CallPaths::line
+  for (std::uint32_t row = 0; row < std::min(analysis_.lines.size(), options_.report_lines); ++row)
+    if (const std::uint32_t id = analysis_.lines[row].id; id < line_row.size()) line_row[id] = row;
+  const auto row_of_line = [&](std::uint32_t path) {
+    const std::uint32_t line = paths_.line(path);
+    return line == kNone ? kNone : line_row[line];
+  };
   std::vector<std::uint32_t> page_frame(head_.frames.size(), kNone);
   for (const ShownTree::Node& node : tree.nodes()) {
     PagePath& path = page_.paths.emplace_back();
     path.parent = node.parent;
     path.others = node.others;
+    path.line = row_of_line(paths_.source(node.path));
+    if (!node.others) path.own_line = row_of_line(node.path);
     const shard::Frame* const frame = node.others ? nullptr : paths_.frame(node.path);
     if (frame == nullptr) continue;
     std::uint32_t& known = page_frame[head_.paths[node.path].frame];

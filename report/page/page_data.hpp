@@ -46,10 +46,12 @@ struct PageFrame {
 // Preorder: a parent comes before its children, a subtree is a range. paths[0] is the root.
 struct PagePath {
   std::uint32_t parent = 0;
-  std::uint32_t frame = shard::kNone;  // index into frames; kNone: the root, or `others` below the parent
-  bool others = false;                 // sums up call paths that are too small to be told apart
-  CategorySeconds self_s{};            // all ranks, all threads
-  double helper_idle_s = 0;            // of self_s: helper threads, idle but not waiting for the GIL
+  std::uint32_t frame = shard::kNone;     // index into frames; kNone: the root, or `others` below the parent
+  bool others = false;                    // sums up call paths that are too small to be told apart
+  std::uint32_t line = shard::kNone;      // of Analysis::lines: the line that self_s counts for
+  std::uint32_t own_line = shard::kNone;  // the line of the path's own frame
+  CategorySeconds self_s{};               // all ranks, all threads
+  double helper_idle_s = 0;               // of self_s: helper threads, idle but not waiting for the GIL
 };
 
 struct PageFunction {
@@ -79,11 +81,10 @@ struct PageRow {
 inline constexpr double kOutlier = 6;
 
 struct PageSeries {
-  std::string name;                   // "python_ns", "rss_bytes", a counter
-  bool maximum = false;               // a level: the largest of a bin; else an amount: its sum
-  std::vector<float> row_values;      // rows x bins: mean over the row's ranks; of levels the largest.
-                                      // Nanoseconds, bytes, counts
-  std::vector<float> min, mean, max;  // by bin: over all ranks
+  std::string name;               // "python_ns", "rss_bytes", a counter
+  bool maximum = false;           // a level: the largest of a bin; else an amount: its sum
+  std::vector<float> row_values;  // rows x bins: mean over the row's ranks; of levels the largest.
+                                  // Nanoseconds, bytes, counts
 };
 
 struct PageSourceFile {

@@ -45,9 +45,7 @@ std::size_t count_of(const std::vector<std::size_t>& rows_with) {
 }
 
 struct Sums {
-  std::vector<double> rows;  // x bins
-  std::vector<double> min, sum, max;
-  std::size_t ranks = 0;  // that have the series
+  std::vector<double> rows;  // x bins; empty: no rank has the series
 };
 
 }  // namespace
@@ -101,22 +99,16 @@ void add_page_series(const shard::ShardData& head, const Analysis& analysis, con
       if (!of_ranks[series]) continue;
       Sums& sum = sums[series];
       const bool maximum = is_maximum(series);
-      if (sum.ranks++ == 0) {
-        sum.rows.assign(page.rows.size() * page.bins, 0);
-        for (auto* const band : {&sum.min, &sum.sum, &sum.max}) band->assign(page.bins, 0);
-      }
+      if (sum.rows.empty()) sum.rows.assign(page.rows.size() * page.bins, 0);
       join_bins(values, join, maximum, joined);
       for (std::size_t bin = 0; bin < page.bins; ++bin) {
         double& cell = sum.rows[first + bin];
         cell = maximum ? std::max(cell, joined[bin]) : cell + joined[bin];
-        sum.min[bin] = sum.ranks == 1 ? joined[bin] : std::min(sum.min[bin], joined[bin]);
-        sum.max[bin] = std::max(sum.max[bin], joined[bin]);
-        sum.sum[bin] += joined[bin];
       }
     }
   }
   for (std::size_t s = 0; s < sums.size(); ++s) {
-    if (!of_ranks[s] || sums[s].ranks == 0) continue;
+    if (!of_ranks[s] || sums[s].rows.empty()) continue;
     const Sums& sum = sums[s];
     PageSeries& series = page.series.emplace_back();
     series.name = timeline.series[s];
@@ -124,11 +116,6 @@ void add_page_series(const shard::ShardData& head, const Analysis& analysis, con
     for (std::size_t i = 0; i < sum.rows.size(); ++i)
       series.row_values.push_back(static_cast<float>(
           series.maximum ? sum.rows[i] : sum.rows[i] / static_cast<double>(page.rows[i / page.bins].ranks)));
-    for (std::size_t bin = 0; bin < page.bins; ++bin) {
-      series.min.push_back(static_cast<float>(sum.min[bin]));
-      series.mean.push_back(static_cast<float>(sum.sum[bin] / static_cast<double>(sum.ranks)));
-      series.max.push_back(static_cast<float>(sum.max[bin]));
-    }
   }
 
   if (analysis.nodes.size() > PageData::kMostNodes) return;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "report/analysis/placement.hpp"
+#include "report/analysis/timeline.hpp"
 #include "report/text/waiting.hpp"
 
 namespace clusterprof::report::text {
@@ -26,7 +27,6 @@ constexpr std::size_t kFewRows = 5;
 constexpr std::size_t kWideCalls = 100;  // columns of the page
 constexpr std::size_t kMostRankRows = 16;
 constexpr std::size_t kTimelineName = 16;
-constexpr double kMissedMpi = 0.05;           // of all rank time
 constexpr std::size_t kTimelineColumns = 60;  // on a page of 80 columns
 
 double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -343,7 +343,7 @@ void print_timeline(Page& page, const Analysis& a, const ResourceOptions& option
     std::array<std::vector<double>, shard::kCategories> sums;
     sums.fill(std::vector<double>(columns.size(), 0.0));
     for (std::size_t c = 0; c < shard::kCategories; ++c) {
-      const std::string series = std::string(shard::kCategoryNames[c]) + "_ns";
+      const std::string series = category_series(c);
       for (std::size_t r = begin; r < end; ++r) columns.add(timeline.ranks[r], series, false, sums[c]);
       for (std::size_t i = 0; i < columns.size(); ++i) all[c][i] += sums[c][i];
     }
@@ -371,22 +371,8 @@ void print_timeline(Page& page, const Analysis& a, const ResourceOptions& option
     legend +=
         fmt::format("{}{} {}", legend.empty() ? "" : "  ", category_letter(c), shard::kCategoryNames[c]);
   page.line(fmt::format("  {}; what there is most of", legend), Style::kDim);
-  // Where processors are short, samples miss calls that mostly wait for one.
-  constexpr auto kMpi = static_cast<std::size_t>(shard::Category::kMpi);
-  double sampled = 0, sampled_mpi = 0;
-  for (std::size_t c = 0; c < shard::kCategories; ++c)
-    for (const double value : all[c]) sampled += value, sampled_mpi += c == kMpi ? value : 0;
-  const double timed = a.rank_seconds > 0 ? a.category_s[kMpi].value_or(0) / a.rank_seconds : 0;
-  const bool known = a.run.clock != "cpu" && std::find(timeline.series.begin(), timeline.series.end(),
-                                                       "mpi_ns") != timeline.series.end();
-  if (known && sampled > 0 && timed - sampled_mpi / sampled >= kMissedMpi)
-    page.paragraph({"  "},
-                   fmt::format("These are samples, and miss short MPI calls: in MPI they see {} of the "
-                               "time, timed exactly it is {}.",
-                               percent(sampled_mpi / sampled), percent(timed)));
-
-  title(page, options.unicode ? "mean of all ranks; full height: 100 %"
-                              : "mean of all ranks; blank . : - = + * % #: 0 to 100 %");
+  title(page, options.unicode ? "all ranks; full height: 100 % of their time"
+                              : "all ranks; blank . : - = + * % #: 0 to 100 % of their time");
   const auto band = [&](std::string_view name, const std::vector<double>& values, const auto& whole_of) {
     std::vector<std::optional<double>> shares;
     bool any = false;
@@ -398,10 +384,11 @@ void print_timeline(Page& page, const Analysis& a, const ResourceOptions& option
     if (any)
       page.line(fmt::format("  {:<{}}{}", name, kTimelineName - 2, sparkline(shares, options.unicode)));
   };
-  const auto rank_time = [&](std::size_t i) {
-    return columns.seconds_of(i) * 1e9 * static_cast<double>(std::max<std::size_t>(1, timeline.ranks.size()));
-  };
-  for (std::size_t c = 0; c < shard::kCategories; ++c) band(shard::kCategoryNames[c], all[c], rank_time);
+  std::vector<double> recorded(columns.size(), 0.0);
+  for (const std::vector<double>& category : all)
+    std::transform(recorded.begin(), recorded.end(), category.begin(), recorded.begin(), std::plus<>());
+  for (std::size_t c = 0; c < shard::kCategories; ++c)
+    band(shard::kCategoryNames[c], all[c], [&](std::size_t i) { return recorded[i]; });
   std::vector<double> busy(columns.size(), 0.0), used(columns.size(), 0.0);
   double processors = 0, memory = 0;
   for (const TimelineRow& row : timeline.nodes) {

@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
 
 const NONE = 0xffffffff;
-const CATEGORIES = ["python", "native", "system", "mpi", "io", "idle"];
+const CATEGORIES = ["python", "native", "system", "mpi", "io", "idle", "runnable"];
 const KINDS = ["python", "native", "mpi", "kernel", "region"];
 
 function generator(seed) {
@@ -284,7 +284,7 @@ export function makeSample(options = {}) {
   // Cells: what is too small is in none. More groups, fewer paths of each.
   const wanted = Math.max(24, Math.min(paths.length, Math.floor(400_000 / groups)));
   const largest = paths.map((p, i) => [p.share, i]).sort((a, b) => b[0] - a[0]).slice(0, wanted).map(([, i]) => i).sort((a, b) => a - b);
-  const self = new Float32Array(paths.length * 6);
+  const self = new Float32Array(paths.length * CATEGORIES.length);
   const helperIdle = new Float32Array(paths.length);
   const cellOffset = new Uint32Array(groups + 1);
   const cellPath = [];
@@ -312,7 +312,8 @@ export function makeSample(options = {}) {
   }
   paths.forEach((p, i) => {
     if (seconds[i] === 0) seconds[i] = p.share * elapsed * ranks * 0.8;
-    for (const [category, part] of Object.entries(p.parts)) self[i * 6 + CATEGORIES.indexOf(category)] = seconds[i] * part;
+    const whole = Object.values(p.parts).reduce((a, b) => a + b, 0);
+    for (const [category, part] of Object.entries(p.parts).map(([name, value]) => [name, value / whole])) self[i * CATEGORIES.length + CATEGORIES.indexOf(category)] = seconds[i] * part;
     if (isHelper[i]) helperIdle[i] = seconds[i] * 0.8;
   });
 
@@ -341,7 +342,7 @@ export function makeSample(options = {}) {
   const totals = seconds.slice();
   for (let i = paths.length - 1; i > 0; --i) totals[paths[i].parent] += totals[i];
   const functionRows = functions.map((f, index) => ({
-    index, f, self: 0, total: 0, activeSelf: 0, activeTotal: 0, parts: new Float64Array(6), lines: new Map(),
+    index, f, self: 0, total: 0, activeSelf: 0, activeTotal: 0, parts: new Float64Array(CATEGORIES.length), lines: new Map(),
   }));
   const open = new Uint32Array(functions.length);
   const walkPaths = (() => {
@@ -360,6 +361,14 @@ export function makeSample(options = {}) {
   const helperBelow = Float64Array.from(helperIdle);
   for (let i = paths.length - 1; i > 0; --i) helperBelow[paths[i].parent] += helperBelow[i];
   const lineRows = new Map();
+  const lineKey = (i) => {
+    const frame = paths[i].frame === NONE ? null : frames[paths[i].frame];
+    return frame?.file && frame.at ? `${frame.file}:${frame.at}:${frame.name}` : null;
+  };
+  const isInLine = (i, key) => {
+    for (let p = paths[i].parent; p !== 0; p = paths[p].parent) if (lineKey(p) === key) return true;
+    return false;
+  };
   walkPaths((i, f, outermost) => {
     if (f === NONE) return;
     const row = functionRows[f];
@@ -369,15 +378,15 @@ export function makeSample(options = {}) {
       row.total += totals[i];
       row.activeTotal += totals[i] - helperBelow[i];
     }
-    for (let c = 0; c < 6; ++c) row.parts[c] += self[i * 6 + c];
+    for (let c = 0; c < CATEGORIES.length; ++c) row.parts[c] += self[i * CATEGORIES.length + c];
     const frame = frames[paths[i].frame];
     if (frame.file && frame.at) {
-      const key = `${frame.file}:${frame.at}:${frame.name}`;
-      const line = lineRows.get(key) ?? { file: frame.file, line: frame.at, function: frame.name, self: 0, total: 0, parts: new Float64Array(6), time: new Float32Array(timeBins) };
+      const key = lineKey(i);
+      const line = lineRows.get(key) ?? { file: frame.file, line: frame.at, function: frame.name, self: 0, total: 0, parts: new Float64Array(CATEGORIES.length), time: new Float32Array(timeBins) };
       lineRows.set(key, line);
       line.self += seconds[i];
-      if (outermost) line.total += totals[i];
-      for (let c = 0; c < 6; ++c) line.parts[c] += self[i * 6 + c];
+      if (!isInLine(i, key)) line.total += totals[i];
+      for (let c = 0; c < CATEGORIES.length; ++c) line.parts[c] += self[i * CATEGORIES.length + c];
       for (let b = 0; b < timeBins; ++b) line.time[b] += pathTime[i * timeBins + b];
     }
   });
@@ -455,7 +464,7 @@ export function makeSample(options = {}) {
       case "system_ns": return 0.03 * bin_ns * noise;
       case "mpi_ns": return mpi * bin_ns * noise;
       case "io_ns": return io * bin_ns * noise;
-      case "idle_ns": return 0.02 * bin_ns * noise;
+      case "idle_ns": case "runnable_ns": return 0.02 * bin_ns * noise;
       case "cpu_user_ns": return (native + python + mpi) * bin_ns;
       case "cpu_system_ns": return 0.05 * bin_ns * noise;
       case "rss_bytes": return (4e8 + 9e8 * Math.min(1, b / 20) + 1.2e8 * l * (b / last)) * (1 + 0.02 * noise);
@@ -467,18 +476,13 @@ export function makeSample(options = {}) {
   };
   seriesInfo.forEach(({ name }, s) => {
     const values = new Float32Array(rows * bins);
-    const band = new Float32Array(3 * bins);
     for (let b = 0; b < bins; ++b) {
-      let [min, sum, max] = [Infinity, 0, -Infinity];
       for (let row = 0; row < rows; ++row) {
         const v = Math.round(valueOf(name, row, b, 0.6 + 0.8 * random()));
         values[row * bins + b] = v;
-        min = Math.min(min, v), max = Math.max(max, v), sum += v;
       }
-      band[b] = min, band[bins + b] = sum / rows, band[2 * bins + b] = max;
     }
     add(`series_${s}`, "f32", values);
-    add(`band_${s}`, "f32", band);
   });
   const nodeSeries = plain || nodes > 1024 ? [] : [
     { name: "cpu_busy_ns", maximum: false }, { name: "memory_used_bytes", maximum: true },
@@ -517,6 +521,13 @@ export function makeSample(options = {}) {
   add("function_row", "u32", Uint32Array.from(order, (i) => rowOfFunction[i]));
   add("path_parent", "u32", Uint32Array.from(paths, (p) => p.parent));
   add("path_frame", "u32", Uint32Array.from(paths, (p) => p.frame));
+  const rowOfLine = new Map();
+  allLines.slice(0, 3000).forEach((l, i) => rowOfLine.set(`${l.file}:${l.line}:${l.function}`, i));
+  const lineOfPath = Uint32Array.from(paths, (_, i) => {
+    return rowOfLine.get(lineKey(i)) ?? NONE;
+  });
+  add("path_line", "u32", lineOfPath);
+  add("path_own_line", "u32", lineOfPath);
   add("path_others", "u8", Uint8Array.from(paths, (p) => p.others));
   add("path_self_s", "f32", self);
   add("path_helper_idle_s", "f32", helperIdle);
@@ -528,7 +539,7 @@ export function makeSample(options = {}) {
   add("path_time", "f32", pathTime);
 
   // --- Ranks
-  const category = new Float32Array(ranks * 6);
+  const category = new Float32Array(ranks * CATEGORIES.length);
   const perRank = { elapsed: [], useful: [], wait: [], transfer: [], rss: [] };
   const reportRanks = [];
   const lostRank = hostile && ranks > 3 ? ranks - 1 : -1;
@@ -537,9 +548,9 @@ export function makeSample(options = {}) {
     const e = elapsed * (0.995 + 0.004 * random());
     const mpi = plain ? 0 : e * Math.max(0.03, 0.97 - 0.9 * l);
     const rest = e - mpi;
-    const parts = [0.17, 0.72, 0.04, 0, 0.055, 0.015].map((x) => x * rest);
+    const parts = [0.17, 0.7, 0.04, 0, 0.055, 0.015, 0.02].map((x) => x * rest);
     parts[3] = mpi;
-    category.set(parts, r * 6);
+    category.set(parts, r * CATEGORIES.length);
     perRank.elapsed.push(e);
     perRank.useful.push(e - mpi);
     perRank.wait.push(mpi * 0.8);
@@ -641,7 +652,7 @@ export function makeSample(options = {}) {
   const communication = maxUseful / elapsed;
   const regionRow = (name, share, count, mpiShare) => ({
     name, count: count * ranks, time_s: round(share * elapsed * ranks), min_s: 0.9, max_s: 4.2, max_n: 7, sampled_s: round(share * elapsed * ranks), share: round(share),
-    ...partsOf([0.15, 0.6, 0.03, mpiShare, 0.04, 0.02].map((x) => x * share * elapsed * ranks)), rank_min_s: round(share * elapsed * 0.9), rank_mean_s: round(share * elapsed), rank_max_s: round(share * elapsed * 1.05), rank_max: slowest,
+    ...partsOf([0.15, 0.6, 0.03, mpiShare, 0.04, 0.02, 0.01].map((x) => x * share * elapsed * ranks)), rank_min_s: round(share * elapsed * 0.9), rank_mean_s: round(share * elapsed), rank_max_s: round(share * elapsed * 1.05), rank_max: slowest,
     efficiency: { parallel: 0.72, load_balance: 0.76, communication: 0.95 }, counters: {}, derived: [], bottleneck: "imbalance",
   });
   const report = {
@@ -699,7 +710,7 @@ export function makeSample(options = {}) {
     ],
   };
   const header = {
-    schema: "clusterprof.page/1", report, strings, arrays: {}, paths: paths.length, groups, rows, row_functions: rowFunctions,
+    schema: "clusterprof.page/1", report, strings, arrays: {}, categories: CATEGORIES, paths: paths.length, groups, rows, row_functions: rowFunctions,
     shortened: kept.length > rowLimit ? { functions: { kept: rowLimit, of: kept.length } } : {},
     time: { bin_s: timeBins ? elapsed / timeBins : 0, begin_s: 0, bins: timeBins },
     axis: { bin_s, begin_s: 0, bins }, series: seriesInfo, node_series: nodeSeries, matrix: { bin_ranks: binRanks }, sources: sourceList,
@@ -707,7 +718,8 @@ export function makeSample(options = {}) {
   return encode(header, arrays);
 }
 
-// Noise does not compress: 12 bits of it are enough.
+// Noise does not compress: 12 bits of it are enough. Times of the whole run stay as they are, as in real pages.
+const EXACT = ["path_self_s", "path_helper_idle_s"];
 function shorten(values) {
   const bits = new Uint32Array(values.buffer);
   for (let i = 0; i < bits.length; ++i) if ((bits[i] & 0x7f800000) !== 0x7f800000) bits[i] &= 0xfffff800;
@@ -717,7 +729,7 @@ function shorten(values) {
 export function encode(header, arrays) {
   let offset = 0;
   header.arrays = {};
-  for (const { type, values } of Object.values(arrays)) if (type === "f32") shorten(values);
+  for (const [name, { type, values }] of Object.entries(arrays)) if (type === "f32" && !EXACT.includes(name)) shorten(values);
   for (const [name, { type, values }] of Object.entries(arrays)) {
     header.arrays[name] = { type, offset, length: values.length };
     offset += Math.ceil(values.byteLength / 8) * 8;

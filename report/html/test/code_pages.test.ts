@@ -89,7 +89,7 @@ test("lines of the whole run are the report's", async () => {
     near(times[i].self, row.self_s, `line ${i}`);
     near(times[i].total, row.total_s, `total of line ${i}`);
     CATEGORIES.forEach((category, c) =>
-      near(times[i].parts[c], row[`${category}_s`], `${category} of line ${i}`),
+      near(times[i].parts[c], row[`${category}_s`] ?? 0, `${category} of line ${i}`),
     );
   });
   // Without idle helpers nothing but idling is less.
@@ -117,6 +117,47 @@ test("lines of parts of the ranks add up to those of all", async () => {
       line.total,
       `total of line ${i}`,
     );
+  });
+});
+
+test("a line never has more time of its own than in total", async () => {
+  const model = await sample({ ranks: 8, paths: 900 });
+  // A line without a call path that is large enough to be there, and one whose time is mostly idle helpers.
+  const lines = model.u32("path_line");
+  const own = model.u32("path_own_line");
+  for (let path = 0; path < model.pathCount; ++path) if (lines[path] === 3) lines[path] = own[path] = NONE;
+  for (const helperIdle of [false, true])
+    for (const selection of [
+      {},
+      { ranks: RankSet.parse("3")! },
+      { ranks: RankSet.parse("1-5")! },
+      { time: [5, 9] as [number, number] },
+      { ranks: RankSet.parse("2")!, time: [5, 9] as [number, number] },
+    ]) {
+      const store = storeOf(model, selection, helperIdle);
+      const of = weights(store);
+      lineTimes(store).forEach((line, i) => {
+        assert.ok(line.self <= line.total * (1 + 1e-12), `line ${i}: ${line.self} of ${line.total}`);
+        near(line.parts.reduce((a, b) => a + b, 0), line.self, `parts of line ${i}`);
+      });
+      of.functionSelf.forEach((self, f) => assert.ok(self <= of.functionTotal[f] * (1 + 1e-9), `function ${f}`));
+    }
+});
+
+test("all ranks chosen is none chosen", async () => {
+  const model = await sample({ ranks: 8, ranksPerNode: 4, paths: 900 });
+  const none = storeOf(model);
+  for (const selection of [{ ranks: RankSet.parse("0-7")! }, { nodes: [0, 1] }, { ranks: RankSet.parse("0-999")! }]) {
+    const all = storeOf(model, selection);
+    assert.equal(all.rankMask(), null);
+    assert.deepEqual(weights(all).functionSelf, weights(none).functionSelf);
+    assert.deepEqual(lineTimes(all), lineTimes(none));
+  }
+  // Ranks one by one are no less than all.
+  const each = Array.from({ length: 8 }, (_, r) => lineTimes(storeOf(model, { ranks: RankSet.parse(String(r))! })));
+  lineTimes(none).forEach((line, i) => {
+    near(each.reduce((sum, rank) => sum + rank[i].self, 0), line.self, `line ${i}`);
+    near(each.reduce((sum, rank) => sum + rank[i].total, 0), line.total, `total of line ${i}`);
   });
 });
 

@@ -5,13 +5,14 @@ import { gzipSync } from "node:zlib";
 import { encode, makeSample, type SampleOptions } from "../dev/make_sample.mjs";
 import { decode } from "../src/core/decode";
 import { bytes, clock, count, functionLabel, percent, printable, seconds, shortenMiddle, TimeScale } from "../src/core/format";
-import { CATEGORIES, NONE, type Model } from "../src/core/model";
+import { CATEGORIES, IDLE, NONE, type Model } from "../src/core/model";
 import { score } from "../src/core/palette";
 import { RankSet } from "../src/core/ranges";
 import { formatHash, parseHash, Store, type Selection, type State } from "../src/core/selection";
 import { parseNodes, parseTime } from "../src/core/selection_bar";
+import { binSeconds, rowSeconds, rowShares } from "../src/core/over_time";
 import { categoryTotals } from "../src/core/totals";
-import { categorySeconds, computeWeights, weights } from "../src/core/weights";
+import { CATEGORY_COUNT, categorySeconds, computeWeights, weights } from "../src/core/weights";
 
 const base64 = (data: Uint8Array) => gzipSync(data).toString("base64");
 const sample = (options: SampleOptions): Promise<Model> => decode(base64(makeSample(options)));
@@ -48,7 +49,7 @@ function close(actual: ArrayLike<number>, expected: ArrayLike<number>, what: str
 }
 
 test("arrays and header come back as they were written", async () => {
-  const header = { schema: "clusterprof.page/1", report: { nodes: [], functions: [], lines: [], mpi: {} }, strings: ["a", "ü\u202e<b>"], paths: 3 };
+  const header = { schema: "clusterprof.page/1", categories: [...CATEGORIES], report: { nodes: [], functions: [], lines: [], mpi: {} }, strings: ["a", "ü\u202e<b>"], paths: 3 };
   const arrays = {
     path_parent: { type: "u32", values: Uint32Array.of(0, 0, NONE) },
     frame_kind: { type: "u8", values: Uint8Array.of(4, 3, 2, 1, 0) },
@@ -198,20 +199,27 @@ function bruteForce(model: Model, selection: Selection, helperIdle: boolean) {
       .filter((f) => f !== NONE && model.frame(f).kind === "region")
       .map((f) => model.frame(f).name)
       .reverse();
+  // Cells are rounded; together they are the path's time.
+  const scaleOf = (path: number, cells: Float32Array, whole: number) => {
+    const sum = model.u32("cell_path").reduce((all, p, i) => all + (p === path ? cells[i] : 0), 0);
+    return sum > 0 ? whole / sum : 0;
+  };
   const ownTime = (path: number) => times.subarray(path * bins, (path + 1) * bins);
   const result = new Float64Array(model.pathCount);
   for (let path = 0; path < model.pathCount; ++path) {
-    const whole = CATEGORIES.reduce((sum, _, c) => sum + self[path * 6 + c], 0);
+    const whole = CATEGORIES.reduce((sum, _, c) => sum + self[path * CATEGORY_COUNT + c], 0);
     let seconds = helperIdle ? whole : whole - helper[path];
     if (selection.ranks || selection.nodes) {
       seconds = 0;
+      const scale = scaleOf(path, model.f32("cell_self_s"), whole);
+      const helperScale = helperIdle ? 0 : scaleOf(path, model.f32("cell_helper_idle_s"), helper[path]);
       groupOf.forEach((group, rank) => {
         if (selection.ranks && !selection.ranks.has(numbers[rank])) return;
         if (selection.nodes && !selection.nodes.includes(nodeOf[rank])) return;
         const sharing = groupOf.filter((g) => g === group).length;
         for (let i = offsets[group]; i < offsets[group + 1]; ++i)
           if (model.u32("cell_path")[i] === path) 
-            seconds += (model.f32("cell_self_s")[i] - (helperIdle ? 0 : model.f32("cell_helper_idle_s")[i])) / sharing;
+            seconds += (model.f32("cell_self_s")[i] * scale - model.f32("cell_helper_idle_s")[i] * helperScale) / sharing;
       });
     }
     if (selection.time) {
@@ -285,11 +293,11 @@ test("the whole run has the report's numbers, and parts of it add up", async () 
   const rows = model.u32("function_row");
   model.report.functions.forEach((row, i) => {
     const f = rows.indexOf(i);
-    assert.equal(whole.functionSelf[f], row.active_self_s);
-    assert.equal(whole.functionTotal[f], row.active_total_s);
+    close([whole.functionSelf[f]], [row.active_self_s], "self", 1e-9);
+    close([whole.functionTotal[f]], [row.active_total_s], "total", 1e-9);
   });
   const [a, b] = ["0-4", "5-11"].map((ranks) => weights(storeOf(model, { ranks: RankSet.parse(ranks) })));
-  close(Float64Array.from(a.self, (v, i) => v + b.self[i]), whole.self, "two parts of the ranks", 1e-3); // as exact as the cells
+  close(Float64Array.from(a.self, (v, i) => v + b.self[i]), whole.self, "two parts of the ranks");
   const { bin_s, bins, begin_s } = model.header.time;
   const end = begin_s + bins * bin_s;
   const [c, d] = [[begin_s, 20.2], [20.2, end]].map((time) => weights(storeOf(model, { time: time as [number, number] })));
@@ -311,17 +319,54 @@ test("ranks that share a group have their part of it, as an estimate", async () 
 test("categories of the summary", async () => {
   const model = await sample({ ranks: 8, ranksPerNode: 4, paths: 100 });
   const ranks = model.f32("rank_category_s");
-  const expected = CATEGORIES.map((_, c) => [4, 5, 6, 7].reduce((sum, r) => sum + ranks[r * 6 + c], 0));
+  const expected = CATEGORIES.map((_, c) => [4, 5, 6, 7].reduce((sum, r) => sum + ranks[r * CATEGORY_COUNT + c], 0));
   close(categoryTotals(storeOf(model, { nodes: [1] })).seconds, expected, "of a node");
   const all = categoryTotals(storeOf(model, { time: [-100, 1000] }));
   assert.equal(all.source, "series");
-  const mpi = model.header.series.findIndex((s) => s.name === "mpi_ns");
-  close([all.seconds[3]], [model.f32(`series_${mpi}`).reduce((sum, ns) => sum + ns * 1e-9, 0)], "of all bins");
+  close(all.seconds, categoryTotals(storeOf(model)).seconds, "of all bins, the report's");
+  const halves = [[-100, 11.3], [11.3, 1000]].map((time) => categoryTotals(storeOf(model, { time: time as [number, number] })).seconds);
+  close(halves[0].map((value, c) => value + halves[1][c]), all.seconds, "two parts of the time");
   assert.equal(categoryTotals(storeOf(model, { region: "epoch" })).source, "paths");
-  model.header.series.find((s) => s.name === "system_ns")!.name = "another";
-  assert.equal(categoryTotals(storeOf(model, { time: [0, 10] })).seconds[2], 0); // no time in it anywhere
-  for (let r = 0; r < 8; ++r) model.f32("rank_category_s")[r * 6 + 2] = NaN;
+  for (let r = 0; r < 8; ++r) model.f32("rank_category_s")[r * CATEGORY_COUNT + 2] = NaN;
   assert.ok(Number.isNaN(categoryTotals(storeOf(model, { time: [0, 10] })).seconds[2])); // not measured
+});
+
+test("categories over time are the report's, of whichever ranks", async () => {
+  const model = await sample({ ranks: 40, ranksPerNode: 8, paths: 100 });
+  // Of rank 3 the series of I/O is missing, and nobody has one of system calls.
+  const bins = model.header.axis.bins;
+  const index = (name: string) => model.header.series.findIndex((s) => s.name === name);
+  model.f32(`series_${index("io_ns")}`).fill(0, 3 * bins, 4 * bins);
+  model.f32("rank_category_s")[3 * CATEGORY_COUNT + CATEGORIES.indexOf("io")] = 0;
+  for (const selection of [{}, { ranks: RankSet.parse("3")! }, { ranks: RankSet.parse("0-6,30")! }, { nodes: [2] }]) {
+    const store = storeOf(model, selection);
+    const seconds = binSeconds(store);
+    close(seconds.map((of) => of.reduce((a, b) => a + b, 0)), categoryTotals(store).seconds, store.href({}));
+    const rows = rowSeconds(store);
+    CATEGORIES.forEach((category, c) => {
+      const sum = rows.reduce((all, value, at) => (at % CATEGORY_COUNT === c ? all + value : all), 0);
+      close([sum], [categoryTotals(store).seconds[c]], category);
+    });
+  }
+  const shares = rowShares(model);
+  for (let cell = 0; cell < model.header.rows * bins; ++cell) {
+    const sum = shares.reduce((all, of) => all + (of ? of[cell] : 0), 0);
+    assert.ok(Number.isNaN(sum) || Math.abs(sum - 1) < 1e-5, `cell ${cell}: ${sum}`);
+  }
+});
+
+test("categories of the data are found by their names", async () => {
+  const arrays = {
+    path_self_s: { type: "f32", values: Float32Array.of(1, 2, 3, 4) },
+    rank_category_s: { type: "f32", values: Float32Array.of(5, 6) },
+  };
+  const header = { schema: "clusterprof.page/1", report: { nodes: [] }, strings: [], paths: 2, categories: ["idle", "python"] };
+  const model = await decode(base64(encode(header, arrays)));
+  assert.equal(model.f32("path_self_s")[CATEGORY_COUNT + IDLE], 3);
+  assert.equal(model.f32("path_self_s")[CATEGORY_COUNT], 4);
+  assert.equal(model.f32("rank_category_s")[0], 6);
+  assert.ok(Number.isNaN(model.f32("rank_category_s")[CATEGORIES.indexOf("mpi")]));
+  await assert.rejects(decode(base64(encode({ ...header, categories: ["dreams"] }, {}))), /dreams/);
 });
 
 test("numbers read as in the text report", () => {

@@ -285,7 +285,7 @@ TEST(Json, NumbersOfTheResourcesRun) {
                                           {"rank_max", 0}}));
   const Json& timeline = document["timeline"];
   EXPECT_EQ(timeline["bin_s"], 1.024);
-  EXPECT_EQ(timeline["bins"], 9);
+  EXPECT_EQ(timeline["bins"], 11) << "to the end of the ranks";
   EXPECT_EQ(timeline["begin_s"], -0.5);
   EXPECT_EQ(timeline["ranks"][1]["values"]["rss_bytes"], (Json{10, 400, 400}));
   EXPECT_EQ(timeline["nodes"][0]["values"]["network_received_bytes"], (Json{1000, 2000}));

@@ -94,17 +94,22 @@ ProfileBuilder placed(std::uint32_t ranks, std::uint32_t cpus, const char* affin
   return b;
 }
 
-TEST(OverTime, SaysWhatSamplesMissOfMpi) {
+TEST(OverTime, SharesAreOfTheRanksThatRun) {
+  // Rank 0 computes and ends after two of four bins; rank 1 writes all the time.
+  ProfileBuilder b(2);
+  const std::uint64_t bin_ms = 1'024;
+  b.data.ranks[0].elapsed_ns = 2 * bin_ms * kMs;
+  b.data.ranks[1].elapsed_ns = 4 * bin_ms * kMs;
+  b.sampled(0, b.path({b.native("compute", "/a.out")}), Category::kNative, 2 * bin_ms);
+  b.sampled(1, b.path({b.native("store", "/a.out")}), Category::kIo, 4 * bin_ms);
+  b.series("native_ns", 0, {bin_ms * kMs, bin_ms * kMs});
+  b.series("io_ns", 1, {bin_ms * kMs, bin_ms * kMs, bin_ms * kMs, bin_ms * kMs});
   TextOptions options;
   options.sections = {"timeline"};
-  shard::ShardData data = testing::resources_run();
-  EXPECT_EQ(render_text(analyse(data), options).find("These are samples"), std::string::npos)
-      << "MPI is not among the series";
-  // 410 ns in MPI by samples, where a tenth was timed.
-  std::replace(data.strings.begin(), data.strings.end(), std::string("rss_bytes"), std::string("mpi_ns"));
-  EXPECT_NE(
-      render_text(analyse(data), options).find("they see 0.0 % of the\n  time, timed exactly it is 10.0 %."),
-      std::string::npos);
+  const std::string text = render_text(analyse(b.data), options);
+  const std::string half(30, '='), all(30, '#'), none(30, ' ');
+  EXPECT_NE(text.find("  io            |" + half + all + "|"), std::string::npos) << text;
+  EXPECT_NE(text.find("  native        |" + half + none + "|"), std::string::npos) << text;
 }
 
 TEST(Placement, RanksThatShareProcessors) {

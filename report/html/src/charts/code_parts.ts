@@ -4,9 +4,9 @@ import { moduleName, pathFunctions, withoutAbiTag } from "../calltree/of_model";
 import { CATEGORY_TITLES, KIND_TITLES, categoryColour, kindColour } from "../core/colours";
 import { type Child, el, stackedBar } from "../core/dom";
 import { functionLabel, percent, printable, seconds, shortenMiddle } from "../core/format";
-import { CATEGORIES, type FunctionInfo, type KindName, type Model, NONE } from "../core/model";
+import { CATEGORIES, IDLE, type FunctionInfo, type KindName, type Model, NONE } from "../core/model";
 import type { Store } from "../core/selection";
-import { CATEGORY_COUNT, type Weights, weights } from "../core/weights";
+import { CATEGORY_COUNT, type Weights, partsOfRow, weights } from "../core/weights";
 
 export function searchField(label: string): HTMLInputElement {
   return el("input", {
@@ -64,31 +64,31 @@ export function categoryBar(parts: ArrayLike<number>, whole?: number, attrs = {}
 // Seconds by category of each function's own time under the selection: functions x categories.
 export function functionCategories(store: Store): Float64Array {
   const { model, helperIdle } = store;
-  const { factor, isWhole } = weights(store);
+  const { factor, functionSelf, overall } = weights(store);
   const functions = pathFunctions(model);
   const self = model.f32("path_self_s");
   const helper = model.f32("path_helper_idle_s");
-  const idle = CATEGORY_COUNT - 1;
   const sums = new Float64Array(model.functionCount * CATEGORY_COUNT);
+  const whole = new Float64Array(model.functionCount * CATEGORY_COUNT);
   for (let path = 1; path < model.pathCount; ++path) {
     const f = functions[path];
-    if (f === NONE || factor[path] === 0) continue;
+    if (f === NONE) continue;
     for (let c = 0; c < CATEGORY_COUNT; ++c) {
-      sums[f * CATEGORY_COUNT + c] += self[path * CATEGORY_COUNT + c] * factor[path];
-    }
-    if (!helperIdle) sums[f * CATEGORY_COUNT + idle] -= helper[path] * factor[path];
-  }
-  if (isWhole) {
-    // With what small call paths have, as for the functions' times.
-    const rows = model.u32("function_row");
-    for (let f = 0; f < model.functionCount; ++f) {
-      const row = rows[f] === NONE ? undefined : model.report.functions[rows[f]];
-      if (!row) continue;
-      CATEGORIES.forEach((category, c) => (sums[f * CATEGORY_COUNT + c] = row[`${category}_s`]));
-      if (!helperIdle) sums[f * CATEGORY_COUNT + idle] -= row.self_s - row.active_self_s;
+      const value = self[path * CATEGORY_COUNT + c];
+      const idleHelpers = c === IDLE && !helperIdle ? helper[path] : 0;
+      whole[f * CATEGORY_COUNT + c] += value;
+      sums[f * CATEGORY_COUNT + c] += Math.max(0, value - idleHelpers) * factor[path];
     }
   }
-  return sums.map((value) => Math.max(0, value));
+  // With what small call paths have, as for the functions' times.
+  const rows = model.u32("function_row");
+  for (let f = 0; f < model.functionCount; ++f) {
+    const row = rows[f] === NONE ? undefined : model.report.functions[rows[f]];
+    const [begin, end] = [f * CATEGORY_COUNT, (f + 1) * CATEGORY_COUNT];
+    if (row)
+      sums.set(partsOfRow(row, sums.subarray(begin, end), whole.subarray(begin, end), overall, functionSelf[f]), begin);
+  }
+  return sums;
 }
 
 // All time under the selection: what shares are of.

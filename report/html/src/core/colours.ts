@@ -17,6 +17,7 @@ export const CATEGORY_TITLES: Record<Category, string> = {
   mpi: "MPI",
   io: "I/O",
   idle: "Idle",
+  runnable: "Runnable",
 };
 export const CATEGORY_HELP: Record<Category, string> = {
   python: "The interpreter runs bytecode.",
@@ -25,6 +26,7 @@ export const CATEGORY_HELP: Record<Category, string> = {
   mpi: "Inside an MPI call.",
   io: "In, or blocked in, a file or socket system call outside MPI.",
   idle: "Blocked otherwise: sleep, lock, the GIL, a child.",
+  runnable: "Ready to run outside MPI, but no processor was free.",
 };
 export const KIND_TITLES: Record<KindName, string> = {
   python: "Python",

@@ -32,6 +32,7 @@ export interface Header {
   report: Report;
   strings: string[];
   arrays: Record<string, ArrayInfo>;
+  categories: string[];
   shortened?: Record<string, { kept: number; of: number }>;
   paths: number;
   groups: number;
@@ -57,8 +58,9 @@ export enum FrameKind {
 export const KIND_NAMES = ["python", "native", "mpi", "kernel", "region"] as const;
 export type KindName = (typeof KIND_NAMES)[number];
 
-export const CATEGORIES = ["python", "native", "system", "mpi", "io", "idle"] as const;
+export const CATEGORIES = ["python", "native", "system", "mpi", "io", "idle", "runnable"] as const;
 export type Category = (typeof CATEGORIES)[number];
+export const IDLE = CATEGORIES.indexOf("idle");
 
 const CONSTRUCTORS = {
   u8: Uint8Array,
@@ -118,6 +120,28 @@ export class Model {
     this.rankCount = this.lengthOf("rank_number");
     this.lineCount = this.lengthOf("line_file");
     this.nodeCount = this.nodes.length;
+    this.orderCategories();
+  }
+
+  // Arrays by category get the order and the number of CATEGORIES, whatever those of the data are.
+  private orderCategories(): void {
+    const { categories } = this.header;
+    if (categories.join() === CATEGORIES.join()) return;
+    const places = categories.map((name) => {
+      const place = (CATEGORIES as readonly string[]).indexOf(name);
+      if (place < 0) throw new Error(`the page does not know the category ${name}`);
+      return place;
+    });
+    const spread = (name: string, missing: number) => {
+      const values = this.f32(name);
+      const count = values.length / categories.length;
+      const made = new Float32Array(count * CATEGORIES.length).fill(missing);
+      for (let i = 0; i < count; ++i)
+        places.forEach((place, c) => (made[i * CATEGORIES.length + place] = values[i * categories.length + c]));
+      this.views.set(name, made);
+    };
+    spread("path_self_s", 0);
+    spread("rank_category_s", NaN);
   }
 
   has(name: string): boolean {

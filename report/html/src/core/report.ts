@@ -25,6 +25,7 @@ export interface Parts {
   mpi_s: number;
   io_s: number;
   idle_s: number;
+  runnable_s?: number;
 }
 
 export interface FineParts {

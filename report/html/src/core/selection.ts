@@ -199,7 +199,7 @@ export class Store {
     if (formatHash(state) !== formatHash(this.state)) this.set(state);
   }
 
-  // Which ranks (by index) are chosen, by ranks and by nodes; null: all.
+  // Which ranks (by index) are chosen, by ranks and by nodes; null: all, also where each is named.
   rankMask(): Uint8Array | null {
     const { ranks, nodes } = this.selection;
     if (this.mask && this.mask.ranks === ranks && this.mask.nodes === nodes) return this.mask.mask;
@@ -211,6 +211,7 @@ export class Store {
       mask = new Uint8Array(this.model.rankCount);
       for (let i = 0; i < mask.length; ++i)
         mask[i] = (!ranks || ranks.has(numbers[i])) && (!chosen || chosen.has(nodeOf[i])) ? 1 : 0;
+      if (mask.every((one) => one === 1)) mask = null;
     }
     this.mask = { ranks, nodes, mask };
     return mask;

@@ -72,14 +72,16 @@ export function makeSelectionBar(store: Store): SelectionBar {
       tip: options.help,
       style: { width: `${options.width}ch` },
     });
-    const commit = () => {
-      if (input.value.trim() === options.shown()) return;
+    const commit = (): boolean => {
+      if (input.value.trim() === options.shown()) return true;
       const read = input.value.trim() === "" ? (options.clear(), true) : options.take(input.value);
       root.classList.toggle("wrong", !read);
       input.setAttribute("aria-invalid", String(!read));
+      return read;
     };
     input.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") commit();
+      // To the page, whose keys are of use now.
+      if (event.key === "Enter" && commit()) document.getElementById("main")?.focus({ preventScroll: true });
       else if (event.key === "Escape") {
         input.value = options.shown();
         root.classList.remove("wrong");
@@ -186,6 +188,7 @@ export function makeSelectionBar(store: Store): SelectionBar {
       idle.checked = store.helperIdle;
       const parts: (Node | string)[] = [];
       const mask = store.rankMask();
+      if ((chosen || onNodes) && !mask) parts.push("all ranks");
       if (mask) {
         const count = mask.reduce((sum, one) => sum + one, 0);
         parts.push(el("span", { class: count === 0 ? "bad" : null }, count === 0 ? "no such rank" : plural(count, "rank")));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums under the selection that do not come from call paths.
-import { CATEGORIES, type Axis, type Model } from "./model";
+import { CATEGORIES, type Model } from "./model";
+import { hasCategoriesOverTime, rowSeconds, rowTimeParts } from "./over_time";
 import type { Store } from "./selection";
 import { categorySeconds, weights } from "./weights";
 
@@ -8,18 +9,6 @@ export interface CategoryTotals {
   seconds: Float64Array; // by category; NaN: not measured
   sum: number;
   source: "ranks" | "series" | "paths";
-}
-
-// By bin, how much of it lies in the range: 0 to 1.
-export function binParts(axis: Axis, range: readonly [number, number] | null): Float64Array {
-  const parts = new Float64Array(axis.bins).fill(1);
-  if (range)
-    for (let b = 0; b < axis.bins; ++b) {
-      const from = Math.max(range[0], axis.begin_s + b * axis.bin_s);
-      const to = Math.min(range[1], axis.begin_s + (b + 1) * axis.bin_s);
-      parts[b] = Math.max(0, to - from) / axis.bin_s;
-    }
-  return parts;
 }
 
 // How many chosen ranks are in each row of the heat maps.
@@ -38,42 +27,29 @@ function isMeasured(model: Model, category: number): boolean {
   return false;
 }
 
-// Main threads where that is known: of ranks as the report has it, of a range of time from samples.
+// Main threads where that is known: of ranks as the report has it, of a range of time by their series.
 // In a region: all threads in it, of call paths.
 export function categoryTotals(store: Store): CategoryTotals {
   const { model, selection } = store;
   const seconds = new Float64Array(CATEGORIES.length);
   let source: CategoryTotals["source"] = "paths";
-  const series = CATEGORIES.map((c) => model.header.series.findIndex((s) => s.name === `${c}_ns`));
-  if (selection.region !== null) {
+  if (selection.region !== null || (selection.time && !hasCategoriesOverTime(model))) {
     seconds.set(categorySeconds(store));
   } else if (!selection.time) {
     source = "ranks";
     const values = model.f32("rank_category_s");
     const mask = store.rankMask();
-    const known = new Uint8Array(CATEGORIES.length);
-    for (let i = 0; i < model.rankCount; ++i) {
-      if (mask && !mask[i]) continue;
-      for (let c = 0; c < CATEGORIES.length; ++c) {
-        const v = values[i * CATEGORIES.length + c];
-        if (Number.isNaN(v)) continue;
-        known[c] = 1;
-        seconds[c] += v;
-      }
-    }
-    known.forEach((k, c) => k || (seconds[c] = NaN));
-  } else if (series.some((s) => s >= 0)) {
-    source = "series";
-    const counts = chosenInRows(store);
-    const rows = rowCategories(store);
-    series.forEach((s, c) => {
-      // A category without any time has no series.
-      if (s < 0 || !rows) seconds[c] = isMeasured(model, c) ? 0 : NaN;
-      else counts.forEach((ranks, row) => (seconds[c] += ranks * rows[row * CATEGORIES.length + c]));
-    });
+    for (let i = 0; i < model.rankCount; ++i)
+      if (!mask || mask[i])
+        for (let c = 0; c < CATEGORIES.length; ++c) {
+          const value = values[i * CATEGORIES.length + c];
+          if (!Number.isNaN(value)) seconds[c] += value;
+        }
   } else {
-    seconds.set(categorySeconds(store));
+    source = "series";
+    rowSeconds(store).forEach((value, at) => (seconds[at % CATEGORIES.length] += value));
   }
+  if (source !== "paths") seconds.forEach((_, c) => isMeasured(model, c) || (seconds[c] = NaN));
   return { seconds, sum: seconds.reduce((s, v) => s + (Number.isNaN(v) ? 0 : v), 0), source };
 }
 
@@ -100,32 +76,12 @@ export function chosenNodes(store: Store): Uint8Array {
   return chosen;
 }
 
-// Seconds by row of the heat maps and category in a range of time, of the row's mean rank; null: not recorded.
-function rowCategories(store: Store): Float64Array | null {
-  const { model, selection } = store;
-  const series = CATEGORIES.map((c) => model.header.series.findIndex((s) => s.name === `${c}_ns`));
-  if (!selection.time || series.every((s) => s < 0)) return null;
-  const parts = binParts(model.header.axis, selection.time);
-  const { bins } = model.header.axis;
-  const sums = new Float64Array(model.header.rows * CATEGORIES.length);
-  series.forEach((s, c) => {
-    if (s < 0) return;
-    const values = model.f32(`series_${s}`);
-    for (let row = 0; row < model.header.rows; ++row) {
-      let sum = 0;
-      for (let b = 0; b < bins; ++b) if (parts[b]) sum += values[row * bins + b] * parts[b];
-      sums[row * CATEGORIES.length + c] = sum * 1e-9;
-    }
-  });
-  return sums;
-}
-
 // Main threads' categories by node, of chosen ranks and, where it is known, of the chosen time.
 export function nodeCategories(store: Store): Float64Array {
   const { model } = store;
   const count = CATEGORIES.length;
   const sums = new Float64Array(model.nodeCount * count);
-  const rows = rowCategories(store);
+  const parts = store.selection.time && hasCategoriesOverTime(model) ? rowTimeParts(store) : null;
   const rowOf = model.u32("row_of_rank");
   const values = model.f32("rank_category_s");
   const nodeOf = model.u32("rank_node");
@@ -133,8 +89,8 @@ export function nodeCategories(store: Store): Float64Array {
   for (let i = 0; i < model.rankCount; ++i) {
     if (mask && !mask[i]) continue;
     for (let c = 0; c < count; ++c) {
-      const v = rows ? rows[rowOf[i] * count + c] : values[i * count + c];
-      if (!Number.isNaN(v)) sums[nodeOf[i] * count + c] += v;
+      const value = values[i * count + c] * (parts ? parts[rowOf[i] * count + c] : 1);
+      if (!Number.isNaN(value)) sums[nodeOf[i] * count + c] += value;
     }
   }
   return sums;

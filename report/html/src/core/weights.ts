@@ -3,9 +3,10 @@
 //
 // Of all ranks and the whole run it is what the report has. Of some ranks it is the sum of their cells; of a
 // range of time a path's time times the share of its samples that lie in it. With both the product is taken,
-// an estimate. A path's time is divided among categories as it is over the whole run.
-import { CATEGORIES, NONE, type Model } from "./model";
-import { isWholeRun, type Store } from "./selection";
+// an estimate. A path's time is divided among categories as it is over the whole run. Functions and lines have
+// small call paths that are not told apart: of each the report's time is shown, times the chosen part of its paths.
+import { CATEGORIES, IDLE, NONE, type Category, type Model } from "./model";
+import type { Store } from "./selection";
 
 export const CATEGORY_COUNT = CATEGORIES.length;
 
@@ -14,6 +15,7 @@ export interface Weights {
   total: Float64Array; // by path, with those below it
   factor: Float64Array; // by path: of its time over the whole run, both without idle helpers unless asked for
   sum: number; // of self
+  overall: number; // the part of the whole run's time that sum is
   functionSelf: Float64Array; // by function
   functionTotal: Float64Array; // by function; recursion counts once
   isWhole: boolean; // nothing is chosen: numbers are the report's
@@ -24,6 +26,8 @@ interface Tables {
   all: Float64Array; // by path: sum of categories
   region: Map<string, Uint8Array>;
   outermost: Uint8Array | null;
+  functions: Map<boolean, FunctionSums>; // of the whole run; by helperIdle
+  cellScales: { seconds: Float64Array; helper: Float64Array } | null;
 }
 
 const tables = new WeakMap<Model, Tables>();
@@ -35,7 +39,7 @@ function tablesOf(model: Model): Tables {
   const all = new Float64Array(model.pathCount);
   for (let path = 0, at = 0; path < all.length; ++path)
     for (let c = 0; c < CATEGORY_COUNT; ++c) all[path] += self[at++];
-  const made = { all, region: new Map<string, Uint8Array>(), outermost: null };
+  const made: Tables = { all, region: new Map<string, Uint8Array>(), outermost: null, functions: new Map(), cellScales: null };
   tables.set(model, made);
   return made;
 }
@@ -90,7 +94,28 @@ export function regionMask(model: Model, name: string): Uint8Array {
   return mask;
 }
 
-// Seconds by path of the chosen ranks; null: of all. Ranks of one group share its cells by their number.
+// By path: what its cells have to be multiplied with to add up to the path's time, which they lost a little of when
+// they were rounded.
+function cellScales(model: Model): { seconds: Float64Array; helper: Float64Array } {
+  const known = tablesOf(model);
+  if (known.cellScales) return known.cellScales;
+  const helper = model.f32("path_helper_idle_s");
+  const scales = { seconds: new Float64Array(model.pathCount), helper: new Float64Array(model.pathCount) };
+  const paths = model.u32("cell_path");
+  const cells = model.f32("cell_self_s");
+  const idle = model.f32("cell_helper_idle_s");
+  for (let i = 0; i < paths.length; ++i) {
+    scales.seconds[paths[i]] += cells[i];
+    scales.helper[paths[i]] += idle[i];
+  }
+  for (let path = 0; path < model.pathCount; ++path) {
+    if (scales.seconds[path] > 0) scales.seconds[path] = known.all[path] / scales.seconds[path];
+    if (scales.helper[path] > 0) scales.helper[path] = helper[path] / scales.helper[path];
+  }
+  return (known.cellScales = scales);
+}
+
+// Seconds by path of the chosen ranks. Ranks of one group share its cells by their number.
 function ofRanks(model: Model, mask: Uint8Array): { seconds: Float64Array; helper: Float64Array; exact: boolean } {
   const groups = model.header.groups;
   const groupOf = model.u32("group_of_rank");
@@ -104,6 +129,7 @@ function ofRanks(model: Model, mask: Uint8Array): { seconds: Float64Array; helpe
   const paths = model.u32("cell_path");
   const cells = model.f32("cell_self_s");
   const idle = model.f32("cell_helper_idle_s");
+  const scales = cellScales(model);
   const seconds = new Float64Array(model.pathCount);
   const helper = new Float64Array(model.pathCount);
   let exact = true;
@@ -112,8 +138,8 @@ function ofRanks(model: Model, mask: Uint8Array): { seconds: Float64Array; helpe
     const share = chosen[g] / inGroup[g];
     if (share < 1) exact = false;
     for (let i = offsets[g]; i < offsets[g + 1]; ++i) {
-      seconds[paths[i]] += cells[i] * share;
-      helper[paths[i]] += idle[i] * share;
+      seconds[paths[i]] += cells[i] * share * scales.seconds[paths[i]];
+      helper[paths[i]] += idle[i] * share * scales.helper[paths[i]];
     }
   }
   return { seconds, helper, exact };
@@ -155,57 +181,123 @@ export function inclusive(model: Model, self: Float64Array): Float64Array {
   return total;
 }
 
-export function computeWeights(store: Store): Weights {
-  const { model, selection } = store;
+export interface FunctionSums {
+  self: Float64Array;
+  total: Float64Array; // recursion counts once
+}
+
+// By function, of call paths alone.
+function functionSums(model: Model, self: Float64Array, total: Float64Array): FunctionSums {
+  const sums = { self: new Float64Array(model.functionCount), total: new Float64Array(model.functionCount) };
+  const frames = model.u32("path_frame");
+  const functions = model.u32("frame_function");
+  const first = outermost(model);
+  for (let path = 1; path < model.pathCount; ++path) {
+    if (frames[path] === NONE) continue;
+    const f = functions[frames[path]];
+    if (f === NONE) continue;
+    sums.self[f] += self[path];
+    if (first[path]) sums.total[f] += total[path];
+  }
+  return sums;
+}
+
+// By path, of all ranks over the whole run.
+export function wholeSelf(model: Model, helperIdle: boolean): Float64Array {
   const { all } = tablesOf(model);
   const helper = model.f32("path_helper_idle_s");
+  return helperIdle ? all : all.map((seconds, path) => Math.max(0, seconds - helper[path]));
+}
+
+function wholeFunctions(model: Model, helperIdle: boolean): FunctionSums {
+  const { functions } = tablesOf(model);
+  let known = functions.get(helperIdle);
+  if (!known) {
+    const self = wholeSelf(model, helperIdle);
+    functions.set(helperIdle, (known = functionSums(model, self, inclusive(model, self))));
+  }
+  return known;
+}
+
+// What the report has of a function or line, of a part of its call paths. Own time and what is below it are taken
+// apart, so that the own time is never more than the total. `overall` is the chosen part of all time, for what has
+// no call path large enough to be there.
+export function partOfRow(
+  row: { self: number; total: number },
+  chosen: { self: number; total: number },
+  whole: { self: number; total: number },
+  overall: number,
+): { self: number; total: number } {
+  const part = (of: number, all: number) => (all > 1e-9 ? Math.max(0, of) / all : overall);
+  const self = row.self * part(chosen.self, whole.self);
+  const below = Math.max(0, row.total - row.self);
+  return { self, total: self + below * part(chosen.total - chosen.self, whole.total - whole.self) };
+}
+
+// By category, of the same: what adds up to `own`. `chosen` and `whole` are of call paths.
+export function partsOfRow(
+  row: Partial<Record<`${Category}_s`, number>>,
+  chosen: ArrayLike<number>,
+  whole: ArrayLike<number>,
+  overall: number,
+  own: number,
+): Float64Array {
+  const parts = Float64Array.from(
+    CATEGORIES,
+    (category, c) => (row[`${category}_s`] ?? 0) * (whole[c] > 1e-9 ? chosen[c] / whole[c] : overall),
+  );
+  const sum = parts.reduce((a, b) => a + b, 0);
+  return sum > 0 ? parts.map((value) => (value * own) / sum) : parts;
+}
+
+export function computeWeights(store: Store): Weights {
+  const { model, selection } = store;
   const mask = store.rankMask();
   const ranks = mask ? ofRanks(model, mask) : null;
   const shares = selection.time ? timeShares(model, selection.time) : null;
   const region = selection.region === null ? null : regionMask(model, selection.region);
+  const all = wholeSelf(model, store.helperIdle);
   const count = model.pathCount;
   const self = new Float64Array(count);
   const factor = new Float64Array(count);
   let sum = 0;
+  let whole = 0;
   for (let path = 0; path < count; ++path) {
+    whole += all[path];
     if (region && !region[path]) continue;
-    const whole = store.helperIdle ? all[path] : all[path] - helper[path];
-    let seconds = whole;
+    let seconds = all[path];
     if (ranks) seconds = store.helperIdle ? ranks.seconds[path] : ranks.seconds[path] - ranks.helper[path];
     if (shares) seconds *= shares[path];
     self[path] = Math.max(0, seconds);
-    factor[path] = whole > 0 ? self[path] / whole : 0;
+    factor[path] = all[path] > 0 ? self[path] / all[path] : 0;
     sum += self[path];
   }
   const total = inclusive(model, self);
-  const functionSelf = new Float64Array(model.functionCount);
-  const functionTotal = new Float64Array(model.functionCount);
-  const isWhole = isWholeRun(selection);
-  const frames = model.u32("path_frame");
-  const functions = model.u32("frame_function");
-  const first = outermost(model);
-  for (let path = 1; path < count; ++path) {
-    if (frames[path] === NONE) continue;
-    const f = functions[frames[path]];
-    if (f === NONE) continue;
-    functionSelf[f] += self[path];
-    if (first[path]) functionTotal[f] += total[path];
-  }
-  if (isWhole) {
-    // Small call paths are summed up in others: the report knows the functions' time in them as well.
-    const rows = model.u32("function_row");
-    for (let f = 0; f < functionSelf.length; ++f) {
-      const row = rows[f] === NONE ? undefined : model.report.functions[rows[f]];
-      if (!row) continue;
-      functionSelf[f] = store.helperIdle ? row.self_s : row.active_self_s;
-      functionTotal[f] = store.helperIdle ? row.total_s : row.active_total_s;
-    }
+  const isWhole = !mask && !selection.time && selection.region === null;
+  const overall = whole > 0 ? sum / whole : 0;
+  const { self: functionSelf, total: functionTotal } = functionSums(model, self, total);
+  const known = wholeFunctions(model, store.helperIdle);
+  const rows = model.u32("function_row");
+  for (let f = 0; f < functionSelf.length; ++f) {
+    const row = rows[f] === NONE ? undefined : model.report.functions[rows[f]];
+    if (!row) continue;
+    const part = partOfRow(
+      store.helperIdle
+        ? { self: row.self_s, total: row.total_s }
+        : { self: row.active_self_s, total: row.active_total_s },
+      { self: functionSelf[f], total: functionTotal[f] },
+      { self: known.self[f], total: known.total[f] },
+      overall,
+    );
+    functionSelf[f] = part.self;
+    functionTotal[f] = part.total;
   }
   return {
     self,
     total,
     factor,
     sum,
+    overall,
     functionSelf,
     functionTotal,
     isWhole,
@@ -236,7 +328,7 @@ export function categorySeconds(store: Store, begin = 0, end = store.model.pathC
     const f = factor[path];
     if (f === 0) continue;
     for (let c = 0; c < CATEGORY_COUNT; ++c) sums[c] += self[path * CATEGORY_COUNT + c] * f;
-    if (!store.helperIdle) sums[CATEGORY_COUNT - 1] -= helper[path] * f;
+    if (!store.helperIdle) sums[IDLE] -= helper[path] * f;
   }
   for (let c = 0; c < CATEGORY_COUNT; ++c) sums[c] = Math.max(0, sums[c]);
   return sums;

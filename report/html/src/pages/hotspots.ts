@@ -359,7 +359,7 @@ export const page: Page = {
                 ),
               ),
               categoryBar(
-                CATEGORIES.map((category) => line[`${category}_s`]),
+                CATEGORIES.map((category) => line[`${category}_s`] ?? 0),
                 largest,
                 { class: "nb-line" },
               ),

@@ -8,7 +8,8 @@ import type { Model } from "../core/model";
 import type { Page } from "../core/page";
 import type { MemoryLine } from "../core/report";
 import { RankSet, isWholeRun, type Store } from "../core/selection";
-import { binParts, chosenInRows, shownBins } from "../core/totals";
+import { binParts } from "../core/over_time";
+import { chosenInRows, shownBins } from "../core/totals";
 
 const rssSeries = (model: Model): number => model.header.series.findIndex((s) => s.name === "rss_bytes");
 const hasRss = (model: Model): boolean => model.f32("rank_max_rss_bytes").some((v) => !Number.isNaN(v));

@@ -7,7 +7,8 @@ import { rankTarget } from "../core/links";
 import { CATEGORIES, type Model } from "../core/model";
 import type { Page } from "../core/page";
 import { RankSet, isWholeRun, type Store } from "../core/selection";
-import { binParts, chosenNodes, nodeCategories, shownBins } from "../core/totals";
+import { binParts } from "../core/over_time";
+import { chosenNodes, nodeCategories, shownBins } from "../core/totals";
 
 interface Row {
   index: number;

@@ -79,7 +79,7 @@ function timeCard(store: Store): HTMLElement {
   const parts = CATEGORIES.map((category, c) => ({ category, value: totals.seconds[c] }));
   const said = {
     ranks: "main threads",
-    series: "main threads, from samples",
+    series: "main threads, in the chosen time",
     paths: "all threads",
   }[totals.source];
   return section(

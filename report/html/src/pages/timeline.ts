@@ -41,6 +41,7 @@ import {
   timeRange,
 } from "../core/format";
 import { type Axis, CATEGORIES, type Category, type Model } from "../core/model";
+import { binParts, binSeconds, rowSeconds, rowShares } from "../core/over_time";
 import type { Page, PageHandle } from "../core/page";
 import type { EfficiencyWindow } from "../core/report";
 import { bindKeys } from "../core/keys";
@@ -61,8 +62,7 @@ interface Series {
   unit: SeriesUnit;
   scale: number; // value of a bin to its unit
   category: Category | null;
-  rows: Float32Array; // in the order of the data
-  band: Float32Array;
+  rows: Float32Array; // in the order of the data; of categories their shares
 }
 
 const limitText = (limit: number, unit: SeriesUnit): string =>
@@ -70,6 +70,7 @@ const limitText = (limit: number, unit: SeriesUnit): string =>
 
 function seriesOf(model: Model): Series[] {
   const { axis } = model.header;
+  const shares = rowShares(model);
   const all = model.header.series.map((info, index): Series => {
     const unit = seriesUnit(info.name, info.maximum);
     const category = CATEGORIES.find((c) => info.name === `${c}_ns`) ?? null;
@@ -78,13 +79,12 @@ function seriesOf(model: Model): Series[] {
       name: info.name,
       title: category ? CATEGORY_TITLES[category] : seriesTitle(info.name),
       unit,
-      scale: unit === "share" ? 1e-9 / axis.bin_s : unit === "bytes" ? 1 : 1 / axis.bin_s,
+      scale: category || unit === "bytes" ? 1 : unit === "share" ? 1e-9 / axis.bin_s : 1 / axis.bin_s,
       category,
-      rows: model.f32(`series_${index}`),
-      band: model.f32(`band_${index}`),
+      rows: (category && shares[CATEGORIES.indexOf(category)]) ?? model.f32(`series_${index}`),
     };
   });
-  const present = all.filter((series) => series.band.some((value) => value > 0));
+  const present = all.filter((series) => series.rows.some((value) => value > 0));
   // Categories, what every run has, counters.
   const known = [
     ...CATEGORIES.map((category) => `${category}_ns`),
@@ -171,6 +171,7 @@ class Timeline {
   private weights: Float64Array = new Float64Array(0); // chosen ranks of each row of the data
   private chosen: Uint32Array | null = null; // rows of the data; null: all
   private bandCache: Band[] = [];
+  private seconds: Float64Array[] = []; // by category: of the chosen ranks in each bin
   private bandKey: string | null = null;
 
   constructor(
@@ -276,6 +277,7 @@ class Timeline {
     const key = this.chosen ? Array.from(this.chosen, (row) => `${row}:${this.weights[row]}`).join() : "";
     if (key !== this.bandKey) {
       this.bandKey = key;
+      this.seconds = binSeconds(this.store);
       this.bandCache = this.series.map((series) => this.bandFor(series));
     }
     const several = this.rows.first.length < this.model.rankCount;
@@ -350,9 +352,29 @@ class Timeline {
 
   private bandFor(series: Series): Band {
     const bins = this.axis.bins;
-    if (this.chosen) return bandOf(series.rows, bins, this.chosen, this.weights);
-    const whole = (part: number) => Float64Array.from(series.band.subarray(part * bins, (part + 1) * bins));
-    return { min: whole(0), mean: whole(1), max: whole(2) };
+    const band = bandOf(series.rows, bins, this.chosen ?? this.order, this.weights);
+    if (series.category) {
+      const own = this.seconds[CATEGORIES.indexOf(series.category)];
+      for (let b = 0; b < bins; ++b) {
+        const all = this.seconds.reduce((sum, of) => sum + of[b], 0);
+        band.mean[b] = all > 0 ? own[b] / all : NaN;
+      }
+    }
+    return band;
+  }
+
+  // Of the chosen ranks over the chosen time: of levels the largest of their mean.
+  private meanOf(series: Series): number {
+    const parts = binParts(this.axis, this.store.selection.time);
+    const within = (of: ArrayLike<number>) => parts.reduce((sum, part, b) => sum + (part > 0 ? (of[b] || 0) * part : 0), 0);
+    if (series.category) {
+      const all = this.seconds.reduce((sum, of) => sum + within(of), 0);
+      return all > 0 ? within(this.seconds[CATEGORIES.indexOf(series.category)]) / all : NaN;
+    }
+    const { mean } = this.bandCache[this.series.indexOf(series)];
+    if (series.unit === "bytes") return mean.reduce((most, value, b) => (parts[b] > 0 ? Math.max(most, value || 0) : most), 0);
+    const covered = parts.reduce((sum, part, b) => sum + part * this.covered(b), 0);
+    return covered > 0 ? (within(mean) * series.scale) / covered : NaN;
   }
 
   private value(series: Series, row: number, bin: number): number {
@@ -361,9 +383,7 @@ class Timeline {
 
   private limitOf(series: Series): number {
     if (series.unit === "share" && series.category) return 1;
-    let high = 0;
-    for (let i = 2 * this.axis.bins; i < series.band.length; ++i) high = Math.max(high, series.band[i]);
-    return niceCeiling(high * series.scale);
+    return niceCeiling(series.rows.reduce((high, value) => (value > high ? value : high), 0) * series.scale);
   }
 
   // --- Controls
@@ -480,7 +500,7 @@ class Timeline {
       return packed(shades(blend(ground, hue, 0.28), hue, kShadeSteps));
     });
     const sums = new Float64Array(parts.length);
-    const enough = 0.02 * this.axis.bin_s * 1e9;
+    const enough = 0.02;
     const least = 1 / Math.max(3, parts.length);
     return (firstRow, endRow, firstColumn, endColumn) => {
       sums.fill(0);
@@ -706,7 +726,8 @@ class Timeline {
       // Of the first and the last bin only a part lies in the run.
       const y = (value: number, b: number) =>
         bottom -
-        clamp((value * series.scale) / (limit * (series.unit === "bytes" ? 1 : this.covered(b))), 0, 1) * rect.height;
+        clamp((value * series.scale) / (limit * (series.category || series.unit === "bytes" ? 1 : this.covered(b))), 0, 1) *
+          rect.height;
       const x = (bin: number) => this.x(begin_s + (bin + 0.5) * bin_s, rect);
       line(pen, rect.x, bottom, rect.x + rect.width, bottom, this.colours.grid);
       context.save();
@@ -767,14 +788,7 @@ class Timeline {
         value = band.mean[bin] * series.scale;
         spread = `${seriesValue(band.min[bin] * series.scale, series.unit)} to ${seriesValue(band.max[bin] * series.scale, series.unit)}`;
       } else {
-        const [from, to] = this.chosenBins();
-        let known = 0;
-        for (let b = from; b < to; ++b)
-          if (!Number.isNaN(band.mean[b])) {
-            value = series.unit === "bytes" ? Math.max(value, band.mean[b]) : value + band.mean[b];
-            ++known;
-          }
-        value *= series.scale / (series.unit === "bytes" ? 1 : Math.max(1, known));
+        value = this.meanOf(series);
       }
       const y = i * kBandHeight + 16;
       const left = rect.x + rect.width + 8;
@@ -784,7 +798,7 @@ class Timeline {
         size: 12,
         weight: 600,
       });
-      text(pen, left, y + 15, bin !== null ? spread : series.unit === "bytes" ? "most, of the mean" : "mean", {
+      text(pen, left, y + 15, bin !== null ? spread : series.unit === "bytes" ? "most, of the mean" : series.category ? "of the time" : "mean", {
         colour: this.colours.muted,
         font: this.colours.font,
         size: 10,
@@ -1226,14 +1240,12 @@ class Timeline {
     const by = this.measure ? this.measure.title : "the category with most time";
     const totals = this.categories
       .map((series) => {
-        const band = this.bandCache[this.series.indexOf(series)];
-        return { title: series.title, sum: band.mean.reduce((sum, value) => sum + (value || 0), 0) };
+        return { title: series.title, share: this.meanOf(series) || 0 };
       })
-      .sort((a, b) => b.sum - a.sum);
-    const whole = totals.reduce((sum, part) => sum + part.sum, 0);
+      .sort((a, b) => b.share - a.share);
     const most = totals
       .slice(0, 3)
-      .map((part) => `${part.title} ${percent(whole > 0 ? part.sum / whole : 0, 0)}`)
+      .map((part) => `${part.title} ${percent(part.share, 0)}`)
       .join(", ");
     return `Heat map of ${plural(this.model.rankCount, "rank")} in ${plural(this.rows.first.length, "row")} from ${timeRange([t0, t1])} by ${by}. ${most}. Arrow keys move, Shift and arrow keys select, Enter zooms in, Escape clears.`;
   }
@@ -1243,17 +1255,8 @@ class Timeline {
     return `Efficiencies over time. Parallel efficiency is lowest, ${percent(lows[0].parallel)}, at ${timeRange([lows[0].begin_s, lows[0].end_s])}, and highest, ${percent(lows[lows.length - 1].parallel)}, at ${timeRange([lows[lows.length - 1].begin_s, lows[lows.length - 1].end_s])}.`;
   }
 
-  private chosenBins(): Span {
-    const { time } = this.store.selection;
-    const { begin_s, bin_s, bins } = this.axis;
-    if (!time) return [0, bins];
-    const from = clamp(Math.round((time[0] - begin_s) / bin_s), 0, bins - 1);
-    return [from, clamp(Math.round((time[1] - begin_s) / bin_s), from + 1, bins)];
-  }
-
   // The same as a table: by series, over what is chosen.
   private drawFigures(): void {
-    const [from, to] = this.chosenBins();
     const { bins } = this.axis;
     const all = Array.from(this.chosen ?? this.order);
     interface Figure {
@@ -1264,29 +1267,33 @@ class Timeline {
     }
     const shown = new Map<number, number>(); // row of the data -> of the map
     this.order.forEach((row, i) => shown.set(row, i));
+    const parts = binParts(this.axis, this.store.selection.time);
+    const covered = parts.reduce((sum, part, b) => sum + part * this.covered(b), 0);
+    const count = CATEGORIES.length;
+    const seconds = rowSeconds(this.store);
+    const valueOf = (series: Series, row: number): number => {
+      if (series.category) {
+        const own = seconds.subarray(row * count, (row + 1) * count);
+        return own[CATEGORIES.indexOf(series.category)] / own.reduce((sum, value) => sum + value, 0);
+      }
+      let value = 0;
+      for (let b = 0; b < bins; ++b) {
+        if (parts[b] === 0) continue;
+        const cell = series.rows[row * bins + b];
+        value = series.unit === "bytes" ? Math.max(value, cell) : value + cell * parts[b];
+      }
+      return series.unit === "bytes" ? value : (value * series.scale) / covered;
+    };
     const figures = this.series.map((series): Figure => {
-      let sum = 0;
-      let ranks = 0;
       let low: Figure["low"] = null;
       let high: Figure["high"] = null;
       for (const row of all) {
-        let value = 0;
-        let known = 0;
-        for (let b = from; b < to; ++b) {
-          const cell = series.rows[row * bins + b];
-          if (Number.isNaN(cell)) continue;
-          ++known;
-          value = series.unit === "bytes" ? Math.max(value, cell) : value + cell;
-        }
-        if (known === 0) continue;
-        value *= series.scale / (series.unit === "bytes" ? 1 : to - from);
-        const weight = this.chosen ? this.weights[row] : this.rows.ranks[shown.get(row)!];
-        sum += value * weight;
-        ranks += weight;
+        const value = valueOf(series, row);
+        if (Number.isNaN(value)) continue;
         if (!low || value < low.value) low = { row, value };
         if (!high || value > high.value) high = { row, value };
       }
-      return { series, mean: ranks > 0 ? sum / ranks : NaN, low, high };
+      return { series, mean: this.meanOf(series), low, high };
     });
     const who = (end: Figure["low"]): Child => {
       if (!end) return "–";
@@ -1316,10 +1323,10 @@ class Timeline {
           { id: "series", title: "Over time", value: (f) => f.series.title, cell: (f) => swatch(f.series) },
           {
             id: "mean",
-            title: "Mean rank",
+            title: "Ranks together",
             numeric: true,
             cell: (f) => seriesValue(f.mean, f.series.unit),
-            help: "Of levels: the most within the time.",
+            help: "Categories: their part of the time of all these ranks. Else the mean rank; of levels the most within the time.",
           },
           ...(this.model.rankCount > 1
             ? ([

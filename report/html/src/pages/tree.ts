@@ -39,7 +39,7 @@ import {
 import { type Child, choice, el, replace } from "../core/dom";
 import { percent, plural, printable, seconds, shortenMiddle } from "../core/format";
 import { bindKeys } from "../core/keys";
-import { CATEGORIES, type FrameInfo, FrameKind, KIND_NAMES, type Model, NONE } from "../core/model";
+import { CATEGORIES, IDLE, type FrameInfo, FrameKind, KIND_NAMES, type Model, NONE } from "../core/model";
 import type { Page } from "../core/page";
 import type { Store } from "../core/selection";
 import { CATEGORY_COUNT, type Weights, weights } from "../core/weights";
@@ -113,7 +113,7 @@ function pathCategories(store: Store, of: Weights): Float64Array {
       result[path * CATEGORY_COUNT + c] = self[path * CATEGORY_COUNT + c] * factor;
     }
     if (!store.helperIdle) {
-      const at = path * CATEGORY_COUNT + CATEGORY_COUNT - 1;
+      const at = path * CATEGORY_COUNT + IDLE;
       result[at] = Math.max(0, result[at] - helper[path] * factor);
     }
   }
