@@ -8,16 +8,20 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/version.hpp"
+#include "report/analysis/activities.hpp"
 #include "report/html/page_files.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/report.hpp"
@@ -194,6 +198,28 @@ class Shortener {
   std::vector<Shortened> list_;
 };
 
+// The calls from `begin` on without telling files apart, so that sums over calls stay whole.
+std::vector<IoCallRow> calls_by_line(const std::vector<IoCallRow>& calls, std::size_t begin) {
+  using Line = std::tuple<shard::IoOperation, std::string_view, std::uint32_t, std::string_view>;
+  std::map<Line, IoCallRow> lines;
+  for (std::size_t i = begin; i < calls.size(); ++i) {
+    const IoCallRow& call = calls[i];
+    const auto [known, is_new] =
+        lines.try_emplace(Line{call.operation, call.file, call.line, call.function}, call);
+    IoCallRow& row = known->second;
+    row.path.clear();
+    if (is_new) continue;
+    row.count += call.count;
+    row.failed += call.failed;
+    row.bytes += call.bytes;
+    row.time_s += call.time_s;
+    row.max_s = std::max(row.max_s, call.max_s);
+  }
+  std::vector<IoCallRow> rows;
+  for (auto& [line, row] : lines) rows.push_back(std::move(row));
+  return rows;
+}
+
 std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   Shortener shortener;
   shortener.cut("functions", a.functions, options.report_functions);
@@ -209,7 +235,9 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   shortener.cut("critical_path", a.critical_path, kMostRootCauses);
   if (a.io) {
     shortener.cut("io.files", a.io->files, kMostFiles);
+    std::vector<IoCallRow> rest = calls_by_line(a.io->calls, kMostFileCalls);
     shortener.cut("io.calls", a.io->calls, kMostFileCalls);
+    std::move(rest.begin(), rest.end(), std::back_inserter(a.io->calls));
   }
   if (a.off_cpu) shortener.cut("off_cpu", *a.off_cpu, kMostOffCpu);
   // The page has these in arrays.
@@ -295,6 +323,10 @@ void add_ranks(const Analysis& analysis, const PageData& page, Arrays& arrays) {
   for (const RankInfo& rank : ranks)
     for (const Seconds& seconds : rank.category_s) category_s.push_back(or_nan(seconds));
   arrays.add("rank_category_s", category_s);
+  std::vector<float> off_cpu_s;
+  for (const double seconds : page.rank_off_cpu_s)
+    off_cpu_s.push_back(rounded(static_cast<float>(seconds), kCellBits));
+  arrays.add("rank_off_cpu_s", off_cpu_s);
   arrays.column<std::uint8_t>("rank_lost", ranks, [](const RankInfo& rank) { return rank.lost; });
 
   arrays.add("row_of_rank", page.row_of_rank);
@@ -352,6 +384,10 @@ std::string header_fields(const PageData& page, const Arrays& arrays, const Stri
         out.object(table.table, [&] { out("kept", table.kept)("of", table.of); });
     });
     out("categories", std::vector<std::string>(shard::kCategoryNames.begin(), shard::kCategoryNames.end()));
+    std::vector<std::string> off_cpu_kinds;
+    for (const OffCpu kind : page.off_cpu_kinds)
+      off_cpu_kinds.emplace_back(kOffCpuNames[static_cast<std::size_t>(kind)]);
+    out("off_cpu_kinds", off_cpu_kinds);
     out("paths", page.paths.size())("groups", page.groups)("rows", page.rows.size());
     out("row_functions", page.row_functions);
     axis("time", page.time_bin_s, page.time_begin_s, page.time_bins);

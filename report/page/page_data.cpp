@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "report/analysis/activities.hpp"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/charged_time.hpp"
 #include "report/analysis/partial_sums.hpp"
@@ -68,6 +69,7 @@ class Maker {
   void add_tree();
   void add_cells();
   void add_function_rows();
+  void add_off_cpu();
   void add_path_time();
   void add_lines();
   void add_matrix();
@@ -87,6 +89,8 @@ class Maker {
   GroupTimes groups_;
   std::vector<Sum> sums_;                       // by slot
   std::vector<std::uint64_t> function_row_ns_;  // functions x rows
+  std::vector<OffCpu> off_cpu_;                 // by path; empty: not known
+  std::vector<std::uint64_t> off_cpu_ns_;       // ranks x kinds
   std::vector<bool> added_;                     // by row of the head's ranks
   std::vector<std::uint64_t> active_ns_;        // of the rank at hand, by path; 0 between ranks
   TouchedTree touched_;
@@ -124,6 +128,10 @@ Maker::Maker(const ShardData& head, const Analysis& analysis, const PageOptions&
       charge.is_work =
           category != Category::kIdle || activity_of(paths_, path, category) == Activity::kGilWait;
     }
+  if (analysis.off_cpu) {
+    for (std::uint32_t path = 0; path < paths_.size(); ++path) off_cpu_.push_back(off_cpu_of(paths_, path));
+    off_cpu_ns_.assign(head.ranks.size() * kOffCpuKinds, 0);
+  }
   divide_into_rows(analysis, outliers_, options.rows, page_);
   name_functions();
 }
@@ -176,6 +184,10 @@ void Maker::add(const shard::RankRows& rows) {
     // As FunctionTime: what threads without samples did is not known.
     if (!sampled && value.category != Category::kMpi) continue;
     if (value.wall_ns == 0) continue;
+    if (!off_cpu_.empty() && (value.category == Category::kIdle || value.category == Category::kIo) &&
+        value.wall_ns > value.cpu_ns)
+      off_cpu_ns_[position * kOffCpuKinds + static_cast<std::size_t>(off_cpu_[value.path])] +=
+          value.wall_ns - value.cpu_ns;
     const Charge& charge = charges_[cell_of(value)];
     const std::uint64_t idle_ns = value.main_thread || charge.is_work ? 0 : value.wall_ns;
     Sum& sum = sums_[charge.slot];
@@ -256,6 +268,22 @@ void Maker::add_function_rows() {
     const double ranks = page_.rows[i % page_.rows.size()].ranks;
     page_.function_row_s.push_back(static_cast<float>(to_seconds(function_row_ns_[i]) / ranks));
   }
+}
+
+void Maker::add_off_cpu() {
+  if (!analysis_.off_cpu) return;
+  std::array<double, kOffCpuKinds> rows_s{}, ranks_s{};
+  for (const OffCpuRow& row : *analysis_.off_cpu) rows_s[static_cast<std::size_t>(row.kind)] += row.time_s;
+  for (std::size_t i = 0; i < off_cpu_ns_.size(); ++i)
+    ranks_s[i % kOffCpuKinds] += to_seconds(off_cpu_ns_[i]);
+  for (std::size_t kind = 0; kind < kOffCpuKinds; ++kind)
+    if (rows_s[kind] > 0 && ranks_s[kind] > 0) page_.off_cpu_kinds.push_back(static_cast<OffCpu>(kind));
+  for (std::size_t rank = 0; rank < head_.ranks.size(); ++rank)
+    for (const OffCpu of : page_.off_cpu_kinds) {
+      const auto kind = static_cast<std::size_t>(of);
+      page_.rank_off_cpu_s.push_back(to_seconds(off_cpu_ns_[rank * kOffCpuKinds + kind]) * rows_s[kind] /
+                                     ranks_s[kind]);
+    }
 }
 
 // Leaves about so many rows: the smallest go into the nearest of the paths above that stays.
@@ -353,6 +381,7 @@ PageData Maker::finish() {
   add_tree();
   add_cells();
   add_function_rows();
+  add_off_cpu();
   add_path_time();
   add_lines();
   add_page_series(head_, analysis_, options_, page_);

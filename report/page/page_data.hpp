@@ -119,6 +119,11 @@ struct PageData {
   // nearest path above with some has it.
   std::vector<float> path_time;
 
+  // Blocked time outside MPI of all threads, by index into Analysis::ranks and place in off_cpu_kinds. Of
+  // each kind what the rows of Analysis::off_cpu have together. Empty: not known.
+  std::vector<OffCpu> off_cpu_kinds;  // those that there are
+  std::vector<double> rank_off_cpu_s;
+
   std::vector<std::uint32_t> row_of_rank;  // by index into Analysis::ranks
   std::vector<PageRow> rows;
   // First functions x rows: total without idle helper threads, mean over the row's ranks.

@@ -20,7 +20,7 @@ PROGRAM = os.path.join(HERE, "program.py")
 FOLDER = pathlib.Path(recording.SOURCE, "report", "html")
 ANALYZE = os.path.join(recording.BUILD, "libexec", "clusterprof", "analyze")
 SYNTH = os.path.join(recording.BUILD, "libexec", "clusterprof", "synth")
-PAGES = ["summary", "timeline", "hotspots", "tree", "balance", "comm", "source", "nodes", "memory", "info"]
+PAGES = ["summary", "timeline", "hotspots", "tree", "balance", "comm", "io", "offcpu", "source", "nodes", "memory", "info"]
 REGION = "<img src=x onerror=window.hostile=5>"
 # As the page writes the names in program.py: whole, with what a terminal or a reader would take for orders escaped.
 NAMES = ["</script><img src=x onerror=window.hostile=1>", '"><svg onload=window.hostile=2>',

@@ -565,6 +565,8 @@ export function makeSample(options = {}) {
         affinity: `${r % ranksPerNode}`, numa: "0", derived: [], exit: { status: r === lostRank ? null : 0, signal: r === lostRank ? 9 : null, lost: false },
       });
   }
+  // As report.off_cpu has them, by rank.
+  add("rank_off_cpu_s", "f32", Float32Array.from({ length: 3 * ranks }, (_, i) => ([9.1, 41.5, 88.2][i % 3] / ranks) * (i % 3 === 2 ? (i < 3 ? ranks : 0) : 1)));
   add("rank_number", "i32", Int32Array.from({ length: ranks }, (_, r) => r));
   add("rank_node", "u32", Uint32Array.from(rankInfo, (r) => r.node));
   add("rank_elapsed_s", "f32", Float32Array.from(perRank.elapsed));
@@ -686,8 +688,32 @@ export function makeSample(options = {}) {
     critical_path: plain ? null : [{ ...place, kind: "native", time_s: 41.2, share: 0.66, mean_s: 29.1, imbalance: 1.42, rank_max: slowest }, { op: "MPI_Allreduce", file: heat, line: 28, function: "converged", kind: "mpi", time_s: 3.1, share: 0.05, mean_s: 1.2, imbalance: 2.6, rank_max: 0 }],
     efficiency_windows: plain ? null : Array.from({ length: 32 }, (_, i) => ({ begin_s: round((i * elapsed) / 32), end_s: round(((i + 1) * elapsed) / 32), parallel: round(0.78 - 0.1 * (i / 32) + 0.03 * normal()), load_balance: round(0.82 - 0.1 * (i / 32)), communication: 0.95, wait_s: round(elapsed * ranks * 0.15 / 32) })),
     counters: { available: ["task-clock", "page-faults", "context-switches", "cpu-migrations"], unavailable: { PAPI_TOT_CYC: "not permitted: perf_event_paranoid is 3", PAPI_L3_TCM: "this machine has no such event" }, multiplexed: false, derived: [{ name: "cpu_utilisation", value: 0.96 * ranks, unit: "processors", formula: "CPU time / elapsed" }, { name: "faults_per_s", value: 431.2, unit: "1/s", formula: "(minor_faults + major_faults) / elapsed" }], ranks: [] },
-    io: { files: [{ path: "/scratch/ada/heat.h5", file_system: "lustre /scratch", ranks: 1, opens: 20, reads: 0, writes: 400, read_bytes: 0, written_bytes: 9e9, read_s: 0, write_s: 12.2, sync_s: 0.4, meta_s: 0.1 }], calls: [], file_systems: [] },
-    off_cpu: [{ kind: "file", file: "/home/ada/heat/heat/output.py", line: 14, function: "write", time_s: 88.2, main_thread_s: 88.2, rank_max: 0 }],
+    io: {
+      files: [
+        { path: "/scratch/ada/heat.h5", file_system: "lustre /scratch", ranks: 1, opens: 20, reads: 0, writes: 400, read_bytes: 0, written_bytes: 9e9, read_s: 0, write_s: 12.2, sync_s: 0.4, meta_s: 0.1 },
+        { path: "/home/ada/heat/<b>initial</b>.npy", file_system: "nfs /home", ranks, opens: ranks, reads: 4 * ranks, writes: 0, read_bytes: 6.7e7 * ranks, written_bytes: 0, read_s: 3.1, write_s: 0, sync_s: 0, meta_s: 0.6 },
+        { path: null, file_system: null, ranks, opens: 812 * ranks, reads: 0, writes: 0, read_bytes: 0, written_bytes: 0, read_s: 0, write_s: 0, sync_s: 0, meta_s: 2.2 },
+      ],
+      calls: [
+        { operation: "write", file: "/home/ada/heat/heat/output.py", line: 14, function: "write", path: "/scratch/ada/heat.h5", count: 400, failed: 0, bytes: 9e9, time_s: 12.2, max_s: 0.41, rank_max: 0 },
+        { operation: "read", file: heat, line: 12, function: "load", path: "/home/ada/heat/<b>initial</b>.npy", count: 4 * ranks, failed: 0, bytes: 6.7e7 * ranks, time_s: 3.1, max_s: 0.02, rank_max: slowest },
+        { operation: "open", file: null, line: null, function: null, path: null, count: 812 * ranks, failed: 640 * ranks, bytes: 0, time_s: 2.2, max_s: 0.008, rank_max: 0, mpi: plain ? null : "MPI_Init_thread" },
+      ],
+      directories: [
+        { path: "/scratch/ada", files: 1, read_bytes: 0, written_bytes: 9e9, read_s: 0, write_s: 12.2, sync_s: 0.4, meta_s: 0.1 },
+        { path: "/home/ada/heat", files: 1, read_bytes: 6.7e7 * ranks, written_bytes: 0, read_s: 3.1, write_s: 0, sync_s: 0, meta_s: 0.6 },
+      ],
+      file_systems: [
+        { name: "lustre /scratch", read_bytes: 0, written_bytes: 9e9, read_s: 0, write_s: 12.2, sync_s: 0.4, meta_s: 0.1 },
+        { name: "nfs /home", read_bytes: 6.7e7 * ranks, written_bytes: 0, read_s: 3.1, write_s: 0, sync_s: 0, meta_s: 0.6 },
+        { name: null, read_bytes: 0, written_bytes: 0, read_s: 0, write_s: 0, sync_s: 0, meta_s: 2.2 },
+      ],
+    },
+    off_cpu: [
+      { kind: "file", file: "/home/ada/heat/heat/output.py", line: 14, function: "write", time_s: 88.2, main_thread_s: 88.2, rank_max: 0 },
+      { kind: "lock", file: "/home/ada/heat/src/pool.cpp", line: 31, function: "heat::Pool::wait()", time_s: 41.5, main_thread_s: 0, rank_max: slowest },
+      { kind: "sleep", file: heat, line: 40, function: "poll_control", time_s: 9.1, main_thread_s: 9.1, rank_max: 0 },
+    ],
     timeline: null,
     regions: plain ? [] : [regionRow("epoch", 0.86, 20, 0.16), regionRow("epoch/step", 0.7, 2000, 0.12), regionRow("checkpoint", 0.08, 20, 0.2)],
     quality: { samples: ranks * 6120, rate_reached_hz: 98.7, handler_median_s: 9.1e-6, handler_p99_s: 4.4e-5, dropped: hostile ? { ring_full: 312, reentrant: 4 } : {}, truncated: hostile ? 2100 : 12, merges_tried: ranks * 5000, merges_failed: hostile ? 9000 : 14, merge_success_percent: hostile ? 97.1 : 99.98 },
@@ -710,7 +736,7 @@ export function makeSample(options = {}) {
     ],
   };
   const header = {
-    schema: "clusterprof.page/1", report, strings, arrays: {}, categories: CATEGORIES, paths: paths.length, groups, rows, row_functions: rowFunctions,
+    schema: "clusterprof.page/1", report, strings, arrays: {}, categories: CATEGORIES, off_cpu_kinds: ["sleep", "lock", "file"], paths: paths.length, groups, rows, row_functions: rowFunctions,
     shortened: kept.length > rowLimit ? { functions: { kept: rowLimit, of: kept.length } } : {},
     time: { bin_s: timeBins ? elapsed / timeBins : 0, begin_s: 0, bins: timeBins },
     axis: { bin_s, begin_s: 0, bins }, series: seriesInfo, node_series: nodeSeries, matrix: { bin_ranks: binRanks }, sources: sourceList,

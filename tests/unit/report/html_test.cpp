@@ -130,11 +130,15 @@ TEST(Html, HasTheDataThatFormatMdDescribes) {
     const auto length = [&](const char* name) {
       return header.at("arrays").at(name).at("length").get<std::size_t>();
     };
-    EXPECT_EQ(length("path_self_s"), paths * 6);
+    EXPECT_EQ(length("path_self_s"), paths * shard::kCategories);
     EXPECT_EQ(length("path_helper_idle_s"), paths);
+    EXPECT_EQ(length("path_line"), paths);
+    EXPECT_EQ(length("path_own_line"), paths);
+    EXPECT_EQ(header.at("categories").size(), shard::kCategories);
+    EXPECT_EQ(length("rank_off_cpu_s"), ranks * header.at("off_cpu_kinds").size());
     EXPECT_EQ(length("cell_offset"), header.at("groups").get<std::size_t>() + 1);
     EXPECT_EQ(length("cell_helper_idle_s"), length("cell_path"));
-    EXPECT_EQ(length("rank_category_s"), ranks * 6);
+    EXPECT_EQ(length("rank_category_s"), ranks * shard::kCategories);
     EXPECT_EQ(length("row_node"), header.at("rows"));
     EXPECT_EQ(length("path_time"), paths * header.at("time").at("bins").get<std::size_t>());
     EXPECT_EQ(length("function_row_s"),
@@ -219,6 +223,30 @@ TEST(Html, LongTablesAreShortenedAndSayso) {
   const auto rows = array_of<std::uint32_t>(data, "function_row");
   ASSERT_EQ(rows.size(), 50u);
   for (std::uint32_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], i < 7 ? i : shard::kNone);
+}
+
+TEST(Html, CallsOnFilesAddUpWhereFilesAreNotToldApart) {
+  ProfileBuilder b(1);
+  b.data.ranks[0].flags |= shard::kFilesKnown;
+  const auto store = b.path({b.native("store", "/a.out", "/u/a.c", 7)});
+  b.sampled(0, store, Category::kIo, 1000);
+  for (std::uint32_t i = 0; i < 1'500; ++i)
+    b.file_called(0, store, "/scratch/" + std::to_string(i), shard::IoOperation::kWrite, 2, 1, 100);
+  const Data data = data_of(html_of(b.data));
+  std::uint64_t count = 0, bytes = 0;
+  double time_s = 0;
+  const json& calls = data.header.at("report").at("io").at("calls");
+  for (const json& call : calls) {
+    count += call.at("count").get<std::uint64_t>();
+    bytes += call.at("bytes").get<std::uint64_t>();
+    time_s += call.at("time_s").get<double>();
+  }
+  EXPECT_EQ(calls.size(), 1'001u);
+  EXPECT_EQ(count, 3'000u);
+  EXPECT_EQ(bytes, 150'000u);
+  EXPECT_NEAR(time_s, 1.5, 1e-9);
+  EXPECT_TRUE(calls.back().at("path").is_null());
+  EXPECT_EQ(data.header.at("shortened").at("io.calls"), (json{{"kept", 1'000}, {"of", 1'500}}));
 }
 
 TEST(Html, SeriesThatAreLeftOutAreSaid) {

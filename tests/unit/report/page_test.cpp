@@ -343,6 +343,56 @@ TEST(PageRows, OutliersAreFarFromTheMedian) {
   EXPECT_EQ(find_outliers(analysis, 1), (std::vector<std::uint32_t>{40}));
 }
 
+TEST(PageLines, AreThoseThatThePathsCountFor) {
+  // a.py:3 calls a library without lines, and itself.
+  ProfileBuilder b(1);
+  const auto line = b.path({b.python("f", "/u/a.py", 3, 1)});
+  const auto library = b.child(line, b.native("sort", "/lib/libsort.so"));
+  const auto again = b.child(library, b.python("f", "/u/a.py", 3, 1));
+  b.sampled(0, line, Category::kPython, 2000);
+  b.sampled(0, library, Category::kNative, 3000);
+  b.sampled(0, again, Category::kPython, 5000);
+  const Analysis analysis = analyse(b.data);
+  const PageData page = make_page_data(b.data, shard::InMemoryRows(b.data), analysis, {});
+  ASSERT_EQ(analysis.lines.size(), 1u);
+  double self_s = 0;
+  std::size_t own = 0;
+  for (const PagePath& path : page.paths) {
+    if (path.line == 0) self_s += self_of(path);
+    own += path.own_line == 0;
+  }
+  EXPECT_NEAR(self_s, analysis.lines[0].self_s, 1e-9);
+  EXPECT_EQ(own, 2u);
+  PageOptions none;
+  none.report_lines = 0;
+  for (const PagePath& path : page_of(b.data, none).paths) EXPECT_EQ(path.line, kNone);
+}
+
+TEST(PageOffCpu, OfRanksAddsUpToTheRowsOfEachKind) {
+  ProfileBuilder b(3);
+  const auto sleep = b.path({b.native("rest", "/a.out", "/u/a.c", 3), b.kernel("nanosleep")});
+  const auto read =
+      b.path({b.native("load", "/a.out", "/u/a.c", 9), b.kernel("read"), b.kernel(shard::kOnFileName)});
+  b.sampled(0, sleep, Category::kIdle, 4000);
+  b.sampled(1, sleep, Category::kIdle, 1000);
+  b.sampled(1, read, Category::kIo, 6000);
+  b.sampled(1, read, Category::kIo, 500, false);
+  const Analysis analysis = analyse(b.data);
+  const PageData page = make_page_data(b.data, shard::InMemoryRows(b.data), analysis, {});
+  ASSERT_EQ(page.off_cpu_kinds, (std::vector<OffCpu>{OffCpu::kSleep, OffCpu::kFile}));
+  ASSERT_EQ(page.rank_off_cpu_s.size(), 6u);
+  for (std::size_t kind = 0; kind < 2; ++kind) {
+    double rows_s = 0, ranks_s = 0;
+    for (const OffCpuRow& row : *analysis.off_cpu)
+      if (row.kind == page.off_cpu_kinds[kind]) rows_s += row.time_s;
+    for (std::size_t rank = 0; rank < 3; ++rank) ranks_s += page.rank_off_cpu_s[rank * 2 + kind];
+    EXPECT_NEAR(ranks_s, rows_s, 1e-9);
+  }
+  EXPECT_EQ(page.rank_off_cpu_s[1], 0) << "rank 0 did not read";
+  EXPECT_GT(page.rank_off_cpu_s[3], 0);
+  EXPECT_EQ(page.rank_off_cpu_s[4], 0);
+}
+
 TEST(PageSeries, AreJoinedAndAveraged) {
   ProfileBuilder b(4, 2);
   for (std::uint32_t rank = 0; rank < 4; ++rank) {

@@ -91,6 +91,10 @@ const QUALITATIVE = {
   light: ["#4477aa", "#44aa99", "#cc6677", "#ddcc77", "#88ccee", "#999933", "#aa4499", "#117733", "#882255", "#ee8866"],
   dark: ["#6f9fd0", "#5bbfae", "#d98291", "#d6c67a", "#8fcbe6", "#b0b055", "#bf6bb2", "#4f9f6a", "#b35f86", "#e89a7c"],
 };
+export function qualitative(index: number): string {
+  const colours = isDark() ? QUALITATIVE.dark : QUALITATIVE.light;
+  return colours[index % colours.length];
+}
 export function nameColour(name: string): string {
   let hash = 2166136261;
   for (let i = 0; i < name.length; ++i) hash = Math.imul(hash ^ name.charCodeAt(i), 16777619);

@@ -33,6 +33,7 @@ export interface Header {
   strings: string[];
   arrays: Record<string, ArrayInfo>;
   categories: string[];
+  off_cpu_kinds: string[];
   shortened?: Record<string, { kept: number; of: number }>;
   paths: number;
   groups: number;

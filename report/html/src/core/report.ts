@@ -262,13 +262,7 @@ export interface Counters {
   ranks: (Record<string, number> & { rank: number })[];
 }
 
-export interface IoFile {
-  path: string | null;
-  file_system: string | null;
-  ranks: number;
-  opens: number;
-  reads: number;
-  writes: number;
+export interface IoAmounts {
   read_bytes: number;
   written_bytes: number;
   read_s: number;
@@ -277,8 +271,23 @@ export interface IoFile {
   meta_s: number;
 }
 
+export interface IoFile extends IoAmounts {
+  path: string | null;
+  file_system: string | null;
+  ranks: number;
+  opens: number;
+  reads: number;
+  writes: number;
+}
+
+export interface IoDirectory extends IoAmounts {
+  path: string | null;
+  files?: number;
+}
+
 export interface IoCall {
   operation: string;
+  mpi?: string | null; // the MPI function that it was made in
   file: string | null;
   line: number | null;
   function: string | null;
@@ -294,15 +303,8 @@ export interface IoCall {
 export interface Io {
   files: IoFile[];
   calls: IoCall[];
-  file_systems: {
-    name: string | null;
-    read_bytes: number;
-    written_bytes: number;
-    read_s: number;
-    write_s: number;
-    sync_s: number;
-    meta_s: number;
-  }[];
+  directories?: IoDirectory[];
+  file_systems: (IoAmounts & { name: string | null })[];
 }
 
 export interface OffCpuRow {

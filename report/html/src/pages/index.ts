@@ -5,8 +5,10 @@ import { page as balance } from "./balance";
 import { page as comm } from "./comm";
 import { page as hotspots } from "./hotspots";
 import { page as info } from "./info";
+import { page as io } from "./io";
 import { page as memory } from "./memory";
 import { page as nodes } from "./nodes";
+import { page as offcpu } from "./offcpu";
 import { page as source } from "./source";
 import { page as summary } from "./summary";
 import { page as timeline } from "./timeline";
@@ -19,6 +21,8 @@ export const pages: readonly Page[] = [
   tree,
   balance,
   comm,
+  io,
+  offcpu,
   source,
   nodes,
   memory,

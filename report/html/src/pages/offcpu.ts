@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What threads were blocked for, outside MPI.
+import { placeCell, rankLink, shortenedNote } from "../comm/parts";
+import { qualitative } from "../core/colours";
+import { type Child, choice, el, miniBar, ofWholeRun, replace, section, stackedBar, table } from "../core/dom";
+import { percent, plural, seconds } from "../core/format";
+import type { Model } from "../core/model";
+import type { Page } from "../core/page";
+import type { OffCpuRow } from "../core/report";
+import type { Store } from "../core/selection";
+
+// In the order of their colours, so that those that often meet differ.
+export const KINDS: Record<string, { title: string; help: string }> = {
+  sleep: { title: "Sleep", help: "sleep, nanosleep and the like." },
+  pipe: { title: "Pipe", help: "Reading from or writing to a pipe." },
+  lock: { title: "Lock", help: "A mutex, a condition, a semaphore that another thread has to release." },
+  gil: { title: "GIL", help: "Python's global interpreter lock: another thread runs Python." },
+  poll: { title: "Poll", help: "select, poll, epoll: for an event on any of several descriptors." },
+  child: { title: "Child processes", help: "Waiting for processes that were started, or a pool of them." },
+  file: { title: "File", help: "Reading, writing, opening or syncing files." },
+  network: { title: "Network", help: "Sockets: accept, connect, receive, send." },
+  other: { title: "Other", help: "Blocked otherwise." },
+  join: { title: "Own threads", help: "Waiting for threads of one's own to end, or for a pool of threads." },
+};
+const kindColour = (kind: string): string => qualitative(Math.max(0, Object.keys(KINDS).indexOf(kind)));
+const titleOf = (kind: string): string => KINDS[kind]?.title ?? kind;
+
+// Seconds by kind of the chosen ranks, and by rank (index) and kind.
+export function offCpuTotals(store: Store): { sums: Float64Array; ranks: { index: number; sum: number }[] } {
+  const { model } = store;
+  const count = model.header.off_cpu_kinds.length;
+  const values = model.f32("rank_off_cpu_s");
+  const mask = store.rankMask();
+  const sums = new Float64Array(count);
+  const ranks: { index: number; sum: number }[] = [];
+  for (let index = 0; index < model.rankCount; ++index) {
+    if (mask && !mask[index]) continue;
+    let sum = 0;
+    for (let k = 0; k < count; ++k) {
+      sums[k] += values[index * count + k];
+      sum += values[index * count + k];
+    }
+    ranks.push({ index, sum });
+  }
+  return { sums, ranks };
+}
+
+function bar(model: Model, values: ArrayLike<number>, whole?: number): HTMLElement {
+  return stackedBar(
+    model.header.off_cpu_kinds.map((kind, k) => ({
+      value: values[k],
+      colour: kindColour(kind),
+      label: titleOf(kind),
+      text: seconds(values[k]),
+    })),
+    whole,
+  );
+}
+
+export const page: Page = {
+  id: "offcpu",
+  title: "Off-CPU",
+  hint: "What threads were blocked for",
+  hidden: (model) => (model.report.off_cpu?.length ?? 0) === 0 || model.lengthOf("rank_off_cpu_s") === 0,
+  mount(root, store) {
+    const { model } = store;
+    const rows = model.report.off_cpu!;
+    const kinds = model.header.off_cpu_kinds;
+    const numbers = model.i32("rank_number");
+    const note = el("p", { class: "page-note" });
+    const overview = el("div");
+    const byRank = el("div");
+    const places = el("div");
+    const wholeTime = () => (store.selection.time || store.selection.region !== null ? ofWholeRun() : null);
+    const kindAside = el("div");
+    const rankAside = el("div");
+    const [kindCard, rankCard] = [
+      section("By what they waited for", { class: "chart-card", aside: kindAside }, overview),
+      section("By rank", { class: "chart-card", aside: rankAside }, byRank),
+    ];
+    root.append(
+      note,
+      kindCard,
+      section(
+        "Where they waited",
+        { class: "chart-card", aside: [shortenedNote(model, "off_cpu", "line"), ofWholeRun()] },
+        places,
+      ),
+    );
+    if (model.rankCount > 1) root.append(rankCard);
+
+    function drawPlaces(): void {
+      const wanted = store.param("kind");
+      const shown = rows.filter((row) => !wanted || row.kind === wanted);
+      const most = Math.max(0, ...shown.map((row) => row.time_s));
+      const all = shown.reduce((sum, row) => sum + row.time_s, 0);
+      const mark = (kind: string): Child => [
+        el("span", { class: "swatch lead", style: { background: kindColour(kind) } }),
+        titleOf(kind),
+      ];
+      const present = kinds.filter((kind) => rows.some((row) => row.kind === kind));
+      replace(
+        places,
+        present.length > 1
+          ? el(
+              "div",
+              { class: "chart-tools" },
+              choice("Kind", [["", "All"], ...present.map((kind) => [kind, titleOf(kind)] as const)], wanted ?? "", (kind) =>
+                store.setParam("kind", kind || null),
+              ),
+            )
+          : null,
+        table<OffCpuRow>(
+          [
+            { id: "kind", title: "For", class: "nowrap", value: (row) => titleOf(row.kind), cell: (row) => mark(row.kind) },
+            { id: "place", title: "Line", value: (row) => row.function ?? "", cell: (row) => placeCell(model, { ...row, op: null }) },
+            { id: "time", title: "All threads", numeric: true, value: (row) => row.time_s, cell: (row) => seconds(row.time_s) },
+            { id: "bar", title: "", cell: (row) => miniBar(most > 0 ? row.time_s / most : 0, kindColour(row.kind)) },
+            { id: "share", title: "of it", numeric: true, value: (row) => row.time_s, cell: (row) => percent(all > 0 ? row.time_s / all : 0) },
+            {
+              id: "main",
+              title: "Main threads",
+              numeric: true,
+              help: "Of it, what held up the main thread of a rank",
+              value: (row) => row.main_thread_s,
+              cell: (row) => (row.main_thread_s > 0 ? seconds(row.main_thread_s) : ""),
+            },
+            { id: "rank", title: "Most by", class: "nowrap", value: (row) => row.rank_max, cell: (row) => (row.rank_max >= 0 ? rankLink(store, row.rank_max) : "–") },
+          ],
+          shown,
+          { label: "Lines by blocked time", sort: { column: "time", descending: true }, limit: 20 },
+        ),
+      );
+    }
+
+    function update(): void {
+      const { sums, ranks } = offCpuTotals(store);
+      const all = sums.reduce((a, b) => a + b, 0);
+      replace(kindAside, wholeTime());
+      replace(rankAside, wholeTime());
+      replace(
+        note,
+        `Threads of ${store.rankMask() ? plural(ranks.length, "chosen rank") : plural(model.rankCount, "rank")} were blocked for ${seconds(all)} outside MPI, all threads together.`,
+      );
+      const order = [...kinds.keys()].filter((k) => sums[k] > 0).sort((a, b) => sums[b] - sums[a]);
+      replace(
+        overview,
+        order.length === 0 ? el("p", { class: "empty" }, "These ranks were not blocked.") : bar(model, sums),
+        order.length === 0
+          ? null
+          : table<number>(
+              [
+                {
+                  id: "kind",
+                  title: "For",
+                  class: "nowrap",
+                  cell: (k) => el("span", { tip: KINDS[kinds[k]]?.help }, el("span", { class: "swatch lead", style: { background: kindColour(kinds[k]) } }), titleOf(kinds[k])),
+                },
+                { id: "help", title: "", cell: (k) => el("span", { class: "muted" }, KINDS[kinds[k]]?.help ?? "") },
+                { id: "time", title: "Time", numeric: true, cell: (k) => seconds(sums[k]) },
+                { id: "share", title: "Share", numeric: true, cell: (k) => percent(all > 0 ? sums[k] / all : 0) },
+              ],
+              order,
+              { label: "Blocked time by kind" },
+            ),
+      );
+      const values = model.f32("rank_off_cpu_s");
+      const most = ranks.reduce((a, rank) => Math.max(a, rank.sum), 0);
+      replace(
+        byRank,
+        table<{ index: number; sum: number }>(
+          [
+            { id: "rank", title: "Rank", class: "nowrap", width: "9ch", value: (rank) => numbers[rank.index], cell: (rank) => rankLink(store, numbers[rank.index]) },
+            { id: "time", title: "Time", numeric: true, width: "10ch", value: (rank) => rank.sum, cell: (rank) => seconds(rank.sum) },
+            {
+              id: "bar",
+              title: "For",
+              class: "wide",
+              cell: (rank) =>
+                el(
+                  "div",
+                  { class: "call-bar", style: { width: `${most > 0 ? Math.max(1, (100 * rank.sum) / most) : 0}%` } },
+                  bar(model, values.subarray(rank.index * kinds.length, (rank.index + 1) * kinds.length)),
+                ),
+            },
+          ],
+          ranks,
+          { label: "Blocked time by rank", sort: { column: "time", descending: true }, limit: 16 },
+        ),
+      );
+      drawPlaces();
+    }
+    update();
+    return { update };
+  },
+};
