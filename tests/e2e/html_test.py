@@ -65,6 +65,20 @@ class Page(recording.RecordingTest):
         return {"scenario": "rankFollows", "file": page, "rank": rank, "functions": totals, "exact": True,
                 "sampled_s": self.query(run, "rank", str(rank))["sampled_s"]}
 
+    def views(self, page, name, report, rank):
+        """A scenario of check_page.mjs: what views have to say of the whole run, of one rank, of a time, of both."""
+        categories = [key for key in report["ranks"][0]
+                      if key in ("python_s", "native_s", "system_s", "mpi_s", "io_s", "idle_s", "runnable_s")]
+        of_rank = next(row for row in report["ranks"] if row["rank"] == rank)
+        whole = {key: sum(row[key] or 0 for row in report["ranks"]) for key in categories}
+        third = report["run"]["elapsed_s"] / 3
+        time = f"t={third:.3f}_{2 * third:.3f}"
+        return {"scenario": "viewsAgree", "file": page, "name": name, "all": f"r=0-{report['run']['ranks'] - 1}",
+                "functions_s": sum(f["active_self_s"] for f in report["functions"]),
+                "selections": [{"query": "", "seconds": whole},
+                               {"query": f"r={rank}", "seconds": {key: of_rank[key] for key in categories}},
+                               {"query": time}, {"query": f"{time}&r={rank}"}]}
+
     def record_program(self):
         with open(self.path("on_node"), "w") as file:
             file.write("#!/bin/sh\nif [ $((OMPI_COMM_WORLD_RANK % 2)) = 0 ]\nthen CLUSTERPROF_NODE='n0\"><b>'\n"
@@ -93,6 +107,8 @@ class Page(recording.RecordingTest):
             "reports": [{"file": real, "name": "real", "themes": ["light", "dark"]},
                         {"file": large, "name": "4096 ranks", "themes": ["light"]}],
             "scenarios": [
+                self.views(real, "real", report, 1),
+                self.views(large, "4096 ranks", of_large, 77),
                 {"scenario": "policy", "file": real},
                 {"scenario": "timeFollows", "file": real, "elapsed_s": report["run"]["elapsed_s"]},
                 {"scenario": "timeFollows", "file": large, "elapsed_s": of_large["run"]["elapsed_s"]},

@@ -462,7 +462,88 @@ async function policy({ file }) {
   await close();
 }
 
-const scenarios = { policy, timeFollows, rankFollows, nodeFollows, regionFollows, searchFinds, hostileStayText, keyboardAlone, sources };
+// What one view says agrees with what the others say, for the whole run and parts of it.
+const CATEGORY_TITLES = { Python: "python_s", Native: "native_s", System: "system_s", MPI: "mpi_s", "I/O": "io_s", Idle: "idle_s", Runnable: "runnable_s" };
+
+// {first cell: the other cells' texts} of a table.
+const cellsOf = (page, label) =>
+  page.$$eval(`main table[aria-label="${label}"] tbody tr`, (rows) =>
+    Object.fromEntries(rows.map((row) => [...row.children].map((cell) => cell.innerText.trim())).map(([name, ...cells]) => [name, cells])));
+
+const percentOf = (text) => (/^[0-9.]+ %$/.test(text) ? Number(text.slice(0, -2)) : NaN);
+
+// Shares of categories by name, which have to add up to 100 %.
+function addUp(what, shares) {
+  const sum = Object.values(shares).reduce((all, share) => all + (Number.isNaN(share) ? 0 : share), 0);
+  check(Math.abs(sum - 100) < 0.06 * Object.keys(shares).length, `${what}: categories add up to`, `${sum.toFixed(2)} %`);
+  return shares;
+}
+
+// Rows of a table in which a column is own time and another one the total, in the same unit.
+async function selfWithinTotal(page, selector, rowSelector) {
+  const wrong = await page.$$eval(selector, (tables, rows) => tables.flatMap((table) => {
+    const titles = [...table.querySelectorAll("thead th")].map((th) => th.innerText.trim());
+    const [self, total] = ["Self", "Total"].map((name) => titles.findIndex((title) => title.startsWith(name)));
+    if (self < 0 || total < 0) return ["no columns"];
+    const value = (row, at) => Number.parseFloat(row.children[at]?.innerText.replaceAll(",", "") || "0");
+    const all = [...table.querySelectorAll(rows)].filter((row) => row.children.length > Math.max(self, total));
+    if (all.length === 0) return ["no rows"];
+    return all.filter((row) => value(row, self) > value(row, total) * 1.0001 + 1e-9).map((row) => row.innerText.replaceAll(/\s+/g, " "));
+  }), rowSelector);
+  check(wrong.length === 0, "own time above the total", wrong.slice(0, 3).join("; "));
+}
+
+async function viewsAgree({ file, name, all, selections, functions_s }) {
+  const { page, close } = await open(file);
+  const goToHash = async (id, query) => {
+    where = `${name}, ${id}, ${query || "nothing chosen"}`;
+    await page.evaluate((to) => (location.hash = to), `#/${id}?${query}`);
+    await page.waitForSelector(`nav a[data-page="${id}"][aria-current="page"]`);
+    await drawn(page);
+    // No bar is longer than its whole.
+    const long = await page.$$eval("main .bar", (bars) => bars.filter((bar) =>
+      [...bar.querySelectorAll(".bar-part")].reduce((sum, part) => sum + Number.parseFloat(part.style.width), 0) > 100.01).map((bar) => bar.getAttribute("aria-label")));
+    check(long.length === 0, "a bar with more than its whole", long[0]);
+  };
+  for (const { query, seconds } of selections) {
+    await goToHash("summary", query);
+    const tile = await cellsOf(page, "Time by category");
+    const shares = addUp("summary", Object.fromEntries(Object.entries(tile).map(([title, [share]]) => [title, percentOf(share)])));
+    for (const [title, field] of Object.entries(CATEGORY_TITLES))
+      if (seconds?.[field] !== undefined && seconds[field] !== null)
+        check(near(secondsOf(tile[title]?.[1] ?? ""), seconds[field], 0.006, 1e-9), `time of ${title}`, `${tile[title]?.[1]}, not ${seconds[field]} s`);
+    await goToHash("timeline", query);
+    const figures = await cellsOf(page, "Values over the selected time and ranks");
+    const overTime = addUp("timeline", Object.fromEntries(Object.entries(figures).filter(([title]) => title in CATEGORY_TITLES).map(([title, [share]]) => [title, percentOf(share)])));
+    for (const [title, share] of Object.entries(overTime))
+      check(near(share, shares[title], 0, 0.11), `share of ${title}`, `${share} % in the timeline, ${shares[title]} % in the summary`);
+    await goToHash("hotspots", query);
+    await selfWithinTotal(page, "main table[aria-label=Functions], main table", "tbody tr[data-row]");
+    const sum = await timeOfFunctions(page);
+    if (query === "") check(near(sum, functions_s, 0.006, 0), "time of all functions", `${sum}, not ${functions_s}`);
+    await goToHash("tree", `${query}&view=table&open=all`);
+    await selfWithinTotal(page, "main table", "tbody tr");
+    await goToHash("source", query);
+    await selfWithinTotal(page, "main .src-table", "tbody tr[id]");
+  }
+  for (const id of expected.pages) {
+    const texts = [];
+    for (const query of ["", all]) {
+      await goToHash(id, query);
+      texts.push(await page.innerText("main"));
+    }
+    check(texts[0] === texts[1], "all ranks chosen is not none chosen",
+      texts[0].split("\n").map((line, i) => [line, texts[1].split("\n")[i]]).filter(([a, b]) => a !== b).slice(0, 3).map((pair) => pair.join(" / ")).join("; "));
+  }
+  where = `${name}, Ranks`;
+  await page.keyboard.press("r");
+  await page.keyboard.type("0");
+  await page.keyboard.press("Enter");
+  check((await page.evaluate(() => document.activeElement?.id)) === "main", "Enter leaves the focus in the field");
+  await close();
+}
+
+const scenarios = { viewsAgree, policy, timeFollows, rankFollows, nodeFollows, regionFollows, searchFinds, hostileStayText, keyboardAlone, sources };
 try {
   for (const { file, name, themes } of expected.reports) await everyPage(file, name, themes);
   for (const { scenario, ...arguments_ } of expected.scenarios) {

@@ -85,10 +85,6 @@ export function formatHash(state: State): string {
   return `#/${encodeURIComponent(state.page)}${text ? `?${text}` : ""}`;
 }
 
-export function isWholeRun(selection: Selection): boolean {
-  return !selection.time && !selection.ranks && !selection.nodes && selection.region === null;
-}
-
 // What a link changes; what it does not name stays as it is. Page parameters do not stay.
 export interface Target {
   page?: string;
@@ -215,6 +211,12 @@ export class Store {
     }
     this.mask = { ranks, nodes, mask };
     return mask;
+  }
+
+  // Nothing is left out.
+  get isWholeRun(): boolean {
+    const { time, region } = this.selection;
+    return !time && region === null && this.rankMask() === null;
   }
 
   // What can be chosen exists: ranks and nodes that do not are left out.

@@ -273,7 +273,7 @@ export function computeWeights(store: Store): Weights {
     sum += self[path];
   }
   const total = inclusive(model, self);
-  const isWhole = !mask && !selection.time && selection.region === null;
+  const isWhole = store.isWholeRun;
   const overall = whole > 0 ? sum / whole : 0;
   const { self: functionSelf, total: functionTotal } = functionSums(model, self, total);
   const known = wholeFunctions(model, store.helperIdle);

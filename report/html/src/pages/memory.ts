@@ -7,7 +7,7 @@ import { lineTarget, rankTarget } from "../core/links";
 import type { Model } from "../core/model";
 import type { Page } from "../core/page";
 import type { MemoryLine } from "../core/report";
-import { RankSet, isWholeRun, type Store } from "../core/selection";
+import { RankSet, type Store } from "../core/selection";
 import { binParts } from "../core/over_time";
 import { chosenInRows, shownBins } from "../core/totals";
 
@@ -311,7 +311,7 @@ export const page: Page = {
         cards.push(
           section(
             "Lines that allocate",
-            { aside: isWholeRun(store.selection) ? null : ofWholeRun() },
+            { aside: store.isWholeRun ? null : ofWholeRun() },
             table(lineColumns(store, lines), lines, { label: "Lines that allocate", sort: { column: "peak", descending: true }, limit: 50 }),
           ),
         );

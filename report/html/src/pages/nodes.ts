@@ -6,7 +6,7 @@ import { bytes, count, percent, plural, printable, seconds, seriesTitle, shorten
 import { rankTarget } from "../core/links";
 import { CATEGORIES, type Model } from "../core/model";
 import type { Page } from "../core/page";
-import { RankSet, isWholeRun, type Store } from "../core/selection";
+import { RankSet, type Store } from "../core/selection";
 import { binParts } from "../core/over_time";
 import { chosenNodes, nodeCategories, shownBins } from "../core/totals";
 
@@ -297,7 +297,7 @@ export const page: Page = {
       shownFor = now;
       const rows = makeRows(store);
       const { selection } = store;
-      const whole = !isWholeRun(selection) && (selection.region !== null || (selection.time && !model.header.node_series.length));
+      const whole = !store.isWholeRun && (selection.region !== null || (selection.time && !model.header.node_series.length));
       const number = store.rankMask() ? `${rows.length} of ${plural(model.nodeCount, "node")}` : plural(model.nodeCount, "node");
       replace(
         list,

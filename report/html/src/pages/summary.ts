@@ -6,7 +6,7 @@ import { functionTarget, lineTarget, rankTarget } from "../core/links";
 import { CATEGORIES } from "../core/model";
 import type { Page } from "../core/page";
 import type { Bottleneck, Efficiency, Finding } from "../core/report";
-import { isWholeRun, type Store } from "../core/selection";
+import { type Store } from "../core/selection";
 import { categoryTotals, topFunctions } from "../core/totals";
 import { weights } from "../core/weights";
 
@@ -171,7 +171,7 @@ function efficiencyCard(store: Store): HTMLElement | null {
     ? { ...region.efficiency, serialization: null, transfer: null }
     : report.efficiency;
   const follows = region !== undefined && !store.selection.time && !store.rankMask();
-  const aside = isWholeRun(store.selection) ? null : follows ? el("span", { class: "note" }, "in the region") : region ? el("span", { class: "note" }, "in the region, all ranks") : ofWholeRun();
+  const aside = store.isWholeRun ? null : follows ? el("span", { class: "note" }, "in the region") : region ? el("span", { class: "note" }, "in the region, all ranks") : ofWholeRun();
   if (values.parallel === null || values.parallel === undefined)
     return section("Efficiency", { aside }, el("p", { class: "empty" }, "No MPI calls were measured: there is nothing to compare ranks by."));
   const fine = values.serialization !== null && values.serialization !== undefined;
