@@ -23,6 +23,7 @@
 #include "report/report.hpp"
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
+#include "report/words/findings.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -47,6 +48,7 @@ struct ListedRun {
   report::Efficiency efficiency;
   std::string bottleneck;
   std::optional<report::Finding> finding;
+  std::string finding_text, finding_headline;
 };
 
 void describe(const ShardData& data, report::RunInfo& run) {
@@ -78,8 +80,12 @@ Result<void> read_profile(const fs::path& path, ListedRun& listed) {
     if (!analysis->bottlenecks.empty() && !analysis->bottlenecks[0].rank &&
         analysis->bottlenecks[0].region.empty())
       listed.bottleneck = analysis->bottlenecks[0].kind;
-    if (!analysis->findings.empty() && analysis->findings[0].severity != "info")
+    if (!analysis->findings.empty() && analysis->findings[0].severity != report::Severity::kInfo) {
+      const text::ShortPaths names(*analysis);
       listed.finding = analysis->findings[0];
+      listed.finding_text = report::words::sentences(*listed.finding, names);
+      listed.finding_headline = report::words::headline(*listed.finding, names);
+    }
     return {};
   }
   const Result<ShardData> summary = reader.value().summary();
@@ -144,7 +150,7 @@ std::string command_of(const ListedRun& run) {
          text::command_line(run.run);
 }
 
-// The first sentence of the finding that matters most, or why there is none.
+// What the finding that matters most says first, or why there is none.
 std::string finding_of(const ListedRun& run) {
   switch (run.state) {
     case State::kDamaged:
@@ -156,18 +162,13 @@ std::string finding_of(const ListedRun& run) {
   }
   if (!run.analysed) return "analysed by another version";
   if (!run.finding) return "-";
-  const std::string& whole = run.finding->text;
-  std::string first = whole.substr(0, whole.find(". "));
-  if (first.ends_with('.')) first.pop_back();
-  return fmt::format("{}: {}", run.finding->severity, first);
+  return fmt::format("{}: {}", name_of(run.finding->severity), run.finding_headline);
 }
 
 text::Style finding_style(const ListedRun& run) {
   if (run.state == State::kDamaged) return text::Style::kBad;
   if (!run.finding) return text::Style::kDim;
-  return run.finding->severity == "high"     ? text::Style::kBad
-         : run.finding->severity == "medium" ? text::Style::kWarning
-                                             : text::Style::kPlain;
+  return text::severity_style(run.finding->severity);
 }
 
 struct Layout {
@@ -285,9 +286,11 @@ int print_json(const std::vector<ListedRun>& runs, const std::string& directory)
       }
       out.object("finding", [&] {
         const report::Finding& finding = *listed.finding;
-        out("severity", finding.severity)("share", finding.share)("text", finding.text);
-        out("file", text_or_null(finding.file));
-        out("line", finding.line == 0 ? std::nullopt : std::optional(finding.line))("rank", finding.rank);
+        const report::Place& place = finding.place;
+        out("kind", name_of(finding.kind))("severity", name_of(finding.severity))("share", finding.share);
+        out("gain_s", finding.gain_s)("text", listed.finding_text)("file", text_or_null(place.file));
+        out("line", place.line == 0 ? std::nullopt : std::optional(place.line));
+        out("function", text_or_null(place.function))("rank", finding.rank);
       });
     });
   });

@@ -16,6 +16,7 @@
 
 #include "formats/shard/shard_data.hpp"
 #include "report/analysis/activities.hpp"
+#include "report/analysis/finding.hpp"
 
 namespace clusterprof::report {
 
@@ -326,14 +327,6 @@ struct NodeCell {  // of the communication matrix, by indices into Analysis::nod
   std::uint64_t messages = 0, bytes = 0;
 };
 
-// Code as a report names it: the innermost frame of a call path that is the program's. In MPI, its caller.
-struct Place {
-  std::string op;                                     // the MPI function the path ends in; empty outside MPI
-  std::string function, file;                         // empty: not known
-  std::string module;                                 // of native code
-  std::uint32_t line = 0;                             // 0 unknown
-  shard::FrameKind kind = shard::FrameKind::kNative;  // of the function
-};
 using PlaceIndex = std::uint32_t;  // into Analysis::places; 0: not known
 
 struct WaitPart {
@@ -414,16 +407,9 @@ struct Bottleneck {
   std::string region;                // a region by its full name
   std::string kind;                  // compute, memory, io, communication, imbalance, python, idle
   double share = 0;
-  std::string evidence;
-};
-
-struct Finding {
-  std::string severity;  // high, medium, low; info: about the measurement itself
-  std::optional<double> share;
-  std::string text;  // one sentence or two; names in it are already safe to print
-  std::string file;  // empty: none
-  std::uint32_t line = 0;
-  std::optional<std::int32_t> rank;
+  Evidence evidence;
+  PlaceIndex place = 0;  // that has most of it
+  PlaceIndex cause = 0;  // what the rank did that made others wait; the function that memory limits
 };
 
 // How well the measurement went.

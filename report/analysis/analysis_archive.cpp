@@ -23,6 +23,8 @@
 #include <new>
 #include <set>
 #include <type_traits>
+#include <utility>
+#include <variant>
 
 #include "base/version.hpp"
 #include "report/analysis_code.hpp"
@@ -383,8 +385,31 @@ CLUSTERPROF_MEMBERS(WaitQuality, event_level, operations, events, messages, unma
                     unmatched_collectives, clock_error_s, worst_violation_s, clock_violations, ideal_s)
 CLUSTERPROF_MEMBERS(CounterSpread, name, total, min, mean, max, max_rank)
 CLUSTERPROF_MEMBERS(RankCounters, rank, values)
-CLUSTERPROF_MEMBERS(Bottleneck, rank, region, kind, share, evidence)
-CLUSTERPROF_MEMBERS(Finding, severity, share, text, file, line, rank)
+void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const Evidence::Value& value) {
+  out.number(value.index());
+  std::visit([&](const auto& alternative) { out(alternative); }, value);
+}
+void CEREAL_LOAD_FUNCTION_NAME(Reader& in, Evidence::Value& value) {
+  const auto load = [&]<typename T>(T alternative) {
+    in(alternative);
+    value = std::move(alternative);
+  };
+  switch (in.number()) {
+    case 0:
+      return load(double());
+    case 1:
+      return load(std::string());
+    case 2:
+      return load(std::vector<std::int32_t>());
+    default:
+      throw Damaged();
+  }
+}
+CLUSTERPROF_MEMBERS(Evidence, entries)
+CLUSTERPROF_MEMBERS(Because, kind, share, rank, place, evidence, action)
+CLUSTERPROF_MEMBERS(Bottleneck, rank, region, kind, share, evidence, place, cause)
+CLUSTERPROF_MEMBERS(Finding, kind, severity, share, gain_s, ranks, rank, place, library_function, site,
+                    evidence, action, is_estimate, because)
 // The ranks of a timeline, by far the most of all, stand apart: most readers do without.
 template <typename Archive>
 void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
@@ -439,6 +464,22 @@ bool is_tree(const std::vector<CallTreeRow>& rows) {
   return true;
 }
 
+bool is_consistent(const Evidence& evidence) {
+  return all(evidence.entries,
+             [](const Evidence::Entry& entry) { return known(entry.first, kEvidenceKeys); });
+}
+
+bool is_consistent(const Finding& finding) {
+  const auto place = [](const Place& where) { return known(where.kind, shard::kFrameKinds); };
+  return known(finding.kind, kFindingKinds) && known(finding.severity, kSeverities) &&
+         known(finding.action, kFindingActions) && place(finding.place) &&
+         (!finding.site || place(*finding.site)) && is_consistent(finding.evidence) &&
+         all(finding.because, [&](const Because& because) {
+           return known(because.kind, kFindingKinds) && known(because.action, kFindingActions) &&
+                  place(because.place) && is_consistent(because.evidence);
+         });
+}
+
 // Whether every index lies in its table, every enum has a known value, and what is only there together is.
 bool is_consistent(const Analysis& a) {
   const auto counted = [&](const CounterAmounts& amounts) {
@@ -476,7 +517,12 @@ bool is_consistent(const Analysis& a) {
          all(a.delays,
              [&](const DelayRow& row) { return wait(row.kind) && place(row.site) && place(row.place); }) &&
          all(a.root_causes, cause) && all(a.root_functions, cause) && all(a.critical_path, critical) &&
-         all(a.critical_functions, critical);
+         all(a.critical_functions, critical) &&
+         all(a.bottlenecks,
+             [&](const Bottleneck& row) {
+               return place(row.place) && place(row.cause) && is_consistent(row.evidence);
+             }) &&
+         all(a.findings, [](const Finding& finding) { return is_consistent(finding); });
 }
 
 // --- the whole -------------------------------------------------------------------------------

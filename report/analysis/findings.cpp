@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report/analysis/findings.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "report/analysis/limits.hpp"
 #include "report/analysis/placement.hpp"
 #include "report/analysis/verdict.hpp"
-#include "report/text/format.hpp"
 
 namespace clusterprof::report {
 namespace {
 
 using shard::Category;
-using text::percent;
-using text::seconds;
+using Key = EvidenceKey;
+using Kind = FindingKind;
 
 double of(const OptionalCategorySeconds& categories, Category category) {
   return categories[static_cast<std::size_t>(category)].value_or(0);
@@ -27,31 +26,16 @@ double of(const OptionalCategorySeconds& categories, Category category) {
 
 constexpr double kMissed = 0.05;  // of a rank's time, between calls that were timed and samples
 
-// What to try.
-constexpr const char* kTryBalance = " Give the ranks equal work.";
-constexpr const char* kTrySerialization = " Let ranks do something else while they wait for their turn.";
-constexpr const char* kTryMessages = " Send fewer and larger messages, or overlap them with computing.";
-constexpr const char* kTryPython = " Move the loop to NumPy or compiled code.";
-constexpr const char* kTryGarbage =
-    " Make fewer objects that refer to each other, or collect less often (gc.freeze).";
-constexpr const char* kTryGil = " Use processes, or code that lets go of the lock.";
-constexpr const char* kTryFiles = " Read and write less often, in larger pieces.";
-constexpr const char* kTrySync = " Call fsync less often, once for many writes.";
-constexpr const char* kTryBuffer = " Buffer them.";
-constexpr const char* kTryCache = " Work on blocks that fit into the cache, or on smaller types.";
-constexpr const char* kTryPages = " Reuse memory instead of freeing it, or use huge pages.";
-constexpr const char* kTryKernel = " Make fewer system calls.";
-
-const char* try_for(OffCpu kind) {
+FindingAction action_for_wait(OffCpu kind) {
   switch (kind) {
     case OffCpu::kSleep:
-      return " Wait for what the sleep is for.";
+      return FindingAction::kReplaceSleep;
     case OffCpu::kLock:
-      return " Hold the lock for less, or split what it protects.";
+      return FindingAction::kHoldLockLess;
     case OffCpu::kPoll:
-      return " Have something to do until data come.";
+      return FindingAction::kWorkWhilePolling;
     case OffCpu::kChild:
-      return " Start child processes earlier, or work while they do.";
+      return FindingAction::kStartChildrenEarlier;
     case OffCpu::kGil:
     case OffCpu::kFile:
     case OffCpu::kNetwork:
@@ -59,7 +43,7 @@ const char* try_for(OffCpu kind) {
     case OffCpu::kOther:
       break;
   }
-  return " Find out what they wait for.";
+  return FindingAction::kFindWhatIsAwaited;
 }
 
 struct Blame {
@@ -91,7 +75,7 @@ Blame blame(const CallPaths& paths, std::vector<double> weight, double total) {
 class Finder {
  public:
   Finder(const PathTime& time, const CallPaths& paths, Analysis& analysis)
-      : time_(time), paths_(paths), analysis_(analysis), names_(analysis) {}
+      : time_(time), paths_(paths), analysis_(analysis) {}
 
   void run() {
     abnormal_ends();
@@ -114,40 +98,26 @@ class Finder {
 
     auto& findings = analysis_.findings;
     std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
-      if (level(a) != level(b)) return level(a) < level(b);
+      if (a.severity != b.severity) return a.severity < b.severity;
       return a.share.value_or(2) > b.share.value_or(2);
     });
     if (findings.size() > thresholds::kMaxFindings) findings.resize(thresholds::kMaxFindings);
   }
 
  private:
-  static int level(const Finding& finding) {
-    if (finding.severity == "high") return 0;
-    if (finding.severity == "medium") return 1;
-    return finding.severity == "low" ? 2 : 3;
-  }
-
-  Finding& add(std::string severity, std::optional<double> share, std::string sentence) {
+  Finding& add(Kind kind, Severity severity, std::optional<double> share = {}) {
     Finding& finding = analysis_.findings.emplace_back();
-    finding.severity = std::move(severity);
+    finding.kind = kind;
+    finding.severity = severity;
     finding.share = share;
-    finding.text = std::move(sentence);
     return finding;
   }
 
-  Finding& add_by_share(double share, std::string sentence) {
-    const char* severity = share >= thresholds::kHigh     ? "high"
-                           : share >= thresholds::kMedium ? "medium"
-                                                          : "low";
-    return add(severity, share, std::move(sentence));
-  }
+  Finding& add_by_share(Kind kind, double share) { return add(kind, severity_of(share), share); }
 
-  std::string name_path(std::uint32_t path) const { return report::name_path(paths_, names_, path); }
-
-  void point_to(Finding& finding, std::uint32_t path) const {
-    const shard::Frame& f = *paths_.frame(path);
-    finding.file = paths_.text(f.file);
-    finding.line = f.line;
+  static void about(Finding& finding, std::vector<std::int32_t> ranks) {
+    finding.rank = ranks.front();
+    finding.ranks = std::move(ranks);
   }
 
   // Seconds by path. `ns_of`: of a path and category.
@@ -184,41 +154,32 @@ class Finder {
       });
       if (!path.empty()) last_seen.emplace(rank.rank, frame != path.rend() ? *frame : path.back());
     }
-    const auto who = [](const std::vector<std::int32_t>& ranks) {
-      return fmt::format("{} {}", ranks.size() == 1 ? "Rank" : "Ranks", text::rank_list(ranks));
-    };
-    // Where that was, when it was the same place for all of them; else of the first.
-    const auto where = [&](const std::vector<std::int32_t>& ranks) {
+    const auto failed = [&](Kind kind, const std::vector<std::int32_t>& ranks) -> Finding& {
+      Finding& finding = add(kind, Severity::kHigh);
+      about(finding, ranks);
+      // Where that was, when it was the same place for all of them; else of the first.
       const auto first = last_seen.find(ranks.front());
-      if (first == last_seen.end()) return std::string(".");
+      if (first == last_seen.end()) return finding;
+      finding.evidence.set(Key::kLastSeen, first->second);
       const bool same = std::all_of(ranks.begin(), ranks.end(), [&](std::int32_t rank) {
         const auto found = last_seen.find(rank);
         return found != last_seen.end() && found->second == first->second;
       });
-      return same ? fmt::format(", last seen in {}.", first->second)
-                  : fmt::format("; rank {} was last seen in {}.", ranks.front(), first->second);
+      if (!same) finding.evidence.set(Key::kLastSeenRank, ranks.front());
+      return finding;
     };
     for (const auto& [signal, ranks] : by_signal)
-      add("high", std::nullopt,
-          fmt::format("{} ended by {}{}", who(ranks), text::signal_name(signal), where(ranks)))
-          .rank = ranks.front();
+      failed(Kind::kRankFailed, ranks).evidence.set(Key::kSignal, signal);
     for (const auto& [status, ranks] : by_status)
-      add("high", std::nullopt, fmt::format("{} exited with status {}{}", who(ranks), status, where(ranks)))
-          .rank = ranks.front();
-    if (!unfinished.empty())
-      add("high", std::nullopt,
-          fmt::format("{} ended without MPI_Finalize{}", who(unfinished), where(unfinished)))
-          .rank = unfinished.front();
-    if (!lost.empty())
-      add("high", std::nullopt,
-          fmt::format("{} ended without saying how (SIGKILL, out of memory, node failure?){}", who(lost),
-                      where(lost)))
-          .rank = lost.front();
-    if (const auto& missing = analysis_.run.missing_ranks; !missing.empty())
-      add("high", std::nullopt,
-          fmt::format("{} of {} ranks are not in this profile: {}.", analysis_.run.missing,
-                      analysis_.run.world_size, text::missing_ranks(analysis_.run)))
-          .rank = missing.front();
+      failed(Kind::kRankFailed, ranks).evidence.set(Key::kStatus, status);
+    if (!unfinished.empty()) failed(Kind::kRanksUnfinished, unfinished);
+    if (!lost.empty()) failed(Kind::kRanksLost, lost);
+    if (const auto& missing = analysis_.run.missing_ranks; !missing.empty()) {
+      Finding& finding = add(Kind::kRanksMissing, Severity::kHigh);
+      about(finding, missing);
+      finding.evidence.set(Key::kMissingRanks, analysis_.run.missing);
+      finding.evidence.set(Key::kWorldSize, analysis_.run.world_size);
+    }
   }
 
   // Where ranks waited longest for a rank that was in that function; null: nowhere directly.
@@ -233,35 +194,27 @@ class Finder {
     return nullptr;
   }
 
-  void point_to(Finding& finding, const Place& place) const {
-    finding.file = place.file;
-    finding.line = place.line;
-  }
-
   // Who is to blame for waiting, however far it was passed on.
   void delays() {
     double of_slowest = 0;
     for (const RootCauseRow& cause : analysis_.root_functions) {  // largest first
       if (cause.share < thresholds::kDelay || delayed_by_.size() == thresholds::kMaxDelays) break;
-      const DelayRow* const where = where_waited_for(cause);
-      const std::optional<std::int32_t> only =
-          where != nullptr && where->waiting_ranks == 1 ? std::optional(where->waiting_rank) : std::nullopt;
-      Finding& finding =
-          add_by_share(cause.share, fmt::format("Delay: {} made {} wait {}",
-                                                culprit(analysis_, names_, cause.rank, cause.place),
-                                                who_waited(cause, only), seconds(cause.wait_s)));
-      finding.rank = cause.rank;
-      point_to(finding, analysis_.places[cause.place]);
-      if (where != nullptr) {
-        const bool all = where->wait_s >= (1 - thresholds::kBlame / 5) * cause.wait_s;
-        finding.text += fmt::format(
-            "{} in {}", all ? "" : fmt::format(", {} of it", seconds(std::min(where->wait_s, cause.wait_s))),
-            text::describe(analysis_.places[where->site], names_));
+      Finding& finding = add_by_share(Kind::kDelay, cause.share);
+      about(finding, {cause.rank});
+      finding.place = analysis_.places[cause.place];
+      Evidence& evidence = finding.evidence;
+      evidence.set(Key::kWait, cause.wait_s);
+      evidence.set(cause.at_least ? Key::kWaitingRanksAtLeast : Key::kWaitingRanks,
+                   cause.waiting_ranks);
+      if (const DelayRow* const where = where_waited_for(cause)) {
+        if (where->waiting_ranks == 1 && cause.waiting_ranks == 1 && !cause.at_least)
+          evidence.set(Key::kWaitingRank, where->waiting_rank);
+        evidence.set(Key::kSiteWait, std::min(where->wait_s, cause.wait_s));
+        finding.site = analysis_.places[where->site];
       }
-      finding.text += ".";
       delayed_by_.push_back(cause.rank);
-      if (const Place& place = analysis_.places[cause.place]; place.op.empty())
-        delay_places_.push_back({analysis_.findings.size() - 1, place.function, place.file});
+      if (finding.place.op.empty())
+        delay_places_.push_back({analysis_.findings.size() - 1, finding.place.function, finding.place.file});
       if (cause.rank != analysis_.slowest_rank) continue;
       if (of_slowest == 0) of_slowest_ = analysis_.findings.size() - 1;
       of_slowest += cause.share;
@@ -286,15 +239,14 @@ class Finder {
       if (!delay.rank || delay.place == 0 || analysis_.places[delay.place].op.empty()) continue;
       if (std::find(delayed_by_.begin(), delayed_by_.end(), *delay.rank) != delayed_by_.end()) continue;
       if (is_root_cause(delay)) continue;
-      Finding& finding =
-          add("low", delay.wait_s / analysis_.rank_seconds,
-              fmt::format("Passed on: {} made {} wait {} in {}; it was kept there itself.",
-                          culprit(analysis_, names_, *delay.rank, delay.place),
-                          delay.waiting_ranks == 1 ? fmt::format("rank {}", delay.waiting_rank)
-                                                   : text::plural(delay.waiting_ranks, "rank"),
-                          seconds(delay.wait_s), text::describe(analysis_.places[delay.site], names_)));
-      finding.rank = delay.rank;
-      point_to(finding, analysis_.places[delay.place]);
+      Finding& finding = add(Kind::kDelayPassedOn, Severity::kLow, delay.wait_s / analysis_.rank_seconds);
+      about(finding, {*delay.rank});
+      finding.place = analysis_.places[delay.place];
+      finding.site = analysis_.places[delay.site];
+      finding.evidence.set(Key::kWait, delay.wait_s);
+      finding.evidence.set(Key::kWaitingRanks, delay.waiting_ranks);
+      if (delay.waiting_ranks == 1)
+        finding.evidence.set(Key::kWaitingRank, delay.waiting_rank);
       ++number;
     }
   }
@@ -306,21 +258,21 @@ class Finder {
 
   void imbalance() {
     if (!analysis_.efficiency.load_balance) return;
-    if (of_slowest_ && imbalance_share() >= thresholds::kImbalance) {
-      analysis_.findings[*of_slowest_].text +=
-          fmt::format(" Outside MPI it works {}, the mean rank {}.", seconds(*analysis_.max_useful_s),
-                      seconds(*analysis_.mean_useful_s));
-      return;
-    }
     const double mean = *analysis_.mean_useful_s, max = *analysis_.max_useful_s;
     const double excess = max - mean, share = imbalance_share();
     if (share < thresholds::kImbalance) return;
-    const std::int32_t slowest = *analysis_.slowest_rank;
-    Finding& finding = add_by_share(
-        share,
-        fmt::format("Load imbalance costs {} of the run: rank {} works {} outside MPI, the mean rank {}.",
-                    percent(share), slowest, seconds(max), seconds(mean)));
-    finding.rank = slowest;
+    const auto add_useful = [&](Evidence& evidence) {
+      evidence.set(Key::kMaxUseful, max);
+      evidence.set(Key::kMeanUseful, mean);
+    };
+    if (of_slowest_) {
+      add_useful(analysis_.findings[*of_slowest_].evidence);
+      return;
+    }
+    Finding& finding = add_by_share(Kind::kLoadImbalance, share);
+    about(finding, {*analysis_.slowest_rank});
+    finding.action = FindingAction::kBalanceWork;
+    add_useful(finding.evidence);
 
     std::size_t mpi_ranks = 0;
     for (const RankInfo& rank : analysis_.ranks) mpi_ranks += rank.useful_s.has_value();
@@ -332,12 +284,9 @@ class Finder {
                        static_cast<double>(time_.mpi_ranks_ns(cell)) / static_cast<double>(mpi_ranks);
               }),
               excess);
-    if (culprit.path != 0) {
-      finding.text += fmt::format(" Rank {} spends {} more than the mean in {}.", slowest,
-                                  seconds(culprit.time_s), name_path(culprit.path));
-      point_to(finding, culprit.path);
-    }
-    finding.text += kTryBalance;
+    if (culprit.path == 0) return;
+    finding.evidence.set(Key::kPlaceTime, culprit.time_s);
+    finding.place = place_of(paths_, culprit.path);
   }
 
   // The call site with the most time that is not waiting, and that time; none where one of which it is not
@@ -354,13 +303,19 @@ class Finder {
     return most.second >= not_known_s ? most : std::pair<const MpiCallRow*, double>{nullptr, 0};
   }
 
-  void name_most_transfer(Finding& finding, std::string_view remark) const {
+  static void point_to(Finding& finding, const MpiCallRow& row, double time_s) {
+    finding.place.op = row.op;
+    finding.place.function = row.function;
+    finding.place.file = row.file;
+    finding.place.line = row.line;
+    finding.evidence.set(Key::kPlaceTime, time_s);
+  }
+
+  void point_to_most_transfer(Finding& finding) const {
     const auto [row, time_s] = most_transfer();
     if (row == nullptr) return;
-    finding.text += fmt::format("; most in {} ({}{})", text::describe(*row, names_), seconds(time_s), remark);
-    finding.file = row->file;
-    finding.line = row->line;
-    finding.rank = row->spread.max_rank;
+    point_to(finding, *row, time_s);
+    about(finding, {row->spread.max_rank});
   }
 
   // What of the communication loss the replay on an ideal network tells apart, if one part dominates.
@@ -372,20 +327,17 @@ class Finder {
     const double transfer = (elapsed_s - ideal_s) / elapsed_s;
     if (std::max(serialization, transfer) < thresholds::kNetwork) return;
     if (serialization >= transfer) {
-      add_by_share(
-          serialization,
-          fmt::format(
-              "Serialization costs {} of the run: on an ideal network it would still take {}, as "
-              "ranks wait for each other in turn or start late; none works longer than {} outside MPI.{}",
-              percent(serialization), seconds(ideal_s), seconds(*analysis_.max_useful_s), kTrySerialization));
+      Finding& finding = add_by_share(Kind::kSerialization, serialization);
+      finding.evidence.set(Key::kIdeal, ideal_s);
+      finding.evidence.set(Key::kMaxUseful, *analysis_.max_useful_s);
+      finding.action = FindingAction::kFillWaiting;
       return;
     }
-    Finding& finding = add_by_share(
-        transfer,
-        fmt::format("Transfer costs {} of the run: on an ideal network it would take {} instead of {}",
-                    percent(transfer), seconds(ideal_s), seconds(elapsed_s)));
-    name_most_transfer(finding, " of all ranks without waiting");
-    finding.text += std::string(".") + kTryMessages;
+    Finding& finding = add_by_share(Kind::kTransfer, transfer);
+    finding.evidence.set(Key::kIdeal, ideal_s);
+    finding.evidence.set(Key::kElapsed, elapsed_s);
+    finding.action = FindingAction::kFewerMessages;
+    point_to_most_transfer(finding);
     transfer_named_ = true;
   }
 
@@ -397,26 +349,19 @@ class Finder {
       if (cause.share >= thresholds::kDelay) explained += cause.share;
     const double waiting = wait_s / analysis_.rank_seconds;
     if (waiting >= thresholds::kMpi && explained < thresholds::kExplained * waiting) {
-      Finding& finding = add_by_share(
-          waiting, fmt::format("Ranks wait for each other for {} of all rank time, for many in turn",
-                               percent(waiting)));
+      Finding& finding = add_by_share(Kind::kMutualWaiting, waiting);
+      finding.evidence.set(Key::kWait, wait_s);
       const MpiCallRow* most = nullptr;
       for (const MpiCallRow& row : analysis_.mpi_calls)
         if (row.wait_s && *row.wait_s > (most == nullptr ? 0 : *most->wait_s)) most = &row;
-      if (most != nullptr) {
-        finding.text +=
-            fmt::format("; most in {} ({})", text::describe(*most, names_), seconds(*most->wait_s));
-        finding.file = most->file;
-        finding.line = most->line;
-      }
-      finding.text += ".";
+      if (most != nullptr) point_to(finding, *most, *most->wait_s);
     }
     const double rest = *analysis_.mpi_transfer_s / analysis_.rank_seconds;
     if (rest < thresholds::kMpi || transfer_named_) return;
-    Finding& finding =
-        add_by_share(rest, fmt::format("MPI takes {} of all rank time besides waiting", percent(rest)));
-    name_most_transfer(finding, "");
-    finding.text += std::string(".") + kTryMessages;
+    Finding& finding = add_by_share(Kind::kMpiBesidesWaiting, rest);
+    finding.evidence.set(Key::kTime, *analysis_.mpi_transfer_s);
+    finding.action = FindingAction::kFewerMessages;
+    point_to_most_transfer(finding);
   }
 
   void mpi() {
@@ -430,30 +375,29 @@ class Finder {
     if (waiting < thresholds::kImbalance) waiting = 0;
     waiting = std::min(waiting, share);
 
-    Finding& finding =
-        add_by_share(share - waiting, fmt::format("MPI takes {} of all rank time", percent(share)));
-    if (waiting > 0) finding.text += fmt::format(" ({} explained by load imbalance)", percent(waiting));
-    if (!analysis_.mpi_calls.empty()) {
-      const MpiCallRow& top = analysis_.mpi_calls.front();
-      finding.text += fmt::format("; most in {} ({})", text::describe(top, names_), seconds(top.time_s));
-      finding.file = top.file;
-      finding.line = top.line;
-      finding.rank = top.spread.max_rank;
-    }
-    finding.text += std::string(".") + kTryMessages;
+    Finding& finding = add_by_share(Kind::kMpiTime, share - waiting);
+    finding.evidence.set(Key::kMpi, time_s);
+    finding.evidence.set(Key::kMpiShare, share);
+    if (waiting > 0) finding.evidence.set(Key::kImbalanceShare, waiting);
+    finding.action = FindingAction::kFewerMessages;
+    if (analysis_.mpi_calls.empty()) return;
+    const MpiCallRow& top = analysis_.mpi_calls.front();
+    point_to(finding, top, top.time_s);
+    about(finding, {top.spread.max_rank});
   }
 
   static double total(const std::vector<double>& weight) {
     return std::accumulate(weight.begin(), weight.end(), 0.0);
   }
 
-  // "; 80.0 % of it in compute() train.py:57"; that path.
+  // The path of the line that holds most; 0: none does.
   std::uint32_t blame_most(Finding& finding, const std::vector<double>& weight) const {
     const double all = total(weight);
+    finding.evidence.set(Key::kTime, all);
     const Blame culprit = blame(paths_, weight, all);
     if (culprit.path == 0) return 0;
-    finding.text += fmt::format("; {} of it in {}", percent(culprit.time_s / all), name_path(culprit.path));
-    point_to(finding, culprit.path);
+    finding.evidence.set(Key::kPlaceShare, culprit.time_s / all);
+    finding.place = place_of(paths_, culprit.path);
     return culprit.path;
   }
 
@@ -465,8 +409,12 @@ class Finder {
         return named.function == blocked->function && named.file == blocked->file;
       });
       if (delay == delay_places_.end()) continue;
-      if (level(findings[blocked->finding]) < level(findings[delay->finding])) continue;
-      findings[delay->finding].text += " " + findings[blocked->finding].text;
+      if (findings[blocked->finding].severity < findings[delay->finding].severity) continue;
+      Finding joined = std::move(findings[blocked->finding]);
+      findings[delay->finding].action = joined.action;
+      findings[delay->finding].because.push_back({joined.kind, joined.share, joined.rank,
+                                                  std::move(joined.place), std::move(joined.evidence),
+                                                  joined.action});
       findings.erase(findings.begin() + static_cast<std::ptrdiff_t>(blocked->finding));
     }
   }
@@ -482,8 +430,8 @@ class Finder {
   }
 
   // The category of the main threads, of it what is chosen. Null: too little.
-  Finding* of_rank_time(Category which, const Chosen& chosen, double threshold, std::string_view verb,
-                        std::string_view remark = {}) {
+  Finding* of_rank_time(Kind kind, Category which, const Chosen& chosen, double threshold,
+                        FindingAction action) {
     if (analysis_.rank_seconds <= 0) return nullptr;
     const double category_s = of(analysis_.category_s, which);
     if (category_s / analysis_.rank_seconds < threshold) return nullptr;
@@ -497,10 +445,10 @@ class Finder {
     const double all = total(whole);
     const double share = all > 0 ? category_s * total(part) / all / analysis_.rank_seconds : 0;
     if (share < threshold) return nullptr;
-    Finding& finding =
-        add_by_share(share, fmt::format("{} {} of all rank time{}", verb, percent(share), remark));
+    Finding& finding = add_by_share(kind, share);
+    finding.action = action;
     const std::uint32_t path = blame_most(finding, part);
-    finding.text += ".";
+    finding.evidence.set(Key::kTime, share * analysis_.rank_seconds);
     if (path == 0 || which == Category::kPython) return &finding;
     const shard::Frame& frame = *paths_.frame(path);
     blocked_places_.push_back(
@@ -510,16 +458,13 @@ class Finder {
 
   void python() {
     // What was asked for, so never worse than time that is lost.
-    if (Finding* const finding =
-            of_rank_time(Category::kPython, doing(Category::kPython, Activity::kInterpreter),
-                         thresholds::kPython, "The Python interpreter runs bytecode for")) {
-      finding->severity = *finding->share >= thresholds::kMostlyPython ? "medium" : "low";
-      finding->text += kTryPython;
-    }
-    if (Finding* const finding =
-            of_rank_time(Category::kPython, doing(Category::kPython, Activity::kGarbageCollection),
-                         thresholds::kGarbage, "Python's garbage collection takes"))
-      finding->text += kTryGarbage;
+    if (Finding* const finding = of_rank_time(Kind::kPythonBytecode, Category::kPython,
+                                              doing(Category::kPython, Activity::kInterpreter),
+                                              thresholds::kPython, FindingAction::kCompileLoop))
+      finding->severity = *finding->share >= thresholds::kMostlyPython ? Severity::kMedium : Severity::kLow;
+    of_rank_time(Kind::kPythonGarbage, Category::kPython,
+                 doing(Category::kPython, Activity::kGarbageCollection), thresholds::kGarbage,
+                 FindingAction::kFewerObjects);
   }
 
   double of_all(double time_s) const {
@@ -534,14 +479,14 @@ class Finder {
     const double share = of_all(time_s);
     if (share < thresholds::kMemory) return;
     const MemoryRow& most = analysis_.memory_functions.front();
-    Finding& finding =
-        add_by_share(share, fmt::format("Memory bounds {} of all rank time: ", percent(share)));
-    finding.text += most.path == 0 ? std::string("most of it") : name_path(most.path);
-    if (analysis_.memory_functions.size() > 1)
-      finding.text += fmt::format(" ({})", percent(of_all(most.time_s)));
-    finding.text += fmt::format(" computes on {}.{}", memory_evidence(most), kTryCache);
-    finding.rank = most.rank;
-    if (most.path != 0) point_to(finding, most.path);
+    Finding& finding = add_by_share(Kind::kMemoryBound, share);
+    finding.evidence.set(Key::kTime, time_s);
+    if (analysis_.memory_functions.size() > 1) finding.evidence.set(Key::kPlaceShare, of_all(most.time_s));
+    add_memory_evidence(most, finding.evidence);
+    finding.action = FindingAction::kBlockForCache;
+    finding.is_estimate = !most.by_counters;
+    about(finding, {most.rank});
+    if (most.path != 0) finding.place = place_of(paths_, most.path);
   }
 
   bool is_of_pages(std::uint32_t path) const {
@@ -551,53 +496,31 @@ class Finder {
 
   // Page faults, and calls that map and unmap memory.
   void pages() {
-    const Limits& limits = analysis_.limits;
-    std::string parts;
-    const auto part = [&](std::string_view name, double time_s) {
-      if (of_all(time_s) >= thresholds::kPageFaults / 10)
-        parts += fmt::format("{}{} {}", parts.empty() ? ": " : ", ", name, percent(of_all(time_s)));
+    Finding* const finding = of_rank_time(
+        Kind::kMemoryPages, Category::kSystem, [this](std::uint32_t path) { return is_of_pages(path); },
+        thresholds::kPageFaults, FindingAction::kReuseMemory);
+    if (finding == nullptr) return;
+    const auto part = [&](Key key, double time_s) {
+      if (of_all(time_s) >= thresholds::kPageFaults / 10) finding->evidence.set(key, of_all(time_s));
     };
-    part("page faults", limits.page_fault_s);
-    part("mapping and unmapping (mmap, munmap, brk)", limits.mapping_s);
+    part(Key::kPageFaultShare, analysis_.limits.page_fault_s);
+    part(Key::kMappingShare, analysis_.limits.mapping_s);
     std::uint64_t faults = 0;
     bool known = !analysis_.ranks.empty();
     for (const RankInfo& rank : analysis_.ranks) {
       faults += rank.minor_faults.value_or(0) + rank.major_faults.value_or(0);
       known = known && rank.minor_faults;
     }
-    if (known)
-      parts += fmt::format("; {} faults/s per rank", text::count(of_all(static_cast<double>(faults))));
-    if (Finding* const finding = of_rank_time(
-            Category::kSystem, [this](std::uint32_t path) { return is_of_pages(path); },
-            thresholds::kPageFaults, "Memory pages (page faults and mapping) take", parts))
-      finding->text += kTryPages;
+    if (known) finding->evidence.set(Key::kFaultsPerSecond, of_all(static_cast<double>(faults)));
   }
 
   void kernel() {
     const bool apart = analysis_.activity_s[index(Activity::kPageFault)].has_value();
     Finding* const finding = of_rank_time(
-        Category::kSystem, [this](std::uint32_t path) { return !is_of_pages(path); }, thresholds::kSystem,
-        apart ? "System calls other than I/O and mapping take"
-              : "The kernel (system calls other than I/O, page faults) takes");
-    if (finding != nullptr && apart) finding->text += kTryKernel;
-  }
-
-  // "Rank 0 spends 34.0 % of its time in 12000 fsync calls on out.dat"
-  std::string who_calls(const IoCallRow& row, double share) const {
-    const auto rank = rank_of(row);
-    // Timed exactly, unlike the time by category.
-    const bool more = rank != analysis_.ranks.end() && rank->threads == 1 &&
-                      share - of(rank->category_s, Category::kIo) / rank->recorded_s >= kMissed;
-    return fmt::format("Rank {} spends {} of its time in {}{}", row.max_rank, percent(share),
-                       io_calls(analysis_, row, row.rank_count),
-                       more ? " (timed; samples miss part of such short waits)" : "");
-  }
-
-  std::string place_of(const IoCallRow& row) const {
-    if (row.function.empty()) return {};
-    const std::string place = names_.place(row.file, row.line);
-    return fmt::format("{}{}{}", text::function_label(row.function, row.kind), place.empty() ? "" : " ",
-                       place);
+        Kind::kSystemCalls, Category::kSystem, [this](std::uint32_t path) { return !is_of_pages(path); },
+        thresholds::kSystem, FindingAction::kFewerSystemCalls);
+    if (finding != nullptr && !apart)
+      finding->action = FindingAction::kNone;  // page faults may be most of it
   }
 
   // The rank that has most of it; end() where nothing is recorded of it.
@@ -616,27 +539,40 @@ class Finder {
     return row.rank_time_s / rank->recorded_s;
   }
 
-  static const char* try_for(const IoCallRow& row) {
-    return row.operation == shard::IoOperation::kSync ? kTrySync : kTryFiles;
+  static FindingAction action_for(const IoCallRow& row) {
+    return row.operation == shard::IoOperation::kSync ? FindingAction::kFewerSyncs : FindingAction::kFewerIo;
+  }
+
+  static void point_to(Finding& finding, const IoCallRow& row) {
+    finding.place.function = row.function;
+    finding.place.file = row.file;
+    finding.place.line = row.line;
+    finding.place.kind = row.kind;
+  }
+
+  // What the rank with most of it spends in the calls.
+  void add_who_calls(const IoCallRow& row, double share, Finding& finding) const {
+    about(finding, {row.max_rank});
+    finding.evidence.set(Key::kRankShare, share);
+    add_io_evidence(analysis_, row, row.rank_count, finding.evidence);
+    finding.evidence.set(Key::kCallTime, row.rank_time_s);
+    const auto rank = rank_of(row);
+    if (rank == analysis_.ranks.end() || rank->threads != 1) return;
+    // The calls are timed exactly, unlike the time by category.
+    const double sampled = of(rank->category_s, Category::kIo) / rank->recorded_s;
+    if (share - sampled >= kMissed) finding.evidence.set(Key::kSampledShare, sampled);
   }
 
   void io() {
     const IoCallRow* most = nullptr;
     if (analysis_.io && !analysis_.io->calls.empty()) most = &analysis_.io->calls.front();
     if (Finding* const finding =
-            of_rank_time(Category::kIo, any(), thresholds::kIo, "File and socket calls take")) {
-      const bool explains =
-          most != nullptr && most->time_s >= thresholds::kBlame * of(analysis_.category_s, Category::kIo);
-      if (explains) {
-        finding->text += fmt::format(" {}.", who_calls(*most, rank_share(*most)));
-        finding->rank = most->max_rank;
-        if (finding->file.empty() && !most->file.empty()) {
-          finding->text.insert(finding->text.size() - 1, fmt::format(", {}", place_of(*most)));
-          finding->file = most->file;
-          finding->line = most->line;
-        }
-      }
-      finding->text += explains ? try_for(*most) : kTryFiles;
+            of_rank_time(Kind::kFileIo, Category::kIo, any(), thresholds::kIo, FindingAction::kFewerIo)) {
+      if (most == nullptr || most->time_s < thresholds::kBlame * of(analysis_.category_s, Category::kIo))
+        return;
+      add_who_calls(*most, rank_share(*most), *finding);
+      finding->action = action_for(*most);
+      if (finding->place.file.empty() && !most->file.empty()) point_to(*finding, *most);
       return;
     }
     // Too little of all ranks' time, but a rank's.
@@ -645,13 +581,11 @@ class Finder {
       if (row.rank_time_s > most->rank_time_s) most = &row;
     const double share = rank_share(*most);
     if (share < thresholds::kIo) return;
-    const std::string place = place_of(*most);
-    Finding& finding = add_by_share(
-        of_all(most->time_s),
-        fmt::format("{}{}{}.{}", who_calls(*most, share), place.empty() ? "" : ", ", place, try_for(*most)));
-    finding.rank = most->max_rank;
-    finding.file = most->file;
-    finding.line = most->line;
+    Finding& finding = add_by_share(Kind::kRankIo, of_all(most->time_s));
+    finding.evidence.set(Key::kTime, most->time_s);
+    add_who_calls(*most, share, finding);
+    finding.action = action_for(*most);
+    point_to(finding, *most);
   }
 
   // Many reads or writes of little.
@@ -665,37 +599,34 @@ class Finder {
         continue;
       const double size = static_cast<double>(row.bytes) / static_cast<double>(row.count);
       if (size >= thresholds::kSmallIoBytes) continue;
-      const std::string place = place_of(row);
-      Finding& finding =
-          add_by_share(share, fmt::format("Small {}: {} of {} on average take {} of all rank time{}{}.{}",
-                                          read ? "reads" : "writes", io_calls(analysis_, row, row.count),
-                                          text::bytes(size), percent(share), place.empty() ? "" : ", ", place,
-                                          kTryBuffer));
-      finding.rank = row.max_rank;
-      finding.file = row.file;
-      finding.line = row.line;
+      Finding& finding = add_by_share(Kind::kSmallIo, share);
+      finding.evidence.set(Key::kTime, row.time_s);
+      add_io_evidence(analysis_, row, row.count, finding.evidence);
+      finding.evidence.set(Key::kMeanBytes, size);
+      finding.action = FindingAction::kBufferIo;
+      about(finding, {row.max_rank});
+      point_to(finding, row);
       return;
     }
   }
 
   void idle() {
-    Limits others = analysis_.limits;
-    double& gil_s = others.idle_s[static_cast<std::size_t>(OffCpu::kGil)];
-    const bool gil = gil_s > 0 || analysis_.activity_s[index(Activity::kGilWait)].value_or(0) > 0;
-    gil_s = 0;
-    const std::string kinds = idle_kinds(others);
     Finding* const finding = of_rank_time(
-        Category::kIdle,
+        Kind::kBlocked, Category::kIdle,
         [this](std::uint32_t path) {
           return activity_of(paths_, path, Category::kIdle) != Activity::kGilWait;
         },
-        thresholds::kIdle,
-        gil ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
-            : "Ranks are blocked outside MPI and I/O for",
-        kinds.empty() ? "" : fmt::format(" ({})", kinds));
+        thresholds::kIdle, FindingAction::kFindWhatIsAwaited);
     if (finding == nullptr) return;
+    // For the GIL they wait in another finding; its time is told apart here.
+    Limits others = analysis_.limits;
+    double& gil_s = others.idle_s[static_cast<std::size_t>(OffCpu::kGil)];
+    const double apart_s = std::max(gil_s, analysis_.activity_s[index(Activity::kGilWait)].value_or(0));
+    gil_s = 0;
+    add_idle_kinds(others, finding->evidence);
+    if (apart_s > 0) finding->evidence.set(Key::kGil, apart_s);
     const auto most = std::max_element(others.idle_s.begin(), others.idle_s.end()) - others.idle_s.begin();
-    finding->text += report::try_for(static_cast<OffCpu>(most));
+    finding->action = action_for_wait(static_cast<OffCpu>(most));
   }
 
   void waits_for_the_gil() {
@@ -703,16 +634,14 @@ class Finder {
     const Seconds& gil = analysis_.active_activity_s[index(Activity::kGilWait)];
     if (!gil || threads_s <= 0 || *gil / threads_s < thresholds::kGil) return;
     const double share = *gil / threads_s;
-    Finding& finding = add_by_share(
-        share,
-        fmt::format("Threads wait for Python's global lock (GIL) for {} of their time", percent(share)));
+    Finding& finding = add_by_share(Kind::kGilWait, share);
     blame_most(finding, weigh([&](std::uint32_t path, Category category) {
                  if (activity_of(paths_, path, category) != Activity::kGilWait) return 0.0;
                  return main_ns(path, category) +
                         static_cast<double>(time_.helper_ns(cell_of(path, category)));
                }));
-    finding.text += ". The threads of a process run Python one at a time.";
-    finding.text += kTryGil;
+    finding.evidence.set(Key::kTime, *gil);
+    finding.action = FindingAction::kUseProcesses;
   }
 
   static bool is_of_mpi(std::string_view reason) {
@@ -731,75 +660,64 @@ class Finder {
     };
     const std::uint64_t samples = analysis_.run.samples;
     if (const double s = share(dropped, samples + dropped); s >= thresholds::kDropped)
-      add("info", s, fmt::format("{} of what was measured was dropped; see section quality.", percent(s)));
+      add(Kind::kDropped, Severity::kInfo, s);
     // The time between is told by the samples that were taken.
     if (const double s = share(throttled, samples + throttled); s >= thresholds::kDropped)
-      add("info", s,
-          fmt::format("{} of the samples were left out, since they would have taken the program's time "
-                      "(throttled): a lower rate shows as much.",
-                      percent(s)));
+      add(Kind::kThrottled, Severity::kInfo, s).action = FindingAction::kLowerRate;
     if (const double s = share(dropped_of_mpi, operations + dropped_of_mpi); s >= thresholds::kDropped)
-      add("info", s,
-          fmt::format("Of {} of the MPI calls something was dropped; see section quality.", percent(s)));
+      add(Kind::kMpiDropped, Severity::kInfo, s);
     if (const double s = share(quality.truncated, samples); s >= thresholds::kTruncated)
-      add("info", s, fmt::format("The call path of {} of the samples is cut short.", percent(s)));
+      add(Kind::kCallPathsCut, Severity::kInfo, s);
     if (const double s = share(quality.merges_failed, quality.merges_tried); s >= thresholds::kMergeFailed)
-      add("info", s,
-          fmt::format("In {} of the samples Python and native frames could not be joined.", percent(s)));
+      add(Kind::kFramesNotJoined, Severity::kInfo, s);
     if (analysis_.wait_quality) waiting_quality(*analysis_.wait_quality);
-    if (samples == 0 && !analysis_.ranks.empty())
-      add("info", std::nullopt,
-          analysis_.mpi_calls.empty()
-              ? "There are no samples: functions, lines and categories are not known."
-              : "There are no samples: outside MPI, functions, lines and categories are not known.");
+    if (samples == 0 && !analysis_.ranks.empty()) {
+      double calls = 0;
+      for (const MpiCallRow& call : analysis_.mpi_calls) calls += static_cast<double>(call.count);
+      add(Kind::kNoSamples, Severity::kInfo).evidence.set(Key::kCalls, calls);
+    }
   }
 
   void waiting_quality(const WaitQuality& quality) {
     if (quality.event_level > 0)
-      add("info", std::nullopt,
-          fmt::format(
-              "There were too many MPI operations for all of them: waiting is computed from a sample of "
-              "about one in {} and scaled.",
-              text::count(static_cast<double>(std::uint64_t{1} << std::min(quality.event_level, 63u)))));
+      add(Kind::kWaitsSampled, Severity::kInfo)
+          .evidence.set(Key::kOneIn,
+                        std::uint64_t{1} << std::min(quality.event_level, 63u));
     const auto share = [](std::uint64_t part, std::uint64_t whole) {
       return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
     };
     const double messages = share(quality.unmatched_messages, quality.messages);
     const double collectives = share(quality.unmatched_collectives, quality.collectives);
-    if (const double s = std::max(messages, collectives); s >= thresholds::kUnmatched)
-      add("info", s,
-          fmt::format("{} of the {} have no known other side: waiting in them is not counted.", percent(s),
-                      messages >= collectives ? "messages" : "collective operations"));
+    if (const double s = std::max(messages, collectives); s >= thresholds::kUnmatched) {
+      Finding& finding = add(Kind::kUnmatched, Severity::kInfo, s);
+      finding.evidence.set(Key::kMessages, messages);
+      finding.evidence.set(Key::kCollectives, collectives);
+    }
+    Evidence clocks;
     const bool early =
         quality.clock_violations != 0 && quality.worst_violation_s >= thresholds::kClockError_s;
-    std::string sentence;
-    if (early)
-      sentence =
-          fmt::format("{} seem received before sent, by at most {}: waiting may be wrong by that.",
-                      text::plural(quality.clock_violations, "message"), seconds(quality.worst_violation_s));
-    if (analysis_.nodes.size() > 1) {
-      const char* const space = sentence.empty() ? "" : " ";
-      if (!quality.clock_error_s)
-        sentence += fmt::format(
-            "{}The clocks of some nodes cannot be compared: waiting between these is not known.", space);
-      else if (early || *quality.clock_error_s >= thresholds::kClockError_s)
-        sentence += fmt::format(
-            "{}The nodes' clocks are known to {} only: shorter waits between nodes are not counted.", space,
-            seconds(*quality.clock_error_s));
+    if (early) {
+      clocks.set(Key::kViolations, static_cast<double>(quality.clock_violations));
+      clocks.set(Key::kWorstViolation, quality.worst_violation_s);
     }
-    if (!sentence.empty()) add("info", std::nullopt, std::move(sentence));
+    if (analysis_.nodes.size() > 1) {
+      if (!quality.clock_error_s)
+        clocks.set(Key::kClocksApart, 1.0);
+      else if (early || *quality.clock_error_s >= thresholds::kClockError_s)
+        clocks.set(Key::kClockError, *quality.clock_error_s);
+    }
+    if (!clocks.entries.empty()) add(Kind::kClocks, Severity::kInfo).evidence = std::move(clocks);
   }
 
   const PathTime& time_;
   const CallPaths& paths_;
   Analysis& analysis_;
-  text::ShortPaths names_;
   std::vector<std::int32_t> delayed_by_;   // ranks with a finding on delay
   std::optional<std::size_t> of_slowest_;  // the finding that explains the slowest rank's imbalance
   bool transfer_named_ = false;
   struct Named {
     std::size_t finding;
-    std::string_view function, file;
+    std::string function, file;
   };
   std::vector<Named> delay_places_, blocked_places_;  // functions in findings on delay; on blocked time
 };

@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report/analysis/placement.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <numeric>
 #include <string>
 
-#include "report/text/format.hpp"
+#include "report/analysis/verdict.hpp"
 
 namespace clusterprof::report {
 namespace {
 
-using text::percent;
+using Key = EvidenceKey;
+using Kind = FindingKind;
 
 constexpr std::uint32_t kMostProcessors = 65536;
 constexpr std::uint64_t kManyMajorFaults = 100;
-
-std::string ranks_of(std::vector<std::int32_t> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  return fmt::format("{} {}", ranks.size() == 1 ? "Rank" : "Ranks", text::rank_list(ranks));
-}
 
 // Ranks of a node whose processors overlap, directly or through others.
 struct Group {
@@ -106,15 +100,22 @@ class Placement {
   }
 
  private:
-  Finding& add(std::string severity, std::optional<double> share, std::string sentence) {
+  Finding& add(Kind kind, Severity severity, FindingAction action) {
     Finding& finding = findings_.emplace_back();
-    finding.severity = std::move(severity);
-    finding.share = share;
-    finding.text = std::move(sentence);
+    finding.kind = kind;
+    finding.severity = severity;
+    finding.action = action;
     return finding;
   }
-  std::string node_name(std::uint32_t node) const {
-    return text::shorten_middle(text::printable(a_.nodes[node].name), 32);
+  Finding& add_of_node(Kind kind, Severity severity, FindingAction action, std::uint32_t node) {
+    Finding& finding = add(kind, severity, action);
+    finding.evidence.set(Key::kNode, a_.nodes[node].name);
+    return finding;
+  }
+  static void about(Finding& finding, std::vector<std::int32_t> ranks) {
+    std::sort(ranks.begin(), ranks.end());
+    finding.rank = ranks.front();
+    finding.ranks = std::move(ranks);
   }
 
   bool shared(std::uint32_t node, const Group& group) {
@@ -123,34 +124,33 @@ class Placement {
     if (!load) return false;
     const bool lost = load->switched_out_per_s >= thresholds::kSwitchedOut_per_s;
     const bool full = load->busy >= thresholds::kBusy;
-    std::vector<std::int32_t> numbers, list(group.processors.begin(), group.processors.end());
+    std::vector<std::int32_t> numbers;
     for (const RankInfo* rank : group.ranks) numbers.push_back(rank->rank);
     if (ranks > processors && (lost || full)) {
-      const double share = 1 - static_cast<double>(processors) / static_cast<double>(ranks);
+      const double run_share = static_cast<double>(processors) / static_cast<double>(ranks);
       // Of all ranks' time, as other shares are.
-      const double of_all = share * static_cast<double>(ranks) / static_cast<double>(a_.ranks.size());
-      const char* const severity = of_all >= thresholds::kHigh     ? "high"
-                                   : of_all >= thresholds::kMedium ? "medium"
-                                                                   : "low";
-      add(severity, of_all,
-          fmt::format("{} share {} {} of node {}: each can run for at most {} of its time. They use {} of "
-                      "the processors' time, and each is switched out {}/s. Start fewer ranks per node, or "
-                      "bind each to "
-                      "processors of its own.",
-                      ranks_of(numbers), processors == 1 ? "processor" : "processors", text::rank_list(list),
-                      node_name(node), percent(static_cast<double>(processors) / static_cast<double>(ranks)),
-                      percent(std::min(1.0, load->busy)), text::count(load->switched_out_per_s)))
-          .rank = *std::min_element(numbers.begin(), numbers.end());
+      const double of_all =
+          (1 - run_share) * static_cast<double>(ranks) / static_cast<double>(a_.ranks.size());
+      Finding& finding =
+          add_of_node(Kind::kSharedProcessors, severity_of(of_all), FindingAction::kFewerRanks, node);
+      finding.share = of_all;
+      about(finding, std::move(numbers));
+      finding.evidence.set(Key::kProcessors,
+                           std::vector<std::int32_t>(group.processors.begin(), group.processors.end()));
+      finding.evidence.set(Key::kRunShare, run_share);
+      finding.evidence.set(Key::kBusy, std::min(1.0, load->busy));
+      finding.evidence.set(Key::kSwitchedOut, load->switched_out_per_s);
       return true;
     }
     if (ranks > processors || load->threads <= processors || !lost || !full) return false;
-    add("medium", std::nullopt,
-        fmt::format("{} of node {} {} {} on {} that are busy {}, and each rank is switched out {}/s. Start "
-                    "fewer threads (OMP_NUM_THREADS), or give each rank more processors.",
-                    ranks_of(numbers), node_name(node), ranks == 1 ? "has" : "have",
-                    text::plural(load->threads, "thread"), text::plural(processors, "processor"),
-                    percent(std::min(1.0, load->busy)), text::count(load->switched_out_per_s)))
-        .rank = *std::min_element(numbers.begin(), numbers.end());
+    Finding& finding =
+        add_of_node(Kind::kTooManyThreads, Severity::kMedium, FindingAction::kFewerThreads, node);
+    about(finding, std::move(numbers));
+    finding.evidence.set(Key::kThreads, load->threads);
+    finding.evidence.set(Key::kProcessors,
+                         std::vector<std::int32_t>(group.processors.begin(), group.processors.end()));
+    finding.evidence.set(Key::kBusy, std::min(1.0, load->busy));
+    finding.evidence.set(Key::kSwitchedOut, load->switched_out_per_s);
     return true;
   }
 
@@ -169,12 +169,10 @@ class Placement {
     const double own = own_s / (info.elapsed_s * info.cpus);
     if (ranks == 0 || switches_per_s / ranks < thresholds::kSwitchedOut_per_s) return;
     if (*info.busy - own < 1 - thresholds::kBusy) return;  // hardly any other work
-    add("medium", std::nullopt,
-        fmt::format(
-            "The processors of node {} are busy {}, with this job {}, and each of its ranks is switched "
-            "out {}/s. Leave the node to one job, or processors to its other work.",
-            node_name(node), percent(*info.busy), percent(std::min(own, *info.busy)),
-            text::count(switches_per_s / ranks)));
+    Finding& finding = add_of_node(Kind::kBusyNode, Severity::kMedium, FindingAction::kFreeNode, node);
+    finding.evidence.set(Key::kBusy, *info.busy);
+    finding.evidence.set(Key::kOwnBusy, std::min(own, *info.busy));
+    finding.evidence.set(Key::kSwitchedOut, switches_per_s / ranks);
   }
 
   void across_memory_nodes(std::uint32_t node) {
@@ -187,13 +185,8 @@ class Placement {
         across.push_back(rank->rank);
     }
     if (across.empty()) return;
-    const std::int32_t first = *std::min_element(across.begin(), across.end());
-    add("low", std::nullopt,
-        fmt::format(
-            "{} of node {} {} bound to processors of several memory nodes although one has enough. Bind "
-            "each rank within one memory node (--bind-to numa).",
-            ranks_of(across), node_name(node), across.size() == 1 ? "is" : "are"))
-        .rank = first;
+    about(add_of_node(Kind::kAcrossMemoryNodes, Severity::kLow, FindingAction::kBindToMemoryNode, node),
+          std::move(across));
   }
 
   void full_memory(std::uint32_t node) {
@@ -208,17 +201,13 @@ class Placement {
       ranks_bytes += static_cast<double>(*rank->max_rss_bytes);
       if (most == nullptr || *rank->max_rss_bytes > *most->max_rss_bytes) most = rank;
     }
-    std::string sentence =
-        fmt::format("The memory of node {} was {} full ({} of {})", node_name(node),
-                    percent(std::min(1.0, used)), text::bytes(static_cast<double>(*info.memory_used_bytes)),
-                    text::bytes(static_cast<double>(info.memory_bytes)));
-    if (most != nullptr)
-      sentence +=
-          fmt::format("; its ranks had {} at their peaks, rank {} most with {}", text::bytes(ranks_bytes),
-                      most->rank, text::bytes(static_cast<double>(*most->max_rss_bytes)));
-    Finding& finding = add("medium", std::nullopt,
-                           sentence + ". Start fewer ranks per node, or spread the data over more nodes.");
-    if (most != nullptr) finding.rank = most->rank;
+    Finding& finding = add_of_node(Kind::kFullMemory, Severity::kMedium, FindingAction::kSpreadData, node);
+    finding.evidence.set(Key::kMemoryUsed, *info.memory_used_bytes);
+    finding.evidence.set(Key::kMemory, info.memory_bytes);
+    if (most == nullptr) return;
+    finding.rank = most->rank;
+    finding.evidence.set(Key::kRanksRss, ranks_bytes);
+    finding.evidence.set(Key::kRankRss, *most->max_rss_bytes);
   }
 
   void pages_from_disk() {
@@ -231,13 +220,12 @@ class Placement {
       if (most == nullptr || *rank.major_faults > *most->major_faults) most = &rank;
     }
     if (most == nullptr) return;
-    add("medium", std::nullopt,
-        fmt::format(
-            "{} waited for pages from disk, of swapped out memory or mapped files: rank {} {} times, {}/s. "
-            "Use less memory per node, or read files instead of mapping them.",
-            ranks_of(ranks), most->rank, text::count(static_cast<double>(*most->major_faults)),
-            text::count(static_cast<double>(*most->major_faults) / most->elapsed_s)))
-        .rank = most->rank;
+    Finding& finding = add(Kind::kPagesFromDisk, Severity::kMedium, FindingAction::kUseLessMemory);
+    about(finding, std::move(ranks));
+    finding.rank = most->rank;
+    finding.evidence.set(Key::kMajorFaults, *most->major_faults);
+    finding.evidence.set(Key::kMajorFaultsPerSecond,
+                         static_cast<double>(*most->major_faults) / most->elapsed_s);
   }
 
   const Analysis& a_;

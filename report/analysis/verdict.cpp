@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report/analysis/verdict.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -15,10 +13,7 @@ namespace clusterprof::report {
 namespace {
 
 using shard::Category;
-using text::percent;
-using text::seconds;
-
-constexpr double kMentioned = 0.02;  // part of a class from which a part of it is evidence
+using Key = EvidenceKey;
 
 double of(const OptionalCategorySeconds& categories, Category category) {
   return categories[static_cast<std::size_t>(category)].value_or(0);
@@ -36,118 +31,122 @@ void largest_first(std::vector<Bottleneck>& classes) {
                    [](const Bottleneck& a, const Bottleneck& b) { return a.share > b.share; });
 }
 
-// "a 4.20 s, b 300 ms": what matters, largest first.
-std::string listed(std::vector<std::pair<const char*, double>> parts) {
-  double whole = 0;
-  for (const auto& [name, time_s] : parts) whole += time_s;
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& x, const auto& y) { return x.second > y.second; });
-  std::string out;
-  for (const auto& [name, time_s] : parts)
-    if (time_s > 0 && time_s >= kMentioned * whole)
-      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, seconds(time_s));
-  return out;
-}
-
-class Evidence {
+// Adds places to Analysis::places, each once.
+class PlaceTable {
  public:
-  Evidence(const CallPaths& paths, const text::ShortPaths& names, const Analysis& analysis)
-      : paths_(paths), names_(names), a_(analysis) {
+  PlaceTable(const CallPaths& paths, std::vector<Place>& places) : paths_(paths), places_(places) {
+    if (places_.empty()) places_.emplace_back();
+  }
+  PlaceIndex of(std::uint32_t path) {
+    if (path == 0) return 0;
+    const auto [known, is_new] = by_path_.try_emplace(path, static_cast<PlaceIndex>(places_.size()));
+    if (is_new) places_.push_back(place_of(paths_, path));
+    return known->second;
+  }
+
+ private:
+  const CallPaths& paths_;
+  std::vector<Place>& places_;
+  std::map<std::uint32_t, PlaceIndex> by_path_;
+};
+
+class Describer {
+ public:
+  Describer(const CallPaths& paths, Analysis& analysis) : places_(paths, analysis.places), a_(analysis) {
     if (!a_.io) return;
     for (const IoCallRow& row : a_.io->calls)  // largest first
       if (row.time_s > 0) io_of_rank_.try_emplace(row.max_rank, &row);
   }
 
-  // "4.20 s of its 10.0 s: sleep 4.10 s, lock 100 ms; most in wait() a.py:3 (4.10 s)"
-  [[nodiscard]] std::string of(Limit limit, const Limits& limits, std::string_view whole) const {
-    std::string out = fmt::format("{} of {}", seconds(limits.time_s[index(limit)]), whole);
-    if (limit == Limit::kIdle) add(out, ": ", idle_kinds(limits));
-    if (limit == Limit::kCompute && limits.kernel_s >= kMentioned * limits.time_s[index(limit)])
-      out += fmt::format(", {} in system calls", seconds(limits.kernel_s));
+  void add(Limit limit, const Limits& limits, double whole_s, Bottleneck& row) {
+    const double time_s = limits.time_s[index(limit)];
+    row.evidence.set(Key::kTime, time_s);
+    row.evidence.set(Key::kWhole, whole_s);
+    const auto part = [&](Key key, double part_s) {
+      if (part_s > 0) row.evidence.set(key, part_s);
+    };
+    if (limit == Limit::kIdle) add_idle_kinds(limits, row.evidence);
+    if (limit == Limit::kCompute) part(Key::kKernel, limits.kernel_s);
     if (limit == Limit::kMemory) {
-      const double data_s =
-          std::max(0.0, limits.time_s[index(limit)] - limits.page_fault_s - limits.mapping_s);
-      add(out, ": ",
-          listed({{"data that no cache holds", data_s},
-                  {"page faults", limits.page_fault_s},
-                  {"mapping and unmapping", limits.mapping_s}}));
+      part(Key::kData, std::max(0.0, time_s - limits.page_fault_s - limits.mapping_s));
+      part(Key::kPageFault, limits.page_fault_s);
+      part(Key::kMapping, limits.mapping_s);
     }
-    if (const std::uint32_t path = limits.most_path[index(limit)]; path != 0)
-      out += fmt::format("; most in {} ({})", name_path(paths_, names_, path),
-                         seconds(limits.most_s[index(limit)]));
-    return out;
+    if (const std::uint32_t path = limits.most_path[index(limit)]; path != 0) {
+      row.place = places_.of(path);
+      row.evidence.set(Key::kPlaceTime, limits.most_s[index(limit)]);
+    }
   }
   // What a cache would have to hold, of the function with most of the time.
-  [[nodiscard]] std::string of_data() const {
-    if (a_.memory_functions.empty()) return {};
-    const MemoryRow& row = a_.memory_functions.front();
-    return fmt::format("; {} has {}", row.path == 0 ? "it" : name_path(paths_, names_, row.path),
-                       memory_evidence(row));
+  void add_data(Bottleneck& row) {
+    if (a_.memory_functions.empty()) return;
+    row.cause = places_.of(a_.memory_functions.front().path);
+    add_memory_evidence(a_.memory_functions.front(), row.evidence);
   }
   // The calls on files with most of the time; of one rank, or of all.
-  [[nodiscard]] std::string of_files(std::optional<std::int32_t> rank = {}) const {
-    if (!rank) {
-      if (!a_.io || a_.io->calls.empty() || a_.io->calls.front().time_s <= 0) return {};
-      const IoCallRow& row = a_.io->calls.front();
-      return fmt::format("; {} take {}", io_calls(a_, row, row.count), seconds(row.time_s));
+  void add_files(Bottleneck& row) const {
+    const IoCallRow* calls = nullptr;
+    if (row.rank) {
+      const auto known = io_of_rank_.find(*row.rank);
+      if (known != io_of_rank_.end()) calls = known->second;
+    } else if (a_.io && !a_.io->calls.empty() && a_.io->calls.front().time_s > 0) {
+      calls = &a_.io->calls.front();
     }
-    const auto known = io_of_rank_.find(*rank);
-    if (known == io_of_rank_.end()) return {};
-    const IoCallRow& row = *known->second;
-    return fmt::format("; {} take {}", io_calls(a_, row, row.rank_count), seconds(row.rank_time_s));
+    if (calls == nullptr) return;
+    add_io_evidence(a_, *calls, row.rank ? calls->rank_count : calls->count, row.evidence);
+    row.evidence.set(Key::kCallTime, row.rank ? calls->rank_time_s : calls->time_s);
   }
 
  private:
-  static void add(std::string& out, std::string_view before, const std::string& part) {
-    if (!part.empty()) out.append(before).append(part);
-  }
-
-  const CallPaths& paths_;
-  const text::ShortPaths& names_;
+  PlaceTable places_;
   const Analysis& a_;
   std::map<std::int32_t, const IoCallRow*> io_of_rank_;  // the most it has most of
 };
 
-// "; rank 3 in load_batch() data.py:41 made 63 ranks wait 12.3 s": the largest root cause.
-std::string delay_evidence(const Analysis& analysis, const text::ShortPaths& names) {
-  if (analysis.root_functions.empty()) return {};
+// The largest root cause.
+void add_delay(const Analysis& analysis, Bottleneck& row) {
+  if (analysis.root_functions.empty()) return;
   const RootCauseRow& cause = analysis.root_functions.front();
-  return fmt::format("; {} made {} wait {}", culprit(analysis, names, cause.rank, cause.place),
-                     who_waited(cause), seconds(cause.wait_s));
+  row.cause = cause.place;
+  row.evidence.set(Key::kCauseRank, cause.rank);
+  row.evidence.set(cause.at_least ? Key::kWaitingRanksAtLeast : Key::kWaitingRanks, cause.waiting_ranks);
+  row.evidence.set(Key::kWait, cause.wait_s);
 }
 
-std::vector<Bottleneck> classes_of_run(const Analysis& analysis, const text::ShortPaths& names,
-                                       const Evidence& evidence) {
+std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& describer) {
   std::vector<Bottleneck> classes;
-  const std::string whole = fmt::format("the {} of all ranks' main threads", seconds(analysis.rank_seconds));
   for (const auto& [limit, name] : kPlainClasses) {
     Bottleneck& row = classes.emplace_back();
     row.kind = name;
     row.share = analysis.limits.time_s[index(limit)] / analysis.rank_seconds;
-    row.evidence = evidence.of(limit, analysis.limits, whole);
-    if (limit == Limit::kMemory) row.evidence += evidence.of_data();
-    if (limit == Limit::kIo) row.evidence += evidence.of_files();
+    describer.add(limit, analysis.limits, analysis.rank_seconds, row);
+    if (limit == Limit::kMemory) describer.add_data(row);
+    if (limit == Limit::kIo) describer.add_files(row);
   }
   if (analysis.efficiency.load_balance) {
     const double elapsed = analysis.recorded_s, mean = *analysis.mean_useful_s, max = *analysis.max_useful_s;
     Bottleneck& imbalance = classes.emplace_back();
     imbalance.kind = "imbalance";
     imbalance.share = (max - mean) / elapsed;
-    imbalance.evidence =
-        fmt::format("outside MPI rank {} takes {}, the mean rank {}{}", *analysis.slowest_rank, seconds(max),
-                    seconds(mean), delay_evidence(analysis, names));
+    imbalance.evidence.set(Key::kSlowestRank, *analysis.slowest_rank);
+    imbalance.evidence.set(Key::kMaxUseful, max);
+    imbalance.evidence.set(Key::kMeanUseful, mean);
+    add_delay(analysis, imbalance);
     Bottleneck& communication = classes.emplace_back();
     communication.kind = "communication";
     communication.share = std::max(0.0, 1 - max / elapsed);
-    std::string& text = communication.evidence =
-        fmt::format("even the busiest rank is outside MPI for only {} of {}", seconds(max), seconds(elapsed));
-    if (analysis.mpi_wait_s)
-      text += fmt::format("; of {} in MPI {} are waiting",
-                          seconds(*analysis.mpi_wait_s + analysis.mpi_transfer_s.value_or(0)),
-                          seconds(*analysis.mpi_wait_s));
+    Evidence& evidence = communication.evidence;
+    evidence.set(Key::kMaxUseful, max);
+    evidence.set(Key::kElapsed, elapsed);
+    if (analysis.mpi_wait_s) {
+      evidence.set(Key::kMpi, *analysis.mpi_wait_s + analysis.mpi_transfer_s.value_or(0));
+      evidence.set(Key::kWait, *analysis.mpi_wait_s);
+    }
     const Efficiency& e = analysis.efficiency;
-    if (e.serialization && e.transfer)
-      text += fmt::format("; serialization {}, transfer {}", percent(*e.serialization), percent(*e.transfer));
+    if (e.serialization && e.transfer) {
+      evidence.set(Key::kSerialization, *e.serialization);
+      evidence.set(Key::kTransfer, *e.transfer);
+    }
   }
   return classes;
 }
@@ -164,7 +163,7 @@ std::map<std::int32_t, WaitPart> largest_causes(const Analysis& analysis) {
 }
 
 // The largest class of a rank; without evidence where its share is 0.
-Bottleneck class_of_rank(const Analysis& analysis, const text::ShortPaths& names, const Evidence& evidence,
+Bottleneck class_of_rank(const Analysis& analysis, Describer& describer,
                          const std::map<std::int32_t, WaitPart>& causes, const RankInfo& rank) {
   struct Candidate {
     double share = 0;
@@ -189,36 +188,34 @@ Bottleneck class_of_rank(const Analysis& analysis, const text::ShortPaths& names
   row.share = most.share;
   if (most.share <= 0) return row;
   if (most.limit) {
-    row.evidence = evidence.of(*most.limit, rank.limits, fmt::format("its {}", seconds(rank.recorded_s)));
-    if (most.limit == Limit::kIo) row.evidence += evidence.of_files(rank.rank);
+    describer.add(*most.limit, rank.limits, rank.recorded_s, row);
+    if (most.limit == Limit::kIo) describer.add_files(row);
     return row;
   }
-  std::string waits;
-  if (rank.mpi_wait_s) {
-    waits = fmt::format("; waits {}", seconds(*rank.mpi_wait_s));
-    const auto cause = causes.find(rank.rank);
-    if (cause != causes.end() && cause->second.rank)
-      waits += fmt::format(", {} of it for {}", seconds(std::min(cause->second.wait_s, *rank.mpi_wait_s)),
-                           culprit(analysis, names, *cause->second.rank, cause->second.place));
-  }
+  Evidence& evidence = row.evidence;
+  evidence.set(Key::kTime, row.kind == "imbalance" ? waiting : mpi_s - waiting);
   if (row.kind == "imbalance")
-    row.evidence = fmt::format("works {} less than rank {}, the slowest{}", seconds(waiting),
-                               *analysis.slowest_rank, waits);
+    evidence.set(Key::kSlowestRank, *analysis.slowest_rank);
   else
-    row.evidence = fmt::format("{} in MPI, {} of it not explained by imbalance{}", seconds(mpi_s),
-                               seconds(mpi_s - waiting), waits);
+    evidence.set(Key::kMpi, mpi_s);
+  if (!rank.mpi_wait_s) return row;
+  evidence.set(Key::kWait, *rank.mpi_wait_s);
+  const auto cause = causes.find(rank.rank);
+  if (cause == causes.end() || !cause->second.rank) return row;
+  row.cause = cause->second.place;
+  evidence.set(Key::kSiteWait, std::min(cause->second.wait_s, *rank.mpi_wait_s));
+  evidence.set(Key::kCauseRank, *cause->second.rank);
   return row;
 }
 
 // The largest class of a region; without evidence where nothing is known.
-Bottleneck class_of_region(const Evidence& evidence, const RegionRow& region) {
+Bottleneck class_of_region(Describer& describer, const RegionRow& region) {
   std::vector<Bottleneck> classes;
-  const std::string whole = fmt::format("its {}", seconds(region.sampled_s));
   for (const auto& [limit, name] : kPlainClasses) {
     Bottleneck& row = classes.emplace_back();
     row.kind = name;
     row.share = region.limits.time_s[index(limit)] / region.sampled_s;
-    row.evidence = evidence.of(limit, region.limits, whole);
+    describer.add(limit, region.limits, region.sampled_s, row);
   }
   const double mpi_s = region.limits.time_s[index(Limit::kMpi)];
   if (region.efficiency.load_balance) {
@@ -226,14 +223,16 @@ Bottleneck class_of_region(const Evidence& evidence, const RegionRow& region) {
     Bottleneck& imbalance = classes.emplace_back();
     imbalance.kind = "imbalance";
     imbalance.share = (max - mean) / longest;
-    imbalance.evidence = fmt::format("outside MPI rank {} takes {}, the mean rank {}", *region.slowest_rank,
-                                     seconds(max), seconds(mean));
+    imbalance.evidence.set(Key::kSlowestRank, *region.slowest_rank);
+    imbalance.evidence.set(Key::kMaxUseful, max);
+    imbalance.evidence.set(Key::kMeanUseful, mean);
     Bottleneck& communication = classes.emplace_back();
     communication.kind = "communication";
     communication.share = std::max(0.0, 1 - max / longest);
-    communication.evidence =
-        fmt::format("{} of its {} in MPI; even the busiest rank is outside MPI for only {} of {}",
-                    seconds(mpi_s), seconds(region.sampled_s), seconds(max), seconds(longest));
+    communication.evidence.set(Key::kMpi, mpi_s);
+    communication.evidence.set(Key::kWhole, region.sampled_s);
+    communication.evidence.set(Key::kMaxUseful, max);
+    communication.evidence.set(Key::kElapsed, longest);
   }
   largest_first(classes);
   classes.front().region = region_name(region);
@@ -244,16 +243,15 @@ Bottleneck class_of_region(const Evidence& evidence, const RegionRow& region) {
 
 void find_bottlenecks(const CallPaths& paths, Analysis& analysis) {
   if (analysis.rank_seconds <= 0) return;
-  const text::ShortPaths names(analysis);
-  const Evidence evidence(paths, names, analysis);
+  Describer describer(paths, analysis);
   const std::map<std::int32_t, WaitPart> causes = largest_causes(analysis);
-  std::vector<Bottleneck> run = classes_of_run(analysis, names, evidence);
+  std::vector<Bottleneck> run = classes_of_run(analysis, describer);
   std::erase_if(run, [](const Bottleneck& b) { return b.share < thresholds::kBottleneck; });
   largest_first(run);
   analysis.bottlenecks = std::move(run);
   for (const RankInfo& rank : analysis.ranks) {
     if (rank.recorded_s <= 0) continue;
-    Bottleneck row = class_of_rank(analysis, names, evidence, causes, rank);
+    Bottleneck row = class_of_rank(analysis, describer, causes, rank);
     if (row.share > 0) analysis.bottlenecks.push_back(std::move(row));
   }
   std::vector<RegionRow*> hot;
@@ -262,62 +260,59 @@ void find_bottlenecks(const CallPaths& paths, Analysis& analysis) {
   std::stable_sort(hot.begin(), hot.end(),
                    [](const RegionRow* x, const RegionRow* y) { return x->share > y->share; });
   for (std::size_t i = 0; i < hot.size(); ++i) {
-    Bottleneck row = class_of_region(evidence, *hot[i]);
+    Bottleneck row = class_of_region(describer, *hot[i]);
     hot[i]->bottleneck = row.kind;
     if (i < thresholds::kMaxHotRegions && hot[i]->share >= thresholds::kHotRegion)
       analysis.bottlenecks.push_back(std::move(row));
   }
 }
 
-std::string culprit(const Analysis& analysis, const text::ShortPaths& names, std::int32_t rank,
-                    PlaceIndex place) {
-  if (place == 0) return fmt::format("rank {}", rank);
-  return fmt::format("rank {} in {}", rank, text::describe(analysis.places[place], names));
+Place place_of(const CallPaths& paths, std::uint32_t path) {
+  const shard::Frame& frame = *paths.frame(path);
+  Place place;
+  place.function = paths.text(frame.name);
+  place.file = paths.text(frame.file);
+  place.module = paths.text(frame.module);
+  place.line = frame.line;
+  place.kind = frame.kind;
+  return place;
 }
 
-std::string who_waited(const RootCauseRow& cause, std::optional<std::int32_t> only) {
-  if (only && cause.waiting_ranks == 1 && !cause.at_least) return fmt::format("rank {}", *only);
-  return (cause.at_least ? "at least " : "") + text::plural(cause.waiting_ranks, "rank");
+void add_idle_kinds(const Limits& limits, Evidence& evidence) {
+  static_assert(static_cast<std::size_t>(Key::kOther) - static_cast<std::size_t>(Key::kSleep) ==
+                static_cast<std::size_t>(OffCpu::kOther) - static_cast<std::size_t>(OffCpu::kSleep));
+  for (std::size_t k = 0; k < kOffCpuKinds; ++k)
+    if (limits.idle_s[k] > 0)
+      evidence.set(static_cast<Key>(static_cast<std::size_t>(Key::kSleep) + k), limits.idle_s[k]);
 }
 
-std::string name_path(const CallPaths& paths, const text::ShortPaths& names, std::uint32_t path) {
-  const shard::Frame& f = *paths.frame(path);
-  const std::string place = names.place(paths.text(f.file), f.line);
-  const std::string label = text::function_label(paths.text(f.name), f.kind);
-  return place.empty() ? label : fmt::format("{} {}", label, place);
-}
-
-std::string idle_kinds(const Limits& limits) {
-  static constexpr std::array<const char*, kOffCpuKinds> kLabels = {
-      "sleep", "locks", "the GIL", "poll", "files", "the network", "pipes", "child processes", "other waits"};
-  std::vector<std::pair<const char*, double>> parts;
-  for (std::size_t k = 0; k < kOffCpuKinds; ++k) parts.emplace_back(kLabels[k], limits.idle_s[k]);
-  return listed(std::move(parts));
-}
-
-std::string io_calls(const Analysis& analysis, const IoCallRow& row, std::uint64_t count) {
-  static constexpr std::array<const char*, shard::kIoOperations> kNouns = {
+void add_io_evidence(const Analysis& analysis, const IoCallRow& row, std::uint64_t count,
+                     Evidence& evidence) {
+  static constexpr std::array<const char*, shard::kIoOperations> kNames = {
       "open", "close", "read", "write", "fsync", "seek", "metadata", "mmap"};
   // What is known of a sync is the group of functions; samples tell which one there was, if one alone.
-  const char* noun = kNouns[static_cast<std::size_t>(row.operation)];
+  const char* name = kNames[static_cast<std::size_t>(row.operation)];
   if (row.operation == shard::IoOperation::kSync && analysis.system_calls.count("fsync") == 0)
-    noun = analysis.system_calls.count("fdatasync") != 0 ? "fdatasync" : "sync";
-  const std::string_view path = row.path;
-  const std::string file = path.empty() ? "files" : text::printable(path.substr(path.find_last_of('/') + 1));
-  return fmt::format("{} {} call{} on {}", text::count(static_cast<double>(count)), noun,
-                     count == 1 ? "" : "s", file);
+    name = analysis.system_calls.count("fdatasync") != 0 ? "fdatasync" : "sync";
+  evidence.set(Key::kCalls, count);
+  evidence.set(Key::kCall, std::string(name));
+  if (!row.path.empty()) evidence.set(Key::kPath, row.path);
 }
 
-std::string memory_evidence(const MemoryRow& row) {
+void add_memory_evidence(const MemoryRow& row, Evidence& evidence) {
   if (row.by_counters) {
-    std::string out = fmt::format("cache misses worth {}/s", text::bytes(row.bandwidth));
-    if (row.misses_per_kilo > 0) out += fmt::format(", {:.1f} per 1000 instructions", row.misses_per_kilo);
-    return out;
+    evidence.set(Key::kBandwidth, row.bandwidth);
+    if (row.misses_per_kilo > 0) evidence.set(Key::kMissesPerKilo, row.misses_per_kilo);
+    return;
   }
-  return fmt::format("data of {} {} (estimated from {} accesses), the largest cache holds {}",
-                     row.working_set_is_more ? "at least" : "about", text::bytes(row.working_set_bytes),
-                     text::count(static_cast<double>(row.accesses)),
-                     text::bytes(static_cast<double>(row.cache_bytes)));
+  evidence.set(row.working_set_is_more ? Key::kWorkingSetAtLeast : Key::kWorkingSet, row.working_set_bytes);
+  evidence.set(Key::kAccesses, row.accesses);
+  evidence.set(Key::kCache, row.cache_bytes);
+}
+
+Severity severity_of(double share) {
+  if (share >= thresholds::kHigh) return Severity::kHigh;
+  return share >= thresholds::kMedium ? Severity::kMedium : Severity::kLow;
 }
 
 }  // namespace clusterprof::report

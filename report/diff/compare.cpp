@@ -14,6 +14,9 @@ namespace {
 constexpr double kNormalQuantile = 1.959964;  // for kConfidence
 static_assert(kConfidence == 0.95);
 
+// Of the times of whole runs, where one run a side does not tell how much runs vary.
+constexpr double kLargeDifference = 0.10;
+
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 // What rows of different runs must agree in to be about the same thing. Installations differ in their
@@ -102,7 +105,7 @@ class Comparer {
       ComparedRow row{joined->shown->subject, joined->line_in_a, {}};
       bool known = false;
       for (const Column& column : joined->columns) {
-        row.values.push_back(compared(column));
+        row.values.push_back(compared(table, column));
         known = known || row.values.back().all.a || row.values.back().all.b;
       }
       if (known) result.push_back(std::move(row));
@@ -127,11 +130,19 @@ class Comparer {
       cell = cell.value_or(0) + *value;
   }
 
-  ComparedValue compared(const Column& column) const {
+  ComparedValue compared(DiffTable table, const Column& column) const {
     const Measured& m = column.measured;
     ComparedValue value{m.key, m.unit, m.better, comparison(column, false), {}};
     if (m.summed && diff_.ranks_differ) value.per_rank = comparison(column, true);
+    if (table == DiffTable::kRun && m.unit == Unit::kSeconds) {
+      set_large(value.all);
+      if (value.per_rank) set_large(*value.per_rank);
+    }
     return value;
+  }
+
+  static void set_large(Comparison& c) {
+    c.large = !c.significant && c.relative && std::abs(*c.relative) >= kLargeDifference;
   }
 
   Comparison comparison(const Column& column, bool per_rank) const {
@@ -185,71 +196,70 @@ class Comparer {
   std::set<std::tuple<const Joined*, std::size_t, std::size_t>> seen_;  // column, run: has a value
 };
 
-// What a finding says before it comes to where and why, without numbers and their units: what two runs may
-// agree in.
-std::string gist(const Finding& finding) {
-  static constexpr std::string_view kUnits[] = {"%",  "s",  "ms", "us", "ns", "min", "h", "B",
-                                                "kB", "MB", "GB", "TB", "k",  "M",   "G", "/s"};
-  std::string_view said = finding.text;
-  for (const std::string_view end : {": ", "; ", " (", ". "}) said = said.substr(0, said.find(end));
-  std::string out;
-  bool after_number = false;
-  for (std::size_t at = 0; at < said.size();) {
-    const std::size_t end = std::min(said.find(' ', at), said.size());
-    const std::string_view word = said.substr(at, end - at);
-    at = end + 1;
-    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-    // "train.py:57" is a place, and moves.
-    std::string plain;
-    for (const char c : word) {
-      if (!digit(c))
-        plain += c;
-      else if (plain.empty() || plain.back() != '#')
-        plain += '#';
-    }
-    std::string_view core = plain;
-    while (!core.empty() && std::string_view(".,;:()").find(core.back()) != std::string_view::npos)
-      core.remove_suffix(1);
-    const bool number = !core.empty() && core.find_first_not_of("#.,-(+x@") == std::string_view::npos;
-    const bool unit =
-        after_number && std::find(std::begin(kUnits), std::end(kUnits), core) != std::end(kUnits);
-    after_number = number;
-    if (number || unit) continue;
-    out += plain + ' ';
+// What findings of different runs must agree in to be about the same thing. Ranks and lines may differ.
+using FindingKey =
+    std::tuple<FindingKind, std::string, std::string, std::string, std::string, double, double>;
+
+// Of the other kinds a run has one finding at most, whatever it points to.
+bool is_of_a_place(FindingKind kind) {
+  return kind == FindingKind::kDelay || kind == FindingKind::kDelayPassedOn || kind == FindingKind::kRankIo ||
+         kind == FindingKind::kSmallIo;
+}
+
+FindingKey key_of(const Finding& finding) {
+  const Evidence& evidence = finding.evidence;
+  FindingKey key;
+  std::get<0>(key) = finding.kind;
+  if (is_of_a_place(finding.kind)) {
+    const std::string& file = finding.place.file.empty() ? finding.place.module : finding.place.file;
+    std::get<1>(key) = finding.place.op;
+    std::get<2>(key) = finding.place.function;
+    std::get<3>(key) = base_name(file);
+    std::get<4>(key) = evidence.name(EvidenceKey::kCall);
   }
-  return out;
+  std::get<5>(key) = evidence.number(EvidenceKey::kSignal);
+  std::get<6>(key) = evidence.number(EvidenceKey::kStatus);
+  return key;
 }
 
 void Comparer::compare_findings() {
+  using Sums = std::map<std::size_t, double>;  // by run
   struct Seen {
     FindingChange change;
-    std::size_t order = 0;
-    std::vector<double> a_shares, b_shares;
+    std::size_t order = 0, last_run = 0;
+    Sums shares, gains_s;
   };
-  std::map<std::pair<bool, std::string>, Seen> gists;
-  for (std::size_t r = 0; r < runs_.size(); ++r) {
-    std::set<std::string> here;
+  std::map<FindingKey, Seen> findings;
+  for (std::size_t r = 0; r < runs_.size(); ++r)
     for (const Finding& finding : runs_[r]->findings) {
-      const bool of_measurement = finding.severity == "info";
-      std::string text = gist(finding);
-      const bool first = here.insert(text).second;
-      Seen& seen = gists[{of_measurement, std::move(text)}];
-      if (seen.change.a_runs + seen.change.b_runs == 0) seen.order = gists.size();
+      const auto [found, is_new] = findings.try_emplace(key_of(finding));
+      Seen& seen = found->second;
+      if (is_new) seen.order = findings.size();
+      if (finding.share) seen.shares[r] += *finding.share;
+      if (finding.gain_s) seen.gains_s[r] += *finding.gain_s;
+      if (!is_new && seen.last_run == r) continue;
+      seen.last_run = r;
       seen.change.finding = finding;
-      if (finding.share) (r < a_runs_ ? seen.a_shares : seen.b_shares).push_back(*finding.share);
-      if (first) ++(r < a_runs_ ? seen.change.a_runs : seen.change.b_runs);
+      seen.change.names = runs_[r]->names;
+      ++(r < a_runs_ ? seen.change.a_runs : seen.change.b_runs);
     }
-  }
   std::vector<Seen*> order;
-  for (auto& [text, seen] : gists) order.push_back(&seen);
+  for (auto& [key, seen] : findings) order.push_back(&seen);
   const auto share = [](const Seen* seen) { return std::max(seen->change.finding.share.value_or(0), 0.0); };
   std::stable_sort(order.begin(), order.end(), [&](const Seen* x, const Seen* y) {
     return std::tuple(-share(x), x->order) < std::tuple(-share(y), y->order);
   });
+  const auto mean = [&](const Sums& sums, bool of_a) -> std::optional<double> {
+    std::vector<double> values;
+    for (const auto& [run, value] : sums)
+      if ((run < a_runs_) == of_a) values.push_back(value);
+    const std::optional<Sample> sample = sample_of(values);
+    return sample ? std::optional(sample->mean) : std::nullopt;
+  };
   for (Seen* seen : order) {
     FindingChange& change = seen->change;
-    if (const auto sample = sample_of(seen->a_shares)) change.a_share = sample->mean;
-    if (const auto sample = sample_of(seen->b_shares)) change.b_share = sample->mean;
+    change.a_share = mean(seen->shares, true), change.b_share = mean(seen->shares, false);
+    change.a_gain_s = mean(seen->gains_s, true), change.b_gain_s = mean(seen->gains_s, false);
     const bool in_a = 2 * change.a_runs > diff_.a.size(), in_b = 2 * change.b_runs > diff_.b.size();
     if (in_a || in_b) (in_a && in_b ? diff_.stayed : in_a ? diff_.went : diff_.came).push_back(change);
   }
@@ -260,8 +270,8 @@ void Comparer::compare_findings() {
 Verdict verdict_of(const ComparedValue& value) {
   const Comparison& c = value.fair();
   if (!c.difference) return Verdict::kUnknown;
-  if (!c.significant) return Verdict::kUndecided;
-  if (!*c.significant) return Verdict::kNoise;
+  if (!c.significant && !c.large) return Verdict::kUndecided;
+  if (c.significant && !*c.significant) return Verdict::kNoise;
   if (value.better == Better::kNeither) return Verdict::kDifferent;
   return (*c.difference < 0) == (value.better == Better::kLower) ? Verdict::kBetter : Verdict::kWorse;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "report/diff/statistics.hpp"
 #include "report/report.hpp"
+#include "report/text/format.hpp"
 
 namespace clusterprof::report {
 
@@ -74,6 +76,7 @@ struct RunFacts {
   std::array<bool, kDiffTables> zero_if_absent{};  // by table: a row that it does not have is 0, not unknown
   std::vector<FactRow> rows;
   std::vector<Finding> findings;
+  std::shared_ptr<const text::ShortPaths> names;  // for those who make sentences of the findings
 };
 RunFacts facts_of(const Analysis& analysis, std::string name);
 
@@ -86,6 +89,7 @@ struct Comparison {
   std::optional<double> half_width;
   bool by_sampling = false;
   std::optional<bool> significant;  // the interval does not hold 0; empty: there is none
+  bool large = false;               // without an interval: more than runs of one program usually differ by
 };
 
 struct ComparedValue {
@@ -107,11 +111,13 @@ struct ComparedRow {
   std::vector<ComparedValue> values;
 };
 
-// A finding that runs agree in but for its numbers.
+// A finding that runs agree in but for its numbers: of one kind, at one place in the program.
 struct FindingChange {
-  Finding finding;  // of the last run that has it
+  Finding finding;  // of the last run that has it, the first of this kind and place
+  std::shared_ptr<const text::ShortPaths> names;  // of that run
   std::size_t a_runs = 0, b_runs = 0;
-  std::optional<double> a_share, b_share;  // means over the runs that have it and a share
+  // Means over the runs that have it and know that; of a run that has it more than once, the sum.
+  std::optional<double> a_share, b_share, a_gain_s, b_gain_s;
 };
 
 struct Diff {

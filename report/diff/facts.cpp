@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "report/diff/diff.hpp"
@@ -24,6 +25,7 @@ class Facts {
     facts.zero_if_absent = {false, false, false, !a_.bottlenecks.empty(), sampled, sampled, a_.mpi_watched,
                             waits, false, false};
     facts.findings = a_.findings;
+    facts.names = std::make_shared<const text::ShortPaths>(a_);
     this->run();
     efficiency();
     categories();

@@ -9,6 +9,7 @@
 #include "report/diff/diff.hpp"
 #include "report/diff/diff_format.hpp"
 #include "report/text/format.hpp"
+#include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -141,14 +142,14 @@ class DiffPage {
   }
 
   void finding(const char* what, const char* style, const FindingChange& change) {
-    std::string text = change.finding.text;
+    std::string text = words::sentences(change.finding, *change.names);
     if (change.a_share && change.b_share)
       text += fmt::format(" ({} -> {})", percent(*change.a_share), percent(*change.b_share));
     if (several_)
       text +=
           fmt::format(" (A: {} of {}, B: {} of {})", change.a_runs, d_.a.size(), change.b_runs, d_.b.size());
     out_ += fmt::format("<li><b class=\"{}\">{}</b><span>{}</span><span>{}</span></li>\n", style, what,
-                        escaped(change.finding.severity), escaped(text));
+                        name_of(change.finding.severity), escaped(text));
   }
 
   void findings() {

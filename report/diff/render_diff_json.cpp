@@ -2,6 +2,7 @@
 #include "report/diff/diff.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/text/format.hpp"
+#include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -114,10 +115,13 @@ class DiffDocument {
   void findings(std::string_view name, const std::vector<FindingChange>& changes) {
     out_.rows(name, changes, [&](const FindingChange& change) {
       const Finding& finding = change.finding;
-      out_("severity", finding.severity)("text", finding.text)("file", text_or_null(finding.file));
-      out_("line", or_null(finding.line))("rank", finding.rank);
+      out_("kind", name_of(finding.kind))("severity", name_of(finding.severity));
+      out_("text", words::sentences(finding, *change.names))("file", text_or_null(finding.place.file));
+      out_("line", or_null(finding.place.line))("function", text_or_null(finding.place.function));
+      out_("rank", finding.rank);
       out_("a_runs", change.a_runs)("b_runs", change.b_runs);
       out_("a_share", change.a_share)("b_share", change.b_share);
+      out_("a_gain_s", change.a_gain_s)("b_gain_s", change.b_gain_s);
     });
   }
 

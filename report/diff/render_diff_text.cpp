@@ -7,6 +7,7 @@
 #include "report/diff/diff_format.hpp"
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
+#include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -219,15 +220,15 @@ class DiffText {
     if (d_.came.empty() && d_.went.empty() && d_.stayed.empty())
       page_.line("  Nothing stands out in either.");
     const auto show = [this](const char* what, Style style, const FindingChange& change, bool in_full) {
-      std::string text = change.finding.text;
-      if (!in_full) text = text.substr(0, std::min(text.find(". "), text.size() - 1) + 1);
-      page_.paragraph({fmt::format("  {:<6}{:<8}", what, change.finding.severity), style},
+      const std::string text = in_full ? words::sentences(change.finding, *change.names)
+                                       : words::headline(change.finding, *change.names) + ".";
+      page_.paragraph({fmt::format("  {:<6}{:<8}", what, name_of(change.finding.severity)), style},
                       text + runs_of(change));
     };
     for (const FindingChange& change : d_.came)
-      show("new", change.finding.severity == "info" ? Style::kDim : Style::kBad, change, true);
+      show("new", change.finding.severity == Severity::kInfo ? Style::kDim : Style::kBad, change, true);
     for (const FindingChange& change : d_.went)
-      show("gone", change.finding.severity == "info" ? Style::kDim : Style::kGood, change, true);
+      show("gone", change.finding.severity == Severity::kInfo ? Style::kDim : Style::kGood, change, true);
     for (std::size_t i = 0; i < std::min(d_.stayed.size(), kStayed); ++i)
       show("still", Style::kPlain, d_.stayed[i], false);
     rest(kStayed, d_.stayed.size());

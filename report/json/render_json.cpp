@@ -4,11 +4,14 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <variant>
 
 #include "report/analysis/regions.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
+#include "report/words/bottlenecks.hpp"
+#include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -60,6 +63,7 @@ class Document {
   Document(const Analysis& analysis, const JsonSink& sink)
       : a_(analysis),
         out_(sink),
+        names_(analysis),
         activity_keys_(second_keys(kActivityKeys)),
         category_keys_(second_keys(shard::kCategoryNames)) {}
 
@@ -465,19 +469,51 @@ class Document {
     out_.rows("bottleneck", a_.bottlenecks, [&](const Bottleneck& row) {
       out_("scope", !row.region.empty() ? "region" : row.rank ? "rank" : "run")("rank", row.rank);
       out_("region", text_or_null(row.region))("class", row.kind)("share", row.share);
-      out_("evidence", row.evidence);
+      out_("evidence", words::evidence(row, a_, names_));
+    });
+  }
+
+  void evidence_value(const char* name, double value) {
+    constexpr double kExact = 0x1p53;
+    if (value == std::floor(value) && std::abs(value) < kExact)
+      out_(name, static_cast<std::int64_t>(value));
+    else
+      out_(name, value);
+  }
+  template <typename T>
+  void evidence_value(const char* name, const T& value) {
+    out_(name, value);
+  }
+
+  void evidence(const Finding& row) {
+    out_.object("evidence", [&] {
+      for (const auto& [key, value] : row.evidence.entries)
+        std::visit([&, name = name_of(key)](const auto& known) { evidence_value(name, known); }, value);
+      if (row.site)
+        out_.object("site", [&] {
+          out_("op", text_or_null(row.site->op))("file", text_or_null(row.site->file));
+          out_("line", or_null(row.site->line))("function", text_or_null(row.site->function));
+        });
     });
   }
 
   void findings() {
     out_.rows("findings", a_.findings, [&](const Finding& row) {
-      out_("severity", row.severity)("share", row.share)("text", row.text);
-      out_("file", text_or_null(row.file))("line", or_null(row.line))("rank", row.rank);
+      const Place& place = row.place;
+      out_("kind", name_of(row.kind))("severity", name_of(row.severity))("share", row.share);
+      out_("gain_s", row.gain_s)("estimate", row.is_estimate)("text", words::sentences(row, names_));
+      out_("action", row.action == FindingAction::kNone ? MaybeText() : MaybeText(name_of(row.action)));
+      evidence(row);
+      out_("file", text_or_null(place.file))("line", or_null(place.line));
+      out_("function", text_or_null(place.function))("op", text_or_null(place.op));
+      out_("library_function", text_or_null(row.library_function));
+      out_("rank", row.rank)("ranks", row.ranks);
     });
   }
 
   const Analysis& a_;
   JsonWriter out_;
+  const text::ShortPaths names_;
   const std::array<std::string, kActivities> activity_keys_;
   const std::array<std::string, shard::kCategories> category_keys_;
 };

@@ -6,6 +6,7 @@
 #include "report/report.hpp"
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
+#include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -78,7 +79,7 @@ std::string render_banner(const Analysis& a, std::string_view run_dir, int width
   std::size_t left = kFindingLines - (html.empty() ? 0 : 1);
   for (const Finding& finding : a.findings) {
     Page whole(room, false);
-    whole.paragraph({fmt::format("  {:<11} ", finding.severity)}, finding.text);
+    whole.paragraph({fmt::format("  {:<11} ", name_of(finding.severity))}, words::sentences(finding, paths));
     const std::string lines = whole.take();
     const auto number = static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
     if (number > left && left < kFindingLines) continue;

@@ -5,6 +5,7 @@
 
 #include "report/report.hpp"
 #include "report/text/format.hpp"
+#include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -49,11 +50,10 @@ std::string bounds(const Analysis& a) {
 
 // The first sentence of what matters most.
 std::string worst_finding(const Analysis& a) {
-  if (a.findings.empty() || a.findings[0].severity == "info") return "";
-  const std::string& whole = a.findings[0].text;
-  std::string first = whole.substr(0, whole.find(". "));
-  if (first.ends_with('.')) first.pop_back();
-  return fmt::format("{}: {}", a.findings[0].severity, ascii(first));
+  if (a.findings.empty() || a.findings[0].severity == Severity::kInfo) return "";
+  const Finding& finding = a.findings[0];
+  return fmt::format("{}: {}", name_of(finding.severity),
+                     ascii(words::headline(finding, text::ShortPaths(a))));
 }
 
 }  // namespace

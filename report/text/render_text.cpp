@@ -12,6 +12,7 @@
 #include "report/text/table.hpp"
 #include "report/text/tree.hpp"
 #include "report/text/waiting.hpp"
+#include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -192,11 +193,8 @@ class Report {
     bound_by();
     if (a_.findings.empty()) page_.line("  Nothing stands out.");
     for (const Finding& finding : a_.findings) {
-      const Style style = finding.severity == "high"     ? Style::kBad
-                          : finding.severity == "medium" ? Style::kWarning
-                          : finding.severity == "info"   ? Style::kDim
-                                                         : Style::kPlain;
-      page_.paragraph({fmt::format("  {:<8}", finding.severity), style}, finding.text);
+      page_.paragraph({fmt::format("  {:<8}", name_of(finding.severity)), severity_style(finding.severity)},
+                      words::sentences(finding, paths_));
     }
   }
 

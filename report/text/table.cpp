@@ -150,6 +150,20 @@ Style category_style(std::size_t category) {
   return static_cast<Style>(static_cast<std::size_t>(Style::kPython) + category);
 }
 
+Style severity_style(Severity severity) {
+  switch (severity) {
+    case Severity::kHigh:
+      return Style::kBad;
+    case Severity::kMedium:
+      return Style::kWarning;
+    case Severity::kLow:
+      return Style::kPlain;
+    case Severity::kInfo:
+      return Style::kDim;
+  }
+  return Style::kPlain;
+}
+
 char category_letter(std::size_t category) { return "PNSMI."[category]; }
 
 // Nothing of what is no number, as in a damaged file.

@@ -75,6 +75,7 @@ class Table {
 inline constexpr std::array<std::size_t, shard::kCategories> kBarOrder = {0, 1, 2, 4, 5, 3};
 
 Style category_style(std::size_t category);
+Style severity_style(Severity severity);
 // One character for a category in stacked bars.
 char category_letter(std::size_t category);
 

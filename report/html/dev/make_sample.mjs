@@ -724,16 +724,16 @@ export function makeSample(options = {}) {
       { scope: "run", rank: null, region: null, class: "io", share: 0.05, evidence: "write to /scratch/ada/heat.h5" },
       ...Array.from({ length: Math.min(ranks, 512) }, (_, r) => ({ scope: "rank", rank: r, region: null, class: r % 4 ? "compute" : "imbalance", share: 0.5, evidence: "" })),
     ],
-    findings: [
-      ...(hostile ? [{ severity: "high", share: null, text: `rank ${ranks - 1} was ended by SIGKILL <img src=x onerror=alert(7)>: look at the scheduler's log (memory limit?)`, file: null, line: null, rank: ranks - 1 }] : []),
+    findings: ([
+      ...(hostile ? [{ kind: "rank_failed", severity: "high", share: null, text: `rank ${ranks - 1} was ended by SIGKILL <img src=x onerror=alert(7)>: look at the scheduler's log (memory limit?)`, file: null, line: null, rank: ranks - 1 }] : []),
       ...(plain ? [] : [
-        { severity: "high", share: 0.29, text: `Load imbalance: rank ${slowest} computes 1.42 times as long as the mean rank; the others wait for it in MPI_Allreduce. Divide the work more evenly, or look at what is special on that rank.`, file: "/home/ada/heat/src/stencil.cpp", line: 16, rank: slowest },
-        { severity: "medium", share: 0.11, text: `heat::apply() on rank ${slowest} makes ${ranks - 1} ranks wait, at MPI_Allreduce <- converged() heat.py:28.`, file: "/home/ada/heat/src/stencil.cpp", line: 16, rank: slowest },
+        { kind: "load_imbalance", severity: "high", share: 0.29, gain_s: 0.29 * elapsed, text: `Load imbalance: rank ${slowest} computes 1.42 times as long as the mean rank; the others wait for it in MPI_Allreduce. Divide the work more evenly, or look at what is special on that rank.`, file: "/home/ada/heat/src/stencil.cpp", line: 16, rank: slowest },
+        { kind: "delay", severity: "medium", share: 0.11, gain_s: 0.11 * elapsed, text: `heat::apply() on rank ${slowest} makes ${ranks - 1} ranks wait, at MPI_Allreduce <- converged() heat.py:28.`, file: "/home/ada/heat/src/stencil.cpp", line: 16, rank: slowest },
       ]),
-      { severity: "low", share: 0.13, text: "The Python interpreter takes 13 % of all rank time, most of it in step().", file: heat, line: 20, rank: null },
-      { severity: "low", share: 0.05, text: "I/O: rank 0 writes 9.00 GB to /scratch/ada/heat.h5 while the others wait. Try collective MPI-IO.", file: "/home/ada/heat/heat/output.py", line: 14, rank: 0 },
-      { severity: "info", share: null, text: "Hardware counters are not available: perf_event_paranoid is 3.", file: null, line: null, rank: null },
-    ],
+      { kind: "python_bytecode", severity: "low", share: 0.13, text: "The Python interpreter takes 13 % of all rank time, most of it in step().", file: heat, line: 20, rank: null },
+      { kind: "file_io", severity: "low", share: 0.05, text: "I/O: rank 0 writes 9.00 GB to /scratch/ada/heat.h5 while the others wait. Try collective MPI-IO.", file: "/home/ada/heat/heat/output.py", line: 14, rank: 0 },
+      { kind: "no_samples", severity: "info", share: null, text: "Hardware counters are not available: perf_event_paranoid is 3.", file: null, line: null, rank: null },
+    ]).map((finding) => ({ gain_s: null, estimate: false, action: null, evidence: {}, function: null, op: null, library_function: null, ranks: finding.rank === null ? [] : [finding.rank], ...finding })),
   };
   const header = {
     schema: "clusterprof.page/1", report, strings, arrays: {}, categories: CATEGORIES, off_cpu_kinds: ["sleep", "lock", "file"], paths: paths.length, groups, rows, row_functions: rowFunctions,

@@ -16,7 +16,11 @@ ALLOWED = {
     "mpi-wrap": ["agent/agent_api.h", "formats/wire"],
     "collector": ["base", "formats/wire", "formats/shard"],
     "aggregator": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h"],
-    "report": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h"],
+    "report": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h", "report/analysis",
+               "report/words"],
+    "report/analysis": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h", "report/report.hpp",
+                        "report/analysis_code.hpp"],
+    "report/words": ["base", "report/analysis", "report/text/format.hpp"],
     "cli/analyze": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report"],
     "cli/merge": ["aggregator", "cli/analyze"],
     "cli/tui": ["base", "cli/analyze", "report"],
@@ -37,6 +41,13 @@ SYSTEM = {  # library header -> the only folders that may include it
     "slurm/spank.h": ["slurm/spank"],
     "nlohmann/": ["report", "cli/analyze"],
 }
+# What makes sentences -> the only files and folders that may include it: those that show them.
+SENTENCES = {
+    "report/words": ["report/words/", "report/text/", "report/json/", "report/html/", "report/tui/",
+                     "report/diff/render_diff_", "cli/analyze/"],
+}
+# Folders that compute, and what they must not include to format anything.
+NO_FORMATTING = {"report/analysis": ["fmt/", "<iomanip>", "<format>", "report/text/", "report/words/"]}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -62,6 +73,12 @@ def main(top):
                 if not found:
                     continue
                 kind, target = found.groups()
+                for folder, users in SENTENCES.items():
+                    if target.startswith(folder + "/") and not any(path.startswith(u) for u in users):
+                        problems.append(f"{path}:{number}: {target} makes sentences: only {users} may include it")
+                for folder, formatting in NO_FORMATTING.items():
+                    if path.startswith(folder + "/") and any((target + ">").startswith(f.lstrip("<")) if f[0] == "<" else target.startswith(f) for f in formatting):
+                        problems.append(f"{path}:{number}: {folder} computes and may not include {target}")
                 if kind == "<":
                     for header, folders in SYSTEM.items():
                         if target.startswith(header) and not any(path.startswith(f + "/") for f in folders):

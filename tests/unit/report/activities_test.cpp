@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/report.hpp"
 
@@ -138,14 +139,14 @@ TEST(Activities, AHelperThatWaitsForTheGilIsNotIdle) {
   EXPECT_DOUBLE_EQ(a.lines[0].active_self_s, 4);
   EXPECT_EQ(a.active_system_calls, (std::map<std::string, double>{{"futex", 3.0}}));
   ASSERT_FALSE(a.findings.empty());
-  EXPECT_EQ(a.findings[0].severity, "high");
+  EXPECT_EQ(a.findings[0].severity, Severity::kHigh);
   EXPECT_DOUBLE_EQ(a.findings[0].share.value(), 0.75);
   EXPECT_EQ(
-      a.findings[0].text,
+      text_of(a, a.findings[0]),
       "Threads wait for Python's global lock (GIL) for 75.0 % of their time; 100.0 % of it in step() "
       "train.py:5. The threads of a process run Python one at a time. Use processes, or code that lets go of "
       "the lock.");
-  EXPECT_EQ(a.findings[0].line, 5u);
+  EXPECT_EQ(a.findings[0].place.line, 5u);
 }
 
 TEST(Activities, BytecodeIsNotWhatCollectionsAndImportsTake) {
@@ -158,13 +159,13 @@ TEST(Activities, BytecodeIsNotWhatCollectionsAndImportsTake) {
   const Analysis a = analyse(b.data);
   ASSERT_EQ(a.findings.size(), 2u);
   EXPECT_EQ(
-      a.findings[0].text,
+      text_of(a, a.findings[0]),
       "Python's garbage collection takes 45.0 % of all rank time; 100.0 % of it in step() train.py:5. Make "
       "fewer objects that refer to each other, or collect less often (gc.freeze).");
-  EXPECT_EQ(a.findings[1].text,
+  EXPECT_EQ(text_of(a, a.findings[1]),
             "The Python interpreter runs bytecode for 40.0 % of all rank time; 100.0 % of it in step() "
             "train.py:5. Move the loop to NumPy or compiled code.");
-  EXPECT_EQ(a.findings[1].severity, "low");
+  EXPECT_EQ(a.findings[1].severity, Severity::kLow);
 }
 
 TEST(Activities, AreNotKnownWherePythonWasNotRead) {

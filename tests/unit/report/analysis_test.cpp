@@ -272,7 +272,7 @@ TEST(Run, MissingRanksAreNamed) {
   EXPECT_EQ(a.run.missing_ranks, (std::vector<std::int32_t>{1, 4, 5}));
   const Finding* finding = find_finding(a, "3 of 6 ranks are not in this profile: 1, 4, 5.");
   ASSERT_NE(finding, nullptr);
-  EXPECT_EQ(finding->severity, "high");
+  EXPECT_EQ(finding->severity, Severity::kHigh);
 }
 
 TEST(Run, MissingRanksAreCountedButNotAllListed) {
@@ -389,16 +389,16 @@ TEST(Findings, NameTheSlowRankAndItsLine) {
   const Finding* finding = find_finding(a, "Load imbalance");
   ASSERT_NE(finding, nullptr);
   EXPECT_EQ(finding->rank, 3);
-  EXPECT_EQ(finding->file, "/home/u/examples/train.py");
-  EXPECT_EQ(finding->line, 57u);
+  EXPECT_EQ(finding->place.file, "/home/u/examples/train.py");
+  EXPECT_EQ(finding->place.line, 57u);
   // Useful: 5.0, 5.1, 5.2, 9.0 s; mean 6.075.
   EXPECT_NEAR(*finding->share, 0.2925, 1e-9);
-  EXPECT_EQ(finding->severity, "high");
+  EXPECT_EQ(finding->severity, Severity::kHigh);
   EXPECT_EQ(&a.findings.front(), finding);
   const Finding* mpi = find_finding(a, "MPI takes 39.2 %");
   ASSERT_NE(mpi, nullptr);
   EXPECT_NEAR(*mpi->share, 0.1, 1e-9) << "waiting for rank 3 is the other finding's";
-  EXPECT_NE(mpi->text.find("MPI_Allreduce <- step() train.py:88"), std::string::npos);
+  EXPECT_NE(text_of(a, *mpi).find("MPI_Allreduce <- step() train.py:88"), std::string::npos);
 }
 
 TEST(Findings, ExcessInManyLinesIsBlamedOnTheirCaller) {
@@ -414,7 +414,7 @@ TEST(Findings, ExcessInManyLinesIsBlamedOnTheirCaller) {
   const Finding* finding = find_finding(a, "Load imbalance");
   ASSERT_NE(finding, nullptr);
   EXPECT_EQ(finding->rank, 1);
-  EXPECT_EQ(finding->line, 30u);
+  EXPECT_EQ(finding->place.line, 30u);
 }
 
 TEST(Findings, BalancedComputingSaysNothing) {
@@ -437,11 +437,11 @@ TEST(Findings, ALosingRunIsWorseThanAPythonRun) {
   }
   const Analysis a = analyse(b.data);
   ASSERT_GE(a.findings.size(), 2u);
-  EXPECT_EQ(a.findings[0].severity, "high");
-  EXPECT_NE(a.findings[0].text.find("Load imbalance costs 30.0 %"), std::string::npos);
-  EXPECT_EQ(a.findings[1].severity, "medium");
-  EXPECT_NE(a.findings[1].text.find("bytecode for 70.0 %"), std::string::npos);
-  EXPECT_EQ(a.findings[1].line, 5u);
+  EXPECT_EQ(a.findings[0].severity, Severity::kHigh);
+  EXPECT_NE(text_of(a, a.findings[0]).find("Load imbalance costs 30.0 %"), std::string::npos);
+  EXPECT_EQ(a.findings[1].severity, Severity::kMedium);
+  EXPECT_NE(text_of(a, a.findings[1]).find("bytecode for 70.0 %"), std::string::npos);
+  EXPECT_EQ(a.findings[1].place.line, 5u);
 }
 
 TEST(Findings, AbnormalEndsComeFirstAndThereAreAtMostEight) {
@@ -455,7 +455,7 @@ TEST(Findings, AbnormalEndsComeFirstAndThereAreAtMostEight) {
   }
   const Analysis a = analyse(data);
   ASSERT_EQ(a.findings.size(), thresholds::kMaxFindings);
-  EXPECT_EQ(a.findings[0].text, "Ranks 0-3 ended by SIGSEGV.");
+  EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 0-3 ended by SIGSEGV.");
 }
 
 TEST(Findings, OfLostRanksTheySayWhereTheyWereLastSeen) {
@@ -470,8 +470,8 @@ TEST(Findings, OfLostRanksTheySayWhereTheyWereLastSeen) {
     b.sampled(r, b.path({b.python("f", "f.py", 2, 1)}), Category::kPython, 10'000);
   }
   const Analysis a = analyse(b.data);
-  EXPECT_EQ(a.findings[0].text, "Ranks 2, 3 ended by SIGKILL; rank 2 was last seen in solve (a.c:4).");
-  EXPECT_EQ(a.findings[1].text, "Ranks 0, 1 ended by SIGSEGV, last seen in solve (a.c:4).");
+  EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 2, 3 ended by SIGKILL; rank 2 was last seen in solve (a.c:4).");
+  EXPECT_EQ(text_of(a, a.findings[1]), "Ranks 0, 1 ended by SIGSEGV, last seen in solve (a.c:4).");
   EXPECT_EQ(a.ranks[3].last_call_path, (std::vector<std::string>{"main (a.c:9)", "recv (b.c:2)"}));
   const std::string text = render_text(a, {});
   EXPECT_NE(text.find("ranks lost        4 of 4: 0-3"), std::string::npos) << text;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/text/format.hpp"
 
@@ -117,7 +118,9 @@ TEST(Diff, FunctionsThatCameChangedAndWent) {
   EXPECT_DOUBLE_EQ(fast.values[0].all.b->mean, 0) << "not sampled is no time";
   const ComparedRow& elapsed = row_of(diff, DiffTable::kRun, "elapsed");
   EXPECT_NEAR(*elapsed.values[0].all.relative, 1.5 / 1.6, 1e-9);
-  EXPECT_EQ(verdict_of(elapsed.values[0]), Verdict::kUndecided) << "one run says nothing of others";
+  EXPECT_EQ(verdict_of(elapsed.values[0]), Verdict::kWorse) << "nearly twice as long is no chance";
+  EXPECT_EQ(verdict_of(row_of(diff, DiffTable::kMpiCalls, "MPI_Barrier").values[0]), Verdict::kUndecided)
+      << "one run says nothing of others";
 }
 
 TEST(Diff, SamplesHaveTheirError) {
@@ -195,21 +198,64 @@ TEST(Diff, WhatIsNotMeasuredIsNotZero) {
   EXPECT_FALSE(row_of(diff, DiffTable::kEfficiency, "parallel").values[0].all.a);
 }
 
+Finding finding_of(FindingKind kind, Severity severity, double share, std::string function,
+                   std::uint32_t line) {
+  Finding finding;
+  finding.kind = kind, finding.severity = severity, finding.share = share;
+  finding.place.function = std::move(function), finding.place.file = "/home/u/train.py";
+  finding.place.line = line;
+  finding.rank = 3;
+  return finding;
+}
+
 TEST(Diff, FindingsAreTheSameButForTheirNumbers) {
   Analysis a, b;
-  a.findings = {{"high", 0.3, "Rank 3 works 1.25 s more than the mean in clean() train.py:36.", "", 0, 3},
-                {"low", 0.1, "MPI takes 12.1 % of all rank time.", "", 0, {}}};
-  b.findings = {{"medium", 0.2, "Rank 7 works 800 ms more than the mean in clean() train.py:40.", "", 0, 7},
-                {"high", 0.5, "Reading small pieces of 12 B: data.bin.", "", 0, {}}};
+  a.findings = {finding_of(FindingKind::kLoadImbalance, Severity::kHigh, 0.3, "clean", 36),
+                finding_of(FindingKind::kMpiTime, Severity::kLow, 0.1, "step", 88)};
+  b.findings = {finding_of(FindingKind::kLoadImbalance, Severity::kMedium, 0.2, "clean", 40),
+                finding_of(FindingKind::kSmallIo, Severity::kHigh, 0.5, "load", 12)};
+  b.findings[0].rank = 7;
   const Diff diff = compare({facts_of(a, "a")}, {facts_of(b, "b")});
   ASSERT_EQ(diff.stayed.size(), 1u);
   EXPECT_EQ(diff.stayed[0].finding.rank, 7);
   EXPECT_EQ(diff.stayed[0].a_share, 0.3);
   EXPECT_EQ(diff.stayed[0].b_share, 0.2);
   ASSERT_EQ(diff.went.size(), 1u);
-  EXPECT_EQ(diff.went[0].finding.severity, "low");
+  EXPECT_EQ(diff.went[0].finding.severity, Severity::kLow);
   ASSERT_EQ(diff.came.size(), 1u);
   EXPECT_EQ(diff.came[0].finding.share, 0.5);
+}
+
+TEST(Diff, OfTwoDelaysTheOneThatWasFixedIsGone) {
+  Analysis a, b;
+  a.run.elapsed_s = 10, b.run.elapsed_s = 6.5;
+  a.findings = {finding_of(FindingKind::kDelay, Severity::kMedium, 0.2, "load_batch", 41),
+                finding_of(FindingKind::kDelay, Severity::kLow, 0.05, "clean", 36)};
+  b.findings = {finding_of(FindingKind::kDelay, Severity::kLow, 0.08, "clean", 36)};
+  const Diff diff = compare({facts_of(a, "a")}, {facts_of(b, "b")});
+  ASSERT_EQ(diff.went.size(), 1u);
+  EXPECT_EQ(diff.went[0].finding.place.function, "load_batch");
+  ASSERT_EQ(diff.stayed.size(), 1u);
+  EXPECT_EQ(diff.stayed[0].finding.place.function, "clean");
+  EXPECT_TRUE(diff.came.empty());
+  const ComparedValue& elapsed = row_of(diff, DiffTable::kRun, "elapsed").values[0];
+  EXPECT_EQ(verdict_of(elapsed), Verdict::kBetter)
+      << "35 % less is more than chance, though there is one run a side";
+  EXPECT_FALSE(elapsed.all.significant) << "there is no interval all the same";
+  a.run.elapsed_s = 7;
+  const Diff small = compare({facts_of(a, "a")}, {facts_of(b, "b")});
+  EXPECT_EQ(verdict_of(row_of(small, DiffTable::kRun, "elapsed").values[0]), Verdict::kUndecided);
+}
+
+TEST(Diff, FindingsOfOneKindAndPlaceAreSummedWithinARun) {
+  Analysis a, b;
+  a.findings = {finding_of(FindingKind::kDelay, Severity::kMedium, 0.2, "clean", 36),
+                finding_of(FindingKind::kDelay, Severity::kMedium, 0.1, "clean", 36)};
+  b.findings = {finding_of(FindingKind::kDelay, Severity::kMedium, 0.1, "clean", 36)};
+  const Diff diff = compare({facts_of(a, "a")}, {facts_of(b, "b")});
+  ASSERT_EQ(diff.stayed.size(), 1u);
+  EXPECT_DOUBLE_EQ(*diff.stayed[0].a_share, 0.3);
+  EXPECT_DOUBLE_EQ(*diff.stayed[0].b_share, 0.1);
 }
 
 // --- conditions ------------------------------------------------------------------------------

@@ -6,13 +6,27 @@
 #include <string_view>
 
 #include "report/analysis/analysis.hpp"
+#include "report/words/bottlenecks.hpp"
+#include "report/words/findings.hpp"
 
-namespace clusterprof::report::testing {
+namespace clusterprof::report {
+
+inline std::string text_of(const Analysis& a, const Finding& finding) {
+  return words::sentences(finding, text::ShortPaths(a));
+}
+
+inline std::string text_of(const Analysis& a, const Bottleneck& bottleneck) {
+  return words::evidence(bottleneck, a, text::ShortPaths(a));
+}
+
+namespace testing {
 
 inline const Finding* find_finding(const Analysis& a, std::string_view part) {
   for (const Finding& finding : a.findings)
-    if (finding.text.find(part) != std::string::npos) return &finding;
+    if (text_of(a, finding).find(part) != std::string::npos) return &finding;
   return nullptr;
 }
 
-}  // namespace clusterprof::report::testing
+}  // namespace testing
+
+}  // namespace clusterprof::report

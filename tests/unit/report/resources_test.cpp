@@ -116,12 +116,12 @@ TEST(Placement, RanksThatShareProcessors) {
   const Analysis a = analyse(placed(4, 8, "0-1", 4.9, 1000).data);
   ASSERT_EQ(a.findings.size(), 1u);
   EXPECT_EQ(
-      a.findings[0].text,
+      text_of(a, a.findings[0]),
       "Ranks 0-3 share processors 0, 1 of node n0: each can run for at most 50.0 % of its time. They use "
       "98.0 % of the processors' time, and each is switched out 100/s. Start fewer ranks per node, or bind "
       "each to processors of its own.");
   EXPECT_NEAR(*a.findings[0].share, 0.5, 1e-9);
-  EXPECT_EQ(a.findings[0].severity, "high");
+  EXPECT_EQ(a.findings[0].severity, Severity::kHigh);
   EXPECT_NE(find_finding(analyse(placed(2, 8, "5", 5.0, 0).data), "Ranks 0, 1 share processor 5 of node n0"),
             nullptr);
   EXPECT_NE(find_finding(analyse(placed(4, 2, "", 4.9, 1000).data), "share processors 0, 1"), nullptr)
@@ -134,11 +134,11 @@ TEST(Placement, RanksThatShareProcessors) {
 TEST(Placement, MoreThreadsThanProcessors) {
   const Analysis a = analyse(placed(2, 4, "0-3", 19.8, 3000, 8).data);
   ASSERT_EQ(a.findings.size(), 1u);
-  EXPECT_NE(a.findings[0].text.find(
-                "Ranks 0, 1 of node n0 have 16 threads on 4 processors that are busy 99.0 %, and "
-                "each rank is switched out 300/s. Start fewer threads"),
+  EXPECT_NE(text_of(a, a.findings[0])
+                .find("Ranks 0, 1 of node n0 have 16 threads on 4 processors that are busy 99.0 %, and "
+                      "each rank is switched out 300/s. Start fewer threads"),
             std::string::npos)
-      << a.findings[0].text;
+      << text_of(a, a.findings[0]);
   EXPECT_TRUE(analyse(placed(2, 4, "0-3", 17.8, 3000, 8).data).findings.empty()) << "89 % busy";
   EXPECT_TRUE(analyse(placed(2, 4, "0-3", 19.8, 190, 8).data).findings.empty()) << "19 switches/s";
   EXPECT_TRUE(analyse(placed(2, 4, "0-3", 19.8, 3000, 2).data).findings.empty()) << "one processor each";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
@@ -110,15 +111,19 @@ TEST(Text, HostileNamesDoNotReachTheTerminal) {
   const std::string waits = render_text(delayed, {80, false, {"comm", "waits"}, 15});
   expect_fits(waits, 80);
   EXPECT_NE(waits.find("\\x1b"), std::string::npos);
-  for (const Finding& finding : delayed.findings) EXPECT_EQ(text::printable(finding.text), finding.text);
-  for (const Finding& finding : a.findings) EXPECT_EQ(text::printable(finding.text), finding.text);
+  for (const Finding& finding : delayed.findings)
+    EXPECT_EQ(text::printable(text_of(delayed, finding)), text_of(delayed, finding));
+  for (const Finding& finding : a.findings)
+    EXPECT_EQ(text::printable(text_of(a, finding)), text_of(a, finding));
   const Analysis resources = analyse(hostile_run(testing::resources_run()));
   const std::string sections =
       render_text(resources, {80, false, {"io", "off-cpu", "regions", "timeline", "nodes", "counters"}, 15});
   expect_fits(sections, 80);
   EXPECT_NE(sections.find("\\x1b"), std::string::npos);
-  for (const Finding& finding : resources.findings) EXPECT_EQ(text::printable(finding.text), finding.text);
-  for (const Bottleneck& row : resources.bottlenecks) EXPECT_EQ(text::printable(row.evidence), row.evidence);
+  for (const Finding& finding : resources.findings)
+    EXPECT_EQ(text::printable(text_of(resources, finding)), text_of(resources, finding));
+  for (const Bottleneck& row : resources.bottlenecks)
+    EXPECT_EQ(text::printable(text_of(resources, row)), text_of(resources, row));
   // With colours, the escape sequences left are ours: they end in 'm' and name no title or screen.
   std::string coloured = render_text(a, {80, true, {}, 15});
   for (std::size_t at = coloured.find('\x1b'); at != std::string::npos; at = coloured.find('\x1b', at + 1)) {

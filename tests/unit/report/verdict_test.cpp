@@ -28,7 +28,7 @@ double share_of_run(const Analysis& a, std::string_view kind) {
 
 std::string evidence_of_run(const Analysis& a, std::string_view kind) {
   for (const Bottleneck& row : a.bottlenecks)
-    if (!row.rank && row.region.empty() && row.kind == kind) return row.evidence;
+    if (!row.rank && row.region.empty() && row.kind == kind) return text_of(a, row);
   return {};
 }
 
@@ -97,7 +97,7 @@ TEST(Verdict, NothingToSay) {
   b.node_series("memory_used_bytes", 0, {7'000'000'000}, shard::SeriesKind::kMaximum);
   b.node_series("cpu_busy_ns", 0, {19'900 * kMs});
   const Analysis a = analyse(b.data);
-  for (const Finding& finding : a.findings) ADD_FAILURE() << finding.text;
+  for (const Finding& finding : a.findings) ADD_FAILURE() << text_of(a, finding);
   EXPECT_EQ(a.bottlenecks[0].kind, "compute");
   EXPECT_NEAR(a.bottlenecks[0].share, 0.9, 1e-9);
   EXPECT_TRUE(a.bottlenecks[1].rank) << "no other class of the run has 5 %";
@@ -114,11 +114,11 @@ TEST(Verdict, Memory) {
   const Finding* finding = find_finding(a, "sweep() a.c:20");
   ASSERT_NE(finding, nullptr);
   EXPECT_NEAR(*finding->share, 0.7, 1e-9);
-  EXPECT_EQ(finding->file, "/u/a.c");
-  EXPECT_EQ(finding->line, 20u);
+  EXPECT_EQ(finding->place.file, "/u/a.c");
+  EXPECT_EQ(finding->place.line, 20u);
   EXPECT_EQ(finding->rank, 0);
-  EXPECT_NE(finding->text.find("the largest cache holds 33.6 MB. Work on blocks"), std::string::npos)
-      << finding->text;
+  EXPECT_NE(text_of(a, *finding).find("the largest cache holds 33.6 MB. Work on blocks"), std::string::npos)
+      << text_of(a, *finding);
 }
 
 TEST(Verdict, MemoryNeedsMoreDataThanTheCacheAndEnoughToTell) {
@@ -173,13 +173,14 @@ TEST(Verdict, PageFaultsAreMemoryAndSoIsMapping) {
       << evidence_of_run(a, "memory");
   ASSERT_EQ(a.findings.size(), 1u) << "and none about the kernel";
   const Finding& finding = a.findings[0];
-  EXPECT_NE(finding.text.find(
-                "page faults 58.3 %, mapping and unmapping (mmap, munmap, brk) 16.7 %; 50.0 k faults/s"),
-            std::string::npos)
-      << finding.text;
+  EXPECT_NE(
+      text_of(a, finding)
+          .find("page faults 58.3 %, mapping and unmapping (mmap, munmap, brk) 16.7 %; 50.0 k faults/s"),
+      std::string::npos)
+      << text_of(a, finding);
   EXPECT_NEAR(*finding.share, 0.75, 1e-9);
-  EXPECT_EQ(finding.line, 20u);
-  EXPECT_NE(finding.text.find("Reuse memory"), std::string::npos);
+  EXPECT_EQ(finding.place.line, 20u);
+  EXPECT_NE(text_of(a, finding).find("Reuse memory"), std::string::npos);
 }
 
 TEST(Verdict, OtherSystemCallsAreCompute) {
@@ -202,10 +203,10 @@ TEST(Verdict, Fsync) {
   EXPECT_NEAR(share_of_run(a, "io"), 0.7, 1e-9);
   ASSERT_EQ(a.findings.size(), 1u) << "writes of 4096 bytes are not small";
   EXPECT_EQ(
-      a.findings[0].text,
+      text_of(a, a.findings[0]),
       "File and socket calls take 70.0 % of all rank time; 100.0 % of it in store() a.c:88. Rank 0 spends "
       "60.0 % of its time in 12.0 k fsync calls on out.dat. Call fsync less often, once for many writes.");
-  EXPECT_EQ(a.findings[0].line, 88u);
+  EXPECT_EQ(a.findings[0].place.line, 88u);
   EXPECT_EQ(a.findings[0].rank, 0);
 
   b.data.io_calls[0].time_ns = 8000 * kMs;
@@ -226,7 +227,7 @@ TEST(Verdict, AFileThatOneRankAloneIsSlowWith) {
   const Analysis a = analyse(b.data);
   ASSERT_EQ(a.findings.size(), 1u);
   EXPECT_EQ(
-      a.findings[0].text,
+      text_of(a, a.findings[0]),
       "Rank 3 spends 11.0 % of its time in 200 read calls on in.bin, load() a.c:30. Read and write less "
       "often, in larger pieces.");
   EXPECT_EQ(a.findings[0].rank, 3);
@@ -242,11 +243,11 @@ TEST(Verdict, SmallWrites) {
   b.file_called(0, native(b, "log_line", 30), "/log/run.log", IoOperation::kWrite, 30'000, 600, 1'200'000);
   const Analysis a = analyse(b.data);
   ASSERT_EQ(a.findings.size(), 1u);
-  EXPECT_EQ(a.findings[0].text,
+  EXPECT_EQ(text_of(a, a.findings[0]),
             "Small writes: 30.0 k write calls on run.log of 40 B on average take 6.0 % of all rank time, "
             "log_line() "
             "a.c:30. Buffer them.");
-  EXPECT_EQ(a.findings[0].line, 30u);
+  EXPECT_EQ(a.findings[0].place.line, 30u);
   shard::ShardData large = b.data, seldom = b.data, quick = b.data;
   large.io_calls[0].bytes = 30'000 * 4096ull;
   EXPECT_TRUE(analyse(large).findings.empty());
@@ -272,9 +273,9 @@ TEST(Verdict, IdleSaysWhatFor) {
     EXPECT_NEAR(share_of_run(a, "idle"), 0.7, 1e-9);
     EXPECT_NE(evidence_of_run(a, "idle").find(one.evidence), std::string::npos) << evidence_of_run(a, "idle");
     ASSERT_EQ(a.findings.size(), 1u);
-    EXPECT_NE(a.findings[0].text.find(one.evidence), std::string::npos) << a.findings[0].text;
-    EXPECT_NE(a.findings[0].text.find(one.advice), std::string::npos) << a.findings[0].text;
-    EXPECT_EQ(a.findings[0].line, 20u);
+    EXPECT_NE(text_of(a, a.findings[0]).find(one.evidence), std::string::npos) << text_of(a, a.findings[0]);
+    EXPECT_NE(text_of(a, a.findings[0]).find(one.advice), std::string::npos) << text_of(a, a.findings[0]);
+    EXPECT_EQ(a.findings[0].place.line, 20u);
   }
 }
 

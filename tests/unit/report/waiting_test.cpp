@@ -150,7 +150,7 @@ TEST(Waits, TransferIsOfRanksThatKnowTheirWaiting) {
   EXPECT_FALSE(a.mpi_calls[0].transfer_s.has_value()) << "8 s - 1 s would be waiting of rank 1, too";
   EXPECT_DOUBLE_EQ(a.mpi_transfer_s.value(), 4) << "of ranks 0 and 2";
   const Finding* rest = find_finding(a, "besides waiting");
-  EXPECT_EQ(rest, nullptr) << "13 % and not 30 %: " << rest->text;
+  EXPECT_EQ(rest, nullptr) << "13 % and not 30 %: " << text_of(a, *rest);
   const std::string text = render_text(a, {});
   EXPECT_NE(text.find("1.00 s of 5.00 s in MPI"), std::string::npos) << text;
 }
@@ -352,19 +352,19 @@ TEST(Waits, IndicesOutsideTheirTablesAreIgnored) {
 TEST(WaitFindings, NameTheRootCauseAndNobodyTwice) {
   const Analysis a = analyse(testing::delayed_run());
   ASSERT_EQ(a.findings.size(), 2u);
-  EXPECT_EQ(a.findings[0].text,
+  EXPECT_EQ(text_of(a, a.findings[0]),
             "Delay: rank 3 in load_batch() data.py:41 made 3 ranks wait 16.5 s in MPI_Allreduce <- step() "
             "train.py:88. Outside MPI it works 9.00 s, the mean rank 4.92 s.");
-  EXPECT_EQ(a.findings[0].severity, "high");
+  EXPECT_EQ(a.findings[0].severity, Severity::kHigh);
   EXPECT_DOUBLE_EQ(a.findings[0].share.value(), 16.5 / 40);
   EXPECT_EQ(a.findings[0].rank, 3);
-  EXPECT_EQ(a.findings[0].file, "/home/u/data.py");
-  EXPECT_EQ(a.findings[0].line, 41u);
+  EXPECT_EQ(a.findings[0].place.file, "/home/u/data.py");
+  EXPECT_EQ(a.findings[0].place.line, 41u);
   EXPECT_EQ(
-      a.findings[1].text,
+      text_of(a, a.findings[1]),
       "Delay: rank 0 in prepare() train.py:50 made 2 ranks wait 1.50 s, 850 ms of it in MPI_Recv <- relay() "
       "train.py:61.");
-  EXPECT_EQ(a.findings[1].severity, "low");
+  EXPECT_EQ(a.findings[1].severity, Severity::kLow);
   EXPECT_EQ(find_finding(a, "Load imbalance"), nullptr) << "the first finding says it";
   EXPECT_EQ(find_finding(a, "MPI takes"), nullptr);
 }
@@ -387,7 +387,7 @@ TEST(WaitFindings, AnotherFunctionsDelayIsNotThatOfTheRootCause) {
   const Analysis a = analyse(run.b.data);
   const Finding* delay = find_finding(a, "Delay");
   ASSERT_NE(delay, nullptr);
-  EXPECT_EQ(delay->text,
+  EXPECT_EQ(text_of(a, *delay),
             "Delay: rank 1 in work() a.c:20 made 1 rank wait 3.80 s. Outside MPI it works 10.0 s, the mean "
             "rank 8.67 s.");
 }
@@ -406,19 +406,20 @@ TEST(WaitFindings, BlockedTimeThatDelaysOthersIsPartOfTheDelay) {
   a = analyse(run.b.data);
   const Finding* delay = find_finding(a, "Delay: rank 1 in work() a.c:20 made rank 0 wait 3.90 s");
   ASSERT_NE(delay, nullptr);
-  EXPECT_TRUE(
-      delay->text.ends_with("Ranks are blocked outside MPI and I/O for 20.0 % of all rank time (sleep 4.00 "
-                            "s); 100.0 % of it in work() a.c:20. Wait for what the sleep is for."))
-      << delay->text;
-  EXPECT_EQ(
-      std::count_if(a.findings.begin(), a.findings.end(),
-                    [](const Finding& f) { return f.text.find("Ranks are blocked") != std::string::npos; }),
-      1);
+  EXPECT_TRUE(text_of(a, *delay).ends_with(
+      "Ranks are blocked outside MPI and I/O for 20.0 % of all rank time (sleep 4.00 "
+      "s); 100.0 % of it in work() a.c:20. Wait for what the sleep is for."))
+      << text_of(a, *delay);
+  EXPECT_EQ(std::count_if(a.findings.begin(), a.findings.end(),
+                          [&](const Finding& f) {
+                            return text_of(a, f).find("Ranks are blocked") != std::string::npos;
+                          }),
+            1);
   // A delay of little weight does not hide it.
   run.b.data.root_causes[0].wait_ns = 500 * kMs;
   a = analyse(run.b.data);
   ASSERT_NE(find_finding(a, "Delay"), nullptr);
-  EXPECT_EQ(find_finding(a, "Delay")->text.find("Ranks are blocked"), std::string::npos);
+  EXPECT_EQ(text_of(a, *find_finding(a, "Delay")).find("Ranks are blocked"), std::string::npos);
   EXPECT_NE(find_finding(a, "Ranks are blocked"), nullptr);
 }
 
@@ -428,7 +429,7 @@ TEST(WaitFindings, ImbalanceStaysWhereNoDelayExplainsIt) {
   const Analysis a = analyse(data);
   ASSERT_NE(find_finding(a, "Load imbalance costs 40.8 % of the run: rank 3"), nullptr);
   ASSERT_NE(find_finding(a, "Delay: rank 0 in prepare()"), nullptr);
-  EXPECT_EQ(find_finding(a, "Delay: rank 0")->text.find("Outside MPI"), std::string::npos);
+  EXPECT_EQ(text_of(a, *find_finding(a, "Delay: rank 0")).find("Outside MPI"), std::string::npos);
 }
 
 TEST(WaitFindings, WaitingForManyIsSaidOnce) {
@@ -443,11 +444,11 @@ TEST(WaitFindings, WaitingForManyIsSaidOnce) {
   }
   const Analysis a = analyse(b.data);
   ASSERT_EQ(a.findings.size(), 1u);
-  EXPECT_EQ(a.findings[0].text,
+  EXPECT_EQ(text_of(a, a.findings[0]),
             "Ranks wait for each other for 30.0 % of all rank time, for many in turn; most in MPI_Barrier <- "
             "main() "
             "a.c:7 (300 s).");
-  EXPECT_EQ(a.findings[0].severity, "high");
+  EXPECT_EQ(a.findings[0].severity, Severity::kHigh);
 }
 
 TEST(WaitFindings, DirectCausesOnlyWhereTheyAreNotTheRoot) {
@@ -465,11 +466,11 @@ TEST(WaitFindings, DirectCausesOnlyWhereTheyAreNotTheRoot) {
       nullptr);
   const Finding* passed_on = find_finding(a, "Passed on");
   ASSERT_NE(passed_on, nullptr);
-  EXPECT_EQ(passed_on->text,
+  EXPECT_EQ(text_of(a, *passed_on),
             "Passed on: rank 1 in MPI_Recv <- relay() a.c:30 made rank 0 wait 3.40 s in MPI_Recv <- main() "
             "a.c:5; it "
             "was kept there itself.");
-  EXPECT_EQ(passed_on->severity, "low");
+  EXPECT_EQ(passed_on->severity, Severity::kLow);
   EXPECT_LT(find_finding(a, "Delay"), passed_on);
 
   // So much goes back to rank 1 in other functions that it need not have been kept.
@@ -501,7 +502,7 @@ TEST(WaitFindings, SerializationOrTransferWhicheverDominates) {
                    "Transfer costs 50.0 % of the run: on an ideal network it would take 5.00 s "
                    "instead of 10.0 s; most in MPI_Send <- main() a.c:9");
   ASSERT_NE(transfer, nullptr);
-  EXPECT_EQ(transfer->severity, "high");
+  EXPECT_EQ(transfer->severity, Severity::kHigh);
   EXPECT_EQ(find_finding(a, "Serialization"), nullptr);
   EXPECT_EQ(find_finding(a, "besides waiting"), nullptr) << "it is what transfer is about";
 
@@ -530,8 +531,9 @@ TEST(WaitFindings, SaySoWhereTheAnalysisIsWeak) {
   shard::ShardData data = testing::delayed_run();
   const auto info = [&] {
     std::string texts;
-    for (const Finding& finding : analyse(data).findings)
-      if (finding.severity == "info") texts += finding.text + "\n";
+    const Analysis a = analyse(data);
+    for (const Finding& finding : a.findings)
+      if (finding.severity == Severity::kInfo) texts += text_of(a, finding) + "\n";
     return texts;
   };
   EXPECT_EQ(info(), "");
@@ -570,7 +572,7 @@ TEST(WaitBottlenecks, AreProvedByTheWaits) {
   const Analysis a = analyse(testing::delayed_run());
   const auto evidence = [&](std::optional<std::int32_t> rank, std::string_view kind) {
     for (const Bottleneck& row : a.bottlenecks)
-      if (row.rank == rank && row.kind == kind) return row.evidence;
+      if (row.rank == rank && row.kind == kind) return text_of(a, row);
     return std::string();
   };
   EXPECT_EQ(

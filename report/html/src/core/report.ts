@@ -367,12 +367,19 @@ export interface Bottleneck {
 }
 
 export interface Finding {
+  kind: string;
   severity: "high" | "medium" | "low" | "info";
   share: Seconds;
+  gain_s: Seconds;
+  estimate: boolean;
   text: string;
+  action: string | null;
+  evidence: Record<string, unknown>;
   file: string | null;
   line: number | null;
+  function: string | null;
   rank: number | null;
+  ranks: number[];
 }
 
 export interface Report {

@@ -212,6 +212,28 @@ const SEVERITY: Record<Finding["severity"], { mark: string; label: string }> = {
   info: { mark: "i", label: "Info" },
 };
 
+// Where there is more on findings that name neither a line nor a rank.
+const COMMUNICATION: [string, string] = ["comm", "Communication"];
+const BALANCE: [string, string] = ["balance", "Balance"];
+const NODES: [string, string] = ["nodes", "Nodes"];
+const FINDING_PAGES: Record<string, [string, string]> = {
+  ranks_missing: ["info", "Run info"],
+  delay: COMMUNICATION,
+  delay_passed_on: COMMUNICATION,
+  serialization: COMMUNICATION,
+  transfer: COMMUNICATION,
+  mutual_waiting: COMMUNICATION,
+  mpi_besides_waiting: COMMUNICATION,
+  mpi_time: COMMUNICATION,
+  load_imbalance: BALANCE,
+  shared_processors: NODES,
+  too_many_threads: NODES,
+  busy_node: NODES,
+  across_memory_nodes: NODES,
+  full_memory: NODES,
+  pages_from_disk: NODES,
+};
+
 function findingLinks(store: Store, finding: Finding): Child[] {
   const links: Child[] = [];
   if (finding.file)
@@ -224,16 +246,7 @@ function findingLinks(store: Store, finding: Finding): Child[] {
     );
   if (links.length) return links;
   // About all ranks and no line: the page that has more of it.
-  const text = finding.text.toLowerCase();
-  const [page, title] = /clock|drop|counter|sample|cut|merge/.test(text)
-    ? ["info", "Run info"]
-    : /^the processors of node /.test(text)
-      ? ["nodes", "Nodes"]
-      : /mpi|message|wait|transfer/.test(text)
-        ? ["comm", "Communication"]
-        : /imbalance|rank/.test(text)
-          ? ["balance", "Balance"]
-          : ["hotspots", "Hotspots"];
+  const [page, title] = finding.severity === "info" ? ["info", "Run info"] : (FINDING_PAGES[finding.kind] ?? ["hotspots", "Hotspots"]);
   return [el("a", { href: store.href({ page, params: {} }) }, title)];
 }
 

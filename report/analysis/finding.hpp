@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a report tells people first, as data: report/words makes sentences of it. docs/metrics.md, "Findings",
+// has a row for every kind, with its condition, gain and evidence.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::report {
+
+// Code as a report names it: the innermost frame of a call path that is the program's. In MPI, its caller.
+struct Place {
+  std::string op;                                     // the MPI function the path ends in; empty outside MPI
+  std::string function, file;                         // empty: not known
+  std::string module;                                 // of native code
+  std::uint32_t line = 0;                             // 0 unknown
+  shard::FrameKind kind = shard::FrameKind::kNative;  // of the function
+};
+
+enum class FindingKind : std::uint8_t {
+  kRankFailed = 0,
+  kRanksUnfinished,
+  kRanksLost,
+  kRanksMissing,
+  kDelay,
+  kDelayPassedOn,
+  kLoadImbalance,
+  kSerialization,
+  kTransfer,
+  kMutualWaiting,
+  kMpiBesidesWaiting,
+  kMpiTime,
+  kGilWait,
+  kPythonBytecode,
+  kPythonGarbage,
+  kMemoryBound,
+  kMemoryPages,
+  kFileIo,
+  kRankIo,
+  kSmallIo,
+  kBlocked,
+  kSystemCalls,
+  kSharedProcessors,
+  kTooManyThreads,
+  kBusyNode,
+  kAcrossMemoryNodes,
+  kFullMemory,
+  kPagesFromDisk,
+  // About the measurement itself.
+  kDropped,
+  kThrottled,
+  kMpiDropped,
+  kCallPathsCut,
+  kFramesNotJoined,
+  kNoSamples,
+  kWaitsSampled,
+  kUnmatched,
+  kClocks
+};
+inline constexpr std::size_t kFindingKinds = 37;
+// For programs: never renamed.
+inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
+                                                                             "ranks_unfinished",
+                                                                             "ranks_lost",
+                                                                             "ranks_missing",
+                                                                             "delay",
+                                                                             "delay_passed_on",
+                                                                             "load_imbalance",
+                                                                             "serialization",
+                                                                             "transfer",
+                                                                             "mutual_waiting",
+                                                                             "mpi_besides_waiting",
+                                                                             "mpi_time",
+                                                                             "gil_wait",
+                                                                             "python_bytecode",
+                                                                             "python_garbage",
+                                                                             "memory_bound",
+                                                                             "memory_pages",
+                                                                             "file_io",
+                                                                             "rank_io",
+                                                                             "small_io",
+                                                                             "blocked",
+                                                                             "system_calls",
+                                                                             "shared_processors",
+                                                                             "too_many_threads",
+                                                                             "busy_node",
+                                                                             "across_memory_nodes",
+                                                                             "full_memory",
+                                                                             "pages_from_disk",
+                                                                             "dropped",
+                                                                             "throttled",
+                                                                             "mpi_dropped",
+                                                                             "call_paths_cut",
+                                                                             "frames_not_joined",
+                                                                             "no_samples",
+                                                                             "waits_sampled",
+                                                                             "unmatched",
+                                                                             "clocks"};
+constexpr const char* name_of(FindingKind kind) { return kFindingKindNames[static_cast<std::size_t>(kind)]; }
+
+// kInfo: about the measurement itself.
+enum class Severity : std::uint8_t { kHigh = 0, kMedium, kLow, kInfo };
+inline constexpr std::size_t kSeverities = 4;
+inline constexpr std::array<const char*, kSeverities> kSeverityNames = {"high", "medium", "low", "info"};
+constexpr const char* name_of(Severity severity) {
+  return kSeverityNames[static_cast<std::size_t>(severity)];
+}
+
+// What to try.
+enum class FindingAction : std::uint8_t {
+  kNone = 0,
+  kBalanceWork,
+  kFillWaiting,
+  kFewerMessages,
+  kCompileLoop,
+  kFewerObjects,
+  kUseProcesses,
+  kFewerIo,
+  kFewerSyncs,
+  kBufferIo,
+  kBlockForCache,
+  kReuseMemory,
+  kFewerSystemCalls,
+  kReplaceSleep,
+  kHoldLockLess,
+  kWorkWhilePolling,
+  kStartChildrenEarlier,
+  kFindWhatIsAwaited,
+  kFewerRanks,
+  kFewerThreads,
+  kFreeNode,
+  kBindToMemoryNode,
+  kSpreadData,
+  kUseLessMemory,
+  kLowerRate
+};
+inline constexpr std::size_t kFindingActions = 25;
+inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
+                                                                                 "balance_work",
+                                                                                 "fill_waiting",
+                                                                                 "fewer_messages",
+                                                                                 "compile_loop",
+                                                                                 "fewer_objects",
+                                                                                 "use_processes",
+                                                                                 "fewer_io",
+                                                                                 "fewer_syncs",
+                                                                                 "buffer_io",
+                                                                                 "block_for_cache",
+                                                                                 "reuse_memory",
+                                                                                 "fewer_system_calls",
+                                                                                 "replace_sleep",
+                                                                                 "hold_lock_less",
+                                                                                 "work_while_polling",
+                                                                                 "start_children_earlier",
+                                                                                 "find_what_is_awaited",
+                                                                                 "fewer_ranks",
+                                                                                 "fewer_threads",
+                                                                                 "free_node",
+                                                                                 "bind_to_memory_node",
+                                                                                 "spread_data",
+                                                                                 "use_less_memory",
+                                                                                 "lower_rate"};
+constexpr const char* name_of(FindingAction action) {
+  return kFindingActionNames[static_cast<std::size_t>(action)];
+}
+
+// What evidence is named; its unit is in the name, or it is a share (0..1), a number or a text.
+enum class EvidenceKey : std::uint8_t {
+  kTime = 0,
+  kWhole,
+  kPlaceTime,
+  kPlaceShare,
+  kWait,
+  kSiteWait,
+  kWaitingRanks,
+  kWaitingRanksAtLeast,
+  kWaitingRank,
+  kCauseRank,
+  kMaxUseful,
+  kMeanUseful,
+  kSlowestRank,
+  kElapsed,
+  kIdeal,
+  kMpi,
+  kMpiShare,
+  kImbalanceShare,
+  kSerialization,
+  kTransfer,
+  kKernel,
+  kData,
+  kPageFault,
+  kMapping,
+  kPageFaultShare,
+  kMappingShare,
+  kFaultsPerSecond,
+  // In the order of OffCpu.
+  kSleep,
+  kLock,
+  kGil,
+  kPoll,
+  kFile,
+  kNetwork,
+  kPipe,
+  kChild,
+  kOther,
+  kBandwidth,
+  kMissesPerKilo,
+  kWorkingSet,
+  kWorkingSetAtLeast,
+  kAccesses,
+  kCache,
+  kCall,
+  kPath,
+  kCalls,
+  kCallTime,
+  kMeanBytes,
+  kRankShare,
+  kSampledShare,
+  kNode,
+  kProcessors,
+  kRunShare,
+  kBusy,
+  kOwnBusy,
+  kSwitchedOut,
+  kThreads,
+  kMemoryUsed,
+  kMemory,
+  kRanksRss,
+  kRankRss,
+  kMajorFaults,
+  kMajorFaultsPerSecond,
+  kSignal,
+  kStatus,
+  kLastSeen,
+  kLastSeenRank,
+  kMissingRanks,
+  kWorldSize,
+  kOneIn,
+  kMessages,
+  kCollectives,
+  kViolations,
+  kWorstViolation,
+  kClockError,
+  kClocksApart
+};
+inline constexpr std::size_t kEvidenceKeys = 75;
+inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
+                                                                             "whole_s",
+                                                                             "place_s",
+                                                                             "place_share",
+                                                                             "wait_s",
+                                                                             "site_wait_s",
+                                                                             "waiting_ranks",
+                                                                             "waiting_ranks_at_least",
+                                                                             "waiting_rank",
+                                                                             "cause_rank",
+                                                                             "max_useful_s",
+                                                                             "mean_useful_s",
+                                                                             "slowest_rank",
+                                                                             "elapsed_s",
+                                                                             "ideal_s",
+                                                                             "mpi_s",
+                                                                             "mpi_share",
+                                                                             "imbalance_share",
+                                                                             "serialization",
+                                                                             "transfer",
+                                                                             "kernel_s",
+                                                                             "data_s",
+                                                                             "page_fault_s",
+                                                                             "mapping_s",
+                                                                             "page_fault_share",
+                                                                             "mapping_share",
+                                                                             "faults_per_s",
+                                                                             "sleep_s",
+                                                                             "lock_s",
+                                                                             "gil_s",
+                                                                             "poll_s",
+                                                                             "file_s",
+                                                                             "network_s",
+                                                                             "pipe_s",
+                                                                             "child_s",
+                                                                             "other_s",
+                                                                             "bandwidth_bytes_per_s",
+                                                                             "misses_per_kilo_instructions",
+                                                                             "working_set_bytes",
+                                                                             "working_set_at_least_bytes",
+                                                                             "accesses",
+                                                                             "cache_bytes",
+                                                                             "call",
+                                                                             "path",
+                                                                             "calls",
+                                                                             "call_s",
+                                                                             "mean_bytes",
+                                                                             "rank_share",
+                                                                             "sampled_share",
+                                                                             "node",
+                                                                             "processors",
+                                                                             "run_share",
+                                                                             "busy_share",
+                                                                             "own_busy_share",
+                                                                             "switched_out_per_s",
+                                                                             "threads",
+                                                                             "memory_used_bytes",
+                                                                             "memory_bytes",
+                                                                             "ranks_rss_bytes",
+                                                                             "rank_rss_bytes",
+                                                                             "major_faults",
+                                                                             "major_faults_per_s",
+                                                                             "signal",
+                                                                             "status",
+                                                                             "last_seen",
+                                                                             "last_seen_rank",
+                                                                             "missing_ranks",
+                                                                             "world_size",
+                                                                             "one_in",
+                                                                             "unmatched_messages_share",
+                                                                             "unmatched_collectives_share",
+                                                                             "violations",
+                                                                             "worst_violation_s",
+                                                                             "clock_error_s",
+                                                                             "clocks_apart"};
+constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
+
+// Numbers, names of things, and lists of numbers, in the order in which they were added.
+class Evidence {
+ public:
+  using Value = std::variant<double, std::string, std::vector<std::int32_t>>;
+  using Entry = std::pair<EvidenceKey, Value>;
+
+  void set(EvidenceKey key, Value value) {
+    for (Entry& entry : entries)
+      if (entry.first == key) {
+        entry.second = std::move(value);
+        return;
+      }
+    entries.emplace_back(key, std::move(value));
+  }
+  void set(EvidenceKey key, std::integral auto value) { set(key, Value(static_cast<double>(value))); }
+  [[nodiscard]] const Value* find(EvidenceKey key) const {
+    for (const Entry& entry : entries)
+      if (entry.first == key) return &entry.second;
+    return nullptr;
+  }
+  [[nodiscard]] bool has(EvidenceKey key) const { return find(key) != nullptr; }
+  // 0 and empty where there is none.
+  [[nodiscard]] double number(EvidenceKey key) const { return get<double>(key); }
+  [[nodiscard]] std::string name(EvidenceKey key) const { return get<std::string>(key); }
+  [[nodiscard]] std::vector<std::int32_t> list(EvidenceKey key) const {
+    return get<std::vector<std::int32_t>>(key);
+  }
+
+  std::vector<Entry> entries;
+
+ private:
+  template <typename T>
+  T get(EvidenceKey key) const {
+    const Value* const value = find(key);
+    const T* const found = value == nullptr ? nullptr : std::get_if<T>(value);
+    return found == nullptr ? T() : *found;
+  }
+};
+
+// The same matter seen from another side, as another finding would tell it.
+struct Because {
+  FindingKind kind = FindingKind::kBlocked;
+  std::optional<double> share;
+  std::optional<std::int32_t> rank;
+  Place place;
+  Evidence evidence;
+  FindingAction action = FindingAction::kNone;
+};
+
+struct Finding {
+  FindingKind kind = FindingKind::kRankFailed;
+  Severity severity = Severity::kInfo;
+  std::optional<double> share;       // of all rank time, unless docs/metrics.md says otherwise
+  std::optional<double> gain_s;      // elapsed time that the run would save at most without the cause
+  std::vector<std::int32_t> ranks;   // that it is about, ascending; empty: all, or no particular ones
+  std::optional<std::int32_t> rank;  // of them the first to look at
+  Place place;                       // the program's line, and the MPI function called from there
+  std::string library_function;      // what the line calls that holds the time; empty: the line itself
+  std::optional<Place> site;         // where others waited
+  Evidence evidence;
+  FindingAction action = FindingAction::kNone;
+  bool is_estimate = false;  // then never high
+  std::vector<Because> because;
+};
+
+}  // namespace clusterprof::report

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/words/findings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "report/words/phrases.hpp"
+
+namespace clusterprof::report::words {
+namespace {
+
+using text::percent;
+using text::seconds;
+using Key = EvidenceKey;
+using Kind = FindingKind;
+
+// The first sentence, and what follows it. Each ends in a full stop.
+struct Said {
+  std::string first, more;
+};
+
+class Speaker {
+ public:
+  Speaker(const Finding& finding, const text::ShortPaths& names)
+      : f_(finding), e_(finding.evidence), names_(names) {}
+
+  [[nodiscard]] Said say() const {
+    switch (f_.kind) {
+      case Kind::kRankFailed:
+        return {
+            e_.has(Key::kSignal)
+                ? fmt::format("{} ended by {}{}", who(), text::signal_name(whole(Key::kSignal)), last_seen())
+                : fmt::format("{} exited with status {}{}", who(), whole(Key::kStatus), last_seen()),
+            ""};
+      case Kind::kRanksUnfinished:
+        return {fmt::format("{} ended without MPI_Finalize{}", who(), last_seen()), ""};
+      case Kind::kRanksLost:
+        return {fmt::format("{} ended without saying how (SIGKILL, out of memory, node failure?){}", who(),
+                            last_seen()),
+                ""};
+      case Kind::kRanksMissing:
+        return {fmt::format("{} of {} ranks are not in this profile: {}.", whole(Key::kMissingRanks),
+                            whole(Key::kWorldSize), missing()),
+                ""};
+      case Kind::kDelay:
+        return delay();
+      case Kind::kDelayPassedOn:
+        return {fmt::format("Passed on: {} made {} wait {} in {}; it was kept there itself.",
+                            culprit(*f_.rank, f_.place, names_), who_waited(e_), time(Key::kWait),
+                            text::describe(*f_.site, names_)),
+                ""};
+      case Kind::kLoadImbalance:
+        return imbalance();
+      case Kind::kSerialization:
+        return {
+            fmt::format("Serialization costs {} of the run: on an ideal network it would still take {}, as "
+                        "ranks wait for each other in turn or start late; none works longer than {} "
+                        "outside MPI.",
+                        share(), time(Key::kIdeal), time(Key::kMaxUseful)),
+            ""};
+      case Kind::kTransfer:
+        return {
+            fmt::format("Transfer costs {} of the run: on an ideal network it would take {} instead of {}{}.",
+                        share(), time(Key::kIdeal), time(Key::kElapsed),
+                        most_in(" of all ranks without waiting")),
+            ""};
+      case Kind::kMutualWaiting:
+        return {fmt::format("Ranks wait for each other for {} of all rank time, for many in turn{}.", share(),
+                            most_in()),
+                ""};
+      case Kind::kMpiBesidesWaiting:
+        return {fmt::format("MPI takes {} of all rank time besides waiting{}.", share(), most_in()), ""};
+      case Kind::kMpiTime:
+        return {
+            fmt::format("MPI takes {} of all rank time{}{}.", percent(e_.number(Key::kMpiShare)),
+                        e_.has(Key::kImbalanceShare) ? fmt::format(" ({} explained by load imbalance)",
+                                                                   percent(e_.number(Key::kImbalanceShare)))
+                                                     : "",
+                        most_in()),
+            ""};
+      case Kind::kGilWait:
+        return {fmt::format("Threads wait for Python's global lock (GIL) for {} of their time{}.", share(),
+                            of_it_in()),
+                "The threads of a process run Python one at a time."};
+      case Kind::kPythonBytecode:
+        return of_rank_time("The Python interpreter runs bytecode for");
+      case Kind::kPythonGarbage:
+        return of_rank_time("Python's garbage collection takes");
+      case Kind::kMemoryBound:
+        return memory_bound();
+      case Kind::kMemoryPages:
+        return of_rank_time("Memory pages (page faults and mapping) take", page_parts());
+      case Kind::kFileIo:
+        return file_io();
+      case Kind::kRankIo:
+        return {fmt::format("{}{}.", who_calls(), comma_place()), ""};
+      case Kind::kSmallIo:
+        return {fmt::format("Small {}s: {} of {} on average take {} of all rank time{}.", e_.name(Key::kCall),
+                            io_calls(e_), text::bytes(e_.number(Key::kMeanBytes)), share(), comma_place()),
+                ""};
+      case Kind::kBlocked:
+        return blocked();
+      case Kind::kSystemCalls:
+        return of_rank_time(f_.action == FindingAction::kNone
+                                ? "The kernel (system calls other than I/O, page faults) takes"
+                                : "System calls other than I/O and mapping take");
+      case Kind::kSharedProcessors:
+        return {fmt::format("{} share {} {} of node {}: each can run for at most {} of its time.", who(),
+                            e_.list(Key::kProcessors).size() == 1 ? "processor" : "processors",
+                            text::rank_list(e_.list(Key::kProcessors)), node(),
+                            percent(e_.number(Key::kRunShare))),
+                fmt::format("They use {} of the processors' time, and each is switched out {}/s.",
+                            percent(e_.number(Key::kBusy)), count(Key::kSwitchedOut))};
+      case Kind::kTooManyThreads:
+        return {fmt::format("{} of node {} {} {} on {} that are busy {}, and each rank is switched out {}/s.",
+                            who(), node(), f_.ranks.size() == 1 ? "has" : "have",
+                            text::plural(static_cast<std::size_t>(whole(Key::kThreads)), "thread"),
+                            text::plural(e_.list(Key::kProcessors).size(), "processor"),
+                            percent(e_.number(Key::kBusy)), count(Key::kSwitchedOut)),
+                ""};
+      case Kind::kBusyNode:
+        return {
+            fmt::format("The processors of node {} are busy {}, with this job {}, and each of its ranks is "
+                        "switched out {}/s.",
+                        node(), percent(e_.number(Key::kBusy)), percent(e_.number(Key::kOwnBusy)),
+                        count(Key::kSwitchedOut)),
+            ""};
+      case Kind::kAcrossMemoryNodes:
+        return {fmt::format("{} of node {} {} bound to processors of several memory nodes although one has "
+                            "enough.",
+                            who(), node(), f_.ranks.size() == 1 ? "is" : "are"),
+                ""};
+      case Kind::kFullMemory:
+        return full_memory();
+      case Kind::kPagesFromDisk:
+        return {
+            fmt::format("{} waited for pages from disk, of swapped out memory or mapped files: rank {} {} "
+                        "times, {}/s.",
+                        who(), *f_.rank, count(Key::kMajorFaults), count(Key::kMajorFaultsPerSecond)),
+            ""};
+      case Kind::kDropped:
+        return {fmt::format("{} of what was measured was dropped; see section quality.", share()), ""};
+      case Kind::kThrottled:
+        return {fmt::format("{} of the samples were left out, since they would have taken the program's time "
+                            "(throttled): a lower rate shows as much.",
+                            share()),
+                ""};
+      case Kind::kMpiDropped:
+        return {fmt::format("Of {} of the MPI calls something was dropped; see section quality.", share()),
+                ""};
+      case Kind::kCallPathsCut:
+        return {fmt::format("The call path of {} of the samples is cut short.", share()), ""};
+      case Kind::kFramesNotJoined:
+        return {fmt::format("In {} of the samples Python and native frames could not be joined.", share()),
+                ""};
+      case Kind::kNoSamples:
+        return {e_.number(Key::kCalls) == 0
+                    ? "There are no samples: functions, lines and categories are not known."
+                    : "There are no samples: outside MPI, functions, lines and categories are not known.",
+                ""};
+      case Kind::kWaitsSampled:
+        return {fmt::format("There were too many MPI operations for all of them: waiting is computed from a "
+                            "sample of about one in {} and scaled.",
+                            count(Key::kOneIn)),
+                ""};
+      case Kind::kUnmatched:
+        return {
+            fmt::format("{} of the {} have no known other side: waiting in them is not counted.", share(),
+                        e_.number(Key::kMessages) >= e_.number(Key::kCollectives) ? "messages"
+                                                                                  : "collective operations"),
+            ""};
+      case Kind::kClocks:
+        return clocks();
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] std::string share() const { return percent(f_.share.value_or(0)); }
+  [[nodiscard]] std::string time(Key key) const { return seconds(e_.number(key)); }
+  [[nodiscard]] std::string count(Key key) const { return text::count(e_.number(key)); }
+  [[nodiscard]] int whole(Key key) const { return static_cast<int>(e_.number(key)); }
+  [[nodiscard]] std::string node() const {
+    return text::shorten_middle(text::printable(e_.name(Key::kNode)), 32);
+  }
+  [[nodiscard]] std::string who() const {
+    return fmt::format("{} {}", f_.ranks.size() == 1 ? "Rank" : "Ranks", text::rank_list(f_.ranks));
+  }
+
+  [[nodiscard]] std::string last_seen() const {
+    if (!e_.has(Key::kLastSeen)) return ".";
+    const std::string where = text::printable(e_.name(Key::kLastSeen));
+    return e_.has(Key::kLastSeenRank)
+               ? fmt::format("; rank {} was last seen in {}.", whole(Key::kLastSeenRank), where)
+               : fmt::format(", last seen in {}.", where);
+  }
+  [[nodiscard]] std::string missing() const {
+    RunInfo run;
+    run.missing_ranks = f_.ranks;
+    run.missing = static_cast<std::size_t>(e_.number(Key::kMissingRanks));
+    return text::missing_ranks(run);
+  }
+
+  [[nodiscard]] Said delay() const {
+    Said said{fmt::format("Delay: {} made {} wait {}", culprit(*f_.rank, f_.place, names_), who_waited(e_),
+                          time(Key::kWait)),
+              ""};
+    if (f_.site) {
+      const bool all = e_.number(Key::kSiteWait) >= (1 - thresholds::kBlame / 5) * e_.number(Key::kWait);
+      said.first += fmt::format("{} in {}", all ? "" : fmt::format(", {} of it", time(Key::kSiteWait)),
+                                text::describe(*f_.site, names_));
+    }
+    said.first += ".";
+    if (e_.has(Key::kMaxUseful))
+      said.more = fmt::format("Outside MPI it works {}, the mean rank {}.", time(Key::kMaxUseful),
+                              time(Key::kMeanUseful));
+    return said;
+  }
+
+  [[nodiscard]] Said imbalance() const {
+    Said said{
+        fmt::format("Load imbalance costs {} of the run: rank {} works {} outside MPI, the mean rank {}.",
+                    share(), *f_.rank, time(Key::kMaxUseful), time(Key::kMeanUseful)),
+        ""};
+    if (e_.has(Key::kPlaceTime))
+      said.more = fmt::format("Rank {} spends {} more than the mean in {}.", *f_.rank, time(Key::kPlaceTime),
+                              name(f_.place, names_));
+    return said;
+  }
+
+  // "; most in MPI_Allreduce <- step() train.py:88 (15.3 s)"
+  [[nodiscard]] std::string most_in(std::string_view remark = {}) const {
+    if (f_.place.op.empty()) return {};
+    return fmt::format("; most in {} ({}{})", text::describe(f_.place, names_), time(Key::kPlaceTime),
+                       remark);
+  }
+  // "; 80.0 % of it in compute() train.py:57"
+  [[nodiscard]] std::string of_it_in() const {
+    if (!e_.has(Key::kPlaceShare)) return {};
+    return fmt::format("; {} of it in {}", percent(e_.number(Key::kPlaceShare)), name(f_.place, names_));
+  }
+  [[nodiscard]] std::string comma_place() const {
+    const std::string place = name(f_.place, names_);
+    return place.empty() ? "" : ", " + place;
+  }
+  [[nodiscard]] Said of_rank_time(std::string_view verb, std::string_view remark = {}) const {
+    return {fmt::format("{} {} of all rank time{}{}.", verb, share(), remark, of_it_in()), ""};
+  }
+
+  [[nodiscard]] Said memory_bound() const {
+    const std::string place = name(f_.place, names_);
+    return {fmt::format(
+                "Memory bounds {} of all rank time: {}{} computes on {}.", share(),
+                place.empty() ? "most of it" : place,
+                e_.has(Key::kPlaceShare) ? fmt::format(" ({})", percent(e_.number(Key::kPlaceShare))) : "",
+                memory_use(e_)),
+            ""};
+  }
+
+  [[nodiscard]] std::string page_parts() const {
+    std::string parts;
+    const auto part = [&](std::string_view what, Key key) {
+      if (e_.has(key))
+        parts += fmt::format("{}{} {}", parts.empty() ? ": " : ", ", what, percent(e_.number(key)));
+    };
+    part("page faults", Key::kPageFaultShare);
+    part("mapping and unmapping (mmap, munmap, brk)", Key::kMappingShare);
+    if (e_.has(Key::kFaultsPerSecond))
+      parts += fmt::format("; {} faults/s per rank", count(Key::kFaultsPerSecond));
+    return parts;
+  }
+
+  // "Rank 0 spends 34.0 % of its time in 12000 fsync calls on out.dat"
+  [[nodiscard]] std::string who_calls() const {
+    return fmt::format("Rank {} spends {} of its time in {}{}", *f_.rank, percent(e_.number(Key::kRankShare)),
+                       io_calls(e_),
+                       e_.has(Key::kSampledShare) ? " (timed; samples miss part of such short waits)" : "");
+  }
+  [[nodiscard]] Said file_io() const {
+    Said said = of_rank_time("File and socket calls take");
+    if (e_.has(Key::kRankShare))
+      said.more = fmt::format("{}{}.", who_calls(), e_.has(Key::kPlaceShare) ? "" : comma_place());
+    return said;
+  }
+
+  [[nodiscard]] Said blocked() const {
+    const std::string kinds = idle_kinds(e_, false);
+    return of_rank_time(e_.has(Key::kGil) ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
+                                          : "Ranks are blocked outside MPI and I/O for",
+                        kinds.empty() ? "" : fmt::format(" ({})", kinds));
+  }
+
+  [[nodiscard]] Said full_memory() const {
+    const double used = e_.number(Key::kMemoryUsed), all = e_.number(Key::kMemory);
+    Said said{fmt::format("The memory of node {} was {} full ({} of {})", node(),
+                          percent(std::min(1.0, used / all)), text::bytes(used), text::bytes(all)),
+              ""};
+    if (f_.rank)
+      said.first += fmt::format("; its ranks had {} at their peaks, rank {} most with {}",
+                                text::bytes(e_.number(Key::kRanksRss)), *f_.rank,
+                                text::bytes(e_.number(Key::kRankRss)));
+    said.first += ".";
+    return said;
+  }
+
+  [[nodiscard]] Said clocks() const {
+    std::vector<std::string> parts;
+    if (e_.has(Key::kViolations))
+      parts.push_back(
+          fmt::format("{} seem received before sent, by at most {}: waiting may be wrong by that.",
+                      text::plural(static_cast<std::size_t>(e_.number(Key::kViolations)), "message"),
+                      time(Key::kWorstViolation)));
+    if (e_.has(Key::kClocksApart))
+      parts.emplace_back("The clocks of some nodes cannot be compared: waiting between these is not known.");
+    if (e_.has(Key::kClockError))
+      parts.push_back(
+          fmt::format("The nodes' clocks are known to {} only: shorter waits between nodes are not counted.",
+                      time(Key::kClockError)));
+    Said said;
+    if (!parts.empty()) said.first = parts[0];
+    if (parts.size() > 1) said.more = parts[1];
+    return said;
+  }
+
+  const Finding& f_;
+  const Evidence& e_;
+  const text::ShortPaths& names_;
+};
+
+void append(std::string& to, std::string_view sentence) {
+  if (sentence.empty()) return;
+  if (!to.empty()) to += ' ';
+  to += sentence;
+}
+
+}  // namespace
+
+std::string_view advice(FindingAction action) {
+  switch (action) {
+    case FindingAction::kNone:
+      return "";
+    case FindingAction::kBalanceWork:
+      return "Give the ranks equal work.";
+    case FindingAction::kFillWaiting:
+      return "Let ranks do something else while they wait for their turn.";
+    case FindingAction::kFewerMessages:
+      return "Send fewer and larger messages, or overlap them with computing.";
+    case FindingAction::kCompileLoop:
+      return "Move the loop to NumPy or compiled code.";
+    case FindingAction::kFewerObjects:
+      return "Make fewer objects that refer to each other, or collect less often (gc.freeze).";
+    case FindingAction::kUseProcesses:
+      return "Use processes, or code that lets go of the lock.";
+    case FindingAction::kFewerIo:
+      return "Read and write less often, in larger pieces.";
+    case FindingAction::kFewerSyncs:
+      return "Call fsync less often, once for many writes.";
+    case FindingAction::kBufferIo:
+      return "Buffer them.";
+    case FindingAction::kBlockForCache:
+      return "Work on blocks that fit into the cache, or on smaller types.";
+    case FindingAction::kReuseMemory:
+      return "Reuse memory instead of freeing it, or use huge pages.";
+    case FindingAction::kFewerSystemCalls:
+      return "Make fewer system calls.";
+    case FindingAction::kReplaceSleep:
+      return "Wait for what the sleep is for.";
+    case FindingAction::kHoldLockLess:
+      return "Hold the lock for less, or split what it protects.";
+    case FindingAction::kWorkWhilePolling:
+      return "Have something to do until data come.";
+    case FindingAction::kStartChildrenEarlier:
+      return "Start child processes earlier, or work while they do.";
+    case FindingAction::kFindWhatIsAwaited:
+      return "Find out what they wait for.";
+    case FindingAction::kFewerRanks:
+      return "Start fewer ranks per node, or bind each to processors of its own.";
+    case FindingAction::kFewerThreads:
+      return "Start fewer threads (OMP_NUM_THREADS), or give each rank more processors.";
+    case FindingAction::kFreeNode:
+      return "Leave the node to one job, or processors to its other work.";
+    case FindingAction::kBindToMemoryNode:
+      return "Bind each rank within one memory node (--bind-to numa).";
+    case FindingAction::kSpreadData:
+      return "Start fewer ranks per node, or spread the data over more nodes.";
+    case FindingAction::kUseLessMemory:
+      return "Use less memory per node, or read files instead of mapping them.";
+    case FindingAction::kLowerRate:
+      return "";  // the sentence says it
+  }
+  return "";
+}
+
+std::string sentences(const Finding& finding, const text::ShortPaths& names) {
+  const Said said = Speaker(finding, names).say();
+  std::string out = said.first;
+  append(out, said.more);
+  for (const Because& because : finding.because) {
+    Finding other;
+    other.kind = because.kind, other.share = because.share, other.rank = because.rank;
+    other.place = because.place, other.evidence = because.evidence, other.action = because.action;
+    const Said also = Speaker(other, names).say();
+    append(out, also.first);
+    append(out, also.more);
+  }
+  append(out, advice(finding.action));
+  return out;
+}
+
+std::string headline(const Finding& finding, const text::ShortPaths& names) {
+  std::string first = Speaker(finding, names).say().first;
+  if (first.ends_with('.')) first.pop_back();
+  return first;
+}
+
+}  // namespace clusterprof::report::words

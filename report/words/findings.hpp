@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Findings as sentences. Renderers alone include this: what computes and what compares looks at the data.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "report/analysis/analysis.hpp"
+#include "report/text/format.hpp"
+
+namespace clusterprof::report::words {
+
+// A sentence, or a few, with what to try: "Load imbalance costs 29.2 % of the run: ... Give the ranks equal
+// work."
+std::string sentences(const Finding& finding, const text::ShortPaths& names);
+// The first of them, which says what it is about, without its full stop.
+std::string headline(const Finding& finding, const text::ShortPaths& names);
+// What to try, as a sentence; empty: nothing.
+std::string_view advice(FindingAction action);
+
+}  // namespace clusterprof::report::words

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parts of sentences that findings and bottlenecks share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/analysis/analysis.hpp"
+#include "report/text/format.hpp"
+
+namespace clusterprof::report::words {
+
+// "rank 3 in load_batch() data.py:41"
+std::string culprit(std::int32_t rank, const Place& place, const text::ShortPaths& names);
+// "63 ranks", "at least 12 ranks", "rank 0"
+std::string who_waited(const Evidence& evidence);
+// "compute() train.py:57"; empty: it is not known.
+std::string name(const Place& place, const text::ShortPaths& names);
+// "sleep 4.20 s, locks 300 ms": those that matter, largest first.
+std::string listed(std::vector<std::pair<const char*, double>> seconds);
+std::string idle_kinds(const Evidence& evidence, bool with_gil);
+// "12000 fsync calls on out.dat"
+std::string io_calls(const Evidence& evidence);
+// "data of about 403 MB (estimated from 512 accesses), the largest cache holds 33.6 MB"
+std::string memory_use(const Evidence& evidence);
+
+}  // namespace clusterprof::report::words
