@@ -104,8 +104,8 @@ class Page(recording.RecordingTest):
         self.assertEqual(set(regions), {"steps", REGION})
         expected = {
             "chromium": chromium(), "node_modules": str(FOLDER / "node_modules"), "pages": PAGES,
-            "reports": [{"file": real, "name": "real", "themes": ["light", "dark"]},
-                        {"file": large, "name": "4096 ranks", "themes": ["light"]}],
+            "reports": [{"file": real, "name": "real", "themes": ["light", "dark"], "access": True},
+                        {"file": large, "name": "4096 ranks", "themes": ["light"], "access": False}],
             "scenarios": [
                 self.views(real, "real", report, 1),
                 self.views(large, "4096 ranks", of_large, 77),

@@ -7,6 +7,7 @@ import { pathToFileURL } from "node:url";
 
 const expected = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const { chromium } = createRequire(`${expected.node_modules}/`)("playwright-core");
+const axe = readFileSync(`${expected.node_modules}/axe-core/axe.min.js`, "utf8");
 
 let failures = 0;
 let checks = 0;
@@ -116,6 +117,7 @@ const SHOWN = {
   },
   memory: async (page) => {
     check(/\d [kMG]?B/.test(await page.innerText("main")), "has no bytes");
+    check((await coloursOf(page, "main .uplot")) > 3, "memory over time is not drawn");
   },
   info: async (page) => {
     check(/Recorded with\s+clusterprof \S/.test(await page.innerText("main")), "does not say which version");
@@ -176,7 +178,17 @@ async function checkLooks(page) {
   check(failure === 0, "cannot be shown", failure ? await page.innerText("main .failure") : "");
 }
 
-async function everyPage(file, name, themes) {
+// What axe says against it: names, roles, contrast, landmarks, headings. In other colours only contrast can differ.
+async function checkAccess(page, rules) {
+  await page.evaluate(`window.axe || (() => { ${axe} })()`);
+  const violations = await page.evaluate(async (runOnly) => {
+    const { violations } = await window.axe.run(document, { resultTypes: ["violations"], ...(runOnly ? { runOnly } : {}) });
+    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes[0].html.slice(0, 200)} (${nodes.length})`);
+  }, rules);
+  check(violations.length === 0, "axe", violations.join("; "));
+}
+
+async function everyPage(file, name, themes, access) {
   for (const theme of themes) {
     where = `${name}, ${theme}`;
     const { page, ready, close } = await open(file, { theme });
@@ -192,7 +204,14 @@ async function everyPage(file, name, themes) {
       await SHOWN[id](page);
       await checkLooks(page);
       await checkNothingForeign(page);
+      if (access) await checkAccess(page, theme === themes[0] ? null : ["color-contrast"]);
       background.add(await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor));
+    }
+    if (access) {
+      where = `${name}, ${theme}, a rank chosen`;
+      await page.evaluate(() => (location.hash = "#/summary?r=0&t=0_1"));
+      await drawn(page);
+      await checkAccess(page, null);
     }
     const [colour] = background;
     const [red, green, blue, alpha = "1"] = colour.match(/[0-9.]+/g);
@@ -545,7 +564,7 @@ async function viewsAgree({ file, name, all, selections, functions_s }) {
 
 const scenarios = { viewsAgree, policy, timeFollows, rankFollows, nodeFollows, regionFollows, searchFinds, hostileStayText, keyboardAlone, sources };
 try {
-  for (const { file, name, themes } of expected.reports) await everyPage(file, name, themes);
+  for (const { file, name, themes, access } of expected.reports) await everyPage(file, name, themes, access);
   for (const { scenario, ...arguments_ } of expected.scenarios) {
     const begin = Date.now();
     try {

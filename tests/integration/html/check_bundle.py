@@ -49,7 +49,7 @@ def is_installed(folder):
     return all(wanted.get(name) == entry for name, entry in there.items()) and all(
         name in there for name in ("node_modules/esbuild", "node_modules/typescript", "node_modules/uplot",
                                    "node_modules/highlight.js", "node_modules/@types/node",
-                                   "node_modules/playwright-core"))
+                                   "node_modules/playwright-core", "node_modules/axe-core"))
 
 
 def install(folder):

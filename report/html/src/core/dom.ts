@@ -162,7 +162,7 @@ export function stackedBar(parts: BarPart[], whole?: number, attrs: Attrs = {}):
     .join(", ");
   return el(
     "div",
-    { role: "img", "aria-label": label, ...attrs, class: `bar ${attrs.class ?? ""}` },
+    { ...(label === "" ? { "aria-hidden": "true" } : { role: "img", "aria-label": label }), ...attrs, class: `bar ${attrs.class ?? ""}` },
     parts.map((part) =>
       part.value > 0 && sum > 0
         ? el("span", {
@@ -347,7 +347,8 @@ export function table<Row>(columns: Column<Row>[], rows: readonly Row[], options
       style: column.width ? { width: column.width } : undefined,
     });
     if (!column.value) {
-      append(th, [column.help ? el("span", { tip: column.help, tabindex: 0 }, column.title) : column.title]);
+      const title = column.title || el("span", { class: "visually-hidden" }, "As a bar");
+      append(th, [column.help ? el("span", { tip: column.help, tabindex: 0 }, title) : title]);
       return th;
     }
     headers.set(column.id, th);
@@ -386,7 +387,7 @@ export function table<Row>(columns: Column<Row>[], rows: readonly Row[], options
   return el(
     "div",
     { class: "table-box" },
-    el("table", { "aria-label": options.label }, el("thead", null, el("tr", null, head)), body),
+    el("table", { "aria-label": options.label, role: options.onOpen ? "treegrid" : null }, el("thead", null, el("tr", null, head)), body),
     more,
   );
 }

@@ -66,8 +66,8 @@ export function startShell(app: HTMLElement, model: Model, pages: readonly Page[
   const themeButton = el("button", { type: "button", class: "plain", on: { click: () => flipTheme() } });
   const helpButton = el("button", { type: "button", class: "plain", "aria-label": "Keys", tip: "Keys (?)", on: { click: () => help.open() } }, icon("help"));
   const side = el(
-    "div",
-    { class: "side" },
+    "aside",
+    { class: "side", "aria-label": "Navigation" },
     el("div", { class: "brand" }, el("span", { class: "mark", "aria-hidden": "true" }, el("i"), el("i"), el("i"), el("i")), "clusterprof"),
     nav,
     el("div", { class: "side-foot" }, themeButton, helpButton),
@@ -137,7 +137,7 @@ export function startShell(app: HTMLElement, model: Model, pages: readonly Page[
       main.replaceChildren();
       main.dataset.page = page.id;
       const root = el("div", { class: `page page-${page.id}` });
-      main.append(root);
+      main.append(el("h1", { class: "visually-hidden" }, page.title), root);
       handle = page.mount(root, store);
       if (!first) {
         window.scrollTo(0, 0);

@@ -50,6 +50,7 @@ export const page: Page = {
     const kinds = el("div");
     const note = el("p", { class: "page-note", "aria-live": "polite" });
     const holder = el("div", { class: "hotspots" });
+    root.append(el("h2", { class: "visually-hidden" }, "Functions"));
     root.append(el("div", { class: "toolbar tools" }, input, kinds, note), holder);
 
     let shown: Shown | null = null;

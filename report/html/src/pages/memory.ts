@@ -159,31 +159,28 @@ function rankChart(store: Store, ranks: readonly number[]): { root: HTMLElement;
   return { root, destroy: () => observer.disconnect() };
 }
 
-// Least, mean, largest over the chosen ranks' rows; of all ranks as the data has it.
+// Least, mean, largest over the chosen ranks' rows.
 function rssOverTime(store: Store): Chart | null {
   const { model } = store;
   const s = rssSeries(model);
   const { bins, bin_s, begin_s } = model.header.axis;
   const shown = shownBins(model);
   if (s < 0 || shown === 0) return null;
-  let least = Array.from(model.f32(`band_${s}`).subarray(0, shown));
-  let mean = Array.from(model.f32(`band_${s}`).subarray(bins, bins + shown));
-  let most = Array.from(model.f32(`band_${s}`).subarray(2 * bins, 2 * bins + shown));
-  if (store.rankMask()) {
-    const counts = chosenInRows(store);
-    const values = model.f32(`series_${s}`);
-    const sum = counts.reduce((a, b) => a + b, 0);
-    [least, mean, most] = [new Array<number>(shown).fill(Infinity), new Array<number>(shown).fill(0), new Array<number>(shown).fill(0)];
-    for (let row = 0; row < counts.length; ++row) {
-      if (counts[row] === 0) continue;
-      for (let b = 0; b < shown; ++b) {
-        const v = values[row * bins + b];
-        least[b] = Math.min(least[b], v);
-        most[b] = Math.max(most[b], v);
-        mean[b] += (v * counts[row]) / sum;
-      }
+  const counts = chosenInRows(store);
+  const values = model.f32(`series_${s}`);
+  const sum = counts.reduce((a, b) => a + b, 0);
+  if (sum === 0) return null;
+  const least = new Array<number>(shown).fill(Infinity);
+  const mean = new Array<number>(shown).fill(0);
+  const most = new Array<number>(shown).fill(0);
+  for (let row = 0; row < counts.length; ++row) {
+    if (counts[row] === 0) continue;
+    for (let b = 0; b < shown; ++b) {
+      const value = values[row * bins + b];
+      least[b] = Math.min(least[b], value);
+      most[b] = Math.max(most[b], value);
+      mean[b] += (value * counts[row]) / sum;
     }
-    if (sum === 0) return null;
   }
   return lineChart({
     label: "Resident memory of ranks over time",
@@ -244,13 +241,13 @@ export const page: Page = {
         const sorted = [...ranks].sort((a, b) => rss[b] - rss[a] || a - b);
         const sum = ranks.reduce((s, i) => s + rss[i], 0);
         const middle = rss[sorted[sorted.length >> 1]];
-        const byNode = new Float64Array(model.nodeCount);
-        for (const i of ranks) byNode[nodeOf[i]] += rss[i];
-        let fullest = 0;
-        byNode.forEach((v, n) => v > byNode[fullest] && (fullest = n));
+        // What a node used, whoever used it: a sum over ranks would count pages that they share once for each.
+        const fullest = [...new Set(ranks.map((i) => nodeOf[i]))]
+          .map((n) => model.nodes[n])
+          .filter((node) => node && node.memory_used_bytes !== null && node.memory_used_bytes !== undefined)
+          .sort((x, y) => y.memory_used_bytes! - x.memory_used_bytes!)[0];
         const tile = (name: string, value: string, detail: Child) => el("div", { class: "tile" }, el("div", { class: "tile-name" }, name), el("div", { class: "tile-value" }, value), el("div", { class: "tile-detail" }, detail));
         const rankLink = (i: number) => el("a", { href: store.href(rankTarget(numbers[i], "memory")) }, `rank ${numbers[i]}`);
-        const whole = model.nodes[fullest]?.memory_bytes;
         cards.push(
           el(
             "div",
@@ -258,9 +255,15 @@ export const page: Page = {
             tile("Most of a rank", bytes(rss[sorted[0]]), rankLink(sorted[0])),
             tile("Median", bytes(middle), `${(rss[sorted[0]] / middle).toFixed(2)} × to the most`),
             tile("Least of a rank", bytes(rss[sorted[sorted.length - 1]]), rankLink(sorted[sorted.length - 1])),
-            tile("All of them", bytes(sum), plural(ranks.length, "rank")),
-            tile("Most of a node", bytes(byNode[fullest]), [printable(model.nodes[fullest]?.name ?? ""), whole ? `, ${percent(byNode[fullest] / whole)} of its memory` : null]),
+            tile("Sum over ranks", bytes(sum), `${plural(ranks.length, "rank")}; shared pages once for each`),
+            fullest
+              ? tile("Most used on a node", bytes(fullest.memory_used_bytes), [
+                  printable(fullest.name),
+                  fullest.memory_bytes ? `, ${percent(fullest.memory_used_bytes! / fullest.memory_bytes)} of its memory` : null,
+                ])
+              : null,
           ),
+          store.selection.time || store.selection.region !== null ? el("p", { class: "page-note" }, "The largest values are ", ofWholeRun()) : null,
         );
         const chart = rankChart(store, ranks);
         close.push(chart.destroy);

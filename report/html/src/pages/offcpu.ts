@@ -156,7 +156,7 @@ export const page: Page = {
                   class: "nowrap",
                   cell: (k) => el("span", { tip: KINDS[kinds[k]]?.help }, el("span", { class: "swatch lead", style: { background: kindColour(kinds[k]) } }), titleOf(kinds[k])),
                 },
-                { id: "help", title: "", cell: (k) => el("span", { class: "muted" }, KINDS[kinds[k]]?.help ?? "") },
+                { id: "help", title: "Meaning", cell: (k) => el("span", { class: "muted" }, KINDS[kinds[k]]?.help ?? "") },
                 { id: "time", title: "Time", numeric: true, cell: (k) => seconds(sums[k]) },
                 { id: "share", title: "Share", numeric: true, cell: (k) => percent(all > 0 ? sums[k] / all : 0) },
               ],

@@ -396,6 +396,7 @@ export const page: Page = {
       replace(
         root,
         tiles(store),
+        store.isWholeRun ? null : el("p", { class: "page-note" }, "The figures above are ", ofWholeRun()),
         el("div", { class: "columns" }, timeCard(store), efficiencyCard(store)),
         findingsCard(store),
         el("div", { class: "columns" }, bottleneckCard(store), functionsCard(store)),

@@ -293,6 +293,9 @@ class Timeline {
     replace(
       this.regionNote,
       this.store.selection.region === null ? null : "of the whole run, not the region alone \u00b7 ",
+      mask && (this.windowStrip || this.laneStrip)
+        ? `${[this.windowStrip ? "efficiency" : "", this.laneStrip ? "regions" : ""].filter(Boolean).join(" and ")} of all ranks \u00b7 `
+        : null,
     );
     this.map.setHeight(this.mapHeight());
     this.map.setLabel(this.mapLabel());
