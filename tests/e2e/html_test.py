@@ -74,6 +74,7 @@ class Page(recording.RecordingTest):
         third = report["run"]["elapsed_s"] / 3
         time = f"t={third:.3f}_{2 * third:.3f}"
         return {"scenario": "viewsAgree", "file": page, "name": name, "all": f"r=0-{report['run']['ranks'] - 1}",
+                "gains_s": [finding["gain_s"] for finding in report["findings"]],
                 "functions_s": sum(f["active_self_s"] for f in report["functions"]),
                 "selections": [{"query": "", "seconds": whole},
                                {"query": f"r={rank}", "seconds": {key: of_rank[key] for key in categories}},

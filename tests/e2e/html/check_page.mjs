@@ -512,7 +512,7 @@ async function selfWithinTotal(page, selector, rowSelector) {
   check(wrong.length === 0, "own time above the total", wrong.slice(0, 3).join("; "));
 }
 
-async function viewsAgree({ file, name, all, selections, functions_s }) {
+async function viewsAgree({ file, name, all, selections, functions_s, gains_s }) {
   const { page, close } = await open(file);
   const goToHash = async (id, query) => {
     where = `${name}, ${id}, ${query || "nothing chosen"}`;
@@ -554,6 +554,16 @@ async function viewsAgree({ file, name, all, selections, functions_s }) {
     check(texts[0] === texts[1], "all ranks chosen is not none chosen",
       texts[0].split("\n").map((line, i) => [line, texts[1].split("\n")[i]]).filter(([a, b]) => a !== b).slice(0, 3).map((pair) => pair.join(" / ")).join("; "));
   }
+  // Findings as the report orders them, each with what it would save; all of them can be reached.
+  await goToHash("summary", "");
+  check((await page.locator("main .finding").count()) === Math.min(8, gains_s.length), "the first findings", String(await page.locator("main .finding").count()));
+  if (gains_s.length > 8) await page.click("main .findings + button");
+  const gains = await page.$$eval("main .finding", (rows) => rows.map((row) => row.querySelector(".finding-gain")?.innerText ?? null));
+  check(gains.length === gains_s.length, "all findings", `${gains.length}, not ${gains_s.length}`);
+  gains_s.forEach((seconds, i) => {
+    const shown = /^Saves at most (\S+ \S+)/.exec(gains[i] ?? "")?.[1];
+    check(seconds === null ? gains[i] === null : near(secondsOf(shown ?? ""), seconds, 0.006, 1e-9), `gain of finding ${i}`, `${gains[i]}, not ${seconds}`);
+  });
   where = `${name}, Ranks`;
   await page.keyboard.press("r");
   await page.keyboard.type("0");

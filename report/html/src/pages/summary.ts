@@ -250,8 +250,27 @@ function findingLinks(store: Store, finding: Finding): Child[] {
   return [el("a", { href: store.href({ page, params: {} }) }, title)];
 }
 
+const FIRST_FINDINGS = 8;
+
+function gainText(store: Store, finding: Finding): Child {
+  if (finding.gain_s === null || finding.gain_s === undefined) return null;
+  const { elapsed } = store.model;
+  const share = elapsed > 0 ? ` of ${seconds(elapsed)}` : "";
+  return el(
+    "span",
+    {
+      class: "finding-gain",
+      tip: "How much shorter the run would be at most if the cause were gone: what follows from it may take its place.",
+    },
+    `Saves at most ${seconds(finding.gain_s)}${share}`,
+  );
+}
+
+// In the report's order. All of them are in the page: the first ones at first.
 function findingsCard(store: Store): HTMLElement {
   const { findings } = store.model.report;
+  const all = store.param("findings") === "all";
+  const more = findings.length - FIRST_FINDINGS;
   return section(
     "Findings",
     { aside: ofWholeRun() },
@@ -259,18 +278,25 @@ function findingsCard(store: Store): HTMLElement {
     el(
       "ol",
       { class: "findings" },
-      findings.slice(0, 8).map((finding) =>
+      findings.slice(0, all ? findings.length : FIRST_FINDINGS).map((finding) =>
         el(
           "li",
           { class: `finding ${finding.severity}` },
           el("span", { class: "severity" }, el("span", { class: "severity-mark", "aria-hidden": "true" }, SEVERITY[finding.severity].mark), SEVERITY[finding.severity].label),
           el("span", { class: "finding-share num" }, finding.share === null || finding.share === undefined ? "" : percent(finding.share)),
           el("span", { class: "finding-bar" }, finding.share === null || finding.share === undefined ? null : miniBar(finding.share, "var(--severity)")),
-          el("span", { class: "finding-text" }, printable(finding.text)),
+          el("span", { class: "finding-text" }, printable(finding.text), finding.estimate ? el("span", { class: "badge", tip: "What it says rests on an estimate." }, "estimate") : null, gainText(store, finding)),
           el("span", { class: "finding-links" }, findingLinks(store, finding)),
         ),
       ),
     ),
+    more > 0
+      ? el(
+          "button",
+          { type: "button", class: "more", "aria-expanded": String(all), on: { click: () => store.setParam("findings", all ? null : "all") } },
+          all ? `Show the first ${FIRST_FINDINGS}` : `Show all ${findings.length} findings`,
+        )
+      : null,
   );
 }
 
