@@ -613,6 +613,11 @@ export function makeSample(options = {}) {
   add("matrix_destination", "u32", Uint32Array.from(matrixKeys, (k) => k % 65536));
   add("matrix_messages", "f64", Float64Array.from(matrixKeys, (k) => matrixCells.get(k)[0]));
   add("matrix_bytes", "f64", Float64Array.from(matrixKeys, (k) => matrixCells.get(k)[1]));
+  const collective = plain ? [] : Array.from({ length: Math.ceil(ranks / binRanks) }, (_, r) => r).flatMap((r, _, all) =>
+    [1, 2, 4, 8, 16].map((step) => [r, (r + step) % all.length]));
+  add("collective_source", "u32", Uint32Array.from(collective, ([from]) => from));
+  add("collective_destination", "u32", Uint32Array.from(collective, ([, to]) => to));
+  add("collective_bytes", "f64", Float64Array.from(collective, () => 1.6e6));
 
   // --- Sources and their lines
   const files = new Map();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 import assert from "node:assert/strict";
 import test from "node:test";
+import { leftOutText } from "../src/comm/matrix_part";
 import { deviations, markedOutliers, rowMeans, spreadOf } from "../src/charts/balance_rows";
 import { extremeBoxes } from "../src/charts/distribution";
 import { denseMatrix, nodesOfBins, partnersOf } from "../src/charts/matrix";
@@ -89,4 +90,13 @@ test("of many nodes the extreme ones have boxes", () => {
   assert.equal(all.boxes.length, 10);
   assert.equal(all.cut, null);
   assert.equal(all.boxes[0].box.median, 94.5);
+});
+
+test("the matrix says how much it leaves out", () => {
+  const addressed = { bytes: [3000, 1800] };
+  const collective = { bytes: [1e9, 5e7] };
+  const rows = [{ op: "MPI_Bcast", bytes: 5e7 }, { op: "MPI_Allreduce", bytes: 1e9 }];
+  assert.equal(leftOutText("addressed", addressed, collective, rows), "Left out: about 1.05 GB that collectives move, most of it by MPI_Allreduce.");
+  assert.match(leftOutText("collectives", addressed, collective, rows), /estimate.*Left out: 4\.80 kB addressed to a rank\./);
+  assert.equal(leftOutText("addressed", addressed, { bytes: [] }, []), "");
 });

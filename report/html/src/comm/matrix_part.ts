@@ -27,9 +27,28 @@ import { bindKeys } from "../core/keys";
 import { RankSet, type Selection, type Store } from "../core/selection";
 import { type Part } from "./parts";
 
+type Moved = "addressed" | "collectives";
+
+// How much the matrix that is shown leaves out.
+export function leftOutText(
+  moved: Moved,
+  addressed: Pick<Cells, "bytes">,
+  collective: Pick<Cells, "bytes">,
+  rows: readonly { op: string; bytes?: number }[] | undefined,
+): string {
+  const sum = (of: ArrayLike<number>) => Array.from(of).reduce((a, b) => a + b, 0);
+  if (moved === "collectives")
+    return `What collectives move between ranks is an estimate: the library may divide it otherwise. Left out: ${bytes(sum(addressed.bytes))} addressed to a rank.`;
+  const all = sum(collective.bytes);
+  if (!(all > 0)) return "";
+  const most = [...(rows ?? [])].sort((a, b) => (b.bytes ?? 0) - (a.bytes ?? 0))[0];
+  return `Left out: about ${bytes(all)} that collectives move${most ? `, most of it by ${printable(most.op)}` : ""}.`;
+}
+
 export class MatrixPart implements Part {
   private readonly model: Model;
-  private readonly cells: Cells;
+  private readonly addressed: Cells;
+  private readonly collective: Cells;
   private readonly binRanks: number;
   private readonly binNodes: Uint32Array;
   private readonly mixed: boolean;
@@ -37,6 +56,8 @@ export class MatrixPart implements Part {
   private readonly surface: Surface;
   private readonly legend = el("div", { class: "chart-legend" });
   private readonly out = el("button", { type: "button", on: { click: () => this.zoom(null) } }, "Whole matrix");
+  private readonly leftOut = el("p", { class: "page-note" });
+  private readonly measures: HTMLElement;
   private readonly levelNote = el("span", { class: "note" });
   private readonly side: HTMLElement;
   private readonly said = el("p", { class: "visually-hidden", "aria-live": "polite" });
@@ -60,11 +81,18 @@ export class MatrixPart implements Part {
   ) {
     const { model } = store;
     this.model = model;
-    this.cells = {
+    this.addressed = {
       source: model.u32("matrix_source"),
       destination: model.u32("matrix_destination"),
       messages: model.f64("matrix_messages"),
       bytes: model.f64("matrix_bytes"),
+    };
+    const moved = model.f64("collective_bytes");
+    this.collective = {
+      source: model.u32("collective_source"),
+      destination: model.u32("collective_destination"),
+      messages: new Float64Array(moved.length),
+      bytes: moved,
     };
     this.binRanks = model.header.matrix.bin_ranks;
     const { nodes, mixed } = nodesOfBins(model.i32("rank_number"), model.u32("rank_node"), this.binRanks);
@@ -74,21 +102,33 @@ export class MatrixPart implements Part {
       ["ranks", this.binRanks > 1 ? `Groups of ${this.binRanks} ranks` : "Ranks"],
     ];
     if (!mixed && model.nodeCount > 1) levels.push(["nodes", "Nodes"]);
+    this.measures = choice<"bytes" | "messages">(
+      "Value",
+      [
+        ["bytes", "Bytes"],
+        ["messages", "Messages"],
+      ],
+      this.measure,
+      (value) => this.set({ of: value === "bytes" ? null : value }),
+    );
     const tools = el(
       "div",
       { class: "chart-tools" },
       levels.length > 1
         ? choice("Level", levels, this.level, (value) => this.set({ level: value === "ranks" ? null : value, m: null }))
         : null,
-      choice<"bytes" | "messages">(
-        "Value",
-        [
-          ["bytes", "Bytes"],
-          ["messages", "Messages"],
-        ],
-        this.measure,
-        (value) => this.set({ of: value === "bytes" ? null : value }),
-      ),
+      this.addressed.source.length > 0 && this.collective.source.length > 0
+        ? choice<Moved>(
+            "Moved by",
+            [
+              ["addressed", "Addressed to a rank"],
+              ["collectives", "Moved by collectives"],
+            ],
+            this.moved,
+            (value) => this.set({ moved: value === "addressed" ? null : value }),
+          )
+        : null,
+      this.measures,
       choice<"log" | "linear">(
         "Scale",
         [
@@ -110,6 +150,7 @@ export class MatrixPart implements Part {
         "Who sends to whom",
         { class: "chart-card", aside: [ofWholeRun(), " \u00b7 drag zooms in, double click out, a click selects both"] },
         tools,
+        this.leftOut,
         el("div", { class: "matrix-columns" }, picture, this.side),
       ),
     );
@@ -147,6 +188,8 @@ export class MatrixPart implements Part {
         ? "nodes cannot be told apart in groups of ranks"
         : null,
     );
+    this.measures.hidden = this.moved === "collectives"; // of which messages are not known
+    replace(this.leftOut, leftOutText(this.moved, this.addressed, this.collective, this.model.report.mpi.collectives));
     this.drawLegend();
     this.drawSide();
     this.surface.setLabel(this.label());
@@ -160,8 +203,15 @@ export class MatrixPart implements Part {
   private get level(): "ranks" | "nodes" {
     return this.store.param("level") === "nodes" && !this.mixed && this.model.nodeCount > 1 ? "nodes" : "ranks";
   }
+  private get moved(): Moved {
+    if (this.collective.source.length === 0) return "addressed";
+    return this.addressed.source.length === 0 || this.store.param("moved") === "collectives" ? "collectives" : "addressed";
+  }
+  private get cells(): Cells {
+    return this.moved === "collectives" ? this.collective : this.addressed;
+  }
   private get measure(): "bytes" | "messages" {
-    return this.store.param("of") === "messages" ? "messages" : "bytes";
+    return this.store.param("of") === "messages" && this.moved === "addressed" ? "messages" : "bytes";
   }
   private get scale(): "log" | "linear" {
     return this.store.param("scale") === "linear" ? "linear" : "log";
@@ -169,7 +219,8 @@ export class MatrixPart implements Part {
 
   private get matrix(): Matrix {
     const { level } = this;
-    const known = this.made.get(level);
+    const key = `${level} ${this.moved}`;
+    const known = this.made.get(key);
     if (known) return known;
     const made =
       level === "nodes"
@@ -177,14 +228,14 @@ export class MatrixPart implements Part {
             bin < this.binNodes.length && this.binNodes[bin] !== kNoNode ? this.binNodes[bin] : -1,
           )
         : denseMatrix(this.cells, this.sideOfRanks(), (bin) => bin);
-    this.made.set(level, made);
+    this.made.set(key, made);
     return made;
   }
 
   private sideOfRanks(): number {
     let side = this.binNodes.length;
-    for (let i = 0; i < this.cells.source.length; ++i)
-      side = Math.max(side, this.cells.source[i] + 1, this.cells.destination[i] + 1);
+    for (const cells of [this.addressed, this.collective])
+      for (let i = 0; i < cells.source.length; ++i) side = Math.max(side, cells.source[i] + 1, cells.destination[i] + 1);
     return Math.min(side, 4096);
   }
 
@@ -418,7 +469,9 @@ export class MatrixPart implements Part {
     const who = `${this.name(row)} \u2192 ${this.name(column)}`;
     return messages === 0 && sent === 0
       ? `${who}: nothing`
-      : `${who}: ${bytes(sent)} in ${plural(messages, "message")}, ${bytes(messages > 0 ? sent / messages : 0)} each`;
+      : this.moved === "collectives"
+        ? `${who}: about ${bytes(sent)}`
+        : `${who}: ${bytes(sent)} in ${plural(messages, "message")}, ${bytes(messages > 0 ? sent / messages : 0)} each`;
   }
 
   private listen(): void {
@@ -456,7 +509,7 @@ export class MatrixPart implements Part {
         ]);
       } else if (drag) {
         const cell = this.cellAt(drag.x, drag.y);
-        if (cell && this.matrix.messages[cell[0] * this.matrix.side + cell[1]] > 0) this.selectPlaces(cell);
+        if (cell && this.values[cell[0] * this.matrix.side + cell[1]] > 0) this.selectPlaces(cell);
       }
       this.surface.redrawOver();
     });
@@ -517,7 +570,7 @@ export class MatrixPart implements Part {
 
   // What the matrix adds up to, and who sends most.
   private drawSide(): void {
-    const key = `${this.level} ${this.measure}`;
+    const key = `${this.level} ${this.measure} ${this.moved}`;
     if (key === this.shownKey) return;
     this.shownKey = key;
     const { matrix } = this;
@@ -534,8 +587,12 @@ export class MatrixPart implements Part {
       }
     const most = sources[0]?.[by] ?? 0;
     const facts: [string, Child][] = [
-      ["Sent", `${bytes(total)} in ${count(messages)} messages`],
-      ["A message", messages > 0 ? bytes(total / messages) : "\u2013"],
+      ...(this.moved === "collectives"
+        ? [["Moved", `about ${bytes(total)}`] as [string, Child]]
+        : ([
+            ["Sent", `${bytes(total)} in ${count(messages)} messages`],
+            ["A message", messages > 0 ? bytes(total / messages) : "\u2013"],
+          ] satisfies [string, Child][])),
     ];
     if (!this.mixed && this.model.nodeCount > 1)
       facts.push(["Within nodes", total > 0 ? percent(local / total) : "\u2013"]);
@@ -572,13 +629,17 @@ export class MatrixPart implements Part {
                 ),
             },
             { id: "bytes", title: "Bytes", numeric: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
-            {
-              id: "messages",
-              title: "Messages",
-              numeric: true,
-              value: (row) => row.messages,
-              cell: (row) => count(row.messages),
-            },
+            ...(this.moved === "collectives"
+              ? []
+              : ([
+                  {
+                    id: "messages",
+                    title: "Messages",
+                    numeric: true,
+                    value: (row) => row.messages,
+                    cell: (row) => count(row.messages),
+                  },
+                ] satisfies Column<(typeof sources)[number]>[])),
             {
               id: "partners",
               title: "To",

@@ -208,6 +208,7 @@ export interface NodeMatrixCell extends MatrixCell {
 }
 
 export interface Mpi {
+  collectives?: { op: string; count: number; bytes?: number }[];
   calls?: MpiCallRow[];
   matrix?: MatrixCell[];
   node_matrix?: NodeMatrixCell[];

@@ -123,12 +123,12 @@ export const page: Page = {
   id: "comm",
   title: "Communication",
   hint: "Who sends to whom, and who waits for whom",
-  hidden: (model) => (model.report.mpi.calls?.length ?? 0) === 0 && model.lengthOf("matrix_source") === 0,
+  hidden: (model) => (model.report.mpi.calls?.length ?? 0) === 0 && model.lengthOf("matrix_source") === 0 && model.lengthOf("collective_source") === 0,
   mount(root, store): PageHandle {
     const { model } = store;
     const { report } = model;
     const parts: Part[] = [];
-    if (model.lengthOf("matrix_source") > 0) parts.push(new MatrixPart(root, store));
+    if (model.lengthOf("matrix_source") > 0 || model.lengthOf("collective_source") > 0) parts.push(new MatrixPart(root, store));
     else
       root.append(
         section(
