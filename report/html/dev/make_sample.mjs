@@ -513,6 +513,13 @@ export function makeSample(options = {}) {
     add(`frame_${field}_string`, "u32", Uint32Array.from(frames, (f) => string(f[field])));
     add(`function_${field}_string`, "u32", Uint32Array.from(order, (i) => string(functions[i][field])));
   }
+  // Whose code: everything below /home/ada is the program's.
+  const packageOf = (f) => /(?:site-packages|python3\.\d+)\/([^/.]+)/.exec(f.file ?? "")?.[1] ?? (f.module ?? "").split("/").pop().replace(/\.so.*$/, "").replace(/\.cpython.*$/, "");
+  const ownerOf = (f) => (f.kind === 4 ? 0 : f.kind >= 2 ? 1 : /libpython|\/python3$/.test(f.module ?? "") ? 2 : f.file?.startsWith("/home/ada") || (!f.file && !f.module) ? 0 : 1);
+  add("frame_owner", "u8", Uint8Array.from(frames, ownerOf));
+  add("frame_machinery", "u8", Uint8Array.from(frames, (f) => (f.file?.includes("importlib") ? 1 : 0)));
+  add("frame_library_name_string", "u32", Uint32Array.from(frames, (f) => string(ownerOf(f) === 1 ? `${packageOf(f)}.${f.name}`.replace(/^\./, "") : null)));
+  add("frame_package_string", "u32", Uint32Array.from(frames, (f) => string(ownerOf(f) === 1 ? packageOf(f) || null : null)));
   add("frame_line", "u32", Uint32Array.from(frames, (f) => f.at));
   add("frame_function_line", "u32", Uint32Array.from(frames, (f) => f.line));
   add("frame_function", "u32", Uint32Array.from(frames, (f) => (f.function === NONE ? NONE : newIndex[f.function])));

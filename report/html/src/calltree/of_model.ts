@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+import { Owner, foldedPaths } from "./folds";
 import { FrameKind, NONE, type Model, baseName } from "../core/model";
 import { FrameKeys, MergedTree, frameKeys } from "./merged_tree";
 import { PathTable, functionOfPath, shownPaths } from "./path_table";
@@ -18,7 +19,7 @@ interface Made {
   functions: Uint32Array;
   keys: Map<MergeBy, FrameKeys>;
   trees: Map<string, MergedTree>;
-  withoutRegions: Uint32Array | null;
+  paths: Map<Shown, Uint32Array>;
 }
 
 const made = new WeakMap<Model, Made>();
@@ -38,7 +39,7 @@ function madeOf(model: Model): Made {
       functions: functionOfPath(table),
       keys: new Map(),
       trees: new Map(),
-      withoutRegions: null,
+      paths: new Map(),
     };
     made.set(model, known);
   }
@@ -73,21 +74,70 @@ export function keysOf(model: Model, by: MergeBy): FrameKeys {
   return known;
 }
 
-// What trees show of the paths; undefined: all.
-export function shownOf(model: Model, regions: boolean): Uint32Array | undefined {
-  if (regions) return undefined;
-  const made = madeOf(model);
-  const kind = model.u8("frame_kind");
-  made.withoutRegions ??= shownPaths(made.table, (frame) => kind[frame] === FrameKind.region);
-  return made.withoutRegions;
+// What trees show of the paths: regions or not; library code folded or not, but for stretches that begin with the
+// frames in `open`. The same text for the same choice.
+export type Shown = string;
+export const shownText = (regions: boolean, folded: boolean, open: string): Shown =>
+  `${regions ? "regions" : ""} ${folded ? "folded" : ""} ${folded ? open : ""}`;
+const parseShown = (shown: Shown) => {
+  const [regions, folded, open] = shown.split(" ");
+  return { regions: regions !== "", folded: folded !== "", open: open.split(".").filter(Boolean).map(Number) };
+};
+export const EVERYTHING = shownText(true, false, "");
+
+export const hasFolds = (model: Model): boolean => model.u8("frame_owner").some((owner) => owner !== Owner.own);
+
+// Whether a frame stands for a folded stretch.
+export function isFolded(model: Model, shown: Shown, frame: number): boolean {
+  const { folded, open } = parseShown(shown);
+  if (!folded || frame === NONE || model.u8("frame_owner")[frame] !== Owner.library) return false;
+  const kind = model.u8("frame_kind")[frame];
+  if (kind === FrameKind.mpi || kind === FrameKind.region || kind === FrameKind.kernel) return false;
+  const { ofFrame } = keysOf(model, "function");
+  return !open.some((other) => ofFrame[other] === ofFrame[frame]);
 }
 
-export function treeOf(model: Model, by: MergeBy, regions = true): MergedTree {
+// "numpy.dot", or "import numpy" where a module's own code begins the stretch.
+export function foldName(model: Model, frame: number): string | null {
+  const text = (name: string) => model.text(model.u32(name)[frame] ?? NONE);
+  const own = model.text(model.u32("frame_name_string")[frame]);
+  const package_ = text("frame_package_string");
+  return own === "<module>" && package_ ? `import ${package_}` : text("frame_library_name_string");
+}
+
+// By path, the path that is shown for it; undefined: all.
+export function shownOf(model: Model, shown: Shown): Uint32Array | undefined {
+  const { regions, folded, open } = parseShown(shown);
+  const fold = folded && hasFolds(model);
+  if (regions && !fold) return undefined;
+  const { paths, table } = madeOf(model);
+  let known = paths.get(shown);
+  if (!known) {
+    const kind = model.u8("frame_kind");
+    const isRegion = (frame: number) => kind[frame] === FrameKind.region;
+    const { ofFrame } = keysOf(model, "function");
+    const opened = new Set(open.filter((frame) => frame < ofFrame.length).map((frame) => ofFrame[frame]));
+    known = fold
+      ? foldedPaths(table, {
+          owner: model.u8("frame_owner"),
+          machinery: model.u8("frame_machinery"),
+          isRegion,
+          hides: (frame) => !regions && isRegion(frame),
+          isMpi: (frame) => kind[frame] === FrameKind.mpi,
+          isOpen: (frame) => opened.has(ofFrame[frame]),
+        })
+      : shownPaths(table, isRegion);
+    paths.set(shown, known);
+  }
+  return known;
+}
+
+export function treeOf(model: Model, by: MergeBy, shown: Shown = EVERYTHING): MergedTree {
   const { trees, table } = madeOf(model);
-  const name = `${by} ${regions}`;
+  const name = `${by} ${shown}`;
   let known = trees.get(name);
   if (!known) {
-    known = new MergedTree(table, keysOf(model, by), shownOf(model, regions));
+    known = new MergedTree(table, keysOf(model, by), shownOf(model, shown));
     trees.set(name, known);
   }
   return known;

@@ -25,6 +25,7 @@ export interface TreeRows {
   category(node: number): Float64Array | null;
   imbalance(node: number): number;
   zoom(node: number): void;
+  unfold(node: number): (() => void) | null; // what shows the library code that a row stands for
 }
 
 export interface TreeTable {
@@ -69,6 +70,11 @@ export function treeTable(store: Store): TreeTable {
   }
 
   function setOpen(node: number, open: boolean): void {
+    const unfold = rows!.unfold(node);
+    if (unfold && open) opened.set(rows!.id(node), true), (current = rows!.id(node)), unfold();
+    else toggle(node, open);
+  }
+  function toggle(node: number, open: boolean): void {
     opened.set(rows!.id(node), open);
     current = rows!.id(node);
     render(true);
@@ -106,8 +112,9 @@ export function treeTable(store: Store): TreeTable {
     const fragment = document.createDocumentFragment();
     const add = (node: number, level: number): void => {
       const children = childrenOf(of, node);
-      const open = children.length > 0 && isOpen(of, node, level);
-      const element = row(of, node, level, children.length > 0 ? open : null, scale);
+      const folded = of.unfold(node) !== null;
+      const open = children.length > 0 && !folded && isOpen(of, node, level);
+      const element = row(of, node, level, children.length > 0 || folded ? open : null, scale);
       order.push({ node, element });
       fragment.append(element);
       if (!open) return;

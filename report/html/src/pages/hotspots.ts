@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Functions: where the time is, how it lies on the ranks, who calls whom.
 import { neighbours, type Neighbour } from "../calltree/callers";
-import { pathFunctions, pathTable } from "../calltree/of_model";
+import { hasFolds, pathFunctions, pathTable } from "../calltree/of_model";
+import { packageTotals, packagesOf } from "../calltree/packages";
 import { type RankBars, rankBars } from "../charts/rank_bars";
 import { CATEGORY_TITLES, KIND_TITLES, categoryColour } from "../core/colours";
 import { type Child, type Column, choice, el, ofWholeRun, replace, table } from "../core/dom";
@@ -33,6 +34,7 @@ interface Row {
   self: number;
   total: number;
   whole: FunctionRow | null; // of the whole run
+  members?: Row[]; // of a package: its functions
 }
 
 const SORT = "self";
@@ -51,7 +53,26 @@ export const page: Page = {
     const note = el("p", { class: "page-note", "aria-live": "polite" });
     const holder = el("div", { class: "hotspots" });
     root.append(el("h2", { class: "visually-hidden" }, "Functions"));
-    root.append(el("div", { class: "toolbar tools" }, input, kinds, note), holder);
+    const everything = el("input", { type: "checkbox", on: { change: () => store.setParam("all", everything.checked ? "1" : null) } });
+    const canFold = hasFolds(model);
+    root.append(
+      el(
+        "div",
+        { class: "toolbar tools" },
+        input,
+        kinds,
+        canFold
+          ? el(
+              "label",
+              { class: "check", tip: "Functions of a library are one row, which opens; what a filter finds is always shown by itself." },
+              everything,
+              "show everything",
+            )
+          : null,
+        note,
+      ),
+      holder,
+    );
 
     let shown: Shown | null = null;
     let bars: RankBars[] = [];
@@ -67,6 +88,7 @@ export const page: Page = {
       kind: string;
       sort: string;
       open: string;
+      folded: boolean;
       theme: string | undefined;
     }
     const wanted = (): Shown => ({
@@ -75,6 +97,7 @@ export const page: Page = {
       kind: store.param("kind") ?? "all",
       sort: store.param("sort") ?? SORT,
       open: store.param("open") ?? "",
+      folded: canFold && store.param("all") !== "1",
       theme: document.documentElement.dataset.theme,
     });
 
@@ -98,6 +121,7 @@ export const page: Page = {
       bars = [];
       openRows.clear();
       if (document.activeElement !== input) input.value = state.query;
+      everything.checked = !state.folded;
       replace(
         kinds,
         choice(
@@ -149,15 +173,17 @@ export const page: Page = {
       );
 
       const [sortColumn, direction] = state.sort.split(".");
-      const columns = makeColumns(model, rows, parts, sum, isWhole);
+      const columns = makeColumns(model, rows, (row) => partsOf(row, parts), sum, isWhole);
       const sort = { column: sortColumn, descending: direction !== "up" };
+      const grouped =
+        state.folded && state.query === "" && state.kind === "all" ? byPackage(model, rows, state.weights, Number(state.open || NaN)) : rows;
       if (!columns.some((column) => column.id === sort.column)) sort.column = SORT;
       const open = state.open === "" ? -1 : Number(state.open);
       rendering = true;
-      const tableElement = table(columns, rows, {
+      const tableElement = table(columns, grouped, {
         label: "Functions",
         sort,
-        limit: Math.max(100, positionOf(columns, rows, sort, open) + 10),
+        limit: Math.max(100, positionOf(columns, grouped, sort, open) + 10),
         onSort: (column, descending) => {
           const text = descending ? column : `${column}.up`;
           setOwn("sort", text === SORT ? null : text);
@@ -169,6 +195,17 @@ export const page: Page = {
             return;
           }
           openRows.add(row.index);
+          if (row.members)
+            return table(columns, row.members, {
+              label: `Functions of ${row.info.name}`,
+              sort,
+              limit: 12,
+              onOpen: (member) => {
+                if (openRows.delete(member.index)) return;
+                openRows.add(member.index);
+                return detail(member, parts);
+              },
+            });
           if (!rendering) setOwn("open", String(row.index));
           return detail(row, parts);
         },
@@ -413,10 +450,45 @@ function positionOf(
   }).length;
 }
 
+// By category, of the own time of a function or of all of a package.
+function partsOf(row: Row, parts: Float64Array): Float64Array {
+  if (!row.members) return parts.subarray(row.index * CATEGORY_COUNT, (row.index + 1) * CATEGORY_COUNT);
+  const sums = new Float64Array(CATEGORY_COUNT);
+  for (const member of row.members) partsOf(member, parts).forEach((value, c) => (sums[c] += value));
+  return sums;
+}
+
+// With one row for the functions of each package; but for the function that is open.
+function byPackage(model: Model, rows: readonly Row[], of: Weights, open: number): Row[] {
+  const { names, ofFunction } = packagesOf(model);
+  const totals = packageTotals(model, of.total);
+  const members = names.map((): Row[] => []);
+  const result: Row[] = [];
+  for (const row of rows) {
+    const number = ofFunction[row.index];
+    if (number < 0 || row.index === open) result.push(row);
+    else members[number].push(row);
+  }
+  members.forEach((list, number) => {
+    if (list.length < 2) return result.push(...list);
+    const self = list.reduce((sum, row) => sum + row.self, 0);
+    result.push({
+      index: -2 - number, // -1: none
+      info: { name: names[number], kind: list[0].info.kind, file: null, module: null, line: 0, row: NONE },
+      module: names[number],
+      self,
+      total: Math.max(self, totals[number]),
+      whole: null,
+      members: list,
+    });
+  });
+  return result;
+}
+
 function makeColumns(
   model: Model,
   rows: Row[],
-  parts: Float64Array,
+  partsOf: (row: Row) => Float64Array,
   sum: number,
   isWhole: boolean,
 ): Column<Row>[] {
@@ -451,8 +523,12 @@ function makeColumns(
       value: (row) => functionText(row.info),
       cell: (row) => [
         kindMark(row.info.kind),
-        functionName(row.info, 46),
-        el("span", { class: "fn-place" }, placeText(model, row.info.file, row.info.line)),
+        row.members ? el("span", { class: "fn-name" }, printable(row.info.name)) : functionName(row.info, 46),
+        el(
+          "span",
+          { class: "fn-place" },
+          row.members ? `library, ${plural(row.members.length, "function")}` : placeText(model, row.info.file, row.info.line),
+        ),
       ],
     },
     {
@@ -477,7 +553,7 @@ function makeColumns(
       help: "Python, native, system, MPI, I/O, idle: shares of the function's own time.",
       class: "split",
       cell: (row) =>
-        categoryBar(parts.subarray(row.index * CATEGORY_COUNT, (row.index + 1) * CATEGORY_COUNT), undefined, {
+        categoryBar(partsOf(row), undefined, {
           class: "thin",
         }),
     },

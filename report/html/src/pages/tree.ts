@@ -17,6 +17,11 @@ import {
   pathTable,
   shownOf,
   treeOf,
+  type Shown,
+  foldName,
+  hasFolds,
+  isFolded,
+  shownText,
 } from "../calltree/of_model";
 import { type NodeLook, shade } from "../charts/canvas_parts";
 import { type TreeChart, flameChart } from "../charts/flame";
@@ -123,11 +128,11 @@ function pathCategories(store: Store, of: Weights): Float64Array {
 function topDown(
   store: Store,
   by: MergeBy,
-  regions: boolean,
+  shown: Shown,
   of: Weights,
   imbalances: () => Float64Array,
 ): TreeView {
-  const tree = treeOf(store.model, by, regions);
+  const tree = treeOf(store.model, by, shown);
   const self = tree.selfOf(of.self);
   const total = tree.accumulate(self.slice());
   const sorted = new Map<number, Uint32Array>();
@@ -177,22 +182,22 @@ function topDown(
 function bottomUp(
   store: Store,
   by: MergeBy,
-  regions: boolean,
+  shown: Shown,
   of: Weights,
   imbalances: () => Float64Array,
 ): TreeView {
   const { model } = store;
   const keys = keysOf(model, by);
-  const tree = new BottomUpTree(pathTable(model), keys, of.self, shownOf(model, regions));
+  const tree = new BottomUpTree(pathTable(model), keys, of.self, shownOf(model, shown));
   let categories: Float64Array | null = null;
   const categoriesOf = (): Float64Array => {
     if (categories) return categories;
     const ofPath = pathCategories(store, of);
     const frames = model.u32("path_frame");
-    const shown = shownOf(model, regions);
+    const paths = shownOf(model, shown);
     const made = new Float64Array((keys.count + 1) * CATEGORY_COUNT);
     for (let path = 1; path < model.pathCount; ++path) {
-      const frame = frames[shown ? shown[path] : path];
+      const frame = frames[paths ? paths[path] : path];
       const key = frame === NONE ? keys.count : keys.ofFrame[frame];
       for (let c = 0; c < CATEGORY_COUNT; ++c) {
         made[key * CATEGORY_COUNT + c] += ofPath[path * CATEGORY_COUNT + c];
@@ -303,6 +308,8 @@ export const page: Page = {
       colour: Colour;
       by: MergeBy;
       regions: boolean;
+      folded: boolean;
+      shown: Shown;
       query: string;
       at: string;
       theme: string | undefined;
@@ -314,6 +321,12 @@ export const page: Page = {
       colour: oneOf(COLOURS, store.param("colour")),
       by: oneOf(MERGES, store.param("by")),
       regions: !hasRegions || store.param("regions") !== "0",
+      folded: canFold && store.param("all") !== "1",
+      shown: shownText(
+        !hasRegions || store.param("regions") !== "0",
+        canFold && store.param("all") !== "1",
+        /^[\d.]*$/.test(store.param("unfold") ?? "") ? (store.param("unfold") ?? "") : "",
+      ),
       query: store.param("q") ?? "",
       at: store.param("at") ?? "",
       theme: document.documentElement.dataset.theme,
@@ -326,6 +339,7 @@ export const page: Page = {
     let zoomed = 0;
     let leading: Uint8Array | null = null; // top-down: nodes above a match
     let matchedKeys: Set<number> | null = null;
+    const canFold = hasFolds(model);
     const hasRegions = model.u8("frame_kind").includes(FrameKind.region);
     const imbalanceCache = new Map<string, Float64Array>();
     const frameCache = new Map<number, FrameInfo>();
@@ -338,15 +352,15 @@ export const page: Page = {
       }
       return info;
     }
-    function imbalances(direction: Direction, by: MergeBy, regions: boolean): Float64Array {
-      const name = `${direction} ${by} ${regions} ${store.helperIdle}`;
+    function imbalances(direction: Direction, by: MergeBy, shown: Shown): Float64Array {
+      const name = `${direction} ${by} ${shown} ${store.helperIdle}`;
       let known = imbalanceCache.get(name);
       if (!known) {
         const cells = cellsOf(model, store.helperIdle);
         known =
           direction === "down"
-            ? imbalanceOfNodes(treeOf(model, by, regions), cells)
-            : imbalanceOfKeys(pathTable(model), keysOf(model, by), cells, shownOf(model, regions));
+            ? imbalanceOfNodes(treeOf(model, by, shown), cells)
+            : imbalanceOfKeys(pathTable(model), keysOf(model, by), cells, shownOf(model, shown));
         imbalanceCache.set(name, known);
       }
       return known;
@@ -356,6 +370,10 @@ export const page: Page = {
       if (node === 0) return `All ${seconds(view!.source.value(0))}`;
       if (view!.isOthers(node)) return "others";
       const info = frameInfo(view!.frame(node));
+      if (isFold(node)) {
+        const name = foldName(model, view!.frame(node));
+        if (name) return `${printable(name)} …`;
+      }
       if (info.kind === "region") return `region ${printable(info.name)}`;
       const name = functionText(info);
       return state!.by === "line" && info.line > 0 ? `${name}:${info.line}` : name;
@@ -368,7 +386,7 @@ export const page: Page = {
       if (numbers.some((n) => !Number.isInteger(n) || n < 0)) return 0;
       if (state.direction === "down") {
         const path = numbers[0];
-        return path < model.pathCount ? treeOf(model, state.by, state.regions).nodeOfPath[path] : 0;
+        return path < model.pathCount ? treeOf(model, state.by, state.shown).nodeOfPath[path] : 0;
       }
       const keys = keysOf(model, state.by);
       let node = 0;
@@ -383,7 +401,7 @@ export const page: Page = {
     function formatAt(node: number): string | null {
       if (node === 0 || !state || !view) return null;
       if (state.direction === "down")
-        return String(treeOf(model, state.by, state.regions).nodeOfPath.indexOf(node));
+        return String(treeOf(model, state.by, state.shown).nodeOfPath.indexOf(node));
       const keys = keysOf(model, state.by);
       return view
         .trail(node)
@@ -391,7 +409,16 @@ export const page: Page = {
         .join(".");
     }
 
+    function isFold(node: number): boolean {
+      return state !== null && view !== null && isFolded(model, state.shown, view.frame(node));
+    }
+    // The library code that a row stands for, wherever it is.
+    function unfold(node: number): void {
+      const open = store.param("unfold");
+      store.setParams({ unfold: `${open ? `${open}.` : ""}${view!.frame(node)}`, at: state!.direction === "down" ? formatAt(node) : null }, { replace: false });
+    }
     function zoom(node: number): void {
+      if (isFold(node)) return unfold(node);
       store.setParam("at", formatAt(node), { replace: false });
     }
     const events: TreeChartEvents = {
@@ -487,6 +514,7 @@ export const page: Page = {
             share(value),
           ),
           up || node === 0 || Number.isNaN(self) ? null : line("Self", share(self)),
+          isFold(node) ? line("Folded", "library code; a click opens it") : null,
           info ? line("Kind", `${KIND_TITLES[info.kind]}${info.inlined ? ", inlined" : ""}`) : null,
           module ? line("Module", shortenMiddle(module, 50)) : null,
           place ? line("At", place) : null,
@@ -660,8 +688,24 @@ export const page: Page = {
               "regions",
             )
           : null,
+        canFold
+          ? el(
+              "label",
+              {
+                class: "check",
+                tip: "Library code is one row, named after what was called; a click opens it. The interpreter's own frames and what imports other code are left out.",
+              },
+              everythingBox(!current.folded),
+              "show everything",
+            )
+          : null,
         input,
       );
+    }
+    function everythingBox(checked: boolean): HTMLInputElement {
+      const box = el("input", { type: "checkbox", checked });
+      box.addEventListener("change", () => store.setParams({ all: box.checked ? "1" : null, unfold: null, at: null }));
+      return box;
     }
     function regionBox(checked: boolean): HTMLInputElement {
       const box = el("input", { type: "checkbox", checked });
@@ -681,7 +725,7 @@ export const page: Page = {
         replace(found);
         return;
       }
-      const tree: MergedTree = treeOf(model, current.by, current.regions);
+      const tree: MergedTree = treeOf(model, current.by, current.shown);
       const total = tree.accumulate(tree.selfOf(current.weights.self));
       const keys = keysOf(model, current.by);
       const ofKey = new Map<number, boolean>();
@@ -718,24 +762,24 @@ export const page: Page = {
       const before = state;
       const same = (...names: (keyof State)[]): boolean =>
         before !== null && names.every((name) => before[name] === next[name]);
-      if (same("weights", "direction", "view", "colour", "by", "regions", "query", "at", "theme")) return;
+      if (same("weights", "direction", "view", "colour", "by", "shown", "query", "at", "theme")) return;
       state = next;
-      if (!same("direction", "view", "colour", "by", "regions")) {
+      if (!same("direction", "view", "colour", "by", "shown")) {
         const focusedHere = controls.contains(document.activeElement) && document.activeElement !== input;
         if (!focusedHere) makeControls(next);
       }
       if (document.activeElement !== input) input.value = next.query;
-      if (!same("weights", "direction", "by", "regions")) {
+      if (!same("weights", "direction", "by", "shown")) {
         view =
           next.direction === "down"
-            ? topDown(store, next.by, next.regions, next.weights, () =>
-                imbalances("down", next.by, next.regions),
+            ? topDown(store, next.by, next.shown, next.weights, () =>
+                imbalances("down", next.by, next.shown),
               )
-            : bottomUp(store, next.by, next.regions, next.weights, () =>
-                imbalances("up", next.by, next.regions),
+            : bottomUp(store, next.by, next.shown, next.weights, () =>
+                imbalances("up", next.by, next.shown),
               );
       }
-      if (!same("weights", "query", "by", "direction", "regions")) runSearch(next);
+      if (!same("weights", "query", "by", "direction", "shown")) runSearch(next);
       const tree = view!;
       zoomed = parseAt(next.at);
       makeCrumbs();
@@ -776,8 +820,8 @@ export const page: Page = {
         category: tree.category,
         imbalance: tree.imbalance,
         zoom,
-        id: (node) =>
-          `${next.direction} ${next.by} ${next.regions} ${next.direction === "down" ? node : tree.trail(node).map(tree.key).join(".")}`,
+        unfold: (node) => (isFold(node) ? () => unfold(node) : null),
+        id: (node) => `${next.direction} ${next.by} ${tree.trail(node).map(tree.key).join(".")}`,
       });
       describe(null);
       const all = tree.source.value(0);
