@@ -715,6 +715,8 @@ export function makeSample(options = {}) {
         { path: "/scratch/ada", files: 1, read_bytes: 0, written_bytes: 9e9, read_s: 0, write_s: 12.2, sync_s: 0.4, meta_s: 0.1 },
         { path: "/home/ada/heat", files: 1, read_bytes: 6.7e7 * ranks, written_bytes: 0, read_s: 3.1, write_s: 0, sync_s: 0, meta_s: 0.6 },
       ],
+      patterns: [{ path: "/scratch/ada/heat.h*", files: 12, opens: 240, read_bytes: 0, written_bytes: 9e9, read_s: 0, write_s: 12.2, sync_s: 0.4, meta_s: 0.1 }],
+      by_file_only: { operations: 4200, bytes: 2.1e8, time_s: 0.8 },
       file_systems: [
         { name: "lustre /scratch", read_bytes: 0, written_bytes: 9e9, read_s: 0, write_s: 12.2, sync_s: 0.4, meta_s: 0.1 },
         { name: "nfs /home", read_bytes: 6.7e7 * ranks, written_bytes: 0, read_s: 3.1, write_s: 0, sync_s: 0, meta_s: 0.6 },

@@ -281,14 +281,17 @@ export interface IoFile extends IoAmounts {
   writes: number;
 }
 
-export interface IoDirectory extends IoAmounts {
+// Files of one directory, or of names that differ in their numbers.
+export interface IoGroup extends IoAmounts {
   path: string | null;
   files?: number;
+  opens?: number;
 }
 
 export interface IoCall {
   operation: string;
   mpi?: string | null; // the MPI function that it was made in
+  background?: boolean; // by helper threads or processes
   file: string | null;
   line: number | null;
   function: string | null;
@@ -304,7 +307,9 @@ export interface IoCall {
 export interface Io {
   files: IoFile[];
   calls: IoCall[];
-  directories?: IoDirectory[];
+  directories?: IoGroup[];
+  patterns?: IoGroup[];
+  by_file_only?: { operations: number; bytes: number; time_s: number }; // in files, but in no call
   file_systems: (IoAmounts & { name: string | null })[];
 }
 

@@ -4,7 +4,7 @@ import { placeCell, rankLink, shortenedNote } from "../comm/parts";
 import { type Child, type Column, el, miniBar, ofWholeRun, section, stackedBar, table } from "../core/dom";
 import { bytes, count, percent, plural, printable, seconds, shortenMiddle } from "../core/format";
 import type { Page } from "../core/page";
-import type { Io, IoAmounts, IoCall, IoDirectory, IoFile } from "../core/report";
+import type { Io, IoAmounts, IoCall, IoGroup, IoFile } from "../core/report";
 import type { Store } from "../core/selection";
 
 const PARTS = [
@@ -100,7 +100,7 @@ interface Site {
 function sitesOf(calls: readonly IoCall[]): Site[] {
   const sites = new Map<string, Site>();
   for (const call of calls) {
-    const key = JSON.stringify([call.operation, call.file, call.line, call.function, call.mpi ?? null]);
+    const key = JSON.stringify([call.operation, call.file, call.line, call.function, call.mpi ?? null, call.background ?? false]);
     let site = sites.get(key);
     if (!site) sites.set(key, (site = { first: call, calls: [], count: 0, failed: 0, bytes: 0, time_s: 0, most: call }));
     site.calls.push(call);
@@ -124,6 +124,7 @@ function countCell(row: { count: number; failed: number }): Child {
 function callsCard(store: Store, calls: readonly IoCall[]): HTMLElement {
   const { model } = store;
   const sites = sitesOf(calls);
+  const some = model.report.io?.by_file_only;
   const all = sites.reduce((sum, row) => sum + row.time_s, 0);
   const most = Math.max(0, ...sites.map((row) => row.time_s));
   const filesOf = (site: Site): HTMLElement =>
@@ -142,6 +143,9 @@ function callsCard(store: Store, calls: readonly IoCall[]): HTMLElement {
   return section(
     "Calls by line",
     { class: "chart-card", aside: [ofWholeRun(), " · a row opens its files"] },
+    some && some.operations > 0
+      ? el("p", { class: "page-note" }, `Not here: ${plural(some.operations, "operation")} (${bytes(some.bytes)}, ${seconds(some.time_s)}) for which there was no room; they are in the files below.`)
+      : null,
     table<Site>(
       [
         { id: "op", title: "Call", value: (row) => row.first.operation, cell: (row) => el("b", { class: "op" }, printable(row.first.operation)) },
@@ -152,6 +156,7 @@ function callsCard(store: Store, calls: readonly IoCall[]): HTMLElement {
           cell: (row) => [
             placeCell(model, { ...row.first, op: null }),
             row.first.mpi ? el("span", { class: "where" }, ` in ${printable(row.first.mpi)}`) : null,
+            row.first.background ? el("span", { class: "where" }, " in the background") : null,
           ],
         },
         {
@@ -174,7 +179,7 @@ function callsCard(store: Store, calls: readonly IoCall[]): HTMLElement {
         sort: { column: "time", descending: true },
         limit: 20,
         empty: "No calls on files were recorded.",
-        onOpen: (row) => (row.calls.length > 1 ? filesOf(row) : undefined),
+        onOpen: filesOf,
       },
     ),
   );
@@ -201,19 +206,21 @@ function filesCard(store: Store, files: readonly IoFile[]): HTMLElement {
   );
 }
 
-function directoriesCard(store: Store, directories: readonly IoDirectory[]): HTMLElement {
-  const most = Math.max(0, ...directories.map(timeOf));
+function groupsCard(store: Store, title: string, table_: string, what: string, rows: readonly IoGroup[] | undefined): Child {
+  if (!rows || rows.length === 0) return null;
+  const most = Math.max(0, ...rows.map(timeOf));
   return section(
-    "Directories",
-    { class: "chart-card", aside: [shortenedNote(store.model, "io.directories", "directory"), ofWholeRun()] },
-    table<IoDirectory>(
+    title,
+    { class: "chart-card", aside: [shortenedNote(store.model, table_, what), ofWholeRun()] },
+    table<IoGroup>(
       [
-        { id: "path", title: "Directory", value: (row) => row.path ?? "", cell: (row) => pathCell(row.path) },
+        { id: "path", title: what[0].toUpperCase() + what.slice(1), value: (row) => row.path ?? "", cell: (row) => pathCell(row.path) },
         { id: "files", title: "Files", numeric: true, value: (row) => row.files ?? null, cell: (row) => count(row.files) },
-        ...timeColumns<IoDirectory>(most),
+        { id: "opens", title: "Opened", numeric: true, value: (row) => row.opens ?? null, cell: (row) => count(row.opens) },
+        ...timeColumns<IoGroup>(most),
       ],
-      directories,
-      { label: "Directories by time", sort: { column: "time", descending: true }, limit: 15 },
+      rows,
+      { label: `${title} by time`, sort: { column: "time", descending: true }, limit: 15 },
     ),
   );
 }
@@ -246,9 +253,13 @@ export const page: Page = {
       tiles(io),
       callsCard(store, io.calls),
       filesCard(store, io.files),
-      io.directories && io.directories.length > 0 ? directoriesCard(store, io.directories) : "",
-      systemsCard(store, io),
     );
+    for (const card of [
+      groupsCard(store, "Directories", "io.directories", "directory", io.directories),
+      groupsCard(store, "Files alike", "io.patterns", "name", io.patterns),
+      systemsCard(store, io),
+    ])
+      if (card instanceof Node) root.append(card);
     return { update() {} };
   },
 };

@@ -175,7 +175,7 @@ export const page: Page = {
             {
               id: "bar",
               title: "For",
-              class: "wide",
+              width: "75%",
               cell: (rank) =>
                 el(
                   "div",
