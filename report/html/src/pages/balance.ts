@@ -699,6 +699,8 @@ class Balance {
     const points = this.points(subject);
     replace(
       this.detailNote,
+      ofWholeRun(),
+      " \u00b7 ",
       subject.place ? `${subject.place} \u00b7 ` : "",
       `mean ${subject.format(subject.spread.mean)}, largest ${subject.format(subject.spread.max)} (${subject.spread.imbalance.toFixed(2)}\u00d7)`,
       subject.lowIsBad ? " \u00b7 who waits least may be whom the others wait for" : "",
