@@ -15,7 +15,11 @@ HeadIndex::HeadIndex(const ShardData& head) : head_(head), ranks_of_(head.nodes.
   path_index_.reserve(head.paths.size());
   for (std::uint32_t i = 0; i < head.paths.size(); ++i) path_index_.emplace(head.paths[i].id, i);
   place_in_node_.reserve(head.ranks.size());
-  for (const Rank& rank : head.ranks) place_in_node_.push_back(ranks_of_[rank.node]++);
+  for (std::uint32_t i = 0; i < head.ranks.size(); ++i) {
+    std::vector<std::uint32_t>& of_node = ranks_of_[head.ranks[i].node];
+    place_in_node_.push_back(static_cast<std::uint32_t>(of_node.size()));
+    of_node.push_back(i);
+  }
 }
 
 std::vector<std::uint32_t> HeadIndex::paths(std::span<const PathId> ids) const {
@@ -114,7 +118,7 @@ void NodeRows::by_path(std::vector<Row>& rows) {
 template <typename Row>
 void NodeRows::arrange(std::vector<Row>& rows) {
   by_path(rows);
-  sort(rows, index_.ranks_of(node_), [&](const Row& row) { return index_.place_in_node(row.rank); });
+  sort(rows, index_.ranks_of(node_).size(), [&](const Row& row) { return index_.place_in_node(row.rank); });
   const auto before = [](const Row& a, const Row& b) { return key(a) < key(b); };
   const auto same_path = [](const Row& a, const Row& b) { return a.rank == b.rank && a.path == b.path; };
   std::size_t kept = 0;
@@ -133,6 +137,20 @@ void NodeRows::arrange(std::vector<Row>& rows) {
     }
   }
   rows.resize(kept);
+}
+
+void NodeRows::correct(TimeCorrector& corrector) {
+  arrange(rows_.values);
+  std::vector<Value> corrected;
+  corrected.reserve(rows_.values.size());
+  std::span<const Value> left = rows_.values;
+  for (const std::uint32_t rank : index_.ranks_of(node_)) {
+    std::size_t count = 0;
+    while (count < left.size() && left[count].rank == rank) ++count;
+    corrector.correct(rank, left.first(count), corrected);
+    left = left.subspan(count);
+  }
+  rows_.values = std::move(corrected);
 }
 
 void NodeRows::for_each_rank(const std::function<void(const RankRows&)>& use) {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "aggregator/corrected_time.hpp"
 #include "formats/shard/rank_rows.hpp"
 #include "formats/shard/shard_data.hpp"
 #include "formats/shard/shard_reader.hpp"
@@ -29,7 +30,8 @@ class HeadIndex {
   [[nodiscard]] const shard::ShardData& head() const { return head_; }
   // Of a row of ranks: how many ranks of its node come before it.
   [[nodiscard]] std::uint32_t place_in_node(std::uint32_t rank) const { return place_in_node_[rank]; }
-  [[nodiscard]] std::uint32_t ranks_of(std::uint32_t node) const { return ranks_of_[node]; }
+  // Rows of ranks of the node, ascending.
+  [[nodiscard]] std::span<const std::uint32_t> ranks_of(std::uint32_t node) const { return ranks_of_[node]; }
 
  private:
   struct PathIdHash {
@@ -39,7 +41,8 @@ class HeadIndex {
   };
   const shard::ShardData& head_;
   std::unordered_map<shard::PathId, std::uint32_t, PathIdHash> path_index_;
-  std::vector<std::uint32_t> place_in_node_, ranks_of_;
+  std::vector<std::uint32_t> place_in_node_;
+  std::vector<std::vector<std::uint32_t>> ranks_of_;  // by node
 };
 
 // Collects a node's rows. Objects may be used for one node after another and keep their memory.
@@ -52,6 +55,8 @@ class NodeRows {
   // not in the head.
   [[nodiscard]] bool add(shard::MatrixRows rows, std::span<const std::uint32_t> new_path,
                          std::span<const std::uint32_t> new_rank, std::span<const std::uint32_t> new_counter);
+  // Unites rows that mean the same, and gives them the times that a profile has.
+  void correct(TimeCorrector& corrector);
   // Unites rows that mean the same, and hands them out rank by rank.
   void for_each_rank(const std::function<void(const shard::RankRows&)>& use);
   // Behind for_each_rank: by path, rank, ...; leaves the object empty.

@@ -16,6 +16,7 @@
 
 #include "aggregator/abandoned_files.hpp"
 #include "aggregator/archive.hpp"
+#include "aggregator/corrected_time.hpp"
 #include "aggregator/merger.hpp"
 #include "aggregator/node_rows.hpp"
 #include "aggregator/notes.hpp"
@@ -298,6 +299,7 @@ class RunMerge {
   Union union_;
   std::unique_ptr<HeadIndex> index_;
   std::unique_ptr<NodeRows> rows_;
+  std::optional<TimeCorrector> corrector_;
   std::optional<profile::PathStatisticsBuilder> statistics_;
   std::optional<profile::ProfileReader> old_profile_;
   std::unordered_map<std::uint32_t, std::uint32_t> old_node_of_;        // row of the old nodes per new row
@@ -515,6 +517,7 @@ Heads RunMerge::read_heads() {
       facts.event_level = std::max(facts.event_level, rank.event_level);
     heads.facts.push_back(std::move(facts));
     if (row.reused || row.lost_all()) continue;
+    correct_ranks(data);
     merger.add(std::move(data), row.lost_ranks);
     heads.any = true;
   }
@@ -772,6 +775,7 @@ profile::EncodedBlock RunMerge::work_on(std::uint32_t node, const std::vector<st
       if (!read_node(node, shard, rows) && is_lost()) return {};
   }
   if (!failures_.empty()) return {};
+  if (old_node == old_node_of_.end()) rows.correct(*corrector_);
   const std::vector<shard::Rank>& ranks = union_.head.ranks;
   rows.for_each_rank([&](const shard::RankRows& of_rank) {
     if (statistics_ && old_node == old_node_of_.end())
@@ -795,6 +799,7 @@ profile::EncodedBlock RunMerge::work_on(std::uint32_t node, const std::vector<st
 void RunMerge::read_rows() {
   index_ = std::make_unique<HeadIndex>(union_.head);
   rows_ = std::make_unique<NodeRows>(*index_);
+  corrector_.emplace(union_.head);
   matrix_.reset();
   statistics_.reset();
   if (union_.writes) statistics_.emplace(union_.head.paths);
@@ -1052,6 +1057,7 @@ Result<MergeReport> RunMerge::run() {
     merge_once();
   }
   rows_.reset();
+  corrector_.reset();
   index_.reset();
   if (!leads()) {
     for (const Shard& row : plan_.shards) {

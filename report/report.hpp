@@ -71,13 +71,11 @@ std::vector<std::byte> encode(const Analysis& analysis);
 std::optional<Analysis> decode(std::span<const std::byte> bytes, bool rank_timelines = true);
 
 // Indices that point outside their tables are ignored; see shard validation for diagnostics.
-Analysis analyse(const shard::ShardData& data);
 // The same of rows that are elsewhere.
 Analysis analyse(const shard::ShardData& head, const shard::RowSource& rows);
 
 // The same of a region alone, by its full name ("epoch/step"): every time is what was spent in it, and what
 // is not known of regions is left out. Empty: there is no such region.
-std::optional<Analysis> analyse_region(const shard::ShardData& data, std::string_view name);
 std::optional<Analysis> analyse_region(const shard::ShardData& head, const shard::RowSource& rows,
                                        std::string_view name);
 

@@ -182,11 +182,13 @@ Verbs::Verbs() {
       ->type_name("LIST");
   export_verb
       ->add_option("--weight", export_options.weight,
-                   "folded, speedscope: samples or time (default: samples for folded, time for speedscope)")
+                   "folded, speedscope: time (default) or samples")
       ->type_name("WEIGHT")
       ->check(CLI::IsMember({"samples", "time"}));
   export_verb->add_flag("--all-ranks", export_options.all_ranks,
                         "every rank by itself: folded, speedscope, pprof, perfetto, hatchet");
+  export_verb->add_flag("--idle-threads", export_options.idle_threads,
+                        "helper threads that waited for work as well, which the report leaves out");
   export_verb->add_flag("--no-regions", export_options.no_regions,
                         "regions are no frames: folded, speedscope, hatchet");
   export_verb

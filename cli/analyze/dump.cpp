@@ -324,6 +324,13 @@ std::string squares_text(profile::Squares value) {
   return digits;
 }
 
+void dump_raw_times(const ShardData& data, Text& out) {
+  out.table("raw_main_thread", data.ranks.size() * kCategories, "rank_row\tcategory\twall_ns");
+  for (std::size_t i = 0; i < data.ranks.size(); ++i)
+    for (std::size_t c = 0; c < kCategories; ++c)
+      out.row(i, kCategoryNames[c], data.ranks[i].raw_main_thread_ns[c]);
+}
+
 void dump_profile_tables(const profile::PathStatisticsTable& table,
                          const std::vector<profile::Source>& sources, Text& out) {
   const std::vector<profile::PathStatistics>& statistics = table.paths;
@@ -375,6 +382,7 @@ Result<void> dump(const std::filesystem::path& file, const Sink& write) {
   Text text(write);
   const Result<void> tables = dump_tables(*head.value(), matrix.value(), text);
   if (!tables) return tables;
+  dump_raw_times(*head.value(), text);
   dump_profile_tables(statistics.value(), sources.value(), text);
   dump_quantiles(statistics.value(), text);
   return {};

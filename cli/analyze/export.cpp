@@ -39,11 +39,10 @@ struct Format {
   std::string_view name;
   void (*write)(const ExportInput&, const ExportOptions&, const ExportSink&);  // null: csv, json
   bool binary = false, weighs = false, tells_ranks_apart = false, has_regions = false;
-  ExportWeight usual = ExportWeight::kSamples;
 };
 constexpr Format kFormats[] = {
     {"folded", report::export_folded, false, true, true, true},
-    {"speedscope", report::export_speedscope, false, true, true, true, ExportWeight::kTime},
+    {"speedscope", report::export_speedscope, false, true, true, true},
     {"pprof", report::export_pprof, true, false, true},
     {"perfetto",
      [](const ExportInput& input, const ExportOptions& options, const ExportSink& sink) {
@@ -123,6 +122,8 @@ std::string misuse(const ExportVerbOptions& options, const Format& format) {
   if (!options.weight.empty() && !format.weighs) return of + "choice of weights";
   if (options.all_ranks && !format.tells_ranks_apart) return of + "way to tell ranks apart";
   if (options.no_regions && !format.has_regions) return of + "frames of regions";
+  if (options.idle_threads && (csv || format.name == "json" || format.name == "perfetto"))
+    return std::string(format.name) + " has idle threads in any case";
   if (!options.table.empty() && !csv) return of + "tables";
   const std::vector<std::string_view>& tables = report::csv_tables();
   if (!options.table.empty() && std::find(tables.begin(), tables.end(), options.table) == tables.end()) {
@@ -245,9 +246,8 @@ int export_run(const ExportVerbOptions& options) {
   if (const int* status = std::get_if<int>(&selected)) return *status;
   ExportOptions how;
   how.ranks = std::get<std::vector<bool>>(std::move(selected));
-  how.weight = options.weight.empty()     ? format->usual
-               : options.weight == "time" ? ExportWeight::kTime
-                                          : ExportWeight::kSamples;
+  how.weight = options.weight == "samples" ? ExportWeight::kSamples : ExportWeight::kTime;
+  how.idle_threads = options.idle_threads;
   how.each_rank = options.all_ranks;
   how.regions = !options.no_regions;
 

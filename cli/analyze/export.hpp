@@ -13,12 +13,13 @@ inline const std::vector<std::string> kExportFormats = {
 struct ExportVerbOptions {
   std::string run;
   std::string format;
-  std::string output = "-";  // a file, - for stdout; csv: a directory, too
-  std::string ranks;         // 0-3,8; empty: all
-  std::string weight;        // "samples" or "time"; empty: what is usual for the format
-  std::string table;         // of csv; empty: functions to a file, all but the large one to a directory
-  bool all_ranks = false;    // every rank by itself
-  bool no_regions = false;   // regions are no frames
+  std::string output = "-";   // a file, - for stdout; csv: a directory, too
+  std::string ranks;          // 0-3,8; empty: all
+  std::string weight;         // "samples" or "time"; empty: time
+  std::string table;          // of csv; empty: functions to a file, all but the large one to a directory
+  bool all_ranks = false;     // every rank by itself
+  bool no_regions = false;    // regions are no frames
+  bool idle_threads = false;  // helper threads that waited for work, too
 };
 
 // Returns the exit status.

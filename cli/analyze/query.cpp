@@ -20,6 +20,7 @@
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "formats/profile/profile_reader.hpp"
+#include "report/analysis/run_and_ranks.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
@@ -216,13 +217,13 @@ int query_rank(const QueryOptions& options) {
   };
   std::vector<OfPath> of(data.paths.size());
   for (std::uint32_t i = 0; i < of.size(); ++i) of[i].path = i;
-  std::uint64_t sampled_ns = 0;
+  std::uint64_t all_ns = 0;
   for (const shard::Value& value : rows.value().values) {
     OfPath& path = of[value.path];
     path.self_ns += value.wall_ns, path.total_ns += value.wall_ns;
     path.cpu_ns += value.cpu_ns, path.samples += value.samples;
     if (value.main_thread) path.main_ns += value.wall_ns;
-    sampled_ns += value.wall_ns;
+    all_ns += value.wall_ns;
   }
   for (std::size_t i = of.size(); i-- > 1;) of[data.paths[i].parent].total_ns += of[i].total_ns;
   std::erase_if(of, [](const OfPath& path) { return path.self_ns == 0 && path.samples == 0; });
@@ -233,7 +234,11 @@ int query_rank(const QueryOptions& options) {
   if (options.json) {
     Json json("rank");
     json("rank", rank.rank)("node", node_name(data, rank))("elapsed_s", seconds_of(rank.elapsed_ns));
-    json("sampled_s", seconds_of(sampled_ns))("paths", of.size());
+    json("time_s", seconds_of(all_ns))("paths", of.size());
+    const report::OptionalCategorySeconds categories =
+        report::main_thread_categories(rank, data.run.clock == "cpu");
+    for (std::size_t c = 0; c < categories.size(); ++c)
+      json(std::string(shard::kCategoryNames[c]) + "_s", categories[c]);
     json.rows("call_paths", shown, [&](std::size_t i) {
       const OfPath& path = of[i];
       json("row", path.path)("id", id_text(data.paths[path.path].id));
@@ -246,20 +251,20 @@ int query_rank(const QueryOptions& options) {
   }
   Page page = new_page();
   page.section(fmt::format("Rank {} on {}", rank.rank, printable(node_name(data, rank))),
-               fmt::format("{}; {} sampled on {}", seconds(seconds_of(rank.elapsed_ns)),
-                           seconds(seconds_of(sampled_ns)), plural(rank.threads, "thread")));
-  const TimeScale scale(seconds_of(sampled_ns));
-  print_table(page, {{"self"}, {"%"}, {"total"}, {"cpu"}, {"samples"}, {"row"}, {"call path", Align::kLeft}},
-              [&](Table& table, std::size_t room) {
-                for (std::size_t i = 0; i < shown; ++i) {
-                  const OfPath& path = of[i];
-                  const double self_s = seconds_of(path.self_ns);
-                  table.row({scale(self_s), share_text(self_s, seconds_of(sampled_ns)),
-                             scale(seconds_of(path.total_ns)), scale(seconds_of(path.cpu_ns)),
-                             count_text(path.samples), std::to_string(path.path),
-                             room == 0 ? "" : path_label(data, path.path, room)});
-                }
-              });
+               fmt::format("{}; {} on {}", seconds(seconds_of(rank.elapsed_ns)), seconds(seconds_of(all_ns)),
+                           plural(rank.threads, "thread")));
+  const TimeScale scale(seconds_of(all_ns));
+  print_table(
+      page, {{"self"}, {"%"}, {"total"}, {"cpu"}, {"samples"}, {"row"}, {"call path", Align::kLeft}},
+      [&](Table& table, std::size_t room) {
+        for (std::size_t i = 0; i < shown; ++i) {
+          const OfPath& path = of[i];
+          const double self_s = seconds_of(path.self_ns);
+          table.row({scale(self_s), share_text(self_s, seconds_of(all_ns)), scale(seconds_of(path.total_ns)),
+                     scale(seconds_of(path.cpu_ns)), count_text(path.samples), std::to_string(path.path),
+                     room == 0 ? "" : path_label(data, path.path, room)});
+        }
+      });
   note_the_rest(page, shown, of.size());
   page.line(fmt::format("  in {}, all threads; row: for clusterprof query {} path ROW", scale.unit(),
                         shell_word(options.run)),

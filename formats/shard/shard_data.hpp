@@ -128,7 +128,9 @@ struct Rank {
   std::uint64_t user_ns = 0, system_ns = 0;
   std::uint64_t samples = 0;
   std::uint32_t threads = 0, processes = 0;
-  std::array<std::uint64_t, kCategories> main_thread_ns{};  // wall time of the main thread
+  // Wall time of the main thread. In a shard as samples say; in a profile corrected, so that it adds up to
+  // the recorded time (aggregator/corrected_time.hpp), and raw_main_thread_ns is what samples said.
+  std::array<std::uint64_t, kCategories> main_thread_ns{}, raw_main_thread_ns{};
   std::uint64_t mpi_ns = 0;       // main thread inside MPI, measured at enter and exit
   std::uint64_t mpi_wait_ns = 0;  // of it, waiting for other ranks
   std::uint64_t max_rss_bytes = 0, read_bytes = 0, write_bytes = 0;
@@ -153,7 +155,9 @@ struct Rank {
 inline constexpr StringIndex Rank::*kRankTexts[] = {&Rank::affinity, &Rank::numa_nodes,
                                                     &Rank::last_call_path};
 
-// Time of one rank on one call path (exclusive: the path's last frame was the leaf).
+// Time of one rank on one call path (exclusive: the path's last frame was the leaf). In a shard wall_ns is
+// what samples say; in a profile it is corrected: measured where calls are timed, and the main thread's rows
+// of a category add up to Rank::main_thread_ns.
 struct Value {
   std::uint32_t rank = 0;  // index into ranks
   std::uint32_t path = 0;  // index into paths

@@ -93,7 +93,8 @@ class TableWriter {
 
 class Writer {
  public:
-  explicit Writer(h5::Group& root) : root_(root) {}
+  Writer(h5::Group& root, bool profile) : root_(root), profile_(profile) {}
+  [[nodiscard]] bool is_profile() const { return profile_; }
 
   template <typename Row, typename Columns>
   void table(const char* name, const std::vector<Row>& rows, Columns columns) {
@@ -145,6 +146,7 @@ class Writer {
 
  private:
   h5::Group& root_;
+  bool profile_;
 };
 
 // --- reading -------------------------------------------------------------------------------
@@ -236,6 +238,9 @@ class TableReader {
 class Reader {
  public:
   explicit Reader(const h5::Group& root) : root_(root) {}
+  [[nodiscard]] bool is_profile() const {
+    return root_.has_attribute("format") && root_.read_string("format") == kProfileFormat;
+  }
 
   template <typename Row, typename Columns>
   void table(const char* name, std::vector<Row>& rows, Columns columns) {
@@ -305,7 +310,7 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("cache_bytes", &Node::cache_bytes);
     table.strings("cpu_model", &Node::cpu_model);
   });
-  archive.table("ranks", data.ranks, [](auto& table) {
+  archive.table("ranks", data.ranks, [&archive](auto& table) {
     table.column("rank", &Rank::rank);
     table.column("node", &Rank::node);
     table.column("pid", &Rank::pid);
@@ -323,6 +328,12 @@ void visit_summary(Archive& archive, Data& data) {
       table.column(
           name.c_str(), [i](auto& row) -> auto& { return row.main_thread_ns[i]; });
     }
+    if (archive.is_profile())
+      for (std::size_t i = 0; i < kCategories; ++i) {
+        const std::string name = std::string("raw_main_thread_") + kCategoryNames[i] + "_ns";
+        table.column(
+            name.c_str(), [i](auto& row) -> auto& { return row.raw_main_thread_ns[i]; });
+      }
     table.column("mpi_ns", &Rank::mpi_ns);
     table.column("mpi_wait_ns", &Rank::mpi_wait_ns);
     table.column("max_rss_bytes", &Rank::max_rss_bytes);
@@ -682,7 +693,7 @@ Result<void> guarded(const std::filesystem::path& path, const char* cannot,
 }  // namespace
 
 void write_tables(h5::Group& root, const ShardData& data, Tables which) {
-  Writer writer(root);
+  Writer writer(root, which == Tables::kNoMatrix);  // shards have the matrix tables beside the others
   visit_tables(writer, data, which);
 }
 

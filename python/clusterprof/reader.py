@@ -12,8 +12,9 @@ Needs h5py and pandas. Times are nanoseconds and sizes bytes, as the columns' na
 every table and column. Rows of `paths` are referred to by index, and are the data frame's index. Tables that grow with
 ranks times call paths are read a node at a time, and those of one rank without the others.
 
-The times are those that samples gave to call paths. What `clusterprof report` shows of functions is scaled, so that MPI has
-the time that was measured at its calls (docs/metrics.md, "Functions and lines"): shares within a rank agree outside MPI.
+The times of a profile are those that `clusterprof report` shows: measured where calls are timed, sampled elsewhere, and so
+that the main thread's categories of a rank add up to its recorded time (docs/metrics.md, "One set of numbers"). Those of a
+shard, the file of one node before the merge, are what samples said.
 """
 import functools
 import os
@@ -164,7 +165,8 @@ class Run:
     # --- time on call paths ---
 
     def values(self, ranks=None, nodes=None):
-        """Exclusive time: rank, node, path, category, main_thread, wall_ns, cpu_ns, samples. `ranks`: numbers of ranks,
+        """Exclusive time: rank, node, path, category, main_thread, wall_ns, cpu_ns, samples. The main thread's wall_ns add
+        up to the rank's main_thread_*_ns, and those of a profile to its recorded time. `ranks`: numbers of ranks,
         `nodes`: names of nodes; without, all of them."""
         rows = self._rows("values", ranks, nodes)
         rows["category"] = _named(rows["category"].to_numpy(), CATEGORIES)
@@ -178,24 +180,47 @@ class Run:
         return rows
 
     def functions(self, ranks=None, nodes=None):
-        """Time by function, most exclusive time first: kind, function, file, module, self_ns, total_ns, samples. A function
-        that calls itself has the time below counted once."""
-        values = self.values(ranks, nodes)
-        paths = self.paths
-        own = np.bincount(values["path"], weights=values["wall_ns"], minlength=len(paths))
-        samples = np.bincount(values["path"], weights=values["samples"], minlength=len(paths))
+        """Time by function, most exclusive time first: kind, function, file, module, line (where it starts, 0 not known),
+        self_ns, total_ns, samples. The rows are those of `clusterprof report --json`: bytecode counts for the Python function
+        that it is of, a function that calls itself has the time below counted once, and helper threads that idle are in it."""
+        values, paths = self.values(ranks, nodes), self.paths
+        sampled = values["rank"].map(dict(zip(self.ranks["rank"], self.ranks["samples"]))).to_numpy() != 0
+        values = values[sampled | (values["category"] == "mpi").to_numpy()]
+        counted = self._counted[np.where(values["category"] == "python", 1, 0), values["path"].to_numpy()]
+        own = np.bincount(counted, weights=values["wall_ns"], minlength=len(paths))
+        samples = np.bincount(counted, weights=values["samples"], minlength=len(paths))
         total = own.copy()
         parents = paths["parent"].to_numpy()
         for path in range(len(paths) - 1, 0, -1):  # a parent comes before its children
             total[parents[path]] += total[path]
-        what = ["kind", "function", "file", "module"]
-        numbers = paths[what].astype(str).groupby(what, sort=False, dropna=False).ngroup().to_numpy()
+        is_function = (paths["kind"].notna() & (paths["kind"] != "region")).to_numpy()
+        # Before 3.11 methods of two classes in one file differ in their line alone.
+        start = paths["function_line"].where(paths["kind"] == "python", 0)
+        what = ["kind", "function", "file", "module", "start"]
+        table = paths[["kind", "function", "file", "module"]].astype(str).assign(start=start)
+        numbers = np.where(is_function, table.groupby(what, sort=False, dropna=False).ngroup().to_numpy(), -1)
         outermost = self._outermost(numbers, parents)
-        table = paths[what].assign(self_ns=own, total_ns=np.where(outermost, total, 0), samples=samples).iloc[1:]
-        table = table[numbers[1:] != numbers[0]] if len(table) else table
-        table = table.groupby(what, observed=True, dropna=False, as_index=False)[["self_ns", "total_ns", "samples"]].sum()
+        line = paths["function_line"].where(paths["function_line"] != 0, np.iinfo(np.int64).max)
+        table = table.assign(line=line, self_ns=own, total_ns=np.where(outermost, total, 0), samples=samples)[is_function]
+        sums = {"line": "min", "self_ns": "sum", "total_ns": "sum", "samples": "sum"}
+        table = table.groupby(what, sort=False, dropna=False, as_index=False).agg(sums).drop(columns="start")
+        table["line"] = table["line"].where(table["line"] != np.iinfo(np.int64).max, 0)
         table = table[table["total_ns"] > 0].sort_values("self_ns", ascending=False, ignore_index=True)
-        return table.astype({"self_ns": np.int64, "total_ns": np.int64, "samples": np.int64})
+        return table.astype({"line": np.int64, "self_ns": np.int64, "total_ns": np.int64, "samples": np.int64})
+
+    @functools.cached_property
+    def _counted(self):
+        """For values that are not bytecode, and for those that are: the path that they count for, by their path."""
+        paths = self.paths
+        parents, kinds, names = paths["parent"].tolist(), paths["kind"].tolist(), paths["function"].tolist()
+        at, python = list(range(len(parents))), [0] * len(parents)
+        for path in range(1, len(parents)):
+            kind = kinds[path]
+            of_python = kind == "python" or (kind == "native" and names[path] == "garbage collection")
+            python[path] = path if of_python else python[parents[path]]
+            if kind == "kernel" and names[path] in ("of a file", "of a socket", "of a pipe or terminal"):
+                at[path] = parents[path]
+        return np.array([at, [python[path] or path for path in at]])
 
     @staticmethod
     def _outermost(numbers, parents):

@@ -11,7 +11,6 @@ using shard::Category;
 using shard::Frame;
 using shard::FrameKind;
 
-constexpr std::string_view kOldGilWait = " [GIL]";  // behind the system call's name, in files of format 1.0
 constexpr std::string_view kSleeps[] = {"nanosleep", "clock_nanosleep"};
 constexpr std::string_view kChildren[] = {"wait4", "waitid"};
 constexpr std::string_view kPolls[] = {"poll",       "ppoll",       "select",       "pselect6",
@@ -40,6 +39,10 @@ bool among(std::string_view name, std::span<const std::string_view> names) {
 
 }  // namespace
 
+bool is_work(const CallPaths& paths, std::uint32_t path, Category category) {
+  return category != Category::kIdle || activity_of(paths, path, category) == Activity::kGilWait;
+}
+
 std::string_view system_call_of(const CallPaths& paths, std::uint32_t path) {
   constexpr int kMostBelow = 4;  // what the collector makes: its descriptor, or that the GIL is waited for
   for (int below = 0; below <= kMostBelow; ++below, path = paths.parent(path)) {
@@ -48,7 +51,6 @@ std::string_view system_call_of(const CallPaths& paths, std::uint32_t path) {
     std::string_view name = paths.text(frame->name);
     if (name == shard::kPageFaultName) return {};
     if (name == shard::kGilWaitName || is_descriptor_name(name)) continue;
-    if (name.ends_with(kOldGilWait)) name.remove_suffix(kOldGilWait.size());
     return name;
   }
   return {};
@@ -67,7 +69,7 @@ Activity activity_of(const CallPaths& paths, std::uint32_t path, Category catego
     case Category::kSystem:
       return kernel == shard::kPageFaultName ? Activity::kPageFault : Activity::kSystemCall;
     case Category::kIdle:
-      if (kernel == shard::kGilWaitName || kernel.ends_with(kOldGilWait)) return Activity::kGilWait;
+      if (kernel == shard::kGilWaitName) return Activity::kGilWait;
       if (among(kernel, kSleeps)) return Activity::kSleep;
       if (among(kernel, kLocks)) return Activity::kLock;
       return among(kernel, kSelects) && paths.in_python_sleep(path) ? Activity::kSleep : Activity::kOtherWait;
@@ -86,7 +88,7 @@ OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path) {
   const Frame* const leaf = paths.frame(path);
   if (leaf == nullptr || leaf->kind != FrameKind::kKernel) return OffCpu::kOther;
   const std::string_view name = paths.text(leaf->name);
-  if (name == shard::kGilWaitName || name.ends_with(kOldGilWait)) return OffCpu::kGil;
+  if (name == shard::kGilWaitName) return OffCpu::kGil;
   if (name == shard::kOnFileName) return OffCpu::kFile;
   if (name == shard::kOnSocketName) return OffCpu::kNetwork;
   if (name == shard::kOnPipeName) return OffCpu::kPipe;

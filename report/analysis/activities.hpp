@@ -45,6 +45,10 @@ constexpr std::size_t index(Activity activity) { return static_cast<std::size_t>
 // What a value on this call path (not the one it counts for) was spent on.
 Activity activity_of(const CallPaths& paths, std::uint32_t path, shard::Category category);
 
+// Whether a helper thread's value counts as work and not as a thread that idles: it does while it waits for
+// the GIL.
+bool is_work(const CallPaths& paths, std::uint32_t path, shard::Category category);
+
 // The system call that a path ends in; empty without one.
 std::string_view system_call_of(const CallPaths& paths, std::uint32_t path);
 

@@ -12,7 +12,6 @@
 #include "base/byte_streams.hpp"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/call_tree.hpp"
-#include "report/analysis/charged_time.hpp"
 #include "report/analysis/counters.hpp"
 #include "report/analysis/file_io.hpp"
 #include "report/analysis/findings.hpp"
@@ -60,7 +59,6 @@ struct AnalysisBuilder::State {
         ranks(data),
         paths(data),
         places(data, paths),
-        charger(data),
         added(data.ranks.size(), false),
         path_time(data, slowest_rank(data, ranks)),
         functions(paths),
@@ -74,7 +72,7 @@ struct AnalysisBuilder::State {
   void add(const shard::RankRows& rows);
   void add_ranks_without_rows();
   void finish(Analysis& analysis);
-  [[nodiscard]] double main_scale(const RankInput& rank) const;
+  [[nodiscard]] std::span<const shard::Value> usable(std::span<const shard::Value> values);
 
   // Sizes that an equal head has.
   [[nodiscard]] std::array<std::uint64_t, 6> shape() const {
@@ -97,8 +95,8 @@ struct AnalysisBuilder::State {
   RankOrder ranks;
   CallPaths paths;
   PlaceNumbers places;
-  TimeCharger charger;
-  std::vector<bool> added;  // by row of the head's ranks
+  std::vector<shard::Value> kept;  // of the rank at hand
+  std::vector<bool> added;         // by row of the head's ranks
   std::vector<RankResult> results;
   PathTime path_time;
   FunctionTime functions;
@@ -110,16 +108,16 @@ struct AnalysisBuilder::State {
   ChargedWaits waits;
 };
 
-double AnalysisBuilder::State::main_scale(const RankInput& rank) const {
-  std::uint64_t charged_ns = 0;
-  for (const ChargedValue& value : rank.charged)
-    if (value.main_thread && value.category != Category::kMpi) charged_ns += value.wall_ns;
-  if (charged_ns == 0) return 0;
-  const OptionalCategorySeconds known = main_thread_categories(*rank.of, head.run.clock == "cpu");
-  double known_s = 0;
-  for (std::size_t c = 0; c < kCategories; ++c)
-    if (c != static_cast<std::size_t>(Category::kMpi)) known_s += known[c].value_or(0);
-  return known_s / to_seconds(charged_ns);
+// Rows without time are of samples at MPI calls that were not counted there; indices may be damaged.
+std::span<const shard::Value> AnalysisBuilder::State::usable(std::span<const shard::Value> values) {
+  const auto is_usable = [&](const shard::Value& value) {
+    return value.wall_ns + value.cpu_ns != 0 && value.path < paths.size() &&
+           static_cast<std::size_t>(value.category) < kCategories;
+  };
+  if (std::all_of(values.begin(), values.end(), is_usable)) return values;
+  kept.clear();
+  std::copy_if(values.begin(), values.end(), std::back_inserter(kept), is_usable);
+  return kept;
 }
 
 void AnalysisBuilder::State::add(const shard::RankRows& rows) {
@@ -130,10 +128,9 @@ void AnalysisBuilder::State::add(const shard::RankRows& rows) {
   rank.position = ranks.position[rows.rank];
   rank.of = &head.ranks[rows.rank];
   rank.sampled = rank.of->samples != 0;
-  rank.charged = charger.charge(rows.rank, rows.values);
+  rank.values = usable(rows.values);
   rank.path_counters = rows.path_counters;
   rank.data_accesses = rows.data_accesses;
-  rank.main_scale = main_scale(rank);
 
   path_time.add(rank);
   RankResult& result = results.emplace_back();
@@ -147,7 +144,6 @@ void AnalysisBuilder::State::add(const shard::RankRows& rows) {
   waits.add(rank);
 }
 
-// They may have MPI calls, which the head has.
 void AnalysisBuilder::State::add_ranks_without_rows() {
   for (std::uint32_t rank = 0; rank < added.size(); ++rank)
     if (!added[rank]) add({rank, {}, {}, {}});
@@ -258,7 +254,5 @@ Analysis analyse(const ShardData& head, const shard::RowSource& rows) {
   rows.for_each_rank([&](const shard::RankRows& rank) { builder.add(rank); });
   return builder.finish();
 }
-
-Analysis analyse(const ShardData& data) { return analyse(data, shard::InMemoryRows(data)); }
 
 }  // namespace clusterprof::report

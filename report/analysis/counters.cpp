@@ -163,8 +163,8 @@ PathCounts::PathCounts(const shard::ShardData& head, const CallPaths& paths)
 
 void PathCounts::add(const RankInput& rank) {
   if (counters_.empty()) return;
-  if (!rank.charged.empty()) bytecode_.resize(words_of(paths_.size()));
-  for (const ChargedValue& value : rank.charged)
+  if (!rank.values.empty()) bytecode_.resize(words_of(paths_.size()));
+  for (const shard::Value& value : rank.values)
     insert(bytecode_, value.path, value.category == shard::Category::kPython);
   for (const shard::PathCounter& row : rank.path_counters) {
     if (row.path >= paths_.size() || row.counter >= counters_.size()) continue;

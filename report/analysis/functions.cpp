@@ -101,8 +101,7 @@ FunctionTime::FunctionTime(const CallPaths& paths)
       charge.path = paths.counted(path, category);
       charge.line = paths.line(paths.source(charge.path));
       charge.activity = activity_of(paths, path, category);
-      // A helper thread that waits for the GIL has work to do.
-      charge.is_work = category != Category::kIdle || charge.activity == Activity::kGilWait;
+      charge.is_work = is_work(paths, path, category);
     }
   }
 }
@@ -110,7 +109,7 @@ FunctionTime::FunctionTime(const CallPaths& paths)
 ActivityTimes FunctionTime::add(const RankInput& rank) {
   ActivityTimes activity_ns{};
   const auto parent_of = [this](std::uint32_t path) { return parent_[path]; };
-  for (const ChargedValue& value : rank.charged) {
+  for (const shard::Value& value : rank.values) {
     // A thread's time from start to end is known without samples; what it did then is not.
     if (!rank.sampled && value.category != Category::kMpi) continue;
     const Charge& charge = charges_[cell_of(value)];

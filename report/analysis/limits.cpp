@@ -91,7 +91,7 @@ LimitTime::LimitTime(const shard::ShardData& head, const CallPaths& paths, const
 
 Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
   Limits limits;
-  if (rank.charged.empty()) return limits;
+  if (rank.values.empty()) return limits;
   path_ns_.resize(causes_.size());
   if (memory.any_bound()) {
     memory_ns_.resize(paths_.size());
@@ -99,7 +99,7 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
     bound_.resize(of_function_.size());
   }
   std::array<std::uint64_t, causes::kCount> charged_ns{};
-  for (const ChargedValue& value : rank.charged) {
+  for (const shard::Value& value : rank.values) {
     const Cause& known = causes_[cell_of(value)];
     if (!known.counts) continue;
     std::uint8_t cause = known.cause;
@@ -109,35 +109,33 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
       if (cause == causes::kNativeMemory && rank.sampled) helper_memory_ns_[value.path] += value.wall_ns;
       continue;
     }
-    const std::uint64_t time_ns = cause == causes::kMpi
-                                      ? value.wall_ns
-                                      : round_ns(static_cast<double>(value.wall_ns) * rank.main_scale);
+    // Without samples it is not known what the rest was.
+    const std::uint64_t time_ns = rank.sampled || cause == causes::kMpi ? value.wall_ns : 0;
     path_ns_[cell_of(value)] += time_ns;
-    charged_ns[cause] += value.wall_ns;
-    if (known.place != 0 && value.wall_ns != 0) {
+    charged_ns[cause] += time_ns;
+    if (known.place != 0 && time_ns != 0) {
       const std::uint32_t at =
           known.place * static_cast<std::uint32_t>(kLimits) + static_cast<std::uint32_t>(limit_of(cause));
       if (of_place_[at] == 0) touched_places_.push_back(at);
-      of_place_[at] += value.wall_ns;
+      of_place_[at] += time_ns;
     }
-    if (cause != causes::kNativeMemory || value.wall_ns == 0) continue;
+    if (cause != causes::kNativeMemory || time_ns == 0) continue;
     memory_ns_[value.path] += time_ns;
     const std::uint32_t function = memory.function(value.path);
     if (of_function_[function] == 0) touched_functions_.push_back(function);
-    of_function_[function] += value.wall_ns;
+    of_function_[function] += time_ns;
   }
   for (std::uint8_t cause = 0; cause < causes::kCount; ++cause)
-    add_time(limits, cause, to_seconds(charged_ns[cause]) * (cause == causes::kMpi ? 1 : rank.main_scale));
-  find_most(rank, limits);
+    add_time(limits, cause, to_seconds(charged_ns[cause]));
+  find_most(limits);
   end_bound(rank, memory);
   return limits;
 }
 
-void LimitTime::find_most(const RankInput& rank, Limits& limits) {
+void LimitTime::find_most(Limits& limits) {
   for (const std::uint32_t at : touched_places_) {
     const auto limit = static_cast<Limit>(at % kLimits);
-    offer(limits, limit, places_.path(static_cast<std::uint32_t>(at / kLimits)),
-          to_seconds(of_place_[at]) * (limit == Limit::kMpi ? 1 : rank.main_scale));
+    offer(limits, limit, places_.path(static_cast<std::uint32_t>(at / kLimits)), to_seconds(of_place_[at]));
     of_place_[at] = 0;
   }
   touched_places_.clear();
@@ -145,7 +143,7 @@ void LimitTime::find_most(const RankInput& rank, Limits& limits) {
 
 void LimitTime::end_bound(const RankInput& rank, const MemoryUse& memory) {
   for (const std::uint32_t function : touched_functions_) {
-    const double time_s = to_seconds(of_function_[function]) * rank.main_scale;
+    const double time_s = to_seconds(of_function_[function]);
     of_function_[function] = 0;
     const MemoryUse::Use* const use = memory.of(function);
     if (use != nullptr && time_s > 0) unite(bound_[function], Bound{time_s, rank.position, *use});

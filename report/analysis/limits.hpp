@@ -78,7 +78,7 @@ class LimitTime {
     }
   };
 
-  void find_most(const RankInput& rank, Limits& limits);
+  void find_most(Limits& limits);
   void end_bound(const RankInput& rank, const MemoryUse& memory);
   void find_places(Limits& limits) const;
   void describe_functions(const RankOrder& ranks, Analysis& analysis) const;

@@ -109,7 +109,7 @@ void MemoryUse::collect(const RankInput& rank) {
       counted = counted || row.counter == misses_;
     }
   if (functions_.empty()) return;
-  for (const ChargedValue& value : rank.charged) {
+  for (const shard::Value& value : rank.values) {
     if (value.category != Category::kNative || function_[value.path] == kNone) continue;
     // Where the rank has no use of the function, the first one takes it, and is not read.
     uses_[use_of_[function_[value.path]]].cpu_ns += std::min(value.cpu_ns, value.wall_ns);

@@ -35,7 +35,7 @@ OffCpuTime::OffCpuTime(const shard::ShardData& head, const CallPaths& paths, con
 
 void OffCpuTime::add(const RankInput& rank) {
   if (cpu_clock_ || !rank.sampled) return;
-  for (const ChargedValue& value : rank.charged) {
+  for (const shard::Value& value : rank.values) {
     const std::uint32_t wait = wait_of_[cell_of(value)];
     if (wait == kNone || value.wall_ns <= value.cpu_ns) continue;
     Here& here = here_[wait];
@@ -44,11 +44,9 @@ void OffCpuTime::add(const RankInput& rank) {
   }
   for (const std::uint32_t wait : touched_) {
     Here& here = here_[wait];
-    const double main_s = to_seconds(here.main_ns) * rank.main_scale;
-    const double time_s = main_s + to_seconds(here.helper_ns);
-    const std::uint64_t main_ns = round_ns(static_cast<double>(here.main_ns) * rank.main_scale);
+    const std::uint64_t time_ns = here.main_ns + here.helper_ns;
     sums_.resize(waits_.size());
-    if (time_s > 0) unite(sums_[wait], Sum{main_ns + here.helper_ns, main_ns, time_s, rank.position});
+    if (time_ns > 0) unite(sums_[wait], Sum{time_ns, here.main_ns, to_seconds(time_ns), rank.position});
     here = {};
   }
   touched_.clear();

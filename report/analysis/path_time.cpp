@@ -7,16 +7,16 @@ PathTime::PathTime(const shard::ShardData& head, std::optional<std::int32_t> apa
     : cells_(head.paths.size() * shard::kCategories), apart_(apart) {}
 
 void PathTime::add(const RankInput& rank) {
-  if (rank.charged.empty()) return;
+  if (rank.values.empty()) return;
   const bool used_mpi = (rank.of->flags & shard::kUsedMpi) != 0;
   std::vector<std::uint64_t>& group = groups_[(used_mpi ? kUsedMpi : 0) | (rank.sampled ? 0 : kUnsampled)];
   group.resize(cells_ * 2);
-  for (const ChargedValue& value : rank.charged)
+  for (const shard::Value& value : rank.values)
     group[cell_of(value) * 2 + (value.main_thread ? 0 : 1)] += value.wall_ns;
 
   if (!apart_ || rank.of->rank != *apart_ || !used_mpi) return;
   apart_ns_.resize(cells_);
-  for (const ChargedValue& value : rank.charged)
+  for (const shard::Value& value : rank.values)
     if (value.main_thread) apart_ns_[cell_of(value)] += value.wall_ns;
 }
 

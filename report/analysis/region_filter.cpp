@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "report/analysis/call_paths.hpp"
-#include "report/analysis/charged_time.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -62,13 +61,11 @@ class RowFilter {
 void recount_ranks(const ShardData& whole, const shard::RowSource& rows, const std::vector<bool>& inside,
                    ShardData& region) {
   constexpr std::uint32_t kOfTheWhole = shard::kUsageKnown | shard::kIoKnown;
-  const bool cpu_clock = whole.run.clock == "cpu";
-  std::vector<std::uint64_t> outside_mpi_ns(region.ranks.size(), 0);
   for (shard::Rank& rank : region.ranks) {
     rank.flags &= ~kOfTheWhole;
     rank.start_utc_ns = region.run.start_utc_ns;
-    rank.main_thread_ns = {};
-    rank.samples = rank.mpi_ns = rank.mpi_wait_ns = rank.paused_ns = rank.cpu_ns = 0;
+    rank.main_thread_ns = rank.raw_main_thread_ns = {};
+    rank.samples = rank.elapsed_ns = rank.mpi_ns = rank.mpi_wait_ns = rank.paused_ns = rank.cpu_ns = 0;
   }
   region.counter_values.clear();
   RowFilter filter(inside);
@@ -76,30 +73,32 @@ void recount_ranks(const ShardData& whole, const shard::RowSource& rows, const s
     if (all.rank >= region.ranks.size()) return;
     const shard::RankRows here = filter(all);
     shard::Rank& rank = region.ranks[here.rank];
-    std::uint64_t mpi_ns = 0, other_ns = 0;
     for (const shard::Value& value : here.values) {
       if (static_cast<std::size_t>(value.category) >= shard::kCategories) continue;
       rank.samples += value.samples;
       if (!value.main_thread) continue;
       rank.main_thread_ns[static_cast<std::size_t>(value.category)] += value.wall_ns;
-      (value.category == Category::kMpi ? mpi_ns : other_ns) += value.wall_ns;
     }
-    if ((rank.flags & shard::kUsedMpi) != 0) mpi_ns = 0;  // its calls say it
-    outside_mpi_ns[here.rank] = static_cast<std::uint64_t>(static_cast<double>(other_ns) *
-                                                           sampled_scale(whole.ranks[here.rank], cpu_clock)) +
-                                mpi_ns;
+    rank.raw_main_thread_ns = rank.main_thread_ns;
     std::vector<std::optional<std::uint64_t>> amounts(region.counters.size());
     for (const shard::PathCounter& row : here.path_counters)
       if (row.counter < amounts.size()) amounts[row.counter] = amounts[row.counter].value_or(0) + row.value;
     for (std::uint32_t c = 0; c < amounts.size(); ++c)
       if (amounts[c]) region.counter_values.push_back({here.rank, c, *amounts[c]});
   });
-  for (const shard::MpiCall& call : region.mpi_calls)
-    if (call.rank < region.ranks.size()) region.ranks[call.rank].mpi_ns += call.time_ns;
+  constexpr auto kMpi = static_cast<std::size_t>(Category::kMpi);
+  if (whole.run.clock == "cpu") {  // rows say nothing of the time in calls
+    for (shard::Rank& rank : region.ranks)
+      if ((rank.flags & shard::kUsedMpi) != 0) rank.main_thread_ns[kMpi] = 0;
+    for (const shard::MpiCall& call : region.mpi_calls)
+      if (call.rank < region.ranks.size()) region.ranks[call.rank].main_thread_ns[kMpi] += call.time_ns;
+  }
   for (const shard::WaitState& state : region.wait_states)
     if (state.rank < region.ranks.size()) region.ranks[state.rank].mpi_wait_ns += state.wait_ns;
-  for (std::size_t i = 0; i < region.ranks.size(); ++i)
-    region.ranks[i].elapsed_ns = outside_mpi_ns[i] + region.ranks[i].mpi_ns;
+  for (shard::Rank& rank : region.ranks) {
+    if ((rank.flags & shard::kUsedMpi) != 0) rank.mpi_ns = rank.main_thread_ns[kMpi];
+    for (const std::uint64_t ns : rank.main_thread_ns) rank.elapsed_ns += ns;
+  }
 }
 
 }  // namespace
@@ -136,10 +135,6 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   Analysis analysis = builder.finish();
   analysis.run.region = name;
   return analysis;
-}
-
-std::optional<Analysis> analyse_region(const ShardData& data, std::string_view name) {
-  return analyse_region(data, shard::InMemoryRows(data), name);
 }
 
 }  // namespace clusterprof::report

@@ -53,7 +53,7 @@ RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, con
 void RegionTime::add(const RankInput& rank) {
   if (parent_.size() == 1) return;
   const auto parent_of = [this](std::uint32_t region) { return parent_[region]; };
-  for (const ChargedValue& value : rank.charged) {
+  for (const shard::Value& value : rank.values) {
     const std::uint32_t region = of_path_[value.path];
     const bool in_mpi = value.category == Category::kMpi;
     if (region == 0 || (!rank.sampled && !in_mpi)) continue;
@@ -69,12 +69,11 @@ void RegionTime::add(const RankInput& rank) {
     up.main_ns += here.main_ns;
     up.helper_ns += here.helper_ns;
     up.mpi_ns += here.mpi_ns;
-    const double useful_s = to_seconds(here.main_ns) * rank.main_scale + to_seconds(here.helper_ns);
+    const std::uint64_t useful_ns = here.main_ns + here.helper_ns;
+    const double useful_s = to_seconds(useful_ns);
     const double time_s = useful_s + to_seconds(here.mpi_ns);
     if (time_s <= 0) return;
     sums_.resize(parent_.size());
-    const std::uint64_t useful_ns =
-        round_ns(static_cast<double>(here.main_ns) * rank.main_scale) + here.helper_ns;
     unite(sums_[region], Sum{useful_ns, 1, useful_s, time_s, rank.position});
   });
   here_[0] = {};

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/pieces.hpp"
-#include "report/analysis/charged_time.hpp"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {
@@ -225,27 +225,22 @@ RunInfo describe_run(const ShardData& data) {
 
 bool measures_mpi(const Rank& rank) {
   return (rank.flags & shard::kUsedMpi) != 0 ||
-         ((rank.flags & shard::kMpiUnwatched) == 0 && rank.main_thread_ns[kMpi] == 0);
+         ((rank.flags & shard::kMpiUnwatched) == 0 && rank.raw_main_thread_ns[kMpi] == 0);
 }
 
 OptionalCategorySeconds main_thread_categories(const Rank& rank, bool cpu_clock) {
   OptionalCategorySeconds result;
-  const std::uint64_t recorded_ns = recorded_of(rank);
-  if (measures_mpi(rank))
-    result[kMpi] = to_seconds(std::min(rank.mpi_ns, recorded_ns));
-  else if (rank.main_thread_ns[kMpi] > 0)
-    result[kMpi] = to_seconds(std::min(rank.main_thread_ns[kMpi], recorded_ns));
-
-  const std::uint64_t sampled = sampled_outside_mpi_ns(rank);
-  if (rank.samples == 0 || sampled == 0) return result;
-  const double rest = to_seconds(recorded_ns) - result[kMpi].value_or(0);
-  const double scale = cpu_clock ? 1e-9 : std::max(0.0, rest) / static_cast<double>(sampled);
+  if (measures_mpi(rank) || rank.raw_main_thread_ns[kMpi] > 0)
+    result[kMpi] = to_seconds(rank.main_thread_ns[kMpi]);
+  const auto sampled = [&](std::size_t c) { return c != kMpi && rank.raw_main_thread_ns[c] != 0; };
+  const auto categories = std::views::iota(std::size_t{0}, kCategories);
+  if (rank.samples == 0 || std::ranges::none_of(categories, sampled)) return result;
   // Without Python frames there is no telling what the interpreter ran.
-  const bool no_python = (rank.flags & shard::kPythonUnread) != 0 && rank.main_thread_ns[kPython] == 0;
+  const bool no_python = (rank.flags & shard::kPythonUnread) != 0 && rank.raw_main_thread_ns[kPython] == 0;
   for (std::size_t c = 0; c < kCategories; ++c) {
     if (c == kMpi || (cpu_clock && c == static_cast<std::size_t>(Category::kIdle))) continue;
     if (c == kPython && no_python) continue;
-    result[c] = static_cast<double>(rank.main_thread_ns[c]) * scale;
+    result[c] = to_seconds(rank.main_thread_ns[c]);
   }
   return result;
 }

@@ -425,7 +425,7 @@ std::size_t ChargedWaits::find(std::uint32_t rank, std::uint32_t path) const {
 
 void ChargedWaits::add(const RankInput& rank) {
   if (starts_[rank.index] == starts_[rank.index + 1]) return;
-  for (const ChargedValue& value : rank.charged)
+  for (const shard::Value& value : rank.values)
     if (value.main_thread && value.category == shard::Category::kMpi)
       if (const std::size_t at = find(rank.index, value.path); at < charged_ns_.size())
         charged_ns_[at] += value.wall_ns;

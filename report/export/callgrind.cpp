@@ -70,7 +70,7 @@ void export_callgrind(const ExportInput& input, const ExportOptions& options, co
   const auto root = static_cast<std::uint32_t>(graph.functions().size());
   std::vector<FunctionCost> functions(root + 1);
   Cost sum;
-  graph.for_each_stack(ChargedRows(input, paths, options.ranks), [&](const FunctionStack& stack) {
+  graph.for_each_stack(ChargedRows(input, paths, options), [&](const FunctionStack& stack) {
     sum.add(stack.of);
     std::uint32_t caller = root, line = 0;
     for (const FunctionStack::Step& step : stack.steps) {

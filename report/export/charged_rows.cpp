@@ -7,24 +7,21 @@
 #include <tuple>
 
 #include "base/version.hpp"
-#include "report/analysis/charged_time.hpp"
+#include "report/analysis/activities.hpp"
 
 namespace clusterprof::report {
 
 using shard::Category;
 using shard::ShardData;
 
-ChargedRows::ChargedRows(const ExportInput& input, const CallPaths& paths, const std::vector<bool>& selected)
-    : input_(input), paths_(paths), selected_(selected) {}
+ChargedRows::ChargedRows(const ExportInput& input, const CallPaths& paths, const ExportOptions& options)
+    : input_(input), paths_(paths), options_(options) {}
 
 void ChargedRows::for_each_rank(
     const std::function<void(std::uint32_t rank, std::span<const ChargedRow>)>& use) const {
   const ShardData& head = input_.head;
-  TimeCharger charger(head);
   std::vector<ChargedRow> rows;
-  std::vector<bool> seen(head.ranks.size(), false);
   const auto take = [&](std::uint32_t rank, std::span<const shard::Value> values) {
-    seen[rank] = true;
     if (!selected(rank)) return;
     rows.clear();
     // Without samples it is not known what a thread did.
@@ -32,15 +29,13 @@ void ChargedRows::for_each_rank(
     const auto place = [&](std::uint32_t path, Category category) {
       return sampled || category == Category::kMpi ? paths_.counted(path, category) : 0;
     };
-    for (const ChargedValue& value : charger.charge(rank, values))
-      rows.push_back(
-          {place(value.path, value.category), value.category, value.main_thread, {0, value.wall_ns, 0}});
     for (const shard::Value& value : values)
-      if (value.path < paths_.size() && static_cast<std::size_t>(value.category) < shard::kCategories)
+      if (value.path < paths_.size() && static_cast<std::size_t>(value.category) < shard::kCategories &&
+          (options_.idle_threads || value.main_thread || is_work(paths_, value.path, value.category)))
         rows.push_back({place(value.path, value.category),
                         value.category,
                         value.main_thread,
-                        {value.samples, 0, value.cpu_ns}});
+                        {value.samples, value.wall_ns, value.cpu_ns}});
     const auto key = [](const ChargedRow& row) {
       return std::tuple(row.path, row.category, !row.main_thread);
     };
@@ -57,11 +52,8 @@ void ChargedRows::for_each_rank(
     if (size != 0) use(rank, {rows.data(), size});
   };
   input_.rows.for_each_rank([&](const shard::RankRows& rank) {
-    if (rank.rank < seen.size()) take(rank.rank, rank.values);
+    if (rank.rank < head.ranks.size()) take(rank.rank, rank.values);
   });
-  // They may have MPI calls, which the head has.
-  for (std::uint32_t rank = 0; rank < seen.size(); ++rank)
-    if (!seen[rank]) take(rank, {});
 }
 
 std::vector<Weights> ChargedRows::sums() const {

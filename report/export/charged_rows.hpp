@@ -32,10 +32,13 @@ struct ChargedRow {
 class ChargedRows {
  public:
   // Refers to all of them.
-  ChargedRows(const ExportInput& input, const CallPaths& paths, const std::vector<bool>& selected);
+  ChargedRows(const ExportInput& input, const CallPaths& paths, const ExportOptions& options);
 
-  [[nodiscard]] bool selected(std::uint32_t rank) const { return selected_.empty() || selected_[rank]; }
-  // Once per rank that is selected and has any; sorted by path, category, the main thread's first.
+  [[nodiscard]] bool selected(std::uint32_t rank) const {
+    return options_.ranks.empty() || options_.ranks[rank];
+  }
+  // Once per rank that is selected and has any that are exported; sorted by path, category, the main thread's
+  // first.
   void for_each_rank(const std::function<void(std::uint32_t rank, std::span<const ChargedRow>)>& use) const;
   // Over the selected ranks, by path.
   [[nodiscard]] std::vector<Weights> sums() const;
@@ -45,7 +48,7 @@ class ChargedRows {
  private:
   ExportInput input_;
   const CallPaths& paths_;
-  const std::vector<bool>& selected_;
+  const ExportOptions& options_;
 };
 
 // "clusterprof 0.7.0": who wrote an export.

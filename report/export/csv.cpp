@@ -146,19 +146,25 @@ void write_mpi_calls(const Analysis& analysis, Csv& csv) {
             row.spread.max_rank);
 }
 
+// Rows tell idle helper threads apart by themselves, so they are all there.
+ExportOptions with_idle_threads(ExportOptions options) {
+  options.idle_threads = true;
+  return options;
+}
+
 // Numbers are those of `clusterprof query RUN path`.
 void write_paths(const ExportInput& input, const ExportOptions& options, Csv& csv) {
   const ShardData& head = input.head;
   const CallPaths paths(head);
   std::vector<std::array<std::uint64_t, shard::kCategories>> category_ns(paths.size());
   std::vector<Weights> self(paths.size());
-  ChargedRows(input, paths, options.ranks)
-      .for_each_rank([&](std::uint32_t, std::span<const ChargedRow> rows) {
-        for (const ChargedRow& row : rows) {
-          self[row.path] += row.of;
-          category_ns[row.path][static_cast<std::size_t>(row.category)] += row.of.time_ns;
-        }
-      });
+  const ExportOptions all = with_idle_threads(options);
+  ChargedRows(input, paths, all).for_each_rank([&](std::uint32_t, std::span<const ChargedRow> rows) {
+    for (const ChargedRow& row : rows) {
+      self[row.path] += row.of;
+      category_ns[row.path][static_cast<std::size_t>(row.category)] += row.of.time_ns;
+    }
+  });
   std::vector<Weights> total = self;
   for (std::size_t path = total.size(); path-- > 1;)
     total[paths.parent(static_cast<std::uint32_t>(path))] += total[path];
@@ -192,21 +198,21 @@ void write_rank_paths(const ExportInput& input, const ExportOptions& options, Cs
   const ShardData& head = input.head;
   const CallPaths paths(head);
   csv.row("rank", "node", "path", "category", "thread", "samples", "self_s", "cpu_s");
-  ChargedRows(input, paths, options.ranks)
-      .for_each_rank([&](std::uint32_t at, std::span<const ChargedRow> rows) {
-        const shard::Rank& rank = head.ranks[at];
-        for (const ChargedRow& row : rows) {
-          csv.field(rank.rank);
-          csv.field(node_name(head, rank));
-          csv.field(row.path);
-          csv.field(shard::kCategoryNames[static_cast<std::size_t>(row.category)]);
-          csv.field(row.main_thread ? "main" : "helper");
-          csv.field(row.of.samples);
-          csv.ns(row.of.time_ns);
-          csv.ns(row.of.cpu_ns);
-          csv.end_row();
-        }
-      });
+  const ExportOptions all = with_idle_threads(options);
+  ChargedRows(input, paths, all).for_each_rank([&](std::uint32_t at, std::span<const ChargedRow> rows) {
+    const shard::Rank& rank = head.ranks[at];
+    for (const ChargedRow& row : rows) {
+      csv.field(rank.rank);
+      csv.field(node_name(head, rank));
+      csv.field(row.path);
+      csv.field(shard::kCategoryNames[static_cast<std::size_t>(row.category)]);
+      csv.field(row.main_thread ? "main" : "helper");
+      csv.field(row.of.samples);
+      csv.ns(row.of.time_ns);
+      csv.ns(row.of.cpu_ns);
+      csv.end_row();
+    }
+  });
 }
 
 struct AnalysisTable {

@@ -2,8 +2,8 @@
 // Writes a merged profile in the formats of other tools. docs/exports.md says what each of them holds.
 //
 // All take the rows of ranks one rank at a time and keep sums over them by call path, never the rows. Times
-// are those that functions and lines are charged with (docs/metrics.md); samples and CPU time are as
-// recorded. Output depends on nothing but the arguments. What rows or the sink throw passes through.
+// are the profile's (docs/metrics.md, "One set of numbers"); samples and CPU time are as recorded. Output
+// depends on nothing but the arguments. What rows or the sink throw passes through.
 #pragma once
 
 #include <functional>
@@ -22,9 +22,12 @@ enum class ExportWeight { kSamples, kTime };
 
 struct ExportOptions {
   std::vector<bool> ranks;  // by row of the head's ranks: those that are exported; empty: all
-  ExportWeight weight = ExportWeight::kSamples;  // folded, speedscope
+  ExportWeight weight = ExportWeight::kTime;  // folded, speedscope
   bool each_rank = false;  // folded, hatchet, speedscope, pprof, perfetto: every rank by itself
   bool regions = true;     // folded, hatchet, speedscope: regions are frames
+  // Helper threads that waited for work, too. Without them sums are the active times of the report. The
+  // tables of csv have them always.
+  bool idle_threads = false;
 };
 
 // What to export: tables that `head` has, rows that `rows` has.

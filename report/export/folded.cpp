@@ -67,11 +67,10 @@ class FoldedWriter {
 void export_folded(const ExportInput& input, const ExportOptions& options, const ExportSink& sink) {
   const CallPaths paths(input.head);
   FoldedWriter writer(paths, options, sink);
-  ChargedRows(input, paths, options.ranks)
-      .for_each_rank([&](std::uint32_t rank, std::span<const ChargedRow> rows) {
-        for (const ChargedRow& row : rows) writer.add(row.path, row.of);
-        if (options.each_rank) writer.write(safe(rank_name(input.head, rank)));
-      });
+  ChargedRows(input, paths, options).for_each_rank([&](std::uint32_t rank, std::span<const ChargedRow> rows) {
+    for (const ChargedRow& row : rows) writer.add(row.path, row.of);
+    if (options.each_rank) writer.write(safe(rank_name(input.head, rank)));
+  });
   if (!options.each_rank) writer.write("");
 }
 

@@ -38,7 +38,7 @@ void take_rows(const FrameTree& tree, const std::vector<bool>& used, std::vector
 void export_hatchet(const ExportInput& input, const ExportOptions& options, const ExportSink& sink) {
   const CallPaths paths(input.head);
   const FrameTree tree(paths, options.regions);
-  const ChargedRows rows(input, paths, options.ranks);
+  const ChargedRows rows(input, paths, options);
   CompactJson json(sink);
   // Only what has any time or samples, or is above that.
   std::vector<bool> used(tree.nodes().size(), false);

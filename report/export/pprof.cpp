@@ -286,14 +286,13 @@ void export_pprof(const ExportInput& input, const ExportOptions& options, const 
     writer.samples({}, *node < head.nodes.size() ? head.nodes[*node].name : "?", sums.take());
     node.reset();
   };
-  ChargedRows(input, paths, options.ranks)
-      .for_each_rank([&](std::uint32_t row, std::span<const ChargedRow> rows) {
-        const shard::Rank& rank = head.ranks[row];
-        if (apart) return writer.samples(rank.rank, node_name(head, rank), rows);
-        if (node && *node != rank.node) end_node();
-        node = rank.node;
-        sums.add(rows);
-      });
+  ChargedRows(input, paths, options).for_each_rank([&](std::uint32_t row, std::span<const ChargedRow> rows) {
+    const shard::Rank& rank = head.ranks[row];
+    if (apart) return writer.samples(rank.rank, node_name(head, rank), rows);
+    if (node && *node != rank.node) end_node();
+    node = rank.node;
+    sums.add(rows);
+  });
   end_node();
   writer.finish();
 }

@@ -82,7 +82,7 @@ void export_pstats(const ExportInput& input, const ExportOptions& options, const
   std::vector<Calls> functions(graph.functions().size());
   std::vector<std::map<std::uint32_t, Calls>> callers(functions.size());
   std::vector<bool> used(functions.size(), false);
-  graph.for_each_stack(ChargedRows(input, paths, options.ranks), [&](const FunctionStack& stack) {
+  graph.for_each_stack(ChargedRows(input, paths, options), [&](const FunctionStack& stack) {
     for (std::size_t i = 0; i < stack.steps.size(); ++i) {
       const FunctionStack::Step& step = stack.steps[i];
       const bool leaf = i + 1 == stack.steps.size();

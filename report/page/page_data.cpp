@@ -12,7 +12,6 @@
 
 #include "report/analysis/activities.hpp"
 #include "report/analysis/call_paths.hpp"
-#include "report/analysis/charged_time.hpp"
 #include "report/analysis/partial_sums.hpp"
 #include "report/analysis/rank_input.hpp"
 #include "report/page/page_series.hpp"
@@ -34,15 +33,6 @@ constexpr std::size_t kCandidates = 4;
 constexpr std::size_t kCandidateCells = 2;
 
 float to_float_s(std::uint64_t ns) { return static_cast<float>(to_seconds(ns)); }
-
-// What was measured at MPI calls may never have been sampled.
-void raise_by_calls(const ShardData& head, std::vector<std::uint64_t>& path_ns) {
-  std::vector<std::uint64_t> calls_ns(path_ns.size(), 0);
-  for (const shard::MpiCall& call : head.mpi_calls)
-    if (call.path < calls_ns.size()) calls_ns[call.path] += call.time_ns;
-  for (std::size_t path = 0; path < path_ns.size(); ++path)
-    path_ns[path] = std::max(path_ns[path], calls_ns[path]);
-}
 
 class Maker {
  public:
@@ -80,7 +70,6 @@ class Maker {
   CallPaths paths_;
   PathSlots slots_;
   RankOrder order_;
-  TimeCharger charger_;
   std::vector<Charge> charges_;               // by cell_of()
   std::vector<std::uint32_t> row_function_;   // by path: index of its function if that has a time per row and
                                               // is not counted further out
@@ -91,7 +80,6 @@ class Maker {
   std::vector<std::uint64_t> function_row_ns_;  // functions x rows
   std::vector<OffCpu> off_cpu_;                 // by path; empty: not known
   std::vector<std::uint64_t> off_cpu_ns_;       // ranks x kinds
-  std::vector<bool> added_;                     // by row of the head's ranks
   std::vector<std::uint64_t> active_ns_;        // of the rank at hand, by path; 0 between ranks
   TouchedTree touched_;
   std::vector<std::uint32_t> node_of_slot_;
@@ -106,7 +94,6 @@ Maker::Maker(const ShardData& head, const Analysis& analysis, const PageOptions&
       paths_(head),
       slots_(paths_, path_ns, options.paths * kCandidates),
       order_(head),
-      charger_(head),
       charges_(paths_.size() * kCategories),
       row_function_(paths_.size(), kNone),
       page_function_(paths_.functions().size(), kNone),
@@ -116,7 +103,6 @@ Maker::Maker(const ShardData& head, const Analysis& analysis, const PageOptions&
                                                           std::min(outliers_.size(), PageData::kOwnGroups))},
               slots_.size(), options.cells * kCandidateCells),
       sums_(slots_.size()),
-      added_(head.ranks.size(), false),
       active_ns_(paths_.size(), 0),
       touched_(paths_.size()) {
   for (std::uint32_t path = 0; path < paths_.size(); ++path)
@@ -125,8 +111,7 @@ Maker::Maker(const ShardData& head, const Analysis& analysis, const PageOptions&
       Charge& charge = charges_[cell_of(path, category)];
       charge.path = paths_.counted(path, category);
       charge.slot = slots_.slot(charge.path);
-      charge.is_work =
-          category != Category::kIdle || activity_of(paths_, path, category) == Activity::kGilWait;
+      charge.is_work = is_work(paths_, path, category);
     }
   if (analysis.off_cpu) {
     for (std::uint32_t path = 0; path < paths_.size(); ++path) off_cpu_.push_back(off_cpu_of(paths_, path));
@@ -169,18 +154,15 @@ std::uint32_t Maker::page_function(std::uint32_t function) {
 
 void Maker::read(const shard::RowSource& rows) {
   rows.for_each_rank([this](const shard::RankRows& rank) { add(rank); });
-  // They may have MPI calls, which the head has.
-  for (std::uint32_t rank = 0; rank < added_.size(); ++rank)
-    if (!added_[rank]) add({rank, {}, {}, {}});
 }
 
 void Maker::add(const shard::RankRows& rows) {
   if (rows.rank >= head_.ranks.size() || head_.ranks.size() != page_.row_of_rank.size()) return;
-  added_[rows.rank] = true;
   const bool sampled = head_.ranks[rows.rank].samples != 0;
   const std::uint32_t position = order_.position[rows.rank];
   const auto parent_of = [this](std::uint32_t path) { return paths_.parent(path); };
-  for (const ChargedValue& value : charger_.charge(rows.rank, rows.values)) {
+  for (const shard::Value& value : rows.values) {
+    if (value.path >= paths_.size() || static_cast<std::size_t>(value.category) >= kCategories) continue;
     // As FunctionTime: what threads without samples did is not known.
     if (!sampled && value.category != Category::kMpi) continue;
     if (value.wall_ns == 0) continue;
@@ -403,7 +385,6 @@ Result<PageData> make_page_data(profile::ProfileReader& profile, const Analysis&
       path_ns.push_back(path.exclusive.sum_ns);
   }
   path_ns.resize(head.value()->paths.size());
-  raise_by_calls(*head.value(), path_ns);
   try {
     Maker maker(*head.value(), analysis, options, path_ns);
     maker.read(*profile.rows());
@@ -420,7 +401,6 @@ PageData make_page_data(const ShardData& head, const shard::RowSource& rows, con
     for (const shard::Value& value : rank.values)
       if (value.path < path_ns.size()) path_ns[value.path] += value.wall_ns;
   });
-  raise_by_calls(head, path_ns);
   Maker maker(head, analysis, options, path_ns);
   maker.read(rows);
   return maker.finish();

@@ -180,6 +180,13 @@ void print_io(Page& page, const Analysis& a, const ShortPaths& paths, const Reso
                              scale(row.read_s + row.write_s), scale(row.sync_s), scale(row.meta_s),
                              row.name.empty() ? "not known" : shorten_middle(printable(row.name), room)});
               });
+  const std::optional<double>& main_s = a.category_s[static_cast<std::size_t>(shard::Category::kIo)];
+  const std::optional<double>& all_s = a.activity_s[index(Activity::kIo)];
+  page.line("  time: of the calls, of all threads, also inside MPI", Style::kDim);
+  if (main_s && all_s)
+    page.line(fmt::format("  category io: outside MPI, with sockets and pipes: {} of all threads, {} of main ones",
+                          seconds(*all_s), seconds(*main_s)),
+              Style::kDim);
 }
 
 void print_off_cpu(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {

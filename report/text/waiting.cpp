@@ -33,7 +33,7 @@ class Waits {
       : page_(page), a_(analysis), paths_(paths), options_(options), scale_(0) {
     for (const WaitRow& row : a_.waits) total_s_ += row.wait_s;
     double longest = total_s_;
-    for (const RootCauseRow& row : a_.root_functions) longest = std::max(longest, row.wait_s);
+    for (const RootCauseRow& row : a_.root_causes) longest = std::max(longest, row.wait_s);
     scale_ = TimeScale(longest);
   }
 
@@ -109,14 +109,14 @@ class Waits {
   }
 
   void root_causes() {
-    if (a_.root_functions.empty()) return;
+    if (a_.root_causes.empty()) return;
     title("Root causes: who made others wait, directly or through others");
-    const std::size_t all = a_.root_functions.size();
-    const std::size_t shown = worth_showing(a_.root_functions, &RootCauseRow::wait_s, total_s_);
+    const std::size_t all = a_.root_causes.size();
+    const std::size_t shown = worth_showing(a_.root_causes, &RootCauseRow::wait_s, total_s_);
     const auto build = [&](std::size_t room) {
       Table table({{"wait"}, {"%"}, {"ranks"}, {"rank"}, {"was in", Align::kLeft}});
       for (std::size_t i = 0; i < shown; ++i) {
-        const RootCauseRow& row = a_.root_functions[i];
+        const RootCauseRow& row = a_.root_causes[i];
         table.row({scale_(row.wait_s), percent_cell(row.wait_s, total_s_),
                    fmt::format("{}{}", row.at_least ? ">=" : "", row.waiting_ranks), std::to_string(row.rank),
                    room == 0 ? "" : describe(a_.places[row.place], paths_, room)});
@@ -170,21 +170,21 @@ class Waits {
   }
 
   void critical_path() {
-    if (a_.critical_functions.empty()) return;
-    const std::size_t all = a_.critical_functions.size();
+    if (a_.critical_path.empty()) return;
+    const std::size_t all = a_.critical_path.size();
     double longest = 0, length = 0;
-    for (const CriticalRow& row : a_.critical_functions) {
+    for (const CriticalRow& row : a_.critical_path) {
       longest = std::max({longest, row.time_s, row.mean_s});
       length += row.time_s;
     }
-    const std::size_t shown = worth_showing(a_.critical_functions, &CriticalRow::time_s, length);
+    const std::size_t shown = worth_showing(a_.critical_path, &CriticalRow::time_s, length);
     const TimeScale scale(longest);
     title(fmt::format("Critical path: what its length of {} was made of, in {}", seconds(length),
                       scale.unit()));
     const auto build = [&](std::size_t room) {
       Table table({{"time"}, {"%"}, {"mean"}, {"x mean"}, {"@rank"}, {"in", Align::kLeft}});
       for (std::size_t i = 0; i < shown; ++i) {
-        const CriticalRow& row = a_.critical_functions[i];
+        const CriticalRow& row = a_.critical_path[i];
         const bool known = row.place != 0;
         table.row({scale(row.time_s), fmt::format("{:.1f}", 100 * row.share), known ? scale(row.mean_s) : "-",
                    known && row.mean_s > 0 ? fmt::format("{:.2f}", row.time_s / row.mean_s) : "-",

@@ -580,7 +580,7 @@ class CommView final : public ListView {
   }
 
   void root_causes(std::string_view filter) {
-    const auto& rows = run_.analysis.root_functions;
+    const auto& rows = run_.analysis.root_causes;
     if (rows.empty()) return;
     const TimeScale scale(rows.front().wait_s);
     blank_and_title("What all waiting goes back to",
@@ -611,7 +611,7 @@ class CommView final : public ListView {
   }
 
   void critical_path(std::string_view filter) {
-    const auto& rows = run_.analysis.critical_functions;
+    const auto& rows = run_.analysis.critical_path;
     if (rows.empty()) return;
     const TimeScale scale(rows.front().time_s);
     blank_and_title("Critical path", fmt::format("{}, share", scale.unit()));

@@ -162,7 +162,11 @@ class Export(unittest.TestCase):
         for cell, weights in cls.cells.items():
             add(cls.sums[cell.path], weights)
             add(cls.total, weights)
-        assert len(cls.cells) > 50 and len({cell.rank for cell in cls.cells}) == 5
+        cls.all_cells = cls.profile.cells(idle_threads=True)
+        cls.all_sums = collections.defaultdict(lambda: [0, 0, 0])
+        for cell, weights in cls.all_cells.items():
+            add(cls.all_sums[cell.path], weights)
+        assert len(cls.cells) > 50 and len(cls.all_cells) > len(cls.cells) and len({cell.rank for cell in cls.cells}) == 5
 
     def export(self, form, *options):
         done = analyze("export", "run", "-f", form, *options, cwd=self.directory)
@@ -271,7 +275,7 @@ class Export(unittest.TestCase):
         return rows
 
     def test_folded(self):
-        for weight, options in ((0, []), (1, ["--weight", "time"])):
+        for weight, options in ((1, []), (0, ["--weight", "samples"])):
             rows = self.folded(*options)
             self.assertEqual(len({tuple(frames) for frames, _ in rows}), len(rows))
             stacks = self.by_stack(weight)
@@ -291,7 +295,12 @@ class Export(unittest.TestCase):
         for rank in (0, 1, 2, 9):
             mine = [(frames, count) for frames, count in rows if frames[0].startswith(f"rank {rank} (")]
             self.assertEqual(sorted((len(frames) - 1, count) for frames, count in mine),
-                             sorted((len(stack), count) for stack, count in self.by_stack(0, {rank}, False).items()))
+                             sorted((len(stack), count) for stack, count in self.by_stack(1, {rank}, False).items()))
+
+    def test_idle_threads(self):
+        for weight, options in ((1, []), (0, ["--weight", "samples"])):
+            rows = self.folded("--idle-threads", *options)
+            self.assertEqual(sum(count for _, count in rows), sum(weights[weight] for weights in self.all_sums.values()))
 
     # --- pprof ---
 
@@ -543,9 +552,9 @@ class Export(unittest.TestCase):
         found = {profile_rows.Cell(int(row["rank"]), int(row["path"]), row["category"], row["thread"] == "main"):
                  [int(row["samples"]), round(float(row["self_s"]) * 1e9), round(float(row["cpu_s"]) * 1e9)]
                  for row in rows}
-        self.assertEqual(found, self.cells)
+        self.assertEqual(found, self.all_cells)
         totals = collections.defaultdict(lambda: [0, 0])
-        for path, weights in self.sums.items():
+        for path, weights in self.all_sums.items():
             up = path
             while up != 0:
                 add(totals[up], weights[:2])
@@ -554,11 +563,11 @@ class Export(unittest.TestCase):
         paths = {int(row["path"]): row for row in self.csv("--table", "paths")}
         self.assertEqual(set(paths), set(totals))
         for path, row in paths.items():
-            self.assertEqual([int(row["samples"]), round(float(row["self_s"]) * 1e9)], self.sums[path][:2])
+            self.assertEqual([int(row["samples"]), round(float(row["self_s"]) * 1e9)], self.all_sums[path][:2])
             self.assertEqual([int(row["total_samples"]), round(float(row["total_s"]) * 1e9)], totals[path])
             parts = sum(round(float(row[c + "_s"]) * 1e9)
                         for c in ("python", "native", "system", "mpi", "io", "idle"))
-            self.assertEqual(parts, self.sums[path][1])
+            self.assertEqual(parts, self.all_sums[path][1])
             if path != 0:
                 self.assertEqual(row["name"], valid(self.profile.path_frames[path].name))
         self.assertEqual({row["rank"] for row in self.csv("--table", "rank_paths", "--ranks", "1")}, {"1"})
@@ -605,6 +614,7 @@ class Export(unittest.TestCase):
         self.refused(2, "no table rows", "run", "-f", "csv", "--table", "rows")
         self.refused(2, "all ranks", "run", "-f", "json", "--ranks", "0")
         self.refused(2, "rank_paths", "run", "-f", "csv", "--ranks", "0")
+        self.refused(2, "idle threads", "run", "-f", "csv", "--idle-threads")
 
     def test_damage(self):
         run = os.path.join(self.directory, "damaged")
@@ -621,7 +631,7 @@ class OfShards(unittest.TestCase):
             run = os.path.join(directory, "run")
             subprocess.run([os.path.join(BUILD, "libexec", "clusterprof", "synth"), "--nodes", "6", "--ranks-per-node",
                             "50", "--paths", "40", "--seed", "1", run], check=True, timeout=60)
-            done = analyze("export", run, "-f", "folded", cwd=directory)
+            done = analyze("export", run, "-f", "folded", "--weight", "samples", cwd=directory)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertTrue(os.path.exists(os.path.join(run, "profile.h5")))
             samples = sum(int(line.rpartition(b" ")[2]) for line in done.stdout.splitlines())

@@ -63,7 +63,7 @@ class Page(recording.RecordingTest):
         totals = dict(list(totals.items())[:20])
         self.assertIn(name + "()", totals)
         return {"scenario": "rankFollows", "file": page, "rank": rank, "functions": totals, "exact": True,
-                "sampled_s": self.query(run, "rank", str(rank))["sampled_s"]}
+                "sampled_s": self.query(run, "rank", str(rank))["time_s"]}
 
     def views(self, page, name, report, rank):
         """A scenario of check_page.mjs: what views have to say of the whole run, of one rank, of a time, of both."""

@@ -54,6 +54,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   for (std::uint32_t rank = 0; rank < known.ranks.size() && rank < 4; ++rank) (void)reader.value().rank(rank);
   const auto paths = static_cast<std::uint32_t>(known.paths.size());
   (void)reader.value().paths(paths / 3, paths - paths / 3);
-  if (all) (void)report::render_json(report::analyse(all.value()));
+  if (all) (void)report::render_json(report::analyse(all.value(), shard::InMemoryRows(all.value())));
   return 0;
 }

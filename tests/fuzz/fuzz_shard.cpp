@@ -30,6 +30,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   merger.add(head.value());
   const shard::ShardData merged = merger.finish();
   if (!shard::validate(merged)) std::abort();
-  (void)report::render_json(report::analyse(all.value()));
+  (void)report::render_json(report::analyse(all.value(), shard::InMemoryRows(all.value())));
   return 0;
 }

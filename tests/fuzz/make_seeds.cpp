@@ -29,7 +29,7 @@ void write(const fs::path& path, std::span<const std::byte> bytes) {
 }
 
 void write_analysis(const fs::path& seeds, const std::string& name, const shard::ShardData& data) {
-  const std::vector<std::byte> encoded = report::encode(report::analyse(data));
+  const std::vector<std::byte> encoded = report::encode(report::analyse(data, shard::InMemoryRows(data)));
   const auto write_parts = [&](const char* form, std::byte stored, const fuzz::AnalysisParts& parts) {
     const auto first = static_cast<std::uint32_t>(parts[0].size());
     std::vector<std::byte> seed(5);  // see fuzz_analysis.cpp

@@ -1,8 +1,7 @@
-"""A profile as clusterprof dump and h5py show it, and its times as docs/metrics.md defines them: written from
+"""A profile as clusterprof dump and h5py show it, and sums of its times as docs/metrics.md defines them: written from
 the definition, for tests that compare what clusterprof makes of the same rows."""
 
 import collections
-import math
 import subprocess
 
 import h5py
@@ -31,7 +30,6 @@ class Profile:
             self.path_frames = [None] + [self.frames[i] for i in frame[1:]]
         self.ranks = [{name: int(value) for name, value in row.items() if value.lstrip("-").isdigit()}
                       for row in self.tables["ranks"]]
-        self.wall_clock = self.tables["run"][0]["clock"] == '"wall"'
         self.functions = self.first_starts()
 
     @staticmethod
@@ -69,34 +67,25 @@ class Profile:
                 up = self.parents[up]
         return path
 
-    def scale(self, rank):
-        sampled = sum(rank[f"main_thread_{category}_ns"] for category in ("python", "native", "system", "io", "idle"))
-        if not self.wall_clock or not rank["flags"] & 32 or sampled == 0:
-            return 1.0
-        recorded = max(rank["elapsed_ns"] - rank["paused_ns"], 0)
-        return max(recorded - rank["mpi_ns"], 0) / sampled
+    def is_idle_helper(self, row):
+        """Of a row of values: a helper thread that had nothing to do. One that waits for the GIL has."""
+        path = int(row["path"])
+        leaf = self.path_frames[path]
+        waits_for_gil = leaf is not None and (leaf.kind, leaf.name) == ("kernel", "waiting for the GIL")
+        return row["main_thread"] == "0" and row["category"] == "idle" and not waits_for_gil
 
-    def cells(self):
+    def cells(self, idle_threads=False):
         """{Cell: [samples, time_ns, cpu_ns]}"""
         cells = collections.defaultdict(lambda: [0, 0, 0])
         for row in self.tables["values"]:
-            rank = self.ranks[int(row["rank_row"])]
-            measured = self.wall_clock and rank["flags"] & 32
-            category, main, wall_ns = row["category"], row["main_thread"] == "1", int(row["wall_ns"])
+            if not idle_threads and self.is_idle_helper(row):
+                continue
+            rank, category = self.ranks[int(row["rank_row"])], row["category"]
             path = self.counted(int(row["path"]), category)
             if rank["samples"] == 0 and category != "mpi":
                 path = 0
-            time_ns = wall_ns
-            if measured and category == "mpi":
-                time_ns = 0
-            elif main and self.scale(rank) != 1:
-                time_ns = math.floor(wall_ns * self.scale(rank) + 0.5)
-            add(cells[Cell(rank["rank"], path, category, main)], [int(row["samples"]), time_ns, int(row["cpu_ns"])])
-        for row in self.tables["mpi_calls"]:
-            rank = self.ranks[int(row["rank_row"])]
-            if self.wall_clock and rank["flags"] & 32:
-                path = self.counted(int(row["path"]), "mpi")
-                add(cells[Cell(rank["rank"], path, "mpi", True)], [0, int(row["time_ns"]), 0])
+            add(cells[Cell(rank["rank"], path, category, row["main_thread"] == "1")],
+                [int(row[column]) for column in ("samples", "wall_ns", "cpu_ns")])
         return {cell: weights for cell, weights in cells.items() if any(weights)}
 
     def mpi_counts(self):

@@ -10,6 +10,7 @@
 #include <optional>
 #include <random>
 
+#include "aggregator/corrected_time.hpp"
 #include "aggregator/merger.hpp"
 #include "aggregator/run_directory.hpp"
 #include "aggregator/wait_analyser.hpp"
@@ -113,11 +114,13 @@ class MergeRunTest : public ::testing::Test {
   static ShardData united(const std::vector<ShardData>& shards) {
     Merger merger;
     WaitAnalyser analyser;
-    for (const ShardData& data : shards) {
-      merger.add(data);
+    for (ShardData data : shards) {
       analyser.add(data);
+      correct_ranks(data);
+      merger.add(std::move(data));
     }
     ShardData all = merger.finish();
+    correct_rows(all);
     analyser.finish(all);
     note_missing_ranks(all);
     return all;

@@ -55,7 +55,6 @@ TEST_F(ActivityOf, SleepBeforePython311IsASelect) {
 TEST_F(ActivityOf, WaitingForTheGilInBothFormats) {
   EXPECT_EQ(of({step_, b_.kernel("futex"), b_.kernel("waiting for the GIL")}, Category::kIdle),
             Activity::kGilWait);
-  EXPECT_EQ(of({step_, b_.kernel("futex [GIL]")}, Category::kIdle), Activity::kGilWait);
 }
 
 TEST_F(ActivityOf, PageFaultComesBeforeWhatItHappenedIn) {

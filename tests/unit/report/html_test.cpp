@@ -33,7 +33,8 @@ using shard::Category;
 using shard::ShardData;
 using testing::ProfileBuilder;
 
-std::string html_of(const ShardData& data, const PageOptions& options = {}) {
+std::string html_of(ShardData data, const PageOptions& options = {}) {
+  aggregator::correct_times(data);
   const Analysis analysis = analyse(data);
   const PageData page = make_page_data(data, shard::InMemoryRows(data), analysis, options);
   const Result<std::string> html = render_html(analysis, page, options);

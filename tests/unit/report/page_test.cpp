@@ -26,7 +26,8 @@ using testing::kMs;
 using testing::ProfileBuilder;
 using testing::random_profile;
 
-PageData page_of(const ShardData& data, const PageOptions& options = {}) {
+PageData page_of(ShardData data, const PageOptions& options = {}) {
+  aggregator::correct_times(data);
   return make_page_data(data, shard::InMemoryRows(data), analyse(data), options);
 }
 

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "aggregator/corrected_time.hpp"
+#include "formats/shard/rank_rows.hpp"
 #include "formats/shard/shard_data.hpp"
+#include "report/report.hpp"
 
 namespace clusterprof::report::testing {
 
@@ -377,3 +381,17 @@ inline shard::ShardData resources_run() {
 }
 
 }  // namespace clusterprof::report::testing
+
+namespace clusterprof::report {
+
+// What a merge and a report make of data as shards have them.
+inline Analysis analyse(shard::ShardData data) {
+  aggregator::correct_times(data);
+  return analyse(data, shard::InMemoryRows(data));
+}
+inline std::optional<Analysis> analyse_region(shard::ShardData data, std::string_view name) {
+  aggregator::correct_times(data);
+  return analyse_region(data, shard::InMemoryRows(data), name);
+}
+
+}  // namespace clusterprof::report

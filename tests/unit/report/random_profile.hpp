@@ -120,6 +120,7 @@ inline shard::ShardData random_profile(std::uint64_t seed) {
     for (std::uint32_t i = 0; i < 3; ++i)
       data.critical_times.push_back({r, paths[below(paths.size())], random() % (300 * kMs)});
   }
+  aggregator::correct_times(b.data);
   return std::move(b.data);
 }
 

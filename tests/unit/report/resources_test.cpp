@@ -32,7 +32,6 @@ TEST(OffCpuKinds, FollowTheSystemCallAndItsDescriptor) {
   EXPECT_EQ(kind_of({"pause"}), OffCpu::kSleep);
   EXPECT_EQ(kind_of({"futex"}), OffCpu::kLock);
   EXPECT_EQ(kind_of({"futex", "waiting for the GIL"}), OffCpu::kGil);
-  EXPECT_EQ(kind_of({"futex [GIL]"}), OffCpu::kGil) << "of format 1.0";
   EXPECT_EQ(kind_of({"poll"}), OffCpu::kPoll);
   EXPECT_EQ(kind_of({"pselect6"}), OffCpu::kPoll);
   EXPECT_EQ(kind_of({"epoll_pwait"}), OffCpu::kPoll);

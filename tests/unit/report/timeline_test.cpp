@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "profile_builder.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every view of a run says the same: text, JSON, query, the Python reader, exports. Of recorded runs of several kinds, of the
+golden run and of a synthetic one of 4,096 ranks. docs/metrics.md, "One set of numbers"."""
+
+import collections
+import csv
+import gzip
+import io
+import json
+import os
+import pstats
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import protobuf
+import recording
+
+sys.path.insert(0, os.path.join(recording.SOURCE, "python"))
+try:
+    import clusterprof
+    import clusterprof.reader
+    MISSING = None
+except ImportError as missing:
+    MISSING = str(missing)
+
+ANALYZE = os.path.join(recording.BUILD, "libexec", "clusterprof", "analyze")
+SYNTH = os.path.join(recording.BUILD, "libexec", "clusterprof", "synth")
+OUTSIDE = "(outside all calls)"
+# A row has its time in whole nanoseconds; JSON has nine digits behind the point.
+EXACT_S = 1e-7
+
+PYTHON_PROGRAM = """
+import time
+def spin(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(200))
+def down(n):
+    return down(n - 1) if n else spin(0.4)
+down(3)
+time.sleep(0.2)
+"""
+
+THREADS_PROGRAM = """
+import hashlib, queue, threading, time
+def work(jobs):
+    while jobs.get():
+        for _ in range(20):
+            hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2000)
+jobs = queue.Queue()
+threads = [threading.Thread(target=work, args=(jobs,)) for _ in range(3)]
+for thread in threads: thread.start()
+for _ in range(12):
+    jobs.put(True)
+time.sleep(0.5)
+for _ in threads: jobs.put(False)
+for thread in threads: thread.join()
+"""
+
+MPI_PROGRAM = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+def solve(n):
+    return sum(i * i for i in range(n))
+for step in range(8):
+    solve(20000 * (1 + world.rank))
+    world.allreduce(1)
+    world.Barrier()
+"""
+
+
+def run_analyze(*arguments):
+    done = subprocess.run([ANALYZE, *arguments], capture_output=True, timeout=120,
+                          env={**os.environ, "LC_ALL": "C", "COLUMNS": "120"})
+    assert done.returncode == 0, (arguments, done.stderr)
+    return done.stdout
+
+
+class Views:
+    """All there is to see of a run, read once."""
+
+    def __init__(self, run):
+        self.run = run
+        self.json = json.loads(run_analyze("report", run, "--json"))
+        self.text = run_analyze("report", run).decode()
+        self.categories = clusterprof.reader.CATEGORIES
+        with clusterprof.read(run) as file:
+            self.functions = file.functions()
+            self.ranks = file.ranks
+            self.values = file.values()
+            self.paths = file.paths
+
+    def export(self, form, *options):
+        return run_analyze("export", self.run, "-f", form, *options)
+
+    def csv(self, table):
+        return list(csv.DictReader(io.StringIO(self.export("csv", "--table", table).decode(), newline="")))
+
+    def query(self, *question):
+        return json.loads(run_analyze("query", self.run, *question, "--json"))
+
+
+class EqualViews(unittest.TestCase):
+    longMessage = True
+
+    @classmethod
+    def setUpClass(cls):
+        if MISSING:
+            raise unittest.SkipTest(MISSING)
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="clusterprof-test-")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    # --- runs ---
+
+    def record(self, name, command, before=()):
+        run = os.path.join(self.directory, name)
+        done = subprocess.run([*before, recording.CLUSTERPROF, "-q", "-o", run, *command], cwd=self.directory,
+                              capture_output=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+        return run
+
+    def script(self, text):
+        path = os.path.join(self.directory, "program.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return [recording.PYTHON, path]
+
+    def test_plain_python(self):
+        views = self.check(self.record("plain", self.script(PYTHON_PROGRAM)))
+        self.assertIn("spin", set(views.functions["function"]))
+
+    def test_threads(self):
+        views = self.check(self.record("threads", self.script(THREADS_PROGRAM)))
+        helpers = views.values[~views.values["main_thread"]]
+        self.assertGreater(len(helpers[helpers["category"] == "idle"]), 0, "helper threads have to idle in this run")
+
+    def test_c_with_mpi(self):
+        program = recording.program("openmpi", "stencil")
+        if not os.path.exists(program):
+            self.skipTest(f"{program} is not here")
+        views = self.check(self.record("c", [program], recording.launcher("openmpi", 4)))
+        self.assertGreater(sum(rank["mpi_s"] for rank in views.json["ranks"]), 0)
+
+    def test_mpi4py(self):
+        if subprocess.run([recording.PYTHON, "-c", "import mpi4py"], capture_output=True).returncode != 0:
+            self.skipTest("mpi4py is not here")
+        views = self.check(self.record("mpi4py", self.script(MPI_PROGRAM), recording.launcher("openmpi", 3)))
+        self.assertIn("solve", set(views.functions["function"]))
+
+    def test_golden(self):
+        run = os.path.join(self.directory, "golden")
+        os.mkdir(run)
+        shutil.copy(os.path.join(recording.SOURCE, "tests", "golden", "profile", "profile.h5"), run)
+        self.check(run)
+
+    def test_many_ranks(self):
+        run = os.path.join(self.directory, "many")
+        subprocess.run([SYNTH, "--nodes", "64", "--ranks-per-node", "64", "--paths", "40", "--bins", "16", "--counters", "0",
+                        "--seed", "4", run], check=True, timeout=120)
+        self.check(run)
+
+    # --- what they say ---
+
+    def check(self, run):
+        views = Views(run)
+        for of in (self.categories_of_ranks, self.text_and_json, self.self_is_part_of_total, self.lines_and_functions,
+                   self.ranks_and_the_run, self.timeline, self.query, self.reader, self.tables, self.weighted_exports):
+            with self.subTest(of.__name__):
+                of(views)
+        return views
+
+    def near(self, found, expected, what, rows=1):
+        self.assertLessEqual(abs(found - expected), EXACT_S * max(rows, 1) ** 0.5 + 1e-9 * abs(expected),
+                             f"{what}: {found} is not {expected}")
+
+    @staticmethod
+    def recorded_s(rank):
+        return rank["elapsed_s"] - rank["paused_s"]
+
+    def categories_of_ranks(self, views):
+        """Categories add up to the recorded time, and the main thread's rows to the categories."""
+        main = views.values[views.values["main_thread"]]
+        of_rows = main.groupby(["rank", "category"], observed=False)["wall_ns"].sum().to_dict()
+        stored = views.ranks.set_index("rank")
+        for rank in views.json["ranks"]:
+            known = {category: rank[category + "_s"] for category in views.categories}
+            self.near(sum(seconds or 0 for seconds in known.values()), self.recorded_s(rank), f"rank {rank['rank']}")
+            for category, seconds in known.items():
+                rows_ns = int(of_rows.get((rank["rank"], category), 0))
+                self.assertEqual(rows_ns, int(stored.at[rank["rank"], f"main_thread_{category}_ns"]), category)
+                if seconds is not None:
+                    self.near(rows_ns / 1e9, seconds, f"rank {rank['rank']} {category}")
+
+    def text_and_json(self, views):
+        part = views.text.split("Main threads by category")[1].split("\n\n")[0]
+        shares = {name: float(share) for name, share in re.findall(r"^  (\w+) +([\d.]+) %", part, re.MULTILINE)}
+        recorded_s = sum(self.recorded_s(rank) for rank in views.json["ranks"])
+        self.assertAlmostEqual(sum(shares.values()), 100, delta=0.05 * len(shares) + 0.01)
+        for category in views.categories:
+            known = [rank[category + "_s"] for rank in views.json["ranks"] if rank[category + "_s"] is not None]
+            if known:
+                self.assertAlmostEqual(shares.get(category, 0), 100 * sum(known) / recorded_s, delta=0.051, msg=category)
+        hotspots = views.text.split("\nHotspots")[1].split("\n\n")[0].splitlines()[2:]
+        active = sorted((f["active_self_s"] for f in views.json["functions"]), reverse=True)
+        unit = {"in s": 1, "in ms": 1e3, "in us": 1e6}[re.search(r"in (?:s|ms|us)\b", views.text.split("\nHotspots")[1])[0]]
+        rows = [float(line.split()[0]) / unit for line in hotspots if re.match(r"^ +[\d.]+ +[\d.]+ ", line)]
+        self.assertTrue(rows)
+        for shown, seconds in zip(rows, active):
+            self.assertAlmostEqual(shown, seconds, delta=0.0051 * max(1, seconds / 100) / min(unit, 1e3) * (1 if unit == 1 else 10))
+        self.assertEqual(re.search(r"\.\. and (\d+) more", "\n".join(hotspots)) is None,
+                         len(rows) == len([f for f in active if f > 0]) or len(rows) == len(active))
+
+    def self_is_part_of_total(self, views):
+        for table in ("functions", "lines", "call_tree"):
+            for row in views.json[table]:
+                self.assertLessEqual(row["self_s"], row["total_s"] + EXACT_S, row)
+                parts = sum(row[category + "_s"] for category in views.categories if row.get(category + "_s") is not None)
+                if table != "call_tree":
+                    self.near(parts, row["self_s"], row["name"] if "name" in row else row["line"], len(views.categories))
+        statistics = views.paths
+        self.assertTrue((statistics["exclusive_sum_ns"] <= statistics["inclusive_sum_ns"]).all())
+
+    def lines_and_functions(self, views):
+        """Bytecode of a Python function's lines is that of the function."""
+        of_lines = collections.Counter()
+        for row in views.json["lines"]:
+            of_lines[row["file"], row["function"]] += row["python_s"] or 0
+        of_functions = collections.Counter()
+        for row in views.json["functions"]:
+            if row["kind"] == "python" and (row["file"], row["name"]) in of_lines:
+                of_functions[row["file"], row["name"]] += row["python_s"] or 0
+        for key, seconds in of_functions.items():
+            self.near(of_lines[key], seconds, key, 100)
+
+    def ranks_and_the_run(self, views):
+        ranks = len(views.json["ranks"])
+        for row in views.json["functions"]:
+            self.near(row["rank_mean_s"] * ranks, row["total_s"], row["name"], ranks)
+            self.assertLessEqual(row["rank_min_s"], row["rank_mean_s"] + EXACT_S)
+            self.assertLessEqual(row["rank_mean_s"], row["rank_max_s"] + EXACT_S)
+        for category, activity in (("mpi", "mpi_s"), ("io", "io_s")):
+            all_threads = int(views.values.loc[views.values["category"] == category, "wall_ns"].sum())
+            if views.json["activities"][activity] is not None:
+                self.near(views.json["activities"][activity], all_threads / 1e9, activity, ranks)
+
+    def timeline(self, views):
+        """A rank's bins add up to its categories; a series that it does not have is 0."""
+        if views.json["timeline"] is None:
+            return
+        names = views.json["timeline"]["series"]
+        of_rank = {row["rank"]: row for row in views.json["timeline"]["ranks"]}
+        for rank in views.json["ranks"]:
+            row = of_rank.get(rank["rank"])
+            if row is None:
+                continue
+            sums = {name: sum(values) for name, values in row["values"].items()}
+            for category in views.categories:
+                seconds = rank[category + "_s"]
+                if seconds is not None and category + "_ns" in names:
+                    self.assertAlmostEqual(sums.get(category + "_ns", 0) / 1e9, seconds, delta=0.02 + 0.01 * seconds,
+                                           msg=f"rank {rank['rank']} {category}")
+
+    def query(self, views):
+        functions = views.query("functions")
+        self.assertEqual(functions["functions"], len(views.json["functions"]))
+        for mine, row in zip(functions["top"], views.json["functions"]):
+            self.assertEqual(mine, {key: row[key] for key in mine})
+        some = views.json["ranks"][:2] + views.json["ranks"][-1:]
+        for rank in some:
+            answer = views.query("rank", str(rank["rank"]))
+            for category in views.categories:
+                self.assertEqual(answer[category + "_s"], rank[category + "_s"], category)
+            rows = answer["call_paths"]
+            self.near(sum(row["main_thread_s"] for row in rows), self.recorded_s(rank), f"rank {rank['rank']}", len(rows))
+            mpi = sum(row["main_thread_s"] for row in rows if row.get("kind") == "mpi")
+            self.near(mpi, rank["mpi_s"] or 0, f"rank {rank['rank']} in MPI", len(rows))
+            for row in rows:
+                self.assertLessEqual(row["self_s"], row["total_s"] + EXACT_S)
+        leaf = views.query("path", str(int(views.paths["exclusive_sum_ns"].to_numpy().argmax())))
+        self.near(leaf["statistics"]["sum_s"], int(views.paths["exclusive_sum_ns"].max()) / 1e9, "query path")
+
+    def reader(self, views):
+        def key(name, file, module, kind):
+            return kind, name, file or "", module or ""
+        found = collections.Counter()
+        for row in views.functions.itertuples():
+            found[key(row.function, row.file, row.module, row.kind), row.line] += 1
+        expected = collections.Counter((key(row["name"], row["file"], row["module"], row["kind"]), row["line"] or 0)
+                                       for row in views.json["functions"])
+        self.assertEqual(found, expected)
+        totals = {(key(row["name"], row["file"], row["module"], row["kind"]), row["line"] or 0):
+                  (row["self_s"], row["total_s"]) for row in views.json["functions"]}
+        for row in views.functions.itertuples():
+            self_s, total_s = totals[key(row.function, row.file, row.module, row.kind), row.line]
+            self.near(row.self_ns / 1e9, self_s, row.function)
+            self.near(row.total_ns / 1e9, total_s, row.function)
+
+    def tables(self, views):
+        functions = views.csv("functions")
+        self.assertEqual(len(functions), len(views.json["functions"]))
+        for mine, row in zip(functions, views.json["functions"]):
+            for column in ("self_s", "total_s", "active_self_s"):
+                if column in mine:
+                    self.near(float(mine[column]), row[column], column)
+        for mine, rank in zip(views.csv("ranks"), views.json["ranks"]):
+            for category in views.categories:
+                if rank[category + "_s"] is not None:
+                    self.near(float(mine[category + "_s"]), rank[category + "_s"], category)
+        paths = views.csv("paths")
+        self.near(sum(float(row["self_s"]) for row in paths), int(views.values["wall_ns"].sum()) / 1e9, "paths", len(paths))
+        for row in paths:
+            self.assertLessEqual(float(row["self_s"]), float(row["total_s"]) + EXACT_S)
+
+    def active_ns(self, views):
+        """All time without helper threads that idle."""
+        kinds, names = views.paths["kind"].to_numpy(), views.paths["function"].to_numpy()
+        at = views.values["path"].to_numpy()
+        gil = (kinds[at] == "kernel") & (names[at] == "waiting for the GIL")
+        idle = (~views.values["main_thread"]) & (views.values["category"] == "idle") & ~gil
+        return int(views.values.loc[~idle, "wall_ns"].sum())
+
+    def weighted_exports(self, views):
+        active_ns, all_ns = self.active_ns(views), int(views.values["wall_ns"].sum())
+        of_functions = sum(row["active_self_s"] for row in views.json["functions"])
+
+        def folded(*options):
+            rows = [line.rpartition(" ") for line in views.export("folded", *options).decode().splitlines()]
+            return [(stack.split(";"), int(count)) for stack, _, count in rows]
+        rows = folded()
+        self.assertEqual(sum(count for _, count in rows), active_ns)
+        self.assertEqual(sum(count for _, count in folded("--idle-threads")), all_ns)
+        in_functions = sum(count for stack, count in rows if stack[-1] != OUTSIDE and not stack[-1].startswith("[region"))
+        self.near(in_functions / 1e9, of_functions, "folded", len(views.json["functions"]))
+
+        document = json.loads(views.export("speedscope"))
+        self.near(document["profiles"][0]["endValue"], active_ns / 1e9, "speedscope")
+        pprof = protobuf.Message(gzip.decompress(views.export("pprof")))
+        self.assertEqual(sum(sample.packed(2)[1] for sample in pprof.messages(2)), active_ns)
+        summary = re.search(r"^summary: (\d+)", views.export("callgrind").decode(), re.MULTILINE)
+        self.assertEqual(int(summary[1]), active_ns)
+        hatchet = json.loads(views.export("hatchet"))
+        self.near(sum(row["time"] for row in hatchet["dataframe"]), active_ns / 1e9, "hatchet", len(hatchet["dataframe"]))
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(views.export("pstats"))
+            file.flush()
+            self.near(pstats.Stats(file.name).total_tt, active_ns / 1e9, "pstats", len(rows))
+
+
+if __name__ == "__main__":
+    recording.main()
