@@ -80,8 +80,9 @@ namespace clusterprof::shard {
 // A head: everything but the matrix tables, events and what belongs to them.
 template <typename Archive>
 void serialize(Archive& archive, Run& run) {
-  archive(run.id, run.command, run.start_utc_ns, run.world_size, run.rate_hz, run.clock, run.sample_on,
-          run.only_regions, run.counters_multiplexed, run.version, run.mpi_library, run.complete, run.notes);
+  archive(run.id, run.command, run.own, run.start_utc_ns, run.world_size, run.rate_hz, run.clock,
+          run.sample_on, run.only_regions, run.counters_multiplexed, run.version, run.mpi_library,
+          run.complete, run.notes);
 }
 template <typename Archive>
 void serialize(Archive& archive, Node& node) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <string_view>
 
 #include "base/base_name.hpp"
@@ -32,12 +33,17 @@ std::string without_script_suffix(const std::string& name) {
   return name;
 }
 
-// The script or module among an interpreter's arguments; empty when there is none (-c, stdin).
-std::string script_of(const std::vector<std::string>& arguments, bool python) {
+struct Script {
+  std::string word;  // a file, or with `module` its name; empty: neither (-c, stdin)
+  bool module = false;
+};
+
+// What an interpreter's arguments tell it to run.
+Script script_of(const std::vector<std::string>& arguments, bool python) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (word.empty() || word == "-") return {};
-    if (word[0] != '-') return without_script_suffix(base_name(word));
+    if (word[0] != '-') return {word, false};
     if (word == "--") continue;
     if (python && word.size() >= 2 && word[1] != '-') {
       // Short options come in clusters ("-uW error"); -c and -m end them.
@@ -55,13 +61,13 @@ std::string script_of(const std::vector<std::string>& arguments, bool python) {
       // `python -m mpi4py script.py` is mpi4py's way to run a script.
       if (module == "mpi4py" || module == "mpi4py.run" || module == "mpi4py.futures") {
         const std::size_t rest = attached ? i + 1 : i + 2;
-        const std::string inner =
+        const Script inner =
             rest <= arguments.size()
                 ? script_of({arguments.begin() + static_cast<std::ptrdiff_t>(rest), arguments.end()}, true)
-                : "";
-        if (!inner.empty()) return inner;
+                : Script();
+        if (!inner.word.empty()) return inner;
       }
-      return module.substr(module.rfind('.') + 1);
+      return {module, true};
     }
     if (word == "--check-hash-based-pycs") ++i;
     if (!python && (word == "-c" || word == "-e")) return {};
@@ -78,10 +84,28 @@ bool is_interpreter(const std::string& program) {
   return is_python(program) || std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers);
 }
 
+std::string program_directory(const std::vector<std::string>& command, const std::string& found) {
+  std::string program = found;
+  if (is_interpreter(command[0])) {
+    const Script script = script_of({command.begin() + 1, command.end()}, is_python(command[0]));
+    program = script.module || script.word.empty() ? "./" : script.word;
+  }
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(program, error).lexically_normal();
+  if (error || program.empty()) return {};
+  const std::string directory = path.parent_path().string();
+  static constexpr std::string_view kShared[] = {"/",        "/bin",      "/sbin",          "/usr",
+                                                 "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local",
+                                                 "/opt",     "/usr/lib"};
+  return std::find(std::begin(kShared), std::end(kShared), directory) == std::end(kShared) ? directory : "";
+}
+
 std::string command_name(const std::vector<std::string>& command) {
   std::string name;
   if (is_interpreter(command[0])) {
-    name = script_of({command.begin() + 1, command.end()}, is_python(command[0]));
+    const Script script = script_of({command.begin() + 1, command.end()}, is_python(command[0]));
+    name = script.module ? script.word.substr(script.word.rfind('.') + 1)
+                         : without_script_suffix(base_name(script.word));
   }
   if (name.empty()) name = without_script_suffix(base_name(command[0]));
   for (char& c : name) {

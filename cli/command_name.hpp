@@ -11,6 +11,11 @@ namespace clusterprof::cli {
 // else the program's. Letters, digits, '.', '_' and '-' only, at most 64, never empty.
 std::string command_name(const std::vector<std::string>& command);
 
+// Where the program of a command lies: the directory of the script that an interpreter is given, the working
+// directory for `python -m` and `python -c`, else that of the executable (`found`). Empty where that is one
+// of those which programs share, /usr/bin.
+std::string program_directory(const std::vector<std::string>& command, const std::string& found);
+
 // Python, Perl, R, a shell ...: what runs is a text it is given.
 bool is_interpreter(const std::string& program);
 

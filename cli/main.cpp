@@ -53,7 +53,9 @@ int help(char** argv, const std::string& topic) {
     return analyze(const_cast<char**>(arguments), topic);
   }
   if (!topic.empty() && topic != "record") {
-    say(page.empty() ? "there is no verb " + topic + " (see clusterprof --help)"
+    const std::string meant = meant_verb(topic);
+    say(page.empty() ? "there is no verb " + topic +
+                           (meant.empty() ? " (see clusterprof --help)" : ", did you mean " + meant + "?")
                      : page + ": man(1) is needed to show it");
     return page.empty() ? kExitUsage : kExitFailed;
   }

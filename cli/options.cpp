@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/nearest_word.hpp"
+#include "base/own_paths.hpp"
 #include "base/version.hpp"
 #include "cli/message.hpp"
 
@@ -59,7 +61,7 @@ Examples:
 // value came from the command line or the environment.
 struct RawOptions {
   std::string output, rate, clock, clock_sync, ranks, sample_on, spawned, argv0;
-  std::vector<std::string> events;
+  std::vector<std::string> events, own;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
   bool no_html = false, no_source = false;
   bool quiet = false, strict = false, trace = false, memory = false, help = false, version = false;
@@ -87,6 +89,15 @@ class RecordParser {
                     "count these instead of the default events: PAPI's presets and native\nevents; repeat or "
                     "separate by commas; none for no counters")
         ->type_name("EVENT")
+        ->group(kMeasure)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->expected(1)
+        ->allow_extra_args(false);
+    app_.add_option(
+            "--own", raw_.own,
+            "code below PATH is your own, too, and not a library's: findings end there; repeat\nor separate "
+            "by colons (default: the program's directory, and what is not installed)")
+        ->type_name("PATH")
         ->group(kMeasure)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->expected(1)
@@ -171,35 +182,12 @@ bool takes_value(const CLI::Option* option) {
   return option->get_expected_max() > 0 && option->get_type_size() > 0;
 }
 
-// Levenshtein's distance, for "did you mean".
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row.back();
-}
-
 std::string RecordParser::unknown(const std::string& word) const {
   const std::string name = word.substr(0, word.find('='));
-  std::string best;
-  std::size_t best_distance = 3;
-  for (const CLI::Option* option : app_.get_options()) {
-    for (const std::string& candidate : option->get_lnames()) {
-      const std::size_t distance = edit_distance(name, "--" + candidate);
-      if (distance < best_distance) {
-        best = "--" + candidate;
-        best_distance = distance;
-      }
-    }
-  }
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app_.get_options())
+    for (const std::string& candidate : option->get_lnames()) known.push_back("--" + candidate);
+  const std::string best = nearest_word(name, known);
   return "unknown option " + name +
          (best.empty() ? " (see clusterprof --help; the command's own options come after the command)"
                        : ", did you mean " + best + "?");
@@ -309,6 +297,9 @@ Result<Options> RecordParser::check() const {
   if (event_bytes > kMostEventBytes)
     return Error{label("event") + ": names of together at most " + std::to_string(kMostEventBytes) +
                  " characters"};
+  auto own = own_paths(raw_.own);
+  if (!own) return Error{label("own") + ": " + own.error().message};
+  options.own = std::move(own).value();
   if (!raw_.sample_on.empty() || from_command_line("sample-on")) {
     auto sample_on = parse_sample_on(raw_.sample_on);
     if (!sample_on) return Error{label("sample-on") + ": " + sample_on.error().message};
@@ -320,6 +311,7 @@ Result<Options> RecordParser::check() const {
   if (from_command_line("spawned") && !parse_spawned_as(raw_.spawned, options.spawned))
     return Error{"--spawned: not '" + raw_.spawned + "'"};
   options.words = words();
+  for (const std::string& path : options.own) options.words.push_back("--own=" + path);  // from any directory
   options.no_python = raw_.no_python;
   options.no_native = raw_.no_native;
   options.no_mpi = raw_.no_mpi;
@@ -338,7 +330,8 @@ std::vector<std::string> RecordParser::words() const {
   std::vector<std::string> words;
   for (const CLI::Option* const option : app_.get_options()) {
     const std::string name = option->get_lnames().front();
-    if (option->count() == 0 || name == "output" || name == "spawned" || name == "argv0") continue;
+    if (option->count() == 0 || name == "output" || name == "spawned" || name == "argv0" || name == "own")
+      continue;
     if (!takes_value(option)) {
       words.push_back("--" + name);
       continue;
@@ -516,6 +509,12 @@ const std::vector<std::string>& analysis_verbs() {
   static const std::vector<std::string> kVerbs = {"report", "merge", "query",    "export", "diff",   "ls",
                                                   "tui",    "dump",  "validate", "doctor", "attach", "top"};
   return kVerbs;
+}
+
+std::string meant_verb(const std::string& word) {
+  std::vector<std::string> verbs = analysis_verbs();
+  verbs.insert(verbs.end(), {"record", "help"});
+  return word.size() < 2 ? "" : nearest_word(word, verbs);
 }
 
 bool is_analysis_verb(const std::string& word) {

@@ -39,6 +39,7 @@ struct Options {
   bool only_regions = false;
   bool no_html = false;
   bool no_source = false;
+  std::vector<std::string> own;            // --own, absolute
   std::vector<std::pair<int, int>> ranks;  // closed intervals; empty: all
   bool quiet = false;
   bool strict = false;
@@ -81,6 +82,8 @@ void with_record_options(const std::function<void(CLI::App&)>& use);
 // Verbs that programs of libexec/clusterprof carry out.
 const std::vector<std::string>& analysis_verbs();
 bool is_analysis_verb(const std::string& word);
+// The verb that a word which is none may have been meant as; empty: none.
+std::string meant_verb(const std::string& word);
 
 // "0-3,8": closed intervals of ranks; false when it is no such list.
 bool parse_rank_list(const std::string& text, std::vector<std::pair<int, int>>& out);

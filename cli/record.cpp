@@ -229,6 +229,10 @@ Result<void> Recording::prepare() {
       if (identity_.speaks_for_all()) say(problem + "; sampled by the clock");
     }
   }
+  if (identity_.speaks_for_all() && identity_.world == 0) {
+    const std::string unknown = unknown_counters(options_.events);
+    if (!unknown.empty()) say("--event " + unknown + "; not counted");
+  }
   changes_ = program_environment(options_, facts, environment_);
   return {};
 }
@@ -298,6 +302,10 @@ std::vector<std::string> Recording::collector_command() const {
   if (samples_event_) words.push_back("--sample-on=" + options_.sample_on.event);
   if (options_.no_mpi) words.push_back("--no-mpi");
   if (options_.only_regions) words.push_back("--only-regions");
+  std::vector<std::string> own = options_.own;
+  if (const std::string program = program_directory(options_.command, command_.path); !program.empty())
+    own.push_back(program);
+  for (const std::string& path : own) words.push_back("--own=" + path);
   words.push_back(options_.quiet ? "--quiet" : "--banner");
   if (options_.no_html) words.push_back("--no-html");
   if (options_.no_source) words.push_back("--no-source");
@@ -492,7 +500,12 @@ int Recording::run() {
   command_ = find_command(options_.command[0]);
   if (command_.status != 0) {
     if (options_.started) return become_program({});
-    if (identity_.speaks_for_node()) say(command_.problem);
+    const std::string meant =
+        options_.command[0].find('/') == std::string::npos && command_.status == kExitNotFound
+            ? meant_verb(options_.command[0])
+            : "";
+    if (identity_.speaks_for_node())
+      say(command_.problem + (meant.empty() ? "" : "; did you mean clusterprof " + meant + "?"));
     return command_.status;
   }
   if (filter_kills_recording()) {

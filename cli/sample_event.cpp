@@ -15,6 +15,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <string_view>
 
 #include "formats/wire/segment.h"
@@ -59,22 +60,33 @@ Function* function_of(void* library, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
-// The one native event that a preset stands for here.
-Result<std::string> native_name(const std::string& preset) {
+struct Papi {
+  decltype(PAPI_event_name_to_code)* to_code = nullptr;
+  decltype(PAPI_get_event_info)* get_info = nullptr;
+};
+
+Result<Papi> load_papi() {
   void* library = nullptr;
   for (const char* name : {"libpapi.so.7", "libpapi.so.7.0", "libpapi.so"})
     if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return Error{"no libpapi.so.7 found: install PAPI 7"};
   const auto init = function_of<decltype(PAPI_library_init)>(library, "PAPI_library_init");
-  const auto to_code = function_of<decltype(PAPI_event_name_to_code)>(library, "PAPI_event_name_to_code");
-  const auto get_info = function_of<decltype(PAPI_get_event_info)>(library, "PAPI_get_event_info");
-  if (init == nullptr || to_code == nullptr || get_info == nullptr ||
+  Papi papi{function_of<decltype(PAPI_event_name_to_code)>(library, "PAPI_event_name_to_code"),
+            function_of<decltype(PAPI_get_event_info)>(library, "PAPI_get_event_info")};
+  if (init == nullptr || papi.to_code == nullptr || papi.get_info == nullptr ||
       init(PAPI_VER_CURRENT) != static_cast<int>(PAPI_VER_CURRENT))
     return Error{"libpapi has another version"};
+  return papi;
+}
+
+// The one native event that a preset stands for here.
+Result<std::string> native_name(const std::string& preset) {
+  const Result<Papi> papi = load_papi();
+  if (!papi) return papi.error();
   int code = 0;
-  if (to_code(preset.c_str(), &code) != PAPI_OK) return Error{"unknown event: see papi_avail"};
+  if (papi.value().to_code(preset.c_str(), &code) != PAPI_OK) return Error{"unknown event: see papi_avail"};
   PAPI_event_info_t info = {};
-  if (get_info(code, &info) != PAPI_OK || info.count == 0)
+  if (papi.value().get_info(code, &info) != PAPI_OK || info.count == 0)
     return Error{"no hardware counters on this machine, or not of this event"};
   if (info.count != 1) return Error{"made of several events: name one of them (papi_avail -e)"};
   return std::string(info.name[0]);
@@ -202,6 +214,22 @@ Result<wire::SampleEvent> resolve_sample_event(const SampleOn& sample_on, int ra
   }
   if (const std::string problem = try_event(event, rate_hz); !problem.empty()) return Error{problem};
   return event;
+}
+
+std::string unknown_counters(const std::vector<std::string>& events) {
+  std::string unknown;
+  std::optional<Result<Papi>> papi;  // none of our own events needs it
+  for (const std::string& event : events) {
+    if (event == "none" || find_software_event(event) != nullptr) continue;
+    if (!papi) papi = load_papi();
+    if (!*papi) return events.size() == 1 ? event + ": " + papi->error().message : papi->error().message;
+    int code = 0;
+    if (papi->value().to_code(event.c_str(), &code) == PAPI_OK) continue;
+    unknown += (unknown.empty() ? "" : ", ") + event;
+  }
+  if (unknown.empty()) return unknown;
+  return unknown + ": unknown event" + (unknown.find(',') != std::string::npos ? "s" : "") +
+         " (papi_avail and papi_native_avail list those there are)";
 }
 
 std::string sample_event_text(const wire::SampleEvent& event) {

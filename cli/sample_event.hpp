@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "formats/wire/hello.h"
@@ -21,6 +22,10 @@ Result<SampleOn> parse_sample_on(const std::string& text);
 
 // An error says in less than wire::kCounterNameBytes characters why this machine cannot sample on it.
 Result<wire::SampleEvent> resolve_sample_event(const SampleOn& sample_on, int rate_hz);
+
+// Of --event: those that no counter has, and why, as a person reads it; empty: none. What this machine does
+// not count is found by the program's agent.
+std::string unknown_counters(const std::vector<std::string>& events);
 
 // For wire::kSampleEventVariable.
 std::string sample_event_text(const wire::SampleEvent& event);

@@ -126,6 +126,7 @@ int main(int argc, char** argv) {
   app.add_flag("--no-mpi", no_mpi, "the program runs without MPI wrappers");
   app.add_option("--sample-on", options.node.sample_on, "event whose overflows samples are taken at");
   app.add_flag("--only-regions", options.node.only_regions, "only what is in regions is recorded");
+  app.add_option("--own", options.node.own, "a path of the user's own code")->allow_extra_args(false);
   app.add_option("--ranks", options.node.only_ranks, "the only ranks that are recorded");
   app.add_option("--wait-ranks", wait_ranks, "ranks the summary waits for; all of the job");
   app.add_flag("--banner", banner, "print a summary at the end when the banner rank was here");

@@ -639,6 +639,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   shard::Run& run = snapshot.run;
   run.id = options_.run_id;
   run.command = options_.command;
+  run.own = options_.own;
   run.rate_hz = options_.rate_hz;
   run.clock = options_.clock;
   run.version = kVersion;

@@ -23,7 +23,8 @@ struct NodeOptions {
   std::string run_id;
   std::string node_name;
   std::vector<std::string> command;
-  std::uint32_t world_size = 0;  // 0: not known
+  std::vector<std::string> own{};  // --own: absolute paths
+  std::uint32_t world_size = 0;    // 0: not known
   std::uint32_t rate_hz = 0;
   std::string clock = "wall";
   bool watches_mpi = true;    // false: --no-mpi

@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
 
+#include "base/nearest_word.hpp"
+#include "base/own_paths.hpp"
 #include "base/shared_place.hpp"
 #include "base/version.hpp"
 #include "cli/analyze/diff.hpp"
@@ -18,6 +21,7 @@
 #include "cli/analyze/ls.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
+#include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/verbs.hpp"
 #include "report/report.hpp"
 
@@ -27,6 +31,21 @@ namespace {
 constexpr const char* kRunHelp = "run directory, or a batch job: JOB, JOB_TASK, JOB.STEP";
 constexpr std::string_view kLaterVerbs[] = {"attach", "top"};
 
+// One of `names`; who mistyped one is told which it may have been.
+template <typename Names>
+CLI::Validator one_of(const char* what, const Names& names) {
+  std::vector<std::string> known(std::begin(names), std::end(names));
+  std::string list;
+  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
+  const auto check = [what, known, list](const std::string& word) -> std::string {
+    if (std::find(known.begin(), known.end(), word) != known.end()) return {};
+    const std::string meant = nearest_word(word, known);
+    return "there is no " + std::string(what) + " " + word +
+           (meant.empty() ? "" : ", did you mean " + meant + "?") + " There are: " + list;
+  };
+  return CLI::Validator(check, "{" + list + "}");
+}
+
 int not_yet(const std::string& what) {
   return complain(kBadUsage, what + " is not in this version (" + kVersion + ")");
 }
@@ -35,6 +54,8 @@ int not_yet(const std::string& what) {
 struct Verbs {
   Verbs();
   int run(int argc, char** argv, aggregator::Team* team);
+  std::string no_verb(const std::string& word);
+  std::string meant_option(int argc, char** argv);
 
   CLI::App app{"What was recorded: merge it, explain it, look at it", "clusterprof"};
   MergeVerbOptions merge_options;
@@ -46,6 +67,8 @@ struct Verbs {
   ExportVerbOptions export_options;
   std::string dump_argument;
   std::string validate_argument;
+  std::vector<std::string> own;
+  bool all_frames = false;
   double timeout_s = 10;
   CLI::App *merge_verb = nullptr, *report_verb = nullptr, *query_verb = nullptr, *rank_question = nullptr,
            *path_question = nullptr, *functions_question = nullptr, *node_question = nullptr,
@@ -53,6 +76,17 @@ struct Verbs {
            *diff_verb = nullptr, *export_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
+
+// To verbs that show code.
+void add_own(CLI::App* verb, std::vector<std::string>& own) {
+  verb->add_option("--own", own,
+                   "code below PATH is your own, too, and not a library's; repeat or separate by colons")
+      ->type_name("PATH")
+      ->envname("CLUSTERPROF_OWN")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1)
+      ->allow_extra_args(false);
+}
 
 Verbs::Verbs() {
   app.require_subcommand(1);
@@ -80,7 +114,7 @@ Verbs::Verbs() {
       ->envname("CLUSTERPROF_NO_SOURCE");
   report_verb->add_option("--section", report_options.sections, "only these sections of the text")
       ->type_name("NAME")
-      ->check(CLI::IsMember(report::section_names()))
+      ->check(one_of("section", report::section_names()))
       ->delimiter(',')
       ->excludes(json)
       ->excludes(html)
@@ -88,6 +122,11 @@ Verbs::Verbs() {
   report_verb->add_option("--region", report_options.region, "only what happened in this region (epoch/step)")
       ->type_name("REGION")
       ->excludes(html);  // the page has all regions
+  report_verb
+      ->add_flag("--all-frames", all_frames,
+                 "every function and line for itself, also those of libraries and the interpreter")
+      ->excludes(html);  // the page has a switch
+  add_own(report_verb, own);
 
   query_verb = app.add_subcommand("query", "Asks a run one thing, without reading all of it");
   query_verb->require_subcommand(1);
@@ -104,6 +143,9 @@ Verbs::Verbs() {
       ->add_option("--top", query_options.top, "so many rows of the longest table (default in text: 15)")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24));
+  query_verb->add_flag("--all-frames", all_frames,
+                       "every function for itself, also those of the interpreter and without a name");
+  add_own(query_verb, own);
   rank_question = add_question("rank", "call paths of one rank, by time", "R", "rank");
   path_question =
       add_question("path", "one call path on all ranks", "ID|ROW", "32 hexadecimal digits, or row of paths");
@@ -142,7 +184,7 @@ Verbs::Verbs() {
       ->type_name("ID");
   list_verb->add_option("--sort", list_options.sort, "by start, name, elapsed, ranks or efficiency")
       ->type_name("ORDER")
-      ->check(CLI::IsMember(kListOrders))
+      ->check(one_of("order", kListOrders))
       ->capture_default_str();
   list_verb->add_flag("--reverse", list_options.reverse, "the other way round");
   list_verb->add_flag("--json", list_options.json, "as JSON");
@@ -165,6 +207,7 @@ Verbs::Verbs() {
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   add_colour(diff_verb, diff_options.colour);
+  add_own(diff_verb, own);
   diff_verb->footer(kConditionsHelp);
 
   export_verb = app.add_subcommand("export", "Writes a run in the format of another tool");
@@ -172,12 +215,13 @@ Verbs::Verbs() {
   export_verb->add_option("-f,--format", export_options.format, "what to write")
       ->required()
       ->type_name("FORMAT")
-      ->check(CLI::IsMember(kExportFormats));
+      ->check(one_of("format", kExportFormats));
   export_verb
       ->add_option("-o,--output", export_options.output,
                    "where to (- for stdout; csv: a directory for all tables)")
       ->type_name("FILE")
       ->capture_default_str();
+  add_own(export_verb, own);
   export_verb->add_option("--ranks", export_options.ranks, "of these ranks alone, as in 0-3,8")
       ->type_name("LIST");
   export_verb
@@ -197,13 +241,41 @@ Verbs::Verbs() {
       ->type_name("TABLE");
 }
 
+// The verbs that people call by name.
+std::string Verbs::no_verb(const std::string& word) {
+  std::vector<std::string> known;
+  for (const CLI::App* verb : app.get_subcommands({}))
+    if (!verb->get_group().empty()) known.push_back(verb->get_name());
+  const std::string meant = nearest_word(word, known);
+  return "there is no verb " + word +
+         (meant.empty() ? " (see clusterprof --help)" : ", did you mean " + meant + "?");
+}
+
+// The option of the verb that the first unknown one may have been meant as; empty: none.
+std::string Verbs::meant_option(int argc, char** argv) {
+  if (argc < 2) return {};
+  const auto is_named = [&](const CLI::App* verb) { return verb->check_name(argv[1]); };
+  const std::vector<CLI::App*> verbs = app.get_subcommands(is_named);
+  if (verbs.empty()) return {};
+  std::vector<std::string> known{"--help"};
+  for (const CLI::Option* option : verbs.front()->get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  for (int i = 2; i < argc; ++i) {
+    const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+    if (!word.starts_with("--") || word == "--" || std::find(known.begin(), known.end(), word) != known.end())
+      continue;
+    return nearest_word(word, known);
+  }
+  return {};
+}
+
 int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (argc > 1 && std::find(std::begin(kLaterVerbs), std::end(kLaterVerbs), argv[1]) != std::end(kLaterVerbs))
     return not_yet(argv[1]);
 
   const auto is_named = [&](const CLI::App* verb) { return verb->check_name(argv[1]); };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())
-    return complain(kBadUsage, std::string("there is no verb ") + argv[1] + " (see clusterprof --help)");
+    return complain(kBadUsage, no_verb(argv[1]));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -217,7 +289,15 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
         app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ";
     std::string text = error.what();
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+    if (const std::string meant = meant_option(argc, argv);
+        !meant.empty() && text.find("not expected") != std::string::npos)
+      text += ", did you mean " + meant + "?";
     return complain(kBadUsage, text + " (see clusterprof " + verb + "--help)");
+  }
+  if (!own.empty() || all_frames) {
+    Result<std::vector<std::string>> paths = own_paths(own);
+    if (!paths) return complain(kBadUsage, "--own: " + paths.error().message);
+    choose_view({std::move(paths).value(), all_frames ? report::Frames::kAll : report::Frames::kFolded});
   }
 
   if (*merge_verb) return merge(merge_options, team);
@@ -266,6 +346,13 @@ void define_browser(CLI::App& app, std::string& run) {
   app.name("clusterprof tui");
   app.description("Looks at a run in a terminal");
   app.add_option("RUN", run, kRunHelp)->required();
+  const auto own = std::make_shared<std::vector<std::string>>();
+  add_own(&app, *own);
+  app.callback([own] {
+    Result<std::vector<std::string>> paths = own_paths(*own);
+    if (!paths) throw CLI::ValidationError("--own", paths.error().message);
+    choose_view({std::move(paths).value(), report::Frames::kFolded});
+  });
 }
 
 int analyze_main(int argc, char** argv, aggregator::Team* team) {

@@ -235,6 +235,8 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
           run.complete, run.sample_on, run.only_regions, run.counters_multiplexed);
   out.table("run/command", run.command.size(), "argument");
   for (const std::string& argument : run.command) out.row(argument);
+  out.table("run/own", run.own.size(), "path");
+  for (const std::string& path : run.own) out.row(path);
   out.table("run/notes", run.notes.size(), "note");
   for (const std::string& note : run.notes) out.row(note);
 

@@ -162,7 +162,9 @@ std::optional<std::uint32_t> find_path(const ShardData& data, const std::string&
 // --- tables ----------------------------------------------------------------------------------
 
 Page new_page() {
-  return {static_cast<std::size_t>(std::max(columns_of(STDOUT_FILENO), 80)), wants_colour(STDOUT_FILENO)};
+  constexpr int kNarrowest = 40;
+  return {static_cast<std::size_t>(std::max(columns_of(STDOUT_FILENO), kNarrowest)),
+          wants_colour(STDOUT_FILENO)};
 }
 
 // The last column gets the room that is left: fill(table, room).
@@ -192,6 +194,22 @@ std::size_t rows_of(const QueryOptions& options, std::size_t all) {
 
 std::string node_name(const ShardData& data, const shard::Rank& rank) { return data.nodes[rank.node].name; }
 
+// What may be asked for, for those who asked for something else.
+std::string ranks_of(const ShardData& data, const std::string& run) {
+  std::vector<std::int32_t> numbers;
+  for (const shard::Rank& rank : data.ranks) numbers.push_back(rank.rank);
+  std::sort(numbers.begin(), numbers.end());
+  return "the ranks of " + run + " are " + rank_list(numbers);
+}
+
+std::string nodes_of(const ShardData& data) {
+  constexpr std::size_t kMost = 8;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(data.nodes.size(), kMost); ++i)
+    names += (i == 0 ? "" : ", ") + data.nodes[i].name;
+  return data.nodes.size() > kMost ? names + ", .." : names;
+}
+
 }  // namespace
 
 // --- rank ------------------------------------------------------------------------------------
@@ -202,11 +220,14 @@ int query_rank(const QueryOptions& options) {
   auto& [profile, head] = std::get<Opened>(opened);
   const ShardData& data = *head;
   const std::optional<std::int32_t> wanted = number_of<std::int32_t>(options.argument);
-  if (!wanted) return complain(kBadUsage, "query: " + options.argument + " is no rank");
+  if (!wanted)
+    return complain(kBadUsage,
+                    "query rank: '" + options.argument + "' is no number; " + ranks_of(data, options.run));
   const auto found = std::find_if(data.ranks.begin(), data.ranks.end(),
                                   [&](const shard::Rank& rank) { return rank.rank == *wanted; });
   if (found == data.ranks.end())
-    return complain(kNothingFound, options.run + ": there is no rank " + options.argument);
+    return complain(kNothingFound, options.run + ": there is no rank " + options.argument + "; " +
+                                       ranks_of(data, options.run));
   const shard::Rank& rank = *found;
   const Result<shard::MatrixRows> rows = profile.rank(static_cast<std::uint32_t>(found - data.ranks.begin()));
   if (!rows) return complain(kBadInput, rows.error().message);
@@ -352,7 +373,10 @@ int query_path(const QueryOptions& options) {
   auto& [profile, head] = std::get<Opened>(opened);
   const ShardData& data = *head;
   const std::optional<std::uint32_t> row = find_path(data, options.argument);
-  if (!row) return complain(kNothingFound, options.run + ": there is no call path " + options.argument);
+  if (!row)
+    return complain(kNothingFound, options.run + ": there is no call path " + options.argument + "; query " +
+                                       options.run + " rank R lists rows, from 0 to " +
+                                       std::to_string(data.paths.size() - 1));
   const Result<PathStatisticsTable> table = profile.statistics();
   if (!table) return complain(kBadInput, table.error().message);
   const PathStatistics& statistics = table.value().paths[*row];
@@ -497,7 +521,8 @@ int query_node(const QueryOptions& options) {
   const auto found = std::find_if(data.nodes.begin(), data.nodes.end(),
                                   [&](const shard::Node& node) { return node.name == options.argument; });
   if (found == data.nodes.end())
-    return complain(kNothingFound, options.run + ": there is no node " + options.argument);
+    return complain(kNothingFound,
+                    options.run + ": there is no node " + options.argument + "; there are " + nodes_of(data));
   const auto here = static_cast<std::uint32_t>(found - data.nodes.begin());
   std::map<std::int32_t, std::uint32_t> node_of;
   std::vector<const shard::Rank*> ranks;

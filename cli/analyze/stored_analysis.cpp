@@ -7,25 +7,53 @@
 
 #include "cli/analyze/analysis_observer.hpp"
 #include "cli/analyze/merge_bar.hpp"
+#include "formats/shard/shard_reader.hpp"
+#include "report/text/format.hpp"
 
 namespace clusterprof::cli {
 
 using profile::ProfileReader;
 using shard::ShardData;
 
+namespace {
+
+View view;
+
+// Of shards that cannot be read, how to do without them.
+Error with_advice(Error error, const std::filesystem::path& run) {
+  const auto shards = aggregator::list_shards(run);
+  if (!shards) return error;
+  for (const std::filesystem::path& shard : shards.value())
+    if (!shard::read_shard_summary(shard) || error.message.find(shard.string()) != std::string::npos)
+      return Error{error.message + "; without the shards that are damaged: clusterprof merge --partial " +
+                   report::text::shell_word(run.string())};
+  return error;
+}
+
+}  // namespace
+
+void choose_view(View chosen) { view = std::move(chosen); }
+const View& chosen_view() { return view; }
+
 Result<ProfileReader> open_profile(const std::filesystem::path& run, aggregator::RankObserver* observer) {
   AnalysisObserver own;
   MergeBarOnStderr bar(false);
-  return aggregator::open_run(run, observer != nullptr ? observer : &own,
-                              [&](const aggregator::MergeProgress& progress) { bar.update(progress); });
+  Result<ProfileReader> profile =
+      aggregator::open_run(run, observer != nullptr ? observer : &own,
+                           [&](const aggregator::MergeProgress& progress) { bar.update(progress); });
+  bar.finish();
+  if (!profile) return with_advice(profile.error(), run);
+  profile.value().add_own(view.own);
+  return profile;
 }
 
 Result<AnalysedRun> analysed_run(const std::filesystem::path& run, bool rank_timelines) {
   AnalysisObserver observer(AnalysisObserver::Keep::kAnalysis);
   Result<ProfileReader> profile = open_profile(run, &observer);
   if (!profile) return profile.error();
-  if (observer.analysis()) return AnalysedRun{std::move(profile).value(), std::move(*observer.analysis())};
-  {
+  if (view.is_usual() && observer.analysis())
+    return AnalysedRun{std::move(profile).value(), std::move(*observer.analysis())};
+  if (view.is_usual()) {
     const Result<std::vector<std::byte>> stored = profile.value().report();
     if (!stored) return stored.error();
     if (std::optional<report::Analysis> analysis = report::decode(stored.value(), rank_timelines))
@@ -33,7 +61,7 @@ Result<AnalysedRun> analysed_run(const std::filesystem::path& run, bool rank_tim
   }
   const Result<const ShardData*> head = profile.value().head();
   if (!head) return head.error();
-  report::Analysis analysis = report::analyse(*head.value(), *profile.value().rows());
+  report::Analysis analysis = report::analyse(*head.value(), *profile.value().rows(), view.frames);
   return AnalysedRun{std::move(profile).value(), std::move(analysis)};
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "aggregator/run_directory.hpp"
 #include "base/result.hpp"
@@ -10,6 +12,19 @@
 #include "report/report.hpp"
 
 namespace clusterprof::cli {
+
+// How the command line asked to look at runs.
+struct View {
+  std::vector<std::string>
+      own;  // absolute paths of the user's own code, besides those that the run was recorded with
+  report::Frames frames = report::Frames::kFolded;
+
+  // What a merge computes and stores.
+  [[nodiscard]] bool is_usual() const { return own.empty() && frames == report::Frames::kFolded; }
+};
+// Of all runs that are opened from now on.
+void choose_view(View view);
+const View& chosen_view();
 
 // aggregator::open_run with a bar on stderr. `observer` may be null: the profile then gets an analysis
 // anyway.

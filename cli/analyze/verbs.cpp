@@ -240,7 +240,8 @@ int report(const ReportOptions& options) {
     if (!profile) return complain(kBadInput, profile.error().message);
     const Result<const ShardData*> head = profile.value().head();
     if (!head) return complain(kBadInput, head.error().message);
-    analysis = report::analyse_region(*head.value(), *profile.value().rows(), options.region);
+    analysis =
+        report::analyse_region(*head.value(), *profile.value().rows(), options.region, chosen_view().frames);
     if (!analysis) return complain(kNothingFound, "report: there is no region " + options.region);
   }
   if (options.json) {

@@ -54,6 +54,7 @@ struct ProfileReader::State {
     std::vector<h5::ChunkedColumn> columns;  // of kBlockColumns
   };
   std::optional<Blocks> all_blocks;
+  std::vector<std::string> more_own;
   // How many rows the tables have that rows refer to; node by row of ranks.
   std::size_t path_count = 0, counter_count = 0, node_count = 0;
   std::vector<std::uint32_t> node_of_rank;
@@ -79,6 +80,7 @@ struct ProfileReader::State {
     if (!head) {
       ShardData data = shard::read_tables(root, shard::Tables::kNoMatrix);
       check(shard::validate(data));
+      data.run.own.insert(data.run.own.end(), more_own.begin(), more_own.end());
       head = std::move(data);
     }
     return *head;
@@ -89,6 +91,7 @@ struct ProfileReader::State {
     if (!paths_head) {
       ShardData data = shard::read_tables(root, shard::Tables::kPaths);
       check(shard::validate(data));
+      data.run.own.insert(data.run.own.end(), more_own.begin(), more_own.end());
       paths_head = std::move(data);
     }
     return *paths_head;
@@ -540,6 +543,8 @@ Result<ProfileReader> ProfileReader::open(const std::filesystem::path& path) {
 Result<const ShardData*> ProfileReader::head() {
   return state_->get<const ShardData*>([&] { return &state_->read_head(); });
 }
+void ProfileReader::add_own(std::vector<std::string> paths) { state_->more_own = std::move(paths); }
+
 Result<const ShardData*> ProfileReader::paths_head() {
   return state_->get<const ShardData*>([&] { return &state_->read_paths_head(); });
 }

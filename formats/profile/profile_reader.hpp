@@ -36,6 +36,10 @@ class ProfileReader {
   // Tables run, nodes and ranks (and strings) alone.
   [[nodiscard]] Result<shard::ShardData> summary();
 
+  // To be taken for the user's own code besides what the file says (Run::own), in heads that are read from
+  // now on.
+  void add_own(std::vector<std::string> paths);
+
   // Rows of one node, of one rank, sorted as the block is: by path, rank, ...
   [[nodiscard]] Result<shard::MatrixRows> node(std::uint32_t node_row);
   [[nodiscard]] Result<shard::MatrixRows> rank(std::uint32_t rank_row);

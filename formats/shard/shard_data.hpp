@@ -430,6 +430,7 @@ struct Drop {
 struct Run {
   std::string id;
   std::vector<std::string> command;
+  std::vector<std::string> own;  // absolute paths: the program's directory, and what --own names
   std::int64_t start_utc_ns = 0;
   std::uint32_t world_size = 0;  // ranks the job was started with; 0 unknown
   std::uint32_t rate_hz = 0;

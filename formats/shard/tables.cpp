@@ -130,6 +130,7 @@ class Writer {
     group.write_attribute("only_regions", static_cast<std::uint8_t>(run.only_regions));
     group.write_attribute("counters_multiplexed", static_cast<std::uint8_t>(run.counters_multiplexed));
     group.write_strings("command", run.command);
+    group.write_strings("own", run.own);
     group.write_strings("notes", run.notes);
   }
   template <typename Fields>
@@ -274,6 +275,7 @@ class Reader {
     run.only_regions = group.read_integer("only_regions", 0, 1) != 0;
     run.counters_multiplexed = group.read_integer("counters_multiplexed", 0, 1) != 0;
     run.command = group.read_strings("command");
+    run.own = group.read_strings("own");
     run.notes = group.read_strings("notes");
   }
   template <typename Fields>

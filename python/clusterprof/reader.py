@@ -76,12 +76,19 @@ class Run:
 
     def __init__(self, run):
         path = os.fspath(run)
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such run: give its directory, its profile.h5, or a node-*.h5 of it")
         if os.path.isdir(path):
             path = os.path.join(path, "profile.h5")
             if not os.path.exists(path):
+                if not any(name.startswith("node-") and name.endswith(".h5") for name in os.listdir(run)):
+                    raise FileNotFoundError(f"{os.fspath(run)}: no run: neither profile.h5 nor node-*.h5 in it")
                 raise FileNotFoundError(f"{path}: not there; `clusterprof merge {os.fspath(run)}` makes it")
         self.path = path
-        self._file = h5py.File(path, "r")
+        try:
+            self._file = h5py.File(path, "r")
+        except OSError as error:
+            raise OSError(f"{path}: cannot be read as a profile or shard: it is damaged or something else ({error})") from error
         self.is_profile = self._kind() == "clusterprof-profile"
         version = tuple(int(self._file.attrs[name]) for name in ("format_major", "format_minor"))
         expected = _PROFILE_VERSION if self.is_profile else _SHARD_VERSION

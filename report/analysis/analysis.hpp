@@ -207,11 +207,16 @@ struct LineRow {
   CounterAmounts counters;   // of self
 };
 
+// A row of the call tree that stands for library code which calls library code: all of a call of the
+// library's function that has its name, or of the import of a package.
+enum class Fold : std::uint8_t { kNone = 0, kCalls, kImport };
+
 // A function as called through its callers, from the outermost on: all call paths through the same functions
 // are one row. Code of the interpreter, the C library and MPI between others is left out; its time is its
 // caller's.
 struct CallTreeRow {
   std::uint32_t parent = shard::kNone;  // row of the caller; kNone: there is none
+  Fold fold = Fold::kNone;
   std::string name, file, module;
   std::uint32_t line = 0;  // where it starts; 0 unknown
   shard::FrameKind kind = shard::FrameKind::kNative;

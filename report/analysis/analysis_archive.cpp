@@ -356,7 +356,7 @@ CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, tot
                     working_set_is_more)
 CLUSTERPROF_MEMBERS(LineRow, id, file, function, line, self_s, total_s, category_s, activity_s,
                     active_activity_s, active_self_s, active_total_s, active_spread, counters)
-CLUSTERPROF_MEMBERS(CallTreeRow, parent, name, file, module, line, kind, self_s, total_s, category_s)
+CLUSTERPROF_MEMBERS(CallTreeRow, parent, fold, name, file, module, line, kind, self_s, total_s, category_s)
 CLUSTERPROF_MEMBERS(MemoryRow, path, time_s, rank, rank_time_s, by_counters, bandwidth, misses_per_kilo,
                     working_set_bytes, working_set_is_more, accesses, cache_bytes)
 CLUSTERPROF_MEMBERS(IoFileRow, path, file_system, ranks, opens, reads, writes, read_bytes, written_bytes,
@@ -374,7 +374,7 @@ CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, rec
                     transfer_s, spread)
 CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
 CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
-CLUSTERPROF_MEMBERS(Place, op, function, file, module, line, kind)
+CLUSTERPROF_MEMBERS(Place, op, function, file, module, line, kind, called)
 CLUSTERPROF_MEMBERS(WaitPart, rank, place, wait_s, count, rest)
 CLUSTERPROF_MEMBERS(WaitRow, kind, rank, wait_s, count, causes, where)
 CLUSTERPROF_MEMBERS(DelayRow, kind, site, rank, place, wait_s, count, waiting_ranks, waiting_rank)

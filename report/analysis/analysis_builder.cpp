@@ -54,10 +54,10 @@ struct StateHeader {
 }  // namespace
 
 struct AnalysisBuilder::State {
-  explicit State(const ShardData& data)
+  State(const ShardData& data, Frames frames)
       : head(data),
         ranks(data),
-        paths(data),
+        paths(data, frames),
         places(data, paths),
         added(data.ranks.size(), false),
         path_time(data, slowest_rank(data, ranks)),
@@ -182,7 +182,8 @@ void AnalysisBuilder::State::finish(Analysis& analysis) {
   find_findings(path_time, paths, analysis);
 }
 
-AnalysisBuilder::AnalysisBuilder(const ShardData& head) : state_(std::make_unique<State>(head)) {}
+AnalysisBuilder::AnalysisBuilder(const ShardData& head, Frames frames)
+    : state_(std::make_unique<State>(head, frames)) {}
 AnalysisBuilder::~AnalysisBuilder() = default;
 AnalysisBuilder::AnalysisBuilder(AnalysisBuilder&&) noexcept = default;
 AnalysisBuilder& AnalysisBuilder::operator=(AnalysisBuilder&&) noexcept = default;
@@ -249,8 +250,8 @@ Analysis AnalysisBuilder::finish() {
   return analysis;
 }
 
-Analysis analyse(const ShardData& head, const shard::RowSource& rows) {
-  AnalysisBuilder builder(head);
+Analysis analyse(const ShardData& head, const shard::RowSource& rows, Frames frames) {
+  AnalysisBuilder builder(head, frames);
   rows.for_each_rank([&](const shard::RankRows& rank) { builder.add(rank); });
   return builder.finish();
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 
 namespace clusterprof::report {
@@ -13,41 +14,43 @@ using shard::Frame;
 using shard::FrameKind;
 using shard::kNone;
 
-std::string_view base_name(std::string_view path) {
-  const auto slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
-template <std::size_t N>
-bool starts_with_any(std::string_view text, const std::array<std::string_view, N>& prefixes) {
-  return std::any_of(prefixes.begin(), prefixes.end(), [&](auto prefix) { return text.starts_with(prefix); });
-}
-
-bool has_component(std::string_view path, std::string_view component) {
-  for (std::size_t at = path.find(component); at != std::string_view::npos;
-       at = path.find(component, at + 1)) {
-    const std::size_t end = at + component.size();
-    if ((at == 0 || path[at - 1] == '/') && (end == path.size() || path[end] == '/')) return true;
-  }
-  return false;
-}
-
-// Code between the user's line and what it asked for: mpi4py, the import machinery (which also
-// is between `from mpi4py import MPI` and MPI_Init), the system's headers inlined into a program.
-bool is_glue(std::string_view file) {
-  return has_component(file, "mpi4py") || file.starts_with("<frozen importlib") ||
-         file.starts_with("/usr/include/");
-}
-
 // time.sleep() before Python 3.11 is a select() on nothing, for which the C library makes either call.
 constexpr std::array<std::string_view, 3> kPythonSleeps = {"time_sleep", "pysleep", "floatsleep"};
 
 // How well a frame says who called MPI: the innermost of the best is shown.
-enum class Caller : std::uint8_t { kNobody, kNative, kOutsideMpi, kWithFile, kPython };
+enum class Caller : std::uint8_t {
+  kNobody,
+  kMpi,
+  kLibrary,
+  kLibraryLine,
+  kLibraryPython,
+  kOwn,
+  kOwnLine,
+  kOwnPython
+};
+
+// Which line of a path is its place: the innermost of the best, of libraries' functions the outermost.
+enum class Telling : std::uint8_t { kNothing, kLibraryLine, kStandardLibrary, kPackage, kOwn };
+
+}  // namespace
+
+bool is_wrapper(std::string_view name) {
+  return name.empty() || name.find('<') != std::string_view::npos || name == "wrapper" || name == "inner" ||
+         name == "__call__" || name == "_call_with_frames_removed";
+}
+
+namespace {
 
 bool imports(std::string_view file) {
   return file == "<frozen importlib._bootstrap>" || file == "<frozen importlib._bootstrap_external>";
 }
+
+// Headers of the system, inlined into a program's functions.
+bool is_system_header(std::string_view file) { return file.starts_with("/usr/include/"); }
+
+constexpr std::uint32_t kWholeModule = 0xffffu;  // in place of a kind
+constexpr const char* kNoNames = ", no names";
+constexpr const char* kOfInterpreter = ", interpreter";
 
 struct IdentityHash {
   std::size_t operator()(const std::array<std::uint32_t, 5>& key) const noexcept {
@@ -62,25 +65,12 @@ struct IdentityHash {
 
 }  // namespace
 
-bool is_mpi_module(std::string_view module_path) {
-  static constexpr std::array<std::string_view, 5> kPrefixes = {"libmpi", "libpmpi", "libopen-rte",
-                                                                "libopen-pal", "libfmpich"};
-  return starts_with_any(base_name(module_path), kPrefixes);
-}
-
-bool is_runtime_module(std::string_view module_path) {
-  static constexpr std::array<std::string_view, 11> kPrefixes = {
-      "python3",    "libpython3", "libc.so", "libc-2", "libm.so",   "libm-2",
-      "libpthread", "ld-linux",   "ld-2",    "[vdso]", "linux-vdso"};
-  return base_name(module_path) == "python" || starts_with_any(base_name(module_path), kPrefixes) ||
-         is_mpi_module(module_path);
-}
-
 bool is_descriptor_name(std::string_view name) {
   return name == shard::kOnFileName || name == shard::kOnSocketName || name == shard::kOnPipeName;
 }
 
-CallPaths::CallPaths(const shard::ShardData& data) : data_(data) {
+CallPaths::CallPaths(const shard::ShardData& data, Frames frames)
+    : data_(data), frames_(frames), owners_(data) {
   const std::size_t count = data.paths.size();
   parent_.assign(count, 0);
   python_.assign(count, 0);
@@ -91,53 +81,137 @@ CallPaths::CallPaths(const shard::ShardData& data) : data_(data) {
   descriptor_.assign(count, false);
   python_sleep_.assign(count, false);
   place_.assign(count, 0);
+  called_.assign(count, 0);
   caller_.assign(count, 0);
+  code_.assign(count, 0);
+  find_owners();
 
-  std::vector<bool> has_source(data.frames.size(), false), of_program(has_source), sleeps(has_source);
+  const bool all = frames == Frames::kAll;
+  std::vector<bool> has_line(data.frames.size(), false), names_place(has_line), sleeps(has_line);
+  machinery_of_frame_.assign(data.frames.size(), false);
+  std::vector<Telling> telling(data.frames.size(), Telling::kNothing);
   std::vector<Caller> callers(data.frames.size(), Caller::kNobody);
   for (std::size_t i = 0; i < data.frames.size(); ++i) {
     const Frame& f = data.frames[i];
-    const bool code = f.kind == FrameKind::kPython || f.kind == FrameKind::kNative;
-    has_source[i] = code && f.line != 0 && !text(f.file).empty() && !is_glue(text(f.file)) &&
-                    (f.kind == FrameKind::kPython || !is_runtime_module(text(f.module)));
-    of_program[i] = code && (f.kind == FrameKind::kPython || !is_runtime_module(text(f.module)));
-    if (f.kind == FrameKind::kPython) {
-      if (!is_glue(text(f.file))) callers[i] = Caller::kPython;
-    } else if (f.kind == FrameKind::kNative) {
-      callers[i] = is_mpi_module(text(f.module))          ? Caller::kNative
-                   : f.line != 0 && !text(f.file).empty() ? Caller::kWithFile
-                                                          : Caller::kOutsideMpi;
+    const bool python = f.kind == FrameKind::kPython, native = f.kind == FrameKind::kNative;
+    if (!python && !native) continue;
+    const Owner owner = owner_of_frame_[i];
+    const bool own = owner == Owner::kOwn, machinery = !own && owners_.is_machinery(f);
+    const bool runtime = native && is_runtime_module(text(f.module));
+    machinery_of_frame_[i] = machinery;
+    has_line[i] = f.line != 0 && !text(f.file).empty() && !runtime && !machinery &&
+                  (own || python || !is_system_header(text(f.file)));
+    names_place[i] = !runtime;
+    if (has_line[i]) {
+      const bool standard = python && owners_.is_standard(f);
+      telling[i] = own || all ? Telling::kOwn
+                   : !python  ? Telling::kLibraryLine
+                   : standard ? Telling::kStandardLibrary
+                              : Telling::kPackage;
+    }
+    if (python) {
+      callers[i] = own         ? Caller::kOwnPython
+                   : machinery ? Caller::kNobody
+                   : all       ? Caller::kOwnPython
+                               : Caller::kLibraryPython;
+    } else {
+      const bool line = f.line != 0 && !text(f.file).empty();
+      callers[i] = is_mpi_module(text(f.module)) ? Caller::kMpi
+                   : own && line                 ? Caller::kOwnLine
+                   : own                         ? Caller::kOwn
+                   : line                        ? Caller::kLibraryLine
+                                                 : Caller::kLibrary;
       sleeps[i] = std::find(kPythonSleeps.begin(), kPythonSleeps.end(), text(f.name)) != kPythonSleeps.end();
     }
   }
-  const auto caller_of = [&](std::uint32_t path) {
-    return frame(path) == nullptr ? Caller::kNobody : callers[data.paths[path].frame];
+  const auto of_frame = [&](const auto& table, std::uint32_t path) {
+    using Value = std::remove_cvref_t<decltype(table[0])>;
+    return frame(path) == nullptr ? Value{} : static_cast<Value>(table[data.paths[path].frame]);
   };
+  std::vector<bool> own_above(count, false);  // whether a path has code of the user's, with a line or without
   for (std::uint32_t path = 1; path < count; ++path) {
     const std::uint32_t parent = data.paths[path].parent;
     parent_[path] = parent < path ? parent : 0;
+    const std::uint32_t above = parent_[path];
     const Frame* f = frame(path);
     const bool python = f != nullptr && f->kind == FrameKind::kPython;
-    const bool garbage =
-        f != nullptr && f->kind == FrameKind::kNative && text(f->name) == shard::kGarbageName;
-    python_[path] = python || garbage ? path : python_[parent_[path]];
-    garbage_[path] = garbage || (!python && garbage_[parent_[path]]);
-    import_[path] = import_[parent_[path]] || (python && imports(text(f->file)));
+    const bool native = f != nullptr && f->kind == FrameKind::kNative;
+    const bool garbage = native && text(f->name) == shard::kGarbageName;
+    python_[path] = python || garbage ? path : python_[above];
+    garbage_[path] = garbage || (!python && garbage_[above]);
+    import_[path] = import_[above] || (python && imports(text(f->file)));
     descriptor_[path] = f != nullptr && f->kind == FrameKind::kKernel && is_descriptor_name(text(f->name));
-    region_[path] = f != nullptr && f->kind == FrameKind::kRegion ? path : region_[parent_[path]];
-    source_[path] = f != nullptr && has_source[data.paths[path].frame] ? path : source_[parent_[path]];
+    region_[path] = f != nullptr && f->kind == FrameKind::kRegion ? path : region_[above];
+    // A region is no code that the interpreter could be running.
+    const bool interpreter = native && !garbage && owner_[path] == Owner::kInterpreter && !all;
+    const Frame* const around = frame(code_[above]);
+    code_[path] =
+        interpreter && around != nullptr && around->kind != FrameKind::kRegion ? code_[above] : path;
+
     // Whatever the depth, all of it is known from the parent's: paths may be many, and deep.
-    place_[path] = source_[path] != 0                                   ? source_[path]
-                   : f != nullptr && of_program[data.paths[path].frame] ? path
-                                                                        : place_[parent_[path]];
-    const std::uint32_t above = caller_[parent_[path]];
-    const Caller own = caller_of(path);
-    caller_[path] = own != Caller::kNobody && own >= caller_of(above) ? path : above;
-    python_sleep_[path] = f != nullptr && f->kind == FrameKind::kNative &&
-                          (sleeps[data.paths[path].frame] || python_sleep_[parent_[path]]);
+    const Telling known = of_frame(telling, source_[above]), here = of_frame(telling, path);
+    const bool outermost = here == Telling::kStandardLibrary || here == Telling::kPackage;
+    source_[path] =
+        here != Telling::kNothing && (outermost ? here > known : here >= known) ? path : source_[above];
+    const bool own =
+        (python || native) && (owner_[path] == Owner::kOwn || all) && of_frame(names_place, path);
+    own_above[path] = own || own_above[above];
+    const bool has_own_line = of_frame(telling, source_[path]) == Telling::kOwn;
+    place_[path] = has_own_line                                                    ? source_[path]
+                   : own                                                           ? path
+                   : own_above[path]                                               ? place_[above]
+                   : source_[path] != 0                                            ? source_[path]
+                   : (python || native) && of_frame(names_place, path) && !garbage ? path
+                                                                                   : place_[above];
+    const std::uint32_t caller = caller_[above];
+    const Caller candidate = of_frame(callers, path);
+    caller_[path] = candidate != Caller::kNobody && candidate >= of_frame(callers, caller) ? path : caller;
+    python_sleep_[path] = native && (sleeps[data.paths[path].frame] || python_sleep_[above]);
+
+    // Below the user's code: the first function that somebody would call by its name.
+    if (!own_above[path] || place_[path] != place_[above] || place_[path] == path) continue;
+    called_[path] = called_[above];
+    const bool library = owner_[path] == Owner::kLibrary && of_frame(names_place, path) && !garbage && !all &&
+                         !(python && imports(text(f->file)));
+    if (!library || (native && has_no_name(text(f->name), text(f->module)) && called_[path] != 0)) continue;
+    const Frame* const so_far = frame(called_[path]);
+    if (so_far == nullptr || (is_wrapper(text(so_far->name)) && !is_wrapper(text(f->name)) && python))
+      called_[path] = path;
   }
   name_functions_and_lines();
   find_outermost();
+}
+
+void CallPaths::find_owners() {
+  owner_of_frame_.reserve(data_.frames.size());
+  for (const Frame& f : data_.frames) owner_of_frame_.push_back(owners_.of(f));
+  owner_.assign(data_.paths.size(), Owner::kOwn);
+  for (std::uint32_t path = 1; path < owner_.size(); ++path)
+    if (frame(path) != nullptr) owner_[path] = owner_of_frame_[data_.paths[path].frame];
+}
+
+bool CallPaths::is_machinery(std::uint32_t path) const {
+  return frame(path) != nullptr && machinery_of_frame_[data_.paths[path].frame];
+}
+
+std::string_view CallPaths::package(std::uint32_t path) const {
+  const Frame* const f = frame(path);
+  return f == nullptr ? std::string_view() : owners_.package(*f);
+}
+
+std::string CallPaths::library_name(std::uint32_t path) const {
+  const Frame* const f = frame(path);
+  if (f == nullptr) return {};
+  std::string name(owners_.package(*f));
+  std::string_view function = text(f->name);
+  if (f->kind == FrameKind::kNative && has_no_name(function, text(f->module))) return name;
+  // "outer.<locals>.inner" is called inner.
+  constexpr std::string_view kLocals = "<locals>.";
+  if (const std::size_t at = function.rfind(kLocals); at != std::string_view::npos)
+    function.remove_prefix(at + kLocals.size());
+  if (function == "<module>") return name;
+  if (!name.empty() && !function.empty()) name += '.';
+  return name.append(function);
 }
 
 const Frame* CallPaths::frame(std::uint32_t path) const {
@@ -170,10 +244,23 @@ void CallPaths::name_functions_and_lines() {
     // Before 3.11 Python functions have no qualified name: methods of two classes in one file
     // differ in their line alone.
     const std::uint32_t start = f.kind == FrameKind::kPython ? f.function_line : 0;
-    const Key function{static_cast<std::uint32_t>(f.kind), same(f.name), same(f.file), same(f.module), start};
+    // One function for a module, where its functions have no names or are the interpreter's.
+    const bool folded =
+        frames_ == Frames::kFolded && f.kind == FrameKind::kNative && text(f.name) != shard::kGarbageName;
+    const bool nameless = folded && has_no_name(text(f.name), text(f.module)) && !text(f.module).empty();
+    const bool interpreter = folded && owner_of_frame_[i] == Owner::kInterpreter;
+    const std::uint32_t module = same(f.module);
+    const Key function = nameless || interpreter ? Key{kWholeModule, interpreter, 0, module, 0}
+                                                 : Key{static_cast<std::uint32_t>(f.kind), same(f.name),
+                                                       same(f.file), module, start};
     const auto [id, is_new] =
         function_ids.try_emplace(function, static_cast<std::uint32_t>(functions_.size()));
-    if (is_new) functions_.push_back(&f);
+    if (is_new) {
+      functions_.push_back(&f);
+      std::string& name = function_names_.emplace_back(text(f.name));
+      if (interpreter || nameless)
+        name = std::string(module_name(text(f.module))) + (interpreter ? kOfInterpreter : kNoNames);
+    }
     // Places of one native function may disagree on where it starts; take the first line known.
     const Frame*& shown = functions_[id->second];
     if (f.function_line != 0 && (shown->function_line == 0 || f.function_line < shown->function_line))
@@ -226,8 +313,8 @@ void CallPaths::find_outermost() {
 
 std::uint32_t CallPaths::counted(std::uint32_t path, shard::Category category) const {
   if (descriptor_[path]) path = parent_[path];
-  if (category != shard::Category::kPython || python_[path] == 0) return path;
-  return python_[path];
+  if (category == shard::Category::kPython && python_[path] != 0) return python_[path];
+  return code_[path];
 }
 
 }  // namespace clusterprof::report

@@ -3,26 +3,33 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "formats/shard/shard_data.hpp"
+#include "report/analysis/frame_owner.hpp"
 
 namespace clusterprof::report {
 
-// Interpreter, C library, loader, MPI library: code whose own source lines explain nothing to
-// the author of the program.
-bool is_runtime_module(std::string_view module_path);
-bool is_mpi_module(std::string_view module_path);
 // One of the frames below a system call that say what its descriptor was.
 bool is_descriptor_name(std::string_view name);
+
+// A function through which others are called, and not one that somebody calls by its name.
+bool is_wrapper(std::string_view name);
+
+// kFolded: what has no name is one function per module, the interpreter's own frames count for the function
+// that it runs, and library code counts for the line of the user's that called it. kAll: every frame for
+// itself. The sums over all functions and lines are the same.
+enum class Frames : std::uint8_t { kFolded, kAll };
 
 // Refers to the ShardData it was made from. Paths are indices into ShardData::paths; 0 is the
 // root and stands for "none".
 class CallPaths {
  public:
-  explicit CallPaths(const shard::ShardData& data);
+  explicit CallPaths(const shard::ShardData& data, Frames frames = Frames::kFolded);
 
+  [[nodiscard]] Frames frames() const { return frames_; }
   [[nodiscard]] std::size_t size() const { return parent_.size(); }
   // Always below `path`, except that the root is its own parent.
   [[nodiscard]] std::uint32_t parent(std::uint32_t path) const { return parent_[path]; }
@@ -30,16 +37,28 @@ class CallPaths {
   [[nodiscard]] const shard::Frame* frame(std::uint32_t path) const;
   [[nodiscard]] const std::string& text(shard::StringIndex index) const;
 
-  // The path a value of this category counts for: bytecode belongs to the innermost Python
-  // function (or the garbage collection in it), not to the interpreter's functions that run it. What a
-  // system call's descriptor was is no function.
+  // Whose code the path's last frame is. The root is kOwn.
+  [[nodiscard]] Owner owner(std::uint32_t path) const { return owner_[path]; }
+  // Its last frame is one of FrameOwners::is_machinery.
+  [[nodiscard]] bool is_machinery(std::uint32_t path) const;
+  // FrameOwners::package of its last frame.
+  [[nodiscard]] std::string_view package(std::uint32_t path) const;
+
+  // The path a value of this category counts for: bytecode, and what the interpreter does in its own
+  // functions, belongs to the function around it. What a system call's descriptor was is no function.
   [[nodiscard]] std::uint32_t counted(std::uint32_t path, shard::Category category) const;
-  // The path itself or its nearest ancestor with a source line outside runtime modules, mpi4py,
-  // the import machinery and the system's headers.
+  // The path itself or its nearest ancestor with a source line of the user's. Where no frame of the path is
+  // the user's: the library line that says most.
   [[nodiscard]] std::uint32_t source(std::uint32_t path) const { return source_[path]; }
-  // What a report names when it says where something happened: source(), without a source line the innermost
-  // frame outside runtime modules and the kernel. 0: there is none.
+  // What a report names when it says where something happened: source(), but the user's code without a source
+  // line comes before a library's with one. 0: there is none.
   [[nodiscard]] std::uint32_t place(std::uint32_t path) const { return place_[path]; }
+  // The path of the library function that the user's code called, where place() is the user's and the path
+  // goes on into a library; 0: it does not.
+  [[nodiscard]] std::uint32_t called(std::uint32_t path) const { return called_[path]; }
+  // "numpy.dot", "threading.Condition.wait", "libopenblas.dgemm_": the function of a path as its users know
+  // it.
+  [[nodiscard]] std::string library_name(std::uint32_t path) const;
   // The path of the innermost region frame; 0 outside all regions.
   [[nodiscard]] std::uint32_t region(std::uint32_t path) const { return region_[path]; }
   // Below a frame of the import machinery.
@@ -57,17 +76,30 @@ class CallPaths {
   // No ancestor has the same function (line): where recursion is counted, once.
   [[nodiscard]] bool outermost_function(std::uint32_t path) const { return outermost_function_[path]; }
   [[nodiscard]] bool outermost_line(std::uint32_t path) const { return outermost_line_[path]; }
-  // One frame of each function and line, by id: they agree in all that identifies it.
+  // What to call a function by id: its frame's name, but "_multiarray_umath, no names" for all of a module
+  // that has none, and "python3.11, interpreter".
+  [[nodiscard]] const std::string& function_name(std::uint32_t function) const {
+    return function_names_[function];
+  }
+  // One frame of each function and line, by id: they agree in all that identifies it (but the name of those
+  // which stand for a module).
   [[nodiscard]] const std::vector<const shard::Frame*>& functions() const { return functions_; }
   [[nodiscard]] const std::vector<const shard::Frame*>& lines() const { return lines_; }
 
  private:
+  void find_owners();
   void name_functions_and_lines();
   void find_outermost();
 
   const shard::ShardData& data_;
+  Frames frames_;
+  FrameOwners owners_;
+  std::vector<Owner> owner_of_frame_, owner_;  // by frame; by path
+  std::vector<bool> machinery_of_frame_;
   std::vector<std::uint32_t> parent_, python_, source_, region_, function_, line_;
-  std::vector<std::uint32_t> place_, caller_;  // caller: of what a path calls
+  std::vector<std::uint32_t> place_, called_, caller_;  // caller: of what a path calls
+  std::vector<std::uint32_t> code_;  // by path: it, or what is around the interpreter's frames
+  std::vector<std::string> function_names_;
   std::vector<bool> outermost_function_, outermost_line_, import_, garbage_, descriptor_, python_sleep_;
   std::vector<const shard::Frame*> functions_, lines_;
 };

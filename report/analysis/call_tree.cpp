@@ -20,10 +20,13 @@ using shard::FrameKind;
 using shard::kCategories;
 using shard::kNone;
 
+constexpr std::string_view kModuleCode = "<module>";  // what an import runs
+
 // Rows of all call paths that agree in what functions they go through.
 struct TreeNode {
   std::uint32_t parent = kNone;
-  std::uint32_t path = 0;  // one of them
+  std::uint32_t path = 0;   // one of them
+  Fold fold = Fold::kNone;  // else `path` names the library's function or package
   std::uint64_t total_ns = 0, self_ns = 0;
   std::array<std::uint64_t, kCategories> category_ns{};  // of total
 };
@@ -66,37 +69,79 @@ class Tree {
       total_[paths_.parent(path)] += total_[path];
   }
 
-  // Code of the interpreter, the C library, the loader and MPI that lies between functions which say more.
+  // Code of the interpreter, the C library, the loader and MPI, and Python's that imports or starts other
+  // code, where it lies between functions which say more.
   void find_hidden() {
     hidden_.assign(paths_.size(), false);
     std::vector<bool> more_below(paths_.size(), false);
     for (auto path = static_cast<std::uint32_t>(paths_.size()); path-- > 1;) {
       const shard::Frame* const frame = paths_.frame(path);
       const bool native = frame != nullptr && frame->kind == FrameKind::kNative;
-      const bool runtime = native && is_runtime_module(paths_.text(frame->module)) &&
-                           paths_.text(frame->name) != shard::kGarbageName;
+      const bool runtime = (native && is_runtime_module(paths_.text(frame->module)) &&
+                            paths_.text(frame->name) != shard::kGarbageName) ||
+                           (folds() && paths_.is_machinery(path));
       const bool start = native && paths_.text(frame->name) == "_start";
-      hidden_[path] = frame == nullptr || ((runtime || start) && more_below[path]);
+      // What the interpreter does in its own functions counts for the Python function that it runs.
+      const bool of_python = native && folds() && paths_.counted(path, Category::kNative) != path;
+      hidden_[path] = frame == nullptr || of_python || ((runtime || start) && more_below[path]);
       if (total_[path] != 0 && (more_below[path] || (frame != nullptr && !runtime)))
         more_below[paths_.parent(path)] = true;
     }
   }
 
+  [[nodiscard]] bool folds() const { return paths_.frames() == Frames::kFolded; }
+  [[nodiscard]] bool is_library_code(std::uint32_t path) const {
+    const shard::Frame* const frame = paths_.frame(path);
+    return folds() && frame != nullptr && paths_.owner(path) == Owner::kLibrary &&
+           (frame->kind == FrameKind::kPython || frame->kind == FrameKind::kNative);
+  }
+
+  // Library code that was called from library code is in one node with it, which the first function of it
+  // names that somebody would call by its name.
   void make_nodes() {
     node_of_.assign(paths_.size(), kNone);
+    std::vector<std::uint32_t> named_by(paths_.size(), 0);  // by path in library code
     std::unordered_map<std::uint64_t, std::uint32_t> known;
+    std::unordered_map<std::string, std::uint32_t> labels;
+    constexpr std::uint32_t kRegionBit = 0x8000'0000u, kFoldBit = 0x4000'0000u;
     for (std::uint32_t path = 1; path < paths_.size(); ++path) {
-      const std::uint32_t parent = node_of_[paths_.parent(path)];
+      const std::uint32_t above = paths_.parent(path);
+      std::uint32_t parent = node_of_[above];
       node_of_[path] = parent;
+      named_by[path] = named_by[above];
       if (total_[path] == 0 || hidden_[path]) continue;
-      constexpr std::uint32_t kRegionBit = 0x8000'0000u;
-      const std::uint32_t function = paths_.function(path);
-      const std::uint32_t what = function != kNone ? function : paths_.frame(path)->name | kRegionBit;
+      TreeNode made{parent, path, Fold::kNone, 0, 0, {}};
+      std::uint32_t what =
+          paths_.function(path) != kNone ? paths_.function(path) : paths_.frame(path)->name | kRegionBit;
+      if (!is_library_code(path)) {
+        named_by[path] = 0;
+      } else {
+        const std::uint32_t so_far = named_by[above];
+        if (so_far != 0) made.parent = parent = nodes_[parent].parent;
+        const bool names = so_far == 0 || (is_wrapper(name_of(so_far)) && name_of(so_far) != kModuleCode &&
+                                           !is_wrapper(name_of(path)));
+        made.path = named_by[path] = names ? path : so_far;
+        made.fold = name_of(made.path) == kModuleCode ? Fold::kImport : Fold::kCalls;
+        const auto label =
+            labels.try_emplace(fold_name(made), static_cast<std::uint32_t>(labels.size())).first;
+        what = label->second | kFoldBit;
+      }
       const auto [node, is_new] =
           known.try_emplace(std::uint64_t{parent} << 32 | what, static_cast<std::uint32_t>(nodes_.size()));
-      if (is_new) nodes_.push_back({parent, path, 0, 0, {}});
+      if (is_new) nodes_.push_back(made);
       node_of_[path] = node->second;
     }
+  }
+
+  [[nodiscard]] const std::string& name_of(std::uint32_t path) const {
+    return paths_.text(paths_.frame(path)->name);
+  }
+  [[nodiscard]] std::string fold_name(const TreeNode& node) const {
+    if (node.fold == Fold::kImport || is_wrapper(name_of(node.path))) {
+      const std::string_view package = paths_.package(node.path);
+      if (!package.empty()) return std::string(package);
+    }
+    return paths_.library_name(node.path);
   }
 
   void sum_nodes() {
@@ -122,7 +167,17 @@ class Tree {
       frame = paths_.functions()[function];
     CallTreeRow row;
     row.parent = parent;
-    row.name = paths_.text(frame->name);
+    row.fold = node.fold;
+    if (node.fold != Fold::kNone) {
+      row.name = fold_name(node);
+      row.kind = frame->kind;
+      row.self_s = to_seconds(node.self_ns);
+      row.total_s = to_seconds(node.total_ns);
+      for (std::size_t c = 0; c < kCategories; ++c) row.category_s[c] = to_seconds(node.category_ns[c]);
+      return row;
+    }
+    const std::uint32_t id = paths_.function(node.path);
+    row.name = id != kNone ? paths_.function_name(id) : paths_.text(frame->name);
     row.file = paths_.text(frame->file);
     row.module = paths_.text(frame->module);
     row.line = frame->function_line;

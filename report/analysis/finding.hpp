@@ -24,6 +24,8 @@ struct Place {
   std::string module;                                 // of native code
   std::uint32_t line = 0;                             // 0 unknown
   shard::FrameKind kind = shard::FrameKind::kNative;  // of the function
+  // The library function that most of the line's time is spent in: "numpy.dot"; empty: none, or not known.
+  std::string called{};
 };
 
 enum class FindingKind : std::uint8_t {

@@ -219,7 +219,7 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
     const shard::Frame& f = *paths_.functions()[i];
     FunctionRow& row = analysis.functions.emplace_back();
     row.id = static_cast<std::uint32_t>(i);
-    row.name = paths_.text(f.name);
+    row.name = paths_.function_name(row.id);
     row.file = paths_.text(f.file);
     row.module = paths_.text(f.module);
     row.line = f.function_line;

@@ -104,7 +104,7 @@ void recount_ranks(const ShardData& whole, const shard::RowSource& rows, const s
 }  // namespace
 
 std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowSource& rows,
-                                       std::string_view name) {
+                                       std::string_view name, Frames frames) {
   const std::vector<bool> inside = paths_inside(CallPaths(whole), name);
   if (std::find(inside.begin(), inside.end(), true) == inside.end()) return {};
   ShardData region = whole;
@@ -129,7 +129,7 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   region.wait_analysis.ideal_ns = 0;
 
   recount_ranks(whole, rows, inside, region);
-  AnalysisBuilder builder(region);
+  AnalysisBuilder builder(region, frames);
   RowFilter filter(inside);
   rows.for_each_rank([&](const shard::RankRows& all) { builder.add(filter(all)); });
   Analysis analysis = builder.finish();

@@ -158,6 +158,7 @@ class Explainer {
     root_causes();
     critical_path();
     windows();
+    name_called();
   }
 
  private:
@@ -387,6 +388,25 @@ class Explainer {
     std::sort(a_.windows.begin(), a_.windows.end(), [](const WindowRow& x, const WindowRow& y) {
       return std::tie(x.begin_s, x.end_s) < std::tie(y.begin_s, y.end_s);
     });
+  }
+
+  // Which library function each place has called for more than half of its time.
+  void name_called() {
+    std::vector<std::uint64_t> all_ns(a_.places.size(), 0);
+    std::map<std::pair<PlaceIndex, std::string>, std::uint64_t> called_ns;
+    for (std::uint32_t path = 1; path < paths_.size(); ++path) {
+      std::uint64_t ns = 0;
+      for (std::size_t c = 0; c < shard::kCategories; ++c) {
+        const std::size_t cell = cell_of(path, static_cast<shard::Category>(c));
+        ns += time_.main_ns(cell) + time_.helper_ns(cell);
+      }
+      const PlaceIndex place = ns == 0 ? kNone : places_.known(path);
+      if (place >= all_ns.size() || !a_.places[place].op.empty()) continue;
+      all_ns[place] += ns;
+      if (paths_.called(path) != 0) called_ns[{place, paths_.library_name(paths_.called(path))}] += ns;
+    }
+    for (const auto& [key, ns] : called_ns)
+      if (2 * ns > all_ns[key.first]) a_.places[key.first].called = key.second;
   }
 
   const ShardData& data_;

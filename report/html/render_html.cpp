@@ -268,6 +268,11 @@ void add_tree(const PageData& page, Arrays& arrays, Strings& strings) {
   numbers_of("frame_line", page.frames, &PageFrame::line);
   numbers_of("frame_function_line", page.frames, &PageFrame::function_line);
   numbers_of("frame_function", page.frames, &PageFrame::function);
+  arrays.column<std::uint8_t>("frame_owner", page.frames, [](const PageFrame& frame) { return frame.owner; });
+  arrays.column<std::uint8_t>("frame_machinery", page.frames,
+                              [](const PageFrame& frame) { return frame.machinery; });
+  strings_of("frame_library_name_string", page.frames, &PageFrame::library_name);
+  strings_of("frame_package_string", page.frames, &PageFrame::package);
 
   strings_of("function_name_string", page.functions, &PageFunction::name);
   strings_of("function_file_string", page.functions, &PageFunction::file);

@@ -234,7 +234,9 @@ class Document {
   void call_tree() {
     out_.rows("call_tree", a_.call_tree, [&](const CallTreeRow& row) {
       out_("parent", row.parent == shard::kNone ? std::nullopt : std::optional(row.parent));
-      out_("name", row.name)("file", text_or_null(row.file))("line", or_null(row.line));
+      static constexpr std::string_view kFolds[] = {"", "calls", "import"};
+      out_("name", row.name)("fold", text_or_null(kFolds[static_cast<std::size_t>(row.fold)]));
+      out_("file", text_or_null(row.file))("line", or_null(row.line));
       out_("kind", row.kind == shard::FrameKind::kRegion ? "region" : kind_name(row.kind));
       out_("module", text_or_null(row.module))("self_s", row.self_s)("total_s", row.total_s);
       for (std::size_t c = 0; c < shard::kCategories; ++c) out_(category_keys_[c], row.category_s[c]);

@@ -129,8 +129,7 @@ void Maker::name_functions() {
     const FunctionRow& function = analysis_.functions[row];
     page_.functions.push_back(
         {function.name, function.file, function.module, function.line, function.kind, row});
-    if (function.id < page_function_.size() &&
-        paths_.text(paths_.functions()[function.id]->name) == function.name)
+    if (function.id < page_function_.size() && paths_.function_name(function.id) == function.name)
       page_function_[function.id] = row;
   }
   function_row_ns_.assign(page_.row_functions * page_.rows.size(), 0);
@@ -147,8 +146,8 @@ std::uint32_t Maker::page_function(std::uint32_t function) {
   if (known != kNone) return known;
   const shard::Frame& f = *paths_.functions()[function];
   known = static_cast<std::uint32_t>(page_.functions.size());
-  page_.functions.push_back(
-      {paths_.text(f.name), paths_.text(f.file), paths_.text(f.module), f.function_line, f.kind, kNone});
+  page_.functions.push_back({paths_.function_name(function), paths_.text(f.file), paths_.text(f.module),
+                             f.function_line, f.kind, kNone});
   return known;
 }
 
@@ -216,9 +215,22 @@ void Maker::add_tree() {
     std::uint32_t& known = page_frame[head_.paths[node.path].frame];
     if (known == kNone) {
       known = static_cast<std::uint32_t>(page_.frames.size());
-      page_.frames.push_back({frame->kind, frame->inlined, paths_.text(frame->name), paths_.text(frame->file),
-                              paths_.text(frame->module), frame->line, frame->function_line,
-                              page_function(paths_.function(node.path))});
+      page_.frames.push_back({frame->kind,
+                              frame->inlined,
+                              paths_.text(frame->name),
+                              paths_.text(frame->file),
+                              paths_.text(frame->module),
+                              frame->line,
+                              frame->function_line,
+                              page_function(paths_.function(node.path)),
+                              paths_.owner(node.path),
+                              paths_.is_machinery(node.path),
+                              {},
+                              {}});
+      if (paths_.owner(node.path) == Owner::kLibrary) {
+        page_.frames.back().library_name = paths_.library_name(node.path);
+        page_.frames.back().package = paths_.package(node.path);
+      }
     }
     path.frame = known;
   }

@@ -41,6 +41,9 @@ struct PageFrame {
   std::string name, file, module;
   std::uint32_t line = 0, function_line = 0;
   std::uint32_t function = shard::kNone;  // index into PageData::functions
+  Owner owner = Owner::kOwn;
+  bool machinery = false;             // FrameOwners::is_machinery
+  std::string library_name, package;  // of kLibrary, as in CallPaths
 };
 
 // Preorder: a parent comes before its children, a subtree is a range. paths[0] is the root.

@@ -336,26 +336,89 @@ namespace {
 
 constexpr std::size_t kLongName = 32;
 
+// What stands in angle brackets in Python's names.
+bool is_python_part(std::string_view inside) {
+  static constexpr std::array<std::string_view, 7> kParts = {"locals",   "lambda",  "genexpr", "listcomp",
+                                                             "dictcomp", "setcomp", "module"};
+  return std::find(kParts.begin(), kParts.end(), inside) != kParts.end();
+}
+
+// Where the '<' at `open` is closed; npos: nowhere.
+std::size_t closing(std::string_view name, std::size_t open) {
+  int depth = 0;
+  for (std::size_t i = open; i < name.size(); ++i) {
+    if (name[i] == '<') ++depth;
+    if (name[i] == '>' && (i == 0 || name[i - 1] != '-') && --depth == 0) return i;
+  }
+  return std::string_view::npos;
+}
+
 // "std::vector<double, std::allocator<double> >::at" -> "std::vector<>::at"
 std::string without_template_arguments(std::string_view name) {
+  if (name.find("operator") != std::string_view::npos) return std::string(name);
   std::string out;
-  int depth = 0;
-  for (const char c : name) {
-    if (c == '>') --depth;
-    if (depth <= 0) out += c;
-    if (c == '<') ++depth;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    out += name[i];
+    if (name[i] != '<') continue;
+    const std::size_t end = closing(name, i);
+    if (end == std::string_view::npos) return std::string(name);
+    const std::string_view inside = name.substr(i + 1, end - i - 1);
+    if (is_python_part(inside)) out += inside;
+    out += '>';
+    i = end;
   }
-  return depth == 0 ? out : std::string(name);
+  return out;
+}
+
+// Where the components of a name begin that "::" or "." divide, outside brackets: each may be left out but
+// the last.
+std::vector<std::size_t> components_of(std::string_view name) {
+  std::vector<std::size_t> begins{0};
+  int depth = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    if (c == '<' || c == '(') ++depth;
+    if ((c == '>' || c == ')') && depth > 0) --depth;
+    if (depth != 0) continue;
+    if (c == '.') begins.push_back(i + 1);
+    if (c == ':' && i + 1 < name.size() && name[i + 1] == ':') begins.push_back(++i + 1);
+  }
+  return begins;
+}
+
+// Demangled names of function templates begin with the type of the result: "void ns::f<int>" -> "ns::f<int>".
+std::string_view without_result(std::string_view name) {
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (name[i] == '<' || name[i] == '(') ++depth;
+    if ((name[i] == '>' || name[i] == ')') && depth > 0) --depth;
+    if (name[i] == ' ' && depth == 0) begin = i + 1;
+  }
+  return name.substr(begin);
 }
 
 }  // namespace
+
+std::string shorten_name(std::string_view label, std::size_t width) {
+  if (columns(label) <= width) return std::string(label);
+  const std::string text = without_template_arguments(label);
+  if (columns(text) <= width) return text;
+  const std::vector<std::size_t> begins = components_of(text);
+  const std::string_view view = text;
+  for (std::size_t i = 1; i < begins.size(); ++i)
+    if (const std::string_view rest = view.substr(begins[i]); columns(rest) + 2 <= width)
+      return std::string("..").append(rest);
+  return shorten_middle(view.substr(begins.back()), width);
+}
 
 std::string function_label(std::string_view name, shard::FrameKind kind) {
   std::string label = printable(name);
   if (label.empty()) return "?";
   if (kind == shard::FrameKind::kMpi || kind == shard::FrameKind::kKernel) return label;
   const bool no_call = label.front() == '<' || label.find("+0x") != std::string::npos ||
-                       label.find("operator") != std::string::npos || label == shard::kGarbageName;
+                       label.find("operator") != std::string::npos || label == shard::kGarbageName ||
+                       label.ends_with(", no names") || label.ends_with(", interpreter");  // a whole module
   if (no_call) return label;
   static constexpr std::string_view kAnonymous = "(anonymous namespace)";
   int depth = 0;
@@ -368,6 +431,7 @@ std::string function_label(std::string_view name, shard::FrameKind kind) {
       continue;
     }
     label.resize(i);
+    if (kind == shard::FrameKind::kNative) label = without_result(label);
     break;
   }
   if (columns(label) > kLongName) label = without_template_arguments(label);
@@ -403,11 +467,12 @@ std::string ShortPaths::place(std::string_view path, std::uint32_t line) const {
 }
 
 std::string name_and_place(std::string_view name, std::string_view place, std::size_t width) {
-  if (place.empty()) return shorten_middle(name, width);
+  if (place.empty()) return shorten_name(name, width);
   const std::size_t place_columns = columns(place) + 1;
   if (columns(name) + place_columns <= width) return fmt::format("{} {}", name, place);
-  if (place_columns + 10 > width) return shorten_middle(fmt::format("{} {}", name, place), width);
-  return fmt::format("{} {}", shorten_middle(name, width - place_columns), place);
+  // The name, when there is no room for both.
+  if (place_columns + 10 > width) return shorten_name(name, width);
+  return fmt::format("{} {}", shorten_name(name, width - place_columns), place);
 }
 
 std::string describe(const FunctionRow& row, const ShortPaths& paths, std::size_t width) {
@@ -419,9 +484,9 @@ std::string describe(const FunctionRow& row, const ShortPaths& paths, std::size_
   std::string_view module = base_name(row.module);
   module = module.substr(0, module.find(".so"));
   if (module.empty() || name.find(module) != std::string::npos)
-    return shorten_middle(name, width);  // "module+0x12ab"
+    return shorten_name(name, width);  // "module+0x12ab"
   const std::string full = fmt::format("{} [{}]", name, printable(module));
-  return columns(full) <= width ? full : shorten_middle(name, width);
+  return columns(full) <= width ? full : shorten_name(name, width);
 }
 
 std::string describe(const MpiCallRow& row, const ShortPaths& paths, std::size_t width) {
@@ -443,7 +508,11 @@ std::string describe(const Place& place, const ShortPaths& paths, std::size_t wi
   FunctionRow row;
   row.name = place.function, row.file = place.file, row.module = place.module;
   row.line = place.line, row.kind = place.kind;
-  return describe(row, paths, width);
+  if (place.called.empty()) return describe(row, paths, width);
+  // Where there is no room for it, the place is what matters.
+  const std::string called = fmt::format(" ({})", shorten_name(printable(place.called), kLongName));
+  const std::string text = describe(row, paths, width);
+  return columns(text) + columns(called) <= width ? text + called : text;
 }
 
 const char* wait_kind(shard::WaitKind kind) {

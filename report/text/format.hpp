@@ -31,6 +31,10 @@ std::string_view prefix(std::string_view printable_text, std::size_t width);
 std::string shorten(std::string_view printable_text, std::size_t width);  // at the end
 std::string shorten_middle(std::string_view printable_text, std::size_t width);
 
+// A function's label: first its template arguments go, then its namespaces, modules and outer functions. Its
+// own name and Python's <locals>, <lambda>, <genexpr> stay as long as they fit.
+std::string shorten_name(std::string_view label, std::size_t width);
+
 std::string pad_left(std::string_view printable_text, std::size_t width);  // right-aligned
 std::string pad_right(std::string_view printable_text, std::size_t width);
 
@@ -66,7 +70,7 @@ class TimeScale {
   int digits_ = 2;
 };
 
-// "step()", "Solver<double>::run()": without argument types, and in long names without
+// "step()", "Solver<double>::run()": without the types of arguments and result, and in long names without
 // template arguments.
 std::string function_label(std::string_view name, shard::FrameKind kind);
 
@@ -92,7 +96,8 @@ inline constexpr std::size_t kAnyWidth = 4096;
 std::string describe(const FunctionRow& row, const ShortPaths& paths, std::size_t width = kAnyWidth);
 // "MPI_Allreduce <- step() train.py:88"; the operation alone when the caller is not known.
 std::string describe(const MpiCallRow& row, const ShortPaths& paths, std::size_t width = kAnyWidth);
-// Either of these forms; "code that is not known" without a function.
+// Either of these forms, and what was called there, "step() train.py:57 (numpy.dot)"; "code that is not
+// known" without a function.
 std::string describe(const Place& place, const ShortPaths& paths, std::size_t width = kAnyWidth);
 // "late sender", "wait at NxN"
 const char* wait_kind(shard::WaitKind kind);

@@ -23,11 +23,13 @@ using shard::kCategories;
 using shard::kCategoryNames;
 using Align = Table::Align;
 
+constexpr int kNarrowest = 40;               // columns
 constexpr std::size_t kMostRanksShown = 16;  // beyond, distributions and outliers
 constexpr std::size_t kOutliers = 5;
 constexpr double kHelperIdleNote = 0.01;  // of the sampled time
 constexpr std::size_t kCallSitesInAnyCase = 8;
 constexpr std::size_t kWideCallSites = 100;  // columns of the page
+constexpr std::size_t kUsualWidth = 80;
 constexpr std::size_t kWideRanks = 100;
 constexpr double kWorthMentioning = 0.01;  // of rank time: calls on files
 constexpr double kMuchBlocked = 0.10;      // the same: blocked time
@@ -47,7 +49,7 @@ class Report {
         all_(options.sections.empty()),
         asked_(options.sections),
         paths_(analysis),
-        page_(static_cast<std::size_t>(std::max(options.width, 80)), options.colour) {}
+        page_(static_cast<std::size_t>(std::max(options.width, kNarrowest)), options.colour) {}
 
   std::string render() {
     using Section = void (Report::*)();
@@ -100,8 +102,12 @@ class Report {
 
   std::string mpi_name() const {
     // "Open MPI v4.1.4, package: ...": the rest is for the JSON.
-    if (!a_.run.mpi_library.empty())
-      return a_.run.mpi_library.substr(0, a_.run.mpi_library.find_first_of(",\n"));
+    if (!a_.run.mpi_library.empty()) {
+      // "MPICH Version:\t4.0.2"
+      std::string name = a_.run.mpi_library.substr(0, a_.run.mpi_library.find_first_of(",\n"));
+      std::replace(name.begin(), name.end(), '\t', ' ');
+      return name;
+    }
     return a_.slowest_rank || !a_.mpi_calls.empty() ? "MPI" : "no MPI";
   }
 
@@ -258,7 +264,8 @@ class Report {
       rank_width = std::max(rank_width, std::to_string(rank->rank).size());
       node_width = std::max(node_width, std::min<std::size_t>(columns(node_name(*rank)), 16));
     }
-    const std::size_t bar_width = page_.width() - rank_width - node_width - 20;
+    const std::size_t used = rank_width + node_width + 20;
+    const std::size_t bar_width = page_.width() > used ? page_.width() - used : 1;
     double longest = a_.run.elapsed_s;
     for (const RankInfo* rank : shown) longest = std::max(longest, rank->elapsed_s);
     for (const RankInfo* rank : shown) {
@@ -328,7 +335,8 @@ class Report {
   void each_rank() {
     const auto [quantities, scale] = times();
     std::vector<Table::Column> columns{{"rank"}};
-    for (const Quantity& quantity : quantities) columns.push_back({quantity.name});
+    for (const Quantity& quantity : quantities)
+      columns.push_back({quantity.name, Align::kRight, quantity.name != "mpi" && quantity.name != "useful"});
     Table table(columns);
     for (const RankInfo& rank : a_.ranks) {
       std::vector<std::string> cells{std::to_string(rank.rank)};
@@ -473,8 +481,14 @@ class Report {
         scale, largest(all, shown, [](const FunctionRow& row) { return row.active_spread.max_s; }));
     page_.section("Hotspots", fmt::format("by self time, in {}; all ranks and threads", scale.unit()));
     const auto build = [&](std::size_t room) {
-      Table table(
-          {{"self"}, {"%"}, {"total"}, {"min"}, {"mean"}, {"max"}, {"@rank"}, {"function", Align::kLeft}});
+      Table table({{"self"},
+                   {"%"},
+                   {"total"},
+                   {"min", Align::kRight, true},
+                   {"mean", Align::kRight, true},
+                   {"max", Align::kRight, true},
+                   {"@rank", Align::kRight, true},
+                   {"function", Align::kLeft}});
       for (std::size_t i = 0; i < shown; ++i) {
         const FunctionRow& row = *all[i];
         const RankSpread& spread = row.active_spread;
@@ -490,6 +504,11 @@ class Report {
     note_the_rest(shown, all.size());
     page_.line("  min, mean, max, @rank: of total, per rank" + other_unit(scale, of_ranks), Style::kDim);
     note_helper_idle();
+  }
+
+  static std::string place_and_name(const std::string& place, const std::string& name, std::size_t room) {
+    if (columns(place) + 5 > room) return shorten_middle(place, room);
+    return fmt::format("{} {}", place, shorten_name(name, room - columns(place) - 1));
   }
 
   static std::string mostly(const LineRow& row) {
@@ -511,10 +530,10 @@ class Report {
     const auto build = [&](std::size_t room) {
       Table table({{"self"},
                    {"%"},
-                   {"total"},
-                   {"min"},
-                   {"max"},
-                   {"@rank"},
+                   {"total", Align::kRight, true},
+                   {"min", Align::kRight, true},
+                   {"max", Align::kRight, true},
+                   {"@rank", Align::kRight, true},
                    {"mostly", Align::kLeft},
                    {"line", Align::kLeft}});
       for (std::size_t i = 0; i < shown; ++i) {
@@ -525,7 +544,7 @@ class Report {
                    fmt::format("{:.1f}", 100 * share_of(row.active_self_s, active_s)),
                    scale(row.active_total_s), of_ranks(row.active_spread.min_s),
                    of_ranks(row.active_spread.max_s), std::to_string(row.active_spread.max_rank), mostly(row),
-                   room == 0 ? "" : shorten(fmt::format("{} {}", place, function), room)});
+                   room == 0 ? "" : place_and_name(place, function, room)});
       }
       return table;
     };
@@ -560,13 +579,14 @@ class Report {
     page_.section("MPI by call site", fmt::format("in {}; {} in {} calls, all ranks", scale.unit(),
                                                   seconds(total), count(calls)));
     const bool waits = a_.wait_quality.has_value();
-    const bool narrow = waits && page_.width() < kWideCallSites;
+    const bool narrow = waits && page_.width() < kWideCallSites, tight = page_.width() < kUsualWidth;
     // Columns: 2, 3 with known waiting; 7, 8 where there is room.
     const auto numbers = [&](const std::vector<std::string>& cells, Style style) {
       static constexpr std::size_t kWidths[] = {10, 7, 9, 9, 9, 10, 10, 9, 9, 9, 6};
       std::string out;
       for (std::size_t i = 0; i < cells.size(); ++i) {
-        if ((!waits && (i == 2 || i == 3)) || (narrow && (i == 7 || i == 8))) continue;
+        if ((!waits && (i == 2 || i == 3)) || (narrow && (i == 7 || i == 8)) || (tight && (i == 5 || i == 6)))
+          continue;
         out += pad_left(cells[i], kWidths[i] - (narrow && i == 1 ? 1 : 0));
       }
       page_.line(out, style);
@@ -606,13 +626,15 @@ class Report {
     if (a_.mpi_sizes.empty()) return;
     page_.blank();
     page_.line("  Message sizes: upper bound x messages", Style::kDim);
+    std::size_t op_width = 18;
+    for (const MpiSizeRow& row : a_.mpi_sizes) op_width = std::max(op_width, columns(printable(row.op)) + 2);
     for (std::size_t i = 0; i < a_.mpi_sizes.size();) {
       const std::string& op = a_.mpi_sizes[i].op;
       std::string bins;
       for (; i < a_.mpi_sizes.size() && a_.mpi_sizes[i].op == op; ++i)
         bins += fmt::format("{}{} x {}", bins.empty() ? "" : ", ", bin_bytes(a_.mpi_sizes[i].le_bytes),
                             count(static_cast<double>(a_.mpi_sizes[i].count)));
-      page_.paragraph({fmt::format("  {:<18}", printable(op))}, bins);
+      page_.paragraph({fmt::format("  {:<{}}", printable(op), op_width)}, bins);
     }
   }
 

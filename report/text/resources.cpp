@@ -333,7 +333,8 @@ class Columns {
 void print_timeline(Page& page, const Analysis& a, const ResourceOptions& options) {
   if (!a.timeline || a.timeline->bins == 0) return;
   const Timeline& timeline = *a.timeline;
-  const std::size_t most = page.width() - 80 + kTimelineColumns;
+  const std::size_t wider = page.width() + kTimelineColumns;
+  const std::size_t most = wider > 88 ? wider - 80 : 8;
   const Columns columns(timeline, most);
   const std::size_t repeat = most / columns.size();
   const double length_s = static_cast<double>(timeline.bins) * timeline.bin_s;

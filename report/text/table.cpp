@@ -12,6 +12,7 @@ namespace {
 constexpr std::string_view kIndent = "  ";
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kLongestUnit = 4;   // " ms."
+constexpr std::size_t kLeastRoom = 20;    // for names in the last column
 constexpr std::size_t kMostColumns = 24;  // of a left-aligned column before the last one
 
 std::string_view escape_sequence(Style style) {
@@ -121,19 +122,36 @@ std::vector<std::size_t> Table::widths() const {
   return result;
 }
 
+std::vector<bool> Table::shown(std::size_t page_width, const std::vector<std::size_t>& widths) const {
+  std::vector<bool> result(columns_.size(), true);
+  const bool named = !columns_.empty() && columns_.back().align == Align::kLeft;
+  const std::size_t least = named ? kLeastRoom : columns_.empty() ? 0 : widths.back();
+  for (std::size_t c = columns_.size(); c-- > 0 && room(page_width, widths, result) < least;)
+    if (columns_[c].optional) result[c] = false;
+  return result;
+}
+
+std::size_t Table::room(std::size_t page_width, const std::vector<std::size_t>& widths,
+                        const std::vector<bool>& shown) const {
+  std::size_t used = kIndent.size();
+  for (std::size_t c = 0; c + 1 < widths.size(); ++c)
+    if (shown[c]) used += widths[c] + kGap;
+  return page_width > used ? page_width - used : 0;
+}
+
 std::size_t Table::room(std::size_t page_width) const {
   const std::vector<std::size_t> all = widths();
-  std::size_t used = kIndent.size();
-  for (std::size_t c = 0; c + 1 < all.size(); ++c) used += all[c] + kGap;
-  return page_width > used ? page_width - used : 0;
+  return room(page_width, all, shown(page_width, all));
 }
 
 void Table::print(Page& page) const {
   std::vector<std::size_t> width = widths();
-  width.back() = std::min(width.back(), room(page.width()));
+  const std::vector<bool> is_shown = shown(page.width(), width);
+  width.back() = std::min(width.back(), room(page.width(), width, is_shown));
   const auto print_row = [&](const std::vector<std::string>& cells, Style style) {
     std::string text(kIndent);
     for (std::size_t c = 0; c < cells.size(); ++c) {
+      if (!is_shown[c]) continue;
       const std::string cell = shorten_middle(cells[c], width[c]);
       text += columns_[c].align == Align::kLeft ? pad_right(cell, width[c]) : pad_left(cell, width[c]);
       if (c + 1 < cells.size()) text.append(kGap, ' ');

@@ -52,6 +52,7 @@ class Table {
   struct Column {
     std::string title;
     Align align = Align::kRight;
+    bool optional = false;  // left out where the last column would have too little room, the rightmost first
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -66,6 +67,10 @@ class Table {
     Style style;
   };
   [[nodiscard]] std::vector<std::size_t> widths() const;
+  // Which columns there is room for.
+  [[nodiscard]] std::vector<bool> shown(std::size_t page_width, const std::vector<std::size_t>& widths) const;
+  [[nodiscard]] std::size_t room(std::size_t page_width, const std::vector<std::size_t>& widths,
+                                 const std::vector<bool>& shown) const;
 
   std::vector<Column> columns_;
   std::vector<Row> rows_;

@@ -15,7 +15,8 @@ constexpr double kSmall = 0.01;       // of the whole: rows with less are not sh
 constexpr double kSmallShort = 0.05;  // the same where the tree is one section of many
 constexpr double kAlone = 0.98;       // of its caller's time: such a callee is indented less
 constexpr std::size_t kMostRows = 200;
-constexpr std::size_t kWide = 100;  // columns of the page
+constexpr std::size_t kShortestName = 8;
+constexpr std::size_t kWide = 100, kUsual = 80;  // columns of the page
 
 class TreeText {
  public:
@@ -26,7 +27,9 @@ class TreeText {
         whole_s_(analysis.sampled_s - analysis.helper_idle_s),
         least_s_((options.full ? kSmall : kSmallShort) * whole_s_),
         scale_(largest()),
-        bar_width_(page.width() >= kWide ? 16 : 8),
+        bar_width_(page.width() >= kWide    ? 16
+                   : page.width() >= kUsual ? 8
+                                            : 0),
         indent_(rows_.size(), 0) {
     choose(options.full ? kMostRows : options.rows);
   }
@@ -44,6 +47,9 @@ class TreeText {
     while (!open.empty()) close(open);
     page_.line(fmt::format("  in {}; bars: of the whole; others: calls that are not shown", scale_.unit()),
                Style::kDim);
+    if (std::any_of(rows_.begin(), rows_.end(),
+                    [](const CallTreeRow& row) { return row.fold != Fold::kNone; }))
+      page_.line("  a call into a library is one row; --all-frames shows what is in it", Style::kDim);
   }
 
  private:
@@ -84,6 +90,8 @@ class TreeText {
     const std::size_t room = room_at(indent_[i]);
     const std::string name = row.kind == shard::FrameKind::kRegion
                                  ? shorten_middle(fmt::format("region {}", printable(row.name)), room)
+                             : row.fold == Fold::kImport
+                                 ? shorten_middle(fmt::format("import {}", printable(row.name)), room)
                                  : describe(function, paths_, room);
     line(indent_[i], row.total_s, scale_(row.self_s),
          category_style(static_cast<std::size_t>(most - row.category_s.begin())), name);
@@ -105,9 +113,12 @@ class TreeText {
   }
 
   // Deeper calls stand where these do, so that their names can still be read.
-  [[nodiscard]] std::size_t most_indent() const { return page_.width() / 4; }
+  [[nodiscard]] std::size_t most_indent() const {
+    return page_.width() >= kUsual ? page_.width() / 4 : page_.width() / 12;
+  }
   [[nodiscard]] std::size_t room_at(std::size_t indent) const {
-    return page_.width() - 31 - bar_width_ - std::min(indent, most_indent());
+    const std::size_t used = 31 + bar_width_ + std::min(indent, most_indent());
+    return page_.width() > used + kShortestName ? page_.width() - used : kShortestName;
   }
 
   Page& page_;

@@ -104,7 +104,7 @@ const std::vector<RecordOption>& record_options() {
       {"output", kValue},        {"quiet", kSwitch},       {"no-html", kSwitch},   {"no-source", kSwitch},
       {"rate", kValue},          {"clock", kValue},        {"clock-sync", kValue}, {"event", kList},
       {"sample-on", kValue},     {"no-python", kSwitch},   {"no-native", kSwitch}, {"no-mpi", kSwitch},
-      {"only-regions", kSwitch}, {"no-children", kSwitch}, {"ranks", kList}};
+      {"only-regions", kSwitch}, {"no-children", kSwitch}, {"ranks", kList},       {"own", kValue}};
   return kOptions;
 }
 

@@ -76,7 +76,8 @@ class BadInput(recording.RecordingTest):
                     out.write(file.read()[:part])
                 for verb in ("report", "merge", "validate"):
                     target = os.path.join(broken, "node-x.h5") if verb == "validate" else broken
-                    self.refused([verb, target], 3, "node-x.h5")
+                    self.refused([verb, target], 3, "node-x.h5",
+                                 *(["clusterprof merge --partial"] if verb == "report" else []))
 
     def test_shard_of_another_version(self):
         _, shard = self.run_directory()
@@ -87,6 +88,42 @@ class BadInput(recording.RecordingTest):
                         "import h5py, sys; h5py.File(sys.argv[1], 'a').attrs['format_major'] = 9",
                         os.path.join(other, "node-x.h5")], check=True)
         self.refused(["report", other], 3, "node-x.h5: has format 9.0, this clusterprof reads ")
+
+
+    def test_mistyped_words_are_recognised(self):
+        self.refused(["reprot", "run"], 127, "reprot", "did you mean clusterprof report?")
+        self.refused(["help", "exprot"], 2, "did you mean export?")
+        self.refused(["report", "--seciton", "waits", "run"], 2, "--seciton", "did you mean --section?")
+        self.refused(["export", "run", "--fromat", "csv"], 2, "did you mean --format?")
+        self.refused(["--ouptut", "run", "true"], 2, "did you mean --output?")
+        self.refused(["report", "run", "--section", "hotspot"], 2, "there is no section hotspot, did you mean hotspots?",
+                     "summary, efficiency", "off-cpu")
+        self.refused(["report", "run", "--section", "nope"], 2, "there is no section nope", "summary, efficiency")
+        self.refused(["export", "run", "-f", "speedscop"], 2, "did you mean speedscope?", "callgrind")
+        # Not everything that nobody knows is a mistyped verb of ours.
+        done = subprocess.run([recording.CLUSTERPROF, "no-such-program"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 127)
+        self.assertNotIn("did you mean", done.stderr)
+
+    def test_what_a_run_does_not_have(self):
+        self.run_directory()
+        self.refused(["query", "run", "rank", "abc"], 2, "'abc' is no number", "the ranks of run are 0")
+        self.refused(["query", "run", "rank", "7"], 1, "there is no rank 7", "the ranks of run are 0")
+        self.refused(["query", "run", "node", "nowhere"], 1, "there is no node nowhere; there are ")
+        self.refused(["query", "run", "path", "999999999"], 1, "rows, from 0 to ")
+
+    def test_a_counter_that_there_is_not(self):
+        for before in ([], recording.launcher("openmpi", 2)):
+            with self.subTest(before):
+                if before:
+                    self.need(before[0])
+                done = subprocess.run([*before, recording.CLUSTERPROF, "-q", "-e", "PAPI_NOPE,task-clock", "-o", f"run{len(before)}",
+                                       "sh", "-c", "exit 0"], cwd=self.directory, capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                ours = [line for line in done.stderr.splitlines() if line.startswith("clusterprof: ")]
+                self.assertEqual(len(ours), 1, done.stderr)
+                self.assertIn("PAPI_NOPE", ours[0])
+                self.assertNotIn("task-clock", ours[0])
 
 
 if __name__ == "__main__":

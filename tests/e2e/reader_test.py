@@ -136,9 +136,18 @@ class Reader(recording.RecordingTest):
 
     def test_what_cannot_be_read(self):
         os.mkdir(self.run_directory)
-        with self.assertRaisesRegex(FileNotFoundError, "clusterprof merge"):
+        with self.assertRaisesRegex(FileNotFoundError, "nosuch: no such run: give its directory"):
+            clusterprof.read("nosuch")
+        with self.assertRaisesRegex(FileNotFoundError, "neither profile.h5 nor node"):
             clusterprof.read(self.run_directory)
         import h5py
+
+        with open(os.path.join(self.run_directory, "node-x.h5"), "w"):
+            pass
+        with self.assertRaisesRegex(FileNotFoundError, "clusterprof merge"):
+            clusterprof.read(self.run_directory)
+        with self.assertRaisesRegex(OSError, "node-x.h5: cannot be read"):
+            clusterprof.read(os.path.join(self.run_directory, "node-x.h5"))
 
         other = os.path.join(self.directory, "other.h5")
         h5py.File(other, "w").close()

@@ -475,6 +475,13 @@ TEST(MergerTest, WhatSamplesWereTakenOn) {
   EXPECT_TRUE(all.run.counters_multiplexed);
 }
 
+TEST(MergerTest, PathsOfTheUsersCodeAreThoseOfAnyShard) {
+  ShardData a = record("a", 0, 1, 0), b = record("b", 1, 1, 0);
+  a.run.own = {"/u/code", "/u/more"};
+  b.run.own = {"/u/also", "/u/code"};
+  EXPECT_EQ(united({a, b}, {0, 1}).run.own, (std::vector<std::string>{"/u/also", "/u/code", "/u/more"}));
+}
+
 TEST(MergerTest, PathsAreInPreorderAndOncePerId) {
   const std::vector<ShardData> shards = shards_of_a_run(8);
   const ShardData all = united(shards, in_order(shards));

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 namespace clusterprof::cli {
 namespace {
 
@@ -27,6 +29,17 @@ TEST(CommandName, IsTheInterpreterWithoutAScript) {
   EXPECT_EQ(command_name({"python3", "-c", "print(1)"}), "python3");
   EXPECT_EQ(command_name({"python3"}), "python3");
   EXPECT_EQ(command_name({"sh", "-c", "./train.py"}), "sh");
+}
+
+TEST(ProgramDirectory, IsWhereTheScriptOrExecutableLies) {
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_EQ(program_directory({"python3", "-u", "/u/code/train.py", "--x"}, "/usr/bin/python3"), "/u/code");
+  EXPECT_EQ(program_directory({"python3", "src/train.py"}, "/usr/bin/python3"), here + "/src");
+  EXPECT_EQ(program_directory({"python3", "train.py"}, "/usr/bin/python3"), here);
+  EXPECT_EQ(program_directory({"python3", "-m", "pkg.mod"}, "/usr/bin/python3"), here);
+  EXPECT_EQ(program_directory({"python3", "-c", "work()"}, "/usr/bin/python3"), here);
+  EXPECT_EQ(program_directory({"solver"}, "/opt/app/bin/solver"), "/opt/app/bin");
+  EXPECT_EQ(program_directory({"ls"}, "/usr/bin/ls"), "") << "shared with other programs";
 }
 
 TEST(CommandName, IsAFileName) {

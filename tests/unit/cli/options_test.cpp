@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "fake_environment.hpp"
 
@@ -182,6 +183,21 @@ TEST(Options, HelpAndVersionGoToStdout) {
                            "--no-source", "--strict", "--trace", "--memory"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
+}
+
+TEST(Options, PathsOfTheUsersCodeAreAbsolute) {
+  const std::string here = std::filesystem::current_path().string();
+  const Options options = good({"--own", "src:/u/lib/", "--own=/u/code/../lib", "true"});
+  EXPECT_EQ(options.own, (Words{here + "/src", "/u/lib"}));
+  EXPECT_EQ(std::count(options.words.begin(), options.words.end(), "--own=" + here + "/src"), 1);
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_OWN", "/a:/b"}}).own, (Words{"/a", "/b"}));
+  EXPECT_NE(bad({"--own", "/a::/b", "true"}).error.find("an empty path"), std::string::npos);
+}
+
+TEST(AnalysisVerbs, AreThoseThatWereMeant) {
+  EXPECT_EQ(meant_verb("reprot"), "report");
+  EXPECT_EQ(meant_verb("stat"), "");
+  EXPECT_EQ(meant_verb("l"), "");
 }
 
 TEST(AnalysisVerbs, AreKnown) {

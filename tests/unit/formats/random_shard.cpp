@@ -122,6 +122,7 @@ class Builder {
   void describe_run() {
     data_.run.id = "run-1";
     data_.run.command = {"./a.out", "", "--flag=\xff"};
+    data_.run.own = {"/u/code", "/u/lib" + std::to_string(below(3))};
     data_.run.start_utc_ns = 1'700'000'000'000'000'000 + below(1000);
     data_.run.world_size = 64;
     data_.run.rate_hz = 100;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 #include <string_view>
@@ -18,9 +19,11 @@ using shard::FrameKind;
 using shard::kNone;
 using testing::ProfileBuilder;
 
-constexpr std::array<std::string_view, 4> kModules = {"/u/program", "/lib/libmpi.so.40", "/lib/libc.so.6",
-                                                      "/u/libsolver.so"};
-constexpr std::array<std::string_view, 3> kFiles = {"", "/u/main.c", "/site/mpi4py/run.py"};
+constexpr std::array<std::string_view, 5> kModules = {"/u/program", "/lib/libmpi.so.40", "/lib/libc.so.6",
+                                                      "/u/libsolver.so", "/usr/lib/libblas.so.3"};
+constexpr std::array<std::string_view, 3> kFiles = {"", "/u/main.c", "/x/dist-packages/mpi4py/run.py"};
+constexpr std::array<std::string_view, 4> kPythonFiles = {"/u/main.py", "/x/dist-packages/mpi4py/run.py",
+                                                          "/x/site-packages/np/a.py", "/usr/lib/python3.11/queue.py"};
 
 // What the header says, by walking up.
 bool outermost(const CallPaths& paths, std::uint32_t path,
@@ -31,8 +34,32 @@ bool outermost(const CallPaths& paths, std::uint32_t path,
   return true;
 }
 
+bool is_own(const CallPaths& paths, std::uint32_t path) {
+  const Frame& f = *paths.frame(path);
+  return paths.owner(path) == Owner::kOwn && (f.kind == FrameKind::kPython || f.kind == FrameKind::kNative);
+}
+bool has_line(const CallPaths& paths, std::uint32_t path) {
+  return paths.frame(path)->line != 0 && !paths.text(paths.frame(path)->file).empty();
+}
+bool is_named(const CallPaths& paths, std::uint32_t path, std::string_view part) {
+  return paths.text(paths.frame(path)->file).find(part) != std::string::npos;
+}
+
 std::uint32_t place(const CallPaths& paths, std::uint32_t path) {
-  if (paths.source(path) != 0) return paths.source(path);
+  for (std::uint32_t up = path; up != 0; up = paths.parent(up))
+    if (is_own(paths, up) && has_line(paths, up)) return up;
+  for (std::uint32_t up = path; up != 0; up = paths.parent(up))
+    if (is_own(paths, up)) return up;
+  std::uint32_t package = 0, standard = 0, native = 0;
+  for (std::uint32_t up = path; up != 0; up = paths.parent(up)) {
+    const Frame& f = *paths.frame(up);
+    if (f.kind == FrameKind::kPython && is_named(paths, up, "/np/")) package = up;
+    if (f.kind == FrameKind::kPython && is_named(paths, up, "queue.py")) standard = up;
+    if (f.kind == FrameKind::kNative && native == 0 && has_line(paths, up) && !is_runtime_module(paths.text(f.module)))
+      native = up;
+  }
+  for (const std::uint32_t best : {package, standard, native})
+    if (best != 0) return best;
   for (std::uint32_t up = path; up != 0; up = paths.parent(up)) {
     const Frame& f = *paths.frame(up);
     if (f.kind == FrameKind::kPython) return up;
@@ -42,18 +69,17 @@ std::uint32_t place(const CallPaths& paths, std::uint32_t path) {
 }
 
 std::uint32_t mpi_caller(const CallPaths& paths, std::uint32_t path) {
-  std::uint32_t with_file = 0, outside_mpi = 0, any = 0;
+  std::array<std::uint32_t, 7> best{};  // the user's Python, native line, native; a library's likewise; MPI
   for (std::uint32_t up = paths.parent(path); up != 0; up = paths.parent(up)) {
     const Frame& f = *paths.frame(up);
-    const std::string& file = paths.text(f.file);
-    if (f.kind == FrameKind::kPython && file.find("mpi4py") == std::string::npos) return up;
-    if (f.kind != FrameKind::kNative) continue;
-    if (any == 0) any = up;
-    if (is_mpi_module(paths.text(f.module))) continue;
-    if (outside_mpi == 0) outside_mpi = up;
-    if (with_file == 0 && f.line != 0 && !file.empty()) with_file = up;
+    const bool python = f.kind == FrameKind::kPython, own = is_own(paths, up);
+    if ((!python && f.kind != FrameKind::kNative) || (python && is_named(paths, up, "mpi4py"))) continue;
+    const bool mpi = !python && is_mpi_module(paths.text(f.module));
+    std::uint32_t& at = best[mpi ? 6 : (own ? 0 : 3) + (python ? 0 : has_line(paths, up) ? 1 : 2)];
+    if (at == 0) at = up;
   }
-  return with_file != 0 ? with_file : outside_mpi != 0 ? outside_mpi : any;
+  const auto found = std::find_if(best.begin(), best.end(), [](std::uint32_t up) { return up != 0; });
+  return found == best.end() ? 0 : *found;
 }
 
 bool in_python_sleep(const CallPaths& paths, std::uint32_t path) {
@@ -73,7 +99,7 @@ TEST(CallPaths, AreWhatWalkingUpSays) {
       const std::uint32_t line = static_cast<std::uint32_t>(random() % 3);
       Frame f = b.native(random() % 8 == 0 ? "pysleep" : "f", kModules[random() % kModules.size()],
                          kFiles[random() % kFiles.size()], line);
-      if (random() % 3 == 0) f = b.python("p", kFiles[1 + random() % 2], 1 + line, 1 + random() % 2);
+      if (random() % 3 == 0) f = b.python("p", kPythonFiles[random() % kPythonFiles.size()], 1 + line, 1 + random() % 2);
       if (random() % 10 == 0) f = b.mpi("MPI_Recv");
       if (random() % 10 == 0) f = b.kernel("select");
       made.push_back(b.child(made[made.size() - 1 - random() % std::min<std::size_t>(made.size(), 5)], f));
@@ -87,6 +113,80 @@ TEST(CallPaths, AreWhatWalkingUpSays) {
       EXPECT_EQ(paths.in_python_sleep(path), in_python_sleep(paths, path));
     }
   }
+}
+
+// One path per test of what is counted where: what the user wrote, what it called, what ran below.
+struct Folding : ::testing::Test {
+  ProfileBuilder b{1};
+  Frame main = b.python("main", "/u/train.py", 12, 10);
+  Frame wrapper = b.python("array_function_dispatch.<locals>.decorator.<locals>.public_api",
+                           "<__array_function__ internals>", 200, 177);
+  Frame dot = b.python("dot", "/x/site-packages/numpy/core/multiarray.py", 741, 736);
+  Frame call = b.native("PyObject_Vectorcall", "/usr/bin/python3.11");
+  Frame nameless = b.native("_multiarray_umath.cpython-311-x86_64-linux-gnu.so+0x1234",
+                            "/x/site-packages/numpy/core/_multiarray_umath.cpython-311-x86_64-linux-gnu.so");
+  Frame other = b.native("_multiarray_umath.cpython-311-x86_64-linux-gnu.so+0x9876",
+                         "/x/site-packages/numpy/core/_multiarray_umath.cpython-311-x86_64-linux-gnu.so");
+};
+
+TEST_F(Folding, ThePlaceIsTheUsersLineAndTheLibrarysFunctionIsKept) {
+  const std::uint32_t at = b.path({main, call, wrapper, call, nameless, dot, call, other});
+  const CallPaths paths(b.data);
+  EXPECT_EQ(paths.text(paths.frame(paths.place(at))->name), "main");
+  EXPECT_EQ(paths.source(at), paths.place(at));
+  EXPECT_EQ(paths.library_name(paths.called(at)), "numpy.dot");
+  const std::uint32_t start = b.path({b.python("Thread.run", "/usr/lib/python3.11/threading.py", 975, 970), main,
+                                      b.python("Queue.get", "/usr/lib/python3.11/queue.py", 171, 154),
+                                      b.python("Condition.wait", "/usr/lib/python3.11/threading.py", 320, 288)});
+  const CallPaths more(b.data);
+  EXPECT_EQ(more.text(more.frame(more.place(start))->name), "main");
+  EXPECT_EQ(more.library_name(more.called(start)), "queue.Queue.get");
+}
+
+TEST_F(Folding, WithoutCodeOfTheUsersAPackageSaysMoreThanWhatStartsThreads) {
+  const Frame run = b.python("Thread.run", "/usr/lib/python3.11/threading.py", 975, 970);
+  const Frame monitor = b.python("TMonitor.run", "/x/site-packages/tqdm/_monitor.py", 60, 50);
+  const Frame wait = b.python("Condition.wait", "/usr/lib/python3.11/threading.py", 320, 288);
+  const std::uint32_t of_package = b.path({run, monitor, wait}), of_pool = b.path(
+      {run, b.python("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", 81, 65), wait});
+  const CallPaths paths(b.data);
+  EXPECT_EQ(paths.text(paths.frame(paths.place(of_package))->name), "TMonitor.run");
+  EXPECT_EQ(paths.text(paths.frame(paths.place(of_pool))->name), "_worker");
+}
+
+TEST_F(Folding, WhatHasNoNameIsOneFunctionOfItsModule) {
+  b.sampled(0, b.path({main, call, nameless}), shard::Category::kNative, 3000);
+  b.sampled(0, b.path({main, call, nameless, other}), shard::Category::kNative, 1000);
+  b.sampled(0, b.path({main, call}), shard::Category::kNative, 500);  // the interpreter's own work
+  b.sampled(0, b.path({b.native("Py_BytesMain", "/usr/bin/python3.11")}), shard::Category::kNative, 500);
+  const Analysis folded = analyse(b.data);
+  std::vector<std::string> names;
+  for (const FunctionRow& row : folded.functions) names.push_back(row.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"_multiarray_umath, no names", "main", "python3.11, interpreter"}));
+  EXPECT_DOUBLE_EQ(folded.functions[0].self_s, 4);
+  EXPECT_DOUBLE_EQ(folded.functions[0].total_s, 4) << "once, though it calls itself";
+  EXPECT_DOUBLE_EQ(folded.functions[1].self_s, 0.5);
+  EXPECT_DOUBLE_EQ(folded.lines[0].self_s, 4.5);
+  EXPECT_EQ(folded.lines[0].file, "/u/train.py");
+
+  // The same sums when everything is shown.
+  const Analysis all = analyse(b.data, shard::InMemoryRows(b.data), Frames::kAll);
+  EXPECT_EQ(all.functions.size(), 5u);
+  double folded_s = 0, all_s = 0;
+  for (const FunctionRow& row : folded.functions) folded_s += row.self_s;
+  for (const FunctionRow& row : all.functions) all_s += row.self_s;
+  EXPECT_DOUBLE_EQ(folded_s, all_s);
+}
+
+TEST_F(Folding, ADirectoryOfTheNameOfALibraryIsNone) {
+  for (const char* file : {"/home/u/mpi4py/solver.py", "/home/u/lib/run.py", "/home/u/numpy/run.py"}) {
+    b.called(0, b.path({b.python("solve", file, 7, 5),
+                        b.python("Reduce", "/x/site-packages/mpi4py/util/pool.py", 7, 1), b.mpi("MPI_Reduce")}),
+             1, 10);
+  }
+  const Analysis a = analyse(b.data);
+  ASSERT_EQ(a.mpi_calls.size(), 3u);
+  for (const MpiCallRow& call_site : a.mpi_calls) EXPECT_EQ(call_site.function, "solve");
 }
 
 // By walking up from each of them this takes longer than anybody waits.

@@ -38,7 +38,7 @@ TEST(CallTree, PathsThroughTheSameFunctionsAreOneRow) {
   b.sampled(0, b.path({main_2}), Category::kPython, 500);
   b.sampled(1, b.path({main_1, b.native("dgemm", "/lib/libblas.so")}), Category::kNative, 2000);
   const Analysis analysis = analyse(b.data);
-  EXPECT_EQ(shape(analysis.call_tree), "main 6.5/0.5 (step 4/4, dgemm 2/2)");
+  EXPECT_EQ(shape(analysis.call_tree), "main 6.5/0.5 (step 4/4, libblas.dgemm 2/2)");
   EXPECT_DOUBLE_EQ(analysis.call_tree[0].category_s[static_cast<std::size_t>(Category::kNative)], 2);
   EXPECT_EQ(analysis.call_tree[1].line, 4u);
 }
@@ -56,7 +56,38 @@ TEST(CallTree, RuntimeCodeBetweenFunctionsIsLeftOut) {
                     b.native("work", "/x/a.out")}),
             Category::kNative, 300);
   // The interpreter's own time is its caller's; the C library's stays where it ends a path.
-  EXPECT_EQ(shape(analyse(b.data).call_tree), "main 1.2/0.2 (DOUBLE_add 1/0 (memcpy 1/1)), work 0.3/0.3");
+  EXPECT_EQ(shape(analyse(b.data).call_tree), "main 1.2/0.2 (umath.DOUBLE_add 1/1), work 0.3/0.3");
+  const Analysis all = analyse(b.data, shard::InMemoryRows(b.data), Frames::kAll);
+  EXPECT_EQ(shape(all.call_tree), "main 1.2/0 (cfunction_call 1.2/0.2 (DOUBLE_add 1/0 (memcpy 1/1))), work 0.3/0.3");
+}
+
+TEST(CallTree, ACallIntoALibraryIsOneRow) {
+  ProfileBuilder b(1);
+  const auto main = b.python("<module>", "/u/train.py", 3, 1), step = b.python("step", "/u/train.py", 12, 10);
+  const auto find = b.python("_find_and_load", "<frozen importlib._bootstrap>", 1178, 1165);
+  const auto sklearn = b.python("<module>", "/x/site-packages/sklearn/__init__.py", 80, 1);
+  const auto scipy = b.python("<module>", "/x/site-packages/scipy/__init__.py", 8, 1);
+  const auto fit = b.python("Forest.fit", "/x/site-packages/sklearn/ensemble/forest.py", 400, 300);
+  const auto inner = b.python("Tree.fit", "/x/site-packages/sklearn/tree/tree.py", 40, 30);
+  const auto score = b.python("score", "/u/train.py", 33, 30);
+  b.sampled(0, b.path({main, find}), Category::kPython, 100);
+  b.sampled(0, b.path({main, find, find, sklearn}), Category::kPython, 400);
+  b.sampled(0, b.path({main, find, sklearn, find, scipy}), Category::kPython, 600);
+  b.sampled(0, b.path({main, step, fit}), Category::kPython, 1000);
+  b.sampled(0, b.path({main, step, fit, inner}), Category::kPython, 2000);
+  b.sampled(0, b.path({main, step, fit, inner, score}), Category::kPython, 500);
+  b.sampled(0, b.path({main, step, fit, inner, b.kernel("read")}), Category::kIo, 300);
+  const Analysis a = analyse(b.data);
+  // The import machinery's own time is that of the module which imports.
+  EXPECT_EQ(shape(a.call_tree),
+            "<module> 4.9/0.1 (step 3.8/0 (sklearn.Forest.fit 3.8/3 (score 0.5/0.5, read 0.3/0.3)), sklearn 1/1)");
+  EXPECT_EQ(a.call_tree.back().fold, Fold::kImport);
+  TextOptions options;
+  options.sections = {"tree"};
+  const std::string text = render_text(a, options);
+  EXPECT_NE(text.find("import sklearn\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("sklearn.Forest.fit()\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("--all-frames"), std::string::npos) << text;
 }
 
 TEST(CallTree, RegionsAndRecursionAreRows) {
