@@ -668,6 +668,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   for (auto& [key, group] : ranks_) {
     if (group.processes.empty()) continue;
     snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, notes));
+    snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
     if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
     if (is_spawned(snapshot.ranks.back().rank.rank)) snapshot.ranks.back().rank.flags |= shard::kSpawned;
     const shard::Rank& rank = snapshot.ranks.back().rank;

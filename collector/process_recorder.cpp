@@ -160,6 +160,35 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   clocks = other.clocks;
 }
 
+void ProcessReport::call_waiting_helpers_idle(const RawTables& tables) {
+  const auto waits = [&](std::uint32_t path) {
+    std::optional<Descriptor> descriptor;
+    RawFrame leaf = tables.frames[tables.nodes[path].frame];
+    if (leaf.kind == RawKind::kDescriptor) {
+      descriptor = static_cast<Descriptor>(leaf.a);
+      leaf = tables.frames[tables.nodes[tables.nodes[path].parent].frame];
+    }
+    return leaf.kind == RawKind::kKernel && waits_for_others(static_cast<std::int32_t>(leaf.a), descriptor);
+  };
+  std::vector<std::pair<RawValueKey, RawAmount>> idle;
+  for (auto& [key, amount] : values) {
+    if (key.category != shard::Category::kIo || key.main_thread || key.path == 0 ||
+        amount.wall_ns <= amount.cpu_ns || !waits(key.path))
+      continue;
+    RawAmount& blocked = idle.emplace_back(key, RawAmount{}).second;
+    blocked.wall_ns = amount.wall_ns - amount.cpu_ns;
+    amount.wall_ns = amount.cpu_ns;
+    if (blocked.wall_ns >= amount.cpu_ns) std::swap(blocked.samples, amount.samples);
+  }
+  for (const auto& [key, blocked] : idle) {
+    if (const auto rest = values.find(key); rest->second.cpu_ns == 0 && rest->second.samples == 0)
+      values.erase(rest);
+    RawAmount& sum = values[{key.path, shard::Category::kIdle, false}];
+    sum.wall_ns += blocked.wall_ns;
+    sum.samples += blocked.samples;
+  }
+}
+
 // Adds charges to the tables of a process.
 struct ProcessRecorder::Sink {
   ProcessRecorder& recorder;
@@ -762,6 +791,8 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
     context.descriptor = Descriptor::kSocket;
   } else if ((sample.flags & wire::kOnPipe) != 0) {
     context.descriptor = Descriptor::kPipe;
+  } else if ((sample.flags & wire::kOnThread) != 0) {
+    context.descriptor = Descriptor::kThread;
   }
   context.syscall_nr = sample.syscall_nr;
   context.epoch = sample.module_epoch;
@@ -1305,7 +1336,10 @@ std::uint32_t ProcessRecorder::io_site_path(std::uint32_t index) {
   const auto [path, unseen] = io_site_paths_.try_emplace(index, 0);
   if (!unseen) return path->second;
   const wire::IoSite& site = segment_.table<wire::IoSite>(segment_.layout().io_sites_offset)[index];
-  const std::optional<std::uint32_t> found = arena_path(site.path_offset, site.path_words, 0);
+  const std::uint16_t mpi_op = site.mpi_op;
+  const bool sane = mpi_op <= segment_.layout().mpi_ops && mpi_op <= wire::kMpiFunctionCount;
+  const std::optional<std::uint32_t> found =
+      sane ? arena_path(site.path_offset, site.path_words, mpi_op) : std::nullopt;
   if (!found) count_drop("damaged_io_site");
   return path->second = found.value_or(0);
 }
@@ -1331,6 +1365,20 @@ void ProcessRecorder::read_io(ProcessReport& report) {
         if (amount.count == 0) return;
         report.io[{io_site_path(i), io_file(file), static_cast<wire::IoOperation>(operation)}].add(amount);
       });
+  // By file only: the root stands for the callers.
+  const auto* const amounts = segment_.table<wire::IoAmount>(layout.io_amounts_offset);
+  segment_.for_each_touched(layout.io_amounts_offset, layout.io_files * wire::kIoOperations,
+                            sizeof(wire::IoAmount), [&](std::uint32_t i) {
+                              const wire::IoAmount& from = amounts[i];
+                              const RawIo amount{from.count.load(std::memory_order_relaxed),
+                                                 from.failed.load(std::memory_order_relaxed),
+                                                 from.bytes.load(std::memory_order_relaxed),
+                                                 from.time_ns.load(std::memory_order_relaxed),
+                                                 from.max_ns.load(std::memory_order_relaxed)};
+                              if (amount.count == 0) return;
+                              const auto operation = static_cast<wire::IoOperation>(i % wire::kIoOperations);
+                              report.io[{0, io_file(i / wire::kIoOperations), operation}].add(amount);
+                            });
 }
 
 void ProcessRecorder::update_mpi_counters(std::uint64_t now_ns) {

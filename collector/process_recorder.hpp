@@ -170,6 +170,9 @@ struct ProcessReport {
   // Adds amounts (not identity, end or usage) of another process of the same rank. Events are those of one
   // process, the one that keeps the main thread.
   void add_amounts(const ProcessReport& other, bool keep_main_thread);
+  // Threads other than the rank's main one that were blocked in accept, recv or on a pipe had nothing to do:
+  // that time becomes idle. What they ran in there stays input and output. Of a whole rank.
+  void call_waiting_helpers_idle(const RawTables& tables);
 };
 
 class ProcessRecorder {

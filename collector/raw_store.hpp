@@ -64,8 +64,8 @@ enum class RawKind : std::uint8_t {
   kLeftOut,       // callers that are not told apart
 };
 
-// What a system call's descriptor stands for.
-enum class Descriptor : std::uint32_t { kFile, kSocket, kPipe };
+// What a system call's descriptor stands for; kThread: it waits for the end of one.
+enum class Descriptor : std::uint32_t { kFile, kSocket, kPipe, kThread };
 
 inline constexpr std::uint32_t kNoModule = 0xffff'ffffu;
 

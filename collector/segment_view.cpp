@@ -132,6 +132,7 @@ Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_byt
   l.regions_offset = h.regions_offset;
   l.io_files_offset = h.io_files_offset;
   l.io_sites_offset = h.io_sites_offset;
+  l.io_amounts_offset = h.io_amounts_offset;
   l.code_slots = h.code_slots;
   l.mpi_sites = h.mpi_sites;
   l.mpi_peers = h.mpi_peers;
@@ -168,7 +169,9 @@ Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_byt
       region_fits(l.mpi_site_counters_offset, l.mpi_sites, sizeof(wire::MpiSiteCounters), 8, n) &&
       region_fits(l.regions_offset, l.regions, sizeof(wire::Region), 8, n) &&
       region_fits(l.io_files_offset, l.io_files, sizeof(wire::IoFile), 8, n) &&
-      region_fits(l.io_sites_offset, l.io_sites, sizeof(wire::IoSite), 8, n);
+      region_fits(l.io_sites_offset, l.io_sites, sizeof(wire::IoSite), 8, n) &&
+      region_fits(l.io_amounts_offset, std::uint64_t{l.io_files} * wire::kIoOperations,
+                  sizeof(wire::IoAmount), 8, n);
   if (!fits) return damaged("a table lies outside it");
   view.layout_ = l;
   return view;

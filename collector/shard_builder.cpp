@@ -47,6 +47,8 @@ std::string_view descriptor_name(std::uint32_t descriptor) {
       return shard::kOnSocketName;
     case Descriptor::kPipe:
       return shard::kOnPipeName;
+    case Descriptor::kThread:
+      return shard::kOnThreadName;
   }
   return {};
 }

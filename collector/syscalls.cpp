@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collector/syscalls.hpp"
 
+#include <sys/syscall.h>
+
 #include <cstddef>
 #include <iterator>
 
@@ -492,6 +494,28 @@ std::string_view syscall_name(std::int32_t number) noexcept {
 shard::Category syscall_category(std::int32_t number) noexcept {
   const Syscall* const found = find(number);
   return found == nullptr ? shard::Category::kSystem : found->category;
+}
+
+bool waits_for_others(std::int32_t number, std::optional<Descriptor> descriptor) noexcept {
+  switch (number) {
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+      return true;
+    case SYS_read:
+    case SYS_readv:
+      return descriptor == Descriptor::kSocket || descriptor == Descriptor::kPipe;
+    case SYS_write:
+    case SYS_writev:
+    case SYS_splice:
+    case SYS_tee:
+    case SYS_vmsplice:
+      return descriptor == Descriptor::kPipe;
+    default:
+      return false;
+  }
 }
 
 }  // namespace clusterprof::collector

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
+#include "collector/raw_store.hpp"
 #include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::collector {
@@ -15,5 +17,9 @@ namespace clusterprof::collector {
 // What a thread inside this system call is doing: kIo for calls on files and sockets, kIdle for calls
 // that wait for something else, kSystem for all others. See "Definitions" in docs/metrics.md.
 [[nodiscard]] shard::Category syscall_category(std::int32_t number) noexcept;
+
+// Does a thread that is blocked in this call of category kIo wait for somebody else's doing, and not for a
+// device? `descriptor`: what the call is about, where that is known.
+[[nodiscard]] bool waits_for_others(std::int32_t number, std::optional<Descriptor> descriptor) noexcept;
 
 }  // namespace clusterprof::collector

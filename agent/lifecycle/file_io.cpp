@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -30,12 +31,25 @@ constexpr std::uint32_t kUnknown = 0, kNotCounted = 1, kFirstFile = 2;
 
 struct DescriptorState {
   std::atomic<std::uint32_t> file;
-  std::atomic<std::uint32_t> buffered_site[2];  // by reads, by writes: index plus one
+  std::atomic<std::uint32_t> buffered_site[2];   // by reads, by writes: index plus one
+  std::atomic<std::uint64_t> bytes_with_others;  // moved since it was opened, while it has no row of its own
 };
 constinit DescriptorState g_descriptors[kDescriptors] = {};
 constinit std::atomic<std::uint32_t> g_descriptors_used = 0;  // none at or above this one is known
 
 constinit std::atomic<std::uint32_t> g_lock = 0;  // of new files; with all signals blocked
+
+// Who may still have a place in the table of files: what comes first must not keep out what matters.
+enum class Worth : std::uint8_t {
+  kOrdinary,
+  kWritten,
+  kLarge
+};  // kLarge: directories that stand for many, too
+constexpr std::uint64_t kLargeFileBytes = 1 << 20;
+constinit std::atomic<std::uint32_t> g_files_used = 0;  // grows under the lock
+// Likewise in the table of call sites: the last quarter is for operations that move much or take long.
+constexpr std::uint64_t kLargeBytes = 64 * 1024, kLongNs = 1'000'000;
+constinit std::atomic<std::uint32_t> g_sites_used = 0;
 
 // File systems by device.
 struct Device {
@@ -164,10 +178,25 @@ std::uint32_t find_file(wire::SegmentHeader* segment, std::uint64_t key) noexcep
   return 0;
 }
 
+std::uint32_t places_for(const wire::SegmentHeader* segment, Worth worth) noexcept {
+  const std::uint32_t places = segment->io_files - 1;
+  switch (worth) {
+    case Worth::kOrdinary:
+      return places - places / 4;
+    case Worth::kWritten:
+      return places - places / 8;
+    case Worth::kLarge:
+      break;
+  }
+  return places - places / 16;  // full tables are searched through
+}
+
+// 0: there is no room.
 std::uint32_t add_file_locked(wire::SegmentHeader* segment, std::uint64_t key, std::uint64_t device,
-                              std::uint64_t file_system, const char* path,
-                              std::uint32_t path_bytes) noexcept {
+                              std::uint64_t file_system, const char* path, std::uint32_t path_bytes,
+                              Worth worth) noexcept {
   if (const std::uint32_t index = find_file(segment, key)) return index;
+  if (g_files_used.load(std::memory_order_relaxed) >= places_for(segment, worth)) return 0;
   auto* const files = table<wire::IoFile>(segment, segment->io_files_offset);
   const std::uint32_t places = segment->io_files - 1;
   for (std::uint32_t probe = 0; probe < places; ++probe) {
@@ -179,27 +208,100 @@ std::uint32_t add_file_locked(wire::SegmentHeader* segment, std::uint64_t key, s
     file.file_system = file_system;
     file.path_bytes = store_text(segment, path, path_bytes, file.path_offset) ? path_bytes : 0;
     file.ready.store(1, std::memory_order_release);
+    g_files_used.fetch_add(1, std::memory_order_relaxed);
     return index;
-  }
-  if (files[0].ready.load(std::memory_order_relaxed) == 0) {
-    files[0].key.store(1, std::memory_order_relaxed);
-    files[0].ready.store(1, std::memory_order_release);
   }
   return 0;
 }
 
+// With others of its directory, or with all others.
+std::uint32_t add_to_many_locked(wire::SegmentHeader* segment, std::uint64_t device,
+                                 std::uint64_t file_system, const char* path,
+                                 std::uint32_t path_bytes) noexcept {
+  char many[kPathBytes + 2];
+  while (path_bytes != 0 && path[path_bytes - 1] != '/') --path_bytes;
+  std::uint32_t index = 0;
+  if (path_bytes != 0 && path_bytes < kPathBytes) {
+    memcpy(many, path, path_bytes);
+    many[path_bytes++] = '*';
+    std::uint64_t key = hash_text(many, path_bytes, mix(device));
+    if (key <= 1) key = 2;
+    index = add_file_locked(segment, key, device, file_system, many, path_bytes, Worth::kLarge);
+  }
+  auto* const files = table<wire::IoFile>(segment, segment->io_files_offset);
+  if (index == 0 && files[0].ready.load(std::memory_order_relaxed) == 0) {
+    files[0].key.store(1, std::memory_order_relaxed);
+    files[0].ready.store(1, std::memory_order_release);
+  }
+  return index | kWithOthers;
+}
+
+bool ends_with(const char* text, std::size_t bytes, const char* end) noexcept {
+  const std::size_t end_bytes = strlen(end);
+  return bytes >= end_bytes && memcmp(text + bytes - end_bytes, end, end_bytes) == 0;
+}
+
+// What a library of Python's is made of counts as one file: programs import thousands of them. Returns how
+// much of the path is that of the library's directory, 0 when it is no such file.
+std::size_t library_of(const char* path, std::size_t bytes, bool is_directory) noexcept {
+  const auto find = [&](const char* part) {
+    return static_cast<const char*>(memmem(path, bytes, part, strlen(part)));
+  };
+  const bool is_code = is_directory || ends_with(path, bytes, ".py") || ends_with(path, bytes, ".pyc") ||
+                       ends_with(path, bytes, ".so") || ends_with(path, bytes, ".pth") ||
+                       find(".so.") != nullptr || find(".pyc.") != nullptr;
+  if (!is_code) return 0;
+  for (const char* const packages : {"/site-packages/", "/dist-packages/"}) {
+    const char* const found = find(packages);
+    if (found == nullptr) continue;
+    const char* const package = found + strlen(packages);
+    const char* const end = path + bytes;
+    const auto* const slash =
+        static_cast<const char*>(memchr(package, '/', static_cast<std::size_t>(end - package)));
+    if (slash != nullptr) return static_cast<std::size_t>(slash - path);
+    // A module without a directory of its own, or the directory of a package.
+    return is_directory ? bytes : static_cast<std::size_t>(package - path) - 1;
+  }
+  const char* const standard = find("/lib/python3.");
+  if (standard == nullptr) return 0;
+  const char* const version = standard + strlen("/lib/");
+  const auto* const slash =
+      static_cast<const char*>(memchr(version, '/', static_cast<std::size_t>(path + bytes - version)));
+  return slash != nullptr ? static_cast<std::size_t>(slash - path) : bytes;
+}
+
 std::uint32_t enter_file(wire::SegmentHeader* segment, std::uint64_t device, std::uint64_t inode,
-                         std::uint64_t file_system, const char* path, std::uint32_t path_bytes) noexcept {
+                         std::uint64_t file_system, const char* path, std::uint32_t path_bytes,
+                         bool is_directory, Worth worth) noexcept {
   if (segment->io_files < 2) return kNoFile;
   if (const char* const pseudo = name_of_pseudo(file_system)) {
     path = pseudo;
     path_bytes = static_cast<std::uint32_t>(strlen(pseudo));
   }
-  // What Python has compiled is counted by directory: one of its programs opens thousands.
+  // Modules of Python count by directory: one of its programs opens thousands.
   constexpr char kCompiled[] = "/__pycache__/";
   constexpr std::uint32_t kCompiledBytes = sizeof kCompiled - 1;
-  if (const void* found = memmem(path, path_bytes, kCompiled, kCompiledBytes))
-    path_bytes = static_cast<std::uint32_t>(static_cast<const char*>(found) - path) + kCompiledBytes - 1;
+  const char* others = "/*";
+  std::size_t folder_bytes = library_of(path, path_bytes, is_directory);
+  if (folder_bytes == 0) {
+    if (const void* found = memmem(path, path_bytes, kCompiled, kCompiledBytes)) {
+      folder_bytes = static_cast<std::size_t>(static_cast<const char*>(found) - path) + kCompiledBytes - 1;
+    } else if (const void* slash = memrchr(path, '/', path_bytes);
+               slash != nullptr && !is_directory && ends_with(path, path_bytes, ".py")) {
+      folder_bytes = static_cast<std::size_t>(static_cast<const char*>(slash) - path);
+      others = "/*.py";
+    }
+  }
+  char of_many[kPathBytes];
+  if (others[2] != 0 || folder_bytes != 0) {
+    const std::size_t others_bytes = strlen(others);
+    if (folder_bytes + others_bytes <= sizeof of_many) {
+      memcpy(of_many, path, folder_bytes);
+      memcpy(of_many + folder_bytes, others, others_bytes);
+      path = of_many;
+      path_bytes = static_cast<std::uint32_t>(folder_bytes + others_bytes);
+    }
+  }
   std::uint64_t key = hash_text(path, path_bytes, mix(device));
   if (path_bytes == 0 || path_bytes >= kPathBytes) key = mix(key ^ inode);  // no name to tell it by
   if (key <= 1) key = 2;
@@ -207,7 +309,8 @@ std::uint32_t enter_file(wire::SegmentHeader* segment, std::uint64_t device, std
 
   const std::uint64_t mask = block_all_signals();
   while (g_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
-  const std::uint32_t index = add_file_locked(segment, key, device, file_system, path, path_bytes);
+  std::uint32_t index = add_file_locked(segment, key, device, file_system, path, path_bytes, worth);
+  if (index == 0) index = add_to_many_locked(segment, device, file_system, path, path_bytes);
   g_lock.store(0, std::memory_order_release);
   restore_signals(mask);
   return index;
@@ -273,10 +376,18 @@ std::uint64_t seed_of(const char* name) noexcept {
   return name[0] == '/' ? 0 : 1 + g_working_directories.load(std::memory_order_relaxed);
 }
 
+Worth worth_of(const wire::SegmentHeader* segment, int descriptor, const struct stat& status) noexcept {
+  if (S_ISREG(status.st_mode) && status.st_size >= static_cast<off_t>(kLargeFileBytes)) return Worth::kLarge;
+  if (g_files_used.load(std::memory_order_relaxed) < places_for(segment, Worth::kOrdinary))
+    return Worth::kOrdinary;
+  const long flags = raw_syscall(SYS_fcntl, descriptor, F_GETFL);
+  return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY ? Worth::kWritten : Worth::kOrdinary;
+}
+
 // Asking the kernel for the name is dearer than the open was: where the program has told it, it is not asked.
 [[gnu::noinline]] std::uint32_t name_and_enter(wire::SegmentHeader* segment, int descriptor,
-                                               const struct stat& status, int folder,
-                                               const char* name) noexcept {
+                                               const struct stat& status, int folder, const char* name,
+                                               Worth worth) noexcept {
   const std::size_t name_bytes = name != nullptr ? strlen(name) : 0;
   const bool is_plain = status.st_nlink != 0 && is_plain_name(folder, name, name_bytes);
   std::atomic<std::uint64_t>* spelling = nullptr;
@@ -291,8 +402,10 @@ std::uint64_t seed_of(const char* name) noexcept {
   char path[kPathBytes];
   std::uint32_t bytes = is_plain ? make_absolute(name, name_bytes, path) : 0;
   if (bytes == 0) bytes = name_behind(descriptor, status.st_nlink == 0, path);
-  const std::uint32_t file = enter_file(segment, status.st_dev, status.st_ino,
-                                        file_system_of(status.st_dev, descriptor, nullptr), path, bytes);
+  const std::uint32_t file = enter_file(
+      segment, status.st_dev, status.st_ino, file_system_of(status.st_dev, descriptor, nullptr), path, bytes,
+      S_ISDIR(status.st_mode), std::max(worth, worth_of(segment, descriptor, status)));
+  // One without a row of its own may have one when it is opened again: kWithOthers is above kIndexBits.
   if (spelling != nullptr && file < kIndexBits)
     spelling->store((hash & ~kIndexBits) | (file + 1), std::memory_order_relaxed);
   return file;
@@ -306,7 +419,8 @@ void note_use(std::uint32_t descriptor) noexcept {
 }
 
 // name: what the program has opened it by, or null. Not in a child of vfork: whoever calls has asked.
-[[gnu::noinline]] std::uint32_t identify(int descriptor, int folder, const char* name) noexcept {
+[[gnu::noinline]] std::uint32_t identify(int descriptor, int folder, const char* name,
+                                         Worth worth = Worth::kOrdinary) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   struct stat status;
   if (segment == nullptr || raw_syscall(SYS_fstat, descriptor, &status) != 0) return kNoFile;
@@ -315,7 +429,7 @@ void note_use(std::uint32_t descriptor) noexcept {
   std::uint32_t file = kNoFile;
   if (counts) {
     if (!may_work(t_context)) return kNoFile;
-    file = name_and_enter(segment, descriptor, status, folder, name);
+    file = name_and_enter(segment, descriptor, status, folder, name, worth);
   }
   note_use(static_cast<std::uint32_t>(descriptor));
   state.file.store(file != kNoFile ? file + kFirstFile : kNotCounted, std::memory_order_relaxed);
@@ -325,19 +439,30 @@ void note_use(std::uint32_t descriptor) noexcept {
 void reset(DescriptorState& state) noexcept {
   state.buffered_site[0].store(0, std::memory_order_relaxed);
   state.buffered_site[1].store(0, std::memory_order_relaxed);
+  state.bytes_with_others.store(0, std::memory_order_relaxed);
   state.file.store(kUnknown, std::memory_order_relaxed);
 }
 
+// Null: there is no room.
 wire::IoSite* find_site(wire::SegmentHeader* segment, const clusterprof_call_path& path, std::uint32_t file,
-                        wire::IoOperation operation) noexcept {
+                        wire::IoOperation operation, std::uint16_t mpi_op, bool is_large) noexcept {
   auto* const sites = table<wire::IoSite>(segment, segment->io_sites_offset);
-  std::uint64_t key = mix(path.hash ^ (std::uint64_t{file} << 8 | static_cast<std::uint64_t>(operation)) *
-                                          0x9e37'79b9'7f4a'7c15ull);
+  const std::uint64_t what =
+      std::uint64_t{file} << 24 | std::uint64_t{mpi_op} << 8 | static_cast<std::uint64_t>(operation);
+  // All that have no call path are one.
+  std::uint64_t key = mix((path.words != 0 ? path.hash : 0) ^ what * 0x9e37'79b9'7f4a'7c15ull);
   if (key == 0) key = 1;
   for (std::uint32_t probe = 0; probe < kMostProbes; ++probe) {
     wire::IoSite& site = sites[(key + probe) % segment->io_sites];
     std::uint64_t there = site.key.load(std::memory_order_acquire);
-    if (there == 0 && site.key.compare_exchange_strong(there, key, std::memory_order_acq_rel)) there = key;
+    if (there == 0) {
+      const std::uint32_t room = is_large ? segment->io_sites : segment->io_sites - segment->io_sites / 4;
+      if (g_sites_used.load(std::memory_order_relaxed) >= room) return nullptr;
+      if (site.key.compare_exchange_strong(there, key, std::memory_order_acq_rel)) {
+        g_sites_used.fetch_add(1, std::memory_order_relaxed);
+        there = key;
+      }
+    }
     if (there != key) continue;
     // Whoever comes first may not get to the end of this: all write the same.
     if (site.ready.load(std::memory_order_acquire) == 0) {
@@ -345,6 +470,7 @@ wire::IoSite* find_site(wire::SegmentHeader* segment, const clusterprof_call_pat
       site.path_offset = path.offset;
       site.file = file;
       site.operation = operation;
+      site.mpi_op = mpi_op;
       site.ready.store(1, std::memory_order_release);
     }
     return &site;
@@ -352,30 +478,44 @@ wire::IoSite* find_site(wire::SegmentHeader* segment, const clusterprof_call_pat
   return nullptr;
 }
 
+template <typename Sums>
+void add(Sums& sums, bool failed, std::uint64_t bytes, std::uint64_t time_ns) noexcept {
+  sums.count.fetch_add(1, std::memory_order_relaxed);
+  if (failed) sums.failed.fetch_add(1, std::memory_order_relaxed);
+  if (bytes != 0) sums.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  sums.time_ns.fetch_add(time_ns, std::memory_order_relaxed);
+  std::uint64_t longest_ns = sums.max_ns.load(std::memory_order_relaxed);
+  while (time_ns > longest_ns &&
+         !sums.max_ns.compare_exchange_weak(longest_ns, time_ns, std::memory_order_relaxed)) {
+  }
+}
+
+// Null when it found no room among the call sites, and was counted by file only.
 wire::IoSite* count(std::uint32_t file, wire::IoOperation operation, bool failed, std::uint64_t bytes,
                     std::uint64_t time_ns) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  const bool with_others = (file & kWithOthers) != 0;
+  file &= ~kWithOthers;
   if (segment == nullptr || file >= segment->io_files || segment->io_sites == 0) return nullptr;
   if (t_is_borrowed) {
     if (!is_this_process()) return nullptr;
     t_is_borrowed = false;
   }
-  if (file == 0) count_drop(segment, wire::DropReason::kIoFileTableFull);
+  if (with_others) count_drop(segment, wire::DropReason::kIoFileTableFull);
+  const bool is_large = bytes >= kLargeBytes || time_ns >= kLongNs;
   clusterprof_call_path path = {0, 0, 0};
-  if (may_walk(t_context)) path = clusterprof_call_path_entry();
-  wire::IoSite* const site = find_site(segment, path, file, operation);
+  if (may_walk(t_context)) path = clusterprof_io_path_entry(is_large ? PathUse::kLargeIo : PathUse::kIo);
+  const wire::ThreadSlot* const slot = t_context.slot;
+  const std::uint32_t mpi_op = slot != nullptr ? slot->mpi_op.load(std::memory_order_relaxed) : 0;
+  wire::IoSite* const site =
+      find_site(segment, path, file, operation, static_cast<std::uint16_t>(mpi_op), is_large);
   if (site == nullptr) {
     count_drop(segment, wire::DropReason::kIoSiteTableFull);
+    auto* const amounts = table<wire::IoAmount>(segment, segment->io_amounts_offset);
+    add(amounts[file * wire::kIoOperations + static_cast<std::uint32_t>(operation)], failed, bytes, time_ns);
     return nullptr;
   }
-  site->count.fetch_add(1, std::memory_order_relaxed);
-  if (failed) site->failed.fetch_add(1, std::memory_order_relaxed);
-  if (bytes != 0) site->bytes.fetch_add(bytes, std::memory_order_relaxed);
-  site->time_ns.fetch_add(time_ns, std::memory_order_relaxed);
-  std::uint64_t longest_ns = site->max_ns.load(std::memory_order_relaxed);
-  while (time_ns > longest_ns &&
-         !site->max_ns.compare_exchange_weak(longest_ns, time_ns, std::memory_order_relaxed)) {
-  }
+  add(*site, failed, bytes, time_ns);
   return site;
 }
 
@@ -419,7 +559,7 @@ bool has_read_name(int error) noexcept {
     struct stat status;
     if (raw_syscall(SYS_stat, path, &status) == 0)
       return enter_file(segment, status.st_dev, status.st_ino, file_system_of(status.st_dev, -1, path), path,
-                        length);
+                        length, S_ISDIR(status.st_mode), Worth::kOrdinary);
     while (length > 1 && path[length - 1] != '/') --length;
     if (length > 1) --length;
     path[length] = 0;
@@ -480,6 +620,17 @@ void copy_descriptor(int from, int to) noexcept {
   copy.file.store(file, std::memory_order_relaxed);
 }
 
+std::uint32_t file_of_its_own(int descriptor, std::uint32_t file, std::uint64_t bytes) noexcept {
+  if (static_cast<unsigned>(descriptor) >= kDescriptors || !is_this_process()) return file;
+  DescriptorState& state = g_descriptors[descriptor];
+  const std::uint64_t before = state.bytes_with_others.fetch_add(bytes, std::memory_order_relaxed);
+  // Once: where there is no room for large files either, there will be none.
+  if (before >= kLargeFileBytes || before + bytes < kLargeFileBytes) return file;
+  for (std::atomic<std::uint32_t>& site : state.buffered_site) site.store(0, std::memory_order_relaxed);
+  const std::uint32_t own = identify(descriptor, AT_FDCWD, nullptr, Worth::kLarge);
+  return own != kNoFile ? own : file;
+}
+
 std::uint32_t forget_descriptor(int descriptor) noexcept {
   if (static_cast<unsigned>(descriptor) >= kDescriptors) return kNoFile;
   DescriptorState& state = g_descriptors[descriptor];
@@ -529,6 +680,8 @@ std::uint32_t file_mapped_at(const void* address) noexcept {
 void reset_file_io_after_fork() noexcept {
   g_lock.store(0, std::memory_order_relaxed);
   t_is_borrowed = false;
+  g_files_used.store(0, std::memory_order_relaxed);
+  g_sites_used.store(0, std::memory_order_relaxed);
   const std::uint32_t used = g_descriptors_used.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < used; ++i) reset(g_descriptors[i]);
   for (Mapping& mapping : g_mappings) mapping.end.store(0, std::memory_order_relaxed);

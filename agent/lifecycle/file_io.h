@@ -15,9 +15,12 @@
 namespace clusterprof::agent {
 
 inline constexpr std::uint32_t kNoFile = 0xffff'ffffu;
+// With an index: the table had no room for the file, and it is counted with others of its directory, or with
+// all others.
+inline constexpr std::uint32_t kWithOthers = 0x8000'0000u;
 
-// Index into the segment's table of files; kNoFile: no regular file, directory or disk, or not known. The
-// first time it asks the kernel what is behind the descriptor.
+// Index into the segment's table of files, maybe with kWithOthers; kNoFile: no regular file, directory or
+// disk, or not known. The first time it asks the kernel what is behind the descriptor.
 std::uint32_t file_behind(int descriptor) noexcept;
 
 // The directory that holds the name, after a call that took it; null, and one that the kernel may not have
@@ -29,6 +32,9 @@ std::uint32_t directory_of(int folder, const char* name, bool failed) noexcept;
 std::uint32_t enter_descriptor(int descriptor, int folder, const char* name) noexcept;
 void copy_descriptor(int from, int to) noexcept;
 std::uint32_t forget_descriptor(int descriptor) noexcept;
+// Of a file that is counted with others, before `bytes` that were moved are: it gets a row of its own when it
+// turns out to be large. What was moved until then, less than a megabyte, stays with the others.
+std::uint32_t file_of_its_own(int descriptor, std::uint32_t file, std::uint64_t bytes) noexcept;
 void forget_descriptor_range(unsigned first, unsigned last) noexcept;
 void forget_directory_names() noexcept;  // the working directory has changed
 
@@ -56,9 +62,12 @@ inline bool is_counted(const void* caller) noexcept {
 class FileCall {
  public:
   FileCall(int descriptor, wire::IoOperation operation, const void* caller) noexcept
-      : FileCall(is_counted(caller) ? file_behind(descriptor) : kNoFile, operation) {}
-  FileCall(std::uint32_t file, wire::IoOperation operation) noexcept
-      : file_(file), operation_(operation), begin_ns_(file != kNoFile ? monotonic_ns() : 0) {}
+      : FileCall(is_counted(caller) ? file_behind(descriptor) : kNoFile, operation, descriptor) {}
+  FileCall(std::uint32_t file, wire::IoOperation operation, int descriptor = -1) noexcept
+      : file_(file),
+        descriptor_(descriptor),
+        operation_(operation),
+        begin_ns_(file != kNoFile ? monotonic_ns() : 0) {}
 
   bool is_counted_call() const noexcept { return file_ != kNoFile; }
   std::uint32_t file() const noexcept { return file_; }
@@ -67,18 +76,26 @@ class FileCall {
   void end(std::int64_t result) const noexcept {
     if (file_ == kNoFile) return;
     const std::uint64_t time_ns = monotonic_ns() - begin_ns_;
-    count_io(file_, operation_, result < 0, result < 0 ? 0 : static_cast<std::uint64_t>(result), time_ns);
+    const std::uint64_t bytes = result < 0 ? 0 : static_cast<std::uint64_t>(result);
+    count_io(file_that_counts(bytes), operation_, result < 0, bytes, time_ns);
   }
   // The same, and characters that are taken out of the buffer next count for this call path.
   void end_and_remember(int descriptor, std::int64_t result) const noexcept {
     if (file_ == kNoFile) return;
     const std::uint64_t time_ns = monotonic_ns() - begin_ns_;
-    count_and_remember(descriptor, file_, operation_, result < 0,
-                       result < 0 ? 0 : static_cast<std::uint64_t>(result), time_ns);
+    const std::uint64_t bytes = result < 0 ? 0 : static_cast<std::uint64_t>(result);
+    count_and_remember(descriptor, file_that_counts(bytes), operation_, result < 0, bytes, time_ns);
   }
 
  private:
+  std::uint32_t file_that_counts(std::uint64_t bytes) const noexcept {
+    if ((file_ & kWithOthers) == 0 || bytes == 0) [[likely]]
+      return file_;
+    return file_of_its_own(descriptor_, file_, bytes);
+  }
+
   std::uint32_t file_;
+  int descriptor_;
   wire::IoOperation operation_;
   std::uint64_t begin_ns_;
 };

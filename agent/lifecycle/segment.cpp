@@ -26,19 +26,19 @@ constexpr std::uint32_t kCodeSlots = 65536;
 constexpr std::uint64_t kCodeArenaBytes = 32u << 20;
 constexpr std::uint64_t kModuleArenaBytes = 4u << 20;
 constexpr std::uint32_t kMpiSites = 8192;
-constexpr std::uint64_t kPathArenaBytes = 8u << 20;
+constexpr std::uint64_t kPathArenaBytes = 16u << 20;
 constexpr std::uint32_t kFewestPeers = 1024, kMostPeers = 131072;
 constexpr std::uint32_t kCommunicators = 4096;
 constexpr std::uint32_t kMostEventRings = 64;
 constexpr std::uint32_t kRegions = 256;
-constexpr std::uint32_t kIoFiles = 1024, kIoSites = 8192;
+constexpr std::uint32_t kIoFiles = 8192, kIoSites = 16384;
 
 int g_connection = -1;
 ino_t g_connection_inode = 0;
 
 struct Layout {
   std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
-      communicators, thread_slots, event_rings, site_counters, regions, io_files, io_sites, bytes;
+      communicators, thread_slots, event_rings, site_counters, regions, io_files, io_sites, io_amounts, bytes;
   std::uint32_t peers, threads, rings;
 };
 
@@ -75,6 +75,7 @@ Layout lay_out(std::uint32_t threads) noexcept {
   layout.regions = place(sizeof(wire::Region) * kRegions);
   layout.io_files = place(sizeof(wire::IoFile) * kIoFiles);
   layout.io_sites = place(sizeof(wire::IoSite) * kIoSites);
+  layout.io_amounts = place(sizeof(wire::IoAmount) * kIoFiles * wire::kIoOperations);
   layout.bytes = place(0);
   return layout;
 }
@@ -139,6 +140,7 @@ void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
   header.regions_offset = layout.regions;
   header.io_files_offset = layout.io_files;
   header.io_sites_offset = layout.io_sites;
+  header.io_amounts_offset = layout.io_amounts;
   header.code_slots = kCodeSlots;
   header.mpi_sites = kMpiSites;
   header.mpi_peers = layout.peers;

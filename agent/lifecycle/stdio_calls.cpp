@@ -217,7 +217,7 @@ template <typename Function>
   if (!is_counted(caller) || static_cast<unsigned>(descriptor) > 0x7fff'ffffu) return function();
   if (stream->_IO_read_ptr < stream->_IO_read_end && count_buffered(descriptor, IoOperation::kRead))
     return function();
-  const FileCall call(file_behind(descriptor), IoOperation::kRead);
+  const FileCall call(file_behind(descriptor), IoOperation::kRead, descriptor);
   const int result = function();
   call.end_and_remember(descriptor, result == EOF ? 0 : 1);
   return result;
@@ -229,7 +229,7 @@ template <typename Function>
   if (!is_counted(caller) || static_cast<unsigned>(descriptor) > 0x7fff'ffffu) return function();
   if (stream->_IO_write_ptr < stream->_IO_write_end && count_buffered(descriptor, IoOperation::kWrite))
     return function();
-  const FileCall call(file_behind(descriptor), IoOperation::kWrite);
+  const FileCall call(file_behind(descriptor), IoOperation::kWrite, descriptor);
   const int result = function();
   call.end_and_remember(descriptor, result == EOF ? -1 : 1);
   return result;

@@ -4,20 +4,28 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
+#include <cstring>
+
 #include "agent/sigsafe/guard.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
 
 // The caller's registers, as they are when this returns, become the first frame of the walk: no frame of
-// ours needs to be unwound. rdi: where the result goes.
+// ours needs to be unwound. rdi: where the result goes; esi: what the path is for (edx from there on).
 asm(R"(
   .pushsection .text
   .globl clusterprof_call_path_entry
   .hidden clusterprof_call_path_entry
   .type clusterprof_call_path_entry, @function
+  .globl clusterprof_io_path_entry
+  .hidden clusterprof_io_path_entry
+  .type clusterprof_io_path_entry, @function
 clusterprof_call_path_entry:
   .cfi_startproc
+  xorl %esi, %esi
+clusterprof_io_path_entry:
+  movl %esi, %edx
   subq $88, %rsp
   .cfi_adjust_cfa_offset 88
   movq 88(%rsp), %rax
@@ -41,6 +49,7 @@ clusterprof_call_path_entry:
   ret
   .cfi_endproc
   .size clusterprof_call_path_entry, . - clusterprof_call_path_entry
+  .size clusterprof_io_path_entry, . - clusterprof_io_path_entry
   .popsection
 )");
 
@@ -103,6 +112,22 @@ constexpr std::uint32_t kMaxProbes = 64;
 
 StoredPath* g_stored = nullptr;
 std::atomic<std::uint32_t> g_store_lock{0};
+// Under the lock: bytes of the arena, and paths in the table, that are not of MPI calls.
+std::uint64_t g_io_bytes = 0;
+std::uint32_t g_io_paths = 0;
+
+wire::DropReason no_room(PathUse use) noexcept {
+  return use == PathUse::kMpi ? wire::DropReason::kPathArenaFull : wire::DropReason::kIoPathRoomFull;
+}
+
+// How much of the arena all may have together that is not of MPI calls.
+std::uint64_t io_room(const wire::SegmentHeader* segment, PathUse use) noexcept {
+  const std::uint64_t eighth = segment->path_arena_bytes / 8;
+  return use == PathUse::kLargeIo ? 3 * eighth : 2 * eighth;
+}
+std::uint64_t room_with_texts(const wire::SegmentHeader* segment) noexcept {
+  return segment->path_arena_bytes / 2;
+}
 
 std::uint64_t mix(std::uint64_t value) noexcept {  // MurmurHash3's finalizer
   value = (value ^ (value >> 33)) * 0xff51'afd7'ed55'8ccdull;
@@ -136,18 +161,25 @@ const StoredPath* find_stored(std::uint64_t hash) noexcept {
 }
 
 clusterprof_call_path store_locked(wire::SegmentHeader* segment, std::uint64_t hash,
-                                   const std::uint64_t* words, std::uint32_t count) noexcept {
+                                   const std::uint64_t* words, std::uint32_t count, PathUse use) noexcept {
   if (const StoredPath* path = find_stored(hash)) return {hash, path->offset, path->words};
   const std::uint64_t offset = segment->path_arena_used.load(std::memory_order_relaxed);
   const std::uint64_t bytes = std::uint64_t{count} * sizeof *words;
+  const bool of_mpi = use == PathUse::kMpi;
+  const bool may_take =
+      of_mpi || (g_io_bytes + bytes <= io_room(segment, use) && g_io_paths < kStoredPaths / 2);
   StoredPath* place = nullptr;
-  for (std::uint32_t probe = 0; probe < kMaxProbes && place == nullptr; ++probe) {
+  for (std::uint32_t probe = 0; may_take && probe < kMaxProbes && place == nullptr; ++probe) {
     StoredPath& candidate = g_stored[(hash + probe) % kStoredPaths];
     if (candidate.hash.load(std::memory_order_relaxed) == 0) place = &candidate;
   }
   if (place == nullptr || offset + bytes > segment->path_arena_bytes) {
-    count_drop(segment, wire::DropReason::kPathArenaFull);
+    count_drop(segment, no_room(use));
     return {hash, 0, 0};
+  }
+  if (!of_mpi) {
+    g_io_bytes += bytes;
+    ++g_io_paths;
   }
   auto* to = reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::uint8_t*>(segment) +
                                               segment->path_arena_offset + offset);
@@ -159,8 +191,8 @@ clusterprof_call_path store_locked(wire::SegmentHeader* segment, std::uint64_t h
   return {hash, offset, count};
 }
 
-clusterprof_call_path store(wire::SegmentHeader* segment, const std::uint64_t* words,
-                            std::uint32_t count) noexcept {
+clusterprof_call_path store(wire::SegmentHeader* segment, const std::uint64_t* words, std::uint32_t count,
+                            PathUse use) noexcept {
   const std::uint64_t hash = hash_words(words, count);
   if (const StoredPath* path = find_stored(hash)) return {hash, path->offset, path->words};
   // A handler of the program must not jump out of here.
@@ -168,7 +200,7 @@ clusterprof_call_path store(wire::SegmentHeader* segment, const std::uint64_t* w
   std::uint64_t mask = 0;
   raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kAll, &mask, sizeof mask);
   lock_store();
-  const clusterprof_call_path path = store_locked(segment, hash, words, count);
+  const clusterprof_call_path path = store_locked(segment, hash, words, count, use);
   unlock_store();
   raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, sizeof mask);
   return path;
@@ -248,6 +280,66 @@ std::uint32_t trim(std::uint64_t* words, std::uint32_t count, const std::uint64_
   return count - skip;
 }
 
+// Is it code of MPI's wrappers? What comes first among our own ranges is the agent.
+bool is_wrapper(std::uint64_t pc) noexcept {
+  const std::uint32_t ranges = g_process.own_ranges.load(std::memory_order_acquire);
+  for (std::uint32_t i = 1; i < ranges; ++i)
+    if (pc >= g_process.own_start[i] && pc < g_process.own_end[i]) return true;
+  return false;
+}
+
+// Is it code of Python's import machinery? False where the code object is not described.
+bool is_import_machinery(wire::SegmentHeader* segment, std::uint64_t code_id) noexcept {
+  constexpr char kFile[] = "<frozen importlib._bootstrap";  // and _bootstrap_external
+  constexpr std::uint32_t kFileBytes = sizeof kFile - 1;
+  auto* const base = reinterpret_cast<std::uint8_t*>(segment);
+  const auto* const slots = reinterpret_cast<const wire::CodeSlot*>(base + segment->code_slots_offset);
+  for (std::uint32_t probe = 0; probe < wire::kCodeProbes && probe < segment->code_slots; ++probe) {
+    const wire::CodeSlot& slot = slots[(code_id + probe) % segment->code_slots];
+    const std::uint64_t key = slot.key.load(std::memory_order_acquire);
+    if (key == 0) return false;
+    if (key != code_id) continue;
+    const std::uint64_t offset = slot.entry_offset.load(std::memory_order_acquire);
+    if (offset == 0 || offset == wire::kNoCodeEntry) return false;
+    const std::uint8_t* const at = base + segment->code_arena_offset + offset - 1;
+    wire::CodeEntry entry;
+    memcpy(&entry, at, sizeof entry);
+    return entry.filename_bytes >= kFileBytes && memcmp(at + sizeof entry, kFile, kFileBytes) == 0;
+  }
+  return false;
+}
+
+// An operation on a file: leaves out the frames that would make one call path of each file that a program
+// imports, or that MPI reads when it starts. Returns how many words there are from `first` on.
+std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::uint32_t count,
+                      const std::uint64_t*& first) noexcept {
+  std::uint32_t begin = static_cast<std::uint32_t>(first - words);
+  const std::uint32_t end = begin + count;
+  std::uint32_t behind_mpi = begin;
+  for (std::uint32_t i = begin; i < end; ++i) {
+    if ((words[i] & wire::kFrameTagMask) == wire::kPythonFrameTag) {
+      ++i;
+    } else if ((words[i] & wire::kFrameTagMask) == 0 && is_wrapper(words[i])) {
+      behind_mpi = i + 1;
+    }
+  }
+  if (behind_mpi != begin && behind_mpi < end) {
+    begin = behind_mpi;
+    if ((words[begin] & wire::kFrameTagMask) == 0) --words[begin];  // as in trim()
+  }
+  std::uint32_t import = end;
+  for (std::uint32_t i = begin; i + 1 < end; ++i) {
+    if ((words[i] & wire::kFrameTagMask) != wire::kPythonFrameTag) continue;
+    const bool imports = is_import_machinery(segment, words[i + 1]);
+    if (import == end && !imports) break;  // the innermost frame of Python is the program's own
+    if (imports) import = i;
+    ++i;
+  }
+  if (import != end) begin = import;
+  first = words + begin;
+  return end - begin;
+}
+
 // Remembers the walk in context.call_scratch as one that led to `path`.
 [[gnu::noinline]] void remember(ThreadContext& context, const Registers& registers,
                                 const clusterprof_call_path& path) noexcept {
@@ -286,7 +378,7 @@ std::uint32_t trim(std::uint64_t* words, std::uint32_t count, const std::uint64_
 }
 
 [[gnu::noinline]] clusterprof_call_path walk_and_store(ThreadContext& context, wire::SegmentHeader* segment,
-                                                       const Registers& registers) noexcept {
+                                                       const Registers& registers, PathUse use) noexcept {
   Scratch& scratch = *context.call_scratch;
   PathMemo& memo = *context.path_memo;
   const std::uint64_t faults_before =
@@ -307,9 +399,10 @@ std::uint32_t trim(std::uint64_t* words, std::uint32_t count, const std::uint64_
   scratch.native.count = native_count;
   const std::uint64_t* first = nullptr;
   std::uint32_t shown = trim(memo.words, count, first);
+  if (shown != 0 && use != PathUse::kMpi) shown = fold_io(segment, memo.words, shown, first);
   if (shown == 0) return {0, 0, 0};
   shown += write_region_words(context, memo.words + count);
-  const clusterprof_call_path path = store(segment, first, shown);
+  const clusterprof_call_path path = store(segment, first, shown, use);
   const bool faulted = segment->drops[static_cast<std::uint32_t>(wire::DropReason::kFaultInWalk)].load(
                            std::memory_order_relaxed) != faults_before;
   if (!faulted) remember(context, registers, path);
@@ -332,6 +425,8 @@ std::uint64_t path_table_bytes() noexcept { return sizeof(StoredPath) * kStoredP
 void set_path_table(void* memory) noexcept {
   g_stored = static_cast<StoredPath*>(memory);
   g_store_lock.store(0, std::memory_order_relaxed);
+  g_io_bytes = 0;
+  g_io_paths = 0;
 }
 
 bool store_text(wire::SegmentHeader* segment, const char* text, std::uint32_t bytes,
@@ -340,20 +435,22 @@ bool store_text(wire::SegmentHeader* segment, const char* text, std::uint32_t by
   lock_store();
   offset = segment->path_arena_used.load(std::memory_order_relaxed);
   const std::uint64_t end = offset + (bytes + kWord - 1) / kWord * kWord;
-  const bool fits = end <= segment->path_arena_bytes;
+  const bool fits =
+      end <= segment->path_arena_bytes && g_io_bytes + (end - offset) <= room_with_texts(segment);
   if (fits) {
+    g_io_bytes += end - offset;
     char* const to = reinterpret_cast<char*>(segment) + segment->path_arena_offset + offset;
     for (std::uint32_t i = 0; i < bytes; ++i) to[i] = text[i];
     segment->path_arena_used.store(end, std::memory_order_release);
   } else {
-    count_drop(segment, wire::DropReason::kPathArenaFull);
+    count_drop(segment, wire::DropReason::kIoPathRoomFull);
   }
   unlock_store();
   return fits;
 }
 
 extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_from(
-    clusterprof_call_path* out, const Registers* registers) noexcept {
+    clusterprof_call_path* out, const Registers* registers, PathUse use) noexcept {
   ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (context.slot == nullptr || segment == nullptr) {
@@ -377,9 +474,9 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
   const Seen* seen = nullptr;
   if (look_up_guarded(context, segment, *registers, seen) && seen != nullptr) {
     *out = seen->path;
-    if (out->words == 0) count_drop(segment, wire::DropReason::kPathArenaFull);
+    if (out->words == 0) count_drop(segment, no_room(use));
   } else {
-    *out = walk_and_store(context, segment, *registers);
+    *out = walk_and_store(context, segment, *registers, use);
   }
   std::atomic_signal_fence(std::memory_order_seq_cst);
   context.busy = context.busy - 1;

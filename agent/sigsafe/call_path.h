@@ -22,6 +22,10 @@ void forget_paths(PathMemo* memo) noexcept;
 std::uint64_t path_table_bytes() noexcept;
 void set_path_table(void* memory) noexcept;
 
+// What a call path is for. Those of MPI calls have half of the arena and of the table of paths to
+// themselves, and those of operations that moved much or took long a part that the others leave.
+enum class PathUse : std::uint32_t { kMpi = 0, kIo = 1, kLargeIo = 2 };
+
 // Puts text into the path arena, at `offset`. False when there is no room for it. No handler of the program
 // may come meanwhile.
 bool store_text(wire::SegmentHeader* segment, const char* text, std::uint32_t bytes,
@@ -31,3 +35,6 @@ bool store_text(wire::SegmentHeader* segment, const char* text, std::uint32_t by
 
 // agent_api.h call_path: the registers of its caller are those of the first frame.
 extern "C" clusterprof_call_path clusterprof_call_path_entry(void);
+// The same of an operation on a file. What the import machinery of Python does itself has the path of the
+// outermost import, and what is done inside an MPI call that of the caller of MPI.
+extern "C" clusterprof_call_path clusterprof_io_path_entry(clusterprof::agent::PathUse use);

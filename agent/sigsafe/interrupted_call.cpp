@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/stat.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -262,9 +263,22 @@ void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupte
   registers[REG_RIP] -= 2;  // `syscall`; it changes no argument register
 }
 
-std::uint32_t descriptor_kind(ThreadContext& context, const InterruptedCall& call,
-                              const ucontext_t& interrupted, bool may_guard) noexcept {
+// pthread_join waits until the kernel has cleared the thread's own id in its descriptor. Nobody else waits
+// in memory that may be shared while it holds the id of a thread of this process alone: a mutex that has
+// waiters says so in the same word.
+static bool joins_thread(const greg_t* registers) noexcept {
+  const auto operation = static_cast<std::uint32_t>(registers[REG_RSI]);
+  const std::uint32_t command = operation & FUTEX_CMD_MASK;
+  if ((operation & FUTEX_PRIVATE_FLAG) != 0 || (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET))
+    return false;
+  const auto thread = static_cast<std::int32_t>(registers[REG_RDX]);
+  return thread > 0 && raw_syscall(SYS_tgkill, g_process.pid, thread, 0) == 0;
+}
+
+std::uint32_t subject_of(ThreadContext& context, const InterruptedCall& call, const ucontext_t& interrupted,
+                         bool may_guard) noexcept {
   const auto& registers = interrupted.uc_mcontext.gregs;
+  if (call.number == SYS_futex) return joins_thread(registers) ? wire::kOnThread : 0;
   int descriptor = -1;
   switch (about(call.number)) {
     case About::kNothing:

@@ -233,7 +233,7 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
 
   sample.data_address = 0;
   if (call.in_syscall) {
-    flags |= descriptor_kind(context, call, interrupted, may_guard);
+    flags |= subject_of(context, call, interrupted, may_guard);
   } else if (trigger != wire::Trigger::kBlocked) {
     sample.data_address = data_address(context, interrupted, may_guard);
     if (sample.data_address != 0) flags |= wire::kMemoryOperand;

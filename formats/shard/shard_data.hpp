@@ -43,6 +43,7 @@ inline constexpr std::string_view kCallersLeftOutName = "[callers left out]";
 inline constexpr std::string_view kOnFileName = "of a file";
 inline constexpr std::string_view kOnSocketName = "of a socket";
 inline constexpr std::string_view kOnPipeName = "of a pipe or terminal";
+inline constexpr std::string_view kOnThreadName = "of a thread that is joined";
 
 using StringIndex = std::uint32_t;  // into ShardData::strings; 0 is the empty string
 inline constexpr std::uint32_t kNone = 0xffff'ffffu;

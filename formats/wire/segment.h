@@ -8,7 +8,8 @@
 //   code arena                      CodeEntry..., append only
 //   module arena                    ModuleEntry..., append only
 //   MpiSite[mpi_sites]              hash table of MPI call sites
-//   path arena                      frame words of MPI call sites, append only
+//   path arena                      frame words of call sites, names of files; append only. Those of MPI calls
+//                                   have room that the others cannot take
 //   MpiPeer[mpi_peers]              hash table of communication partners
 //   MpiSizeBins[mpi_ops]            message sizes per MPI function
 //   MpiCommunicator[communicators]
@@ -18,6 +19,7 @@
 //   Region[regions]
 //   IoFile[io_files]                hash table of files, but for the first
 //   IoSite[io_sites]                hash table of I/O call sites
+//   IoAmount[io_files][kIoOperations]  what found no room among the sites, by file
 //
 // Everything is written by the process and read by the collector, except
 // Ring::read_position, ThreadSlot::state (ended -> free) and SegmentHeader::collector_alive.
@@ -35,8 +37,8 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x34'47'45'53'46'52'50'43ull;  // "CPRFSEG4"
-inline constexpr std::uint32_t kWireMajor = 4;
-inline constexpr std::uint32_t kWireMinor = 2;
+inline constexpr std::uint32_t kWireMajor = 5;
+inline constexpr std::uint32_t kWireMinor = 0;
 
 // One reason per way in which something measured can be lost. Names: kDropReasonNames.
 enum class DropReason : std::uint32_t {
@@ -56,9 +58,10 @@ enum class DropReason : std::uint32_t {
   kSignalBlocked,       // a thread that blocks the signal it is sampled with, past our functions
   kRegionTableFull,     // an instance of a region that is not told apart from the one around it
   kRegionMismatch,      // the end of a region that was not the innermost one, or of none
-  kIoFileTableFull,     // an operation on a file that is counted with all other files
-  kIoSiteTableFull,     // an operation on a file that is not counted
+  kIoFileTableFull,     // an operation on a file that is counted with others of its directory, or with all others
+  kIoSiteTableFull,     // an operation on a file that is counted by file only: its call path found no room
   kThrottled,           // a tick that was left out, since samples of the thread take too long
+  kIoPathRoomFull,      // an operation on a file whose call path found no room in the path arena
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -67,7 +70,8 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {
     "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full",   "communicator_table_full",
     "module_arena_full",   "fault_in_walk",       "timer_failed",          "counter_failed",
     "mpi_event_ring_full", "signal_blocked",      "region_table_full",     "region_mismatch",
-    "io_file_table_full",  "io_site_table_full",  "throttled"};
+    "io_file_table_full",  "io_site_table_full",  "throttled",
+    "io_path_room_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -110,7 +114,7 @@ struct SegmentHeader {
   std::uint64_t code_slots_offset, code_arena_offset, module_arena_offset, mpi_sites_offset,
       path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset,
       thread_slots_offset, mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset,
-      io_sites_offset;
+      io_sites_offset, io_amounts_offset;
   std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings,
       regions, io_files, io_sites;  // counts
   std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
@@ -269,7 +273,8 @@ static_assert(sizeof(Region) == 144);
 // --- file input and output -----------------------------------------------------------------
 
 // The first one stands for all files beyond the table. What is no regular file, directory or disk is not
-// here.
+// here. A path that ends in "/*" stands for files below that directory that are not told apart: all that a
+// library of Python's is made of, and those for which the table had no room of their own; "/*.py" for modules.
 struct IoFile {
   std::atomic<std::uint64_t> key;    // 0 = free; hash of device and path
   std::atomic<std::uint32_t> ready;  // 1 when the rest is complete
@@ -296,20 +301,29 @@ inline constexpr const char* kIoOperationNames[kIoOperations] = {"open", "close"
                                                                  "sync", "seek",  "metadata", "map"};
 
 // One kind of operation on one file from one call path. Calls made inside MPI-IO or stdio by their own code
-// count once, as what the program called; MPI-IO's own files are those of its system calls.
+// count once, as what the program called; MPI-IO's own files are those of its system calls. What Python's
+// import machinery does itself counts for the outermost import, what is done inside an MPI call for the caller
+// of that.
 // Statistics are atomic adds.
 struct IoSite {
-  std::atomic<std::uint64_t> key;  // 0 = free; hash of (path, file, operation)
+  std::atomic<std::uint64_t> key;  // 0 = free; hash of (path, file, operation, MPI function)
   std::atomic<std::uint32_t> ready;  // 1 when the identity below is complete
   std::uint32_t path_words;          // frame words (see SampleRecord) in the path arena,
   std::uint64_t path_offset;         //   at this byte offset; leaf = caller of the function.
                                      //   path_words 0: the path was dropped
   std::uint32_t file;                // index into the file table
   IoOperation operation;
-  std::uint8_t reserved[3];
+  std::uint8_t reserved;
+  std::uint16_t mpi_op;              // MPI function number + 1 that the thread was in, or 0
   std::atomic<std::uint64_t> count, failed, bytes, time_ns, max_ns;  // bytes: that were transferred
 };
 static_assert(sizeof(IoSite) == 72);
+
+// The operations of one kind on one file that found no room among the sites. Atomic adds.
+struct IoAmount {
+  std::atomic<std::uint64_t> count, failed, bytes, time_ns, max_ns;
+};
+static_assert(sizeof(IoAmount) == 40);
 
 // --- threads -------------------------------------------------------------------------------
 

@@ -71,7 +71,8 @@ Activity activity_of(const CallPaths& paths, std::uint32_t path, Category catego
     case Category::kIdle:
       if (kernel == shard::kGilWaitName) return Activity::kGilWait;
       if (among(kernel, kSleeps)) return Activity::kSleep;
-      if (among(kernel, kLocks)) return Activity::kLock;
+      if (among(kernel, kLocks))
+        return off_cpu_of(paths, path) == OffCpu::kLock ? Activity::kLock : Activity::kOtherWait;
       return among(kernel, kSelects) && paths.in_python_sleep(path) ? Activity::kSleep : Activity::kOtherWait;
     case Category::kPython:
     case Category::kNative:
@@ -84,7 +85,10 @@ Activity activity_of(const CallPaths& paths, std::uint32_t path, Category catego
 
 bool maps_memory(std::string_view system_call) { return among(system_call, kMappings); }
 
-OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path) {
+namespace {
+
+// By the system call alone.
+OffCpu kind_of_call(const CallPaths& paths, std::uint32_t path) {
   const Frame* const leaf = paths.frame(path);
   if (leaf == nullptr || leaf->kind != FrameKind::kKernel) return OffCpu::kOther;
   const std::string_view name = paths.text(leaf->name);
@@ -92,6 +96,7 @@ OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path) {
   if (name == shard::kOnFileName) return OffCpu::kFile;
   if (name == shard::kOnSocketName) return OffCpu::kNetwork;
   if (name == shard::kOnPipeName) return OffCpu::kPipe;
+  if (name == shard::kOnThreadName) return OffCpu::kJoin;
   if (among(name, kSleeps) || name == "pause") return OffCpu::kSleep;
   if (among(name, kLocks) || name == "flock") return OffCpu::kLock;
   if (among(name, kSelects) && paths.in_python_sleep(path)) return OffCpu::kSleep;
@@ -100,6 +105,35 @@ OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path) {
   if (among(name, kFiles)) return OffCpu::kFile;
   if (among(name, kNetwork)) return OffCpu::kNetwork;
   return among(name, kPipes) ? OffCpu::kPipe : OffCpu::kOther;
+}
+
+}  // namespace
+
+OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path) {
+  const OffCpu kind = kind_of_call(paths, path);
+  switch (kind) {
+    case OffCpu::kLock:
+    case OffCpu::kPoll:
+    case OffCpu::kNetwork:
+    case OffCpu::kPipe:
+    case OffCpu::kSleep:
+      break;
+    case OffCpu::kGil:
+    case OffCpu::kFile:
+    case OffCpu::kJoin:
+    case OffCpu::kChild:
+    case OffCpu::kOther:
+      return kind;
+  }
+  switch (paths.awaited(path)) {
+    case Awaited::kThreads:
+      return OffCpu::kJoin;
+    case Awaited::kChildren:
+      return OffCpu::kChild;
+    case Awaited::kOthers:
+      break;
+  }
+  return kind;
 }
 
 }  // namespace clusterprof::report

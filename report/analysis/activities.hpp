@@ -56,10 +56,21 @@ std::string_view system_call_of(const CallPaths& paths, std::uint32_t path);
 bool maps_memory(std::string_view system_call);
 
 // What a blocked thread waits for: docs/metrics.md, "Off-CPU".
-enum class OffCpu : std::uint8_t { kSleep = 0, kLock, kGil, kPoll, kFile, kNetwork, kPipe, kChild, kOther };
-inline constexpr std::size_t kOffCpuKinds = 9;
+enum class OffCpu : std::uint8_t {
+  kSleep = 0,
+  kLock,
+  kGil,
+  kPoll,
+  kFile,
+  kNetwork,
+  kPipe,
+  kJoin,   // the end of threads of its own
+  kChild,  // its own child processes
+  kOther
+};
+inline constexpr std::size_t kOffCpuKinds = 10;
 inline constexpr std::array<const char*, kOffCpuKinds> kOffCpuNames = {
-    "sleep", "lock", "gil", "poll", "file", "network", "pipe", "child", "other"};
+    "sleep", "lock", "gil", "poll", "file", "network", "pipe", "join", "child", "other"};
 
 // Of the path of a value of category idle or io.
 OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path);

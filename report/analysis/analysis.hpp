@@ -242,6 +242,16 @@ struct IoFileRow {
   std::string path, file_system;  // empty: not known, or all that were too many
   std::size_t ranks = 0;
   std::uint64_t opens = 0, reads = 0, writes = 0, read_bytes = 0, written_bytes = 0;
+  std::uint64_t meta_calls = 0;  // opens too
+  double read_s = 0, write_s = 0, sync_s = 0, meta_s = 0;
+};
+
+// Sums over files: those of a directory, or of names that differ in their digits alone.
+struct IoGroupRow {
+  std::string path;  // of the directory, or with * for each run of digits
+  std::string file_system;
+  std::size_t files = 0;
+  std::uint64_t opens = 0, reads = 0, writes = 0, read_bytes = 0, written_bytes = 0, meta_calls = 0;
   double read_s = 0, write_s = 0, sync_s = 0, meta_s = 0;
 };
 
@@ -249,8 +259,11 @@ struct IoCallRow {
   shard::IoOperation operation = shard::IoOperation::kOpen;
   std::string path;            // of the data
   std::string file, function;  // of the caller; empty: not known
+  std::string mpi;             // the MPI function that it was made in; empty: none
   shard::FrameKind kind = shard::FrameKind::kNative;
   std::uint32_t line = 0;
+  bool of_kernel = false;      // on one of its own file systems
+  bool in_background = false;  // that, or in MPI_Init or MPI_Finalize
   std::uint64_t count = 0, failed = 0, bytes = 0;
   double time_s = 0, max_s = 0;  // max: the longest call
   std::int32_t max_rank = -1;    // most of time_s; of it:
@@ -260,14 +273,25 @@ struct IoCallRow {
 
 struct FileSystemRow {
   std::string name;  // empty: not known
-  std::uint64_t read_bytes = 0, written_bytes = 0;
+  bool of_kernel = false;
+  std::uint64_t calls = 0, read_bytes = 0, written_bytes = 0;
   double read_s = 0, write_s = 0, sync_s = 0, meta_s = 0;
 };
 
-struct FileIo {  // all by time, largest first
+// What is known by file only: its callers found no room, or were not known.
+struct IoIncomplete {
+  std::uint64_t operations = 0, bytes = 0;
+  double time_s = 0;
+};
+
+// All by time, largest first; what the program did not ask for itself comes behind the rest: files of the
+// kernel's own file systems, and what MPI does with files when it starts and ends.
+struct FileIo {
   std::vector<IoFileRow> files;
   std::vector<IoCallRow> calls;
   std::vector<FileSystemRow> file_systems;
+  std::vector<IoGroupRow> directories, patterns;  // of files outside the kernel's own file systems
+  IoIncomplete by_file_only;
 };
 
 // Blocked time at one line.

@@ -360,11 +360,15 @@ CLUSTERPROF_MEMBERS(CallTreeRow, parent, fold, name, file, module, line, kind, s
 CLUSTERPROF_MEMBERS(MemoryRow, path, time_s, rank, rank_time_s, by_counters, bandwidth, misses_per_kilo,
                     working_set_bytes, working_set_is_more, accesses, cache_bytes)
 CLUSTERPROF_MEMBERS(IoFileRow, path, file_system, ranks, opens, reads, writes, read_bytes, written_bytes,
-                    read_s, write_s, sync_s, meta_s)
-CLUSTERPROF_MEMBERS(IoCallRow, operation, path, file, function, kind, line, count, failed, bytes, time_s,
-                    max_s, max_rank, rank_time_s, rank_count)
-CLUSTERPROF_MEMBERS(FileSystemRow, name, read_bytes, written_bytes, read_s, write_s, sync_s, meta_s)
-CLUSTERPROF_MEMBERS(FileIo, files, calls, file_systems)
+                    meta_calls, read_s, write_s, sync_s, meta_s)
+CLUSTERPROF_MEMBERS(IoGroupRow, path, file_system, files, opens, reads, writes, read_bytes, written_bytes,
+                    meta_calls, read_s, write_s, sync_s, meta_s)
+CLUSTERPROF_MEMBERS(IoCallRow, operation, path, file, function, mpi, kind, line, of_kernel, in_background,
+                    count, failed, bytes, time_s, max_s, max_rank, rank_time_s, rank_count)
+CLUSTERPROF_MEMBERS(FileSystemRow, name, of_kernel, calls, read_bytes, written_bytes, read_s, write_s, sync_s,
+                    meta_s)
+CLUSTERPROF_MEMBERS(IoIncomplete, operations, bytes, time_s)
+CLUSTERPROF_MEMBERS(FileIo, files, calls, file_systems, directories, patterns, by_file_only)
 CLUSTERPROF_MEMBERS(OffCpuRow, kind, file, function, frame_kind, line, time_s, main_thread_s, max_rank)
 CLUSTERPROF_MEMBERS(TimelineRow, rank, node, values)
 CLUSTERPROF_MEMBERS(RegionRow, names, count, time_s, min_s, max_s, max_n, spread, sampled_s, share,

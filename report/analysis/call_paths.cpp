@@ -52,6 +52,72 @@ constexpr std::uint32_t kWholeModule = 0xffffu;  // in place of a kind
 constexpr const char* kNoNames = ", no names";
 constexpr const char* kOfInterpreter = ", interpreter";
 
+std::string_view base_name(std::string_view path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+// The functions of Python's library in which a thread waits for threads or processes that its own program
+// has started. `pools`: for what the pools of concurrent.futures and multiprocessing are made of, which have
+// the same functions for both.
+enum class Waits : std::uint8_t { kNo, kAsItsCaller, kForThreads, kForChildren };
+
+std::string_view last_name(std::string_view qualified) {
+  const auto dot = qualified.rfind('.');
+  return dot == std::string_view::npos ? qualified : qualified.substr(dot + 1);
+}
+
+template <std::size_t N>
+bool among(std::string_view text, const std::array<std::string_view, N>& all) {
+  return std::find(all.begin(), all.end(), text) != all.end();
+}
+
+Waits waits_in(std::string_view file, std::string_view name, Waits pools) {
+  static constexpr std::array<std::string_view, 3> kJoins = {"join", "_wait_for_tstate_lock", "_shutdown"};
+  static constexpr std::array<std::string_view, 5> kOfSubprocess = {"wait", "_wait", "communicate",
+                                                                    "_communicate", "_execute_child"};
+  static constexpr std::array<std::string_view, 5> kOfPools = {"get", "next", "wait", "_handle_results",
+                                                               "_wait_for_updates"};
+  static constexpr std::array<std::string_view, 6> kOfFutures = {
+      "result", "exception", "result_iterator", "wait", "as_completed", "wait_result_broken_or_wakeup"};
+  const std::string_view last = last_name(name);
+  if (file.ends_with("/threading.py")) return among(last, kJoins) ? Waits::kForThreads : Waits::kAsItsCaller;
+  if (file.ends_with("/selectors.py")) return Waits::kAsItsCaller;
+  if (file.ends_with("/subprocess.py"))
+    return among(last, kOfSubprocess) ? Waits::kForChildren : Waits::kAsItsCaller;
+  if (file.find("/multiprocessing/") != std::string_view::npos) {
+    const std::string_view base = base_name(file);
+    if (base == "pool.py")
+      return among(last, kOfPools) ? pools : last == "worker" ? Waits::kNo : Waits::kAsItsCaller;
+    if (base == "process.py") return last == "join" ? Waits::kForChildren : Waits::kNo;
+    if (base.starts_with("popen_"))
+      return last == "wait" || last == "poll" ? Waits::kForChildren : Waits::kNo;
+    return Waits::kAsItsCaller;
+  }
+  if (file.find("/concurrent/futures/") != std::string_view::npos)
+    return among(last, kOfFutures)                          ? pools
+           : last == "_process_worker" || last == "_worker" ? Waits::kNo
+                                                            : Waits::kAsItsCaller;
+  return Waits::kNo;
+}
+
+bool joins(std::string_view native) {
+  static constexpr std::array<std::string_view, 7> kNames = {"pthread_join",
+                                                             "__pthread_join",
+                                                             "__pthread_clockjoin_ex",
+                                                             "pthread_timedjoin_np",
+                                                             "pthread_clockjoin_np",
+                                                             "std::thread::join()",
+                                                             "thrd_join"};
+  return among(native, kNames);
+}
+
+// Does a pool start processes anywhere in the profile?
+bool makes_process(std::string_view file) {
+  return file.ends_with("/multiprocessing/process.py") || file.ends_with("/concurrent/futures/process.py") ||
+         file.find("/multiprocessing/popen_") != std::string_view::npos;
+}
+
 struct IdentityHash {
   std::size_t operator()(const std::array<std::uint32_t, 5>& key) const noexcept {
     std::uint64_t hash = 0x9e37'79b9'7f4a'7c15ull;
@@ -66,7 +132,8 @@ struct IdentityHash {
 }  // namespace
 
 bool is_descriptor_name(std::string_view name) {
-  return name == shard::kOnFileName || name == shard::kOnSocketName || name == shard::kOnPipeName;
+  return name == shard::kOnFileName || name == shard::kOnSocketName || name == shard::kOnPipeName ||
+         name == shard::kOnThreadName;
 }
 
 CallPaths::CallPaths(const shard::ShardData& data, Frames frames)
@@ -84,6 +151,7 @@ CallPaths::CallPaths(const shard::ShardData& data, Frames frames)
   called_.assign(count, 0);
   caller_.assign(count, 0);
   code_.assign(count, 0);
+  awaited_.assign(count, Awaited::kOthers);
   find_owners();
 
   const bool all = frames == Frames::kAll;
@@ -123,6 +191,18 @@ CallPaths::CallPaths(const shard::ShardData& data, Frames frames)
                                                  : Caller::kLibrary;
       sleeps[i] = std::find(kPythonSleeps.begin(), kPythonSleeps.end(), text(f.name)) != kPythonSleeps.end();
     }
+  }
+  const bool has_processes = std::any_of(data.frames.begin(), data.frames.end(), [&](const Frame& f) {
+    return f.kind == FrameKind::kPython && makes_process(text(f.file));
+  });
+  std::vector<Waits> waits(data.frames.size(), Waits::kAsItsCaller);
+  for (std::size_t i = 0; i < data.frames.size(); ++i) {
+    const Frame& f = data.frames[i];
+    if (f.kind == FrameKind::kPython)
+      waits[i] =
+          waits_in(text(f.file), text(f.name), has_processes ? Waits::kForChildren : Waits::kForThreads);
+    else if (f.kind == FrameKind::kNative && joins(text(f.name)))
+      waits[i] = Waits::kForThreads;
   }
   const auto of_frame = [&](const auto& table, std::uint32_t path) {
     using Value = std::remove_cvref_t<decltype(table[0])>;
@@ -166,6 +246,19 @@ CallPaths::CallPaths(const shard::ShardData& data, Frames frames)
     const std::uint32_t caller = caller_[above];
     const Caller candidate = of_frame(callers, path);
     caller_[path] = candidate != Caller::kNobody && candidate >= of_frame(callers, caller) ? path : caller;
+    switch (f == nullptr ? Waits::kNo : waits[data.paths[path].frame]) {
+      case Waits::kNo:
+        break;
+      case Waits::kAsItsCaller:
+        awaited_[path] = awaited_[above];
+        break;
+      case Waits::kForThreads:
+        awaited_[path] = Awaited::kThreads;
+        break;
+      case Waits::kForChildren:
+        awaited_[path] = Awaited::kChildren;
+        break;
+    }
     python_sleep_[path] = native && (sleeps[data.paths[path].frame] || python_sleep_[above]);
 
     // Below the user's code: the first function that somebody would call by its name.

@@ -12,8 +12,11 @@
 
 namespace clusterprof::report {
 
-// One of the frames below a system call that say what its descriptor was.
+// One of the frames below a system call that say what it was about: its descriptor, or a thread.
 bool is_descriptor_name(std::string_view name);
+
+// Whom a thread that is blocked there waits for, by the functions that it is in.
+enum class Awaited : std::uint8_t { kOthers, kThreads, kChildren };
 
 // A function through which others are called, and not one that somebody calls by its name.
 bool is_wrapper(std::string_view name);
@@ -65,6 +68,9 @@ class CallPaths {
   [[nodiscard]] bool in_import(std::uint32_t path) const { return import_[path]; }
   // Native frames above it, up to the first that is none, are of Python's time.sleep().
   [[nodiscard]] bool in_python_sleep(std::uint32_t path) const { return python_sleep_[parent_[path]]; }
+  // Threads of its own that it joins, or child processes: of subprocess, multiprocessing and
+  // concurrent.futures.
+  [[nodiscard]] Awaited awaited(std::uint32_t path) const { return awaited_[path]; }
   // In Python's cyclic garbage collection, below the innermost Python frame.
   [[nodiscard]] bool in_garbage_collection(std::uint32_t path) const { return garbage_[path]; }
   // For the path of an MPI call: the path of the frame to show as its caller.
@@ -101,6 +107,7 @@ class CallPaths {
   std::vector<std::uint32_t> code_;  // by path: it, or what is around the interpreter's frames
   std::vector<std::string> function_names_;
   std::vector<bool> outermost_function_, outermost_line_, import_, garbage_, descriptor_, python_sleep_;
+  std::vector<Awaited> awaited_;
   std::vector<const shard::Frame*> functions_, lines_;
 };
 

@@ -2,7 +2,9 @@
 #include "report/analysis/file_io.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -13,8 +15,13 @@ namespace {
 
 using shard::IoOperation;
 
-double time_of(const IoFileRow& row) { return row.read_s + row.write_s + row.sync_s + row.meta_s; }
-double time_of(const FileSystemRow& row) { return row.read_s + row.write_s + row.sync_s + row.meta_s; }
+// Fewer names that differ in digits alone are shown one by one.
+constexpr std::size_t kFewestAlike = 4;
+
+template <typename Row>
+double time_of(const Row& row) {
+  return row.read_s + row.write_s + row.sync_s + row.meta_s;
+}
 
 template <typename Row>
 void add_times(const shard::IoCall& call, Row& row) {
@@ -49,6 +56,62 @@ struct CallSum {
   bool touched = false;
 };
 
+void add(const IoFileRow& file, IoGroupRow& group) {
+  ++group.files;
+  group.opens += file.opens;
+  group.reads += file.reads;
+  group.writes += file.writes;
+  group.read_bytes += file.read_bytes;
+  group.written_bytes += file.written_bytes;
+  group.meta_calls += file.meta_calls;
+  group.read_s += file.read_s;
+  group.write_s += file.write_s;
+  group.sync_s += file.sync_s;
+  group.meta_s += file.meta_s;
+}
+
+std::string_view folder_of(std::string_view path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string_view::npos) return {};
+  return slash == 0 ? path.substr(0, 1) : path.substr(0, slash);
+}
+
+template <typename Row>
+void sort_by_time(std::vector<Row>& rows) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& x, const Row& y) { return time_of(x) > time_of(y); });
+}
+
+void group_files(FileIo& io) {
+  using Key = std::pair<std::string, std::string_view>;  // path, file system
+  std::set<std::string_view> folders;
+  for (const IoFileRow& file : io.files) folders.insert(folder_of(file.path));
+  std::map<Key, IoGroupRow> directories, patterns;
+  for (const IoFileRow& file : io.files) {
+    if (file.path.empty() || is_file_system_of_kernel(file.file_system)) continue;
+    // A directory's own row has what was done with names in it; it is none of its files.
+    const bool is_folder = folders.count(file.path) != 0;
+    const std::string_view folder = is_folder ? std::string_view(file.path) : folder_of(file.path);
+    IoGroupRow& directory = directories[{std::string(folder), file.file_system}];
+    add(file, directory);
+    if (is_folder) --directory.files;
+    if (!is_folder)
+      if (std::string pattern = pattern_of(file.path); pattern != file.path)
+        add(file, patterns[{std::move(pattern), file.file_system}]);
+  }
+  const auto take = [](std::map<Key, IoGroupRow>& from, std::size_t fewest, std::vector<IoGroupRow>& to) {
+    for (auto& [key, row] : from) {
+      if (row.files < fewest) continue;
+      row.path = key.first;
+      row.file_system = key.second;
+      to.push_back(std::move(row));
+    }
+    sort_by_time(to);
+  };
+  take(directories, 0, io.directories);
+  take(patterns, kFewestAlike, io.patterns);
+}
+
 }  // namespace
 
 bool records_resources(const shard::ShardData& data) {
@@ -57,14 +120,39 @@ bool records_resources(const shard::ShardData& data) {
                      [](const shard::Node& node) { return node.cpus != 0; });
 }
 
+bool is_file_system_of_kernel(std::string_view file_system) {
+  static constexpr std::array<std::string_view, 7> kTypes = {"proc",    "sysfs",   "cgroup",    "cgroup2",
+                                                             "debugfs", "tracefs", "securityfs"};
+  const std::string_view type = file_system.substr(0, file_system.find(' '));
+  return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
+}
+
+std::string pattern_of(std::string_view path) {
+  const std::size_t name = path.rfind('/') + 1;  // 0 without a slash
+  std::string pattern(path.substr(0, name));
+  for (std::size_t i = name; i < path.size(); ++i) {
+    const bool digit = path[i] >= '0' && path[i] <= '9';
+    if (!digit)
+      pattern += path[i];
+    else if (pattern.size() == name || pattern.back() != '*' || path[i - 1] == '*')
+      pattern += '*';
+  }
+  return pattern;
+}
+
+bool moves_bytes(IoOperation operation) {
+  return operation == IoOperation::kRead || operation == IoOperation::kWrite ||
+         operation == IoOperation::kSync;
+}
+
 void find_file_io(const shard::ShardData& data, const CallPaths& paths,
                   const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
   if (!records_resources(data)) return;
   FileIo& io = analysis.io.emplace();
   using Text = std::string_view;
   using File = std::pair<Text, Text>;  // path, file system
-  // Operation, file of the data; file, line and function of the caller.
-  using Site = std::tuple<IoOperation, Text, Text, std::uint32_t, Text>;
+  // Operation, file of the data, MPI function; file, line and function of the caller.
+  using Site = std::tuple<IoOperation, Text, Text, Text, std::uint32_t, Text>;
   std::map<File, IoFileRow> files;
   std::map<File, std::int32_t> last_rank;
   std::map<Text, FileSystemRow> file_systems;
@@ -89,18 +177,34 @@ void find_file_io(const shard::ShardData& data, const CallPaths& paths,
       if (call.operation == IoOperation::kOpen) row.opens += call.count;
       if (call.operation == IoOperation::kRead) row.reads += call.count;
       if (call.operation == IoOperation::kWrite) row.writes += call.count;
+      if (!moves_bytes(call.operation)) row.meta_calls += call.count;
       add_times(call, row);
-      add_times(call, file_systems[file.file_system]);
+      FileSystemRow& system = file_systems[file.file_system];
+      system.calls += call.count;
+      add_times(call, system);
+      if (call.path == 0) {
+        io.by_file_only.operations += call.count;
+        io.by_file_only.bytes += call.bytes;
+        io.by_file_only.time_s += to_seconds(call.time_ns);
+      }
 
-      const std::uint32_t place = call.path < paths.size() ? paths.place(call.path) : 0;
+      const std::uint32_t path = call.path < paths.size() ? call.path : 0;
+      const std::uint32_t place = paths.place(path);
       const shard::Frame* const frame = paths.frame(place);
-      const Site site = frame == nullptr ? Site{call.operation, file.path, {}, 0, {}}
-                                         : Site{call.operation, file.path, paths.text(frame->file),
-                                                frame->line, paths.text(frame->name)};
+      const shard::Frame* const leaf = paths.frame(path);
+      const Text mpi =
+          leaf != nullptr && leaf->kind == shard::FrameKind::kMpi ? paths.text(leaf->name) : Text{};
+      const Site site = frame == nullptr
+                            ? Site{call.operation, file.path, mpi, {}, 0, {}}
+                            : Site{call.operation,          file.path,   mpi,
+                                   paths.text(frame->file), frame->line, paths.text(frame->name)};
       CallSum& sum = calls[site];
       if (!sum.touched) touched.push_back(&sum);
       sum.touched = true;
       if (frame != nullptr) sum.row.kind = frame->kind;
+      sum.row.of_kernel = is_file_system_of_kernel(file.file_system);
+      sum.row.in_background =
+          sum.row.of_kernel || mpi.starts_with("MPI_Init") || mpi.starts_with("MPI_Finalize");
       sum.row.count += call.count;
       sum.row.failed += call.failed;
       sum.row.bytes += call.bytes;
@@ -125,20 +229,28 @@ void find_file_io(const shard::ShardData& data, const CallPaths& paths,
   }
   for (auto& [name, row] : file_systems) {
     row.name = name;
+    row.of_kernel = is_file_system_of_kernel(name);
     io.file_systems.push_back(std::move(row));
   }
   for (auto& [site, sum] : calls) {
-    std::tie(sum.row.operation, sum.row.path, sum.row.file, sum.row.line, sum.row.function) = site;
+    std::tie(sum.row.operation, sum.row.path, sum.row.mpi, sum.row.file, sum.row.line, sum.row.function) =
+        site;
     sum.row.time_s = to_seconds(sum.time_ns);
     sum.row.max_s = to_seconds(sum.max_ns);
     sum.row.rank_time_s = to_seconds(sum.rank_ns);
     io.calls.push_back(std::move(sum.row));
   }
-  const auto longer = [](const auto& x, const auto& y) { return time_of(x) > time_of(y); };
-  std::stable_sort(io.files.begin(), io.files.end(), longer);
-  std::stable_sort(io.file_systems.begin(), io.file_systems.end(), longer);
+  sort_by_time(io.files);
+  sort_by_time(io.file_systems);
   std::stable_sort(io.calls.begin(), io.calls.end(),
                    [](const IoCallRow& x, const IoCallRow& y) { return x.time_s > y.time_s; });
+  group_files(io);
+  const auto to_the_end = [](auto& rows, const auto& of_background) {
+    std::stable_partition(rows.begin(), rows.end(), [&](const auto& row) { return !of_background(row); });
+  };
+  to_the_end(io.files, [](const IoFileRow& row) { return is_file_system_of_kernel(row.file_system); });
+  to_the_end(io.file_systems, [](const FileSystemRow& row) { return row.of_kernel; });
+  to_the_end(io.calls, [](const IoCallRow& row) { return row.in_background; });
 }
 
 }  // namespace clusterprof::report

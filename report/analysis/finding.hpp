@@ -135,6 +135,7 @@ enum class FindingAction : std::uint8_t {
   kReplaceSleep,
   kHoldLockLess,
   kWorkWhilePolling,
+  kWorkWhileThreadsDo,
   kStartChildrenEarlier,
   kFindWhatIsAwaited,
   kFewerRanks,
@@ -145,7 +146,7 @@ enum class FindingAction : std::uint8_t {
   kUseLessMemory,
   kLowerRate
 };
-inline constexpr std::size_t kFindingActions = 25;
+inline constexpr std::size_t kFindingActions = 26;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -162,6 +163,7 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "replace_sleep",
                                                                                  "hold_lock_less",
                                                                                  "work_while_polling",
+                                                                                 "work_while_threads_do",
                                                                                  "start_children_earlier",
                                                                                  "find_what_is_awaited",
                                                                                  "fewer_ranks",
@@ -212,6 +214,7 @@ enum class EvidenceKey : std::uint8_t {
   kFile,
   kNetwork,
   kPipe,
+  kJoin,
   kChild,
   kOther,
   kBandwidth,
@@ -254,7 +257,7 @@ enum class EvidenceKey : std::uint8_t {
   kClockError,
   kClocksApart
 };
-inline constexpr std::size_t kEvidenceKeys = 75;
+inline constexpr std::size_t kEvidenceKeys = 76;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -289,6 +292,7 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "file_s",
                                                                              "network_s",
                                                                              "pipe_s",
+                                                                             "join_s",
                                                                              "child_s",
                                                                              "other_s",
                                                                              "bandwidth_bytes_per_s",

@@ -34,6 +34,8 @@ FindingAction action_for_wait(OffCpu kind) {
       return FindingAction::kHoldLockLess;
     case OffCpu::kPoll:
       return FindingAction::kWorkWhilePolling;
+    case OffCpu::kJoin:
+      return FindingAction::kWorkWhileThreadsDo;
     case OffCpu::kChild:
       return FindingAction::kStartChildrenEarlier;
     case OffCpu::kGil:

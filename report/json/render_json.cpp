@@ -381,22 +381,35 @@ class Document {
       out_("read_bytes", row.read_bytes)("written_bytes", row.written_bytes);
       out_("read_s", row.read_s)("write_s", row.write_s)("sync_s", row.sync_s)("meta_s", row.meta_s);
     };
+    const auto group = [&](const IoGroupRow& row) {
+      out_("path", row.path)("file_system", text_or_null(row.file_system))("files", row.files);
+      out_("opens", row.opens)("reads", row.reads)("writes", row.writes)("meta_calls", row.meta_calls);
+      amounts_and_times(row);
+    };
     out_.object("io", [&] {
       out_.rows("files", a_.io->files, [&](const IoFileRow& row) {
         out_("path", text_or_null(row.path))("file_system", text_or_null(row.file_system));
         out_("ranks", row.ranks)("opens", row.opens)("reads", row.reads)("writes", row.writes);
+        out_("meta_calls", row.meta_calls);
         amounts_and_times(row);
       });
+      out_.rows("directories", a_.io->directories, group);
+      out_.rows("patterns", a_.io->patterns, group);
       out_.rows("calls", a_.io->calls, [&](const IoCallRow& row) {
         out_("operation", shard::kIoOperationNames[static_cast<std::size_t>(row.operation)]);
         out_("file", text_or_null(row.file))("line", or_null(row.line));
         out_("function", text_or_null(row.function))("path", text_or_null(row.path));
+        out_("mpi", text_or_null(row.mpi))("background", row.in_background);
         out_("count", row.count)("failed", row.failed)("bytes", row.bytes);
         out_("time_s", row.time_s)("max_s", row.max_s)("rank_max", row.max_rank);
       });
       out_.rows("file_systems", a_.io->file_systems, [&](const FileSystemRow& row) {
-        out_("name", text_or_null(row.name));
+        out_("name", text_or_null(row.name))("kernel", row.of_kernel)("calls", row.calls);
         amounts_and_times(row);
+      });
+      out_.object("by_file_only", [&] {
+        const IoIncomplete& some = a_.io->by_file_only;
+        out_("operations", some.operations)("bytes", some.bytes)("time_s", some.time_s);
       });
     });
   }

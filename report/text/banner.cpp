@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "report/analysis/drops.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
@@ -36,7 +37,7 @@ std::string lost_and_dropped(const Analysis& a) {
   if (!a.run.missing_ranks.empty()) also("missing ranks " + missing_ranks(a.run, 3));
   if (!lost.empty()) also("lost ranks " + rank_list(lost, 3));
   for (const auto& [reason, number] : a.run.dropped)
-    if (reason != kThrottled)
+    if (reason != kThrottled && drop_matters(reason, number, a.run.samples))
       also(fmt::format("{} x {}", count(static_cast<double>(number)), printable(reason)));
   return out;
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 
+#include "report/analysis/drops.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
 #include "report/text/resources.hpp"
@@ -802,8 +803,19 @@ class Report {
                                                            *quality.rate_reached_hz, run.rate_hz)
                                              : ""));
     if (run.dropped.empty()) fact("dropped", "nothing");
-    for (const auto& [reason, number] : run.dropped)
-      fact("dropped", fmt::format("{} x {}", count(static_cast<double>(number)), reason), Style::kWarning);
+    std::string few;
+    for (const auto& [reason, number] : run.dropped) {
+      if (!drop_matters(reason, number, run.samples)) {
+        few += fmt::format("{}{} x {}", few.empty() ? "" : ", ", number, printable(reason));
+        continue;
+      }
+      const std::string_view meaning = meaning_of_drop(reason);
+      fact("dropped",
+           fmt::format("{} x {}{}{}", count(static_cast<double>(number)), printable(reason),
+                       meaning.empty() ? "" : ": ", meaning),
+           Style::kWarning);
+    }
+    if (!few.empty()) fact("dropped", fmt::format("{}: too few samples to matter", few));
     fact("call paths cut", part(quality.truncated, run.samples));
     if (quality.merge_success)
       fact("merges failed",

@@ -372,6 +372,8 @@ std::string_view advice(FindingAction action) {
       return "Hold the lock for less, or split what it protects.";
     case FindingAction::kWorkWhilePolling:
       return "Have something to do until data come.";
+    case FindingAction::kWorkWhileThreadsDo:
+      return "Work in this thread too, or give the threads that it waits for equal work.";
     case FindingAction::kStartChildrenEarlier:
       return "Start child processes earlier, or work while they do.";
     case FindingAction::kFindWhatIsAwaited:

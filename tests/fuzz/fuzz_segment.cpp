@@ -57,7 +57,8 @@ class Segment {
               {h.mpi_site_counters_offset, h.mpi_sites * sizeof(wire::MpiSiteCounters)},
               {h.regions_offset, h.regions * sizeof(wire::Region)},
               {h.io_files_offset, h.io_files * sizeof(wire::IoFile)},
-              {h.io_sites_offset, h.io_sites * sizeof(wire::IoSite)}};
+              {h.io_sites_offset, h.io_sites * sizeof(wire::IoSite)},
+              {h.io_amounts_offset, h.io_files * wire::kIoOperations * sizeof(wire::IoAmount)}};
     own_ = {parts_[0]};
     constexpr std::uint64_t kSlotHead = offsetof(wire::ThreadSlot, ring) + offsetof(wire::Ring, data);
     constexpr std::uint64_t kEventsHead = offsetof(wire::MpiEventRing, events);

@@ -464,17 +464,65 @@ static void fibers(void) {
   expect("fiber", "write", 100, 400);
 }
 
-/* --- more files than there is room for --- */
+/* --- more files, and more call paths, than there is room for; what comes late is large --- */
+
+enum { kPiece = 64 * 1024 };
+static char g_large[2 * 1024 * 1024];
+
+static void write_late(void) {
+  int file = open(path_of("late"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  check(write(file, g_buffer, 13) == 13, "header");
+  check(write(file, g_large, sizeof g_large) == (ssize_t)sizeof g_large && close(file) == 0, "large write");
+  file = open(path_of("slowly"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  for (int i = 0; i < 48; ++i) check(write(file, g_large, kPiece) == kPiece, "piece");
+  check(close(file) == 0, "close");
+  file = open(path_of("late"), O_RDONLY);
+  check(read(file, g_large, sizeof g_large) == (ssize_t)sizeof g_large && close(file) == 0, "large read");
+}
 
 static void many(void) {
-  enum { kFiles = 3000 };
+  enum { kFiles = 10000 };
   for (int i = 0; i < kFiles; ++i) {
     char name[16];
     snprintf(name, sizeof name, "file%d", i);
     int file = open(path_of(name), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     check(write(file, g_buffer, 13) == 13 && close(file) == 0, "write");
   }
-  dprintf(1, "total write %d %d\n", kFiles, 13 * kFiles);
+  write_late();
+  /* The header went to those without a row of their own, and what came before the first megabyte. */
+  expect("late", "write", 1, sizeof g_large);
+  expect("late", "read", 1, sizeof g_large);
+  expect("slowly", "write", 33, 33 * kPiece);
+}
+
+/* A call path for each `way`. */
+__attribute__((noinline)) static int descend(int depth, unsigned way, int file) {
+  if (depth == 0) return write(file, g_buffer, 1) == 1 ? 1 : 0;
+  int done;
+  if (way & 1) {
+    done = descend(depth - 1, way >> 1, file);
+    __asm__ volatile("# one way" : "+r"(done));
+  } else {
+    done = descend(depth - 1, way >> 1, file);
+    __asm__ volatile("# the other way" : "+r"(done));
+  }
+  return done;
+}
+
+static void paths(void) {
+  enum { kDepth = 15 };
+  int file = open(path_of("early"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  for (unsigned way = 0; way < 1u << kDepth; ++way) check(descend(kDepth, way, file) == 1, "write");
+  check(close(file) == 0, "close");
+  expect("early", "write", 1 << kDepth, 1 << kDepth);
+  file = open(path_of("small"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  for (int i = 0; i < 7; ++i) check(write(file, g_buffer, 13) == 13, "small");
+  check(close(file) == 0, "close");
+  expect("small", "write", 7, 7 * 13);
+  write_late();
+  expect("late", "write", 2, sizeof g_large + 13);
+  expect("late", "read", 1, sizeof g_large);
+  expect("slowly", "write", 48, 48 * kPiece);
 }
 
 int main(int argc, char** argv) {
@@ -483,7 +531,7 @@ int main(int argc, char** argv) {
     void (*run)(void);
   } kModes[] = {{"posix", posix},         {"stdio", stdio},     {"descriptors", descriptors},
                 {"processes", processes}, {"threads", threads}, {"handlers", handlers},
-                {"fibers", fibers},       {"many", many}};
+                {"fibers", fibers},       {"many", many},       {"paths", paths}};
   check(argc == 3 && realpath(argv[2], g_folder) != NULL, "usage: files MODE FOLDER");
   for (size_t i = 0; i < sizeof kModes / sizeof *kModes; ++i) {
     if (strcmp(kModes[i].name, argv[1]) != 0) continue;

@@ -47,6 +47,7 @@ class FakeSegment {
     const std::uint64_t regions = place(kRegions * sizeof(wire::Region));
     const std::uint64_t io_files = place(kIoFiles * sizeof(wire::IoFile));
     const std::uint64_t io_sites = place(kIoSites * sizeof(wire::IoSite));
+    const std::uint64_t io_amounts = place(kIoFiles * wire::kIoOperations * sizeof(wire::IoAmount));
     bytes_ = at;
     file_.reset(memfd_create("segment", MFD_CLOEXEC | (sealable ? MFD_ALLOW_SEALING : 0u)));
     if (!file_ || ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) std::abort();
@@ -71,6 +72,7 @@ class FakeSegment {
     h.regions_offset = regions;
     h.io_files_offset = io_files;
     h.io_sites_offset = io_sites;
+    h.io_amounts_offset = io_amounts;
     h.code_slots = 64;
     h.mpi_sites = 32;
     h.mpi_peers = 32;
@@ -299,6 +301,16 @@ class FakeSegment {
     s.max_ns = max_ns;
     s.key = 3000 + index;
     s.ready = 1;
+  }
+  void io_amount(std::uint32_t file, wire::IoOperation operation, std::uint64_t count, std::uint64_t failed,
+                 std::uint64_t traffic_bytes, std::uint64_t time_ns, std::uint64_t max_ns) {
+    auto& a = table<wire::IoAmount>(
+        header().io_amounts_offset)[file * wire::kIoOperations + static_cast<std::uint32_t>(operation)];
+    a.count = count;
+    a.failed = failed;
+    a.bytes = traffic_bytes;
+    a.time_ns = time_ns;
+    a.max_ns = max_ns;
   }
   void peer(std::uint32_t index, std::int32_t source, std::int32_t destination, std::uint64_t messages,
             std::uint64_t traffic_bytes) {

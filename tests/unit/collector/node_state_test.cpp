@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
 
 #include <map>
 #include <memory>
@@ -733,6 +734,78 @@ TEST_F(NodeStateTest, SeriesOfTheNode) {
   const auto memory = bins(snapshot, snapshot.series, kMemoryUsed);
   EXPECT_EQ(memory.at(9), 500u);
   EXPECT_EQ(memory.at(19), 100u);
+}
+
+// A thread that from `begin` on was blocked in the call for 80 ms, and ran 10 ms before and 10 ms in it.
+void wait_in(FakeSegment& fake, std::uint32_t index, std::int32_t tid, bool main, std::int32_t call,
+             std::uint32_t about) {
+  fake.thread(index, tid, kStart, main);
+  FakeSegment::Sample sample;
+  sample.words = {0x10001};
+  sample.time_ns = kStart + 10 * kMs;
+  sample.cpu_ns = 10 * kMs;
+  fake.sample(index, sample);
+  sample.flags = wire::kInSyscall | about;
+  sample.syscall_nr = call;
+  sample.time_ns = kStart + 90 * kMs;
+  sample.trigger = wire::Trigger::kBlocked;
+  fake.sample(index, sample);
+  sample.time_ns = kStart + 100 * kMs;
+  sample.cpu_ns = 20 * kMs;
+  sample.trigger = wire::Trigger::kCpuTimer;
+  fake.sample(index, sample);
+  fake.thread_end(index, kStart + 100 * kMs, 20 * kMs);
+}
+
+TEST_F(NodeStateTest, HelpersThatWaitForOthersAreIdleAndTheMainThreadIsNot) {
+  struct Case {
+    std::int32_t call;
+    std::uint32_t about;
+    bool waits;
+  };
+  const Case cases[] = {{SYS_recvfrom, wire::kOnSocket, true},
+                        {SYS_accept, 0, true},
+                        {SYS_read, wire::kOnPipe, true},
+                        {SYS_read, wire::kOnSocket, true},
+                        {SYS_write, wire::kOnPipe, true},
+                        {SYS_read, wire::kOnFile, false},
+                        {SYS_write, wire::kOnSocket, false},
+                        {SYS_fsync, wire::kOnFile, false},
+                        {SYS_read, 0, false}};
+  for (const Case& now : cases) {
+    SCOPED_TRACE(testing::Message() << "call " << now.call << " about " << now.about);
+    NodeState state{NodeOptions{"run-1", "n0", {"./program"}, 0, 100, "wall"}};
+    FakeSegment fake, child;
+    for (FakeSegment* const segment : {&fake, &child}) {
+      segment->header().end_mono_ns = kStart + 100 * kMs;
+      segment->module("/bin/program", 0x10000, 0x20000, 0x10000);
+    }
+    child.header().pid = 200;
+    child.header().parent_pid = 100;
+    const auto id = state.announce(std::nullopt, 0, 1, 100, at(0));
+    wait_in(fake, 0, 100, true, now.call, now.about);
+    wait_in(fake, 1, 101, false, now.call, now.about);
+    wait_in(child, 0, 200, true, now.call, now.about);
+    state.hello(id, 100, view(fake), at(1));
+    const auto helper = state.hello(std::nullopt, 200, view(child), at(1));
+    state.poll(at(100).mono_ns);
+    state.gone(helper, at(100).mono_ns, std::nullopt);
+    state.gone(id, at(100).mono_ns, std::nullopt);
+    const NodeSnapshot snapshot = state.snapshot(at(200), true);
+    ASSERT_EQ(snapshot.ranks.size(), 1u);
+    std::map<std::pair<bool, shard::Category>, std::uint64_t> wall, samples;
+    for (const auto& [key, amount] : snapshot.ranks[0].report.values) {
+      wall[{key.main_thread, key.category}] += amount.wall_ns / kMs;
+      samples[{key.main_thread, key.category}] += amount.samples;
+    }
+    using shard::Category;
+    EXPECT_EQ((wall[{true, Category::kIo}]), 90u);
+    EXPECT_EQ((wall[{true, Category::kIdle}]), 0u);
+    EXPECT_EQ((wall[{false, Category::kNative}]), 2 * 10u);
+    EXPECT_EQ((wall[{false, Category::kIdle}]), now.waits ? 2 * 80u : 0u);
+    EXPECT_EQ((wall[{false, Category::kIo}]), now.waits ? 2 * 10u : 2 * 90u);
+    EXPECT_EQ((samples[{false, Category::kIo}] + samples[{false, Category::kIdle}]), 4u);
+  }
 }
 
 TEST_F(NodeStateTest, PausedTimeIsThatOfTheMainProcess) {

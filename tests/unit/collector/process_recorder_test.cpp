@@ -93,7 +93,7 @@ class Recording : public testing::Test {
         frame = "gc " + (raw.a < t.modules.size() ? t.modules[raw.a]->path : "?");
         break;
       case RawKind::kDescriptor:
-        frame = std::array{"file", "socket", "pipe"}[raw.a];
+        frame = std::array{"file", "socket", "pipe", "thread"}[raw.a];
         break;
       case RawKind::kRegion:
         frame = "[" + *t.names[raw.a] + "]";
@@ -643,6 +643,16 @@ TEST_F(Recording, WhatADescriptorStandsForIsBelowTheSystemCall) {
                        {call + ";sys0;pipe", {Category::kIo, 2}}}));
 }
 
+TEST_F(Recording, WaitingForTheEndOfAThreadIsToldFromWaitingForALock) {
+  Sample s;
+  s.words = {kLibc + 1};
+  s.flags = wire::kInSyscall | wire::kOnThread;
+  s.syscall_nr = SYS_futex;
+  const Row row = only(s);
+  EXPECT_EQ(row.path, "libc.so.6+1!;sys202;thread");
+  EXPECT_EQ(row.category, Category::kIdle);
+}
+
 TEST_F(Recording, DescriptorsThatOneWaitsOnAreStillWaitedOn) {
   Sample s;
   s.words = {kLibc + 1};
@@ -1016,6 +1026,9 @@ TEST_F(Recording, FilesAndTheirCallSites) {
   fake_.io_site(9, 1, kWrite, 2, 0, 8, 6, 4, {kProgram + 1});
   fake_.io_site(10, 0, kOpen, 5, 5, 0, 3, 1, {});               // its path was dropped
   fake_.io_site(11, 5, kClose, 1, 0, 0, 1, 1, {kProgram + 1});  // of a file that is being described
+  fake_.io_site(12, 1, kOpen, 4, 0, 0, 8, 2, {kProgram + 1});   // of MPI's
+  fake_.table<wire::IoSite>(fake_.header().io_sites_offset)[12].mpi_op = wire::kMPI_Init + 1;
+  fake_.io_amount(1, kRead, 6, 1, 60, 9, 3);  // found no room among the sites
   const ProcessReport report = recorder().report(kStart);
   std::map<std::tuple<std::string, std::string, wire::IoOperation>, std::vector<std::uint64_t>> found;
   for (const auto& [key, io] : report.io)
@@ -1025,6 +1038,8 @@ TEST_F(Recording, FilesAndTheirCallSites) {
             (decltype(found){{{"[load];step:3;python3.11+5", "/data/in.bin", kRead}, {10, 1, 4096, 500, 90}},
                              {{"program+1", "/data/in.bin", kWrite}, {2, 0, 8, 6, 4}},
                              {{"", "", kOpen}, {5, 5, 0, 3, 1}},
+                             {{"program+1;MPI_Init", "/data/in.bin", kOpen}, {4, 0, 0, 8, 2}},
+                             {{"", "/data/in.bin", kRead}, {6, 1, 60, 9, 3}},
                              {{"program+1", "", kClose}, {1, 0, 0, 1, 1}}}));
   EXPECT_EQ(store_.tables().files.back()->device, 77u);
   EXPECT_TRUE(report.drops.empty());

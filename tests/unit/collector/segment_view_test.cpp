@@ -91,7 +91,7 @@ TEST(SegmentView, RefusesTablesThatDoNotFit) {
        {&H::code_slots_offset, &H::code_arena_offset, &H::module_arena_offset, &H::mpi_sites_offset,
         &H::path_arena_offset, &H::mpi_peers_offset, &H::mpi_sizes_offset, &H::communicators_offset,
         &H::thread_slots_offset, &H::mpi_event_rings_offset, &H::mpi_site_counters_offset, &H::regions_offset,
-        &H::io_files_offset, &H::io_sites_offset}) {
+        &H::io_files_offset, &H::io_sites_offset, &H::io_amounts_offset}) {
     EXPECT_TRUE(refused([&](H& h) { h.*field = h.segment_bytes + 64; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = ~0ull - 63; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = 0; }));

@@ -57,6 +57,74 @@ TEST_F(ActivityOf, WaitingForTheGilInBothFormats) {
             Activity::kGilWait);
 }
 
+class OffCpuKind : public ::testing::Test {
+ protected:
+  OffCpu of(std::initializer_list<shard::Frame> frames) {
+    const std::uint32_t path = b_.path(frames);
+    return off_cpu_of(CallPaths(b_.data), path);
+  }
+  shard::Frame of_library(const char* name, const char* file) {
+    return b_.python(name, std::string("/usr/lib/python3.11/") + file, 5, 1);
+  }
+  ProfileBuilder b_{1};
+  shard::Frame step_ = b_.python("step", "/home/u/train.py", 5, 1);
+  shard::Frame futex_ = b_.kernel("futex");
+};
+
+TEST_F(OffCpuKind, JoiningAThreadIsNoLock) {
+  EXPECT_EQ(of({step_, futex_}), OffCpu::kLock);
+  EXPECT_EQ(of({b_.native("main", "/home/u/a.out"), futex_, b_.kernel("of a thread that is joined")}),
+            OffCpu::kJoin);
+  const auto libc = [&](const char* name) { return b_.native(name, "/usr/lib/libc.so.6"); };
+  EXPECT_EQ(of({b_.native("main", "/home/u/a.out"), libc("__pthread_clockjoin_ex"), futex_}), OffCpu::kJoin);
+  const shard::Frame lock = b_.native("sem_clockwait", "/usr/lib/libc.so.6");
+  EXPECT_EQ(of({step_, of_library("Thread.join", "threading.py"),
+                of_library("Thread._wait_for_tstate_lock", "threading.py"), lock, futex_}),
+            OffCpu::kJoin);
+  EXPECT_EQ(of({step_, of_library("join", "threading.py"), futex_}), OffCpu::kJoin);  // before 3.11
+  EXPECT_EQ(of({step_, of_library("Condition.wait", "threading.py"), lock, futex_}), OffCpu::kLock);
+  // What runs below a join of another thread's is that one's.
+  EXPECT_EQ(of({of_library("Thread.join", "threading.py"), step_, futex_}), OffCpu::kLock);
+}
+
+TEST_F(OffCpuKind, WaitingForAPoolIsWaitingForWhatItIsMadeOf) {
+  const auto wait = [&] {
+    return of({step_, of_library("Future.result", "concurrent/futures/_base.py"),
+               of_library("Condition.wait", "threading.py"), futex_});
+  };
+  EXPECT_EQ(wait(), OffCpu::kJoin);
+  b_.path({of_library("BaseProcess._bootstrap", "multiprocessing/process.py")});
+  EXPECT_EQ(wait(), OffCpu::kChild);
+  const shard::Frame pool = of_library("Pool.map", "multiprocessing/pool.py");
+  const shard::Frame get = of_library("ApplyResult.get", "multiprocessing/pool.py");
+  EXPECT_EQ(of({step_, pool, get, of_library("Event.wait", "threading.py"), futex_}), OffCpu::kChild);
+  // A worker waits for its parent, not for a child.
+  EXPECT_EQ(of({of_library("worker", "multiprocessing/pool.py"),
+                of_library("SimpleQueue.get", "multiprocessing/queues.py"), b_.kernel("read"),
+                b_.kernel("of a pipe or terminal")}),
+            OffCpu::kPipe);
+  EXPECT_EQ(of({of_library("Pool._handle_results", "multiprocessing/pool.py"),
+                of_library("_ConnectionBase.recv", "multiprocessing/connection.py"), b_.kernel("read"),
+                b_.kernel("of a pipe or terminal")}),
+            OffCpu::kChild);
+}
+
+TEST_F(OffCpuKind, WhatSubprocessesSayIsWaitedForThere) {
+  const shard::Frame communicate = of_library("Popen._communicate", "subprocess.py");
+  EXPECT_EQ(of({step_, communicate, of_library("PollSelector.select", "selectors.py"), b_.kernel("poll")}),
+            OffCpu::kChild);
+  EXPECT_EQ(of({step_, of_library("PollSelector.select", "selectors.py"), b_.kernel("poll")}), OffCpu::kPoll);
+  EXPECT_EQ(of({step_, b_.kernel("wait4")}), OffCpu::kChild);
+  EXPECT_EQ(of({step_, communicate, b_.kernel("read"), b_.kernel("of a file")}), OffCpu::kFile);
+}
+
+TEST_F(ActivityOf, JoiningIsNoLock) {
+  const shard::Frame join = b_.python("Thread.join", "/usr/lib/python3.11/threading.py", 5, 1);
+  EXPECT_EQ(of({step_, join, b_.kernel("futex")}, Category::kIdle), Activity::kOtherWait);
+  EXPECT_EQ(of({step_, b_.kernel("futex"), b_.kernel("of a thread that is joined")}, Category::kIdle),
+            Activity::kOtherWait);
+}
+
 TEST_F(ActivityOf, PageFaultComesBeforeWhatItHappenedIn) {
   EXPECT_EQ(of({step_, fault_}, Category::kSystem), Activity::kPageFault);
   EXPECT_EQ(of({import_, collection_, fault_}, Category::kSystem), Activity::kPageFault);

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What each reason in Analysis::run.dropped means for the reader.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace clusterprof::report {
+
+// What there is less of. Counts of different kinds cannot be compared, nor added.
+enum class Dropped : std::uint8_t { kSamples, kMpiCalls, kMpiEvents, kFileOperations, kOther };
+
+Dropped what_was_dropped(std::string_view reason);
+
+// Completes a sentence that begins with the number: "samples are missing: ...". Empty for a reason that is not
+// known.
+std::string_view meaning_of_drop(std::string_view reason);
+
+// A few samples less change nothing in what a report says; of anything else each one is told.
+bool drop_matters(std::string_view reason, std::uint64_t count, std::uint64_t samples);
+
+}  // namespace clusterprof::report

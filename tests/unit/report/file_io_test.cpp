@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/file_io.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "formats/wire/segment.h"
+#include "profile_builder.hpp"
+#include "report/analysis/drops.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::IoOperation;
+using testing::ProfileBuilder;
+
+std::string section_of(const Analysis& analysis, const char* name) {
+  TextOptions options;
+  options.sections = {name};
+  options.width = 120;
+  return render_text(analysis, options);
+}
+
+TEST(Patterns, AreOfDigitsInTheLastPart) {
+  EXPECT_EQ(pattern_of("/run7/out.0001.dat"), "/run7/out.*.dat");
+  EXPECT_EQ(pattern_of("/data/a12b3"), "/data/a*b*");
+  EXPECT_EQ(pattern_of("/data/plain"), "/data/plain");
+  EXPECT_EQ(pattern_of("relative9"), "relative*");
+  EXPECT_EQ(pattern_of(""), "");
+}
+
+TEST(FileSystems, OfTheKernelAreToldByTheirType) {
+  EXPECT_TRUE(is_file_system_of_kernel("proc /proc"));
+  EXPECT_TRUE(is_file_system_of_kernel("sysfs /sys"));
+  EXPECT_TRUE(is_file_system_of_kernel("cgroup2 /sys/fs/cgroup"));
+  EXPECT_FALSE(is_file_system_of_kernel("ext4 /proc"));
+  EXPECT_FALSE(is_file_system_of_kernel("tmpfs /dev/shm"));
+  EXPECT_FALSE(is_file_system_of_kernel(""));
+}
+
+class FileIoOf : public ::testing::Test {
+ protected:
+  ProfileBuilder b_{2};
+  std::uint32_t step_ = b_.path({b_.python("step", "/home/u/train.py", 5, 1)});
+};
+
+TEST_F(FileIoOf, ManyFilesAreGroupedByDirectoryAndByName) {
+  for (std::uint32_t i = 0; i < 4000; ++i)
+    b_.file_called(i % 2, step_, "/scratch/out." + std::to_string(10000 + i) + ".dat", IoOperation::kWrite, 2,
+                   1, 100);
+  b_.file_called(0, step_, "/scratch/log1", IoOperation::kWrite, 1, 3, 7);
+  b_.file_called(0, step_, "/scratch/log2", IoOperation::kWrite, 1, 2, 7);
+  b_.file_called(0, step_, "/scratch", IoOperation::kMetadata, 9, 4);  // names in it
+  b_.file_called(1, step_, "/data/input", IoOperation::kRead, 5, 50, 1000);
+  const Analysis a = analyse(b_.data);
+  ASSERT_TRUE(a.io);
+  EXPECT_EQ(a.io->files.size(), 4004u);
+  ASSERT_EQ(a.io->patterns.size(), 1u) << "two files are too few";
+  const IoGroupRow& pattern = a.io->patterns[0];
+  EXPECT_EQ(pattern.path, "/scratch/out.*.dat");
+  EXPECT_EQ(pattern.files, 4000u);
+  EXPECT_EQ(pattern.writes, 8000u);
+  EXPECT_EQ(pattern.written_bytes, 400000u);
+  EXPECT_NEAR(pattern.write_s, 4.0, 1e-9);
+  ASSERT_EQ(a.io->directories.size(), 2u);
+  const IoGroupRow& scratch = a.io->directories[0];
+  EXPECT_EQ(scratch.path, "/scratch");
+  EXPECT_EQ(scratch.files, 4002u) << "the directory is none of its files";
+  EXPECT_EQ(scratch.meta_calls, 9u);
+  EXPECT_EQ(scratch.written_bytes, 400014u);
+  EXPECT_EQ(a.io->directories[1].path, "/data");
+  EXPECT_EQ(a.io->directories[1].read_bytes, 1000u);
+  const std::string text = section_of(a, "io");
+  EXPECT_NE(text.find("/scratch/out.*.dat (4000 files)"), std::string::npos) << text;
+  EXPECT_NE(text.find("/scratch (4002 files)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("out.10007.dat\n"), std::string::npos) << text;
+}
+
+TEST_F(FileIoOf, TheKernelsOwnFilesComeLastWithASum) {
+  const std::uint32_t init =
+      b_.path({b_.python("step", "/home/u/train.py", 5, 1), b_.mpi("MPI_Init_thread")});
+  b_.file_called(0, init, "/sys", IoOperation::kRead, 900, 800);
+  b_.data.io_files.back().file_system = "sysfs /sys";
+  b_.file_called(0, init, "/dev/shm/segment", IoOperation::kOpen, 2, 300);
+  b_.file_called(0, step_, "/data/input", IoOperation::kRead, 1, 1, 10);
+  const Analysis a = analyse(b_.data);
+  ASSERT_EQ(a.io->calls.size(), 3u);
+  EXPECT_EQ(a.io->calls[0].path, "/data/input");
+  EXPECT_EQ(a.io->calls[0].mpi, "");
+  EXPECT_FALSE(a.io->calls[0].in_background);
+  EXPECT_EQ(a.io->calls[1].path, "/sys");
+  EXPECT_EQ(a.io->calls[1].mpi, "MPI_Init_thread");
+  EXPECT_EQ(a.io->calls[1].line, 5u) << "of the caller of MPI";
+  EXPECT_TRUE(a.io->calls[1].in_background);
+  EXPECT_TRUE(a.io->calls[2].in_background);
+  EXPECT_EQ(a.io->files.back().path, "/sys");
+  EXPECT_TRUE(a.io->file_systems.back().of_kernel);
+  EXPECT_EQ(a.io->file_systems.back().calls, 900u);
+  for (const IoGroupRow& row : a.io->directories) EXPECT_NE(row.path, "/");
+  const std::string text = section_of(a, "io");
+  EXPECT_NE(
+      text.find(
+          "the kernel's own files (sysfs /sys): 900 calls, 800 ms, all of it in MPI_Init and MPI_Finalize"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("what MPI_Init and MPI_Finalize do with other files: 2 calls, 300 ms"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(FileIoOf, NamesAndDescriptorsAreApartFromTransfers) {
+  b_.file_called(0, step_, "/data/many", IoOperation::kOpen, 5000, 900);
+  b_.file_called(0, step_, "/data/many", IoOperation::kRead, 10, 100, 4096);
+  const std::string text = section_of(analyse(b_.data), "io");
+  const std::size_t read = text.find("read many"), metadata = text.find("Metadata: calls on names"),
+                    open = text.find("open many");
+  ASSERT_NE(open, std::string::npos) << text;
+  EXPECT_LT(read, metadata) << text;
+  EXPECT_LT(metadata, open) << text;
+}
+
+TEST_F(FileIoOf, WhatFoundNoRoomIsSaidWithItsNumber) {
+  b_.file_called(0, step_, "/data/input", IoOperation::kRead, 5, 50, 1000);
+  EXPECT_EQ(section_of(analyse(b_.data), "io").find("incomplete"), std::string::npos);
+  b_.file_called(1, 0, "/data/late", IoOperation::kWrite, 1200, 30, 200'000'000);
+  b_.data.drops = {{0, "io_site_table_full", 1200}, {0, "io_file_table_full", 17}};
+  const Analysis a = analyse(b_.data);
+  EXPECT_EQ(a.io->by_file_only.operations, 1200u);
+  EXPECT_EQ(a.io->by_file_only.bytes, 200'000'000u);
+  const std::string text = section_of(a, "io");
+  EXPECT_NE(text.find("1200 operations (200.0 MB, 30.0 ms) found no room for their callers"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("17 operations are on files beyond the table"), std::string::npos) << text;
+  EXPECT_NE(text.find("/data/late"), std::string::npos) << text;
+}
+
+TEST(Drops, EveryReasonHasAMeaning) {
+  for (const char* const reason : wire::kDropReasonNames) EXPECT_NE(meaning_of_drop(reason), "") << reason;
+  EXPECT_EQ(meaning_of_drop("of_a_later_version"), "");
+}
+
+TEST(Drops, AFewSamplesDoNotMatter) {
+  EXPECT_FALSE(drop_matters("reentrant", 1, 1000));
+  EXPECT_TRUE(drop_matters("reentrant", 11, 1000));
+  EXPECT_TRUE(drop_matters("io_site_table_full", 1, 1000)) << "another kind of thing";
+  ProfileBuilder b(1);
+  const auto path = b.path({b.native("main", "/a.out", "a.c", 3)});
+  b.sampled(0, path, shard::Category::kNative, 10'000);
+  b.data.ranks[0].samples = 1000;
+  b.data.drops = {{0, "reentrant", 1}, {0, "path_arena_full", 3}};
+  const std::string text = section_of(analyse(b.data), "quality");
+  EXPECT_NE(text.find("3 x path_arena_full: MPI calls have no callers"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 x reentrant: too few samples to matter"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace clusterprof::report
