@@ -38,10 +38,11 @@ void GapTimeline::begin_call(const wire::MpiEvent& event) {
   call.parts = std::exchange(settled_, {});
   std::size_t kept = 0;
   for (const Interval& interval : open_) {
-    charge(call.parts, overlap(interval.begin_ns, interval.end_ns, call.gap_begin_ns, call.enter_ns),
-           interval.path);
+    const std::uint64_t ns = overlap(interval.begin_ns, interval.end_ns, call.gap_begin_ns, call.enter_ns);
+    charge(call.parts, part_of(ns, interval.share), interval.path);
     if (interval.end_ns > event.exit_ns) {
-      open_[kept++] = {std::max(interval.begin_ns, event.exit_ns), interval.end_ns, interval.path};
+      open_[kept++] = {std::max(interval.begin_ns, event.exit_ns), interval.end_ns, interval.path,
+                       interval.share};
     }
   }
   open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(kept), open_.end());

@@ -57,8 +57,9 @@ class GapTimeline {
     }
   }
 
-  // Samples say that the thread was there, as far as that is outside MPI. In order of time.
-  void spent(std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where) {
+  // Samples say that the thread was there, as far as that is outside MPI, for `share` of the time. In order
+  // of time.
+  void spent(std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where, double share = 1) {
     bool one_gap = true;
     for (const Call& call : waiting_)
       one_gap = one_gap && (call.enter_ns <= begin_ns || call.enter_ns >= end_ns);
@@ -66,23 +67,25 @@ class GapTimeline {
     for (Call& call : waiting_) {
       if (call.gap_begin_ns >= end_ns) return;
       if (path != kNoPath)
-        charge(call.parts, overlap(begin_ns, end_ns, call.gap_begin_ns, call.enter_ns), path);
+        charge(call.parts, part_of(overlap(begin_ns, end_ns, call.gap_begin_ns, call.enter_ns), share), path);
       if (!one_gap && call.enter_ns > begin_ns) path = where.after_call;
     }
     if (path == kNoPath) return;
     begin_ns = std::max(begin_ns, call_.exit_ns);
     if (begin_ns >= end_ns) return;
-    if (!open_.empty() && open_.back().path == path && open_.back().end_ns == begin_ns) {
+    if (!open_.empty() && open_.back().path == path && open_.back().end_ns == begin_ns &&
+        open_.back().share == share) {
       open_.back().end_ns = end_ns;
       return;
     }
     if (open_.size() == kMostOpen) {
       // Long before any call that the latest samples may lie in.
       const auto old = open_.begin() + kMostOpen / 2;
-      for (auto it = open_.begin(); it != old; ++it) charge(settled_, it->end_ns - it->begin_ns, it->path);
+      for (auto it = open_.begin(); it != old; ++it)
+        charge(settled_, part_of(it->end_ns - it->begin_ns, it->share), it->path);
       open_.erase(open_.begin(), old);
     }
-    open_.push_back({begin_ns, end_ns, path});
+    open_.push_back({begin_ns, end_ns, path, share});
   }
 
   // All samples up to then have been seen.
@@ -108,6 +111,7 @@ class GapTimeline {
   struct Interval {
     std::uint64_t begin_ns, end_ns;
     std::uint32_t path;
+    double share;
   };
   struct Call {  // one that waits for samples
     std::uint64_t gap_begin_ns, enter_ns;
@@ -123,6 +127,9 @@ class GapTimeline {
                                std::uint64_t end_b) {
     const std::uint64_t begin = std::max(begin_a, begin_b), end = std::min(end_a, end_b);
     return begin < end ? end - begin : 0;
+  }
+  static std::uint64_t part_of(std::uint64_t ns, double share) {
+    return share == 1 ? ns : static_cast<std::uint64_t>(static_cast<double>(ns) * share);
   }
   static void charge(std::vector<GapPart>& parts, std::uint64_t ns, std::uint32_t path);
   void begin_call(const wire::MpiEvent& event);

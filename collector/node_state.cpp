@@ -575,6 +575,10 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   rank.running_ns = sum.running_ns;
   rank.mpi_operations = sum.mpi_operations;
   rank.paused_ns = sum.paused_ns;
+  rank.mpi_runnable_ns = std::min(sum.mpi_runnable_ns, sum.mpi_ns);
+  if (sum.knows_run_delay) rank.flags |= shard::kRunDelayKnown;
+  rank.unsampled_threads = sum.unsampled_threads;
+  rank.unsampled_cpu_ns = sum.unsampled_cpu_ns;
   snapshot.series = group.series;
   snapshot.affinity = main.process->look.affinity;
   snapshot.numa_nodes = main.process->look.numa_nodes;

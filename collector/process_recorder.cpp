@@ -105,9 +105,13 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   merges_tried += other.merges_tried;
   merges_failed += other.merges_failed;
   handler_ns += other.handler_ns;
+  unsampled_threads += other.unsampled_threads;
+  unsampled_cpu_ns += other.unsampled_cpu_ns;
   if (keep_main_thread) {
     mpi_ns += other.mpi_ns;
     paused_ns += other.paused_ns;
+    mpi_runnable_ns += other.mpi_runnable_ns;
+    knows_run_delay = knows_run_delay || other.knows_run_delay;
     if (!last_path) last_path = other.last_path;
     main_series.add(other.main_series);
   }
@@ -217,6 +221,15 @@ struct ProcessRecorder::Sink {
   void paused(std::uint64_t wall_ns) const {
     if (main_thread) recorder.paused_ns_ += wall_ns;
   }
+  [[nodiscard]] ChargeTarget runnable(const ChargeTarget& of) const {
+    return recorder.charge_target({of.path, shard::Category::kRunnable, main_thread});
+  }
+  void runnable_in_mpi(const Stretch& when, std::uint64_t wall_ns) const {
+    if (!main_thread) return;
+    recorder.mpi_runnable_ns_ += wall_ns;
+    recorder.main_series_.spread(recorder.grid_, ProcessReport::kMpiRunnable, when.begin_ns, when.end_ns,
+                                 wall_ns);
+  }
   void spent(const ChargeTarget& target, const Stretch& when, std::uint64_t wall_ns) const {
     recorder.path_times_.spend(target.path, when, wall_ns);
     if (main_thread)
@@ -250,6 +263,9 @@ struct ProcessRecorder::ReportSink {
       report.counters[RawCounterKey{target.path, counter_index[index]}] += value;
   }
   void paused(std::uint64_t) const {}  // known better, see ProcessRecorder::paused_ns
+  // Without the kernel's word, which an account as of now does not have, there is no such time.
+  [[nodiscard]] static ChargeTarget runnable(const ChargeTarget& of) { return of; }
+  void runnable_in_mpi(const Stretch&, std::uint64_t) const {}
   void spent(const ChargeTarget& target, const Stretch& when, std::uint64_t wall_ns) const {
     report.open_times.push_back({target.path, when, wall_ns});
     if (main_thread)
@@ -316,7 +332,7 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
     if (thread.main && thread.state != Thread::State::kNone)
       ended_main_mpi_ns_ += main_mpi_ns(segment_.thread_slot(index), end_ns);
     if (thread.state == Thread::State::kActive) {
-      thread.account.end(end_ns, std::nullopt, period_ns_, {}, Sink{*this, thread.main});
+      end_account(thread, end_ns, std::nullopt, nullptr, {});
     }
     finish_events(thread);
     thread.state = Thread::State::kNone;
@@ -541,10 +557,9 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   Thread& thread = threads_[slot_index];
   const std::int32_t tid = slot.tid;
   const std::uint64_t start = slot.start_time_ns;
-  const auto sink = [&] { return Sink{*this, thread.main}; };
   if (thread.state != Thread::State::kNone && (thread.tid != tid || thread.start_time_ns != start)) {
     if (thread.state == Thread::State::kActive) {
-      thread.account.end(std::min(start, now_ns), std::nullopt, period_ns_, {}, sink());
+      end_account(thread, std::min(start, now_ns), std::nullopt, nullptr, {});
     }
     finish_events(thread);
     thread.state = Thread::State::kNone;
@@ -552,6 +567,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   if (thread.state == Thread::State::kNone) {
     thread.tid = tid;
     thread.start_time_ns = start;
+    thread.start_function = slot.start_function;
     thread.words.clear();
     thread.main = slot.is_main == 1 || tid == pid_;
     thread.state = Thread::State::kActive;
@@ -578,7 +594,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   take_events(thread, slot_index, latest_event, latest_event);
   if (ended) {
     if (thread.state == Thread::State::kActive) {
-      thread.account.end(now_ns, std::nullopt, period_ns_, {}, sink());
+      end_account(thread, now_ns, std::nullopt, nullptr, {});
     }
     if (thread.main) ended_main_mpi_ns_ += main_mpi_ns(slot, now_ns);
     finish_events(thread);
@@ -747,11 +763,16 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
     keep_event(thread, event, gap);
   };
 
+  KernelUse kernel{sample.system_ns, sample.page_faults};
+  kernel.gave_way = (sample.flags & wire::kGaveWay) != 0;
+  if (segment_.header().knows_run_delay == 1) kernel.run_delay_ns = sample.run_delay_ns;
+  kernel.mpi_ns = sample.mpi_ns;
   const bool paused = (sample.flags & wire::kPaused) != 0;
   if (sample.trigger == wire::Trigger::kThreadEnd) {
     if (thread.state == Thread::State::kActive) {
       if (paused) thread.account.pause(time, sample.cpu_ns, false, {}, counter_values, sink);
-      thread.account.end(time, sample.cpu_ns, period_ns_, counter_values, sink);
+      end_account(thread, time, sample.cpu_ns, (sample.flags & wire::kUsageKnown) != 0 ? &kernel : nullptr,
+                  counter_values);
       thread.sampled.end(time, spent);
       thread.timeline.sampled_until(time, keep);
     }
@@ -762,8 +783,7 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
   if (paused) {
     const bool waits = sample.trigger == wire::Trigger::kBlocked;
     thread.words.clear();
-    thread.account.pause(time, sample.cpu_ns, waits, {sample.system_ns, sample.page_faults}, counter_values,
-                         sink);
+    thread.account.pause(time, sample.cpu_ns, waits, kernel, counter_values, sink);
     thread.sampled.sample(time, sample.cpu_ns, waits, {}, spent);
     thread.timeline.sampled_until(time, keep);
     return;
@@ -804,15 +824,24 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
   }
 
   const bool blocked = sample.trigger == wire::Trigger::kBlocked && context.in_syscall;
-  thread.sampled.sample(time, sample.cpu_ns, blocked, {target.path, context.mpi_op == 0}, spent);
-  thread.timeline.sampled_until(time, keep);
-  const KernelUse kernel{
-      sample.system_ns, sample.page_faults, context.in_syscall,
-      target.category == shard::Category::kPython || target.category == shard::Category::kNative,
-      (sample.flags & wire::kGaveWay) != 0};
+  kernel.in_syscall = context.in_syscall;
+  kernel.may_fault =
+      target.category == shard::Category::kPython || target.category == shard::Category::kNative;
   knows_page_faults_ = knows_page_faults_ || sample.system_ns != 0 || sample.page_faults != 0;
   const ThreadAccount::Charged charged =
       thread.account.sample(time, sample.cpu_ns, blocked, kernel, target, counter_values, sink);
+  const double lacked = charged.runnable_share;
+  thread.sampled.sample(
+      time, sample.cpu_ns, blocked, {target.path, context.mpi_op == 0},
+      [&](std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where) {
+        thread.timeline.spent(begin_ns, end_ns, where, 1 - lacked);
+        if (lacked > 0)
+          thread.timeline.spent(
+              begin_ns, end_ns,
+              {runnable_path(where.path), runnable_path(where.before_call), runnable_path(where.after_call)},
+              lacked);
+      });
+  thread.timeline.sampled_until(time, keep);
   if (sample.trigger == wire::Trigger::kStop) return;  // no sample
   const bool is_fault = 2 * charged.page_fault_ns > charged.cpu_ns;
   const std::uint32_t row = is_fault ? sink.fault_target(target).row : target.row;
@@ -1403,6 +1432,48 @@ void ProcessRecorder::update_mpi_counters(std::uint64_t now_ns) {
   counted_in_mpi_until_ns_ = now_ns;
 }
 
+std::uint32_t ProcessRecorder::runnable_path(std::uint32_t path) {
+  return path == kNoPath ? kNoPath : store_.leaf(path, store_.frame({RawKind::kRunnable, 0, 0}));
+}
+
+std::uint32_t ProcessRecorder::start_path(std::uint64_t start_function) {
+  if (start_function == 0 || (start_function & wire::kFrameTagMask) != 0) return 0;
+  StackContext context;
+  context.epoch = segment_.header().module_epoch.load(std::memory_order_acquire);
+  return resolve_stack(&start_function, 1, context).path;
+}
+
+void ProcessRecorder::end_account(Thread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
+                                  const KernelUse* kernel, std::span<const std::uint64_t> counters) {
+  ThreadAccount::End how;
+  how.kernel = kernel;
+  if (!thread.account.has_samples()) how.start_path = start_path(thread.start_function);
+  const std::optional<std::uint64_t> unsampled =
+      thread.account.end(time_ns, cpu_ns, period_ns_, how, counters, Sink{*this, thread.main});
+  // Of a thread that did not tell what it ran, nothing is known.
+  if (!unsampled || !cpu_ns) return;
+  ++unsampled_threads_;
+  unsampled_cpu_ns_ += *unsampled;
+}
+
+void ProcessRecorder::add_unrecorded_threads(ProcessReport& report, std::uint64_t now_ns) {
+  const wire::SegmentHeader& h = segment_.header();
+  const std::uint64_t lasted_ns = now_ns - std::min(start_mono_ns_, now_ns);
+  const std::uint64_t most_threads = h.threads_seen.load(std::memory_order_relaxed);
+  for (const wire::UnrecordedThreads& of : h.unrecorded) {
+    const std::uint64_t threads = std::min(of.threads.load(std::memory_order_relaxed), most_threads);
+    if (threads == 0) continue;
+    const std::uint64_t most_ns = std::min(threads, std::uint64_t{1} << 20) * lasted_ns;
+    const std::uint64_t cpu_ns = std::min(of.cpu_ns.load(std::memory_order_relaxed), most_ns);
+    const std::uint32_t path = start_path(of.start_function.load(std::memory_order_relaxed));
+    RawAmount& amount = report.values[RawValueKey{path, shard::Category::kNative, false}];
+    amount.wall_ns += cpu_ns;  // how long they waited is not known
+    amount.cpu_ns += cpu_ns;
+    report.unsampled_threads += threads;
+    report.unsampled_cpu_ns += cpu_ns;
+  }
+}
+
 std::uint64_t ProcessRecorder::paused_ns(std::uint64_t now_ns) const {
   const wire::SegmentHeader& h = segment_.header();
   const std::uint64_t start = std::min(start_mono_ns_, now_ns);
@@ -1500,6 +1571,11 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   report.running_ns = running_ns_;
   report.knows_page_faults = knows_page_faults_;
   report.handler_costs = handler_costs_;
+  report.mpi_runnable_ns = mpi_runnable_ns_;
+  report.knows_run_delay = h.knows_run_delay == 1 && !cpu_clock_;
+  report.unsampled_threads = unsampled_threads_;
+  report.unsampled_cpu_ns = unsampled_cpu_ns_;
+  add_unrecorded_threads(report, now_ns);
   report.mpi_ns = ended_main_mpi_ns_;
   if (finished_) return report;
   for (const std::uint32_t index : slots_) {
@@ -1509,7 +1585,7 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
     }
     if (thread.state != Thread::State::kActive) continue;
     ThreadAccount provisional = thread.account;
-    provisional.end(now_ns, std::nullopt, period_ns_, {},
+    provisional.end(now_ns, std::nullopt, period_ns_, {}, {},
                     ReportSink{report, counter_index_, grid_, thread.main});
   }
   return report;

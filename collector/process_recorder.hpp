@@ -138,8 +138,12 @@ struct ProcessReport {
   std::optional<std::uint32_t> last_path;  // of the main thread's last sample
   std::uint64_t threads = 0, processes = 0;
   std::uint64_t samples = 0, truncated = 0, merges_tried = 0, merges_failed = 0, handler_ns = 0;
-  std::uint64_t mpi_ns = 0;     // main thread inside MPI
-  std::uint64_t paused_ns = 0;  // of the main thread
+  std::uint64_t mpi_ns = 0;           // main thread inside MPI
+  std::uint64_t paused_ns = 0;        // of the main thread
+  std::uint64_t mpi_runnable_ns = 0;  // of mpi_ns, without a processor
+  bool knows_run_delay = false;       // the kernel tells how long threads wait for a processor
+  // Threads that ended before their first sample, and their CPU time.
+  std::uint64_t unsampled_threads = 0, unsampled_cpu_ns = 0;
   bool counters_multiplexed = false;
   // Samples of threads that ran, and the time that these sampled: together the rate reached.
   std::uint64_t running_samples = 0, running_ns = 0;
@@ -153,9 +157,11 @@ struct ProcessReport {
   std::unordered_map<std::uint32_t, RawRegion> regions;   // by path
   std::unordered_map<std::uint32_t, RawAccess> accesses;  // by path
   std::unordered_map<RawIoKey, RawIo, RawKeyHash> io;
-  // Wall time of the main thread by category, as samples say, and of it in MPI as its calls measured.
-  SeriesBlock main_series{shard::kCategories + 1};
-  static constexpr std::uint32_t kMeasuredMpi = shard::kCategories;
+  // Wall time of the main thread by category, as samples say, of it in MPI as its calls measured, and of that
+  // without a processor.
+  static constexpr std::uint32_t kMeasuredMpi = shard::kCategories, kMpiRunnable = shard::kCategories + 1;
+  static constexpr std::uint32_t kMainColumns = shard::kCategories + 2;
+  SeriesBlock main_series{kMainColumns};
   SeriesBlock counter_series;        // by RawTables::counters
   std::vector<PathTime> open_times;  // of all threads; not in PathTimes, since they may change
   std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;  // world ranks; -1 not known
@@ -211,7 +217,7 @@ class ProcessRecorder {
   };
   struct Thread {
     std::int32_t tid = 0;
-    std::uint64_t start_time_ns = 0;
+    std::uint64_t start_time_ns = 0, start_function = 0;
     bool main = false;
     // kDone: it said goodbye, its slot is still taken.
     enum class State : std::uint8_t { kNone, kActive, kDone } state = State::kNone;
@@ -313,6 +319,15 @@ class ProcessRecorder {
   // What a sample of running native code says of the data it uses.
   void note_access(std::uint32_t row, const wire::SampleRecord& sample);
   [[nodiscard]] std::uint64_t paused_ns(std::uint64_t now_ns) const;
+  // Where an interval between MPI calls shows a thread that had no processor on this path; kNoPath of
+  // kNoPath.
+  std::uint32_t runnable_path(std::uint32_t path);
+  // The call path of a thread's start function.
+  std::uint32_t start_path(std::uint64_t start_function);
+  void add_unrecorded_threads(ProcessReport& report, std::uint64_t now_ns);
+  // Closes the account of a thread; `kernel`: it has told itself that it ends.
+  void end_account(Thread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
+                   const KernelUse* kernel, std::span<const std::uint64_t> counters);
   void count_drop(const char* reason, std::uint64_t count = 1) { own_drops_[reason] += count; }
   void update_measured_mpi(std::uint64_t now_ns);
   [[nodiscard]] std::uint64_t main_mpi_ns(const wire::ThreadSlot& slot, std::uint64_t now_ns) const;
@@ -388,7 +403,8 @@ class ProcessRecorder {
   bool left_out_ = false;                        // callers of some paths are
   std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash> counters_;
   std::uint64_t paused_ns_ = 0;  // of the main thread, by its records
-  SeriesBlock main_series_{shard::kCategories + 1}, counter_series_;
+  std::uint64_t mpi_runnable_ns_ = 0, unsampled_threads_ = 0, unsampled_cpu_ns_ = 0;
+  SeriesBlock main_series_{ProcessReport::kMainColumns}, counter_series_;
   std::uint64_t measured_mpi_ns_ = 0, measured_mpi_until_ns_ = 0;   // that is in main_series_
   std::array<std::uint64_t, wire::kMaxCounters> counted_in_mpi_{};  // that is in counter_series_
   std::uint64_t counted_in_mpi_until_ns_ = 0;

@@ -56,6 +56,7 @@ enum class RawKind : std::uint8_t {
   kKernel,        // a: system call number (may be -1)
   kGilWait,       // waiting for the interpreter's lock, below the system call that waits
   kPageFault,     // the kernel, not asked by a system call
+  kRunnable,      // ready, without a processor: of event gaps
   kGarbage,       // Python's cyclic garbage collection; a: module of the interpreter or kNoModule
   kDescriptor,    // a: Descriptor, below the system call that is about it
   kRegion,        // a: index into names

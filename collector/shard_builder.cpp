@@ -83,6 +83,7 @@ std::string counter_series_name(const std::string& counter) {
   constexpr std::string_view kPrefix = "counter:";
   const auto is_it = [&](const char* name) { return counter == name; };
   const bool taken = counter.starts_with(kPrefix) || counter == shard::kMeasuredMpiSeries ||
+                     counter == shard::kMpiRunnableSeries ||
                      std::any_of(kRankColumnNames.begin(), kRankColumnNames.end(), is_it) ||
                      std::any_of(kNodeColumnNames.begin(), kNodeColumnNames.end(), is_it) ||
                      std::any_of(shard::kCategoryNames.begin(), shard::kCategoryNames.end(),
@@ -156,6 +157,10 @@ void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Inte
     case RawKind::kPageFault:
       frame.kind = shard::FrameKind::kKernel;
       frame.name = interner.string(shard::kPageFaultName);
+      break;
+    case RawKind::kRunnable:
+      frame.kind = shard::FrameKind::kKernel;
+      frame.name = interner.string(shard::kRunnableName);
       break;
     case RawKind::kGarbage:
       frame.kind = shard::FrameKind::kNative;
@@ -332,6 +337,7 @@ void ShardBuilder::add_series(const NodeSnapshot& snapshot, Interned& shard, sha
   };
   const auto category = [](std::uint32_t column) {
     if (column == ProcessReport::kMeasuredMpi) return std::string(shard::kMeasuredMpiSeries);
+    if (column == ProcessReport::kMpiRunnable) return std::string(shard::kMpiRunnableSeries);
     return std::string(shard::kCategoryNames[column]) + "_ns";
   };
   const auto rank_column = [](std::uint32_t column) { return std::string(kRankColumnNames[column]); };

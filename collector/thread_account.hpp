@@ -21,6 +21,15 @@
 // above would charge to it, and C and the counters since the record before it, are nobody's. What was carried
 // goes to the last running sample.
 //
+// Waiting for a processor. Of W - C, a thread was blocked for a part and ready without a processor (R) for
+// the rest. One that was running at both samples and did not give way in between was preempted: R is all of W
+// - C. Otherwise the kernel's account of the thread says how long it was: R is taken out of what it has
+// counted and no stretch has had yet. That account is read now and then only, so a preempted stretch may run
+// into debt with it. What the table above would charge as W is charged without R, and R as category runnable:
+// to the path where the thread waited or ran. As far as the thread was inside MPI, R remains time in MPI
+// (Sink::runnable_in_mpi); of a stretch that was in MPI for a part, R is divided as W is, and each part goes
+// to where the thread ran last on that side.
+//
 // When it was is told as well: of W, a thread that was running ran first and waited then, one that was
 // blocked the other way round.
 //
@@ -60,6 +69,10 @@ struct KernelUse {
   bool in_syscall = false;
   bool may_fault = true;  // false: page faults are not told apart there
   bool gave_way = false;  // the thread stopped running of its own accord since the last sample
+  // Since the thread's start: how long it waited for a processor, as far as that was read; no value: the
+  // kernel does not say. And its time inside MPI.
+  std::optional<std::uint64_t> run_delay_ns = {};
+  std::uint64_t mpi_ns = 0;
 };
 
 // Times of the monotonic clock.
@@ -80,13 +93,16 @@ class ThreadAccount {
   // Sink: void operator()(const ChargeTarget&, std::uint64_t wall_ns, std::uint64_t cpu_ns),
   // void page_fault(const ChargeTarget& of, std::uint64_t wall_ns, std::uint64_t cpu_ns),
   // void counter(const ChargeTarget&, std::uint32_t index, std::uint64_t value),
-  // void paused(std::uint64_t wall_ns), and the same once more by time:
-  // void spent(const ChargeTarget&, const Stretch&, std::uint64_t wall_ns), maybe less than the stretch is
-  // long, void page_fault_spent(const ChargeTarget& of, ...) likewise, and void counted(std::uint32_t index,
-  // const Stretch&, std::uint64_t value). Returns what was charged to the target of a running sample, and how
-  // much of it to its page faults.
+  // void paused(std::uint64_t wall_ns), void runnable_in_mpi(const Stretch&, std::uint64_t wall_ns),
+  // ChargeTarget runnable(const ChargeTarget& of): its path, category runnable; and the same once more by
+  // time: void spent(const ChargeTarget&, const Stretch&, std::uint64_t wall_ns), maybe less than the stretch
+  // is long, void page_fault_spent(const ChargeTarget& of, ...) likewise, and void counted(std::uint32_t
+  // index, const Stretch&, std::uint64_t value). Returns what was charged to the target of a running sample,
+  // and how much of it to its page faults.
   struct Charged {
     std::uint64_t wall_ns = 0, cpu_ns = 0, page_fault_ns = 0;
+    // Of the time outside MPI since the last sample, if the thread ran at both: without a processor.
+    double runnable_share = 0;
   };
   template <typename Sink>
   Charged sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, const KernelUse& kernel,
@@ -96,18 +112,28 @@ class ThreadAccount {
     const auto [waited, ran_in] = parts(from, cpu, blocked);
     Charged charged;
     take_kernel_time(kernel);
-    if (blocked_) charge_previous(waited, wall - cpu, 0, sink);
+    const bool was_preempted = !blocked_ && !blocked && !kernel.gave_way && !gave_way_;
+    const std::uint64_t lacked = take_run_delay(kernel, wall - cpu, was_preempted);
+    const std::uint64_t off = wall - cpu - lacked;
+    note_place(target);
+    const ChargeTarget& ready_at = blocked_ && blocked ? previous_ : target;
+    const std::uint64_t mpi = take_mpi_time(kernel, wall);
+    const std::uint64_t lacked_in_mpi = in_mpi(lacked, mpi, {wall, cpu}, ready_at);
+    charge_lacked(waited, lacked, lacked_in_mpi, ready_at, sink);
+    if (!blocked && !blocked_ && mpi < wall)
+      charged.runnable_share = static_cast<double>(lacked - lacked_in_mpi) / static_cast<double>(wall - mpi);
+    if (blocked_) charge_previous(waited, off, 0, sink);
     if (blocked) {
-      if (!blocked_) charge(target, waited, wall - cpu, 0, sink);
+      if (!blocked_) charge(target, waited, off, 0, sink);
       carry(ran_in, cpu);
     } else {
-      const bool waited_unseen = !blocked_ && has_waited(kernel, wall - cpu);
-      if (waited_unseen) charge(waited_at_, ran_in, wall - cpu, 0, sink);
-      const std::uint64_t own = blocked_ || waited_unseen ? cpu : wall;
+      const bool waited_unseen = !blocked_ && has_waited(kernel, off);
+      if (waited_unseen) charge(waited_at_, ran_in, off, 0, sink);
+      const std::uint64_t own = blocked_ || waited_unseen ? cpu : wall - lacked;
       const std::uint64_t ran = cpu + carried_ns_;
       const std::uint64_t lasted = own + carried_ns_;
       const std::uint64_t faulted = give_kernel_time(kernel, ran);
-      // A thread that waited for a processor did so in its page faults as much as elsewhere.
+      // What is not CPU time was spent in page faults as much as elsewhere.
       const std::uint64_t faulted_wall =
           faulted == 0 ? 0
                        : std::min(lasted, static_cast<std::uint64_t>(static_cast<double>(lasted) /
@@ -116,7 +142,7 @@ class ThreadAccount {
       sink(target, lasted - faulted_wall, ran - faulted);
       if (faulted != 0) sink.page_fault(target, faulted_wall, faulted);
       tell_when(target, ran_in, own, faulted_wall, sink);
-      charged = {lasted, ran, faulted};
+      charged = {lasted, ran, faulted, charged.runnable_share};
       last_running_ = target;
       has_run_ = true;
     }
@@ -144,11 +170,14 @@ class ThreadAccount {
     if (blocked_) charge_previous(parts(from, cpu, blocked).waited, wall - cpu, 0, sink);
     sink.paused(blocked_ ? cpu : wall);
     forget(kernel);
+    forget_run_delay(kernel);
     forget(counters);
     blocked_ = blocked;
     gave_way_ = false;
     paused_ = has_previous_ = true;
   }
+
+  [[nodiscard]] bool has_samples() const noexcept { return has_previous_; }
 
   // The event that is sampled on occurred: counters grew there, the time is left to the next sample.
   template <typename Sink>
@@ -161,10 +190,16 @@ class ThreadAccount {
 
   // The thread ended. Without a CPU time (it was killed, or lives and this is a provisional account)
   // a thread last seen running is taken to have run for at most `assumed_cpu_ns` of the remainder.
-  // A thread that ended before its first sample charges path 0.
+  // A thread that ended before its first sample charges `start_path`. `kernel`: of a thread that said itself
+  // that it ended. Returns the CPU time of a thread that was never sampled.
+  struct End {
+    std::uint32_t start_path = 0;
+    const KernelUse* kernel = nullptr;
+  };
   template <typename Sink>
-  void end(std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns, std::uint64_t assumed_cpu_ns,
-           std::span<const std::uint64_t> counters, Sink&& sink) {
+  std::optional<std::uint64_t> end(std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
+                                   std::uint64_t assumed_cpu_ns, const End& how,
+                                   std::span<const std::uint64_t> counters, Sink&& sink) {
     if (!cpu_ns) {
       const std::uint64_t remainder = time_ns > time_ns_ ? time_ns - time_ns_ : 0;
       cpu_ns = cpu_ns_ + (blocked_ ? 0 : std::min(remainder, assumed_cpu_ns));
@@ -173,26 +208,40 @@ class ThreadAccount {
     const auto [wall, cpu] = advance(time_ns, *cpu_ns);
     if (paused_) {
       sink.paused(wall);
-      return;
+      return std::nullopt;
     }
     const auto [waited, ran_in] = parts(from, cpu, true);
-    const ChargeTarget ran_at = ran_last_at();
+    const ChargeTarget start{how.start_path, shard::Category::kNative};
+    const ChargeTarget ran_at = has_previous_ ? ran_last_at() : start;
+    std::uint64_t lacked = 0;
+    if (how.kernel != nullptr) {
+      const bool was_preempted = !blocked_ && !how.kernel->gave_way && !gave_way_;
+      lacked = take_run_delay(*how.kernel, wall - cpu, was_preempted);
+      charge_lacked(
+          waited, lacked,
+          in_mpi(lacked, take_mpi_time(*how.kernel, wall), {wall, cpu}, has_previous_ ? previous_ : start),
+          has_previous_ ? previous_ : start, sink);
+    }
+    const std::uint64_t off = wall - cpu - lacked;
     if (!has_previous_) {
-      if (cpu > 0) charge(ChargeTarget{}, ran_in, cpu, cpu, sink);
-      if (wall > cpu)
-        charge(ChargeTarget{0, shard::Category::kIdle}, waited, wall - cpu, std::uint64_t{0}, sink);
+      if (cpu > 0) charge(start, ran_in, cpu, cpu, sink);
+      if (off > 0) charge({how.start_path, shard::Category::kIdle}, waited, off, std::uint64_t{0}, sink);
     } else if (blocked_) {
-      if (wall > cpu) charge_previous(waited, wall - cpu, 0, sink);
+      if (off > 0) charge_previous(waited, off, 0, sink);
       carry(ran_in, cpu);
       settle_carried(sink);
     } else if (wall > 0) {
-      charge(previous_, {from, time_ns_}, wall, cpu, sink);
+      charge(previous_, {from, time_ns_}, wall - lacked, cpu, sink);
     }
     take_counters(counters, time_ns_, sink);
     give_counters(ran_at, sink);
+    return has_previous_ ? std::nullopt : std::optional(cpu);
   }
 
  private:
+  struct Step {
+    std::uint64_t wall_ns, cpu_ns;
+  };
   static constexpr std::int64_t kMostPool_ns = 40'000'000;  // some ticks: what lumps can amount to
   static constexpr std::int64_t kMostDebt_ns = 200'000'000;
   static constexpr std::uint64_t kFaultWindow_ns = 20'000'000;  // of CPU time: a fault shows up that late
@@ -239,6 +288,72 @@ class ThreadAccount {
     return faulted;
   }
 
+  // How much of `off_ns`, in which the thread did not run, it waited for a processor.
+  std::uint64_t take_run_delay(const KernelUse& kernel, std::uint64_t off_ns, bool was_preempted) {
+    if (cpu_clock_ || !kernel.run_delay_ns) return 0;
+    if (*kernel.run_delay_ns > run_delay_ns_) {
+      delay_pool_ns_ += static_cast<std::int64_t>(
+          std::min<std::uint64_t>(*kernel.run_delay_ns - run_delay_ns_, kMaxStep_ns));
+      run_delay_ns_ = *kernel.run_delay_ns;
+    }
+    const auto pool_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(delay_pool_ns_, 0));
+    const std::uint64_t lacked = was_preempted ? off_ns : std::min(off_ns, pool_ns);
+    delay_pool_ns_ -= static_cast<std::int64_t>(std::min(lacked, kMaxStep_ns));
+    delay_pool_ns_ = std::clamp(delay_pool_ns_, -kMostDelayDebt_ns, static_cast<std::int64_t>(kMaxStep_ns));
+    return lacked;
+  }
+  void forget_run_delay(const KernelUse& kernel) {
+    run_delay_ns_ = std::max(run_delay_ns_, kernel.run_delay_ns.value_or(0));
+    delay_pool_ns_ = 0;
+    mpi_ns_ = kernel.mpi_ns;
+  }
+  // Inside MPI, of the latest stretch.
+  std::uint64_t take_mpi_time(const KernelUse& kernel, std::uint64_t wall_ns) {
+    const std::uint64_t mpi_ns = kernel.mpi_ns > mpi_ns_ ? kernel.mpi_ns - mpi_ns_ : 0;
+    mpi_ns_ = kernel.mpi_ns;
+    return std::min(mpi_ns, wall_ns);
+  }
+  // The part of `lacked_ns`, in a stretch with so much time in MPI, that was inside MPI. Where the thread was
+  // blocked at the beginning and is on the other side now, all that it did not run there it was ready; else
+  // it was spread evenly.
+  std::uint64_t in_mpi(std::uint64_t lacked_ns, std::uint64_t mpi_ns, const Step& step,
+                       const ChargeTarget& at) const {
+    const bool at_mpi = at.category == shard::Category::kMpi;
+    if (lacked_ns == 0 || mpi_ns == 0 || !(at_mpi ? outside_at_ : in_mpi_at_)) return at_mpi ? lacked_ns : 0;
+    if (mpi_ns == step.wall_ns) return lacked_ns;
+    if (blocked_ && has_previous_) {
+      const bool was_in_mpi = previous_.category == shard::Category::kMpi;
+      if (was_in_mpi == at_mpi) return at_mpi ? lacked_ns : 0;
+      const std::uint64_t here_ns = at_mpi ? mpi_ns : step.wall_ns - mpi_ns;
+      const std::uint64_t lacked_here_ns = std::min(lacked_ns, here_ns - std::min(here_ns, step.cpu_ns));
+      return at_mpi ? lacked_here_ns : lacked_ns - lacked_here_ns;
+    }
+    return static_cast<std::uint64_t>(static_cast<double>(lacked_ns) * static_cast<double>(mpi_ns) /
+                                      static_cast<double>(step.wall_ns));
+  }
+  void note_place(const ChargeTarget& target) {
+    std::optional<ChargeTarget>& last = target.category == shard::Category::kMpi ? in_mpi_at_ : outside_at_;
+    last = target;
+  }
+  // Of `lacked_ns`, `in_mpi_ns` inside MPI. `at`: where the thread was when it was ready.
+  template <typename Sink>
+  void charge_lacked(const Stretch& when, std::uint64_t lacked_ns, std::uint64_t in_mpi_ns,
+                     const ChargeTarget& at, Sink&& sink) {
+    if (lacked_ns == 0) return;
+    if (paused_) {
+      sink.paused(lacked_ns);
+      return;
+    }
+    const bool at_mpi = at.category == shard::Category::kMpi;
+    if (in_mpi_ns != 0) {
+      charge(at_mpi ? at : *in_mpi_at_, when, in_mpi_ns, 0, sink);
+      sink.runnable_in_mpi(when, in_mpi_ns);
+    }
+    if (const std::uint64_t outside_ns = lacked_ns - in_mpi_ns; outside_ns != 0)
+      charge(sink.runnable(at_mpi ? *outside_at_ : at), when, outside_ns, 0, sink);
+  }
+
+  static constexpr std::int64_t kMostDelayDebt_ns = 200'000'000;  // between two looks at the kernel's account
   static constexpr std::uint64_t kMaxStep_ns = 1'000'000'000'000;
   static constexpr std::uint64_t kWaitedLately_ns = 500'000'000;
   static constexpr std::uint64_t kShortestWait_ns = 500'000;  // less may be the time of signals
@@ -330,9 +445,6 @@ class ThreadAccount {
     counted_ns_ = time_ns_;
   }
 
-  struct Step {
-    std::uint64_t wall_ns, cpu_ns;
-  };
   // The time since the last call; clocks that go backwards count as standing still.
   Step advance(std::uint64_t time_ns, std::uint64_t cpu_ns) {
     std::uint64_t wall = time_ns > time_ns_ ? time_ns - time_ns_ : 0;
@@ -389,9 +501,13 @@ class ThreadAccount {
   std::uint64_t credit_ns_ = 0;                    // what the faults seen can explain
   std::int64_t pool_ns_ = 0;
   ChargeTarget previous_, last_running_;
-  ChargeTarget waited_at_;            // where it was seen waiting last,
-  std::uint64_t waited_seen_ns_ = 0;  // and when; 0: never
-  std::uint64_t counted_ns_ = 0;      // when counters were read last
+  ChargeTarget waited_at_;                              // where it was seen waiting last,
+  std::uint64_t waited_seen_ns_ = 0;                    // and when; 0: never
+  std::uint64_t run_delay_ns_ = 0;                      // as last told,
+  std::int64_t delay_pool_ns_ = 0;                      // and what of it no stretch has had
+  std::uint64_t mpi_ns_ = 0;                            // inside MPI, at the last record
+  std::optional<ChargeTarget> in_mpi_at_, outside_at_;  // where it was last on either side
+  std::uint64_t counted_ns_ = 0;                        // when counters were read last
   std::uint32_t counter_count_ = 0;
   std::array<std::uint64_t, wire::kMaxCounters> counters_{}, carried_counters_{};
 };

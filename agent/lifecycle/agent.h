@@ -72,6 +72,10 @@ void refresh_usage(wire::SegmentHeader* segment) noexcept;
 // Async-signal-safe.
 std::uint32_t read_small_file(const char* path, char* buffer, std::uint32_t capacity) noexcept;
 
+// For how long a thread was ready and had no processor, by the text of its schedstat. False where the kernel
+// does not account for that.
+bool parse_run_delay(const char* schedstat, std::uint64_t& run_delay_ns) noexcept;
+
 // --- threads.cpp ---
 
 bool prepare_records(const wire::SegmentHeader* segment) noexcept;  // memory for g_process.records

@@ -179,9 +179,29 @@ void read_name(std::int32_t tid, char (&name)[16]) noexcept {
   name[length] = 0;
 }
 
+// What the kernel has counted before the thread was recorded. Of a thread that is just beginning that is its
+// first wait alone, for which no file is opened.
+std::uint64_t earlier_run_delay_ns(std::int32_t tid) noexcept {
+  char path[64], text[96];
+  task_file(tid, "/schedstat", path);
+  std::uint64_t run_delay_ns = 0;
+  return read_small_file(path, text, sizeof text) != 0 && parse_run_delay(text, run_delay_ns) ? run_delay_ns
+                                                                                              : 0;
+}
+
+struct BeginningThread {
+  std::int32_t tid;
+  std::uint32_t number;          // of the process's threads
+  std::uint64_t start_function;  // 0: not known
+  std::uint64_t earlier_run_delay_ns;
+};
+
 // Fills what does not depend on who does it. The slot is not live yet.
-void prepare_record(ThreadRecord& record, std::int32_t tid) noexcept {
+void prepare_record(ThreadRecord& record, const BeginningThread& thread) noexcept {
+  const std::int32_t tid = thread.tid;
   record.tid = tid;
+  record.number = thread.number;
+  record.base_run_delay_ns = thread.earlier_run_delay_ns;
   record.clock_id = cpu_clock_of(tid);
   record.tick = Tick::kNone;
   record.timer_id = record.wake_timer_id = -1;
@@ -210,6 +230,8 @@ void prepare_record(ThreadRecord& record, std::int32_t tid) noexcept {
   slot.mpi_op.store(0, std::memory_order_relaxed);
   slot.mpi_time_ns.store(0, std::memory_order_relaxed);
   slot.mpi_enter_ns.store(0, std::memory_order_relaxed);
+  slot.run_delay_ns.store(0, std::memory_order_relaxed);
+  slot.start_function = thread.start_function;
   slot.is_main = tid == g_process.pid ? 1 : 0;
   memset(slot.name, 0, sizeof slot.name);
   read_name(tid, slot.name);
@@ -226,6 +248,55 @@ void release(ThreadRecord& record) noexcept {
   record.state.store(as_number(RecordState::kFree), std::memory_order_release);
 }
 
+// Of a thread without a slot: where its CPU time is added to when it ends. Only the address counts.
+thread_local constinit std::uintptr_t t_unrecorded_start __attribute__((tls_model("initial-exec"))) = 0;
+
+void count_unrecorded_thread(wire::SegmentHeader* segment, std::uintptr_t start_function) noexcept {
+  std::uint32_t place = 0;
+  for (; place + 1 < wire::kUnrecordedStarts; ++place) {
+    std::uint64_t there = 0;
+    if (segment->unrecorded[place].start_function.compare_exchange_strong(there, start_function,
+                                                                          std::memory_order_acq_rel) ||
+        there == start_function)
+      break;
+  }
+  wire::UnrecordedThreads& sum = segment->unrecorded[place];
+  sum.cpu_ns.fetch_add(clock_ns(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
+  sum.threads.fetch_add(1, std::memory_order_relaxed);
+}
+
+void register_thread(std::uintptr_t start_function) noexcept {
+  const CancellationOff no_cancellation;
+  ThreadContext& context = t_context;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment == nullptr || context.slot != nullptr) return;
+  const auto number =
+      static_cast<std::uint32_t>(segment->threads_seen.fetch_add(1, std::memory_order_relaxed));
+  const std::uint64_t mask = without_program_block(block_sample_signal());
+  note_signal_mask(mask);  // it has inherited
+  ThreadContext made = {};
+  ThreadRecord* const record = claim_record(segment);
+  if (record == nullptr || !make_memory(*record, made)) {
+    if (record != nullptr) record->state.store(as_number(RecordState::kFree), std::memory_order_release);
+    count_drop(segment, wire::DropReason::kNoThreadSlot);
+    if (start_function != 0 && g_have_end_key && pthread_setspecific(g_end_key, segment) == 0)
+      t_unrecorded_start = start_function;
+    restore_signals(mask);
+    return;
+  }
+  find_stack(made);
+  const std::int32_t tid = own_tid();
+  prepare_record(*record, {tid, number, start_function, start_function != 0 ? 0 : earlier_run_delay_ns(tid)});
+  made.slot = record->slot;
+  made.record = record;
+  context = made;
+  start_counters(record->counters);
+  if (g_have_end_key) pthread_setspecific(g_end_key, record);
+  start_ticks(*record);
+  publish(*record);
+  restore_signals(mask);
+}
+
 struct ThreadStart {
   void* (*start)(void*);
   thrd_start_t start_c11;
@@ -237,7 +308,7 @@ void* run_thread(void* given) {
   const ThreadStart start = *static_cast<ThreadStart*>(given);
   free(given);
   set_believed_block(start.believes_blocked);
-  register_this_thread();
+  register_thread(reinterpret_cast<std::uintptr_t>(start.start));
   return start.start(start.argument);  // a jump: no frame of ours stays on the thread's stack
 }
 
@@ -245,7 +316,7 @@ int run_c11_thread(void* given) {
   const ThreadStart start = *static_cast<ThreadStart*>(given);
   free(given);
   set_believed_block(start.believes_blocked);
-  register_this_thread();
+  register_thread(reinterpret_cast<std::uintptr_t>(start.start_c11));
   return start.start_c11(start.argument);
 }
 
@@ -270,37 +341,17 @@ bool prepare_records(const wire::SegmentHeader* segment) noexcept {
   return true;
 }
 
-void register_this_thread() noexcept {
-  const CancellationOff no_cancellation;
-  ThreadContext& context = t_context;
-  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (segment == nullptr || context.slot != nullptr) return;
-  segment->threads_seen.fetch_add(1, std::memory_order_relaxed);
-  const std::uint64_t mask = without_program_block(block_sample_signal());
-  note_signal_mask(mask);  // it has inherited
-  ThreadContext made = {};
-  ThreadRecord* const record = claim_record(segment);
-  if (record == nullptr || !make_memory(*record, made)) {
-    if (record != nullptr) record->state.store(as_number(RecordState::kFree), std::memory_order_release);
-    count_drop(segment, wire::DropReason::kNoThreadSlot);
-    restore_signals(mask);
-    return;
-  }
-  find_stack(made);
-  prepare_record(*record, own_tid());
-  made.slot = record->slot;
-  made.record = record;
-  context = made;
-  start_counters(record->counters);
-  if (g_have_end_key) pthread_setspecific(g_end_key, record);
-  start_ticks(*record);
-  publish(*record);
-  restore_signals(mask);
-}
+void register_this_thread() noexcept { register_thread(0); }
 
 void unregister_this_thread() noexcept {
   ThreadContext& context = t_context;
-  if (context.slot == nullptr || recording_has_ended()) return;
+  if (recording_has_ended()) return;
+  if (context.slot == nullptr) {
+    wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+    if (t_unrecorded_start != 0 && segment != nullptr) count_unrecorded_thread(segment, t_unrecorded_start);
+    t_unrecorded_start = 0;
+    return;
+  }
   const CancellationOff no_cancellation;
   ThreadRecord& record = *context.record;
   const std::uint64_t mask = block_sample_signal();
@@ -332,7 +383,8 @@ void attach_existing_threads() noexcept {
   while (const dirent* entry = readdir(tasks)) {
     const auto tid = static_cast<std::int32_t>(atoi(entry->d_name));
     if (tid <= 0 || tid == self) continue;
-    segment->threads_seen.fetch_add(1, std::memory_order_relaxed);
+    const auto number =
+        static_cast<std::uint32_t>(segment->threads_seen.fetch_add(1, std::memory_order_relaxed));
     ThreadRecord* const record = claim_record(segment);
     ThreadContext made = {};
     if (record == nullptr || !make_memory(*record, made)) {
@@ -340,7 +392,7 @@ void attach_existing_threads() noexcept {
       count_drop(segment, wire::DropReason::kNoThreadSlot);
       continue;
     }
-    prepare_record(*record, tid);
+    prepare_record(*record, {tid, number, 0, earlier_run_delay_ns(tid)});
     made.slot = record->slot;
     made.record = record;
     record->prepared = made;
@@ -366,6 +418,7 @@ void forget_threads() noexcept {
   const TransferState transfer = t_context.transfer;  // the fork may have been called by a handler
   t_context = {};
   t_context.transfer = transfer;
+  t_unrecorded_start = 0;
 }
 
 void bury_thread(ThreadRecord& record) noexcept {

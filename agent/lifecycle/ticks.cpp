@@ -31,8 +31,7 @@ constinit std::atomic<std::uint32_t> g_events_open = 0;
 
 std::uint64_t own_phase_ns(const ThreadRecord& record) noexcept {
   const bool is_rank_itself = g_options.rank >= 0 && g_process.generation == 1;
-  return phase_ns(g_process.period_ns, g_options.rank, is_rank_itself ? 0 : g_process.pid,
-                  static_cast<std::uint32_t>(&record - g_process.records));
+  return phase_ns(g_process.period_ns, g_options.rank, is_rank_itself ? 0 : g_process.pid, record.number);
 }
 
 std::uint32_t descriptor_limit() noexcept {

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "agent/lifecycle/agent.h"
@@ -41,6 +42,16 @@ std::uint32_t read_small_file(const char* path, char* buffer, std::uint32_t capa
   raw_syscall(SYS_close, descriptor);
   buffer[used] = 0;
   return used;
+}
+
+bool parse_run_delay(const char* schedstat, std::uint64_t& run_delay_ns) noexcept {
+  // Time on a processor, time in wait of one, and how often it got one: never 0 where that is counted.
+  char* end = nullptr;
+  strtoull(schedstat, &end, 10);
+  const std::uint64_t waited_ns = strtoull(end, &end, 10);
+  if (strtoull(end, nullptr, 10) == 0) return false;
+  run_delay_ns = waited_ns;
+  return true;
 }
 
 void refresh_usage(wire::SegmentHeader* segment) noexcept {

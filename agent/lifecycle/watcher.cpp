@@ -251,13 +251,17 @@ bool find_blocked_call(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   return true;
 }
 
-// For how long the thread could run and had no processor; 0 when the kernel does not say.
-std::uint64_t waited_for_processor_ns(ThreadRecord& record) noexcept {
+// For how long the thread could run and had no processor, which its samples tell from now on. 0 when the
+// kernel does not say.
+std::uint64_t refresh_run_delay(ThreadRecord& record) noexcept {
   char text[96];
-  if (read_task_file(record.watch.schedule_file, record.tid, "/schedstat", text, sizeof text) == 0) return 0;
-  char* end = nullptr;
-  strtoull(text, &end, 10);
-  return strtoull(end, nullptr, 10);
+  std::uint64_t run_delay_ns = 0;
+  if (read_task_file(record.watch.schedule_file, record.tid, "/schedstat", text, sizeof text) == 0 ||
+      !parse_run_delay(text, run_delay_ns))
+    return 0;
+  if (run_delay_ns > record.base_run_delay_ns)
+    record.slot->run_delay_ns.store(run_delay_ns - record.base_run_delay_ns, std::memory_order_relaxed);
+  return run_delay_ns;
 }
 
 // Queued with the record's address, by which the handler knows it.
@@ -327,10 +331,10 @@ enum class Look {
 
 // Did it do nothing but run, and wait for a processor, since it was last found to do otherwise? The kernel
 // counts a wait when it is over.
-bool only_lacked_processor(ThreadRecord& record, std::uint64_t cpu_ns, std::uint64_t now_ns) noexcept {
+bool only_lacked_processor(ThreadRecord& record, std::uint64_t cpu_ns, std::uint64_t waited_ns,
+                           std::uint64_t now_ns) noexcept {
   constexpr std::uint64_t kLongestWaitNs = 25 * kMillisecondNs;
   WatchState& watch = record.watch;
-  const std::uint64_t waited_ns = waited_for_processor_ns(record);
   const std::uint64_t accounted_ns = cpu_ns - watch.base_cpu_ns + waited_ns - watch.base_waited_ns;
   const bool lacked = watch.base_ns != 0 && accounted_ns + kLongestWaitNs >= now_ns - watch.base_ns;
   if (!lacked) {
@@ -353,6 +357,9 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   if (ran_ns != 0 || record.watch.ran_after_ns == 0) record.watch.ran_after_ns = record.last_look_ns;
   record.last_cpu_ns = cpu_ns;
   record.last_look_ns = now_ns;
+  // A thread that slept all the time, or ran, has waited for no processor.
+  constexpr std::uint64_t kShortStopNs = 100'000;
+  if (ran_ns != 0 && elapsed_ns >= ran_ns + kShortStopNs) record.watch.waited_ns = refresh_run_delay(record);
 
   if (record.tick == Tick::kMonotonic) {
     if (record.timer_off.load(std::memory_order_acquire) == 0 || !has_moved(record, cpu_ns))
@@ -372,7 +379,7 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   const bool kept_running = ran_ns >= elapsed_ns - elapsed_ns / 8;
   if (kept_running) return Look::kSame;
   if (clock_ns(record.clock_id) != cpu_ns || !find_blocked_call(record, now_ns))
-    return only_lacked_processor(record, cpu_ns, now_ns) ? Look::kSame : Look::kMixed;
+    return only_lacked_processor(record, cpu_ns, record.watch.waited_ns, now_ns) ? Look::kSame : Look::kMixed;
   record.watch.base_ns = 0;
   record.signalled = true;
   signal_thread(record);

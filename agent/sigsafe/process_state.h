@@ -86,6 +86,7 @@ struct WatchState {
   std::uint64_t same_since_ns;      // it has run, or slept, all the time since
   // Its CPU time, and its time in wait of a processor, at an instant; base_ns 0: not known.
   std::uint64_t base_ns, base_cpu_ns, base_waited_ns;
+  std::uint64_t waited_ns;     // in wait of a processor, when that was read last
   std::uint64_t signalled_ns;  // last time; 0: never
   std::uint64_t named_at_age_ns;
   std::uint64_t ran_after_ns;  // it did run after this look, and not after the next
@@ -124,6 +125,9 @@ struct ThreadRecord {
   // What the kernel said the thread was blocked in when the signal was sent; number -1: nothing.
   std::int32_t blocked_number;
   std::uint64_t blocked_pc;
+
+  std::uint32_t number;             // of the process's threads, in the order in which they began
+  std::uint64_t base_run_delay_ns;  // of the kernel's account, before the thread was recorded
 
   // The thread's own: it is in a call that goes on after a signal of ours (lifecycle/transfers.cpp), with all
   // it calls below this place on its stack; 0: it is not.

@@ -144,10 +144,14 @@ struct Instant {
 // The kernel's own figures for CPU time in the kernel grow by ticks of its clock, so they are not asked for
 // more often than this: the call costs as much as walking 40 frames.
 constexpr std::uint64_t kUsageEveryNs = 2'500'000;
+constexpr std::uint64_t kStoppedNs = 200'000;
 
 // Of the calling thread.
 ThreadUse refresh_usage(ThreadContext& context, const Instant& now) noexcept {
-  if (now.time_ns - context.usage_time_ns >= kUsageEveryNs) {
+  const std::uint64_t passed_ns = now.time_ns - context.usage_time_ns;
+  // Whether it stopped running of its own accord decides what that time is charged to.
+  const bool has_stopped = passed_ns >= now.cpu_ns - context.usage_cpu_ns + kStoppedNs;
+  if (passed_ns >= kUsageEveryNs || has_stopped) {
     rusage usage;
     if (raw_syscall(SYS_getrusage, RUSAGE_THREAD, &usage) == 0) {
       context.system_ns = static_cast<std::uint64_t>(usage.ru_stime.tv_sec) * 1'000'000'000u +
@@ -158,15 +162,24 @@ ThreadUse refresh_usage(ThreadContext& context, const Instant& now) noexcept {
       context.voluntary_switches = static_cast<std::uint64_t>(usage.ru_nvcsw);
     }
     context.usage_time_ns = now.time_ns;
+    context.usage_cpu_ns = now.cpu_ns;
   }
   return {now.cpu_ns, context.page_faults - context.major_faults, context.major_faults, context.switches};
 }
 
 void tell_usage(ThreadContext& context, wire::SampleRecord& sample) noexcept {
+  sample.flags |= wire::kUsageKnown;
   if (context.voluntary_switches != context.told_voluntary_switches) sample.flags |= wire::kGaveWay;
   context.told_voluntary_switches = context.voluntary_switches;
   sample.system_ns = context.system_ns;
   sample.page_faults = context.page_faults;
+}
+
+void tell_waits(const wire::ThreadSlot& slot, wire::SampleRecord& sample) noexcept {
+  const std::uint64_t entered_ns = slot.mpi_enter_ns.load(std::memory_order_relaxed);
+  sample.run_delay_ns = slot.run_delay_ns.load(std::memory_order_relaxed);
+  sample.mpi_ns = slot.mpi_time_ns.load(std::memory_order_relaxed);
+  if (entered_ns != 0 && entered_ns < sample.time_ns) sample.mpi_ns += sample.time_ns - entered_ns;
 }
 
 // Calls near the thread's start stay the same from sample to sample: of them a record says only how many.
@@ -259,6 +272,7 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   scratch.sent_syscall = sample.syscall_nr;
   scratch.sent_mpi_op = sample.mpi_op;
   tell_usage(context, sample);
+  tell_waits(slot, sample);
   wire::ring_commit(slot.ring, position, sample.header.bytes);
 
   segment->samples_taken.fetch_add(1, std::memory_order_relaxed);
@@ -317,6 +331,7 @@ void push_record(ThreadContext& context, wire::SegmentHeader* segment, const Ins
   sample.module_epoch = segment->module_epoch.load(std::memory_order_relaxed);
   sample.handler_ns = context.last_handler_ns;
   if (has_usage) tell_usage(context, sample);
+  tell_waits(*context.slot, sample);
   wire::ring_commit(context.slot->ring, position, sample.header.bytes);
 }
 

@@ -62,7 +62,7 @@ struct ThreadContext {
   // kMonotonic: where the last sample found the thread waiting; 0: it ran.
   std::uint64_t waiting_pc, waiting_sp;
   // What getrusage said last, and when that was (CLOCK_MONOTONIC).
-  std::uint64_t usage_time_ns, system_ns, page_faults, major_faults, switches;
+  std::uint64_t usage_time_ns, usage_cpu_ns, system_ns, page_faults, major_faults, switches;
   std::uint64_t voluntary_switches, told_voluntary_switches;  // now, and at the last record
   // Where on the stack those began that set mpi_depth and busy: the program may jump out of them.
   std::uintptr_t mpi_frame, busy_frame;

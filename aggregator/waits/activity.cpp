@@ -36,6 +36,14 @@ Interval interval_before(const Trace& trace, const Lane& lane, std::uint32_t cal
   }
   interval.useful_ns = std::clamp<std::int64_t>(
       interval.useful_ns, 0, std::max<std::int64_t>(interval.end_ns - interval.begin_ns, 0));
+  interval.ran_ns = interval.useful_ns;
+  if (trace.lacks_processor.empty() || call == lane.end) return interval;
+  double lacked_ns = 0;
+  for (auto gap = std::lower_bound(trace.gaps.begin(), trace.gaps.end(), call,
+                                   [](const Gap&row, std::uint32_t e) { return row.event < e; });
+       gap != trace.gaps.end() && gap->event < lane.end && trace.same_call(gap->event, call); ++gap)
+    if (trace.lacks_processor[gap->path]) lacked_ns += static_cast<double>(gap->wall_ns);
+  interval.ran_ns -= static_cast<std::int64_t>(std::min(lacked_ns, static_cast<double>(interval.useful_ns)));
   return interval;
 }
 

@@ -51,7 +51,7 @@ class Replay {
       if (states_[l].next != trace_.lanes[l].end) return 0;
       end_ns =
           std::max(end_ns, later_by(states_[l].clock_ns,
-                                    interval_before(trace_, trace_.lanes[l], trace_.lanes[l].end).useful_ns));
+                                    interval_before(trace_, trace_.lanes[l], trace_.lanes[l].end).ran_ns));
     }
     return static_cast<std::uint64_t>(end_ns);
   }
@@ -89,7 +89,7 @@ class Replay {
     if (!state.inside) {
       // The clock of a thread without a known start begins with its first event.
       if (lane.thread == 0 || state.next != lane.first)
-        state.clock_ns = later_by(state.clock_ns, interval_before(trace_, lane, state.next).useful_ns);
+        state.clock_ns = later_by(state.clock_ns, interval_before(trace_, lane, state.next).ran_ns);
       state.inside = true;
       state.waiting = state.next;
       state.done_ns = state.clock_ns;
@@ -154,8 +154,8 @@ class Replay {
     }
     const Lane& lane = trace_.lanes[trace_.events[next].lane];
     const std::uint32_t call = trace_.call_begin(next);
-    const std::int64_t useful_ns = interval_before(trace_, lane, call).useful_ns;
-    return entered_[next] - std::clamp<std::int64_t>(trace_.events[next].enter_ns - run_ns, 0, useful_ns);
+    const std::int64_t ran_ns = interval_before(trace_, lane, call).ran_ns;
+    return entered_[next] - std::clamp<std::int64_t>(trace_.events[next].enter_ns - run_ns, 0, ran_ns);
   }
 
   // When the operation of this event is over; kNotYet: that has to wait.
@@ -323,7 +323,7 @@ std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& wai
     one.assign(count, 0);
     for (std::uint32_t e = lane.first;; e = trace.call_end(e)) {
       const Interval gap = interval_before(trace, lane, e);
-      spread(one, gap.begin_ns, gap.end_ns, static_cast<double>(gap.useful_ns));
+      spread(one, gap.begin_ns, gap.end_ns, static_cast<double>(gap.ran_ns));
       if (e == lane.end) break;
     }
     for (std::size_t i = 0; i < count; ++i) {

@@ -347,7 +347,12 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
   trace.outside.resize(merged.paths.size());
   for (std::uint32_t i = 1; i < merged.paths.size(); ++i) {
     const shard::Path& path = merged.paths[i];
-    trace.outside[i] = merged.frames[path.frame].kind == shard::FrameKind::kMpi ? path.parent : i;
+    const shard::Frame& frame = merged.frames[path.frame];
+    trace.outside[i] = frame.kind == shard::FrameKind::kMpi ? path.parent : i;
+    if (frame.kind != shard::FrameKind::kKernel || merged.strings[frame.name] != shard::kRunnableName)
+      continue;
+    trace.lacks_processor.resize(merged.paths.size());
+    trace.lacks_processor[i] = true;
   }
 
   const auto offsets = std::move(clock_offsets_);

@@ -105,6 +105,8 @@ struct Trace {
   // Per row of the merged paths: the code outside MPI that made the call when the path is an MPI function's,
   // else the path itself.
   std::vector<std::uint32_t> outside;
+  // Per row of the merged paths: it stands for a thread that is ready and has no processor. Empty: none does.
+  std::vector<bool> lacks_processor;
   std::uint32_t level = 0;  // the events are those selected at this one
 
   // Events with the same times are operations of one call.

@@ -506,7 +506,7 @@ int query_functions(const QueryOptions& options) {
     json("name", row.name)("file", known(row.file));
     json("line", row.line == 0 ? std::optional<std::uint32_t>() : std::optional(row.line));
     json("kind", kind_name(row.kind))("module", known(row.module));
-    json("self_s", row.self_s)("total_s", row.total_s)("rank_min_s", row.spread.min_s);
+    json("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s)("rank_min_s", row.spread.min_s);
     json("rank_mean_s", row.spread.mean_s)("rank_max_s", row.spread.max_s)("rank_max", row.spread.max_rank);
   });
   return json.print();

@@ -96,6 +96,8 @@ class Terminal {
         return pair(6);
       case Style::kIdle:
         return A_DIM;
+      case Style::kRunnable:
+        return pair(5);
     }
     return A_NORMAL;
   }

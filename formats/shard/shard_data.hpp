@@ -28,15 +28,18 @@ enum class FrameKind : std::uint8_t { kPython = 0, kNative = 1, kMpi = 2, kKerne
 inline constexpr std::uint8_t kFrameKinds = 5;
 
 // What a thread was doing; see "Definitions" in docs/metrics.md.
-enum class Category : std::uint8_t { kPython = 0, kNative, kSystem, kMpi, kIo, kIdle };
-inline constexpr std::size_t kCategories = 6;
-inline constexpr std::array<const char*, kCategories> kCategoryNames = {"python", "native", "system",
-                                                                        "mpi",    "io",     "idle"};
+// kRunnable: ready, without a processor, outside MPI.
+enum class Category : std::uint8_t { kPython = 0, kNative, kSystem, kMpi, kIo, kIdle, kRunnable };
+inline constexpr std::size_t kCategories = 7;
+inline constexpr std::array<const char*, kCategories> kCategoryNames = {"python", "native", "system",  "mpi",
+                                                                        "io",     "idle",   "runnable"};
 
 // Frames that stand for what a thread was doing and not for code: names no function has.
 inline constexpr std::string_view kGilWaitName = "waiting for the GIL";  // kernel, below its system call
 inline constexpr std::string_view kPageFaultName = "page fault";         // kernel
-inline constexpr std::string_view kGarbageName = "garbage collection";   // native, of the interpreter
+// Kernel, in event_gaps and what is made of them, below the path that ran: category runnable.
+inline constexpr std::string_view kRunnableName = "waiting for a processor";
+inline constexpr std::string_view kGarbageName = "garbage collection";  // native, of the interpreter
 // Native, of no object file: callers that are not told apart, since there are too many call paths.
 inline constexpr std::string_view kCallersLeftOutName = "[callers left out]";
 // Kernel, below a system call that may be about any of them: what its descriptor was.
@@ -114,6 +117,9 @@ enum RankFlags : std::uint32_t {
   kSpawned = 1u << 11,  // of a world that MPI_Comm_spawn made
   // Its operations on files were watched: where io_calls has none there were none.
   kFilesKnown = 1u << 12,
+  // The kernel tells how long its threads waited for a processor: category runnable and mpi_runnable_ns are
+  // known.
+  kRunDelayKnown = 1u << 13,
 };
 
 // One rank: its main process (the one that initialised MPI, else the first), plus the sums
@@ -134,6 +140,7 @@ struct Rank {
   std::array<std::uint64_t, kCategories> main_thread_ns{}, raw_main_thread_ns{};
   std::uint64_t mpi_ns = 0;       // main thread inside MPI, measured at enter and exit
   std::uint64_t mpi_wait_ns = 0;  // of it, waiting for other ranks
+  std::uint64_t mpi_runnable_ns = 0;  // of mpi_ns, ready without a processor; sampled
   std::uint64_t max_rss_bytes = 0, read_bytes = 0, write_bytes = 0;
   std::uint64_t minor_faults = 0, major_faults = 0, voluntary_switches = 0, involuntary_switches = 0;
   std::int32_t exit_status = 0, exit_signal = 0;
@@ -151,6 +158,9 @@ struct Rank {
   // Where the main thread was last seen, of a rank that is lost: a line per frame, the outermost first. 0 not
   // known.
   StringIndex last_call_path = 0;
+  // Threads that ended before their first sample, and their CPU time: charged to the functions they began
+  // with.
+  std::uint64_t unsampled_threads = 0, unsampled_cpu_ns = 0;
   friend bool operator==(const Rank&, const Rank&) = default;
 };
 inline constexpr StringIndex Rank::*kRankTexts[] = {&Rank::affinity, &Rank::numa_nodes,
@@ -323,6 +333,8 @@ struct UnavailableCounter {
 
 // Time of the main thread in MPI over time as its calls measured it; of "mpi_ns" samples say what they saw.
 inline constexpr std::string_view kMeasuredMpiSeries = "mpi_measured_ns";
+// Of it, what the main thread was ready and without a processor.
+inline constexpr std::string_view kMpiRunnableSeries = "mpi_runnable_ns";
 
 // One quantity over time, of ranks or of nodes.
 enum class SeriesKind : std::uint8_t {

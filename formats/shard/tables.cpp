@@ -338,6 +338,9 @@ void visit_summary(Archive& archive, Data& data) {
       }
     table.column("mpi_ns", &Rank::mpi_ns);
     table.column("mpi_wait_ns", &Rank::mpi_wait_ns);
+    table.column("mpi_runnable_ns", &Rank::mpi_runnable_ns);
+    table.column("unsampled_threads", &Rank::unsampled_threads);
+    table.column("unsampled_cpu_ns", &Rank::unsampled_cpu_ns);
     table.column("max_rss_bytes", &Rank::max_rss_bytes);
     table.column("read_bytes", &Rank::read_bytes);
     table.column("write_bytes", &Rank::write_bytes);

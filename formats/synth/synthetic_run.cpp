@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formats/shard/path_times.hpp"
@@ -433,8 +434,8 @@ class NodeBuilder {
     Rank rank;
     rank.rank = static_cast<std::int32_t>(number);
     rank.pid = 4000 + static_cast<std::int32_t>(row);
-    rank.flags = kExitStatusKnown | kUsageKnown | kIoKnown | kUsedMpi | kWaitKnown | kFaultsApart |
-                 kGarbageApart | kFilesKnown;
+    rank.flags = kRunDelayKnown | kExitStatusKnown | kUsageKnown | kIoKnown | kUsedMpi | kWaitKnown |
+                 kFaultsApart | kGarbageApart | kFilesKnown;
     rank.affinity = interner_.string(std::to_string(row));
     rank.numa_nodes = interner_.string(row < (shape_.ranks_per_node + 1) / 2 ? "0" : "1");
     rank.start_utc_ns = data_.nodes[0].start_utc_ns + row;
@@ -455,8 +456,15 @@ class NodeBuilder {
       rank.cpu_ns += data_.values.back().cpu_ns;
     };
     const std::size_t first_value = data_.values.size();
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      if (shares[i] != 0) add_value(parts[i].path, shares[i], true);
+    bool waits = true;  // for a processor, where it computes first
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (shares[i] == 0) continue;
+      const std::uint64_t runnable_ns = std::exchange(waits, false) ? shares[i] / 50 : 0;
+      add_value(parts[i].path, shares[i] - runnable_ns, true);
+      if (runnable_ns == 0) continue;
+      data_.values.push_back({row, parts[i].path, Category::kRunnable, true, runnable_ns, 0, 0});
+      rank.main_thread_ns[static_cast<std::size_t>(Category::kRunnable)] += runnable_ns;
+    }
     add_value(program_.reading, files.read_ns, false);
     add_value(program_.writing, files.write_ns, false);
     add_value(program_.syncing, files.sync_ns, false);
@@ -476,6 +484,7 @@ class NodeBuilder {
       add_traffic(row, number, {isend_ns, waitall_ns, allreduce_ns});
       rank.mpi_ns = mpi_ns;
       rank.mpi_wait_ns = mpi_ns * 9 / 10;
+      rank.mpi_runnable_ns = mpi_ns / 100;
     }
     rank.system_ns = rank.cpu_ns / 20;
     rank.user_ns = rank.cpu_ns - rank.system_ns;

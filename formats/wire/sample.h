@@ -35,6 +35,7 @@ enum SampleFlags : std::uint32_t {
   kOnSocket = 1u << 10,
   kOnPipe = 1u << 11,           // a pipe, a terminal, an event descriptor and the like
   kGaveWay = 1u << 13,          // of its own accord, since the record before: it waited for something
+  kUsageKnown = 1u << 14,       // kGaveWay, system_ns and page_faults are told
   kMemoryOperand = 1u << 12,    // the instruction at pc, or one just behind it, reads or writes data_address
   kOnThread = 1u << 14,         // the interrupted system call waits for the end of a thread of the process
 };
@@ -75,8 +76,10 @@ struct SampleRecord {
                                 // ticks where the kernel samples it
   std::uint64_t page_faults;    // minor + major
   std::uint64_t data_address;   // with kMemoryOperand; else 0. Never on the thread's stack
+  std::uint64_t run_delay_ns;   // ThreadSlot::run_delay_ns, so it may be as old as the watcher's last look
+  std::uint64_t mpi_ns;         // time inside MPI since the thread's start, the call under way included
 };
-static_assert(sizeof(SampleRecord) == 72);
+static_assert(sizeof(SampleRecord) == 88);
 
 inline constexpr std::uint64_t kFrameTagMask = 0xf000'0000'0000'0000ull;
 inline constexpr std::uint64_t kPythonFrameTag = 0x8000'0000'0000'0000ull;

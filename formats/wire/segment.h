@@ -36,7 +36,7 @@
 
 namespace clusterprof::wire {
 
-inline constexpr std::uint64_t kSegmentMagic = 0x34'47'45'53'46'52'50'43ull;  // "CPRFSEG4"
+inline constexpr std::uint64_t kSegmentMagic = 0x35'47'45'53'46'52'50'43ull;  // "CPRFSEG5"
 inline constexpr std::uint32_t kWireMajor = 5;
 inline constexpr std::uint32_t kWireMinor = 0;
 
@@ -105,6 +105,13 @@ struct ProcessUsage {
 // same places of every turn, and shares could be any. So the samples move through its turns. rate_hz: at least 1.
 constexpr std::uint64_t sampling_period_ns(std::uint32_t rate_hz) { return 74'000'000'000u / 73 / rate_hz; }
 
+// Threads that ended without ever having a slot, by the function that they were started with.
+struct UnrecordedThreads {
+  std::atomic<std::uint64_t> start_function;  // ThreadSlot::start_function, set by compare-exchange; 0 free
+  std::atomic<std::uint64_t> threads, cpu_ns;
+};
+inline constexpr std::uint32_t kUnrecordedStarts = 16;  // the last one is for all that found no room
+
 struct SegmentHeader {
   std::uint64_t magic;
   std::uint32_t wire_major, wire_minor;
@@ -127,6 +134,7 @@ struct SegmentHeader {
   std::uint64_t start_realtime_ns;  // CLOCK_REALTIME at the same instant
   std::uint32_t rate_hz;            // sampling_period_ns(rate_hz) is between two samples
   std::uint32_t clock;              // 0 wall, 1 cpu
+  std::uint32_t knows_run_delay;    // 1: the kernel tells how long threads wait for a processor
   char command[256];                // first bytes of /proc/self/cmdline, blanks between arguments
 
   // State, changing while the process runs.
@@ -165,6 +173,7 @@ struct SegmentHeader {
   ClockMeasurement clock_at_init, clock_at_finalize;
   char mpi_library[128];                     // first line of MPI_Get_library_version, may be empty
   std::atomic<std::uint32_t> collector_alive;  // stored by the collector
+  UnrecordedThreads unrecorded[kUnrecordedStarts];
 };
 
 // --- Python code objects -------------------------------------------------------------------
@@ -342,6 +351,10 @@ struct ThreadSlot {
   // Time inside wrapped MPI calls, outermost call only, measured at enter and exit.
   std::atomic<std::uint64_t> mpi_time_ns;
   std::atomic<std::uint64_t> mpi_enter_ns;    // CLOCK_MONOTONIC of the call it is in, or 0
+  // How long the thread was ready and had no processor since its start, waits that are over, as the watcher
+  // last read it. Stays 0 without SegmentHeader::knows_run_delay.
+  std::atomic<std::uint64_t> run_delay_ns;
+  std::uint64_t start_function;               // what pthread_create was given; 0 not known
   char name[16];
   Ring ring;
 };

@@ -25,7 +25,7 @@ import pandas as pd
 
 __all__ = ["Run", "read"]
 
-CATEGORIES = ["python", "native", "system", "mpi", "io", "idle"]
+CATEGORIES = ["python", "native", "system", "mpi", "io", "idle", "runnable"]
 KINDS = ["python", "native", "mpi", "kernel", "region"]
 WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
               "early_scan"]

@@ -74,6 +74,8 @@ Activity activity_of(const CallPaths& paths, std::uint32_t path, Category catego
       if (among(kernel, kLocks))
         return off_cpu_of(paths, path) == OffCpu::kLock ? Activity::kLock : Activity::kOtherWait;
       return among(kernel, kSelects) && paths.in_python_sleep(path) ? Activity::kSleep : Activity::kOtherWait;
+    case Category::kRunnable:
+      return Activity::kRunnable;
     case Category::kPython:
     case Category::kNative:
       break;

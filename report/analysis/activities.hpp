@@ -26,19 +26,21 @@ enum class Activity : std::uint8_t {
   kSleep,
   kLock,
   kOtherWait,
+  kRunnable,
 };
-inline constexpr std::size_t kActivities = 12;
+inline constexpr std::size_t kActivities = 13;
 // As in "where the time went".
 inline constexpr std::array<const char*, kActivities> kActivityNames = {
     "interpreter", "native code", "import", "garbage collection", "page faults", "system calls", "MPI", "I/O",
-    "GIL",         "sleep",       "locks",  "other waits"};
+    "GIL",         "sleep",       "locks",  "other waits",        "no processor"};
 // Short, for tables.
 inline constexpr std::array<const char*, kActivities> kActivityTags = {
-    "python", "native", "import", "gc", "fault", "system", "mpi", "io", "gil", "sleep", "lock", "wait"};
+    "python", "native", "import", "gc",   "fault", "system", "mpi",
+    "io",     "gil",    "sleep",  "lock", "wait",  "ready"};
 // In JSON, before "_s".
 inline constexpr std::array<const char*, kActivities> kActivityKeys = {
-    "interpreter", "native", "import", "gc",    "page_fault", "system_call",
-    "mpi",         "io",     "gil",    "sleep", "lock",       "other_wait"};
+    "interpreter", "native", "import", "gc",   "page_fault", "system_call", "mpi",
+    "io",          "gil",    "sleep",  "lock", "other_wait", "runnable"};
 
 constexpr std::size_t index(Activity activity) { return static_cast<std::size_t>(activity); }
 

@@ -62,10 +62,11 @@ inline constexpr double kMemoryOperands = 0.20;       // of its samples are at a
 inline constexpr std::uint64_t kFewestAccesses = 20;  // are known
 // Processors that are shared.
 inline constexpr double kBusy = 0.90;  // of the time of the processors that a group of ranks may use
-inline constexpr double kSwitchedOut_per_s = 20;  // involuntary context switches of a rank
-inline constexpr double kMemoryFull = 0.90;       // of a node's memory
-inline constexpr double kMajorFaults_per_s = 10;  // of a rank
-inline constexpr double kHotRegion = 0.05;        // share from which a region gets a verdict
+inline constexpr double kWaitingForProcessor = 0.05;  // ready without a processor, in MPI or not
+inline constexpr double kSwitchedOut_per_s = 20;      // involuntary context switches of a rank
+inline constexpr double kMemoryFull = 0.90;           // of a node's memory
+inline constexpr double kMajorFaults_per_s = 10;      // of a rank
+inline constexpr double kHotRegion = 0.05;            // share from which a region gets a verdict
 inline constexpr std::size_t kMaxHotRegions = 16;
 inline constexpr std::size_t kMaxDelays = 3;
 inline constexpr std::size_t kMaxPassedOn = 2;
@@ -80,8 +81,8 @@ inline constexpr std::size_t kMaxMissingListed = 65536;
 inline constexpr std::size_t kMaxWaitParts = 16;
 
 // What limits the program at an instant; MPI is divided among imbalance and communication later.
-enum class Limit : std::uint8_t { kCompute = 0, kMemory, kIo, kPython, kIdle, kMpi };
-inline constexpr std::size_t kLimits = 6;
+enum class Limit : std::uint8_t { kCompute = 0, kMemory, kIo, kPython, kIdle, kMpi, kRunnable };
+inline constexpr std::size_t kLimits = 7;
 
 // Seconds by what limited them. They do not overlap.
 struct Limits {
@@ -160,6 +161,7 @@ struct RankInfo {
   OptionalCategorySeconds category_s;  // of the main thread, by shard::Category
   OptionalActivitySeconds activity_s;  // of all threads, by Activity
   Seconds useful_s, mpi_wait_s, mpi_transfer_s;
+  Seconds mpi_runnable_s;  // of the time in MPI: ready, without a processor
   std::optional<std::uint64_t> max_rss_bytes, read_bytes, write_bytes;
   std::optional<std::uint64_t> minor_faults, major_faults, voluntary_switches, involuntary_switches;
   std::string affinity, numa;  // lists of processors and memory nodes; empty: not known
@@ -169,7 +171,9 @@ struct RankInfo {
   bool lost = false;
   // Of a lost one, where its main thread was last seen: "function (file:line)", the outermost first.
   std::vector<std::string> last_call_path;
-  bool spawned = false;  // by MPI_Comm_spawn
+  bool spawned = false;                 // by MPI_Comm_spawn
+  std::uint64_t unsampled_threads = 0;  // that ended before their first sample
+  double unsampled_cpu_s = 0;           // of those threads
   double handler_s = 0;
 };
 
@@ -183,6 +187,7 @@ struct FunctionRow {
   std::uint32_t line = 0;  // where it starts; 0 unknown
   shard::FrameKind kind = shard::FrameKind::kNative;
   double self_s = 0, total_s = 0;
+  double cpu_s = 0;              // of self_s, on a processor
   RankSpread spread;             // of total_s
   CategorySeconds category_s{};  // parts of self_s
   ActivitySeconds activity_s{};  // the same, finer
@@ -199,6 +204,7 @@ struct LineRow {
   std::string file, function;
   std::uint32_t line = 0;
   double self_s = 0, total_s = 0;
+  double cpu_s = 0;                     // of self_s, on a processor
   CategorySeconds category_s{};         // parts of self_s
   ActivitySeconds activity_s{};         // the same, finer
   ActivitySeconds active_activity_s{};  // parts of active_self_s
@@ -447,6 +453,8 @@ struct Quality {
   std::optional<double> merge_success;                               // share of the merges tried
   Seconds handler_median_s, handler_p99_s;                           // per sample
   std::optional<double> rate_reached_hz;                             // per second of running time
+  std::uint64_t unsampled_threads = 0;                               // that ended before their first sample
+  double unsampled_cpu_s = 0;                                        // of those threads
 };
 
 struct Analysis {

@@ -339,22 +339,22 @@ CLUSTERPROF_MEMBERS(RunInfo, id, command, start_utc_ns, elapsed_s, nodes, ranks,
                     rate_hz, clock, region, sample_on, only_regions, version, mpi_library, samples, dropped,
                     complete, missing, missing_ranks, notes)
 CLUSTERPROF_MEMBERS(Quality, truncated, merges_tried, merges_failed, merge_success, handler_median_s,
-                    handler_p99_s, rate_reached_hz)
+                    handler_p99_s, rate_reached_hz, unsampled_threads, unsampled_cpu_s)
 CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, collector_max_rss_bytes, cpus,
                     numa_nodes, memory_bytes, cache_bytes, cpu_model, busy, memory_used_bytes, received_bytes,
                     sent_bytes, disk_read_bytes, disk_written_bytes)
 CLUSTERPROF_MEMBERS(Limits, time_s, kernel_s, page_fault_s, mapping_s, idle_s, most_path, most_s)
 CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, elapsed_s, paused_s, recorded_s, cpu_s, user_s, kernel_s,
                     samples, threads, processes, category_s, activity_s, useful_s, mpi_wait_s, mpi_transfer_s,
-                    max_rss_bytes, read_bytes, write_bytes, minor_faults, major_faults, voluntary_switches,
+                    mpi_runnable_s, max_rss_bytes, read_bytes, write_bytes, minor_faults, major_faults, voluntary_switches,
                     involuntary_switches, affinity, numa, limits, derived, exit_status, exit_signal, lost,
-                    last_call_path, spawned, handler_s)
+                    last_call_path, spawned, unsampled_threads, unsampled_cpu_s, handler_s)
 CLUSTERPROF_MEMBERS(RankSpread, min_s, mean_s, max_s, max_rank)
 CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serialization, transfer)
-CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, spread, category_s,
+CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, cpu_s, spread, category_s,
                     activity_s, active_self_s, active_total_s, active_spread, counters, working_set_bytes,
                     working_set_is_more)
-CLUSTERPROF_MEMBERS(LineRow, id, file, function, line, self_s, total_s, category_s, activity_s,
+CLUSTERPROF_MEMBERS(LineRow, id, file, function, line, self_s, total_s, cpu_s, category_s, activity_s,
                     active_activity_s, active_self_s, active_total_s, active_spread, counters)
 CLUSTERPROF_MEMBERS(CallTreeRow, parent, fold, name, file, module, line, kind, self_s, total_s, category_s)
 CLUSTERPROF_MEMBERS(MemoryRow, path, time_s, rank, rank_time_s, by_counters, bandwidth, misses_per_kilo,

@@ -33,6 +33,7 @@ enum class FindingKind : std::uint8_t {
   kRanksUnfinished,
   kRanksLost,
   kRanksMissing,
+  kWaitingForProcessor,
   kDelay,
   kDelayPassedOn,
   kLoadImbalance,
@@ -68,12 +69,13 @@ enum class FindingKind : std::uint8_t {
   kUnmatched,
   kClocks
 };
-inline constexpr std::size_t kFindingKinds = 37;
+inline constexpr std::size_t kFindingKinds = 38;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
                                                                              "ranks_unfinished",
                                                                              "ranks_lost",
                                                                              "ranks_missing",
+                                                                             "waiting_for_processor",
                                                                              "delay",
                                                                              "delay_passed_on",
                                                                              "load_imbalance",
@@ -255,9 +257,12 @@ enum class EvidenceKey : std::uint8_t {
   kViolations,
   kWorstViolation,
   kClockError,
-  kClocksApart
+  kClocksApart,
+  kRunnable,
+  kMpiRunnable,
+  kReadyThreads
 };
-inline constexpr std::size_t kEvidenceKeys = 76;
+inline constexpr std::size_t kEvidenceKeys = 79;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -333,7 +338,10 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "violations",
                                                                              "worst_violation_s",
                                                                              "clock_error_s",
-                                                                             "clocks_apart"};
+                                                                             "clocks_apart",
+                                                                             "runnable_s",
+                                                                             "mpi_runnable_s",
+                                                                             "ready_threads"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names of things, and lists of numbers, in the order in which they were added.

@@ -206,8 +206,7 @@ class Finder {
       finding.place = analysis_.places[cause.place];
       Evidence& evidence = finding.evidence;
       evidence.set(Key::kWait, cause.wait_s);
-      evidence.set(cause.at_least ? Key::kWaitingRanksAtLeast : Key::kWaitingRanks,
-                   cause.waiting_ranks);
+      evidence.set(cause.at_least ? Key::kWaitingRanksAtLeast : Key::kWaitingRanks, cause.waiting_ranks);
       if (const DelayRow* const where = where_waited_for(cause)) {
         if (where->waiting_ranks == 1 && cause.waiting_ranks == 1 && !cause.at_least)
           evidence.set(Key::kWaitingRank, where->waiting_rank);
@@ -247,8 +246,7 @@ class Finder {
       finding.site = analysis_.places[delay.site];
       finding.evidence.set(Key::kWait, delay.wait_s);
       finding.evidence.set(Key::kWaitingRanks, delay.waiting_ranks);
-      if (delay.waiting_ranks == 1)
-        finding.evidence.set(Key::kWaitingRank, delay.waiting_rank);
+      if (delay.waiting_ranks == 1) finding.evidence.set(Key::kWaitingRank, delay.waiting_rank);
       ++number;
     }
   }
@@ -326,7 +324,8 @@ class Finder {
     if (!e.serialization || !e.transfer) return;
     const double elapsed_s = analysis_.run.elapsed_s, ideal_s = *analysis_.wait_quality->ideal_s;
     const double serialization = (ideal_s - *analysis_.max_useful_s) / elapsed_s;
-    const double transfer = (elapsed_s - ideal_s) / elapsed_s;
+    // The network is not what ranks without a processor waited for.
+    const double transfer = std::max(0.0, (elapsed_s - ideal_s) / elapsed_s - lacked_share(analysis_));
     if (std::max(serialization, transfer) < thresholds::kNetwork) return;
     if (serialization >= transfer) {
       Finding& finding = add_by_share(Kind::kSerialization, serialization);
@@ -358,7 +357,9 @@ class Finder {
         if (row.wait_s && *row.wait_s > (most == nullptr ? 0 : *most->wait_s)) most = &row;
       if (most != nullptr) point_to(finding, *most, *most->wait_s);
     }
-    const double rest = *analysis_.mpi_transfer_s / analysis_.rank_seconds;
+    double lacked_s = 0;
+    for (const RankInfo& rank : analysis_.ranks) lacked_s += lacked_time(rank).mpi_runnable_s;
+    const double rest = (*analysis_.mpi_transfer_s - lacked_s) / analysis_.rank_seconds;
     if (rest < thresholds::kMpi || transfer_named_) return;
     Finding& finding = add_by_share(Kind::kMpiBesidesWaiting, rest);
     finding.evidence.set(Key::kTime, *analysis_.mpi_transfer_s);
@@ -683,8 +684,7 @@ class Finder {
   void waiting_quality(const WaitQuality& quality) {
     if (quality.event_level > 0)
       add(Kind::kWaitsSampled, Severity::kInfo)
-          .evidence.set(Key::kOneIn,
-                        std::uint64_t{1} << std::min(quality.event_level, 63u));
+          .evidence.set(Key::kOneIn, std::uint64_t{1} << std::min(quality.event_level, 63u));
     const auto share = [](std::uint64_t part, std::uint64_t whole) {
       return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
     };

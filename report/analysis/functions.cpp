@@ -38,7 +38,7 @@ void sum_activities(Analysis& analysis) {
 }
 
 struct FunctionSum {
-  std::uint64_t self_ns = 0, active_ns = 0, total_ns = 0, active_total_ns = 0;
+  std::uint64_t self_ns = 0, active_ns = 0, total_ns = 0, active_total_ns = 0, cpu_ns = 0;
   std::array<std::uint64_t, kCategories> category_ns{};
   ActivityTimes activity_ns{};
 };
@@ -76,6 +76,7 @@ void give_activities(const shard::Rank& rank, const ActivityTimes& times, bool c
     const bool waits = activity == Activity::kGilWait || activity == Activity::kSleep ||
                        activity == Activity::kLock || activity == Activity::kOtherWait;
     if (waits && cpu_clock) known = false;
+    if (activity == Activity::kRunnable) known = sampled && (rank.flags & shard::kRunDelayKnown) != 0;
     if (known) info.activity_s[a] = to_seconds(times[a]);
   }
 }
@@ -163,7 +164,7 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
       const std::size_t cell = cell_of(path, static_cast<Category>(c));
       const std::uint64_t main_ns = time.told_main_ns(cell), helper_ns = time.told_helper_ns(cell);
       const std::uint64_t all_ns = main_ns + helper_ns;
-      if (all_ns == 0) continue;
+      if (all_ns == 0 && time.cpu_ns(cell) == 0) continue;
       const Charge& charge = charges_[cell];
       const std::uint64_t active_ns = charge.is_work ? all_ns : main_ns;
       sampled_ns += all_ns;
@@ -178,6 +179,7 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
       inclusive[charge.path].active_ns += active_ns;
       const auto add = [&](FunctionSum& sum) {
         sum.self_ns += all_ns;
+        sum.cpu_ns += time.cpu_ns(cell);
         sum.active_ns += active_ns;
         sum.category_ns[c] += all_ns;
         sum.activity_ns[index(charge.activity)] += all_ns;
@@ -226,6 +228,7 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
     row.kind = f.kind;
     row.self_s = to_seconds(sum.self_ns);
     row.total_s = to_seconds(sum.total_ns);
+    row.cpu_s = to_seconds(sum.cpu_ns);
     row.spread = ranks.spread(sum.total_ns, total_[i]);
     row.active_self_s = to_seconds(sum.active_ns);
     row.active_total_s = to_seconds(sum.active_total_ns);
@@ -244,6 +247,7 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
     row.line = f.line;
     row.self_s = to_seconds(sum.self_ns);
     row.total_s = to_seconds(sum.total_ns);
+    row.cpu_s = to_seconds(sum.cpu_ns);
     give_seconds(sum.category_ns, row.category_s);
     give_seconds(sum.activity_ns, row.activity_s);
     give_seconds(sum.active_activity_ns, row.active_activity_s);

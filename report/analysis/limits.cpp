@@ -39,6 +39,8 @@ Limit limit_of(std::uint8_t cause) {
       return Limit::kIo;
     case causes::kMpi:
       return Limit::kMpi;
+    case causes::kRunnable:
+      return Limit::kRunnable;
     default:
       return Limit::kIdle;
   }
@@ -52,6 +54,8 @@ std::uint8_t cause_of(const CallPaths& paths, std::uint32_t path, Category categ
       return causes::kIo;
     case Category::kMpi:
       return causes::kMpi;
+    case Category::kRunnable:
+      return causes::kRunnable;
     case Category::kIdle:
       return static_cast<std::uint8_t>(causes::kIdle + static_cast<std::uint8_t>(off_cpu_of(paths, path)));
     case Category::kSystem:

@@ -21,7 +21,7 @@ constexpr std::size_t index(Limit limit) { return static_cast<std::size_t>(limit
 // The finest division of time by what limited it: from kIdle on by OffCpu.
 namespace causes {
 inline constexpr std::uint8_t kPython = 0, kNative = 1, kNativeMemory = 2, kKernel = 3, kPageFault = 4;
-inline constexpr std::uint8_t kMapping = 5, kIo = 6, kMpi = 7, kIdle = 8;
+inline constexpr std::uint8_t kMapping = 5, kIo = 6, kMpi = 7, kRunnable = 8, kIdle = 9;
 inline constexpr std::size_t kCount = kIdle + kOffCpuKinds;
 }  // namespace causes
 Limit limit_of(std::uint8_t cause);

@@ -11,8 +11,11 @@ void PathTime::add(const RankInput& rank) {
   const bool used_mpi = (rank.of->flags & shard::kUsedMpi) != 0;
   std::vector<std::uint64_t>& group = groups_[(used_mpi ? kUsedMpi : 0) | (rank.sampled ? 0 : kUnsampled)];
   group.resize(cells_ * 2);
-  for (const shard::Value& value : rank.values)
+  cpu_ns_.resize(cells_);
+  for (const shard::Value& value : rank.values) {
     group[cell_of(value) * 2 + (value.main_thread ? 0 : 1)] += value.wall_ns;
+    cpu_ns_[cell_of(value)] += value.cpu_ns;
+  }
 
   if (!apart_ || rank.of->rank != *apart_ || !used_mpi) return;
   apart_ns_.resize(cells_);

@@ -25,6 +25,7 @@ class PathTime {
   static void each_table(Self& self, const Table& table) {
     for (auto& group : self.groups_) table(group, self.cells_ * 2);
     table(self.apart_ns_, self.cells_);
+    table(self.cpu_ns_, self.cells_);
   }
 
   // Of cell_of(path, category).
@@ -39,6 +40,8 @@ class PathTime {
   [[nodiscard]] std::uint64_t apart_ns(std::size_t cell) const {
     return apart_ns_.empty() ? 0 : apart_ns_[cell];
   }
+  // On a processor, of all threads.
+  [[nodiscard]] std::uint64_t cpu_ns(std::size_t cell) const { return cpu_ns_.empty() ? 0 : cpu_ns_[cell]; }
   [[nodiscard]] std::size_t cells() const { return cells_; }
 
  private:
@@ -57,7 +60,7 @@ class PathTime {
   std::size_t cells_;
   std::optional<std::int32_t> apart_;
   std::array<std::vector<std::uint64_t>, 4> groups_;  // by cell, the main thread's first
-  std::vector<std::uint64_t> apart_ns_;
+  std::vector<std::uint64_t> apart_ns_, cpu_ns_;
 };
 
 }  // namespace clusterprof::report

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 
 #include "report/analysis/verdict.hpp"
@@ -87,6 +88,7 @@ class Placement {
   }
 
   std::vector<Finding> run() {
+    waiting();
     for (std::uint32_t n = 0; n < a_.nodes.size(); ++n) {
       const std::vector<Group> groups = groups_of(a_, n, on_node_[n]);
       bool named = false;
@@ -116,6 +118,62 @@ class Placement {
     std::sort(ranks.begin(), ranks.end());
     finding.rank = ranks.front();
     finding.ranks = std::move(ranks);
+  }
+
+  // One finding, whatever the number of nodes; that with most of it is named.
+  void waiting() {
+    const double share = lacked_share(a_);
+    if (share < thresholds::kWaitingForProcessor) return;
+    std::vector<double> of_node(a_.nodes.size());
+    std::vector<std::int32_t> ranks;
+    LackedTime sum;
+    double most_of_rank_s = 0;
+    std::int32_t first = -1;
+    for (const RankInfo& rank : a_.ranks) {
+      const LackedTime lacked = lacked_time(rank);
+      sum.runnable_s += lacked.runnable_s;
+      sum.mpi_runnable_s += lacked.mpi_runnable_s;
+      if (rank.node < of_node.size()) of_node[rank.node] += lacked.all_s();
+      if (lacked.all_s() >= thresholds::kWaitingForProcessor * rank.recorded_s) ranks.push_back(rank.rank);
+      if (lacked.all_s() > most_of_rank_s) most_of_rank_s = lacked.all_s(), first = rank.rank;
+    }
+    Finding& finding = add(Kind::kWaitingForProcessor, severity_of(share), FindingAction::kFreeNode);
+    finding.share = share;
+    finding.gain_s = std::min(most_of_rank_s, a_.run.elapsed_s);
+    finding.ranks = std::move(ranks);
+    finding.rank = first;
+    finding.evidence.set(Key::kRunnable, sum.runnable_s);
+    finding.evidence.set(Key::kMpiRunnable, sum.mpi_runnable_s);
+    const auto most = std::max_element(of_node.begin(), of_node.end());
+    if (most != of_node.end() && *most > 0)
+      crowd(static_cast<std::uint32_t>(most - of_node.begin()), finding);
+  }
+
+  // How many threads of how many processors run or are ready on the node, on the mean over its time.
+  void crowd(std::uint32_t node, Finding& finding) {
+    const NodeInfo& info = a_.nodes[node];
+    finding.evidence.set(Key::kNode, info.name);
+    std::set<std::int32_t> processors;
+    double ready_s = 0, own_cpu_s = 0;
+    for (const RankInfo* rank : on_node_[node]) {
+      ready_s += lacked_time(*rank).all_s();
+      own_cpu_s += rank->cpu_s.value_or(0);
+      if (const auto list = parse_list(rank->affinity)) processors.insert(list->begin(), list->end());
+    }
+    if (processors.empty())
+      for (std::uint32_t i = 0; i < std::min(info.cpus, kMostProcessors); ++i)
+        processors.insert(static_cast<std::int32_t>(i));
+    if (processors.empty() || info.elapsed_s <= 0) return;
+    const bool all_processors = processors.size() >= info.cpus;
+    const double others_s =
+        all_processors && info.busy ? std::max(0.0, *info.busy * info.cpus * info.elapsed_s - own_cpu_s) : 0;
+    const double own = (ready_s + own_cpu_s) / info.elapsed_s;
+    finding.evidence.set(Key::kReadyThreads, own + others_s / info.elapsed_s);
+    if (on_node_[node].size() > processors.size())
+      finding.action = FindingAction::kFewerRanks;
+    else if (own > static_cast<double>(processors.size()))
+      finding.action = FindingAction::kFewerThreads;
+    finding.evidence.set(Key::kProcessors, std::vector<std::int32_t>(processors.begin(), processors.end()));
   }
 
   bool shared(std::uint32_t node, const Group& group) {
@@ -234,6 +292,17 @@ class Placement {
 };
 
 }  // namespace
+
+LackedTime lacked_time(const RankInfo& rank) {
+  return {rank.category_s[static_cast<std::size_t>(shard::Category::kRunnable)].value_or(0),
+          rank.mpi_runnable_s.value_or(0)};
+}
+
+double lacked_share(const Analysis& analysis) {
+  double lacked_s = 0;
+  for (const RankInfo& rank : analysis.ranks) lacked_s += lacked_time(rank).all_s();
+  return analysis.rank_seconds > 0 ? lacked_s / analysis.rank_seconds : 0;
+}
 
 std::optional<std::vector<std::uint32_t>> parse_list(std::string_view text) {
   std::vector<std::uint32_t> numbers;

@@ -11,6 +11,15 @@
 
 namespace clusterprof::report {
 
+// Main threads' time without a processor, outside MPI and in it; 0 where it is not known.
+struct LackedTime {
+  double runnable_s = 0, mpi_runnable_s = 0;
+  [[nodiscard]] double all_s() const { return runnable_s + mpi_runnable_s; }
+};
+LackedTime lacked_time(const RankInfo& rank);
+// As a share of all rank time.
+double lacked_share(const Analysis& analysis);
+
 // "0-3,8": numbers in ascending order; empty where the text is no such list, or one beyond 65535.
 std::optional<std::vector<std::uint32_t>> parse_list(std::string_view text);
 

@@ -61,6 +61,7 @@ void RegionTime::add(const RankInput& rank) {
     touched_.touch(region, parent_of);
     Here& here = here_[region];
     (in_mpi ? here.mpi_ns : value.main_thread ? here.main_ns : here.helper_ns) += value.wall_ns;
+    if (value.main_thread && value.category == Category::kRunnable) here.runnable_ns += value.wall_ns;
   }
   touched_.drain([&](std::uint32_t region) {
     const Here here = here_[region];
@@ -69,9 +70,11 @@ void RegionTime::add(const RankInput& rank) {
     up.main_ns += here.main_ns;
     up.helper_ns += here.helper_ns;
     up.mpi_ns += here.mpi_ns;
-    const std::uint64_t useful_ns = here.main_ns + here.helper_ns;
+    up.runnable_ns += here.runnable_ns;
+    const std::uint64_t outside_ns = here.main_ns + here.helper_ns;
+    const std::uint64_t useful_ns = outside_ns - here.runnable_ns;
     const double useful_s = to_seconds(useful_ns);
-    const double time_s = useful_s + to_seconds(here.mpi_ns);
+    const double time_s = to_seconds(outside_ns + here.mpi_ns);
     if (time_s <= 0) return;
     sums_.resize(parent_.size());
     unite(sums_[region], Sum{useful_ns, 1, useful_s, time_s, rank.position});

@@ -52,6 +52,7 @@ class RegionTime {
   };
   struct Here {
     std::uint64_t main_ns = 0, helper_ns = 0, mpi_ns = 0;  // the first two outside MPI
+    std::uint64_t runnable_ns = 0;                         // of main_ns: without a processor
   };
 
   void sum_instances(const RankOrder& ranks, std::vector<RegionRow>& rows) const;

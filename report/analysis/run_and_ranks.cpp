@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::size_t kMpi = static_cast<std::size_t>(Category::kMpi);
 constexpr std::size_t kPython = static_cast<std::size_t>(Category::kPython);
+constexpr std::size_t kRunnable = static_cast<std::size_t>(Category::kRunnable);
 
 constexpr std::size_t kMostNodesNamed = 4;
 
@@ -92,6 +93,12 @@ std::uint64_t recorded_of(const Rank& rank) {
   return rank.elapsed_ns - std::min(rank.paused_ns, rank.elapsed_ns);
 }
 
+// Outside MPI, with a processor or blocked.
+std::uint64_t useful_ns(const Rank& rank, bool cpu_clock) {
+  const std::uint64_t outside_ns = recorded_of(rank) - std::min(rank.mpi_ns, recorded_of(rank));
+  return outside_ns - std::min(runnable_ns(rank, cpu_clock), outside_ns);
+}
+
 bool any_used_mpi(const ShardData& data) {
   return std::any_of(data.ranks.begin(), data.ranks.end(),
                      [](const Rank& rank) { return (rank.flags & shard::kUsedMpi) != 0; });
@@ -113,7 +120,9 @@ RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) 
   info.category_s = main_thread_categories(rank, cpu_clock);
   if (measures_mpi(rank)) {
     const std::uint64_t mpi_ns = std::min(rank.mpi_ns, recorded_of(rank));
-    info.useful_s = to_seconds(recorded_of(rank) - mpi_ns);
+    info.useful_s = to_seconds(useful_ns(rank, cpu_clock));
+    if ((rank.flags & shard::kRunDelayKnown) != 0)
+      info.mpi_runnable_s = to_seconds(std::min(rank.mpi_runnable_ns, mpi_ns));
     if ((rank.flags & shard::kWaitKnown) != 0) {
       const std::uint64_t wait_ns = std::min(rank.mpi_wait_ns, mpi_ns);
       info.mpi_wait_s = to_seconds(wait_ns);
@@ -146,6 +155,8 @@ RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) 
   info.last_call_path = pieces_of(text(rank.last_call_path), '\n');
   info.spawned = (rank.flags & shard::kSpawned) != 0;
   info.handler_s = to_seconds(rank.handler_ns);
+  info.unsampled_threads = rank.unsampled_threads;
+  info.unsampled_cpu_s = to_seconds(rank.unsampled_cpu_ns);
   return info;
 }
 
@@ -223,6 +234,11 @@ RunInfo describe_run(const ShardData& data) {
   return run;
 }
 
+std::uint64_t runnable_ns(const Rank& rank, bool cpu_clock) {
+  if (cpu_clock) return 0;
+  return rank.main_thread_ns[kRunnable];
+}
+
 bool measures_mpi(const Rank& rank) {
   return (rank.flags & shard::kUsedMpi) != 0 ||
          ((rank.flags & shard::kMpiUnwatched) == 0 && rank.raw_main_thread_ns[kMpi] == 0);
@@ -240,6 +256,7 @@ OptionalCategorySeconds main_thread_categories(const Rank& rank, bool cpu_clock)
   for (std::size_t c = 0; c < kCategories; ++c) {
     if (c == kMpi || (cpu_clock && c == static_cast<std::size_t>(Category::kIdle))) continue;
     if (c == kPython && no_python) continue;
+    if (c == kRunnable && (rank.flags & shard::kRunDelayKnown) == 0) continue;
     result[c] = to_seconds(rank.main_thread_ns[c]);
   }
   return result;
@@ -252,10 +269,10 @@ std::optional<std::int32_t> slowest_rank(const ShardData& data, const RankOrder&
   for (const std::uint32_t index : order.ascending) {
     const Rank& rank = data.ranks[index];
     if (!measures_mpi(rank)) continue;
-    const std::uint64_t useful_ns = recorded_of(rank) - std::min(rank.mpi_ns, recorded_of(rank));
-    if (slowest && useful_ns <= most_ns) continue;
+    const std::uint64_t ns = useful_ns(rank, data.run.clock == "cpu");
+    if (slowest && ns <= most_ns) continue;
     slowest = rank.rank;
-    most_ns = useful_ns;
+    most_ns = ns;
   }
   return slowest;
 }
@@ -317,18 +334,21 @@ void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& an
 
 void find_quality(const ShardData& data, Analysis& analysis) {
   Quality& quality = analysis.quality;
-  std::uint64_t running = 0, running_ns = 0;
+  std::uint64_t running = 0, running_ns = 0, unsampled_cpu_ns = 0;
   for (const Rank& rank : data.ranks) {
     quality.truncated += rank.truncated;
     quality.merges_tried += rank.merges_tried;
     quality.merges_failed += rank.merges_failed;
     running += rank.running_samples;
     running_ns += rank.running_ns;
+    quality.unsampled_threads += rank.unsampled_threads;
+    unsampled_cpu_ns += rank.unsampled_cpu_ns;
   }
   if (quality.merges_tried != 0)
     quality.merge_success = 1 - static_cast<double>(std::min(quality.merges_failed, quality.merges_tried)) /
                                     static_cast<double>(quality.merges_tried);
   if (running_ns != 0) quality.rate_reached_hz = static_cast<double>(running) / to_seconds(running_ns);
+  quality.unsampled_cpu_s = to_seconds(unsampled_cpu_ns);
   std::map<std::uint64_t, std::uint64_t> bins;
   for (const shard::HandlerCost& cost : data.handler_costs) bins[cost.le_ns] += cost.count;
   quality.handler_median_s = quantile(bins, 0.5);

@@ -23,6 +23,8 @@ void find_efficiency(const shard::ShardData& data, const RankOrder& order, Analy
 void find_quality(const shard::ShardData& data, Analysis& analysis);
 
 // No MPI call seen although it would have been: the time in MPI is a measured zero.
+std::uint64_t runnable_ns(const shard::Rank& rank, bool cpu_clock);
+
 bool measures_mpi(const shard::Rank& rank);
 
 // MPI is measured; samples say how the rest divides. Under the CPU clock samples do not add up

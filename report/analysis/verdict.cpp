@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "report/analysis/limits.hpp"
+#include "report/analysis/placement.hpp"
 #include "report/analysis/regions.hpp"
 
 namespace clusterprof::report {
@@ -20,11 +21,9 @@ double of(const OptionalCategorySeconds& categories, Category category) {
 }
 
 // The classes that are time of threads outside MPI.
-constexpr std::pair<Limit, const char*> kPlainClasses[] = {{Limit::kCompute, "compute"},
-                                                           {Limit::kMemory, "memory"},
-                                                           {Limit::kPython, "python"},
-                                                           {Limit::kIo, "io"},
-                                                           {Limit::kIdle, "idle"}};
+constexpr std::pair<Limit, const char*> kPlainClasses[] = {
+    {Limit::kCompute, "compute"}, {Limit::kMemory, "memory"}, {Limit::kPython, "python"},
+    {Limit::kIo, "io"},           {Limit::kIdle, "idle"},     {Limit::kRunnable, "runnable"}};
 
 void largest_first(std::vector<Bottleneck>& classes) {
   std::stable_sort(classes.begin(), classes.end(),
@@ -134,7 +133,7 @@ std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& desc
     add_delay(analysis, imbalance);
     Bottleneck& communication = classes.emplace_back();
     communication.kind = "communication";
-    communication.share = std::max(0.0, 1 - max / elapsed);
+    communication.share = std::max(0.0, 1 - max / elapsed - lacked_share(analysis));
     Evidence& evidence = communication.evidence;
     evidence.set(Key::kMaxUseful, max);
     evidence.set(Key::kElapsed, elapsed);

@@ -33,6 +33,11 @@ class Places {
     by_path_.assign(paths.size(), kNone);
   }
 
+  // Whatever such a path was about to do: what it lacked is a processor.
+  static bool is_runnable(const CallPaths& paths, const Frame& leaf) {
+    return leaf.kind == FrameKind::kKernel && paths.text(leaf.name) == shard::kRunnableName;
+  }
+
   PlaceIndex of(std::uint32_t path) {
     if (path >= by_path_.size()) return 0;
     if (by_path_[path] == kNone) by_path_[path] = add(key_of(path));
@@ -67,6 +72,7 @@ class Places {
   [[nodiscard]] Key key_of(std::uint32_t path) const {
     const Frame* const leaf = paths_.frame(path);
     if (leaf == nullptr) return {};
+    if (is_runnable(paths_, *leaf)) return {{{}, shard::kRunnableName, {}, {}, FrameKind::kKernel}, 0};
     const bool in_mpi = leaf->kind == FrameKind::kMpi;
     const Frame* const shown = paths_.frame(in_mpi ? paths_.mpi_caller(path) : programs_frame(path));
     const Text op = in_mpi ? Text(paths_.text(leaf->name)) : Text();
@@ -334,6 +340,10 @@ class Explainer {
     std::map<std::uint32_t, std::uint64_t> all_ranks, waiting;
     for (const auto& [group, part] : parts) all_ranks[group] = waiting[group] = 0;
     std::vector<std::uint32_t> group_of_paths(paths_.size(), kUnasked);
+    std::uint32_t runnable_path = kNone;  // any that stands for it
+    for (std::uint32_t path = 1; path < paths_.size() && runnable_path == kNone; ++path)
+      if (const Frame* leaf = paths_.frame(path); leaf != nullptr && Places::is_runnable(paths_, *leaf))
+        runnable_path = path;
     const auto count = [&](std::map<std::uint32_t, std::uint64_t>& sums, std::uint32_t path,
                            std::uint64_t ns) {
       if (path >= group_of_paths.size()) return;
@@ -346,8 +356,14 @@ class Explainer {
     };
     for (std::uint32_t path = 0; path < paths_.size(); ++path) {
       std::uint64_t main_ns = 0;
-      for (std::size_t c = 0; c < shard::kCategories; ++c)
-        main_ns += time_.main_ns(cell_of(path, static_cast<shard::Category>(c)));
+      for (std::size_t c = 0; c < shard::kCategories; ++c) {
+        const auto category = static_cast<shard::Category>(c);
+        const std::uint64_t ns = time_.main_ns(cell_of(path, category));
+        if (category != shard::Category::kRunnable)
+          main_ns += ns;
+        else if (ns != 0 && runnable_path != kNone)
+          count(all_ranks, runnable_path, ns);
+      }
       if (main_ns != 0) count(all_ranks, path, main_ns);
     }
     for (std::size_t i = 0; i < states_.size(); ++i)

@@ -112,18 +112,18 @@ Seconds imbalance(const RankSpread& spread) {
 }
 
 void write_functions(const Analysis& analysis, Csv& csv) {
-  csv.row("name", "file", "line", "kind", "module", "self_s", "total_s", category_titles(), "rank_min_s",
-          "rank_mean_s", "rank_max_s", "rank_max", "imbalance");
+  csv.row("name", "file", "line", "kind", "module", "self_s", "total_s", "cpu_s", category_titles(),
+          "rank_min_s", "rank_mean_s", "rank_max_s", "rank_max", "imbalance");
   for (const FunctionRow& row : analysis.functions)
     csv.row(row.name, row.file, known(row.line), kind_name(row.kind), row.module, row.self_s, row.total_s,
-            row.category_s, row.spread.min_s, row.spread.mean_s, row.spread.max_s, row.spread.max_rank,
-            imbalance(row.spread));
+            row.cpu_s, row.category_s, row.spread.min_s, row.spread.mean_s, row.spread.max_s,
+            row.spread.max_rank, imbalance(row.spread));
 }
 
 void write_lines(const Analysis& analysis, Csv& csv) {
-  csv.row("file", "line", "function", "self_s", "total_s", category_titles());
+  csv.row("file", "line", "function", "self_s", "total_s", "cpu_s", category_titles());
   for (const LineRow& row : analysis.lines)
-    csv.row(row.file, row.line, row.function, row.self_s, row.total_s, row.category_s);
+    csv.row(row.file, row.line, row.function, row.self_s, row.total_s, row.cpu_s, row.category_s);
 }
 
 void write_ranks(const Analysis& analysis, Csv& csv) {

@@ -156,9 +156,8 @@ class Document {
       out_("pid", rank.pid)("elapsed_s", rank.elapsed_s)("paused_s", rank.paused_s)("cpu_s", rank.cpu_s);
       out_("user_s", rank.user_s)("kernel_s", rank.kernel_s)("samples", rank.samples);
       out_("spawned", rank.spawned)("threads", rank.threads)("processes", rank.processes);
-      for (const Category c : {Category::kPython, Category::kNative, Category::kSystem, Category::kMpi,
-                               Category::kIo, Category::kIdle})
-        out_(category_keys_[index(c)], rank.category_s[index(c)]);
+      for (std::size_t c = 0; c < shard::kCategories; ++c) out_(category_keys_[c], rank.category_s[c]);
+      out_("mpi_runnable_s", rank.mpi_runnable_s);
       activities(rank.activity_s);
       out_("useful_s", rank.useful_s)("mpi_wait_s", rank.mpi_wait_s)("mpi_transfer_s", rank.mpi_transfer_s);
       out_("max_rss_bytes", rank.max_rss_bytes)("read_bytes", rank.read_bytes);
@@ -166,6 +165,7 @@ class Document {
       out_("major_faults", rank.major_faults)("voluntary_switches", rank.voluntary_switches);
       out_("involuntary_switches", rank.involuntary_switches)("affinity", text_or_null(rank.affinity));
       out_("numa", text_or_null(rank.numa));
+      out_("unsampled_threads", rank.unsampled_threads)("unsampled_cpu_s", rank.unsampled_cpu_s);
       derived(rank.derived);
       out_.object("exit", [&] {
         out_("status", rank.exit_status)("signal", rank.exit_signal)("lost", rank.lost);
@@ -176,12 +176,17 @@ class Document {
 
   // --- functions and lines -----------------------------------------------------------------------
 
+  // Of which runnable may not be known.
+  void categories(const CategorySeconds& seconds) {
+    constexpr auto kRunnable = static_cast<std::size_t>(Category::kRunnable);
+    for (std::size_t c = 0; c < shard::kCategories; ++c)
+      out_(category_keys_[c], c != kRunnable || a_.category_s[c] ? Seconds(seconds[c]) : Seconds());
+  }
+
   // Parts of the self time of a function or line: the categories, and those activities that are not one.
   template <typename Row>
   void parts(const Row& row) {
-    for (const Category c : {Category::kPython, Category::kNative, Category::kSystem, Category::kMpi,
-                             Category::kIo, Category::kIdle})
-      out_(category_keys_[index(c)], row.category_s[index(c)]);
+    categories(row.category_s);
     for (const Activity part : {Activity::kGilWait, Activity::kGarbageCollection, Activity::kImport,
                                 Activity::kPageFault, Activity::kSleep, Activity::kLock}) {
       const std::size_t i = report::index(part);
@@ -209,7 +214,7 @@ class Document {
     out_.rows("functions", a_.functions, [&](const FunctionRow& row) {
       out_("name", row.name)("file", text_or_null(row.file))("line", or_null(row.line));
       out_("kind", kind_name(row.kind))("module", text_or_null(row.module));
-      out_("self_s", row.self_s)("total_s", row.total_s);
+      out_("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s);
       out_("active_self_s", row.active_self_s)("active_total_s", row.active_total_s);
       spread(row.spread);
       out_("imbalance", row.spread.mean_s > 0 ? Seconds(row.spread.max_s / row.spread.mean_s) : Seconds());
@@ -225,7 +230,7 @@ class Document {
   void lines() {
     out_.rows("lines", a_.lines, [&](const LineRow& row) {
       out_("file", row.file)("line", row.line)("function", row.function);
-      out_("self_s", row.self_s)("total_s", row.total_s);
+      out_("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s);
       parts(row);
       if (!row.counters.empty()) amounts(row.counters);
     });
@@ -239,7 +244,7 @@ class Document {
       out_("file", text_or_null(row.file))("line", or_null(row.line));
       out_("kind", row.kind == shard::FrameKind::kRegion ? "region" : kind_name(row.kind));
       out_("module", text_or_null(row.module))("self_s", row.self_s)("total_s", row.total_s);
-      for (std::size_t c = 0; c < shard::kCategories; ++c) out_(category_keys_[c], row.category_s[c]);
+      categories(row.category_s);
     });
   }
 
@@ -455,7 +460,7 @@ class Document {
     out_.rows("regions", a_.regions, [&](const RegionRow& row) {
       out_("name", region_name(row))("count", row.count)("time_s", row.time_s)("min_s", row.min_s);
       out_("max_s", row.max_s)("max_n", row.max_n)("sampled_s", row.sampled_s)("share", row.share);
-      for (std::size_t c = 0; c < shard::kCategories; ++c) out_(category_keys_[c], row.category_s[c]);
+      categories(row.category_s);
       spread(row.spread);
       out_.object("efficiency", [&] {
         out_("parallel", row.efficiency.parallel)("load_balance", row.efficiency.load_balance);
@@ -477,6 +482,7 @@ class Document {
       dropped();
       out_("truncated", q.truncated)("merges_tried", q.merges_tried)("merges_failed", q.merges_failed);
       out_("merge_success_percent", q.merge_success ? Seconds(100 * *q.merge_success) : Seconds());
+      out_("unsampled_threads", q.unsampled_threads)("unsampled_cpu_s", q.unsampled_cpu_s);
     });
   }
 

@@ -32,6 +32,7 @@ constexpr std::size_t kCallSitesInAnyCase = 8;
 constexpr std::size_t kWideCallSites = 100;  // columns of the page
 constexpr std::size_t kUsualWidth = 80;
 constexpr std::size_t kWideRanks = 100;
+constexpr std::size_t kWideFunctions = 100;
 constexpr double kWorthMentioning = 0.01;  // of rank time: calls on files
 constexpr double kMuchBlocked = 0.10;      // the same: blocked time
 constexpr double kSmallActivity = 0.01;    // of the time of all threads without idle helpers
@@ -236,7 +237,7 @@ class Report {
       show("    serialization", {}, why);
       show("    transfer", {}, why);
     }
-    page_.line("  mean, max: time outside MPI per rank; @: the rank that has the max", Style::kDim);
+    page_.line("  mean, max: useful time per rank; @: the rank that has the max", Style::kDim);
   }
 
   // --- ranks -------------------------------------------------------------------------------
@@ -357,7 +358,7 @@ class Report {
       for (auto* row : {&min, &mean, &max, &who}) table.row(std::move(*row), Style::kDim);
     }
     table.print(page_);
-    page_.line(fmt::format("  in {}; useful: outside MPI; cpu: all threads and processes", scale.unit()),
+    page_.line(fmt::format("  in {}; useful: outside MPI, not runnable; cpu: all threads and processes", scale.unit()),
                Style::kDim);
     page_.blank();
 
@@ -481,29 +482,33 @@ class Report {
     const TimeScale of_ranks = scale_of_ranks(
         scale, largest(all, shown, [](const FunctionRow& row) { return row.active_spread.max_s; }));
     page_.section("Hotspots", fmt::format("by self time, in {}; all ranks and threads", scale.unit()));
+    const bool wide = page_.width() >= kWideFunctions;
     const auto build = [&](std::size_t room) {
-      Table table({{"self"},
-                   {"%"},
-                   {"total"},
-                   {"min", Align::kRight, true},
-                   {"mean", Align::kRight, true},
-                   {"max", Align::kRight, true},
-                   {"@rank", Align::kRight, true},
-                   {"function", Align::kLeft}});
+      std::vector<Table::Column> columns{{"self"}, {"%"}, {"total"}};
+      if (wide) columns.push_back({"cpu"});
+      for (const char* const name : {"min", "mean", "max", "@rank"})
+        columns.push_back({name, Align::kRight, true});
+      columns.push_back({"function", Align::kLeft});
+      Table table(std::move(columns));
       for (std::size_t i = 0; i < shown; ++i) {
         const FunctionRow& row = *all[i];
         const RankSpread& spread = row.active_spread;
-        table.row({scale(row.active_self_s),
-                   fmt::format("{:.1f}", 100 * share_of(row.active_self_s, active_s)),
-                   scale(row.active_total_s), of_ranks(spread.min_s), of_ranks(spread.mean_s),
-                   of_ranks(spread.max_s), std::to_string(spread.max_rank),
-                   room == 0 ? "" : describe(row, paths_, room)});
+        std::vector<std::string> cells{scale(row.active_self_s),
+                                       fmt::format("{:.1f}", 100 * share_of(row.active_self_s, active_s)),
+                                       scale(row.active_total_s)};
+        if (wide) cells.push_back(scale(row.cpu_s));
+        cells.insert(cells.end(),
+                     {of_ranks(spread.min_s), of_ranks(spread.mean_s), of_ranks(spread.max_s),
+                      std::to_string(spread.max_rank), room == 0 ? "" : describe(row, paths_, room)});
+        table.row(std::move(cells));
       }
       return table;
     };
     build(build(0).room(page_.width())).print(page_);
     note_the_rest(shown, all.size());
-    page_.line("  min, mean, max, @rank: of total, per rank" + other_unit(scale, of_ranks), Style::kDim);
+    page_.line(std::string(wide ? "  cpu: of self; " : "  ") + "min, mean, max, @rank: of total, per rank" +
+                   other_unit(scale, of_ranks),
+               Style::kDim);
     note_helper_idle();
   }
 
@@ -816,6 +821,7 @@ class Report {
            Style::kWarning);
     }
     if (!few.empty()) fact("dropped", fmt::format("{}: too few samples to matter", few));
+    unsampled_threads();
     fact("call paths cut", part(quality.truncated, run.samples));
     if (quality.merge_success)
       fact("merges failed",
@@ -839,6 +845,29 @@ class Report {
                            seconds(*quality.handler_p99_s)));
     collectors();
     for (const std::string& note : run.notes) fact("note", note);
+  }
+
+  // By rank, those with most CPU time in such threads first.
+  void unsampled_threads() {
+    if (a_.quality.unsampled_threads == 0) return;
+    constexpr std::size_t kMost = 3;
+    std::vector<const RankInfo*> ranks;
+    for (const RankInfo& rank : a_.ranks)
+      if (rank.unsampled_threads != 0) ranks.push_back(&rank);
+    std::stable_sort(ranks.begin(), ranks.end(), [](const RankInfo* x, const RankInfo* y) {
+      return x->unsampled_cpu_s > y->unsampled_cpu_s;
+    });
+    page_.paragraph(
+        {fmt::format("  {:<18}", "short threads")},
+        fmt::format("{} ended before a first sample; the {} of CPU time is charged to the functions "
+                    "they were started with",
+                    plural(a_.quality.unsampled_threads, "thread"), seconds(a_.quality.unsampled_cpu_s)));
+    if (a_.ranks.size() == 1) return;
+    for (std::size_t i = 0; i < std::min(ranks.size(), kMost); ++i)
+      page_.paragraph(
+          {fmt::format("  {:<18}", "")},
+          fmt::format("rank {}: {}, {}", ranks[i]->rank, plural(ranks[i]->unsampled_threads, "thread"),
+                      seconds(ranks[i]->unsampled_cpu_s)));
   }
 
   // Of the first lost ranks.

@@ -423,6 +423,7 @@ void print_regions(Page& page, const Analysis& a, const ResourceOptions& options
                {"mpi"},
                {"io"},
                {"idle"},
+               {"ready"},
                {"min"},
                {"max"},
                {"@rank"},

@@ -41,6 +41,8 @@ std::string_view escape_sequence(Style style) {
       return "\x1b[33m";
     case Style::kIdle:
       return "\x1b[2m";
+    case Style::kRunnable:
+      return "\x1b[36m";
   }
   return "";
 }
@@ -182,7 +184,7 @@ Style severity_style(Severity severity) {
   return Style::kPlain;
 }
 
-char category_letter(std::size_t category) { return "PNSMI."[category]; }
+char category_letter(std::size_t category) { return "PNSMI.R"[category]; }
 
 // Nothing of what is no number, as in a damaged file.
 static double bounded(double share) { return share > 0 ? std::min(share, 1.0) : 0; }

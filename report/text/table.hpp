@@ -15,7 +15,21 @@
 namespace clusterprof::report::text {
 
 // Those of categories in the order of shard::Category.
-enum class Style { kPlain, kTitle, kDim, kBad, kWarning, kGood, kPython, kNative, kSystem, kMpi, kIo, kIdle };
+enum class Style {
+  kPlain,
+  kTitle,
+  kDim,
+  kBad,
+  kWarning,
+  kGood,
+  kPython,
+  kNative,
+  kSystem,
+  kMpi,
+  kIo,
+  kIdle,
+  kRunnable
+};
 
 struct Span {
   std::string text;
@@ -77,7 +91,7 @@ class Table {
 };
 
 // MPI last: the boundary before it shows who works longer.
-inline constexpr std::array<std::size_t, shard::kCategories> kBarOrder = {0, 1, 2, 4, 5, 3};
+inline constexpr std::array<std::size_t, shard::kCategories> kBarOrder = {0, 1, 2, 4, 5, 6, 3};
 
 Style category_style(std::size_t category);
 Style severity_style(Severity severity);

@@ -45,6 +45,8 @@ class Speaker {
         return {fmt::format("{} of {} ranks are not in this profile: {}.", whole(Key::kMissingRanks),
                             whole(Key::kWorldSize), missing()),
                 ""};
+      case Kind::kWaitingForProcessor:
+        return waiting_for_processor();
       case Kind::kDelay:
         return delay();
       case Kind::kDelayPassedOn:
@@ -202,6 +204,18 @@ class Speaker {
     run.missing_ranks = f_.ranks;
     run.missing = static_cast<std::size_t>(e_.number(Key::kMissingRanks));
     return text::missing_ranks(run);
+  }
+
+  [[nodiscard]] Said waiting_for_processor() const {
+    std::string first = fmt::format("Ranks wait for a processor: {} of all rank time", share());
+    if (e_.has(Key::kReadyThreads))
+      first += fmt::format(", node {} has {:.1f} threads that run or could, on {}", node(),
+                           e_.number(Key::kReadyThreads),
+                           text::plural(e_.list(Key::kProcessors).size(), "processor"));
+    return {first + ".", e_.number(Key::kMpiRunnable) > 0
+                             ? fmt::format("{} of it is outside MPI, {} inside.", time(Key::kRunnable),
+                                           time(Key::kMpiRunnable))
+                             : ""};
   }
 
   [[nodiscard]] Said delay() const {

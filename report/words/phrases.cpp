@@ -13,6 +13,8 @@ using Key = EvidenceKey;
 
 std::string culprit(std::int32_t rank, const Place& place, const text::ShortPaths& names) {
   if (place.function.empty() && place.op.empty()) return fmt::format("rank {}", rank);
+  if (place.kind == shard::FrameKind::kKernel && place.function == shard::kRunnableName)
+    return fmt::format("rank {}, {},", rank, place.function);
   return fmt::format("rank {} in {}", rank, text::describe(place, names));
 }
 

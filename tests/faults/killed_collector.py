@@ -66,7 +66,7 @@ def recorded_until_ns(shard):
         if len(ranks["rank"]) != 1:
             return None, None
         told = sum(int(ranks[f"main_thread_{category}_ns"][0])
-                   for category in ("python", "native", "system", "mpi", "io", "idle"))
+                   for category in ("python", "native", "system", "mpi", "io", "idle", "runnable"))
         elapsed = int(ranks["elapsed_ns"][0])
         return int(ranks["start_utc_ns"][0]) + elapsed, told / elapsed
 

@@ -52,7 +52,7 @@ class Categories(recording.RecordingTest):
         total = sum(own.values())
         for name, seconds in own.items():
             self.assertAlmostEqual(rank[f"{name}_s"] / rank["elapsed_s"], seconds / total, delta=0.04, msg=name)
-        parts = sum(rank[f"{name}_s"] for name in ("python", "native", "system", "mpi", "io", "idle"))
+        parts = sum(rank[f"{name}_s"] for name in ("python", "native", "system", "mpi", "io", "idle", "runnable"))
         self.assertAlmostEqual(parts, rank["elapsed_s"], delta=0.011)
         # The same by line: the sleep is where the program sleeps.
         sleep = [line for line in report["lines"] if line["function"] == "idle_part"]

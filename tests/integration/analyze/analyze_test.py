@@ -134,7 +134,7 @@ class Formats(Analyze):
         with open(os.path.join(SOURCE, "formats", "FORMATS.md"), encoding="utf-8") as file:
             text = file.read()
         known = set(re.findall(r"`([^`\n]+)`", text))
-        known |= {f"main_thread_{c}_ns" for c in ("python", "native", "system", "mpi", "io", "idle")}
+        known |= {f"main_thread_{c}_ns" for c in ("python", "native", "system", "mpi", "io", "idle", "runnable")}
         known |= {name.replace("inclusive_", "exclusive_") for name in known}
         # Documented for any column *column* of any matrix table *T*.
         of_blocks = [re.sub(r"[*`]", "", name) for name in re.findall(r"\*T\*`[^|,\n]*`", text)]

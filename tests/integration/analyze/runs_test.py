@@ -313,7 +313,8 @@ class Runs(unittest.TestCase):
             if row["parent"] is not None:
                 self.assertLess(row["parent"], index)
                 below[row["parent"]] += row["total_s"]
-            parts = sum(row[f"{name}_s"] for name in ("python", "native", "system", "mpi", "io", "idle"))
+            parts = sum(row[f"{name}_s"] or 0
+                        for name in ("python", "native", "system", "mpi", "io", "idle", "runnable"))
             self.assertAlmostEqual(parts, row["total_s"], places=6)
         for row, callees in zip(rows, below):
             self.assertLessEqual(row["self_s"] + callees, row["total_s"] + 1e-6)

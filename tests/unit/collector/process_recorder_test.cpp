@@ -89,6 +89,9 @@ class Recording : public testing::Test {
       case RawKind::kPageFault:
         frame = "fault";
         break;
+      case RawKind::kRunnable:
+        frame = "ready";
+        break;
       case RawKind::kGarbage:
         frame = "gc " + (raw.a < t.modules.size() ? t.modules[raw.a]->path : "?");
         break;

@@ -35,6 +35,10 @@ struct Ledger {
     faults[of.path] += cpu;
   }
   void paused(std::uint64_t wall) { paused_ns += wall; }
+  // Path numbers of runnable time are 100 above.
+  static ChargeTarget runnable(const ChargeTarget& of) { return {of.path + 100, Category::kRunnable}; }
+  void runnable_in_mpi(const Stretch&, std::uint64_t wall) { runnable_in_mpi_ns += wall; }
+  std::uint64_t runnable_in_mpi_ns = 0;
   void spent(const ChargeTarget& target, const Stretch& when, std::uint64_t wall) {
     ASSERT_LE(when.begin_ns, when.end_ns);
     ASSERT_LE(wall, when.end_ns - when.begin_ns);
@@ -133,7 +137,7 @@ TEST(ThreadAccount, EndChargesTheRemainderToThePreviousSample) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   account.sample(100, 80, false, {}, kA, {}, ledger);
-  account.end(150, 110, 10, {}, ledger);
+  account.end(150, 110, 10, {}, {}, ledger);
   EXPECT_EQ(ledger.at(1), (Time{150, 110}));
 }
 
@@ -142,7 +146,7 @@ TEST(ThreadAccount, EndWhileBlockedGivesTheCarriedTimeToTheLastRunningSample) {
   Ledger ledger;
   account.sample(100, 100, false, {}, kA, {}, ledger);
   account.sample(200, 130, true, {}, kB, {}, ledger);
-  account.end(300, 140, 10, {}, ledger);
+  account.end(300, 140, 10, {}, {}, ledger);
   EXPECT_EQ(ledger.at(1), (Time{100 + 30 + 10, 140}));
   EXPECT_EQ(ledger.at(2), (Time{70 + 90, 0}));
   EXPECT_EQ(ledger.total(), 300u);
@@ -152,14 +156,14 @@ TEST(ThreadAccount, EndWhileBlockedWithoutAnyRunningSampleStaysThere) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   account.sample(100, 20, true, {}, kB, {}, ledger);
-  account.end(200, 30, 10, {}, ledger);
+  account.end(200, 30, 10, {}, {}, ledger);
   EXPECT_EQ(ledger.at(2), (Time{200, 30}));
 }
 
 TEST(ThreadAccount, ThreadWithoutSamplesChargesTheRoot) {
   ThreadAccount account(1000, 50, false);
   Ledger ledger;
-  account.end(1100, 80, 10, {}, ledger);
+  account.end(1100, 80, 10, {}, {}, ledger);
   EXPECT_EQ(ledger.at(0), (Time{100, 30}));
 }
 
@@ -167,10 +171,10 @@ TEST(ThreadAccount, KilledThreadHasNoCpuTimeToGive) {
   Ledger running, blocked;
   ThreadAccount a(0, 0, false), b(0, 0, false);
   a.sample(100, 100, false, {}, kA, {}, running);
-  a.end(1000, std::nullopt, 10, {}, running);
+  a.end(1000, std::nullopt, 10, {}, {}, running);
   EXPECT_EQ(running.at(1), (Time{1000, 110}));  // at most a period of it ran
   b.sample(100, 0, true, {}, kB, {}, blocked);
-  b.end(1000, std::nullopt, 10, {}, blocked);
+  b.end(1000, std::nullopt, 10, {}, {}, blocked);
   EXPECT_EQ(blocked.at(2), (Time{1000, 0}));
 }
 
@@ -180,7 +184,7 @@ TEST(ThreadAccount, CpuClockCountsOnlyCpuTime) {
   account.sample(1000, 10, false, {}, kA, {}, ledger);
   account.sample(2000, 20, true, {}, kB, {}, ledger);
   account.sample(3000, 50, false, {}, kC, {}, ledger);
-  account.end(9000, 60, 10, {}, ledger);
+  account.end(9000, 60, 10, {}, {}, ledger);
   EXPECT_EQ(ledger.at(1), (Time{10, 10}));
   EXPECT_EQ(ledger.at(2), (Time{0, 0}));
   EXPECT_EQ(ledger.at(3), (Time{50, 50}));
@@ -210,7 +214,7 @@ TEST(ThreadAccount, CountersFollowTheCpuTime) {
   account.sample(100, 100, false, {}, kA, first, ledger);
   account.sample(200, 130, true, {}, kB, second, ledger);
   account.sample(300, 140, false, {}, kC, third, ledger);
-  account.end(400, 150, 10, last, ledger);
+  account.end(400, 150, 10, {}, last, ledger);
   EXPECT_EQ((ledger.counts[{1, 0}]), 10u);
   EXPECT_EQ((ledger.counts[{2, 0}]), 0u);
   EXPECT_EQ((ledger.counts[{3, 0}]), 21u);
@@ -402,7 +406,7 @@ TEST(ThreadAccount, TellsWhenItWas) {
   account.sample(1200, 120, true, {}, kB, {}, ledger);   // ran 30, then waited
   account.sample(1300, 130, true, {}, kD, {}, ledger);   // waited on, then ran 10
   account.sample(1400, 190, false, {}, kC, {}, ledger);  // waited, then ran 60
-  account.end(1500, 290, 10, {}, ledger);
+  account.end(1500, 290, 10, {}, {}, ledger);
   EXPECT_EQ(ledger.stretches, (std::vector<Ledger::Spent>{{1000, 1100, Category::kNative, 100},
                                                           {1130, 1200, Category::kIdle, 70},
                                                           {1200, 1290, Category::kIdle, 90},
@@ -434,7 +438,7 @@ TEST(ThreadAccount, PausedTimeIsNobodys) {
   account.sample(100, 100, false, {}, kA, {}, ledger);
   account.pause(300, 250, false, {}, {}, ledger);
   account.sample(350, 300, false, {}, kC, {}, ledger);
-  account.end(400, 350, 10, {}, ledger);
+  account.end(400, 350, 10, {}, {}, ledger);
   EXPECT_EQ(ledger.at(1), (Time{100, 100}));
   EXPECT_EQ(ledger.at(3), (Time{100, 100}));
   EXPECT_EQ(ledger.paused_ns, 200u);
@@ -464,7 +468,7 @@ TEST(ThreadAccount, AThreadThatEndsInAPauseHasNoMoreTime) {
   Ledger ledger;
   account.sample(100, 100, false, {}, kA, {}, ledger);
   account.pause(300, 250, false, {}, {}, ledger);
-  account.end(500, 400, 10, {}, ledger);
+  account.end(500, 400, 10, {}, {}, ledger);
   EXPECT_EQ(ledger.total(), 100u);
   EXPECT_EQ(ledger.paused_ns, 400u);
 }
@@ -551,7 +555,7 @@ TEST(ThreadAccount, AnyRecordsAddUp) {
         account.sample(time, cpu, blocked, kernel, targets[random() % 4], {}, ledger);
       }
     }
-    account.end(time += 500, cpu + 200, 10, {}, ledger);
+    account.end(time += 500, cpu + 200, 10, {}, {}, ledger);
     EXPECT_EQ(ledger.total() + ledger.paused_ns, time - 1000);
     std::uint64_t spent = 0;
     for (const Ledger::Spent& s : ledger.stretches) {
@@ -563,6 +567,142 @@ TEST(ThreadAccount, AnyRecordsAddUp) {
     for (const auto& [path, amount] : ledger.time) EXPECT_EQ(ledger.spent_at[path], amount.first);
     std::erase_if(ledger.fault_wall, [](const auto& of) { return of.second == 0; });
     EXPECT_EQ(ledger.spent_in_faults, ledger.fault_wall);
+  }
+}
+
+// What the kernel told of a thread's waits for a processor.
+KernelUse waited(std::uint64_t run_delay_ns, bool gave_way = false, std::uint64_t mpi_ns = 0) {
+  KernelUse kernel;
+  kernel.gave_way = gave_way;
+  kernel.run_delay_ns = run_delay_ns;
+  kernel.mpi_ns = mpi_ns;
+  return kernel;
+}
+constexpr std::uint32_t kRunnableAt = 100;  // Ledger::runnable
+const ChargeTarget kM{7, Category::kMpi};
+
+TEST(ThreadAccountRunnable, PreemptedThreadWaitedForAProcessorForAllOfWMinusC) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(400, 100, false, waited(0), kA, {}, ledger);  // nobody has looked yet
+  account.sample(900, 200, false, waited(650), kC, {}, ledger);
+  EXPECT_EQ(ledger.at(1), (Time{100, 100}));
+  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{300, 0}));
+  EXPECT_EQ(ledger.at(3), (Time{100, 100}));
+  EXPECT_EQ(ledger.at(3 + kRunnableAt), (Time{400, 0}));
+  EXPECT_EQ(ledger.total(), 900u);
+}
+
+TEST(ThreadAccountRunnable, WhatAPreemptedStretchHasHadIsNotGivenToASleepAgain) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(400, 100, false, waited(0), kA, {}, ledger);          // 300 in debt
+  account.sample(1000, 110, true, waited(300, true), kB, {}, ledger);  // the look that pays it
+  account.sample(2000, 120, false, waited(340, true), kA, {},
+                 ledger);  // and 40 more: waking up took that long
+  EXPECT_EQ(ledger.at(2), (Time{590 + 950, 0}));
+  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{300 + 40, 0}));
+  EXPECT_EQ(ledger.total(), 2000u);
+}
+
+TEST(ThreadAccountRunnable, SleepingThreadIsNotRunnable) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(100, 10, true, waited(0, true), kB, {}, ledger);
+  account.sample(10'000, 20, true, waited(0, true), kB, {}, ledger);
+  account.sample(20'000, 30, false, waited(0, true), kA, {}, ledger);
+  for (const auto& [path, amount] : ledger.time) EXPECT_LT(path, kRunnableAt);
+}
+
+TEST(ThreadAccountRunnable, WithoutTheKernelsWordTheTimeStaysWhereTheThreadRan) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(400, 100, false, {}, kA, {}, ledger);
+  EXPECT_EQ(ledger.at(1), (Time{400, 100}));
+}
+
+TEST(ThreadAccountRunnable, MpiKeepsItsTime) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(100, 100, false, waited(0), kA, {}, ledger);
+  account.sample(500, 200, false, waited(0, false, 400), kM, {}, ledger);  // all of it inside
+  EXPECT_EQ(ledger.at(7), (Time{400, 100}));
+  EXPECT_EQ(ledger.runnable_in_mpi_ns, 300u);
+  // A quarter of this stretch was inside MPI, whichever side the sample found.
+  account.sample(900, 300, false, waited(0, false, 500), kA, {}, ledger);
+  EXPECT_EQ(ledger.at(1), (Time{200, 200}));
+  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{225, 0}));
+  EXPECT_EQ(ledger.at(7), (Time{475, 100}));
+  EXPECT_EQ(ledger.runnable_in_mpi_ns, 375u);
+  account.sample(1300, 400, false, waited(0, false, 600), kM, {}, ledger);
+  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{450, 0}));
+  EXPECT_EQ(ledger.total(), 1300u);
+}
+
+TEST(ThreadAccountRunnable, ThreadThatWakesUpIsReadyWhereItGoesOn) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(1000, 0, true, waited(0, true, 1000), kM, {}, ledger);  // blocked in MPI
+  // Until 1700 in there. Then it ran for 100 of the 300 outside.
+  account.sample(2000, 100, false, waited(500, true, 1700), kA, {}, ledger);
+  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{200, 0}));
+  EXPECT_EQ(ledger.runnable_in_mpi_ns, 300u);
+}
+
+TEST(ThreadAccountRunnable, PausesAreNobodys) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(100, 100, false, waited(0), kA, {}, ledger);
+  account.pause(1000, 200, false, waited(800), {}, ledger);
+  account.sample(1500, 700, false, waited(800, true), kA, {}, ledger);
+  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{0, 0}));
+  EXPECT_EQ(ledger.paused_ns + ledger.total(), 1500u);
+}
+
+TEST(ThreadAccountRunnable, ThreadThatEndsUnsampledChargesItsStartFunction) {
+  Ledger ledger;
+  const KernelUse preempted = waited(0);
+  EXPECT_EQ(ThreadAccount(0, 0, false).end(500, 200, 10, {9, &preempted}, {}, ledger), 200u);
+  EXPECT_EQ(ledger.at(9), (Time{200, 200}));
+  EXPECT_EQ(ledger.at(9 + kRunnableAt), (Time{300, 0}));
+  Ledger slept;
+  const KernelUse gave_way = waited(0, true);
+  EXPECT_EQ(ThreadAccount(0, 0, false).end(500, 200, 10, {9, &gave_way}, {}, slept), 200u);
+  EXPECT_EQ(slept.at(9), (Time{500, 200}));  // 300 of it idle
+  EXPECT_EQ(slept.category[9], Category::kIdle);
+  ThreadAccount sampled(0, 0, false);
+  sampled.sample(100, 100, false, waited(0), kA, {}, slept);
+  EXPECT_EQ(sampled.end(200, 200, 10, {9, &gave_way}, {}, slept), std::nullopt);
+}
+
+TEST(ThreadAccountRunnable, TimeIsConservedWhateverTheKernelSays) {
+  std::mt19937_64 random(7);
+  const ChargeTarget targets[] = {kA, kB, kC, kD, kM};
+  for (int run = 0; run < 200; ++run) {
+    ThreadAccount account(1000, 50, false);
+    Ledger ledger;
+    std::uint64_t time = 1000, cpu = 50, delay = 0, mpi = 0;
+    for (int i = 0; i < 60; ++i) {
+      const std::uint64_t wall = random() % 1'000'000;
+      time += wall;
+      cpu += random() % (wall + 1);
+      delay += random() % (wall + 1);
+      mpi += random() % (wall + 1);
+      KernelUse kernel = waited(delay, random() % 2 == 0, mpi);
+      if (random() % 8 == 0) kernel.run_delay_ns.reset();
+      const bool blocked = random() % 2 == 0;
+      if (random() % 5 == 0) {
+        account.pause(time, cpu, blocked, kernel, {}, ledger);
+      } else {
+        account.sample(time, cpu, blocked, kernel, targets[random() % 5], {}, ledger);
+      }
+    }
+    const KernelUse last = waited(delay, false, mpi);
+    account.end(time += 500, cpu + 200, 10, {9, &last}, {}, ledger);
+    EXPECT_EQ(ledger.total() + ledger.paused_ns, time - 1000);
+    std::uint64_t spent = 0;
+    for (const Ledger::Spent& s : ledger.stretches) spent += s.wall;
+    EXPECT_EQ(spent, ledger.total());
   }
 }
 

@@ -183,6 +183,60 @@ TEST(Categories, MpiIsMeasuredAndTheRestShared) {
   EXPECT_DOUBLE_EQ(sum, 10);
 }
 
+TEST(Categories, RunnableIsScaledLikeTheOthersAndNotUseful) {
+  ProfileBuilder b(1);
+  const auto work = b.path({b.native("work", "/a.out", "a.c", 3)});
+  b.called(0, b.path({b.native("main", "/a.out"), b.mpi("MPI_Recv")}), 10, 4000);
+  b.sampled(0, work, Category::kNative, 1000);
+  b.sampled(0, work, Category::kRunnable, 2000);
+  b.data.values[0].cpu_ns = 1000 * kMs;
+  b.data.ranks[0].mpi_runnable_ns = 500 * kMs;
+  const Analysis a = analyse(b.data);
+  EXPECT_DOUBLE_EQ(of(a.ranks[0], Category::kNative), 2);
+  EXPECT_DOUBLE_EQ(of(a.ranks[0], Category::kRunnable), 4);
+  EXPECT_DOUBLE_EQ(*a.ranks[0].mpi_runnable_s, 0.5);
+  EXPECT_DOUBLE_EQ(*a.ranks[0].useful_s, 2);
+  const auto* function = find_function(a, "work");
+  EXPECT_DOUBLE_EQ(function->self_s, 6);
+  EXPECT_DOUBLE_EQ(function->cpu_s, 1) << "measured, not scaled";
+  EXPECT_DOUBLE_EQ(find_line(a, "a.c", 3)->cpu_s, 1);
+  EXPECT_DOUBLE_EQ(function->category_s[static_cast<std::size_t>(Category::kRunnable)], 4);
+  EXPECT_DOUBLE_EQ(function->activity_s[index(Activity::kRunnable)], 4);
+  ASSERT_FALSE(a.bottlenecks.empty());
+  EXPECT_EQ(a.bottlenecks[0].kind, "runnable");
+}
+
+TEST(Categories, RunnableIsNotKnownWhereTheKernelDoesNotSay) {
+  ProfileBuilder b(1);
+  b.data.ranks[0].flags &= ~shard::kRunDelayKnown;
+  b.sampled(0, b.path({b.native("work", "/a.out")}), Category::kNative, 2000);
+  const Analysis a = analyse(b.data);
+  EXPECT_FALSE(a.ranks[0].category_s[static_cast<std::size_t>(Category::kRunnable)]);
+  EXPECT_FALSE(a.ranks[0].mpi_runnable_s);
+  EXPECT_FALSE(a.activity_s[index(Activity::kRunnable)]);
+}
+
+TEST(Efficiency, PreemptedRanksAreNotImbalanced) {
+  ProfileBuilder b(2);
+  const auto work = b.path({b.native("work", "/a.out", "a.c", 3)});
+  const auto wait = b.path({b.native("main", "/a.out"), b.mpi("MPI_Barrier")});
+  b.called(0, wait, 1, 5000);
+  b.called(1, wait, 1, 0);
+  b.sampled(0, work, Category::kNative, 5000);
+  b.sampled(1, work, Category::kNative, 5000);
+  b.sampled(1, work, Category::kRunnable, 5000);
+  const Analysis a = analyse(b.data);
+  EXPECT_DOUBLE_EQ(*a.efficiency.load_balance, 1);
+  EXPECT_EQ(find_finding(a, "imbalance"), nullptr);
+  ASSERT_FALSE(a.findings.empty());
+  const Finding& first = a.findings.front();
+  EXPECT_EQ(first.kind, FindingKind::kWaitingForProcessor);
+  EXPECT_DOUBLE_EQ(*first.share, 0.25);
+  EXPECT_DOUBLE_EQ(*first.gain_s, 5);
+  EXPECT_EQ(first.ranks, std::vector<std::int32_t>{1});
+  EXPECT_DOUBLE_EQ(first.evidence.number(EvidenceKey::kRunnable), 5);
+}
+
 TEST(Categories, NothingIsKnownWithoutSamples) {
   ProfileBuilder b(3);
   b.called(0, b.path({b.mpi("MPI_Barrier")}), 1, 1000);

@@ -46,6 +46,7 @@ class ProfileBuilder {
       rank.start_utc_ns = kStart;
       rank.elapsed_ns = 10'000 * kMs;
       rank.threads = rank.processes = 1;
+      rank.flags = shard::kRunDelayKnown;
       data.ranks.push_back(rank);
     }
   }
