@@ -14,6 +14,7 @@
 #include "aggregator/waits/matching.hpp"
 #include "aggregator/waits/replay.hpp"
 #include "aggregator/waits/trace.hpp"
+#include "aggregator/waits/unfinished.hpp"
 #include "aggregator/waits/wait_search.hpp"
 
 namespace clusterprof::aggregator {
@@ -178,6 +179,7 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
       analysis.ideal_ns = ideal_ns(trace, matches);
   }
   set_rank_waits(trace, waits, scale, merged);
+  add_unfinished_waits(merged);
   if (missing != 0) add_note(merged, missing_events_note(missing));
   if (check.nodes_apart != 0) add_note(merged, clocks_apart_note(check.nodes_apart));
 }

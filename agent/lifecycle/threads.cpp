@@ -229,7 +229,7 @@ void prepare_record(ThreadRecord& record, const BeginningThread& thread) noexcep
   slot.start_cpu_ns = cpu_ns;
   slot.mpi_op.store(0, std::memory_order_relaxed);
   slot.mpi_time_ns.store(0, std::memory_order_relaxed);
-  slot.mpi_enter_ns.store(0, std::memory_order_relaxed);
+  slot.mpi_call.changes.store(0, std::memory_order_relaxed);
   slot.run_delay_ns.store(0, std::memory_order_relaxed);
   slot.start_function = thread.start_function;
   slot.is_main = tid == g_process.pid ? 1 : 0;
@@ -243,7 +243,6 @@ void publish(ThreadRecord& record) noexcept {
 }
 
 void release(ThreadRecord& record) noexcept {
-  record.slot->mpi_enter_ns.store(0, std::memory_order_relaxed);
   record.slot->state.store(static_cast<std::uint32_t>(wire::ThreadState::kEnded), std::memory_order_release);
   record.state.store(as_number(RecordState::kFree), std::memory_order_release);
 }

@@ -176,7 +176,10 @@ void tell_usage(ThreadContext& context, wire::SampleRecord& sample) noexcept {
 }
 
 void tell_waits(const wire::ThreadSlot& slot, wire::SampleRecord& sample) noexcept {
-  const std::uint64_t entered_ns = slot.mpi_enter_ns.load(std::memory_order_relaxed);
+  const wire::MpiCallUnderWay& call = slot.mpi_call;
+  const bool in_call = (call.changes.load(std::memory_order_relaxed) & 1) != 0 &&
+                       call.paused.load(std::memory_order_relaxed) == 0;
+  const std::uint64_t entered_ns = in_call ? call.enter_ns.load(std::memory_order_relaxed) : 0;
   sample.run_delay_ns = slot.run_delay_ns.load(std::memory_order_relaxed);
   sample.mpi_ns = slot.mpi_time_ns.load(std::memory_order_relaxed);
   if (entered_ns != 0 && entered_ns < sample.time_ns) sample.mpi_ns += sample.time_ns - entered_ns;

@@ -7,7 +7,8 @@
 //   CodeSlot[code_slots]            hash table of Python code objects seen
 //   code arena                      CodeEntry..., append only
 //   module arena                    ModuleEntry..., append only
-//   MpiSite[mpi_sites]              hash table of MPI call sites
+//   MpiSite[mpi_sites + 2 * mpi_ops]  hash table of MPI call sites; behind it the rows for the others, see
+//                                   other_mpi_site
 //   path arena                      frame words of call sites, names of files; append only. Those of MPI calls
 //                                   have room that the others cannot take
 //   MpiPeer[mpi_peers]              hash table of communication partners
@@ -15,7 +16,7 @@
 //   MpiCommunicator[communicators]
 //   ThreadSlot[thread_slots]
 //   MpiEventRing[mpi_event_rings]   the thread of slot i writes to ring i; those beyond have none
-//   MpiSiteCounters[mpi_sites]      of the site with the same index
+//   MpiSiteCounters[...]            of the site with the same index
 //   Region[regions]
 //   IoFile[io_files]                hash table of files, but for the first
 //   IoSite[io_sites]                hash table of I/O call sites
@@ -217,7 +218,7 @@ struct ModuleEntry {
 
 inline constexpr std::uint32_t kNoPath = 0xffff'ffffu;
 
-// One MPI function called from one call path on one communicator.
+// One MPI function called from one call path on one communicator, by the main thread or by others.
 // Statistics are plain adds of the calling thread, or atomic ones under MPI_THREAD_MULTIPLE.
 struct MpiSite {
   std::atomic<std::uint64_t> key;  // 0 = free; hash of (path, function, communicator)
@@ -226,12 +227,22 @@ struct MpiSite {
   std::uint64_t path_offset;       //   at this byte offset; leaf = caller of the MPI function.
                                    //   path_words 0: the path was dropped
   std::uint16_t op;                // MPI function number
-  std::uint16_t reserved0;
+  std::uint8_t helper_thread;      // 1: called by threads other than the main one
+  std::uint8_t other_sites;        // 1: stands for all call sites that found no room; it has no path
   std::uint32_t communicator;      // index into the communicator table, kNoPath when none
   std::uint64_t count, time_ns, min_ns, max_ns, sent_bytes, recv_bytes;
   std::uint64_t reserved[2];
 };
 static_assert(sizeof(MpiSite) == 96);
+
+// Room that is kept for every function: here its calls are counted whose call site finds no place in the hash
+// table. One row for the main thread, one for all others.
+constexpr std::uint32_t other_mpi_site(std::uint32_t mpi_sites, std::uint32_t op, bool helper_thread) noexcept {
+  return mpi_sites + 2 * op + (helper_thread ? 1 : 0);
+}
+constexpr std::uint32_t all_mpi_sites(std::uint32_t mpi_sites, std::uint32_t mpi_ops) noexcept {
+  return mpi_sites + 2 * mpi_ops;
+}
 
 // Traffic recorded by this process, by world rank of source and destination (-1: unknown).
 struct MpiPeer {
@@ -342,6 +353,29 @@ enum class ThreadState : std::uint32_t {
   kEnded = 2,  // the collector drains it, then sets kFree
 };
 
+inline constexpr std::uint32_t kNoSequence = 0xffff'ffffu;
+inline constexpr std::int32_t kNoPeer = -1, kAnyPeer = -2;
+inline constexpr std::int32_t kAnyTag = -1, kNoTag = INT32_MIN;
+
+// The MPI call that a thread is in, written by the thread when it enters the call: what is known of a call
+// that never returns. `changes` is a sequence lock: it grows by one when the thread enters a call, after the
+// rest was written, and by one when it leaves. What was read is good where `changes` was the same odd number
+// before and after.
+struct MpiCallUnderWay {
+  std::atomic<std::uint64_t> changes;
+  std::atomic<std::uint64_t> enter_ns;       // CLOCK_MONOTONIC
+  std::atomic<std::uint64_t> channel;        // identity of the communicator, 0 not known or none
+  std::atomic<std::uint64_t> path_offset;    // of the call's path in the path arena, as in MpiSite
+  std::atomic<std::uint32_t> path_words;
+  std::atomic<std::uint32_t> communicator;   // index into the communicator table, kNoPath when none
+  std::atomic<std::uint32_t> sequence;       // number of the collective call on the communicator, kNoSequence
+  std::atomic<std::int32_t> peer;            // world rank of the other side, kAnyPeer, kNoPeer
+  std::atomic<std::int32_t> tag;             // of the message, kAnyTag, kNoTag
+  std::atomic<std::int32_t> root;            // world rank, kNoPeer
+  std::atomic<std::uint16_t> op;             // MPI function number
+  std::atomic<std::uint16_t> paused;         // 1: recording was paused when it began, so it counts for nothing
+};
+
 struct ThreadSlot {
   std::atomic<std::uint32_t> state;  // ThreadState
   std::int32_t tid;
@@ -350,7 +384,7 @@ struct ThreadSlot {
   std::uint32_t is_main;                      // 1: the thread that runs main()
   // Time inside wrapped MPI calls, outermost call only, measured at enter and exit.
   std::atomic<std::uint64_t> mpi_time_ns;
-  std::atomic<std::uint64_t> mpi_enter_ns;    // CLOCK_MONOTONIC of the call it is in, or 0
+  MpiCallUnderWay mpi_call;
   // How long the thread was ready and had no processor since its start, waits that are over, as the watcher
   // last read it. Stays 0 without SegmentHeader::knows_run_delay.
   std::atomic<std::uint64_t> run_delay_ns;

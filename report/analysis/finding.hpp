@@ -260,9 +260,10 @@ enum class EvidenceKey : std::uint8_t {
   kClocksApart,
   kRunnable,
   kMpiRunnable,
-  kReadyThreads
+  kReadyThreads,
+  kMpiIo
 };
-inline constexpr std::size_t kEvidenceKeys = 79;
+inline constexpr std::size_t kEvidenceKeys = 80;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -341,7 +342,8 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "clocks_apart",
                                                                              "runnable_s",
                                                                              "mpi_runnable_s",
-                                                                             "ready_threads"};
+                                                                             "ready_threads",
+                                                                             "mpi_io_s"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names of things, and lists of numbers, in the order in which they were added.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "report/analysis/limits.hpp"
+#include "report/analysis/mpi_calls.hpp"
 #include "report/analysis/placement.hpp"
 #include "report/analysis/verdict.hpp"
 
@@ -253,7 +254,7 @@ class Finder {
 
   double imbalance_share() const {
     if (!analysis_.efficiency.load_balance) return 0;
-    return (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.recorded_s;
+    return (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.focus_s;
   }
 
   void imbalance() {
@@ -289,12 +290,16 @@ class Finder {
     finding.place = place_of(paths_, culprit.path);
   }
 
+  // Fewer or larger messages would change nothing of it.
+  static bool is_no_message(const MpiCallRow& row) { return is_mpi_startup(row.op) || is_mpi_io(row.op); }
+
   // The call site with the most time that is not waiting, and that time; none where one of which it is not
   // known may have more.
   std::pair<const MpiCallRow*, double> most_transfer() const {
     std::pair<const MpiCallRow*, double> most{nullptr, 0};
     double not_known_s = 0;
     for (const MpiCallRow& row : analysis_.mpi_calls) {
+      if (is_no_message(row)) continue;
       if (!row.transfer_s)
         not_known_s = std::max(not_known_s, row.time_s);
       else if (*row.transfer_s > most.second)
@@ -318,14 +323,21 @@ class Finder {
     about(finding, {row->spread.max_rank});
   }
 
+  double of_ranks(Seconds RankInfo::*part) const {
+    double sum_s = 0;
+    for (const RankInfo& rank : analysis_.ranks) sum_s += (rank.*part).value_or(0);
+    return sum_s;
+  }
+
   // What of the communication loss the replay on an ideal network tells apart, if one part dominates.
   void network() {
     const Efficiency& e = analysis_.efficiency;
     if (!e.serialization || !e.transfer) return;
-    const double elapsed_s = analysis_.run.elapsed_s, ideal_s = *analysis_.wait_quality->ideal_s;
+    const double elapsed_s = analysis_.focus_s, ideal_s = *analysis_.wait_quality->ideal_s;
     const double serialization = (ideal_s - *analysis_.max_useful_s) / elapsed_s;
-    // The network is not what ranks without a processor waited for.
-    const double transfer = std::max(0.0, (elapsed_s - ideal_s) / elapsed_s - lacked_share(analysis_));
+    // Neither waiting for a processor nor files are the network's.
+    const double files = of_ranks(&RankInfo::mpi_io_s) / analysis_.rank_seconds;
+    const double transfer = std::max(0.0, (elapsed_s - ideal_s) / elapsed_s - files - lacked_share(analysis_));
     if (std::max(serialization, transfer) < thresholds::kNetwork) return;
     if (serialization >= transfer) {
       Finding& finding = add_by_share(Kind::kSerialization, serialization);
@@ -357,24 +369,27 @@ class Finder {
         if (row.wait_s && *row.wait_s > (most == nullptr ? 0 : *most->wait_s)) most = &row;
       if (most != nullptr) point_to(finding, *most, *most->wait_s);
     }
-    double lacked_s = 0;
-    for (const RankInfo& rank : analysis_.ranks) lacked_s += lacked_time(rank).mpi_runnable_s;
-    const double rest = (*analysis_.mpi_transfer_s - lacked_s) / analysis_.rank_seconds;
+    double rest_s = *analysis_.mpi_transfer_s;
+    for (const MpiCallRow& row : analysis_.mpi_calls)
+      if (is_no_message(row)) rest_s -= row.transfer_s.value_or(row.time_s);
+    for (const RankInfo& rank : analysis_.ranks) rest_s -= lacked_time(rank).mpi_runnable_s;
+    const double rest = rest_s / analysis_.rank_seconds;
     if (rest < thresholds::kMpi || transfer_named_) return;
     Finding& finding = add_by_share(Kind::kMpiBesidesWaiting, rest);
-    finding.evidence.set(Key::kTime, *analysis_.mpi_transfer_s);
+    finding.evidence.set(Key::kTime, rest_s);
     finding.action = FindingAction::kFewerMessages;
     point_to_most_transfer(finding);
   }
 
   void mpi() {
-    const double time_s = of(analysis_.category_s, Category::kMpi);
+    const double time_s = of(analysis_.category_s, Category::kMpi) - of_ranks(&RankInfo::startup_s) -
+                          of_ranks(&RankInfo::mpi_io_s);
     if (analysis_.rank_seconds <= 0 || time_s / analysis_.rank_seconds < thresholds::kMpi) return;
     if (analysis_.mpi_wait_s) return mpi_with_waits();
     const double share = time_s / analysis_.rank_seconds;
     double waiting = 0;  // for the slowest rank: another finding's share
     if (analysis_.efficiency.load_balance)
-      waiting = (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.recorded_s;
+      waiting = (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.focus_s;
     if (waiting < thresholds::kImbalance) waiting = 0;
     waiting = std::min(waiting, share);
 
@@ -383,10 +398,10 @@ class Finder {
     finding.evidence.set(Key::kMpiShare, share);
     if (waiting > 0) finding.evidence.set(Key::kImbalanceShare, waiting);
     finding.action = FindingAction::kFewerMessages;
-    if (analysis_.mpi_calls.empty()) return;
-    const MpiCallRow& top = analysis_.mpi_calls.front();
-    point_to(finding, top, top.time_s);
-    about(finding, {top.spread.max_rank});
+    const auto top = std::find_if_not(analysis_.mpi_calls.begin(), analysis_.mpi_calls.end(), is_no_message);
+    if (top == analysis_.mpi_calls.end()) return;
+    point_to(finding, *top, top->time_s);
+    about(finding, {top->spread.max_rank});
   }
 
   static double total(const std::vector<double>& weight) {
