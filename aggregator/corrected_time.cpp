@@ -52,25 +52,11 @@ class Share {
 
 bool used_mpi(const Rank& rank) { return (rank.flags & shard::kUsedMpi) != 0; }
 
-template <typename Call>
-constexpr bool kKnowsThread = requires(const Call& call) {
-  call.main_thread;
-};
-template <typename Call>
-bool of_main_thread(const Call& call) {
-  if constexpr (kKnowsThread<Call>)
-    return call.main_thread;
-  else
-    return true;
-}
-
 // Time that the main thread of each rank spent in its calls.
-template <typename Call>
-std::vector<std::uint64_t> main_calls_ns(const std::vector<Call>& calls, std::size_t ranks) {
-  std::vector<std::uint64_t> sums(ranks, 0);
-  if constexpr (kKnowsThread<Call>)
-    for (const Call& call : calls)
-      if (call.rank < ranks && call.main_thread) sums[call.rank] += call.time_ns;
+std::vector<std::uint64_t> main_calls_ns(const ShardData& head) {
+  std::vector<std::uint64_t> sums(head.ranks.size(), 0);
+  for (const shard::MpiCall& call : head.mpi_calls)
+    if (call.rank < sums.size() && call.main_thread) sums[call.rank] += call.time_ns;
   return sums;
 }
 
@@ -80,7 +66,7 @@ auto key(const Value& row) { return std::tuple(row.path, row.category, !row.main
 
 void correct_ranks(ShardData& head) {
   const bool cpu_clock = head.run.clock == "cpu";
-  const std::vector<std::uint64_t> calls_ns = main_calls_ns(head.mpi_calls, head.ranks.size());
+  const std::vector<std::uint64_t> calls_ns = main_calls_ns(head);
   for (std::size_t i = 0; i < head.ranks.size(); ++i) {
     Rank& rank = head.ranks[i];
     const auto& raw = rank.raw_main_thread_ns = rank.main_thread_ns;
@@ -118,7 +104,7 @@ void TimeCorrector::find_calls(std::uint32_t rank) {
   calls_.clear();
   for (std::size_t i = first_call_[rank]; i < first_call_[rank + std::size_t{1}]; ++i) {
     const shard::MpiCall& call = head_.mpi_calls[call_order_[i]];
-    calls_.push_back({call.path, of_main_thread(call), call.time_ns});
+    calls_.push_back({call.path, call.main_thread, call.time_ns});
   }
   std::sort(calls_.begin(), calls_.end(), [](const Call& a, const Call& b) {
     return std::tuple(a.path, !a.main_thread, a.time_ns) < std::tuple(b.path, !b.main_thread, b.time_ns);

@@ -191,6 +191,10 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     const shard::Rank& row = merged.ranks[found->second];
     shard::Rank same = source.rank;
     same.node = row.node;  // rows of other tables
+    // What the merge has corrected.
+    same.main_thread_ns = row.main_thread_ns;
+    same.raw_main_thread_ns = row.raw_main_thread_ns;
+    same.mpi_ns = row.mpi_ns;
     for (const auto text : shard::kRankTexts) same.*text = row.*text;
     if (same != row || merged.nodes[row.node].name != source.node) continue;
     std::uint32_t& best = taken[found->second];

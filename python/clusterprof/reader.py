@@ -188,7 +188,7 @@ class Run:
 
     def functions(self, ranks=None, nodes=None):
         """Time by function, most exclusive time first: kind, function, file, module, line (where it starts, 0 not known),
-        self_ns, total_ns, samples. The rows are those of `clusterprof report --json`: bytecode counts for the Python function
+        self_ns, total_ns, samples. The rows are those of `clusterprof report --json --all-frames`: bytecode counts for the Python function
         that it is of, a function that calls itself has the time below counted once, and helper threads that idle are in it."""
         values, paths = self.values(ranks, nodes), self.paths
         sampled = values["rank"].map(dict(zip(self.ranks["rank"], self.ranks["samples"]))).to_numpy() != 0

@@ -73,7 +73,8 @@ class Contract(recording.RecordingTest):
             self.has(node, NODE)
         for rank in self.result["ranks"]:
             self.has(rank, RANK)
-            parts = sum(rank[f"{name}_s"] for name in ("python", "native", "system", "mpi", "io", "idle"))
+            parts = sum(rank[f"{name}_s"] or 0
+                        for name in ("python", "native", "system", "mpi", "io", "idle", "runnable"))
             self.assertAlmostEqual(parts, rank["elapsed_s"], delta=0.011)
             self.assertGreater(rank["max_rss_bytes"], 10 << 20)
 

@@ -86,6 +86,7 @@ class Views:
     def __init__(self, run):
         self.run = run
         self.json = json.loads(run_analyze("report", run, "--json"))
+        self.all_frames = json.loads(run_analyze("report", run, "--json", "--all-frames"))  # as reader and exports
         self.text = run_analyze("report", run).decode()
         self.categories = clusterprof.reader.CATEGORIES
         with clusterprof.read(run) as file:
@@ -208,11 +209,13 @@ class EqualViews(unittest.TestCase):
                 self.assertAlmostEqual(shares.get(category, 0), 100 * sum(known) / recorded_s, delta=0.051, msg=category)
         hotspots = views.text.split("\nHotspots")[1].split("\n\n")[0].splitlines()[2:]
         active = sorted((f["active_self_s"] for f in views.json["functions"]), reverse=True)
-        unit = {"in s": 1, "in ms": 1e3, "in us": 1e6}[re.search(r"in (?:s|ms|us)\b", views.text.split("\nHotspots")[1])[0]]
-        rows = [float(line.split()[0]) / unit for line in hotspots if re.match(r"^ +[\d.]+ +[\d.]+ ", line)]
+        unit = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600}[
+            re.search(r"in (us|ms|s|min|h)\b", views.text.split("\nHotspots")[1])[1]]
+        rows = [line.split()[0] for line in hotspots if re.match(r"^ +[\d.]+ +[\d.]+ ", line)]
         self.assertTrue(rows)
         for shown, seconds in zip(rows, active):
-            self.assertAlmostEqual(shown, seconds, delta=0.0051 * max(1, seconds / 100) / min(unit, 1e3) * (1 if unit == 1 else 10))
+            digits = len(shown.partition(".")[2])
+            self.assertAlmostEqual(float(shown) * unit, seconds, delta=0.51 * unit / 10 ** digits)
         self.assertEqual(re.search(r"\.\. and (\d+) more", "\n".join(hotspots)) is None,
                          len(rows) == len([f for f in active if f > 0]) or len(rows) == len(active))
 
@@ -292,10 +295,10 @@ class EqualViews(unittest.TestCase):
         for row in views.functions.itertuples():
             found[key(row.function, row.file, row.module, row.kind), row.line] += 1
         expected = collections.Counter((key(row["name"], row["file"], row["module"], row["kind"]), row["line"] or 0)
-                                       for row in views.json["functions"])
+                                       for row in views.all_frames["functions"])
         self.assertEqual(found, expected)
         totals = {(key(row["name"], row["file"], row["module"], row["kind"]), row["line"] or 0):
-                  (row["self_s"], row["total_s"]) for row in views.json["functions"]}
+                  (row["self_s"], row["total_s"]) for row in views.all_frames["functions"]}
         for row in views.functions.itertuples():
             self_s, total_s = totals[key(row.function, row.file, row.module, row.kind), row.line]
             self.near(row.self_ns / 1e9, self_s, row.function)

@@ -566,7 +566,7 @@ class Export(unittest.TestCase):
             self.assertEqual([int(row["samples"]), round(float(row["self_s"]) * 1e9)], self.all_sums[path][:2])
             self.assertEqual([int(row["total_samples"]), round(float(row["total_s"]) * 1e9)], totals[path])
             parts = sum(round(float(row[c + "_s"]) * 1e9)
-                        for c in ("python", "native", "system", "mpi", "io", "idle"))
+                        for c in ("python", "native", "system", "mpi", "io", "idle", "runnable"))
             self.assertEqual(parts, self.all_sums[path][1])
             if path != 0:
                 self.assertEqual(row["name"], valid(self.profile.path_frames[path].name))

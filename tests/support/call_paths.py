@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 
 PYTHON, NATIVE = 0, 1
-CATEGORIES = ("python", "native", "system", "mpi", "io", "idle")
+CATEGORIES = ("python", "native", "system", "mpi", "io", "idle", "runnable")
 
 
 class Frame(NamedTuple):

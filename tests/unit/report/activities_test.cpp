@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "as_sampled.hpp"
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/report.hpp"
@@ -157,7 +158,7 @@ Analysis one_line(std::uint32_t flags) {
   b.sampled(0, b.path({step, b.kernel("clock_nanosleep")}), Category::kIdle, 300);
   b.sampled(0, b.path({step, b.kernel("futex"), b.kernel("waiting for the GIL")}), Category::kIdle, 400,
             false);
-  return analyse(b.data);
+  return analyse(testing::as_sampled(b.data));
 }
 
 TEST(Activities, AddUpForARankAFunctionAndALine) {
@@ -194,7 +195,7 @@ TEST(Activities, AHelperThatWaitsForTheGilIsNotIdle) {
   b.sampled(0, b.path({step, b.kernel("futex"), b.kernel("waiting for the GIL")}), Category::kIdle, 3000,
             false);
   b.sampled(0, b.path({step, b.kernel("futex")}), Category::kIdle, 9000, false);
-  const Analysis a = analyse(b.data);
+  const Analysis a = analyse(testing::as_sampled(b.data));
   EXPECT_DOUBLE_EQ(a.helper_idle_s, 9);
   double active = 0;
   for (const Seconds& part : a.active_activity_s) active += part.value_or(0);
@@ -250,12 +251,12 @@ TEST(Activities, OfTheRunAreKnownWhenAllRanksKnowThem) {
   b.sampled(0, path, Category::kNative, 1000);
   b.sampled(1, path, Category::kNative, 2000);
   b.data.ranks[0].flags |= shard::kFaultsApart;
-  const Analysis some = analyse(b.data);
+  const Analysis some = analyse(testing::as_sampled(b.data));
   EXPECT_TRUE(some.ranks[0].activity_s[index(Activity::kPageFault)]);
   EXPECT_FALSE(some.activity_s[index(Activity::kPageFault)]);
   EXPECT_DOUBLE_EQ(some.activity_s[index(Activity::kNative)].value(), 3) << "rank 2 had no samples";
   b.data.ranks[1].flags |= shard::kFaultsApart;
-  EXPECT_DOUBLE_EQ(analyse(b.data).activity_s[index(Activity::kPageFault)].value(), 0);
+  EXPECT_DOUBLE_EQ(analyse(testing::as_sampled(b.data)).activity_s[index(Activity::kPageFault)].value(), 0);
 }
 
 TEST(Activities, NeedSamples) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 
+#include "as_sampled.hpp"
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/report.hpp"
@@ -38,7 +39,7 @@ TEST(Functions, RecursionIsCountedOnce) {
   b.sampled(0, b.path({main, fib, fib, fib}), Category::kPython, 3000);
   b.sampled(0, b.path({main, fib, other, fib}), Category::kPython, 1000);
   b.sampled(0, b.path({main, fib, other}), Category::kPython, 500);
-  const Analysis a = analyse(b.data);
+  const Analysis a = analyse(testing::as_sampled(b.data));
   ASSERT_NE(find_function(a, "fib"), nullptr);
   EXPECT_DOUBLE_EQ(find_function(a, "fib")->total_s, 4.5);
   EXPECT_DOUBLE_EQ(find_function(a, "fib")->self_s, 4.0);
@@ -56,7 +57,7 @@ TEST(Functions, ASiblingCallOfTheSameFunctionAddsUp) {
   const auto work = b.python("work", "f.py", 30, 29);
   b.sampled(0, b.path({from_10, work}), Category::kPython, 1000);
   b.sampled(0, b.path({from_11, work}), Category::kPython, 2000);
-  const Analysis a = analyse(b.data);
+  const Analysis a = analyse(testing::as_sampled(b.data));
   EXPECT_DOUBLE_EQ(find_function(a, "work")->total_s, 3);
   EXPECT_DOUBLE_EQ(find_function(a, "main")->total_s, 3);
   EXPECT_DOUBLE_EQ(find_line(a, "f.py", 10)->total_s, 1);
@@ -69,7 +70,7 @@ TEST(Functions, EqualNamesInDifferentPlacesStayApart) {
   b.sampled(0, b.path({b.python("__init__", "f.py", 33, 32)}), Category::kPython, 200);
   b.sampled(0, b.path({b.python("__init__", "g.py", 3, 2)}), Category::kPython, 400);
   b.sampled(0, b.path({b.native("__init__", "/a.so")}), Category::kNative, 800);
-  const Analysis a = analyse(b.data);
+  const Analysis a = analyse(testing::as_sampled(b.data));
   ASSERT_EQ(a.functions.size(), 4u);
   EXPECT_DOUBLE_EQ(a.functions[0].self_s, 0.8);
   EXPECT_EQ(a.functions[0].kind, shard::FrameKind::kNative);
@@ -83,7 +84,7 @@ TEST(Functions, SpreadIsOverAllRanks) {
   const auto rare = b.path({b.python("rare", "f.py", 12, 11)});
   for (std::uint32_t r = 0; r < 4; ++r) b.sampled(r, work, Category::kPython, 1000 * (r + 1));
   b.sampled(2, rare, Category::kPython, 400);
-  const Analysis a = analyse(b.data);
+  const Analysis a = analyse(testing::as_sampled(b.data));
   const RankSpread& all = find_function(a, "work")->spread;
   EXPECT_DOUBLE_EQ(all.min_s, 1);
   EXPECT_DOUBLE_EQ(all.mean_s, 2.5);
@@ -114,7 +115,7 @@ TEST(Functions, BytecodeBelongsToThePythonFunction) {
   const auto sort = b.native("list_sort", "/usr/bin/python3.11", "listobject.c", 7);
   b.sampled(0, b.path({f, add}), Category::kPython, 1000);
   b.sampled(0, b.path({f, sort}), Category::kNative, 500);
-  const Analysis a = analyse(b.data);
+  const Analysis a = analyse(testing::as_sampled(b.data));
   EXPECT_EQ(find_function(a, "long_add"), nullptr);
   EXPECT_DOUBLE_EQ(find_function(a, "f")->self_s, 1);
   EXPECT_DOUBLE_EQ(find_function(a, "f")->total_s, 1.5);
@@ -131,7 +132,7 @@ TEST(Lines, InlinedSystemHeadersBelongToTheProgramsLine) {
   const auto inlined =
       b.native("std::vector<int>::at", "/u/a.out", "/usr/include/c++/12/bits/stl_vector.h", 9);
   b.sampled(0, b.path({main, inlined}), Category::kNative, 1000);
-  const Analysis a = analyse(b.data);
+  const Analysis a = analyse(testing::as_sampled(b.data));
   EXPECT_DOUBLE_EQ(find_line(a, "/u/a.cpp", 5)->self_s, 1);
   EXPECT_DOUBLE_EQ(find_function(a, "std::vector<int>::at")->self_s, 1);
 }
@@ -156,7 +157,7 @@ TEST(Functions, HelperThreadsCountWhereTheyWork) {
   b.sampled(0, work, Category::kNative, 5000);
   b.sampled(0, work, Category::kNative, 4000, false);
   b.sampled(0, wait, Category::kIdle, 6000, false);
-  const Analysis a = analyse(b.data);
+  const Analysis a = analyse(testing::as_sampled(b.data));
   EXPECT_DOUBLE_EQ(find_function(a, "work")->self_s, 9);
   EXPECT_DOUBLE_EQ(find_function(a, "futex")->self_s, 6);
   EXPECT_DOUBLE_EQ(find_function(a, "futex")->active_self_s, 0);

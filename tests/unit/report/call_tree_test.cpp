@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "as_sampled.hpp"
 #include "profile_builder.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
@@ -37,7 +38,7 @@ TEST(CallTree, PathsThroughTheSameFunctionsAreOneRow) {
   b.sampled(1, b.path({main_2, step}), Category::kPython, 1000);
   b.sampled(0, b.path({main_2}), Category::kPython, 500);
   b.sampled(1, b.path({main_1, b.native("dgemm", "/lib/libblas.so")}), Category::kNative, 2000);
-  const Analysis analysis = analyse(b.data);
+  const Analysis analysis = analyse(testing::as_sampled(b.data));
   EXPECT_EQ(shape(analysis.call_tree), "main 6.5/0.5 (step 4/4, libblas.dgemm 2/2)");
   EXPECT_DOUBLE_EQ(analysis.call_tree[0].category_s[static_cast<std::size_t>(Category::kNative)], 2);
   EXPECT_EQ(analysis.call_tree[1].line, 4u);
@@ -56,9 +57,11 @@ TEST(CallTree, RuntimeCodeBetweenFunctionsIsLeftOut) {
                     b.native("work", "/x/a.out")}),
             Category::kNative, 300);
   // The interpreter's own time is its caller's; the C library's stays where it ends a path.
-  EXPECT_EQ(shape(analyse(b.data).call_tree), "main 1.2/0.2 (umath.DOUBLE_add 1/1), work 0.3/0.3");
+  EXPECT_EQ(shape(analyse(testing::as_sampled(b.data)).call_tree),
+            "main 1.2/0.2 (umath.DOUBLE_add 1/1), work 0.3/0.3");
   const Analysis all = analyse(b.data, shard::InMemoryRows(b.data), Frames::kAll);
-  EXPECT_EQ(shape(all.call_tree), "main 1.2/0 (cfunction_call 1.2/0.2 (DOUBLE_add 1/0 (memcpy 1/1))), work 0.3/0.3");
+  EXPECT_EQ(shape(all.call_tree),
+            "main 1.2/0 (cfunction_call 1.2/0.2 (DOUBLE_add 1/0 (memcpy 1/1))), work 0.3/0.3");
 }
 
 TEST(CallTree, ACallIntoALibraryIsOneRow) {
@@ -77,10 +80,11 @@ TEST(CallTree, ACallIntoALibraryIsOneRow) {
   b.sampled(0, b.path({main, step, fit, inner}), Category::kPython, 2000);
   b.sampled(0, b.path({main, step, fit, inner, score}), Category::kPython, 500);
   b.sampled(0, b.path({main, step, fit, inner, b.kernel("read")}), Category::kIo, 300);
-  const Analysis a = analyse(b.data);
+  const Analysis a = analyse(testing::as_sampled(b.data));
   // The import machinery's own time is that of the module which imports.
-  EXPECT_EQ(shape(a.call_tree),
-            "<module> 4.9/0.1 (step 3.8/0 (sklearn.Forest.fit 3.8/3 (score 0.5/0.5, read 0.3/0.3)), sklearn 1/1)");
+  EXPECT_EQ(
+      shape(a.call_tree),
+      "<module> 4.9/0.1 (step 3.8/0 (sklearn.Forest.fit 3.8/3 (score 0.5/0.5, read 0.3/0.3)), sklearn 1/1)");
   EXPECT_EQ(a.call_tree.back().fold, Fold::kImport);
   TextOptions options;
   options.sections = {"tree"};
@@ -95,7 +99,7 @@ TEST(CallTree, RegionsAndRecursionAreRows) {
   const auto walk = b.python("walk", "m.py", 5, 4);
   b.sampled(0, b.path({b.region("epoch"), walk, walk}), Category::kPython, 1000);
   b.sampled(0, b.path({b.region("load"), walk}), Category::kPython, 400);
-  const Analysis analysis = analyse(b.data);
+  const Analysis analysis = analyse(testing::as_sampled(b.data));
   EXPECT_EQ(shape(analysis.call_tree), "epoch 1/0 (walk 1/0 (walk 1/1)), load 0.4/0 (walk 0.4/0.4)");
   EXPECT_EQ(analysis.call_tree[0].kind, shard::FrameKind::kRegion);
 }
@@ -104,7 +108,7 @@ TEST(CallTree, IdleHelpersAreNotInIt) {
   ProfileBuilder b(1);
   b.sampled(0, b.path({b.python("main", "m.py", 11, 10)}), Category::kPython, 1000);
   b.sampled(0, b.path({b.native("pool", "/x/a.out")}), Category::kIdle, 9000, false);
-  const Analysis analysis = analyse(b.data);
+  const Analysis analysis = analyse(testing::as_sampled(b.data));
   EXPECT_EQ(shape(analysis.call_tree), "main 1/1");
   EXPECT_DOUBLE_EQ(analysis.call_tree[0].total_s, analysis.sampled_s - analysis.helper_idle_s);
 }

@@ -176,6 +176,7 @@ TEST(Diff, FilesOfOneNameInOneRunStayApart) {
     ProfileBuilder b(1);
     b.sampled(0, b.path({b.python("load", "/x/one/__init__.py", 5, 4)}), Category::kPython, one_ms);
     b.sampled(0, b.path({b.python("load", "/x/other/__init__.py", 5, 4)}), Category::kPython, other_ms);
+    b.lasts(one_ms + other_ms);
     return std::move(b.data);
   };
   const Diff diff = diff_of({run(1000, 2000)}, {run(3000, 2000)});

@@ -460,6 +460,7 @@ TEST(PageTime, OfHiddenPathsIsThatOfWhatStandsForThem) {
   b.sampled(0, bytecode, Category::kPython, 3000);
   b.sampled(0, small, Category::kNative, 100);
   b.sampled(0, b.path({main, b.native("smaller", "/u/s.so")}), Category::kNative, 50);
+  b.data.ranks[0].elapsed_ns = 8150 * kMs;
   b.data.path_axis = {1024 * kMs, b.data.run.start_utc_ns + 1'000'000'000};
   b.data.path_series = {{root, 2, 5 * kMs},
                         {hot, 0, 4000 * kMs},
