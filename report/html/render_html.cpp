@@ -200,12 +200,13 @@ class Shortener {
 
 // The calls from `begin` on without telling files apart, so that sums over calls stay whole.
 std::vector<IoCallRow> calls_by_line(const std::vector<IoCallRow>& calls, std::size_t begin) {
-  using Line = std::tuple<shard::IoOperation, std::string_view, std::uint32_t, std::string_view>;
+  using Line =
+      std::tuple<shard::IoOperation, std::string_view, std::string_view, std::uint32_t, std::string_view>;
   std::map<Line, IoCallRow> lines;
   for (std::size_t i = begin; i < calls.size(); ++i) {
     const IoCallRow& call = calls[i];
     const auto [known, is_new] =
-        lines.try_emplace(Line{call.operation, call.file, call.line, call.function}, call);
+        lines.try_emplace(Line{call.operation, call.mpi, call.file, call.line, call.function}, call);
     IoCallRow& row = known->second;
     row.path.clear();
     if (is_new) continue;
@@ -235,6 +236,8 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   shortener.cut("critical_path", a.critical_path, kMostRootCauses);
   if (a.io) {
     shortener.cut("io.files", a.io->files, kMostFiles);
+    shortener.cut("io.directories", a.io->directories, kMostFiles);
+    shortener.cut("io.patterns", a.io->patterns, kMostFiles);
     std::vector<IoCallRow> rest = calls_by_line(a.io->calls, kMostFileCalls);
     shortener.cut("io.calls", a.io->calls, kMostFileCalls);
     std::move(rest.begin(), rest.end(), std::back_inserter(a.io->calls));

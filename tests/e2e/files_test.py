@@ -49,7 +49,7 @@ class Files(recording.RecordingTest):
         self.assertGreaterEqual(max(s["written_bytes"] for s in systems), 100000 + 100000 + 5003)
 
     def mpi(self, flavour):
-        program = os.path.join(FILES, f"agent_files_mpi.{flavour}")
+        program = os.path.join(FILES, flavour, "files_mpi")
         self.need(program, f"mpirun.{flavour}")
         report = self.recorded([program, self.directory], before=recording.launcher(flavour, 3))
         path = os.path.join(self.directory, "collective")

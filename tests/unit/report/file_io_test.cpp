@@ -130,7 +130,7 @@ TEST_F(FileIoOf, WhatFoundNoRoomIsSaidWithItsNumber) {
   EXPECT_EQ(a.io->by_file_only.operations, 1200u);
   EXPECT_EQ(a.io->by_file_only.bytes, 200'000'000u);
   const std::string text = section_of(a, "io");
-  EXPECT_NE(text.find("1200 operations (200.0 MB, 30.0 ms) found no room for their callers"),
+  EXPECT_NE(text.find("1200 operations (200 MB, 30.0 ms) found no room for their callers"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("17 operations are on files beyond the table"), std::string::npos) << text;
