@@ -37,7 +37,7 @@ enum SampleFlags : std::uint32_t {
   kGaveWay = 1u << 13,          // of its own accord, since the record before: it waited for something
   kUsageKnown = 1u << 14,       // kGaveWay, system_ns and page_faults are told
   kMemoryOperand = 1u << 12,    // the instruction at pc, or one just behind it, reads or writes data_address
-  kOnThread = 1u << 14,         // the interrupted system call waits for the end of a thread of the process
+  kOnThread = 1u << 15,         // the interrupted system call waits for the end of a thread of the process
 };
 
 // Followed by counter_count values, then by the first frame_words - shared_words words of the
