@@ -53,6 +53,8 @@ constexpr Reason kReasons[] = {
      "MPI calls are missing in the analysis of waiting: they are beyond what is kept of a rank"},
     {"damaged_mpi_event", Dropped::kMpiEvents,
      "MPI calls are missing in the analysis of waiting: the program wrote over them"},
+    {"damaged_mpi_call", Dropped::kMpiCalls,
+     "MPI calls that threads are in are not known: the program wrote over what described them"},
     {"damaged_mpi_event_ring", Dropped::kMpiEvents,
      "times MPI calls of a thread are missing in the analysis of waiting: the program wrote over them"},
     {"damaged_clock_measurement", Dropped::kOther,
