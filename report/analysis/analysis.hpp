@@ -161,10 +161,10 @@ struct RankInfo {
   OptionalCategorySeconds category_s;  // of the main thread, by shard::Category
   OptionalActivitySeconds activity_s;  // of all threads, by Activity
   Seconds useful_s, mpi_wait_s, mpi_transfer_s;
-  Seconds mpi_runnable_s;  // of the time in MPI: ready, without a processor
-  Seconds startup_s;  // of the time in MPI: MPI_Init, MPI_Finalize and those of sessions
-  Seconds mpi_io_s;   // of the time in MPI: calls that work on files
-  std::uint32_t mpi_helper_threads = 0;         // threads other than the main one that have called MPI
+  Seconds mpi_runnable_s;                // of the time in MPI: ready, without a processor
+  Seconds startup_s;                     // of the time in MPI: MPI_Init, MPI_Finalize and those of sessions
+  Seconds mpi_io_s;                      // of the time in MPI: calls that work on files
+  std::uint32_t mpi_helper_threads = 0;  // threads other than the main one that have called MPI
   Seconds mpi_helper_elapsed_s, mpi_helper_s;  // their lives, and of that inside MPI; sums
   // As useful_s, of the mean over the threads that call MPI, by how long they lived; empty: it was the main
   // thread alone.
@@ -176,9 +176,10 @@ struct RankInfo {
   std::vector<Derived> derived;
   std::optional<std::int32_t> exit_status, exit_signal;
   bool lost = false;
-  // Of a lost one, where its main thread was last seen: "function (file:line)", the outermost first.
-  std::vector<std::string> last_call_path;
+  // Where the main thread of one that failed was last seen, the outermost first.
+  std::vector<Place> last_call_path;
   bool spawned = false;                 // by MPI_Comm_spawn
+  double end_s = 0;                     // since the first rank's start
   std::uint64_t unsampled_threads = 0;  // that ended before their first sample
   double unsampled_cpu_s = 0;           // of those threads
   double handler_s = 0;
@@ -510,11 +511,11 @@ struct Analysis {
   double sampled_s = 0;                // sum of all threads' sampled time
   double helper_idle_s = 0;  // of it, threads other than the main ones, idle but not waiting for the GIL
   bool mpi_watched = false;  // a rank's MPI calls would have been seen, had there been any
-  std::vector<MpiCallRow> mpi_calls;         // by time_s, largest first
-  std::vector<shard::MatrixCell> matrix;     // by source, then destination
-  std::vector<NodeCell> node_matrix;         // by source, then destination; what is not known last
-  std::vector<MpiSizeRow> mpi_sizes;         // by op, then size
-  std::vector<CollectiveRow> collectives;    // by bytes, largest first
+  std::vector<MpiCallRow> mpi_calls;       // by time_s, largest first
+  std::vector<shard::MatrixCell> matrix;   // by source, then destination
+  std::vector<NodeCell> node_matrix;       // by source, then destination; what is not known last
+  std::vector<MpiSizeRow> mpi_sizes;       // by op, then size
+  std::vector<CollectiveRow> collectives;  // by bytes, largest first
   // An estimate: what plain algorithms would send from rank to rank for them. By source, then destination.
   std::vector<shard::MatrixCell> collective_matrix;
   std::vector<NodeCell> collective_node_matrix;

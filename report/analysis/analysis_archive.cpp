@@ -349,7 +349,7 @@ CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, elapsed_s, paused_s, recorded_s, 
                     mpi_runnable_s, startup_s, mpi_io_s, mpi_helper_threads, mpi_helper_elapsed_s, mpi_helper_s, threads_useful_s,
                     max_rss_bytes, read_bytes, write_bytes, minor_faults, major_faults, voluntary_switches,
                     involuntary_switches, affinity, numa, limits, derived, exit_status, exit_signal, lost,
-                    last_call_path, spawned, unsampled_threads, unsampled_cpu_s, handler_s)
+                    last_call_path, spawned, end_s, unsampled_threads, unsampled_cpu_s, handler_s)
 CLUSTERPROF_MEMBERS(RankSpread, min_s, mean_s, max_s, max_rank)
 CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serialization, transfer)
 CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, cpu_s, spread, category_s,
@@ -527,6 +527,10 @@ bool is_consistent(const Analysis& a) {
              [&](const DelayRow& row) { return wait(row.kind) && place(row.site) && place(row.place); }) &&
          all(a.root_causes, cause) && all(a.root_functions, cause) && all(a.critical_path, critical) &&
          all(a.critical_functions, critical) &&
+         all(a.ranks,
+             [&](const RankInfo& rank) {
+               return all(rank.last_call_path, [&](const Place& row) { return frame(row.kind); });
+             }) &&
          all(a.bottlenecks,
              [&](const Bottleneck& row) {
                return place(row.place) && place(row.cause) && is_consistent(row.evidence);

@@ -30,6 +30,7 @@ struct Place {
 
 enum class FindingKind : std::uint8_t {
   kRankFailed = 0,
+  kRanksEndedAfter,
   kRanksUnfinished,
   kRanksLost,
   kRanksMissing,
@@ -42,6 +43,7 @@ enum class FindingKind : std::uint8_t {
   kMutualWaiting,
   kMpiBesidesWaiting,
   kMpiTime,
+  kMpiFileIo,
   kGilWait,
   kPythonBytecode,
   kPythonGarbage,
@@ -59,9 +61,14 @@ enum class FindingKind : std::uint8_t {
   kFullMemory,
   kPagesFromDisk,
   // About the measurement itself.
-  kDropped,
+  kSamplesLost,
+  kThreadsNotSampled,
+  kIoNotCounted,
+  kMpiPathsLost,
+  kMpiPeersLost,
+  kMpiEventsLost,
+  kRegionsLost,
   kThrottled,
-  kMpiDropped,
   kCallPathsCut,
   kFramesNotJoined,
   kNoSamples,
@@ -69,9 +76,10 @@ enum class FindingKind : std::uint8_t {
   kUnmatched,
   kClocks
 };
-inline constexpr std::size_t kFindingKinds = 38;
+inline constexpr std::size_t kFindingKinds = 45;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
+                                                                             "ranks_ended_after",
                                                                              "ranks_unfinished",
                                                                              "ranks_lost",
                                                                              "ranks_missing",
@@ -84,6 +92,7 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"ra
                                                                              "mutual_waiting",
                                                                              "mpi_besides_waiting",
                                                                              "mpi_time",
+                                                                             "mpi_file_io",
                                                                              "gil_wait",
                                                                              "python_bytecode",
                                                                              "python_garbage",
@@ -100,9 +109,14 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"ra
                                                                              "across_memory_nodes",
                                                                              "full_memory",
                                                                              "pages_from_disk",
-                                                                             "dropped",
+                                                                             "samples_lost",
+                                                                             "threads_not_sampled",
+                                                                             "io_not_counted",
+                                                                             "mpi_paths_lost",
+                                                                             "mpi_peers_lost",
+                                                                             "mpi_events_lost",
+                                                                             "regions_lost",
                                                                              "throttled",
-                                                                             "mpi_dropped",
                                                                              "call_paths_cut",
                                                                              "frames_not_joined",
                                                                              "no_samples",
@@ -146,9 +160,12 @@ enum class FindingAction : std::uint8_t {
   kBindToMemoryNode,
   kSpreadData,
   kUseLessMemory,
-  kLowerRate
+  kLowerRate,
+  kFewerFiles,
+  kCollectiveIo,
+  kGiveProcessors
 };
-inline constexpr std::size_t kFindingActions = 26;
+inline constexpr std::size_t kFindingActions = 29;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -174,7 +191,10 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "bind_to_memory_node",
                                                                                  "spread_data",
                                                                                  "use_less_memory",
-                                                                                 "lower_rate"};
+                                                                                 "lower_rate",
+                                                                                 "fewer_files",
+                                                                                 "collective_io",
+                                                                                 "give_processors"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
@@ -261,9 +281,18 @@ enum class EvidenceKey : std::uint8_t {
   kRunnable,
   kMpiRunnable,
   kReadyThreads,
-  kMpiIo
+  kMpiIo,
+  kLost,
+  kOf,
+  kNodes,
+  kRankWait,
+  kWaitsForProcessor,
+  kRanksMissing,
+  kCpuExcess,
+  kSignals,
+  kStatuses
 };
-inline constexpr std::size_t kEvidenceKeys = 80;
+inline constexpr std::size_t kEvidenceKeys = 89;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -343,7 +372,16 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "runnable_s",
                                                                              "mpi_runnable_s",
                                                                              "ready_threads",
-                                                                             "mpi_io_s"};
+                                                                             "mpi_io_s",
+                                                                             "lost",
+                                                                             "of",
+                                                                             "nodes",
+                                                                             "rank_wait_s",
+                                                                             "waits_for_processor",
+                                                                             "ranks_missing",
+                                                                             "cpu_excess_s",
+                                                                             "signals",
+                                                                             "statuses"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names of things, and lists of numbers, in the order in which they were added.
@@ -365,6 +403,9 @@ class Evidence {
     for (const Entry& entry : entries)
       if (entry.first == key) return &entry.second;
     return nullptr;
+  }
+  void erase(EvidenceKey key) {
+    std::erase_if(entries, [&](const Entry& entry) { return entry.first == key; });
   }
   [[nodiscard]] bool has(EvidenceKey key) const { return find(key) != nullptr; }
   // 0 and empty where there is none.
