@@ -65,8 +65,8 @@ std::string call_path_text(const shard::ShardData& data, std::uint32_t path) {
         if (c == '\n' || c == '\t') c = ' ';
       return text;
     };
-    lines.push_back(fmt::format("{}\t{}\t{}\t{}", field(frame.name), field(frame.file), frame.line,
-                                static_cast<unsigned>(frame.kind)));
+    lines.push_back(fmt::format("{}\t{}\t{}\t{}\t{}", field(frame.name), field(frame.file), frame.line,
+                                field(frame.module), static_cast<unsigned>(frame.kind)));
   }
   return fmt::to_string(fmt::join(lines.rbegin(), lines.rend(), "\n"));
 }

@@ -110,13 +110,14 @@ std::vector<Place> frames_of(const std::string& lines) {
   std::vector<Place> frames;
   for (const std::string& line : pieces_of(lines, '\n')) {
     const std::vector<std::string> fields = pieces_of(line, '\t');
-    if (fields.size() != 4) continue;
+    if (fields.size() != 5) continue;
     Place& frame = frames.emplace_back();
     frame.function = fields[0];
     frame.file = fields[1];
+    frame.module = fields[3];
     std::from_chars(fields[2].data(), fields[2].data() + fields[2].size(), frame.line);
     std::uint8_t kind = 0;
-    std::from_chars(fields[3].data(), fields[3].data() + fields[3].size(), kind);
+    std::from_chars(fields[4].data(), fields[4].data() + fields[4].size(), kind);
     if (kind < shard::kFrameKinds) frame.kind = static_cast<shard::FrameKind>(kind);
   }
   return frames;

@@ -521,8 +521,8 @@ TEST(Findings, OfLostRanksTheySayWhereTheyWereLastSeen) {
   for (std::uint32_t r = 0; r < 4; ++r) {
     b.data.ranks[r].flags |= shard::kLost | shard::kExitSignalKnown;
     b.data.ranks[r].exit_signal = r < 2 ? 11 : 9;
-    const char* const path = r == 3 ? "main\t/u/a.c\t9\t1\nrecv\t/u/b.c\t2\t1"
-                                    : "main\t/u/a.c\t9\t1\nsolve\t/u/a.c\t4\t1\nlibx.so+0x123\t\t0\t1";
+    const char* const path = r == 3 ? "main\t/u/a.c\t9\t\t1\nrecv\t/u/b.c\t2\t\t1"
+                                    : "main\t/u/a.c\t9\t\t1\nsolve\t/u/a.c\t4\t\t1\nlibx.so+0x123\t\t0\t\t1";
     b.data.ranks[r].last_call_path = static_cast<shard::StringIndex>(b.data.strings.size());
     b.data.strings.emplace_back(path);
     b.sampled(r, b.path({b.python("f", "f.py", 2, 1)}), Category::kPython, 10'000);

@@ -129,8 +129,10 @@ shard::ShardData ended(const std::vector<End>& ends) {
       rank.flags |= shard::kExitSignalKnown | shard::kLost, rank.exit_signal = ends[r].signal;
     else
       rank.flags |= shard::kExitStatusKnown, rank.exit_status = ends[r].status;
-    rank.last_call_path =
-        b.string("main\t/u/solver.c\t9\t1\nsolve\t/u/solver.c\t42\t1\nraise\t/build/glibc/raise.c\t0\t1");
+    rank.last_call_path = b.string(
+        "main\t/u/solver.c\t9\t/u/a.out\t1\nsolve\t/u/solver.c\t42\t/u/a.out\t1\n"
+        "dict_merge\t/build/Objects/dictobject.c\t2811\t/usr/bin/python3.11\t1\n"
+        "raise\t/build/glibc/raise.c\t0\t/lib/libc.so.6\t1");
     b.sampled(r, b.path({b.python("f", "f.py", 2, 1)}), Category::kPython, ends[r].elapsed_ms);
   }
   return std::move(b.data);
