@@ -414,7 +414,7 @@ void CEREAL_LOAD_FUNCTION_NAME(Reader& in, Evidence::Value& value) {
 CLUSTERPROF_MEMBERS(Evidence, entries)
 CLUSTERPROF_MEMBERS(Because, kind, share, rank, place, evidence, action)
 CLUSTERPROF_MEMBERS(Bottleneck, rank, region, kind, share, evidence, place, cause)
-CLUSTERPROF_MEMBERS(Finding, kind, severity, share, gain_s, ranks, rank, place, library_function, site,
+CLUSTERPROF_MEMBERS(Finding, kind, severity, share, gain_s, ranks, rank, place, site,
                     evidence, action, is_estimate, because)
 // The ranks of a timeline, by far the most of all, stand apart: most readers do without.
 template <typename Archive>

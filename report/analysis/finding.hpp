@@ -444,7 +444,6 @@ struct Finding {
   std::vector<std::int32_t> ranks;   // that it is about, ascending; empty: all, or no particular ones
   std::optional<std::int32_t> rank;  // of them the first to look at
   Place place;                       // the program's line, and the MPI function called from there
-  std::string library_function;      // what the line calls that holds the time; empty: the line itself
   std::optional<Place> site;         // where others waited
   Evidence evidence;
   FindingAction action = FindingAction::kNone;

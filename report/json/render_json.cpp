@@ -555,7 +555,7 @@ class Document {
       evidence(row);
       out_("file", text_or_null(place.file))("line", or_null(place.line));
       out_("function", text_or_null(place.function))("op", text_or_null(place.op));
-      out_("library_function", text_or_null(row.library_function));
+      out_("library_function", text_or_null(place.called));
       out_("rank", row.rank)("ranks", row.ranks);
     });
   }

@@ -30,7 +30,8 @@ std::string name(const Place& place, const text::ShortPaths& names) {
   if (place.function.empty()) return {};
   const std::string where = names.place(place.file, place.line);
   const std::string label = text::function_label(place.function, place.kind);
-  return where.empty() ? label : fmt::format("{} {}", label, where);
+  const std::string text = where.empty() ? label : fmt::format("{} {}", label, where);
+  return place.called.empty() ? text : fmt::format("{} ({})", text, text::printable(place.called));
 }
 
 std::string frame(const Place& place) {
