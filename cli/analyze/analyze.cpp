@@ -55,7 +55,7 @@ struct Verbs {
   Verbs();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
-  std::string meant_option(int argc, char** argv);
+  std::string unknown_option(int argc, char** argv);
 
   CLI::App app{"What was recorded: merge it, explain it, look at it", "clusterprof"};
   MergeVerbOptions merge_options;
@@ -251,8 +251,9 @@ std::string Verbs::no_verb(const std::string& word) {
          (meant.empty() ? " (see clusterprof --help)" : ", did you mean " + meant + "?");
 }
 
-// The option of the verb that the first unknown one may have been meant as; empty: none.
-std::string Verbs::meant_option(int argc, char** argv) {
+// What to say of an option that there is not, where it is near to one that there is; empty: there is none
+// such.
+std::string Verbs::unknown_option(int argc, char** argv) {
   if (argc < 2) return {};
   const auto is_named = [&](const CLI::App* verb) { return verb->check_name(argv[1]); };
   const std::vector<CLI::App*> verbs = app.get_subcommands(is_named);
@@ -264,7 +265,8 @@ std::string Verbs::meant_option(int argc, char** argv) {
     const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
     if (!word.starts_with("--") || word == "--" || std::find(known.begin(), known.end(), word) != known.end())
       continue;
-    return nearest_word(word, known);
+    const std::string meant = nearest_word(word, known);
+    return meant.empty() ? "" : "there is no option " + word + ", did you mean " + meant + "?";
   }
   return {};
 }
@@ -289,9 +291,7 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
         app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ";
     std::string text = error.what();
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-    if (const std::string meant = meant_option(argc, argv);
-        !meant.empty() && text.find("not expected") != std::string::npos)
-      text += ", did you mean " + meant + "?";
+    if (const std::string better = unknown_option(argc, argv); !better.empty()) text = better;
     return complain(kBadUsage, text + " (see clusterprof " + verb + "--help)");
   }
   if (!own.empty() || all_frames) {

@@ -77,10 +77,10 @@ class Tree {
     for (auto path = static_cast<std::uint32_t>(paths_.size()); path-- > 1;) {
       const shard::Frame* const frame = paths_.frame(path);
       const bool native = frame != nullptr && frame->kind == FrameKind::kNative;
-      const bool runtime = (native && is_runtime_module(paths_.text(frame->module)) &&
-                            paths_.text(frame->name) != shard::kGarbageName) ||
-                           (folds() && paths_.is_machinery(path));
-      const bool start = native && paths_.text(frame->name) == "_start";
+      const bool runtime = folds() && ((native && is_runtime_module(paths_.text(frame->module)) &&
+                                        paths_.text(frame->name) != shard::kGarbageName) ||
+                                       paths_.is_machinery(path));
+      const bool start = folds() && native && paths_.text(frame->name) == "_start";
       // What the interpreter does in its own functions counts for the Python function that it runs.
       const bool of_python = native && folds() && paths_.counted(path, Category::kNative) != path;
       hidden_[path] = frame == nullptr || of_python || ((runtime || start) && more_below[path]);
@@ -118,8 +118,9 @@ class Tree {
       } else {
         const std::uint32_t so_far = named_by[above];
         if (so_far != 0) made.parent = parent = nodes_[parent].parent;
-        const bool names = so_far == 0 || (is_wrapper(name_of(so_far)) && name_of(so_far) != kModuleCode &&
-                                           !is_wrapper(name_of(path)));
+        const bool names =
+            so_far == 0 || (says_little(so_far) && name_of(so_far) != kModuleCode && !says_little(path) &&
+                            paths_.package(so_far) == paths_.package(path));
         made.path = named_by[path] = names ? path : so_far;
         made.fold = name_of(made.path) == kModuleCode ? Fold::kImport : Fold::kCalls;
         const auto label =
@@ -133,6 +134,10 @@ class Tree {
     }
   }
 
+  [[nodiscard]] bool says_little(std::uint32_t path) const {
+    const std::string& name = name_of(path);
+    return is_wrapper(name) || has_no_name(name, paths_.text(paths_.frame(path)->module));
+  }
   [[nodiscard]] const std::string& name_of(std::uint32_t path) const {
     return paths_.text(paths_.frame(path)->name);
   }

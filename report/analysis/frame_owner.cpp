@@ -27,8 +27,11 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_python_version(std::string_view text) {
   if (text.empty()) return true;
   if (!is_digit(text.front())) return false;
-  text = text.substr(std::min(text.find_first_not_of("0123456789."), text.size()));
-  return text.empty() || text == "t" || text == "d" || text == "m" || text == "td" || text == "-dbg";
+  const std::size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
+  const bool is_exact = text.substr(0, end).find('.') != std::string_view::npos;
+  text = text.substr(end);
+  return text.empty() || text == "-dbg" ||
+         (is_exact && (text == "t" || text == "d" || text == "m" || text == "td"));
 }
 
 constexpr std::array<std::string_view, 5> kMpiModules = {"libmpi", "libpmpi", "libopen-rte", "libopen-pal",
@@ -274,12 +277,14 @@ bool FrameOwners::is_standard(const Frame& frame) const {
 }
 
 bool FrameOwners::is_machinery(const Frame& frame) const {
-  if (frame.kind != FrameKind::kPython) return false;
-  const std::string_view file = text(frame.file);
+  const bool native = frame.kind == FrameKind::kNative;
+  if (!native && frame.kind != FrameKind::kPython) return false;
+  const std::string_view file = text(native ? frame.module : frame.file);
   if (file.starts_with("<frozen ")) return true;
   const Installed installed = installed_in(file);
   if (installed.end == std::string_view::npos || !installed.standard)
     return installed.end != std::string_view::npos && package_at(file.substr(installed.end)) == "mpi4py";
+  if (native) return false;
   constexpr std::array<std::string_view, 3> kStarts = {"importlib/", "runpy.py", "multiprocessing/"};
   if (starts_with_any(file.substr(installed.end), kStarts)) return true;
   const std::string_view name = text(frame.name);

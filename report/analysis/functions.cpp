@@ -222,10 +222,12 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
     FunctionRow& row = analysis.functions.emplace_back();
     row.id = static_cast<std::uint32_t>(i);
     row.name = paths_.function_name(row.id);
-    row.file = paths_.text(f.file);
     row.module = paths_.text(f.module);
-    row.line = f.function_line;
     row.kind = f.kind;
+    if (row.name == paths_.text(f.name)) {  // else it is a whole module
+      row.file = paths_.text(f.file);
+      row.line = f.function_line;
+    }
     row.self_s = to_seconds(sum.self_ns);
     row.total_s = to_seconds(sum.total_ns);
     row.cpu_s = to_seconds(sum.cpu_ns);

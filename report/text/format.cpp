@@ -409,7 +409,10 @@ std::string shorten_name(std::string_view label, std::size_t width) {
   for (std::size_t i = 1; i < begins.size(); ++i)
     if (const std::string_view rest = view.substr(begins[i]); columns(rest) + 2 <= width)
       return std::string("..").append(rest);
-  return shorten_middle(view.substr(begins.back()), width);
+  std::string_view last = view.substr(begins.back());
+  if (last.ends_with("()")) last.remove_suffix(2);
+  constexpr std::size_t kBothEnds = 8;  // columns from which on they say more than the beginning alone
+  return width >= kBothEnds ? shorten_middle(last, width) : shorten(last, width);
 }
 
 std::string function_label(std::string_view name, shard::FrameKind kind) {
@@ -471,7 +474,9 @@ std::string name_and_place(std::string_view name, std::string_view place, std::s
   const std::size_t place_columns = columns(place) + 1;
   if (columns(name) + place_columns <= width) return fmt::format("{} {}", name, place);
   // The name, when there is no room for both.
-  if (place_columns + 10 > width) return shorten_name(name, width);
+  if (width < 20) return shorten_name(name, width);
+  const std::size_t most = std::max<std::size_t>(width / 2, 16);
+  if (place_columns > most) return name_and_place(name, shorten_middle(place, most - 1), width);
   return fmt::format("{} {}", shorten_name(name, width - place_columns), place);
 }
 

@@ -88,11 +88,13 @@ class TreeText {
     function.line = row.line, function.kind = row.kind;
     const auto most = std::max_element(row.category_s.begin(), row.category_s.end());
     const std::size_t room = room_at(indent_[i]);
-    const std::string name = row.kind == shard::FrameKind::kRegion
-                                 ? shorten_middle(fmt::format("region {}", printable(row.name)), room)
-                             : row.fold == Fold::kImport
-                                 ? shorten_middle(fmt::format("import {}", printable(row.name)), room)
-                                 : describe(function, paths_, room);
+    const std::string name =
+        row.kind == shard::FrameKind::kRegion
+            ? shorten_middle(fmt::format("region {}", printable(row.name)), room)
+        : row.fold == Fold::kCalls && row.name.find_first_of(".:") == std::string::npos
+            ? shorten_middle(printable(row.name), room)  // a package, by a function without a name
+        : row.fold == Fold::kImport ? shorten_middle(fmt::format("import {}", printable(row.name)), room)
+                                    : describe(function, paths_, room);
     line(indent_[i], row.total_s, scale_(row.self_s),
          category_style(static_cast<std::size_t>(most - row.category_s.begin())), name);
   }

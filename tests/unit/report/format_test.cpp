@@ -80,11 +80,16 @@ TEST(Names, ArgumentTypesGoAndOddNamesStay) {
   EXPECT_EQ(function_label("std::vector<double, std::allocator<double> >::push_back(double const&)",
                            FrameKind::kNative),
             "std::vector<>::push_back()");
+  EXPECT_EQ(function_label("void mini::kernels::internals<double, int>(std::vector<double>&, int)",
+                           FrameKind::kNative),
+            "mini::kernels::internals<>()");
+  EXPECT_EQ(function_label("std::vector<int> f<int>(int)", FrameKind::kNative), "f<int>()");
+  EXPECT_EQ(function_label("_umath, no names", FrameKind::kNative), "_umath, no names");
   EXPECT_EQ(function_label("libx.so+0x12ab", FrameKind::kNative), "libx.so+0x12ab");
   EXPECT_EQ(function_label("MPI_Send", FrameKind::kMpi), "MPI_Send");
   EXPECT_EQ(function_label("", FrameKind::kNative), "?");
   EXPECT_EQ(name_and_place("a_very_long_function_name()", "train.py:88", 30),
-            "a_very_l..n_name() train.py:88");
+            "a_very_l..ion_name train.py:88");
 }
 
 TEST(Paths, BaseNameUnlessAmbiguous) {
@@ -113,6 +118,20 @@ TEST(Shell, WordsAreQuoted) {
   EXPECT_EQ(shell_word("my run"), "'my run'");
   EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
   EXPECT_EQ(shell_word(""), "''");
+}
+
+TEST(Names, KeepTheirOwnPartAndPythonsMarks) {
+  EXPECT_EQ(shorten_name("mini::kernels::internals<>()", 28), "mini::kernels::internals<>()");
+  EXPECT_EQ(shorten_name("mini::kernels::internals<double, std::vector<int> >()", 28),
+            "mini::kernels::internals<>()");
+  EXPECT_EQ(shorten_name("mini::kernels::internals<>()", 24), "..kernels::internals<>()");
+  EXPECT_EQ(shorten_name("mini::kernels::internals<>()", 18), "..internals<>()");
+  EXPECT_EQ(shorten_name("package.Model.fit.<locals>.<genexpr>()", 32), "..Model.fit.<locals>.<genexpr>()");
+  EXPECT_EQ(shorten_name("package.Model.fit.<locals>.<genexpr>()", 28), "..fit.<locals>.<genexpr>()");
+  EXPECT_EQ(shorten_name("a_very_long_function_of_ours()", 20), "a_very_lo..n_of_ours");
+  EXPECT_EQ(shorten_name("a_very_long_function_of_ours()", 7), "a_ver..");
+  EXPECT_EQ(name_and_place("mini::kernels::internals<>()", "kernels.hpp:77", 31),
+            "..internals<>() kernels.hpp:77");
 }
 
 }  // namespace

@@ -162,13 +162,14 @@ TEST(Waits, PlacesAreTheProgramsOwn) {
   const auto numpy = b.native("add", "/usr/lib/python3/numpy/core.so");
   const auto sleep = b.native("clock_nanosleep", "/usr/lib/libc.so.6");
   const auto stripped = b.native("inner", "/u/b.out");
-  const std::uint32_t paths[] = {b.path({frame, b.python("bcast", "/v/mpi4py/util.py", 9, 8), numpy}),
-                                 b.path({stripped, sleep, b.kernel("clock_nanosleep")}),
-                                 b.path({b.kernel("page fault")}),
-                                 b.path({frame, numpy, b.mpi("MPI_Bcast")}),
-                                 b.path({b.mpi("MPI_Barrier")}),
-                                 0,
-                                 4'000'000};
+  const std::uint32_t paths[] = {
+      b.path({frame, b.python("bcast", "/v/site-packages/mpi4py/util.py", 9, 8), numpy}),
+      b.path({stripped, sleep, b.kernel("clock_nanosleep")}),
+      b.path({b.kernel("page fault")}),
+      b.path({frame, numpy, b.mpi("MPI_Bcast")}),
+      b.path({b.mpi("MPI_Barrier")}),
+      0,
+      4'000'000};
   const std::uint64_t wait_ms[] = {1000, 900, 800, 700, 600, 200, 100};
   for (std::size_t i = 0; i < std::size(paths); ++i)
     b.waited(0, run.receive, WaitKind::kLateSender, 1, paths[i], wait_ms[i]);
