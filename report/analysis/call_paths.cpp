@@ -184,11 +184,12 @@ CallPaths::CallPaths(const shard::ShardData& data, Frames frames)
                                : Caller::kLibraryPython;
     } else {
       const bool line = f.line != 0 && !text(f.file).empty();
-      callers[i] = is_mpi_module(text(f.module)) ? Caller::kMpi
-                   : own && line                 ? Caller::kOwnLine
-                   : own                         ? Caller::kOwn
-                   : line                        ? Caller::kLibraryLine
-                                                 : Caller::kLibrary;
+      callers[i] = owner == Owner::kInterpreter    ? Caller::kNobody
+                   : is_mpi_module(text(f.module)) ? Caller::kMpi
+                   : own && line                   ? Caller::kOwnLine
+                   : own                           ? Caller::kOwn
+                   : line                          ? Caller::kLibraryLine
+                                                   : Caller::kLibrary;
       sleeps[i] = std::find(kPythonSleeps.begin(), kPythonSleeps.end(), text(f.name)) != kPythonSleeps.end();
     }
   }

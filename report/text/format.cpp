@@ -419,6 +419,9 @@ std::string function_label(std::string_view name, shard::FrameKind kind) {
   std::string label = printable(name);
   if (label.empty()) return "?";
   if (kind == shard::FrameKind::kMpi || kind == shard::FrameKind::kKernel) return label;
+  // "run(int)::{lambda(double)#1}::operator()(double) const"
+  if (const std::size_t lambda = label.rfind("::{lambda("); lambda != std::string::npos && lambda != 0)
+    return function_label(label.substr(0, lambda), kind) + "::{lambda}";
   const bool no_call = label.front() == '<' || label.find("+0x") != std::string::npos ||
                        label.find("operator") != std::string::npos || label == shard::kGarbageName ||
                        label.ends_with(", no names") || label.ends_with(", interpreter");  // a whole module
@@ -471,13 +474,15 @@ std::string ShortPaths::place(std::string_view path, std::uint32_t line) const {
 
 std::string name_and_place(std::string_view name, std::string_view place, std::size_t width) {
   if (place.empty()) return shorten_name(name, width);
-  const std::size_t place_columns = columns(place) + 1;
-  if (columns(name) + place_columns <= width) return fmt::format("{} {}", name, place);
-  // The name, when there is no room for both.
-  if (width < 20) return shorten_name(name, width);
-  const std::size_t most = std::max<std::size_t>(width / 2, 16);
-  if (place_columns > most) return name_and_place(name, shorten_middle(place, most - 1), width);
-  return fmt::format("{} {}", shorten_name(name, width - place_columns), place);
+  if (columns(name) + 1 + columns(place) <= width) return fmt::format("{} {}", name, place);
+  // The function's own name first, then as much of the place as says something.
+  constexpr std::size_t kShortestPlace = 8;
+  const std::string bare = without_template_arguments(name);
+  const std::size_t own = columns(std::string_view(bare).substr(components_of(bare).back())) + 2;
+  if (own + 1 + columns(place) <= width)
+    return fmt::format("{} {}", shorten_name(name, width - 1 - columns(place)), place);
+  if (own + 1 + kShortestPlace > width) return shorten_name(name, width);
+  return fmt::format("{} {}", shorten_name(name, own), shorten_middle(place, width - 1 - own));
 }
 
 std::string describe(const FunctionRow& row, const ShortPaths& paths, std::size_t width) {

@@ -247,7 +247,8 @@ class Report {
       page_.line("  over all threads that call MPI");
       show("parallel", threads.parallel, "load balance x communication");
       show("  load balance", threads.load_balance,
-           fmt::format("mean {} / max {}", seconds(*a_.threads_mean_useful_s), seconds(*a_.threads_max_useful_s)));
+           fmt::format("mean {} / max {}", seconds(*a_.threads_mean_useful_s),
+                       seconds(*a_.threads_max_useful_s)));
       show("  communication", threads.communication,
            fmt::format("max {} / run {}", seconds(*a_.threads_max_useful_s), seconds(a_.focus_s)));
     }
@@ -376,17 +377,18 @@ class Report {
       for (auto* row : {&min, &mean, &max, &who}) table.row(std::move(*row), Style::kDim);
     }
     table.print(page_);
-    page_.line(fmt::format("  in {}; useful: outside MPI, not runnable; cpu: all threads and processes", scale.unit()),
+    page_.line(fmt::format("  in {}; useful: outside MPI, not runnable; cpu: all threads and processes",
+                           scale.unit()),
                Style::kDim);
     page_.blank();
 
     Table processes({{"rank"},
                      {"pid"},
                      {"threads"},
-                     {"samples"},
+                     {"samples", Align::kRight, true},
                      {"max rss"},
-                     {"read"},
-                     {"written"},
+                     {"read", Align::kRight, true},
+                     {"written", Align::kRight, true},
                      {"ended", Align::kLeft}});
     const auto size_cell = [](const std::optional<std::uint64_t>& value) {
       return value ? bytes(static_cast<double>(*value)) : std::string("-");
@@ -574,9 +576,9 @@ class Report {
     };
     build(build(0).room(page_.width())).print(page_);
     note_the_rest(shown, all.size());
-    page_.line("  self: the line and what it calls without source lines; min, max: of self" +
-                   other_unit(scale, of_ranks),
-               Style::kDim);
+    page_.line(
+        "  self: the line and what it calls in libraries; min, max: of self" + other_unit(scale, of_ranks),
+        Style::kDim);
   }
 
   void tree() {
@@ -623,7 +625,8 @@ class Report {
       const MpiCallRow& row = a_.mpi_calls[i];
       const std::string mark =
           row.unfinished == 0 ? "" : fmt::format("  ({} not returned)", plural(row.unfinished, "call"));
-      page_.line(fmt::format("  {}{}", describe(row, paths_, page_.width() - 2 - mark.size()), mark), Style::kMpi);
+      page_.line(fmt::format("  {}{}", describe(row, paths_, page_.width() - 2 - mark.size()), mark),
+                 Style::kMpi);
       numbers({scale(row.time_s), fmt::format("{:.1f}", 100 * share_of(row.time_s, total)),
                seconds_cell(row.wait_s, scale), seconds_cell(row.transfer_s, scale),
                count(static_cast<double>(row.count)), bytes(static_cast<double>(row.sent_bytes)),
@@ -702,8 +705,8 @@ class Report {
     }
     if (a_.collectives.empty()) return;
     page_.paragraph({"  not in it: ", Style::kDim},
-                    fmt::format("{} of collective operations, which address no rank ({}{})", bytes(total_bytes), named,
-                                a_.collectives.size() > kNamed ? ", ..." : ""));
+                    fmt::format("{} of collective operations, which address no rank ({}{})",
+                                bytes(total_bytes), named, a_.collectives.size() > kNamed ? ", ..." : ""));
   }
 
   struct Pair {

@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::string_view kIndent = "  ";
 constexpr std::size_t kGap = 2;
-constexpr std::size_t kLongestUnit = 4;   // " ms."
-constexpr std::size_t kLeastRoom = 20;    // for names in the last column
+constexpr std::size_t kLongestUnit = 4;  // " ms."
+constexpr std::size_t kUsualWidth = 80;
+constexpr std::size_t kLeastRoom = 20;    // for names in the last column of a page of that width
 constexpr std::size_t kMostColumns = 24;  // of a left-aligned column before the last one
 
 std::string_view escape_sequence(Style style) {
@@ -127,7 +128,9 @@ std::vector<std::size_t> Table::widths() const {
 std::vector<bool> Table::shown(std::size_t page_width, const std::vector<std::size_t>& widths) const {
   std::vector<bool> result(columns_.size(), true);
   const bool named = !columns_.empty() && columns_.back().align == Align::kLeft;
-  const std::size_t least = named ? kLeastRoom : columns_.empty() ? 0 : widths.back();
+  const std::size_t least = named              ? page_width < kUsualWidth ? page_width / 2 : kLeastRoom
+                            : columns_.empty() ? 0
+                                               : widths.back();
   for (std::size_t c = columns_.size(); c-- > 0 && room(page_width, widths, result) < least;)
     if (columns_[c].optional) result[c] = false;
   return result;

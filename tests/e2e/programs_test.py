@@ -1,6 +1,7 @@
 """C, Fortran and Python programs under Open MPI and MPICH at 1, 2, 4 and 64 ranks, and programs
 without MPI: one report each, with the right ranks and the program's own functions in it."""
 
+import json
 import os
 
 import recording
@@ -92,6 +93,33 @@ class Programs(recording.RecordingTest):
                 self.check_ranks(report, 1)
                 self.assertEqual(report["mpi"]["calls"], [])
                 self.assertGreater(self.function(report, "busy")["self_s"], 0.05)
+
+    def test_what_is_the_users_own(self):
+        kit = os.path.join(self.directory, "lib", "python3.11", "site-packages", "kit")
+        os.makedirs(kit)
+        with open(os.path.join(kit, "__init__.py"), "w") as file:
+            file.write("def work():\n    return sum(i * i for i in range(4_000_000))\n")
+        script = os.path.join(self.directory, "run.py")
+        with open(script, "w") as file:
+            file.write("import sys\nsys.path.insert(0, sys.argv[1])\nimport kit\ndef main():\n    kit.work()\nmain()\n")
+        command = [recording.PYTHON, script, os.path.dirname(kit)]
+
+        def hottest(report):
+            line = report["lines"][0]
+            return line["file"], line["line"]
+
+        report = self.recorded(command)
+        self.assertEqual(hottest(report), (script, 5))
+        self.assertIn(("kit.work", "calls"), [(row["name"], row["fold"]) for row in report["call_tree"]])
+        own = os.path.join(kit, "__init__.py")
+        for options, variables in ((["--own", kit], {}), ([], {"CLUSTERPROF_OWN": f"/elsewhere:{kit}"}), (["--all-frames"], {})):
+            with self.subTest(options):
+                done = self.bare([recording.CLUSTERPROF, "report", "--json", *options, "run"], env={**os.environ, **variables})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                report = json.loads(done.stdout)
+                self.assertEqual(hottest(report), (own, 2))
+                self.assertNotIn("kit.work", [row["name"] for row in report["call_tree"]])
+        self.assertEqual(hottest(self.recorded(command, options=["--own", kit], run="told")), (own, 2))
 
     def test_shell_pipeline_joins_the_rank(self):
         report = self.recorded(["sh", "-c", f"{recording.PYTHON} -c 'sum(i for i in range(10**7))'; exit 0"])
