@@ -37,8 +37,8 @@ inline void unite(shard::CallUnderWay& into, const shard::CallUnderWay& row) {
   into.lasted_ns = std::max(into.lasted_ns, row.lasted_ns);
 }
 inline auto key(const shard::CallUnderWay& row) {
-  return std::tuple(row.tid, row.enter_ns, row.path, row.communicator, row.sequence, row.peer, row.tag, row.root,
-                    row.main_thread);
+  return std::tuple(row.tid, row.enter_ns, row.path, row.communicator, row.sequence, row.peer, row.tag,
+                    row.root, row.main_thread);
 }
 
 inline auto key(const shard::PathCounter& row) { return std::tuple(row.path, row.counter); }

@@ -174,7 +174,9 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
     const auto too_many = [](std::uint64_t unmatched, std::uint64_t all) {
       return static_cast<double>(unmatched) > kMaxUnmatched * static_cast<double>(all);
     };
-    if (missing == 0 && !lost_events(merged) && !too_many(matches.unmatched_messages, matches.messages) &&
+    // A call that never returned is no transfer, and the replay knows nothing of it.
+    if (missing == 0 && merged.calls_under_way.empty() && !lost_events(merged) &&
+        !too_many(matches.unmatched_messages, matches.messages) &&
         !too_many(matches.unmatched_collectives, matches.instances.size()))
       analysis.ideal_ns = ideal_ns(trace, matches);
   }

@@ -739,7 +739,8 @@ bool ProcessRecorder::is_sane(const Thread& thread, const wire::MpiEvent& event,
          event.exit_ns >= thread.timeline.last_exit_ns() && event.start_ns >= earliest &&
          event.start_ns <= event.exit_ns && event.mpi_ns <= event.enter_ns - earliest &&
          event.between_ns <= event.enter_ns - earliest &&
-         (event.between_ns == 0 || event.between_site < wire::all_mpi_sites(layout.mpi_sites, layout.mpi_ops));
+         (event.between_ns == 0 ||
+          event.between_site < wire::all_mpi_sites(layout.mpi_sites, layout.mpi_ops));
 }
 
 void ProcessRecorder::keep_event(Thread& thread, const wire::MpiEvent& event, std::span<const GapPart> gap) {
@@ -1382,8 +1383,8 @@ void ProcessRecorder::read_tables(ProcessReport& report) {
         const std::uint32_t path = site_path(i, op);
         const std::uint32_t communicator = site.communicator;
         const std::uint64_t identity = communicator < identities.size() ? identities[communicator] : 0;
-        report.calls[RawCallKey{path, identity, site.helper_thread == 0}].add(RawCall{
-            site.count, site.time_ns, site.min_ns, site.max_ns, site.sent_bytes, site.recv_bytes, 0});
+        report.calls[RawCallKey{path, identity, site.helper_thread == 0}].add(
+            RawCall{site.count, site.time_ns, site.min_ns, site.max_ns, site.sent_bytes, site.recv_bytes, 0});
         if (!counts) return;
         for (std::size_t c = 0; c < counter_index_.size(); ++c) {
           if (const std::uint64_t value = site_counters[i].values[c]; value != 0)

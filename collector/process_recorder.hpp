@@ -64,7 +64,9 @@ struct RawKeyHash {
   std::size_t operator()(const RawCounterKey& k) const noexcept {
     return mix((std::uint64_t{k.path} << 32) | k.counter);
   }
-  std::size_t operator()(const RawCallKey& k) const noexcept { return mix(k.communicator ^ mix((std::uint64_t{k.path} << 1) | k.main_thread)); }
+  std::size_t operator()(const RawCallKey& k) const noexcept {
+    return mix(k.communicator ^ mix((std::uint64_t{k.path} << 1) | k.main_thread));
+  }
 };
 
 struct RawCall {
@@ -157,7 +159,7 @@ struct ProcessReport {
   std::optional<std::uint32_t> last_path;  // of the main thread's last sample
   std::uint64_t threads = 0, processes = 0;
   std::uint64_t samples = 0, truncated = 0, merges_tried = 0, merges_failed = 0, handler_ns = 0;
-  std::uint64_t mpi_ns = 0;     // main thread inside MPI
+  std::uint64_t mpi_ns = 0;  // main thread inside MPI
   // When MPI_Init returned and MPI_Finalize was entered, since the process began; 0: not seen.
   std::uint64_t mpi_init_end_ns = 0, mpi_finalize_begin_ns = 0;
   HelperThreads mpi_helpers;

@@ -87,14 +87,8 @@ clusterprof_mpi_exit leave_mpi() {
   if (!context.mpi_paused) slot->mpi_time_ns.store(before_ns + spent_ns, std::memory_order_relaxed);
   count_change(slot->mpi_call);
   context.mpi_depth = 0;
-  clusterprof_mpi_exit left = {time_ns,
-                               before_ns,
-                               event_ring(context),
-                               context.mpi_paused ? 1u : 0u,
-                               0,
-                               nullptr,
-                               context.mpi_path,
-                               slot->is_main == 1 ? 0u : 1u};
+  clusterprof_mpi_exit left = {time_ns, before_ns, event_ring(context), context.mpi_paused ? 1u : 0u,
+                               0,       nullptr,   context.mpi_path,    slot->is_main == 1 ? 0u : 1u};
   if (g_process.counts_mpi) {
     const int error = errno;
     CounterState& counters = context.record->counters;

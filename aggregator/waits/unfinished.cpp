@@ -84,9 +84,11 @@ class Unfinished {
   }
   [[nodiscard]] std::string_view op_of(const CallUnderWay& call) const {
     const std::uint32_t frame = merged_.paths[call.path].frame;
-    return frame == kNone ? std::string_view() : std::string_view(merged_.strings[merged_.frames[frame].name]);
+    return frame == kNone ? std::string_view()
+                          : std::string_view(merged_.strings[merged_.frames[frame].name]);
   }
-  [[nodiscard]] std::optional<Cause> cause_of_collective(const CallUnderWay& call, std::string_view op) const {
+  [[nodiscard]] std::optional<Cause> cause_of_collective(const CallUnderWay& call,
+                                                         std::string_view op) const {
     static constexpr WaitKind kKinds[] = {WaitKind::kWaitAtBarrier, WaitKind::kWaitAtNxN,
                                           WaitKind::kLateBroadcast, WaitKind::kEarlyReduce,
                                           WaitKind::kEarlyScan};
@@ -135,8 +137,8 @@ void add_unfinished_waits(ShardData& merged) {
   for (const CallUnderWay& call : merged.calls_under_way) {
     const std::optional<Cause> cause = unfinished.cause_of(call);
     if (!cause) continue;
-    merged.wait_states.push_back({call.rank, call.path, cause->kind, cause->rank, unfinished.path_of(cause->rank),
-                      call.lasted_ns, 1});
+    merged.wait_states.push_back(
+        {call.rank, call.path, cause->kind, cause->rank, unfinished.path_of(cause->rank), call.lasted_ns, 1});
     const std::uint32_t root = unfinished.root_of(call, cause->rank);
     auto& [wait_ns, ranks] = roots[{root, unfinished.path_of(root)}];
     wait_ns += call.lasted_ns;

@@ -7,8 +7,8 @@
 namespace clusterprof::aggregator::waits {
 
 // Adds to wait_states, root_causes and mpi_wait_ns of the ranks: a receive or probe waits for its sender, a
-// send that does not return for its receiver, a collective operation for those of its ranks that are not in it.
-// Who is waited for and waits itself passes it on; in a circle each is to blame for the one behind it.
+// send that does not return for its receiver, a collective operation for those of its ranks that are not in
+// it. Who is waited for and waits itself passes it on; in a circle each is to blame for the one behind it.
 void add_unfinished_waits(shard::ShardData& merged);
 
 }  // namespace clusterprof::aggregator::waits

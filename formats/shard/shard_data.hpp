@@ -234,8 +234,8 @@ struct MpiEvent {
 };
 
 // What samples showed a thread do outside MPI between two events of its: exclusive, like Value. Of each
-// interval the call paths with the most time. A path that is an MPI function's: calls there that have no events
-// (MPI_Get, MPI_Win_lock), of the site with the most time.
+// interval the call paths with the most time. A path that is an MPI function's: calls there that have no
+// events (MPI_Get, MPI_Win_lock), of the site with the most time.
 struct EventGap {
   std::uint32_t event = 0;  // index into mpi_events: the one at whose enter_ns the interval ends
   std::uint32_t path = 0;

@@ -44,10 +44,10 @@ inline constexpr std::uint32_t kWireMinor = 0;
 // One reason per way in which something measured can be lost. Names: kDropReasonNames.
 enum class DropReason : std::uint32_t {
   kRingFull = 0,
-  kReentrant,           // the signal came while the agent itself ran on the thread
-  kNoThreadSlot,        // a thread beyond thread_slots
-  kCodeTableFull,       // Python code object that could not be described
-  kPathArenaFull,       // MPI call counted without its call path
+  kReentrant,      // the signal came while the agent itself ran on the thread
+  kNoThreadSlot,   // a thread beyond thread_slots
+  kCodeTableFull,  // Python code object that could not be described
+  kPathArenaFull,  // MPI call counted without its call path
   kMpiSiteTableFull,
   kMpiPeerTableFull,
   kCommunicatorTableFull,
@@ -77,11 +77,11 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
 enum class PythonState : std::uint32_t {
-  kNone = 0,          // no interpreter seen in this process
-  kActive = 1,        // frames are being walked
-  kUnsupported = 2,   // a version or build we do not know; python_note says which
-  kCheckFailed = 3,   // the self-check did not see the known call chain
-  kDisabled = 4,      // --no-python
+  kNone = 0,         // no interpreter seen in this process
+  kActive = 1,       // frames are being walked
+  kUnsupported = 2,  // a version or build we do not know; python_note says which
+  kCheckFailed = 3,  // the self-check did not see the known call chain
+  kDisabled = 4,     // --no-python
 };
 
 inline constexpr std::uint32_t kMaxCounters = 16;
@@ -102,8 +102,9 @@ struct ProcessUsage {
   std::uint64_t usage_has_io;             // 0: /proc/self/io was not readable
 };
 
-// Longer than the rate says, by 1/73: a program whose turns take a round number of milliseconds would be sampled at the
-// same places of every turn, and shares could be any. So the samples move through its turns. rate_hz: at least 1.
+// Longer than the rate says, by 1/73: a program whose turns take a round number of milliseconds would be
+// sampled at the same places of every turn, and shares could be any. So the samples move through its turns.
+// rate_hz: at least 1.
 constexpr std::uint64_t sampling_period_ns(std::uint32_t rate_hz) { return 74'000'000'000u / 73 / rate_hz; }
 
 // Threads that ended without ever having a slot, by the function that they were started with.
@@ -139,30 +140,30 @@ struct SegmentHeader {
   char command[256];                // first bytes of /proc/self/cmdline, blanks between arguments
 
   // State, changing while the process runs.
-  std::atomic<std::uint64_t> end_mono_ns;    // 0 while it runs
-  std::atomic<std::uint32_t> exit_flags;     // ExitFlags
+  std::atomic<std::uint64_t> end_mono_ns;  // 0 while it runs
+  std::atomic<std::uint32_t> exit_flags;   // ExitFlags
   std::atomic<std::int32_t> exit_status;
   std::atomic<std::uint32_t> fatal_signal;
-  std::atomic<std::uint32_t> mpi_state;      // MpiState
+  std::atomic<std::uint32_t> mpi_state;                     // MpiState
   std::atomic<std::uint64_t> mpi_init_ns, mpi_finalize_ns;  // CLOCK_MONOTONIC at their ends / starts
-  std::atomic<std::uint32_t> python_state;   // PythonState
-  std::atomic<std::uint32_t> python_version; // PY_VERSION_HEX, 0 when unknown
-  char python_note[128];                     // why Python is not walked, or what is missing although it is; else empty
-  std::atomic<std::uint32_t> module_epoch;   // grows when the set of modules changes
+  std::atomic<std::uint32_t> python_state;                  // PythonState
+  std::atomic<std::uint32_t> python_version;                // PY_VERSION_HEX, 0 when unknown
+  char python_note[128];  // why Python is not walked, or what is missing although it is; else empty
+  std::atomic<std::uint32_t> module_epoch;  // grows when the set of modules changes
   std::atomic<std::uint64_t> module_arena_used, code_arena_used, path_arena_used;
-  std::atomic<std::uint64_t> threads_seen;   // threads that ever had a slot or were refused one
+  std::atomic<std::uint64_t> threads_seen;  // threads that ever had a slot or were refused one
   std::atomic<std::uint64_t> drops[kDropReasons];
   // On a cache line of their own: all threads add to them, and read what is around them.
   alignas(64) std::atomic<std::uint64_t> samples_taken;
   std::atomic<std::uint64_t> samples_truncated, merges_tried, merges_failed;
-  std::atomic<std::uint64_t> handler_ns;     // time spent in the handler, all threads
+  std::atomic<std::uint64_t> handler_ns;  // time spent in the handler, all threads
   alignas(64) std::uint32_t counter_count;
   char counter_names[kMaxCounters][kCounterNameBytes];
-  std::uint32_t unavailable_count;           // counters that were asked for and cannot be had
+  std::uint32_t unavailable_count;  // counters that were asked for and cannot be had
   char unavailable_names[kMaxCounters][kCounterNameBytes];
   char unavailable_reasons[kMaxCounters][kCounterNameBytes];
-  std::uint32_t counts_mpi_sites;            // 1: MPI calls read the counters, see MpiSiteCounters
-  std::uint32_t counters_multiplexed;        // 1: they took turns, and the values are estimates
+  std::uint32_t counts_mpi_sites;      // 1: MPI calls read the counters, see MpiSiteCounters
+  std::uint32_t counters_multiplexed;  // 1: they took turns, and the values are estimates
   ProcessUsage usage;
   // Time in which recording was paused, of the main thread: pauses that are over, and since when it is
   // (CLOCK_MONOTONIC; 0: it is not).
@@ -172,7 +173,7 @@ struct SegmentHeader {
   std::atomic<std::uint32_t> mpi_event_level;
   std::atomic<std::uint64_t> mpi_operations;  // that would have an event at level 0
   ClockMeasurement clock_at_init, clock_at_finalize;
-  char mpi_library[128];                     // first line of MPI_Get_library_version, may be empty
+  char mpi_library[128];                       // first line of MPI_Get_library_version, may be empty
   std::atomic<std::uint32_t> collector_alive;  // stored by the collector
   UnrecordedThreads unrecorded[kUnrecordedStarts];
 };
@@ -180,9 +181,9 @@ struct SegmentHeader {
 // --- Python code objects -------------------------------------------------------------------
 
 // Hash table with linear probing. `key` is the code id, 0 = free, set by compare-exchange from
-// any thread, in a signal handler or not; at most kCodeProbes slots from key % code_slots on. `entry_offset` is
-// relative to the code arena, plus one; it becomes nonzero (release) when the CodeEntry is complete, or when there
-// will be none: kNoCodeEntry. A slot whose code object could not be read keeps 0.
+// any thread, in a signal handler or not; at most kCodeProbes slots from key % code_slots on. `entry_offset`
+// is relative to the code arena, plus one; it becomes nonzero (release) when the CodeEntry is complete, or
+// when there will be none: kNoCodeEntry. A slot whose code object could not be read keeps 0.
 inline constexpr std::uint32_t kCodeProbes = 128;
 inline constexpr std::uint64_t kNoCodeEntry = ~std::uint64_t{0};
 struct CodeSlot {
@@ -205,10 +206,10 @@ struct CodeEntry {
 // One mapped object file. Followed by path_bytes of path, padded to 8 bytes.
 // Written outside signal handlers, under the agent's lock.
 struct ModuleEntry {
-  std::uint32_t entry_bytes;     // whole entry
-  std::uint32_t epoch;           // module_epoch from which on it was there
-  std::uint64_t load_bias;       // dlpi_addr: runtime address = load_bias + ELF address
-  std::uint64_t start, end;      // runtime address range of its segments
+  std::uint32_t entry_bytes;  // whole entry
+  std::uint32_t epoch;        // module_epoch from which on it was there
+  std::uint64_t load_bias;    // dlpi_addr: runtime address = load_bias + ELF address
+  std::uint64_t start, end;   // runtime address range of its segments
   std::uint32_t path_bytes;
   std::uint32_t build_id_bytes;  // at most 32
   std::uint8_t build_id[32];
@@ -221,15 +222,15 @@ inline constexpr std::uint32_t kNoPath = 0xffff'ffffu;
 // One MPI function called from one call path on one communicator, by the main thread or by others.
 // Statistics are plain adds of the calling thread, or atomic ones under MPI_THREAD_MULTIPLE.
 struct MpiSite {
-  std::atomic<std::uint64_t> key;  // 0 = free; hash of (path, function, communicator)
+  std::atomic<std::uint64_t> key;    // 0 = free; hash of (path, function, communicator)
   std::atomic<std::uint32_t> ready;  // 1 when the identity below is complete
-  std::uint32_t path_words;        // frame words (see SampleRecord) in the path arena,
-  std::uint64_t path_offset;       //   at this byte offset; leaf = caller of the MPI function.
-                                   //   path_words 0: the path was dropped
-  std::uint16_t op;                // MPI function number
-  std::uint8_t helper_thread;      // 1: called by threads other than the main one
-  std::uint8_t other_sites;        // 1: stands for all call sites that found no room; it has no path
-  std::uint32_t communicator;      // index into the communicator table, kNoPath when none
+  std::uint32_t path_words;          // frame words (see SampleRecord) in the path arena,
+  std::uint64_t path_offset;         //   at this byte offset; leaf = caller of the MPI function.
+                                     //   path_words 0: the path was dropped
+  std::uint16_t op;                  // MPI function number
+  std::uint8_t helper_thread;        // 1: called by threads other than the main one
+  std::uint8_t other_sites;          // 1: stands for all call sites that found no room; it has no path
+  std::uint32_t communicator;        // index into the communicator table, kNoPath when none
   std::uint64_t count, time_ns, min_ns, max_ns, sent_bytes, recv_bytes;
   std::uint64_t reserved[2];
 };
@@ -237,7 +238,8 @@ static_assert(sizeof(MpiSite) == 96);
 
 // Room that is kept for every function: here its calls are counted whose call site finds no place in the hash
 // table. One row for the main thread, one for all others.
-constexpr std::uint32_t other_mpi_site(std::uint32_t mpi_sites, std::uint32_t op, bool helper_thread) noexcept {
+constexpr std::uint32_t other_mpi_site(std::uint32_t mpi_sites, std::uint32_t op,
+                                       bool helper_thread) noexcept {
   return mpi_sites + 2 * op + (helper_thread ? 1 : 0);
 }
 constexpr std::uint32_t all_mpi_sites(std::uint32_t mpi_sites, std::uint32_t mpi_ops) noexcept {
@@ -286,7 +288,7 @@ struct Region {
   std::uint32_t parent;              // index; kNoRegion: none
   char name[kRegionNameBytes];       // terminated; a longer one is cut
   std::atomic<std::uint64_t> count, time_ns, min_ns, max_ns;
-  std::atomic<std::int64_t> max_n;   // the number that the program gave to the instance of max_ns, else -1
+  std::atomic<std::int64_t> max_n;  // the number that the program gave to the instance of max_ns, else -1
 };
 static_assert(sizeof(Region) == 144);
 
@@ -306,14 +308,14 @@ struct IoFile {
 static_assert(sizeof(IoFile) == 40);
 
 enum class IoOperation : std::uint8_t {
-  kOpen = 0,   // and creat; failed ones too
+  kOpen = 0,  // and creat; failed ones too
   kClose,
-  kRead,       // every kind; stdio's as the program calls it
+  kRead,  // every kind; stdio's as the program calls it
   kWrite,
-  kSync,       // fsync, fdatasync, sync_file_range, msync, fflush
+  kSync,  // fsync, fdatasync, sync_file_range, msync, fflush
   kSeek,
-  kMetadata,   // stat, unlink, rename, truncate, mkdir...
-  kMap,        // mmap of a file; bytes: its length
+  kMetadata,  // stat, unlink, rename, truncate, mkdir...
+  kMap,       // mmap of a file; bytes: its length
   kCount
 };
 inline constexpr std::uint32_t kIoOperations = static_cast<std::uint32_t>(IoOperation::kCount);
@@ -348,7 +350,7 @@ static_assert(sizeof(IoAmount) == 40);
 // --- threads -------------------------------------------------------------------------------
 
 enum class ThreadState : std::uint32_t {
-  kFree = 0,   // may be claimed by a new thread
+  kFree = 0,  // may be claimed by a new thread
   kLive = 1,
   kEnded = 2,  // the collector drains it, then sets kFree
 };
@@ -363,17 +365,17 @@ inline constexpr std::int32_t kAnyTag = -1, kNoTag = INT32_MIN;
 // before and after.
 struct MpiCallUnderWay {
   std::atomic<std::uint64_t> changes;
-  std::atomic<std::uint64_t> enter_ns;       // CLOCK_MONOTONIC
-  std::atomic<std::uint64_t> channel;        // identity of the communicator, 0 not known or none
-  std::atomic<std::uint64_t> path_offset;    // of the call's path in the path arena, as in MpiSite
+  std::atomic<std::uint64_t> enter_ns;     // CLOCK_MONOTONIC
+  std::atomic<std::uint64_t> channel;      // identity of the communicator, 0 not known or none
+  std::atomic<std::uint64_t> path_offset;  // of the call's path in the path arena, as in MpiSite
   std::atomic<std::uint32_t> path_words;
-  std::atomic<std::uint32_t> communicator;   // index into the communicator table, kNoPath when none
-  std::atomic<std::uint32_t> sequence;       // number of the collective call on the communicator, kNoSequence
-  std::atomic<std::int32_t> peer;            // world rank of the other side, kAnyPeer, kNoPeer
-  std::atomic<std::int32_t> tag;             // of the message, kAnyTag, kNoTag
-  std::atomic<std::int32_t> root;            // world rank, kNoPeer
-  std::atomic<std::uint16_t> op;             // MPI function number
-  std::atomic<std::uint16_t> paused;         // 1: recording was paused when it began, so it counts for nothing
+  std::atomic<std::uint32_t> communicator;  // index into the communicator table, kNoPath when none
+  std::atomic<std::uint32_t> sequence;      // number of the collective call on the communicator, kNoSequence
+  std::atomic<std::int32_t> peer;           // world rank of the other side, kAnyPeer, kNoPeer
+  std::atomic<std::int32_t> tag;            // of the message, kAnyTag, kNoTag
+  std::atomic<std::int32_t> root;           // world rank, kNoPeer
+  std::atomic<std::uint16_t> op;            // MPI function number
+  std::atomic<std::uint16_t> paused;        // 1: recording was paused when it began, so it counts for nothing
 };
 
 struct ThreadSlot {

@@ -176,7 +176,8 @@ int clusterprof_wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* statu
 
 int clusterprof_wrap_MPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Waitall);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Waitall).completes(count == 1 ? array_of_requests : nullptr));
+  const std::uint64_t start =
+      enter(Intent(wire::kMPI_Waitall).completes(count == 1 ? array_of_requests : nullptr));
   if (start == 0) return real(count, array_of_requests, array_of_statuses);
   const Requests requests(count, array_of_requests, array_of_statuses, count);
   const int result = real(count, array_of_requests, requests.statuses());

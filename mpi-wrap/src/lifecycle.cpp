@@ -135,7 +135,8 @@ int clusterprof_wrap_MPI_Init_thread(int* argc, char*** argv, int required, int*
 
 int clusterprof_wrap_MPI_Finalize(void) {
   const auto real = CLUSTERPROF_REAL(MPI_Finalize);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Finalize, state.running ? world_communicator() : nullptr).collective());
+  const std::uint64_t start =
+      enter(Intent(wire::kMPI_Finalize, state.running ? world_communicator() : nullptr).collective());
   exchange_clocks_at_finalize();
   Communicator* const world = state.running ? world_communicator() : nullptr;
   end_world();

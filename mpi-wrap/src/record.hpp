@@ -25,8 +25,7 @@ class Intent {
       : call_{op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer} {}
   // `key`: of the communicator, or of a window, file or message made from one.
   Intent(std::uint32_t op, HandleKey key) noexcept : Intent(op, communicator_of(key)) {}
-  Intent(std::uint32_t op, const Communicator* communicator) noexcept
-      : Intent(op) {
+  Intent(std::uint32_t op, const Communicator* communicator) noexcept : Intent(op) {
     communicator_ = communicator;
     if (communicator == nullptr) return;
     call_.communicator = communicator->index;

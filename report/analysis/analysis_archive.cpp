@@ -375,8 +375,8 @@ CLUSTERPROF_MEMBERS(TimelineRow, rank, node, values)
 CLUSTERPROF_MEMBERS(RegionRow, names, count, time_s, min_s, max_s, max_n, spread, sampled_s, share,
                     category_s, efficiency, mean_useful_s, max_useful_s, longest_s, slowest_rank, limits,
                     counters, derived, bottleneck)
-CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, unfinished,
-                    time_s, wait_s, transfer_s, spread)
+CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, unfinished, time_s,
+                    wait_s, transfer_s, spread)
 CLUSTERPROF_MEMBERS(CollectiveRow, op, count, ranks, communicators, sent_bytes, recv_bytes, bytes)
 CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
 CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
@@ -424,15 +424,15 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
   archive_(bin_s, begin_s, bins, series, nodes);
 }
 CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, category_s, activity_s, active_activity_s,
-                    native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
-                    memory_functions, io, off_cpu, timeline, regions, counters_multiplexed, derived,
-                    mean_useful_s, max_useful_s, slowest_rank, efficiency, threads_efficiency,
-                    threads_mean_useful_s, threads_max_useful_s, functions, lines, call_tree,
-                    sampled_s, helper_idle_s, mpi_watched, mpi_calls, matrix, node_matrix, mpi_sizes,
-                    collectives, collective_matrix, collective_node_matrix,
-                    wait_quality, mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes,
-                    root_functions, critical_path, critical_functions, windows, counters,
-                    unavailable_counters, rank_counters, counter_spreads, bottlenecks, findings)
+                    native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, startup_s,
+                    focus_s, limits, memory_functions, io, off_cpu, timeline, regions, counters_multiplexed,
+                    derived, mean_useful_s, max_useful_s, slowest_rank, efficiency, threads_efficiency,
+                    threads_mean_useful_s, threads_max_useful_s, functions, lines, call_tree, sampled_s,
+                    helper_idle_s, mpi_watched, mpi_calls, matrix, node_matrix, mpi_sizes, collectives,
+                    collective_matrix, collective_node_matrix, wait_quality, mpi_wait_s, mpi_transfer_s,
+                    places, waits, delays, root_causes, root_functions, critical_path, critical_functions,
+                    windows, counters, unavailable_counters, rank_counters, counter_spreads, bottlenecks,
+                    findings)
 
 #undef CLUSTERPROF_MEMBERS
 

@@ -16,8 +16,9 @@ namespace clusterprof::report {
 // Works on a file.
 [[nodiscard]] bool is_mpi_io(std::string_view op);
 
-// What the ranks' calls say of their main threads' time in MPI, and other threads in MPI: RankInfo::startup_s,
-// mpi_io_s, mpi_helper_threads, mpi_helper_elapsed_s, mpi_helper_s, threads_useful_s. After describe_ranks().
+// What the ranks' calls say of their main threads' time in MPI, and other threads in MPI:
+// RankInfo::startup_s, mpi_io_s, mpi_helper_threads, mpi_helper_elapsed_s, mpi_helper_s, threads_useful_s.
+// After describe_ranks().
 void describe_mpi_time(const shard::ShardData& data, const CallPaths& paths,
                        const std::vector<std::uint32_t>& ascending, Analysis& analysis);
 

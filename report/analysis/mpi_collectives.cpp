@@ -28,7 +28,8 @@ enum class Flow : std::uint8_t {
   kChain,  // each passes on to the next
 };
 
-// "MPI_Iallreduce_c" is a reduction to all. No value: the operation addresses what it sends, or moves nothing.
+// "MPI_Iallreduce_c" is a reduction to all. No value: the operation addresses what it sends, or moves
+// nothing.
 std::optional<Flow> flow_of(std::string_view op) {
   static const std::map<std::string_view, Flow> kFlows = {
       {"bcast", Flow::kFromRoot},
@@ -78,20 +79,25 @@ class Estimate {
       case Flow::kToRoot:
         return rooted(members, false);
       case Flow::kReduceAll:
-        return around(members, [&](const Member& m) { return 2 * m.sent * others; }, count);
+        return around(
+            members, [&](const Member& m) { return 2 * m.sent * others; }, count);
       case Flow::kReduceScatter:
-        return around(members, [&](const Member& m) { return m.sent * others; }, count);
+        return around(
+            members, [&](const Member& m) { return m.sent * others; }, count);
       case Flow::kGatherAll:
-        return around(members, [&](const Member& m) { return m.received * others; }, count);
+        return around(
+            members, [&](const Member& m) { return m.received * others; }, count);
       case Flow::kChain:
-        return around(members, [](const Member& m) { return m.sent; }, count - 1);
+        return around(
+            members, [](const Member& m) { return m.sent; }, count - 1);
     }
   }
 
   [[nodiscard]] std::vector<shard::MatrixCell> cells() const {
     std::vector<shard::MatrixCell> cells;
     for (const auto& [pair, bytes] : sums_)
-      if (bytes >= 0.5) cells.push_back({pair.first, pair.second, 0, static_cast<std::uint64_t>(std::llround(bytes))});
+      if (bytes >= 0.5)
+        cells.push_back({pair.first, pair.second, 0, static_cast<std::uint64_t>(std::llround(bytes))});
     return cells;
   }
 

@@ -335,7 +335,8 @@ void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& an
   for (const RankInfo& rank : analysis.ranks) {
     if (!rank.useful_s) continue;
     least_paused_s = count == 0 ? rank.paused_s : std::min(least_paused_s, rank.paused_s);
-    const double startup_s = rank.startup_s.value_or(0), of_threads_s = rank.threads_useful_s.value_or(*rank.useful_s);
+    const double startup_s = rank.startup_s.value_or(0),
+                 of_threads_s = rank.threads_useful_s.value_or(*rank.useful_s);
     least_startup_s = count == 0 ? startup_s : std::min(least_startup_s, startup_s);
     any_threads = any_threads || rank.threads_useful_s.has_value();
     sum_of_threads += of_threads_s;

@@ -278,7 +278,8 @@ class Document {
       out_.rows("calls", a_.mpi_calls, [&](const MpiCallRow& row) {
         out_("op", row.op)("file", text_or_null(row.file))("line", or_null(row.line));
         out_("function", text_or_null(row.function))("count", row.count)("unfinished", row.unfinished);
-        out_("time_s", row.time_s)("wait_s", row.wait_s)("sent_bytes", row.sent_bytes)("recv_bytes", row.recv_bytes);
+        out_("time_s", row.time_s)("wait_s", row.wait_s)("sent_bytes", row.sent_bytes)("recv_bytes",
+                                                                                       row.recv_bytes);
         spread(row.spread);
       });
       out_.rows("matrix", a_.matrix, [&](const shard::MatrixCell& cell) {

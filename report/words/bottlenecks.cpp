@@ -39,10 +39,11 @@ std::string of_communication(const Bottleneck& row) {
   std::string out;
   if (region)
     out = fmt::format("{} of its {} in MPI; ", seconds(e.number(Key::kMpi)), seconds(e.number(Key::kWhole)));
-  out += fmt::format("{} for only {} of {}",
-                     e.has(Key::kThreads) ? "even on the busiest rank the threads that call MPI are outside it"
-                                          : "even the busiest rank is outside MPI",
-                     seconds(e.number(Key::kMaxUseful)), seconds(e.number(Key::kElapsed)));
+  out +=
+      fmt::format("{} for only {} of {}",
+                  e.has(Key::kThreads) ? "even on the busiest rank the threads that call MPI are outside it"
+                                       : "even the busiest rank is outside MPI",
+                  seconds(e.number(Key::kMaxUseful)), seconds(e.number(Key::kElapsed)));
   if (!region && e.has(Key::kMpi))
     out += fmt::format("; of {} in MPI {} are waiting", seconds(e.number(Key::kMpi)),
                        seconds(e.number(Key::kWait)));

@@ -60,9 +60,11 @@ class Calls(recording.RecordingTest):
         for rank in (receiver, sender):
             self.assertEqual(rank["mpi_helper_threads"], 2)
             self.assertGreater(rank["mpi_helper_elapsed_s"], 2 * 50 * 0.020)
-        # Sleeping threads wake up late on a busy machine: of both alike.
-        self.assertAlmostEqual(receiver["mpi_helper_s"] / receiver["mpi_helper_elapsed_s"], 0.5, delta=0.1)
-        self.assertLess(sender["mpi_helper_s"] / sender["mpi_helper_elapsed_s"], 0.1)
+        inside, elapsed = map(float, done.stdout.split())
+        self.assertGreater(inside / elapsed, 0.2)  # half of it on an idle machine
+        self.assertAlmostEqual(receiver["mpi_helper_s"] / inside, 1, delta=0.05)
+        self.assertAlmostEqual(receiver["mpi_helper_elapsed_s"] / elapsed, 1, delta=0.05)
+        self.assertLess(sender["mpi_helper_s"], receiver["mpi_helper_s"] / 2)
         # Their calls are none of the main thread's time.
         receives = self.call(report, "MPI_Recv")
         self.assertAlmostEqual(receives["time_s"], receiver["mpi_helper_s"], delta=0.01)
@@ -73,7 +75,6 @@ class Calls(recording.RecordingTest):
         threads = receiver["mpi_helper_elapsed_s"] - receiver["mpi_helper_s"]
         share = (outside + threads) / (focus + receiver["mpi_helper_elapsed_s"])
         self.assertAlmostEqual(receiver["threads_useful_s"] / focus, share, delta=0.01)
-        self.assertLess(share, 0.8)
         efficiency = report["efficiency"]
         self.assertLess(efficiency["threads"]["parallel"], efficiency["parallel"])
         self.assertAlmostEqual(efficiency["threads"]["load_balance"],
@@ -88,8 +89,9 @@ class Calls(recording.RecordingTest):
         waited = sum(part["wait_s"] for part in causes)
         one_sided = sum(part["wait_s"] for part in causes if part["op"] in ("MPI_Win_lock", "MPI_Get", "MPI_Win_unlock"))
         barrier = sum(part["wait_s"] for part in causes if part["op"] == "MPI_Barrier")
-        self.assertGreater(waited, 5 * 0.055)
-        self.assertAlmostEqual(one_sided / waited, 50 / 60, delta=0.12)
+        self.assertGreater(waited, 0.1)
+        # Five sixths where rank 2 comes in time, more where it is late itself.
+        self.assertGreater(one_sided / waited, 0.75)
         self.assertLess(barrier / waited, 0.05)
         # And so for the root causes.
         roots = {row["op"]: row["wait_s"] for row in report["root_causes"] if row["rank"] == 1 and row["op"]}

@@ -47,7 +47,8 @@ __thread Events* own;
 // What was said of the latest call before it was made, against what its own event says after it. Calls that
 // complete requests are about any number of operations.
 void compare(Events& events, const wire::MpiEvent& event) {
-  const bool blocking = event.kind == wire::MpiEventKind::kSend || event.kind == wire::MpiEventKind::kReceive ||
+  const bool blocking = event.kind == wire::MpiEventKind::kSend ||
+                        event.kind == wire::MpiEventKind::kReceive ||
                         event.kind == wire::MpiEventKind::kCollective;
   if (!blocking || event.enter_ns != events.enter_ns || event.start_ns != event.enter_ns ||
       event.op != events.call.op || (event.flags & wire::kEventNonblocking) != 0)
@@ -141,9 +142,8 @@ clusterprof_mpi_exit leave_mpi() {
   if (depth != 1) abort();
   depth = 0;
   Events& events = *own;
-  const clusterprof_mpi_exit exit{now_ns(),         events.mpi_ns, events.ring,
-                                  paused ? 1u : 0u, kCounters,     kCountedPerCall,
-                                  {},               getpid() == gettid() ? 0u : 1u};
+  const clusterprof_mpi_exit exit{now_ns(),  events.mpi_ns,   events.ring, paused ? 1u : 0u,
+                                  kCounters, kCountedPerCall, {},          getpid() == gettid() ? 0u : 1u};
   if (!paused) events.mpi_ns += exit.time_ns - events.enter_ns;
   return exit;
 }
@@ -207,8 +207,10 @@ Entry* at(std::uint64_t offset) {
     bytes += wanted;
     return offset;
   };
-  const std::uint64_t sites = place(wire::all_mpi_sites(kSites, wire::kMpiFunctionCount) * sizeof(wire::MpiSite));
-  const std::uint64_t site_counters = place(wire::all_mpi_sites(kSites, wire::kMpiFunctionCount) * sizeof(wire::MpiSiteCounters));
+  const std::uint64_t sites =
+      place(wire::all_mpi_sites(kSites, wire::kMpiFunctionCount) * sizeof(wire::MpiSite));
+  const std::uint64_t site_counters =
+      place(wire::all_mpi_sites(kSites, wire::kMpiFunctionCount) * sizeof(wire::MpiSiteCounters));
   const std::uint64_t peers = place(kPeers * sizeof(wire::MpiPeer));
   const std::uint64_t sizes = place(wire::kMpiFunctionCount * sizeof(wire::MpiSizeBins));
   const std::uint64_t communicators = place(kCommunicators * sizeof(wire::MpiCommunicator));

@@ -253,13 +253,36 @@ TEST(CriticalPathTest, TimeInMpiBeforeTheFirstEventIsThatOfInit) {
             (Rows{{"0 MPI_Init_thread", 20 * kMs}, {"0 load", 10 * kMs}, {"0 MPI_Barrier", 1 * kMs}}));
 }
 
-// The late rank was in a call that has no event: it is that call that the others waited for, not the next one.
+// The late rank was in a call that has no event: it is that call that the others waited for, not the next
+// one.
 TEST(RootCausesTest, CallsWithoutEventsAreCharged) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.collective(r, "MPI_Barrier", 0, kMs, 0);
-  run.add(0, {MpiEventKind::kCollective, "MPI_Barrier", "MPI_Barrier", 11 * kMs, 62 * kMs, -1, 0, 1, -1, 0, 1, 0,
+  run.add(0, {MpiEventKind::kCollective,
+              "MPI_Barrier",
+              "MPI_Barrier",
+              11 * kMs,
+              62 * kMs,
+              -1,
+              0,
+              1,
+              -1,
+              0,
+              1,
+              0,
               {{"work", 10 * kMs}}});
-  run.add(1, {MpiEventKind::kCollective, "MPI_Barrier", "MPI_Barrier", 61 * kMs, 62 * kMs, -1, 0, 1, -1, 0, 1, 0,
+  run.add(1, {MpiEventKind::kCollective,
+              "MPI_Barrier",
+              "MPI_Barrier",
+              61 * kMs,
+              62 * kMs,
+              -1,
+              0,
+              1,
+              -1,
+              0,
+              1,
+              0,
               {{"work", 10 * kMs}, {"MPI_Get", 50 * kMs}}});
   const shard::ShardData data = run.analyse();
   EXPECT_EQ(waits_of(data), (Rows{{"0 MPI_Barrier wait_at_barrier 1 MPI_Get", 50 * kMs}}));
@@ -280,8 +303,7 @@ TEST(UnfinishedCallsTest, WaitForThoseThatAreNotThere) {
   };
   const auto under_way = [&](std::uint32_t rank, const char* op, std::uint32_t sequence, std::int32_t peer,
                              std::uint64_t ms) {
-    data.calls_under_way.push_back(
-        {rank, 100, true, path(op), 0, sequence, peer, 7, -1, 0, ms * kMs});
+    data.calls_under_way.push_back({rank, 100, true, path(op), 0, sequence, peer, 7, -1, 0, ms * kMs});
     data.ranks[rank].mpi_ns += ms * kMs;
   };
   under_way(0, "MPI_Barrier", 1, -1, 800);

@@ -44,7 +44,8 @@ class FakeSegment {
     const std::uint64_t communicators = place(8 * sizeof(wire::MpiCommunicator));
     const std::uint64_t slots = place(threads * sizeof(wire::ThreadSlot));
     const std::uint64_t event_rings = place(kEventRings * sizeof(wire::MpiEventRing));
-    const std::uint64_t site_counters = place(wire::all_mpi_sites(kSites, kOps) * sizeof(wire::MpiSiteCounters));
+    const std::uint64_t site_counters =
+        place(wire::all_mpi_sites(kSites, kOps) * sizeof(wire::MpiSiteCounters));
     const std::uint64_t regions = place(kRegions * sizeof(wire::Region));
     const std::uint64_t io_files = place(kIoFiles * sizeof(wire::IoFile));
     const std::uint64_t io_sites = place(kIoSites * sizeof(wire::IoSite));
@@ -264,8 +265,9 @@ class FakeSegment {
     s.ready = 1;
   }
   // The thread enters a call at that time.
-  void enter_mpi(std::uint32_t index, std::uint16_t op, std::uint64_t enter_ns, std::uint32_t communicator_index,
-                 std::int32_t peer, std::int32_t tag, const std::vector<std::uint64_t>& words) {
+  void enter_mpi(std::uint32_t index, std::uint16_t op, std::uint64_t enter_ns,
+                 std::uint32_t communicator_index, std::int32_t peer, std::int32_t tag,
+                 const std::vector<std::uint64_t>& words) {
     wire::ThreadSlot& s = slot(index);
     struct {
       std::uint64_t path_offset = 0;

@@ -143,7 +143,7 @@ TEST_F(MpiEvents, CallsWithoutEventsArePartOfTheGap) {
   damaged.between_site = 0xffff'fff0u;
   damaged.between_ns = 1000;
   ASSERT_TRUE(fake_.mpi_event(0, damaged));
-  state().poll(at(30));
+  state().poll(kStart + 30 * kMs);
   const ShardData data = shard(30);
   EXPECT_EQ(gap(data, 0), (Parts{{"MPI_Get", 5000}}));
   EXPECT_EQ(dropped(data, "damaged_mpi_event"), 1u);
@@ -417,7 +417,7 @@ TEST_F(MpiEvents, DamagedOnesAreCounted) {
   damaged([](wire::MpiEvent& e) { e.kind = static_cast<MpiEventKind>(7); });
   damaged([](wire::MpiEvent& e) { e.op = 0xffff; });
   damaged([](wire::MpiEvent& e) { e.op = 641; });
-  damaged([](wire::MpiEvent& e) { e.site = 32; });
+  damaged([](wire::MpiEvent& e) { e.site = wire::all_mpi_sites(FakeSegment::kSites, FakeSegment::kOps); });
   damaged([](wire::MpiEvent& e) { e.peer = -2; });
   damaged([](wire::MpiEvent& e) { e.peer = std::numeric_limits<std::int32_t>::max(); });
   damaged([](wire::MpiEvent& e) { e.exit_ns = e.enter_ns - 1; });

@@ -623,7 +623,8 @@ TEST_F(Recording, CallsThatFoundNoRoomAreARowOfTheirFunction) {
   const ProcessReport report = recorder().report(kStart + kMs);
   std::map<std::string, std::uint64_t> counts;
   for (const auto& [key, call] : report.calls) counts[text(key.path)] = call.count;
-  EXPECT_EQ(counts, (std::map<std::string, std::uint64_t>{{"program+5;MPI_Send", 1}, {"others;MPI_Send", 31}}));
+  EXPECT_EQ(counts,
+            (std::map<std::string, std::uint64_t>{{"program+5;MPI_Send", 1}, {"others;MPI_Send", 31}}));
 }
 
 TEST_F(Recording, RingThatWrapsLosesNothing) {

@@ -218,15 +218,15 @@ class Builder {
     for (std::uint32_t i = 0; i < 6; ++i) {
       const std::tuple key(below(data_.paths.size()), chance(3) ? kNone : below(2), chance(4));
       const auto& [path, communicator, helper] = key;
-      calls[key] = {row,      path,     communicator, 1 + below(100), amount(),     amount(),
-                    amount(), amount(), amount(),     !helper,        chance(4) ? below(3) : 0};
+      calls[key] = {row,      path,     communicator, 1 + below(100),          amount(), amount(), amount(),
+                    amount(), amount(), !helper,      chance(4) ? below(3) : 0};
     }
     for (const auto& [key, call] : calls) data_.mpi_calls.push_back(call);
     for (std::int32_t tid = 100; chance(2); ++tid)
       data_.calls_under_way.push_back({row, tid, tid == 100, below(data_.paths.size()),
                                        chance(3) ? kNone : below(2), below(1000),
-                                       static_cast<std::int32_t>(below(10)) - 2, static_cast<std::int32_t>(below(9)),
-                                       -1, amount(), amount()});
+                                       static_cast<std::int32_t>(below(10)) - 2,
+                                       static_cast<std::int32_t>(below(9)), -1, amount(), amount()});
     for (std::uint32_t counter = 0; counter < data_.counters.size(); ++counter) {
       data_.counter_values.push_back({row, counter, amount()});
       const std::uint32_t path = below(data_.paths.size());
