@@ -387,6 +387,7 @@ test("names become harmless and short", () => {
   assert.equal(functionLabel("heat::apply(double const*, int)", "native"), "heat::apply()");
   assert.equal(functionLabel("(anonymous namespace)::f(int)", "native"), "(anonymous namespace)::f()");
   assert.equal(functionLabel("<module>", "python"), "<module>");
+  assert.equal(functionLabel("_multiarray_umath, no names", "native"), "_multiarray_umath, no names");
   assert.equal(functionLabel("MPI_Send", "mpi"), "MPI_Send");
   assert.equal(functionLabel("", "native"), "?");
 });

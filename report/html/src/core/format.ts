@@ -126,6 +126,8 @@ export function functionLabel(name: string, kind: string): string {
   let label = printable(name);
   if (label === "") return "?";
   if (kind === "mpi" || kind === "kernel" || kind === "region") return label;
+  // What has no name of its own: of a module, of the interpreter.
+  if (/, (no names|interpreter)$/.test(label)) return label;
   if (label.startsWith("<") || label.includes("+0x") || label.includes("operator") || label === "garbage collection")
     return label;
   const anonymous = "(anonymous namespace)";
