@@ -246,6 +246,8 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   // The page has these in arrays.
   a.matrix.clear();
   a.node_matrix.clear();
+  a.collective_matrix.clear();
+  a.collective_node_matrix.clear();
   a.call_tree.clear();
   a.timeline.reset();
   return shortener.list();
@@ -353,13 +355,16 @@ void add_rest(const PageData& page, Arrays& arrays) {
   for (std::size_t i = 0; i < page.node_series.size(); ++i)
     arrays.add_curves("node_series_" + std::to_string(i), page.node_series[i].row_values);
 
-  const auto cell = [&](const std::string& name, auto zero, auto member) {
-    arrays.column<decltype(zero)>(name, page.matrix, [&](const shard::MatrixCell& of) { return of.*member; });
+  const auto cell = [&](const std::string& name, const auto& matrix, auto zero, auto member) {
+    arrays.column<decltype(zero)>(name, matrix, [&](const shard::MatrixCell& of) { return of.*member; });
   };
-  cell("matrix_source", std::uint32_t{}, &shard::MatrixCell::source);
-  cell("matrix_destination", std::uint32_t{}, &shard::MatrixCell::destination);
-  cell("matrix_messages", double{}, &shard::MatrixCell::messages);
-  cell("matrix_bytes", double{}, &shard::MatrixCell::bytes);
+  cell("matrix_source", page.matrix, std::uint32_t{}, &shard::MatrixCell::source);
+  cell("matrix_destination", page.matrix, std::uint32_t{}, &shard::MatrixCell::destination);
+  cell("matrix_messages", page.matrix, double{}, &shard::MatrixCell::messages);
+  cell("matrix_bytes", page.matrix, double{}, &shard::MatrixCell::bytes);
+  cell("collective_source", page.collective_matrix, std::uint32_t{}, &shard::MatrixCell::source);
+  cell("collective_destination", page.collective_matrix, std::uint32_t{}, &shard::MatrixCell::destination);
+  cell("collective_bytes", page.collective_matrix, double{}, &shard::MatrixCell::bytes);
 
   arrays.column<std::uint32_t>("line_file", page.lines, [](const PageLine& line) { return line.file; });
   arrays.column<std::uint32_t>("line_row", page.lines, [](const PageLine& line) { return line.row; });

@@ -337,37 +337,43 @@ void Maker::add_lines() {
       page_.lines[i].time_s.push_back(to_float_s(sums[i * page_.time_bins + bin]));
 }
 
+// Ranks put together by `width`, cells by source, then destination.
+std::vector<shard::MatrixCell> joined(const std::vector<shard::MatrixCell>& matrix, std::size_t width) {
+  std::vector<shard::MatrixCell> cells;
+  cells.reserve(matrix.size());
+  const auto divisor = static_cast<std::int32_t>(width);
+  for (const shard::MatrixCell& cell : matrix)
+    if (cell.source >= 0 && cell.destination >= 0)
+      cells.push_back({cell.source / divisor, cell.destination / divisor, cell.messages, cell.bytes});
+  std::sort(cells.begin(), cells.end(), [](const shard::MatrixCell& x, const shard::MatrixCell& y) {
+    return std::pair(x.source, x.destination) < std::pair(y.source, y.destination);
+  });
+  std::size_t size = 0;
+  for (const shard::MatrixCell& cell : cells) {
+    shard::MatrixCell* const same = size == 0 ? nullptr : &cells[size - 1];
+    if (same != nullptr && same->source == cell.source && same->destination == cell.destination) {
+      same->messages += cell.messages;
+      same->bytes += cell.bytes;
+    } else {
+      cells[size++] = cell;
+    }
+  }
+  cells.resize(size);
+  return cells;
+}
+
 void Maker::add_matrix() {
   std::int32_t last = 0;
-  for (const shard::MatrixCell& cell : analysis_.matrix)
-    last = std::max({last, cell.source, cell.destination});
+  for (const auto* matrix : {&analysis_.matrix, &analysis_.collective_matrix})
+    for (const shard::MatrixCell& cell : *matrix) last = std::max({last, cell.source, cell.destination});
   std::size_t width = 1;
   while (static_cast<std::size_t>(last) / width >= options_.matrix_side) width *= 2;
   for (;; width *= 2) {
-    std::vector<shard::MatrixCell> cells;
-    cells.reserve(analysis_.matrix.size());
-    const auto divisor = static_cast<std::int32_t>(width);
-    for (const shard::MatrixCell& cell : analysis_.matrix)
-      if (cell.source >= 0 && cell.destination >= 0)
-        cells.push_back({cell.source / divisor, cell.destination / divisor, cell.messages, cell.bytes});
-    std::sort(cells.begin(), cells.end(), [](const shard::MatrixCell& a, const shard::MatrixCell& b) {
-      return std::pair(a.source, a.destination) < std::pair(b.source, b.destination);
-    });
-    std::size_t size = 0;
-    for (const shard::MatrixCell& cell : cells) {
-      shard::MatrixCell* const same = size == 0 ? nullptr : &cells[size - 1];
-      if (same != nullptr && same->source == cell.source && same->destination == cell.destination) {
-        same->messages += cell.messages;
-        same->bytes += cell.bytes;
-      } else {
-        cells[size++] = cell;
-      }
-    }
-    if (size > options_.matrix_cells && width <= static_cast<std::size_t>(last)) continue;
-    cells.resize(size);
-    page_.matrix = std::move(cells);
+    page_.matrix = joined(analysis_.matrix, width);
+    page_.collective_matrix = joined(analysis_.collective_matrix, width);
     page_.matrix_bin_ranks = width;
-    return;
+    const std::size_t cells = page_.matrix.size() + page_.collective_matrix.size();
+    if (cells <= options_.matrix_cells || width > static_cast<std::size_t>(last)) return;
   }
 }
 

@@ -141,8 +141,9 @@ struct PageData {
   std::size_t all_series = 0, all_node_series = 0;  // how many there are; of more than fit those of most rows
   static constexpr std::size_t kSureSeries = 64;    // are never left out
 
-  std::size_t matrix_bin_ranks = 1;       // ranks of a row and column of the matrix
-  std::vector<shard::MatrixCell> matrix;  // by source, then destination, both / matrix_bin_ranks
+  std::size_t matrix_bin_ranks = 1;                  // ranks of a row and column of the matrix
+  std::vector<shard::MatrixCell> matrix;             // by source, then destination, both / matrix_bin_ranks
+  std::vector<shard::MatrixCell> collective_matrix;  // likewise: what collectives move, an estimate
 
   std::vector<PageSourceFile> sources;  // hottest first
   std::vector<PageLine> lines;          // of these files

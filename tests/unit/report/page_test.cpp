@@ -344,6 +344,28 @@ TEST(PageRows, OutliersAreFarFromTheMedian) {
   EXPECT_EQ(find_outliers(analysis, 1), (std::vector<std::uint32_t>{40}));
 }
 
+TEST(PageMatrix, WhatCollectivesMoveHasTheSameRowsAndColumns) {
+  ProfileBuilder b(2000);
+  b.data.matrix.push_back({0, 1, 1, 100});
+  Analysis analysis = analyse(b.data);
+  analysis.collective_matrix.clear();
+  for (std::int32_t rank = 0; rank < 2000; ++rank)
+    analysis.collective_matrix.push_back({rank, (rank + 1) % 2000, 0, 10});
+  PageOptions options;
+  options.matrix_side = 100;
+  const PageData page = make_page_data(b.data, shard::InMemoryRows(b.data), analysis, options);
+  EXPECT_EQ(page.matrix_bin_ranks, 32u);
+  std::uint64_t bytes = 0;
+  for (const shard::MatrixCell& cell : page.collective_matrix) {
+    bytes += cell.bytes;
+    EXPECT_LT(cell.source, 63);
+  }
+  EXPECT_EQ(bytes, 20'000u);
+  EXPECT_EQ(page.collective_matrix.size(), 126u) << "each with itself and the next";
+  ASSERT_EQ(page.matrix.size(), 1u);
+  EXPECT_EQ(page.matrix[0].bytes, 100u);
+}
+
 TEST(PageLines, AreThoseThatThePathsCountFor) {
   // a.py:3 calls a library without lines, and itself.
   ProfileBuilder b(1);
