@@ -200,13 +200,13 @@ class Shortener {
 
 // The calls from `begin` on without telling files apart, so that sums over calls stay whole.
 std::vector<IoCallRow> calls_by_line(const std::vector<IoCallRow>& calls, std::size_t begin) {
-  using Line =
-      std::tuple<shard::IoOperation, std::string_view, std::string_view, std::uint32_t, std::string_view>;
+  using Line = std::tuple<shard::IoOperation, std::string_view, bool, std::string_view, std::uint32_t,
+                          std::string_view>;
   std::map<Line, IoCallRow> lines;
   for (std::size_t i = begin; i < calls.size(); ++i) {
     const IoCallRow& call = calls[i];
-    const auto [known, is_new] =
-        lines.try_emplace(Line{call.operation, call.mpi, call.file, call.line, call.function}, call);
+    const auto [known, is_new] = lines.try_emplace(
+        Line{call.operation, call.mpi, call.in_background, call.file, call.line, call.function}, call);
     IoCallRow& row = known->second;
     row.path.clear();
     if (is_new) continue;

@@ -291,7 +291,7 @@ export interface IoGroup extends IoAmounts {
 export interface IoCall {
   operation: string;
   mpi?: string | null; // the MPI function that it was made in
-  background?: boolean; // by helper threads or processes
+  background?: boolean; // on a file system of the kernel, or while MPI starts or ends
   file: string | null;
   line: number | null;
   function: string | null;

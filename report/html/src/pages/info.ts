@@ -18,8 +18,9 @@ const REASONS: Record<string, string> = {
   damaged_mpi_event: "events of MPI that cannot be true: the program wrote over them",
   damaged_mpi_event_ring: "events of MPI that cannot be true: the program wrote over them",
   damaged_clock_measurement: "exchanges of clocks between nodes that cannot be true",
-  io_file_table_full: "files beyond those that were told apart",
-  io_site_table_full: "pairs of call path and file that were not counted",
+  io_file_table_full: "operations on files counted with other files of their directory",
+  io_site_table_full: "operations on files counted by file only, without their callers",
+  io_path_room_full: "operations on files without callers",
 };
 function reason(name: string): string {
   return REASONS[name] ?? (/_(table|arena)_full$/.test(name) ? "entries counted without their details" : "");

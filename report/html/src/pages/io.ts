@@ -156,7 +156,7 @@ function callsCard(store: Store, calls: readonly IoCall[]): HTMLElement {
           cell: (row) => [
             placeCell(model, { ...row.first, op: null }),
             row.first.mpi ? el("span", { class: "where" }, ` in ${printable(row.first.mpi)}`) : null,
-            row.first.background ? el("span", { class: "where" }, " in the background") : null,
+            row.first.background && !row.first.mpi ? el("span", { class: "where" }, " on a file system of the kernel") : null,
           ],
         },
         {
