@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/pieces.hpp"
+#include "report/analysis/drops.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
@@ -30,7 +31,7 @@ std::string category_shares(const Analysis& a) {
   return out.empty() ? "not measured" : out;
 }
 
-std::string lost_ranks(const Analysis& a) {
+std::string lost_and_dropped(const Analysis& a) {
   std::string out;
   const auto also = [&out](std::string text) { out += (out.empty() ? "" : "; ") + text; };
   std::vector<std::int32_t> lost;
@@ -38,7 +39,9 @@ std::string lost_ranks(const Analysis& a) {
     if (rank.lost) lost.push_back(rank.rank);
   if (!a.run.missing_ranks.empty()) also("missing ranks " + missing_ranks(a.run, 3));
   if (!lost.empty()) also("lost ranks " + rank_list(lost, 3));
-  // Of what was dropped, what matters is a finding.
+  for (const auto& [reason, number] : a.run.dropped)
+    if (reason != kThrottled && drop_matters(reason, number, a.run.samples))
+      also(fmt::format("{} x {}", count(static_cast<double>(number)), printable(reason)));
   return out;
 }
 
@@ -139,7 +142,7 @@ std::string render_banner(const Analysis& a, std::string_view run_dir, int width
     page.line(fmt::format("  {:>9} {:>7}  {}", seconds(row.time_s), count(static_cast<double>(row.count)),
                           describe(row, paths, room - 21)));
   }
-  if (const std::string lost = lost_ranks(a); !lost.empty()) fact("not counted", lost);
+  if (const std::string lost = lost_and_dropped(a); !lost.empty()) fact("not counted", lost);
   if (const std::string shown = printable(html); !shown.empty())
     fact("page", columns(shown) + 14 <= room ? shown : std::string("report.html in the run's directory"));
   show_command(page, fmt::format("clusterprof report {}", shell_word(run_dir)));

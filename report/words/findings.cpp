@@ -152,8 +152,8 @@ class Speaker {
       case Kind::kThreadsNotSampled:
         return {fmt::format("{} not sampled: their time is in no function.", lost("thread")), ""};
       case Kind::kIoNotCounted:
-        return {fmt::format("{} without a row of {} own: files and lines of the I/O tables have too little.",
-                            lost("I/O operation"), e_.number(Key::kLost) == 1 ? "its" : "their"),
+        return {fmt::format("{} not told apart by line, or by file: lines of the I/O tables have too little.",
+                            lost("I/O operation")),
                 ""};
       case Kind::kMpiPathsLost:
         return {

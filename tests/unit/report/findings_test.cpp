@@ -328,7 +328,7 @@ TEST(Losses, AreToldAgainstWhatThereWasOfTheSame) {
   ASSERT_NE(io, nullptr);
   EXPECT_NEAR(*io->share, 0.5, 1e-9);
   EXPECT_NE(
-      text_of(a, *io).find("50.0 % of the I/O operations (5000 of 10.0 k) were without a row of their own"),
+      text_of(a, *io).find("50.0 % of the I/O operations (5000 of 10.0 k) were not told apart by line"),
       std::string::npos)
       << text_of(a, *io);
   b.data.drops = {{0, "ring_full", 19}, {0, "path_arena_full", 100}};
