@@ -109,7 +109,9 @@ TEST(Gain, OrdersFindingsOfOneSeverity) {
     for (std::size_t i = 1; i < a.findings.size(); ++i) {
       const Finding &before = a.findings[i - 1], &after = a.findings[i];
       EXPECT_LE(before.severity, after.severity);
-      if (before.severity == after.severity) EXPECT_GE(before.gain_s.value_or(0), after.gain_s.value_or(0));
+      if (before.severity == after.severity) {
+        EXPECT_GE(before.gain_s.value_or(0), after.gain_s.value_or(0));
+      }
     }
   }
 }
