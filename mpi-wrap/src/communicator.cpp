@@ -268,24 +268,42 @@ std::uint64_t proper(std::uint64_t identity) noexcept { return identity < 16 ? i
 
 }  // namespace
 
-Communicator* communicator_of(HandleKey key) noexcept { return objects.find(key); }
+namespace {
+
+// What was found last, while one thread at a time calls MPI: each call asks twice, and most ask for the same.
+struct Found {
+  HandleKey key;  // 0: nothing
+  Communicator* communicator;
+};
+Found last_found;
+
+}  // namespace
+
+Communicator* communicator_of(HandleKey key) noexcept {
+  if (state.shared) return objects.find(key);
+  if (key != last_found.key || key == 0) last_found = {key, objects.find(key)};
+  return last_found.communicator;
+}
 
 void bind(HandleKey key, Communicator* communicator) noexcept {
   if (communicator == nullptr) return;
   const LockIf held(lock, state.shared);
   ++communicator->references;
   bool full = false;
+  last_found = {};
   Communicator* old = objects.insert(key, communicator, full);
   unreference(full ? communicator : old);
 }
 
 void release(HandleKey key) noexcept {
   const LockIf held(lock, state.shared);
+  last_found = {};
   unreference(objects.erase(key));
 }
 
 void release(HandleKey key, const Communicator* communicator) noexcept {
   const LockIf held(lock, state.shared);
+  last_found = {};
   if (objects.find(key) == communicator) unreference(objects.erase(key));
 }
 
