@@ -298,7 +298,7 @@ async function timeFollows({ file, elapsed_s }) {
 // One rank's figures are those that `clusterprof query` and `clusterprof report --json` have.
 async function rankFollows({ file, rank, sampled_s, functions, exact }) {
   where = `rank ${rank}`;
-  const { page, close } = await open(file, { hash: "#/hotspots?idle=1" });
+  const { page, close } = await open(file, { hash: "#/hotspots?idle=1&all=1" });
   await page.keyboard.press("r");
   await page.keyboard.type(String(rank));
   await page.keyboard.press("Enter");
@@ -376,8 +376,7 @@ async function searchFinds({ file, query, name }) {
 // Names that want to be more than text: there, and text.
 async function hostileStayText({ file, names, region }) {
   where = "hostile names";
-  const { page, close } = await open(file);
-  await goTo(page, "hotspots");
+  const { page, close } = await open(file, { hash: "#/hotspots?all=1" });
   const table = await page.locator("main table").first().innerText();
   for (const name of names) check(table.includes(name), "is not in the table of functions", name);
   await page.fill("main input[type=search]", "hostile");

@@ -28,7 +28,7 @@ import {
 } from "../charts/code_parts";
 
 interface Row {
-  index: number; // of the function
+  index: number; // of the function; of packages those after all functions
   info: FunctionInfo;
   module: string;
   self: number;
@@ -195,6 +195,7 @@ export const page: Page = {
             return;
           }
           openRows.add(row.index);
+          if (!rendering) setOwn("open", String(row.index));
           if (row.members)
             return table(columns, row.members, {
               label: `Functions of ${row.info.name}`,
@@ -206,7 +207,6 @@ export const page: Page = {
                 return detail(member, parts);
               },
             });
-          if (!rendering) setOwn("open", String(row.index));
           return detail(row, parts);
         },
         empty: "No function has time here.",
@@ -473,7 +473,7 @@ function byPackage(model: Model, rows: readonly Row[], of: Weights, open: number
     if (list.length < 2) return result.push(...list);
     const self = list.reduce((sum, row) => sum + row.self, 0);
     result.push({
-      index: -2 - number, // -1: none
+      index: model.functionCount + number,
       info: { name: names[number], kind: list[0].info.kind, file: null, module: null, line: 0, row: NONE },
       module: names[number],
       self,
