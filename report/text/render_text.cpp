@@ -34,6 +34,7 @@ constexpr std::size_t kWideCallSites = 100;  // columns of the page
 constexpr std::size_t kUsualWidth = 80;
 constexpr std::size_t kWideRanks = 100;
 constexpr std::size_t kWideFunctions = 100;
+constexpr auto kRunnable = static_cast<std::size_t>(shard::Category::kRunnable);  // short of room: ready
 constexpr double kWorthMentioning = 0.01;  // of rank time: calls on files
 constexpr double kMuchBlocked = 0.10;      // the same: blocked time
 constexpr double kSmallActivity = 0.01;    // of the time of all threads without idle helpers
@@ -324,7 +325,8 @@ class Report {
     const TimeScale scale(longest);
     std::vector<Quantity> list{{"elapsed", [](const RankInfo& r) { return Seconds(r.elapsed_s); }, scale}};
     for (std::size_t c = 0; c < kCategories; ++c)
-      list.push_back({kCategoryNames[c], [c](const RankInfo& r) { return r.category_s[c]; }, scale});
+      list.push_back({c == kRunnable ? "ready" : kCategoryNames[c],
+                      [c](const RankInfo& r) { return r.category_s[c]; }, scale});
     if (std::any_of(a_.ranks.begin(), a_.ranks.end(), [](const RankInfo& r) { return r.paused_s > 0; }))
       list.push_back({"paused", [](const RankInfo& r) { return Seconds(r.paused_s); }, scale});
     list.push_back({"useful", [](const RankInfo& r) { return r.useful_s; }, scale});
@@ -377,7 +379,7 @@ class Report {
       for (auto* row : {&min, &mean, &max, &who}) table.row(std::move(*row), Style::kDim);
     }
     table.print(page_);
-    page_.line(fmt::format("  in {}; useful: outside MPI, not runnable; cpu: all threads and processes",
+    page_.line(fmt::format("  in {}; ready: runnable; useful: outside MPI, not ready; cpu: all threads",
                            scale.unit()),
                Style::kDim);
     page_.blank();

@@ -238,7 +238,7 @@ TEST(Text, UnknownIsADashNotAZero) {
   for (const std::string& line : lines_of(text))
     if (line.find("10.00") != std::string::npos) {
       found = true;
-      EXPECT_EQ(std::count(line.begin(), line.end(), '-'), 8) << line;
+      EXPECT_EQ(std::count(line.begin(), line.end(), '-'), 9) << line;
     }
   EXPECT_TRUE(found) << text;
 }
