@@ -23,8 +23,7 @@ struct NodeOptions {
   std::string run_id;
   std::string node_name;
   std::vector<std::string> command;
-  std::vector<std::string> own{};  // --own: absolute paths
-  std::uint32_t world_size = 0;    // 0: not known
+  std::uint32_t world_size = 0;  // 0: not known
   std::uint32_t rate_hz = 0;
   std::string clock = "wall";
   bool watches_mpi = true;    // false: --no-mpi
@@ -36,6 +35,7 @@ struct NodeOptions {
   std::optional<std::size_t> event_budget{};
   std::uint32_t local_ranks = 0;     // expected on this node; 0: not known
   std::vector<std::string> notes{};  // of whoever set these options
+  std::vector<std::string> own{};    // --own: absolute paths
 };
 
 // What the operating system says about a process; see read_usage() in os_process.hpp.
