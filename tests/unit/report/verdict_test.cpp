@@ -290,7 +290,7 @@ TEST(Verdict, OnlyALockThatSomebodyHoldsIsToBeHeldForLess) {
   EXPECT_EQ(advice("pthread_mutex_lock"), FindingAction::kHoldLockLess);
   EXPECT_EQ(advice("__lll_lock_wait"), FindingAction::kHoldLockLess);
   EXPECT_EQ(advice("pthread_cond_wait"), FindingAction::kFindWhatIsAwaited);
-  EXPECT_EQ(advice("pthread_join"), FindingAction::kFindWhatIsAwaited);
+  EXPECT_EQ(advice("pthread_join"), FindingAction::kWorkWhileThreadsDo);
 }
 
 TEST(Verdict, AFightForTheGil) {
