@@ -552,6 +552,7 @@ std::uint64_t ProcessRecorder::mpi_ns_of(const wire::ThreadSlot& slot, std::uint
 HelperThreads ProcessRecorder::helper_of(const Thread& thread, const wire::ThreadSlot& slot,
                                          std::uint64_t now_ns) const {
   if (thread.main) return {};
+  if (thread.state == Thread::State::kDone) now_ns = std::min(now_ns, thread.said_goodbye_ns);
   const std::uint64_t begin = std::clamp(thread.start_time_ns, std::min(start_mono_ns_, now_ns), now_ns);
   const std::uint64_t mpi_ns = std::min(mpi_ns_of(slot, now_ns), now_ns - begin);
   return mpi_ns == 0 ? HelperThreads{} : HelperThreads{1, now_ns - begin, mpi_ns};
@@ -872,6 +873,7 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
       thread.timeline.sampled_until(time, keep);
     }
     thread.state = Thread::State::kDone;
+    thread.said_goodbye_ns = time;
     return;
   }
   if (thread.state != Thread::State::kActive) return;

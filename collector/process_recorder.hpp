@@ -251,6 +251,7 @@ class ProcessRecorder {
     SampledTime sampled;
     GapTimeline timeline;
     std::optional<std::uint32_t> event_number;  // among the threads with events
+    std::uint64_t said_goodbye_ns = 0;          // kDone: when
   };
   struct StackFrame {
     std::uint32_t frame;  // RawStore::frame

@@ -607,7 +607,7 @@ TEST_F(Recording, ThreadsThatCallMpiBesidesTheMainOne) {
   EXPECT_EQ(report.calls.begin()->second.time_ns, 50 * kMs);
   fake_.leave_mpi(1, kStart + 110 * kMs);
   fake_.thread_end(1, kStart + 110 * kMs, 20 * kMs);
-  recorder().poll(kStart + 110 * kMs);
+  recorder().poll(kStart + 150 * kMs);  // noticed late
   recorder().finish(kStart + 200 * kMs);
   report = recorder().report(kStart + 200 * kMs);
   EXPECT_EQ(report.mpi_helpers.count, 1u);
