@@ -367,7 +367,7 @@ export interface Bottleneck {
   scope: "run" | "rank" | "region";
   rank: number | null;
   region: string | null;
-  class: "compute" | "memory" | "io" | "communication" | "imbalance" | "python" | "idle";
+  class: "compute" | "memory" | "io" | "communication" | "imbalance" | "python" | "idle" | "runnable";
   share: number;
   evidence: string;
 }

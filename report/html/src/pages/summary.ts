@@ -307,6 +307,7 @@ const CLASSES: Record<Bottleneck["class"], { title: string; help: string; page: 
   communication: { title: "Communication", help: "MPI that imbalance does not explain.", page: "comm" },
   imbalance: { title: "Imbalance", help: "Waiting because other ranks have more to do.", page: "balance" },
   python: { title: "Python", help: "The interpreter runs bytecode, garbage collection too.", page: "hotspots" },
+  runnable: { title: "Runnable", help: "Ready to run outside MPI, but no processor was free.", page: "nodes" },
   idle: { title: "Idle", help: "Sleep, locks, the GIL, poll and the like.", page: "hotspots" },
 };
 
