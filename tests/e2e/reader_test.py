@@ -86,12 +86,19 @@ class Reader(recording.RecordingTest):
         _, profile = self.synthesize()
         values, paths = profile.values(), profile.paths
         own, total = {}, {}
-        for path, wall_ns in values.groupby("path")["wall_ns"].sum().items():
+        for (path, category), wall_ns in values.groupby(["path", "category"], observed=True)["wall_ns"].sum().items():
             key, seen = None, set()
+            if paths.loc[path, "function"] in ("of a file", "of a socket", "of a pipe or terminal"):
+                path = paths.loc[path, "parent"]
+            python = path
+            while category == "python" and python != 0 and paths.loc[python, "kind"] != "python":
+                python = paths.loc[python, "parent"]
+            path = path if python == 0 else python  # bytecode is the Python function's
             while path != 0:
                 row = tuple(paths.loc[path, ["kind", "function", "file", "module"]])
                 key = key or row
-                seen.add(row)
+                if row[0] != "region":
+                    seen.add(row)
                 path = paths.loc[path, "parent"]
             own[key] = own.get(key, 0) + wall_ns
             for row in seen:

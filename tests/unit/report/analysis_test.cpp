@@ -164,7 +164,7 @@ TEST(Functions, HelperThreadsCountWhereTheyWork) {
   EXPECT_DOUBLE_EQ(find_function(a, "futex")->active_self_s, 0);
   EXPECT_DOUBLE_EQ(find_function(a, "pool")->active_total_s, 0);
   EXPECT_DOUBLE_EQ(a.helper_idle_s, 6);
-  EXPECT_DOUBLE_EQ(of(a.ranks[0], Category::kNative), 10) << "categories are the main thread's, scaled";
+  EXPECT_DOUBLE_EQ(of(a.ranks[0], Category::kNative), 5) << "categories are the main thread's";
   EXPECT_DOUBLE_EQ(of(a.ranks[0], Category::kIdle), 0);
 }
 
