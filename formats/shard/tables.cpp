@@ -51,6 +51,9 @@ std::uint64_t place_by_rank(const Row& row) { return std::uint64_t{row.rank} << 
 auto place_by_rank(const RankSeries& row) {
   return std::pair(std::uint64_t{row.rank} << 32 | row.series, row.bin);
 }
+std::uint64_t place_by_rank(const CallUnderWay& row) {
+  return std::uint64_t{row.rank} << 32 | static_cast<std::uint32_t>(row.tid);
+}
 
 template <typename Row>
 bool before_by_rank(const Row& a, const Row& b) {
