@@ -134,7 +134,8 @@ class Formats(Analyze):
         with open(os.path.join(SOURCE, "formats", "FORMATS.md"), encoding="utf-8") as file:
             text = file.read()
         known = set(re.findall(r"`([^`\n]+)`", text))
-        known |= {f"main_thread_{c}_ns" for c in ("python", "native", "system", "mpi", "io", "idle", "runnable")}
+        known |= {f"{raw}main_thread_{c}_ns" for raw in ("", "raw_")
+                  for c in ("python", "native", "system", "mpi", "io", "idle", "runnable")}
         known |= {name.replace("inclusive_", "exclusive_") for name in known}
         # Documented for any column *column* of any matrix table *T*.
         of_blocks = [re.sub(r"[*`]", "", name) for name in re.findall(r"\*T\*`[^|,\n]*`", text)]
@@ -509,7 +510,7 @@ class Query(Analyze):
         self.assertRegex(text, r"share of the ranks +5 % +25 % +50 % +75 % +95 % +99 % *\n +take at most( +\d+\.\d+){6} +within 5 %")
 
     def test_nothing_and_nonsense(self):
-        for question, status, word in ((["rank", "99"], 1, "no rank 99"), (["rank", "x"], 2, "no rank"),
+        for question, status, word in ((["rank", "99"], 1, "no rank 99"), (["rank", "x"], 2, "no number"),
                                        (["path", "99999"], 1, "no call path"), (["path", "f" * 32], 1, "no call path"),
                                        (["path", "z" * 32], 1, "no call path"), (["node", "x"], 1, "no node x"),
                                        ([], 2, "query --help"), (["rank"], 2, "query"), (["weather"], 2, "query")):
