@@ -187,7 +187,8 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.ranks[0].rank = d.ranks[1].rank; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.values[3].rank = 2; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.values[3].path = shard::kNone; }));
-  EXPECT_TRUE(refused([](ShardData& d) { d.values[3].category = static_cast<shard::Category>(6); }));
+  EXPECT_TRUE(
+      refused([](ShardData& d) { d.values[3].category = static_cast<shard::Category>(shard::kCategories); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_calls[0].communicator = 2; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_calls[0].path = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_sizes[0].op = 1'000'000; }));

@@ -232,7 +232,8 @@ TEST(SynthTest, RanksOfALargeProgramShareItsPathsUnequally) {
       ++ranks_of[data.paths[value.path].id];
       wall_ns[value.rank] += value.wall_ns;
       EXPECT_GE(value.wall_ns, value.cpu_ns);
-      EXPECT_GE(value.samples, 1u);
+      // What a thread waited for a processor is told by the samples of the path's other rows.
+      EXPECT_GE(value.samples, value.category == shard::Category::kRunnable ? 0u : 1u);
       used[value.path] = true;
     }
     for (std::size_t i = 0; i < data.ranks.size(); ++i) {
