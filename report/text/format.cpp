@@ -419,9 +419,15 @@ std::string function_label(std::string_view name, shard::FrameKind kind) {
   std::string label = printable(name);
   if (label.empty()) return "?";
   if (kind == shard::FrameKind::kMpi || kind == shard::FrameKind::kKernel) return label;
-  // "run(int)::{lambda(double)#1}::operator()(double) const"
-  if (const std::size_t lambda = label.rfind("::{lambda("); lambda != std::string::npos && lambda != 0)
-    return function_label(label.substr(0, lambda), kind) + "::{lambda}";
+  // "run(int)::{lambda(double)#1}::operator()(double) const", but not a function that has it as an
+  // argument
+  if (const std::size_t lambda = label.rfind("::{lambda("); lambda != std::string::npos && lambda != 0) {
+    const std::string outer = label.substr(0, lambda);
+    const auto closed = [&](char open, char close) {
+      return std::count(outer.begin(), outer.end(), open) == std::count(outer.begin(), outer.end(), close);
+    };
+    if (closed('<', '>') && closed('(', ')')) return function_label(outer, kind) + "::{lambda}";
+  }
   const bool no_call = label.front() == '<' || label.find("+0x") != std::string::npos ||
                        label.find("operator") != std::string::npos || label == shard::kGarbageName ||
                        label.ends_with(", no names") || label.ends_with(", interpreter");  // a whole module

@@ -93,6 +93,11 @@ TEST(Names, ArgumentTypesGoAndOddNamesStay) {
   EXPECT_EQ(function_label("mini::Solver<double>::run(int)::{lambda(double)#1}::operator()(double) const",
                            FrameKind::kNative),
             "mini::Solver<double>::run()::{lambda}");
+  EXPECT_EQ(function_label("void std::sort<double*, run(int)::{lambda(double, double)#1}>(double*, double*)",
+                           FrameKind::kNative),
+            "std::sort<>()");
+  EXPECT_EQ(function_label("void apply<int>(std::vector<int>&, run()::{lambda(int)#1})", FrameKind::kNative),
+            "apply<int>()");
 }
 
 TEST(Paths, BaseNameUnlessAmbiguous) {
