@@ -488,7 +488,8 @@ std::string name_and_place(std::string_view name, std::string_view place, std::s
   if (own + 1 + columns(place) <= width)
     return fmt::format("{} {}", shorten_name(name, width - 1 - columns(place)), place);
   if (own + 1 + kShortestPlace > width) return shorten_name(name, width);
-  return fmt::format("{} {}", shorten_name(name, own), shorten_middle(place, width - 1 - own));
+  const std::string short_name = shorten_name(name, own);
+  return fmt::format("{} {}", short_name, shorten_middle(place, width - 1 - columns(short_name)));
 }
 
 std::string describe(const FunctionRow& row, const ShortPaths& paths, std::size_t width) {

@@ -159,6 +159,7 @@ TEST_F(Folding, WhatHasNoNameIsOneFunctionOfItsModule) {
   b.sampled(0, b.path({main, call, nameless, other}), shard::Category::kNative, 1000);
   b.sampled(0, b.path({main, call}), shard::Category::kNative, 500);  // the interpreter's own work
   b.sampled(0, b.path({b.native("Py_BytesMain", "/usr/bin/python3.11")}), shard::Category::kNative, 500);
+  b.lasts(5000);  // as long as was sampled: nothing is scaled
   const Analysis folded = analyse(b.data);
   std::vector<std::string> names;
   for (const FunctionRow& row : folded.functions) names.push_back(row.name);
@@ -212,6 +213,7 @@ TEST(CallPaths, ManyBelowDeepOnes) {
   EXPECT_EQ(paths.place(last), 1u);
   EXPECT_TRUE(paths.outermost_function(last));
   EXPECT_FALSE(paths.in_python_sleep(last));
+  b.lasts(2'000'000);  // as long as was sampled: nothing is scaled
   const Analysis analysis = analyse(b.data);
   EXPECT_NEAR(analysis.functions.front().total_s, 2000, 1);
 }
