@@ -467,7 +467,8 @@ bool is_consistent(const Timeline& timeline, std::size_t nodes) {
 // Parents stand before their children.
 bool is_tree(const std::vector<CallTreeRow>& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if ((rows[i].parent != shard::kNone && rows[i].parent >= i) || !known(rows[i].kind, shard::kFrameKinds))
+    if ((rows[i].parent != shard::kNone && rows[i].parent >= i) || !known(rows[i].kind, shard::kFrameKinds) ||
+        rows[i].fold > Fold::kImport)
       return false;
   return true;
 }

@@ -55,8 +55,8 @@ class Speaker {
         return delay();
       case Kind::kDelayPassedOn:
         return {fmt::format("Passed on: {} made {} wait {} in {}; it was kept there itself.",
-                            culprit(*f_.rank, f_.place, names_), who_waited(e_), time(Key::kWait),
-                            text::describe(*f_.site, names_)),
+                            culprit(rank(), f_.place, names_), who_waited(e_), time(Key::kWait),
+                            text::describe(site(), names_)),
                 ""};
       case Kind::kLoadImbalance:
         return imbalance();
@@ -145,7 +145,7 @@ class Speaker {
         return {
             fmt::format("{} waited for pages from disk, of swapped out memory or mapped files: rank {} {} "
                         "times, {}/s.",
-                        who(), *f_.rank, count(Key::kMajorFaults), count(Key::kMajorFaultsPerSecond)),
+                        who(), rank(), count(Key::kMajorFaults), count(Key::kMajorFaultsPerSecond)),
             ""};
       case Kind::kSamplesLost:
         return {fmt::format("{} lost: shares of functions may be off by as much.", lost("sample")), ""};
@@ -215,6 +215,9 @@ class Speaker {
   }
 
  private:
+  // A damaged file may lack what the kind has.
+  [[nodiscard]] std::int32_t rank() const { return f_.rank.value_or(-1); }
+  [[nodiscard]] Place site() const { return f_.site.value_or(Place()); }
   [[nodiscard]] std::string share() const { return percent(f_.share.value_or(0)); }
   [[nodiscard]] std::string time(Key key) const { return seconds(e_.number(key)); }
   [[nodiscard]] std::string count(Key key) const { return text::count(e_.number(key)); }
@@ -241,7 +244,7 @@ class Speaker {
     const std::string where = name(f_.place, names_);
     const std::string which =
         f_.ranks.size() > 1 && f_.rank && !(where.empty() && f_.kind != Kind::kRankFailed)
-            ? fmt::format(fmt::runtime(of_several), *f_.rank)
+            ? fmt::format(fmt::runtime(of_several), rank())
             : "";
     if (where.empty()) return which;
     return fmt::format("{} in {}", which, where);
@@ -292,13 +295,13 @@ class Speaker {
                                                    f_.place.function.empty() && f_.place.op.empty()
                                                        ? ""
                                                        : " in " + text::describe(f_.place, names_))
-                                     : culprit(*f_.rank, f_.place, names_);
+                                     : culprit(rank(), f_.place, names_);
     Said said{fmt::format("Delay: {} made {} wait {}", late, who_waited(e_), time(Key::kWait)), ""};
-    if (several) said.first += fmt::format(", rank {} for {} of it", *f_.rank, time(Key::kRankWait));
+    if (several) said.first += fmt::format(", rank {} for {} of it", rank(), time(Key::kRankWait));
     if (f_.site) {
       const bool all = e_.number(Key::kSiteWait) >= (1 - thresholds::kBlame / 5) * e_.number(Key::kWait);
       said.first += fmt::format("{} in {}", all ? "" : fmt::format(", {} of it", time(Key::kSiteWait)),
-                                text::describe(*f_.site, names_));
+                                text::describe(site(), names_));
     }
     said.first += ".";
     if (e_.has(Key::kMaxUseful))
@@ -312,7 +315,7 @@ class Speaker {
   [[nodiscard]] Said imbalance() const {
     Said said{
         fmt::format("Load imbalance costs {} of the run: rank {} works {} outside MPI, the mean rank {}.",
-                    share(), *f_.rank, time(Key::kMaxUseful), time(Key::kMeanUseful)),
+                    share(), rank(), time(Key::kMaxUseful), time(Key::kMeanUseful)),
         ""};
     if (e_.has(Key::kCpuExcess)) {
       said.more = fmt::format(
@@ -322,7 +325,7 @@ class Speaker {
       return said;
     }
     if (e_.has(Key::kPlaceTime))
-      said.more = fmt::format("Rank {} spends {} more than the mean in {}.", *f_.rank, time(Key::kPlaceTime),
+      said.more = fmt::format("Rank {} spends {} more than the mean in {}.", rank(), time(Key::kPlaceTime),
                               name(f_.place, names_));
     return said;
   }
@@ -380,7 +383,7 @@ class Speaker {
 
   // "Rank 0 spends 34.0 % of its time in 12000 fsync calls on out.dat"
   [[nodiscard]] std::string who_calls() const {
-    return fmt::format("Rank {} spends {} of its time in {}{}", *f_.rank, percent(e_.number(Key::kRankShare)),
+    return fmt::format("Rank {} spends {} of its time in {}{}", rank(), percent(e_.number(Key::kRankShare)),
                        io_calls(e_),
                        e_.has(Key::kSampledShare) ? " (timed; samples miss part of such short waits)" : "");
   }
@@ -405,7 +408,7 @@ class Speaker {
               ""};
     if (f_.rank)
       said.first += fmt::format("; its ranks had {} at their peaks, rank {} most with {}",
-                                text::bytes(e_.number(Key::kRanksRss)), *f_.rank,
+                                text::bytes(e_.number(Key::kRanksRss)), rank(),
                                 text::bytes(e_.number(Key::kRankRss)));
     said.first += ".";
     return said;

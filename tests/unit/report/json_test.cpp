@@ -139,7 +139,10 @@ TEST(Json, MpiIsAbsentWhereNobodyWatchedIt) {
   EXPECT_EQ(report_of(b.data)["mpi"], (Json{{"calls", Json::array()},
                                             {"matrix", Json::array()},
                                             {"node_matrix", Json::array()},
-                                            {"sizes", Json::array()}}))
+                                            {"sizes", Json::array()},
+                                            {"collectives", Json::array()},
+                                            {"collective_matrix", Json::array()},
+                                            {"collective_node_matrix", Json::array()}}))
       << "watched for, and there was nothing; waits are not measured";
   b.data.ranks[0].flags |= shard::kMpiUnwatched;
   EXPECT_TRUE(report_of(b.data)["mpi"].contains("calls")) << "rank 1 was watched";
