@@ -24,8 +24,8 @@ std::string category_shares(const Analysis& a) {
   for (std::size_t c = 0; c < shard::kCategories; ++c) {
     if (!a.category_s[c] || a.rank_seconds <= 0) continue;
     const double share = *a.category_s[c] / a.rank_seconds;
-    const std::string shown =
-        share > 0 && share < 0.01 ? std::string("<1 %") : fmt::format("{:.0f} %", 100 * share);
+    if (share == 0) continue;
+    const std::string shown = share < 0.01 ? std::string("<1 %") : fmt::format("{:.0f} %", 100 * share);
     out += fmt::format("{}{} {}", out.empty() ? "" : "  ", shard::kCategoryNames[c], shown);
   }
   return out.empty() ? "not measured" : out;
@@ -115,7 +115,7 @@ std::string render_banner(const Analysis& a, std::string_view run_dir, int width
   page.line(fmt::format("clusterprof: {}, {}{}", ranks_and_nodes(a.run), seconds(a.run.elapsed_s),
                         a.run.complete ? "" : ", INCOMPLETE"));
   if (!a.run.command.empty()) fact("command", command_line(a.run));
-  fact("time", category_shares(a));
+  page.paragraph({fmt::format("  {:<11} ", "time")}, category_shares(a));
   if (a.efficiency.parallel)
     fact("efficiency",
          fmt::format("parallel {} = load balance {} x communication {}", percent(*a.efficiency.parallel),
