@@ -153,7 +153,8 @@ TEST(Html, HasTheDataThatFormatMdDescribes) {
     }
     const auto self = array_of<float>(data, "path_self_s");
     for (std::size_t i = 0; i < self.size(); ++i)
-      EXPECT_EQ(self[i], static_cast<float>(page.paths[i / shard::kCategories].self_s[i % shard::kCategories]));
+      EXPECT_EQ(self[i],
+                static_cast<float>(page.paths[i / shard::kCategories].self_s[i % shard::kCategories]));
     const auto offsets = array_of<std::uint32_t>(data, "cell_offset");
     const auto cells = array_of<float>(data, "cell_self_s");
     ASSERT_EQ(offsets.back(), cells.size());
