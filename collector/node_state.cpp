@@ -620,10 +620,8 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   } else {
     lost = true;
   }
-  if (lost) {
-    rank.flags |= shard::kLost;
-    snapshot.last_path = sum.last_path;
-  }
+  if (lost) rank.flags |= shard::kLost;
+  if (lost || rank.exit_status != 0) snapshot.last_path = sum.last_path;
 
   if (!anybody_said && (!main.process->alive || now_ns - main.start.mono_ns > kGreetingNs)) {
     notes

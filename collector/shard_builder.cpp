@@ -51,17 +51,20 @@ std::string_view descriptor_name(std::uint32_t descriptor) {
   return {};
 }
 
-// A line per frame, the outermost first.
+// As shard::Rank::last_call_path has it: a line per frame, the outermost first.
 std::string call_path_text(const shard::ShardData& data, std::uint32_t path) {
   constexpr std::size_t kMostFrames = 200;  // the innermost ones
   std::vector<std::string> lines;
   for (; path != 0 && lines.size() < kMostFrames; path = data.paths[path].parent) {
     const shard::Frame& frame = data.frames[data.paths[path].frame];
-    std::string line = data.strings[frame.name];
-    const std::string& file = data.strings[frame.file];
-    if (!file.empty()) line += fmt::format(" ({}:{})", base_name(file), frame.line);
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    lines.push_back(std::move(line));
+    const auto field = [&](shard::StringIndex index) {
+      std::string text = data.strings[index];
+      for (char& c : text)
+        if (c == '\n' || c == '\t') c = ' ';
+      return text;
+    };
+    lines.push_back(fmt::format("{}\t{}\t{}\t{}", field(frame.name), field(frame.file), frame.line,
+                                static_cast<unsigned>(frame.kind)));
   }
   return fmt::to_string(fmt::join(lines.rbegin(), lines.rend(), "\n"));
 }

@@ -167,9 +167,10 @@ struct RankInfo {
   std::vector<Derived> derived;
   std::optional<std::int32_t> exit_status, exit_signal;
   bool lost = false;
-  // Of a lost one, where its main thread was last seen: "function (file:line)", the outermost first.
-  std::vector<std::string> last_call_path;
+  std::vector<Place>
+      last_call_path;    // where the main thread of one that failed was last seen, the outermost first
   bool spawned = false;  // by MPI_Comm_spawn
+  double end_s = 0;      // since the first rank's start
   double handler_s = 0;
 };
 

@@ -348,7 +348,7 @@ CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, elapsed_s, paused_s, recorded_s, 
                     samples, threads, processes, category_s, activity_s, useful_s, mpi_wait_s, mpi_transfer_s,
                     max_rss_bytes, read_bytes, write_bytes, minor_faults, major_faults, voluntary_switches,
                     involuntary_switches, affinity, numa, limits, derived, exit_status, exit_signal, lost,
-                    last_call_path, spawned, handler_s)
+                    last_call_path, spawned, end_s, handler_s)
 CLUSTERPROF_MEMBERS(RankSpread, min_s, mean_s, max_s, max_rank)
 CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serialization, transfer)
 CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, spread, category_s,
@@ -518,6 +518,10 @@ bool is_consistent(const Analysis& a) {
              [&](const DelayRow& row) { return wait(row.kind) && place(row.site) && place(row.place); }) &&
          all(a.root_causes, cause) && all(a.root_functions, cause) && all(a.critical_path, critical) &&
          all(a.critical_functions, critical) &&
+         all(a.ranks,
+             [&](const RankInfo& rank) {
+               return all(rank.last_call_path, [&](const Place& row) { return frame(row.kind); });
+             }) &&
          all(a.bottlenecks,
              [&](const Bottleneck& row) {
                return place(row.place) && place(row.cause) && is_consistent(row.evidence);

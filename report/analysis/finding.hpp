@@ -28,6 +28,7 @@ struct Place {
 
 enum class FindingKind : std::uint8_t {
   kRankFailed = 0,
+  kRanksEndedAfter,
   kRanksUnfinished,
   kRanksLost,
   kRanksMissing,
@@ -39,6 +40,7 @@ enum class FindingKind : std::uint8_t {
   kMutualWaiting,
   kMpiBesidesWaiting,
   kMpiTime,
+  kMpiFileIo,
   kGilWait,
   kPythonBytecode,
   kPythonGarbage,
@@ -56,9 +58,14 @@ enum class FindingKind : std::uint8_t {
   kFullMemory,
   kPagesFromDisk,
   // About the measurement itself.
-  kDropped,
+  kSamplesLost,
+  kThreadsNotSampled,
+  kIoNotCounted,
+  kMpiPathsLost,
+  kMpiPeersLost,
+  kMpiEventsLost,
+  kRegionsLost,
   kThrottled,
-  kMpiDropped,
   kCallPathsCut,
   kFramesNotJoined,
   kNoSamples,
@@ -66,45 +73,31 @@ enum class FindingKind : std::uint8_t {
   kUnmatched,
   kClocks
 };
-inline constexpr std::size_t kFindingKinds = 37;
+inline constexpr std::size_t kFindingKinds = 44;
 // For programs: never renamed.
-inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
-                                                                             "ranks_unfinished",
-                                                                             "ranks_lost",
-                                                                             "ranks_missing",
-                                                                             "delay",
-                                                                             "delay_passed_on",
-                                                                             "load_imbalance",
-                                                                             "serialization",
-                                                                             "transfer",
-                                                                             "mutual_waiting",
-                                                                             "mpi_besides_waiting",
-                                                                             "mpi_time",
-                                                                             "gil_wait",
-                                                                             "python_bytecode",
-                                                                             "python_garbage",
-                                                                             "memory_bound",
-                                                                             "memory_pages",
-                                                                             "file_io",
-                                                                             "rank_io",
-                                                                             "small_io",
-                                                                             "blocked",
-                                                                             "system_calls",
-                                                                             "shared_processors",
-                                                                             "too_many_threads",
-                                                                             "busy_node",
-                                                                             "across_memory_nodes",
-                                                                             "full_memory",
-                                                                             "pages_from_disk",
-                                                                             "dropped",
-                                                                             "throttled",
-                                                                             "mpi_dropped",
-                                                                             "call_paths_cut",
-                                                                             "frames_not_joined",
-                                                                             "no_samples",
-                                                                             "waits_sampled",
-                                                                             "unmatched",
-                                                                             "clocks"};
+inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {
+    "rank_failed",       "ranks_ended_after",
+    "ranks_unfinished",  "ranks_lost",
+    "ranks_missing",     "delay",
+    "delay_passed_on",   "load_imbalance",
+    "serialization",     "transfer",
+    "mutual_waiting",    "mpi_besides_waiting",
+    "mpi_time",          "mpi_file_io",
+    "gil_wait",          "python_bytecode",
+    "python_garbage",    "memory_bound",
+    "memory_pages",      "file_io",
+    "rank_io",           "small_io",
+    "blocked",           "system_calls",
+    "shared_processors", "too_many_threads",
+    "busy_node",         "across_memory_nodes",
+    "full_memory",       "pages_from_disk",
+    "samples_lost",      "threads_not_sampled",
+    "io_not_counted",    "mpi_paths_lost",
+    "mpi_peers_lost",    "mpi_events_lost",
+    "regions_lost",      "throttled",
+    "call_paths_cut",    "frames_not_joined",
+    "no_samples",        "waits_sampled",
+    "unmatched",         "clocks"};
 constexpr const char* name_of(FindingKind kind) { return kFindingKindNames[static_cast<std::size_t>(kind)]; }
 
 // kInfo: about the measurement itself.
@@ -141,9 +134,12 @@ enum class FindingAction : std::uint8_t {
   kBindToMemoryNode,
   kSpreadData,
   kUseLessMemory,
-  kLowerRate
+  kLowerRate,
+  kFewerFiles,
+  kCollectiveIo,
+  kGiveProcessors
 };
-inline constexpr std::size_t kFindingActions = 25;
+inline constexpr std::size_t kFindingActions = 28;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -168,7 +164,10 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "bind_to_memory_node",
                                                                                  "spread_data",
                                                                                  "use_less_memory",
-                                                                                 "lower_rate"};
+                                                                                 "lower_rate",
+                                                                                 "fewer_files",
+                                                                                 "collective_io",
+                                                                                 "give_processors"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
@@ -250,9 +249,20 @@ enum class EvidenceKey : std::uint8_t {
   kViolations,
   kWorstViolation,
   kClockError,
-  kClocksApart
+  kClocksApart,
+  kLost,
+  kOf,
+  kNodes,
+  kRankWait,
+  kRankOfMost,
+  kWaitsForProcessor,
+  kRanksMissing,
+  kCpuExcess,
+  kUsefulExcess,
+  kSignals,
+  kStatuses
 };
-inline constexpr std::size_t kEvidenceKeys = 75;
+inline constexpr std::size_t kEvidenceKeys = 86;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -327,7 +337,18 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "violations",
                                                                              "worst_violation_s",
                                                                              "clock_error_s",
-                                                                             "clocks_apart"};
+                                                                             "clocks_apart",
+                                                                             "lost",
+                                                                             "of",
+                                                                             "nodes",
+                                                                             "rank_wait_s",
+                                                                             "rank_of_most",
+                                                                             "waits_for_processor",
+                                                                             "ranks_missing",
+                                                                             "cpu_excess_s",
+                                                                             "useful_excess_s",
+                                                                             "signals",
+                                                                             "statuses"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names of things, and lists of numbers, in the order in which they were added.
@@ -349,6 +370,9 @@ class Evidence {
     for (const Entry& entry : entries)
       if (entry.first == key) return &entry.second;
     return nullptr;
+  }
+  void erase(EvidenceKey key) {
+    std::erase_if(entries, [&](const Entry& entry) { return entry.first == key; });
   }
   [[nodiscard]] bool has(EvidenceKey key) const { return find(key) != nullptr; }
   // 0 and empty where there is none.

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -24,7 +27,9 @@ double of(const OptionalCategorySeconds& categories, Category category) {
   return categories[static_cast<std::size_t>(category)].value_or(0);
 }
 
-constexpr double kMissed = 0.05;  // of a rank's time, between calls that were timed and samples
+constexpr double kMissed = 0.05;        // of a rank's time, between calls that were timed and samples
+constexpr double kWholeProgram = 0.98;  // of all time: what holds so much is the program itself
+constexpr int kSigKill = 9, kSigTerm = 15;
 
 FindingAction action_for_wait(OffCpu kind) {
   switch (kind) {
@@ -53,9 +58,12 @@ struct Blame {
 
 // Follows the call tree from the root into the child that holds most of `weight` (by path,
 // exclusive, seconds; may be negative) as long as it holds kBlame of `total`; the last place on
-// the way with a source line of the program is to blame.
-Blame blame(const CallPaths& paths, std::vector<double> weight, double total) {
+// the way with a source line of the program is to blame. A place of which `is_all` says that all of the
+// program's time is below it explains nothing, unless the time is its own.
+Blame blame(const CallPaths& paths, std::vector<double> weight, double total,
+            const std::vector<bool>& is_all) {
   if (total <= 0) return {};
+  const std::vector<double> own = weight;
   for (std::uint32_t path = static_cast<std::uint32_t>(paths.size()); path-- > 1;)
     weight[paths.parent(path)] += weight[path];
   const double enough = total * thresholds::kBlame;
@@ -69,16 +77,21 @@ Blame blame(const CallPaths& paths, std::vector<double> weight, double total) {
   Blame result;
   for (std::uint32_t at = paths.size() == 0 ? 0 : heaviest[0]; at != 0; at = heaviest[at])
     if (paths.source(at) == at) result = {at, weight[at]};
-  return result;
+  if (result.path == 0 || result.path >= is_all.size() || !is_all[result.path]) return result;
+  // Of what it calls without source lines it is the line, too.
+  double own_s = 0;
+  for (std::uint32_t path = 1; path < paths.size(); ++path)
+    if (paths.source(path) == result.path) own_s += own[path];
+  return own_s >= enough ? result : Blame{};
 }
 
 class Finder {
  public:
   Finder(const PathTime& time, const CallPaths& paths, Analysis& analysis)
-      : time_(time), paths_(paths), analysis_(analysis) {}
+      : time_(time), paths_(paths), analysis_(analysis), is_all_(whole_program()) {}
 
   void run() {
-    abnormal_ends();
+    failures();
     delays();
     passed_on();
     imbalance();
@@ -94,13 +107,23 @@ class Finder {
     kernel();
     for (Finding& finding : placement_findings(analysis_)) analysis_.findings.push_back(std::move(finding));
     join_with_delays();
+    explain_by_processors();
     measurement();
 
     auto& findings = analysis_.findings;
-    std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
-      if (a.severity != b.severity) return a.severity < b.severity;
-      return a.share.value_or(2) > b.share.value_or(2);
-    });
+    for (Finding& finding : findings) {
+      if (finding.gain_s) finding.gain_s = std::clamp(*finding.gain_s, 0.0, analysis_.run.elapsed_s);
+      if (finding.is_estimate && finding.severity == Severity::kHigh) finding.severity = Severity::kMedium;
+    }
+    // Failures in the order in which they were found, then what can be gained.
+    const auto order = [](const Finding& finding) {
+      const bool fails = is_failure(finding.kind);
+      return std::tuple(!fails, fails ? Severity::kHigh : finding.severity,
+                        fails ? 0 : !is_of_processors(finding.kind), fails ? 0 : -finding.gain_s.value_or(0),
+                        fails ? 0 : -finding.share.value_or(0));
+    };
+    std::stable_sort(findings.begin(), findings.end(),
+                     [&](const Finding& a, const Finding& b) { return order(a) < order(b); });
     if (findings.size() > thresholds::kMaxFindings) findings.resize(thresholds::kMaxFindings);
   }
 
@@ -114,6 +137,26 @@ class Finder {
   }
 
   Finding& add_by_share(Kind kind, double share) { return add(kind, severity_of(share), share); }
+
+  static bool is_failure(Kind kind) { return kind <= Kind::kRanksMissing; }
+  // Ranks cannot run when they could: whatever else they lose may be that.
+  static bool is_of_processors(Kind kind) {
+    return kind == Kind::kSharedProcessors || kind == Kind::kTooManyThreads || kind == Kind::kBusyNode;
+  }
+
+  // By path, whether nearly all of the main threads' time is below it.
+  std::vector<bool> whole_program() const {
+    std::vector<double> time(paths_.size(), 0.0);
+    for (std::uint32_t path = static_cast<std::uint32_t>(paths_.size()); path-- > 1;) {
+      for (std::size_t c = 0; c < shard::kCategories; ++c)
+        time[path] += static_cast<double>(time_.main_ns(cell_of(path, static_cast<Category>(c))));
+      time[paths_.parent(path)] += time[path];
+    }
+    std::vector<bool> is_all(paths_.size());
+    for (std::uint32_t path = 1; path < paths_.size(); ++path)
+      is_all[path] = time[0] > 0 && time[path] >= kWholeProgram * time[0];
+    return is_all;
+  }
 
   static void about(Finding& finding, std::vector<std::int32_t> ranks) {
     finding.rank = ranks.front();
@@ -136,44 +179,87 @@ class Finder {
     return static_cast<double>(time_.main_ns(cell_of(path, category)));
   }
 
-  void abnormal_ends() {
-    std::map<int, std::vector<std::int32_t>> by_signal, by_status;
-    std::vector<std::int32_t> lost, unfinished;
-    std::map<std::int32_t, std::string> last_seen;
-    for (const RankInfo& rank : analysis_.ranks) {
-      if (rank.exit_signal)
-        by_signal[*rank.exit_signal].push_back(rank.rank);
-      else if (rank.exit_status.value_or(0) != 0)
-        by_status[*rank.exit_status].push_back(rank.rank);
-      else if (rank.lost)
-        (rank.exit_status ? unfinished : lost).push_back(rank.rank);
-      // The innermost frame that has a line, if there is one: below it may be an interpreter's.
-      const auto& path = rank.last_call_path;
-      const auto frame = std::find_if(path.rbegin(), path.rend(), [](const std::string& text) {
-        return text.find(" (") != std::string::npos;
-      });
-      if (!path.empty()) last_seen.emplace(rank.rank, frame != path.rend() ? *frame : path.back());
-    }
-    const auto failed = [&](Kind kind, const std::vector<std::int32_t>& ranks) -> Finding& {
-      Finding& finding = add(kind, Severity::kHigh);
-      about(finding, ranks);
-      // Where that was, when it was the same place for all of them; else of the first.
-      const auto first = last_seen.find(ranks.front());
-      if (first == last_seen.end()) return finding;
-      finding.evidence.set(Key::kLastSeen, first->second);
-      const bool same = std::all_of(ranks.begin(), ranks.end(), [&](std::int32_t rank) {
-        const auto found = last_seen.find(rank);
-        return found != last_seen.end() && found->second == first->second;
-      });
-      if (!same) finding.evidence.set(Key::kLastSeenRank, ranks.front());
-      return finding;
+  // --- failures: what failed first, then what that took with it -------------------------------------
+
+  static bool failed(const RankInfo& rank) { return rank.exit_signal || rank.exit_status.value_or(0) != 0; }
+  // By itself, not because a launcher ended it.
+  static bool failed_by_itself(const RankInfo& rank) {
+    if (rank.exit_signal) return *rank.exit_signal != kSigTerm && *rank.exit_signal != kSigKill;
+    const int status = rank.exit_status.value_or(0);
+    return status != 0 && status != 128 + kSigTerm && status != 128 + kSigKill;
+  }
+  static bool ended_alike(const RankInfo& x, const RankInfo& y) {
+    return x.exit_signal == y.exit_signal && x.exit_status == y.exit_status;
+  }
+
+  // The rank that failed before the others; null: none is known to have.
+  const RankInfo* first_failure() const {
+    const auto before = [](const RankInfo* x, const RankInfo* y) {
+      return y == nullptr || x->end_s < y->end_s;
     };
-    for (const auto& [signal, ranks] : by_signal)
-      failed(Kind::kRankFailed, ranks).evidence.set(Key::kSignal, signal);
-    for (const auto& [status, ranks] : by_status)
-      failed(Kind::kRankFailed, ranks).evidence.set(Key::kStatus, status);
-    if (!unfinished.empty()) failed(Kind::kRanksUnfinished, unfinished);
-    if (!lost.empty()) failed(Kind::kRanksLost, lost);
+    const RankInfo *first = nullptr, *killed = nullptr, *terminated = nullptr;
+    for (const RankInfo& rank : analysis_.ranks) {
+      if (failed_by_itself(rank) && before(&rank, first)) first = &rank;
+      if (rank.exit_signal == kSigKill && before(&rank, killed)) killed = &rank;
+      if (rank.exit_signal == kSigTerm && before(&rank, terminated)) terminated = &rank;
+    }
+    if (first != nullptr) return first;
+    // One that was killed before launchers ended others, which they do by SIGTERM: out of memory, say.
+    return killed != nullptr && terminated != nullptr && killed->end_s < terminated->end_s ? killed : nullptr;
+  }
+
+  // Where the rank was last seen: the innermost line of the program.
+  void point_to_last_seen(Finding& finding, const RankInfo& rank) const {
+    for (auto frame = rank.last_call_path.rbegin(); frame != rank.last_call_path.rend(); ++frame) {
+      if (finding.place.function.empty() && finding.place.op.empty()) finding.place = *frame;
+      if (frame->line == 0 || is_runtime_module(frame->module)) continue;
+      finding.place = *frame;
+      return;
+    }
+  }
+
+  Finding& add_failure(Kind kind, const std::vector<const RankInfo*>& ranks, const RankInfo& first) {
+    Finding& finding = add(kind, Severity::kHigh);
+    for (const RankInfo* rank : ranks) finding.ranks.push_back(rank->rank);
+    finding.rank = first.rank;
+    if (first.exit_signal)
+      finding.evidence.set(Key::kSignal, *first.exit_signal);
+    else if (first.exit_status.value_or(0) != 0)
+      finding.evidence.set(Key::kStatus, *first.exit_status);
+    point_to_last_seen(finding, first);
+    return finding;
+  }
+
+  void failures() {
+    const RankInfo* const first = first_failure();
+    std::vector<const RankInfo*> alike, after, lost, unfinished;
+    for (const RankInfo& rank : analysis_.ranks) {
+      if (failed(rank))
+        (first != nullptr && ended_alike(rank, *first) ? alike : after).push_back(&rank);
+      else if (rank.lost)
+        (rank.exit_status ? unfinished : lost).push_back(&rank);
+    }
+    if (first != nullptr) add_failure(Kind::kRankFailed, alike, *first);
+    // Where no rank failed by itself, those that vanished may be why the others were ended.
+    const auto vanished = [&] {
+      if (!unfinished.empty()) add_failure(Kind::kRanksUnfinished, unfinished, *unfinished.front());
+      if (!lost.empty()) add_failure(Kind::kRanksLost, lost, *lost.front());
+    };
+    if (first == nullptr) vanished();
+    if (!after.empty()) {
+      Finding& finding = add_failure(Kind::kRanksEndedAfter, after, *after.front());
+      std::set<std::int32_t> signals, statuses;
+      for (const RankInfo* rank : after) {
+        if (rank->exit_signal)
+          signals.insert(*rank->exit_signal);
+        else
+          statuses.insert(*rank->exit_status);
+      }
+      finding.evidence.set(Key::kSignals, std::vector<std::int32_t>(signals.begin(), signals.end()));
+      finding.evidence.set(Key::kStatuses, std::vector<std::int32_t>(statuses.begin(), statuses.end()));
+      if (first != nullptr) finding.evidence.set(Key::kCauseRank, first->rank);
+    }
+    if (first != nullptr) vanished();
     if (const auto& missing = analysis_.run.missing_ranks; !missing.empty()) {
       Finding& finding = add(Kind::kRanksMissing, Severity::kHigh);
       about(finding, missing);
@@ -194,32 +280,76 @@ class Finder {
     return nullptr;
   }
 
-  // Who is to blame for waiting, however far it was passed on.
+  // Who is to blame for waiting, however far it was passed on. Ranks that were in one function are one
+  // matter.
   void delays() {
     double of_slowest = 0;
+    std::map<std::tuple<std::string, std::string, std::string>, std::size_t> by_function;
     for (const RootCauseRow& cause : analysis_.root_functions) {  // largest first
-      if (cause.share < thresholds::kDelay || delayed_by_.size() == thresholds::kMaxDelays) break;
-      Finding& finding = add_by_share(Kind::kDelay, cause.share);
-      about(finding, {cause.rank});
-      finding.place = analysis_.places[cause.place];
-      Evidence& evidence = finding.evidence;
-      evidence.set(Key::kWait, cause.wait_s);
-      evidence.set(cause.at_least ? Key::kWaitingRanksAtLeast : Key::kWaitingRanks,
-                   cause.waiting_ranks);
-      if (const DelayRow* const where = where_waited_for(cause)) {
-        if (where->waiting_ranks == 1 && cause.waiting_ranks == 1 && !cause.at_least)
-          evidence.set(Key::kWaitingRank, where->waiting_rank);
-        evidence.set(Key::kSiteWait, std::min(where->wait_s, cause.wait_s));
-        finding.site = analysis_.places[where->site];
+      if (cause.share < thresholds::kDelay) break;
+      const Place& place = analysis_.places[cause.place];
+      const auto [known, is_new] =
+          by_function.try_emplace({place.op, place.function, place.file}, analysis_.findings.size());
+      if (is_new && by_function.size() > thresholds::kMaxDelays) {
+        by_function.erase(known);
+        continue;
       }
+      if (is_new)
+        add_delay(cause);
+      else
+        add_to_delay(cause, analysis_.findings[known->second]);
       delayed_by_.push_back(cause.rank);
-      if (finding.place.op.empty())
-        delay_places_.push_back({analysis_.findings.size() - 1, finding.place.function, finding.place.file});
       if (cause.rank != analysis_.slowest_rank) continue;
-      if (of_slowest == 0) of_slowest_ = analysis_.findings.size() - 1;
+      if (of_slowest == 0) of_slowest_ = known->second;
       of_slowest += cause.share;
     }
     if (of_slowest_ && of_slowest < thresholds::kExplained * imbalance_share()) of_slowest_.reset();
+    for (Finding& finding : analysis_.findings)
+      if (finding.kind == Kind::kDelay) finding.gain_s = gain_of_delay(finding.evidence);
+  }
+
+  void add_delay(const RootCauseRow& cause) {
+    Finding& finding = add_by_share(Kind::kDelay, cause.share);
+    about(finding, {cause.rank});
+    finding.place = analysis_.places[cause.place];
+    Evidence& evidence = finding.evidence;
+    evidence.set(Key::kWait, cause.wait_s);
+    evidence.set(cause.at_least ? Key::kWaitingRanksAtLeast : Key::kWaitingRanks, cause.waiting_ranks);
+    if (const DelayRow* const where = where_waited_for(cause)) {
+      if (where->waiting_ranks == 1 && cause.waiting_ranks == 1 && !cause.at_least)
+        evidence.set(Key::kWaitingRank, where->waiting_rank);
+      evidence.set(Key::kSiteWait, std::min(where->wait_s, cause.wait_s));
+      finding.site = analysis_.places[where->site];
+    }
+    if (finding.place.op.empty())
+      delay_places_.push_back({analysis_.findings.size() - 1, finding.place.function, finding.place.file});
+  }
+
+  // Of one more rank in the function of the finding.
+  static void add_to_delay(const RootCauseRow& cause, Finding& finding) {
+    Evidence& evidence = finding.evidence;
+    if (finding.ranks.size() == 1) evidence.set(Key::kRankWait, evidence.number(Key::kWait));
+    finding.ranks.insert(std::lower_bound(finding.ranks.begin(), finding.ranks.end(), cause.rank),
+                         cause.rank);
+    finding.share = *finding.share + cause.share;
+    finding.severity = severity_of(*finding.share);
+    evidence.set(Key::kWait, evidence.number(Key::kWait) + cause.wait_s);
+    const double ranks = std::max<double>(
+        cause.waiting_ranks,
+        evidence.number(evidence.has(Key::kWaitingRanks) ? Key::kWaitingRanks : Key::kWaitingRanksAtLeast));
+    evidence.erase(Key::kWaitingRanks);
+    evidence.erase(Key::kWaitingRank);
+    evidence.set(Key::kWaitingRanksAtLeast, ranks);
+    // Where others waited is known of the first alone.
+    evidence.erase(Key::kSiteWait);
+    finding.site.reset();
+  }
+
+  // The mean rank's waiting of those that waited.
+  static double gain_of_delay(const Evidence& evidence) {
+    const double ranks =
+        std::max(evidence.number(Key::kWaitingRanks), evidence.number(Key::kWaitingRanksAtLeast));
+    return evidence.number(Key::kWait) / std::max(1.0, ranks);
   }
 
   // Whether the rank may have caused most of the delay itself, in whatever function.
@@ -245,8 +375,7 @@ class Finder {
       finding.site = analysis_.places[delay.site];
       finding.evidence.set(Key::kWait, delay.wait_s);
       finding.evidence.set(Key::kWaitingRanks, delay.waiting_ranks);
-      if (delay.waiting_ranks == 1)
-        finding.evidence.set(Key::kWaitingRank, delay.waiting_rank);
+      if (delay.waiting_ranks == 1) finding.evidence.set(Key::kWaitingRank, delay.waiting_rank);
       ++number;
     }
   }
@@ -272,7 +401,12 @@ class Finder {
     Finding& finding = add_by_share(Kind::kLoadImbalance, share);
     about(finding, {*analysis_.slowest_rank});
     finding.action = FindingAction::kBalanceWork;
+    finding.gain_s = excess;
     add_useful(finding.evidence);
+    if (const auto excess_s = cpu_excess(*analysis_.slowest_rank, excess)) {
+      finding.evidence.set(Key::kCpuExcess, *excess_s);
+      finding.action = FindingAction::kGiveProcessors;
+    }
 
     std::size_t mpi_ranks = 0;
     for (const RankInfo& rank : analysis_.ranks) mpi_ranks += rank.useful_s.has_value();
@@ -283,11 +417,34 @@ class Finder {
                 return static_cast<double>(time_.apart_ns(cell)) -
                        static_cast<double>(time_.mpi_ranks_ns(cell)) / static_cast<double>(mpi_ranks);
               }),
-              excess);
+              excess, {});
     if (culprit.path == 0) return;
     finding.evidence.set(Key::kPlaceTime, culprit.time_s);
     finding.place = place_of(paths_, culprit.path);
   }
+
+  // What the slowest rank has of CPU time beyond the mean rank, where that is so little of what it takes
+  // longer, and it is switched out so often, that it rather waits for a processor than works more.
+  std::optional<double> cpu_excess(std::int32_t slowest, double useful_excess_s) const {
+    double sum_s = 0;
+    const RankInfo* of_slowest = nullptr;
+    for (const RankInfo& rank : analysis_.ranks) {
+      if (!rank.cpu_s || !rank.involuntary_switches) return {};
+      sum_s += *rank.cpu_s;
+      if (rank.rank == slowest) of_slowest = &rank;
+    }
+    if (of_slowest == nullptr || of_slowest->elapsed_s <= 0) return {};
+    const double switches_per_s =
+        static_cast<double>(*of_slowest->involuntary_switches) / of_slowest->elapsed_s;
+    const double excess_s = *of_slowest->cpu_s - sum_s / static_cast<double>(analysis_.ranks.size());
+    if (switches_per_s < thresholds::kSwitchedOut_per_s ||
+        excess_s >= thresholds::kExplained * useful_excess_s)
+      return {};
+    return std::max(0.0, excess_s);
+  }
+
+  // Reading and writing files is I/O, also where MPI does it.
+  static bool is_of_files(const MpiCallRow& row) { return row.op.starts_with("MPI_File_"); }
 
   // The call site with the most time that is not waiting, and that time; none where one of which it is not
   // known may have more.
@@ -295,6 +452,7 @@ class Finder {
     std::pair<const MpiCallRow*, double> most{nullptr, 0};
     double not_known_s = 0;
     for (const MpiCallRow& row : analysis_.mpi_calls) {
+      if (is_of_files(row)) continue;
       if (!row.transfer_s)
         not_known_s = std::max(not_known_s, row.time_s);
       else if (*row.transfer_s > most.second)
@@ -328,12 +486,18 @@ class Finder {
     if (std::max(serialization, transfer) < thresholds::kNetwork) return;
     if (serialization >= transfer) {
       Finding& finding = add_by_share(Kind::kSerialization, serialization);
+      finding.gain_s = ideal_s - *analysis_.max_useful_s;
       finding.evidence.set(Key::kIdeal, ideal_s);
       finding.evidence.set(Key::kMaxUseful, *analysis_.max_useful_s);
       finding.action = FindingAction::kFillWaiting;
       return;
     }
+    // The replay knows of no files: what reading and writing them takes is another finding's.
+    const double files_s =
+        analysis_.ranks.empty() ? 0 : file_time_s() / static_cast<double>(analysis_.ranks.size());
+    if (files_s >= thresholds::kExplained * (elapsed_s - ideal_s)) return;
     Finding& finding = add_by_share(Kind::kTransfer, transfer);
+    finding.gain_s = elapsed_s - ideal_s;
     finding.evidence.set(Key::kIdeal, ideal_s);
     finding.evidence.set(Key::kElapsed, elapsed_s);
     finding.action = FindingAction::kFewerMessages;
@@ -350,25 +514,57 @@ class Finder {
     const double waiting = wait_s / analysis_.rank_seconds;
     if (waiting >= thresholds::kMpi && explained < thresholds::kExplained * waiting) {
       Finding& finding = add_by_share(Kind::kMutualWaiting, waiting);
+      finding.gain_s = wait_s / static_cast<double>(analysis_.ranks.size());
       finding.evidence.set(Key::kWait, wait_s);
       const MpiCallRow* most = nullptr;
       for (const MpiCallRow& row : analysis_.mpi_calls)
         if (row.wait_s && *row.wait_s > (most == nullptr ? 0 : *most->wait_s)) most = &row;
       if (most != nullptr) point_to(finding, *most, *most->wait_s);
     }
-    const double rest = *analysis_.mpi_transfer_s / analysis_.rank_seconds;
+    const double rest_s = std::max(0.0, *analysis_.mpi_transfer_s - file_time_s());
+    const double rest = rest_s / analysis_.rank_seconds;
     if (rest < thresholds::kMpi || transfer_named_) return;
     Finding& finding = add_by_share(Kind::kMpiBesidesWaiting, rest);
-    finding.evidence.set(Key::kTime, *analysis_.mpi_transfer_s);
+    finding.gain_s = rest_s / static_cast<double>(analysis_.ranks.size());
+    finding.evidence.set(Key::kTime, rest_s);
     finding.action = FindingAction::kFewerMessages;
     point_to_most_transfer(finding);
   }
 
+  // In calls on files, of all ranks, without waiting for each other where that is known.
+  double file_time_s() const {
+    double time_s = 0;
+    for (const MpiCallRow& row : analysis_.mpi_calls)
+      if (is_of_files(row)) time_s += row.transfer_s.value_or(row.time_s);
+    return time_s;
+  }
+
+  void mpi_files() {
+    const double time_s = file_time_s();
+    if (analysis_.rank_seconds <= 0 || time_s / analysis_.rank_seconds < thresholds::kIo) return;
+    Finding& finding = add_by_share(Kind::kMpiFileIo, time_s / analysis_.rank_seconds);
+    finding.evidence.set(Key::kTime, time_s);
+    finding.action = FindingAction::kCollectiveIo;
+    const MpiCallRow* most = nullptr;
+    double largest_s = 0;
+    for (const MpiCallRow& row : analysis_.mpi_calls) {
+      if (!is_of_files(row)) continue;
+      largest_s += row.spread.max_s;
+      const auto of_row = [](const MpiCallRow& call) { return call.transfer_s.value_or(call.time_s); };
+      if (most == nullptr || of_row(row) > of_row(*most)) most = &row;
+    }
+    finding.gain_s = largest_s;
+    point_to(finding, *most, most->transfer_s.value_or(most->time_s));
+    about(finding, {most->spread.max_rank});
+  }
+
   void mpi() {
+    mpi_files();
     const double time_s = of(analysis_.category_s, Category::kMpi);
     if (analysis_.rank_seconds <= 0 || time_s / analysis_.rank_seconds < thresholds::kMpi) return;
     if (analysis_.mpi_wait_s) return mpi_with_waits();
-    const double share = time_s / analysis_.rank_seconds;
+    const double share = std::max(0.0, time_s - file_time_s()) / analysis_.rank_seconds;
+    if (share < thresholds::kMpi) return;
     double waiting = 0;  // for the slowest rank: another finding's share
     if (analysis_.efficiency.load_balance)
       waiting = (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.recorded_s;
@@ -376,14 +572,17 @@ class Finder {
     waiting = std::min(waiting, share);
 
     Finding& finding = add_by_share(Kind::kMpiTime, share - waiting);
-    finding.evidence.set(Key::kMpi, time_s);
+    finding.gain_s = (share - waiting) * analysis_.recorded_s;
+    finding.evidence.set(Key::kMpi, share * analysis_.rank_seconds);
     finding.evidence.set(Key::kMpiShare, share);
     if (waiting > 0) finding.evidence.set(Key::kImbalanceShare, waiting);
     finding.action = FindingAction::kFewerMessages;
-    if (analysis_.mpi_calls.empty()) return;
-    const MpiCallRow& top = analysis_.mpi_calls.front();
-    point_to(finding, top, top.time_s);
-    about(finding, {top.spread.max_rank});
+    for (const MpiCallRow& row : analysis_.mpi_calls) {  // largest first
+      if (is_of_files(row)) continue;
+      point_to(finding, row, row.time_s);
+      about(finding, {row.spread.max_rank});
+      return;
+    }
   }
 
   static double total(const std::vector<double>& weight) {
@@ -394,7 +593,7 @@ class Finder {
   std::uint32_t blame_most(Finding& finding, const std::vector<double>& weight) const {
     const double all = total(weight);
     finding.evidence.set(Key::kTime, all);
-    const Blame culprit = blame(paths_, weight, all);
+    const Blame culprit = blame(paths_, weight, all, is_all_);
     if (culprit.path == 0) return 0;
     finding.evidence.set(Key::kPlaceShare, culprit.time_s / all);
     finding.place = place_of(paths_, culprit.path);
@@ -447,6 +646,7 @@ class Finder {
     if (share < threshold) return nullptr;
     Finding& finding = add_by_share(kind, share);
     finding.action = action;
+    finding.gain_s = total(part) / all * longest_s(which);
     const std::uint32_t path = blame_most(finding, part);
     finding.evidence.set(Key::kTime, share * analysis_.rank_seconds);
     if (path == 0 || which == Category::kPython) return &finding;
@@ -454,6 +654,13 @@ class Finder {
     blocked_places_.push_back(
         {analysis_.findings.size() - 1, paths_.text(frame.name), paths_.text(frame.file)});
     return &finding;
+  }
+
+  // Of the rank that has most of the category: the run cannot save more by doing without it.
+  double longest_s(Category which) const {
+    double longest = 0;
+    for (const RankInfo& rank : analysis_.ranks) longest = std::max(longest, of(rank.category_s, which));
+    return longest;
   }
 
   void python() {
@@ -484,7 +691,11 @@ class Finder {
     if (analysis_.memory_functions.size() > 1) finding.evidence.set(Key::kPlaceShare, of_all(most.time_s));
     add_memory_evidence(most, finding.evidence);
     finding.action = FindingAction::kBlockForCache;
-    finding.is_estimate = !most.by_counters;
+    finding.is_estimate = std::any_of(analysis_.memory_functions.begin(), analysis_.memory_functions.end(),
+                                      [](const MemoryRow& row) { return !row.by_counters; });
+    double longest_s = 0;
+    for (const MemoryRow& row : analysis_.memory_functions) longest_s += row.rank_time_s;
+    finding.gain_s = longest_s;
     about(finding, {most.rank});
     if (most.path != 0) finding.place = place_of(paths_, most.path);
   }
@@ -540,7 +751,16 @@ class Finder {
   }
 
   static FindingAction action_for(const IoCallRow& row) {
-    return row.operation == shard::IoOperation::kSync ? FindingAction::kFewerSyncs : FindingAction::kFewerIo;
+    switch (row.operation) {
+      case shard::IoOperation::kSync:
+        return FindingAction::kFewerSyncs;
+      case shard::IoOperation::kOpen:
+      case shard::IoOperation::kClose:
+      case shard::IoOperation::kMetadata:
+        return FindingAction::kFewerFiles;
+      default:
+        return FindingAction::kFewerIo;
+    }
   }
 
   static void point_to(Finding& finding, const IoCallRow& row) {
@@ -582,6 +802,7 @@ class Finder {
     const double share = rank_share(*most);
     if (share < thresholds::kIo) return;
     Finding& finding = add_by_share(Kind::kRankIo, of_all(most->time_s));
+    finding.gain_s = most->rank_time_s;
     finding.evidence.set(Key::kTime, most->time_s);
     add_who_calls(*most, share, finding);
     finding.action = action_for(*most);
@@ -600,6 +821,7 @@ class Finder {
       const double size = static_cast<double>(row.bytes) / static_cast<double>(row.count);
       if (size >= thresholds::kSmallIoBytes) continue;
       Finding& finding = add_by_share(Kind::kSmallIo, share);
+      finding.gain_s = row.rank_time_s;
       finding.evidence.set(Key::kTime, row.time_s);
       add_io_evidence(analysis_, row, row.count, finding.evidence);
       finding.evidence.set(Key::kMeanBytes, size);
@@ -627,6 +849,45 @@ class Finder {
     if (apart_s > 0) finding->evidence.set(Key::kGil, apart_s);
     const auto most = std::max_element(others.idle_s.begin(), others.idle_s.end()) - others.idle_s.begin();
     finding->action = action_for_wait(static_cast<OffCpu>(most));
+    if (finding->action == FindingAction::kHoldLockLess && !is_for_held_locks())
+      finding->action = FindingAction::kFindWhatIsAwaited;
+  }
+
+  // Whether most of the waiting of kind lock is for one that somebody holds. A condition or the result of
+  // another thread is waited for in the same way, but nobody could give it sooner by holding anything for
+  // less.
+  bool is_for_held_locks() const {
+    double held_ns = 0, all_ns = 0;
+    for (std::uint32_t path = 1; path < paths_.size(); ++path) {
+      const double ns = main_ns(path, Category::kIdle);
+      if (ns == 0 || off_cpu_of(paths_, path) != OffCpu::kLock) continue;
+      all_ns += ns;
+      if (waits_for_holder(path)) held_ns += ns;
+    }
+    return held_ns >= thresholds::kExplained * all_ns;
+  }
+
+  bool waits_for_holder(std::uint32_t path) const {
+    constexpr int kFrames = 8;  // from the system call up to what locks
+    bool python_lock = false;
+    for (int i = 0; i < kFrames && path != 0; ++i, path = paths_.parent(path)) {
+      const shard::Frame* const frame = paths_.frame(path);
+      if (frame == nullptr) return false;
+      const std::string_view name = paths_.text(frame->name);
+      const auto says = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+      if (frame->kind == shard::FrameKind::kPython) {
+        // Conditions, queues and pools wait for locks of their own that nobody holds.
+        const std::string_view file = paths_.text(frame->file);
+        const auto is_in = [&](std::string_view module) { return file.ends_with(module); };
+        return python_lock && !is_in("threading.py") && !is_in("queue.py") && !is_in("_base.py") &&
+               !is_in("thread.py") && !is_in("locks.py");
+      }
+      if (says("mutex_lock") || says("mutex_timedlock") || says("mutex_clocklock") || says("lll_lock_wait") ||
+          says("rwlock") || says("set_lock") || says("spin_lock") || name == "flock")
+        return true;
+      python_lock = python_lock || says("PyThread_acquire_lock");
+    }
+    return false;
   }
 
   void waits_for_the_gil() {
@@ -635,6 +896,7 @@ class Finder {
     if (!gil || threads_s <= 0 || *gil / threads_s < thresholds::kGil) return;
     const double share = *gil / threads_s;
     Finding& finding = add_by_share(Kind::kGilWait, share);
+    finding.gain_s = share * analysis_.recorded_s;
     blame_most(finding, weigh([&](std::uint32_t path, Category category) {
                  if (activity_of(paths_, path, category) != Activity::kGilWait) return 0.0;
                  return main_ns(path, category) +
@@ -644,45 +906,94 @@ class Finder {
     finding.action = FindingAction::kUseProcesses;
   }
 
-  static bool is_of_mpi(std::string_view reason) {
-    return reason.find("mpi") != std::string_view::npos || reason == "communicator_table_full";
+  // Where ranks share processors, or some ranks are not there, communication and imbalance are of that, too.
+  void explain_by_processors() {
+    auto& findings = analysis_.findings;
+    std::optional<Severity> cause;
+    bool missing = false;
+    for (const Finding& finding : findings) {
+      if (is_of_processors(finding.kind))
+        cause = std::min(cause.value_or(finding.severity), finding.severity);
+      missing = missing || finding.kind == Kind::kRanksMissing;
+    }
+    if (!cause && !missing) return;
+    for (Finding& finding : findings) {
+      switch (finding.kind) {
+        case Kind::kLoadImbalance:
+        case Kind::kSerialization:
+        case Kind::kTransfer:
+        case Kind::kMutualWaiting:
+        case Kind::kMpiBesidesWaiting:
+        case Kind::kMpiTime:
+          break;
+        default:
+          continue;
+      }
+      finding.action = FindingAction::kNone;
+      if (cause) {
+        finding.severity = std::max(finding.severity, *cause);
+        finding.evidence.set(Key::kWaitsForProcessor, 1);
+      }
+      if (missing) finding.evidence.set(Key::kRanksMissing, analysis_.run.missing);
+    }
+  }
+
+  // --- about the measurement -----------------------------------------------------------------------
+
+  static double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+  // What was lost is told against what there was of the same.
+  void lost(Kind kind, std::initializer_list<std::string_view> reasons, double kept) {
+    double lost = 0;
+    for (const std::string_view reason : reasons)
+      if (const auto found = analysis_.run.dropped.find(std::string(reason));
+          found != analysis_.run.dropped.end())
+        lost += static_cast<double>(found->second);
+    const double share = share_of(lost, kept + lost);
+    if (share < thresholds::kDropped) return;
+    Finding& finding = add(kind, Severity::kInfo, share);
+    finding.evidence.set(Key::kLost, lost);
+    finding.evidence.set(Key::kOf, kept + lost);
   }
 
   void measurement() {
-    // Of MPI calls and events there may be far more than of samples: what is lost of them is another matter.
-    std::uint64_t dropped = 0, dropped_of_mpi = 0, throttled = 0, operations = 0;
-    for (const auto& [reason, count] : analysis_.run.dropped)
-      (is_of_mpi(reason) ? dropped_of_mpi : reason == kThrottled ? throttled : dropped) += count;
-    for (const MpiCallRow& call : analysis_.mpi_calls) operations += call.count;
-    const Quality& quality = analysis_.quality;
-    const auto share = [](std::uint64_t part, std::uint64_t whole) {
-      return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-    };
-    const std::uint64_t samples = analysis_.run.samples;
-    if (const double s = share(dropped, samples + dropped); s >= thresholds::kDropped)
-      add(Kind::kDropped, Severity::kInfo, s);
+    const auto samples = static_cast<double>(analysis_.run.samples);
+    double threads = 0, messages = 0, io_calls = 0, mpi_calls = 0, regions = 0;
+    for (const RankInfo& rank : analysis_.ranks) threads += rank.threads;
+    for (const MpiCallRow& call : analysis_.mpi_calls) mpi_calls += static_cast<double>(call.count);
+    for (const shard::MatrixCell& cell : analysis_.matrix) messages += static_cast<double>(cell.messages);
+    for (const RegionRow& region : analysis_.regions) regions += static_cast<double>(region.count);
+    if (analysis_.io)
+      for (const IoCallRow& call : analysis_.io->calls) io_calls += static_cast<double>(call.count);
+    lost(Kind::kSamplesLost, {"ring_full", "reentrant", "fault_in_walk"}, samples);
+    lost(Kind::kThreadsNotSampled, {"no_thread_slot", "timer_failed", "signal_blocked"}, threads);
+    lost(Kind::kIoNotCounted, {"io_site_table_full", "io_file_table_full"}, io_calls);
+    lost(Kind::kMpiPathsLost, {"path_arena_full", "mpi_site_table_full", "communicator_table_full"},
+         mpi_calls);
+    lost(Kind::kMpiPeersLost, {"mpi_peer_table_full"}, messages);
+    lost(Kind::kRegionsLost, {"region_table_full", "region_mismatch"}, regions);
+    if (analysis_.wait_quality)
+      lost(Kind::kMpiEventsLost, {"mpi_event_ring_full"},
+           static_cast<double>(analysis_.wait_quality->events));
     // The time between is told by the samples that were taken.
-    if (const double s = share(throttled, samples + throttled); s >= thresholds::kDropped)
-      add(Kind::kThrottled, Severity::kInfo, s).action = FindingAction::kLowerRate;
-    if (const double s = share(dropped_of_mpi, operations + dropped_of_mpi); s >= thresholds::kDropped)
-      add(Kind::kMpiDropped, Severity::kInfo, s);
-    if (const double s = share(quality.truncated, samples); s >= thresholds::kTruncated)
+    lost(Kind::kThrottled, {kThrottled}, samples);
+    const Quality& quality = analysis_.quality;
+    if (const double s = share_of(static_cast<double>(quality.truncated), samples);
+        s >= thresholds::kTruncated)
       add(Kind::kCallPathsCut, Severity::kInfo, s);
-    if (const double s = share(quality.merges_failed, quality.merges_tried); s >= thresholds::kMergeFailed)
+    if (const double s =
+            share_of(static_cast<double>(quality.merges_failed), static_cast<double>(quality.merges_tried));
+        s >= thresholds::kMergeFailed)
       add(Kind::kFramesNotJoined, Severity::kInfo, s);
     if (analysis_.wait_quality) waiting_quality(*analysis_.wait_quality);
-    if (samples == 0 && !analysis_.ranks.empty()) {
-      double calls = 0;
-      for (const MpiCallRow& call : analysis_.mpi_calls) calls += static_cast<double>(call.count);
-      add(Kind::kNoSamples, Severity::kInfo).evidence.set(Key::kCalls, calls);
-    }
+    if (samples == 0 && !analysis_.ranks.empty())
+      add(Kind::kNoSamples, Severity::kInfo).evidence.set(Key::kCalls, mpi_calls);
   }
 
   void waiting_quality(const WaitQuality& quality) {
     if (quality.event_level > 0)
       add(Kind::kWaitsSampled, Severity::kInfo)
-          .evidence.set(Key::kOneIn,
-                        std::uint64_t{1} << std::min(quality.event_level, 63u));
+          .evidence.set(Key::kOneIn, std::uint64_t{1} << std::min(quality.event_level, 63u));
     const auto share = [](std::uint64_t part, std::uint64_t whole) {
       return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
     };
@@ -712,6 +1023,7 @@ class Finder {
   const PathTime& time_;
   const CallPaths& paths_;
   Analysis& analysis_;
+  const std::vector<bool> is_all_;         // by path: the whole program is below it
   std::vector<std::int32_t> delayed_by_;   // ranks with a finding on delay
   std::optional<std::size_t> of_slowest_;  // the finding that explains the slowest rank's imbalance
   bool transfer_named_ = false;

@@ -6,6 +6,8 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "report/analysis/verdict.hpp"
 
@@ -96,7 +98,7 @@ class Placement {
       full_memory(n);
     }
     pages_from_disk();
-    return std::move(findings_);
+    return united();
   }
 
  private:
@@ -118,6 +120,39 @@ class Placement {
     finding.ranks = std::move(ranks);
   }
 
+  // What is wrong with one node mostly is with others, too: one finding of each kind, with the evidence of
+  // the group of ranks, or of the node, that loses most, and all ranks.
+  std::vector<Finding> united() {
+    std::vector<Finding> result;
+    for (Finding& finding : findings_) {
+      const auto same = std::find_if(result.begin(), result.end(),
+                                     [&](const Finding& other) { return other.kind == finding.kind; });
+      if (same == result.end()) {
+        if (finding.evidence.has(Key::kNode)) finding.evidence.set(Key::kNodes, 1);
+        result.push_back(std::move(finding));
+        continue;
+      }
+      const auto loss = [](const Finding& one) {
+        return std::tuple(one.gain_s.value_or(0), one.share.value_or(0), one.evidence.number(Key::kBusy),
+                          one.evidence.number(Key::kMemoryUsed));
+      };
+      Finding other = std::move(finding);
+      const bool same_node = same->evidence.name(Key::kNode) == other.evidence.name(Key::kNode);
+      const double nodes = same->evidence.number(Key::kNodes) + (same_node ? 0 : 1);
+      if (loss(other) > loss(*same)) std::swap(*same, other);
+      same->evidence.set(Key::kNodes, static_cast<std::int64_t>(nodes));
+      same->ranks.insert(same->ranks.end(), other.ranks.begin(), other.ranks.end());
+      std::sort(same->ranks.begin(), same->ranks.end());
+      if (other.share) {
+        same->share = same->share.value_or(0) + *other.share;
+        same->severity = std::min(same->severity, severity_of(*same->share));
+      }
+    }
+    for (Finding& finding : result)
+      if (finding.kind == Kind::kSharedProcessors) finding.severity = severity_of(*finding.share);
+    return result;
+  }
+
   bool shared(std::uint32_t node, const Group& group) {
     const std::optional<Load> load = load_of(group);
     const std::size_t processors = group.processors.size(), ranks = group.ranks.size();
@@ -134,6 +169,7 @@ class Placement {
       Finding& finding =
           add_of_node(Kind::kSharedProcessors, severity_of(of_all), FindingAction::kFewerRanks, node);
       finding.share = of_all;
+      finding.gain_s = (1 - run_share) * a_.run.elapsed_s;
       about(finding, std::move(numbers));
       finding.evidence.set(Key::kProcessors,
                            std::vector<std::int32_t>(group.processors.begin(), group.processors.end()));
@@ -146,6 +182,8 @@ class Placement {
     Finding& finding =
         add_of_node(Kind::kTooManyThreads, Severity::kMedium, FindingAction::kFewerThreads, node);
     about(finding, std::move(numbers));
+    finding.gain_s =
+        (1 - static_cast<double>(processors) / static_cast<double>(load->threads)) * a_.run.elapsed_s;
     finding.evidence.set(Key::kThreads, load->threads);
     finding.evidence.set(Key::kProcessors,
                          std::vector<std::int32_t>(group.processors.begin(), group.processors.end()));
@@ -170,6 +208,7 @@ class Placement {
     if (ranks == 0 || switches_per_s / ranks < thresholds::kSwitchedOut_per_s) return;
     if (*info.busy - own < 1 - thresholds::kBusy) return;  // hardly any other work
     Finding& finding = add_of_node(Kind::kBusyNode, Severity::kMedium, FindingAction::kFreeNode, node);
+    finding.gain_s = (*info.busy - own) * a_.run.elapsed_s;
     finding.evidence.set(Key::kBusy, *info.busy);
     finding.evidence.set(Key::kOwnBusy, std::min(own, *info.busy));
     finding.evidence.set(Key::kSwitchedOut, switches_per_s / ranks);

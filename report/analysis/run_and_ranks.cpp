@@ -2,6 +2,7 @@
 #include "report/analysis/run_and_ranks.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -97,6 +98,23 @@ bool any_used_mpi(const ShardData& data) {
                      [](const Rank& rank) { return (rank.flags & shard::kUsedMpi) != 0; });
 }
 
+// Of lines as shard::Rank::last_call_path has them.
+std::vector<Place> frames_of(const std::string& lines) {
+  std::vector<Place> frames;
+  for (const std::string& line : pieces_of(lines, '\n')) {
+    const std::vector<std::string> fields = pieces_of(line, '\t');
+    if (fields.size() != 4) continue;
+    Place& frame = frames.emplace_back();
+    frame.function = fields[0];
+    frame.file = fields[1];
+    std::from_chars(fields[2].data(), fields[2].data() + fields[2].size(), frame.line);
+    std::uint8_t kind = 0;
+    std::from_chars(fields[3].data(), fields[3].data() + fields[3].size(), kind);
+    if (kind < shard::kFrameKinds) frame.kind = static_cast<shard::FrameKind>(kind);
+  }
+  return frames;
+}
+
 RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) {
   RankInfo info;
   info.rank = rank.rank;
@@ -143,7 +161,7 @@ RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) 
   if ((rank.flags & shard::kExitStatusKnown) != 0) info.exit_status = rank.exit_status;
   if ((rank.flags & shard::kExitSignalKnown) != 0) info.exit_signal = rank.exit_signal;
   info.lost = (rank.flags & shard::kLost) != 0;
-  info.last_call_path = pieces_of(text(rank.last_call_path), '\n');
+  info.last_call_path = frames_of(text(rank.last_call_path));
   info.spawned = (rank.flags & shard::kSpawned) != 0;
   info.handler_s = to_seconds(rank.handler_ns);
   return info;
@@ -279,9 +297,12 @@ void describe_ranks(const ShardData& data, const RankOrder& order, Analysis& ana
     info.cache_bytes = node.cache_bytes;
     info.cpu_model = node.cpu_model;
   }
+  std::int64_t first_utc_ns = INT64_MAX;
+  for (const Rank& rank : data.ranks) first_utc_ns = std::min(first_utc_ns, rank.start_utc_ns);
   for (const std::uint32_t index : order.ascending) {
     analysis.ranks.push_back(describe_rank(data, data.ranks[index], data.run.clock == "cpu"));
-    const RankInfo& rank = analysis.ranks.back();
+    RankInfo& rank = analysis.ranks.back();
+    rank.end_s = static_cast<double>(data.ranks[index].start_utc_ns - first_utc_ns) / 1e9 + rank.elapsed_s;
     if (rank.node < analysis.nodes.size()) analysis.nodes[rank.node].ranks.push_back(rank.rank);
     analysis.rank_seconds += rank.recorded_s;
     for (std::size_t c = 0; c < kCategories; ++c)

@@ -12,6 +12,7 @@
 #include "report/text/format.hpp"
 #include "report/words/bottlenecks.hpp"
 #include "report/words/findings.hpp"
+#include "report/words/phrases.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -169,7 +170,10 @@ class Document {
       derived(rank.derived);
       out_.object("exit", [&] {
         out_("status", rank.exit_status)("signal", rank.exit_signal)("lost", rank.lost);
-        if (rank.lost) out_("last_call_path", rank.last_call_path);
+        if (!rank.lost && rank.last_call_path.empty()) return;
+        std::vector<std::string> path;
+        for (const Place& frame : rank.last_call_path) path.push_back(words::frame(frame));
+        out_("last_call_path", path);
       });
     });
   }

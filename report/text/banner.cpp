@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/pieces.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
@@ -14,6 +15,8 @@ namespace {
 using namespace text;
 
 constexpr std::size_t kFunctions = 5, kCallSites = 3, kFindingLines = 6, kCommandLines = 4;
+
+constexpr std::size_t kLinesOfFirst = 4, kLinesOfOthers = 2;
 
 std::string category_shares(const Analysis& a) {
   std::string out;
@@ -27,7 +30,7 @@ std::string category_shares(const Analysis& a) {
   return out.empty() ? "not measured" : out;
 }
 
-std::string lost_and_dropped(const Analysis& a) {
+std::string lost_ranks(const Analysis& a) {
   std::string out;
   const auto also = [&out](std::string text) { out += (out.empty() ? "" : "; ") + text; };
   std::vector<std::int32_t> lost;
@@ -35,10 +38,50 @@ std::string lost_and_dropped(const Analysis& a) {
     if (rank.lost) lost.push_back(rank.rank);
   if (!a.run.missing_ranks.empty()) also("missing ranks " + missing_ranks(a.run, 3));
   if (!lost.empty()) also("lost ranks " + rank_list(lost, 3));
-  for (const auto& [reason, number] : a.run.dropped)
-    if (reason != kThrottled)
-      also(fmt::format("{} x {}", count(static_cast<double>(number)), printable(reason)));
+  // Of what was dropped, what matters is a finding.
   return out;
+}
+
+// In their order, each on as few lines as the others leave it; what does not fit is cut, and the rest
+// counted.
+void findings(Page& page, const Analysis& a, const ShortPaths& paths, std::size_t lines) {
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < a.findings.size(); ++i) {
+    const Finding& finding = a.findings[i];
+    const std::size_t left = lines - shown.size();
+    // A line is kept for those that follow.
+    const std::size_t most = left - (i + 1 < a.findings.size() ? 1 : 0);
+    if (most == 0) {
+      const std::size_t more = a.findings.size() - i;
+      shown.push_back(fmt::format("  {:<11} {} more finding{}", "", more, more == 1 ? "" : "s"));
+      break;
+    }
+    Page whole(page.width(), false);
+    const std::string gain = words::gain(finding);
+    whole.paragraph({fmt::format("  {:<11} ", name_of(finding.severity))},
+                    words::sentences(finding, paths) + (gain.empty() ? "" : " " + gain));
+    std::vector<std::string> own = pieces_of(whole.take(), '\n');
+    // The first one may take what there is; the others say what they are about.
+    const std::size_t room = std::min(most, i == 0 ? kLinesOfFirst : kLinesOfOthers);
+    if (own.size() > room) {
+      Page brief(page.width(), false);
+      brief.paragraph({fmt::format("  {:<11} ", name_of(finding.severity))},
+                      words::headline(finding, paths) + "." + (gain.empty() ? "" : " " + gain));
+      own = pieces_of(brief.take(), '\n');
+    }
+    if (own.size() > room) {
+      Page briefest(page.width(), false);
+      briefest.paragraph({fmt::format("  {:<11} ", name_of(finding.severity))},
+                         words::headline(finding, paths) + ".");
+      own = pieces_of(briefest.take(), '\n');
+    }
+    if (own.size() > room) {
+      own.resize(room);
+      own.back() = fmt::format("{} ..", prefix(own.back(), page.width() - 3));
+    }
+    shown.insert(shown.end(), own.begin(), own.end());
+  }
+  for (const std::string& line : shown) page.line(line);
 }
 
 // A command that can be copied whatever its length: a shell joins lines at backslashes.
@@ -75,20 +118,7 @@ std::string render_banner(const Analysis& a, std::string_view run_dir, int width
          fmt::format("parallel {} = load balance {} x communication {}", percent(*a.efficiency.parallel),
                      percent(*a.efficiency.load_balance), percent(*a.efficiency.communication)));
 
-  // Whole findings as long as there is room, the first one in any case.
-  std::size_t left = kFindingLines - (html.empty() ? 0 : 1);
-  for (const Finding& finding : a.findings) {
-    Page whole(room, false);
-    whole.paragraph({fmt::format("  {:<11} ", name_of(finding.severity))}, words::sentences(finding, paths));
-    const std::string lines = whole.take();
-    const auto number = static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
-    if (number > left && left < kFindingLines) continue;
-    for (std::size_t at = 0; at < lines.size() && left > 0; --left) {
-      const std::size_t end = lines.find('\n', at);
-      page.line(lines.substr(at, end - at));
-      at = end + 1;
-    }
-  }
+  findings(page, a, paths, html.empty() ? kFindingLines : kFindingLines - 1);
 
   std::vector<const FunctionRow*> functions;
   for (const FunctionRow& row : a.functions)
@@ -109,7 +139,7 @@ std::string render_banner(const Analysis& a, std::string_view run_dir, int width
     page.line(fmt::format("  {:>9} {:>7}  {}", seconds(row.time_s), count(static_cast<double>(row.count)),
                           describe(row, paths, room - 21)));
   }
-  if (const std::string lost = lost_and_dropped(a); !lost.empty()) fact("not counted", lost);
+  if (const std::string lost = lost_ranks(a); !lost.empty()) fact("not counted", lost);
   if (const std::string shown = printable(html); !shown.empty())
     fact("page", columns(shown) + 14 <= room ? shown : std::string("report.html in the run's directory"));
   show_command(page, fmt::format("clusterprof report {}", shell_word(run_dir)));

@@ -13,6 +13,7 @@
 #include "report/text/tree.hpp"
 #include "report/text/waiting.hpp"
 #include "report/words/findings.hpp"
+#include "report/words/phrases.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -188,13 +189,18 @@ class Report {
     page_.paragraph({"  bound by  "}, text);
   }
 
+  std::string with_gain(const Finding& finding) const {
+    const std::string gain = words::gain(finding);
+    return words::sentences(finding, paths_) + (gain.empty() ? "" : " " + gain);
+  }
+
   void findings() {
     page_.section("Findings");
     bound_by();
     if (a_.findings.empty()) page_.line("  Nothing stands out.");
     for (const Finding& finding : a_.findings) {
       page_.paragraph({fmt::format("  {:<8}", name_of(finding.severity)), severity_style(finding.severity)},
-                      words::sentences(finding, paths_));
+                      with_gain(finding));
     }
   }
 
@@ -814,7 +820,9 @@ class Report {
     for (const RankInfo& rank : a_.ranks) {
       if (rank.last_call_path.empty()) continue;
       if (shown++ == kMost) break;
-      const std::string path = fmt::to_string(fmt::join(rank.last_call_path, " > "));
+      std::string path;
+      for (const Place& frame : rank.last_call_path)
+        path += (path.empty() ? "" : " > ") + words::frame(frame);
       page_.paragraph({fmt::format("  {:<18}", shown == 1 ? "last call path" : "")},
                       fmt::format("rank {}: {}", rank.rank, printable(path)));
     }

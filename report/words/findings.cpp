@@ -30,16 +30,20 @@ class Speaker {
   [[nodiscard]] Said say() const {
     switch (f_.kind) {
       case Kind::kRankFailed:
-        return {
-            e_.has(Key::kSignal)
-                ? fmt::format("{} ended by {}{}", who(), text::signal_name(whole(Key::kSignal)), last_seen())
-                : fmt::format("{} exited with status {}{}", who(), whole(Key::kStatus), last_seen()),
-            ""};
+        return {fmt::format("{} {}{}.", who(),
+                            e_.has(Key::kSignal)
+                                ? fmt::format("ended by {}", text::signal_name(whole(Key::kSignal)))
+                                : fmt::format("exited with status {}", whole(Key::kStatus)),
+                            last_seen(", rank {} first")),
+                ""};
+      case Kind::kRanksEndedAfter:
+        return ended_after();
       case Kind::kRanksUnfinished:
-        return {fmt::format("{} ended without MPI_Finalize{}", who(), last_seen()), ""};
+        return {fmt::format("{} ended without MPI_Finalize{}.", who(), last_seen("; rank {} was last seen")),
+                ""};
       case Kind::kRanksLost:
-        return {fmt::format("{} ended without saying how (SIGKILL, out of memory, node failure?){}", who(),
-                            last_seen()),
+        return {fmt::format("{} ended without saying how (SIGKILL, out of memory, node failure?){}.", who(),
+                            last_seen("; rank {} was last seen")),
                 ""};
       case Kind::kRanksMissing:
         return {fmt::format("{} of {} ranks are not in this profile: {}.", whole(Key::kMissingRanks),
@@ -81,6 +85,10 @@ class Speaker {
                                                      : "",
                         most_in()),
             ""};
+      case Kind::kMpiFileIo:
+        return {
+            fmt::format("MPI's file calls take {} of all rank time{}.", share(), most_in(" of all ranks")),
+            ""};
       case Kind::kGilWait:
         return {fmt::format("Threads wait for Python's global lock (GIL) for {} of their time{}.", share(),
                             of_it_in()),
@@ -108,31 +116,27 @@ class Speaker {
                                 ? "The kernel (system calls other than I/O, page faults) takes"
                                 : "System calls other than I/O and mapping take");
       case Kind::kSharedProcessors:
-        return {fmt::format("{} share {} {} of node {}: each can run for at most {} of its time.", who(),
-                            e_.list(Key::kProcessors).size() == 1 ? "processor" : "processors",
-                            text::rank_list(e_.list(Key::kProcessors)), node(),
-                            percent(e_.number(Key::kRunShare))),
-                fmt::format("They use {} of the processors' time, and each is switched out {}/s.",
-                            percent(e_.number(Key::kBusy)), count(Key::kSwitchedOut))};
+        return shared_processors();
       case Kind::kTooManyThreads:
-        return {fmt::format("{} of node {} {} {} on {} that are busy {}, and each rank is switched out {}/s.",
-                            who(), node(), f_.ranks.size() == 1 ? "has" : "have",
-                            text::plural(static_cast<std::size_t>(whole(Key::kThreads)), "thread"),
-                            text::plural(e_.list(Key::kProcessors).size(), "processor"),
-                            percent(e_.number(Key::kBusy)), count(Key::kSwitchedOut)),
+        return {fmt::format(
+                    "{} of {} {} too many threads: {} on {} that are busy {}, and each rank is switched out "
+                    "{}/s.",
+                    who(), nodes(), f_.ranks.size() == 1 ? "has" : "have",
+                    text::plural(static_cast<std::size_t>(whole(Key::kThreads)), "thread"),
+                    text::plural(e_.list(Key::kProcessors).size(), "processor"),
+                    percent(e_.number(Key::kBusy)), count(Key::kSwitchedOut)),
                 ""};
       case Kind::kBusyNode:
-        return {
-            fmt::format("The processors of node {} are busy {}, with this job {}, and each of its ranks is "
-                        "switched out {}/s.",
-                        node(), percent(e_.number(Key::kBusy)), percent(e_.number(Key::kOwnBusy)),
-                        count(Key::kSwitchedOut)),
-            ""};
-      case Kind::kAcrossMemoryNodes:
-        return {fmt::format("{} of node {} {} bound to processors of several memory nodes although one has "
-                            "enough.",
-                            who(), node(), f_.ranks.size() == 1 ? "is" : "are"),
+        return {fmt::format("The processors of {} are busy {}, with this job {}, and each of its ranks is "
+                            "switched out {}/s.",
+                            nodes(), percent(e_.number(Key::kBusy)), percent(e_.number(Key::kOwnBusy)),
+                            count(Key::kSwitchedOut)),
                 ""};
+      case Kind::kAcrossMemoryNodes:
+        return {
+            fmt::format("{} of {} {} bound to processors of several memory nodes although one has enough.",
+                        who(), nodes(), f_.ranks.size() == 1 ? "is" : "are"),
+            ""};
       case Kind::kFullMemory:
         return full_memory();
       case Kind::kPagesFromDisk:
@@ -141,15 +145,32 @@ class Speaker {
                         "times, {}/s.",
                         who(), *f_.rank, count(Key::kMajorFaults), count(Key::kMajorFaultsPerSecond)),
             ""};
-      case Kind::kDropped:
-        return {fmt::format("{} of what was measured was dropped; see section quality.", share()), ""};
+      case Kind::kSamplesLost:
+        return {fmt::format("{} lost: shares of functions may be off by as much.", lost("sample")), ""};
+      case Kind::kThreadsNotSampled:
+        return {fmt::format("{} not sampled: their time is in no function.", lost("thread")), ""};
+      case Kind::kIoNotCounted:
+        return {fmt::format("{} without a row of {} own: files and lines of the I/O tables have too little.",
+                            lost("I/O operation"), e_.number(Key::kLost) == 1 ? "its" : "their"),
+                ""};
+      case Kind::kMpiPathsLost:
+        return {
+            fmt::format("{} counted without the call path: the time is there, its call site is not known.",
+                        lost("MPI call")),
+            ""};
+      case Kind::kMpiPeersLost:
+        return {fmt::format("{} not in the matrix of who sends to whom.", lost("message")), ""};
+      case Kind::kMpiEventsLost:
+        return {
+            fmt::format("{} not looked at in the analysis of waiting: there was more waiting than it says.",
+                        lost("MPI event")),
+            ""};
+      case Kind::kRegionsLost:
+        return {fmt::format("{} not told apart from the region around.", lost("region instance")), ""};
       case Kind::kThrottled:
         return {fmt::format("{} of the samples were left out, since they would have taken the program's time "
                             "(throttled): a lower rate shows as much.",
                             share()),
-                ""};
-      case Kind::kMpiDropped:
-        return {fmt::format("Of {} of the MPI calls something was dropped; see section quality.", share()),
                 ""};
       case Kind::kCallPathsCut:
         return {fmt::format("The call path of {} of the samples is cut short.", share()), ""};
@@ -178,11 +199,34 @@ class Speaker {
     return {};
   }
 
+  // What communication and imbalance are made of besides what their names say.
+  [[nodiscard]] std::string other_causes() const {
+    std::string out;
+    if (e_.has(Key::kWaitsForProcessor))
+      out = "This includes waiting for a processor, as the finding on processors says.";
+    if (e_.has(Key::kRanksMissing)) {
+      if (!out.empty()) out += ' ';
+      out += fmt::format("What {} did is not known.",
+                         text::plural(static_cast<std::size_t>(whole(Key::kRanksMissing)), "missing rank"));
+    }
+    return out;
+  }
+
  private:
   [[nodiscard]] std::string share() const { return percent(f_.share.value_or(0)); }
   [[nodiscard]] std::string time(Key key) const { return seconds(e_.number(key)); }
   [[nodiscard]] std::string count(Key key) const { return text::count(e_.number(key)); }
   [[nodiscard]] int whole(Key key) const { return static_cast<int>(e_.number(key)); }
+  // "1.2 % of the samples (12 of 1000) were"
+  [[nodiscard]] std::string lost(std::string_view what) const {
+    return fmt::format("{} of the {}s ({} of {}) {}", share(), what, count(Key::kLost), count(Key::kOf),
+                       e_.number(Key::kLost) == 1 ? "was" : "were");
+  }
+  // "node n0", "4 nodes, first n0"
+  [[nodiscard]] std::string nodes() const {
+    const int number = whole(Key::kNodes);
+    return number > 1 ? fmt::format("{} nodes (most on {})", number, node()) : fmt::format("node {}", node());
+  }
   [[nodiscard]] std::string node() const {
     return text::shorten_middle(text::printable(e_.name(Key::kNode)), 32);
   }
@@ -190,12 +234,24 @@ class Speaker {
     return fmt::format("{} {}", f_.ranks.size() == 1 ? "Rank" : "Ranks", text::rank_list(f_.ranks));
   }
 
-  [[nodiscard]] std::string last_seen() const {
-    if (!e_.has(Key::kLastSeen)) return ".";
-    const std::string where = text::printable(e_.name(Key::kLastSeen));
-    return e_.has(Key::kLastSeenRank)
-               ? fmt::format("; rank {} was last seen in {}.", whole(Key::kLastSeenRank), where)
-               : fmt::format(", last seen in {}.", where);
+  // " in solve() a.c:4"; of several ranks which of them that was.
+  [[nodiscard]] std::string last_seen(std::string_view of_several) const {
+    const std::string where = name(f_.place, names_);
+    const std::string which =
+        f_.ranks.size() > 1 && f_.rank && !(where.empty() && f_.kind != Kind::kRankFailed)
+            ? fmt::format(fmt::runtime(of_several), *f_.rank)
+            : "";
+    if (where.empty()) return which;
+    return fmt::format("{} in {}", which, where);
+  }
+  [[nodiscard]] Said ended_after() const {
+    std::vector<std::string> how;
+    for (const std::int32_t signal : e_.list(Key::kSignals)) how.push_back(text::signal_name(signal));
+    for (const std::int32_t status : e_.list(Key::kStatuses)) how.push_back(fmt::format("status {}", status));
+    const std::string list = fmt::format("{}", fmt::join(how, ", "));
+    if (!e_.has(Key::kCauseRank))
+      return {fmt::format("{} were ended by {}{}.", who(), list, last_seen("; rank {} was last seen")), ""};
+    return {fmt::format("{} ended after it: {}.", who(), list), ""};
   }
   [[nodiscard]] std::string missing() const {
     RunInfo run;
@@ -204,10 +260,27 @@ class Speaker {
     return text::missing_ranks(run);
   }
 
+  [[nodiscard]] Said shared_processors() const {
+    const std::vector<std::int32_t> processors = e_.list(Key::kProcessors);
+    const bool several = whole(Key::kNodes) > 1;
+    return {fmt::format("{} share {}of {}: each can run for at most {} of its time.", who(),
+                        several ? "processors "
+                                : fmt::format("{} {} ", processors.size() == 1 ? "processor" : "processors",
+                                              text::rank_list(processors)),
+                        nodes(), percent(e_.number(Key::kRunShare))),
+            fmt::format("They use {} of the processors' time, and each is switched out {}/s.",
+                        percent(e_.number(Key::kBusy)), count(Key::kSwitchedOut))};
+  }
+
   [[nodiscard]] Said delay() const {
-    Said said{fmt::format("Delay: {} made {} wait {}", culprit(*f_.rank, f_.place, names_), who_waited(e_),
-                          time(Key::kWait)),
-              ""};
+    const bool several = f_.ranks.size() > 1;
+    const std::string late = several ? fmt::format("ranks {}{}", text::rank_list(f_.ranks),
+                                                   f_.place.function.empty() && f_.place.op.empty()
+                                                       ? ""
+                                                       : " in " + text::describe(f_.place, names_))
+                                     : culprit(*f_.rank, f_.place, names_);
+    Said said{fmt::format("Delay: {} made {} wait {}", late, who_waited(e_), time(Key::kWait)), ""};
+    if (several) said.first += fmt::format(", rank {} for {} of it", *f_.rank, time(Key::kRankWait));
     if (f_.site) {
       const bool all = e_.number(Key::kSiteWait) >= (1 - thresholds::kBlame / 5) * e_.number(Key::kWait);
       said.first += fmt::format("{} in {}", all ? "" : fmt::format(", {} of it", time(Key::kSiteWait)),
@@ -215,8 +288,10 @@ class Speaker {
     }
     said.first += ".";
     if (e_.has(Key::kMaxUseful))
-      said.more = fmt::format("Outside MPI it works {}, the mean rank {}.", time(Key::kMaxUseful),
-                              time(Key::kMeanUseful));
+      said.more = several ? fmt::format("One of them works {} outside MPI, the mean rank {}.",
+                                        time(Key::kMaxUseful), time(Key::kMeanUseful))
+                          : fmt::format("Outside MPI it works {}, the mean rank {}.", time(Key::kMaxUseful),
+                                        time(Key::kMeanUseful));
     return said;
   }
 
@@ -225,6 +300,13 @@ class Speaker {
         fmt::format("Load imbalance costs {} of the run: rank {} works {} outside MPI, the mean rank {}.",
                     share(), *f_.rank, time(Key::kMaxUseful), time(Key::kMeanUseful)),
         ""};
+    if (e_.has(Key::kCpuExcess)) {
+      said.more = fmt::format(
+          "It uses only {} more CPU time than the mean rank: rather than having more work, it waits for a "
+          "processor.",
+          time(Key::kCpuExcess));
+      return said;
+    }
     if (e_.has(Key::kPlaceTime))
       said.more = fmt::format("Rank {} spends {} more than the mean in {}.", *f_.rank, time(Key::kPlaceTime),
                               name(f_.place, names_));
@@ -252,6 +334,15 @@ class Speaker {
 
   [[nodiscard]] Said memory_bound() const {
     const std::string place = name(f_.place, names_);
+    if (f_.is_estimate)
+      return {
+          fmt::format(
+              "By an estimate, memory may bound {} of all rank time: {}{} touches {}.", share(),
+              place.empty() ? "most of it" : place,
+              e_.has(Key::kPlaceShare) ? fmt::format(" ({})", percent(e_.number(Key::kPlaceShare))) : "",
+              memory_use(e_)),
+          "Code that uses often enough what it has fetched runs at full speed all the same; counters tell "
+          "(-e PAPI_L3_TCM)."};
     return {fmt::format(
                 "Memory bounds {} of all rank time: {}{} computes on {}.", share(),
                 place.empty() ? "most of it" : place,
@@ -390,6 +481,12 @@ std::string_view advice(FindingAction action) {
       return "Use less memory per node, or read files instead of mapping them.";
     case FindingAction::kLowerRate:
       return "";  // the sentence says it
+    case FindingAction::kFewerFiles:
+      return "Open fewer files, and each of them once; keep many small ones in one container (HDF5, tar).";
+    case FindingAction::kCollectiveIo:
+      return "Use collective calls (MPI_File_write_all) on larger pieces, or let fewer ranks read and write.";
+    case FindingAction::kGiveProcessors:
+      return "Give each rank a processor of its own.";
   }
   return "";
 }
@@ -406,8 +503,13 @@ std::string sentences(const Finding& finding, const text::ShortPaths& names) {
     append(out, also.first);
     append(out, also.more);
   }
+  append(out, Speaker(finding, names).other_causes());
   append(out, advice(finding.action));
   return out;
+}
+
+std::string gain(const Finding& finding) {
+  return finding.gain_s ? fmt::format("To gain: at most {}.", seconds(*finding.gain_s)) : "";
 }
 
 std::string headline(const Finding& finding, const text::ShortPaths& names) {

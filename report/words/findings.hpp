@@ -15,6 +15,8 @@ namespace clusterprof::report::words {
 std::string sentences(const Finding& finding, const text::ShortPaths& names);
 // The first of them, which says what it is about, without its full stop.
 std::string headline(const Finding& finding, const text::ShortPaths& names);
+// "To gain: at most 2.92 s."; empty: it is not known, or the finding is about no loss.
+std::string gain(const Finding& finding);
 // What to try, as a sentence; empty: nothing.
 std::string_view advice(FindingAction action);
 

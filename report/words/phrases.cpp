@@ -31,6 +31,12 @@ std::string name(const Place& place, const text::ShortPaths& names) {
   return where.empty() ? label : fmt::format("{} {}", label, where);
 }
 
+std::string frame(const Place& place) {
+  if (place.file.empty()) return place.function;
+  return fmt::format("{} ({}:{})", place.function,
+                     std::string_view(place.file).substr(place.file.find_last_of('/') + 1), place.line);
+}
+
 std::string listed(std::vector<std::pair<const char*, double>> parts) {
   constexpr double kMentioned = 0.02;  // of all of them
   double whole = 0;

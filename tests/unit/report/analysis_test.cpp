@@ -356,10 +356,11 @@ TEST(Findings, DropsOfMpiAreNoSamples) {
   b.data.drops = {{0, "mpi_event_ring_full", 90}, {0, "communicator_table_full", 5}, {0, "ring_full", 9}};
   EXPECT_EQ(find_finding(analyse(b.data), "dropped"), nullptr) << "less than 1 % of either";
   b.data.drops[0].count = 995;
-  EXPECT_NE(find_finding(analyse(b.data), "Of 9.1 % of the MPI calls"), nullptr);
-  EXPECT_EQ(find_finding(analyse(b.data), "of what was measured was dropped"), nullptr);
+  EXPECT_EQ(find_finding(analyse(b.data), "of the MPI calls"), nullptr) << "events are no calls";
+  b.data.drops[1].count = 1000;
+  EXPECT_NE(find_finding(analyse(b.data), "9.1 % of the MPI calls"), nullptr);
   b.data.drops = {{0, "ring_full", 1000}};
-  EXPECT_NE(find_finding(analyse(b.data), "50.0 % of what was measured was dropped"), nullptr);
+  EXPECT_NE(find_finding(analyse(b.data), "50.0 % of the samples (1000 of 2000) were lost"), nullptr);
 }
 
 TEST(Damage, IndicesOutsideTheirTablesAreIgnored) {
@@ -454,8 +455,10 @@ TEST(Findings, AbnormalEndsComeFirstAndThereAreAtMostEight) {
     b.sampled(r, b.path({b.python("f", "f.py", 2, 1)}), Category::kPython, 10'000);
   }
   const Analysis a = analyse(data);
-  ASSERT_EQ(a.findings.size(), thresholds::kMaxFindings);
-  EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 0-3 ended by SIGSEGV.");
+  ASSERT_GE(a.findings.size(), 2u);
+  ASSERT_LE(a.findings.size(), thresholds::kMaxFindings);
+  EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 0-3 ended by SIGSEGV, rank 0 first.");
+  EXPECT_EQ(a.findings[1].ranks.size(), 12u) << "all others are one finding";
 }
 
 TEST(Findings, OfLostRanksTheySayWhereTheyWereLastSeen) {
@@ -463,16 +466,18 @@ TEST(Findings, OfLostRanksTheySayWhereTheyWereLastSeen) {
   for (std::uint32_t r = 0; r < 4; ++r) {
     b.data.ranks[r].flags |= shard::kLost | shard::kExitSignalKnown;
     b.data.ranks[r].exit_signal = r < 2 ? 11 : 9;
-    const char* const path =
-        r == 3 ? "main (a.c:9)\nrecv (b.c:2)" : "main (a.c:9)\nsolve (a.c:4)\nlibx.so+0x123";
+    const char* const path = r == 3 ? "main\t/u/a.c\t9\t1\nrecv\t/u/b.c\t2\t1"
+                                    : "main\t/u/a.c\t9\t1\nsolve\t/u/a.c\t4\t1\nlibx.so+0x123\t\t0\t1";
     b.data.ranks[r].last_call_path = static_cast<shard::StringIndex>(b.data.strings.size());
     b.data.strings.emplace_back(path);
     b.sampled(r, b.path({b.python("f", "f.py", 2, 1)}), Category::kPython, 10'000);
   }
   const Analysis a = analyse(b.data);
-  EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 2, 3 ended by SIGKILL; rank 2 was last seen in solve (a.c:4).");
-  EXPECT_EQ(text_of(a, a.findings[1]), "Ranks 0, 1 ended by SIGSEGV, last seen in solve (a.c:4).");
-  EXPECT_EQ(a.ranks[3].last_call_path, (std::vector<std::string>{"main (a.c:9)", "recv (b.c:2)"}));
+  EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 0, 1 ended by SIGSEGV, rank 0 first in solve() a.c:4.");
+  EXPECT_EQ(text_of(a, a.findings[1]), "Ranks 2, 3 ended after it: SIGKILL.");
+  ASSERT_EQ(a.ranks[3].last_call_path.size(), 2u);
+  EXPECT_EQ(a.ranks[3].last_call_path[1].function, "recv");
+  EXPECT_EQ(a.ranks[3].last_call_path[1].line, 2u);
   const std::string text = render_text(a, {});
   EXPECT_NE(text.find("ranks lost        4 of 4: 0-3"), std::string::npos) << text;
   EXPECT_NE(text.find("last call path    rank 0: main (a.c:9) > solve (a.c:4) > libx.so+0x123"),

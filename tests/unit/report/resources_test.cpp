@@ -135,7 +135,8 @@ TEST(Placement, MoreThreadsThanProcessors) {
   const Analysis a = analyse(placed(2, 4, "0-3", 19.8, 3000, 8).data);
   ASSERT_EQ(a.findings.size(), 1u);
   EXPECT_NE(text_of(a, a.findings[0])
-                .find("Ranks 0, 1 of node n0 have 16 threads on 4 processors that are busy 99.0 %, and "
+                .find("Ranks 0, 1 of node n0 have too many threads: 16 threads on 4 processors that are busy "
+                      "99.0 %, and "
                       "each rank is switched out 300/s. Start fewer threads"),
             std::string::npos)
       << text_of(a, a.findings[0]);

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What findings say of gains, failures, processors that are shared, and losses of the measurement.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "find_finding.hpp"
+#include "profile_builder.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using shard::IoOperation;
+using testing::find_finding;
+using testing::kMs;
+using testing::ProfileBuilder;
+
+const Finding* find_kind(const Analysis& a, FindingKind kind) {
+  const auto found = std::find_if(a.findings.begin(), a.findings.end(),
+                                  [&](const Finding& finding) { return finding.kind == kind; });
+  return found == a.findings.end() ? nullptr : &*found;
+}
+
+std::uint32_t native(ProfileBuilder& b, std::string_view name, std::uint32_t line) {
+  return b.path({b.native("main", "/u/a.out", "/u/a.c", 99), b.native(name, "/u/a.out", "/u/a.c", line)});
+}
+
+// --- names and documents ---------------------------------------------------------------------------
+
+template <std::size_t N>
+void expect_documented(const std::array<const char*, N>& names, const std::string& document) {
+  for (const char* const name : names) {
+    ASSERT_NE(name, nullptr);
+    EXPECT_NE(document.find(std::string("`") + name + "`"), std::string::npos) << name;
+    for (const char c : std::string(name)) EXPECT_TRUE(c == '_' || (c >= 'a' && c <= 'z')) << name;
+  }
+}
+
+// Every enumerator has its name.
+static_assert(static_cast<std::size_t>(FindingKind::kClocks) + 1 == kFindingKinds);
+static_assert(static_cast<std::size_t>(FindingAction::kGiveProcessors) + 1 == kFindingActions);
+static_assert(static_cast<std::size_t>(EvidenceKey::kStatuses) + 1 == kEvidenceKeys);
+static_assert(kFindingKindNames.back() != nullptr && kFindingActionNames.back() != nullptr &&
+              kEvidenceKeyNames.back() != nullptr);
+static_assert(std::string_view(name_of(FindingKind::kClocks)) == "clocks");
+static_assert(std::string_view(name_of(FindingKind::kSharedProcessors)) == "shared_processors");
+static_assert(std::string_view(name_of(FindingAction::kFewerRanks)) == "fewer_ranks");
+static_assert(std::string_view(name_of(EvidenceKey::kSignal)) == "signal");
+static_assert(std::string_view(name_of(EvidenceKey::kSleep)) == "sleep_s");
+
+TEST(FindingNames, AreThoseOfTheDocument) {
+  std::ifstream file(REPORT_METRICS);
+  std::stringstream document;
+  document << file.rdbuf();
+  ASSERT_FALSE(document.str().empty());
+  expect_documented(kFindingKindNames, document.str());
+  std::vector<const char*> shown(kFindingActionNames.begin() + 1, kFindingActionNames.end());
+  for (const char* const name : shown)
+    EXPECT_NE(document.str().find(std::string("`") + name + "`"), std::string::npos) << name;
+}
+
+// --- gains -------------------------------------------------------------------------------------------
+
+TEST(Gain, IsWhatTheRunWouldSaveAtMost) {
+  const Analysis a = analyse(testing::training_run());
+  const Finding* imbalance = find_kind(a, FindingKind::kLoadImbalance);
+  ASSERT_NE(imbalance, nullptr);
+  EXPECT_NEAR(*imbalance->gain_s, 9.0 - 6.075, 1e-9) << "max - mean useful";
+  const Finding* mpi = find_kind(a, FindingKind::kMpiTime);
+  ASSERT_NE(mpi, nullptr);
+  EXPECT_NEAR(*mpi->gain_s, 1.0, 1e-9) << "the share that imbalance does not explain, of 10 s";
+  EXPECT_NE(render_text(a, {120, false, {}, 15}).find("To gain: at most 2.92 s."), std::string::npos);
+  EXPECT_NE(render_json(a).find("\"gain_s\": 2.925"), std::string::npos);
+
+  const Analysis delayed = analyse(testing::delayed_run());
+  const Finding* delay = find_kind(delayed, FindingKind::kDelay);
+  ASSERT_NE(delay, nullptr);
+  EXPECT_NEAR(*delay->gain_s, 16.5 / 3, 1e-9) << "what each of the three that waited had to wait";
+}
+
+TEST(Gain, IsThatOfTheRankWithMostAndNeverMoreThanTheRunTook) {
+  ProfileBuilder b(4);
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    b.sampled(r, b.child(native(b, "nap", 20), b.kernel("nanosleep")), Category::kIdle, r == 2 ? 8000 : 2000);
+    b.sampled(r, native(b, "compute", 10), Category::kNative, r == 2 ? 2000 : 8000);
+  }
+  const Analysis a = analyse(b.data);
+  const Finding* blocked = find_kind(a, FindingKind::kBlocked);
+  ASSERT_NE(blocked, nullptr);
+  EXPECT_NEAR(*blocked->gain_s, 8, 1e-6);
+  for (const auto& run : {testing::training_run(), testing::delayed_run(), testing::resources_run()}) {
+    const Analysis other = analyse(run);
+    for (const Finding& finding : other.findings)
+      EXPECT_LE(finding.gain_s.value_or(0), other.run.elapsed_s) << text_of(other, finding);
+  }
+}
+
+TEST(Gain, OrdersFindingsOfOneSeverity) {
+  for (const auto& run : {testing::training_run(), testing::delayed_run(), testing::resources_run()}) {
+    const Analysis a = analyse(run);
+    for (std::size_t i = 1; i < a.findings.size(); ++i) {
+      const Finding &before = a.findings[i - 1], &after = a.findings[i];
+      EXPECT_LE(before.severity, after.severity);
+      if (before.severity == after.severity) EXPECT_GE(before.gain_s.value_or(0), after.gain_s.value_or(0));
+    }
+  }
+}
+
+// --- failures ----------------------------------------------------------------------------------------
+
+struct End {
+  std::uint64_t elapsed_ms;
+  int signal, status;
+};
+shard::ShardData ended(const std::vector<End>& ends) {
+  ProfileBuilder b(static_cast<std::uint32_t>(ends.size()));
+  for (std::uint32_t r = 0; r < ends.size(); ++r) {
+    shard::Rank& rank = b.data.ranks[r];
+    rank.elapsed_ns = ends[r].elapsed_ms * kMs;
+    if (ends[r].signal != 0)
+      rank.flags |= shard::kExitSignalKnown | shard::kLost, rank.exit_signal = ends[r].signal;
+    else
+      rank.flags |= shard::kExitStatusKnown, rank.exit_status = ends[r].status;
+    rank.last_call_path =
+        b.string("main\t/u/solver.c\t9\t1\nsolve\t/u/solver.c\t42\t1\nraise\t/build/glibc/raise.c\t0\t1");
+    b.sampled(r, b.path({b.python("f", "f.py", 2, 1)}), Category::kPython, ends[r].elapsed_ms);
+  }
+  return std::move(b.data);
+}
+
+TEST(Failures, TheRankThatFailedFirstComesBeforeThoseThatTheLauncherEnded) {
+  const Analysis a = analyse(ended({{9000, 15, 0}, {8950, 9, 0}, {8900, 0, 3}, {9100, 0, 143}}));
+  ASSERT_GE(a.findings.size(), 2u);
+  EXPECT_EQ(a.findings[0].kind, FindingKind::kRankFailed);
+  EXPECT_EQ(a.findings[0].ranks, std::vector<std::int32_t>{2});
+  EXPECT_EQ(a.findings[0].place.line, 42u) << "the last line of the program, not of what it calls";
+  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 2 exited with status 3 in solve() solver.c:42.");
+  EXPECT_EQ(a.findings[1].kind, FindingKind::kRanksEndedAfter);
+  EXPECT_EQ(a.findings[1].ranks, (std::vector<std::int32_t>{0, 1, 3}));
+  EXPECT_EQ(text_of(a, a.findings[1]), "Ranks 0, 1, 3 ended after it: SIGKILL, SIGTERM, status 143.");
+  EXPECT_NE(render_oneline(a).find("high: Rank 2 exited with status 3 in solve() solver.c:42"),
+            std::string::npos);
+}
+
+TEST(Failures, ThoseThatFailAlikeAreOneFindingAndTheFirstIsNamed) {
+  const Analysis a = analyse(ended({{9000, 11, 0}, {8000, 11, 0}, {9500, 6, 0}}));
+  EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 0, 1 ended by SIGSEGV, rank 1 first in solve() solver.c:42.");
+  EXPECT_EQ(a.findings[0].rank, 1);
+  EXPECT_EQ(text_of(a, a.findings[1]), "Rank 2 ended after it: SIGABRT.");
+}
+
+TEST(Failures, OneThatWasKilledBeforeTheLauncherActedIsTheFirst) {
+  Analysis a = analyse(ended({{9000, 15, 0}, {8000, 9, 0}}));
+  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 1 ended by SIGKILL in solve() solver.c:42.");
+  a = analyse(ended({{8000, 15, 0}, {9000, 9, 0}}));
+  EXPECT_EQ(a.findings[0].kind, FindingKind::kRanksEndedAfter) << "killed because it did not end by SIGTERM";
+  EXPECT_EQ(a.findings.size() > 1 && a.findings[1].kind == FindingKind::kRanksEndedAfter, false);
+  EXPECT_EQ(text_of(a, a.findings[0]),
+            "Ranks 0, 1 were ended by SIGKILL, SIGTERM; rank 0 was last seen in solve() solver.c:42.");
+}
+
+// --- processors that are shared ------------------------------------------------------------------------
+
+// Ranks that are in MPI for half of the time; they share processors.
+ProfileBuilder crowded(std::uint32_t ranks, std::uint32_t nodes, std::uint32_t cpus) {
+  ProfileBuilder b(ranks, nodes);
+  for (shard::Node& node : b.data.nodes) node.cpus = cpus;
+  const auto main = b.native("main", "/u/a.out", "/u/a.c", 99);
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    b.sampled(r, native(b, "compute", 10), Category::kNative, 5000);
+    b.called(r, b.path({main, b.mpi("MPI_Allreduce")}), 100, 5000);
+    shard::Rank& rank = b.data.ranks[r];
+    rank.flags |= shard::kUsageKnown;
+    rank.cpu_ns = 10'000 * kMs * cpus * nodes / ranks;
+    rank.involuntary_switches = 1000;
+  }
+  return b;
+}
+
+TEST(SharedProcessors, AreTheCauseAndMessagesAreNotToBlame) {
+  const Analysis a = analyse(crowded(4, 1, 2).data);
+  ASSERT_GE(a.findings.size(), 2u);
+  EXPECT_EQ(a.findings[0].kind, FindingKind::kSharedProcessors);
+  EXPECT_NEAR(*a.findings[0].gain_s, 5, 1e-9);
+  const Finding* mpi = find_kind(a, FindingKind::kMpiTime);
+  ASSERT_NE(mpi, nullptr);
+  EXPECT_EQ(mpi->action, FindingAction::kNone);
+  EXPECT_EQ(text_of(a, *mpi).find("larger messages"), std::string::npos) << text_of(a, *mpi);
+  EXPECT_NE(text_of(a, *mpi).find("waiting for a processor"), std::string::npos) << text_of(a, *mpi);
+  const Analysis roomy = analyse(crowded(2, 1, 8).data);
+  EXPECT_NE(find_finding(roomy, "larger messages"), nullptr) << "where each has a processor of its own";
+}
+
+TEST(SharedProcessors, OfSeveralNodesAreOneFinding) {
+  const Analysis a = analyse(crowded(16, 4, 2).data);
+  EXPECT_EQ(std::count_if(a.findings.begin(), a.findings.end(),
+                          [](const Finding& f) { return f.kind == FindingKind::kSharedProcessors; }),
+            1);
+  const Finding& finding = a.findings[0];
+  EXPECT_EQ(finding.ranks.size(), 16u);
+  EXPECT_NEAR(*finding.share, 0.5, 1e-9);
+  EXPECT_NE(text_of(a, finding).find("Ranks 0-15 share processors of 4 nodes (most on n"), std::string::npos)
+      << text_of(a, finding);
+}
+
+TEST(MissingRanks, MakeCommunicationAndImbalanceUncertain) {
+  ProfileBuilder b = crowded(2, 1, 8);
+  b.data.run.world_size = 4;
+  const Analysis a = analyse(b.data);
+  EXPECT_EQ(a.findings[0].kind, FindingKind::kRanksMissing);
+  EXPECT_EQ(find_finding(a, "larger messages"), nullptr);
+  EXPECT_NE(find_finding(a, "What 2 missing ranks did is not known."), nullptr);
+}
+
+TEST(Imbalance, OfRanksThatAreSwitchedOutIsNotOfWork) {
+  ProfileBuilder b(4);
+  const auto main = b.native("main", "/u/a.out", "/u/a.c", 99);
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    b.sampled(r, native(b, "resid", 10), Category::kNative, r == 1 ? 9000 : 5000);
+    b.called(r, b.path({main, b.mpi("MPI_Barrier")}), 100, r == 1 ? 1000 : 5000);
+    b.data.ranks[r].flags |= shard::kUsageKnown;
+    b.data.ranks[r].cpu_ns = 4900 * kMs;
+    b.data.ranks[r].involuntary_switches = r == 1 ? 1000 : 10;
+  }
+  const Finding* finding = nullptr;
+  const Analysis preempted = analyse(b.data);
+  finding = find_kind(preempted, FindingKind::kLoadImbalance);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->action, FindingAction::kGiveProcessors);
+  EXPECT_NE(text_of(preempted, *finding).find("waits for a processor"), std::string::npos);
+  EXPECT_EQ(text_of(preempted, *finding).find("equal work"), std::string::npos);
+  b.data.ranks[1].cpu_ns = 8900 * kMs;
+  const Analysis busy = analyse(b.data);
+  EXPECT_NE(find_finding(busy, "Give the ranks equal work."), nullptr)
+      << "it has the CPU time to show for it";
+}
+
+// --- files ---------------------------------------------------------------------------------------------
+
+TEST(FileFindings, MpiIoIsNoCommunication) {
+  ProfileBuilder b(2);
+  const auto main = b.native("main", "/u/a.out", "/u/a.c", 99);
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    b.sampled(r, native(b, "compute", 10), Category::kNative, 4000);
+    b.called(r, b.path({main, b.mpi("MPI_File_read_at_all")}), 100, 6000);
+  }
+  const Analysis a = analyse(b.data);
+  EXPECT_EQ(find_kind(a, FindingKind::kMpiTime), nullptr);
+  EXPECT_EQ(find_finding(a, "larger messages"), nullptr);
+  const Finding* files = find_kind(a, FindingKind::kMpiFileIo);
+  ASSERT_NE(files, nullptr);
+  EXPECT_EQ(files->place.op, "MPI_File_read_at_all");
+  EXPECT_NEAR(*files->share, 0.6, 1e-9);
+  EXPECT_NEAR(*files->gain_s, 6, 1e-9);
+}
+
+TEST(FileFindings, OpeningManyFilesIsNotToldToUseLargerPieces) {
+  ProfileBuilder b(1);
+  b.sampled(0, native(b, "compute", 10), Category::kNative, 3000);
+  b.sampled(0, b.child(native(b, "scan", 30), b.kernel("openat")), Category::kIo, 7000);
+  b.file_called(0, native(b, "scan", 30), "/data/part", IoOperation::kOpen, 4010, 6500);
+  const Analysis a = analyse(b.data);
+  const Finding* finding = find_kind(a, FindingKind::kFileIo);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->action, FindingAction::kFewerFiles);
+  EXPECT_EQ(text_of(a, *finding).find("larger pieces"), std::string::npos);
+  EXPECT_NE(text_of(a, *finding).find("Open fewer files"), std::string::npos);
+}
+
+// --- estimates -------------------------------------------------------------------------------------------
+
+TEST(Estimates, AreCalledSoAndNeverHigh) {
+  ProfileBuilder b(1);
+  b.data.nodes[0].cache_bytes = 32u << 20;
+  b.sampled(0, native(b, "dgemm", 20), Category::kNative, 9400);
+  b.sampled(0, native(b, "compute", 10), Category::kNative, 600);
+  b.accessed(0, native(b, "dgemm", 20), 1536, 600, 700);
+  const Analysis a = analyse(b.data);
+  const Finding* finding = find_kind(a, FindingKind::kMemoryBound);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_TRUE(finding->is_estimate);
+  EXPECT_EQ(finding->severity, Severity::kMedium) << "94 % by an estimate";
+  EXPECT_TRUE(text_of(a, *finding).starts_with("By an estimate, memory may bound 94.0 %"))
+      << text_of(a, *finding);
+}
+
+// --- places ------------------------------------------------------------------------------------------------
+
+TEST(Places, AFrameBelowWhichTheWholeProgramRunsExplainsNothing) {
+  ProfileBuilder b(1);
+  const auto main = b.path({b.native("main", "/u/a.out", "/u/a.c", 99)});
+  b.sampled(0, b.child(b.child(main, b.native("one", "/u/a.out", "/u/a.c", 10)), b.kernel("nanosleep")),
+            Category::kIdle, 2000);
+  b.sampled(0, b.child(b.child(main, b.native("two", "/u/a.out", "/u/a.c", 20)), b.kernel("nanosleep")),
+            Category::kIdle, 2000);
+  b.sampled(0, b.child(b.child(main, b.native("three", "/u/a.out", "/u/a.c", 30)), b.kernel("nanosleep")),
+            Category::kIdle, 1900);
+  b.sampled(0, b.child(main, b.native("compute", "/u/a.out", "/u/a.c", 40)), Category::kNative, 4100);
+  const Analysis a = analyse(b.data);
+  const Finding* finding = find_kind(a, FindingKind::kBlocked);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(text_of(a, *finding).find("main()"), std::string::npos) << text_of(a, *finding);
+  EXPECT_TRUE(finding->place.function.empty());
+}
+
+// --- the measurement -------------------------------------------------------------------------------------
+
+TEST(Losses, AreToldAgainstWhatThereWasOfTheSame) {
+  ProfileBuilder b(1);
+  const auto path = b.path({b.python("f", "f.py", 2, 1)});
+  b.sampled(0, path, Category::kPython, 10'000);
+  b.data.ranks[0].samples = 1000;
+  b.file_called(0, path, "/data/a", IoOperation::kRead, 5000, 10, 5000);
+  b.data.drops = {{0, "io_site_table_full", 5000}, {0, "ring_full", 5}};
+  Analysis a = analyse(b.data);
+  EXPECT_EQ(find_kind(a, FindingKind::kSamplesLost), nullptr) << "5 of 1005 samples";
+  const Finding* io = find_kind(a, FindingKind::kIoNotCounted);
+  ASSERT_NE(io, nullptr);
+  EXPECT_NEAR(*io->share, 0.5, 1e-9);
+  EXPECT_NE(
+      text_of(a, *io).find("50.0 % of the I/O operations (5000 of 10.0 k) were without a row of their own"),
+      std::string::npos)
+      << text_of(a, *io);
+  b.data.drops = {{0, "ring_full", 19}, {0, "path_arena_full", 100}};
+  b.data.mpi_calls.push_back({0, path, shard::kNone, 900, 1, 1, 1, 0, 0});
+  a = analyse(b.data);
+  EXPECT_NE(find_finding(a, "1.9 % of the samples (19 of 1019) were lost"), nullptr);
+  EXPECT_NE(find_finding(a, "10.0 % of the MPI calls (100 of 1000) were counted without the call path"),
+            nullptr);
+}
+
+// --- the banner ------------------------------------------------------------------------------------------
+
+TEST(Banner, TellsFindingsInTheirOrderAndCountsTheRest) {
+  Analysis a = analyse(testing::training_run());
+  Finding longest = a.findings[0];
+  longest.place.function = std::string(300, 'x');
+  Finding brief = a.findings[1];
+  brief.severity = Severity::kMedium;
+  a.findings = {a.findings[0], longest, brief, brief, brief};
+  a.findings[0].severity = Severity::kHigh;
+  const std::string banner = render_banner(a, "run", 80);
+  const std::size_t first = banner.find("high        Load imbalance"),
+                    second = banner.find("high        Load", first + 1);
+  ASSERT_NE(second, std::string::npos) << banner;
+  EXPECT_NE(banner.find("more findings"), std::string::npos) << banner;
+  EXPECT_LE(std::count(banner.begin(), banner.end(), '\n'), 25);
+}
+
+TEST(Banner, SaysNothingOfWhatIsNegligible) {
+  shard::ShardData data = testing::training_run();
+  data.drops = {{0, "reentrant", 1}};
+  EXPECT_EQ(render_banner(analyse(data), "run", 80).find("reentrant"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace clusterprof::report
