@@ -17,6 +17,17 @@ typedef struct clusterprof_call_path {
   uint32_t words;  /* how many; 0 when the path was dropped (counted) */
 } clusterprof_call_path;
 
+/* What is known of an MPI call before it is made: wire::MpiCallUnderWay says what the fields mean. */
+typedef struct clusterprof_mpi_call {
+  uint32_t op;           /* MPI function number (wire/mpi_functions.h) */
+  uint32_t communicator; /* index into the segment's table */
+  uint64_t channel;
+  uint32_t sequence;
+  int32_t peer;
+  int32_t tag;
+  int32_t root;
+} clusterprof_mpi_call;
+
 /* What is known at the end of a call. */
 typedef struct clusterprof_mpi_exit {
   uint64_t time_ns; /* the time */
@@ -27,10 +38,12 @@ typedef struct clusterprof_mpi_exit {
   uint32_t counter_count;   /* what was counted inside the call, for wire::MpiSiteCounters; 0: nothing is read
                                there */
   const uint64_t* counters; /* valid until the thread enters the next call */
+  clusterprof_call_path path; /* of the call; hash 0: it was not looked for, since recording was paused */
+  uint32_t helper_thread;     /* 1: the thread is not the main one */
 } clusterprof_mpi_exit;
 
 typedef struct clusterprof_agent_api {
-  uint32_t version; /* 3 */
+  uint32_t version; /* 4 */
 
   /* The mapped wire::SegmentHeader, or null. May become null (the child of a fork before it
    * has a segment of its own) and non-null again: read it at each use. */
@@ -39,10 +52,10 @@ typedef struct clusterprof_agent_api {
   /* CLOCK_MONOTONIC in nanoseconds. Any thread, async-signal-safe. */
   uint64_t (*now_ns)(void);
 
-  /* The calling thread enters MPI function number `op` (wire/mpi_functions.h). Returns the time
-   * in nanoseconds, or 0 when this call is not to be measured (it is made from inside another
+  /* The calling thread enters an MPI function, and its record of the call under way says so. Returns the
+   * time in nanoseconds, or 0 when this call is not to be measured (it is made from inside another
    * MPI function, or nothing is recorded): then do not call leave_mpi. Not from a handler. */
-  uint64_t (*enter_mpi)(uint32_t op);
+  uint64_t (*enter_mpi)(const clusterprof_mpi_call* call);
 
   /* The calling thread leaves the function it entered. */
   clusterprof_mpi_exit (*leave_mpi)(void);

@@ -114,6 +114,7 @@ void serialize(Archive& archive, ShardData& head) {
   archive_rows(archive, head.paths);
   archive_rows(archive, head.ranks);
   archive_rows(archive, head.mpi_calls);
+  archive_rows(archive, head.calls_under_way);
   archive_rows(archive, head.matrix);
   archive_rows(archive, head.mpi_sizes);
   archive_rows(archive, head.counter_values);

@@ -175,6 +175,7 @@ struct Merger::State {
 
   std::vector<std::vector<Value>> values;  // one part per input
   std::vector<std::vector<MpiCall>> mpi_calls;
+  std::vector<std::vector<CallUnderWay>> calls_under_way;
   std::vector<std::vector<CounterValue>> counter_values;
   std::vector<std::vector<PathCounter>> path_counters;
   std::vector<std::vector<Drop>> drops;
@@ -310,6 +311,8 @@ void Merger::add(ShardData input, const std::vector<bool>* known_left_out) {
   std::vector<bool> called(input.communicators.size());
   for (const MpiCall& call : input.mpi_calls)
     if (call.communicator != kNone) called[call.communicator] = true;
+  for (const CallUnderWay& call : input.calls_under_way)
+    if (call.communicator != kNone) called[call.communicator] = true;
   std::vector<std::uint32_t> new_communicator(input.communicators.size(), kNone);
   for (std::size_t i = 0; i < input.communicators.size(); ++i) {
     if (!called[i]) continue;
@@ -338,6 +341,11 @@ void Merger::add(ShardData input, const std::vector<bool>* known_left_out) {
     value.path = new_path[value.path];
   }
   for (MpiCall& call : state.mpi_calls.emplace_back(std::move(input.mpi_calls))) {
+    call.rank = new_rank[call.rank];
+    call.path = new_path[call.path];
+    if (call.communicator != kNone) call.communicator = new_communicator[call.communicator];
+  }
+  for (CallUnderWay& call : state.calls_under_way.emplace_back(std::move(input.calls_under_way))) {
     call.rank = new_rank[call.rank];
     call.path = new_path[call.path];
     if (call.communicator != kNone) call.communicator = new_communicator[call.communicator];
@@ -568,9 +576,13 @@ ShardData Merger::finish() {
   out.io_files = state.arrange_files(new_rank);
 
   std::vector<bool> called(state.communicators.size());
-  for (const std::vector<MpiCall>& part : state.mpi_calls)
-    for (const MpiCall& call : part)
-      if (new_rank[call.rank] != kNone && call.communicator != kNone) called[call.communicator] = true;
+  const auto mark_called = [&](const auto& parts) {
+    for (const auto& part : parts)
+      for (const auto& call : part)
+        if (new_rank[call.rank] != kNone && call.communicator != kNone) called[call.communicator] = true;
+  };
+  mark_called(state.mpi_calls);
+  mark_called(state.calls_under_way);
   std::vector<std::uint32_t> new_communicator(state.communicators.size(), kNone);
   for (const auto& [identity, row] : state.communicator_index) {  // in order
     if (!called[row]) continue;
@@ -587,12 +599,16 @@ ShardData Merger::finish() {
 
   for (auto& part : state.values)
     for (Value& value : part) value.path = new_path[value.path];
-  for (auto& part : state.mpi_calls) {
-    for (MpiCall& call : part) {
-      call.path = new_path[call.path];
-      if (call.communicator != kNone) call.communicator = new_communicator[call.communicator];
+  const auto renumber_calls = [&](auto& parts) {
+    for (auto& part : parts) {
+      for (auto& call : part) {
+        call.path = new_path[call.path];
+        if (call.communicator != kNone) call.communicator = new_communicator[call.communicator];
+      }
     }
-  }
+  };
+  renumber_calls(state.mpi_calls);
+  renumber_calls(state.calls_under_way);
   for (auto& part : state.counter_values)
     for (CounterValue& value : part) value.counter = new_counter[value.counter];
   for (auto& part : state.path_counters) {
@@ -609,6 +625,7 @@ ShardData Merger::finish() {
     for (RegionTime& region : part) region.path = new_path[region.path];
   out.values = arrange(std::move(state.values), new_rank);
   out.mpi_calls = arrange(std::move(state.mpi_calls), new_rank);
+  out.calls_under_way = arrange(std::move(state.calls_under_way), new_rank);
   out.counter_values = arrange(std::move(state.counter_values), new_rank);
   out.path_counters = arrange(std::move(state.path_counters), new_rank);
   out.drops = arrange(std::move(state.drops), new_rank);

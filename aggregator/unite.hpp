@@ -26,8 +26,20 @@ inline void unite(shard::MpiCall& into, const shard::MpiCall& row) {
   into.time_ns += row.time_ns;
   into.sent_bytes += row.sent_bytes;
   into.recv_bytes += row.recv_bytes;
+  into.unfinished += row.unfinished;
 }
-inline auto key(const shard::MpiCall& row) { return std::tuple(row.path, row.communicator); }
+inline auto key(const shard::MpiCall& row) {
+  return std::tuple(row.path, row.communicator, !row.main_thread);
+}
+
+// A thread is in one call at a time: the same one seen twice.
+inline void unite(shard::CallUnderWay& into, const shard::CallUnderWay& row) {
+  into.lasted_ns = std::max(into.lasted_ns, row.lasted_ns);
+}
+inline auto key(const shard::CallUnderWay& row) {
+  return std::tuple(row.tid, row.enter_ns, row.path, row.communicator, row.sequence, row.peer, row.tag,
+                    row.root, row.main_thread);
+}
 
 inline auto key(const shard::PathCounter& row) { return std::tuple(row.path, row.counter); }
 

@@ -14,6 +14,7 @@
 #include "aggregator/waits/matching.hpp"
 #include "aggregator/waits/replay.hpp"
 #include "aggregator/waits/trace.hpp"
+#include "aggregator/waits/unfinished.hpp"
 #include "aggregator/waits/wait_search.hpp"
 
 namespace clusterprof::aggregator {
@@ -173,11 +174,14 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
     const auto too_many = [](std::uint64_t unmatched, std::uint64_t all) {
       return static_cast<double>(unmatched) > kMaxUnmatched * static_cast<double>(all);
     };
-    if (missing == 0 && !lost_events(merged) && !too_many(matches.unmatched_messages, matches.messages) &&
+    // A call that never returned is no transfer, and the replay knows nothing of it.
+    if (missing == 0 && merged.calls_under_way.empty() && !lost_events(merged) &&
+        !too_many(matches.unmatched_messages, matches.messages) &&
         !too_many(matches.unmatched_collectives, matches.instances.size()))
       analysis.ideal_ns = ideal_ns(trace, matches);
   }
   set_rank_waits(trace, waits, scale, merged);
+  add_unfinished_waits(merged);
   if (missing != 0) add_note(merged, missing_events_note(missing));
   if (check.nodes_apart != 0) add_note(merged, clocks_apart_note(check.nodes_apart));
 }

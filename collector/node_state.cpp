@@ -559,6 +559,11 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   rank.threads = static_cast<std::uint32_t>(sum.threads);
   rank.processes = static_cast<std::uint32_t>(sum.processes);
   rank.mpi_ns = sum.mpi_ns;
+  rank.mpi_init_end_ns = sum.mpi_init_end_ns;
+  rank.mpi_finalize_begin_ns = sum.mpi_finalize_begin_ns;
+  rank.mpi_helper_threads = sum.mpi_helpers.count;
+  rank.mpi_helper_elapsed_ns = sum.mpi_helpers.elapsed_ns;
+  rank.mpi_helper_ns = sum.mpi_helpers.mpi_ns;
   rank.max_rss_bytes = usage.max_rss_bytes;
   rank.read_bytes = usage.read_bytes;
   rank.write_bytes = usage.write_bytes;
@@ -587,7 +592,9 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   }
   if (usage.has_rss) rank.flags |= shard::kUsageKnown;
   if (usage.has_io) rank.flags |= shard::kIoKnown;
-  if (main.report.mpi_state != wire::MpiState::kNone) rank.flags |= shard::kUsedMpi;
+  // In MPI_Init, which it never left, the state is still none.
+  if (main.report.mpi_state != wire::MpiState::kNone || !main.report.calls_under_way.empty())
+    rank.flags |= shard::kUsedMpi;
   rank.flags |= main.has_said ? shard::kFilesKnown : shard::kMpiUnwatched;
   if (sum.knows_page_faults) rank.flags |= shard::kFaultsApart;
   if (sum.samples != 0 && !sum.python_unread && !sum.python_partly) rank.flags |= shard::kGarbageApart;

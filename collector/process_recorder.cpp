@@ -58,9 +58,15 @@ void HandlerCosts::add(std::uint32_t cost_ns) noexcept {
   ++counts[bin];
 }
 
+void HelperThreads::add(const HelperThreads& other) {
+  count += other.count;
+  elapsed_ns += other.elapsed_ns;
+  mpi_ns += other.mpi_ns;
+}
+
 void RawCall::add(const RawCall& other) {
-  if (other.count == 0) return;
-  min_ns = count == 0 ? other.min_ns : std::min(min_ns, other.min_ns);
+  if (other.count != 0) min_ns = count == 0 ? other.min_ns : std::min(min_ns, other.min_ns);
+  unfinished += other.unfinished;
   max_ns = std::max(max_ns, other.max_ns);
   count += other.count;
   time_ns += other.time_ns;
@@ -107,6 +113,9 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   handler_ns += other.handler_ns;
   if (keep_main_thread) {
     mpi_ns += other.mpi_ns;
+    mpi_init_end_ns = other.mpi_init_end_ns;
+    mpi_finalize_begin_ns = other.mpi_finalize_begin_ns;
+    mpi_helpers.add(other.mpi_helpers);
     paused_ns += other.paused_ns;
     if (!last_path) last_path = other.last_path;
     main_series.add(other.main_series);
@@ -133,7 +142,15 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
     sum.samples += amount.samples;
   }
   for (const auto& [key, value] : other.counters) counters[key] += value;
-  for (const auto& [key, call] : other.calls) calls[key].add(call);
+  for (const auto& [other_key, call] : other.calls) {
+    RawCallKey key = other_key;
+    key.main_thread = key.main_thread && keep_main_thread;
+    calls[key].add(call);
+  }
+  for (RawCallUnderWay call : other.calls_under_way) {
+    call.main_thread = call.main_thread && keep_main_thread;
+    calls_under_way.push_back(call);
+  }
   for (const auto& [path, region] : other.regions) regions[path].add(region);
   for (const auto& [path, access] : other.accesses) accesses[path].add(access);
   for (const auto& [key, calls_of_file] : other.io) io[key].add(calls_of_file);
@@ -284,8 +301,9 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
   poll(end_ns);
   for (const std::uint32_t index : slots_) {
     Thread& thread = threads_[index];
-    if (thread.main && thread.state != Thread::State::kNone)
-      ended_main_mpi_ns_ += main_mpi_ns(segment_.thread_slot(index), end_ns);
+    if (thread.state != Thread::State::kNone) {
+      end_mpi(thread, segment_.thread_slot(index), end_ns);
+    }
     if (thread.state == Thread::State::kActive) {
       thread.account.end(end_ns, std::nullopt, period_ns_, {}, Sink{*this, thread.main});
     }
@@ -476,11 +494,77 @@ void ProcessRecorder::find_slots(std::uint64_t now_ns) {
                             [&](std::uint32_t i) { slots_.push_back(i); });
 }
 
-std::uint64_t ProcessRecorder::main_mpi_ns(const wire::ThreadSlot& slot, std::uint64_t now_ns) const {
+std::uint64_t ProcessRecorder::mpi_ns_of(const wire::ThreadSlot& slot, std::uint64_t now_ns) const {
   std::uint64_t total = slot.mpi_time_ns.load(std::memory_order_relaxed);
-  const std::uint64_t entered = slot.mpi_enter_ns.load(std::memory_order_relaxed);
-  if (entered != 0 && entered < now_ns) total += now_ns - std::max(entered, std::min(start_mono_ns_, now_ns));
+  const wire::MpiCallUnderWay& call = slot.mpi_call;
+  const bool inside = call.changes.load(std::memory_order_acquire) % 2 == 1;
+  const std::uint64_t entered = call.enter_ns.load(std::memory_order_relaxed);
+  if (inside && entered < now_ns && call.paused.load(std::memory_order_relaxed) == 0)
+    total += now_ns - std::max(entered, std::min(start_mono_ns_, now_ns));
   return total;
+}
+
+HelperThreads ProcessRecorder::helper_of(const Thread& thread, const wire::ThreadSlot& slot,
+                                         std::uint64_t now_ns) const {
+  if (thread.main) return {};
+  const std::uint64_t begin = std::clamp(thread.start_time_ns, std::min(start_mono_ns_, now_ns), now_ns);
+  const std::uint64_t mpi_ns = std::min(mpi_ns_of(slot, now_ns), now_ns - begin);
+  return mpi_ns == 0 ? HelperThreads{} : HelperThreads{1, now_ns - begin, mpi_ns};
+}
+
+std::optional<RawCallUnderWay> ProcessRecorder::call_under_way(const Thread& thread,
+                                                               const wire::ThreadSlot& slot,
+                                                               std::uint64_t now_ns) {
+  constexpr int kTries = 4;  // a thread that changes it all the time hangs nowhere
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  const auto& layout = segment_.layout();
+  const auto is_rank = [](std::int32_t rank) {
+    return rank >= wire::kAnyPeer && rank < static_cast<std::int32_t>(shard::kMaxWorldSize);
+  };
+  const wire::MpiCallUnderWay& record = slot.mpi_call;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t changes = record.changes.load(std::memory_order_acquire);
+    if (changes % 2 == 0) return {};
+    RawCallUnderWay call;
+    call.tid = thread.tid;
+    call.main_thread = thread.main;
+    call.channel = record.channel.load(kRelaxed);
+    call.op = record.op.load(kRelaxed);
+    call.sequence = record.sequence.load(kRelaxed);
+    call.peer = record.peer.load(kRelaxed);
+    call.tag = record.tag.load(kRelaxed);
+    call.root = record.root.load(kRelaxed);
+    call.enter_ns = record.enter_ns.load(kRelaxed);
+    const std::uint64_t path_offset = record.path_offset.load(kRelaxed);
+    const std::uint32_t path_words = record.path_words.load(kRelaxed);
+    const std::uint32_t communicator = record.communicator.load(kRelaxed);
+    const bool paused = record.paused.load(kRelaxed) != 0;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (record.changes.load(kRelaxed) != changes) continue;
+    if (paused || call.enter_ns >= now_ns) return {};
+    const std::optional<std::uint32_t> path =
+        call.op < layout.mpi_ops ? arena_path(path_offset, path_words, call.op + 1u) : std::nullopt;
+    if (!path || !is_rank(call.peer) || !is_rank(call.root)) {
+      count_drop("damaged_mpi_call");
+      return {};
+    }
+    call.path = *path;
+    call.enter_ns = std::max(call.enter_ns, std::min(start_mono_ns_, now_ns));
+    call.lasted_ns = now_ns - call.enter_ns;
+    // As for its call site: several communicators may share a row of the table.
+    if (communicator < layout.communicators) {
+      const auto& row = segment_.table<wire::MpiCommunicator>(layout.communicators_offset)[communicator];
+      if (row.ready.load(std::memory_order_acquire) == 1) call.channel = row.identity;
+    }
+    return call;
+  }
+  return {};
+}
+
+void ProcessRecorder::end_mpi(const Thread& thread, const wire::ThreadSlot& slot, std::uint64_t now_ns) {
+  if (thread.main) ended_main_mpi_ns_ += mpi_ns_of(slot, now_ns);
+  ended_helpers_.add(helper_of(thread, slot, now_ns));
+  if (const auto call = call_under_way(thread, slot, now_ns)) calls_at_end_.push_back(*call);
 }
 
 void ProcessRecorder::update_measured_mpi(std::uint64_t now_ns) {
@@ -489,7 +573,7 @@ void ProcessRecorder::update_measured_mpi(std::uint64_t now_ns) {
   for (const std::uint32_t index : slots_) {
     const Thread& thread = threads_[index];
     if (thread.main && thread.state != Thread::State::kNone)
-      total += main_mpi_ns(segment_.thread_slot(index), now_ns);
+      total += mpi_ns_of(segment_.thread_slot(index), now_ns);
   }
   const std::uint64_t since = std::max(measured_mpi_until_ns_, std::min(start_mono_ns_, now_ns));
   measured_mpi_until_ns_ = now_ns;
@@ -551,7 +635,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
     if (thread.state == Thread::State::kActive) {
       thread.account.end(now_ns, std::nullopt, period_ns_, {}, sink());
     }
-    if (thread.main) ended_main_mpi_ns_ += main_mpi_ns(slot, now_ns);
+    end_mpi(thread, slot, now_ns);
     finish_events(thread);
     thread.state = Thread::State::kNone;
     slot.state.store(static_cast<std::uint32_t>(wire::ThreadState::kFree), std::memory_order_release);
@@ -602,12 +686,16 @@ bool ProcessRecorder::is_sane(const Thread& thread, const wire::MpiEvent& event,
   const auto& layout = segment_.layout();
   const std::uint64_t earliest = std::min(start_mono_ns_, latest_ns);
   return static_cast<std::uint8_t>(event.kind) < wire::kMpiEventKinds && event.op < layout.mpi_ops &&
-         event.op < wire::kMpiFunctionCount && (event.site == kNoSite || event.site < layout.mpi_sites) &&
+         event.op < wire::kMpiFunctionCount &&
+         (event.site == kNoSite || event.site < wire::all_mpi_sites(layout.mpi_sites, layout.mpi_ops)) &&
          event.peer >= -1 && event.peer < static_cast<std::int32_t>(shard::kMaxWorldSize) &&
          event.communicator_size <= shard::kMaxWorldSize && event.enter_ns >= earliest &&
          event.enter_ns <= event.exit_ns && event.exit_ns <= latest_ns &&
          event.exit_ns >= thread.timeline.last_exit_ns() && event.start_ns >= earliest &&
-         event.start_ns <= event.exit_ns && event.mpi_ns <= event.enter_ns - earliest;
+         event.start_ns <= event.exit_ns && event.mpi_ns <= event.enter_ns - earliest &&
+         event.between_ns <= event.enter_ns - earliest &&
+         (event.between_ns == 0 ||
+          event.between_site < wire::all_mpi_sites(layout.mpi_sites, layout.mpi_ops));
 }
 
 void ProcessRecorder::keep_event(Thread& thread, const wire::MpiEvent& event, std::span<const GapPart> gap) {
@@ -626,6 +714,13 @@ void ProcessRecorder::keep_event(Thread& thread, const wire::MpiEvent& event, st
   kept.flags = event.flags;
   kept.communicator_size = event.communicator_size;
   const std::int32_t rank = segment_.header().mpi_rank.load(std::memory_order_relaxed);
+  // Calls without an event are a part of the gap, too.
+  std::array<GapPart, GapTimeline::kMostParts + 1> parts;
+  if (event.between_ns != 0 && gap.size() < parts.size()) {
+    const auto end = std::copy(gap.begin(), gap.end(), parts.begin());
+    *end = {event_path(event.between_site, event.op), event.between_ns};
+    gap = {parts.data(), gap.size() + 1};
+  }
   bool wanted = !gap.empty();
   for (const std::shared_ptr<EventLog>& log : events_) {
     log->set_rank(rank);
@@ -1172,6 +1267,9 @@ std::uint32_t ProcessRecorder::site_path(std::uint32_t site_index, std::uint16_t
   if (!unseen) return path->second;
   const auto& layout = segment_.layout();
   const wire::MpiSite& site = segment_.table<wire::MpiSite>(layout.mpi_sites_offset)[site_index];
+  if (site_index >= layout.mpi_sites)
+    return path->second = store_.leaf(store_.node(0, store_.frame({RawKind::kOtherSites, 0, 0})),
+                                      store_.frame({RawKind::kMpi, op, 0}));
   std::optional<std::uint32_t> found = arena_path(site.path_offset, site.path_words, op + 1u);
   if (!found) {
     count_drop("damaged_mpi_site");
@@ -1182,7 +1280,7 @@ std::uint32_t ProcessRecorder::site_path(std::uint32_t site_index, std::uint16_t
 
 std::uint32_t ProcessRecorder::event_path(std::uint32_t site_index, std::uint16_t op) {
   const auto& layout = segment_.layout();
-  if (site_index < layout.mpi_sites) {
+  if (site_index < wire::all_mpi_sites(layout.mpi_sites, layout.mpi_ops)) {
     const wire::MpiSite& site = segment_.table<wire::MpiSite>(layout.mpi_sites_offset)[site_index];
     if (site.key.load(std::memory_order_acquire) != 0 && site.ready.load(std::memory_order_acquire) == 1) {
       const std::uint16_t of_call = site.op;
@@ -1212,7 +1310,8 @@ void ProcessRecorder::read_tables(ProcessReport& report) {
   const auto* const site_counters = segment_.table<wire::MpiSiteCounters>(layout.mpi_site_counters_offset);
   const auto* const sites = segment_.table<wire::MpiSite>(layout.mpi_sites_offset);
   segment_.for_each_touched(
-      layout.mpi_sites_offset, layout.mpi_sites, sizeof(wire::MpiSite), [&](std::uint32_t i) {
+      layout.mpi_sites_offset, wire::all_mpi_sites(layout.mpi_sites, layout.mpi_ops), sizeof(wire::MpiSite),
+      [&](std::uint32_t i) {
         const wire::MpiSite& site = sites[i];
         if (site.key.load(std::memory_order_acquire) == 0 || site.ready.load(std::memory_order_acquire) != 1)
           return;
@@ -1224,8 +1323,8 @@ void ProcessRecorder::read_tables(ProcessReport& report) {
         const std::uint32_t path = site_path(i, op);
         const std::uint32_t communicator = site.communicator;
         const std::uint64_t identity = communicator < identities.size() ? identities[communicator] : 0;
-        report.calls[RawCallKey{path, identity}].add(
-            RawCall{site.count, site.time_ns, site.min_ns, site.max_ns, site.sent_bytes, site.recv_bytes});
+        report.calls[RawCallKey{path, identity, site.helper_thread == 0}].add(
+            RawCall{site.count, site.time_ns, site.min_ns, site.max_ns, site.sent_bytes, site.recv_bytes, 0});
         if (!counts) return;
         for (std::size_t c = 0; c < counter_index_.size(); ++c) {
           if (const std::uint64_t value = site_counters[i].values[c]; value != 0)
@@ -1340,8 +1439,8 @@ void ProcessRecorder::update_mpi_counters(std::uint64_t now_ns) {
   const auto* const sites = segment_.table<wire::MpiSite>(layout.mpi_sites_offset);
   const auto* const counted = segment_.table<wire::MpiSiteCounters>(layout.mpi_site_counters_offset);
   std::array<std::uint64_t, wire::kMaxCounters> sums{};
-  segment_.for_each_touched(layout.mpi_sites_offset, layout.mpi_sites, sizeof(wire::MpiSite),
-                            [&](std::uint32_t i) {
+  segment_.for_each_touched(layout.mpi_sites_offset, wire::all_mpi_sites(layout.mpi_sites, layout.mpi_ops),
+                            sizeof(wire::MpiSite), [&](std::uint32_t i) {
                               if (sites[i].ready.load(std::memory_order_acquire) != 1) return;
                               for (std::size_t c = 0; c < counter_index_.size(); ++c)
                                 sums[c] += counted[i].values[c];
@@ -1385,6 +1484,12 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   report.fatal_signal = h.fatal_signal.load(std::memory_order_relaxed);
   const std::uint32_t mpi_state = h.mpi_state.load(std::memory_order_relaxed);
   report.mpi_state = mpi_state <= 2 ? static_cast<wire::MpiState>(mpi_state) : wire::MpiState::kNone;
+  const auto since_start = [&](const std::atomic<std::uint64_t>& time) {
+    const std::uint64_t ns = time.load(std::memory_order_relaxed);
+    return ns > report.start_mono_ns && ns <= now_ns ? ns - report.start_mono_ns : 0;
+  };
+  report.mpi_init_end_ns = since_start(h.mpi_init_ns);
+  report.mpi_finalize_begin_ns = since_start(h.mpi_finalize_ns);
   report.python_version = h.python_version.load(std::memory_order_relaxed);
   const auto python = static_cast<wire::PythonState>(h.python_state.load(std::memory_order_acquire));
   report.python_unread = python != wire::PythonState::kActive && python != wire::PythonState::kNone;
@@ -1453,11 +1558,23 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   report.knows_page_faults = knows_page_faults_;
   report.handler_costs = handler_costs_;
   report.mpi_ns = ended_main_mpi_ns_;
+  report.mpi_helpers = ended_helpers_;
+  const auto add_unfinished = [&report](const RawCallUnderWay& call) {
+    report.calls_under_way.push_back(call);
+    RawCall unfinished;
+    unfinished.time_ns = call.lasted_ns;
+    unfinished.unfinished = 1;
+    report.calls[RawCallKey{call.path, call.channel, call.main_thread}].add(unfinished);
+  };
+  for (const RawCallUnderWay& call : calls_at_end_) add_unfinished(call);
   if (finished_) return report;
   for (const std::uint32_t index : slots_) {
     const Thread& thread = threads_[index];
-    if (thread.main && thread.state != Thread::State::kNone) {
-      report.mpi_ns += main_mpi_ns(segment_.thread_slot(index), now_ns);
+    if (thread.state != Thread::State::kNone) {
+      const wire::ThreadSlot& slot = segment_.thread_slot(index);
+      if (thread.main) report.mpi_ns += mpi_ns_of(slot, now_ns);
+      report.mpi_helpers.add(helper_of(thread, slot, now_ns));
+      if (const auto call = call_under_way(thread, slot, now_ns)) add_unfinished(*call);
     }
     if (thread.state != Thread::State::kActive) continue;
     ThreadAccount provisional = thread.account;

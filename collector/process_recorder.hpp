@@ -44,6 +44,7 @@ struct RawCounterKey {
 struct RawCallKey {
   std::uint32_t path = 0;
   std::uint64_t communicator = 0;  // identity, 0 none
+  bool main_thread = true;         // it made the calls
   friend bool operator==(const RawCallKey&, const RawCallKey&) = default;
 };
 struct RawIoKey {
@@ -63,12 +64,32 @@ struct RawKeyHash {
   std::size_t operator()(const RawCounterKey& k) const noexcept {
     return mix((std::uint64_t{k.path} << 32) | k.counter);
   }
-  std::size_t operator()(const RawCallKey& k) const noexcept { return mix(k.communicator ^ mix(k.path)); }
+  std::size_t operator()(const RawCallKey& k) const noexcept {
+    return mix(k.communicator ^ mix((std::uint64_t{k.path} << 1) | k.main_thread));
+  }
 };
 
 struct RawCall {
   std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0, sent_bytes = 0, recv_bytes = 0;
+  std::uint64_t unfinished = 0;  // calls under way: in time_ns, but not in count, min_ns and max_ns
   void add(const RawCall& other);
+};
+// wire::MpiCallUnderWay, as it was at the last look at the process.
+struct RawCallUnderWay {
+  std::int32_t tid = 0;
+  bool main_thread = false;
+  std::uint32_t path = 0;
+  std::uint64_t channel = 0;
+  std::uint16_t op = 0;
+  std::uint32_t sequence = wire::kNoSequence;
+  std::int32_t peer = wire::kNoPeer, tag = wire::kNoTag, root = wire::kNoPeer;
+  std::uint64_t enter_ns = 0, lasted_ns = 0;
+};
+// Threads other than the main one that have called MPI.
+struct HelperThreads {
+  std::uint32_t count = 0;
+  std::uint64_t elapsed_ns = 0, mpi_ns = 0;  // sums
+  void add(const HelperThreads& other);
 };
 // wire::Region
 struct RawRegion {
@@ -138,7 +159,11 @@ struct ProcessReport {
   std::optional<std::uint32_t> last_path;  // of the main thread's last sample
   std::uint64_t threads = 0, processes = 0;
   std::uint64_t samples = 0, truncated = 0, merges_tried = 0, merges_failed = 0, handler_ns = 0;
-  std::uint64_t mpi_ns = 0;     // main thread inside MPI
+  std::uint64_t mpi_ns = 0;  // main thread inside MPI
+  // When MPI_Init returned and MPI_Finalize was entered, since the process began; 0: not seen.
+  std::uint64_t mpi_init_end_ns = 0, mpi_finalize_begin_ns = 0;
+  HelperThreads mpi_helpers;
+  std::vector<RawCallUnderWay> calls_under_way;
   std::uint64_t paused_ns = 0;  // of the main thread
   bool counters_multiplexed = false;
   // Samples of threads that ran, and the time that these sampled: together the rate reached.
@@ -312,7 +337,15 @@ class ProcessRecorder {
   [[nodiscard]] std::uint64_t paused_ns(std::uint64_t now_ns) const;
   void count_drop(const char* reason, std::uint64_t count = 1) { own_drops_[reason] += count; }
   void update_measured_mpi(std::uint64_t now_ns);
-  [[nodiscard]] std::uint64_t main_mpi_ns(const wire::ThreadSlot& slot, std::uint64_t now_ns) const;
+  [[nodiscard]] std::uint64_t mpi_ns_of(const wire::ThreadSlot& slot, std::uint64_t now_ns) const;
+  // What the thread adds to ProcessReport::mpi_helpers.
+  [[nodiscard]] HelperThreads helper_of(const Thread& thread, const wire::ThreadSlot& slot,
+                                        std::uint64_t now_ns) const;
+  [[nodiscard]] std::optional<RawCallUnderWay> call_under_way(const Thread& thread,
+                                                              const wire::ThreadSlot& slot,
+                                                              std::uint64_t now_ns);
+  // The thread has ended, or its process: what it did in MPI.
+  void end_mpi(const Thread& thread, const wire::ThreadSlot& slot, std::uint64_t now_ns);
 
   SegmentView segment_;
   RawStore& store_;
@@ -372,6 +405,8 @@ class ProcessRecorder {
   std::uint64_t samples_ = 0;
   std::optional<std::uint32_t> last_main_path_;
   std::uint64_t ended_main_mpi_ns_ = 0;
+  HelperThreads ended_helpers_;
+  std::vector<RawCallUnderWay> calls_at_end_;  // under way when their thread or the process ended
   std::uint64_t running_samples_ = 0, running_ns_ = 0;
   bool knows_page_faults_ = false;
   HandlerCosts handler_costs_;

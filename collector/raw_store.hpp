@@ -62,6 +62,7 @@ enum class RawKind : std::uint8_t {
   kNamed,         // a: index into names: code made at run time
   kPending,       // a: index into pending(): refers to something not described (yet)
   kLeftOut,       // callers that are not told apart
+  kOtherSites,    // call sites of an MPI function that found no room in their process's table
 };
 
 // What a system call's descriptor stands for.

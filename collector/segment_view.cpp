@@ -152,11 +152,12 @@ Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_byt
       l.io_sites > kMaxTableEntries) {
     return damaged("a table is too large");
   }
+  const std::uint32_t all_sites = wire::all_mpi_sites(l.mpi_sites, l.mpi_ops);
   const bool fits =
       region_fits(l.code_slots_offset, l.code_slots, sizeof(wire::CodeSlot), 8, n) &&
       region_fits(l.code_arena_offset, l.code_arena_bytes, 1, 8, n) &&
       region_fits(l.module_arena_offset, l.module_arena_bytes, 1, 8, n) &&
-      region_fits(l.mpi_sites_offset, l.mpi_sites, sizeof(wire::MpiSite), 8, n) &&
+      region_fits(l.mpi_sites_offset, all_sites, sizeof(wire::MpiSite), 8, n) &&
       region_fits(l.path_arena_offset, l.path_arena_bytes, 1, 8, n) &&
       region_fits(l.mpi_peers_offset, l.mpi_peers, sizeof(wire::MpiPeer), 8, n) &&
       region_fits(l.mpi_sizes_offset, l.mpi_ops, sizeof(wire::MpiSizeBins), 8, n) &&
@@ -165,7 +166,7 @@ Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_byt
                   n) &&
       region_fits(l.mpi_event_rings_offset, l.mpi_event_rings, sizeof(wire::MpiEventRing),
                   alignof(wire::MpiEventRing), n) &&
-      region_fits(l.mpi_site_counters_offset, l.mpi_sites, sizeof(wire::MpiSiteCounters), 8, n) &&
+      region_fits(l.mpi_site_counters_offset, all_sites, sizeof(wire::MpiSiteCounters), 8, n) &&
       region_fits(l.regions_offset, l.regions, sizeof(wire::Region), 8, n) &&
       region_fits(l.io_files_offset, l.io_files, sizeof(wire::IoFile), 8, n) &&
       region_fits(l.io_sites_offset, l.io_sites, sizeof(wire::IoSite), 8, n);

@@ -180,6 +180,10 @@ void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Inte
       frame.kind = shard::FrameKind::kNative;
       frame.name = interner.string(shard::kCallersLeftOutName);
       break;
+    case RawKind::kOtherSites:
+      frame.kind = shard::FrameKind::kNative;
+      frame.name = interner.string(shard::kOtherCallSitesName);
+      break;
     case RawKind::kPending: {
       const PendingFrame& pending = tables.pending[raw.a];
       if (pending.resolved) return add_frames(pending.resolution, tables, shard, path);
@@ -433,17 +437,22 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
       if (added) data.communicators.push_back({identity, info.size, info.name});
       if (data.communicators[found->second].name.empty()) data.communicators[found->second].name = info.name;
     }
-    std::map<std::pair<std::uint32_t, std::uint32_t>, RawCall> calls;
-    for (const auto& [key, call] : report.calls) {
-      const auto communicator = communicator_index.find(key.communicator);
-      calls[{path_of[key.path],
-             communicator == communicator_index.end() ? shard::kNone : communicator->second}]
-          .add(call);
-    }
+    const auto communicator_of = [&](std::uint64_t identity) {
+      const auto communicator = communicator_index.find(identity);
+      return communicator == communicator_index.end() ? shard::kNone : communicator->second;
+    };
+    std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, RawCall> calls;
+    for (const auto& [key, call] : report.calls)
+      calls[{path_of[key.path], communicator_of(key.communicator), !key.main_thread}].add(call);
     for (const auto& [key, call] : calls) {
-      data.mpi_calls.push_back({rank, key.first, key.second, call.count, call.time_ns, call.min_ns,
-                                call.max_ns, call.sent_bytes, call.recv_bytes});
+      const auto& [path, communicator, helper] = key;
+      data.mpi_calls.push_back({rank, path, communicator, call.count, call.time_ns, call.min_ns, call.max_ns,
+                                call.sent_bytes, call.recv_bytes, !helper, call.unfinished});
     }
+    for (const RawCallUnderWay& call : report.calls_under_way)
+      data.calls_under_way.push_back({rank, call.tid, call.main_thread, path_of[call.path],
+                                      communicator_of(call.channel), call.sequence, call.peer, call.tag,
+                                      call.root, call.enter_ns, call.lasted_ns});
     for (const auto& [pair, cell] : report.traffic) {
       traffic[pair].messages += cell.messages;
       traffic[pair].bytes += cell.bytes;

@@ -26,7 +26,28 @@ wire::MpiEventRing* event_ring(const ThreadContext& context) {
 
 clusterprof_mpi_exit leave_mpi();
 
-std::uint64_t enter_mpi(std::uint32_t op) {
+void describe_call(wire::MpiCallUnderWay& record, const clusterprof_mpi_call& call,
+                   const clusterprof_call_path& path, bool paused) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  // A reader that sees any of this must also see that the call before is over.
+  std::atomic_thread_fence(std::memory_order_release);
+  record.channel.store(call.channel, kRelaxed);
+  record.path_offset.store(path.offset, kRelaxed);
+  record.path_words.store(path.words, kRelaxed);
+  record.communicator.store(call.communicator, kRelaxed);
+  record.sequence.store(call.sequence, kRelaxed);
+  record.peer.store(call.peer, kRelaxed);
+  record.tag.store(call.tag, kRelaxed);
+  record.root.store(call.root, kRelaxed);
+  record.op.store(static_cast<std::uint16_t>(call.op), kRelaxed);
+  record.paused.store(paused ? 1 : 0, kRelaxed);
+}
+
+void count_change(wire::MpiCallUnderWay& record) {
+  record.changes.store(record.changes.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
   if (slot == nullptr) return 0;
@@ -39,14 +60,18 @@ std::uint64_t enter_mpi(std::uint32_t op) {
   context.mpi_depth = 1;
   context.mpi_frame = frame;
   context.mpi_paused = !is_recording(context);
+  // Before the clock is read: looking for the path is no part of the call.
+  context.mpi_path = context.mpi_paused ? clusterprof_call_path{} : clusterprof_call_path_entry();
+  describe_call(slot->mpi_call, *call, context.mpi_path, context.mpi_paused);
   if (g_process.counts_mpi && !context.mpi_paused) {
     const int error = errno;
     enter_mpi_counters(context.record->counters);
     errno = error;
   }
   const std::uint64_t time_ns = monotonic_ns();
-  slot->mpi_enter_ns.store(time_ns, std::memory_order_relaxed);
-  slot->mpi_op.store(op + 1, std::memory_order_release);
+  slot->mpi_op.store(call->op + 1, std::memory_order_release);
+  slot->mpi_call.enter_ns.store(time_ns, std::memory_order_relaxed);
+  count_change(slot->mpi_call);
   return time_ns;
 }
 
@@ -55,15 +80,15 @@ clusterprof_mpi_exit leave_mpi() {
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
   // Neither holds in the child of a fork that was made inside the call.
-  if (slot == nullptr || context.mpi_depth == 0) return {time_ns, 0, nullptr, 0, 0, nullptr};
+  if (slot == nullptr || context.mpi_depth == 0) return {time_ns, 0, nullptr, 0, 0, nullptr, {}, 0};
   slot->mpi_op.store(0, std::memory_order_relaxed);
-  const std::uint64_t spent_ns = time_ns - slot->mpi_enter_ns.load(std::memory_order_relaxed);
+  const std::uint64_t spent_ns = time_ns - slot->mpi_call.enter_ns.load(std::memory_order_relaxed);
   const std::uint64_t before_ns = slot->mpi_time_ns.load(std::memory_order_relaxed);
   if (!context.mpi_paused) slot->mpi_time_ns.store(before_ns + spent_ns, std::memory_order_relaxed);
-  slot->mpi_enter_ns.store(0, std::memory_order_release);
+  count_change(slot->mpi_call);
   context.mpi_depth = 0;
   clusterprof_mpi_exit left = {time_ns, before_ns, event_ring(context), context.mpi_paused ? 1u : 0u,
-                               0,       nullptr};
+                               0,       nullptr,   context.mpi_path,    slot->is_main == 1 ? 0u : 1u};
   if (g_process.counts_mpi) {
     const int error = errno;
     CounterState& counters = context.record->counters;
@@ -82,15 +107,28 @@ void add_wrapper_range(std::uintptr_t start, std::uintptr_t end) {
   g_process.own_ranges.store(index + 1, std::memory_order_release);
 }
 
+// Words of the first line with one blank between them: libraries have tabs in it.
+template <std::size_t kBytes>
+void copy_first_line(const char* text, char (&line)[kBytes]) {
+  std::size_t used = 0;
+  bool blank = false;
+  for (; *text != 0 && *text != '\n' && *text != '\r'; ++text) {
+    if (static_cast<unsigned char>(*text) <= ' ' || *text == '\x7f') {
+      blank = used != 0;
+      continue;
+    }
+    if (used + (blank ? 2 : 1) >= kBytes) break;
+    if (blank) line[used++] = ' ';
+    line[used++] = *text;
+    blank = false;
+  }
+  line[used] = 0;
+}
+
 void mpi_started(std::int32_t rank, std::int32_t size, const char* library_version) {
   wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
   if (header == nullptr) return;
-  if (library_version != nullptr) {
-    std::size_t bytes = strcspn(library_version, "\r\n");
-    if (bytes >= sizeof header->mpi_library) bytes = sizeof header->mpi_library - 1;
-    memcpy(header->mpi_library, library_version, bytes);
-    header->mpi_library[bytes] = 0;
-  }
+  if (library_version != nullptr) copy_first_line(library_version, header->mpi_library);
   header->mpi_rank.store(rank, std::memory_order_relaxed);
   header->mpi_size.store(size, std::memory_order_relaxed);
   header->mpi_init_ns.store(monotonic_ns(), std::memory_order_relaxed);
@@ -111,7 +149,7 @@ void count_loss(std::uint32_t reason) {
 }
 
 constexpr clusterprof_agent_api kApi = {
-    3,           segment,   now_ns,    enter_mpi, leave_mpi, clusterprof_call_path_entry, add_wrapper_range,
+    4,           segment,   now_ns,    enter_mpi, leave_mpi, clusterprof_call_path_entry, add_wrapper_range,
     mpi_started, mpi_ended, count_loss};
 
 }  // namespace

@@ -209,7 +209,7 @@ void prepare_record(ThreadRecord& record, std::int32_t tid) noexcept {
   slot.start_cpu_ns = cpu_ns;
   slot.mpi_op.store(0, std::memory_order_relaxed);
   slot.mpi_time_ns.store(0, std::memory_order_relaxed);
-  slot.mpi_enter_ns.store(0, std::memory_order_relaxed);
+  slot.mpi_call.changes.store(0, std::memory_order_relaxed);
   slot.is_main = tid == g_process.pid ? 1 : 0;
   memset(slot.name, 0, sizeof slot.name);
   read_name(tid, slot.name);
@@ -221,7 +221,6 @@ void publish(ThreadRecord& record) noexcept {
 }
 
 void release(ThreadRecord& record) noexcept {
-  record.slot->mpi_enter_ns.store(0, std::memory_order_relaxed);
   record.slot->state.store(static_cast<std::uint32_t>(wire::ThreadState::kEnded), std::memory_order_release);
   record.state.store(as_number(RecordState::kFree), std::memory_order_release);
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "agent/agent_api.h"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
@@ -58,7 +59,8 @@ struct ThreadContext {
   RegionStack* regions;  // null when the thread is not recorded
   std::uint32_t last_handler_ns;
   std::uint32_t mpi_depth;
-  bool mpi_paused;  // recording was paused when the thread entered MPI
+  bool mpi_paused;                 // recording was paused when the thread entered MPI
+  clusterprof_call_path mpi_path;  // of the call it is in
   // kMonotonic: where the last sample found the thread waiting; 0: it ran.
   std::uint64_t waiting_pc, waiting_sp;
   // What getrusage said last, and when that was (CLOCK_MONOTONIC).

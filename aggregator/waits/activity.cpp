@@ -49,7 +49,7 @@ ActivityReader::ActivityReader(const Trace& trace, const Waits& waits) : trace_(
     const std::uint32_t rank = trace.lanes[trace.events[gap->event].lane].rank;
     rows.clear();
     for (; gap != trace.gaps.end() && trace.lanes[trace.events[gap->event].lane].rank == rank; ++gap)
-      rows.push_back({trace.events[gap->event].path, gap->path, gap->wall_ns});
+      if (!is_call(gap->path)) rows.push_back({trace.events[gap->event].path, gap->path, gap->wall_ns});
     std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
       return std::tie(a.site, a.path, a.ns) < std::tie(b.site, b.path, b.ns);
     });
@@ -78,10 +78,10 @@ void ActivityReader::add_gap(const Lane& lane, std::uint32_t call, double ns, Ac
   double total = 0;
   auto end = first;
   for (; end != trace_.gaps.end() && end->event < lane.end && trace_.same_call(end->event, call); ++end)
-    total += static_cast<double>(end->wall_ns);
+    if (!is_call(end->path)) total += static_cast<double>(end->wall_ns);
   if (total > 0) {
     for (auto row = first; row != end; ++row)
-      activity.add(row->path, ns * static_cast<double>(row->wall_ns) / total);
+      if (!is_call(row->path)) activity.add(row->path, ns * static_cast<double>(row->wall_ns) / total);
     return;
   }
   const std::uint32_t site = trace_.events[call].path, caller = trace_.outside[site];
@@ -90,6 +90,23 @@ void ActivityReader::add_gap(const Lane& lane, std::uint32_t call, double ns, Ac
   for (const PathTime& row : profile->second) total += row.ns;
   if (total <= 0) return activity.add(caller, ns);
   for (const PathTime& row : profile->second) activity.add(row.path, ns * row.ns / total);
+}
+
+void ActivityReader::add_calls(const Lane& lane, std::uint32_t call, double ns, double gap_ns,
+                               Activity& activity) const {
+  double known = 0;
+  if (call != lane.end) {
+    auto row = std::lower_bound(trace_.gaps.begin(), trace_.gaps.end(), call,
+                                [](const Gap& gap, std::uint32_t e) { return gap.event < e; });
+    double total = 0;
+    const auto first = row;
+    for (; row != trace_.gaps.end() && row->event < lane.end && trace_.same_call(row->event, call); ++row)
+      if (is_call(row->path)) total += static_cast<double>(row->wall_ns);
+    known = ns * std::min(total / gap_ns, 1.0);
+    for (auto one = first; known > 0 && one != row; ++one)
+      if (is_call(one->path)) activity.add(one->path, known * static_cast<double>(one->wall_ns) / total);
+  }
+  if (known < ns) activity.add(trace_.path_before(lane, call), ns - known);
 }
 
 std::int64_t ActivityReader::read(const Lane& lane, std::uint32_t next, std::int64_t from_ns,
@@ -104,8 +121,10 @@ std::int64_t ActivityReader::read(const Lane& lane, std::uint32_t next, std::int
           static_cast<double>(gap.useful_ns) / static_cast<double>(gap.end_ns - gap.begin_ns);
       const double ns = static_cast<double>(gap_ns);
       add_gap(lane, next, ns * useful, activity);
-      // Calls without events: those that poll, or what a sample of the events left out.
-      if (useful < 1) activity.add(trace_.path_before(lane, next), ns * (1 - useful));
+      // Calls without events: one-sided ones, those that poll, or what a sample of the events left out.
+      if (useful < 1)
+        add_calls(lane, next, ns * (1 - useful),
+                  static_cast<double>(gap.end_ns - gap.begin_ns) * (1 - useful), activity);
     }
     until = std::min(until, gap.begin_ns);
     if (until <= from_ns || next == lane.first) return from_ns;

@@ -38,11 +38,17 @@ class ActivityReader {
   std::int64_t read(const Lane& lane, std::uint32_t next, std::int64_t from_ns, std::int64_t to_ns,
                     std::uint32_t max_calls, Activity& activity) const;
 
+  // Adds `ns` of the gap before the call that were in MPI, in calls without events: divided as these say, and
+  // what nothing is known of to Trace::path_before(). gap_ns: all such time of the gap.
+  void add_calls(const Lane& lane, std::uint32_t call, double ns, double gap_ns, Activity& activity) const;
+
   // Adds `ns` outside MPI just before the call, divided as samples showed: of that interval, else of all
   // intervals before calls from the same place, else to the code that made the call.
   void add_gap(const Lane& lane, std::uint32_t call, double ns, Activity& activity) const;
 
  private:
+  [[nodiscard]] bool is_call(std::uint32_t path) const { return trace_.outside[path] != path; }
+
   const Trace& trace_;
   const Waits& waits_;
   std::unordered_map<std::uint64_t, std::vector<PathTime>> before_site_;  // rank << 32 | path

@@ -263,7 +263,9 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
           static_cast<double>(gap.useful_ns) / static_cast<double>(gap.end_ns - gap.begin_ns);
       const double ns = static_cast<double>(gap_ns);
       activity.add_gap(*lane, next, ns * useful, here);
-      if (useful < 1) here.add(trace.path_before(*lane, next), ns * (1 - useful));
+      if (useful < 1)
+        activity.add_calls(*lane, next, ns * (1 - useful),
+                           static_cast<double>(gap.end_ns - gap.begin_ns) * (1 - useful), here);
       charge();
     }
     until = std::min(until, gap.begin_ns);
@@ -318,6 +320,7 @@ std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& wai
     }
   };
   std::vector<double> sum(count), largest(count), one(count), waited(count);
+  std::vector<double> startup(count, width), own_startup(count);
   for (const Lane& lane : trace.lanes) {
     if (lane.thread != 0) continue;
     one.assign(count, 0);
@@ -326,9 +329,16 @@ std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& wai
       spread(one, gap.begin_ns, gap.end_ns, static_cast<double>(gap.useful_ns));
       if (e == lane.end) break;
     }
+    own_startup.assign(count, 0);
+    for (const Lane::Stretch& stretch : {lane.init, lane.finalize}) {
+      const std::int64_t from = lane.begin_ns + stretch.begin_ns;
+      const std::int64_t to = std::min(from + stretch.length_ns, lane.end_ns);
+      spread(own_startup, from, to, static_cast<double>(to - from));
+    }
     for (std::size_t i = 0; i < count; ++i) {
       sum[i] += one[i];
       largest[i] = std::max(largest[i], one[i]);
+      startup[i] = std::min(startup[i], own_startup[i]);
     }
   }
   for (const Wait& wait : waits.waits) {
@@ -343,6 +353,7 @@ std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& wai
     windows[i].useful_mean_ns = sum[i] / static_cast<double>(ranks);
     windows[i].useful_max_ns = largest[i];
     windows[i].wait_ns = static_cast<std::uint64_t>(std::llround(std::min(waited[i], 9e18)));
+    windows[i].startup_ns = static_cast<std::uint64_t>(std::llround(startup[i]));
   }
   return windows;
 }

@@ -336,14 +336,35 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     lane.tail_ns = std::max<std::int64_t>(
         lane.end_ns - last.exit_ns - std::max<std::int64_t>(signed_ns(rank.mpi_ns) - mpi_until, 0), 0);
   }
-  std::vector<std::uint32_t> init_path(merged.ranks.size());
+  struct Startup {
+    std::uint32_t path = 0;
+    std::int64_t init_ns = 0, finalize_ns = 0;
+  };
+  std::vector<Startup> startups(merged.ranks.size());
   for (const shard::MpiCall& call : merged.mpi_calls) {
     const std::uint32_t frame = merged.paths[call.path].frame;
     if (frame == kNone) continue;
     const std::string_view name = merged.strings[merged.frames[frame].name];
-    if (name == "MPI_Init" || name == "MPI_Init_thread") init_path[call.rank] = call.path;
+    Startup& startup = startups[call.rank];
+    if (name == "MPI_Init" || name == "MPI_Init_thread") {
+      startup.path = call.path;
+      startup.init_ns = signed_ns(call.time_ns);
+    } else if (name == "MPI_Finalize") {
+      startup.finalize_ns = signed_ns(call.time_ns);
+    }
   }
-  for (Lane& lane : trace.lanes) lane.init_path = init_path[lane.rank];
+  for (Lane& lane : trace.lanes) {
+    const shard::Rank& rank = merged.ranks[lane.rank];
+    const Startup& startup = startups[lane.rank];
+    lane.init_path = startup.path;
+    const std::int64_t init_end_ns = signed_ns(rank.mpi_init_end_ns);
+    if (init_end_ns != 0) {
+      lane.init.length_ns = std::min(startup.init_ns, init_end_ns);
+      lane.init.begin_ns = init_end_ns - lane.init.length_ns;
+    }
+    if (rank.mpi_finalize_begin_ns != 0)
+      lane.finalize = {signed_ns(rank.mpi_finalize_begin_ns), startup.finalize_ns};
+  }
   trace.outside.resize(merged.paths.size());
   for (std::uint32_t i = 1; i < merged.paths.size(); ++i) {
     const shard::Path& path = merged.paths[i];

@@ -47,7 +47,8 @@ struct Event {
 };
 static_assert(sizeof(Event) == 64);
 
-// Part of what samples showed between the event before and this one.
+// Part of what samples showed between the event before and this one; and of calls without events there, whose
+// path is an MPI function's, what the wrappers said.
 struct Gap {
   std::uint32_t event = 0, path = 0;
   float wall_ns = 0;
@@ -61,6 +62,11 @@ struct Lane {
   // Of the rank (thread 0), else of the events. Times outside MPI before the first and behind the last event.
   std::int64_t begin_ns = 0, end_ns = 0, head_ns = 0, tail_ns = 0;
   std::uint32_t init_path = 0;  // call site of the rank's MPI_Init; 0 not known
+  // When it was in MPI_Init and MPI_Finalize, since begin_ns; nothing where that is not known.
+  struct Stretch {
+    std::int64_t begin_ns = 0, length_ns = 0;
+  };
+  Stretch init, finalize;
 };
 
 struct Channel {

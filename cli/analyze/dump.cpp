@@ -221,9 +221,9 @@ void dump_waiting(const ShardData& data, Text& out) {
   out.table("critical_times", data.critical_times.size(), "rank_row\tpath\twall_ns");
   for (const CriticalTime& c : data.critical_times) out.row(c.rank, c.path, c.wall_ns);
   out.table("time_windows", data.time_windows.size(),
-            "begin_ns\tend_ns\tuseful_mean_ns\tuseful_max_ns\twait_ns");
+            "begin_ns\tend_ns\tuseful_mean_ns\tuseful_max_ns\twait_ns\tstartup_ns");
   for (const TimeWindow& w : data.time_windows)
-    out.row(w.begin_ns, w.end_ns, w.useful_mean_ns, w.useful_max_ns, w.wait_ns);
+    out.row(w.begin_ns, w.end_ns, w.useful_mean_ns, w.useful_max_ns, w.wait_ns, w.startup_ns);
 }
 
 Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out) {
@@ -250,7 +250,8 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
       "ranks", data.ranks.size(),
       "row\trank\tnode\tpid\tflags\tstart_utc_ns\telapsed_ns\tcpu_ns\tuser_ns\tsystem_ns\tsamples\tthreads\t"
       "processes\tmain_thread_python_ns\tmain_thread_native_ns\tmain_thread_system_ns\tmain_thread_mpi_ns\t"
-      "main_thread_io_ns\tmain_thread_idle_ns\tmpi_ns\tmpi_wait_ns\tmax_rss_bytes\tread_bytes\twrite_bytes\t"
+      "main_thread_io_ns\tmain_thread_idle_ns\tmpi_ns\tmpi_wait_ns\tmpi_init_end_ns\tmpi_finalize_begin_ns\t"
+      "mpi_helper_threads\tmpi_helper_elapsed_ns\tmpi_helper_ns\tmax_rss_bytes\tread_bytes\twrite_bytes\t"
       "minor_faults\tmajor_faults\tvoluntary_switches\tinvoluntary_switches\texit_status\texit_signal\t"
       "handler_ns\ttruncated\tmerges_tried\tmerges_failed\tpython_version\trunning_samples\trunning_ns\t"
       "event_level\tmpi_operations\tpaused_ns\taffinity\tnuma_nodes\tlast_call_path");
@@ -259,7 +260,8 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
     const auto& m = r.main_thread_ns;
     out.row(i, r.rank, r.node, r.pid, r.flags, r.start_utc_ns, r.elapsed_ns, r.cpu_ns, r.user_ns, r.system_ns,
             r.samples, r.threads, r.processes, m[0], m[1], m[2], m[3], m[4], m[5], r.mpi_ns, r.mpi_wait_ns,
-            r.max_rss_bytes, r.read_bytes, r.write_bytes, r.minor_faults, r.major_faults,
+            r.mpi_init_end_ns, r.mpi_finalize_begin_ns, r.mpi_helper_threads, r.mpi_helper_elapsed_ns,
+            r.mpi_helper_ns, r.max_rss_bytes, r.read_bytes, r.write_bytes, r.minor_faults, r.major_faults,
             r.voluntary_switches, r.involuntary_switches, r.exit_status, r.exit_signal, r.handler_ns,
             r.truncated, r.merges_tried, r.merges_failed, r.python_version, r.running_samples, r.running_ns,
             r.event_level, r.mpi_operations, r.paused_ns, data.strings[r.affinity],
@@ -284,10 +286,16 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
   });
   if (!read) return read;
   out.table("mpi_calls", data.mpi_calls.size(),
-            "rank_row\tpath\tcommunicator\tcount\ttime_ns\tmin_ns\tmax_ns\tsent_bytes\trecv_bytes");
+            "rank_row\tpath\tcommunicator\tcount\ttime_ns\tmin_ns\tmax_ns\tsent_bytes\trecv_bytes\t"
+            "main_thread\tunfinished");
   for (const MpiCall& c : data.mpi_calls)
     out.row(c.rank, c.path, c.communicator, c.count, c.time_ns, c.min_ns, c.max_ns, c.sent_bytes,
-            c.recv_bytes);
+            c.recv_bytes, c.main_thread, c.unfinished);
+  out.table("calls_under_way", data.calls_under_way.size(),
+            "rank_row\ttid\tmain_thread\tpath\tcommunicator\tsequence\tpeer\ttag\troot\tenter_ns\tlasted_ns");
+  for (const CallUnderWay& c : data.calls_under_way)
+    out.row(c.rank, c.tid, c.main_thread, c.path, c.communicator, c.sequence, c.peer, c.tag, c.root,
+            c.enter_ns, c.lasted_ns);
   out.table("communicators", data.communicators.size(), "row\tidentity\tsize\tname");
   for (std::size_t i = 0; i < data.communicators.size(); ++i)
     out.row(i, data.communicators[i].identity, data.communicators[i].size, data.communicators[i].name);

@@ -39,6 +39,8 @@ inline constexpr std::string_view kPageFaultName = "page fault";         // kern
 inline constexpr std::string_view kGarbageName = "garbage collection";   // native, of the interpreter
 // Native, of no object file: callers that are not told apart, since there are too many call paths.
 inline constexpr std::string_view kCallersLeftOutName = "[callers left out]";
+// Native, of no object file: call sites of an MPI function that found no room to be told apart.
+inline constexpr std::string_view kOtherCallSitesName = "[other call sites]";
 // Kernel, below a system call that may be about any of them: what its descriptor was.
 inline constexpr std::string_view kOnFileName = "of a file";
 inline constexpr std::string_view kOnSocketName = "of a socket";
@@ -129,7 +131,13 @@ struct Rank {
   std::uint64_t samples = 0;
   std::uint32_t threads = 0, processes = 0;
   std::array<std::uint64_t, kCategories> main_thread_ns{};  // wall time of the main thread
-  std::uint64_t mpi_ns = 0;       // main thread inside MPI, measured at enter and exit
+  std::uint64_t mpi_ns = 0;  // main thread inside MPI, measured at enter and exit
+  // When MPI_Init returned and MPI_Finalize was entered, since start_utc_ns; 0: not seen.
+  std::uint64_t mpi_init_end_ns = 0, mpi_finalize_begin_ns = 0;
+  // Threads of the main process other than its main one that have called MPI: how many, how long they lived,
+  // and how much of it they were inside MPI.
+  std::uint32_t mpi_helper_threads = 0;
+  std::uint64_t mpi_helper_elapsed_ns = 0, mpi_helper_ns = 0;
   std::uint64_t mpi_wait_ns = 0;  // of it, waiting for other ranks
   std::uint64_t max_rss_bytes = 0, read_bytes = 0, write_bytes = 0;
   std::uint64_t minor_faults = 0, major_faults = 0, voluntary_switches = 0, involuntary_switches = 0;
@@ -164,13 +172,34 @@ struct Value {
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-// One MPI call site of one rank. The path's last frame is the MPI function.
+// One MPI call site of one rank. The path's last frame is the MPI function. time_ns includes calls under way
+// up to the last look at them; the other numbers are of calls that returned.
 struct MpiCall {
   std::uint32_t rank = 0, path = 0;
   std::uint32_t communicator = kNone;  // index into communicators
   std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0;
   std::uint64_t sent_bytes = 0, recv_bytes = 0;
+  bool main_thread = true;       // made the calls; false: other threads did
+  std::uint64_t unfinished = 0;  // calls under way
   friend bool operator==(const MpiCall&, const MpiCall&) = default;
+};
+
+// An MPI call that a thread was in at the last look at it: what is known of a call that never returned.
+struct CallUnderWay {
+  // Beside the numbers of ranks and tags: none, any.
+  static constexpr std::int32_t kNoRank = -1, kAnyRank = -2, kAnyTag = -1, kNoTag = INT32_MIN;
+  std::uint32_t rank = 0;  // index into ranks
+  std::int32_t tid = 0;
+  bool main_thread = true;
+  std::uint32_t path = 0;              // the last frame is the MPI function
+  std::uint32_t communicator = kNone;  // index into communicators
+  std::uint32_t sequence = kNone;      // number of the collective call on the communicator; kNone: it is none
+  std::int32_t peer = kNoRank;         // world rank of the other side, kAnyRank
+  std::int32_t tag = kNoTag;
+  std::int32_t root = kNoRank;  // world rank
+  std::uint64_t enter_ns = 0;   // the node's monotonic clock
+  std::uint64_t lasted_ns = 0;  // until the last look
+  friend bool operator==(const CallUnderWay&, const CallUnderWay&) = default;
 };
 
 // One message or collective operation as one rank saw it; wire::MpiEvent describes the fields. Only in
@@ -190,7 +219,8 @@ struct MpiEvent {
 };
 
 // What samples showed a thread do outside MPI between two events of its: exclusive, like Value. Of each
-// interval the call paths with the most time.
+// interval the call paths with the most time. A path that is an MPI function's: calls there that have no
+// events (MPI_Get, MPI_Win_lock), of the site with the most time.
 struct EventGap {
   std::uint32_t event = 0;  // index into mpi_events: the one at whose enter_ns the interval ends
   std::uint32_t path = 0;
@@ -259,6 +289,8 @@ struct TimeWindow {
   std::uint64_t begin_ns = 0, end_ns = 0;  // since the first rank's start
   double useful_mean_ns = 0, useful_max_ns = 0;
   std::uint64_t wait_ns = 0;
+  // That every rank was in MPI_Init, MPI_Finalize or the like: no part of what efficiencies are of.
+  std::uint64_t startup_ns = 0;
   friend bool operator==(const TimeWindow&, const TimeWindow&) = default;
 };
 
@@ -449,6 +481,7 @@ struct ShardData {
   std::vector<Rank> ranks;
   std::vector<Value> values;
   std::vector<MpiCall> mpi_calls;
+  std::vector<CallUnderWay> calls_under_way;  // by rank, then tid
   std::vector<Communicator> communicators;
   std::vector<MatrixCell> matrix;
   std::vector<MpiSize> mpi_sizes;

@@ -325,6 +325,11 @@ void visit_summary(Archive& archive, Data& data) {
     }
     table.column("mpi_ns", &Rank::mpi_ns);
     table.column("mpi_wait_ns", &Rank::mpi_wait_ns);
+    table.column("mpi_init_end_ns", &Rank::mpi_init_end_ns);
+    table.column("mpi_finalize_begin_ns", &Rank::mpi_finalize_begin_ns);
+    table.column("mpi_helper_threads", &Rank::mpi_helper_threads);
+    table.column("mpi_helper_elapsed_ns", &Rank::mpi_helper_elapsed_ns);
+    table.column("mpi_helper_ns", &Rank::mpi_helper_ns);
     table.column("max_rss_bytes", &Rank::max_rss_bytes);
     table.column("read_bytes", &Rank::read_bytes);
     table.column("write_bytes", &Rank::write_bytes);
@@ -440,6 +445,7 @@ void visit_waiting(Archive& archive, Data& data) {
     table.column("useful_mean_ns", &TimeWindow::useful_mean_ns);
     table.column("useful_max_ns", &TimeWindow::useful_max_ns);
     table.column("wait_ns", &TimeWindow::wait_ns);
+    table.column("startup_ns", &TimeWindow::startup_ns);
   });
 }
 
@@ -574,6 +580,20 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
     table.column("max_ns", &MpiCall::max_ns);
     table.column("sent_bytes", &MpiCall::sent_bytes);
     table.column("recv_bytes", &MpiCall::recv_bytes);
+    table.column("main_thread", &MpiCall::main_thread);
+    table.column("unfinished", &MpiCall::unfinished);
+  });
+  archive.ranked_table("calls_under_way", data.calls_under_way, data.ranks.size(), [](auto& table) {
+    table.column("tid", &CallUnderWay::tid);
+    table.column("main_thread", &CallUnderWay::main_thread);
+    table.column("path", &CallUnderWay::path);
+    table.column("communicator", &CallUnderWay::communicator);
+    table.column("sequence", &CallUnderWay::sequence);
+    table.column("peer", &CallUnderWay::peer);
+    table.column("tag", &CallUnderWay::tag);
+    table.column("root", &CallUnderWay::root);
+    table.column("enter_ns", &CallUnderWay::enter_ns);
+    table.column("lasted_ns", &CallUnderWay::lasted_ns);
   });
   archive.table("communicators", data.communicators, [](auto& table) {
     table.column("identity", &Communicator::identity);

@@ -271,6 +271,13 @@ Result<void> validate(const ShardData& data) {
     if (call.communicator != kNone && call.communicator >= data.communicators.size())
       return at("mpi_calls", i, "communicator out of range");
   }
+  for (std::size_t i = 0; i < data.calls_under_way.size(); ++i) {
+    const CallUnderWay& call = data.calls_under_way[i];
+    if (call.rank >= ranks) return at("calls_under_way", i, "rank out of range");
+    if (call.path >= paths) return at("calls_under_way", i, "path out of range");
+    if (call.communicator != kNone && call.communicator >= data.communicators.size())
+      return at("calls_under_way", i, "communicator out of range");
+  }
   for (std::size_t i = 0; i < data.mpi_sizes.size(); ++i)
     if (data.mpi_sizes[i].op >= strings) return at("mpi_sizes", i, "string out of range");
   for (std::size_t i = 0; i < data.counter_values.size(); ++i) {

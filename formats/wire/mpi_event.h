@@ -53,8 +53,13 @@ struct MpiEvent {
   MpiEventKind kind;
   std::uint8_t flags;               // MpiEventFlags
   std::uint32_t communicator_size;  // collectives; else 0
+  // Between this call and the one with the event before, of the calls without an event (MPI_Get,
+  // MPI_Win_lock, those that poll) those from one site with the most time: the site, and that time; 0:
+  // nothing to speak of.
+  std::uint32_t between_site, reserved;
+  std::uint64_t between_ns;
 };
-static_assert(sizeof(MpiEvent) == 72);
+static_assert(sizeof(MpiEvent) == 88);
 
 // Which operations are written down while there are too many for all of them: of each stream, runs of 32 with
 // consecutive numbers. A level keeps about half of what the one before kept, the same on all ranks without
@@ -90,7 +95,14 @@ constexpr bool event_is_selected(std::uint64_t stream, std::uint32_t sequence, s
 inline constexpr std::uint32_t kEventRingEvents = 8192;  // power of two
 struct MpiEventRing {
   alignas(64) std::atomic<std::uint64_t> written;  // stored by the producer (release)
-  alignas(64) std::atomic<std::uint64_t> read;     // stored by the consumer (release)
+  // The producer's own, for MpiEvent::between_site. Of the calls since the event before: the latest one,
+  // which may have an event yet, and of those before it the site with the most time, of calls in succession.
+  struct Calls {
+    std::uint32_t site;
+    std::uint64_t time_ns;
+  };
+  Calls latest_call, longest_calls;
+  alignas(64) std::atomic<std::uint64_t> read;  // stored by the consumer (release)
   alignas(64) MpiEvent events[kEventRingEvents];
 };
 

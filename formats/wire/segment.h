@@ -7,14 +7,15 @@
 //   CodeSlot[code_slots]            hash table of Python code objects seen
 //   code arena                      CodeEntry..., append only
 //   module arena                    ModuleEntry..., append only
-//   MpiSite[mpi_sites]              hash table of MPI call sites
+//   MpiSite[mpi_sites + 2 * mpi_ops]  hash table of MPI call sites; behind it the rows for the others, see
+//                                   other_mpi_site
 //   path arena                      frame words of MPI call sites, append only
 //   MpiPeer[mpi_peers]              hash table of communication partners
 //   MpiSizeBins[mpi_ops]            message sizes per MPI function
 //   MpiCommunicator[communicators]
 //   ThreadSlot[thread_slots]
 //   MpiEventRing[mpi_event_rings]   the thread of slot i writes to ring i; those beyond have none
-//   MpiSiteCounters[mpi_sites]      of the site with the same index
+//   MpiSiteCounters[...]            of the site with the same index
 //   Region[regions]
 //   IoFile[io_files]                hash table of files, but for the first
 //   IoSite[io_sites]                hash table of I/O call sites
@@ -34,49 +35,62 @@
 
 namespace clusterprof::wire {
 
-inline constexpr std::uint64_t kSegmentMagic = 0x34'47'45'53'46'52'50'43ull;  // "CPRFSEG4"
-inline constexpr std::uint32_t kWireMajor = 4;
-inline constexpr std::uint32_t kWireMinor = 2;
+inline constexpr std::uint64_t kSegmentMagic = 0x35'47'45'53'46'52'50'43ull;  // "CPRFSEG5"
+inline constexpr std::uint32_t kWireMajor = 5;
+inline constexpr std::uint32_t kWireMinor = 0;
 
 // One reason per way in which something measured can be lost. Names: kDropReasonNames.
 enum class DropReason : std::uint32_t {
   kRingFull = 0,
-  kReentrant,           // the signal came while the agent itself ran on the thread
-  kNoThreadSlot,        // a thread beyond thread_slots
-  kCodeTableFull,       // Python code object that could not be described
-  kPathArenaFull,       // MPI call counted without its call path
+  kReentrant,      // the signal came while the agent itself ran on the thread
+  kNoThreadSlot,   // a thread beyond thread_slots
+  kCodeTableFull,  // Python code object that could not be described
+  kPathArenaFull,  // MPI call counted without its call path
   kMpiSiteTableFull,
   kMpiPeerTableFull,
   kCommunicatorTableFull,
   kModuleArenaFull,
-  kFaultInWalk,         // a guarded read faulted; the rest of that walk was dropped
-  kTimerFailed,         // a thread's timer could not be made
-  kCounterFailed,       // PAPI could not count on a thread
-  kMpiEventRingFull,    // or a thread that has none: an event that is missing in the analysis of waiting
-  kSignalBlocked,       // a thread that blocks the signal it is sampled with, past our functions
-  kRegionTableFull,     // an instance of a region that is not told apart from the one around it
-  kRegionMismatch,      // the end of a region that was not the innermost one, or of none
-  kIoFileTableFull,     // an operation on a file that is counted with all other files
-  kIoSiteTableFull,     // an operation on a file that is not counted
-  kThrottled,           // a tick that was left out, since samples of the thread take too long
+  kFaultInWalk,       // a guarded read faulted; the rest of that walk was dropped
+  kTimerFailed,       // a thread's timer could not be made
+  kCounterFailed,     // PAPI could not count on a thread
+  kMpiEventRingFull,  // or a thread that has none: an event that is missing in the analysis of waiting
+  kSignalBlocked,     // a thread that blocks the signal it is sampled with, past our functions
+  kRegionTableFull,   // an instance of a region that is not told apart from the one around it
+  kRegionMismatch,    // the end of a region that was not the innermost one, or of none
+  kIoFileTableFull,   // an operation on a file that is counted with all other files
+  kIoSiteTableFull,   // an operation on a file that is not counted
+  kThrottled,         // a tick that was left out, since samples of the thread take too long
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
-inline constexpr const char* kDropReasonNames[kDropReasons] = {
-    "ring_full",           "reentrant",           "no_thread_slot",        "code_table_full",
-    "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full",   "communicator_table_full",
-    "module_arena_full",   "fault_in_walk",       "timer_failed",          "counter_failed",
-    "mpi_event_ring_full", "signal_blocked",      "region_table_full",     "region_mismatch",
-    "io_file_table_full",  "io_site_table_full",  "throttled"};
+inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
+                                                               "reentrant",
+                                                               "no_thread_slot",
+                                                               "code_table_full",
+                                                               "path_arena_full",
+                                                               "mpi_site_table_full",
+                                                               "mpi_peer_table_full",
+                                                               "communicator_table_full",
+                                                               "module_arena_full",
+                                                               "fault_in_walk",
+                                                               "timer_failed",
+                                                               "counter_failed",
+                                                               "mpi_event_ring_full",
+                                                               "signal_blocked",
+                                                               "region_table_full",
+                                                               "region_mismatch",
+                                                               "io_file_table_full",
+                                                               "io_site_table_full",
+                                                               "throttled"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
 enum class PythonState : std::uint32_t {
-  kNone = 0,          // no interpreter seen in this process
-  kActive = 1,        // frames are being walked
-  kUnsupported = 2,   // a version or build we do not know; python_note says which
-  kCheckFailed = 3,   // the self-check did not see the known call chain
-  kDisabled = 4,      // --no-python
+  kNone = 0,         // no interpreter seen in this process
+  kActive = 1,       // frames are being walked
+  kUnsupported = 2,  // a version or build we do not know; python_note says which
+  kCheckFailed = 3,  // the self-check did not see the known call chain
+  kDisabled = 4,     // --no-python
 };
 
 inline constexpr std::uint32_t kMaxCounters = 16;
@@ -97,8 +111,9 @@ struct ProcessUsage {
   std::uint64_t usage_has_io;             // 0: /proc/self/io was not readable
 };
 
-// Longer than the rate says, by 1/73: a program whose turns take a round number of milliseconds would be sampled at the
-// same places of every turn, and shares could be any. So the samples move through its turns. rate_hz: at least 1.
+// Longer than the rate says, by 1/73: a program whose turns take a round number of milliseconds would be
+// sampled at the same places of every turn, and shares could be any. So the samples move through its turns.
+// rate_hz: at least 1.
 constexpr std::uint64_t sampling_period_ns(std::uint32_t rate_hz) { return 74'000'000'000u / 73 / rate_hz; }
 
 struct SegmentHeader {
@@ -108,9 +123,8 @@ struct SegmentHeader {
 
   // Layout: byte offsets from the segment's start.
   std::uint64_t code_slots_offset, code_arena_offset, module_arena_offset, mpi_sites_offset,
-      path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset,
-      thread_slots_offset, mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset,
-      io_sites_offset;
+      path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset, thread_slots_offset,
+      mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset, io_sites_offset;
   std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings,
       regions, io_files, io_sites;  // counts
   std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
@@ -126,30 +140,30 @@ struct SegmentHeader {
   char command[256];                // first bytes of /proc/self/cmdline, blanks between arguments
 
   // State, changing while the process runs.
-  std::atomic<std::uint64_t> end_mono_ns;    // 0 while it runs
-  std::atomic<std::uint32_t> exit_flags;     // ExitFlags
+  std::atomic<std::uint64_t> end_mono_ns;  // 0 while it runs
+  std::atomic<std::uint32_t> exit_flags;   // ExitFlags
   std::atomic<std::int32_t> exit_status;
   std::atomic<std::uint32_t> fatal_signal;
-  std::atomic<std::uint32_t> mpi_state;      // MpiState
+  std::atomic<std::uint32_t> mpi_state;                     // MpiState
   std::atomic<std::uint64_t> mpi_init_ns, mpi_finalize_ns;  // CLOCK_MONOTONIC at their ends / starts
-  std::atomic<std::uint32_t> python_state;   // PythonState
-  std::atomic<std::uint32_t> python_version; // PY_VERSION_HEX, 0 when unknown
-  char python_note[128];                     // why Python is not walked, or what is missing although it is; else empty
-  std::atomic<std::uint32_t> module_epoch;   // grows when the set of modules changes
+  std::atomic<std::uint32_t> python_state;                  // PythonState
+  std::atomic<std::uint32_t> python_version;                // PY_VERSION_HEX, 0 when unknown
+  char python_note[128];  // why Python is not walked, or what is missing although it is; else empty
+  std::atomic<std::uint32_t> module_epoch;  // grows when the set of modules changes
   std::atomic<std::uint64_t> module_arena_used, code_arena_used, path_arena_used;
-  std::atomic<std::uint64_t> threads_seen;   // threads that ever had a slot or were refused one
+  std::atomic<std::uint64_t> threads_seen;  // threads that ever had a slot or were refused one
   std::atomic<std::uint64_t> drops[kDropReasons];
   // On a cache line of their own: all threads add to them, and read what is around them.
   alignas(64) std::atomic<std::uint64_t> samples_taken;
   std::atomic<std::uint64_t> samples_truncated, merges_tried, merges_failed;
-  std::atomic<std::uint64_t> handler_ns;     // time spent in the handler, all threads
+  std::atomic<std::uint64_t> handler_ns;  // time spent in the handler, all threads
   alignas(64) std::uint32_t counter_count;
   char counter_names[kMaxCounters][kCounterNameBytes];
-  std::uint32_t unavailable_count;           // counters that were asked for and cannot be had
+  std::uint32_t unavailable_count;  // counters that were asked for and cannot be had
   char unavailable_names[kMaxCounters][kCounterNameBytes];
   char unavailable_reasons[kMaxCounters][kCounterNameBytes];
-  std::uint32_t counts_mpi_sites;            // 1: MPI calls read the counters, see MpiSiteCounters
-  std::uint32_t counters_multiplexed;        // 1: they took turns, and the values are estimates
+  std::uint32_t counts_mpi_sites;      // 1: MPI calls read the counters, see MpiSiteCounters
+  std::uint32_t counters_multiplexed;  // 1: they took turns, and the values are estimates
   ProcessUsage usage;
   // Time in which recording was paused, of the main thread: pauses that are over, and since when it is
   // (CLOCK_MONOTONIC; 0: it is not).
@@ -159,16 +173,16 @@ struct SegmentHeader {
   std::atomic<std::uint32_t> mpi_event_level;
   std::atomic<std::uint64_t> mpi_operations;  // that would have an event at level 0
   ClockMeasurement clock_at_init, clock_at_finalize;
-  char mpi_library[128];                     // first line of MPI_Get_library_version, may be empty
+  char mpi_library[128];                       // first line of MPI_Get_library_version, may be empty
   std::atomic<std::uint32_t> collector_alive;  // stored by the collector
 };
 
 // --- Python code objects -------------------------------------------------------------------
 
 // Hash table with linear probing. `key` is the code id, 0 = free, set by compare-exchange from
-// any thread, in a signal handler or not; at most kCodeProbes slots from key % code_slots on. `entry_offset` is
-// relative to the code arena, plus one; it becomes nonzero (release) when the CodeEntry is complete, or when there
-// will be none: kNoCodeEntry. A slot whose code object could not be read keeps 0.
+// any thread, in a signal handler or not; at most kCodeProbes slots from key % code_slots on. `entry_offset`
+// is relative to the code arena, plus one; it becomes nonzero (release) when the CodeEntry is complete, or
+// when there will be none: kNoCodeEntry. A slot whose code object could not be read keeps 0.
 inline constexpr std::uint32_t kCodeProbes = 128;
 inline constexpr std::uint64_t kNoCodeEntry = ~std::uint64_t{0};
 struct CodeSlot {
@@ -191,10 +205,10 @@ struct CodeEntry {
 // One mapped object file. Followed by path_bytes of path, padded to 8 bytes.
 // Written outside signal handlers, under the agent's lock.
 struct ModuleEntry {
-  std::uint32_t entry_bytes;     // whole entry
-  std::uint32_t epoch;           // module_epoch from which on it was there
-  std::uint64_t load_bias;       // dlpi_addr: runtime address = load_bias + ELF address
-  std::uint64_t start, end;      // runtime address range of its segments
+  std::uint32_t entry_bytes;  // whole entry
+  std::uint32_t epoch;        // module_epoch from which on it was there
+  std::uint64_t load_bias;    // dlpi_addr: runtime address = load_bias + ELF address
+  std::uint64_t start, end;   // runtime address range of its segments
   std::uint32_t path_bytes;
   std::uint32_t build_id_bytes;  // at most 32
   std::uint8_t build_id[32];
@@ -204,21 +218,32 @@ struct ModuleEntry {
 
 inline constexpr std::uint32_t kNoPath = 0xffff'ffffu;
 
-// One MPI function called from one call path on one communicator.
+// One MPI function called from one call path on one communicator, by the main thread or by others.
 // Statistics are plain adds of the calling thread, or atomic ones under MPI_THREAD_MULTIPLE.
 struct MpiSite {
-  std::atomic<std::uint64_t> key;  // 0 = free; hash of (path, function, communicator)
+  std::atomic<std::uint64_t> key;    // 0 = free; hash of (path, function, communicator)
   std::atomic<std::uint32_t> ready;  // 1 when the identity below is complete
-  std::uint32_t path_words;        // frame words (see SampleRecord) in the path arena,
-  std::uint64_t path_offset;       //   at this byte offset; leaf = caller of the MPI function.
-                                   //   path_words 0: the path was dropped
-  std::uint16_t op;                // MPI function number
-  std::uint16_t reserved0;
-  std::uint32_t communicator;      // index into the communicator table, kNoPath when none
+  std::uint32_t path_words;          // frame words (see SampleRecord) in the path arena,
+  std::uint64_t path_offset;         //   at this byte offset; leaf = caller of the MPI function.
+                                     //   path_words 0: the path was dropped
+  std::uint16_t op;                  // MPI function number
+  std::uint8_t helper_thread;        // 1: called by threads other than the main one
+  std::uint8_t other_sites;          // 1: stands for all call sites that found no room; it has no path
+  std::uint32_t communicator;        // index into the communicator table, kNoPath when none
   std::uint64_t count, time_ns, min_ns, max_ns, sent_bytes, recv_bytes;
   std::uint64_t reserved[2];
 };
 static_assert(sizeof(MpiSite) == 96);
+
+// Room that is kept for every function: here its calls are counted whose call site finds no place in the hash
+// table. One row for the main thread, one for all others.
+constexpr std::uint32_t other_mpi_site(std::uint32_t mpi_sites, std::uint32_t op,
+                                       bool helper_thread) noexcept {
+  return mpi_sites + 2 * op + (helper_thread ? 1 : 0);
+}
+constexpr std::uint32_t all_mpi_sites(std::uint32_t mpi_sites, std::uint32_t mpi_ops) noexcept {
+  return mpi_sites + 2 * mpi_ops;
+}
 
 // Traffic recorded by this process, by world rank of source and destination (-1: unknown).
 struct MpiPeer {
@@ -262,7 +287,7 @@ struct Region {
   std::uint32_t parent;              // index; kNoRegion: none
   char name[kRegionNameBytes];       // terminated; a longer one is cut
   std::atomic<std::uint64_t> count, time_ns, min_ns, max_ns;
-  std::atomic<std::int64_t> max_n;   // the number that the program gave to the instance of max_ns, else -1
+  std::atomic<std::int64_t> max_n;  // the number that the program gave to the instance of max_ns, else -1
 };
 static_assert(sizeof(Region) == 144);
 
@@ -281,14 +306,14 @@ struct IoFile {
 static_assert(sizeof(IoFile) == 40);
 
 enum class IoOperation : std::uint8_t {
-  kOpen = 0,   // and creat; failed ones too
+  kOpen = 0,  // and creat; failed ones too
   kClose,
-  kRead,       // every kind; stdio's as the program calls it
+  kRead,  // every kind; stdio's as the program calls it
   kWrite,
-  kSync,       // fsync, fdatasync, sync_file_range, msync, fflush
+  kSync,  // fsync, fdatasync, sync_file_range, msync, fflush
   kSeek,
-  kMetadata,   // stat, unlink, rename, truncate, mkdir...
-  kMap,        // mmap of a file; bytes: its length
+  kMetadata,  // stat, unlink, rename, truncate, mkdir...
+  kMap,       // mmap of a file; bytes: its length
   kCount
 };
 inline constexpr std::uint32_t kIoOperations = static_cast<std::uint32_t>(IoOperation::kCount);
@@ -299,7 +324,7 @@ inline constexpr const char* kIoOperationNames[kIoOperations] = {"open", "close"
 // count once, as what the program called; MPI-IO's own files are those of its system calls.
 // Statistics are atomic adds.
 struct IoSite {
-  std::atomic<std::uint64_t> key;  // 0 = free; hash of (path, file, operation)
+  std::atomic<std::uint64_t> key;    // 0 = free; hash of (path, file, operation)
   std::atomic<std::uint32_t> ready;  // 1 when the identity below is complete
   std::uint32_t path_words;          // frame words (see SampleRecord) in the path arena,
   std::uint64_t path_offset;         //   at this byte offset; leaf = caller of the function.
@@ -314,9 +339,32 @@ static_assert(sizeof(IoSite) == 72);
 // --- threads -------------------------------------------------------------------------------
 
 enum class ThreadState : std::uint32_t {
-  kFree = 0,   // may be claimed by a new thread
+  kFree = 0,  // may be claimed by a new thread
   kLive = 1,
   kEnded = 2,  // the collector drains it, then sets kFree
+};
+
+inline constexpr std::uint32_t kNoSequence = 0xffff'ffffu;
+inline constexpr std::int32_t kNoPeer = -1, kAnyPeer = -2;
+inline constexpr std::int32_t kAnyTag = -1, kNoTag = INT32_MIN;
+
+// The MPI call that a thread is in, written by the thread when it enters the call: what is known of a call
+// that never returns. `changes` is a sequence lock: it grows by one when the thread enters a call, after the
+// rest was written, and by one when it leaves. What was read is good where `changes` was the same odd number
+// before and after.
+struct MpiCallUnderWay {
+  std::atomic<std::uint64_t> changes;
+  std::atomic<std::uint64_t> enter_ns;     // CLOCK_MONOTONIC
+  std::atomic<std::uint64_t> channel;      // identity of the communicator, 0 not known or none
+  std::atomic<std::uint64_t> path_offset;  // of the call's path in the path arena, as in MpiSite
+  std::atomic<std::uint32_t> path_words;
+  std::atomic<std::uint32_t> communicator;  // index into the communicator table, kNoPath when none
+  std::atomic<std::uint32_t> sequence;      // number of the collective call on the communicator, kNoSequence
+  std::atomic<std::int32_t> peer;           // world rank of the other side, kAnyPeer, kNoPeer
+  std::atomic<std::int32_t> tag;            // of the message, kAnyTag, kNoTag
+  std::atomic<std::int32_t> root;           // world rank, kNoPeer
+  std::atomic<std::uint16_t> op;            // MPI function number
+  std::atomic<std::uint16_t> paused;        // 1: recording was paused when it began, so it counts for nothing
 };
 
 struct ThreadSlot {
@@ -327,7 +375,7 @@ struct ThreadSlot {
   std::uint32_t is_main;                      // 1: the thread that runs main()
   // Time inside wrapped MPI calls, outermost call only, measured at enter and exit.
   std::atomic<std::uint64_t> mpi_time_ns;
-  std::atomic<std::uint64_t> mpi_enter_ns;    // CLOCK_MONOTONIC of the call it is in, or 0
+  MpiCallUnderWay mpi_call;
   char name[16];
   Ring ring;
 };

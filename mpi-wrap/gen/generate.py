@@ -414,6 +414,29 @@ class Wrapper:
         return ["if (start == 0) {", f"  const int passed_on = real({names});",
                 f"  if (passed_on == MPI_SUCCESS{flag}) release(key_of(*{made}));", "  return passed_on;", "}"]
 
+    def intent(self, op, subject):
+        """What the record of the call under way says."""
+        f = self.f
+        text = f"Intent({op}, key_of({subject}))" if subject else f"Intent({op})"
+        if f.request_verb() is not None:
+            return text
+        peer = (f.get("peer") or "").split()
+        if f.get("receives") not in (None, "message"):
+            text += f".with({', '.join(f.get('receives').split()[:2])})"
+        elif {"source", "tag"} <= set(f.by_name):
+            text += ".with(source, tag)"
+        elif f.get("sends"):
+            text += f".with({', '.join(f.get('sends').split()[:2])})"
+        elif len(peer) == 2:
+            text += f".with({peer[1]})"
+        elif f.category == "rma" and "rank" in f.by_name and not f.by_name["rank"].is_pointer:
+            text += ".with(rank)"
+        if f.get("root"):
+            text += f".rooted({f.get('root')})"
+        elif f.get("sync"):
+            text += ".collective()"
+        return text
+
     LOCALS = {"real", "start", "passed_on", "returned", "record", "subject", "use", "taken", "own_status", "seen_status", "prepared",
               "in_place", "role"}
 
@@ -424,10 +447,10 @@ class Wrapper:
         names = ", ".join(a.name for a in f.arguments)
         op = f"wire::k{f.name}"
         self.add(f"const auto real = CLUSTERPROF_REAL({f.name});")
-        self.add(f"const std::uint64_t start = enter({op});")
+        subject = next((f.get(x) for x in ("comm", "window", "file", "message") if f.get(x)), None)
+        self.add(f"const std::uint64_t start = enter({self.intent(op, subject)});")
         for line in self.pass_on(names):
             self.add(line)
-        subject = next((f.get(x) for x in ("comm", "window", "file", "message") if f.get(x)), None)
         early = subject is not None and subject.startswith("*")
         if early:
             self.add(f"const HandleKey subject = key_of({subject});")

@@ -12,7 +12,7 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather);
-  const std::uint64_t start = enter(wire::kMPI_Allgather);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allgather, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Allgather, start, returned == MPI_SUCCESS);
@@ -32,7 +32,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather(const void *sendbuf, int sendcount
 
 extern "C" int clusterprof_wrap_MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv);
-  const std::uint64_t start = enter(wire::kMPI_Allgatherv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allgatherv, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   Record record(wire::kMPI_Allgatherv, start, returned == MPI_SUCCESS);
@@ -52,7 +52,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv(const void *sendbuf, int sendcoun
 
 extern "C" int clusterprof_wrap_MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce);
-  const std::uint64_t start = enter(wire::kMPI_Allreduce);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allreduce, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Allreduce, start, returned == MPI_SUCCESS);
@@ -69,7 +69,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce(const void *sendbuf, void *recvbuf
 
 extern "C" int clusterprof_wrap_MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall);
-  const std::uint64_t start = enter(wire::kMPI_Alltoall);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoall, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Alltoall, start, returned == MPI_SUCCESS);
@@ -89,7 +89,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall(const void *sendbuf, int sendcount,
 
 extern "C" int clusterprof_wrap_MPI_Alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv);
-  const std::uint64_t start = enter(wire::kMPI_Alltoallv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallv, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   Record record(wire::kMPI_Alltoallv, start, returned == MPI_SUCCESS);
@@ -109,7 +109,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv(const void *sendbuf, const int sen
 
 extern "C" int clusterprof_wrap_MPI_Alltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw);
-  const std::uint64_t start = enter(wire::kMPI_Alltoallw);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallw, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   Record record(wire::kMPI_Alltoallw, start, returned == MPI_SUCCESS);
@@ -129,7 +129,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw(const void *sendbuf, const int sen
 
 extern "C" int clusterprof_wrap_MPI_Barrier(MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Barrier);
-  const std::uint64_t start = enter(wire::kMPI_Barrier);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Barrier, key_of(comm)).collective());
   if (start == 0) return real(comm);
   const int returned = real(comm);
   Record record(wire::kMPI_Barrier, start, returned == MPI_SUCCESS);
@@ -141,7 +141,7 @@ extern "C" int clusterprof_wrap_MPI_Barrier(MPI_Comm comm) {
 
 extern "C" int clusterprof_wrap_MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast);
-  const std::uint64_t start = enter(wire::kMPI_Bcast);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Bcast, key_of(comm)).rooted(root));
   if (start == 0) return real(buffer, count, datatype, root, comm);
   const int returned = real(buffer, count, datatype, root, comm);
   Record record(wire::kMPI_Bcast, start, returned == MPI_SUCCESS);
@@ -159,7 +159,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast(void *buffer, int count, MPI_Datatype 
 
 extern "C" int clusterprof_wrap_MPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan);
-  const std::uint64_t start = enter(wire::kMPI_Exscan);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Exscan, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Exscan, start, returned == MPI_SUCCESS);
@@ -176,7 +176,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan(const void *sendbuf, void *recvbuf, i
 
 extern "C" int clusterprof_wrap_MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather);
-  const std::uint64_t start = enter(wire::kMPI_Gather);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Gather, key_of(comm)).rooted(root));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Gather, start, returned == MPI_SUCCESS);
@@ -197,7 +197,7 @@ extern "C" int clusterprof_wrap_MPI_Gather(const void *sendbuf, int sendcount, M
 
 extern "C" int clusterprof_wrap_MPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv);
-  const std::uint64_t start = enter(wire::kMPI_Gatherv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Gatherv, key_of(comm)).rooted(root));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
   Record record(wire::kMPI_Gatherv, start, returned == MPI_SUCCESS);
@@ -218,7 +218,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv(const void *sendbuf, int sendcount, 
 
 extern "C" int clusterprof_wrap_MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgather);
-  const std::uint64_t start = enter(wire::kMPI_Iallgather);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iallgather, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Iallgather, start, returned == MPI_SUCCESS);
@@ -238,7 +238,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgather(const void *sendbuf, int sendcoun
 
 extern "C" int clusterprof_wrap_MPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgatherv);
-  const std::uint64_t start = enter(wire::kMPI_Iallgatherv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iallgatherv, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   Record record(wire::kMPI_Iallgatherv, start, returned == MPI_SUCCESS);
@@ -258,7 +258,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgatherv(const void *sendbuf, int sendcou
 
 extern "C" int clusterprof_wrap_MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallreduce);
-  const std::uint64_t start = enter(wire::kMPI_Iallreduce);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iallreduce, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iallreduce, start, returned == MPI_SUCCESS);
@@ -275,7 +275,7 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce(const void *sendbuf, void *recvbu
 
 extern "C" int clusterprof_wrap_MPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoall);
-  const std::uint64_t start = enter(wire::kMPI_Ialltoall);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoall, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoall, start, returned == MPI_SUCCESS);
@@ -295,7 +295,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall(const void *sendbuf, int sendcount
 
 extern "C" int clusterprof_wrap_MPI_Ialltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallv);
-  const std::uint64_t start = enter(wire::kMPI_Ialltoallv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoallv, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoallv, start, returned == MPI_SUCCESS);
@@ -315,7 +315,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallv(const void *sendbuf, const int se
 
 extern "C" int clusterprof_wrap_MPI_Ialltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallw);
-  const std::uint64_t start = enter(wire::kMPI_Ialltoallw);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoallw, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   Record record(wire::kMPI_Ialltoallw, start, returned == MPI_SUCCESS);
@@ -335,7 +335,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallw(const void *sendbuf, const int se
 
 extern "C" int clusterprof_wrap_MPI_Ibarrier(MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibarrier);
-  const std::uint64_t start = enter(wire::kMPI_Ibarrier);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ibarrier, key_of(comm)));
   if (start == 0) return real(comm, request);
   const int returned = real(comm, request);
   Record record(wire::kMPI_Ibarrier, start, returned == MPI_SUCCESS);
@@ -347,7 +347,7 @@ extern "C" int clusterprof_wrap_MPI_Ibarrier(MPI_Comm comm, MPI_Request *request
 
 extern "C" int clusterprof_wrap_MPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibcast);
-  const std::uint64_t start = enter(wire::kMPI_Ibcast);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ibcast, key_of(comm)));
   if (start == 0) return real(buffer, count, datatype, root, comm, request);
   const int returned = real(buffer, count, datatype, root, comm, request);
   Record record(wire::kMPI_Ibcast, start, returned == MPI_SUCCESS);
@@ -365,7 +365,7 @@ extern "C" int clusterprof_wrap_MPI_Ibcast(void *buffer, int count, MPI_Datatype
 
 extern "C" int clusterprof_wrap_MPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iexscan);
-  const std::uint64_t start = enter(wire::kMPI_Iexscan);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iexscan, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iexscan, start, returned == MPI_SUCCESS);
@@ -382,7 +382,7 @@ extern "C" int clusterprof_wrap_MPI_Iexscan(const void *sendbuf, void *recvbuf, 
 
 extern "C" int clusterprof_wrap_MPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igather);
-  const std::uint64_t start = enter(wire::kMPI_Igather);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Igather, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Igather, start, returned == MPI_SUCCESS);
@@ -403,7 +403,7 @@ extern "C" int clusterprof_wrap_MPI_Igather(const void *sendbuf, int sendcount, 
 
 extern "C" int clusterprof_wrap_MPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igatherv);
-  const std::uint64_t start = enter(wire::kMPI_Igatherv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Igatherv, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
   Record record(wire::kMPI_Igatherv, start, returned == MPI_SUCCESS);
@@ -424,7 +424,7 @@ extern "C" int clusterprof_wrap_MPI_Igatherv(const void *sendbuf, int sendcount,
 
 extern "C" int clusterprof_wrap_MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce);
-  const std::uint64_t start = enter(wire::kMPI_Ireduce);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
   Record record(wire::kMPI_Ireduce, start, returned == MPI_SUCCESS);
@@ -442,7 +442,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce(const void *sendbuf, void *recvbuf, 
 
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter);
-  const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce_scatter, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter, start, returned == MPI_SUCCESS);
@@ -459,7 +459,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter(const void *sendbuf, void *r
 
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter_block);
-  const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter_block);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce_scatter_block, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter_block, start, returned == MPI_SUCCESS);
@@ -476,7 +476,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block(const void *sendbuf, v
 
 extern "C" int clusterprof_wrap_MPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscan);
-  const std::uint64_t start = enter(wire::kMPI_Iscan);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iscan, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iscan, start, returned == MPI_SUCCESS);
@@ -493,7 +493,7 @@ extern "C" int clusterprof_wrap_MPI_Iscan(const void *sendbuf, void *recvbuf, in
 
 extern "C" int clusterprof_wrap_MPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatter);
-  const std::uint64_t start = enter(wire::kMPI_Iscatter);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iscatter, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatter, start, returned == MPI_SUCCESS);
@@ -514,7 +514,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatter(const void *sendbuf, int sendcount,
 
 extern "C" int clusterprof_wrap_MPI_Iscatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatterv);
-  const std::uint64_t start = enter(wire::kMPI_Iscatterv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iscatterv, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatterv, start, returned == MPI_SUCCESS);
@@ -535,7 +535,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatterv(const void *sendbuf, const int sen
 
 extern "C" int clusterprof_wrap_MPI_Op_commutative(MPI_Op op, int *commute) {
   const auto real = CLUSTERPROF_REAL(MPI_Op_commutative);
-  const std::uint64_t start = enter(wire::kMPI_Op_commutative);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Op_commutative));
   if (start == 0) return real(op, commute);
   const int returned = real(op, commute);
   Record record(wire::kMPI_Op_commutative, start, returned == MPI_SUCCESS);
@@ -545,7 +545,7 @@ extern "C" int clusterprof_wrap_MPI_Op_commutative(MPI_Op op, int *commute) {
 
 extern "C" int clusterprof_wrap_MPI_Op_create(MPI_User_function *user_fn, int commute, MPI_Op *op) {
   const auto real = CLUSTERPROF_REAL(MPI_Op_create);
-  const std::uint64_t start = enter(wire::kMPI_Op_create);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Op_create));
   if (start == 0) return real(user_fn, commute, op);
   const int returned = real(user_fn, commute, op);
   Record record(wire::kMPI_Op_create, start, returned == MPI_SUCCESS);
@@ -555,7 +555,7 @@ extern "C" int clusterprof_wrap_MPI_Op_create(MPI_User_function *user_fn, int co
 
 extern "C" int clusterprof_wrap_MPI_Op_free(MPI_Op *op) {
   const auto real = CLUSTERPROF_REAL(MPI_Op_free);
-  const std::uint64_t start = enter(wire::kMPI_Op_free);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Op_free));
   if (start == 0) return real(op);
   const int returned = real(op);
   Record record(wire::kMPI_Op_free, start, returned == MPI_SUCCESS);
@@ -565,7 +565,7 @@ extern "C" int clusterprof_wrap_MPI_Op_free(MPI_Op *op) {
 
 extern "C" int clusterprof_wrap_MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce);
-  const std::uint64_t start = enter(wire::kMPI_Reduce);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce, key_of(comm)).rooted(root));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm);
   Record record(wire::kMPI_Reduce, start, returned == MPI_SUCCESS);
@@ -583,7 +583,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce(const void *sendbuf, void *recvbuf, i
 
 extern "C" int clusterprof_wrap_MPI_Reduce_local(const void *inbuf, void *inoutbuf, int count, MPI_Datatype datatype, MPI_Op op) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_local);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_local);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_local));
   if (start == 0) return real(inbuf, inoutbuf, count, datatype, op);
   const int returned = real(inbuf, inoutbuf, count, datatype, op);
   Record record(wire::kMPI_Reduce_local, start, returned == MPI_SUCCESS);
@@ -593,7 +593,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_local(const void *inbuf, void *inoutb
 
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm);
   Record record(wire::kMPI_Reduce_scatter, start, returned == MPI_SUCCESS);
@@ -610,7 +610,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter(const void *sendbuf, void *re
 
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_block, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   Record record(wire::kMPI_Reduce_scatter_block, start, returned == MPI_SUCCESS);
@@ -627,7 +627,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block(const void *sendbuf, vo
 
 extern "C" int clusterprof_wrap_MPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan);
-  const std::uint64_t start = enter(wire::kMPI_Scan);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scan, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Scan, start, returned == MPI_SUCCESS);
@@ -644,7 +644,7 @@ extern "C" int clusterprof_wrap_MPI_Scan(const void *sendbuf, void *recvbuf, int
 
 extern "C" int clusterprof_wrap_MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter);
-  const std::uint64_t start = enter(wire::kMPI_Scatter);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scatter, key_of(comm)).rooted(root));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Scatter, start, returned == MPI_SUCCESS);
@@ -665,7 +665,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter(const void *sendbuf, int sendcount, 
 
 extern "C" int clusterprof_wrap_MPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv);
-  const std::uint64_t start = enter(wire::kMPI_Scatterv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scatterv, key_of(comm)).rooted(root));
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Scatterv, start, returned == MPI_SUCCESS);
@@ -687,7 +687,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv(const void *sendbuf, const int send
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather_c);
-  const std::uint64_t start = enter(wire::kMPI_Allgather_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allgather_c, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Allgather_c, start, returned == MPI_SUCCESS);
@@ -709,7 +709,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_c(const void *sendbuf, MPI_Count s
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather_init);
-  const std::uint64_t start = enter(wire::kMPI_Allgather_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allgather_init, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgather_init, start, returned == MPI_SUCCESS);
@@ -733,7 +733,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init(const void *sendbuf, int send
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Allgather_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allgather_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgather_init_c, start, returned == MPI_SUCCESS);
@@ -757,7 +757,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init_c(const void *sendbuf, MPI_Co
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv_c);
-  const std::uint64_t start = enter(wire::kMPI_Allgatherv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allgatherv_c, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   Record record(wire::kMPI_Allgatherv_c, start, returned == MPI_SUCCESS);
@@ -779,7 +779,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_c(const void *sendbuf, MPI_Count 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv_init);
-  const std::uint64_t start = enter(wire::kMPI_Allgatherv_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allgatherv_init, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgatherv_init, start, returned == MPI_SUCCESS);
@@ -803,7 +803,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init(const void *sendbuf, int sen
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Allgatherv_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allgatherv_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgatherv_init_c, start, returned == MPI_SUCCESS);
@@ -827,7 +827,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init_c(const void *sendbuf, MPI_C
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce_c);
-  const std::uint64_t start = enter(wire::kMPI_Allreduce_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allreduce_c, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Allreduce_c, start, returned == MPI_SUCCESS);
@@ -846,7 +846,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_c(const void *sendbuf, void *recvb
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce_init);
-  const std::uint64_t start = enter(wire::kMPI_Allreduce_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allreduce_init, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Allreduce_init, start, returned == MPI_SUCCESS);
@@ -867,7 +867,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init(const void *sendbuf, void *re
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allreduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Allreduce_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Allreduce_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Allreduce_init_c, start, returned == MPI_SUCCESS);
@@ -888,7 +888,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init_c(const void *sendbuf, void *
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall_c);
-  const std::uint64_t start = enter(wire::kMPI_Alltoall_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoall_c, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Alltoall_c, start, returned == MPI_SUCCESS);
@@ -910,7 +910,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_c(const void *sendbuf, MPI_Count se
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall_init);
-  const std::uint64_t start = enter(wire::kMPI_Alltoall_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoall_init, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoall_init, start, returned == MPI_SUCCESS);
@@ -934,7 +934,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init(const void *sendbuf, int sendc
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Alltoall_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoall_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoall_init_c, start, returned == MPI_SUCCESS);
@@ -958,7 +958,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init_c(const void *sendbuf, MPI_Cou
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv_c);
-  const std::uint64_t start = enter(wire::kMPI_Alltoallv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallv_c, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   Record record(wire::kMPI_Alltoallv_c, start, returned == MPI_SUCCESS);
@@ -980,7 +980,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_c(const void *sendbuf, const MPI_C
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv_init);
-  const std::uint64_t start = enter(wire::kMPI_Alltoallv_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallv_init, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoallv_init, start, returned == MPI_SUCCESS);
@@ -1004,7 +1004,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init(const void *sendbuf, const in
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Alltoallv_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallv_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoallv_init_c, start, returned == MPI_SUCCESS);
@@ -1028,7 +1028,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init_c(const void *sendbuf, const 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw_c);
-  const std::uint64_t start = enter(wire::kMPI_Alltoallw_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallw_c, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   Record record(wire::kMPI_Alltoallw_c, start, returned == MPI_SUCCESS);
@@ -1050,7 +1050,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_c(const void *sendbuf, const MPI_C
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallw_init(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw_init);
-  const std::uint64_t start = enter(wire::kMPI_Alltoallw_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallw_init, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Alltoallw_init, start, returned == MPI_SUCCESS);
@@ -1074,7 +1074,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init(const void *sendbuf, const in
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Alltoallw_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallw_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Alltoallw_init_c, start, returned == MPI_SUCCESS);
@@ -1098,7 +1098,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init_c(const void *sendbuf, const 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Barrier_init);
-  const std::uint64_t start = enter(wire::kMPI_Barrier_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Barrier_init, key_of(comm)));
   if (start == 0) return real(comm, info, request);
   const int returned = real(comm, info, request);
   Record record(wire::kMPI_Barrier_init, start, returned == MPI_SUCCESS);
@@ -1116,7 +1116,7 @@ extern "C" int clusterprof_wrap_MPI_Barrier_init(MPI_Comm comm, MPI_Info info, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast_c);
-  const std::uint64_t start = enter(wire::kMPI_Bcast_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Bcast_c, key_of(comm)).rooted(root));
   if (start == 0) return real(buffer, count, datatype, root, comm);
   const int returned = real(buffer, count, datatype, root, comm);
   Record record(wire::kMPI_Bcast_c, start, returned == MPI_SUCCESS);
@@ -1136,7 +1136,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_c(void *buffer, MPI_Count count, MPI_D
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast_init);
-  const std::uint64_t start = enter(wire::kMPI_Bcast_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Bcast_init, key_of(comm)));
   if (start == 0) return real(buffer, count, datatype, root, comm, info, request);
   const int returned = real(buffer, count, datatype, root, comm, info, request);
   Record record(wire::kMPI_Bcast_init, start, returned == MPI_SUCCESS);
@@ -1158,7 +1158,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init(void *buffer, int count, MPI_Data
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Bcast_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Bcast_init_c, key_of(comm)));
   if (start == 0) return real(buffer, count, datatype, root, comm, info, request);
   const int returned = real(buffer, count, datatype, root, comm, info, request);
   Record record(wire::kMPI_Bcast_init_c, start, returned == MPI_SUCCESS);
@@ -1180,7 +1180,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init_c(void *buffer, MPI_Count count, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan_c);
-  const std::uint64_t start = enter(wire::kMPI_Exscan_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Exscan_c, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Exscan_c, start, returned == MPI_SUCCESS);
@@ -1199,7 +1199,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_c(const void *sendbuf, void *recvbuf,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Exscan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan_init);
-  const std::uint64_t start = enter(wire::kMPI_Exscan_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Exscan_init, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Exscan_init, start, returned == MPI_SUCCESS);
@@ -1220,7 +1220,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init(const void *sendbuf, void *recvb
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Exscan_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Exscan_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Exscan_init_c, start, returned == MPI_SUCCESS);
@@ -1241,7 +1241,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init_c(const void *sendbuf, void *rec
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather_c);
-  const std::uint64_t start = enter(wire::kMPI_Gather_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Gather_c, key_of(comm)).rooted(root));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Gather_c, start, returned == MPI_SUCCESS);
@@ -1264,7 +1264,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_c(const void *sendbuf, MPI_Count send
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather_init);
-  const std::uint64_t start = enter(wire::kMPI_Gather_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Gather_init, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gather_init, start, returned == MPI_SUCCESS);
@@ -1289,7 +1289,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_init(const void *sendbuf, int sendcou
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Gather_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Gather_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gather_init_c, start, returned == MPI_SUCCESS);
@@ -1314,7 +1314,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_init_c(const void *sendbuf, MPI_Count
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv_c);
-  const std::uint64_t start = enter(wire::kMPI_Gatherv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Gatherv_c, key_of(comm)).rooted(root));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
   Record record(wire::kMPI_Gatherv_c, start, returned == MPI_SUCCESS);
@@ -1337,7 +1337,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_c(const void *sendbuf, MPI_Count sen
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv_init);
-  const std::uint64_t start = enter(wire::kMPI_Gatherv_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Gatherv_init, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gatherv_init, start, returned == MPI_SUCCESS);
@@ -1362,7 +1362,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init(const void *sendbuf, int sendco
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Gatherv_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Gatherv_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gatherv_init_c, start, returned == MPI_SUCCESS);
@@ -1387,7 +1387,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init_c(const void *sendbuf, MPI_Coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgather_c);
-  const std::uint64_t start = enter(wire::kMPI_Iallgather_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iallgather_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Iallgather_c, start, returned == MPI_SUCCESS);
@@ -1409,7 +1409,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgather_c(const void *sendbuf, MPI_Count 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgatherv_c);
-  const std::uint64_t start = enter(wire::kMPI_Iallgatherv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iallgatherv_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   Record record(wire::kMPI_Iallgatherv_c, start, returned == MPI_SUCCESS);
@@ -1431,7 +1431,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgatherv_c(const void *sendbuf, MPI_Count
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallreduce_c);
-  const std::uint64_t start = enter(wire::kMPI_Iallreduce_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iallreduce_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iallreduce_c, start, returned == MPI_SUCCESS);
@@ -1450,7 +1450,7 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce_c(const void *sendbuf, void *recv
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoall_c);
-  const std::uint64_t start = enter(wire::kMPI_Ialltoall_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoall_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoall_c, start, returned == MPI_SUCCESS);
@@ -1472,7 +1472,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall_c(const void *sendbuf, MPI_Count s
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ialltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallv_c);
-  const std::uint64_t start = enter(wire::kMPI_Ialltoallv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoallv_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoallv_c, start, returned == MPI_SUCCESS);
@@ -1494,7 +1494,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallv_c(const void *sendbuf, const MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ialltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallw_c);
-  const std::uint64_t start = enter(wire::kMPI_Ialltoallw_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoallw_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   Record record(wire::kMPI_Ialltoallw_c, start, returned == MPI_SUCCESS);
@@ -1516,7 +1516,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallw_c(const void *sendbuf, const MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibcast_c);
-  const std::uint64_t start = enter(wire::kMPI_Ibcast_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ibcast_c, key_of(comm)));
   if (start == 0) return real(buffer, count, datatype, root, comm, request);
   const int returned = real(buffer, count, datatype, root, comm, request);
   Record record(wire::kMPI_Ibcast_c, start, returned == MPI_SUCCESS);
@@ -1536,7 +1536,7 @@ extern "C" int clusterprof_wrap_MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iexscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iexscan_c);
-  const std::uint64_t start = enter(wire::kMPI_Iexscan_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iexscan_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iexscan_c, start, returned == MPI_SUCCESS);
@@ -1555,7 +1555,7 @@ extern "C" int clusterprof_wrap_MPI_Iexscan_c(const void *sendbuf, void *recvbuf
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igather_c);
-  const std::uint64_t start = enter(wire::kMPI_Igather_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Igather_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Igather_c, start, returned == MPI_SUCCESS);
@@ -1578,7 +1578,7 @@ extern "C" int clusterprof_wrap_MPI_Igather_c(const void *sendbuf, MPI_Count sen
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igatherv_c);
-  const std::uint64_t start = enter(wire::kMPI_Igatherv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Igatherv_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
   Record record(wire::kMPI_Igatherv_c, start, returned == MPI_SUCCESS);
@@ -1601,7 +1601,7 @@ extern "C" int clusterprof_wrap_MPI_Igatherv_c(const void *sendbuf, MPI_Count se
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_c);
-  const std::uint64_t start = enter(wire::kMPI_Ireduce_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
   Record record(wire::kMPI_Ireduce_c, start, returned == MPI_SUCCESS);
@@ -1621,7 +1621,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_c(const void *sendbuf, void *recvbuf
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter_block_c);
-  const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter_block_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce_scatter_block_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter_block_c, start, returned == MPI_SUCCESS);
@@ -1640,7 +1640,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block_c(const void *sendbuf,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter_c);
-  const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce_scatter_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter_c, start, returned == MPI_SUCCESS);
@@ -1659,7 +1659,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_c(const void *sendbuf, void 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscan_c);
-  const std::uint64_t start = enter(wire::kMPI_Iscan_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iscan_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iscan_c, start, returned == MPI_SUCCESS);
@@ -1678,7 +1678,7 @@ extern "C" int clusterprof_wrap_MPI_Iscan_c(const void *sendbuf, void *recvbuf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatter_c);
-  const std::uint64_t start = enter(wire::kMPI_Iscatter_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iscatter_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatter_c, start, returned == MPI_SUCCESS);
@@ -1701,7 +1701,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatter_c(const void *sendbuf, MPI_Count se
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatterv_c);
-  const std::uint64_t start = enter(wire::kMPI_Iscatterv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iscatterv_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatterv_c, start, returned == MPI_SUCCESS);
@@ -1724,7 +1724,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatterv_c(const void *sendbuf, const MPI_C
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Op_create_c(MPI_User_function_c *user_fn, int commute, MPI_Op *op) {
   const auto real = CLUSTERPROF_REAL(MPI_Op_create_c);
-  const std::uint64_t start = enter(wire::kMPI_Op_create_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Op_create_c));
   if (start == 0) return real(user_fn, commute, op);
   const int returned = real(user_fn, commute, op);
   Record record(wire::kMPI_Op_create_c, start, returned == MPI_SUCCESS);
@@ -1736,7 +1736,7 @@ extern "C" int clusterprof_wrap_MPI_Op_create_c(MPI_User_function_c *user_fn, in
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_c);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_c, key_of(comm)).rooted(root));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm);
   Record record(wire::kMPI_Reduce_c, start, returned == MPI_SUCCESS);
@@ -1756,7 +1756,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_c(const void *sendbuf, void *recvbuf,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_init);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_init, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   Record record(wire::kMPI_Reduce_init, start, returned == MPI_SUCCESS);
@@ -1778,7 +1778,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init(const void *sendbuf, void *recvb
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   Record record(wire::kMPI_Reduce_init_c, start, returned == MPI_SUCCESS);
@@ -1800,7 +1800,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init_c(const void *sendbuf, void *rec
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_local_c(const void *inbuf, void *inoutbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_local_c);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_local_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_local_c));
   if (start == 0) return real(inbuf, inoutbuf, count, datatype, op);
   const int returned = real(inbuf, inoutbuf, count, datatype, op);
   Record record(wire::kMPI_Reduce_local_c, start, returned == MPI_SUCCESS);
@@ -1812,7 +1812,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_local_c(const void *inbuf, void *inou
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block_c);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_block_c, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   Record record(wire::kMPI_Reduce_scatter_block_c, start, returned == MPI_SUCCESS);
@@ -1831,7 +1831,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_c(const void *sendbuf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block_init);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_block_init, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_block_init, start, returned == MPI_SUCCESS);
@@ -1852,7 +1852,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init(const void *sendbu
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_block_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_block_init_c, start, returned == MPI_SUCCESS);
@@ -1873,7 +1873,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init_c(const void *send
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_c);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_c, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm);
   Record record(wire::kMPI_Reduce_scatter_c, start, returned == MPI_SUCCESS);
@@ -1892,7 +1892,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_c(const void *sendbuf, void *
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_init);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_init, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_init, start, returned == MPI_SUCCESS);
@@ -1913,7 +1913,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init(const void *sendbuf, voi
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_init_c, start, returned == MPI_SUCCESS);
@@ -1934,7 +1934,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init_c(const void *sendbuf, v
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan_c);
-  const std::uint64_t start = enter(wire::kMPI_Scan_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scan_c, key_of(comm)).collective());
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Scan_c, start, returned == MPI_SUCCESS);
@@ -1953,7 +1953,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_c(const void *sendbuf, void *recvbuf, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan_init);
-  const std::uint64_t start = enter(wire::kMPI_Scan_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scan_init, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Scan_init, start, returned == MPI_SUCCESS);
@@ -1974,7 +1974,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_init(const void *sendbuf, void *recvbuf
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Scan_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scan_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Scan_init_c, start, returned == MPI_SUCCESS);
@@ -1995,7 +1995,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_init_c(const void *sendbuf, void *recvb
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter_c);
-  const std::uint64_t start = enter(wire::kMPI_Scatter_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scatter_c, key_of(comm)).rooted(root));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Scatter_c, start, returned == MPI_SUCCESS);
@@ -2018,7 +2018,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_c(const void *sendbuf, MPI_Count sen
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatter_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter_init);
-  const std::uint64_t start = enter(wire::kMPI_Scatter_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scatter_init, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatter_init, start, returned == MPI_SUCCESS);
@@ -2043,7 +2043,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init(const void *sendbuf, int sendco
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Scatter_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scatter_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatter_init_c, start, returned == MPI_SUCCESS);
@@ -2068,7 +2068,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init_c(const void *sendbuf, MPI_Coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv_c);
-  const std::uint64_t start = enter(wire::kMPI_Scatterv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scatterv_c, key_of(comm)).rooted(root));
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Scatterv_c, start, returned == MPI_SUCCESS);
@@ -2091,7 +2091,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_c(const void *sendbuf, const MPI_Co
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv_init);
-  const std::uint64_t start = enter(wire::kMPI_Scatterv_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scatterv_init, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatterv_init, start, returned == MPI_SUCCESS);
@@ -2116,7 +2116,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_init(const void *sendbuf, const int
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Scatterv_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Scatterv_init_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatterv_init_c, start, returned == MPI_SUCCESS);

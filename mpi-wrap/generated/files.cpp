@@ -12,7 +12,7 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_File_call_errhandler(MPI_File fh, int errorcode) {
   const auto real = CLUSTERPROF_REAL(MPI_File_call_errhandler);
-  const std::uint64_t start = enter(wire::kMPI_File_call_errhandler);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_call_errhandler, key_of(fh)));
   if (start == 0) return real(fh, errorcode);
   const int returned = real(fh, errorcode);
   Record record(wire::kMPI_File_call_errhandler, start, returned == MPI_SUCCESS);
@@ -23,7 +23,7 @@ extern "C" int clusterprof_wrap_MPI_File_call_errhandler(MPI_File fh, int errorc
 
 extern "C" int clusterprof_wrap_MPI_File_close(MPI_File *fh) {
   const auto real = CLUSTERPROF_REAL(MPI_File_close);
-  const std::uint64_t start = enter(wire::kMPI_File_close);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_close, key_of(*fh)).collective());
   if (start == 0) return pass_on_free(key_of(*fh), [&] { return real(fh); });
   const HandleKey subject = key_of(*fh);
   Communicator* const use = hold_communicator(subject);
@@ -41,7 +41,7 @@ extern "C" int clusterprof_wrap_MPI_File_close(MPI_File *fh) {
 
 extern "C" int clusterprof_wrap_MPI_File_create_errhandler(MPI_File_errhandler_function *file_errhandler_fn, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_File_create_errhandler);
-  const std::uint64_t start = enter(wire::kMPI_File_create_errhandler);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_create_errhandler));
   if (start == 0) return real(file_errhandler_fn, errhandler);
   const int returned = real(file_errhandler_fn, errhandler);
   Record record(wire::kMPI_File_create_errhandler, start, returned == MPI_SUCCESS);
@@ -51,7 +51,7 @@ extern "C" int clusterprof_wrap_MPI_File_create_errhandler(MPI_File_errhandler_f
 
 extern "C" int clusterprof_wrap_MPI_File_delete(const char *filename, MPI_Info info) {
   const auto real = CLUSTERPROF_REAL(MPI_File_delete);
-  const std::uint64_t start = enter(wire::kMPI_File_delete);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_delete));
   if (start == 0) return real(filename, info);
   const int returned = real(filename, info);
   Record record(wire::kMPI_File_delete, start, returned == MPI_SUCCESS);
@@ -61,7 +61,7 @@ extern "C" int clusterprof_wrap_MPI_File_delete(const char *filename, MPI_Info i
 
 extern "C" int clusterprof_wrap_MPI_File_get_amode(MPI_File fh, int *amode) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_amode);
-  const std::uint64_t start = enter(wire::kMPI_File_get_amode);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_amode, key_of(fh)));
   if (start == 0) return real(fh, amode);
   const int returned = real(fh, amode);
   Record record(wire::kMPI_File_get_amode, start, returned == MPI_SUCCESS);
@@ -72,7 +72,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_amode(MPI_File fh, int *amode) {
 
 extern "C" int clusterprof_wrap_MPI_File_get_atomicity(MPI_File fh, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_atomicity);
-  const std::uint64_t start = enter(wire::kMPI_File_get_atomicity);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_atomicity, key_of(fh)));
   if (start == 0) return real(fh, flag);
   const int returned = real(fh, flag);
   Record record(wire::kMPI_File_get_atomicity, start, returned == MPI_SUCCESS);
@@ -83,7 +83,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_atomicity(MPI_File fh, int *flag) {
 
 extern "C" int clusterprof_wrap_MPI_File_get_byte_offset(MPI_File fh, MPI_Offset offset, MPI_Offset *disp) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_byte_offset);
-  const std::uint64_t start = enter(wire::kMPI_File_get_byte_offset);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_byte_offset, key_of(fh)));
   if (start == 0) return real(fh, offset, disp);
   const int returned = real(fh, offset, disp);
   Record record(wire::kMPI_File_get_byte_offset, start, returned == MPI_SUCCESS);
@@ -94,7 +94,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_byte_offset(MPI_File fh, MPI_Offset
 
 extern "C" int clusterprof_wrap_MPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_errhandler);
-  const std::uint64_t start = enter(wire::kMPI_File_get_errhandler);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_errhandler));
   if (start == 0) return real(file, errhandler);
   const int returned = real(file, errhandler);
   Record record(wire::kMPI_File_get_errhandler, start, returned == MPI_SUCCESS);
@@ -104,7 +104,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_errhandler(MPI_File file, MPI_Errha
 
 extern "C" int clusterprof_wrap_MPI_File_get_group(MPI_File fh, MPI_Group *group) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_group);
-  const std::uint64_t start = enter(wire::kMPI_File_get_group);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_group, key_of(fh)));
   if (start == 0) return real(fh, group);
   const int returned = real(fh, group);
   Record record(wire::kMPI_File_get_group, start, returned == MPI_SUCCESS);
@@ -115,7 +115,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_group(MPI_File fh, MPI_Group *group
 
 extern "C" int clusterprof_wrap_MPI_File_get_info(MPI_File fh, MPI_Info *info_used) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_info);
-  const std::uint64_t start = enter(wire::kMPI_File_get_info);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_info, key_of(fh)));
   if (start == 0) return real(fh, info_used);
   const int returned = real(fh, info_used);
   Record record(wire::kMPI_File_get_info, start, returned == MPI_SUCCESS);
@@ -126,7 +126,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_info(MPI_File fh, MPI_Info *info_us
 
 extern "C" int clusterprof_wrap_MPI_File_get_position(MPI_File fh, MPI_Offset *offset) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_position);
-  const std::uint64_t start = enter(wire::kMPI_File_get_position);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_position, key_of(fh)));
   if (start == 0) return real(fh, offset);
   const int returned = real(fh, offset);
   Record record(wire::kMPI_File_get_position, start, returned == MPI_SUCCESS);
@@ -137,7 +137,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_position(MPI_File fh, MPI_Offset *o
 
 extern "C" int clusterprof_wrap_MPI_File_get_position_shared(MPI_File fh, MPI_Offset *offset) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_position_shared);
-  const std::uint64_t start = enter(wire::kMPI_File_get_position_shared);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_position_shared, key_of(fh)));
   if (start == 0) return real(fh, offset);
   const int returned = real(fh, offset);
   Record record(wire::kMPI_File_get_position_shared, start, returned == MPI_SUCCESS);
@@ -148,7 +148,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_position_shared(MPI_File fh, MPI_Of
 
 extern "C" int clusterprof_wrap_MPI_File_get_size(MPI_File fh, MPI_Offset *size) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_size);
-  const std::uint64_t start = enter(wire::kMPI_File_get_size);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_size, key_of(fh)));
   if (start == 0) return real(fh, size);
   const int returned = real(fh, size);
   Record record(wire::kMPI_File_get_size, start, returned == MPI_SUCCESS);
@@ -159,7 +159,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_size(MPI_File fh, MPI_Offset *size)
 
 extern "C" int clusterprof_wrap_MPI_File_get_type_extent(MPI_File fh, MPI_Datatype datatype, MPI_Aint *extent) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_type_extent);
-  const std::uint64_t start = enter(wire::kMPI_File_get_type_extent);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_type_extent, key_of(fh)));
   if (start == 0) return real(fh, datatype, extent);
   const int returned = real(fh, datatype, extent);
   Record record(wire::kMPI_File_get_type_extent, start, returned == MPI_SUCCESS);
@@ -170,7 +170,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_type_extent(MPI_File fh, MPI_Dataty
 
 extern "C" int clusterprof_wrap_MPI_File_get_view(MPI_File fh, MPI_Offset *disp, MPI_Datatype *etype, MPI_Datatype *filetype, char *datarep) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_view);
-  const std::uint64_t start = enter(wire::kMPI_File_get_view);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_view, key_of(fh)));
   if (start == 0) return real(fh, disp, etype, filetype, datarep);
   const int returned = real(fh, disp, etype, filetype, datarep);
   Record record(wire::kMPI_File_get_view, start, returned == MPI_SUCCESS);
@@ -181,7 +181,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_view(MPI_File fh, MPI_Offset *disp,
 
 extern "C" int clusterprof_wrap_MPI_File_iread(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread);
-  const std::uint64_t start = enter(wire::kMPI_File_iread);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread, start, returned == MPI_SUCCESS);
@@ -197,7 +197,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread(MPI_File fh, void *buf, int count
 
 extern "C" int clusterprof_wrap_MPI_File_iread_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_all);
-  const std::uint64_t start = enter(wire::kMPI_File_iread_all);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_all, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_all, start, returned == MPI_SUCCESS);
@@ -213,7 +213,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_all(MPI_File fh, void *buf, int c
 
 extern "C" int clusterprof_wrap_MPI_File_iread_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at);
-  const std::uint64_t start = enter(wire::kMPI_File_iread_at);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_at, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at, start, returned == MPI_SUCCESS);
@@ -229,7 +229,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at(MPI_File fh, MPI_Offset offset
 
 extern "C" int clusterprof_wrap_MPI_File_iread_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at_all);
-  const std::uint64_t start = enter(wire::kMPI_File_iread_at_all);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_at_all, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at_all, start, returned == MPI_SUCCESS);
@@ -245,7 +245,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_all(MPI_File fh, MPI_Offset of
 
 extern "C" int clusterprof_wrap_MPI_File_iread_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_shared);
-  const std::uint64_t start = enter(wire::kMPI_File_iread_shared);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_shared, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_shared, start, returned == MPI_SUCCESS);
@@ -261,7 +261,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_shared(MPI_File fh, void *buf, in
 
 extern "C" int clusterprof_wrap_MPI_File_iwrite(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite);
-  const std::uint64_t start = enter(wire::kMPI_File_iwrite);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite, start, returned == MPI_SUCCESS);
@@ -277,7 +277,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite(MPI_File fh, const void *buf, in
 
 extern "C" int clusterprof_wrap_MPI_File_iwrite_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_all);
-  const std::uint64_t start = enter(wire::kMPI_File_iwrite_all);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_all, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_all, start, returned == MPI_SUCCESS);
@@ -293,7 +293,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_all(MPI_File fh, const void *buf
 
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at);
-  const std::uint64_t start = enter(wire::kMPI_File_iwrite_at);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_at, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at, start, returned == MPI_SUCCESS);
@@ -309,7 +309,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at(MPI_File fh, MPI_Offset offse
 
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at_all);
-  const std::uint64_t start = enter(wire::kMPI_File_iwrite_at_all);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_at_all, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at_all, start, returned == MPI_SUCCESS);
@@ -325,7 +325,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all(MPI_File fh, MPI_Offset o
 
 extern "C" int clusterprof_wrap_MPI_File_iwrite_shared(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_shared);
-  const std::uint64_t start = enter(wire::kMPI_File_iwrite_shared);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_shared, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_shared, start, returned == MPI_SUCCESS);
@@ -341,7 +341,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_shared(MPI_File fh, const void *
 
 extern "C" int clusterprof_wrap_MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh) {
   const auto real = CLUSTERPROF_REAL(MPI_File_open);
-  const std::uint64_t start = enter(wire::kMPI_File_open);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_open, key_of(comm)).collective());
   if (start == 0) {
     const int passed_on = real(comm, filename, amode, info, fh);
     if (passed_on == MPI_SUCCESS) release(key_of(*fh));
@@ -360,7 +360,7 @@ extern "C" int clusterprof_wrap_MPI_File_open(MPI_Comm comm, const char *filenam
 
 extern "C" int clusterprof_wrap_MPI_File_preallocate(MPI_File fh, MPI_Offset size) {
   const auto real = CLUSTERPROF_REAL(MPI_File_preallocate);
-  const std::uint64_t start = enter(wire::kMPI_File_preallocate);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_preallocate, key_of(fh)).collective());
   if (start == 0) return real(fh, size);
   const int returned = real(fh, size);
   Record record(wire::kMPI_File_preallocate, start, returned == MPI_SUCCESS);
@@ -372,7 +372,7 @@ extern "C" int clusterprof_wrap_MPI_File_preallocate(MPI_File fh, MPI_Offset siz
 
 extern "C" int clusterprof_wrap_MPI_File_read(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read);
-  const std::uint64_t start = enter(wire::kMPI_File_read);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read, start, returned == MPI_SUCCESS);
@@ -387,7 +387,7 @@ extern "C" int clusterprof_wrap_MPI_File_read(MPI_File fh, void *buf, int count,
 
 extern "C" int clusterprof_wrap_MPI_File_read_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all);
-  const std::uint64_t start = enter(wire::kMPI_File_read_all);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_all, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_all, start, returned == MPI_SUCCESS);
@@ -403,7 +403,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all(MPI_File fh, void *buf, int co
 
 extern "C" int clusterprof_wrap_MPI_File_read_all_begin(MPI_File fh, void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all_begin);
-  const std::uint64_t start = enter(wire::kMPI_File_read_all_begin);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_all_begin, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_read_all_begin, start, returned == MPI_SUCCESS);
@@ -419,7 +419,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_begin(MPI_File fh, void *buf, 
 
 extern "C" int clusterprof_wrap_MPI_File_read_all_end(MPI_File fh, void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all_end);
-  const std::uint64_t start = enter(wire::kMPI_File_read_all_end);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_all_end, key_of(fh)));
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_read_all_end, start, returned == MPI_SUCCESS);
@@ -430,7 +430,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_end(MPI_File fh, void *buf, MP
 
 extern "C" int clusterprof_wrap_MPI_File_read_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at);
-  const std::uint64_t start = enter(wire::kMPI_File_read_at);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_at, start, returned == MPI_SUCCESS);
@@ -445,7 +445,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at(MPI_File fh, MPI_Offset offset,
 
 extern "C" int clusterprof_wrap_MPI_File_read_at_all(MPI_File fh, MPI_Offset offset, void * buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all);
-  const std::uint64_t start = enter(wire::kMPI_File_read_at_all);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_all, key_of(fh)).collective());
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_at_all, start, returned == MPI_SUCCESS);
@@ -461,7 +461,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all(MPI_File fh, MPI_Offset off
 
 extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all_begin);
-  const std::uint64_t start = enter(wire::kMPI_File_read_at_all_begin);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_all_begin, key_of(fh)).collective());
   if (start == 0) return real(fh, offset, buf, count, datatype);
   const int returned = real(fh, offset, buf, count, datatype);
   Record record(wire::kMPI_File_read_at_all_begin, start, returned == MPI_SUCCESS);
@@ -477,7 +477,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin(MPI_File fh, MPI_Offs
 
 extern "C" int clusterprof_wrap_MPI_File_read_at_all_end(MPI_File fh, void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all_end);
-  const std::uint64_t start = enter(wire::kMPI_File_read_at_all_end);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_all_end, key_of(fh)));
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_read_at_all_end, start, returned == MPI_SUCCESS);
@@ -488,7 +488,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_end(MPI_File fh, void *buf,
 
 extern "C" int clusterprof_wrap_MPI_File_read_ordered(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered);
-  const std::uint64_t start = enter(wire::kMPI_File_read_ordered);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_ordered, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_ordered, start, returned == MPI_SUCCESS);
@@ -504,7 +504,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered(MPI_File fh, void *buf, in
 
 extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin(MPI_File fh, void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered_begin);
-  const std::uint64_t start = enter(wire::kMPI_File_read_ordered_begin);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_ordered_begin, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_read_ordered_begin, start, returned == MPI_SUCCESS);
@@ -520,7 +520,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin(MPI_File fh, void *b
 
 extern "C" int clusterprof_wrap_MPI_File_read_ordered_end(MPI_File fh, void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered_end);
-  const std::uint64_t start = enter(wire::kMPI_File_read_ordered_end);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_ordered_end, key_of(fh)));
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_read_ordered_end, start, returned == MPI_SUCCESS);
@@ -531,7 +531,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_end(MPI_File fh, void *buf
 
 extern "C" int clusterprof_wrap_MPI_File_read_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_shared);
-  const std::uint64_t start = enter(wire::kMPI_File_read_shared);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_shared, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_shared, start, returned == MPI_SUCCESS);
@@ -546,7 +546,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_shared(MPI_File fh, void *buf, int
 
 extern "C" int clusterprof_wrap_MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence) {
   const auto real = CLUSTERPROF_REAL(MPI_File_seek);
-  const std::uint64_t start = enter(wire::kMPI_File_seek);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_seek, key_of(fh)));
   if (start == 0) return real(fh, offset, whence);
   const int returned = real(fh, offset, whence);
   Record record(wire::kMPI_File_seek, start, returned == MPI_SUCCESS);
@@ -557,7 +557,7 @@ extern "C" int clusterprof_wrap_MPI_File_seek(MPI_File fh, MPI_Offset offset, in
 
 extern "C" int clusterprof_wrap_MPI_File_seek_shared(MPI_File fh, MPI_Offset offset, int whence) {
   const auto real = CLUSTERPROF_REAL(MPI_File_seek_shared);
-  const std::uint64_t start = enter(wire::kMPI_File_seek_shared);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_seek_shared, key_of(fh)).collective());
   if (start == 0) return real(fh, offset, whence);
   const int returned = real(fh, offset, whence);
   Record record(wire::kMPI_File_seek_shared, start, returned == MPI_SUCCESS);
@@ -569,7 +569,7 @@ extern "C" int clusterprof_wrap_MPI_File_seek_shared(MPI_File fh, MPI_Offset off
 
 extern "C" int clusterprof_wrap_MPI_File_set_atomicity(MPI_File fh, int flag) {
   const auto real = CLUSTERPROF_REAL(MPI_File_set_atomicity);
-  const std::uint64_t start = enter(wire::kMPI_File_set_atomicity);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_set_atomicity, key_of(fh)).collective());
   if (start == 0) return real(fh, flag);
   const int returned = real(fh, flag);
   Record record(wire::kMPI_File_set_atomicity, start, returned == MPI_SUCCESS);
@@ -581,7 +581,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_atomicity(MPI_File fh, int flag) {
 
 extern "C" int clusterprof_wrap_MPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_File_set_errhandler);
-  const std::uint64_t start = enter(wire::kMPI_File_set_errhandler);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_set_errhandler));
   if (start == 0) return real(file, errhandler);
   const int returned = real(file, errhandler);
   Record record(wire::kMPI_File_set_errhandler, start, returned == MPI_SUCCESS);
@@ -591,7 +591,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_errhandler(MPI_File file, MPI_Errha
 
 extern "C" int clusterprof_wrap_MPI_File_set_info(MPI_File fh, MPI_Info info) {
   const auto real = CLUSTERPROF_REAL(MPI_File_set_info);
-  const std::uint64_t start = enter(wire::kMPI_File_set_info);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_set_info, key_of(fh)).collective());
   if (start == 0) return real(fh, info);
   const int returned = real(fh, info);
   Record record(wire::kMPI_File_set_info, start, returned == MPI_SUCCESS);
@@ -603,7 +603,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_info(MPI_File fh, MPI_Info info) {
 
 extern "C" int clusterprof_wrap_MPI_File_set_size(MPI_File fh, MPI_Offset size) {
   const auto real = CLUSTERPROF_REAL(MPI_File_set_size);
-  const std::uint64_t start = enter(wire::kMPI_File_set_size);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_set_size, key_of(fh)).collective());
   if (start == 0) return real(fh, size);
   const int returned = real(fh, size);
   Record record(wire::kMPI_File_set_size, start, returned == MPI_SUCCESS);
@@ -615,7 +615,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_size(MPI_File fh, MPI_Offset size) 
 
 extern "C" int clusterprof_wrap_MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep, MPI_Info info) {
   const auto real = CLUSTERPROF_REAL(MPI_File_set_view);
-  const std::uint64_t start = enter(wire::kMPI_File_set_view);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_set_view, key_of(fh)).collective());
   if (start == 0) return real(fh, disp, etype, filetype, datarep, info);
   const int returned = real(fh, disp, etype, filetype, datarep, info);
   Record record(wire::kMPI_File_set_view, start, returned == MPI_SUCCESS);
@@ -627,7 +627,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_view(MPI_File fh, MPI_Offset disp, 
 
 extern "C" int clusterprof_wrap_MPI_File_sync(MPI_File fh) {
   const auto real = CLUSTERPROF_REAL(MPI_File_sync);
-  const std::uint64_t start = enter(wire::kMPI_File_sync);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_sync, key_of(fh)).collective());
   if (start == 0) return real(fh);
   const int returned = real(fh);
   Record record(wire::kMPI_File_sync, start, returned == MPI_SUCCESS);
@@ -639,7 +639,7 @@ extern "C" int clusterprof_wrap_MPI_File_sync(MPI_File fh) {
 
 extern "C" int clusterprof_wrap_MPI_File_write(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write);
-  const std::uint64_t start = enter(wire::kMPI_File_write);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write, start, returned == MPI_SUCCESS);
@@ -654,7 +654,7 @@ extern "C" int clusterprof_wrap_MPI_File_write(MPI_File fh, const void *buf, int
 
 extern "C" int clusterprof_wrap_MPI_File_write_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all);
-  const std::uint64_t start = enter(wire::kMPI_File_write_all);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_all, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_all, start, returned == MPI_SUCCESS);
@@ -670,7 +670,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all(MPI_File fh, const void *buf,
 
 extern "C" int clusterprof_wrap_MPI_File_write_all_begin(MPI_File fh, const void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all_begin);
-  const std::uint64_t start = enter(wire::kMPI_File_write_all_begin);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_all_begin, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_write_all_begin, start, returned == MPI_SUCCESS);
@@ -686,7 +686,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_begin(MPI_File fh, const void
 
 extern "C" int clusterprof_wrap_MPI_File_write_all_end(MPI_File fh, const void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all_end);
-  const std::uint64_t start = enter(wire::kMPI_File_write_all_end);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_all_end, key_of(fh)));
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_write_all_end, start, returned == MPI_SUCCESS);
@@ -697,7 +697,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_end(MPI_File fh, const void *
 
 extern "C" int clusterprof_wrap_MPI_File_write_at(MPI_File fh, MPI_Offset offset, const void * buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at);
-  const std::uint64_t start = enter(wire::kMPI_File_write_at);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_at, start, returned == MPI_SUCCESS);
@@ -712,7 +712,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at(MPI_File fh, MPI_Offset offset
 
 extern "C" int clusterprof_wrap_MPI_File_write_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all);
-  const std::uint64_t start = enter(wire::kMPI_File_write_at_all);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_all, key_of(fh)).collective());
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_at_all, start, returned == MPI_SUCCESS);
@@ -728,7 +728,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all(MPI_File fh, MPI_Offset of
 
 extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all_begin);
-  const std::uint64_t start = enter(wire::kMPI_File_write_at_all_begin);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_all_begin, key_of(fh)).collective());
   if (start == 0) return real(fh, offset, buf, count, datatype);
   const int returned = real(fh, offset, buf, count, datatype);
   Record record(wire::kMPI_File_write_at_all_begin, start, returned == MPI_SUCCESS);
@@ -744,7 +744,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin(MPI_File fh, MPI_Off
 
 extern "C" int clusterprof_wrap_MPI_File_write_at_all_end(MPI_File fh, const void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all_end);
-  const std::uint64_t start = enter(wire::kMPI_File_write_at_all_end);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_all_end, key_of(fh)));
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_write_at_all_end, start, returned == MPI_SUCCESS);
@@ -755,7 +755,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_end(MPI_File fh, const voi
 
 extern "C" int clusterprof_wrap_MPI_File_write_ordered(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered);
-  const std::uint64_t start = enter(wire::kMPI_File_write_ordered);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_ordered, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_ordered, start, returned == MPI_SUCCESS);
@@ -771,7 +771,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered(MPI_File fh, const void *
 
 extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin(MPI_File fh, const void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered_begin);
-  const std::uint64_t start = enter(wire::kMPI_File_write_ordered_begin);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_ordered_begin, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_write_ordered_begin, start, returned == MPI_SUCCESS);
@@ -787,7 +787,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin(MPI_File fh, const 
 
 extern "C" int clusterprof_wrap_MPI_File_write_ordered_end(MPI_File fh, const void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered_end);
-  const std::uint64_t start = enter(wire::kMPI_File_write_ordered_end);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_ordered_end, key_of(fh)));
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_write_ordered_end, start, returned == MPI_SUCCESS);
@@ -798,7 +798,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_end(MPI_File fh, const vo
 
 extern "C" int clusterprof_wrap_MPI_File_write_shared(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_shared);
-  const std::uint64_t start = enter(wire::kMPI_File_write_shared);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_shared, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_shared, start, returned == MPI_SUCCESS);
@@ -813,7 +813,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_shared(MPI_File fh, const void *b
 
 extern "C" int clusterprof_wrap_MPI_Register_datarep(const char *datarep, MPI_Datarep_conversion_function *read_conversion_fn, MPI_Datarep_conversion_function *write_conversion_fn, MPI_Datarep_extent_function *dtype_file_extent_fn, void *extra_state) {
   const auto real = CLUSTERPROF_REAL(MPI_Register_datarep);
-  const std::uint64_t start = enter(wire::kMPI_Register_datarep);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Register_datarep));
   if (start == 0) return real(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
   const int returned = real(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
   Record record(wire::kMPI_Register_datarep, start, returned == MPI_SUCCESS);
@@ -824,7 +824,7 @@ extern "C" int clusterprof_wrap_MPI_Register_datarep(const char *datarep, MPI_Da
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_get_type_extent_c(MPI_File fh, MPI_Datatype datatype, MPI_Count *extent) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_type_extent_c);
-  const std::uint64_t start = enter(wire::kMPI_File_get_type_extent_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_type_extent_c, key_of(fh)));
   if (start == 0) return real(fh, datatype, extent);
   const int returned = real(fh, datatype, extent);
   Record record(wire::kMPI_File_get_type_extent_c, start, returned == MPI_SUCCESS);
@@ -837,7 +837,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_type_extent_c(MPI_File fh, MPI_Data
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iread_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_all_c);
-  const std::uint64_t start = enter(wire::kMPI_File_iread_all_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_all_c, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_all_c, start, returned == MPI_SUCCESS);
@@ -855,7 +855,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_all_c(MPI_File fh, void *buf, MPI
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iread_at_all_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at_all_c);
-  const std::uint64_t start = enter(wire::kMPI_File_iread_at_all_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_at_all_c, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at_all_c, start, returned == MPI_SUCCESS);
@@ -873,7 +873,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_all_c(MPI_File fh, MPI_Offset 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iread_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at_c);
-  const std::uint64_t start = enter(wire::kMPI_File_iread_at_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_at_c, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at_c, start, returned == MPI_SUCCESS);
@@ -891,7 +891,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_c(MPI_File fh, MPI_Offset offs
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iread_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_c);
-  const std::uint64_t start = enter(wire::kMPI_File_iread_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_c, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_c, start, returned == MPI_SUCCESS);
@@ -909,7 +909,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_c(MPI_File fh, void *buf, MPI_Cou
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iread_shared_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_shared_c);
-  const std::uint64_t start = enter(wire::kMPI_File_iread_shared_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_shared_c, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_shared_c, start, returned == MPI_SUCCESS);
@@ -927,7 +927,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_shared_c(MPI_File fh, void *buf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iwrite_all_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_all_c);
-  const std::uint64_t start = enter(wire::kMPI_File_iwrite_all_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_all_c, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_all_c, start, returned == MPI_SUCCESS);
@@ -945,7 +945,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_all_c(MPI_File fh, const void *b
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at_all_c);
-  const std::uint64_t start = enter(wire::kMPI_File_iwrite_at_all_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_at_all_c, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at_all_c, start, returned == MPI_SUCCESS);
@@ -963,7 +963,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at_c);
-  const std::uint64_t start = enter(wire::kMPI_File_iwrite_at_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_at_c, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at_c, start, returned == MPI_SUCCESS);
@@ -981,7 +981,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_c(MPI_File fh, MPI_Offset off
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iwrite_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_c);
-  const std::uint64_t start = enter(wire::kMPI_File_iwrite_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_c, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_c, start, returned == MPI_SUCCESS);
@@ -999,7 +999,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_c(MPI_File fh, const void *buf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iwrite_shared_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_shared_c);
-  const std::uint64_t start = enter(wire::kMPI_File_iwrite_shared_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_shared_c, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_shared_c, start, returned == MPI_SUCCESS);
@@ -1017,7 +1017,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_shared_c(MPI_File fh, const void
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_all_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all_begin_c);
-  const std::uint64_t start = enter(wire::kMPI_File_read_all_begin_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_all_begin_c, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_read_all_begin_c, start, returned == MPI_SUCCESS);
@@ -1035,7 +1035,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_begin_c(MPI_File fh, void *buf
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all_c);
-  const std::uint64_t start = enter(wire::kMPI_File_read_all_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_all_c, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_all_c, start, returned == MPI_SUCCESS);
@@ -1053,7 +1053,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_c(MPI_File fh, void *buf, MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all_begin_c);
-  const std::uint64_t start = enter(wire::kMPI_File_read_at_all_begin_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_all_begin_c, key_of(fh)).collective());
   if (start == 0) return real(fh, offset, buf, count, datatype);
   const int returned = real(fh, offset, buf, count, datatype);
   Record record(wire::kMPI_File_read_at_all_begin_c, start, returned == MPI_SUCCESS);
@@ -1071,7 +1071,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin_c(MPI_File fh, MPI_Of
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_at_all_c(MPI_File fh, MPI_Offset offset, void * buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all_c);
-  const std::uint64_t start = enter(wire::kMPI_File_read_at_all_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_all_c, key_of(fh)).collective());
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_at_all_c, start, returned == MPI_SUCCESS);
@@ -1089,7 +1089,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_c(MPI_File fh, MPI_Offset o
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_c);
-  const std::uint64_t start = enter(wire::kMPI_File_read_at_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_c, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_at_c, start, returned == MPI_SUCCESS);
@@ -1106,7 +1106,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_c(MPI_File fh, MPI_Offset offse
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_c);
-  const std::uint64_t start = enter(wire::kMPI_File_read_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_c, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_c, start, returned == MPI_SUCCESS);
@@ -1123,7 +1123,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_c(MPI_File fh, void *buf, MPI_Coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered_begin_c);
-  const std::uint64_t start = enter(wire::kMPI_File_read_ordered_begin_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_ordered_begin_c, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_read_ordered_begin_c, start, returned == MPI_SUCCESS);
@@ -1141,7 +1141,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin_c(MPI_File fh, void 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_ordered_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered_c);
-  const std::uint64_t start = enter(wire::kMPI_File_read_ordered_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_ordered_c, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_ordered_c, start, returned == MPI_SUCCESS);
@@ -1159,7 +1159,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_c(MPI_File fh, void *buf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_shared_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_shared_c);
-  const std::uint64_t start = enter(wire::kMPI_File_read_shared_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_shared_c, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_shared_c, start, returned == MPI_SUCCESS);
@@ -1176,7 +1176,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_shared_c(MPI_File fh, void *buf, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_all_begin_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all_begin_c);
-  const std::uint64_t start = enter(wire::kMPI_File_write_all_begin_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_all_begin_c, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_write_all_begin_c, start, returned == MPI_SUCCESS);
@@ -1194,7 +1194,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_begin_c(MPI_File fh, const vo
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_all_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all_c);
-  const std::uint64_t start = enter(wire::kMPI_File_write_all_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_all_c, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_all_c, start, returned == MPI_SUCCESS);
@@ -1212,7 +1212,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_c(MPI_File fh, const void *bu
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all_begin_c);
-  const std::uint64_t start = enter(wire::kMPI_File_write_at_all_begin_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_all_begin_c, key_of(fh)).collective());
   if (start == 0) return real(fh, offset, buf, count, datatype);
   const int returned = real(fh, offset, buf, count, datatype);
   Record record(wire::kMPI_File_write_at_all_begin_c, start, returned == MPI_SUCCESS);
@@ -1230,7 +1230,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin_c(MPI_File fh, MPI_O
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all_c);
-  const std::uint64_t start = enter(wire::kMPI_File_write_at_all_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_all_c, key_of(fh)).collective());
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_at_all_c, start, returned == MPI_SUCCESS);
@@ -1248,7 +1248,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_c(MPI_File fh, MPI_Offset 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_at_c(MPI_File fh, MPI_Offset offset, const void * buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_c);
-  const std::uint64_t start = enter(wire::kMPI_File_write_at_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_c, key_of(fh)));
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_at_c, start, returned == MPI_SUCCESS);
@@ -1265,7 +1265,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_c(MPI_File fh, MPI_Offset offs
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_c);
-  const std::uint64_t start = enter(wire::kMPI_File_write_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_c, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_c, start, returned == MPI_SUCCESS);
@@ -1282,7 +1282,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_c(MPI_File fh, const void *buf, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered_begin_c);
-  const std::uint64_t start = enter(wire::kMPI_File_write_ordered_begin_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_ordered_begin_c, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_write_ordered_begin_c, start, returned == MPI_SUCCESS);
@@ -1300,7 +1300,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin_c(MPI_File fh, cons
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_ordered_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered_c);
-  const std::uint64_t start = enter(wire::kMPI_File_write_ordered_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_ordered_c, key_of(fh)).collective());
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_ordered_c, start, returned == MPI_SUCCESS);
@@ -1318,7 +1318,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_c(MPI_File fh, const void
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_shared_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_shared_c);
-  const std::uint64_t start = enter(wire::kMPI_File_write_shared_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_shared_c, key_of(fh)));
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_shared_c, start, returned == MPI_SUCCESS);
@@ -1335,7 +1335,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_shared_c(MPI_File fh, const void 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Register_datarep_c(const char *datarep, MPI_Datarep_conversion_function_c *read_conversion_fn, MPI_Datarep_conversion_function_c *write_conversion_fn, MPI_Datarep_extent_function *dtype_file_extent_fn, void *extra_state) {
   const auto real = CLUSTERPROF_REAL(MPI_Register_datarep_c);
-  const std::uint64_t start = enter(wire::kMPI_Register_datarep_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Register_datarep_c));
   if (start == 0) return real(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
   const int returned = real(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
   Record record(wire::kMPI_Register_datarep_c, start, returned == MPI_SUCCESS);

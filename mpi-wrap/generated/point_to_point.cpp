@@ -12,7 +12,7 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend);
-  const std::uint64_t start = enter(wire::kMPI_Bsend);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Bsend, key_of(comm)).with(dest, tag));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Bsend, start, returned == MPI_SUCCESS);
@@ -27,7 +27,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend(const void *buf, int count, MPI_Dataty
 
 extern "C" int clusterprof_wrap_MPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend_init);
-  const std::uint64_t start = enter(wire::kMPI_Bsend_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Bsend_init, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Bsend_init, start, returned == MPI_SUCCESS);
@@ -44,7 +44,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_init(const void *buf, int count, MPI_D
 
 extern "C" int clusterprof_wrap_MPI_Buffer_attach(void *buffer, int size) {
   const auto real = CLUSTERPROF_REAL(MPI_Buffer_attach);
-  const std::uint64_t start = enter(wire::kMPI_Buffer_attach);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Buffer_attach));
   if (start == 0) return real(buffer, size);
   const int returned = real(buffer, size);
   Record record(wire::kMPI_Buffer_attach, start, returned == MPI_SUCCESS);
@@ -54,7 +54,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_attach(void *buffer, int size) {
 
 extern "C" int clusterprof_wrap_MPI_Buffer_detach(void *buffer_addr, int *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Buffer_detach);
-  const std::uint64_t start = enter(wire::kMPI_Buffer_detach);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Buffer_detach));
   if (start == 0) return real(buffer_addr, size);
   const int returned = real(buffer_addr, size);
   Record record(wire::kMPI_Buffer_detach, start, returned == MPI_SUCCESS);
@@ -64,7 +64,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_detach(void *buffer_addr, int *size) 
 
 extern "C" int clusterprof_wrap_MPI_Grequest_complete(MPI_Request request) {
   const auto real = CLUSTERPROF_REAL(MPI_Grequest_complete);
-  const std::uint64_t start = enter(wire::kMPI_Grequest_complete);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Grequest_complete));
   if (start == 0) return real(request);
   const int returned = real(request);
   Record record(wire::kMPI_Grequest_complete, start, returned == MPI_SUCCESS);
@@ -74,7 +74,7 @@ extern "C" int clusterprof_wrap_MPI_Grequest_complete(MPI_Request request) {
 
 extern "C" int clusterprof_wrap_MPI_Grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free_function *free_fn, MPI_Grequest_cancel_function *cancel_fn, void *extra_state, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Grequest_start);
-  const std::uint64_t start = enter(wire::kMPI_Grequest_start);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Grequest_start));
   if (start == 0) return real(query_fn, free_fn, cancel_fn, extra_state, request);
   const int returned = real(query_fn, free_fn, cancel_fn, extra_state, request);
   Record record(wire::kMPI_Grequest_start, start, returned == MPI_SUCCESS);
@@ -85,7 +85,7 @@ extern "C" int clusterprof_wrap_MPI_Grequest_start(MPI_Grequest_query_function *
 
 extern "C" int clusterprof_wrap_MPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibsend);
-  const std::uint64_t start = enter(wire::kMPI_Ibsend);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ibsend, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ibsend, start, returned == MPI_SUCCESS);
@@ -100,7 +100,7 @@ extern "C" int clusterprof_wrap_MPI_Ibsend(const void *buf, int count, MPI_Datat
 
 extern "C" int clusterprof_wrap_MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Improbe);
-  const std::uint64_t start = enter(wire::kMPI_Improbe);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Improbe, key_of(comm)).with(source, tag));
   if (start == 0) {
     const int passed_on = real(source, tag, comm, flag, message, status);
     if (passed_on == MPI_SUCCESS && *flag != 0) release(key_of(*message));
@@ -123,7 +123,7 @@ extern "C" int clusterprof_wrap_MPI_Improbe(int source, int tag, MPI_Comm comm, 
 
 extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Imrecv);
-  const std::uint64_t start = enter(wire::kMPI_Imrecv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Imrecv, key_of(*message)));
   if (start == 0) {
     take_message(key_of(*message));
     release(key_of(*message));
@@ -144,7 +144,7 @@ extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype da
 
 extern "C" int clusterprof_wrap_MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Iprobe);
-  const std::uint64_t start = enter(wire::kMPI_Iprobe);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Iprobe, key_of(comm)).with(source, tag));
   if (start == 0) return real(source, tag, comm, flag, status);
   const int returned = real(source, tag, comm, flag, status);
   Record record(wire::kMPI_Iprobe, start, returned == MPI_SUCCESS);
@@ -155,7 +155,7 @@ extern "C" int clusterprof_wrap_MPI_Iprobe(int source, int tag, MPI_Comm comm, i
 
 extern "C" int clusterprof_wrap_MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irecv);
-  const std::uint64_t start = enter(wire::kMPI_Irecv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Irecv, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Irecv, start, returned == MPI_SUCCESS);
@@ -167,7 +167,7 @@ extern "C" int clusterprof_wrap_MPI_Irecv(void *buf, int count, MPI_Datatype dat
 
 extern "C" int clusterprof_wrap_MPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irsend);
-  const std::uint64_t start = enter(wire::kMPI_Irsend);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Irsend, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Irsend, start, returned == MPI_SUCCESS);
@@ -182,7 +182,7 @@ extern "C" int clusterprof_wrap_MPI_Irsend(const void *buf, int count, MPI_Datat
 
 extern "C" int clusterprof_wrap_MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isend);
-  const std::uint64_t start = enter(wire::kMPI_Isend);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Isend, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Isend, start, returned == MPI_SUCCESS);
@@ -197,7 +197,7 @@ extern "C" int clusterprof_wrap_MPI_Isend(const void *buf, int count, MPI_Dataty
 
 extern "C" int clusterprof_wrap_MPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Issend);
-  const std::uint64_t start = enter(wire::kMPI_Issend);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Issend, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Issend, start, returned == MPI_SUCCESS);
@@ -212,7 +212,7 @@ extern "C" int clusterprof_wrap_MPI_Issend(const void *buf, int count, MPI_Datat
 
 extern "C" int clusterprof_wrap_MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mprobe);
-  const std::uint64_t start = enter(wire::kMPI_Mprobe);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Mprobe, key_of(comm)).with(source, tag));
   if (start == 0) {
     const int passed_on = real(source, tag, comm, message, status);
     if (passed_on == MPI_SUCCESS) release(key_of(*message));
@@ -233,7 +233,7 @@ extern "C" int clusterprof_wrap_MPI_Mprobe(int source, int tag, MPI_Comm comm, M
 
 extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mrecv);
-  const std::uint64_t start = enter(wire::kMPI_Mrecv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Mrecv, key_of(*message)));
   if (start == 0) {
     take_message(key_of(*message));
     release(key_of(*message));
@@ -259,7 +259,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype dat
 
 extern "C" int clusterprof_wrap_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Probe);
-  const std::uint64_t start = enter(wire::kMPI_Probe);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Probe, key_of(comm)).with(source, tag));
   if (start == 0) return real(source, tag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
@@ -273,7 +273,7 @@ extern "C" int clusterprof_wrap_MPI_Probe(int source, int tag, MPI_Comm comm, MP
 
 extern "C" int clusterprof_wrap_MPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv);
-  const std::uint64_t start = enter(wire::kMPI_Recv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Recv, key_of(comm)).with(source, tag));
   if (start == 0) return real(buf, count, datatype, source, tag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
@@ -290,7 +290,7 @@ extern "C" int clusterprof_wrap_MPI_Recv(void *buf, int count, MPI_Datatype data
 
 extern "C" int clusterprof_wrap_MPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv_init);
-  const std::uint64_t start = enter(wire::kMPI_Recv_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Recv_init, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init, start, returned == MPI_SUCCESS);
@@ -306,7 +306,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_init(void *buf, int count, MPI_Datatype
 
 extern "C" int clusterprof_wrap_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Request_get_status);
-  const std::uint64_t start = enter(wire::kMPI_Request_get_status);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Request_get_status));
   if (start == 0) return real(request, flag, status);
   const int returned = real(request, flag, status);
   Record record(wire::kMPI_Request_get_status, start, returned == MPI_SUCCESS);
@@ -316,7 +316,7 @@ extern "C" int clusterprof_wrap_MPI_Request_get_status(MPI_Request request, int 
 
 extern "C" int clusterprof_wrap_MPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend);
-  const std::uint64_t start = enter(wire::kMPI_Rsend);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Rsend, key_of(comm)).with(dest, tag));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Rsend, start, returned == MPI_SUCCESS);
@@ -331,7 +331,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend(const void *buf, int count, MPI_Dataty
 
 extern "C" int clusterprof_wrap_MPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend_init);
-  const std::uint64_t start = enter(wire::kMPI_Rsend_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Rsend_init, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Rsend_init, start, returned == MPI_SUCCESS);
@@ -348,7 +348,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend_init(const void *buf, int count, MPI_D
 
 extern "C" int clusterprof_wrap_MPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Send);
-  const std::uint64_t start = enter(wire::kMPI_Send);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Send, key_of(comm)).with(dest, tag));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Send, start, returned == MPI_SUCCESS);
@@ -363,7 +363,7 @@ extern "C" int clusterprof_wrap_MPI_Send(const void *buf, int count, MPI_Datatyp
 
 extern "C" int clusterprof_wrap_MPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Send_init);
-  const std::uint64_t start = enter(wire::kMPI_Send_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Send_init, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Send_init, start, returned == MPI_SUCCESS);
@@ -380,7 +380,7 @@ extern "C" int clusterprof_wrap_MPI_Send_init(const void *buf, int count, MPI_Da
 
 extern "C" int clusterprof_wrap_MPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv);
-  const std::uint64_t start = enter(wire::kMPI_Sendrecv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Sendrecv, key_of(comm)).with(source, recvtag));
   if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
@@ -401,7 +401,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv(const void *sendbuf, int sendcount,
 
 extern "C" int clusterprof_wrap_MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv_replace);
-  const std::uint64_t start = enter(wire::kMPI_Sendrecv_replace);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Sendrecv_replace, key_of(comm)).with(source, recvtag));
   if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
@@ -422,7 +422,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_replace(void *buf, int count, MPI_D
 
 extern "C" int clusterprof_wrap_MPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend);
-  const std::uint64_t start = enter(wire::kMPI_Ssend);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ssend, key_of(comm)).with(dest, tag));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Ssend, start, returned == MPI_SUCCESS);
@@ -437,7 +437,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend(const void *buf, int count, MPI_Dataty
 
 extern "C" int clusterprof_wrap_MPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend_init);
-  const std::uint64_t start = enter(wire::kMPI_Ssend_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ssend_init, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ssend_init, start, returned == MPI_SUCCESS);
@@ -454,7 +454,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend_init(const void *buf, int count, MPI_D
 
 extern "C" int clusterprof_wrap_MPI_Status_set_cancelled(MPI_Status *status, int flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Status_set_cancelled);
-  const std::uint64_t start = enter(wire::kMPI_Status_set_cancelled);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Status_set_cancelled));
   if (start == 0) return real(status, flag);
   const int returned = real(status, flag);
   Record record(wire::kMPI_Status_set_cancelled, start, returned == MPI_SUCCESS);
@@ -464,7 +464,7 @@ extern "C" int clusterprof_wrap_MPI_Status_set_cancelled(MPI_Status *status, int
 
 extern "C" int clusterprof_wrap_MPI_Status_set_elements(MPI_Status *status, MPI_Datatype datatype, int count) {
   const auto real = CLUSTERPROF_REAL(MPI_Status_set_elements);
-  const std::uint64_t start = enter(wire::kMPI_Status_set_elements);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Status_set_elements));
   if (start == 0) return real(status, datatype, count);
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Status_set_elements, start, returned == MPI_SUCCESS);
@@ -474,7 +474,7 @@ extern "C" int clusterprof_wrap_MPI_Status_set_elements(MPI_Status *status, MPI_
 
 extern "C" int clusterprof_wrap_MPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Count count) {
   const auto real = CLUSTERPROF_REAL(MPI_Status_set_elements_x);
-  const std::uint64_t start = enter(wire::kMPI_Status_set_elements_x);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Status_set_elements_x));
   if (start == 0) return real(status, datatype, count);
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Status_set_elements_x, start, returned == MPI_SUCCESS);
@@ -484,7 +484,7 @@ extern "C" int clusterprof_wrap_MPI_Status_set_elements_x(MPI_Status *status, MP
 
 extern "C" int clusterprof_wrap_MPI_Test_cancelled(const MPI_Status *status, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Test_cancelled);
-  const std::uint64_t start = enter(wire::kMPI_Test_cancelled);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Test_cancelled));
   if (start == 0) return real(status, flag);
   const int returned = real(status, flag);
   Record record(wire::kMPI_Test_cancelled, start, returned == MPI_SUCCESS);
@@ -495,7 +495,7 @@ extern "C" int clusterprof_wrap_MPI_Test_cancelled(const MPI_Status *status, int
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend_c);
-  const std::uint64_t start = enter(wire::kMPI_Bsend_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Bsend_c, key_of(comm)).with(dest, tag));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Bsend_c, start, returned == MPI_SUCCESS);
@@ -512,7 +512,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_c(const void *buf, MPI_Count count, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Bsend_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Bsend_init_c, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Bsend_init_c, start, returned == MPI_SUCCESS);
@@ -531,7 +531,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_init_c(const void *buf, MPI_Count coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Buffer_attach_c(void *buffer, MPI_Count size) {
   const auto real = CLUSTERPROF_REAL(MPI_Buffer_attach_c);
-  const std::uint64_t start = enter(wire::kMPI_Buffer_attach_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Buffer_attach_c));
   if (start == 0) return real(buffer, size);
   const int returned = real(buffer, size);
   Record record(wire::kMPI_Buffer_attach_c, start, returned == MPI_SUCCESS);
@@ -543,7 +543,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_attach_c(void *buffer, MPI_Count size
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Buffer_detach_c(void *buffer_addr, MPI_Count *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Buffer_detach_c);
-  const std::uint64_t start = enter(wire::kMPI_Buffer_detach_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Buffer_detach_c));
   if (start == 0) return real(buffer_addr, size);
   const int returned = real(buffer_addr, size);
   Record record(wire::kMPI_Buffer_detach_c, start, returned == MPI_SUCCESS);
@@ -555,7 +555,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_detach_c(void *buffer_addr, MPI_Count
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibsend_c);
-  const std::uint64_t start = enter(wire::kMPI_Ibsend_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ibsend_c, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ibsend_c, start, returned == MPI_SUCCESS);
@@ -572,7 +572,7 @@ extern "C" int clusterprof_wrap_MPI_Ibsend_c(const void *buf, MPI_Count count, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Imrecv_c);
-  const std::uint64_t start = enter(wire::kMPI_Imrecv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Imrecv_c, key_of(*message)));
   if (start == 0) {
     take_message(key_of(*message));
     release(key_of(*message));
@@ -595,7 +595,7 @@ extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Dat
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irecv_c);
-  const std::uint64_t start = enter(wire::kMPI_Irecv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Irecv_c, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Irecv_c, start, returned == MPI_SUCCESS);
@@ -609,7 +609,7 @@ extern "C" int clusterprof_wrap_MPI_Irecv_c(void *buf, MPI_Count count, MPI_Data
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irsend_c);
-  const std::uint64_t start = enter(wire::kMPI_Irsend_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Irsend_c, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Irsend_c, start, returned == MPI_SUCCESS);
@@ -626,7 +626,7 @@ extern "C" int clusterprof_wrap_MPI_Irsend_c(const void *buf, MPI_Count count, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isend_c);
-  const std::uint64_t start = enter(wire::kMPI_Isend_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Isend_c, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Isend_c, start, returned == MPI_SUCCESS);
@@ -643,7 +643,7 @@ extern "C" int clusterprof_wrap_MPI_Isend_c(const void *buf, MPI_Count count, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv);
-  const std::uint64_t start = enter(wire::kMPI_Isendrecv);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Isendrecv, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv, start, returned == MPI_SUCCESS);
@@ -661,7 +661,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv(const void *sendbuf, int sendcount
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv_c);
-  const std::uint64_t start = enter(wire::kMPI_Isendrecv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Isendrecv_c, key_of(comm)));
   if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_c, start, returned == MPI_SUCCESS);
@@ -679,7 +679,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_c(const void *sendbuf, MPI_Count s
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv_replace);
-  const std::uint64_t start = enter(wire::kMPI_Isendrecv_replace);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Isendrecv_replace, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_replace, start, returned == MPI_SUCCESS);
@@ -697,7 +697,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace(void *buf, int count, MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv_replace_c);
-  const std::uint64_t start = enter(wire::kMPI_Isendrecv_replace_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Isendrecv_replace_c, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_replace_c, start, returned == MPI_SUCCESS);
@@ -715,7 +715,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count cou
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Issend_c);
-  const std::uint64_t start = enter(wire::kMPI_Issend_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Issend_c, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Issend_c, start, returned == MPI_SUCCESS);
@@ -732,7 +732,7 @@ extern "C" int clusterprof_wrap_MPI_Issend_c(const void *buf, MPI_Count count, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mrecv_c);
-  const std::uint64_t start = enter(wire::kMPI_Mrecv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Mrecv_c, key_of(*message)));
   if (start == 0) {
     take_message(key_of(*message));
     release(key_of(*message));
@@ -760,7 +760,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Data
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Parrived(MPI_Request request, int partition, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Parrived);
-  const std::uint64_t start = enter(wire::kMPI_Parrived);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Parrived));
   if (start == 0) return real(request, partition, flag);
   const int returned = real(request, partition, flag);
   Record record(wire::kMPI_Parrived, start, returned == MPI_SUCCESS);
@@ -772,7 +772,7 @@ extern "C" int clusterprof_wrap_MPI_Parrived(MPI_Request request, int partition,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Pready(int partition, MPI_Request request) {
   const auto real = CLUSTERPROF_REAL(MPI_Pready);
-  const std::uint64_t start = enter(wire::kMPI_Pready);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Pready));
   if (start == 0) return real(partition, request);
   const int returned = real(partition, request);
   Record record(wire::kMPI_Pready, start, returned == MPI_SUCCESS);
@@ -784,7 +784,7 @@ extern "C" int clusterprof_wrap_MPI_Pready(int partition, MPI_Request request) {
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Pready_list(int length, int array_of_partitions[], MPI_Request request) {
   const auto real = CLUSTERPROF_REAL(MPI_Pready_list);
-  const std::uint64_t start = enter(wire::kMPI_Pready_list);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Pready_list));
   if (start == 0) return real(length, array_of_partitions, request);
   const int returned = real(length, array_of_partitions, request);
   Record record(wire::kMPI_Pready_list, start, returned == MPI_SUCCESS);
@@ -796,7 +796,7 @@ extern "C" int clusterprof_wrap_MPI_Pready_list(int length, int array_of_partiti
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Pready_range(int partition_low, int partition_high, MPI_Request request) {
   const auto real = CLUSTERPROF_REAL(MPI_Pready_range);
-  const std::uint64_t start = enter(wire::kMPI_Pready_range);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Pready_range));
   if (start == 0) return real(partition_low, partition_high, request);
   const int returned = real(partition_low, partition_high, request);
   Record record(wire::kMPI_Pready_range, start, returned == MPI_SUCCESS);
@@ -808,7 +808,7 @@ extern "C" int clusterprof_wrap_MPI_Pready_range(int partition_low, int partitio
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Precv_init);
-  const std::uint64_t start = enter(wire::kMPI_Precv_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Precv_init, key_of(comm)));
   if (start == 0) return real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Precv_init, start, returned == MPI_SUCCESS);
@@ -825,7 +825,7 @@ extern "C" int clusterprof_wrap_MPI_Precv_init(void *buf, int partitions, MPI_Co
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Psend_init);
-  const std::uint64_t start = enter(wire::kMPI_Psend_init);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Psend_init, key_of(comm)));
   if (start == 0) return real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Psend_init, start, returned == MPI_SUCCESS);
@@ -843,7 +843,7 @@ extern "C" int clusterprof_wrap_MPI_Psend_init(const void *buf, int partitions, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv_c);
-  const std::uint64_t start = enter(wire::kMPI_Recv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Recv_c, key_of(comm)).with(source, tag));
   if (start == 0) return real(buf, count, datatype, source, tag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
@@ -862,7 +862,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_c(void *buf, MPI_Count count, MPI_Datat
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Recv_init_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Recv_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Recv_init_c, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init_c, start, returned == MPI_SUCCESS);
@@ -880,7 +880,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_init_c(void *buf, MPI_Count count, MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend_c);
-  const std::uint64_t start = enter(wire::kMPI_Rsend_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Rsend_c, key_of(comm)).with(dest, tag));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Rsend_c, start, returned == MPI_SUCCESS);
@@ -897,7 +897,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend_c(const void *buf, MPI_Count count, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Rsend_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Rsend_init_c, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Rsend_init_c, start, returned == MPI_SUCCESS);
@@ -916,7 +916,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend_init_c(const void *buf, MPI_Count coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Send_c);
-  const std::uint64_t start = enter(wire::kMPI_Send_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Send_c, key_of(comm)).with(dest, tag));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Send_c, start, returned == MPI_SUCCESS);
@@ -933,7 +933,7 @@ extern "C" int clusterprof_wrap_MPI_Send_c(const void *buf, MPI_Count count, MPI
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Send_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Send_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Send_init_c, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Send_init_c, start, returned == MPI_SUCCESS);
@@ -952,7 +952,7 @@ extern "C" int clusterprof_wrap_MPI_Send_init_c(const void *buf, MPI_Count count
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv_c);
-  const std::uint64_t start = enter(wire::kMPI_Sendrecv_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Sendrecv_c, key_of(comm)).with(source, recvtag));
   if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
@@ -975,7 +975,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_c(const void *sendbuf, MPI_Count se
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv_replace_c);
-  const std::uint64_t start = enter(wire::kMPI_Sendrecv_replace_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Sendrecv_replace_c, key_of(comm)).with(source, recvtag));
   if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
@@ -998,7 +998,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_replace_c(void *buf, MPI_Count coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ssend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend_c);
-  const std::uint64_t start = enter(wire::kMPI_Ssend_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ssend_c, key_of(comm)).with(dest, tag));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Ssend_c, start, returned == MPI_SUCCESS);
@@ -1015,7 +1015,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend_c(const void *buf, MPI_Count count, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend_init_c);
-  const std::uint64_t start = enter(wire::kMPI_Ssend_init_c);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Ssend_init_c, key_of(comm)));
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ssend_init_c, start, returned == MPI_SUCCESS);

@@ -12,7 +12,7 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Close_port(const char *port_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Close_port);
-  const std::uint64_t start = enter(wire::kMPI_Close_port);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Close_port));
   if (start == 0) return real(port_name);
   const int returned = real(port_name);
   Record record(wire::kMPI_Close_port, start, returned == MPI_SUCCESS);
@@ -22,7 +22,7 @@ extern "C" int clusterprof_wrap_MPI_Close_port(const char *port_name) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_accept(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_accept);
-  const std::uint64_t start = enter(wire::kMPI_Comm_accept);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_accept, key_of(comm)).collective());
   if (start == 0) {
     const int passed_on = real(port_name, info, root, comm, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -41,7 +41,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_accept(const char *port_name, MPI_Info 
 
 extern "C" int clusterprof_wrap_MPI_Comm_connect(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_connect);
-  const std::uint64_t start = enter(wire::kMPI_Comm_connect);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_connect, key_of(comm)).collective());
   if (start == 0) {
     const int passed_on = real(port_name, info, root, comm, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -60,7 +60,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_connect(const char *port_name, MPI_Info
 
 extern "C" int clusterprof_wrap_MPI_Comm_disconnect(MPI_Comm *comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_disconnect);
-  const std::uint64_t start = enter(wire::kMPI_Comm_disconnect);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_disconnect, key_of(*comm)).collective());
   if (start == 0) return pass_on_free(key_of(*comm), [&] { return real(comm); });
   const HandleKey subject = key_of(*comm);
   Communicator* const use = hold_communicator(subject);
@@ -78,7 +78,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_disconnect(MPI_Comm *comm) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_get_parent(MPI_Comm *parent) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_get_parent);
-  const std::uint64_t start = enter(wire::kMPI_Comm_get_parent);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_get_parent));
   if (start == 0) return real(parent);
   const int returned = real(parent);
   Record record(wire::kMPI_Comm_get_parent, start, returned == MPI_SUCCESS);
@@ -88,7 +88,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_parent(MPI_Comm *parent) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_join(int fd, MPI_Comm *intercomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_join);
-  const std::uint64_t start = enter(wire::kMPI_Comm_join);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_join));
   if (start == 0) {
     const int passed_on = real(fd, intercomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*intercomm));
@@ -105,7 +105,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_join(int fd, MPI_Comm *intercomm) {
 
 extern "C" int clusterprof_wrap_MPI_Lookup_name(const char *service_name, MPI_Info info, char *port_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Lookup_name);
-  const std::uint64_t start = enter(wire::kMPI_Lookup_name);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Lookup_name));
   if (start == 0) return real(service_name, info, port_name);
   const int returned = real(service_name, info, port_name);
   Record record(wire::kMPI_Lookup_name, start, returned == MPI_SUCCESS);
@@ -115,7 +115,7 @@ extern "C" int clusterprof_wrap_MPI_Lookup_name(const char *service_name, MPI_In
 
 extern "C" int clusterprof_wrap_MPI_Open_port(MPI_Info info, char *port_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Open_port);
-  const std::uint64_t start = enter(wire::kMPI_Open_port);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Open_port));
   if (start == 0) return real(info, port_name);
   const int returned = real(info, port_name);
   Record record(wire::kMPI_Open_port, start, returned == MPI_SUCCESS);
@@ -125,7 +125,7 @@ extern "C" int clusterprof_wrap_MPI_Open_port(MPI_Info info, char *port_name) {
 
 extern "C" int clusterprof_wrap_MPI_Publish_name(const char *service_name, MPI_Info info, const char *port_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Publish_name);
-  const std::uint64_t start = enter(wire::kMPI_Publish_name);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Publish_name));
   if (start == 0) return real(service_name, info, port_name);
   const int returned = real(service_name, info, port_name);
   Record record(wire::kMPI_Publish_name, start, returned == MPI_SUCCESS);
@@ -135,7 +135,7 @@ extern "C" int clusterprof_wrap_MPI_Publish_name(const char *service_name, MPI_I
 
 extern "C" int clusterprof_wrap_MPI_Unpublish_name(const char *service_name, MPI_Info info, const char *port_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Unpublish_name);
-  const std::uint64_t start = enter(wire::kMPI_Unpublish_name);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Unpublish_name));
   if (start == 0) return real(service_name, info, port_name);
   const int returned = real(service_name, info, port_name);
   Record record(wire::kMPI_Unpublish_name, start, returned == MPI_SUCCESS);

@@ -114,6 +114,11 @@ inline std::uint32_t take_collective_number(Communicator& communicator, bool sha
                 : communicator.collectives++;
 }
 
+// The number that the next collective call will take.
+inline std::uint32_t next_collective_number(const Communicator& communicator, bool shared) noexcept {
+  return shared ? __atomic_load_n(&communicator.collectives, __ATOMIC_RELAXED) : communicator.collectives;
+}
+
 // MPI_COMM_WORLD; null before MPI_Init.
 Communicator* world_communicator() noexcept;
 

@@ -149,7 +149,7 @@ bool completions_count(const EndedCall& call, int result) noexcept {
 
 int clusterprof_wrap_MPI_Wait(MPI_Request* request, MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Wait);
-  const std::uint64_t start = enter(wire::kMPI_Wait);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Wait).completes(request));
   if (start == 0) return real(request, status);
   const Requests requests(1, request, status, 1);
   const int result = real(request, requests.statuses());
@@ -162,7 +162,7 @@ int clusterprof_wrap_MPI_Wait(MPI_Request* request, MPI_Status* status) {
 
 int clusterprof_wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Test);
-  const std::uint64_t start = enter(wire::kMPI_Test);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Test));
   if (start == 0) return real(request, flag, status);
   const Requests requests(1, request, status, 1);
   const int result = real(request, flag, requests.statuses());
@@ -176,7 +176,8 @@ int clusterprof_wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* statu
 
 int clusterprof_wrap_MPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Waitall);
-  const std::uint64_t start = enter(wire::kMPI_Waitall);
+  const std::uint64_t start =
+      enter(Intent(wire::kMPI_Waitall).completes(count == 1 ? array_of_requests : nullptr));
   if (start == 0) return real(count, array_of_requests, array_of_statuses);
   const Requests requests(count, array_of_requests, array_of_statuses, count);
   const int result = real(count, array_of_requests, requests.statuses());
@@ -190,7 +191,7 @@ int clusterprof_wrap_MPI_Waitall(int count, MPI_Request array_of_requests[], MPI
 int clusterprof_wrap_MPI_Testall(int count, MPI_Request array_of_requests[], int* flag,
                                  MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Testall);
-  const std::uint64_t start = enter(wire::kMPI_Testall);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Testall));
   if (start == 0) return real(count, array_of_requests, flag, array_of_statuses);
   const Requests requests(count, array_of_requests, array_of_statuses, count);
   const int result = real(count, array_of_requests, flag, requests.statuses());
@@ -204,7 +205,7 @@ int clusterprof_wrap_MPI_Testall(int count, MPI_Request array_of_requests[], int
 
 int clusterprof_wrap_MPI_Waitany(int count, MPI_Request array_of_requests[], int* index, MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Waitany);
-  const std::uint64_t start = enter(wire::kMPI_Waitany);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Waitany));
   if (start == 0) return real(count, array_of_requests, index, status);
   const Requests requests(count, array_of_requests, status, 1);
   const int result = real(count, array_of_requests, index, requests.statuses());
@@ -219,7 +220,7 @@ int clusterprof_wrap_MPI_Waitany(int count, MPI_Request array_of_requests[], int
 int clusterprof_wrap_MPI_Testany(int count, MPI_Request array_of_requests[], int* index, int* flag,
                                  MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Testany);
-  const std::uint64_t start = enter(wire::kMPI_Testany);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Testany));
   if (start == 0) return real(count, array_of_requests, index, flag, status);
   const Requests requests(count, array_of_requests, status, 1);
   const int result = real(count, array_of_requests, index, flag, requests.statuses());
@@ -234,7 +235,7 @@ int clusterprof_wrap_MPI_Testany(int count, MPI_Request array_of_requests[], int
 int clusterprof_wrap_MPI_Waitsome(int incount, MPI_Request array_of_requests[], int* outcount,
                                   int array_of_indices[], MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Waitsome);
-  const std::uint64_t start = enter(wire::kMPI_Waitsome);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Waitsome));
   if (start == 0) return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
   const Requests requests(incount, array_of_requests, array_of_statuses, incount);
   const int result = real(incount, array_of_requests, outcount, array_of_indices, requests.statuses());
@@ -249,7 +250,7 @@ int clusterprof_wrap_MPI_Waitsome(int incount, MPI_Request array_of_requests[], 
 int clusterprof_wrap_MPI_Testsome(int incount, MPI_Request array_of_requests[], int* outcount,
                                   int array_of_indices[], MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Testsome);
-  const std::uint64_t start = enter(wire::kMPI_Testsome);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Testsome));
   if (start == 0) return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
   const Requests requests(incount, array_of_requests, array_of_statuses, incount);
   const int result = real(incount, array_of_requests, outcount, array_of_indices, requests.statuses());
@@ -263,7 +264,7 @@ int clusterprof_wrap_MPI_Testsome(int incount, MPI_Request array_of_requests[], 
 
 int clusterprof_wrap_MPI_Start(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Start);
-  const std::uint64_t start = enter(wire::kMPI_Start);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Start));
   if (start == 0) return real(request);
   const int result = real(request);
   Record record(wire::kMPI_Start, start, result == MPI_SUCCESS);
@@ -274,7 +275,7 @@ int clusterprof_wrap_MPI_Start(MPI_Request* request) {
 
 int clusterprof_wrap_MPI_Startall(int count, MPI_Request array_of_requests[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Startall);
-  const std::uint64_t start = enter(wire::kMPI_Startall);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Startall));
   if (start == 0) return real(count, array_of_requests);
   const int result = real(count, array_of_requests);
   Record record(wire::kMPI_Startall, start, result == MPI_SUCCESS);
@@ -285,7 +286,7 @@ int clusterprof_wrap_MPI_Startall(int count, MPI_Request array_of_requests[]) {
 
 int clusterprof_wrap_MPI_Cancel(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Cancel);
-  const std::uint64_t start = enter(wire::kMPI_Cancel);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Cancel));
   if (start == 0) return real(request);
   const int result = real(request);
   Record record(wire::kMPI_Cancel, start, result == MPI_SUCCESS);
@@ -296,7 +297,7 @@ int clusterprof_wrap_MPI_Cancel(MPI_Request* request) {
 
 int clusterprof_wrap_MPI_Request_free(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Request_free);
-  const std::uint64_t start = enter(wire::kMPI_Request_free);
+  const std::uint64_t start = enter(Intent(wire::kMPI_Request_free));
   if (start == 0) return real(request);
   // Before the handle can become another request's.
   if (request != nullptr) {

@@ -48,6 +48,27 @@ inline bool is_selected(const wire::SegmentHeader* segment, wire::MpiEventKind k
   return is_selected(segment, kind, operation, segment->mpi_event_level.load(std::memory_order_relaxed));
 }
 
+// Every call, before its events.
+inline void remember_call(const EndedCall& call) noexcept {
+  if (call.ring == nullptr || call.paused) return;
+  auto& [latest_site, latest_ns] = call.ring->latest_call;
+  auto& longest = call.ring->longest_calls;
+  if (call.mpi_ns == 0) {  // the first call of the thread; another one may have had the ring before
+    latest_ns = 0;
+    longest = {};
+  }
+  if (latest_site == longest.site) {
+    longest.time_ns += latest_ns;
+  } else if (latest_ns > longest.time_ns) {
+    longest = {latest_site, latest_ns};
+  }
+  latest_site = call.site;
+  latest_ns = call.exit_ns - call.enter_ns;
+}
+
+// Less is not worth a row.
+inline constexpr std::uint64_t kShortestBetween_ns = 10'000;
+
 inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Operation& operation) noexcept {
   if (call.paused) return;
   const std::uint32_t level = call.segment->mpi_event_level.load(std::memory_order_relaxed);
@@ -69,6 +90,13 @@ inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Op
   event.kind = kind;
   event.flags = operation.flags;
   event.communicator_size = operation.members;
+  wire::MpiEventRing::Calls& between = call.ring->longest_calls;
+  const bool is_long = between.time_ns >= kShortestBetween_ns;
+  event.between_site = is_long ? between.site : 0;
+  event.between_ns = is_long ? between.time_ns : 0;
+  event.reserved = 0;
+  between = {};
+  call.ring->latest_call = {};
   wire::publish_event(*call.ring);
 }
 

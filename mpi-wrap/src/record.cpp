@@ -13,12 +13,19 @@ namespace clusterprof::mpi_wrap {
          found == MPI_ERR_TRUNCATE;
 }
 
+Intent& Intent::completes(const MPI_Request* request) noexcept {
+  if (request != nullptr) describe_request(key_of(*request), call_);
+  return *this;
+}
+
 void Record::finish() noexcept {
   if (call_.segment == nullptr || (call_.paused && prepared_ == nullptr)) return;
-  call_.site = find_site(call_.segment, agent->call_path(), op_, index_);
-  if (call_.site == kNoSite) {
+  if (path_.hash == 0) path_ = agent->call_path();
+  call_.site = find_site(call_.segment, path_, op_, index_, helper_thread_);
+  if (call_.site >= call_.segment->mpi_sites)
     agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiSiteTableFull));
-  } else if (!call_.paused) {
+  remember_call(call_);
+  if (!call_.paused) {
     wire::MpiSite& site = table_at<wire::MpiSite>(call_.segment, call_.segment->mpi_sites_offset)[call_.site];
     count_call(site, call_.exit_ns - call_.enter_ns, state.shared);
     if (counter_count_ != 0) add_counters();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a wrapper writes down of one call. Wrappers run
-//   start = enter(op); if (start == 0) pass on; call; Record record(...); rules; record.finish(); events
+//   start = enter(what is known before); if (start == 0) pass on; call; Record record(...); rules;
+//   record.finish(); events
 // on the thread that calls MPI, never in a signal handler.
 #pragma once
 
@@ -17,8 +18,54 @@
 
 namespace clusterprof::mpi_wrap {
 
+// What a call is about, as far as that is known before it is made: for the record of the call under way.
+class Intent {
+ public:
+  explicit Intent(std::uint32_t op) noexcept
+      : call_{op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer} {}
+  // `key`: of the communicator, or of a window, file or message made from one.
+  Intent(std::uint32_t op, HandleKey key) noexcept : Intent(op, communicator_of(key)) {}
+  Intent(std::uint32_t op, const Communicator* communicator) noexcept : Intent(op) {
+    communicator_ = communicator;
+    if (communicator == nullptr) return;
+    call_.communicator = communicator->index;
+    call_.channel = communicator->identity;
+  }
+
+  Intent& with(int peer) noexcept {
+    call_.peer = peer == MPI_ANY_SOURCE ? wire::kAnyPeer : world_rank(peer);
+    return *this;
+  }
+  Intent& with(int peer, int tag) noexcept {
+    call_.tag = tag == MPI_ANY_TAG ? wire::kAnyTag : tag;
+    return with(peer);
+  }
+  // The collective operation that comes next on the communicator.
+  Intent& collective() noexcept {
+    if (communicator_ != nullptr && !communicator_->inter)
+      call_.sequence = next_collective_number(*communicator_, state.shared);
+    return *this;
+  }
+  Intent& rooted(int root) noexcept {
+    if (root >= 0) call_.root = world_rank(root);
+    return collective();
+  }
+  // What a request is about that the call waits for.
+  Intent& completes(const MPI_Request* request) noexcept;
+
+  const clusterprof_mpi_call& call() const noexcept { return call_; }
+
+ private:
+  std::int32_t world_rank(int rank) const noexcept {
+    return communicator_ == nullptr || rank < 0 ? wire::kNoPeer : communicator_->peers.world_rank(rank);
+  }
+
+  clusterprof_mpi_call call_;
+  const Communicator* communicator_ = nullptr;
+};
+
 // 0: this call is part of another one, or nothing is recorded.
-inline std::uint64_t enter(std::uint32_t op) noexcept { return agent->enter_mpi(op); }
+inline std::uint64_t enter(const Intent& intent) noexcept { return agent->enter_mpi(&intent.call()); }
 
 // What is made for MPI_X_init: the request, and what each start of it does.
 struct PreparedRequest {
@@ -189,8 +236,10 @@ class Record {
               left.paused != 0},
         op_(op),
         succeeded_(succeeded),
+        helper_thread_(left.helper_thread != 0),
         counter_count_(left.counter_count),
-        counters_(left.counters) {}
+        counters_(left.counters),
+        path_(left.path) {}
 
   // Does the communicator have events?
   bool has_events() const noexcept { return communicator_ != nullptr && communicator_->identity != 0; }
@@ -271,9 +320,10 @@ class Record {
 
   EndedCall call_;
   std::uint32_t op_;
-  bool succeeded_;
+  bool succeeded_, helper_thread_;
   std::uint32_t counter_count_;  // most often 0
   const std::uint64_t* counters_;
+  clusterprof_call_path path_;
   std::uint32_t index_ = wire::kNoPath;
   Communicator* communicator_ = nullptr;
   MPI_Comm handle_{};

@@ -125,7 +125,7 @@ void forget_locked(HandleKey key) noexcept {
 }
 
 wire::MpiSite* site_of(wire::SegmentHeader* segment, const Request& request) noexcept {
-  if (request.site >= segment->mpi_sites) return nullptr;
+  if (request.site >= wire::all_mpi_sites(segment->mpi_sites, segment->mpi_ops)) return nullptr;
   return table_at<wire::MpiSite>(segment, segment->mpi_sites_offset) + request.site;
 }
 
@@ -467,6 +467,22 @@ void activate(const EndedCall& call, HandleKey key) noexcept {
       agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiPeerTableFull));
     }
   }
+}
+
+void describe_request(HandleKey key, clusterprof_mpi_call& call) noexcept {
+  if (!any_tracked()) return;
+  const LockIf held(lock, state.shared);
+  const Request* const request = table.find(key);
+  if (request == nullptr || !request->active || request->communicator == nullptr) return;
+  call.communicator = request->communicator->index;
+  call.channel = request->communicator->identity;
+  if (request->kind == RequestKind::kCollective) {
+    call.sequence = request->sequence;
+    call.root = request->peer;
+    return;
+  }
+  call.peer = request->any_message && request->peer < 0 ? wire::kAnyPeer : request->peer;
+  call.tag = request->tag == MPI_ANY_TAG ? wire::kAnyTag : request->tag;
 }
 
 Request take_message(HandleKey message) noexcept {

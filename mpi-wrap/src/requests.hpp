@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "agent/agent_api.h"
 #include "formats/wire/segment.h"
 #include "mpi-wrap/src/events.hpp"
 #include "mpi-wrap/src/mpi_header.hpp"
@@ -53,6 +54,9 @@ void try_cancel(HandleKey key) noexcept;
 // status: of one that has got it; null: it has not, or that is not known.
 bool is_pending_receive(HandleKey key) noexcept;
 void let_receive_go(HandleKey key, const MPI_Status* status) noexcept;
+
+// Tells what a call is about that waits for the request: as far as that is known.
+void describe_request(HandleKey key, clusterprof_mpi_call& call) noexcept;
 
 // A persistent request was started.
 void activate(const EndedCall& call, HandleKey key) noexcept;

@@ -66,35 +66,44 @@ inline bool count_message(wire::SegmentHeader* segment, std::int32_t src, std::i
   return false;
 }
 
-// Index of the site, made when it is new; kNoSite when the table is full.
+// Finds a site in its place in the table, or makes it there. False: another one has the place.
+inline bool take_site(wire::MpiSite& site, std::uint64_t key, const clusterprof_call_path& path,
+                      std::uint32_t op, std::uint32_t communicator, bool helper_thread,
+                      bool other_sites) noexcept {
+  std::uint64_t there = site.key.load(std::memory_order_relaxed);
+  if (there == 0 && site.key.compare_exchange_strong(there, key, std::memory_order_relaxed)) {
+    site.path_words = path.words;
+    site.path_offset = path.offset;
+    site.op = static_cast<std::uint16_t>(op);
+    site.helper_thread = helper_thread ? 1 : 0;
+    site.other_sites = other_sites ? 1 : 0;
+    site.communicator = communicator;
+    site.min_ns = ~std::uint64_t{0};
+    site.ready.store(1, std::memory_order_release);
+    return true;
+  }
+  if (there != key) return false;
+  while (site.ready.load(std::memory_order_acquire) == 0) __builtin_ia32_pause();
+  return true;
+}
+
+// Index of the site, made when it is new; where there is no room for it, that of the function's other sites.
 inline std::uint32_t find_site(wire::SegmentHeader* segment, const clusterprof_call_path& path,
-                               std::uint32_t op, std::uint32_t communicator) noexcept {
+                               std::uint32_t op, std::uint32_t communicator, bool helper_thread) noexcept {
   std::uint64_t key =
-      mix(path.hash ^ (static_cast<std::uint64_t>(op) << 32 | communicator) * 0x9e3779b97f4a7c15ull);
+      mix(path.hash ^ (static_cast<std::uint64_t>(op) << 32 | communicator) * 0x9e3779b97f4a7c15ull ^
+          (helper_thread ? 0xd6e8feb86659fd93ull : 0));
   if (key == 0) key = 1;
   auto* sites = table_at<wire::MpiSite>(segment, segment->mpi_sites_offset);
   const std::uint32_t count = segment->mpi_sites;
   std::uint32_t i = slot_of(key, count);
   for (std::uint32_t probe = 0; probe < count && probe < kProbeLimit; ++probe) {
-    std::uint64_t there = sites[i].key.load(std::memory_order_relaxed);
-    if (there == 0) {
-      if (sites[i].key.compare_exchange_strong(there, key, std::memory_order_relaxed)) {
-        sites[i].path_words = path.words;
-        sites[i].path_offset = path.offset;
-        sites[i].op = static_cast<std::uint16_t>(op);
-        sites[i].communicator = communicator;
-        sites[i].min_ns = ~std::uint64_t{0};
-        sites[i].ready.store(1, std::memory_order_release);
-        return i;
-      }
-    }
-    if (there == key) {
-      while (sites[i].ready.load(std::memory_order_acquire) == 0) __builtin_ia32_pause();
-      return i;
-    }
+    if (take_site(sites[i], key, path, op, communicator, helper_thread, false)) return i;
     if (++i == count) i = 0;
   }
-  return kNoSite;
+  i = wire::other_mpi_site(count, op, helper_thread);
+  take_site(sites[i], 1, {}, op, wire::kNoPath, helper_thread, true);
+  return i;
 }
 
 inline void count_call(wire::MpiSite& site, std::uint64_t duration_ns, bool shared) noexcept {

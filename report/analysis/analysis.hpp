@@ -160,6 +160,13 @@ struct RankInfo {
   OptionalCategorySeconds category_s;  // of the main thread, by shard::Category
   OptionalActivitySeconds activity_s;  // of all threads, by Activity
   Seconds useful_s, mpi_wait_s, mpi_transfer_s;
+  Seconds startup_s;                     // of the time in MPI: MPI_Init, MPI_Finalize and those of sessions
+  Seconds mpi_io_s;                      // of the time in MPI: calls that work on files
+  std::uint32_t mpi_helper_threads = 0;  // threads other than the main one that have called MPI
+  Seconds mpi_helper_elapsed_s, mpi_helper_s;  // their lives, and of that inside MPI; sums
+  // As useful_s, of the mean over the threads that call MPI, by how long they lived; empty: it was the main
+  // thread alone.
+  Seconds threads_useful_s;
   std::optional<std::uint64_t> max_rss_bytes, read_bytes, write_bytes;
   std::optional<std::uint64_t> minor_faults, major_faults, voluntary_switches, involuntary_switches;
   std::string affinity, numa;  // lists of processors and memory nodes; empty: not known
@@ -310,11 +317,21 @@ struct MpiCallRow {
   std::string op;
   std::string file, function;  // of the caller; empty unknown
   std::uint32_t line = 0;
-  std::uint64_t count = 0, sent_bytes = 0, recv_bytes = 0;
+  std::uint64_t count = 0, sent_bytes = 0, recv_bytes = 0;  // of calls that returned
+  std::uint64_t unfinished = 0;  // calls under way; in time_s up to the last look at them
   double time_s = 0;
   Seconds wait_s;      // of it, of the ranks that know it; empty also where waiting is not looked for
   Seconds transfer_s;  // the rest; empty also where a rank does not know it
   RankSpread spread;   // of time_s
+};
+
+// What a collective operation moved that the communication matrix leaves out: it addresses nobody.
+struct CollectiveRow {
+  std::string op;
+  std::uint64_t count = 0;  // calls of all ranks
+  std::size_t ranks = 0, communicators = 0;
+  std::uint64_t sent_bytes = 0, recv_bytes = 0;  // as the calls say: what they are given, and what they give
+  std::uint64_t bytes = 0;                       // the larger of the two
 };
 
 struct MpiSizeRow {
@@ -434,6 +451,8 @@ struct Analysis {
   std::map<std::string, double> active_system_calls;  // without idle helper threads
   double rank_seconds = 0;                            // sum of the ranks' recorded times
   double recorded_s = 0;  // the run's elapsed time without what no rank that used MPI recorded
+  double startup_s = 0;   // that every rank that used MPI was in MPI_Init or MPI_Finalize
+  double focus_s = 0;     // recorded_s without startup_s: what efficiencies are of
   Limits limits;          // sum over ranks, main threads
   std::vector<MemoryRow> memory_functions;        // by time_s, largest first
   std::optional<FileIo> io;                       // empty: not known
@@ -445,16 +464,24 @@ struct Analysis {
   Seconds mean_useful_s, max_useful_s;
   std::optional<std::int32_t> slowest_rank;  // most useful time; empty without MPI
   Efficiency efficiency;
+  // The same with threads_useful_s: parallel, load_balance, communication; empty where main threads alone
+  // call MPI.
+  Efficiency threads_efficiency;
+  Seconds threads_mean_useful_s, threads_max_useful_s;
   std::vector<FunctionRow> functions;  // by self_s, largest first
   std::vector<LineRow> lines;          // by self_s, largest first
   std::vector<CallTreeRow> call_tree;  // callers before what they call, then by total_s
   double sampled_s = 0;                // sum of all threads' sampled time
   double helper_idle_s = 0;  // of it, threads other than the main ones, idle but not waiting for the GIL
   bool mpi_watched = false;  // a rank's MPI calls would have been seen, had there been any
-  std::vector<MpiCallRow> mpi_calls;         // by time_s, largest first
-  std::vector<shard::MatrixCell> matrix;     // by source, then destination
-  std::vector<NodeCell> node_matrix;         // by source, then destination; what is not known last
-  std::vector<MpiSizeRow> mpi_sizes;         // by op, then size
+  std::vector<MpiCallRow> mpi_calls;       // by time_s, largest first
+  std::vector<shard::MatrixCell> matrix;   // by source, then destination
+  std::vector<NodeCell> node_matrix;       // by source, then destination; what is not known last
+  std::vector<MpiSizeRow> mpi_sizes;       // by op, then size
+  std::vector<CollectiveRow> collectives;  // by bytes, largest first
+  // An estimate: what plain algorithms would send from rank to rank for them. By source, then destination.
+  std::vector<shard::MatrixCell> collective_matrix;
+  std::vector<NodeCell> collective_node_matrix;
   std::optional<WaitQuality> wait_quality;   // empty: waiting was not analysed, and the next tables are empty
   Seconds mpi_wait_s, mpi_transfer_s;        // sums over the ranks that know them
   std::vector<Place> places;                 // the first one is empty

@@ -346,9 +346,10 @@ CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, co
 CLUSTERPROF_MEMBERS(Limits, time_s, kernel_s, page_fault_s, mapping_s, idle_s, most_path, most_s)
 CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, elapsed_s, paused_s, recorded_s, cpu_s, user_s, kernel_s,
                     samples, threads, processes, category_s, activity_s, useful_s, mpi_wait_s, mpi_transfer_s,
-                    max_rss_bytes, read_bytes, write_bytes, minor_faults, major_faults, voluntary_switches,
-                    involuntary_switches, affinity, numa, limits, derived, exit_status, exit_signal, lost,
-                    last_call_path, spawned, end_s, handler_s)
+                    startup_s, mpi_io_s, mpi_helper_threads, mpi_helper_elapsed_s, mpi_helper_s,
+                    threads_useful_s, max_rss_bytes, read_bytes, write_bytes, minor_faults, major_faults,
+                    voluntary_switches, involuntary_switches, affinity, numa, limits, derived, exit_status,
+                    exit_signal, lost, last_call_path, spawned, end_s, handler_s)
 CLUSTERPROF_MEMBERS(RankSpread, min_s, mean_s, max_s, max_rank)
 CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serialization, transfer)
 CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, spread, category_s,
@@ -370,8 +371,9 @@ CLUSTERPROF_MEMBERS(TimelineRow, rank, node, values)
 CLUSTERPROF_MEMBERS(RegionRow, names, count, time_s, min_s, max_s, max_n, spread, sampled_s, share,
                     category_s, efficiency, mean_useful_s, max_useful_s, longest_s, slowest_rank, limits,
                     counters, derived, bottleneck)
-CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, time_s, wait_s,
-                    transfer_s, spread)
+CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, unfinished, time_s,
+                    wait_s, transfer_s, spread)
+CLUSTERPROF_MEMBERS(CollectiveRow, op, count, ranks, communicators, sent_bytes, recv_bytes, bytes)
 CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
 CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
 CLUSTERPROF_MEMBERS(Place, op, function, file, module, line, kind)
@@ -418,13 +420,15 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
   archive_(bin_s, begin_s, bins, series, nodes);
 }
 CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, category_s, activity_s, active_activity_s,
-                    native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, limits,
-                    memory_functions, io, off_cpu, timeline, regions, counters_multiplexed, derived,
-                    mean_useful_s, max_useful_s, slowest_rank, efficiency, functions, lines, call_tree,
-                    sampled_s, helper_idle_s, mpi_watched, mpi_calls, matrix, node_matrix, mpi_sizes,
-                    wait_quality, mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes,
-                    root_functions, critical_path, critical_functions, windows, counters,
-                    unavailable_counters, rank_counters, counter_spreads, bottlenecks, findings)
+                    native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, startup_s,
+                    focus_s, limits, memory_functions, io, off_cpu, timeline, regions, counters_multiplexed,
+                    derived, mean_useful_s, max_useful_s, slowest_rank, efficiency, threads_efficiency,
+                    threads_mean_useful_s, threads_max_useful_s, functions, lines, call_tree, sampled_s,
+                    helper_idle_s, mpi_watched, mpi_calls, matrix, node_matrix, mpi_sizes, collectives,
+                    collective_matrix, collective_node_matrix, wait_quality, mpi_wait_s, mpi_transfer_s,
+                    places, waits, delays, root_causes, root_functions, critical_path, critical_functions,
+                    windows, counters, unavailable_counters, rank_counters, counter_spreads, bottlenecks,
+                    findings)
 
 #undef CLUSTERPROF_MEMBERS
 
@@ -493,6 +497,7 @@ bool is_consistent(const Analysis& a) {
   const auto wait = [](shard::WaitKind kind) { return known(kind, shard::kWaitKinds); };
   return is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&
          (!a.efficiency.serialization || a.wait_quality) &&
+         is_consistent(a.threads_efficiency, a.threads_mean_useful_s, a.threads_max_useful_s, true) &&
          all(a.functions, [&](const FunctionRow& row) { return frame(row.kind) && counted(row.counters); }) &&
          all(a.lines, [&](const LineRow& row) { return counted(row.counters); }) && is_tree(a.call_tree) &&
          all(a.regions,

@@ -20,6 +20,7 @@
 #include "report/analysis/limits.hpp"
 #include "report/analysis/memory.hpp"
 #include "report/analysis/mpi_calls.hpp"
+#include "report/analysis/mpi_collectives.hpp"
 #include "report/analysis/off_cpu.hpp"
 #include "report/analysis/partial_sums.hpp"
 #include "report/analysis/path_time.hpp"
@@ -157,6 +158,7 @@ void AnalysisBuilder::State::finish(Analysis& analysis) {
   add_ranks_without_rows();
   analysis.run = describe_run(head);
   describe_ranks(head, ranks, analysis);
+  describe_mpi_time(head, paths, ranks.ascending, analysis);
   find_efficiency(head, ranks, analysis);
   find_quality(head, analysis);
   for (const RankResult& result : results) {
@@ -169,6 +171,7 @@ void AnalysisBuilder::State::finish(Analysis& analysis) {
   find_call_tree(path_time, paths, analysis);
   count_mpi_calls(head, paths, ranks.ascending, analysis);
   copy_mpi_tables(head, paths, analysis);
+  count_collectives(head, paths, analysis);
   analysis.mpi_watched = !analysis.mpi_calls.empty() ||
                          std::any_of(head.ranks.begin(), head.ranks.end(), [](const shard::Rank& rank) {
                            return (rank.flags & shard::kMpiUnwatched) == 0;

@@ -48,7 +48,7 @@ std::span<const ChargedValue> TimeCharger::charge(std::uint32_t rank, std::span<
   }
   for (std::uint32_t i = first_call; i < end_call; ++i) {
     const shard::MpiCall& call = head_.mpi_calls[calls_.order[i]];
-    if (call.path < paths) charged_[size++] = {call.path, Category::kMpi, true, call.time_ns, 0};
+    if (call.path < paths) charged_[size++] = {call.path, Category::kMpi, call.main_thread, call.time_ns, 0};
   }
   return {charged_.data(), size};
 }

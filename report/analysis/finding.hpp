@@ -260,9 +260,10 @@ enum class EvidenceKey : std::uint8_t {
   kCpuExcess,
   kUsefulExcess,
   kSignals,
-  kStatuses
+  kStatuses,
+  kMpiIo
 };
-inline constexpr std::size_t kEvidenceKeys = 86;
+inline constexpr std::size_t kEvidenceKeys = 87;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -348,7 +349,8 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "cpu_excess_s",
                                                                              "useful_excess_s",
                                                                              "signals",
-                                                                             "statuses"};
+                                                                             "statuses",
+                                                                             "mpi_io_s"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names of things, and lists of numbers, in the order in which they were added.

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "report/analysis/limits.hpp"
+#include "report/analysis/mpi_calls.hpp"
 #include "report/analysis/placement.hpp"
 #include "report/analysis/verdict.hpp"
 
@@ -382,7 +383,7 @@ class Finder {
 
   double imbalance_share() const {
     if (!analysis_.efficiency.load_balance) return 0;
-    return (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.recorded_s;
+    return (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.focus_s;
   }
 
   void imbalance() {
@@ -444,7 +445,9 @@ class Finder {
   }
 
   // Reading and writing files is I/O, also where MPI does it.
-  static bool is_of_files(const MpiCallRow& row) { return row.op.starts_with("MPI_File_"); }
+  static bool is_of_files(const MpiCallRow& row) { return is_mpi_io(row.op); }
+  // Fewer or larger messages would change nothing of it.
+  static bool is_no_message(const MpiCallRow& row) { return is_mpi_startup(row.op) || is_of_files(row); }
 
   // The call site with the most time that is not waiting, and that time; none where one of which it is not
   // known may have more.
@@ -452,7 +455,7 @@ class Finder {
     std::pair<const MpiCallRow*, double> most{nullptr, 0};
     double not_known_s = 0;
     for (const MpiCallRow& row : analysis_.mpi_calls) {
-      if (is_of_files(row)) continue;
+      if (is_no_message(row)) continue;
       if (!row.transfer_s)
         not_known_s = std::max(not_known_s, row.time_s);
       else if (*row.transfer_s > most.second)
@@ -480,9 +483,12 @@ class Finder {
   void network() {
     const Efficiency& e = analysis_.efficiency;
     if (!e.serialization || !e.transfer) return;
-    const double elapsed_s = analysis_.run.elapsed_s, ideal_s = *analysis_.wait_quality->ideal_s;
+    const double elapsed_s = analysis_.focus_s, ideal_s = *analysis_.wait_quality->ideal_s;
     const double serialization = (ideal_s - *analysis_.max_useful_s) / elapsed_s;
-    const double transfer = (elapsed_s - ideal_s) / elapsed_s;
+    // The replay knows of no files: what reading and writing them takes is another finding's.
+    const double files_s =
+        analysis_.ranks.empty() ? 0 : file_time_s() / static_cast<double>(analysis_.ranks.size());
+    const double transfer = (elapsed_s - ideal_s - files_s) / elapsed_s;
     if (std::max(serialization, transfer) < thresholds::kNetwork) return;
     if (serialization >= transfer) {
       Finding& finding = add_by_share(Kind::kSerialization, serialization);
@@ -492,12 +498,9 @@ class Finder {
       finding.action = FindingAction::kFillWaiting;
       return;
     }
-    // The replay knows of no files: what reading and writing them takes is another finding's.
-    const double files_s =
-        analysis_.ranks.empty() ? 0 : file_time_s() / static_cast<double>(analysis_.ranks.size());
     if (files_s >= thresholds::kExplained * (elapsed_s - ideal_s)) return;
     Finding& finding = add_by_share(Kind::kTransfer, transfer);
-    finding.gain_s = elapsed_s - ideal_s;
+    finding.gain_s = elapsed_s - ideal_s - files_s;
     finding.evidence.set(Key::kIdeal, ideal_s);
     finding.evidence.set(Key::kElapsed, elapsed_s);
     finding.action = FindingAction::kFewerMessages;
@@ -521,7 +524,7 @@ class Finder {
         if (row.wait_s && *row.wait_s > (most == nullptr ? 0 : *most->wait_s)) most = &row;
       if (most != nullptr) point_to(finding, *most, *most->wait_s);
     }
-    const double rest_s = std::max(0.0, *analysis_.mpi_transfer_s - file_time_s());
+    const double rest_s = std::max(0.0, *analysis_.mpi_transfer_s - file_time_s() - startup_time_s());
     const double rest = rest_s / analysis_.rank_seconds;
     if (rest < thresholds::kMpi || transfer_named_) return;
     Finding& finding = add_by_share(Kind::kMpiBesidesWaiting, rest);
@@ -536,6 +539,13 @@ class Finder {
     double time_s = 0;
     for (const MpiCallRow& row : analysis_.mpi_calls)
       if (is_of_files(row)) time_s += row.transfer_s.value_or(row.time_s);
+    return time_s;
+  }
+
+  // In MPI_Init and MPI_Finalize, of all ranks.
+  double startup_time_s() const {
+    double time_s = 0;
+    for (const RankInfo& rank : analysis_.ranks) time_s += rank.startup_s.value_or(0);
     return time_s;
   }
 
@@ -563,11 +573,11 @@ class Finder {
     const double time_s = of(analysis_.category_s, Category::kMpi);
     if (analysis_.rank_seconds <= 0 || time_s / analysis_.rank_seconds < thresholds::kMpi) return;
     if (analysis_.mpi_wait_s) return mpi_with_waits();
-    const double share = std::max(0.0, time_s - file_time_s()) / analysis_.rank_seconds;
+    const double share = std::max(0.0, time_s - file_time_s() - startup_time_s()) / analysis_.rank_seconds;
     if (share < thresholds::kMpi) return;
     double waiting = 0;  // for the slowest rank: another finding's share
     if (analysis_.efficiency.load_balance)
-      waiting = (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.recorded_s;
+      waiting = (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.focus_s;
     if (waiting < thresholds::kImbalance) waiting = 0;
     waiting = std::min(waiting, share);
 
@@ -578,7 +588,7 @@ class Finder {
     if (waiting > 0) finding.evidence.set(Key::kImbalanceShare, waiting);
     finding.action = FindingAction::kFewerMessages;
     for (const MpiCallRow& row : analysis_.mpi_calls) {  // largest first
-      if (is_of_files(row)) continue;
+      if (is_no_message(row)) continue;
       point_to(finding, row, row.time_s);
       about(finding, {row.spread.max_rank});
       return;

@@ -2,7 +2,9 @@
 #include "report/analysis/mpi_calls.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -80,6 +82,62 @@ bool waiting_is_looked_for(std::string_view op) {
 
 }  // namespace
 
+bool is_mpi_startup(std::string_view op) {
+  constexpr std::array<std::string_view, 5> kOps = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize",
+                                                    "MPI_Session_init", "MPI_Session_finalize"};
+  return std::find(kOps.begin(), kOps.end(), op) != kOps.end();
+}
+
+bool is_mpi_io(std::string_view op) {
+  static const std::set<std::string_view> kOps = [] {
+    std::set<std::string_view> ops;
+    for (std::uint32_t f = 0; f < wire::kMpiFunctionCount; ++f)
+      if (wire::kMpiFunctionClasses[f] == wire::MpiClass::kIo) ops.insert(wire::kMpiFunctionNames[f]);
+    return ops;
+  }();
+  return kOps.contains(op);
+}
+
+void describe_mpi_time(const ShardData& data, const CallPaths& paths,
+                       const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
+  enum class Kind : std::uint8_t { kUnasked, kStartup, kIo, kOther };
+  std::vector<Kind> kinds(paths.size(), Kind::kUnasked);
+  const auto kind_of = [&](std::uint32_t path) {
+    Kind& kind = kinds[path];
+    if (kind == Kind::kUnasked) {
+      const shard::Frame* const frame = paths.frame(path);
+      const std::string_view op = frame == nullptr ? std::string_view() : paths.text(frame->name);
+      kind = is_mpi_startup(op) ? Kind::kStartup : is_mpi_io(op) ? Kind::kIo : Kind::kOther;
+    }
+    return kind;
+  };
+  std::vector<std::uint64_t> startup_ns(data.ranks.size()), io_ns(data.ranks.size());
+  for (const shard::MpiCall& call : data.mpi_calls) {
+    if (!call.main_thread || call.rank >= data.ranks.size() || call.path >= paths.size()) continue;
+    const Kind kind = kind_of(call.path);
+    if (kind == Kind::kStartup) startup_ns[call.rank] += call.time_ns;
+    if (kind == Kind::kIo) io_ns[call.rank] += call.time_ns;
+  }
+  for (std::size_t i = 0; i < ascending.size(); ++i) {
+    const Rank& rank = data.ranks[ascending[i]];
+    RankInfo& info = analysis.ranks[i];
+    if (!info.useful_s) continue;
+    const double mpi_s = info.category_s[static_cast<std::size_t>(shard::Category::kMpi)].value_or(0);
+    info.startup_s = std::min(to_seconds(startup_ns[ascending[i]]), mpi_s);
+    info.mpi_io_s = std::min(to_seconds(io_ns[ascending[i]]), mpi_s - *info.startup_s);
+    info.mpi_helper_threads = rank.mpi_helper_threads;
+    if (rank.mpi_helper_threads == 0) continue;
+    const double elapsed_s = to_seconds(rank.mpi_helper_elapsed_ns);
+    const double inside_s = std::min(to_seconds(rank.mpi_helper_ns), elapsed_s);
+    info.mpi_helper_elapsed_s = elapsed_s;
+    info.mpi_helper_s = inside_s;
+    // Startup is in none of it, as in efficiencies.
+    const double of_main_s = std::max(info.recorded_s - *info.startup_s, 0.0);
+    if (of_main_s + elapsed_s > 0)
+      info.threads_useful_s = of_main_s * (*info.useful_s + elapsed_s - inside_s) / (of_main_s + elapsed_s);
+  }
+}
+
 void count_mpi_calls(const ShardData& data, const CallPaths& paths,
                      const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
   CallSites sites(paths);
@@ -98,6 +156,7 @@ void count_mpi_calls(const ShardData& data, const CallPaths& paths,
       if (site == kNone) continue;
       time.add(site, call.time_ns);
       rows[site].count += call.count;
+      rows[site].unfinished += call.unfinished;
       rows[site].sent_bytes += call.sent_bytes;
       rows[site].recv_bytes += call.recv_bytes;
       (knows_waits ? waits_known : waits_missing)[site] = true;
@@ -109,7 +168,7 @@ void count_mpi_calls(const ShardData& data, const CallPaths& paths,
     if (const std::uint32_t site = sites.of(state.path); site < wait_ns.size())
       wait_ns[site] += state.wait_ns;
   for (const auto& [site, id] : sites.all()) {
-    if (id >= rows.size() || rows[id].count == 0) continue;
+    if (id >= rows.size() || rows[id].count + rows[id].unfinished == 0) continue;
     MpiCallRow& row = rows[id];
     std::tie(row.op, row.file, row.line, row.function) = site;
     row.time_s = to_seconds(time.total(id));
@@ -144,6 +203,16 @@ void copy_mpi_tables(const ShardData& data, const CallPaths& paths, Analysis& an
   }
   analysis.matrix.resize(kept);
 
+  analysis.node_matrix = between_nodes(data, analysis.matrix);
+
+  std::map<std::pair<std::string_view, std::uint64_t>, std::uint64_t> sizes;
+  for (const shard::MpiSize& size : data.mpi_sizes)
+    if (size.count != 0) sizes[{paths.text(size.op), size.le_bytes}] += size.count;
+  for (const auto& [key, count] : sizes)
+    analysis.mpi_sizes.push_back({std::string(key.first), key.second, count});
+}
+
+std::vector<NodeCell> between_nodes(const ShardData& data, const std::vector<shard::MatrixCell>& cells) {
   std::unordered_map<std::int32_t, std::uint32_t> nodes;
   for (const Rank& rank : data.ranks)
     if (rank.node < data.nodes.size()) nodes.emplace(rank.rank, rank.node);
@@ -155,21 +224,17 @@ void copy_mpi_tables(const ShardData& data, const CallPaths& paths, Analysis& an
     return node == kNone ? std::optional<std::uint32_t>() : node;
   };
   std::map<std::pair<std::uint32_t, std::uint32_t>, NodeCell> between;
-  for (const shard::MatrixCell& cell : analysis.matrix) {
+  for (const shard::MatrixCell& cell : cells) {
     NodeCell& sum = between[{node_of(cell.source), node_of(cell.destination)}];
     sum.messages += cell.messages;
     sum.bytes += cell.bytes;
   }
+  std::vector<NodeCell> result;
   for (auto& [pair, cell] : between) {
     cell.source = optional_node(pair.first), cell.destination = optional_node(pair.second);
-    analysis.node_matrix.push_back(cell);
+    result.push_back(cell);
   }
-
-  std::map<std::pair<std::string_view, std::uint64_t>, std::uint64_t> sizes;
-  for (const shard::MpiSize& size : data.mpi_sizes)
-    if (size.count != 0) sizes[{paths.text(size.op), size.le_bytes}] += size.count;
-  for (const auto& [key, count] : sizes)
-    analysis.mpi_sizes.push_back({std::string(key.first), key.second, count});
+  return result;
 }
 
 }  // namespace clusterprof::report

@@ -69,6 +69,8 @@ void recount_ranks(const ShardData& whole, const shard::RowSource& rows, const s
     rank.start_utc_ns = region.run.start_utc_ns;
     rank.main_thread_ns = {};
     rank.samples = rank.mpi_ns = rank.mpi_wait_ns = rank.paused_ns = rank.cpu_ns = 0;
+    rank.mpi_helper_threads = 0;  // how long they lived in the region is not known
+    rank.mpi_helper_elapsed_ns = rank.mpi_helper_ns = 0;
   }
   region.counter_values.clear();
   RowFilter filter(inside);
@@ -95,7 +97,7 @@ void recount_ranks(const ShardData& whole, const shard::RowSource& rows, const s
       if (amounts[c]) region.counter_values.push_back({here.rank, c, *amounts[c]});
   });
   for (const shard::MpiCall& call : region.mpi_calls)
-    if (call.rank < region.ranks.size()) region.ranks[call.rank].mpi_ns += call.time_ns;
+    if (call.rank < region.ranks.size() && call.main_thread) region.ranks[call.rank].mpi_ns += call.time_ns;
   for (const shard::WaitState& state : region.wait_states)
     if (state.rank < region.ranks.size()) region.ranks[state.rank].mpi_wait_ns += state.wait_ns;
   for (std::size_t i = 0; i < region.ranks.size(); ++i)
@@ -113,6 +115,7 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   region.path_counters.clear();
   region.data_accesses.clear();
   keep(region.mpi_calls, inside);
+  keep(region.calls_under_way, inside);
   keep(region.io_calls, inside);
   keep(region.region_times, inside);
   keep(region.path_series, inside);

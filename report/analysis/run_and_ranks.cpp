@@ -313,13 +313,21 @@ void describe_ranks(const ShardData& data, const RankOrder& order, Analysis& ana
 
 // POP: docs/metrics.md, "Efficiencies".
 void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& analysis) {
-  analysis.recorded_s = analysis.run.elapsed_s;
+  analysis.recorded_s = analysis.focus_s = analysis.run.elapsed_s;
   if (!any_used_mpi(data)) return;
-  double sum = 0, largest = 0, least_paused_s = 0;
+  double sum = 0, largest = 0, least_paused_s = 0, least_startup_s = 0;
+  double sum_of_threads = 0, largest_of_threads = 0;
+  bool any_threads = false;
   std::size_t count = 0;
   for (const RankInfo& rank : analysis.ranks) {
     if (!rank.useful_s) continue;
     least_paused_s = count == 0 ? rank.paused_s : std::min(least_paused_s, rank.paused_s);
+    const double startup_s = rank.startup_s.value_or(0),
+                 of_threads_s = rank.threads_useful_s.value_or(*rank.useful_s);
+    least_startup_s = count == 0 ? startup_s : std::min(least_startup_s, startup_s);
+    any_threads = any_threads || rank.threads_useful_s.has_value();
+    sum_of_threads += of_threads_s;
+    largest_of_threads = std::max(largest_of_threads, of_threads_s);
     largest = count == 0 ? *rank.useful_s : std::max(largest, *rank.useful_s);
     sum += *rank.useful_s;
     ++count;
@@ -330,15 +338,26 @@ void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& an
   analysis.mean_useful_s = mean;
   analysis.max_useful_s = largest;
   analysis.recorded_s = std::max(0.0, analysis.run.elapsed_s - least_paused_s);
-  if (largest <= 0 || analysis.recorded_s <= 0) return;
+  // Useful time has nothing of it; what a rank waited there longer than others is a loss.
+  analysis.startup_s = std::min(least_startup_s, analysis.recorded_s);
+  analysis.focus_s = analysis.recorded_s - analysis.startup_s;
+  if (largest <= 0 || analysis.focus_s <= 0) return;
   analysis.efficiency.load_balance = mean / largest;
-  analysis.efficiency.communication = largest / analysis.recorded_s;
+  analysis.efficiency.communication = largest / analysis.focus_s;
   analysis.efficiency.parallel = *analysis.efficiency.load_balance * *analysis.efficiency.communication;
+  if (any_threads && largest_of_threads > 0) {
+    Efficiency& threads = analysis.threads_efficiency;
+    analysis.threads_mean_useful_s = sum_of_threads / static_cast<double>(count);
+    analysis.threads_max_useful_s = largest_of_threads;
+    threads.load_balance = *analysis.threads_mean_useful_s / largest_of_threads;
+    threads.communication = largest_of_threads / analysis.focus_s;
+    threads.parallel = *threads.load_balance * *threads.communication;
+  }
   // The replay knows nothing of pauses.
   if (!data.wait_analysis.done || data.wait_analysis.ideal_ns == 0 || least_paused_s > 0) return;
   const double ideal_s = to_seconds(data.wait_analysis.ideal_ns);
   analysis.efficiency.serialization = largest / ideal_s;
-  analysis.efficiency.transfer = ideal_s / analysis.run.elapsed_s;
+  analysis.efficiency.transfer = ideal_s / analysis.focus_s;
 }
 
 void find_quality(const ShardData& data, Analysis& analysis) {

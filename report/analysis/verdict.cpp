@@ -113,29 +113,50 @@ void add_delay(const Analysis& analysis, Bottleneck& row) {
   row.evidence.set(Key::kWait, cause.wait_s);
 }
 
+void add_mpi_io(double mpi_io_s, double whole_s, Bottleneck& row) {
+  if (mpi_io_s <= 0) return;
+  row.share += mpi_io_s / whole_s;
+  row.evidence.set(Key::kMpiIo, mpi_io_s);
+}
+
 std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& describer) {
   std::vector<Bottleneck> classes;
+  // Of the time in MPI, calls that work on files are no communication.
+  double mpi_io_s = 0;
+  for (const RankInfo& rank : analysis.ranks) mpi_io_s += rank.mpi_io_s.value_or(0);
   for (const auto& [limit, name] : kPlainClasses) {
     Bottleneck& row = classes.emplace_back();
     row.kind = name;
     row.share = analysis.limits.time_s[index(limit)] / analysis.rank_seconds;
     describer.add(limit, analysis.limits, analysis.rank_seconds, row);
     if (limit == Limit::kMemory) describer.add_data(row);
-    if (limit == Limit::kIo) describer.add_files(row);
+    if (limit == Limit::kIo) {
+      describer.add_files(row);
+      add_mpi_io(mpi_io_s, analysis.rank_seconds, row);
+    }
   }
   if (analysis.efficiency.load_balance) {
-    const double elapsed = analysis.recorded_s, mean = *analysis.mean_useful_s, max = *analysis.max_useful_s;
+    // All threads that call MPI count; where these are the main threads alone, it is the same.
+    const bool threads = analysis.threads_efficiency.parallel.has_value();
+    const double elapsed = analysis.focus_s;
+    const double mean = threads ? *analysis.threads_mean_useful_s : *analysis.mean_useful_s;
+    const double max = threads ? *analysis.threads_max_useful_s : *analysis.max_useful_s;
     Bottleneck& imbalance = classes.emplace_back();
     imbalance.kind = "imbalance";
     imbalance.share = (max - mean) / elapsed;
     imbalance.evidence.set(Key::kSlowestRank, *analysis.slowest_rank);
-    imbalance.evidence.set(Key::kMaxUseful, max);
-    imbalance.evidence.set(Key::kMeanUseful, mean);
+    imbalance.evidence.set(Key::kMaxUseful, *analysis.max_useful_s);
+    imbalance.evidence.set(Key::kMeanUseful, *analysis.mean_useful_s);
     add_delay(analysis, imbalance);
     Bottleneck& communication = classes.emplace_back();
     communication.kind = "communication";
-    communication.share = std::max(0.0, 1 - max / elapsed);
+    communication.share = std::max(0.0, 1 - max / elapsed - mpi_io_s / analysis.rank_seconds);
     Evidence& evidence = communication.evidence;
+    if (threads) {
+      std::uint64_t helpers = 0;
+      for (const RankInfo& rank : analysis.ranks) helpers += rank.mpi_helper_threads;
+      evidence.set(Key::kThreads, helpers);
+    }
     evidence.set(Key::kMaxUseful, max);
     evidence.set(Key::kElapsed, elapsed);
     if (analysis.mpi_wait_s) {
@@ -175,7 +196,9 @@ Bottleneck class_of_rank(const Analysis& analysis, Describer& describer,
     classes.push_back({rank.limits.time_s[index(limit)] / rank.recorded_s, name, limit});
   double mpi_s = 0, waiting = 0;
   if (rank.useful_s && analysis.max_useful_s) {
-    mpi_s = of(rank.category_s, Category::kMpi);
+    mpi_s = of(rank.category_s, Category::kMpi) - rank.mpi_io_s.value_or(0);
+    for (Candidate& row : classes)
+      if (row.limit == Limit::kIo) row.share += rank.mpi_io_s.value_or(0) / rank.recorded_s;
     waiting = std::min(mpi_s, *analysis.max_useful_s - *rank.useful_s);
     classes.push_back({waiting / rank.recorded_s, "imbalance", {}});
     classes.push_back({(mpi_s - waiting) / rank.recorded_s, "communication", {}});
@@ -189,7 +212,10 @@ Bottleneck class_of_rank(const Analysis& analysis, Describer& describer,
   if (most.share <= 0) return row;
   if (most.limit) {
     describer.add(*most.limit, rank.limits, rank.recorded_s, row);
-    if (most.limit == Limit::kIo) describer.add_files(row);
+    if (most.limit == Limit::kIo) {
+      describer.add_files(row);
+      if (rank.mpi_io_s.value_or(0) > 0) row.evidence.set(Key::kMpiIo, *rank.mpi_io_s);
+    }
     return row;
   }
   Evidence& evidence = row.evidence;

@@ -375,7 +375,11 @@ class Explainer {
   void windows() {
     for (const shard::TimeWindow& window : data_.time_windows) {
       if (window.end_ns <= window.begin_ns) continue;
-      const auto length = static_cast<double>(window.end_ns - window.begin_ns);
+      // Efficiencies leave MPI_Init and MPI_Finalize out.
+      const std::uint64_t all_ns = window.end_ns - window.begin_ns;
+      const std::uint64_t focus_ns = all_ns - std::min(window.startup_ns, all_ns);
+      if (focus_ns < all_ns / 100) continue;
+      const auto length = static_cast<double>(focus_ns);
       WindowRow row;
       row.begin_s = to_seconds(window.begin_ns), row.end_s = to_seconds(window.end_ns);
       row.parallel = window.useful_mean_ns / length;

@@ -78,6 +78,16 @@ class Document {
       out_.object("efficiency", [&] {
         out_("parallel", e.parallel)("load_balance", e.load_balance)("communication", e.communication);
         out_("serialization", e.serialization)("transfer", e.transfer);
+        out_("startup_s", e.parallel ? Seconds(a_.startup_s) : Seconds());
+        const Efficiency& threads = a_.threads_efficiency;
+        if (!threads.parallel) {
+          out_("threads", nullptr);
+          return;
+        }
+        out_.object("threads", [&] {
+          out_("parallel", threads.parallel)("load_balance", threads.load_balance);
+          out_("communication", threads.communication);
+        });
       });
       activities(a_.activity_s);
       seconds_by_name("native_modules", a_.native_modules);
@@ -162,6 +172,9 @@ class Document {
         out_(category_keys_[index(c)], rank.category_s[index(c)]);
       activities(rank.activity_s);
       out_("useful_s", rank.useful_s)("mpi_wait_s", rank.mpi_wait_s)("mpi_transfer_s", rank.mpi_transfer_s);
+      out_("mpi_startup_s", rank.startup_s)("mpi_io_s", rank.mpi_io_s);
+      out_("mpi_helper_threads", rank.mpi_helper_threads)("mpi_helper_elapsed_s", rank.mpi_helper_elapsed_s);
+      out_("mpi_helper_s", rank.mpi_helper_s)("threads_useful_s", rank.threads_useful_s);
       out_("max_rss_bytes", rank.max_rss_bytes)("read_bytes", rank.read_bytes);
       out_("write_bytes", rank.write_bytes)("minor_faults", rank.minor_faults);
       out_("major_faults", rank.major_faults)("voluntary_switches", rank.voluntary_switches);
@@ -257,16 +270,28 @@ class Document {
       if (!a_.mpi_watched) return;
       out_.rows("calls", a_.mpi_calls, [&](const MpiCallRow& row) {
         out_("op", row.op)("file", text_or_null(row.file))("line", or_null(row.line));
-        out_("function", text_or_null(row.function))("count", row.count)("time_s", row.time_s);
-        out_("wait_s", row.wait_s)("sent_bytes", row.sent_bytes)("recv_bytes", row.recv_bytes);
+        out_("function", text_or_null(row.function))("count", row.count)("unfinished", row.unfinished);
+        out_("time_s", row.time_s)("wait_s", row.wait_s)("sent_bytes", row.sent_bytes)("recv_bytes",
+                                                                                       row.recv_bytes);
         spread(row.spread);
       });
       out_.rows("matrix", a_.matrix, [&](const shard::MatrixCell& cell) {
         out_("src", cell.source)("dst", cell.destination)("messages", cell.messages)("bytes", cell.bytes);
       });
+      out_.rows("collectives", a_.collectives, [&](const CollectiveRow& row) {
+        out_("op", row.op)("count", row.count)("ranks", row.ranks)("communicators", row.communicators);
+        out_("sent_bytes", row.sent_bytes)("recv_bytes", row.recv_bytes)("bytes", row.bytes);
+      });
+      out_.rows("collective_matrix", a_.collective_matrix, [&](const shard::MatrixCell& cell) {
+        out_("src", cell.source)("dst", cell.destination)("bytes", cell.bytes);
+      });
       const auto name = [&](const std::optional<std::uint32_t>& node) {
         return node && *node < a_.nodes.size() ? MaybeText(a_.nodes[*node].name) : MaybeText();
       };
+      out_.rows("collective_node_matrix", a_.collective_node_matrix, [&](const NodeCell& cell) {
+        out_("src", cell.source)("dst", cell.destination);
+        out_("src_node", name(cell.source))("dst_node", name(cell.destination))("bytes", cell.bytes);
+      });
       out_.rows("node_matrix", a_.node_matrix, [&](const NodeCell& cell) {
         out_("src", cell.source)("dst", cell.destination);
         out_("src_node", name(cell.source))("dst_node", name(cell.destination));

@@ -221,12 +221,12 @@ class Report {
          fmt::format("mean {} / max {} (@{})", seconds(*a_.mean_useful_s), seconds(*a_.max_useful_s),
                      *a_.slowest_rank));
     show("  communication", e.communication,
-         fmt::format("max {} / run {}", seconds(*a_.max_useful_s), seconds(a_.recorded_s)));
+         fmt::format("max {} / run {}", seconds(*a_.max_useful_s), seconds(a_.focus_s)));
     if (e.serialization && e.transfer) {
       const std::string ideal = seconds(a_.wait_quality->ideal_s.value_or(0));
       show("    serialization", e.serialization,
            fmt::format("max {} / ideal {}", seconds(*a_.max_useful_s), ideal));
-      show("    transfer", e.transfer, fmt::format("ideal {} / run {}", ideal, seconds(a_.run.elapsed_s)));
+      show("    transfer", e.transfer, fmt::format("ideal {} / run {}", ideal, seconds(a_.focus_s)));
       page_.line("  ideal: of the same run on a network that takes no time", Style::kDim);
     } else if (!all_) {
       const char* const why = !a_.wait_quality                   ? "waiting was not analysed"
@@ -235,6 +235,19 @@ class Report {
       show("    serialization", {}, why);
       show("    transfer", {}, why);
     }
+    if (const Efficiency& threads = a_.threads_efficiency; threads.parallel) {
+      page_.line("  over all threads that call MPI");
+      show("parallel", threads.parallel, "load balance x communication");
+      show("  load balance", threads.load_balance,
+           fmt::format("mean {} / max {}", seconds(*a_.threads_mean_useful_s),
+                       seconds(*a_.threads_max_useful_s)));
+      show("  communication", threads.communication,
+           fmt::format("max {} / run {}", seconds(*a_.threads_max_useful_s), seconds(a_.focus_s)));
+    }
+    if (a_.startup_s > 0)
+      page_.line(fmt::format("  run: without the {} that every rank was in MPI_Init and MPI_Finalize",
+                             seconds(a_.startup_s)),
+                 Style::kDim);
     page_.line("  mean, max: time outside MPI per rank; @: the rank that has the max", Style::kDim);
   }
 
@@ -281,7 +294,7 @@ class Report {
   // One rank is always the slowest; it stands out only when that matters.
   Style slowest_style() const {
     const double excess_s = a_.max_useful_s.value_or(0) - a_.mean_useful_s.value_or(0);
-    return share_of(excess_s, a_.recorded_s) < thresholds::kImbalance ? Style::kPlain : Style::kWarning;
+    return share_of(excess_s, a_.focus_s) < thresholds::kImbalance ? Style::kPlain : Style::kWarning;
   }
 
   std::string node_name(const RankInfo& rank) const {
@@ -583,7 +596,10 @@ class Report {
     while (shown > kCallSitesInAnyCase && a_.mpi_calls[shown - 1].time_s < kSmallCallSite * total) --shown;
     for (std::size_t i = 0; i < shown; ++i) {
       const MpiCallRow& row = a_.mpi_calls[i];
-      page_.line(fmt::format("  {}", describe(row, paths_, page_.width() - 2)), Style::kMpi);
+      const std::string mark =
+          row.unfinished == 0 ? "" : fmt::format("  ({} not returned)", plural(row.unfinished, "call"));
+      page_.line(fmt::format("  {}{}", describe(row, paths_, page_.width() - 2 - mark.size()), mark),
+                 Style::kMpi);
       numbers({scale(row.time_s), fmt::format("{:.1f}", 100 * share_of(row.time_s, total)),
                seconds_cell(row.wait_s, scale), seconds_cell(row.transfer_s, scale),
                count(static_cast<double>(row.count)), bytes(static_cast<double>(row.sent_bytes)),
@@ -597,7 +613,7 @@ class Report {
                     narrow ? "" : "min, mean, ", other_unit(scale, of_ranks)),
         Style::kDim);
     message_sizes();
-    if (full && !asked("matrix") && !a_.matrix.empty()) matrix();
+    if (full && !asked("matrix") && !(a_.matrix.empty() && a_.collectives.empty())) matrix();
   }
 
   void waits() {
@@ -618,12 +634,15 @@ class Report {
       for (; i < a_.mpi_sizes.size() && a_.mpi_sizes[i].op == op; ++i)
         bins += fmt::format("{}{} x {}", bins.empty() ? "" : ", ", bin_bytes(a_.mpi_sizes[i].le_bytes),
                             count(static_cast<double>(a_.mpi_sizes[i].count)));
-      page_.paragraph({fmt::format("  {:<18}", printable(op))}, bins);
+      page_.paragraph({fmt::format("  {:<18} ", printable(op))}, bins);
     }
   }
 
   void matrix() {
-    if (!worth(!a_.matrix.empty(), "Heaviest pairs", "No messages between ranks were recorded.")) return;
+    if (!worth(!a_.matrix.empty(), "Heaviest pairs", "No messages between ranks were recorded.")) {
+      note_collectives();
+      return;
+    }
     double total_bytes = 0, total_messages = 0;
     for (const shard::MatrixCell& cell : a_.matrix) {
       total_bytes += static_cast<double>(cell.bytes);
@@ -633,6 +652,7 @@ class Report {
                                                 count(total_messages), plural(a_.matrix.size(), "pair")));
     pairs(
         a_.matrix, [](std::int32_t rank) { return rank < 0 ? "?" : std::to_string(rank); }, total_bytes);
+    note_collectives();
     if (a_.nodes.size() < 2) return;
     page_.blank();
     page_.line("  between nodes", Style::kDim);
@@ -640,6 +660,24 @@ class Report {
       return node && *node < a_.nodes.size() ? printable(a_.nodes[*node].name) : "?";
     };
     pairs(a_.node_matrix, node_name, total_bytes);
+  }
+
+  // What is in no pair: it is addressed to no rank.
+  void note_collectives() {
+    constexpr std::size_t kNamed = 4;
+    double total_bytes = 0;
+    std::string named;
+    for (std::size_t i = 0; i < a_.collectives.size(); ++i) {
+      const CollectiveRow& row = a_.collectives[i];
+      total_bytes += static_cast<double>(row.bytes);
+      if (i < kNamed)
+        named += fmt::format("{}{} {} in {} calls", i == 0 ? "" : ", ", printable(row.op),
+                             bytes(static_cast<double>(row.bytes)), count(static_cast<double>(row.count)));
+    }
+    if (a_.collectives.empty()) return;
+    page_.paragraph({"  not in it: ", Style::kDim},
+                    fmt::format("{} of collective operations, which address no rank ({}{})",
+                                bytes(total_bytes), named, a_.collectives.size() > kNamed ? ", ..." : ""));
   }
 
   struct Pair {

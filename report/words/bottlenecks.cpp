@@ -39,8 +39,11 @@ std::string of_communication(const Bottleneck& row) {
   std::string out;
   if (region)
     out = fmt::format("{} of its {} in MPI; ", seconds(e.number(Key::kMpi)), seconds(e.number(Key::kWhole)));
-  out += fmt::format("even the busiest rank is outside MPI for only {} of {}",
-                     seconds(e.number(Key::kMaxUseful)), seconds(e.number(Key::kElapsed)));
+  out +=
+      fmt::format("{} for only {} of {}",
+                  e.has(Key::kThreads) ? "even on the busiest rank the threads that call MPI are outside it"
+                                       : "even the busiest rank is outside MPI",
+                  seconds(e.number(Key::kMaxUseful)), seconds(e.number(Key::kElapsed)));
   if (!region && e.has(Key::kMpi))
     out += fmt::format("; of {} in MPI {} are waiting", seconds(e.number(Key::kMpi)),
                        seconds(e.number(Key::kWait)));
@@ -91,6 +94,7 @@ std::string of_time(const Bottleneck& row, const Analysis& analysis, const text:
     out += fmt::format("; {} has {}", row.cause == 0 ? "it" : name(analysis.places[row.cause], names),
                        memory_use(e));
   if (e.has(Key::kCall)) out += fmt::format("; {} take {}", io_calls(e), seconds(e.number(Key::kCallTime)));
+  if (e.has(Key::kMpiIo)) out += fmt::format("; besides, {} in MPI-IO", seconds(e.number(Key::kMpiIo)));
   return out;
 }
 

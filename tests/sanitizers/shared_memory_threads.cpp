@@ -178,7 +178,6 @@ class Program {
         if (i % 16 == 0) std::this_thread::yield();
       }
       write_record(slot, wire::Trigger::kThreadEnd, {}, kSamplesOfALife);
-      slot.mpi_enter_ns.store(0, std::memory_order_relaxed);
       slot.state.store(static_cast<std::uint32_t>(wire::ThreadState::kEnded), std::memory_order_release);
     }
   }

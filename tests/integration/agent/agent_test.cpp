@@ -461,12 +461,27 @@ TEST(Agent, CallPathsOfMpiCalls) {
   EXPECT_GT(static_cast<double>(words[0]), step_one);
   EXPECT_LT(static_cast<double>(words[0]), step_two);
   EXPECT_EQ(segment.mpi_rank.load(), 3);
-  EXPECT_STREQ(segment.mpi_library, "Some MPI 1.0");
+  EXPECT_STREQ(segment.mpi_library, "Some MPI: 1.0");
   EXPECT_EQ(segment.mpi_state.load(), static_cast<std::uint32_t>(wire::MpiState::kFinalised));
   const ThreadLog& thread = main_of(outcome);
   std::size_t inside = 0;
   for (const Sample& sample : thread.samples) inside += sample.record.mpi_op == 6 ? 1 : 0;
   EXPECT_GE(inside, 5u);  // 20 on an idle machine
+  // The call that the process ended in.
+  const auto* slot = reinterpret_cast<const wire::ThreadSlot*>(
+      reinterpret_cast<const std::uint8_t*>(&segment) + segment.thread_slots_offset);
+  while (slot->is_main != 1) ++slot;
+  const wire::MpiCallUnderWay& call = slot->mpi_call;
+  EXPECT_EQ(call.changes.load() % 2, 1u);
+  EXPECT_EQ(call.op.load(), 5u);
+  EXPECT_EQ(call.communicator.load(), 7u);
+  EXPECT_EQ(call.channel.load(), 1u);
+  EXPECT_EQ(call.sequence.load(), 42u);
+  EXPECT_EQ(call.peer.load(), 3);
+  EXPECT_EQ(call.tag.load(), 5);
+  EXPECT_EQ(call.root.load(), 2);
+  EXPECT_EQ(call.paused.load(), 0u);
+  EXPECT_GE(call.path_words.load(), 2u);
   std::printf("call_path %.0f ns, enter + leave %.0f ns\n", outcome.numbers.at("call_path_ns"),
               outcome.numbers.at("enter_leave_ns"));
   EXPECT_LT(outcome.numbers.at("call_path_ns"), 1000);

@@ -37,6 +37,7 @@ class Dump:
         self.process, self.peers, self.communicators, self.drops = {}, {}, {}, []
         self.sites, self.sizes, self.events = [], collections.Counter(), []
         self.operations = self.level = 0
+        self.intents = self.differing_intents = 0
         for line in path.read_text().splitlines():
             kind, _, rest = line.partition(" ")
             if kind == "process":
@@ -59,6 +60,8 @@ class Dump:
                 self.operations, self.level = map(int, rest.split())
             elif kind == "event":
                 self.events.append(events.parse(rest.split()))
+            elif kind == "intents":
+                self.intents, self.differing_intents = map(int, rest.split())
             elif kind == "drop":
                 self.drops.append(rest)
 
@@ -82,6 +85,8 @@ def check_common(dumps, ranks, has_world, lossless):
         p = d.process
         if not p["started"] or not p["ended"] or p["depth"] != 0 or p["size"] != ranks or not d.library:
             fail(f"process line of rank {p['rank']}: {p} {d.library}")
+        if d.differing_intents != 0:
+            fail(f"rank {p['rank']}: {d.differing_intents} of {d.intents} calls were not what was said before them")
         if d.drops and lossless:
             fail(f"rank {p['rank']} dropped {d.drops}")
         predefined = (d.communicators.get(0), d.communicators.get(1))
@@ -115,6 +120,8 @@ def check_traffic(dumps, directory):
         peers, ops, named = read_expectation(directory / f"rank{rank}.txt")
         if not peers or not ops:
             fail(f"rank {rank} expects nothing")
+        if d.intents == 0:
+            fail(f"rank {rank}: no call was compared with what was said before it")
         if d.peers != peers:
             for key in sorted(set(peers) | set(d.peers)):
                 if peers.get(key) != d.peers.get(key):

@@ -37,10 +37,38 @@ struct Events {
   wire::MpiEvent* read;  // so far
   std::size_t count, capacity;
   std::uint64_t enter_ns, mpi_ns;
+  clusterprof_mpi_call call;  // the latest
+  std::uint64_t events_of_call, differing_calls;
 };
 Events threads[kRings];
 int thread_count;
 __thread Events* own;
+
+// What was said of the latest call before it was made, against what its own event says after it. Calls that
+// complete requests are about any number of operations.
+void compare(Events& events, const wire::MpiEvent& event) {
+  const bool blocking = event.kind == wire::MpiEventKind::kSend ||
+                        event.kind == wire::MpiEventKind::kReceive ||
+                        event.kind == wire::MpiEventKind::kCollective;
+  if (!blocking || event.enter_ns != events.enter_ns || event.start_ns != event.enter_ns ||
+      event.op != events.call.op || (event.flags & wire::kEventNonblocking) != 0)
+    return;
+  const clusterprof_mpi_call& call = events.call;
+  if (call.channel == 0) return;  // met in this very call
+  const bool is_epoch = event.tag == wire::kTagWinPost || event.tag == wire::kTagWinComplete;
+  if (is_epoch && event.kind != wire::MpiEventKind::kCollective) return;
+  bool same = call.channel == event.channel;
+  if (event.kind == wire::MpiEventKind::kCollective) {
+    same = same && call.sequence == event.sequence && call.root == event.peer;
+  } else if (event.op != wire::kMPI_Mrecv &&
+             (event.kind == wire::MpiEventKind::kReceive ||
+              (event.op != wire::kMPI_Sendrecv && event.op != wire::kMPI_Sendrecv_replace))) {
+    same = same && (call.peer == wire::kAnyPeer || call.peer == event.peer) &&
+           (call.tag == wire::kAnyTag || call.tag == event.tag);
+  }
+  ++events.events_of_call;
+  if (!same) ++events.differing_calls;
+}
 
 void drain(Events& events) {
   wire::MpiEventRing& ring = *events.ring;
@@ -54,6 +82,7 @@ void drain(Events& events) {
       if (events.read == nullptr) abort();
     }
     events.read[events.count++] = ring.events[at & (wire::kEventRingEvents - 1)];
+    compare(events, events.read[events.count - 1]);
   }
   ring.read.store(end, std::memory_order_release);
 }
@@ -84,8 +113,8 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-std::uint64_t enter_mpi(std::uint32_t op) {
-  if (op >= wire::kMpiFunctionCount) abort();
+std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
+  if (call->op >= wire::kMpiFunctionCount) abort();
   if (segment == nullptr) return 0;
   if (depth != 0) {
     __atomic_fetch_add(&nested_calls, 1, __ATOMIC_RELAXED);
@@ -96,6 +125,7 @@ std::uint64_t enter_mpi(std::uint32_t op) {
   depth = 1;
   // Five calls are recorded, five are not; other ones on every rank.
   paused = pauses && (static_cast<std::uint32_t>(getpid()) + calls++ / 5) % 2 != 0;
+  events.call = *call;
   return events.enter_ns = now_ns();
 }
 
@@ -112,8 +142,8 @@ clusterprof_mpi_exit leave_mpi() {
   if (depth != 1) abort();
   depth = 0;
   Events& events = *own;
-  const clusterprof_mpi_exit exit{now_ns(),         events.mpi_ns, events.ring,
-                                  paused ? 1u : 0u, kCounters,     kCountedPerCall};
+  const clusterprof_mpi_exit exit{now_ns(),  events.mpi_ns,   events.ring, paused ? 1u : 0u,
+                                  kCounters, kCountedPerCall, {},          getpid() == gettid() ? 0u : 1u};
   if (!paused) events.mpi_ns += exit.time_ns - events.enter_ns;
   return exit;
 }
@@ -177,8 +207,10 @@ Entry* at(std::uint64_t offset) {
     bytes += wanted;
     return offset;
   };
-  const std::uint64_t sites = place(kSites * sizeof(wire::MpiSite));
-  const std::uint64_t site_counters = place(kSites * sizeof(wire::MpiSiteCounters));
+  const std::uint64_t sites =
+      place(wire::all_mpi_sites(kSites, wire::kMpiFunctionCount) * sizeof(wire::MpiSite));
+  const std::uint64_t site_counters =
+      place(wire::all_mpi_sites(kSites, wire::kMpiFunctionCount) * sizeof(wire::MpiSiteCounters));
   const std::uint64_t peers = place(kPeers * sizeof(wire::MpiPeer));
   const std::uint64_t sizes = place(wire::kMpiFunctionCount * sizeof(wire::MpiSizeBins));
   const std::uint64_t communicators = place(kCommunicators * sizeof(wire::MpiCommunicator));
@@ -270,6 +302,13 @@ Entry* at(std::uint64_t offset) {
               number(event.mpi_ns));
     }
   }
+  std::uint64_t compared = 0, differing = 0;
+  for (int thread = 0; thread < thread_count; ++thread) {
+    compared += threads[thread].events_of_call;
+    differing += threads[thread].differing_calls;
+  }
+  fprintf(out, "intents %llu %llu\n", static_cast<unsigned long long>(compared),
+          static_cast<unsigned long long>(differing));
   for (std::uint32_t i = 0; i < wire::kDropReasons; ++i) {
     if (segment->drops[i] != 0) {
       fprintf(out, "drop %s %llu\n", wire::kDropReasonNames[i],
@@ -282,7 +321,7 @@ Entry* at(std::uint64_t offset) {
 }  // namespace
 
 extern "C" const clusterprof_agent_api* clusterprof_agent_v1(void) {
-  static const clusterprof_agent_api kApi{3,         get_segment,       now_ns,      enter_mpi, leave_mpi,
+  static const clusterprof_agent_api kApi{4,         get_segment,       now_ns,      enter_mpi, leave_mpi,
                                           call_path, add_wrapper_range, mpi_started, mpi_ended, count_drop};
   return &kApi;
 }

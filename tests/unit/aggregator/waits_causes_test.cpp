@@ -253,6 +253,116 @@ TEST(CriticalPathTest, TimeInMpiBeforeTheFirstEventIsThatOfInit) {
             (Rows{{"0 MPI_Init_thread", 20 * kMs}, {"0 load", 10 * kMs}, {"0 MPI_Barrier", 1 * kMs}}));
 }
 
+// The late rank was in a call that has no event: it is that call that the others waited for, not the next
+// one.
+TEST(RootCausesTest, CallsWithoutEventsAreCharged) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.collective(r, "MPI_Barrier", 0, kMs, 0);
+  run.add(0, {MpiEventKind::kCollective,
+              "MPI_Barrier",
+              "MPI_Barrier",
+              11 * kMs,
+              62 * kMs,
+              -1,
+              0,
+              1,
+              -1,
+              0,
+              1,
+              0,
+              {{"work", 10 * kMs}}});
+  run.add(1, {MpiEventKind::kCollective,
+              "MPI_Barrier",
+              "MPI_Barrier",
+              61 * kMs,
+              62 * kMs,
+              -1,
+              0,
+              1,
+              -1,
+              0,
+              1,
+              0,
+              {{"work", 10 * kMs}, {"MPI_Get", 50 * kMs}}});
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(waits_of(data), (Rows{{"0 MPI_Barrier wait_at_barrier 1 MPI_Get", 50 * kMs}}));
+  EXPECT_EQ(roots_of(data), (Rows{{"1 MPI_Get", 50 * kMs}}));
+  const Rows critical = critical_of(data);
+  EXPECT_NEAR(static_cast<double>(critical.at("1 MPI_Get")), 50e6, 1e6);
+}
+
+// Rank 2 is in no call, rank 1 waits for its message, rank 0 in a barrier for rank 1 and 2.
+TEST(UnfinishedCallsTest, WaitForThoseThatAreNotThere) {
+  MadeRun run(3);
+  for (std::int32_t r = 0; r < 3; ++r) run.collective(r, "MPI_Barrier", 0, kMs, 0);
+  std::vector<shard::ShardData> shards = run.shards();
+  shard::ShardData& data = shards[0];
+  shard::PathInterner interner(data);
+  const auto path = [&](const char* op) {
+    return interner.path(0, interner.frame({shard::FrameKind::kMpi, false, interner.string(op)}));
+  };
+  const auto under_way = [&](std::uint32_t rank, const char* op, std::uint32_t sequence, std::int32_t peer,
+                             std::uint64_t ms) {
+    data.calls_under_way.push_back({rank, 100, true, path(op), 0, sequence, peer, 7, -1, 0, ms * kMs});
+    data.ranks[rank].mpi_ns += ms * kMs;
+  };
+  under_way(0, "MPI_Barrier", 1, -1, 800);
+  under_way(1, "MPI_Recv", shard::kNone, 2, 500);
+  const shard::ShardData merged = MadeRun::analyse(shards);
+  EXPECT_EQ(waits_of(merged), (Rows{{"0 MPI_Barrier wait_at_barrier 1 MPI_Recv", 800 * kMs},
+                                    {"1 MPI_Recv late_sender 2 ?", 500 * kMs}}));
+  EXPECT_EQ(roots_of(merged), (Rows{{"2 ?", 1300 * kMs}}));
+  EXPECT_EQ(merged.root_causes.at(0).waiting_ranks, 2u);
+  EXPECT_EQ(merged.ranks[0].mpi_wait_ns, 800u * kMs);
+  EXPECT_EQ(merged.ranks[1].mpi_wait_ns, 500u * kMs);
+}
+
+TEST(UnfinishedCallsTest, ThoseThatWaitForEachOtherAreBothToBlame) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.collective(r, "MPI_Barrier", 0, kMs, 0);
+  std::vector<shard::ShardData> shards = run.shards();
+  shard::ShardData& data = shards[0];
+  shard::PathInterner interner(data);
+  const std::uint32_t receive =
+      interner.path(0, interner.frame({shard::FrameKind::kMpi, false, interner.string("MPI_Recv")}));
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    data.calls_under_way.push_back(
+        {r, 100, true, receive, 0, shard::kNone, static_cast<std::int32_t>(1 - r), 7, -1, 0, 300 * kMs});
+    data.ranks[r].mpi_ns += 300 * kMs;
+  }
+  EXPECT_EQ(roots_of(MadeRun::analyse(shards)), (Rows{{"0 MPI_Recv", 300 * kMs}, {"1 MPI_Recv", 300 * kMs}}));
+}
+
+TEST(TimeWindowsTest, LeaveInitAndFinalizeOut) {
+  MadeRun run(2);
+  // 0..200 ms work, 200..300 MPI_Init, then work; rank 1 is in it from 100 ms on.
+  for (std::int32_t r = 0; r < 2; ++r) {
+    run.collective(r, "MPI_Barrier", 400 * kMs, 401 * kMs, 0);
+    run.ends[r] = 640 * kMs;
+  }
+  std::vector<shard::ShardData> shards = run.shards();
+  shard::ShardData& data = shards[0];
+  shard::PathInterner interner(data);
+  const std::uint32_t init =
+      interner.path(0, interner.frame({shard::FrameKind::kMpi, false, interner.string("MPI_Init")}));
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    data.ranks[r].mpi_init_end_ns = 300 * kMs;
+    const std::uint64_t in_init = (r == 0 ? 100 : 200) * kMs;
+    data.mpi_calls.push_back({r, init, shard::kNone, 1, in_init, in_init, in_init, 0, 0});
+    data.ranks[r].mpi_ns += in_init;
+    for (shard::MpiEvent& event : data.mpi_events)
+      if (event.rank == r) event.mpi_ns += in_init;
+  }
+  const shard::ShardData merged = MadeRun::analyse(shards);
+  ASSERT_EQ(merged.time_windows.size(), 64u);
+  std::uint64_t startup_ns = 0;
+  for (const shard::TimeWindow& window : merged.time_windows) startup_ns += window.startup_ns;
+  EXPECT_NEAR(static_cast<double>(startup_ns), 100e6, 100);  // what both were in
+  EXPECT_EQ(merged.time_windows[19].startup_ns, 0u);
+  EXPECT_NEAR(static_cast<double>(merged.time_windows[20].startup_ns), 10e6, 10);
+  EXPECT_EQ(merged.time_windows[30].startup_ns, 0u);
+}
+
 TEST(TimeWindowsTest, AddUpToTheRun) {
   MadeRun run(2);
   for (std::uint32_t i = 0; i < 10; ++i) {

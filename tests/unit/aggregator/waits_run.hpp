@@ -33,7 +33,8 @@ struct MadeEvent {
   std::uint8_t flags = 0;
   std::uint64_t channel = 1;
   std::uint32_t thread = 0;
-  std::vector<std::pair<std::string, std::int64_t>> gap = {};  // since the call before
+  // Since the call before. Names of MPI functions: calls without events, which are in MPI.
+  std::vector<std::pair<std::string, std::int64_t>> gap = {};
 };
 
 struct MadeClock {
@@ -121,6 +122,8 @@ class MadeRun {
                 before == nullptr || before->enter != event.enter || before->exit != event.exit;
             if (before != nullptr && new_call)
               mpi_ns[thread] += clock.local(before->exit) - clock.local(before->enter);
+            for (const auto& [name, ns] : event.gap)
+              if (name.starts_with("MPI_")) mpi_ns[thread] += ns;
             if (new_call) {
               shard::MpiCall& call =
                   calls.try_emplace({path(event.site), channels.at(event.channel)}).first->second;

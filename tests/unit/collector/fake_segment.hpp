@@ -22,6 +22,7 @@ namespace clusterprof::test {
 class FakeSegment {
  public:
   static constexpr std::uint32_t kThreads = 4;
+  static constexpr std::uint32_t kSites = 32, kOps = 641;
   static constexpr std::uint32_t kEventRings = 2;  // those of the first slots
   static constexpr std::uint32_t kRegions = 8, kIoFiles = 8, kIoSites = 32;
   static constexpr std::uint64_t kStart = 1'000'000'000;  // start_mono_ns unless changed
@@ -36,14 +37,15 @@ class FakeSegment {
     const std::uint64_t code_slots = place(64 * sizeof(wire::CodeSlot));
     const std::uint64_t code_arena = place(16384);
     const std::uint64_t module_arena = place(8192);
-    const std::uint64_t sites = place(32 * sizeof(wire::MpiSite));
+    const std::uint64_t sites = place(wire::all_mpi_sites(kSites, kOps) * sizeof(wire::MpiSite));
     const std::uint64_t paths = place(8192);
     const std::uint64_t peers = place(32 * sizeof(wire::MpiPeer));
-    const std::uint64_t sizes = place(641 * sizeof(wire::MpiSizeBins));
+    const std::uint64_t sizes = place(kOps * sizeof(wire::MpiSizeBins));
     const std::uint64_t communicators = place(8 * sizeof(wire::MpiCommunicator));
     const std::uint64_t slots = place(threads * sizeof(wire::ThreadSlot));
     const std::uint64_t event_rings = place(kEventRings * sizeof(wire::MpiEventRing));
-    const std::uint64_t site_counters = place(32 * sizeof(wire::MpiSiteCounters));
+    const std::uint64_t site_counters =
+        place(wire::all_mpi_sites(kSites, kOps) * sizeof(wire::MpiSiteCounters));
     const std::uint64_t regions = place(kRegions * sizeof(wire::Region));
     const std::uint64_t io_files = place(kIoFiles * sizeof(wire::IoFile));
     const std::uint64_t io_sites = place(kIoSites * sizeof(wire::IoSite));
@@ -72,9 +74,9 @@ class FakeSegment {
     h.io_files_offset = io_files;
     h.io_sites_offset = io_sites;
     h.code_slots = 64;
-    h.mpi_sites = 32;
+    h.mpi_sites = kSites;
     h.mpi_peers = 32;
-    h.mpi_ops = 641;
+    h.mpi_ops = kOps;
     h.communicators = 8;
     h.thread_slots = threads;
     h.mpi_event_rings = kEventRings;
@@ -163,7 +165,7 @@ class FakeSegment {
     s.is_main = main ? 1 : 0;
     s.mpi_op = 0;
     s.mpi_time_ns = 0;
-    s.mpi_enter_ns = 0;
+    s.mpi_call.changes = 0;
     s.ring.write_position = 0;
     s.ring.read_position = 0;
     s.state = static_cast<std::uint32_t>(wire::ThreadState::kLive);
@@ -259,6 +261,34 @@ class FakeSegment {
     s.recv_bytes = received;
     s.key = 1000 + index;
     s.ready = 1;
+  }
+  // The thread enters a call at that time.
+  void enter_mpi(std::uint32_t index, std::uint16_t op, std::uint64_t enter_ns,
+                 std::uint32_t communicator_index, std::int32_t peer, std::int32_t tag,
+                 const std::vector<std::uint64_t>& words) {
+    wire::ThreadSlot& s = slot(index);
+    struct {
+      std::uint64_t path_offset = 0;
+      std::uint32_t path_words = 0;
+    } path;
+    store_path(path, words);
+    s.mpi_call.path_offset = path.path_offset;
+    s.mpi_call.path_words = path.path_words;
+    s.mpi_call.op = op;
+    s.mpi_call.communicator = communicator_index;
+    s.mpi_call.sequence = wire::kNoSequence;
+    s.mpi_call.peer = peer;
+    s.mpi_call.tag = tag;
+    s.mpi_call.root = wire::kNoPeer;
+    s.mpi_call.enter_ns = enter_ns;
+    s.mpi_op = op + 1u;
+    s.mpi_call.changes += 1;
+  }
+  void leave_mpi(std::uint32_t index, std::uint64_t exit_ns) {
+    wire::ThreadSlot& s = slot(index);
+    s.mpi_op = 0;
+    s.mpi_call.changes += 1;
+    s.mpi_time_ns += exit_ns - s.mpi_call.enter_ns;
   }
   void region(std::uint32_t index, std::uint32_t parent, const char* name, std::uint64_t count = 0,
               std::uint64_t time_ns = 0, std::uint64_t min_ns = 0, std::uint64_t max_ns = 0,

@@ -132,6 +132,23 @@ class MpiEvents : public testing::Test {
 
 using Parts = std::map<std::string, std::uint64_t>;
 
+TEST_F(MpiEvents, CallsWithoutEventsArePartOfTheGap) {
+  fake_.site(7, wire::kMPI_Get, wire::kNoPath, 1, 5'000'000, 5, 5, 0, 8, {});
+  wire::MpiEvent barrier = event(10'000, 10'100, 0);
+  barrier.mpi_ns = 5'000'000;
+  barrier.between_site = 7;
+  barrier.between_ns = 5'000'000;
+  ASSERT_TRUE(fake_.mpi_event(0, barrier));
+  wire::MpiEvent damaged = event(20'000, 20'100, 1);
+  damaged.between_site = 0xffff'fff0u;
+  damaged.between_ns = 1000;
+  ASSERT_TRUE(fake_.mpi_event(0, damaged));
+  state().poll(kStart + 30 * kMs);
+  const ShardData data = shard(30);
+  EXPECT_EQ(gap(data, 0), (Parts{{"MPI_Get", 5000}}));
+  EXPECT_EQ(dropped(data, "damaged_mpi_event"), 1u);
+}
+
 TEST_F(MpiEvents, ArriveInTheShardAsTheyAre) {
   wire::MpiEvent send = event(1000, 1100, 5);
   send.site = 0;
@@ -400,7 +417,7 @@ TEST_F(MpiEvents, DamagedOnesAreCounted) {
   damaged([](wire::MpiEvent& e) { e.kind = static_cast<MpiEventKind>(7); });
   damaged([](wire::MpiEvent& e) { e.op = 0xffff; });
   damaged([](wire::MpiEvent& e) { e.op = 641; });
-  damaged([](wire::MpiEvent& e) { e.site = 32; });
+  damaged([](wire::MpiEvent& e) { e.site = wire::all_mpi_sites(FakeSegment::kSites, FakeSegment::kOps); });
   damaged([](wire::MpiEvent& e) { e.peer = -2; });
   damaged([](wire::MpiEvent& e) { e.peer = std::numeric_limits<std::int32_t>::max(); });
   damaged([](wire::MpiEvent& e) { e.exit_ns = e.enter_ns - 1; });

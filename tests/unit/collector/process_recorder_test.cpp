@@ -107,6 +107,9 @@ class Recording : public testing::Test {
       case RawKind::kLeftOut:
         frame = "...";
         break;
+      case RawKind::kOtherSites:
+        frame = "others";
+        break;
     }
     const std::string above = text(t.nodes[path].parent);
     return above.empty() ? frame : above + ";" + frame;
@@ -512,12 +515,113 @@ TEST_F(Recording, CountersPerPath) {
 TEST_F(Recording, MpiTimeOfTheMainThread) {
   fake_.thread(1, 101, kStart);
   fake_.slot(0).mpi_time_ns = 40 * kMs;
-  fake_.slot(0).mpi_enter_ns = kStart + 90 * kMs;  // it is in a call since
+  fake_.enter_mpi(0, wire::kMPI_Recv, kStart + 90 * kMs, wire::kNoPath, 1, 7, {kProgram + 1});  // since
   fake_.slot(1).mpi_time_ns = 1000 * kMs;
   recorder().poll(kStart + 100 * kMs);
   EXPECT_EQ(recorder().report(kStart + 100 * kMs).mpi_ns, 50 * kMs);
   recorder().finish(kStart + 110 * kMs);
   EXPECT_EQ(recorder().report(kStart + 110 * kMs).mpi_ns, 60 * kMs);
+}
+
+TEST_F(Recording, CallUnderWayCountsUpToTheLastLook) {
+  fake_.communicator(2, 55, 4, "row");
+  fake_.site(3, wire::kMPI_Recv, 2, 10, 1000, 50, 300, 0, 80, {kProgram + 5});
+  fake_.enter_mpi(0, wire::kMPI_Recv, kStart + 20 * kMs, 2, 3, 7, {kProgram + 5});
+  recorder().poll(kStart + 100 * kMs);
+  const ProcessReport report = recorder().report(kStart + 100 * kMs);
+  ASSERT_EQ(report.calls_under_way.size(), 1u);
+  const RawCallUnderWay& call = report.calls_under_way[0];
+  EXPECT_EQ(text(call.path), "program+5;MPI_Recv");
+  EXPECT_EQ(call.tid, 100);
+  EXPECT_TRUE(call.main_thread);
+  EXPECT_EQ(call.channel, 55u);
+  EXPECT_EQ(call.peer, 3);
+  EXPECT_EQ(call.tag, 7);
+  EXPECT_EQ(call.enter_ns, kStart + 20 * kMs);
+  EXPECT_EQ(call.lasted_ns, 80 * kMs);
+  // Its time is in the row of its call site, beside the calls that returned.
+  ASSERT_EQ(report.calls.size(), 1u);
+  const RawCall& sum = report.calls.begin()->second;
+  EXPECT_EQ(sum.count, 10u);
+  EXPECT_EQ(sum.unfinished, 1u);
+  EXPECT_EQ(sum.time_ns, 80 * kMs + 1000);
+  EXPECT_EQ(sum.max_ns, 300u);
+  EXPECT_EQ(report.mpi_ns, 80 * kMs);
+  // The process was killed in it.
+  recorder().finish(kStart + 150 * kMs);
+  const ProcessReport last = recorder().report(kStart + 900 * kMs);
+  ASSERT_EQ(last.calls_under_way.size(), 1u);
+  EXPECT_EQ(last.calls_under_way[0].lasted_ns, 130 * kMs);
+  EXPECT_EQ(last.mpi_ns, 130 * kMs);
+}
+
+TEST_F(Recording, CallThatReturnedIsNotUnderWay) {
+  fake_.enter_mpi(0, wire::kMPI_Recv, kStart + 20 * kMs, wire::kNoPath, 3, 7, {kProgram + 5});
+  fake_.leave_mpi(0, kStart + 30 * kMs);
+  recorder().poll(kStart + 100 * kMs);
+  const ProcessReport report = recorder().report(kStart + 100 * kMs);
+  EXPECT_TRUE(report.calls_under_way.empty());
+  EXPECT_TRUE(report.calls.empty());
+  EXPECT_EQ(report.mpi_ns, 10 * kMs);
+}
+
+TEST_F(Recording, CallUnderWayWhileRecordingIsPausedCountsForNothing) {
+  fake_.enter_mpi(0, wire::kMPI_Recv, kStart + 20 * kMs, wire::kNoPath, 3, 7, {});
+  fake_.slot(0).mpi_call.paused = 1;
+  recorder().poll(kStart + 100 * kMs);
+  const ProcessReport report = recorder().report(kStart + 100 * kMs);
+  EXPECT_TRUE(report.calls_under_way.empty());
+  EXPECT_EQ(report.mpi_ns, 0u);
+}
+
+TEST_F(Recording, DamagedCallUnderWay) {
+  fake_.enter_mpi(0, 0xfff0, kStart + 20 * kMs, wire::kNoPath, 3, 7, {kProgram + 5});
+  fake_.thread(1, 101, kStart);
+  fake_.enter_mpi(1, wire::kMPI_Recv, kStart + 20 * kMs, 0xfff, 3, 7, {kProgram + 5});
+  fake_.slot(1).mpi_call.path_words = 0xffff'ffffu;
+  recorder().poll(kStart + 100 * kMs);
+  (void)recorder().report(kStart + 100 * kMs);
+  const ProcessReport report = recorder().report(kStart + 100 * kMs);
+  EXPECT_TRUE(report.calls_under_way.empty());
+  EXPECT_GE(report.drops.at("damaged_mpi_call"), 2u);
+}
+
+TEST_F(Recording, ThreadsThatCallMpiBesidesTheMainOne) {
+  fake_.thread(1, 101, kStart + 10 * kMs);
+  fake_.thread(2, 102, kStart + 10 * kMs);  // calls none
+  fake_.slot(1).mpi_time_ns = 30 * kMs;
+  fake_.enter_mpi(1, wire::kMPI_Recv, kStart + 90 * kMs, wire::kNoPath, 3, 7, {kProgram + 5});
+  fake_.site(3, wire::kMPI_Recv, wire::kNoPath, 10, 30 * kMs, 50, 300, 0, 80, {kProgram + 5});
+  fake_.table<wire::MpiSite>(fake_.header().mpi_sites_offset)[3].helper_thread = 1;
+  recorder().poll(kStart + 100 * kMs);
+  ProcessReport report = recorder().report(kStart + 110 * kMs);
+  EXPECT_EQ(report.mpi_ns, 0u);
+  EXPECT_EQ(report.mpi_helpers.count, 1u);
+  EXPECT_EQ(report.mpi_helpers.elapsed_ns, 100 * kMs);
+  EXPECT_EQ(report.mpi_helpers.mpi_ns, 50 * kMs);
+  ASSERT_EQ(report.calls.size(), 1u);
+  EXPECT_FALSE(report.calls.begin()->first.main_thread);
+  EXPECT_EQ(report.calls.begin()->second.time_ns, 50 * kMs);
+  fake_.leave_mpi(1, kStart + 110 * kMs);
+  fake_.thread_end(1, kStart + 110 * kMs, 20 * kMs);
+  recorder().poll(kStart + 110 * kMs);
+  recorder().finish(kStart + 200 * kMs);
+  report = recorder().report(kStart + 200 * kMs);
+  EXPECT_EQ(report.mpi_helpers.count, 1u);
+  EXPECT_EQ(report.mpi_helpers.elapsed_ns, 100 * kMs);
+  EXPECT_EQ(report.mpi_helpers.mpi_ns, 50 * kMs);
+}
+
+TEST_F(Recording, CallsThatFoundNoRoomAreARowOfTheirFunction) {
+  const std::uint32_t place = wire::other_mpi_site(FakeSegment::kSites, wire::kMPI_Send, false);
+  fake_.site(3, wire::kMPI_Send, wire::kNoPath, 1, 5, 5, 5, 8, 0, {kProgram + 5});
+  fake_.site(place, wire::kMPI_Send, wire::kNoPath, 31, 62, 1, 4, 800, 0, {});
+  recorder().poll(kStart + kMs);
+  const ProcessReport report = recorder().report(kStart + kMs);
+  std::map<std::string, std::uint64_t> counts;
+  for (const auto& [key, call] : report.calls) counts[text(key.path)] = call.count;
+  EXPECT_EQ(counts,
+            (std::map<std::string, std::uint64_t>{{"program+5;MPI_Send", 1}, {"others;MPI_Send", 31}}));
 }
 
 TEST_F(Recording, RingThatWrapsLosesNothing) {

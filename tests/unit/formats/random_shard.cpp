@@ -197,6 +197,11 @@ class Builder {
     rank.event_level = below(25);
     rank.mpi_operations = amount();
     rank.paused_ns = amount();
+    rank.mpi_init_end_ns = amount();
+    rank.mpi_finalize_begin_ns = amount();
+    rank.mpi_helper_threads = below(9);
+    rank.mpi_helper_elapsed_ns = amount();
+    rank.mpi_helper_ns = amount();
     rank.affinity = interner_.string(text("0-"));
     rank.numa_nodes = interner_.string(text("0,"));
     data_.ranks.push_back(rank);
@@ -208,13 +213,19 @@ class Builder {
       values[key] = {row, path, static_cast<Category>(category), main_thread, amount(), amount(), amount()};
     }
     for (const auto& [key, value] : values) data_.values.push_back(value);
-    std::map<std::pair<std::uint32_t, std::uint32_t>, MpiCall> calls;
+    std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, MpiCall> calls;
     for (std::uint32_t i = 0; i < 6; ++i) {
-      const std::pair key(below(data_.paths.size()), chance(3) ? kNone : below(2));
-      calls[key] = {row,      key.first, key.second, 1 + below(100), amount(),
-                    amount(), amount(),  amount(),   amount()};
+      const std::tuple key(below(data_.paths.size()), chance(3) ? kNone : below(2), chance(4));
+      const auto& [path, communicator, helper] = key;
+      calls[key] = {row,      path,     communicator, 1 + below(100),          amount(), amount(), amount(),
+                    amount(), amount(), !helper,      chance(4) ? below(3) : 0};
     }
     for (const auto& [key, call] : calls) data_.mpi_calls.push_back(call);
+    for (std::int32_t tid = 100; chance(2); ++tid)
+      data_.calls_under_way.push_back({row, tid, tid == 100, below(data_.paths.size()),
+                                       chance(3) ? kNone : below(2), below(1000),
+                                       static_cast<std::int32_t>(below(10)) - 2,
+                                       static_cast<std::int32_t>(below(9)), -1, amount(), amount()});
     for (std::uint32_t counter = 0; counter < data_.counters.size(); ++counter) {
       data_.counter_values.push_back({row, counter, amount()});
       const std::uint32_t path = below(data_.paths.size());
@@ -314,7 +325,8 @@ class Builder {
     for (std::uint32_t i = below(20); i > 0; --i) {
       const std::uint64_t begin = now;
       now += amount();
-      data_.time_windows.push_back({begin, now, 1.0 / (1 + below(99)), 3e9 / (1 + below(99)), amount()});
+      data_.time_windows.push_back(
+          {begin, now, 1.0 / (1 + below(99)), 3e9 / (1 + below(99)), amount(), amount()});
     }
   }
 

@@ -191,6 +191,9 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_calls[0].communicator = 2; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_calls[0].path = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_sizes[0].op = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].communicator = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.counter_values[0].counter = 9; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.path_counters[0].rank = 9; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.drops.push_back({9, "x", 1}); }));

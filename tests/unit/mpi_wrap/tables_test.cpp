@@ -13,14 +13,16 @@ namespace {
 // A segment with small tables.
 class Segment {
  public:
+  static constexpr std::uint32_t kOps = 3;
   Segment(std::uint32_t sites, std::uint32_t peers) : words_(1 << 20) {
     auto* header = get();
     header->mpi_sites_offset = (sizeof(wire::SegmentHeader) + 63) / 64 * 64;
     header->mpi_sites = sites;
-    header->mpi_peers_offset = header->mpi_sites_offset + sites * sizeof(wire::MpiSite);
+    header->mpi_peers_offset =
+        header->mpi_sites_offset + wire::all_mpi_sites(sites, kOps) * sizeof(wire::MpiSite);
     header->mpi_peers = peers;
     header->mpi_sizes_offset = header->mpi_peers_offset + peers * sizeof(wire::MpiPeer);
-    header->mpi_ops = 3;
+    header->mpi_ops = kOps;
   }
   wire::SegmentHeader* get() { return reinterpret_cast<wire::SegmentHeader*>(words_.data()); }
   wire::MpiSite& site(std::uint32_t i) { return table_at<wire::MpiSite>(get(), get()->mpi_sites_offset)[i]; }
@@ -54,32 +56,59 @@ TEST(CountSize, CountsInTheRightPlace) {
 TEST(FindSite, OnePerPathFunctionAndCommunicator) {
   Segment segment(256, 4);
   const clusterprof_call_path path{77, 640, 5}, other{78, 0, 0};
-  const std::uint32_t first = find_site(segment.get(), path, 1, 0);
+  const std::uint32_t first = find_site(segment.get(), path, 1, 0, false);
   ASSERT_NE(first, kNoSite);
-  EXPECT_EQ(find_site(segment.get(), path, 1, 0), first);
+  EXPECT_EQ(find_site(segment.get(), path, 1, 0, false), first);
   EXPECT_EQ(segment.site(first).ready.load(), 1u);
   EXPECT_EQ(segment.site(first).path_words, 5u);
   EXPECT_EQ(segment.site(first).path_offset, 640u);
   EXPECT_EQ(segment.site(first).op, 1u);
   EXPECT_EQ(segment.site(first).communicator, 0u);
-  EXPECT_NE(find_site(segment.get(), other, 1, 0), first);
-  EXPECT_NE(find_site(segment.get(), path, 2, 0), first);
-  EXPECT_NE(find_site(segment.get(), path, 1, wire::kNoPath), first);
+  EXPECT_NE(find_site(segment.get(), other, 1, 0, false), first);
+  EXPECT_NE(find_site(segment.get(), path, 2, 0, false), first);
+  EXPECT_NE(find_site(segment.get(), path, 1, wire::kNoPath, false), first);
+  const std::uint32_t helper = find_site(segment.get(), path, 1, 0, true);
+  EXPECT_NE(helper, first);
+  EXPECT_EQ(segment.site(helper).helper_thread, 1u);
+  EXPECT_EQ(segment.site(first).helper_thread, 0u);
 }
 
-TEST(FindSite, TellsWhenTheTableIsFull) {
+// Room is kept for every function, so no call is lost.
+TEST(FindSite, CallsThatFindNoRoomCountForTheFunctionsOtherSites) {
   Segment segment(8, 4);
   std::uint32_t made = 0;
   for (std::uint64_t hash = 1; hash <= 20; ++hash) {
-    if (find_site(segment.get(), {hash, 0, 1}, 1, 0) != kNoSite) ++made;
+    const std::uint32_t site = find_site(segment.get(), {hash, 0, 1}, 1, 0, false);
+    if (site < 8) {
+      ++made;
+    } else {
+      EXPECT_EQ(site, wire::other_mpi_site(8, 1, false));
+    }
+    count_call(segment.site(site), hash, false);
   }
   EXPECT_EQ(made, 8u);
+  const wire::MpiSite& others = segment.site(wire::other_mpi_site(8, 1, false));
+  EXPECT_EQ(others.count, 12u);
+  EXPECT_EQ(others.op, 1u);
+  EXPECT_EQ(others.other_sites, 1u);
+  EXPECT_EQ(others.path_words, 0u);
+  EXPECT_EQ(others.communicator, wire::kNoPath);
+  const std::uint32_t of_helper = find_site(segment.get(), {99, 0, 1}, 2, 0, true);
+  EXPECT_EQ(of_helper, wire::other_mpi_site(8, 2, true));
+  EXPECT_EQ(segment.site(of_helper).helper_thread, 1u);
+  std::uint64_t calls = 0, time_ns = 0;
+  for (std::uint32_t i = 0; i < wire::all_mpi_sites(8, Segment::kOps); ++i) {
+    calls += segment.site(i).count;
+    time_ns += segment.site(i).time_ns;
+  }
+  EXPECT_EQ(calls, 20u);
+  EXPECT_EQ(time_ns, 210u);
 }
 
 TEST(CountCall, KeepsTheExtremes) {
   Segment segment(8, 4);
   for (const bool shared : {false, true}) {
-    wire::MpiSite& site = segment.site(find_site(segment.get(), {9, 0, 1}, 1, shared));
+    wire::MpiSite& site = segment.site(find_site(segment.get(), {9, 0, 1}, 1, shared, false));
     for (const std::uint64_t ns : {50, 20, 90}) count_call(site, ns, shared);
     EXPECT_EQ(site.count, 3u);
     EXPECT_EQ(site.time_ns, 160u);
@@ -115,7 +144,7 @@ TEST(Tables, NothingIsLostBetweenThreads) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&segment] {
       for (std::uint64_t i = 0; i < kCalls; ++i) {
-        const std::uint32_t site = find_site(segment.get(), {1 + i % 10, 0, 1}, 1, 0);
+        const std::uint32_t site = find_site(segment.get(), {1 + i % 10, 0, 1}, 1, 0, false);
         count_call(segment.site(site), i + 1, true);
         count_message(segment.get(), 0, static_cast<std::int32_t>(i % 7), 3, true);
       }

@@ -1,0 +1,102 @@
+"""MPI calls that never return, calls of threads besides the main one, and one-sided calls that others wait for:
+programs in which their part is known by construction (programs/calls.c)."""
+
+import recording
+
+
+class Calls(recording.RecordingTest):
+    def run_calls(self, what, ranks, flavour="openmpi"):
+        program = recording.program(flavour, "calls")
+        self.need(program)
+        done = self.record([program, what], before=recording.launcher(flavour, ranks))
+        return done, self.report()
+
+    def call(self, report, op, function=None):
+        rows = [row for row in report["mpi"]["calls"]
+                if row["op"] == op and (function is None or row["function"] == function)]
+        self.assertEqual(len(rows), 1, f"{op} among {[(r['op'], r['function']) for r in report['mpi']['calls']]}")
+        return rows[0]
+
+    def check_hang(self, flavour):
+        done, report = self.run_calls("hang", 2, flavour)
+        self.assertNotEqual(done.returncode, 0)
+        row = self.call(report, "MPI_Recv")
+        self.assertEqual((row["count"], row["unfinished"], row["function"]), (0, 1, "wait_for_nobody"))
+        with open(f"{recording.SOURCE}/tests/truth/programs/calls.c") as file:
+            line = next(number for number, text in enumerate(file, 1) if "hangs here" in text)
+        self.assertEqual(row["line"], line)
+        # A second, and what it takes until the launcher has ended the other rank.
+        self.assertGreater(row["time_s"], 0.95)
+        self.assertEqual(row["rank_max"], 0)
+        rank = report["ranks"][0]
+        startup = sum(r["rank_max_s"] for r in report["mpi"]["calls"] if r["op"].startswith("MPI_Init"))
+        self.assertLess(row["time_s"], rank["elapsed_s"] - startup / 2)
+        # The same time is in the categories, and below the function that made the call.
+        others = sum(r["time_s"] for r in report["mpi"]["calls"] if r["op"] not in ("MPI_Recv",)) / 2
+        self.assertAlmostEqual(rank["mpi_s"], row["time_s"] + others, delta=0.5 * others + 0.05)
+        caller = self.function(report, "wait_for_nobody")
+        self.assertAlmostEqual(caller["total_s"], row["time_s"], delta=0.05)
+        op = self.function(report, "MPI_Recv")
+        self.assertAlmostEqual(op["total_s"], row["time_s"], delta=0.01)
+        tree = [r for r in report["call_tree"] if r["name"] == "MPI_Recv"]
+        self.assertAlmostEqual(sum(r["total_s"] for r in tree), row["time_s"], delta=0.01)
+
+    def test_hang_openmpi(self):
+        self.check_hang("openmpi")
+
+    def test_hang_mpich(self):
+        self.check_hang("mpich")
+
+    def test_abort_is_a_call_under_way(self):
+        _, report = self.run_calls("abort", 2)
+        row = self.call(report, "MPI_Abort")
+        self.assertEqual((row["count"], row["unfinished"]), (0, 1))
+        self.assertEqual(self.call(report, "MPI_Recv")["unfinished"], 1)
+
+    def test_threads_that_call_mpi(self):
+        done, report = self.run_calls("threads", 2)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        receiver, sender = report["ranks"]
+        for rank in (receiver, sender):
+            self.assertEqual(rank["mpi_helper_threads"], 2)
+            self.assertGreater(rank["mpi_helper_elapsed_s"], 2 * 50 * 0.020)
+        inside, elapsed = map(float, done.stdout.split())
+        self.assertGreater(inside / elapsed, 0.2)  # half of it on an idle machine
+        self.assertAlmostEqual(receiver["mpi_helper_s"] / inside, 1, delta=0.05)
+        self.assertAlmostEqual(receiver["mpi_helper_elapsed_s"] / elapsed, 1, delta=0.05)
+        self.assertLess(sender["mpi_helper_s"], receiver["mpi_helper_s"] / 2)
+        # Their calls are none of the main thread's time.
+        receives = self.call(report, "MPI_Recv")
+        self.assertAlmostEqual(receives["time_s"], receiver["mpi_helper_s"], delta=0.01)
+        self.assertLess(receiver["mpi_s"], receiver["mpi_startup_s"] + 0.05)
+        # The mean over all threads that call MPI, by how long they lived.
+        focus = receiver["elapsed_s"] - receiver["mpi_startup_s"]
+        outside = focus - (receiver["mpi_s"] - receiver["mpi_startup_s"])
+        threads = receiver["mpi_helper_elapsed_s"] - receiver["mpi_helper_s"]
+        share = (outside + threads) / (focus + receiver["mpi_helper_elapsed_s"])
+        self.assertAlmostEqual(receiver["threads_useful_s"] / focus, share, delta=0.01)
+        efficiency = report["efficiency"]
+        self.assertLess(efficiency["threads"]["parallel"], efficiency["parallel"])
+        self.assertAlmostEqual(efficiency["threads"]["load_balance"],
+                               sum(r["threads_useful_s"] for r in report["ranks"]) / 2
+                               / max(r["threads_useful_s"] for r in report["ranks"]), delta=1e-6)
+
+    def test_one_sided_calls_that_others_wait_for(self):
+        done, report = self.run_calls("get", 3)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        causes = [part for row in report["mpi"]["waits"] if row["rank"] == 2 and row["kind"] == "wait_at_barrier"
+                  for part in row["caused_by"] if part["rank"] == 1]
+        waited = sum(part["wait_s"] for part in causes)
+        one_sided = sum(part["wait_s"] for part in causes if part["op"] in ("MPI_Win_lock", "MPI_Get", "MPI_Win_unlock"))
+        barrier = sum(part["wait_s"] for part in causes if part["op"] == "MPI_Barrier")
+        self.assertGreater(waited, 0.1)
+        # Five sixths where rank 2 comes in time, more where it is late itself.
+        self.assertGreater(one_sided / waited, 0.75)
+        self.assertLess(barrier / waited, 0.05)
+        # And so for the root causes.
+        roots = {row["op"]: row["wait_s"] for row in report["root_causes"] if row["rank"] == 1 and row["op"]}
+        self.assertGreater(sum(roots.get(op, 0) for op in ("MPI_Win_lock", "MPI_Get", "MPI_Win_unlock")), 0.6 * waited)
+
+
+if __name__ == "__main__":
+    recording.main()

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MPI calls whose part in the run is known by construction: calls hang|abort|threads|get
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void sleep_ms(int ms) {
+  struct timespec left = {ms / 1000, ms % 1000 * 1000000L};
+  while (nanosleep(&left, &left) != 0) {
+  }
+}
+
+static int rank;
+
+// Rank 0 waits for a message that nobody sends; rank 1 is killed after a second, and that ends the job.
+static void wait_for_nobody(void) {
+  int value = 0;
+  MPI_Recv(&value, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // hangs here
+}
+static void hang(void) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) wait_for_nobody();
+  sleep_ms(1000);
+  raise(SIGKILL);
+}
+
+// Two threads of each rank talk to their likes on the other one for 50 rounds of 20 ms: those of rank 1 sleep
+// before they send, those of rank 0 sleep half as long before they receive, and are in MPI for the other half. How
+// long that was on rank 0 is printed, since nobody sleeps as long as he wants to on a busy machine.
+enum { kThreads = 2, kRounds = 50 };
+static double now_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+static double inside_s[kThreads], elapsed_s[kThreads];
+static void* talk(void* number) {
+  const int tag = *(int*)number;
+  int value = 0;
+  const double begin = now_s();
+  for (int i = 0; i < kRounds; ++i) {
+    sleep_ms(rank == 0 ? 10 : 20);
+    const double enter = now_s();
+    if (rank == 0) {
+      MPI_Recv(&value, 1, MPI_INT, 1, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+      MPI_Send(&value, 1, MPI_INT, 0, tag, MPI_COMM_WORLD);
+    }
+    inside_s[tag] += now_s() - enter;
+  }
+  elapsed_s[tag] = now_s() - begin;
+  return NULL;
+}
+static void threads(void) {
+  pthread_t others[kThreads];
+  int numbers[kThreads];
+  for (int i = 0; i < kThreads; ++i) {
+    numbers[i] = i;
+    if (pthread_create(&others[i], NULL, talk, &numbers[i]) != 0) exit(3);
+  }
+  double inside = 0, elapsed = 0;
+  for (int i = 0; i < kThreads; ++i) {
+    pthread_join(others[i], NULL);
+    inside += inside_s[i];
+    elapsed += elapsed_s[i];
+  }
+  if (rank == 0) printf("%.6f %.6f\n", inside, elapsed);
+}
+
+// Rank 0 keeps the lock on its window for 60 ms, five times. Rank 1 wants it after 10 ms, and has it 50 ms later;
+// rank 2 waits for rank 1.
+static void get(void) {
+  int* memory = NULL;
+  MPI_Win window;
+  MPI_Comm pair;  // ranks 1 and 2
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 1, 0, &pair);
+  MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+  for (int i = 0; i < 5; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    int value = 0;
+    if (rank == 0) {
+      MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+      sleep_ms(60);
+      MPI_Win_unlock(0, window);
+    } else if (rank == 1) {
+      sleep_ms(10);
+      MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+      MPI_Get(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, window);
+      MPI_Win_unlock(0, window);
+    }
+    if (rank != 0) MPI_Barrier(pair);
+  }
+  MPI_Win_free(&window);
+}
+
+int main(int argc, char** argv) {
+  const char* const what = argc > 1 ? argv[1] : "";
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, strcmp(what, "threads") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (strcmp(what, "hang") == 0) hang();
+  if (strcmp(what, "abort") == 0 && rank == 0) MPI_Abort(MPI_COMM_WORLD, 5);
+  if (strcmp(what, "abort") == 0) wait_for_nobody();
+  if (strcmp(what, "threads") == 0) threads();
+  if (strcmp(what, "get") == 0) get();
+  MPI_Finalize();
+  return 0;
+}

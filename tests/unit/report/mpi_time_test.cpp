@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is made of the calls of MPI besides their own table: startup, MPI-IO, threads, collectives.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "profile_builder.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using testing::kMs;
+using testing::ProfileBuilder;
+
+// Two ranks of 10 s: 1 s and 2 s in MPI_Init, the rest outside.
+TEST(MpiTime, EfficienciesLeaveTheStartOfMpiOut) {
+  ProfileBuilder b(2);
+  const auto main = b.native("main", "a.out", "a.c", 3);
+  const auto init = b.path({main, b.mpi("MPI_Init")}), finalize = b.path({main, b.mpi("MPI_Finalize")});
+  const auto barrier = b.path({main, b.mpi("MPI_Barrier")});
+  b.called(0, init, 1, 900);
+  b.called(0, finalize, 1, 100);
+  b.called(1, init, 1, 2000);
+  b.called(0, barrier, 10, 500);
+  const Analysis a = analyse(b.data);
+  EXPECT_DOUBLE_EQ(*a.ranks[0].startup_s, 1);
+  EXPECT_DOUBLE_EQ(*a.ranks[1].startup_s, 2);
+  EXPECT_DOUBLE_EQ(*a.ranks[0].category_s[static_cast<std::size_t>(Category::kMpi)], 1.5);
+  EXPECT_DOUBLE_EQ(a.startup_s, 1);  // the other second of rank 1 it waited for rank 0
+  EXPECT_DOUBLE_EQ(a.focus_s, 9);
+  EXPECT_DOUBLE_EQ(*a.efficiency.communication, 8.5 / 9);
+  EXPECT_DOUBLE_EQ(*a.efficiency.load_balance, 8.25 / 8.5);
+  EXPECT_NEAR(*a.efficiency.parallel, 8.25 / 9, 1e-12);
+}
+
+TEST(MpiTime, WorkOnFilesIsNoCommunication) {
+  ProfileBuilder b(2);
+  const auto main = b.native("main", "a.out", "a.c", 3);
+  const auto read = b.path({main, b.mpi("MPI_File_read_at_all")});
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    b.sampled(r, b.path({main}), Category::kNative, 6000);
+    b.called(r, read, 10, 4000);
+  }
+  const Analysis a = analyse(b.data);
+  EXPECT_DOUBLE_EQ(*a.ranks[0].mpi_io_s, 4);
+  std::map<std::string, double> shares;
+  for (const Bottleneck& row : a.bottlenecks)
+    if (!row.rank && row.region.empty()) shares[row.kind] = row.share;
+  EXPECT_NEAR(shares["io"], 0.4, 1e-9);
+  EXPECT_EQ(shares.count("communication"), 0u);
+}
+
+// The main threads wait for two others each, which are in MPI for three quarters of their 8 s on rank 0.
+TEST(MpiTime, AllThreadsThatCallMpiCount) {
+  ProfileBuilder b(2);
+  const auto main = b.native("main", "a.out", "a.c", 3), talk = b.native("talk", "a.out", "a.c", 9);
+  const auto init = b.path({main, b.mpi("MPI_Init_thread")}), receive = b.path({talk, b.mpi("MPI_Recv")});
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    b.called(r, init, 1, 1000);
+    shard::Rank& rank = b.data.ranks[r];
+    rank.mpi_helper_threads = 2;
+    rank.mpi_helper_elapsed_ns = 16'000 * kMs;
+    rank.mpi_helper_ns = r == 0 ? 12'000 * kMs : 0;
+    shard::MpiCall call;
+    call.rank = r, call.path = receive, call.count = 100, call.time_ns = rank.mpi_helper_ns;
+    call.main_thread = false;
+    b.data.mpi_calls.push_back(call);
+    b.sampled(r, b.path({main}), Category::kIdle, 9000);
+    b.sampled(r, b.path({talk}), Category::kNative, r == 0 ? 4000 : 16'000, false);
+  }
+  const Analysis a = analyse(b.data);
+  EXPECT_DOUBLE_EQ(*a.ranks[0].useful_s, 9);
+  // 9 s of the main thread and 4 s of the others, of 9 and 16.
+  EXPECT_NEAR(*a.ranks[0].threads_useful_s, 9.0 * 13 / 25, 1e-9);
+  EXPECT_NEAR(*a.ranks[1].threads_useful_s, 9.0, 1e-9);
+  EXPECT_DOUBLE_EQ(*a.efficiency.parallel, 1);
+  EXPECT_NEAR(*a.threads_efficiency.load_balance, (1 + 13.0 / 25) / 2, 1e-9);
+  EXPECT_NEAR(*a.threads_efficiency.communication, 1, 1e-9);
+  // The time is that of the threads: functions have it, the main thread's category has not.
+  const auto found = std::find_if(a.functions.begin(), a.functions.end(),
+                                  [](const FunctionRow& row) { return row.name == "MPI_Recv"; });
+  ASSERT_NE(found, a.functions.end());
+  EXPECT_DOUBLE_EQ(found->self_s, 12);
+  EXPECT_DOUBLE_EQ(*a.ranks[0].category_s[static_cast<std::size_t>(Category::kMpi)], 1);
+}
+
+TEST(MpiTime, CallsUnderWayAreInTheTable) {
+  ProfileBuilder b(1);
+  const auto main = b.native("main", "a.out", "a.c", 3);
+  b.called(0, b.path({main, b.mpi("MPI_Recv")}), 0, 7000);
+  b.data.mpi_calls.back().unfinished = 1;
+  const Analysis a = analyse(b.data);
+  ASSERT_EQ(a.mpi_calls.size(), 1u);
+  EXPECT_EQ(a.mpi_calls[0].count, 0u);
+  EXPECT_EQ(a.mpi_calls[0].unfinished, 1u);
+  EXPECT_DOUBLE_EQ(a.mpi_calls[0].time_s, 7);
+}
+
+using Cells = std::map<std::pair<std::int32_t, std::int32_t>, std::uint64_t>;
+
+class Collectives : public ::testing::Test {
+ protected:
+  Collectives() { b_.data.communicators.push_back({1, 4, "MPI_COMM_WORLD"}); }
+  void call(std::uint32_t rank, std::string_view op, std::uint64_t sent, std::uint64_t received) {
+    b_.called(rank, b_.path({b_.native("main", "a.out", "a.c", 3), b_.mpi(op)}), 1, 1, sent, received);
+    b_.data.mpi_calls.back().communicator = 0;
+  }
+  Cells cells() {
+    Cells found;
+    for (const shard::MatrixCell& cell : analyse(b_.data).collective_matrix)
+      found[{cell.source, cell.destination}] = cell.bytes;
+    return found;
+  }
+  ProfileBuilder b_{4, 2};
+};
+
+TEST_F(Collectives, ReductionToAllGoesAround) {
+  for (std::uint32_t r = 0; r < 4; ++r) call(r, "MPI_Iallreduce", 1000, 1000);
+  EXPECT_EQ(cells(), (Cells{{{0, 1}, 1500}, {{1, 2}, 1500}, {{2, 3}, 1500}, {{3, 0}, 1500}}));
+  const Analysis a = analyse(b_.data);
+  ASSERT_EQ(a.collectives.size(), 1u);
+  EXPECT_EQ(a.collectives[0].op, "MPI_Iallreduce");
+  EXPECT_EQ(a.collectives[0].count, 4u);
+  EXPECT_EQ(a.collectives[0].ranks, 4u);
+  EXPECT_EQ(a.collectives[0].communicators, 1u);
+  EXPECT_EQ(a.collectives[0].bytes, 4000u);
+  EXPECT_TRUE(a.matrix.empty());
+  ASSERT_EQ(a.collective_node_matrix.size(), 4u);  // ranks 0, 1 and 2, 3 share a node
+  for (const NodeCell& cell : a.collective_node_matrix) EXPECT_EQ(cell.bytes, 1500u);
+}
+
+TEST_F(Collectives, RootsSendAndGet) {
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    call(r, "MPI_Bcast", r == 2 ? 100 : 0, r == 2 ? 0 : 100);
+    call(r, "MPI_Gather_c", 10, r == 1 ? 40 : 0);
+  }
+  EXPECT_EQ(cells(), (Cells{{{2, 0}, 100}, {{2, 1}, 110}, {{2, 3}, 100}, {{0, 1}, 10}, {{3, 1}, 10}}));
+}
+
+TEST_F(Collectives, SeveralRootsCountByWhatTheySent) {
+  // Rank 0 was the root of 300 bytes, rank 1 of 100.
+  call(0, "MPI_Bcast", 300, 100);
+  call(1, "MPI_Bcast", 100, 300);
+  call(2, "MPI_Bcast", 0, 400);
+  EXPECT_EQ(cells(), (Cells{{{0, 1}, 300}, {{0, 2}, 300}, {{1, 0}, 100}, {{1, 2}, 100}}));
+}
+
+TEST_F(Collectives, WhatIsAddressedIsNotAmongThem) {
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    call(r, "MPI_Alltoall", 400, 400);
+    call(r, "MPI_Barrier", 0, 0);
+    call(r, "MPI_Neighbor_allgather", 10, 20);
+  }
+  EXPECT_TRUE(analyse(b_.data).collectives.empty());
+  EXPECT_TRUE(cells().empty());
+}
+
+}  // namespace
+}  // namespace clusterprof::report
