@@ -90,11 +90,14 @@ class Placement {
   }
 
   std::vector<Finding> run() {
-    waiting();
+    // What the kernel tells of waiting has its cause in its evidence: no second finding on crowded
+    // processors.
+    const bool known = waiting();
     for (std::uint32_t n = 0; n < a_.nodes.size(); ++n) {
       const std::vector<Group> groups = groups_of(a_, n, on_node_[n]);
-      bool named = false;
-      for (const Group& group : groups) named = shared(n, group) || named;
+      bool named = known;
+      if (!known)
+        for (const Group& group : groups) named = shared(n, group) || named;
       if (!named) busy(n, groups);
       across_memory_nodes(n);
       full_memory(n);
@@ -122,10 +125,10 @@ class Placement {
     finding.ranks = std::move(ranks);
   }
 
-  // One finding, whatever the number of nodes; that with most of it is named.
-  void waiting() {
+  // One finding, whatever the number of nodes; that with most of it is named. False: there is none.
+  bool waiting() {
     const double share = lacked_share(a_);
-    if (share < thresholds::kWaitingForProcessor) return;
+    if (share < thresholds::kWaitingForProcessor) return false;
     std::vector<double> of_node(a_.nodes.size());
     std::vector<std::int32_t> ranks;
     LackedTime sum;
@@ -149,6 +152,7 @@ class Placement {
     const auto most = std::max_element(of_node.begin(), of_node.end());
     if (most != of_node.end() && *most > 0)
       crowd(static_cast<std::uint32_t>(most - of_node.begin()), finding);
+    return true;
   }
 
   // How many threads of how many processors run or are ready on the node, on the mean over its time.

@@ -203,6 +203,16 @@ TEST(SharedProcessors, AreTheCauseAndMessagesAreNotToBlame) {
   EXPECT_NE(find_finding(roomy, "larger messages"), nullptr) << "where each has a processor of its own";
 }
 
+TEST(SharedProcessors, AreOneFindingWithTheWaitingForThem) {
+  ProfileBuilder b = crowded(4, 1, 2);
+  for (std::uint32_t r = 0; r < 4; ++r) b.sampled(r, native(b, "compute", 10), Category::kRunnable, 5000);
+  const Analysis a = analyse(b.data);
+  ASSERT_FALSE(a.findings.empty());
+  EXPECT_EQ(a.findings[0].kind, FindingKind::kWaitingForProcessor);
+  EXPECT_EQ(find_kind(a, FindingKind::kSharedProcessors), nullptr);
+  EXPECT_EQ(find_kind(a, FindingKind::kBusyNode), nullptr);
+}
+
 TEST(SharedProcessors, OfSeveralNodesAreOneFinding) {
   const Analysis a = analyse(crowded(16, 4, 2).data);
   EXPECT_EQ(std::count_if(a.findings.begin(), a.findings.end(),
@@ -329,9 +339,8 @@ TEST(Losses, AreToldAgainstWhatThereWasOfTheSame) {
   const Finding* io = find_kind(a, FindingKind::kIoNotCounted);
   ASSERT_NE(io, nullptr);
   EXPECT_NEAR(*io->share, 0.5, 1e-9);
-  EXPECT_NE(
-      text_of(a, *io).find("50.0 % of the I/O operations (5000 of 10.0 k) were not told apart by line"),
-      std::string::npos)
+  EXPECT_NE(text_of(a, *io).find("50.0 % of the I/O operations (5000 of 10.0 k) were not told apart by line"),
+            std::string::npos)
       << text_of(a, *io);
   b.data.drops = {{0, "ring_full", 19}, {0, "path_arena_full", 100}};
   b.data.mpi_calls.push_back({0, path, shard::kNone, 900, 1, 1, 1, 0, 0});
