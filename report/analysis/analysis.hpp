@@ -47,6 +47,7 @@ inline constexpr double kHigh = 0.25;             // severity "high" from here
 inline constexpr double kMedium = 0.10;           // "medium" from here, "low" below
 inline constexpr double kBottleneck = 0.05;       // smallest share listed for the run
 inline constexpr double kDropped = 0.01;          // of the samples
+inline constexpr double kFewestLost = 10;         // fewer are chance, whatever their share
 inline constexpr double kTruncated = 0.10;        // of the samples
 inline constexpr double kMergeFailed = 0.01;      // of the merges tried
 inline constexpr double kDelay = 0.02;            // waiting that goes back to one rank in one function

@@ -52,6 +52,7 @@ enum class FindingKind : std::uint8_t {
   kFileIo,
   kRankIo,
   kSmallIo,
+  kWaitsForData,
   kBlocked,
   kSystemCalls,
   kSharedProcessors,
@@ -76,7 +77,7 @@ enum class FindingKind : std::uint8_t {
   kUnmatched,
   kClocks
 };
-inline constexpr std::size_t kFindingKinds = 45;
+inline constexpr std::size_t kFindingKinds = 46;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
                                                                              "ranks_ended_after",
@@ -101,6 +102,7 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"ra
                                                                              "file_io",
                                                                              "rank_io",
                                                                              "small_io",
+                                                                             "waits_for_data",
                                                                              "blocked",
                                                                              "system_calls",
                                                                              "shared_processors",

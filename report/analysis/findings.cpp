@@ -105,6 +105,7 @@ class Finder {
     memory();
     pages();
     io();
+    waits_for_data();
     small_io();
     idle();
     kernel();
@@ -793,11 +794,31 @@ class Finder {
     if (share - sampled >= kMissed) finding.evidence.set(Key::kSampledShare, sampled);
   }
 
+  // What another process or thread has not sent yet: larger pieces would not come sooner.
+  [[nodiscard]] bool is_wait_for_data(std::uint32_t path) const {
+    switch (off_cpu_of(paths_, path)) {
+      case OffCpu::kPipe:
+      case OffCpu::kNetwork:
+      case OffCpu::kChild:
+      case OffCpu::kJoin:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  void waits_for_data() {
+    of_rank_time(
+        Kind::kWaitsForData, Category::kIo, [this](std::uint32_t path) { return is_wait_for_data(path); },
+        thresholds::kIo, FindingAction::kFindWhatIsAwaited);
+  }
+
   void io() {
     const IoCallRow* most = nullptr;
     if (analysis_.io && !analysis_.io->calls.empty()) most = &analysis_.io->calls.front();
-    if (Finding* const finding =
-            of_rank_time(Kind::kFileIo, Category::kIo, any(), thresholds::kIo, FindingAction::kFewerIo)) {
+    if (Finding* const finding = of_rank_time(
+            Kind::kFileIo, Category::kIo, [this](std::uint32_t path) { return !is_wait_for_data(path); },
+            thresholds::kIo, FindingAction::kFewerIo)) {
       if (most == nullptr || most->time_s < thresholds::kBlame * of(analysis_.category_s, Category::kIo))
         return;
       add_who_calls(*most, rank_share(*most), *finding);
@@ -966,7 +987,7 @@ class Finder {
           found != analysis_.run.dropped.end())
         lost += static_cast<double>(found->second);
     const double share = share_of(lost, kept + lost);
-    if (share < thresholds::kDropped) return;
+    if (share < thresholds::kDropped || lost < thresholds::kFewestLost) return;
     Finding& finding = add(kind, Severity::kInfo, share);
     finding.evidence.set(Key::kLost, lost);
     finding.evidence.set(Key::kOf, kept + lost);

@@ -111,6 +111,8 @@ class Speaker {
         return {fmt::format("Small {}s: {} of {} on average take {} of all rank time{}.", e_.name(Key::kCall),
                             io_calls(e_), text::bytes(e_.number(Key::kMeanBytes)), share(), comma_place()),
                 ""};
+      case Kind::kWaitsForData:
+        return of_rank_time("Ranks wait for data from pipes and sockets for");
       case Kind::kBlocked:
         return blocked();
       case Kind::kSystemCalls:
@@ -388,7 +390,7 @@ class Speaker {
                        e_.has(Key::kSampledShare) ? " (timed; samples miss part of such short waits)" : "");
   }
   [[nodiscard]] Said file_io() const {
-    Said said = of_rank_time("File and socket calls take");
+    Said said = of_rank_time("Reading and writing files takes");
     if (e_.has(Key::kRankShare))
       said.more = fmt::format("{}{}.", who_calls(), e_.has(Key::kPlaceShare) ? "" : comma_place());
     return said;
@@ -407,9 +409,9 @@ class Speaker {
                           percent(std::min(1.0, used / all)), text::bytes(used), text::bytes(all)),
               ""};
     if (f_.rank)
-      said.first += fmt::format("; its ranks had {} at their peaks, rank {} most with {}",
-                                text::bytes(e_.number(Key::kRanksRss)), rank(),
-                                text::bytes(e_.number(Key::kRankRss)));
+      said.first +=
+          fmt::format("; its ranks had {} at their peaks, rank {} most with {}",
+                      text::bytes(e_.number(Key::kRanksRss)), rank(), text::bytes(e_.number(Key::kRankRss)));
     said.first += ".";
     return said;
   }

@@ -171,6 +171,24 @@ TEST(Failures, OneThatWasKilledBeforeTheLauncherActedIsTheFirst) {
             "Ranks 0, 1 were ended by SIGKILL, SIGTERM; rank 0 was last seen in solve() solver.c:42.");
 }
 
+// --- waiting for data ---
+
+TEST(WaitsForData, AreNotFilesToBeReadInLargerPieces) {
+  ProfileBuilder b(1);
+  const auto main = b.native("main", "/u/a.out", "/u/a.c", 99);
+  b.sampled(0, b.path({main, b.kernel("read"), b.kernel(std::string(shard::kOnPipeName))}), Category::kIo,
+            5000);
+  b.sampled(0, native(b, "compute", 10), Category::kNative, 5000);
+  const Analysis a = analyse(b.data);
+  const Finding* const finding = find_kind(a, FindingKind::kWaitsForData);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NEAR(*finding->share, 0.5, 1e-9);
+  EXPECT_EQ(finding->action, FindingAction::kFindWhatIsAwaited);
+  EXPECT_EQ(find_kind(a, FindingKind::kFileIo), nullptr);
+  EXPECT_EQ(text_of(a, *finding).rfind("Ranks wait for data from pipes and sockets for 50.0 %", 0), 0u)
+      << text_of(a, *finding);
+}
+
 // --- processors that are shared ------------------------------------------------------------------------
 
 // Ranks that are in MPI for half of the time; they share processors.

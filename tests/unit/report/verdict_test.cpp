@@ -204,7 +204,7 @@ TEST(Verdict, Fsync) {
   ASSERT_EQ(a.findings.size(), 1u) << "writes of 4096 bytes are not small";
   EXPECT_EQ(
       text_of(a, a.findings[0]),
-      "File and socket calls take 70.0 % of all rank time; 100.0 % of it in store() a.c:88. Rank 0 spends "
+      "Reading and writing files takes 70.0 % of all rank time; 100.0 % of it in store() a.c:88. Rank 0 spends "
       "60.0 % of its time in 12.0 k fsync calls on out.dat. Call fsync less often, once for many writes.");
   EXPECT_EQ(a.findings[0].place.line, 88u);
   EXPECT_EQ(a.findings[0].rank, 0);
