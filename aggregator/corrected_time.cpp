@@ -42,7 +42,7 @@ class Share {
     const double ns = static_cast<double>(sum) * factor_;
     constexpr double kMost = 9e18;  // three centuries, in damaged data
     const auto whole = static_cast<std::uint64_t>(std::min(ns, kMost));
-    return sum < from_ ? std::min(whole, to_) : whole;
+    return sum < from_ ? std::min(whole, to_) : std::max(whole, to_);
   }
 
   std::uint64_t from_, to_;

@@ -189,9 +189,7 @@ void NodeState::close_segment(Process& process, std::uint64_t now_ns) {
     process.past = std::move(report);
     return;
   }
-  report.start_mono_ns = process.past->start_mono_ns;
-  report.start_utc_ns = process.past->start_utc_ns;
-  report.add_amounts(*process.past, true);
+  report.begin_with(*process.past);
   process.past = std::move(report);
 }
 
@@ -493,9 +491,7 @@ NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, E
   if (process.recorder) {
     view.report = process.recorder->report(now_ns, events);
     if (process.past) {
-      view.report.start_mono_ns = process.past->start_mono_ns;
-      view.report.start_utc_ns = process.past->start_utc_ns;
-      view.report.add_amounts(*process.past, true);
+      view.report.begin_with(*process.past);
     }
   } else if (process.past) {
     view.report = *process.past;

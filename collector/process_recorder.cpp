@@ -103,6 +103,15 @@ void ProcessReport::add_note(std::string note) {
   if (notes.size() < kMostNotes) notes.insert(std::move(note));
 }
 
+void ProcessReport::begin_with(const ProcessReport& past) {
+  const std::uint64_t later_ns = start_mono_ns - std::min(start_mono_ns, past.start_mono_ns);
+  for (std::uint64_t* const since_start : {&mpi_init_end_ns, &mpi_finalize_begin_ns})
+    if (*since_start != 0) *since_start += later_ns;
+  start_mono_ns = past.start_mono_ns;
+  start_utc_ns = past.start_utc_ns;
+  add_amounts(past, true);
+}
+
 void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_thread) {
   threads += other.threads;
   processes += other.processes;
@@ -115,8 +124,8 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   unsampled_cpu_ns += other.unsampled_cpu_ns;
   if (keep_main_thread) {
     mpi_ns += other.mpi_ns;
-    mpi_init_end_ns = other.mpi_init_end_ns;
-    mpi_finalize_begin_ns = other.mpi_finalize_begin_ns;
+    if (mpi_init_end_ns == 0) mpi_init_end_ns = other.mpi_init_end_ns;
+    if (mpi_finalize_begin_ns == 0) mpi_finalize_begin_ns = other.mpi_finalize_begin_ns;
     mpi_helpers.add(other.mpi_helpers);
     paused_ns += other.paused_ns;
     mpi_runnable_ns += other.mpi_runnable_ns;
@@ -610,7 +619,13 @@ std::optional<RawCallUnderWay> ProcessRecorder::call_under_way(const Thread& thr
 void ProcessRecorder::end_mpi(const Thread& thread, const wire::ThreadSlot& slot, std::uint64_t now_ns) {
   if (thread.main) ended_main_mpi_ns_ += mpi_ns_of(slot, now_ns);
   ended_helpers_.add(helper_of(thread, slot, now_ns));
-  if (const auto call = call_under_way(thread, slot, now_ns)) calls_at_end_.push_back(*call);
+  constexpr std::size_t kMostCallsAtEnd = 4096;  // a process may end threads in calls without end
+  if (const auto call = call_under_way(thread, slot, now_ns)) {
+    if (calls_at_end_.size() < kMostCallsAtEnd)
+      calls_at_end_.push_back(*call);
+    else
+      count_drop("calls_under_way_full");
+  }
 }
 
 void ProcessRecorder::update_measured_mpi(std::uint64_t now_ns) {
@@ -1564,7 +1579,9 @@ void ProcessRecorder::add_unrecorded_threads(ProcessReport& report, std::uint64_
   for (const wire::UnrecordedThreads& of : h.unrecorded) {
     const std::uint64_t threads = std::min(of.threads.load(std::memory_order_relaxed), most_threads);
     if (threads == 0) continue;
-    const std::uint64_t most_ns = std::min(threads, std::uint64_t{1} << 20) * lasted_ns;
+    std::uint64_t most_ns = 0;
+    if (__builtin_mul_overflow(std::min(threads, std::uint64_t{1} << 20), lasted_ns, &most_ns))
+      most_ns = std::uint64_t{1} << 58;
     const std::uint64_t cpu_ns = std::min(of.cpu_ns.load(std::memory_order_relaxed), most_ns);
     const std::uint32_t path = start_path(of.start_function.load(std::memory_order_relaxed));
     RawAmount& amount = report.values[RawValueKey{path, shard::Category::kNative, false}];

@@ -164,7 +164,7 @@ struct ProcessReport {
   std::uint64_t mpi_init_end_ns = 0, mpi_finalize_begin_ns = 0;
   HelperThreads mpi_helpers;
   std::vector<RawCallUnderWay> calls_under_way;
-  std::uint64_t paused_ns = 0;  // of the main thread
+  std::uint64_t paused_ns = 0;        // of the main thread
   std::uint64_t mpi_runnable_ns = 0;  // of mpi_ns, without a processor
   bool knows_run_delay = false;       // the kernel tells how long threads wait for a processor
   // Threads that ended before their first sample, and their CPU time.
@@ -201,6 +201,8 @@ struct ProcessReport {
   // Adds amounts (not identity, end or usage) of another process of the same rank. Events are those of one
   // process, the one that keeps the main thread.
   void add_amounts(const ProcessReport& other, bool keep_main_thread);
+  // `past` is what the same process did before it executed this program: all of it is one process.
+  void begin_with(const ProcessReport& past);
   // Threads other than the rank's main one that were blocked in accept, recv or on a pipe had nothing to do:
   // that time becomes idle. What they ran in there stays input and output. Of a whole rank.
   void call_waiting_helpers_idle(const RawTables& tables);

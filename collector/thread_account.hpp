@@ -121,7 +121,8 @@ class ThreadAccount {
     const std::uint64_t lacked_in_mpi = in_mpi(lacked, mpi, {wall, cpu}, ready_at);
     charge_lacked(waited, lacked, lacked_in_mpi, ready_at, sink);
     if (!blocked && !blocked_ && mpi < wall)
-      charged.runnable_share = static_cast<double>(lacked - lacked_in_mpi) / static_cast<double>(wall - mpi);
+      charged.runnable_share =
+          std::min(1.0, static_cast<double>(lacked - lacked_in_mpi) / static_cast<double>(wall - mpi));
     if (blocked_) charge_previous(waited, off, 0, sink);
     if (blocked) {
       if (!blocked_) charge(target, waited, off, 0, sink);
@@ -328,8 +329,8 @@ class ThreadAccount {
       const std::uint64_t lacked_here_ns = std::min(lacked_ns, here_ns - std::min(here_ns, step.cpu_ns));
       return at_mpi ? lacked_here_ns : lacked_ns - lacked_here_ns;
     }
-    return static_cast<std::uint64_t>(static_cast<double>(lacked_ns) * static_cast<double>(mpi_ns) /
-                                      static_cast<double>(step.wall_ns));
+    const double part = static_cast<double>(mpi_ns) / static_cast<double>(step.wall_ns);
+    return std::min(lacked_ns, static_cast<std::uint64_t>(static_cast<double>(lacked_ns) * part));
   }
   void note_place(const ChargeTarget& target) {
     std::optional<ChargeTarget>& last = target.category == shard::Category::kMpi ? in_mpi_at_ : outside_at_;

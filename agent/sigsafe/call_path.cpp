@@ -472,7 +472,9 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
     memo.generation = g_process.generation;
   }
   const Seen* seen = nullptr;
-  if (look_up_guarded(context, segment, *registers, seen) && seen != nullptr) {
+  // A path that found no room may have some where more is at stake.
+  if (look_up_guarded(context, segment, *registers, seen) && seen != nullptr &&
+      (seen->path.words != 0 || use != PathUse::kLargeIo)) {
     *out = seen->path;
     if (out->words == 0) count_drop(segment, no_room(use));
   } else {

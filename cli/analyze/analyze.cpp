@@ -35,15 +35,18 @@ constexpr std::string_view kLaterVerbs[] = {"attach", "top"};
 template <typename Names>
 CLI::Validator one_of(const char* what, const Names& names) {
   std::vector<std::string> known(std::begin(names), std::end(names));
-  std::string list;
-  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
+  std::string list, values;
+  for (const std::string& name : known) {
+    list += (list.empty() ? "" : ", ") + name;
+    values += (values.empty() ? "" : ",") + name;  // as completion reads them
+  }
   const auto check = [what, known, list](const std::string& word) -> std::string {
     if (std::find(known.begin(), known.end(), word) != known.end()) return {};
     const std::string meant = nearest_word(word, known);
     return "there is no " + std::string(what) + " " + word +
-           (meant.empty() ? "" : ", did you mean " + meant + "?") + " There are: " + list;
+           (meant.empty() ? "." : ", did you mean " + meant + "?") + " There are: " + list;
   };
-  return CLI::Validator(check, "{" + list + "}");
+  return CLI::Validator(check, "{" + values + "}");
 }
 
 int not_yet(const std::string& what) {
@@ -224,9 +227,7 @@ Verbs::Verbs() {
   add_own(export_verb, own);
   export_verb->add_option("--ranks", export_options.ranks, "of these ranks alone, as in 0-3,8")
       ->type_name("LIST");
-  export_verb
-      ->add_option("--weight", export_options.weight,
-                   "folded, speedscope: time (default) or samples")
+  export_verb->add_option("--weight", export_options.weight, "folded, speedscope: time (default) or samples")
       ->type_name("WEIGHT")
       ->check(CLI::IsMember({"samples", "time"}));
   export_verb->add_flag("--all-ranks", export_options.all_ranks,

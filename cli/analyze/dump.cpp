@@ -252,7 +252,9 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
       "ranks", data.ranks.size(),
       "row\trank\tnode\tpid\tflags\tstart_utc_ns\telapsed_ns\tcpu_ns\tuser_ns\tsystem_ns\tsamples\tthreads\t"
       "processes\tmain_thread_python_ns\tmain_thread_native_ns\tmain_thread_system_ns\tmain_thread_mpi_ns\t"
-      "main_thread_io_ns\tmain_thread_idle_ns\tmpi_ns\tmpi_wait_ns\tmpi_init_end_ns\tmpi_finalize_begin_ns\t"
+      "main_thread_io_ns\tmain_thread_idle_ns\tmain_thread_runnable_ns\tmpi_ns\tmpi_wait_ns\tmpi_runnable_"
+      "ns\t"
+      "unsampled_threads\tunsampled_cpu_ns\tmpi_init_end_ns\tmpi_finalize_begin_ns\t"
       "mpi_helper_threads\tmpi_helper_elapsed_ns\tmpi_helper_ns\tmax_rss_bytes\tread_bytes\twrite_bytes\t"
       "minor_faults\tmajor_faults\tvoluntary_switches\tinvoluntary_switches\texit_status\texit_signal\t"
       "handler_ns\ttruncated\tmerges_tried\tmerges_failed\tpython_version\trunning_samples\trunning_ns\t"
@@ -260,10 +262,12 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
   for (std::size_t i = 0; i < data.ranks.size(); ++i) {
     const Rank& r = data.ranks[i];
     const auto& m = r.main_thread_ns;
+    static_assert(shard::kCategories == 7);
     out.row(i, r.rank, r.node, r.pid, r.flags, r.start_utc_ns, r.elapsed_ns, r.cpu_ns, r.user_ns, r.system_ns,
-            r.samples, r.threads, r.processes, m[0], m[1], m[2], m[3], m[4], m[5], r.mpi_ns, r.mpi_wait_ns,
-            r.mpi_init_end_ns, r.mpi_finalize_begin_ns, r.mpi_helper_threads, r.mpi_helper_elapsed_ns,
-            r.mpi_helper_ns, r.max_rss_bytes, r.read_bytes, r.write_bytes, r.minor_faults, r.major_faults,
+            r.samples, r.threads, r.processes, m[0], m[1], m[2], m[3], m[4], m[5], m[6], r.mpi_ns,
+            r.mpi_wait_ns, r.mpi_runnable_ns, r.unsampled_threads, r.unsampled_cpu_ns, r.mpi_init_end_ns,
+            r.mpi_finalize_begin_ns, r.mpi_helper_threads, r.mpi_helper_elapsed_ns, r.mpi_helper_ns,
+            r.max_rss_bytes, r.read_bytes, r.write_bytes, r.minor_faults, r.major_faults,
             r.voluntary_switches, r.involuntary_switches, r.exit_status, r.exit_signal, r.handler_ns,
             r.truncated, r.merges_tried, r.merges_failed, r.python_version, r.running_samples, r.running_ns,
             r.event_level, r.mpi_operations, r.paused_ns, data.strings[r.affinity],

@@ -55,6 +55,8 @@ constexpr Reason kReasons[] = {
      "MPI calls are missing in the analysis of waiting: the program wrote over them"},
     {"damaged_mpi_call", Dropped::kMpiCalls,
      "MPI calls that threads are in are not known: the program wrote over what described them"},
+    {"calls_under_way_full", Dropped::kMpiCalls,
+     "threads ended inside MPI calls that are not listed: there were too many of them"},
     {"damaged_mpi_event_ring", Dropped::kMpiEvents,
      "times MPI calls of a thread are missing in the analysis of waiting: the program wrote over them"},
     {"damaged_clock_measurement", Dropped::kOther,

@@ -807,6 +807,9 @@ class Finder {
     }
   }
 
+  // Not the kernel's own files, nor what an MPI function does with files: that is another finding's.
+  static bool is_programs(const IoCallRow& row) { return !row.in_background && row.mpi.empty(); }
+
   void waits_for_data() {
     of_rank_time(
         Kind::kWaitsForData, Category::kIo, [this](std::uint32_t path) { return is_wait_for_data(path); },
@@ -815,7 +818,12 @@ class Finder {
 
   void io() {
     const IoCallRow* most = nullptr;
-    if (analysis_.io && !analysis_.io->calls.empty()) most = &analysis_.io->calls.front();
+    if (analysis_.io)
+      for (const IoCallRow& row : analysis_.io->calls)  // largest first
+        if (is_programs(row)) {
+          most = &row;
+          break;
+        }
     if (Finding* const finding = of_rank_time(
             Kind::kFileIo, Category::kIo, [this](std::uint32_t path) { return !is_wait_for_data(path); },
             thresholds::kIo, FindingAction::kFewerIo)) {
@@ -829,7 +837,7 @@ class Finder {
     // Too little of all ranks' time, but a rank's.
     if (most == nullptr) return;
     for (const IoCallRow& row : analysis_.io->calls)
-      if (row.rank_time_s > most->rank_time_s) most = &row;
+      if (is_programs(row) && row.rank_time_s > most->rank_time_s) most = &row;
     const double share = rank_share(*most);
     if (share < thresholds::kIo) return;
     Finding& finding = add_by_share(Kind::kRankIo, of_all(most->time_s));
@@ -844,6 +852,7 @@ class Finder {
   void small_io() {
     if (!analysis_.io) return;
     for (const IoCallRow& row : analysis_.io->calls) {  // largest first
+      if (!is_programs(row)) continue;
       const double share = of_all(row.time_s);
       if (share < thresholds::kSmallIo) return;
       const bool read = row.operation == shard::IoOperation::kRead;
@@ -979,18 +988,23 @@ class Finder {
 
   static double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-  // What was lost is told against what there was of the same.
-  void lost(Kind kind, std::initializer_list<std::string_view> reasons, double kept) {
+  // What was lost is told against what there was of the same. `counted`: what lacks a part is among `kept`.
+  void lost(Kind kind, std::initializer_list<std::string_view> reasons, double kept, bool counted = false) {
     double lost = 0;
     for (const std::string_view reason : reasons)
       if (const auto found = analysis_.run.dropped.find(std::string(reason));
           found != analysis_.run.dropped.end())
         lost += static_cast<double>(found->second);
+    if (counted) {
+      lost = std::min(lost, kept);
+      kept -= lost;
+    }
     const double share = share_of(lost, kept + lost);
     if (share < thresholds::kDropped || lost < thresholds::kFewestLost) return;
     Finding& finding = add(kind, Severity::kInfo, share);
     finding.evidence.set(Key::kLost, lost);
     finding.evidence.set(Key::kOf, kept + lost);
+    if (kind == Kind::kThrottled) finding.action = FindingAction::kLowerRate;
   }
 
   void measurement() {
@@ -1004,9 +1018,9 @@ class Finder {
       for (const IoCallRow& call : analysis_.io->calls) io_calls += static_cast<double>(call.count);
     lost(Kind::kSamplesLost, {"ring_full", "reentrant", "fault_in_walk"}, samples);
     lost(Kind::kThreadsNotSampled, {"no_thread_slot", "timer_failed", "signal_blocked"}, threads);
-    lost(Kind::kIoNotCounted, {"io_site_table_full", "io_file_table_full", "io_path_room_full"}, io_calls);
-    lost(Kind::kMpiPathsLost, {"path_arena_full", "mpi_site_table_full", "communicator_table_full"},
-         mpi_calls);
+    lost(Kind::kIoNotCounted, {"io_site_table_full", "io_file_table_full", "io_path_room_full"}, io_calls,
+         true);
+    lost(Kind::kMpiPathsLost, {"path_arena_full", "mpi_site_table_full"}, mpi_calls, true);
     lost(Kind::kMpiPeersLost, {"mpi_peer_table_full"}, messages);
     lost(Kind::kRegionsLost, {"region_table_full", "region_mismatch"}, regions);
     if (analysis_.wait_quality)

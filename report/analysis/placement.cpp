@@ -190,7 +190,8 @@ class Placement {
       const auto same = std::find_if(result.begin(), result.end(),
                                      [&](const Finding& other) { return other.kind == finding.kind; });
       if (same == result.end()) {
-        if (finding.evidence.has(Key::kNode)) finding.evidence.set(Key::kNodes, 1);
+        if (finding.evidence.has(Key::kNode) && finding.kind != Kind::kWaitingForProcessor)
+          finding.evidence.set(Key::kNodes, 1);
         result.push_back(std::move(finding));
         continue;
       }
@@ -257,7 +258,7 @@ class Placement {
   // More runs on the node than the ranks.
   void busy(std::uint32_t node, const std::vector<Group>& groups) {
     const NodeInfo& info = a_.nodes[node];
-    if (!info.busy || *info.busy < thresholds::kBusy) return;
+    if (!info.busy || *info.busy < thresholds::kBusy || info.elapsed_s <= 0 || info.cpus == 0) return;
     double own_s = 0, switches_per_s = 0, ranks = 0;
     for (const Group& group : groups)
       for (const RankInfo* rank : group.ranks) {

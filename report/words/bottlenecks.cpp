@@ -42,7 +42,7 @@ std::string of_communication(const Bottleneck& row) {
   out +=
       fmt::format("{} for only {} of {}",
                   e.has(Key::kThreads) ? "even on the busiest rank the threads that call MPI are outside it"
-                                       : "even the busiest rank is outside MPI",
+                                       : "even the busiest rank does useful work",
                   seconds(e.number(Key::kMaxUseful)), seconds(e.number(Key::kElapsed)));
   if (!region && e.has(Key::kMpi))
     out += fmt::format("; of {} in MPI {} are waiting", seconds(e.number(Key::kMpi)),

@@ -54,7 +54,7 @@ class Speaker {
       case Kind::kDelay:
         return delay();
       case Kind::kDelayPassedOn:
-        return {fmt::format("Passed on: {} made {} wait {} in {}; it was kept there itself.",
+        return {fmt::format("Passed on: {} made {} wait {} in {}; that rank was itself waiting there.",
                             culprit(rank(), f_.place, names_), who_waited(e_), time(Key::kWait),
                             text::describe(site(), names_)),
                 ""};
@@ -112,7 +112,7 @@ class Speaker {
                             io_calls(e_), text::bytes(e_.number(Key::kMeanBytes)), share(), comma_place()),
                 ""};
       case Kind::kWaitsForData:
-        return of_rank_time("Ranks wait for data from pipes and sockets for");
+        return of_rank_time("Ranks are blocked on pipes, sockets or other processes for");
       case Kind::kBlocked:
         return blocked();
       case Kind::kSystemCalls:
@@ -257,8 +257,10 @@ class Speaker {
     for (const std::int32_t status : e_.list(Key::kStatuses)) how.push_back(fmt::format("status {}", status));
     const std::string list = fmt::format("{}", fmt::join(how, ", "));
     if (!e_.has(Key::kCauseRank))
-      return {fmt::format("{} were ended by {}{}.", who(), list, last_seen("; rank {} was last seen")), ""};
-    return {fmt::format("{} ended after it: {}.", who(), list), ""};
+      return {fmt::format("{} {} ended by {}{}.", who(), f_.ranks.size() == 1 ? "was" : "were", list,
+                          last_seen("; rank {} was last seen")),
+              ""};
+    return {fmt::format("{} ended after rank {} had failed: {}.", who(), whole(Key::kCauseRank), list), ""};
   }
   [[nodiscard]] std::string missing() const {
     RunInfo run;
@@ -390,7 +392,7 @@ class Speaker {
                        e_.has(Key::kSampledShare) ? " (timed; samples miss part of such short waits)" : "");
   }
   [[nodiscard]] Said file_io() const {
-    Said said = of_rank_time("Reading and writing files takes");
+    Said said = of_rank_time("Calls on files take");
     if (e_.has(Key::kRankShare))
       said.more = fmt::format("{}{}.", who_calls(), e_.has(Key::kPlaceShare) ? "" : comma_place());
     return said;
@@ -463,7 +465,7 @@ std::string_view advice(FindingAction action) {
     case FindingAction::kFewerObjects:
       return "Make fewer objects that refer to each other, or collect less often (gc.freeze).";
     case FindingAction::kUseProcesses:
-      return "Use processes, or code that lets go of the lock.";
+      return "Use processes, or code that releases the GIL.";
     case FindingAction::kFewerIo:
       return "Read and write less often, in larger pieces.";
     case FindingAction::kFewerSyncs:
@@ -477,11 +479,11 @@ std::string_view advice(FindingAction action) {
     case FindingAction::kFewerSystemCalls:
       return "Make fewer system calls.";
     case FindingAction::kReplaceSleep:
-      return "Wait for what the sleep is for.";
+      return "Wait for the event itself instead of sleeping.";
     case FindingAction::kHoldLockLess:
-      return "Hold the lock for less, or split what it protects.";
+      return "Hold the lock for a shorter time, or split what it protects.";
     case FindingAction::kWorkWhilePolling:
-      return "Have something to do until data come.";
+      return "Do other work until the data arrive.";
     case FindingAction::kWorkWhileThreadsDo:
       return "Work in this thread too, or give the threads that it waits for equal work.";
     case FindingAction::kStartChildrenEarlier:

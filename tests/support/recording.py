@@ -109,8 +109,8 @@ class RecordingTest(unittest.TestCase):
             recorded = self.record(command, before=before, options=options, run=run, **more)
             return bare.result(), recorded
 
-    def report(self, run="run"):
-        done = subprocess.run([CLUSTERPROF, "report", "--json", os.path.join(self.directory, run)],
+    def report(self, run="run", options=()):
+        done = subprocess.run([CLUSTERPROF, "report", "--json", *options, os.path.join(self.directory, run)],
                               capture_output=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         return json.loads(done.stdout)

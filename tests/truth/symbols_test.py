@@ -36,16 +36,16 @@ class SymbolsTest(recording.RecordingTest):
         done = self.record(command, options=["-r", str(rate), "-q"], run=run, **how)
         self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
         self.output = done.stdout.decode()
-        return self.report(run)
+        return self.report(run, ["--all-frames"])
 
     def functions_of(self, report, module):
         return {f["name"]: f for f in report["functions"] if (f["module"] or "").endswith(module)}
 
-    def self_s(self, report, function):
-        return sum(f["self_s"] for f in report["functions"] if f["name"] == function)
+    def self_s(self, report, function, time="self_s"):
+        return sum(f[time] for f in report["functions"] if f["name"] == function)
 
-    def line_s(self, report, file, line):
-        return sum(row["self_s"] for row in report["lines"]
+    def line_s(self, report, file, line, time="self_s"):
+        return sum(row[time] for row in report["lines"]
                    if row["line"] == line and os.path.basename(row["file"]) == os.path.basename(file))
 
     def build_hot(self, *flags, linked=()):
@@ -58,14 +58,14 @@ class SymbolsTest(recording.RecordingTest):
     SWEEP = "(anonymous namespace)::Grid<long int>::sweep"
 
     def check_split(self, program, seconds=2):
-        """Functions and lines of the two inlined functions share the time as the program itself says."""
+        """Functions and lines of the two inlined functions share the CPU time as the program itself says."""
         report = self.profile([program, str(seconds)], rate=1000)
         truth = float(self.output)
         self.assertTrue(0.6 < truth < 0.8, truth)
         for name, first, second in (
-                ("functions", self.self_s(report, self.FIRST), self.self_s(report, self.SECOND)),
-                ("lines", self.line_s(report, "hot.cpp", line_of("hot.cpp", "line of first")),
-                 self.line_s(report, "hot.cpp", line_of("hot.cpp", "line of second")))):
+                ("functions", self.self_s(report, self.FIRST, "cpu_s"), self.self_s(report, self.SECOND, "cpu_s")),
+                ("lines", self.line_s(report, "hot.cpp", line_of("hot.cpp", "line of first"), "cpu_s"),
+                 self.line_s(report, "hot.cpp", line_of("hot.cpp", "line of second"), "cpu_s"))):
             self.assertGreater(first + second, 0.8 * seconds, f"{name}: {report[name][:6]}")
             self.assertAlmostEqual(first / (first + second), truth, delta=0.03, msg=name)
         # They are called from the function they are part of.

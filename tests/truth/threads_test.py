@@ -61,9 +61,10 @@ class Threads(ThreadsTest):
                                                  truth.seconds(version, 5, 3), ["-r", "1000"])
         self.compare_threads(version, "CPU time", own, sums(paths, lambda path: path.cpu_s),
                              sums(paths, lambda path: path.samples))
-        # Only the thread that holds the lock is not idle: no less than the CPU time, no more than the time
-        # there is, all threads together.
-        busy_s = sum(sums([path for path in paths if path.category != "idle"], lambda path: path.wall_s).values())
+        # Only the thread that holds the lock is neither idle nor, just woken, ready without a processor: no less than
+        # the CPU time, no more than the time there is, all threads together.
+        busy = [path for path in paths if path.category not in ("idle", "runnable")]
+        busy_s = sum(sums(busy, lambda path: path.wall_s).values())
         cpu_s, elapsed_s = sum(own.values()), report["ranks"][0]["elapsed_s"]
         self.figure(python=version, what="not idle, by CPU time", expected=1.0, seen=busy_s / cpu_s)
         with self.subTest(python=version, what="not idle"):

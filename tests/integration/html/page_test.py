@@ -19,6 +19,7 @@ import threading
 import unittest
 
 LIBEXEC = os.path.abspath(sys.argv[1])
+CATEGORIES = 7
 TYPES = {"u8": "B", "u16": "H", "u32": "I", "i32": "i", "f32": "f", "f64": "d"}
 NONE = 0xffffffff
 
@@ -44,7 +45,7 @@ class Page:
         """[(self, total)] by function of the page; recursion counts once."""
         parent, frame, frame_function = self.array("path_parent"), self.array("path_frame"), self.array("frame_function")
         values = self.array("path_self_s")
-        own = [sum(values[6 * path:6 * path + 6]) for path in range(len(parent))]
+        own = [sum(values[CATEGORIES * path:CATEGORIES * (path + 1)]) for path in range(len(parent))]
         inclusive = list(own)
         for path in range(len(parent) - 1, 0, -1):
             inclusive[parent[path]] += inclusive[path]

@@ -170,6 +170,17 @@ class Recording : public testing::Test {
   std::unique_ptr<ProcessRecorder> recorder_;
 };
 
+TEST(ProcessReports, OfAProcessThatExecutedAnotherProgramCountFromItsStart) {
+  ProcessReport shell, program;
+  shell.start_mono_ns = 1000;
+  program.start_mono_ns = 5000;
+  program.mpi_init_end_ns = 300;
+  program.begin_with(shell);
+  EXPECT_EQ(program.start_mono_ns, 1000u);
+  EXPECT_EQ(program.mpi_init_end_ns, 4300u);
+  EXPECT_EQ(program.mpi_finalize_begin_ns, 0u) << "not seen";
+}
+
 TEST_F(Recording, NativeStack) {
   Sample s;
   s.words = {kProgram + 0x100, kProgram + 0x200};

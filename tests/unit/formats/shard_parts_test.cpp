@@ -237,7 +237,7 @@ TEST(ShardPartsTest, EachPartIsChecked) {
     EXPECT_NE(messages.matrix.find(table), std::string::npos) << messages.matrix;
   };
   in_matrix([](ShardData& d) { d.values.back().path = 9999; }, "values");
-  in_matrix([](ShardData& d) { d.values[3].category = static_cast<shard::Category>(6); }, "values");
+  in_matrix([](ShardData& d) { d.values[3].category = static_cast<shard::Category>(shard::kCategories); }, "values");
   in_matrix([](ShardData& d) { d.path_counters.back().path = 9999; }, "path_counters");
   in_matrix([](ShardData& d) { d.path_counters[1].counter = 2; }, "path_counters");
   in_matrix([](ShardData& d) { d.data_accesses.back().path = 9999; }, "data_accesses");

@@ -530,7 +530,7 @@ TEST(Findings, OfLostRanksTheySayWhereTheyWereLastSeen) {
   }
   const Analysis a = analyse(b.data);
   EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 0, 1 ended by SIGSEGV, rank 0 first in solve() a.c:4.");
-  EXPECT_EQ(text_of(a, a.findings[1]), "Ranks 2, 3 ended after it: SIGKILL.");
+  EXPECT_EQ(text_of(a, a.findings[1]), "Ranks 2, 3 ended after rank 0 had failed: SIGKILL.");
   ASSERT_EQ(a.ranks[3].last_call_path.size(), 2u);
   EXPECT_EQ(a.ranks[3].last_call_path[1].function, "recv");
   EXPECT_EQ(a.ranks[3].last_call_path[1].line, 2u);

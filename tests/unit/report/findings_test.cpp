@@ -149,7 +149,8 @@ TEST(Failures, TheRankThatFailedFirstComesBeforeThoseThatTheLauncherEnded) {
   EXPECT_EQ(text_of(a, a.findings[0]), "Rank 2 exited with status 3 in solve() solver.c:42.");
   EXPECT_EQ(a.findings[1].kind, FindingKind::kRanksEndedAfter);
   EXPECT_EQ(a.findings[1].ranks, (std::vector<std::int32_t>{0, 1, 3}));
-  EXPECT_EQ(text_of(a, a.findings[1]), "Ranks 0, 1, 3 ended after it: SIGKILL, SIGTERM, status 143.");
+  EXPECT_EQ(text_of(a, a.findings[1]),
+            "Ranks 0, 1, 3 ended after rank 2 had failed: SIGKILL, SIGTERM, status 143.");
   EXPECT_NE(render_oneline(a).find("high: Rank 2 exited with status 3 in solve() solver.c:42"),
             std::string::npos);
 }
@@ -158,7 +159,7 @@ TEST(Failures, ThoseThatFailAlikeAreOneFindingAndTheFirstIsNamed) {
   const Analysis a = analyse(ended({{9000, 11, 0}, {8000, 11, 0}, {9500, 6, 0}}));
   EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 0, 1 ended by SIGSEGV, rank 1 first in solve() solver.c:42.");
   EXPECT_EQ(a.findings[0].rank, 1);
-  EXPECT_EQ(text_of(a, a.findings[1]), "Rank 2 ended after it: SIGABRT.");
+  EXPECT_EQ(text_of(a, a.findings[1]), "Rank 2 ended after rank 1 had failed: SIGABRT.");
 }
 
 TEST(Failures, OneThatWasKilledBeforeTheLauncherActedIsTheFirst) {
@@ -185,7 +186,8 @@ TEST(WaitsForData, AreNotFilesToBeReadInLargerPieces) {
   EXPECT_NEAR(*finding->share, 0.5, 1e-9);
   EXPECT_EQ(finding->action, FindingAction::kFindWhatIsAwaited);
   EXPECT_EQ(find_kind(a, FindingKind::kFileIo), nullptr);
-  EXPECT_EQ(text_of(a, *finding).rfind("Ranks wait for data from pipes and sockets for 50.0 %", 0), 0u)
+  EXPECT_EQ(
+      text_of(a, *finding).rfind("Ranks are blocked on pipes, sockets or other processes for 50.0 %", 0), 0u)
       << text_of(a, *finding);
 }
 
@@ -350,7 +352,7 @@ TEST(Losses, AreToldAgainstWhatThereWasOfTheSame) {
   const auto path = b.path({b.python("f", "f.py", 2, 1)});
   b.sampled(0, path, Category::kPython, 10'000);
   b.data.ranks[0].samples = 1000;
-  b.file_called(0, path, "/data/a", IoOperation::kRead, 5000, 10, 5000);
+  b.file_called(0, path, "/data/a", IoOperation::kRead, 10'000, 10, 10'000);
   b.data.drops = {{0, "io_site_table_full", 5000}, {0, "ring_full", 5}};
   Analysis a = analyse(b.data);
   EXPECT_EQ(find_kind(a, FindingKind::kSamplesLost), nullptr) << "5 of 1005 samples";
@@ -361,7 +363,7 @@ TEST(Losses, AreToldAgainstWhatThereWasOfTheSame) {
             std::string::npos)
       << text_of(a, *io);
   b.data.drops = {{0, "ring_full", 19}, {0, "path_arena_full", 100}};
-  b.data.mpi_calls.push_back({0, path, shard::kNone, 900, 1, 1, 1, 0, 0});
+  b.data.mpi_calls.push_back({0, path, shard::kNone, 1000, 1, 1, 1, 0, 0});
   a = analyse(b.data);
   EXPECT_NE(find_finding(a, "1.9 % of the samples (19 of 1019) were lost"), nullptr);
   EXPECT_NE(find_finding(a, "10.0 % of the MPI calls (100 of 1000) were counted without the call path"),

@@ -204,7 +204,7 @@ TEST(Verdict, Fsync) {
   ASSERT_EQ(a.findings.size(), 1u) << "writes of 4096 bytes are not small";
   EXPECT_EQ(
       text_of(a, a.findings[0]),
-      "Reading and writing files takes 70.0 % of all rank time; 100.0 % of it in store() a.c:88. Rank 0 spends "
+      "Calls on files take 70.0 % of all rank time; 100.0 % of it in store() a.c:88. Rank 0 spends "
       "60.0 % of its time in 12.0 k fsync calls on out.dat. Call fsync less often, once for many writes.");
   EXPECT_EQ(a.findings[0].place.line, 88u);
   EXPECT_EQ(a.findings[0].rank, 0);
@@ -260,9 +260,9 @@ TEST(Verdict, SmallWrites) {
 TEST(Verdict, IdleSaysWhatFor) {
   const struct {
     const char *call, *evidence, *advice;
-  } cases[] = {{"clock_nanosleep", "sleep 7.00 s", "Wait for what the sleep is for."},
+  } cases[] = {{"clock_nanosleep", "sleep 7.00 s", "Wait for the event itself instead of sleeping."},
                {"futex", "locks 7.00 s", "Find out what they wait for."},
-               {"epoll_wait", "poll 7.00 s", "Have something to do"},
+               {"epoll_wait", "poll 7.00 s", "Do other work"},
                {"wait4", "child processes 7.00 s", "Start child processes earlier"},
                {"msgrcv", "other waits 7.00 s", "Find out"}};
   for (const auto& one : cases) {

@@ -411,7 +411,7 @@ TEST(WaitFindings, BlockedTimeThatDelaysOthersIsPartOfTheDelay) {
   ASSERT_NE(delay, nullptr);
   EXPECT_TRUE(text_of(a, *delay).ends_with(
       "Ranks are blocked outside MPI and I/O for 20.0 % of all rank time (sleep 4.00 "
-      "s); 100.0 % of it in work() a.c:20. Wait for what the sleep is for."))
+      "s); 100.0 % of it in work() a.c:20. Wait for the event itself instead of sleeping."))
       << text_of(a, *delay);
   EXPECT_EQ(std::count_if(a.findings.begin(), a.findings.end(),
                           [&](const Finding& f) {
@@ -471,8 +471,8 @@ TEST(WaitFindings, DirectCausesOnlyWhereTheyAreNotTheRoot) {
   ASSERT_NE(passed_on, nullptr);
   EXPECT_EQ(text_of(a, *passed_on),
             "Passed on: rank 1 in MPI_Recv <- relay() a.c:30 made rank 0 wait 3.40 s in MPI_Recv <- main() "
-            "a.c:5; it "
-            "was kept there itself.");
+            "a.c:5; "
+            "that rank was itself waiting there.");
   EXPECT_EQ(passed_on->severity, Severity::kLow);
   EXPECT_LT(find_finding(a, "Delay"), passed_on);
 
@@ -583,7 +583,7 @@ TEST(WaitBottlenecks, AreProvedByTheWaits) {
       "outside MPI rank 3 takes 9.00 s, the mean rank 4.92 s; rank 3 in load_batch() data.py:41 made 3 ranks "
       "wait 16.5 s");
   EXPECT_EQ(evidence({}, "communication"),
-            "even the busiest rank is outside MPI for only 9.00 s of 10.0 s; of 20.3 s in MPI "
+            "even the busiest rank does useful work for only 9.00 s of 10.0 s; of 20.3 s in MPI "
             "18.0 s are waiting; "
             "serialization 95.7 %, transfer 94.0 %");
   EXPECT_EQ(

@@ -550,7 +550,7 @@ function makeColumns(
     {
       id: "split",
       title: "Own time",
-      help: "Python, native, system, MPI, I/O, idle: shares of the function's own time.",
+      help: "Python, native, system, MPI, I/O, idle, runnable: shares of the function's own time.",
       class: "split",
       cell: (row) =>
         categoryBar(partsOf(row), undefined, {

@@ -402,7 +402,7 @@ export const page: Page = {
               head("Total", "The line was anywhere on the call path, counted once", "num src-total"),
               head(
                 "Where",
-                "Python, native, system, MPI, I/O, idle; as long as the line's share of the file's hottest",
+                "Python, native, system, MPI, I/O, idle, runnable; as long as the line's share of the file's hottest",
                 "src-bar",
               ),
               head(

@@ -26,12 +26,14 @@ export interface Quality {
   text: string;
 }
 export function qualityOf(store: Store): Quality {
-  const { run, quality } = store.model.report;
-  const dropped = Object.values(run.dropped).reduce((sum, n) => sum + n, 0);
+  const { run, quality, findings } = store.model.report;
+  const dropped = ["ring_full", "reentrant", "fault_in_walk"].reduce((sum, reason) => sum + (run.dropped[reason] ?? 0), 0);
   const share = quality.samples > 0 ? dropped / (quality.samples + dropped) : 0;
   if (!run.complete) return { level: "bad", text: run.missing_ranks.length ? `${plural(run.missing_ranks.length, "rank")} missing` : "not all ranks ended" };
   if (quality.samples === 0) return { level: "bad", text: "no samples" };
-  if (share >= 0.01) return { level: "warn", text: `${percent(share)} dropped` };
+  if (share >= 0.01) return { level: "warn", text: `${percent(share)} of samples lost` };
+  const incomplete = ["threads_not_sampled", "io_not_counted", "mpi_paths_lost", "mpi_peers_lost", "mpi_events_lost", "regions_lost"];
+  if (findings.some((finding) => incomplete.includes(finding.kind))) return { level: "warn", text: "incomplete" };
   if (quality.truncated >= 0.1 * quality.samples) return { level: "warn", text: "call paths cut" };
   if (quality.merges_failed > 0.01 * quality.merges_tried) return { level: "warn", text: "Python and native not joined" };
   return { level: "good", text: "complete" };
@@ -67,7 +69,7 @@ function tiles(store: Store): HTMLElement {
       run.spawned_ranks ? ` · ${run.spawned_ranks} spawned` : null,
     ]),
     tile("CPU time", seconds(cpu), `${percent(run.elapsed_s > 0 && run.ranks > 0 ? cpu / run.elapsed_s / run.ranks : null, 0)} of a processor per rank`, "User and system time of all ranks, all their processes and threads."),
-    tile("Parallel efficiency", percent(efficiency.parallel), efficiency.parallel === null || efficiency.parallel === undefined ? "no MPI measured" : `${percent(1 - efficiency.parallel)} lost`, "Mean time outside MPI per rank, of the elapsed time."),
+    tile("Parallel efficiency", percent(efficiency.parallel), efficiency.parallel === null || efficiency.parallel === undefined ? "no MPI measured" : `${percent(1 - efficiency.parallel)} lost`, "Mean useful time per rank (outside MPI, not waiting for a processor), of the elapsed time without MPI_Init and MPI_Finalize."),
     tile("Samples", count(quality.samples), `${run.rate_hz} Hz, ${run.clock} clock`),
     tile("Overhead", sampling === null ? "–" : `≈ ${percent(sampling, 2)}`, collectors === null ? "" : `collectors ${percent(collectors, 2)} of a core`, "Median time in the signal handler times the number of samples, of the ranks' CPU time. Delivering signals is not in it. Collectors: one process per node."),
     tile("Data", el("span", { class: `words ${state.level}` }, state.level === "good" ? "✓ " : "▲ ", state.text), el("a", { href: store.href({ page: "info", params: {} }) }, "details")),
@@ -119,22 +121,22 @@ function timeCard(store: Store): HTMLElement {
 const EFFICIENCY: Record<keyof Efficiency, { title: string; help: string; loss: string }> = {
   parallel: {
     title: "Parallel",
-    help: "Mean time outside MPI of the elapsed time: load balance × communication. 100 % would be all ranks at work all the time.",
+    help: "Mean useful time (outside MPI, not waiting for a processor) of the elapsed time without MPI_Init and MPI_Finalize: load balance × communication. 100 % would be all ranks at work all the time.",
     loss: "is not spent on work",
   },
   load_balance: {
     title: "Load balance",
-    help: "Mean time outside MPI of the largest of a rank. Less: some ranks have more to do than others, which wait for them.",
+    help: "Mean useful time of the largest of a rank. Less: some ranks have more to do than others, which wait for them.",
     loss: "of the busiest rank's time others have nothing to do",
   },
   communication: {
     title: "Communication",
-    help: "Time outside MPI of the busiest rank, of the elapsed time. Less: even that rank spends time in MPI. Serialization × transfer.",
+    help: "Useful time of the busiest rank, of the elapsed time without MPI_Init and MPI_Finalize. Less: even that rank spends time in MPI. Serialization × transfer.",
     loss: "even the busiest rank is in MPI",
   },
   serialization: {
     title: "Serialization",
-    help: "Time outside MPI of the busiest rank, of the time the run would take on a network without any delay. Less: ranks wait for each other in turn, or start late; a faster network would not help.",
+    help: "Useful time of the busiest rank, of the time the run would take on a network without any delay. Less: ranks wait for each other in turn, or start late; a faster network would not help.",
     loss: "ranks wait in turn",
   },
   transfer: {
