@@ -20,7 +20,7 @@ constexpr const char* kLimits = "limits";
 
 // agent/lifecycle/segment.cpp: a rank's memory file with few threads in a large job, and of the address space
 // that it may take. What of it is used is much less (docs/design/0005-cost-of-the-agent.md).
-constexpr std::uint64_t kLeastMemoryFileBytes = 62'000'000;
+constexpr std::uint64_t kLeastMemoryFileBytes = 76'000'000;
 constexpr std::uint64_t kAddressSpacePart = 8;
 constexpr std::uint64_t kUsedPerRankBytes = 32'000'000;
 // What MPI libraries put there for a rank of their own accord: Open MPI's 4 MB, MPICH's less.
@@ -267,7 +267,7 @@ void check_limits(const Context& context, Checks& out) {
   if (file.soft < kLeastMemoryFileBytes || space.soft / kAddressSpacePart < kLeastMemoryFileBytes) {
     check.status = Status::kFail;
     check.costs =
-        "ranks run unrecorded: a rank's memory file has up to 222 MB of addresses, at least 62 MB, and takes "
+        "ranks run unrecorded: a rank's memory file has up to 243 MB of addresses, at least 76 MB, and takes "
         "no more than an eighth of the address space";
     check.fix = "you: ulimit -f unlimited; ulimit -v unlimited";
   }

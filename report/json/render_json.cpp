@@ -68,6 +68,18 @@ class Document {
         activity_keys_(second_keys(kActivityKeys)),
         category_keys_(second_keys(shard::kCategoryNames)) {}
 
+  void threads_efficiency() {
+    const Efficiency& threads = a_.threads_efficiency;
+    if (!threads.parallel) {
+      out_("threads_efficiency", nullptr);
+      return;
+    }
+    out_.object("threads_efficiency", [&] {
+      out_("parallel", threads.parallel)("load_balance", threads.load_balance);
+      out_("communication", threads.communication);
+    });
+  }
+
   void write() {
     out_.object([&] {
       out_("schema", "clusterprof.report/1");
@@ -78,17 +90,8 @@ class Document {
       out_.object("efficiency", [&] {
         out_("parallel", e.parallel)("load_balance", e.load_balance)("communication", e.communication);
         out_("serialization", e.serialization)("transfer", e.transfer);
-        out_("startup_s", e.parallel ? Seconds(a_.startup_s) : Seconds());
-        const Efficiency& threads = a_.threads_efficiency;
-        if (!threads.parallel) {
-          out_("threads", nullptr);
-          return;
-        }
-        out_.object("threads", [&] {
-          out_("parallel", threads.parallel)("load_balance", threads.load_balance);
-          out_("communication", threads.communication);
-        });
       });
+      threads_efficiency();
       activities(a_.activity_s);
       seconds_by_name("native_modules", a_.native_modules);
       seconds_by_name("system_calls", a_.system_calls);
@@ -126,6 +129,7 @@ class Document {
     out_.object("run", [&] {
       out_("id", run.id)("command", run.command)("start_utc", utc_or_null(run.start_utc_ns));
       out_("elapsed_s", run.elapsed_s)("nodes", run.nodes)("ranks", run.ranks);
+      out_("mpi_startup_s", a_.efficiency.parallel ? Seconds(a_.startup_s) : Seconds());
       out_("spawned_ranks", run.spawned_ranks)("world_size", or_null(run.world_size));
       out_("missing_ranks", run.missing_ranks)("rate_hz", run.rate_hz)("clock", run.clock);
       out_("region", text_or_null(run.region))("sample_on", text_or_null(run.sample_on));

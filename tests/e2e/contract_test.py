@@ -117,8 +117,9 @@ class Contract(recording.RecordingTest):
             self.assertAlmostEqual(rank["mpi_wait_s"] + rank["mpi_transfer_s"], rank["mpi_s"], places=6)
         self.assertAlmostEqual(sum(call["wait_s"] or 0 for call in self.result["mpi"]["calls"]),
                                sum(row["wait_s"] for row in waits), places=4)
-        # The last rank's data needs cleaning: the others wait for it in average().
-        worst = self.result["root_causes"][0]
+        # The last rank's data needs cleaning: the others wait for it in average(), and for its processor where there are few.
+        worst = [cause for cause in self.result["root_causes"] if cause["function"] != "waiting for a processor"
+                 and cause["op"] is None][0]
         self.assertEqual((worst["rank"], worst["function"], worst["waiting_ranks"]), (3, "clean", 3))
         self.assertTrue(worst["file"].endswith("train.py"))
         waiting, = [call for call in self.result["mpi"]["calls"]
@@ -129,7 +130,7 @@ class Contract(recording.RecordingTest):
         done = subprocess.run([recording.CLUSTERPROF, "report", self.run_directory, "--section", "comm", "--section",
                                "waits", "--section", "summary"], capture_output=True, timeout=60, check=True)
         text = " ".join(done.stdout.decode().split())
-        self.assertRegex(text, r"rank 3 in clean\(\) train.py:\d+ made 3 ranks wait")
+        self.assertRegex(text, r"rank 3 in clean\(\) train.py:\d+ (\(numpy[^)]*\) )?made 3 ranks wait")
         for what in ("MPI by call site", "MPI_Allreduce <- average()", "Waiting for other ranks", "wait at NxN",
                      "Root causes", "Critical path"):
             self.assertIn(what, text)

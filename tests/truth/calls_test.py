@@ -75,9 +75,9 @@ class Calls(recording.RecordingTest):
         threads = receiver["mpi_helper_elapsed_s"] - receiver["mpi_helper_s"]
         share = (outside + threads) / (focus + receiver["mpi_helper_elapsed_s"])
         self.assertAlmostEqual(receiver["threads_useful_s"] / focus, share, delta=0.01)
-        efficiency = report["efficiency"]
-        self.assertLess(efficiency["threads"]["parallel"], efficiency["parallel"])
-        self.assertAlmostEqual(efficiency["threads"]["load_balance"],
+        efficiency = report["threads_efficiency"]
+        self.assertLess(efficiency["parallel"], report["efficiency"]["parallel"])
+        self.assertAlmostEqual(efficiency["load_balance"],
                                sum(r["threads_useful_s"] for r in report["ranks"]) / 2
                                / max(r["threads_useful_s"] for r in report["ranks"]), delta=1e-6)
 
