@@ -59,7 +59,9 @@ void compare(Events& events, const wire::MpiEvent& event) {
   if (is_epoch && event.kind != wire::MpiEventKind::kCollective) return;
   bool same = call.channel == event.channel;
   if (event.kind == wire::MpiEventKind::kCollective) {
-    same = same && call.sequence == event.sequence && call.root == event.peer;
+    // Who spawns has a root, but all wait for all.
+    const bool spawns = event.op == wire::kMPI_Comm_spawn || event.op == wire::kMPI_Comm_spawn_multiple;
+    same = same && call.sequence == event.sequence && (spawns || call.root == event.peer);
   } else if (event.op != wire::kMPI_Mrecv &&
              (event.kind == wire::MpiEventKind::kReceive ||
               (event.op != wire::kMPI_Sendrecv && event.op != wire::kMPI_Sendrecv_replace))) {
