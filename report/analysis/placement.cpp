@@ -90,9 +90,9 @@ class Placement {
   }
 
   std::vector<Finding> run() {
-    // What the kernel tells of waiting has its cause in its evidence: no second finding on crowded
-    // processors.
-    const bool known = waiting();
+    // Where the kernel tells how long ranks waited for a processor, that decides: ranks that share
+    // processors and yield to each other lose nothing by it.
+    const bool known = waiting() || knows_waiting();
     for (std::uint32_t n = 0; n < a_.nodes.size(); ++n) {
       const std::vector<Group> groups = groups_of(a_, n, on_node_[n]);
       bool named = known;
@@ -123,6 +123,12 @@ class Placement {
     std::sort(ranks.begin(), ranks.end());
     finding.rank = ranks.front();
     finding.ranks = std::move(ranks);
+  }
+
+  [[nodiscard]] bool knows_waiting() const {
+    return std::all_of(a_.ranks.begin(), a_.ranks.end(), [](const RankInfo& rank) {
+      return rank.category_s[static_cast<std::size_t>(shard::Category::kRunnable)].has_value();
+    });
   }
 
   // One finding, whatever the number of nodes; that with most of it is named. False: there is none.

@@ -295,11 +295,8 @@ class Speaker {
 
   [[nodiscard]] Said delay() const {
     const bool several = f_.ranks.size() > 1;
-    const std::string late = several ? fmt::format("ranks {}{}", text::rank_list(f_.ranks),
-                                                   f_.place.function.empty() && f_.place.op.empty()
-                                                       ? ""
-                                                       : " in " + text::describe(f_.place, names_))
-                                     : culprit(rank(), f_.place, names_);
+    std::string late = culprit(rank(), f_.place, names_);
+    if (several) late += fmt::format(", and {} there,", text::plural(f_.ranks.size() - 1, "other rank"));
     Said said{fmt::format("Delay: {} made {} wait {}", late, who_waited(e_), time(Key::kWait)), ""};
     if (several) said.first += fmt::format(", rank {} for {} of it", rank(), time(Key::kRankWait));
     if (f_.site) {

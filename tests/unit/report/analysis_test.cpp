@@ -409,12 +409,12 @@ TEST(Findings, DropsOfMpiAreNoSamples) {
   b.sampled(0, path, Category::kPython, 1000);
   b.data.ranks[0].samples = 1000;
   b.data.mpi_calls.push_back({0, path, shard::kNone, 10'000, 1, 1, 1, 0, 0});
-  b.data.drops = {{0, "mpi_event_ring_full", 90}, {0, "communicator_table_full", 5}, {0, "ring_full", 9}};
+  b.data.drops = {{0, "mpi_event_ring_full", 90}, {0, "mpi_site_table_full", 5}, {0, "ring_full", 9}};
   EXPECT_EQ(find_finding(analyse(b.data), "dropped"), nullptr) << "less than 1 % of either";
   b.data.drops[0].count = 995;
   EXPECT_EQ(find_finding(analyse(b.data), "of the MPI calls"), nullptr) << "events are no calls";
   b.data.drops[1].count = 1000;
-  EXPECT_NE(find_finding(analyse(b.data), "9.1 % of the MPI calls"), nullptr);
+  EXPECT_NE(find_finding(analyse(b.data), "10.0 % of the MPI calls"), nullptr);
   b.data.drops = {{0, "ring_full", 1000}};
   EXPECT_NE(find_finding(analyse(b.data), "50.0 % of the samples (1000 of 2000) were lost"), nullptr);
 }

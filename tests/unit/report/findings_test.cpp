@@ -203,6 +203,7 @@ ProfileBuilder crowded(std::uint32_t ranks, std::uint32_t nodes, std::uint32_t c
     b.called(r, b.path({main, b.mpi("MPI_Allreduce")}), 100, 5000);
     shard::Rank& rank = b.data.ranks[r];
     rank.flags |= shard::kUsageKnown;
+    rank.flags &= ~shard::kRunDelayKnown;
     rank.cpu_ns = 10'000 * kMs * cpus * nodes / ranks;
     rank.involuntary_switches = 1000;
   }
@@ -225,6 +226,8 @@ TEST(SharedProcessors, AreTheCauseAndMessagesAreNotToBlame) {
 
 TEST(SharedProcessors, AreOneFindingWithTheWaitingForThem) {
   ProfileBuilder b = crowded(4, 1, 2);
+  for (std::uint32_t r = 0; r < 4; ++r) b.data.ranks[r].flags |= shard::kRunDelayKnown;
+  EXPECT_EQ(find_kind(analyse(b.data), FindingKind::kSharedProcessors), nullptr) << "nobody waited for them";
   for (std::uint32_t r = 0; r < 4; ++r) b.sampled(r, native(b, "compute", 10), Category::kRunnable, 5000);
   const Analysis a = analyse(b.data);
   ASSERT_FALSE(a.findings.empty());

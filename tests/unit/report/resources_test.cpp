@@ -85,6 +85,7 @@ ProfileBuilder placed(std::uint32_t ranks, std::uint32_t cpus, const char* affin
     b.sampled(r, b.path({b.native("compute", "/a.out", "a.c", 3)}), Category::kNative, 10'000);
   for (shard::Rank& rank : b.data.ranks) {
     rank.flags |= shard::kUsageKnown;
+    rank.flags &= ~shard::kRunDelayKnown;
     rank.cpu_ns = static_cast<std::uint64_t>(cpu_s * 1e9);
     rank.involuntary_switches = switches;
     rank.threads = threads;
