@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "report/analysis/base_name.hpp"
+
 namespace clusterprof::report {
 namespace {
 
@@ -51,11 +53,6 @@ bool is_system_header(std::string_view file) { return file.starts_with("/usr/inc
 constexpr std::uint32_t kWholeModule = 0xffffu;  // in place of a kind
 constexpr const char* kNoNames = ", no names";
 constexpr const char* kOfInterpreter = ", interpreter";
-
-std::string_view base_name(std::string_view path) {
-  const auto slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
 
 // The functions of Python's library in which a thread waits for threads or processes that its own program
 // has started. `pools`: for what the pools of concurrent.futures and multiprocessing are made of, which have

@@ -6,16 +6,13 @@
 #include <cctype>
 #include <span>
 
+#include "report/analysis/base_name.hpp"
+
 namespace clusterprof::report {
 namespace {
 
 using shard::Frame;
 using shard::FrameKind;
-
-std::string_view base_name(std::string_view path) {
-  const auto slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
 
 bool starts_with_any(std::string_view text, std::span<const std::string_view> prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(), [&](auto prefix) { return text.starts_with(prefix); });

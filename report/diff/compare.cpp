@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "report/analysis/base_name.hpp"
 #include "report/diff/diff.hpp"
 
 namespace clusterprof::report {
@@ -16,8 +17,6 @@ static_assert(kConfidence == 0.95);
 
 // Of the times of whole runs, where one run a side does not tell how much runs vary.
 constexpr double kLargeDifference = 0.10;
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 // What rows of different runs must agree in to be about the same thing. Installations differ in their
 // folders, and lines move with the functions that they are in.

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string_view>
+
+namespace clusterprof::report {
+
+// What stands behind the last slash of a path.
+inline std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace clusterprof::report
