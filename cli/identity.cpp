@@ -224,6 +224,17 @@ std::string hydra_job(const std::vector<std::string>& arguments) {
   return address.empty() ? std::string() : address + group;
 }
 
+pid_t find_mpi_launcher() {
+  pid_t pid = ::getppid();
+  for (int level = 0; level < 8 && pid > 1; ++level) {
+    if (is_mpi_launcher(pieces_of(read_proc(pid, "cmdline"), '\0'))) return pid;
+    const auto stat = read_stat(pid);
+    if (!stat) return 0;
+    pid = stat->parent;
+  }
+  return 0;
+}
+
 int slurm_tasks_on_node(const std::string& tasks_per_node, int index) {
   const char* at = tasks_per_node.c_str();
   while (*at != '\0') {

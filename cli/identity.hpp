@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -65,6 +67,10 @@ struct SpawnedAs {
 bool parse_spawned_as(const std::string& text, SpawnedAs& out);
 // A process that found out who it is in its world is one of that world of the run. Fails without a rank.
 Result<void> join_run(const SpawnedAs& spawned, Identity& identity);
+
+// The nearest process above this one that is an MPI launcher or its daemon on this node; 0: none, as under
+// srun.
+pid_t find_mpi_launcher();
 
 // --- parts, for tests ---
 

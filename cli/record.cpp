@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -288,6 +287,8 @@ std::vector<std::string> Recording::collector_command() const {
                                     std::to_string(local_ranks),
                                     "--world-size",
                                     std::to_string(std::max(identity_.run_size(), 0)),
+                                    "--mpi-launcher",
+                                    std::to_string(find_mpi_launcher()),
                                     "--rate",
                                     std::to_string(options_.rate_hz),
                                     "--clock",
@@ -334,10 +335,6 @@ void Recording::become_collector(int listening, int control, int report) {
   const int report_fd = ::dup3(keep[2], 5, O_CLOEXEC);
   ::closefrom(6);
 
-  // A launcher binds its rank to a core; the collector is not to compete for just that one.
-  cpu_set_t all;
-  std::memset(&all, 0xff, sizeof all);
-  ::sched_setaffinity(0, sizeof all, &all);
   for (const char* variable : {"LD_PRELOAD", wire::kSocketVariable, wire::kRankVariable,
                                wire::kWorldSizeVariable, wire::kPreloadVariable, wire::kSampleEventVariable,
                                wire::kClockVariable, wire::kSpawnVariable, wire::kWorldVariable}) {

@@ -119,6 +119,8 @@ int main(int argc, char** argv) {
   app.add_option("--run-id", options.node.run_id, "identity of the run")->required();
   app.add_option("--node", options.node.node_name, "name of this node")->required();
   app.add_option("--local-ranks", options.local_ranks, "ranks on this node, 0 unknown");
+  app.add_option("--mpi-launcher", options.mpi_launcher,
+                 "process that started the ranks of this node, 0 none");
   app.add_option("--world-size", world_size, "ranks of the job, 0 unknown");
   app.add_option("--rate", options.node.rate_hz, "samples per second and thread");
   app.add_option("--clock", options.node.clock, "wall or cpu")->check(CLI::IsMember({"wall", "cpu"}));

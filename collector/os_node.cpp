@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collector/os_node.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <filesystem>
 #include <optional>
@@ -15,6 +13,7 @@
 #include <utility>
 
 #include "collector/os_process.hpp"
+#include "collector/processors.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -242,14 +241,7 @@ ProcessLook Machine::look_at(pid_t pid) const {
     (void)next_word(rest);
     look.rss_bytes = number(next_word(rest)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   }
-  std::array<std::uint64_t, kMostCpus / 64> mask{};
-  static_assert(sizeof mask % sizeof(cpu_set_t) == 0);
-  if (sched_getaffinity(pid, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) == 0) {
-    std::vector<std::uint32_t> cpus;
-    for (std::size_t word = 0; word < mask.size(); ++word)
-      for (std::uint64_t bits = mask[word]; bits != 0; bits &= bits - 1)
-        cpus.push_back(static_cast<std::uint32_t>(64 * word) +
-                       static_cast<std::uint32_t>(std::countr_zero(bits)));
+  if (const Processors cpus = processors_of(pid); !cpus.empty()) {
     look.affinity = number_list(cpus);
     look.numa_nodes = numa_nodes_of(cpus);
   }

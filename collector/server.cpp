@@ -38,6 +38,7 @@
 #include "collector/message.hpp"
 #include "collector/os_node.hpp"
 #include "collector/os_process.hpp"
+#include "collector/processors.hpp"
 #include "collector/segment_view.hpp"
 #include "collector/shard_builder.hpp"
 #include "formats/shard/run_files.hpp"
@@ -72,6 +73,11 @@ constexpr int kTriesAtTheEnd = 2;   // nobody comes after the last shard; who ti
 constexpr seconds kChildStatus{5};  // for the launcher to say how its child ended
 constexpr seconds kAfterTerminate{30};
 constexpr seconds kUsageInterval{1};
+constexpr seconds kProcessorsInterval{5};  // programs bind their threads, and batch systems change cpusets
+// Where the ranks leave no processor time over, reading debug information may take this part of the time that
+// has passed, and begins when that is as much as the C library's takes.
+constexpr int kShareForLines = 200;
+constexpr milliseconds kLinesOfOneModule{50};
 
 // Where the shard of a node goes: a name that no other collector of the run has, be it an earlier one of
 // the node or one on another machine that goes by the same name. A hidden file beside it claims it
@@ -195,6 +201,7 @@ class Server::Impl {
       : options_(std::move(options)),
         state_(options_.node),
         shard_name_(options_.run_directory, options_.node.node_name),
+        launcher_processors_(processors_of(options_.mpi_launcher)),
         listen_(io_, options_.listen_fd),
         accept_timer_(io_),
         timer_(io_),
@@ -235,6 +242,8 @@ class Server::Impl {
     if (control_) wait_for_control();
     last_checkpoint_ = Clock::now();
     last_left_ = Clock::now();
+    (void)set_urgent(false);
+    (void)processors_had_room();
     const Instant begin = instant_now();
     state_.begin(begin);
     state_.set_node_facts(machine_.facts());
@@ -250,7 +259,8 @@ class Server::Impl {
     const bool complete = alive_announced_ == 0;
     look_at_spawned_worlds();
     update_series();
-    const bool written = write(state_.snapshot(now, complete), kTriesAtTheEnd);
+    const bool written =
+        write(state_.snapshot(now, complete), kTriesAtTheEnd, [](nanoseconds) { return true; });
     listen_.close();
     tell_launcher(wire::ControlType::kRanksSeen, static_cast<std::int32_t>(announced_ranks_.size()));
     return written;
@@ -563,6 +573,7 @@ class Server::Impl {
     process.id = state_.announce(known(process), rank, world_size, shown_pid(process), instant_now());
     if (!process.announced) ++alive_announced_;
     process.announced = true;
+    ranks_changed_ = true;
     any_announced(rank, process.id);
     wait_for_end(process);
   }
@@ -604,6 +615,7 @@ class Server::Impl {
     if (const auto usage = read_usage(it->pid)) state_.set_usage(id, *usage);
     state_.gone(id, instant_now().mono_ns, status);
     if (it->announced) {
+      ranks_changed_ = true;
       --alive_announced_;
       last_left_ = Clock::now();
     } else if (it->pid != 0 && control_ && !child_) {
@@ -620,6 +632,8 @@ class Server::Impl {
     look_at_writer();
     const Instant now = instant_now();
     const double fullest = poll_rings(now);
+    if (const bool was_urgent = urgency_.urgent(); urgency_.after_look(fullest) != was_urgent)
+      (void)set_urgent(!was_urgent);
     if (fullest > kAimedFill) {
       const auto shorter = std::chrono::duration_cast<milliseconds>(interval_ * (kAimedFill / fullest));
       interval_ = std::max(kShortestPoll, shorter);
@@ -632,6 +646,7 @@ class Server::Impl {
       last_usage_ = clock;
       look_at_processes();
     }
+    if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
     if (!writing_ && clock - last_checkpoint_ >= checkpoint_pause()) checkpoint();
     if (release_after_write_ && control_ && clock >= release_at_latest_) {
       say("the profile of node {} is still being written: the program's end waits no longer",
@@ -654,6 +669,26 @@ class Server::Impl {
   }
 
   double poll_rings(const Instant& now) { return state_.poll(now.mono_ns); }
+
+  // Runs where the ranks may, which were told by their launcher, or bind themselves.
+  void follow_ranks() {
+    ranks_changed_ = false;
+    last_move_ = Clock::now();
+    std::vector<Processors> ranks;
+    for (const Watched& process : watched_)
+      if (process.announced) ranks.push_back(processors_of_threads(process.pid));
+    Processors chosen = choose_processors(launcher_processors_, ranks);
+    if (chosen.empty() || chosen == processors_) return;
+    if (move_to(chosen)) processors_ = std::move(chosen);
+  }
+
+  // Since the last question.
+  bool processors_had_room() {
+    const Processors processors = processors_.empty() ? processors_of(getpid()) : processors_;
+    const std::optional<std::string> statistics = read_text("/proc/stat");
+    return idle_watch_.had_room(statistics ? idle_time(*statistics, processors) : std::nullopt,
+                                Clock::now().time_since_epoch());
+  }
 
   // What nobody tells us: the use of resources by programs without an agent, and the end of
   // processes on kernels that have no descriptors for them.
@@ -750,8 +785,14 @@ class Server::Impl {
       return;
     }
     writing_ = true;
-    auto write_it = [this, snapshot, begin = last_checkpoint_]() mutable {
-      (void)write(*snapshot, 1);  // said on stderr; the last shard decides
+    // It may be the last one.
+    const bool all_lines = processors_had_room() || terminate_at_ || release_after_write_;
+    auto write_it = [this, snapshot, begin = last_checkpoint_, all_lines]() mutable {
+      (void)set_urgent(false);
+      (void)write(
+          *snapshot, 1, [this, all_lines](nanoseconds spent) {  // said on stderr; the last shard decides
+            return all_lines || spent + kLinesOfOneModule < (Clock::now() - started_) / kShareForLines;
+          });
       // A shard takes about as much memory as what it is made of. The programs of the node may need it.
       snapshot.reset();
       malloc_trim(0);
@@ -766,6 +807,7 @@ class Server::Impl {
       writer_ = std::thread(write_it);
     } catch (const std::exception&) {  // no more threads, or no memory for one: rings wait
       write_it();
+      (void)set_urgent(urgency_.urgent());
     }
   }
 
@@ -781,10 +823,10 @@ class Server::Impl {
   }
 
   // By one thread at a time, as the next two.
-  bool write(const NodeSnapshot& snapshot, int tries) {
+  bool write(const NodeSnapshot& snapshot, int tries, const ShardBuilder::MayReadLines& may_read_lines) {
     try {
-      Result<void> written = try_to_write(snapshot);
-      while (!written && --tries > 0) written = try_to_write(snapshot);
+      Result<void> written = try_to_write(snapshot, may_read_lines);
+      while (!written && --tries > 0) written = try_to_write(snapshot, may_read_lines);
       if (!written) {
         note_problem(written.error().message);
         return false;
@@ -798,10 +840,10 @@ class Server::Impl {
     return true;
   }
 
-  Result<void> try_to_write(const NodeSnapshot& snapshot) {
+  Result<void> try_to_write(const NodeSnapshot& snapshot, const ShardBuilder::MayReadLines& may_read_lines) {
     try {
       if (!has_memory_to_write()) throw std::bad_alloc();
-      shard::ShardData data = builder_.build(snapshot);
+      shard::ShardData data = builder_.build(snapshot, may_read_lines);
       rusage own{};
       getrusage(RUSAGE_SELF, &own);
       data.nodes[0].collector_cpu_ns = ns(own.ru_utime) + ns(own.ru_stime);
@@ -826,6 +868,13 @@ class Server::Impl {
   rlim_t file_limit_ = RLIM_INFINITY;
   ShardBuilder builder_;
   bool has_problem_ = false;
+
+  const Processors launcher_processors_;
+  Processors processors_;  // that it was moved to; empty: those that it was started on
+  bool ranks_changed_ = false;
+  Clock::time_point last_move_;
+  Urgency urgency_;
+  IdleWatch idle_watch_;
 
   asio::io_context io_;
   asio::posix::stream_descriptor listen_;

@@ -3,6 +3,8 @@
 // with the ranks of its node. See formats/wire/hello.h for the messages.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -20,6 +22,9 @@ struct ServerOptions {
   int control_fd = -1;  // to the launcher, SOCK_SEQPACKET; stays open when run() returns
   std::filesystem::path run_directory;
   int local_ranks = 0;  // 0: not known
+  // The process of an MPI launcher that started the ranks of this node; 0: none. Where it may run and no rank
+  // does, there the collector runs first.
+  pid_t mpi_launcher = 0;
   // How long a launcher whose program failed waits for the shard.
   std::chrono::seconds end_patience = kEndPatience;
   NodeOptions node;

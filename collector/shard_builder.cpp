@@ -110,15 +110,18 @@ struct ShardBuilder::Interned {
 };
 
 // Extends `path` by what a raw frame stands for: nothing, one frame, or with inlining several.
-void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Interned& shard,
-                              std::uint32_t& path) {
+void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables,
+                              const MayReadLines& may_read_lines, Interned& shard, std::uint32_t& path) {
   shard::PathInterner& interner = shard.interner;
   shard::Frame frame;
   switch (raw.kind) {
     case RawKind::kNativeExact:
     case RawKind::kNativeReturn: {
       const ModuleInfo& module = *tables.modules[raw.a];
-      const auto& sources = symbolizer_.resolve(modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn);
+      const auto detail = may_read_lines(symbolizer_.time_on_lines()) ? Symbolizer::Detail::kLines
+                                                                      : Symbolizer::Detail::kSymbols;
+      const auto& sources =
+          symbolizer_.resolve(modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn, detail);
       for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
         const bool outermost = path == 0 || is_region(shard.data, path);
         if (outermost && is_start_up(source->function)) continue;
@@ -193,7 +196,7 @@ void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables, Inte
       break;
     case RawKind::kPending: {
       const PendingFrame& pending = tables.pending[raw.a];
-      if (pending.resolved) return add_frames(pending.resolution, tables, shard, path);
+      if (pending.resolved) return add_frames(pending.resolution, tables, may_read_lines, shard, path);
       frame.kind = pending.kind;
       frame.name = interner.string("[unknown]");
       break;
@@ -377,7 +380,7 @@ void ShardBuilder::add_path_series(const NodeSnapshot& snapshot, const std::vect
   data.path_series = table.rows(data.paths, shard::most_path_series_rows(snapshot.ranks.size()));
 }
 
-shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
+shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines) {
   const RawTables& tables = snapshot.tables;
   shard::ShardData data;
   data.run = snapshot.run;
@@ -392,7 +395,7 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot) {
   std::vector<std::uint32_t> path_of(tables.nodes.size(), 0);  // raw node -> path; parents come first
   for (std::size_t i = 1; i < tables.nodes.size(); ++i) {
     std::uint32_t path = path_of[tables.nodes[i].parent];
-    add_frames(tables.frames[tables.nodes[i].frame], tables, shard, path);
+    add_frames(tables.frames[tables.nodes[i].frame], tables, may_read_lines, shard, path);
     path_of[i] = path;
   }
 

@@ -2,7 +2,9 @@
 // From a snapshot to a shard: raw frames get names, equal ones become one.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -18,13 +20,20 @@ namespace clusterprof::collector {
 // necessarily the one that feeds the NodeState. All snapshots must come from the same NodeState.
 class ShardBuilder {
  public:
-  // Everything but Node::collector_cpu_ns and collector_max_rss_bytes.
-  shard::ShardData build(const NodeSnapshot& snapshot);
+  // Whether debug information may be read, on which `spent` CPU time has gone so far. Asked again and again.
+  using MayReadLines = std::function<bool(std::chrono::nanoseconds spent)>;
+
+  // Everything but Node::collector_cpu_ns and collector_max_rss_bytes. Native frames of which debug
+  // information was not to be read have the name that the symbol table gives them, no line, and no inlined
+  // calls.
+  shard::ShardData build(
+      const NodeSnapshot& snapshot, const MayReadLines& may_read_lines = [](auto) { return true; });
 
  private:
   struct Interned;  // the tables of one shard
 
-  void add_frames(const RawFrame& raw, const RawTables& tables, Interned& shard, std::uint32_t& path);
+  void add_frames(const RawFrame& raw, const RawTables& tables, const MayReadLines& may_read_lines,
+                  Interned& shard, std::uint32_t& path);
 
   // Of one rank. path_of: raw node -> path; communicator_index: identity -> row of communicators.
   static void add_events(const EventLog& events, std::uint32_t rank,

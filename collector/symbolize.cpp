@@ -12,9 +12,11 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -84,6 +86,12 @@ Result<UniqueFd> vdso_file() {
     left -= static_cast<std::size_t>(written);
   }
   return file;
+}
+
+std::chrono::nanoseconds own_cpu_time() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
 }
 
 // --- symbols -------------------------------------------------------------------------------
@@ -259,6 +267,40 @@ std::uint32_t unsigned_attribute(Dwarf_Die& die, unsigned name) {
   return static_cast<std::uint32_t>(value);
 }
 
+// --- separate debug files ------------------------------------------------------------------
+
+// The C library's own lines tell nobody anything that he could change, and with its debug information
+// installed it takes 40 ms to inflate that, at the end of every run: its functions are named by its symbol
+// table.
+bool is_c_library(const std::string& file) {
+  constexpr std::array<std::string_view, 8> kNames = {
+      "libc.so.", "libc-2.", "ld-linux", "ld-2.", "libm.so.", "libm-2.", "libpthread.so.", "libpthread-2."};
+  return std::ranges::any_of(kNames, [&](std::string_view name) { return file.starts_with(name); });
+}
+
+// As dwfl_standard_find_debuginfo, which would load the client of debuginfod and some 30 libraries besides to
+// ask nobody for a file that is not here. So it is called only where there is a file that it may find.
+int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base,
+                    const char* file, const char* debug_link, GElf_Word checksum, char** found) {
+  const int by_build_id =
+      dwfl_build_id_find_debuginfo(module, user_data, name, base, file, debug_link, checksum, found);
+  if (by_build_id >= 0 || file == nullptr) return by_build_id;
+  std::error_code error;
+  const std::filesystem::path given(file), real = std::filesystem::canonical(given, error);
+  const std::string base_name = given.filename().string();
+  const std::string link = debug_link != nullptr ? debug_link : base_name + ".debug";
+  const auto is_there = [](const std::filesystem::path& path) { return ::access(path.c_str(), R_OK) == 0; };
+  for (const std::filesystem::path& of : {given, real}) {
+    const std::filesystem::path directory = of.parent_path();
+    if (directory.empty()) continue;
+    const std::filesystem::path debug = "/usr/lib/debug" / directory.relative_path();
+    if (is_there(directory / link) || is_there(directory / ".debug" / link) || is_there(debug / link) ||
+        is_there(debug / base_name) || is_there(std::filesystem::path("/usr/lib/debug") / link))
+      return dwfl_standard_find_debuginfo(module, user_data, name, base, file, debug_link, checksum, found);
+  }
+  return -1;
+}
+
 // --- one object file -----------------------------------------------------------------------
 
 class ObjectFile {
@@ -267,9 +309,12 @@ class ObjectFile {
       : path_(std::move(path)), build_id_(std::move(build_id)), notes_(notes) {
     const std::string file = std::filesystem::path(path_).filename().string();
     if (file.find(".so") != std::string::npos) module_name_ = file.substr(0, file.find('.'));
+    has_lines_ = !is_c_library(file);
   }
 
-  const std::vector<SourceFrame>& resolve(std::uint64_t address) {
+  // Adds the CPU time that debug information takes to `time_on_lines`.
+  const std::vector<SourceFrame>& resolve(std::uint64_t address, Symbolizer::Detail detail,
+                                          std::chrono::nanoseconds& time_on_lines) {
     const auto found = frames_.find(address);
     if (found != frames_.end()) return found->second;
     if (!opened_) {
@@ -280,7 +325,14 @@ class ObjectFile {
         close();
       }
     }
-    return frames_.emplace(address, look_up(address)).first->second;
+    if (detail == Symbolizer::Detail::kSymbols && has_lines_) {
+      by_symbol_.assign(1, from_symbols(address));
+      return by_symbol_;
+    }
+    const std::chrono::nanoseconds begin = own_cpu_time();
+    const auto& answer = frames_.emplace(address, look_up(address)).first->second;
+    time_on_lines += own_cpu_time() - begin;
+    return answer;
   }
 
  private:
@@ -289,7 +341,7 @@ class ObjectFile {
     static const Dwfl_Callbacks kCallbacks = [] {
       Dwfl_Callbacks callbacks{};
       callbacks.find_elf = dwfl_build_id_find_elf;
-      callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
+      callbacks.find_debuginfo = find_debug_file;
       callbacks.section_address = dwfl_offline_section_address;
       callbacks.debuginfo_path = &debug_path;
       return callbacks;
@@ -330,10 +382,15 @@ class ObjectFile {
                                  found.empty() ? "none" : hex(found), hex(build_id_))};
     }
     read_symbols();
-    Dwarf_Addr dwarf_bias = 0;
-    dwarf_ = dwfl_module_getdwarf(module_, &dwarf_bias);
-    dwarf_bias_ = dwarf_bias;
     return {};
+  }
+
+  // Inflates compressed sections, all of them.
+  void open_dwarf() {
+    if (std::exchange(dwarf_opened_, true) || module_ == nullptr || !has_lines_) return;
+    Dwarf_Addr bias = 0;
+    dwarf_ = dwfl_module_getdwarf(module_, &bias);
+    dwarf_bias_ = bias;
   }
 
   void close() {
@@ -494,6 +551,7 @@ class ObjectFile {
   // Empty when DWARF says nothing of the address.
   std::vector<SourceFrame> from_dwarf(std::uint64_t address) {
     std::vector<SourceFrame> frames;
+    open_dwarf();
     if (dwarf_ == nullptr) return frames;
     const std::uint64_t in_dwarf = address + elf_bias_ - dwarf_bias_;
     Unit* const unit = find_unit(in_dwarf);
@@ -617,6 +675,7 @@ class ObjectFile {
   bool opened_ = false;
   DwflHandle dwfl_;
   Dwfl_Module* module_ = nullptr;
+  bool has_lines_ = true, dwarf_opened_ = false;
   Dwarf* dwarf_ = nullptr;
   std::uint64_t elf_bias_ = 0;  // libdwfl address = ELF address + this
   std::uint64_t dwarf_bias_ = 0;
@@ -632,11 +691,13 @@ class ObjectFile {
   std::vector<std::string>& notes_;
   std::optional<std::vector<std::uint64_t>> function_starts_;
   std::unordered_map<std::uint64_t, std::vector<SourceFrame>> frames_;
+  std::vector<SourceFrame> by_symbol_;  // the last answer without lines
 };
 
 }  // namespace
 
 struct Symbolizer::Impl {
+  std::chrono::nanoseconds time_on_lines{};
   std::vector<std::string> notes;  // outlives the modules, which add to it
   std::vector<std::unique_ptr<ObjectFile>> modules;
   std::unordered_map<std::string, ModuleHandle> handles;  // by path, a zero byte, build-id
@@ -663,9 +724,12 @@ Symbolizer::ModuleHandle Symbolizer::add_module(std::string_view path,
 }
 
 const std::vector<SourceFrame>& Symbolizer::resolve(ModuleHandle module, std::uint64_t elf_address,
-                                                    bool is_return_address) {
-  return impl_->modules.at(module)->resolve(is_return_address ? elf_address - 1 : elf_address);
+                                                    bool is_return_address, Detail detail) {
+  return impl_->modules.at(module)->resolve(is_return_address ? elf_address - 1 : elf_address, detail,
+                                            impl_->time_on_lines);
 }
+
+std::chrono::nanoseconds Symbolizer::time_on_lines() const noexcept { return impl_->time_on_lines; }
 
 const std::vector<std::string>& Symbolizer::notes() const noexcept { return impl_->notes; }
 

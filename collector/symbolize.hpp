@@ -14,6 +14,7 @@
 // in notes().
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -52,8 +53,16 @@ class Symbolizer {
   // exactly the last one is not `inlined`. With is_return_address the instruction before
   // `elf_address` is meant. Answers are cached by address; the reference is valid until the
   // Symbolizer dies.
+  //
+  // Reading debug information can take a second for one object file. Asked with Detail::kSymbols for an
+  // address that it has not looked up so far, it only looks into the symbol table, and the answer holds until
+  // the next one.
+  enum class Detail : std::uint8_t { kSymbols, kLines };
   const std::vector<SourceFrame>& resolve(ModuleHandle module, std::uint64_t elf_address,
-                                          bool is_return_address);
+                                          bool is_return_address, Detail detail = Detail::kLines);
+
+  // CPU time spent on reading debug information so far.
+  [[nodiscard]] std::chrono::nanoseconds time_on_lines() const noexcept;
 
   // Why object files could not be read, one line each (for shard::Run::notes). Grows with resolve().
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept;

@@ -122,6 +122,53 @@ TEST(SymbolizeTest, NamesOnlySymbolsThatCoverTheAddress) {
   EXPECT_EQ(symbolizer.resolve(module, 0x7f'ffff, false)[0].function, base + "+0x7fffff");
 }
 
+TEST(SymbolizeTest, WithoutLinesItNamesBySymbolsUntilAskedForMore) {
+  const auto recorded = run_sample(SAMPLE_GCC);
+  Symbolizer symbolizer;
+  const auto module = symbolizer.add_module(SAMPLE_GCC, {});
+  using Detail = Symbolizer::Detail;
+  const auto by_symbol = symbolizer.resolve(module, recorded.at("inlined"), true, Detail::kSymbols);
+  ASSERT_EQ(by_symbol.size(), 1u);
+  EXPECT_TRUE(by_symbol[0].has_symbol);
+  EXPECT_FALSE(by_symbol[0].inlined);
+  EXPECT_EQ(by_symbol[0].line, 0u);
+  EXPECT_EQ(by_symbol[0].file, "");
+  EXPECT_EQ(symbolizer.time_on_lines().count(), 0);
+  const auto with_lines = symbolizer.resolve(module, recorded.at("inlined"), true);
+  EXPECT_GT(with_lines.size(), 1u);
+  for (const std::string& name : {by_symbol[0].function, with_lines.back().function})
+    EXPECT_TRUE(name.starts_with("sample::(anonymous namespace)::Counter::outer")) << name;
+  EXPECT_NE(with_lines.back().line, 0u);
+  EXPECT_GT(symbolizer.time_on_lines().count(), 0);
+  // What is known once is said.
+  EXPECT_EQ(symbolizer.resolve(module, recorded.at("inlined"), true, Detail::kSymbols).size(),
+            with_lines.size());
+}
+
+TEST(SymbolizeTest, NamesTheCLibraryBySymbols) {
+  link_map* map = nullptr;
+  void* const self = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(self, nullptr);
+  ASSERT_EQ(dlinfo(self, RTLD_DI_LINKMAP, &map), 0);
+  Symbolizer symbolizer;
+  const auto module = symbolizer.add_module(map->l_name, {});
+  const auto address = reinterpret_cast<std::uint64_t>(dlsym(self, "qsort")) - map->l_addr;
+  const auto& frames = symbolizer.resolve(module, address, false);
+  dlclose(self);
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_TRUE(frames[0].has_symbol);
+  EXPECT_EQ(frames[0].function, "qsort");
+  EXPECT_EQ(frames[0].line, 0u);
+}
+
+TEST(SymbolizeTest, LoadsNoClientOfDebuginfod) {
+  const auto recorded = run_sample(SAMPLE_STRIPPED);
+  Symbolizer symbolizer;
+  const auto module = symbolizer.add_module(SAMPLE_STRIPPED, {});
+  symbolizer.resolve(module, recorded.at("exported"), true);
+  EXPECT_EQ(dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_NOLOAD), nullptr);
+}
+
 TEST(SymbolizeTest, AnswersAreKept) {
   const auto recorded = run_sample(SAMPLE_GCC);
   Symbolizer symbolizer;
