@@ -55,7 +55,7 @@ class Nodes(recording.RecordingTest):
         finding = " ".join(finding["text"] for finding in report["findings"])
         self.assertIn(f"clean() train.py:{fault}", finding)
         self.assertIn(3, [finding["rank"] for finding in report["findings"]])
-        self.assertLess(report["efficiency"]["load_balance"], 0.9)
+        self.measured_below(report["efficiency"]["load_balance"], 0.9, "load balance")
 
     def test_default_directory_is_one(self):
         self.start("2", "--slots", "4")

@@ -116,14 +116,13 @@ class OpenMpi(slurm.SlurmTest):
 
 class LoadBalance(slurm.SlurmTest):
     options = ["--mpi", "pmix", "--spank", slurm.PLUGIN]
-    measures = True
 
     def test_load_balance(self):
         self.need(slurm.program("openmpi", "unequal_work"))
         output = self.done(["srun", "--clusterprof", "-N4", "-n4", slurm.program("openmpi", "unequal_work"), "8"])
         _, balance, _, slowest = output.split()
         report = self.check_run(self.runs()[-1], 4)
-        self.assertAlmostEqual(report["efficiency"]["load_balance"], float(balance), delta=0.05)
+        self.measured_near(report["efficiency"]["load_balance"], float(balance), 0.05, "load balance")
         self.assertEqual(self.function(report, "work")["rank_max"], int(slowest))
 
 

@@ -1,6 +1,7 @@
 /* Rank r works (r + 1) units between barriers and says how long every rank ran outside MPI, by
- * its own CPU clock, which stops while others have the processor: prints "load_balance X slowest R" with X = mean / max over
- * the ranks. */
+ * its own CPU clock, which stops while others have the processor: prints "load_balance X slowest R" with X =
+ * mean / max over the ranks, then "useful R SECONDS" for every rank: all its CPU time between MPI_Init and
+ * MPI_Finalize but for what its barriers took. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +27,16 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const int rounds = argc > 1 ? atoi(argv[1]) : 5;
-  double useful = 0.0;
+  double useful = 0.0, outside_mpi = 0.0, left_mpi = cpu_s();
   for (int round = 0; round < rounds; ++round) {
+    outside_mpi += cpu_s() - left_mpi;
     MPI_Barrier(MPI_COMM_WORLD);
-    const double before = cpu_s();
+    left_mpi = cpu_s();
+    const double before = left_mpi;
     work(rank + 1);
     useful += cpu_s() - before;
   }
+  outside_mpi += cpu_s() - left_mpi;
   MPI_Barrier(MPI_COMM_WORLD);
   double sum = 0.0;
   struct {
@@ -41,7 +45,11 @@ int main(int argc, char** argv) {
   } own = {useful, rank}, max = {0.0, 0};
   MPI_Reduce(&useful, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
   MPI_Reduce(&own, &max, 1, MPI_DOUBLE_INT, MPI_MAXLOC, 0, MPI_COMM_WORLD);
+  double* const all = malloc((size_t)size * sizeof(double));
+  MPI_Gather(&outside_mpi, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   if (rank == 0) printf("load_balance %.6f slowest %d\n", sum / size / max.useful, max.rank);
+  for (int i = 0; rank == 0 && i < size; ++i) printf("useful %d %.6f\n", i, all[i]);
+  free(all);
   MPI_Finalize();
   return 0;
 }

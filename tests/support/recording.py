@@ -15,6 +15,8 @@ import sys
 import tempfile
 import unittest
 
+import measured
+
 BUILD = os.environ["CLUSTERPROF_TEST_BUILD"]
 SOURCE = os.environ["CLUSTERPROF_TEST_SOURCE"]
 CLUSTERPROF = os.path.join(BUILD, "bin", "clusterprof")
@@ -58,32 +60,8 @@ def pythons():
     return found
 
 
-class RecordingTest(unittest.TestCase):
-    """Has a working directory of its own, in self.directory, gone afterwards.
-
-    Tests of `measures` compare shares of time. On a machine that others use the program itself may get other shares
-    than it was made for: such a test fails when it fails three times, and every failure is shown."""
-
-    measures = False
-
-    def run(self, result=None):
-        for _ in range(2 if self.measures else 0):
-            trial = unittest.TestResult()
-            super().run(trial)
-            if trial.skipped or trial.wasSuccessful():
-                return self.add(result, trial)
-            for _, why in trial.failures + trial.errors:
-                print(f"{self.id()} failed and is repeated:\n{why}", file=sys.stderr, flush=True)
-        return super().run(result)
-
-    def add(self, result, trial):
-        """Says in `result` what happened in `trial`, which has not failed."""
-        result.startTest(self)
-        for _, reason in trial.skipped:
-            result.addSkip(self, reason)
-        if not trial.skipped:
-            result.addSuccess(self)
-        result.stopTest(self)
+class RecordingTest(measured.MeasuringTest):
+    """Has a working directory of its own, in self.directory, gone afterwards."""
 
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="clusterprof-test-")
@@ -130,6 +108,7 @@ class RecordingTest(unittest.TestCase):
 def main():
     program_ = unittest.main(module="__main__", exit=False, verbosity=2)
     result = program_.result
+    measured.say_all()
     if not result.wasSuccessful():
         sys.exit(1)
     if result.testsRun and len(result.skipped) == result.testsRun:

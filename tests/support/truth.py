@@ -89,8 +89,6 @@ class CallRules:
 
 
 class TruthTest(recording.RecordingTest):
-    measures = True
-
     def setUp(self):
         super().setUp()
         if call_paths is None:
@@ -100,7 +98,7 @@ class TruthTest(recording.RecordingTest):
         path = os.environ.get("CLUSTERPROF_TRUTH_FIGURES")
         if path:
             with open(path, "a") as file:
-                file.write(json.dumps(dict(test=type(self).__name__, **values)) + "\n")
+                file.write(json.dumps(dict(test=type(self).__name__, attempt=self.attempt, **values)) + "\n")
 
     def recorded_truth(self, command, seconds_, options):
         """Records `command seconds_`, which prints JSON at its end: returns that, the report, the call paths."""
@@ -116,7 +114,7 @@ class TruthTest(recording.RecordingTest):
         """A share (or a ratio) in the profile with what it is by the program's own clock."""
         self.figure(python=version, what=what, expected=expected, seen=seen, tolerance=tolerance)
         with self.subTest(python=version, what=what):
-            self.assertAlmostEqual(seen, expected, delta=tolerance)
+            self.measured_near(seen, expected, tolerance, what)
 
     def compare_shares(self, version, what, own_s, seen_s, tolerance=POINTS, tolerance_all=0.03):
         """Every part's share of the parts' sum, and that sum."""

@@ -88,26 +88,26 @@ class Awaited(recording.RecordingTest):
             file.write(PROGRAM)
         own, report = self.recorded_with_words([recording.PYTHON, path])
         for kind in ("join", "child"):
-            self.assertAlmostEqual(self.main_thread_s(report, kind), own[kind], delta=0.15, msg=report["off_cpu"])
-        self.assertLess(self.main_thread_s(report, "lock"), 0.1)
+            self.measured_near(self.main_thread_s(report, kind), own[kind], 0.15, kind)
+        self.measured_below(self.main_thread_s(report, "lock"), 0.1, "lock")
         rank = report["ranks"][0]
-        self.assertLess(rank["io_s"], 0.1)
+        self.measured_below(rank["io_s"], 0.1, "io")
         # The helpers wait all the time, for what they say, and are in nobody's way.
         wait_s = own["join"] + own["child"]
         for kind, least_s in (("network", 2 * wait_s), ("pipe", wait_s)):
             rows = [row for row in report["off_cpu"] if row["kind"] == kind]
             self.assertEqual(sum(row["main_thread_s"] for row in rows), 0, rows)
-            self.assertGreater(sum(row["time_s"] for row in rows), 0.9 * least_s, rows)
+            self.measured_above(sum(row["time_s"] for row in rows), 0.9 * least_s, kind)
         for name in ("in_recv", "in_accept", "in_read"):
-            self.assertLess(self.function(report, name)["active_total_s"], 0.1)
+            self.measured_below(self.function(report, name)["active_total_s"], 0.1, name)
 
     def test_native(self):
         self.need("cc")
         program = os.path.join(self.directory, "join")
         subprocess.run(["cc", "-O2", "-x", "c", "-", "-o", program, "-pthread"], input=NATIVE.encode(), check=True)
         own, report = self.recorded_with_words([program])
-        self.assertAlmostEqual(self.main_thread_s(report, "join"), own["join"], delta=0.1, msg=report["off_cpu"])
-        self.assertLess(report["activities"]["lock_s"], 0.05)
+        self.measured_near(self.main_thread_s(report, "join"), own["join"], 0.1, "join")
+        self.measured_below(report["activities"]["lock_s"], 0.05, "lock")
 
 
 recording.main()

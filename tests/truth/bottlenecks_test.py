@@ -21,8 +21,6 @@ CLASSES = {
 
 
 class BottlenecksTest(recording.RecordingTest):  # tests/CMakeLists.txt names the classes
-    measures = True
-
     def shares(self, report, rank=None):
         return {row["class"]: row["share"] for row in report["bottleneck"]
                 if (row["scope"] == "run" if rank is None else row.get("rank") == rank)}
@@ -46,13 +44,13 @@ class Bottlenecks(BottlenecksTest):
         class_, words = CLASSES[kind]
         shares = self.shares(report)
         if kind == "compute":
-            self.assertGreater(shares["compute"], 0.95)
+            self.measured_above(shares["compute"], 0.95, "compute")
         else:
-            self.assertAlmostEqual(shares[class_], own["bound_s"] / elapsed_s, delta=SHARE)
+            self.measured_near(shares[class_], own["bound_s"] / elapsed_s, SHARE, class_)
             # What is before the program's own clock starts (arrays being filled) is not computing either.
-            self.assertAlmostEqual(shares["compute"], (own["total_s"] - own["bound_s"]) / elapsed_s, delta=SHARE)
+            self.measured_near(shares["compute"], (own["total_s"] - own["bound_s"]) / elapsed_s, SHARE, "compute")
             finding = self.finding(report, words)
-            self.assertAlmostEqual(finding["share"], own["bound_s"] / elapsed_s, delta=2 * SHARE)
+            self.measured_near(finding["share"], own["bound_s"] / elapsed_s, 2 * SHARE, "finding")
             self.assertTrue(finding["file"].endswith("bound.c"), finding)
         self.assertEqual(report["bottleneck"][0]["class"], class_)
         return own, report
@@ -69,7 +67,7 @@ class Bottlenecks(BottlenecksTest):
         own, report = self.check("faults")
         seen = report["ranks"][0]["minor_faults"] + report["ranks"][0]["major_faults"]
         # The agent and the start of the process add some hundreds.
-        self.assertAlmostEqual(seen, own["faults"], delta=0.02 * own["faults"] + 2000)
+        self.measured_near(seen, own["faults"], 0.02 * own["faults"] + 2000, "page faults")
 
     def test_fsync(self):
         own, report = self.check("fsync")
@@ -84,9 +82,9 @@ class Bottlenecks(BottlenecksTest):
     def test_sleep(self):
         own, report = self.check("sleep")
         rank = report["ranks"][0]
-        self.assertAlmostEqual(rank["voluntary_switches"], own["voluntary"], delta=0.02 * own["voluntary"] + 50)
+        self.measured_near(rank["voluntary_switches"], own["voluntary"], 0.02 * own["voluntary"] + 50, "switches")
         sleep = sum(row["time_s"] for row in report["off_cpu"] if row["kind"] == "sleep")
-        self.assertAlmostEqual(sleep / rank["elapsed_s"], own["bound_s"] / rank["elapsed_s"], delta=SHARE)
+        self.measured_near(sleep / rank["elapsed_s"], own["bound_s"] / rank["elapsed_s"], SHARE, "sleep")
 
 
 class BottlenecksOfTwo(BottlenecksTest):
@@ -97,10 +95,10 @@ class BottlenecksOfTwo(BottlenecksTest):
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         own, report = json.loads(done.stdout), self.report()
         elapsed_s = report["ranks"][0]["elapsed_s"]
-        self.assertAlmostEqual(self.shares(report)["idle"], own["bound_s"] / elapsed_s, delta=SHARE)
+        self.measured_near(self.shares(report)["idle"], own["bound_s"] / elapsed_s, SHARE, "idle")
         self.finding(report, "GIL")
         gil = sum(row["main_thread_s"] for row in report["off_cpu"] if row["kind"] == "gil")
-        self.assertAlmostEqual(gil / elapsed_s, own["bound_s"] / elapsed_s, delta=SHARE)
+        self.measured_near(gil / elapsed_s, own["bound_s"] / elapsed_s, SHARE, "GIL")
 
     def test_imbalance(self):
         program = recording.program("openmpi", "unequal_work")
@@ -111,8 +109,8 @@ class BottlenecksOfTwo(BottlenecksTest):
         report = self.report()
         # (max - mean) / elapsed, of which the program knows mean / max.
         most = max(rank["useful_s"] for rank in report["ranks"])
-        self.assertAlmostEqual(self.shares(report)["imbalance"],
-                               (1 - balance) * most / report["run"]["elapsed_s"], delta=SHARE)
+        self.measured_near(self.shares(report)["imbalance"], (1 - balance) * most / report["run"]["elapsed_s"], SHARE,
+                           "imbalance")
 
 
 if __name__ == "__main__":

@@ -37,8 +37,6 @@ print(*(f"{name} {seconds}" for name, seconds in spent.items()))
 
 
 class Categories(recording.RecordingTest):
-    measures = True
-
     def test_known_split(self):
         path = os.path.join(self.directory, "parts.py")
         with open(path, "w") as file:
@@ -51,18 +49,16 @@ class Categories(recording.RecordingTest):
         rank = report["ranks"][0]
         total = sum(own.values())
         for name, seconds in own.items():
-            self.assertAlmostEqual(rank[f"{name}_s"] / rank["elapsed_s"], seconds / total, delta=0.04, msg=name)
+            self.measured_near(rank[f"{name}_s"] / rank["elapsed_s"], seconds / total, 0.04, name)
         parts = sum(rank[f"{name}_s"] for name in ("python", "native", "system", "mpi", "io", "idle", "runnable"))
         self.assertAlmostEqual(parts, rank["elapsed_s"], delta=0.011)
         # The same by line: the sleep is where the program sleeps.
         sleep = [line for line in report["lines"] if line["function"] == "idle_part"]
-        self.assertAlmostEqual(sum(line["idle_s"] for line in sleep), own["idle"], delta=0.05 * total)
+        self.measured_near(sum(line["idle_s"] for line in sleep), own["idle"], 0.05 * total, "idle lines")
 
 
 class Sleep(recording.RecordingTest):
     """time.sleep() is a select() before Python 3.11, and a clock_nanosleep() from then on."""
-
-    measures = True
 
     PROGRAM = "import time; t = time.time(); time.sleep(1); print(time.time() - t)"
 
@@ -71,14 +67,12 @@ class Sleep(recording.RecordingTest):
             with self.subTest(python=version):
                 done = self.record([python, "-c", self.PROGRAM], run=version)
                 report = self.report(version)
-                self.assertAlmostEqual(report["activities"]["sleep_s"], float(done.stdout), delta=0.05,
-                                       msg=report["system_calls"])
-                self.assertAlmostEqual(report["activities"]["other_wait_s"], 0, delta=0.05)
+                self.measured_near(report["activities"]["sleep_s"], float(done.stdout), 0.05,
+                                   f"sleep of {report['system_calls']}")
+                self.measured_near(report["activities"]["other_wait_s"], 0, 0.05, "other waiting")
 
 
 class NotMeasured(recording.RecordingTest):
-    measures = True
-
     PROGRAM = "import gc\nfor i in range(20):\n  x = [[] for _ in range(100000)]\n  gc.collect()"
     OF_PYTHON = ("interpreter_s", "import_s", "gc_s", "gil_s")
 

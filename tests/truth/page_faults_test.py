@@ -6,22 +6,20 @@ import recording
 
 
 class PageFaults(recording.RecordingTest):
-    measures = True
-
     def test_share_and_place(self):
         program = recording.program("plain", "page_faults")
         self.need(program)
         done = self.record([program, "5"], timeout=280)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         own, total = (float(word) for word in done.stdout.split())
-        self.assertGreater(own / total, 0.1, "the program did not fault enough to tell anything")
+        self.measured_above(own / total, 0.1, "faults of the program itself")
         report = self.report()
         found = report["activities"]["page_fault_s"]
-        self.assertAlmostEqual(found / total, own / total, delta=0.03)
+        self.measured_near(found / total, own / total, 0.03, "share")
         functions = {f["name"]: f for f in report["functions"]}
         self.assertAlmostEqual(functions["page fault"]["page_fault_s"], found, places=6)
         # The kernel's clock ticks: what ran right after the faults may get a part of them, not most.
-        self.assertGreater(functions["touch"]["total_s"] - functions["touch"]["self_s"], 0.5 * found)
+        self.measured_above(functions["touch"]["total_s"] - functions["touch"]["self_s"], 0.5 * found, "touch")
 
 
 if __name__ == "__main__":

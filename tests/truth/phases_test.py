@@ -46,8 +46,6 @@ def example():
 
 
 class Phases(recording.RecordingTest):
-    measures = True
-
     def test_two_functions_one_after_the_other(self):
         if h5py is None:
             self.skipTest("h5py is not here")
@@ -86,12 +84,12 @@ class Phases(recording.RecordingTest):
         for name, (since, until) in {"first": (0, 1.5), "second": (1.5, 3), "third": (3, 4)}.items():
             # CPU time that no sample saw is the last one's: some milliseconds may come later.
             elsewhere = np.delete(spent[name], slice(max(bin_of(since) - 1, 0), bin_of(until) + 2))
-            self.assertLess(elsewhere.sum(), 0.05, name)
+            self.measured_below(elsewhere.sum(), 0.05, f"{name} elsewhere")
             if name != "third":  # which began when its interpreter had
-                self.assertAlmostEqual(spent[name].sum(), until - since, delta=0.1, msg=name)
+                self.measured_near(spent[name].sum(), until - since, 0.1, name)
                 for bin in range(bin_of(since) + 2, bin_of(until) - 1):
-                    self.assertAlmostEqual(spent[name][bin], width_s, delta=0.1 * width_s, msg=(name, bin))
-        self.assertGreater(spent["third"].sum(), 0.5)
+                    self.measured_near(spent[name][bin], width_s, 0.1 * width_s, f"{name} in bin {bin}")
+        self.measured_above(spent["third"].sum(), 0.5, "third")
 
 
 if __name__ == "__main__":

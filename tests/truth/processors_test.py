@@ -69,17 +69,17 @@ class OneProcessor(recording.RecordingTest):
             rank = report["ranks"][0]
             with self.subTest(run=run, own=own, rank={k: v for k, v in rank.items() if k.endswith("_s")}):
                 lacked = own["wall"] - own["cpu"]
-                self.assertGreater(lacked, 0.4 * own["wall"], "the program did not have to share")
+                self.measured_above(lacked, 0.4 * own["wall"], "what the program itself lacked")
                 spin = [row for row in report["functions"] if row["name"] == "spin"]
                 self.assertEqual(len(spin), 1)
-                self.assertAlmostEqual(spin[0]["runnable_s"], lacked, delta=0.04 * own["wall"])
-                self.assertAlmostEqual(spin[0]["python_s"] + spin[0]["native_s"], own["cpu"], delta=0.04 * own["wall"])
-                self.assertAlmostEqual(spin[0]["cpu_s"], own["cpu"], delta=0.04 * own["wall"])
+                self.measured_near(spin[0]["runnable_s"], lacked, 0.04 * own["wall"], "ready")
+                self.measured_near(spin[0]["python_s"] + spin[0]["native_s"], own["cpu"], 0.04 * own["wall"], "running")
+                self.measured_near(spin[0]["cpu_s"], own["cpu"], 0.04 * own["wall"], "CPU time")
                 lines = [row for row in report["lines"] if row["function"] == "spin"]
                 # A line has the time of what it calls that has no source lines, too: the clock.
-                self.assertAlmostEqual(sum(row["cpu_s"] for row in lines), own["cpu"], delta=0.04 * own["wall"])
+                self.measured_near(sum(row["cpu_s"] for row in lines), own["cpu"], 0.04 * own["wall"], "CPU time")
                 self.assertGreater(rank["runnable_s"], spin[0]["runnable_s"] - 1e-3)
-                self.assertLess(rank["runnable_s"], own["delay"] + 0.04 * own["wall"])
+                self.measured_below(rank["runnable_s"], own["delay"] + 0.04 * own["wall"], "ready, by the kernel")
                 parts = sum(rank[f"{name}_s"] for name in ("python", "native", "system", "mpi", "io", "idle",
                                                            "runnable"))
                 self.assertAlmostEqual(parts, rank["elapsed_s"], delta=0.011)
@@ -90,8 +90,8 @@ class OneProcessor(recording.RecordingTest):
         done = self.record([recording.PYTHON, "-c", program])
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         rank = self.report()["ranks"][0]
-        self.assertGreater(rank["idle_s"], 1.45)
-        self.assertLess(rank["runnable_s"], float(done.stdout) + 0.02)
+        self.measured_above(rank["idle_s"], 1.45, "idle")
+        self.measured_below(rank["runnable_s"], float(done.stdout) + 0.02, "ready")
 
     def test_not_known_with_the_cpu_clock(self):
         done = self.record([recording.PYTHON, "-c", "sum(range(3000000))"], options=["--clock", "cpu"])
@@ -100,8 +100,6 @@ class OneProcessor(recording.RecordingTest):
 
 
 class ShortThreads(truth.TruthTest):
-    measures = False
-
     def check(self, mode, threads, microseconds):
         self.need("cc")
         program = os.path.join(self.directory, "short_threads")
@@ -110,15 +108,15 @@ class ShortThreads(truth.TruthTest):
         own, report, paths = self.recorded_truth([program, mode, str(threads)], str(microseconds), [])
         seen = sum(path.cpu_s for path in paths if any(frame.name == "burn" for frame in path.frames))
         # Each of them is charged in full: what is missing is what a thread does after its last look at its clock.
-        self.assertAlmostEqual(seen / own["burn"], 1.0, delta=0.1)
+        self.measured_near(seen / own["burn"], 1.0, 0.1, "CPU time")
         return report
 
     def test_one_after_the_other(self):
         report = self.check("one", 1000, 2000)
         quality, rank = report["quality"], report["ranks"][0]
-        self.assertGreater(quality["unsampled_threads"], 500)
+        self.measured_above(quality["unsampled_threads"], 500, "unsampled threads")
         self.assertEqual(quality["unsampled_threads"], rank["unsampled_threads"])
-        self.assertGreater(quality["unsampled_cpu_s"], 0.5 * 1000 * 0.002)
+        self.measured_above(quality["unsampled_cpu_s"], 0.5 * 1000 * 0.002, "CPU time of unsampled threads")
 
     def test_more_than_there_are_places_for(self):
         report = self.check("all", 700, 2000)

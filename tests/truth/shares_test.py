@@ -36,7 +36,7 @@ class Shares(truth.TruthTest):
         with self.subTest(python=version, what="dropped"):
             # Samples that came while the agent itself looked at the call path of a file operation.
             reentrant = counted["dropped"].pop("reentrant", 0)
-            self.assertLess(reentrant, 0.01 * report["run"]["samples"])
+            self.measured_below(reentrant, 0.01 * report["run"]["samples"], "reentrant")
             self.assertEqual(counted["dropped"], {})
         for scenario, parts in PARTS.items():
             if parts[0] not in own:
@@ -55,7 +55,7 @@ class Shares(truth.TruthTest):
         with self.subTest(python=version, what="callers"):
             self.assertEqual(faults, {}, f"of {samples} samples")
             self.assertLessEqual(cut, counted["truncated"], "call paths that lack their beginning are marked as cut")
-            self.assertLess(cut / samples, 0.01)
+            self.measured_below(cut / samples, 0.01, "cut")
         self.check_depth(version, paths)
         self.check_native(version, paths)
 
@@ -82,7 +82,7 @@ class Shares(truth.TruthTest):
                 # What remains is the loop around the calls.
                 with self.subTest(python=version, what=f"{part} in {library}"):
                     part_s = sum(path.cpu_s for path in of_part)
-                    self.assertGreater(sum(path.cpu_s for path in in_library) / part_s, 0.85)
+                    self.measured_above(sum(path.cpu_s for path in in_library) / part_s, 0.85, f"{part} in {library}")
 
 
 truth.per_python(Shares, Shares.check)

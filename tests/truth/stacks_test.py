@@ -30,12 +30,12 @@ class Stacks(truth.TruthTest):
         self.figure(python=version, what=program, samples=samples, impossible=sum(faults.values()), merged=merged,
                     cut=counted["truncated"] / counted["samples"], dropped=sum(counted["dropped"].values()),
                     rate_hz=counted["samples"] / report["run"]["elapsed_s"])
-        self.assertGreater(samples, 500)
+        self.measured_above(samples, 500, "samples")
         self.assertEqual(faults, {}, f"of {samples} samples")
         self.assertLessEqual(cut, counted["truncated"], "call paths that lack their beginning are marked as cut")
-        self.assertLess(counted["truncated"] / counted["samples"], 0.01)
+        self.measured_below(counted["truncated"] / counted["samples"], 0.01, "cut")
         is_old = subprocess.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).returncode != 0
-        self.assertGreaterEqual(merged, 0.99 if is_old else 0.999)
+        self.measured_above(merged, 0.99 if is_old else 0.999, "joined")
 
 
 for name_, contiguous_ in (("toggle", True), ("storm", False)):

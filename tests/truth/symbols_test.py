@@ -22,8 +22,6 @@ def line_of(name, text):
 
 
 class SymbolsTest(recording.RecordingTest):
-    measures = True
-
     def run_tool(self, *command, **options):
         done = self.bare([str(part) for part in command], **options)
         self.assertEqual(done.returncode, 0, done.stdout.decode() + done.stderr.decode())
@@ -61,17 +59,17 @@ class SymbolsTest(recording.RecordingTest):
         """Functions and lines of the two inlined functions share the CPU time as the program itself says."""
         report = self.profile([program, str(seconds)], rate=1000)
         truth = float(self.output)
-        self.assertTrue(0.6 < truth < 0.8, truth)
+        self.measured_near(truth, 0.7, 0.1, "share by the program")
         for name, first, second in (
                 ("functions", self.self_s(report, self.FIRST, "cpu_s"), self.self_s(report, self.SECOND, "cpu_s")),
                 ("lines", self.line_s(report, "hot.cpp", line_of("hot.cpp", "line of first"), "cpu_s"),
                  self.line_s(report, "hot.cpp", line_of("hot.cpp", "line of second"), "cpu_s"))):
-            self.assertGreater(first + second, 0.8 * seconds, f"{name}: {report[name][:6]}")
-            self.assertAlmostEqual(first / (first + second), truth, delta=0.03, msg=name)
+            self.measured_above(first + second, 0.8 * seconds, f"{name}: {report[name][:6]}")
+            self.measured_near(first / (first + second), truth, 0.03, name)
         # They are called from the function they are part of.
         sweep = self.function(report, self.SWEEP)
-        self.assertGreater(sweep["total_s"], 0.9 * seconds)
-        self.assertLess(sweep["self_s"], 0.1 * sweep["total_s"])
+        self.measured_above(sweep["total_s"], 0.9 * seconds)
+        self.measured_below(sweep["self_s"], 0.1 * sweep["total_s"])
         self.assertEqual(sweep["file"], source("hot.cpp"))
 
     def check_resolved(self, program, seconds=0.6):
@@ -79,11 +77,11 @@ class SymbolsTest(recording.RecordingTest):
         report = self.profile([program, str(seconds)])
         first = self.self_s(report, self.FIRST)
         second = self.self_s(report, self.SECOND)
-        self.assertGreater(first + second, 0.7 * seconds, report["functions"][:6])
-        self.assertGreater(first, second)
-        self.assertGreater(self.line_s(report, "hot.cpp", line_of("hot.cpp", "line of first")),
+        self.measured_above(first + second, 0.7 * seconds, report["functions"][:6])
+        self.measured_above(first, second)
+        self.measured_above(self.line_s(report, "hot.cpp", line_of("hot.cpp", "line of first")),
                            self.line_s(report, "hot.cpp", line_of("hot.cpp", "line of second")))
-        self.assertGreater(self.function(report, self.SWEEP)["total_s"], 0.7 * seconds)
+        self.measured_above(self.function(report, self.SWEEP)["total_s"], 0.7 * seconds)
         return report
 
 
@@ -104,9 +102,9 @@ class DebugInformation(SymbolsTest):
     def check_resolved_in(self, program, run, seconds=0.6):
         report = self.profile([program, str(seconds)], run=run)
         first = self.self_s(report, self.FIRST)
-        self.assertGreater(first, self.self_s(report, self.SECOND), report["functions"][:6])
-        self.assertGreater(first, 0.4 * seconds)
-        self.assertGreater(self.function(report, self.SWEEP)["total_s"], 0.7 * seconds)
+        self.measured_above(first, self.self_s(report, self.SECOND), report["functions"][:6])
+        self.measured_above(first, 0.4 * seconds)
+        self.measured_above(self.function(report, self.SWEEP)["total_s"], 0.7 * seconds)
         return report
 
     def test_lost_split_debug_information_is_said(self):
@@ -114,8 +112,8 @@ class DebugInformation(SymbolsTest):
         os.remove(self.path("hot.dwo"))
         report = self.profile([program, "0.4"])
         # The skeleton has the lines, the symbol table the function around them.
-        self.assertGreater(self.line_s(report, "hot.cpp", line_of("hot.cpp", "line of first")), 0.1)
-        self.assertGreater(self.self_s(report, "(anonymous namespace)::Grid<long>::sweep(long)"), 0.3)
+        self.measured_above(self.line_s(report, "hot.cpp", line_of("hot.cpp", "line of first")), 0.1)
+        self.measured_above(self.self_s(report, "(anonymous namespace)::Grid<long>::sweep(long)"), 0.3)
         dump = self.run_tool(recording.CLUSTERPROF, "report", self.path("run"))
         self.assertIn("hot.dwo", dump)
 
@@ -129,7 +127,7 @@ class DebugInformation(SymbolsTest):
         self.run_tool("clang++", "-std=c++20", "-O2", "-g", "-fno-unroll-loops", source("hot.cpp"), "-o", "hot")
         report = self.profile([self.path("hot"), "0.6"])
         first = [f for f in report["functions"] if f["name"].startswith(self.FIRST)]
-        self.assertGreater(sum(f["self_s"] for f in first), 0.25, report["functions"][:6])
+        self.measured_above(sum(f["self_s"] for f in first), 0.25, report["functions"][:6])
 
     def test_debug_file_beside_the_program(self):
         for place in ("", ".debug"):
@@ -171,7 +169,7 @@ class DebugInformation(SymbolsTest):
         program = self.build_hot()
         report = self.profile([program, "0.5"])
         sweep = self.function(report, "(anonymous namespace)::Grid<long>::sweep(long)")
-        self.assertGreater(sweep["self_s"], 0.35)
+        self.measured_above(sweep["self_s"], 0.35)
         self.assertFalse(sweep["file"])
 
     def test_small_debug_information(self):
@@ -184,7 +182,7 @@ class DebugInformation(SymbolsTest):
         self.run_tool("objcopy", "--strip-all", program)
         self.run_tool("objcopy", "--add-section", ".gnu_debugdata=mini.xz", program)
         report = self.profile([program, "0.5"])
-        self.assertGreater(self.function(report, "(anonymous namespace)::Grid<long>::sweep(long)")["self_s"], 0.35)
+        self.measured_above(self.function(report, "(anonymous namespace)::Grid<long>::sweep(long)")["self_s"], 0.35)
 
     def test_stripped(self):
         program = self.build_hot()
@@ -196,7 +194,7 @@ class DebugInformation(SymbolsTest):
         self.assertTrue(names)
         self.assertEqual([n for n in names if not re.fullmatch(r"hot\+0x[0-9a-f]+", n)], [])
         (start,) = [value for name, value in symbols.items() if "sweep" in name]
-        self.assertGreater(names[f"hot+{start:#x}"]["self_s"], 0.35)
+        self.measured_above(names[f"hot+{start:#x}"]["self_s"], 0.35)
         self.assertIn(f"hot+{symbols['main']:#x}", {n for n, f in names.items() if f["total_s"] > 0.35})
 
     def test_nearest_symbol_is_not_a_name(self):
@@ -229,7 +227,7 @@ class Languages(SymbolsTest):
         for name in expected:
             self.assertIn(name, found)
             # spin() is inlined into each of them, or their own.
-            self.assertGreater(found[name]["total_s"] / whole, share, name)
+            self.measured_above(found[name]["total_s"] / whole, share, name)
 
     def test_cxx(self):
         # Functions with the same instructions may be made one, which then has one name.
@@ -263,7 +261,7 @@ class Languages(SymbolsTest):
             line = line_of("heat.f90", "line of " + text)
             on_it = sum(row["self_s"] for row in report["lines"]
                         if row["function"] == name and row["line"] in (line - 1, line))  # or the loop's
-            self.assertGreater(on_it / self.function(report, name)["self_s"], 0.8, name)
+            self.measured_above(on_it / self.function(report, name)["self_s"], 0.8, name)
         self.run_tool(*build, "bare")
         report = self.profile([self.path("bare"), "1"], run="bare-run")
         self.check_names(report, ["kernels::relax", "kernels::scale._omp_fn.0", "MAIN__"], "/bare", share=0.1)
@@ -286,7 +284,7 @@ class Languages(SymbolsTest):
         for function in ("sweep", "relax", "step_all"):
             line = line_of("heat.pyx", "line of " + function)
             near = self.line_s(report, "heat.pyx", line) + self.line_s(report, "heat.pyx", line - 1)
-            self.assertGreater(near, 0.3, function)  # the statement, and its loop
+            self.measured_above(near, 0.3, function)  # the statement, and its loop
 
     def test_cython_without_line_directives(self):
         report = self.build_cython()
@@ -314,8 +312,8 @@ class Languages(SymbolsTest):
                     self.check_names(report, [step, each, "heat::main"], "/heat", share=0.15)
                     if debug == "-g":
                         self.check_names(report, [closure], "/heat", share=0.15)
-                        self.assertGreater(self.line_s(report, "heat.rs", line_of("heat.rs", "line of step"))
-                                           + self.line_s(report, "heat.rs", line_of("heat.rs", "line of closure")), 0.1)
+                        self.measured_above(self.line_s(report, "heat.rs", line_of("heat.rs", "line of step"))
+                                            + self.line_s(report, "heat.rs", line_of("heat.rs", "line of closure")), 0.1)
 
 
 class RunTimeCode(SymbolsTest):
@@ -337,8 +335,8 @@ class RunTimeCode(SymbolsTest):
         report = self.record_jit("map")
         first = self.self_s(report, "jitted first loop")
         second = self.self_s(report, "jitted second loop")
-        self.assertGreater(first + second, 0.8)
-        self.assertAlmostEqual(first / (first + second), 0.7, delta=0.07)
+        self.measured_above(first + second, 0.8)
+        self.measured_near(first / (first + second), 0.7, 0.07, "share")
         self.assertEqual(self.self_s(report, "[unknown]"), 0)
         self.assertEqual(self.function(report, "jitted first loop")["module"], "[jit]")
 
@@ -346,16 +344,16 @@ class RunTimeCode(SymbolsTest):
         report = self.record_jit("twice")
         self.assertEqual(self.self_s(report, "jitted first loop"), 0)
         self.assertEqual(self.self_s(report, "some other function"), 0)
-        self.assertGreater(self.self_s(report, "[unknown]"), 0.5)
-        self.assertGreater(self.self_s(report, "jitted second loop"), 0.15)
+        self.measured_above(self.self_s(report, "[unknown]"), 0.5)
+        self.measured_above(self.self_s(report, "jitted second loop"), 0.15)
 
     def test_links_are_not_followed(self):
         report = self.record_jit("link")
-        self.assertGreater(self.self_s(report, "[unknown]"), 0.8)
+        self.measured_above(self.self_s(report, "[unknown]"), 0.8)
         self.assertEqual([f["name"] for f in report["functions"] if f["name"].startswith("jitted")], [])
 
     def test_without_a_map(self):
-        self.assertGreater(self.self_s(self.record_jit("none"), "[unknown]"), 0.8)
+        self.measured_above(self.self_s(self.record_jit("none"), "[unknown]"), 0.8)
 
     def test_python_trampolines(self):
         pythons = [path for version, path in recording.pythons() if version.startswith(("3.12", "3.13"))]
@@ -371,7 +369,7 @@ class RunTimeCode(SymbolsTest):
         self.assertIn("work", [f["name"] for f in report["functions"] if f["kind"] == "python"])
         # A Python function's trampoline is part of calling it; by itself it shows on its way into the loop only.
         shown = sum(f["total_s"] for f in report["functions"] if f["name"].startswith("py::"))
-        self.assertLess(shown, 0.15 * self.function(report, "work")["total_s"])
+        self.measured_below(shown, 0.15 * self.function(report, "work")["total_s"])
         self.assertEqual(self.self_s(report, "[unknown]"), 0)
 
 

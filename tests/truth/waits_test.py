@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 
+import measured
 import recording
 import truth
 import waiting
@@ -28,7 +29,6 @@ C_PROGRAM, PYTHON_PROGRAM = (os.path.join(truth.PROGRAMS, name) for name in ("wa
 # still part of it (docs/accuracy.md), which is a fifth of these delays; where all ranks do the same afterwards that
 # cancels out.
 DOING, ROOT_CAUSE = 0.2, 0.1
-ATTEMPTS = 3
 
 
 def lines_at_fault(program):
@@ -38,44 +38,24 @@ def lines_at_fault(program):
     return {match[1]: number for number, match in found if match}
 
 
-def repeated(test):
-    """A rank may lose its core between the program's reading of the clock and the wrapper's. What is wrong is so
-    every time."""
-    def run(self):
-        for attempt in range(ATTEMPTS):
-            self.off, self.figures = [], []
-            try:
-                test(self)
-            except self.failureException as failure:
-                self.off.append(str(failure))
-            if not self.off:
-                break
-            for name in ("run", "notes", "prefix"):
-                shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
-        for figure in self.figures:
-            super(Waits, self).figure(**figure)
-        if self.off:
-            self.fail(f"{self.name}, {ATTEMPTS} times: " + "\n".join(self.off[:20]))
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
-    return run
-
-
 class Waits(truth.TruthTest):
-    measures = False  # repeats by itself
-
     def setUp(self):
         recording.RecordingTest.setUp(self)  # without h5py
+        self.off = []
 
-    def figure(self, **values):
-        self.figures.append(values)
+    def tearDown(self):
+        if self.off:
+            raise measured.Outside(f"{self.name}: " + "\n".join(self.off[:20]))
 
     def compare(self, version, what, expected, seen, tolerance=truth.POINTS):
         self.figure(python=version, what=what, expected=expected, seen=seen, tolerance=tolerance)
         self.judge(what, expected, seen, tolerance)
 
     def judge(self, what, expected, seen, tolerance):
-        if abs(seen - expected) > tolerance:
-            self.off.append(f"{what}: {seen:.6f}, by the program {expected:.6f} +- {tolerance:.6f}")
+        try:
+            self.measured_near(seen, expected, tolerance, what)
+        except measured.Outside as outside:  # the others are compared, too
+            self.off.append(str(outside))
 
     def close(self, what, expected_s, seen_s, operations):
         tolerance = 0.05 * expected_s + 0.001 * operations
@@ -159,7 +139,8 @@ class Waits(truth.TruthTest):
                 else:
                     seen[row["kind"], row["rank"], cause["rank"]] += cause["wait_s"]
         for key in set(expected) | set(seen):
-            self.assertLess(rest[key[:2]], 0.3 * sum(seen[other] for other in seen if other[:2] == key[:2]) + 0.002)
+            self.measured_below(rest[key[:2]],
+                                0.3 * sum(seen[other] for other in seen if other[:2] == key[:2]) + 0.002, "the rest")
             left_s = min(rest[key[:2]], max(0.0, expected[key] - seen[key]))
             self.close(f"cause {key}", expected[key], seen[key] + left_s, of_kind[key[:2]])
 
@@ -214,45 +195,35 @@ class Waits(truth.TruthTest):
         self.check(notes, report)
         return notes, report
 
-    @repeated
     def test_messages_2(self):
         self.check_scenario("messages", 2)
 
-    @repeated
     def test_messages_4(self):
         notes, report = self.check_scenario("messages", 4)
         self.check_doing(notes, report)
 
-    @repeated
     def test_messages_8(self):
         self.check_scenario("messages", 8, rounds=[1])
 
-    @repeated
     def test_messages_mpich(self):
         self.check_scenario("messages", 2, flavour="mpich")
 
-    @repeated
     def test_messages_python(self):
         notes, report = self.check_scenario("messages", 4, python=True)
         self.check_doing(notes, report)
 
-    @repeated
     def test_collectives_2(self):
         self.check_scenario("collectives", 2)
 
-    @repeated
     def test_collectives_4(self):
         self.check_scenario("collectives", 4)
 
-    @repeated
     def test_collectives_mpich(self):
         self.check_scenario("collectives", 4, flavour="mpich")
 
-    @repeated
     def test_one_sided(self):
         self.check_scenario("one_sided", 4)
 
-    @repeated
     def test_threads(self):
         notes, report = self.check_scenario("threads", 2)
         self.check_doing(notes, report)
@@ -273,7 +244,7 @@ class Waits(truth.TruthTest):
             self.compare(self.name, f"root cause {key}", seconds / total, seen[key] / sum(seen.values()), ROOT_CAUSE)
         self.compare(self.name, "all root causes together", 1.0, sum(seen.values()) / total, 0.05)
         worst = report["root_causes"][0]
-        self.assertGreater(expected[worst["rank"], worst["function"]], 0.8 * max(expected.values()))
+        self.measured_above(expected[worst["rank"], worst["function"]], 0.8 * max(expected.values()), "the worst one")
         self.assertEqual(worst["waiting_ranks"], ranks - 1)
         self.assertEqual((os.path.basename(worst["file"]), worst["line"]),
                          (os.path.basename(self.program), lines_at_fault(self.program)["load_batch"]))
@@ -281,23 +252,18 @@ class Waits(truth.TruthTest):
         self.assertIn(f"rank {worst['rank']} in load_batch()", findings)
         return notes, report
 
-    @repeated
     def test_straggler_2(self):
         self.check_straggler(2)
 
-    @repeated
     def test_straggler_8(self):
         self.check_straggler(8, rounds=[20, 7])
 
-    @repeated
     def test_straggler_python(self):
         self.check_straggler(2, python=True)
 
-    @repeated
     def test_straggler_mpich(self):
         self.check_straggler(2, flavour="mpich")
 
-    @repeated
     def test_straggler_4_and_efficiencies(self):
         """All ranks wait for one at a time: an ideal network would not help, and no rank has much more to do."""
         notes, report = self.check_straggler(4)
@@ -321,15 +287,12 @@ class Waits(truth.TruthTest):
         self.assertEqual((worst["rank"], worst["function"], worst["waiting_ranks"]), (0, "load_batch", ranks - 1))
         return notes, report
 
-    @repeated
     def test_chain_4(self):
         self.check_chain(4)
 
-    @repeated
     def test_chain_8(self):
         self.check_chain(8)
 
-    @repeated
     def test_chain_python(self):
         self.check_chain(4, python=True)
 
@@ -349,26 +312,23 @@ class Waits(truth.TruthTest):
                                places=6)
         windows = report["efficiency_windows"]
         waited = sum(wait["wait_s"] for wait in report["mpi"]["waits"])
-        self.assertAlmostEqual(sum(window["wait_s"] for window in windows), waited, delta=0.02 * waited + 0.001)
+        self.measured_near(sum(window["wait_s"] for window in windows), waited, 0.02 * waited + 0.001, "windows")
 
-    @repeated
     def test_pipeline(self):
         """One rank works at a time: the ideal network needs the sum of all work."""
         ranks = 4
         notes, report = self.check_scenario("pipeline", ranks)
         between = [self.useful_between(notes, rank) for rank in range(ranks)]
         self.check_ideal(report, between, sum(map(sum, between)))
-        self.assertLess(report["efficiency"]["serialization"], 1.3 / ranks)
+        self.measured_below(report["efficiency"]["serialization"], 1.3 / ranks, "serialization")
 
-    @repeated
     def test_balanced(self):
         notes, report = self.check_scenario("balanced", 4)
-        self.assertGreater(report["efficiency"]["serialization"], 0.95)
-        self.assertGreater(report["efficiency"]["load_balance"], 0.95)
+        self.measured_above(report["efficiency"]["serialization"], 0.95, "serialization")
+        self.measured_above(report["efficiency"]["load_balance"], 0.95, "load_balance")
 
     # --- a part of the events ---
 
-    @repeated
     def test_budget(self):
         """With room for few events the analysis looks at a part of the operations and says so."""
         budget = 1100  # a rank has about 2000
@@ -411,17 +371,14 @@ class Waits(truth.TruthTest):
         return nodes("run", "-n", "4", "--map-by", "node", recording.CLUSTERPROF, "-o",
                      os.path.join(self.directory, "run"), *command)
 
-    @repeated
     def test_straggler_on_two_nodes(self):
         _, report = self.check_straggler(4, runner=self.on_two_nodes)
         self.assertEqual(len(report["nodes"]), 2)
-        self.assertLess(report["wait_analysis"]["clock_error_s"], 0.001)
+        self.measured_below(report["wait_analysis"]["clock_error_s"], 0.001, "clock error")
 
-    @repeated
     def test_messages_on_two_nodes(self):
         self.check_scenario("messages", 4, rounds=[1], runner=self.on_two_nodes)
 
-    @repeated
     def test_clocks_that_differ(self):
         """Of two nodes on this machine, the second one's clock is 7 s ahead and fast by a thousandth: milliseconds by
         the end of the run. The program reads another clock, which is right."""
@@ -454,7 +411,7 @@ class Waits(truth.TruthTest):
         self.assertEqual(len(report["nodes"]), 2)
         self.check(notes, report)
         self.check_doing(notes, report)
-        self.assertLess(report["wait_analysis"]["clock_error_s"], 20e-6)
+        self.measured_below(report["wait_analysis"]["clock_error_s"], 20e-6, "clock error")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 
 #include "formats/wire/hello.h"
 #include "tests/integration/agent/fake_collector.hpp"
+#include "tests/support/measured.hpp"
 
 namespace clusterprof::agent_test {
 namespace {
@@ -65,6 +66,11 @@ bool exited(const Outcome& outcome, int status) {
 
 std::string rate(int hz) { return "CLUSTERPROF_RATE=" + std::to_string(hz); }
 
+// The CPU time of a thread at its last record.
+double cpu_ms_of(const ThreadLog& thread) {
+  return thread.samples.empty() ? 0 : static_cast<double>(thread.samples.back().record.cpu_ns) * 1e-6;
+}
+
 class AtRate : public testing::TestWithParam<int> {
  protected:
   std::string variable() const { return rate(GetParam()); }
@@ -98,54 +104,45 @@ TEST_P(AtRate, SamplesARunningThread) {
 }
 
 TEST_P(AtRate, NoCallFailsWithEintrAndWaitsLastAsLongAsTheyShould) {
-  constexpr int kAttempts = 4;  // at the upper bound of the times, on a machine that has other things to do
-  std::set<std::string> late;
-  for (int attempt = 0; attempt < kAttempts && (attempt == 0 || !late.empty()); ++attempt) {
+  EXPECT_TRUE(test::measured([this](test::Measurements& measurements) {
     const Outcome outcome = run({kTarget, "waits"}, {variable()});
     ASSERT_TRUE(exited(outcome, 0)) << outcome.output;
     expect_sane(outcome);
     std::size_t ways = 0;
-    std::set<std::string> late_now;
     for (const auto& [name, number] : outcome.numbers) {
-      const bool is_time = name.ends_with(".ms");
-      if (!is_time) {
+      if (name.ends_with(".error")) {
         EXPECT_EQ(number, 0) << name;
-        continue;
       }
+      if (!name.ends_with(".ms")) continue;
       ++ways;
       EXPECT_GE(number, 149.9) << name;
       // Relative timeouts without a place for the rest start anew once.
-      if (number >= 150 + 60 + 90 && (attempt == 0 || late.contains(name))) late_now.insert(name);
+      const double lacked_ms = outcome.numbers.at(name.substr(0, name.size() - 2) + "lacked_ms");
+      measurements.at_most(number - lacked_ms, 150 + 60 + 90, name + " but for waiting for a processor");
     }
     EXPECT_EQ(ways, 19u);
-    late = late_now;
-  }
-  EXPECT_TRUE(late.empty()) << late.size() << " calls were late every time, such as " << *late.begin();
+  }));
 }
 
 TEST_P(AtRate, OneSamplePerBlock) {
-  constexpr int kAttempts = 4;  // on a machine that has other things to do
   // The monotonic timer comes twice; going back to sleep may take so long that the thread seems to have
   // moved.
   const std::size_t most = GetParam() < 500 ? 1 : 2;
-  std::size_t blocked = 0, samples = 0;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  EXPECT_TRUE(test::measured([this, most](test::Measurements& measurements) {
     const Outcome outcome = run({kTarget, "sleep", "700"}, {variable()});
     ASSERT_TRUE(exited(outcome, 0));
     expect_sane(outcome);
     const ThreadLog& thread = main_of(outcome);
-    blocked = thread.count(wire::Trigger::kBlocked);
-    samples = thread.samples.size();
+    const std::size_t blocked = thread.count(wire::Trigger::kBlocked);
     EXPECT_GE(blocked, 1u);
     for (const Sample& sample : thread.samples) {
       if (sample.record.trigger != wire::Trigger::kBlocked) continue;
       EXPECT_TRUE((sample.record.flags & wire::kInSyscall) != 0);
       EXPECT_EQ(sample.record.syscall_nr, 230);  // clock_nanosleep
     }
-    if (blocked <= most && samples <= 6) break;
-  }
-  EXPECT_LE(blocked, most);
-  EXPECT_LE(samples, 6u);
+    measurements.at_most(static_cast<double>(blocked), static_cast<double>(most), "samples of the block");
+    measurements.at_most(static_cast<double>(thread.samples.size()), 6, "samples");
+  }));
 }
 
 TEST_P(AtRate, ThreadsComeAndGo) {
@@ -294,7 +291,10 @@ TEST(Agent, ExecutedProgramJoins) {
   ASSERT_TRUE(exited(outcome, 0));
   ASSERT_EQ(outcome.processes.size(), 2u);
   EXPECT_EQ(outcome.processes[0].pid, outcome.processes[1].pid);
-  EXPECT_GE(main_of(outcome, 1).samples.size(), 15u);
+  // How many samples 200 ms are depends on who else has the processor: the timer is looked at by the kernel's
+  // ticks.
+  EXPECT_GE(main_of(outcome, 1).samples.size(), 2u);
+  EXPECT_GE(cpu_ms_of(main_of(outcome, 1)), 200);
 }
 
 TEST(Agent, ThreadsThatWereThereFirst) {
@@ -305,7 +305,7 @@ TEST(Agent, ThreadsThatWereThereFirst) {
   EXPECT_EQ(outcome.processes[0].segment->threads_seen.load(), 3u);
   std::size_t sampled = 0;
   for (const ThreadLog& thread : outcome.processes[0].threads)
-    if (!thread.is_main && thread.samples.size() > 20) ++sampled;
+    if (!thread.is_main && thread.samples.size() > 2 && cpu_ms_of(thread) > 650) ++sampled;  // of 700
   EXPECT_EQ(sampled, 2u) << outcome.processes[0].threads.size() << " threads";
 }
 

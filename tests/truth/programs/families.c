@@ -446,7 +446,10 @@ static void one_sided(void) {
   MPI_Comm half;
   int* allocated;
   MPI_Comm_split(MPI_COMM_WORLD, me % 2, me, &half);
+  if (me % 2 == 1) MPI_Barrier(MPI_COMM_WORLD);  // one after the other: tests/mpi_defects
   MPI_Win_allocate(400, sizeof(int), MPI_INFO_NULL, half, &allocated, &window);
+  if (me % 2 == 0) MPI_Barrier(MPI_COMM_WORLD);
+  op("MPI_Barrier", 1, 0, 0);
   MPI_Win_fence(0, window);
   MPI_Put(out, 2, MPI_INT, ranks / 2 - 1, 0, 2, MPI_INT, window);
   MPI_Win_fence(0, window);

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rule by which a test that measures may be run more than once, as measured.py has it: a first run that
+// is inside its tolerances passes; after one that is outside, two more are made, and both have to be inside.
+// What is no measurement is an EXPECT or ASSERT as usual, and fails the test in whichever run it shows.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace clusterprof::test {
+
+// What of one run is outside.
+class Measurements {
+ public:
+  void near(double seen, double expected, double tolerance, const std::string& what) {
+    if (!(seen >= expected - tolerance && seen <= expected + tolerance))
+      say(what, seen, "within " + std::to_string(tolerance) + " of " + std::to_string(expected));
+  }
+  void at_least(double seen, double least, const std::string& what) {
+    if (!(seen >= least)) say(what, seen, "at least " + std::to_string(least));
+  }
+  void at_most(double seen, double most, const std::string& what) {
+    if (!(seen <= most)) say(what, seen, "at most " + std::to_string(most));
+  }
+  bool are_inside() const { return outside_.empty(); }
+  const std::string& outside() const { return outside_; }
+
+ private:
+  void say(const std::string& what, double seen, const std::string& expected) {
+    outside_ += "  " + what + ": " + std::to_string(seen) + " is not " + expected + "\n";
+  }
+
+  std::string outside_;
+};
+
+// run(measurements) makes one run. True when the test passes by the rule; says how many runs there were if
+// not one.
+template <class Run>
+bool measured(Run run) {
+  constexpr int kMostRuns = 3;
+  for (int number = 1; number <= kMostRuns; ++number) {
+    Measurements measurements;
+    run(measurements);
+    if (testing::Test::HasFailure()) return false;
+    const bool is_inside = measurements.are_inside();
+    if (number > 1 || !is_inside)
+      std::printf("measured, run %d of at most %d: %s\n%s", number, kMostRuns,
+                  is_inside ? "inside" : "outside", measurements.outside().c_str());
+    if (number == 1 && is_inside) return true;
+    if (number > 1 && !is_inside) return false;
+  }
+  return true;
+}
+
+}  // namespace clusterprof::test
