@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Nanoseconds that clusterprof adds to an MPI call, and that the least possible wrapper adds (two timestamps and
 nothing else, bench/two_timestamps.c): bare, floor and recorded runs in turn, medians of the paired differences. The
-sampling timers run at 1 Hz, so that it is the wrappers that show. Every call is recorded with its call site and its
-event.
+sampling timers run at --rate, 1 Hz unless told, so that it is the wrappers that show. Every call is recorded with
+its call site and its event. "python N": MPI_Iprobe by mpi4py, below N Python functions.
 
-    bench/mpi_call.py [--build DIR] [--pairs N] [--only NAME,...] [--mpi openmpi,mpich] [--peer LIBRARY]
+    bench/mpi_call.py [--build DIR] [--pairs N] [--only NAME,...] [--mpi openmpi,mpich] [--rate HZ] [--peer LIBRARY]
+                      [--python EXE]
 
 --peer measures another profiler beside it, preloaded: libmpiP.so, built with the compiler of the one --mpi given.
 """
@@ -28,16 +29,27 @@ PROGRAMS = (
     ("allreduce alone", "mpi_operations", ("allreduce",), 1),
     ("iprobe", "mpi_operations", ("iprobe",), 1),
     ("test", "mpi_operations", ("test",), 1),
+    ("python 0", "iprobe.py", ("0",), 1),
+    ("python 10", "iprobe.py", ("10",), 1),
+    ("python 100", "iprobe.py", ("100",), 1),
+    ("python 500", "iprobe.py", ("500",), 1),
 )
 
 
 def compile_all(flavour, folder):
     compiler = [f"mpicc.{flavour}", "-O2"]
-    for source in sorted({p[1] for p in PROGRAMS}):
+    for source in sorted({p[1] for p in PROGRAMS if not p[1].endswith(".py")}):
         subprocess.run([*compiler, f"{TOP}/bench/{source}.c", "-o", f"{folder}/{source}.{flavour}"], check=True)
     floor = f"{folder}/two_timestamps.{flavour}.so"
     subprocess.run([*compiler, "-shared", "-fPIC", f"{TOP}/bench/two_timestamps.c", "-o", floor], check=True)
     return floor
+
+
+def uses(python, flavour):
+    """Whether that Python has an mpi4py, and one of this MPI library."""
+    vendor = subprocess.run([python, "-c", "from mpi4py import MPI; print(MPI.get_vendor()[0])"],
+                            capture_output=True, text=True).stdout.strip()
+    return vendor == {"openmpi": "Open MPI", "mpich": "MPICH"}[flavour]
 
 
 def main():
@@ -46,6 +58,8 @@ def main():
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--only", default=",".join(p[0] for p in PROGRAMS))
     parser.add_argument("--mpi", default="openmpi,mpich")
+    parser.add_argument("--rate", default="1")
+    parser.add_argument("--python", default="/usr/bin/python3", help="one that has mpi4py")
     parser.add_argument("--peer", help="a shared library")
     arguments = parser.parse_args()
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
@@ -59,12 +73,17 @@ def main():
             for name, source, words, ranks in PROGRAMS:
                 if name not in arguments.only.split(","):
                     continue
+                program = [f"{folder}/{source}.{flavour}", *words]
+                if source.endswith(".py"):
+                    program = [arguments.python, f"{TOP}/bench/programs/{source}", *words]
+                    if not uses(arguments.python, flavour):
+                        continue
                 before = [f"mpirun.{flavour}", "-n", str(ranks)]
                 if flavour == "openmpi":
                     before += ["--oversubscribe"]
 
                 def call_ns(wrapper):
-                    done = subprocess.run([*before, *wrapper, f"{folder}/{source}.{flavour}", *words],
+                    done = subprocess.run([*before, *wrapper, *program],
                                           capture_output=True, text=True, cwd=folder)
                     if done.returncode != 0:
                         sys.exit(done.stderr)
@@ -76,7 +95,7 @@ def main():
                     bare.append(call_ns([]))
                     floors.append(call_ns(["env", f"LD_PRELOAD={floor}"]))
                     run = os.path.join(folder, "run")
-                    recorded.append(call_ns([tool, "-q", "-r", "1", "-o", run]))
+                    recorded.append(call_ns([tool, "-q", "-r", arguments.rate, "-o", run]))
                     if not os.path.isdir(run):
                         sys.exit("the run was not recorded: is the collector built?")
                     shutil.rmtree(run)

@@ -32,7 +32,7 @@ struct Options {
   char socket[108];
   std::int32_t rank, world_size;  // -1 unknown
   std::uint32_t rate_hz;
-  bool cpu_clock, no_python, no_native, no_children, only_regions;
+  bool cpu_clock, no_python, no_native, no_children, only_regions, check_paths;
   char events[1024];  // comma separated; empty: the default set
   SampleOn sample_on;
   char preload[4096];  // our entries of LD_PRELOAD

@@ -33,6 +33,7 @@ void set_process_options() noexcept {
   g_process.watch_blocked = !g_options.cpu_clock;
   g_process.walk_native_frames = !g_options.no_native;
   g_process.only_regions = g_options.only_regions;
+  g_process.check_paths = g_options.check_paths;
   g_process.foreign_signal = forward_foreign_signal;
   g_process.own_start[0] = reinterpret_cast<std::uintptr_t>(__ehdr_start);
   g_process.own_end[0] = reinterpret_cast<std::uintptr_t>(_end);

@@ -8,6 +8,7 @@
 
 #include "agent/sigsafe/guard.h"
 #include "agent/sigsafe/process_state.h"
+#include "agent/sigsafe/python_chain.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
 
@@ -60,24 +61,23 @@ namespace {
 constexpr std::uint32_t kSets = 256, kWays = 4;
 constexpr std::uint32_t kMemoArenaBytes = 256 * 1024;
 constexpr std::uint32_t kSites = 256;
+constexpr std::uint32_t kSparePythonLinks = 16;  // hidden frames, shims without frames, the end
 
 struct ReturnSlot {
   std::uint64_t address, value;
 };
-struct SeenFrame {
-  std::uint64_t frame_address, code_id;
-  std::uint32_t instruction, reserved;
-};
 
-// Followed by its return slots, then its Python frames.
+// Followed by its return slots, then the links of its Python frames and one more, then their codes.
 struct Seen {
   std::uint64_t rip, rsp;
   clusterprof_call_path path;
-  std::uint32_t slots, python_frames;
-  std::uint32_t region, reserved;  // shown_region()
+  PythonChain chain;
+  std::uint32_t slots, links, codes;
+  std::uint32_t region;  // shown_region()
 
   ReturnSlot* return_slots() noexcept { return reinterpret_cast<ReturnSlot*>(this + 1); }
-  SeenFrame* frames() noexcept { return reinterpret_cast<SeenFrame*>(return_slots() + slots); }
+  FrameLink* frame_links() noexcept { return reinterpret_cast<FrameLink*>(return_slots() + slots); }
+  LinkedCode* linked_codes() noexcept { return reinterpret_cast<LinkedCode*>(frame_links() + links + 1); }
 };
 
 // Where on the stack the return address of the wrapper lies that calls from (rip, rsp). Wrappers share
@@ -210,64 +210,78 @@ std::uint64_t read_stack(std::uint64_t address) noexcept {
   return *reinterpret_cast<const volatile std::uint64_t*>(address);
 }
 
+// Odd constants for multiplicative hashing, from MurmurHash3 and its like.
+constexpr std::uint64_t kFactors[] = {0x9e37'79b9'7f4a'7c15ull, 0xff51'afd7'ed55'8ccdull,
+                                      0xc4ce'b9fe'1a85'ec53ull, 0x9fb2'1c65'1e98'df25ull};
+static_assert(kSites == 1u << 8 && kSets == 1u << 8);
+constexpr std::uint32_t kIndexShift = 64 - 8;
+
 Site& site_of(PathMemo& memo, const Registers& registers) noexcept {
-  return memo.sites[mix(registers.rip + (registers.rsp << 20)) % kSites];
+  return memo.sites[(registers.rip * kFactors[0] + registers.rsp * kFactors[1]) >> kIndexShift];
 }
 
 std::uint32_t set_of(const ThreadContext& context, const Registers& registers,
-                     const PythonStack& python) noexcept {
+                     const PythonChain& chain) noexcept {
   PathMemo& memo = *context.path_memo;
   const Site& site = site_of(memo, registers);
   // Another stack may have been where this one is now, and larger.
   const bool on_stack = registers.rsp >= context.stack_low && site.return_slot >= registers.rsp &&
                         site.return_slot + sizeof(std::uint64_t) <= context.stack_high;
-  std::uint64_t key = mix(registers.rip) ^ registers.rsp ^ std::uint64_t{shown_region(context)} << 32;
+  std::uint64_t key = registers.rip * kFactors[0] + registers.rsp * kFactors[1] + shown_region(context);
   if (on_stack && site.rip == registers.rip && site.rsp == registers.rsp)
-    key = mix(key) ^ read_stack(site.return_slot);
-  if (python.count != 0) key = mix(key) ^ python.frames[0].code_id ^ python.frames[0].instruction;
-  return static_cast<std::uint32_t>(mix(key) % kSets);
+    key += read_stack(site.return_slot) * kFactors[2];
+  key += chain.top_instruction * kFactors[3];
+  key ^= key >> 32;
+  return static_cast<std::uint32_t>((key * kFactors[0]) >> kIndexShift);
+}
+
+bool slots_are_unchanged(const ReturnSlot* slots, std::uint32_t count) noexcept {
+  constexpr std::uint32_t kAtOnce = 8;  // without a branch for each
+  const ReturnSlot* const end = slots + count;
+  for (; end - slots >= kAtOnce; slots += kAtOnce) {
+    std::uint64_t different = 0;
+    for (std::uint32_t i = 0; i < kAtOnce; ++i) different |= read_stack(slots[i].address) ^ slots[i].value;
+    if (different != 0) return false;
+  }
+  std::uint64_t different = 0;
+  for (; slots != end; ++slots) different |= read_stack(slots->address) ^ slots->value;
+  return different == 0;
 }
 
 bool unchanged(Seen& seen, std::uint32_t region, const Registers& registers,
-               const PythonStack& python) noexcept {
-  if (seen.rip != registers.rip || seen.rsp != registers.rsp || seen.region != region ||
-      seen.python_frames != python.count)
-    return false;
-  const ReturnSlot* slots = seen.return_slots();
-  for (std::uint32_t i = 0; i < seen.slots; ++i)
-    if (read_stack(slots[i].address) != slots[i].value) return false;
-  const SeenFrame* frames = seen.frames();
-  for (std::uint32_t i = 0; i < seen.python_frames; ++i) {
-    const PythonFrame& now = python.frames[i];
-    if (now.frame_address != frames[i].frame_address || now.code_id != frames[i].code_id ||
-        now.instruction != frames[i].instruction)
-      return false;
-  }
-  return true;
+               const PythonChain& chain) noexcept {
+  return seen.rip == registers.rip && seen.rsp == registers.rsp && seen.region == region &&
+         seen.chain.begins_like(chain) && slots_are_unchanged(seen.return_slots(), seen.slots) &&
+         links_are_unchanged(seen.frame_links(), seen.links) &&
+         codes_are_unchanged(seen.linked_codes(), seen.codes);
 }
 
-[[gnu::noinline]] bool look_up_guarded(ThreadContext& context, wire::SegmentHeader* segment,
+// False when nothing can be said of the Python frames but by walking them.
+bool find_chain(wire::SegmentHeader* segment, PythonChain& chain) noexcept {
+  chain = {};
+  return segment->python_state.load(std::memory_order_relaxed) !=
+             static_cast<std::uint32_t>(wire::PythonState::kActive) ||
+         find_python_chain(chain);
+}
+
+[[gnu::noinline]] void look_up_guarded(ThreadContext& context, wire::SegmentHeader* segment,
                                        const Registers& registers, const Seen*& out) noexcept {
-  if (!clusterprof_guard_enter(context.guard)) return false;
+  if (!clusterprof_guard_enter(context.guard)) return;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   PathMemo& memo = *context.path_memo;
-  PythonStack& python = context.call_scratch->python;
-  if (segment->python_state.load(std::memory_order_relaxed) ==
-      static_cast<std::uint32_t>(wire::PythonState::kActive)) {
-    walk_python(segment, python);
-  } else {
-    python.count = 0;
-  }
-  for (const std::uint32_t place : memo.entries[set_of(context, registers, python)]) {
-    if (place == 0) continue;
-    auto* seen = reinterpret_cast<Seen*>(memo.arena + place - 1);
-    if (!unchanged(*seen, shown_region(context), registers, python)) continue;
-    out = seen;
-    break;
+  PythonChain chain;
+  if (find_chain(segment, chain)) {
+    const std::uint32_t region = shown_region(context);
+    for (const std::uint32_t place : memo.entries[set_of(context, registers, chain)]) {
+      if (place == 0) continue;
+      auto* seen = reinterpret_cast<Seen*>(memo.arena + place - 1);
+      if (!unchanged(*seen, region, registers, chain)) continue;
+      out = seen;
+      break;
+    }
   }
   std::atomic_signal_fence(std::memory_order_seq_cst);
   guard_leave(context.guard);
-  return true;
 }
 
 // Drops the leading frames that are part of the measurement; the first one that is shown is given by
@@ -340,9 +354,37 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   return end - begin;
 }
 
+// Writes what tells the Python frames of the walk in context.call_scratch behind the return slots of `seen`,
+// and how long `seen` is then. 0: that walk is not to be remembered. `room`: in bytes, from there on.
+[[gnu::noinline]] std::uint32_t add_links_guarded(ThreadContext& context, wire::SegmentHeader* segment,
+                                                  Seen& seen, std::uint32_t room_bytes) noexcept {
+  // As much as there can be, shims included; codes come behind all links.
+  const PythonStack& python = context.call_scratch->python;
+  const std::uint32_t most_links = python.count + python.entries + kSparePythonLinks;
+  const std::uint32_t most_codes = python.count;
+  if (most_links * sizeof(FrameLink) + most_codes * sizeof(LinkedCode) > room_bytes) return 0;
+  if (!clusterprof_guard_enter(context.guard)) return 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::uint32_t bytes = 0;
+  seen.links = 0;
+  FrameLink* const links = seen.frame_links();
+  auto* const codes = reinterpret_cast<LinkedCode*>(links + most_links);
+  LinkRoom room = {links, most_links, 0, codes, most_codes, 0};
+  if (find_chain(segment, seen.chain) && read_python_links(seen.chain, python, room)) {
+    seen.links = room.link_count;
+    seen.codes = room.code_count;
+    memmove(seen.linked_codes(), codes, room.code_count * sizeof *codes);
+    bytes = static_cast<std::uint32_t>(reinterpret_cast<std::uint8_t*>(seen.linked_codes() + seen.codes) -
+                                       reinterpret_cast<std::uint8_t*>(links));
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  guard_leave(context.guard);
+  return bytes;
+}
+
 // Remembers the walk in context.call_scratch as one that led to `path`.
-[[gnu::noinline]] void remember(ThreadContext& context, const Registers& registers,
-                                const clusterprof_call_path& path) noexcept {
+[[gnu::noinline]] void remember(ThreadContext& context, wire::SegmentHeader* segment,
+                                const Registers& registers, const clusterprof_call_path& path) noexcept {
   PathMemo& memo = *context.path_memo;
   const Scratch& scratch = *context.call_scratch;
   const std::uint32_t native = scratch.native.count != 0 ? scratch.native.count - 1 : 0;
@@ -357,28 +399,30 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
     break;
   }
 
-  const auto bytes = static_cast<std::uint32_t>(sizeof(Seen) + native * sizeof(ReturnSlot) +
-                                                scratch.python.count * sizeof(SeenFrame));
-  if (bytes > kMemoArenaBytes - memo.used) {
+  const PythonStack& python = scratch.python;
+  const auto fixed_bytes = static_cast<std::uint32_t>(sizeof(Seen) + native * sizeof(ReturnSlot));
+  const auto most_bytes = static_cast<std::uint32_t>(
+      fixed_bytes + (python.count + python.entries + kSparePythonLinks) * sizeof(FrameLink) +
+      python.count * sizeof(LinkedCode));
+  if (most_bytes > kMemoArenaBytes - memo.used) {
     forget_paths(&memo);  // and start again
     return;
   }
-  const std::uint32_t place = memo.used;
-  memo.used += bytes;
-  auto* seen = reinterpret_cast<Seen*>(memo.arena + place);
-  *seen = {registers.rip, registers.rsp, path, native, scratch.python.count, shown_region(context), 0};
+  auto* seen = reinterpret_cast<Seen*>(memo.arena + memo.used);
+  *seen = {registers.rip, registers.rsp, path, {}, native, 0, 0, shown_region(context)};
   for (std::uint32_t i = 0; i < native; ++i)
     seen->return_slots()[i] = {scratch.native.return_slot[i + 1], scratch.native.frames[i + 1].pc};
-  for (std::uint32_t i = 0; i < scratch.python.count; ++i) {
-    const PythonFrame& frame = scratch.python.frames[i];
-    seen->frames()[i] = {frame.frame_address, frame.code_id, frame.instruction, 0};
-  }
-  const std::uint32_t set = set_of(context, registers, scratch.python);
-  memo.entries[set][memo.next_way[set]++ % kWays] = place + 1;
+  const std::uint32_t bytes =
+      add_links_guarded(context, segment, *seen, kMemoArenaBytes - memo.used - fixed_bytes);
+  if (bytes == 0) return;
+  const std::uint32_t set = set_of(context, registers, seen->chain);
+  memo.entries[set][memo.next_way[set]++ % kWays] = memo.used + 1;
+  memo.used += fixed_bytes + bytes;
 }
 
 [[gnu::noinline]] clusterprof_call_path walk_and_store(ThreadContext& context, wire::SegmentHeader* segment,
-                                                       const Registers& registers, PathUse use) noexcept {
+                                                       const Registers& registers, PathUse use,
+                                                       bool is_new) noexcept {
   Scratch& scratch = *context.call_scratch;
   PathMemo& memo = *context.path_memo;
   const std::uint64_t faults_before =
@@ -405,7 +449,7 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   const clusterprof_call_path path = store(segment, first, shown, use);
   const bool faulted = segment->drops[static_cast<std::uint32_t>(wire::DropReason::kFaultInWalk)].load(
                            std::memory_order_relaxed) != faults_before;
-  if (!faulted) remember(context, registers, path);
+  if (is_new && !faulted) remember(context, segment, registers, path);
   return path;
 }
 
@@ -472,13 +516,18 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
     memo.generation = g_process.generation;
   }
   const Seen* seen = nullptr;
+  look_up_guarded(context, segment, *registers, seen);
   // A path that found no room may have some where more is at stake.
-  if (look_up_guarded(context, segment, *registers, seen) && seen != nullptr &&
-      (seen->path.words != 0 || use != PathUse::kLargeIo)) {
+  if (seen != nullptr && (seen->path.words != 0 || use != PathUse::kLargeIo)) {
     *out = seen->path;
     if (out->words == 0) count_drop(segment, no_room(use));
+    if (g_process.check_paths) [[unlikely]] {
+      const clusterprof_call_path walked = walk_and_store(context, segment, *registers, use, false);
+      segment->paths_checked.fetch_add(1, std::memory_order_relaxed);
+      if (walked.hash != out->hash) segment->paths_wrong.fetch_add(1, std::memory_order_relaxed);
+    }
   } else {
-    *out = walk_and_store(context, segment, *registers, use);
+    *out = walk_and_store(context, segment, *registers, use, true);
   }
   std::atomic_signal_fence(std::memory_order_seq_cst);
   context.busy = context.busy - 1;

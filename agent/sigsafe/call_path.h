@@ -13,7 +13,7 @@
 namespace clusterprof::agent {
 
 // Where a thread keeps the paths it has seen: for each, all return addresses and where on the stack they
-// were, and all Python frames. A path is found again when every one of them is unchanged.
+// were, and all Python frames (python_chain.h). A path is found again when every one of them is unchanged.
 std::uint64_t path_memo_bytes() noexcept;  // size of a PathMemo; made of zeroed memory
 void forget_paths(PathMemo* memo) noexcept;
 

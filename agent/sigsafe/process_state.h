@@ -168,6 +168,7 @@ struct ProcessState {
   bool watch_blocked;  // the watcher signals threads that do not run
   bool walk_native_frames;
   bool only_regions;                  // a thread outside all regions counts as paused
+  bool check_paths;                   // compare each remembered call path with a walk (tests)
   std::atomic<std::uint32_t> paused;  // pauses that the program has begun and not ended
   std::uint32_t counter_count, papi_count;
   CounterKind counter_kinds[wire::kMaxCounters];

@@ -157,6 +157,9 @@ struct SegmentHeader {
   alignas(64) std::atomic<std::uint64_t> samples_taken;
   std::atomic<std::uint64_t> samples_truncated, merges_tried, merges_failed;
   std::atomic<std::uint64_t> handler_ns;  // time spent in the handler, all threads
+  // With CLUSTERPROF_CHECK_PATHS: call paths that were remembered, and those of them that a walk found to be
+  // others.
+  std::atomic<std::uint64_t> paths_checked, paths_wrong;
   alignas(64) std::uint32_t counter_count;
   char counter_names[kMaxCounters][kCounterNameBytes];
   std::uint32_t unavailable_count;  // counters that were asked for and cannot be had

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the agent writes down of regions and pauses, against programs that time themselves.
-#include <glob.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "tests/integration/agent/fake_collector.hpp"
+#include "tests/integration/agent/pythons.hpp"
 
 namespace clusterprof::agent_test {
 namespace {
@@ -356,19 +356,9 @@ TEST(Regions, OfFortranPrograms) {
 
 class PythonRegions : public testing::TestWithParam<const char*> {
  protected:
-  // "system", or the beginning of a version that pyenv has.
-  static std::string interpreter() {
-    if (GetParam() == std::string("system")) return CLUSTERPROF_TEST_PYTHON;
-    const char* const home = std::getenv("HOME");
-    glob_t found = {};
-    const std::string pattern =
-        std::string(home == nullptr ? "" : home) + "/.pyenv/versions/" + GetParam() + ".*/bin/python3";
-    const bool exists = glob(pattern.c_str(), 0, nullptr, &found) == 0;
-    const std::string path = exists ? found.gl_pathv[0] : "";
-    globfree(&found);
-    return path;
-  }
+  static std::string interpreter() { return find_python(GetParam()); }
 };
+
 INSTANTIATE_TEST_SUITE_P(Versions, PythonRegions,
                          testing::Values("system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13"),
                          [](const auto& test) {

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Call paths that the agent remembers are the ones that it would find.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "tests/integration/agent/fake_collector.hpp"
+#include "tests/integration/agent/pythons.hpp"
+
+namespace clusterprof::agent_test {
+namespace {
+
+class Paths : public testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Versions, Paths,
+                         testing::Values("system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name;
+                         });
+
+TEST_P(Paths, RememberedOnesAreThoseOfAWalk) {
+  const std::string python = find_python(GetParam());
+  if (python.empty()) GTEST_SKIP() << "no such Python here";
+  const Outcome outcome =
+      run({python, CLUSTERPROF_TEST_REMEMBERED_PATHS, "1200"}, {"CLUSTERPROF_CHECK_PATHS=1"});
+  ASSERT_TRUE(WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == 0) << outcome.output;
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  const wire::SegmentHeader& segment = *outcome.processes[0].segment;
+  EXPECT_EQ(segment.python_state.load(), static_cast<std::uint32_t>(wire::PythonState::kActive))
+      << segment.python_note;
+  std::printf("%.0f calls, %llu of them remembered\n", outcome.numbers.at("calls"),
+              static_cast<unsigned long long>(segment.paths_checked.load()));
+  EXPECT_EQ(outcome.numbers.at("wrong"), 0);
+  EXPECT_EQ(segment.paths_wrong.load(), 0u);
+  EXPECT_GT(static_cast<double>(segment.paths_checked.load()), outcome.numbers.at("calls") / 10);
+}
+
+}  // namespace
+}  // namespace clusterprof::agent_test
