@@ -38,7 +38,7 @@ const char* const kConditionsHelp =
     "  METRIC  elapsed cpu useful_mean useful_max mpi_wait mpi_transfer (times)  max_rss read written "
     "(bytes)\n"
     "          parallel load_balance communication serialization transfer (efficiencies)\n"
-    "          python native system mpi io idle (time of main threads)\n"
+    "          python native system mpi io idle runnable (time of main threads)\n"
     "          function:NAME total:NAME (self and total time)  line:FILE:LINE\n"
     "          wait:KIND (late_sender, ...)  bottleneck:CLASS  counter:EVENT  derived:NAME\n"
     "          names with blanks, commas, < or > in quotes: function:\"operator<\"\n"

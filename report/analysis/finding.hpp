@@ -269,8 +269,6 @@ enum class EvidenceKey : std::uint8_t {
   kMajorFaultsPerSecond,
   kSignal,
   kStatus,
-  kLastSeen,
-  kLastSeenRank,
   kMissingRanks,
   kWorldSize,
   kOneIn,
@@ -294,7 +292,7 @@ enum class EvidenceKey : std::uint8_t {
   kSignals,
   kStatuses
 };
-inline constexpr std::size_t kEvidenceKeys = 89;
+inline constexpr std::size_t kEvidenceKeys = 87;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -360,8 +358,6 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "major_faults_per_s",
                                                                              "signal",
                                                                              "status",
-                                                                             "last_seen",
-                                                                             "last_seen_rank",
                                                                              "missing_ranks",
                                                                              "world_size",
                                                                              "one_in",

@@ -118,6 +118,14 @@ void add_mpi_io(double mpi_io_s, double whole_s, Bottleneck& row) {
   row.evidence.set(Key::kMpiIo, mpi_io_s);
 }
 
+// The rank whose threads that call MPI are outside it longest.
+std::int32_t slowest_with_threads(const Analysis& analysis) {
+  const auto useful_s = [](const RankInfo& rank) {
+    return rank.threads_useful_s.value_or(rank.useful_s.value_or(0));
+  };
+  return std::ranges::max_element(analysis.ranks, {}, useful_s)->rank;
+}
+
 std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& describer) {
   std::vector<Bottleneck> classes;
   // Of the time in MPI, calls that work on files are no communication.
@@ -143,9 +151,10 @@ std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& desc
     Bottleneck& imbalance = classes.emplace_back();
     imbalance.kind = "imbalance";
     imbalance.share = (max - mean) / elapsed;
-    imbalance.evidence.set(Key::kSlowestRank, *analysis.slowest_rank);
-    imbalance.evidence.set(Key::kMaxUseful, *analysis.max_useful_s);
-    imbalance.evidence.set(Key::kMeanUseful, *analysis.mean_useful_s);
+    imbalance.evidence.set(Key::kSlowestRank,
+                           threads ? slowest_with_threads(analysis) : *analysis.slowest_rank);
+    imbalance.evidence.set(Key::kMaxUseful, max);
+    imbalance.evidence.set(Key::kMeanUseful, mean);
     add_delay(analysis, imbalance);
     Bottleneck& communication = classes.emplace_back();
     communication.kind = "communication";

@@ -524,6 +524,7 @@ class Document {
       out_("scope", !row.region.empty() ? "region" : row.rank ? "rank" : "run")("rank", row.rank);
       out_("region", text_or_null(row.region))("class", row.kind)("share", row.share);
       out_("evidence", words::evidence(row, a_, names_));
+      out_.object("numbers", [&] { numbers(row.evidence); });
     });
   }
 
@@ -539,10 +540,14 @@ class Document {
     out_(name, value);
   }
 
+  void numbers(const Evidence& evidence) {
+    for (const auto& [key, value] : evidence.entries)
+      std::visit([&, name = name_of(key)](const auto& known) { evidence_value(name, known); }, value);
+  }
+
   void evidence(const Finding& row) {
     out_.object("evidence", [&] {
-      for (const auto& [key, value] : row.evidence.entries)
-        std::visit([&, name = name_of(key)](const auto& known) { evidence_value(name, known); }, value);
+      numbers(row.evidence);
       if (row.site)
         out_.object("site", [&] {
           out_("op", text_or_null(row.site->op))("file", text_or_null(row.site->file));
@@ -562,6 +567,14 @@ class Document {
       out_("function", text_or_null(place.function))("op", text_or_null(place.op));
       out_("library_function", text_or_null(place.called));
       out_("rank", row.rank)("ranks", row.ranks);
+      out_.rows("joined", row.because, [&](const Because& other) {
+        out_("kind", name_of(other.kind))("share", other.share)("rank", other.rank);
+        out_("action", other.action == FindingAction::kNone ? MaybeText() : MaybeText(name_of(other.action)));
+        out_("file", text_or_null(other.place.file))("line", or_null(other.place.line));
+        out_("function", text_or_null(other.place.function));
+        out_("library_function", text_or_null(other.place.called));
+        out_.object("evidence", [&] { numbers(other.evidence); });
+      });
     });
   }
 

@@ -330,10 +330,11 @@ void print_io(Page& page, const Analysis& a, const ShortPaths& paths, const Reso
   const std::optional<double>& main_s = a.category_s[static_cast<std::size_t>(shard::Category::kIo)];
   const std::optional<double>& all_s = a.activity_s[index(Activity::kIo)];
   page.line("  time: of the calls, of all threads, also inside MPI", Style::kDim);
-  if (main_s && all_s)
-    page.line(fmt::format("  category io: outside MPI, with sockets and pipes: {} of all threads, {} of main ones",
-                          seconds(*all_s), seconds(*main_s)),
+  if (main_s && all_s) {
+    page.line("  category io: outside MPI, with sockets and pipes:", Style::kDim);
+    page.line(fmt::format("    {} of all threads, {} of main threads", seconds(*all_s), seconds(*main_s)),
               Style::kDim);
+  }
 }
 
 void print_off_cpu(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
@@ -526,7 +527,8 @@ void print_timeline(Page& page, const Analysis& a, const ResourceOptions& option
   for (const std::size_t c : kBarOrder)
     legend +=
         fmt::format("{}{} {}", legend.empty() ? "" : "  ", category_letter(c), shard::kCategoryNames[c]);
-  page.line(fmt::format("  {}; what there is most of", legend), Style::kDim);
+  page.line("  " + legend, Style::kDim);
+  page.line("  (each step shows the category with most time)", Style::kDim);
   title(page, options.unicode ? "all ranks; full height: 100 % of their time"
                               : "all ranks; blank . : - = + * % #: 0 to 100 % of their time");
   const auto band = [&](std::string_view name, const std::vector<double>& values, const auto& whole_of) {

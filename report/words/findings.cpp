@@ -42,8 +42,8 @@ class Speaker {
         return {fmt::format("{} ended without MPI_Finalize{}.", who(), last_seen("; rank {} was last seen")),
                 ""};
       case Kind::kRanksLost:
-        return {fmt::format("{} ended without saying how (SIGKILL, out of memory, node failure?){}.", who(),
-                            last_seen("; rank {} was last seen")),
+        return {fmt::format("{} vanished without an exit status (SIGKILL, out of memory, node failure?){}.",
+                            who(), last_seen("; rank {} was last seen")),
                 ""};
       case Kind::kRanksMissing:
         return {fmt::format("{} of {} ranks are not in this profile: {}.", whole(Key::kMissingRanks),
@@ -61,12 +61,12 @@ class Speaker {
       case Kind::kLoadImbalance:
         return imbalance();
       case Kind::kSerialization:
-        return {
-            fmt::format("Serialization costs {} of the run: on an ideal network it would still take {}, as "
-                        "ranks wait for each other in turn or start late; none works longer than {} "
-                        "outside MPI.",
-                        share(), time(Key::kIdeal), time(Key::kMaxUseful)),
-            ""};
+        return {fmt::format(
+                    "Serialization costs {} of the run: even on an ideal network it would take {}, because "
+                    "ranks wait for each other in turn or start late, while none works longer than {} "
+                    "outside MPI.",
+                    share(), time(Key::kIdeal), time(Key::kMaxUseful)),
+                ""};
       case Kind::kTransfer:
         return {
             fmt::format("Transfer costs {} of the run: on an ideal network it would take {} instead of {}{}.",
@@ -74,9 +74,11 @@ class Speaker {
                         most_in(" of all ranks without waiting")),
             ""};
       case Kind::kMutualWaiting:
-        return {fmt::format("Ranks wait for each other for {} of all rank time, for many in turn{}.", share(),
-                            most_in()),
-                ""};
+        return {
+            fmt::format("Ranks wait for each other for {} of all rank time, with no single rank or function "
+                        "to blame{}.",
+                        share(), most_in()),
+            ""};
       case Kind::kMpiBesidesWaiting:
         return {fmt::format("MPI takes {} of all rank time besides waiting{}.", share(), most_in()), ""};
       case Kind::kMpiTime:
@@ -94,7 +96,7 @@ class Speaker {
       case Kind::kGilWait:
         return {fmt::format("Threads wait for Python's global lock (GIL) for {} of their time{}.", share(),
                             of_it_in()),
-                "The threads of a process run Python one at a time."};
+                "Only one thread of a process runs Python at a time."};
       case Kind::kPythonBytecode:
         return of_rank_time("The Python interpreter runs bytecode for");
       case Kind::kPythonGarbage:
@@ -138,7 +140,7 @@ class Speaker {
                 ""};
       case Kind::kAcrossMemoryNodes:
         return {
-            fmt::format("{} of {} {} bound to processors of several memory nodes although one has enough.",
+            fmt::format("{} of {} {} bound to processors of several memory nodes, although one has enough.",
                         who(), nodes(), f_.ranks.size() == 1 ? "is" : "are"),
             ""};
       case Kind::kFullMemory:
@@ -154,9 +156,11 @@ class Speaker {
       case Kind::kThreadsNotSampled:
         return {fmt::format("{} not sampled: their time is in no function.", lost("thread")), ""};
       case Kind::kIoNotCounted:
-        return {fmt::format("{} not told apart by line, or by file: lines of the I/O tables have too little.",
-                            lost("I/O operation")),
-                ""};
+        return {
+            fmt::format("{} counted without their line, some without their file: the lines in the I/O tables "
+                        "show too little.",
+                        lost("I/O operation")),
+            ""};
       case Kind::kMpiPathsLost:
         return {
             fmt::format("{} counted without the call path: the time is there, its call site is not known.",
@@ -165,21 +169,21 @@ class Speaker {
       case Kind::kMpiPeersLost:
         return {fmt::format("{} not in the matrix of who sends to whom.", lost("message")), ""};
       case Kind::kMpiEventsLost:
-        return {
-            fmt::format("{} not looked at in the analysis of waiting: there was more waiting than it says.",
-                        lost("MPI event")),
-            ""};
-      case Kind::kRegionsLost:
-        return {fmt::format("{} not told apart from the region around.", lost("region instance")), ""};
-      case Kind::kThrottled:
-        return {fmt::format("{} of the samples were left out, since they would have taken the program's time "
-                            "(throttled): a lower rate shows as much.",
-                            share()),
+        return {fmt::format("{} left out of the analysis of waiting: there was more waiting than it shows.",
+                            lost("MPI event")),
                 ""};
+      case Kind::kRegionsLost:
+        return {fmt::format("{} counted in the region around them.", lost("region instance")), ""};
+      case Kind::kThrottled:
+        return {
+            fmt::format("{} of the samples were left out so as not to slow the program down (throttled): a "
+                        "lower rate shows as much.",
+                        share()),
+            ""};
       case Kind::kCallPathsCut:
         return {fmt::format("The call path of {} of the samples is cut short.", share()), ""};
       case Kind::kFramesNotJoined:
-        return {fmt::format("In {} of the samples Python and native frames could not be joined.", share()),
+        return {fmt::format("Python and native frames could not be joined in {} of the samples.", share()),
                 ""};
       case Kind::kNoSamples:
         return {e_.number(Key::kCalls) == 0
@@ -187,16 +191,17 @@ class Speaker {
                     : "There are no samples: outside MPI, functions, lines and categories are not known.",
                 ""};
       case Kind::kWaitsSampled:
-        return {fmt::format("There were too many MPI operations for all of them: waiting is computed from a "
-                            "sample of about one in {} and scaled.",
-                            count(Key::kOneIn)),
-                ""};
-      case Kind::kUnmatched:
         return {
-            fmt::format("{} of the {} have no known other side: waiting in them is not counted.", share(),
-                        e_.number(Key::kMessages) >= e_.number(Key::kCollectives) ? "messages"
-                                                                                  : "collective operations"),
+            fmt::format("There were too many MPI operations to keep all of them: waiting is computed from a "
+                        "sample of about one in {} and scaled.",
+                        count(Key::kOneIn)),
             ""};
+      case Kind::kUnmatched:
+        return {fmt::format(
+                    "For {} of the {} the other side is not known: waiting in them is not counted.", share(),
+                    e_.number(Key::kMessages) >= e_.number(Key::kCollectives) ? "messages"
+                                                                              : "collective operations"),
+                ""};
       case Kind::kClocks:
         return clocks();
     }
@@ -272,7 +277,7 @@ class Speaker {
   [[nodiscard]] Said waiting_for_processor() const {
     std::string first = fmt::format("Ranks wait for a processor: {} of all rank time", share());
     if (e_.has(Key::kReadyThreads))
-      first += fmt::format(", node {} has {:.1f} threads that run or could, on {}", node(),
+      first += fmt::format("; on node {} an average of {:.1f} threads run or are ready to, on {}", node(),
                            e_.number(Key::kReadyThreads),
                            text::plural(e_.list(Key::kProcessors).size(), "processor"));
     return {first + ".", e_.number(Key::kMpiRunnable) > 0
@@ -353,16 +358,15 @@ class Speaker {
   [[nodiscard]] Said memory_bound() const {
     const std::string place = name(f_.place, names_);
     if (f_.is_estimate)
-      return {
-          fmt::format(
-              "By an estimate, memory may bound {} of all rank time: {}{} touches {}.", share(),
-              place.empty() ? "most of it" : place,
-              e_.has(Key::kPlaceShare) ? fmt::format(" ({})", percent(e_.number(Key::kPlaceShare))) : "",
-              memory_use(e_)),
-          "Code that uses often enough what it has fetched runs at full speed all the same; counters tell "
-          "(-e PAPI_L3_TCM)."};
+      return {fmt::format(
+                  "Memory may limit {} of all rank time (estimate): {}{} touches {}.", share(),
+                  place.empty() ? "most of it" : place,
+                  e_.has(Key::kPlaceShare) ? fmt::format(" ({})", percent(e_.number(Key::kPlaceShare))) : "",
+                  memory_use(e_)),
+              "Code that reuses what it has fetched runs at full speed all the same; hardware counters tell "
+              "(-e PAPI_L3_TCM)."};
     return {fmt::format(
-                "Memory bounds {} of all rank time: {}{} computes on {}.", share(),
+                "Memory limits {} of all rank time: {}{} computes on {}.", share(),
                 place.empty() ? "most of it" : place,
                 e_.has(Key::kPlaceShare) ? fmt::format(" ({})", percent(e_.number(Key::kPlaceShare))) : "",
                 memory_use(e_)),
@@ -386,7 +390,7 @@ class Speaker {
   [[nodiscard]] std::string who_calls() const {
     return fmt::format("Rank {} spends {} of its time in {}{}", rank(), percent(e_.number(Key::kRankShare)),
                        io_calls(e_),
-                       e_.has(Key::kSampledShare) ? " (timed; samples miss part of such short waits)" : "");
+                       e_.has(Key::kSampledShare) ? " (timed: samples miss part of such short waits)" : "");
   }
   [[nodiscard]] Said file_io() const {
     Said said = of_rank_time("Calls on files take");
@@ -408,9 +412,8 @@ class Speaker {
                           percent(std::min(1.0, used / all)), text::bytes(used), text::bytes(all)),
               ""};
     if (f_.rank)
-      said.first +=
-          fmt::format("; its ranks had {} at their peaks, rank {} most with {}",
-                      text::bytes(e_.number(Key::kRanksRss)), rank(), text::bytes(e_.number(Key::kRankRss)));
+      said.first += fmt::format("; of its ranks, rank {} held most, {} at its peak", rank(),
+                                text::bytes(e_.number(Key::kRankRss)));
     said.first += ".";
     return said;
   }
@@ -418,16 +421,16 @@ class Speaker {
   [[nodiscard]] Said clocks() const {
     std::vector<std::string> parts;
     if (e_.has(Key::kViolations))
-      parts.push_back(
-          fmt::format("{} seem received before sent, by at most {}: waiting may be wrong by that.",
-                      text::plural(static_cast<std::size_t>(e_.number(Key::kViolations)), "message"),
-                      time(Key::kWorstViolation)));
+      parts.push_back(fmt::format(
+          "{} seem to be received before they were sent, by at most {}: waiting may be wrong by that.",
+          text::plural(static_cast<std::size_t>(e_.number(Key::kViolations)), "message"),
+          time(Key::kWorstViolation)));
     if (e_.has(Key::kClocksApart))
       parts.emplace_back("The clocks of some nodes cannot be compared: waiting between these is not known.");
     if (e_.has(Key::kClockError))
-      parts.push_back(
-          fmt::format("The nodes' clocks are known to {} only: shorter waits between nodes are not counted.",
-                      time(Key::kClockError)));
+      parts.push_back(fmt::format(
+          "The nodes' clocks are only known to within {}: shorter waits between nodes are not counted.",
+          time(Key::kClockError)));
     Said said;
     if (!parts.empty()) said.first = parts[0];
     if (parts.size() > 1) said.more = parts[1];

@@ -211,7 +211,7 @@ TEST(Activities, AHelperThatWaitsForTheGilIsNotIdle) {
   EXPECT_DOUBLE_EQ(a.findings[0].share.value(), 0.75);
   EXPECT_EQ(text_of(a, a.findings[0]),
             "Threads wait for Python's global lock (GIL) for 75.0 % of their time; 100.0 % of it in step() "
-            "train.py:5. The threads of a process run Python one at a time. Use processes, or code that "
+            "train.py:5. Only one thread of a process runs Python at a time. Use processes, or code that "
             "releases the "
             "GIL.");
   EXPECT_EQ(a.findings[0].place.line, 5u);

@@ -325,7 +325,8 @@ TEST(Estimates, AreCalledSoAndNeverHigh) {
   ASSERT_NE(finding, nullptr);
   EXPECT_TRUE(finding->is_estimate);
   EXPECT_EQ(finding->severity, Severity::kMedium) << "94 % by an estimate";
-  EXPECT_TRUE(text_of(a, *finding).starts_with("By an estimate, memory may bound 94.0 %"))
+  EXPECT_TRUE(text_of(a, *finding)
+                  .starts_with("Memory may limit 94.0 % of all rank time (estimate)"))
       << text_of(a, *finding);
 }
 
@@ -362,8 +363,9 @@ TEST(Losses, AreToldAgainstWhatThereWasOfTheSame) {
   const Finding* io = find_kind(a, FindingKind::kIoNotCounted);
   ASSERT_NE(io, nullptr);
   EXPECT_NEAR(*io->share, 0.5, 1e-9);
-  EXPECT_NE(text_of(a, *io).find("50.0 % of the I/O operations (5000 of 10.0 k) were not told apart by line"),
-            std::string::npos)
+  EXPECT_NE(
+      text_of(a, *io).find("50.0 % of the I/O operations (5000 of 10.0 k) were counted without their line"),
+      std::string::npos)
       << text_of(a, *io);
   b.data.drops = {{0, "ring_full", 19}, {0, "path_arena_full", 100}};
   b.data.mpi_calls.push_back({0, path, shard::kNone, 1000, 1, 1, 1, 0, 0});

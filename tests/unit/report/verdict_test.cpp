@@ -211,7 +211,7 @@ TEST(Verdict, Fsync) {
 
   b.data.io_calls[0].time_ns = 8000 * kMs;
   EXPECT_NE(find_finding(analyse(b.data),
-                         "80.0 % of its time in 12.0 k fsync calls on out.dat (timed; samples "
+                         "80.0 % of its time in 12.0 k fsync calls on out.dat (timed: samples "
                          "miss part of such short waits)."),
             nullptr);
   b.data.ranks[0].threads = 2;

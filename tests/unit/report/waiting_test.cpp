@@ -448,7 +448,8 @@ TEST(WaitFindings, WaitingForManyIsSaidOnce) {
   const Analysis a = analyse(b.data);
   ASSERT_EQ(a.findings.size(), 1u);
   EXPECT_EQ(text_of(a, a.findings[0]),
-            "Ranks wait for each other for 30.0 % of all rank time, for many in turn; most in MPI_Barrier <- "
+            "Ranks wait for each other for 30.0 % of all rank time, with no single rank or function to "
+            "blame; most in MPI_Barrier <- "
             "main() "
             "a.c:7 (300 s).");
   EXPECT_EQ(a.findings[0].severity, Severity::kHigh);
@@ -519,9 +520,9 @@ TEST(WaitFindings, SerializationOrTransferWhicheverDominates) {
 
   run.b.data.wait_analysis.ideal_ns = 9800 * kMs;
   a = analyse(run.b.data);
-  ASSERT_NE(find_finding(
-                a, "Serialization costs 78.0 % of the run: on an ideal network it would still take 9.80 s"),
-            nullptr);
+  ASSERT_NE(
+      find_finding(a, "Serialization costs 78.0 % of the run: even on an ideal network it would take 9.80 s"),
+      nullptr);
   EXPECT_EQ(find_finding(a, "Transfer"), nullptr);
   EXPECT_NE(find_finding(a, "besides waiting"), nullptr);
 
@@ -544,21 +545,23 @@ TEST(WaitFindings, SaySoWhereTheAnalysisIsWeak) {
   EXPECT_NE(info().find("a sample of about one in 64 and scaled"), std::string::npos);
   data.wait_analysis.event_level = 0;
   data.wait_analysis.clock_error_ns = 400'000;
-  EXPECT_EQ(info(),
-            "The nodes' clocks are known to 400 us only: shorter waits between nodes are not counted.\n");
-  data.wait_analysis.clock_violations = 3;
-  data.wait_analysis.worst_violation_ns = 700'000;
   EXPECT_EQ(
       info(),
-      "3 messages seem received before sent, by at most 700 us: waiting may be wrong by that. The nodes' "
-      "clocks are known to 400 us only: shorter waits between nodes are not counted.\n");
+      "The nodes' clocks are only known to within 400 us: shorter waits between nodes are not counted.\n");
+  data.wait_analysis.clock_violations = 3;
+  data.wait_analysis.worst_violation_ns = 700'000;
+  EXPECT_EQ(info(),
+            "3 messages seem to be received before they were sent, by at most 700 us: waiting may be wrong "
+            "by that. The nodes' "
+            "clocks are only known to within 400 us: shorter waits between nodes are not counted.\n");
   shard::ShardData one_node = data;
   for (shard::Rank& rank : one_node.ranks) rank.node = 0;
   one_node.nodes.resize(1);
   std::swap(one_node, data);
   data.wait_analysis.clock_error_ns = 0;
   EXPECT_EQ(info(),
-            "3 messages seem received before sent, by at most 700 us: waiting may be wrong by that.\n");
+            "3 messages seem to be received before they were sent, by at most 700 us: waiting may be wrong "
+            "by that.\n");
   std::swap(one_node, data);
   data.wait_analysis.clock_violations = 0;
   data.wait_analysis.clock_error_ns = shard::kClocksApart;
@@ -568,7 +571,8 @@ TEST(WaitFindings, SaySoWhereTheAnalysisIsWeak) {
   data.wait_analysis.worst_violation_ns = 2000;
   EXPECT_EQ(info(), "") << "small ones are in section waits";
   data.wait_analysis.unmatched_messages = 20;
-  EXPECT_EQ(info(), "33.3 % of the messages have no known other side: waiting in them is not counted.\n");
+  EXPECT_EQ(info(),
+            "For 33.3 % of the messages the other side is not known: waiting in them is not counted.\n");
 }
 
 TEST(WaitBottlenecks, AreProvedByTheWaits) {
