@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aggregator/run_merge.hpp"
 
+#include <sched.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +22,7 @@
 #include "aggregator/merger.hpp"
 #include "aggregator/node_rows.hpp"
 #include "aggregator/notes.hpp"
+#include "aggregator/parallel_task.hpp"
 #include "aggregator/record_quality.hpp"
 #include "aggregator/wait_analyser.hpp"
 #include "formats/profile/node_matrix.hpp"
@@ -265,7 +268,13 @@ class RunMerge {
   using Work = std::function<profile::EncodedBlock(std::uint32_t node, bool encode)>;
   void post_blocks(const std::vector<std::uint32_t>& nodes, const Work& work);
   void collect_blocks(const std::vector<std::vector<std::uint32_t>>& nodes_of, const Work& work);
+  [[nodiscard]] bool has_threads() const;
   profile::EncodedBlock work_on(std::uint32_t node, const std::vector<std::uint32_t>& shards, bool encode);
+  bool read_node_rows(std::uint32_t node, const std::vector<std::uint32_t>& shards, NodeRows& rows);
+  void add_to_results(std::uint32_t node, NodeRows& rows);
+  profile::EncodedBlock block_of(std::uint32_t node, NodeRows& rows);
+  void work_alone(const std::vector<std::vector<std::uint32_t>>& shards_of);
+  void write_block(const profile::EncodedBlock& block);
   bool read_node(std::uint32_t node, std::uint32_t shard, NodeRows& rows);
   bool read_old_node(std::uint32_t node, std::uint32_t old_node, NodeRows& rows);
   std::vector<Failure> all_failures();
@@ -490,6 +499,7 @@ Heads RunMerge::read_heads() {
     heads.any = true;
   }
   double bytes_done = 0;
+  ParallelTask uniting(has_threads());
   for (std::size_t i = 0; i < mine.size() && !is_lost(); ++i) {
     const std::uint32_t shard = mine[i];
     const Shard& row = plan_.shards[shard];
@@ -517,10 +527,13 @@ Heads RunMerge::read_heads() {
       facts.event_level = std::max(facts.event_level, rank.event_level);
     heads.facts.push_back(std::move(facts));
     if (row.reused || row.lost_all()) continue;
-    correct_ranks(data);
-    merger.add(std::move(data), row.lost_ranks);
+    uniting.start([&merger, &row, data = std::make_shared<ShardData>(std::move(data))] {
+      correct_ranks(*data);
+      merger.add(std::move(*data), row.lost_ranks);
+    });
     heads.any = true;
   }
+  uniting.wait();
   heads.failures = std::exchange(failures_, {});
   const auto finish = [&] {
     if (heads.any) heads.head = merger.finish();
@@ -760,31 +773,42 @@ bool RunMerge::read_old_node(std::uint32_t node, std::uint32_t old_node, NodeRow
   return false;
 }
 
-// Adds the node's ranks to the results. After a failure shards are still read, so that all that are damaged
-// are found.
-profile::EncodedBlock RunMerge::work_on(std::uint32_t node, const std::vector<std::uint32_t>& shards,
-                                        bool encode) {
-  NodeRows& rows = *rows_;
+// A thread of its own is of use with a second processor. Members of a team have one each.
+bool RunMerge::has_threads() const {
+  ::cpu_set_t processors;
+  return is_alone() && ::sched_getaffinity(0, sizeof processors, &processors) == 0 &&
+         CPU_COUNT(&processors) > 1;
+}
+
+// After a failure shards are still read, so that all that are damaged are found. False: there is nothing to
+// add to the results.
+bool RunMerge::read_node_rows(std::uint32_t node, const std::vector<std::uint32_t>& shards, NodeRows& rows) {
   rows.begin(node);
   const auto old_node = old_node_of_.find(node);
   if (old_node != old_node_of_.end()) {
     // Its rows are in the statistics already.
-    if (options_.observer != nullptr && !read_old_node(node, old_node->second, rows)) return {};
+    if (options_.observer != nullptr && !read_old_node(node, old_node->second, rows)) return false;
   } else {
     for (const std::uint32_t shard : shards)
-      if (!read_node(node, shard, rows) && is_lost()) return {};
+      if (!read_node(node, shard, rows) && is_lost()) return false;
   }
-  if (!failures_.empty()) return {};
+  if (!failures_.empty()) return false;
   if (old_node == old_node_of_.end()) rows.correct(*corrector_);
+  return true;
+}
+
+void RunMerge::add_to_results(std::uint32_t node, NodeRows& rows) {
+  const bool is_new = !old_node_of_.contains(node);
   const std::vector<shard::Rank>& ranks = union_.head.ranks;
   rows.for_each_rank([&](const shard::RankRows& of_rank) {
-    if (statistics_ && old_node == old_node_of_.end())
-      statistics_->add(ranks[of_rank.rank].rank, of_rank.values);
+    if (statistics_ && is_new) statistics_->add(ranks[of_rank.rank].rank, of_rank.values);
     if (options_.observer != nullptr) options_.observer->add(of_rank);
-    team_.progress();
+    if (!is_alone()) team_.progress();
   });
-  if (!encode) return {};
-  if (old_node != old_node_of_.end()) {
+}
+
+profile::EncodedBlock RunMerge::block_of(std::uint32_t node, NodeRows& rows) {
+  if (const auto old_node = old_node_of_.find(node); old_node != old_node_of_.end()) {
     Result<profile::EncodedBlock> block =
         old_profile_->encoded_block(old_node->second, node, new_path_, new_rank_, new_counter_);
     if (block) return std::move(block.value());
@@ -794,6 +818,14 @@ profile::EncodedBlock RunMerge::work_on(std::uint32_t node, const std::vector<st
   shard::MatrixRows of_node = rows.take_by_path();
   if (of_node == shard::MatrixRows{}) return {};
   return profile::encode_block(node, std::move(of_node));
+}
+
+// Adds the node's ranks to the results.
+profile::EncodedBlock RunMerge::work_on(std::uint32_t node, const std::vector<std::uint32_t>& shards,
+                                        bool encode) {
+  if (!read_node_rows(node, shards, *rows_)) return {};
+  add_to_results(node, *rows_);
+  return encode ? block_of(node, *rows_) : profile::EncodedBlock{};
 }
 
 void RunMerge::read_rows() {
@@ -847,6 +879,10 @@ void RunMerge::read_rows() {
   }
 
   const bool usable = old_profile_ || union_.old.nodes.empty();
+  if (has_threads()) {
+    if (usable) work_alone(shards_of);
+    return;
+  }
   const auto work = [&](std::uint32_t node, bool encode) {
     progress(MergeProgress::Phase::kRows, done++, mine, kShareOfHeads + kShareOfRows * bytes_done / my_bytes);
     bytes_done += bytes_of(node);
@@ -863,6 +899,59 @@ void RunMerge::read_rows() {
     collect_blocks(nodes_of, work);
   else
     post_blocks(my_nodes, work);
+}
+
+// The rows of one node are read while those of the node before are added to the results and encoded.
+void RunMerge::work_alone(const std::vector<std::vector<std::uint32_t>>& shards_of) {
+  struct Slot {
+    std::unique_ptr<NodeRows> rows;
+    profile::EncodedBlock block;
+  };
+  std::array<Slot, 2> slots;
+  for (Slot& slot : slots) slot.rows = std::make_unique<NodeRows>(*index_);
+  ParallelTask adding(true);
+  double bytes = 0, bytes_done = 0;
+  std::vector<double> bytes_of(shards_of.size(), 1);
+  for (std::size_t node = 0; node < shards_of.size(); ++node) {
+    for (const std::uint32_t shard : shards_of[node])
+      bytes_of[node] += static_cast<double>(plan_.shards[shard].state.size_bytes);
+    bytes += bytes_of[node];
+  }
+  const auto write_before = [&](std::uint32_t node) {
+    adding.wait();
+    if (node == 0) return;
+    write_block(slots[(node - 1) % slots.size()].block);
+  };
+  const auto nodes = static_cast<std::uint32_t>(shards_of.size());
+  for (std::uint32_t node = 0; node < nodes && !is_lost(); ++node) {
+    progress(MergeProgress::Phase::kRows, node, nodes, kShareOfHeads + kShareOfRows * bytes_done / bytes);
+    bytes_done += bytes_of[node];
+    Slot& slot = slots[node % slots.size()];
+    const bool is_read = read_node_rows(node, shards_of[node], *slot.rows);
+    write_before(node);
+    slot.block = {};
+    if (!is_read) continue;
+    const bool from_old_profile = old_node_of_.contains(node);
+    adding.start([this, node, &slot, encode = union_.writes && !from_old_profile] {
+      add_to_results(node, *slot.rows);
+      if (encode) slot.block = block_of(node, *slot.rows);
+    });
+    if (!union_.writes || !from_old_profile) continue;
+    // Blocks of the old profile are read from a file, as rows are.
+    adding.wait();
+    slot.block = block_of(node, *slot.rows);
+  }
+  write_before(nodes);
+}
+
+void RunMerge::write_block(const profile::EncodedBlock& block) {
+  if (!writer_ || block.bytes.empty() || is_lost()) return;
+  ++blocks_;
+  const Result<void> written = writer_->add(block);
+  if (written) return;
+  report_.write_error = written.error();
+  writer_.reset();
+  destination_.made.clear();
 }
 
 // Members post one message per node of theirs: the block, and whether all is lost. Each is answered: go on,
@@ -901,13 +990,7 @@ void RunMerge::collect_blocks(const std::vector<std::vector<std::uint32_t>>& nod
     for (auto first = held.begin(); first != held.end() && first->first == next; first = held.erase(first)) {
       ++next;
       held_bytes -= first->second.bytes.size();
-      if (stop || !writer_ || first->second.bytes.empty()) continue;
-      ++blocks_;
-      if (const Result<void> written = writer_->add(first->second); !written) {
-        report_.write_error = written.error();
-        writer_.reset();
-        destination_.made.clear();
-      }
+      if (!stop) write_block(first->second);
     }
   };
   const auto take = [&](std::size_t member) {
