@@ -75,7 +75,12 @@ UniqueFd create(int place, const std::string& name) {
   return UniqueFd(::openat(place, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0664));
 }
 
-// A pipe, a device, or what has no name: the very one.
+Error failed(const fs::path& path) {
+  return Error{path.string() + ": cannot be written: " + std::strerror(errno)};
+}
+
+}  // namespace
+
 UniqueFd open_as_it_is(const WayEnd& end) {
   const int how = O_WRONLY | O_NOCTTY | O_CLOEXEC | (end.unnamed ? 0 : O_NOFOLLOW);
   UniqueFd fd(::openat(end.place.fd.get(), end.name.c_str(), how));
@@ -88,12 +93,6 @@ UniqueFd open_as_it_is(const WayEnd& end) {
   if (S_ISREG(status->st_mode) && ::ftruncate(fd.get(), 0) != 0) return {};
   return fd;
 }
-
-Error failed(const fs::path& path) {
-  return Error{path.string() + ": cannot be written: " + std::strerror(errno)};
-}
-
-}  // namespace
 
 Result<void> write_file(const fs::path& path, std::string_view content,
                         const std::vector<std::string>& quoted) {

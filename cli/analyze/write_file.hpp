@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "base/way.hpp"
 
 namespace clusterprof::cli {
 
@@ -23,6 +24,10 @@ Result<void> write_file(const std::filesystem::path& path, std::string_view cont
 // but not by way of what others have prepared in a directory like /tmp. A file that is there keeps its mode.
 Result<void> write_named_file(const std::filesystem::path& path, std::string_view content,
                               const std::vector<std::string>& quoted = {});
+
+// What a way ended at, a pipe, a device or what has no name, opened for writing: the very one, whatever
+// somebody has put in its place since. None, with errno, if that is another.
+UniqueFd open_as_it_is(const WayEnd& end);
 
 // The same in pieces. Without finish() a file is as it was before.
 class NamedFileWriter {

@@ -187,6 +187,52 @@ int pauses() {
   return 0;
 }
 
+// Recorded is what is in a region and in no pause, however the two begin and end.
+int regions_and_pauses() {
+  Bounds first, second, third, fourth;
+  std::uint64_t rest_ns = 0, since = 0;  // in the regions around these, and in no pause, at most
+  spin_ms(30);
+  clusterprof_pause();
+  spin_ms(30);
+  clusterprof_region_begin("around");  // in a pause, which ends in it
+  spin_ms(40);
+  since = now_ns();
+  clusterprof_resume();
+  timed(first, "first", -1, [] { spin_ms(60); });
+  clusterprof_region_end("around");
+  rest_ns += now_ns() - since - first.inner;
+  spin_ms(20);
+  timed(second, "second", -1, [] { spin_ms(50); });
+  since = now_ns();
+  clusterprof_region_begin("left");  // in which a pause begins
+  clusterprof_pause();
+  rest_ns += now_ns() - since;
+  spin_ms(30);
+  clusterprof_region_end("left");
+  spin_ms(10);
+  clusterprof_resume();  // outside: nothing goes on
+  spin_ms(70);
+  timed(third, "third", -1, [] { spin_ms(40); });
+  since = now_ns();
+  clusterprof_region_begin("whole");
+  spin_ms(1);
+  clusterprof_pause();  // from its begin to its end in a region
+  rest_ns += now_ns() - since;
+  spin_ms(45);
+  since = now_ns();
+  clusterprof_resume();
+  timed(fourth, "fourth", -1, [] { spin_ms(35); });
+  clusterprof_region_end("whole");
+  rest_ns += now_ns() - since - fourth.inner;
+  spin_ms(25);
+  first.print("first");
+  second.print("second");
+  third.print("third");
+  fourth.print("fourth");
+  printf("rest %llu\n", static_cast<unsigned long long>(rest_ns));
+  return 0;
+}
+
 void* spin_in_thread(void*) {
   const clusterprof::scope scope("in thread");
   spin_ms(500);
@@ -313,6 +359,7 @@ int main(int argc, char** argv) {
   if (mode == "limits") return limits();
   if (mode == "forks") return forks();
   if (mode == "pauses") return pauses();
+  if (mode == "regions_and_pauses") return regions_and_pauses();
   if (mode == "pauses_of_all") return pauses_of_all();
   if (mode == "parts") return parts();
   if (mode == "cost") return cost();

@@ -285,6 +285,34 @@ TEST(Pauses, OnlyRegionsAreRecorded) {
   EXPECT_NEAR(paused, thread.seconds() - inside, 0.01);
 }
 
+TEST(Pauses, InRegionsThatAloneAreRecorded) {
+  const Outcome outcome = run_mode("regions_and_pauses", {kOnly});
+  const ProcessLog& process = outcome.processes.at(0);
+  const ThreadLog& thread = *process.main_thread();
+  auto seconds = seconds_by_region(process, thread);
+  const std::map<std::string, std::string> recorded = {
+      {"around/first", "first"}, {"second", "second"}, {"third", "third"}, {"whole/fourth", "fourth"}};
+  double inside = 0, around = 0;
+  for (const auto& [region, name] : recorded) {
+    const double least = outcome.numbers.at(name + ".inner") * 1e-9,
+                 most = outcome.numbers.at(name + ".outer") * 1e-9;
+    EXPECT_GE(seconds[region], least - 1e-4) << name;
+    EXPECT_LE(seconds[region], most + 1e-4) << name;
+    inside += seconds[region];
+  }
+  for (const char* name : {"around", "left", "whole"}) around += seconds[name];
+  EXPECT_GE(around, 0.001);  // before the last pause
+  EXPECT_LE(around, outcome.numbers.at("rest") * 1e-9);
+  EXPECT_EQ(seconds.count(""), 0u) << "time outside of regions";
+  EXPECT_NEAR(seconds["paused"], thread.seconds() - inside - around, 1e-3);
+  const std::uint64_t since_ns = process.segment->paused_since_ns.load();
+  ASSERT_NE(since_ns, 0u) << "outside of regions nothing is recorded";
+  const double paused = static_cast<double>(process.segment->paused_ns.load() +
+                                            process.segment->end_mono_ns.load() - since_ns) *
+                        1e-9;
+  EXPECT_NEAR(paused, seconds["paused"], 0.01);
+}
+
 TEST(Regions, SharesOfSamplesAreThoseOfTheProgram) {
   const Outcome outcome = run_mode("parts", {"CLUSTERPROF_RATE=1000"});
   const ProcessLog& process = outcome.processes.at(0);

@@ -509,8 +509,12 @@ static void rooted(void) {
   expect_op("MPI_Scatterv", 1, is_root ? 4 * sum : 0, 4LL * counts[world_rank]);
   MPI_Allgather(MPI_IN_PLACE, 0, MPI_INT, in_buffer, 4, MPI_INT, MPI_COMM_WORLD);
   expect_op("MPI_Allgather", 1, 16, 16LL * size);
-  MPI_Allgatherv(out_buffer, counts[world_rank], MPI_INT, in_buffer, counts, displacements, MPI_INT,
-                 MPI_COMM_WORLD);
+  // What a rank sends and what it receives are counted by types of their own.
+  MPI_Datatype all_of_mine;
+  MPI_Type_contiguous(counts[world_rank], MPI_INT, &all_of_mine);
+  MPI_Type_commit(&all_of_mine);
+  MPI_Allgatherv(out_buffer, 1, all_of_mine, in_buffer, counts, displacements, MPI_INT, MPI_COMM_WORLD);
+  MPI_Type_free(&all_of_mine);
   expect_op("MPI_Allgatherv", 1, 4LL * counts[world_rank], 4 * sum);
   MPI_Reduce(out_buffer, in_buffer, 5, MPI_DOUBLE, MPI_SUM, 1, MPI_COMM_WORLD);
   expect_op("MPI_Reduce", 1, 40, is_root ? 40 : 0);

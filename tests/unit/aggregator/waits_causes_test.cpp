@@ -99,6 +99,20 @@ TEST(WaitCausesTest, ChainWithADelayOfItsOwn) {
   EXPECT_EQ(roots_of(run.analyse()), (Rows{{"0 late", 60 * kMs}, {"1 own", 10 * kMs}}));
 }
 
+// Ranks 1 and 2 have both waited 20 ms for rank 0 since they last met. That made neither of them later than
+// the other: rank 1 is late by the 10 ms that it works more, and by nothing else.
+TEST(WaitCausesTest, WaitsThatBothRanksHadAreNoReasonToBeLate) {
+  MadeRun run(3);
+  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  run.add(0, sends(1, 21 * kMs, 21 * kMs, 0, {{"late", 20}}));
+  run.add(0, sends(2, 21 * kMs, 21 * kMs, 0, {}));
+  run.add(1, receives(0, 1 * kMs, 21 * kMs, 0, {}));
+  run.add(2, receives(0, 1 * kMs, 21 * kMs, 0, {}));
+  run.add(1, sends(2, 41 * kMs, 41 * kMs, 0, {{"step", 10}, {"extra", 10}}));
+  run.add(2, receives(1, 31 * kMs, 41 * kMs, 0, {{"step", 10}}));
+  EXPECT_EQ(roots_of(run.analyse()), (Rows{{"0 late", 40 * kMs}, {"1 extra", 10 * kMs}}));
+}
+
 // A message that a rank sends just before it waits for a neighbour does not hide what made that one late.
 TEST(WaitCausesTest, OwnMessageOnItsWayIsNoSynchronisation) {
   MadeRun run(2);

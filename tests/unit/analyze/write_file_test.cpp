@@ -77,6 +77,46 @@ TEST_F(WriteFile, IsReadByWhoMayReadWhatIsInIt) {
   EXPECT_EQ(mode_with({at("all")}), 0600u);
 }
 
+// Between the look at a name and its opening another may come to stand there.
+TEST_F(WriteFile, WhatIsSwappedInForAPipeIsNotWritten) {
+  const std::string victim = file("victim", 0644);
+  for (const bool is_link : {true, false}) {
+    ::unlink(at("pipe").c_str());
+    ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
+    Way way(at("pipe"));
+    ASSERT_EQ(way.error(), 0);
+    const UniqueFd reader(::open(at("pipe").c_str(), O_RDONLY | O_NONBLOCK));
+    ASSERT_TRUE(open_as_it_is(way.end()));
+    ASSERT_EQ(::unlink(at("pipe").c_str()), 0);
+    if (is_link)
+      fs::create_symlink("victim", at("pipe"));
+    else
+      ASSERT_EQ(::link(victim.c_str(), at("pipe").c_str()), 0);
+    const bool opened = static_cast<bool>(open_as_it_is(way.end()));
+    const int error = errno;
+    EXPECT_FALSE(opened);
+    EXPECT_EQ(error, is_link ? ELOOP : ESTALE);
+    EXPECT_EQ(content_of(victim), "content of victim");
+  }
+}
+
+// The same with a link of the kernel's own, which may be followed: into another file it may not.
+TEST_F(WriteFile, WhatIsSwappedInForAnOpenFileIsNotWritten) {
+  const std::string first = file("first", 0644), second = file("second", 0644);
+  UniqueFd open_file(::open(first.c_str(), O_RDWR));
+  ASSERT_EQ(::unlink(first.c_str()), 0);
+  Way way("/proc/self/fd/" + std::to_string(open_file.get()));
+  ASSERT_EQ(way.error(), 0);
+  ASSERT_TRUE(way.end().unnamed);
+  const UniqueFd other(::open(second.c_str(), O_RDWR));
+  ASSERT_EQ(::dup2(other.get(), open_file.get()), open_file.get());
+  const bool opened = static_cast<bool>(open_as_it_is(way.end()));
+  const int error = errno;
+  EXPECT_FALSE(opened);
+  EXPECT_EQ(error, ESTALE);
+  EXPECT_EQ(content_of(second), "content of second");
+}
+
 TEST_F(WriteFile, AnotherGroupIsNotOurs) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   const std::string theirs = file("theirs", 0640);

@@ -299,6 +299,23 @@ TEST_F(Recording, RateReachedIsThatOfRunningThreads) {
   EXPECT_EQ(report.running_ns, 20 * kMs);
 }
 
+// A sample of the wall clock's timer stands for elapsed time, also where the thread had the processor for a
+// part of it: the rate is that by the wall clock.
+TEST_F(Recording, RateReachedByTheWallClockIsThatOfElapsedTime) {
+  Sample s;
+  s.words = {kProgram + 0x100};
+  s.trigger = wire::Trigger::kWallTimer;
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    s.time_ns = kStart + i * 10 * kMs;
+    s.cpu_ns = i * 4 * kMs;
+    fake_.sample(0, s);
+  }
+  recorder().poll(kStart + 50 * kMs);
+  const ProcessReport report = recorder().report(kStart + 50 * kMs);
+  EXPECT_EQ(report.running_samples, 5u);
+  EXPECT_EQ(report.running_ns, 50 * kMs);
+}
+
 TEST_F(Recording, UnknownSystemCallIsSystem) {
   Sample s;
   s.words = {kLibc + 1};

@@ -197,6 +197,23 @@ void write_by_hdf5(const std::filesystem::path& path, const char* name, const st
   ASSERT_GE(H5Awrite(attribute, H5T_STD_U64LE, &checksum), 0);
 }
 
+// Each chunk is right by its own checksum; that they stand in each other's place only the column's tells.
+void swap_chunks(const std::filesystem::path& path, const char* name, hsize_t a, hsize_t b) {
+  const Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
+  const Id dataset(H5Dopen2(file, name, H5P_DEFAULT), H5Dclose);
+  std::vector<char> of_a, of_b;
+  std::uint32_t mask = 0;
+  for (const auto& [at, bytes] : {std::pair(a, &of_a), std::pair(b, &of_b)}) {
+    hsize_t stored = 0;
+    ASSERT_GE(H5Dget_chunk_storage_size(dataset, &at, &stored), 0);
+    bytes->resize(static_cast<std::size_t>(stored));
+    ASSERT_GE(H5Dread_chunk(dataset, H5P_DEFAULT, &at, &mask, bytes->data()), 0);
+    ASSERT_EQ(mask, 0u);
+  }
+  ASSERT_GE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &a, of_b.size(), of_b.data()), 0);
+  ASSERT_GE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &b, of_a.size(), of_a.data()), 0);
+}
+
 class BesideHdf5Test : public ::testing::Test {
  protected:
   // Writes columns with our code.
@@ -309,6 +326,26 @@ TEST_F(BesideHdf5Test, WeReadWhatHdf5Writes) {
 }
 
 // Low bytes random, high ones not, as times are: HDF5 reads what was partly stored.
+TEST_F(BesideHdf5Test, ChunksThatStandInEachOthersPlace) {
+  const auto column = some_rows<std::uint64_t>(4 * h5::kChunkRows, 2);
+  const auto rows = std::span(column);
+  for (const auto& [a, b] : {std::pair(0u, 1u), std::pair(1u, 3u)}) {
+    write([&](h5::Group& root) { root.write_column<std::uint64_t>("column", column); });
+    ASSERT_NO_FATAL_FAILURE(swap_chunks(path_, "column", a * h5::kChunkRows, b * h5::kChunkRows));
+    const h5::File file = h5::File::open(path_);
+    const h5::Group root = file.root();
+    const ChunkedColumn chunks = root.open_chunked_column("column", Type::kUint64);
+    const auto moved = rows.subspan(b * h5::kChunkRows, h5::kChunkRows);
+    const auto found = chunks.read<std::uint64_t>(a * h5::kChunkRows, h5::kChunkRows);
+    ASSERT_TRUE(std::equal(found.begin(), found.end(), moved.begin())) << "each of them is right by itself";
+    EXPECT_THROW((void)root.read_column<std::uint64_t>("column"), H5Error);
+    h5::ColumnStream stream = root.open_column<std::uint64_t>("column");
+    std::vector<std::uint64_t> piece(h5::kChunkRows);
+    for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(stream.next(std::span(piece)));
+    EXPECT_THROW(stream.next(std::span(piece)), H5Error);
+  }
+}
+
 TEST_F(BesideHdf5Test, StoredPlanes) {
   constexpr std::size_t kRows = 20000;  // four random planes are more than one stored block
   std::vector<std::uint64_t> rows(kRows);

@@ -335,6 +335,22 @@ TEST(Verdict, Communication) {
   EXPECT_NE(find_finding(a, "Send fewer and larger messages"), nullptr);
 }
 
+// What is recorded of a run is what the rank that paused least recorded.
+TEST(Verdict, RanksThatPausedForDifferentTimes) {
+  ProfileBuilder b(3);
+  const std::uint64_t paused_s[] = {5, 2, 4};
+  for (std::uint32_t r = 0; r < 3; ++r) {
+    b.called(r, b.child(native(b, "step", 30), b.mpi("MPI_Barrier")), 10, 1000);
+    b.sampled(r, native(b, "compute", 10), Category::kNative, 9000 - 1000 * paused_s[r]);
+    b.data.ranks[r].paused_ns = paused_s[r] * 1000 * kMs;
+  }
+  const Analysis a = analyse(b.data);
+  EXPECT_DOUBLE_EQ(a.recorded_s, 8);
+  EXPECT_DOUBLE_EQ(a.focus_s, 8);
+  EXPECT_DOUBLE_EQ(*a.ranks[1].useful_s, 7);
+  EXPECT_DOUBLE_EQ(*a.efficiency.communication, 7.0 / 8);
+}
+
 TEST(Verdict, PausedTimeIsNobodys) {
   ProfileBuilder b(2);
   for (std::uint32_t r = 0; r < 2; ++r) {
