@@ -64,6 +64,19 @@ std::string InstallLayout::browser() const { return analyze.substr(0, analyze.rf
 
 std::string InstallLayout::doctor() const { return analyze.substr(0, analyze.rfind('/') + 1) + "doctor"; }
 
+std::string InstallLayout::self_test_program(MpiFlavour flavour) const {
+  const std::string program = analyze.substr(0, analyze.rfind('/') + 1) + "self-test";
+  switch (flavour) {
+    case MpiFlavour::kOpenMpi:
+      return program + "-openmpi";
+    case MpiFlavour::kMpich:
+      return program + "-mpich";
+    case MpiFlavour::kNone:
+      break;
+  }
+  return program;
+}
+
 std::string InstallLayout::merge_program(MpiFlavour flavour) const {
   const std::string directory = analyze.substr(0, analyze.rfind('/') + 1);
   switch (flavour) {

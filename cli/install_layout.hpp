@@ -26,6 +26,8 @@ struct InstallLayout {
   [[nodiscard]] std::string doctor() const;
   // Merges in parallel. Not in every installation; empty for kNone.
   [[nodiscard]] std::string merge_program(MpiFlavour flavour) const;
+  // What `clusterprof doctor --self-test` records: without MPI (kNone), or not in every installation.
+  [[nodiscard]] std::string self_test_program(MpiFlavour flavour) const;
 };
 
 // Of bin/clusterprof, whatever it is called there.

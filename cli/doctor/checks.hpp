@@ -7,13 +7,16 @@
 #include "cli/doctor/check.hpp"
 #include "cli/doctor/system.hpp"
 #include "cli/install_layout.hpp"
+#include "cli/mpi_flavour.hpp"
 
 namespace clusterprof::cli::doctor {
 
 struct Request {
-  std::string directory;  // where runs are to be; empty: CLUSTERPROF_ROOT, else the working directory
-  bool node = false;      // only what may differ from node to node
-  bool quick = false;     // nothing that takes long or leaves the node
+  std::string directory;   // where runs are to be; empty: CLUSTERPROF_ROOT, else the working directory
+  bool node = false;       // only what may differ from node to node
+  bool quick = false;      // nothing that takes long or leaves the node
+  bool self_test = false;  // nothing but recording programs that know what their profile has to say
+  std::string scratch;     // a directory of our own for what is recorded then
 };
 
 struct Context {
@@ -32,6 +35,7 @@ struct CheckRow {
   bool quick;  // part of --quick
 };
 const std::vector<CheckRow>& all_checks();
+const std::vector<CheckRow>& self_test_checks();
 
 // --- installation ---
 void check_files(const Context& context, Checks& out);      // install.files
@@ -72,7 +76,14 @@ void check_slurm(const Context& context, Checks& out);  // slurm.plugin, .plugst
 void check_python(const Context& context, Checks& out);   // python.default, python.others
 void check_symbols(const Context& context, Checks& out);  // symbols.debug
 
+// --- self_test ---
+void check_shares(const Context& context, Checks& out);  // self_test.shares, .idle, .sample_cost
+void check_waits(const Context& context, Checks& out);   // self_test.waits, .call_cost
+
 // --- parts, for these and for tests ---
+
+// Whose launcher it is that answers so to --version; kNone: not known.
+MpiFlavour flavour_of_launcher(const std::string& said);
 
 // "12 MB"
 std::string bytes_text(std::uint64_t bytes);

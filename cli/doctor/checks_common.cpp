@@ -27,6 +27,11 @@ const std::vector<CheckRow>& all_checks() {
   return rows;
 }
 
+const std::vector<CheckRow>& self_test_checks() {
+  static const std::vector<CheckRow> rows = {{check_shares, true, false}, {check_waits, true, false}};
+  return rows;
+}
+
 std::string bytes_text(std::uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB"};
   auto amount = static_cast<double>(bytes);

@@ -74,6 +74,8 @@ constexpr const char* kFindMpi4py =
 
 }  // namespace
 
+MpiFlavour flavour_of_launcher(const std::string& said) { return launcher_of("", said).flavour; }
+
 void check_mpi(const Context& context, Checks& out) {
   const auto libraries = libraries_here(context.system);
   Check check{"mpi.libraries", kGroup, "MPI libraries", Status::kOk, "", "", "", {}};

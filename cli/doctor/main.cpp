@@ -12,10 +12,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "cli/doctor/checks.hpp"
 #include "cli/doctor/options.hpp"
@@ -71,6 +75,40 @@ bool wants_colour(const std::string& choice) {
          !set("TERM").empty();
 }
 
+// For what is recorded; gone afterwards.
+class ScratchDirectory {
+ public:
+  ScratchDirectory() {
+    std::error_code error;
+    std::string name =
+        (std::filesystem::temp_directory_path(error) / "clusterprof-self-test-XXXXXX").string();
+    if (error || ::mkdtemp(name.data()) == nullptr)
+      throw std::runtime_error("no temporary directory can be made: " +
+                               (error ? error.message() : std::string(std::strerror(errno))));
+    path_ = name;
+  }
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+  ~ScratchDirectory() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// What the user has set for his own runs would change what is recorded.
+void forget_own_variables() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string text = *variable;
+    if (text.starts_with("CLUSTERPROF_")) names.push_back(text.substr(0, text.find('=')));
+  }
+  for (const std::string& name : names) ::unsetenv(name.c_str());
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"What was recorded: merge it, explain it, look at it", "clusterprof"};
   app.require_subcommand(1);
@@ -98,6 +136,11 @@ int run(int argc, char** argv) {
   remove_agent_from_environment();
   const auto identity = identify(process_environment());
   const bool has_peers = identity && identity.value().has_peers && identity.value().world_size > 1;
+  if (has_peers && request.self_test) {
+    if (identity.value().speaks_for_all())
+      say("--self-test starts its own ranks: call it without a launcher");
+    return kExitUsage;
+  }
   if (has_peers) {
     if (identity.value().rank > 0 && identity.value().local_rank > 0) return kOk;
     if (identity.value().rank > 0) request.node = true;
@@ -110,8 +153,14 @@ int run(int argc, char** argv) {
   const std::string node = has_peers ? identity.value().node : system->host();
   const bool notes = request.quick && request.node && !options.json;
   give_up_after(request.quick ? kQuickPatience : kPatience, notes ? STDOUT_FILENO : STDERR_FILENO);
+  std::optional<ScratchDirectory> scratch;
+  if (request.self_test) {
+    forget_own_variables();
+    scratch.emplace();
+    request.scratch = scratch->path();
+  }
   Checks checks;
-  for (const CheckRow& row : all_checks()) {
+  for (const CheckRow& row : request.self_test ? self_test_checks() : all_checks()) {
     if ((request.node && !row.node) || (request.quick && !row.quick)) continue;
     const std::size_t before = checks.size();
     row.check(context, checks);

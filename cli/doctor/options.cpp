@@ -16,6 +16,10 @@ void define_options(CLI::App& verb, Options& options) {
   verb.add_flag("--quick", options.request.quick,
                 "in less than a second: no commands are run, nothing beyond this node is touched");
   verb.add_flag("--node", options.request.node, "only what may differ from node to node");
+  verb.add_flag("--self-test", options.request.self_test,
+                "record programs that know what their profile has to say, and tell how far off it is; 20 s")
+      ->excludes("--quick")
+      ->excludes("--node");
   verb.add_option("--color,--colour", options.colour, "auto (default): on terminals, unless NO_COLOR is set")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "always", "never"}));

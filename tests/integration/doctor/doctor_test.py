@@ -32,7 +32,8 @@ def install(prefix):
         os.makedirs(target)
         for name in os.listdir(source):
             wanted = name.endswith(".so") if folder.startswith("lib/") else name in (
-                "clusterprof", "doctor", "collector", "analyze", "tui", "merge-openmpi", "merge-mpich")
+                "clusterprof", "doctor", "collector", "analyze", "tui", "merge-openmpi", "merge-mpich",
+                "self-test", "self-test-openmpi", "self-test-mpich")
             if wanted and os.path.isfile(os.path.join(source, name)):
                 shutil.copy(os.path.join(source, name), target)
     shutil.copytree(os.path.join(recording.SOURCE, "python", "clusterprof"),
@@ -108,6 +109,33 @@ class Doctor(InstalledDoctor):
         self.assertRegex(checks["output.operations"]["found"], "all that a run needs")
         self.assertEqual(os.listdir(self.directory), [])
         self.assertEqual([words for _, words in recording.processes() if self.prefix in words[0]], [])
+
+    def test_self_test(self):
+        """What it judges depends on the machine's load; that it records, compares and tidies up does not."""
+        scratch = os.path.join(self.directory, "scratch")
+        os.mkdir(scratch)
+        os.chmod(scratch, 0o777)
+        done = self.doctor("--self-test", "--json", env={"TMPDIR": scratch, "CLUSTERPROF_RATE": "7"})
+        self.assertEqual(done.stderr, "")
+        document = json.loads(done.stdout)
+        jsonschema.validate(document, SCHEMA, jsonschema.Draft7Validator)
+        found = {check["id"]: check["found"] for check in document["checks"]}
+        self.assertRegex(found["self_test.shares"], r"^three_quarters\(\) has \d+\.\d % .* in the profile: \d+\.\d points off")
+        self.assertRegex(found["self_test.idle"], r"^slept for 0\.\d+ s .* \d+ ms off$")
+        self.assertRegex(found["self_test.sample_cost"], r"^\d+\.\d µs ")
+        for family in ("openmpi", "mpich"):
+            if not shutil.which(f"mpirun.{family}"):
+                continue
+            self.assertRegex(found[f"self_test.waits_{family}"], r"^(not tried: two ranks|rank 0 waited \d+\.\d+ s for rank 1)")
+            self.assertRegex(found[f"self_test.call_cost_{family}"], r"^MPI_Iprobe takes \d+ ns alone and \d+ ns recorded")
+        self.assertEqual(done.returncode, 1 if document["verdict"] == "fail" else 0)
+        self.assertEqual(os.listdir(scratch), [])
+
+    def test_self_test_starts_its_own_ranks(self):
+        done = self.doctor("--self-test", env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2",
+                                               "PMIX_NAMESPACE": "job", "OMPI_MCA_ess_base_jobid": "1"})
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--self-test starts its own ranks", done.stderr)
 
     def test_what_papi_says_is_what_reports_say(self):
         events = self.checks("--node")["counters.events"]["details"]
