@@ -1,6 +1,6 @@
 # Run by cpack before it packs CPACK_TEMPORARY_DIRECTORY.
 #
-# In a .deb the libraries that programs need become dependencies: not those of merge-openmpi and merge-mpich, one of
+# In a .deb the libraries that programs need become dependencies: not those of merge-* and self-test-*, one of
 # which is of use at most, and that say so themselves when their MPI is missing.
 #
 # A .tar.gz brings its libraries along, all but libc's and MPI's, in lib/clusterprof/private: it runs where the
@@ -25,8 +25,8 @@ else()
   set(prefix "${top}")
 endif()
 file(GLOB programs "${prefix}/libexec/clusterprof/*" "${prefix}/bin/*")
-set(merge_programs ${programs})
-list(FILTER merge_programs INCLUDE REGEX "/merge-[a-z]+$")
+set(mpi_programs ${programs})
+list(FILTER mpi_programs INCLUDE REGEX "/(merge|self-test)-[a-z]+$")
 if(NOT programs)
   message(FATAL_ERROR "nothing to be packed in ${prefix}")
 endif()
@@ -60,7 +60,7 @@ if(CPACK_GENERATOR STREQUAL "DEB")
   endif()
 
   # On this distribution MPI's libraries lie where the loader looks anyway.
-  foreach(program IN LISTS merge_programs)
+  foreach(program IN LISTS mpi_programs)
     file(RPATH_REMOVE FILE "${program}")
   endforeach()
 
@@ -69,7 +69,7 @@ if(CPACK_GENERATOR STREQUAL "DEB")
   file(MAKE_DIRECTORY "${work}/debian")
   file(WRITE "${work}/debian/control" "Source: clusterprof\n\nPackage: clusterprof\nArchitecture: any\n")
   set(needed ${programs})
-  list(FILTER needed EXCLUDE REGEX "/merge-[a-z]+$")
+  list(FILTER needed EXCLUDE REGEX "/(merge|self-test)-[a-z]+$")
   execute_process(COMMAND "${shlibdeps}" -O ${needed} WORKING_DIRECTORY "${work}"
     OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(NOT status EQUAL 0 OR NOT output MATCHES "shlibs:Depends=([^\n]+)")
