@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Nanoseconds that clusterprof adds to an MPI call, and that the least possible wrapper adds (two timestamps and
-nothing else, bench/two_timestamps.c): bare, floor and recorded runs in turn, medians of the paired differences. The
-sampling timers run at --rate, 1 Hz unless told, so that it is the wrappers that show. Every call is recorded with
+nothing else, bench/two_timestamps.c): bare, floor and recorded runs in turn, medians of the paired differences.
+Recorded at each of --rates: at 1 Hz it is the wrappers that show, 100 Hz is what users have. Every call is recorded with
 its call site and its event. "python N": MPI_Iprobe by mpi4py, below N Python functions.
 
-    bench/mpi_call.py [--build DIR] [--pairs N] [--only NAME,...] [--mpi openmpi,mpich] [--rate HZ] [--peer LIBRARY]
-                      [--python EXE]
+A single rank shares one core with mpirun, launcher and collector; two ranks have two, and the rest is on these, too: on
+one core they would measure how long MPI takes to give it up.
+
+    bench/mpi_call.py [--build DIR] [--pairs N] [--only NAME,...] [--mpi openmpi,mpich] [--rates HZ,...] [--cpus N,N|all]
+                      [--peer LIBRARY] [--python EXE]
 
 --peer measures another profiler beside it, preloaded: libmpiP.so, built with the compiler of the one --mpi given.
 """
@@ -58,16 +61,18 @@ def main():
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--only", default=",".join(p[0] for p in PROGRAMS))
     parser.add_argument("--mpi", default="openmpi,mpich")
-    parser.add_argument("--rate", default="1")
+    parser.add_argument("--rates", default="1,100")
+    parser.add_argument("--cpus", default="1,0", help="the cores to pin everything on, the first one for a single rank; or all")
     parser.add_argument("--python", default="/usr/bin/python3", help="one that has mpi4py")
     parser.add_argument("--peer", help="a shared library")
     arguments = parser.parse_args()
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     tool = os.path.join(arguments.build, "bin", "clusterprof")
+    rates = arguments.rates.split(",")
 
     with tempfile.TemporaryDirectory(prefix="clusterprof-bench-") as folder:
-        print(f"{'calls of 8 bytes':<24}{'MPI':>8}{'bare ns':>9}{'floor +':>9}{'recorded +':>12}{'over the floor':>16}"
-              f"{'min':>7}{'max':>7}" + (f"{'peer +':>9}" if arguments.peer else ""))
+        print(f"{'calls of 8 bytes':<24}{'MPI':>8}{'bare ns':>9}{'floor +':>9}"
+              + "".join(f"{rate + ' Hz +':>11}{'over floor':>12}{'min':>6}{'max':>6}" for rate in rates) + (f"{'peer +':>9}" if arguments.peer else ""))
         for flavour in arguments.mpi.split(","):
             floor = compile_all(flavour, folder)
             for name, source, words, ranks in PROGRAMS:
@@ -78,9 +83,12 @@ def main():
                     program = [arguments.python, f"{TOP}/bench/programs/{source}", *words]
                     if not uses(arguments.python, flavour):
                         continue
-                before = [f"mpirun.{flavour}", "-n", str(ranks)]
+                pin = []
+                if arguments.cpus != "all":
+                    pin = ["taskset", "-c", ",".join(arguments.cpus.split(",")[:ranks])]
+                before = [*pin, f"mpirun.{flavour}", "-n", str(ranks)]
                 if flavour == "openmpi":
-                    before += ["--oversubscribe"]
+                    before += ["--oversubscribe", "--bind-to", "none"]
 
                 def call_ns(wrapper):
                     done = subprocess.run([*before, *wrapper, *program],
@@ -90,22 +98,27 @@ def main():
                     return float(next(line for line in done.stdout.splitlines() if line.startswith("call_ns")).split()[1])
 
                 call_ns([])
-                bare, floors, recorded, peer = [], [], [], []
+                bare, floors, peer = [], [], []
+                recorded = {rate: [] for rate in rates}
                 for _ in range(arguments.pairs):
                     bare.append(call_ns([]))
                     floors.append(call_ns(["env", f"LD_PRELOAD={floor}"]))
-                    run = os.path.join(folder, "run")
-                    recorded.append(call_ns([tool, "-q", "-r", arguments.rate, "-o", run]))
-                    if not os.path.isdir(run):
-                        sys.exit("the run was not recorded: is the collector built?")
-                    shutil.rmtree(run)
+                    for rate in rates:
+                        run = os.path.join(folder, "run")
+                        recorded[rate].append(call_ns([tool, "-q", "-r", rate, "-o", run]))
+                        if not os.path.isdir(run):
+                            sys.exit("the run was not recorded: is the collector built?")
+                        shutil.rmtree(run)
                     if arguments.peer:
                         peer.append(call_ns(["env", f"LD_PRELOAD={arguments.peer}"]))
-                over = [r - f for r, f in zip(recorded, floors)]
+
+                def column(values):
+                    over = [r - f for r, f in zip(values, floors)]
+                    return (f"{statistics.median(r - b for r, b in zip(values, bare)):>11.0f}"
+                            f"{statistics.median(over):>12.0f}{min(over):>6.0f}{max(over):>6.0f}")
                 print(f"{f'{name}, {ranks} rank' + 's' * (ranks > 1):<24}{flavour:>8}{statistics.median(bare):>9.0f}"
                       f"{statistics.median(f - b for f, b in zip(floors, bare)):>9.0f}"
-                      f"{statistics.median(r - b for r, b in zip(recorded, bare)):>12.0f}"
-                      f"{statistics.median(over):>16.0f}{min(over):>7.0f}{max(over):>7.0f}"
+                      + "".join(column(recorded[rate]) for rate in rates)
                       + (f"{statistics.median(p - b for p, b in zip(peer, bare)):>9.0f}" if peer else ""), flush=True)
 
 

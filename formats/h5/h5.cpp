@@ -487,13 +487,15 @@ bool Group::has(const char* name) const {
 
 // Of a small column. Made once: a shard has 200 of them, and to make it is a sixth of what writing one takes.
 hid_t compact_properties() {
-  static const Handle properties = [] {
-    Handle made = checked(H5Pcreate(H5P_DATASET_CREATE), "HDF5 cannot be set up");
-    check(H5Pset_obj_track_times(made.get(), false), "HDF5 cannot be set up");
-    check(H5Pset_layout(made.get(), H5D_COMPACT), "HDF5 cannot be set up");
+  // Never given back: HDF5 does that at the end of the process, when nothing of it may be called any more.
+  static const hid_t properties = [] {
+    const hid_t made = H5Pcreate(H5P_DATASET_CREATE);
+    if (made < 0) fail("HDF5 cannot be set up");
+    check(H5Pset_obj_track_times(made, false), "HDF5 cannot be set up");
+    check(H5Pset_layout(made, H5D_COMPACT), "HDF5 cannot be set up");
     return made;
   }();
-  return properties.get();
+  return properties;
 }
 
 void Group::write_raw(const char* name, Type type, const void* rows, std::size_t count) {

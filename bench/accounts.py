@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""What recording takes of one core, by the kernel's accounts of our own threads and processes and by the handler's own
+clock. Ratios of whole runs say nothing below two points where others use the machine; these figures hardly change.
+
+Program, launcher and collector are pinned together on one core. Printed, in ms of CPU time:
+
+  handlers   samples times the median of what the signal handler took, by its own clock (when it is switched out, that is in the mean); the kernel's part of a signal is
+             the machine's (bench/empty_handler.c), and not in it
+  watcher    the agent's thread in the program, from /proc/PID/task/TID/schedstat: in the first two seconds, and later
+  collector  all of its CPU time (getrusage, in the shard): start, rings, names, shards
+  /bin/true  what a program that does nothing takes in all: the collector with its last shard, and the launcher
+
+    bench/accounts.py [--build DIR] [--rates 100,1000] [--length N] [--cpu N]
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import overhead
+
+
+class Watcher(threading.Thread):
+    """Reads the CPU time of the agent's thread twice a second."""
+
+    def __init__(self, program):
+        super().__init__(daemon=True)
+        self.program, self.looks, self.end = program, [], threading.Event()
+
+    def run(self):
+        thread = None
+        while not self.end.wait(0.5):
+            thread = thread or self.find()
+            if thread is None:
+                continue
+            try:
+                with open(thread + "/schedstat", encoding="ascii") as file:
+                    self.looks.append((time.monotonic(), int(file.read().split()[0]) * 1e-6))
+            except OSError:
+                return
+
+    def find(self):
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    words = file.read().decode(errors="replace").split("\0")
+                if words[:len(self.program)] != self.program:
+                    continue
+                for thread in os.listdir(f"/proc/{pid}/task"):
+                    with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as file:
+                        if file.read() == "clusterprof\n":
+                            return f"/proc/{pid}/task/{thread}"
+            except OSError:
+                continue
+        return None
+
+
+def recorded(tool, rate, program, folder, cpu):
+    """What is told of one run."""
+    out = os.path.join(folder, "out")
+    watcher = Watcher(program)
+    watcher.start()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([tool, "-q", "-r", rate, "-o", out, "--", *program], cwd=folder, capture_output=True, text=True,
+                          preexec_fn=lambda: os.sched_setaffinity(0, {cpu}), env=dict(os.environ, OPENBLAS_NUM_THREADS="1"))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    watcher.end.set()
+    watcher.join()
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    said = json.loads(subprocess.run([tool, "report", "--json", out], capture_output=True, text=True, check=True).stdout)
+    shutil.rmtree(out)
+    all_ms = 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return said, all_ms, watcher.looks
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default=f"{overhead.TOP}/build/release")
+    parser.add_argument("--rates", default="100,1000")
+    parser.add_argument("--length", default="6", help="how many times as long as usual the programs run")
+    parser.add_argument("--cpu", default=1, type=int)
+    arguments = parser.parse_args()
+    tool = os.path.join(os.path.abspath(arguments.build), "bin", "clusterprof")
+
+    with tempfile.TemporaryDirectory(prefix="clusterprof-bench-") as folder:
+        starts = []
+        for _ in range(11):
+            said, all_ms, _ = recorded(tool, "100", ["/bin/true"], folder, arguments.cpu)
+            program_ms = 1e3 * said["ranks"][0]["cpu_s"]
+            starts.append((1e3 * said["nodes"][0]["collector_cpu_s"], all_ms - program_ms))
+        collector_ms, ours_ms = (statistics.median(column) for column in zip(*starts))
+        print(f"/bin/true: collector {collector_ms:.1f} ms, launcher and collector {ours_ms:.1f} ms (medians of {len(starts)})\n")
+        print("| program | rate | elapsed s | samples | handler, median | handlers ms/s | watcher ms, first 2 s | watcher ms/s, then | "
+              "collector ms, after its start | per s | in all, per cent |\n|---|---|---|---|---|---|---|---|---|---|---|")
+        for name, program in overhead.programs(folder, arguments.length).items():
+            for rate in arguments.rates.split(","):
+                said, _, looks = recorded(tool, rate, program, folder, arguments.cpu)
+                rank, elapsed_s = said["ranks"][0], said["ranks"][0]["elapsed_s"]
+                if len(looks) < 6:
+                    sys.exit(f"{name} ends too soon: --length")
+                first = [look for look in looks if look[0] < looks[0][0] + 2][-1]
+                steady = (looks[-1][1] - first[1]) / (looks[-1][0] - first[0])
+                median_s = said["quality"]["handler_median_s"]
+                handlers = 1e3 * median_s * rank["samples"] / elapsed_s
+                own_ms = max(0.0, 1e3 * said["nodes"][0]["collector_cpu_s"] - collector_ms)
+                whole = 100 * (handlers * elapsed_s + looks[-1][1] + own_ms) / (1e3 * elapsed_s)
+                print(f"| {name} | {rate} | {elapsed_s:.1f} | {rank['samples']} | {1e6 * median_s:.1f} µs | {handlers:.2f} | "
+                      f"{first[1]:.2f} | {steady:.2f} | {own_ms:.1f} | {own_ms / elapsed_s:.2f} | {whole:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
