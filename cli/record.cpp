@@ -287,12 +287,12 @@ std::vector<std::string> Recording::collector_command() const {
                                     std::to_string(local_ranks),
                                     "--world-size",
                                     std::to_string(std::max(identity_.run_size(), 0)),
-                                    "--mpi-launcher",
-                                    std::to_string(find_mpi_launcher()),
                                     "--rate",
                                     std::to_string(options_.rate_hz),
                                     "--clock",
                                     options_.clock == SampleClock::kWall ? "wall" : "cpu"};
+  if (const pid_t launcher = find_mpi_launcher(); launcher != 0)
+    words.push_back("--mpi-launcher=" + std::to_string(launcher));
   if (!options_.ranks.empty()) {
     const auto [lowest, count] = options_.selected_ranks(identity_.run_size());
     words.push_back("--ranks=" + options_.rank_list());

@@ -40,6 +40,7 @@ class MpiTest:
         events = self.events(run)
         self.assertEqual(self.ranks(events), [0, 1, 2, 3])
         self.assertIn("--local-ranks 4 --world-size 4", events[0])
+        self.assertRegex(events[0], " --mpi-launcher=[0-9]+ ")  # whose processors it may use
         self.assertEqual(os.listdir(self.directory), [run])
 
     def test_runs_do_not_share_a_directory(self):
