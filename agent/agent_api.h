@@ -32,6 +32,7 @@ typedef struct clusterprof_mpi_call {
 typedef struct clusterprof_mpi_exit {
   uint64_t time_ns; /* the time */
   uint64_t mpi_ns;  /* what the thread had spent inside MPI before the call */
+  void* segment;    /* as segment() says: null when nothing is recorded */
   void* events;     /* the wire::MpiEventRing of the thread, null when it has none */
   uint32_t paused;  /* 1: recording was paused at the beginning: the call counts for the numbers of messages
                      * and  collective operations, and for nothing else */
@@ -43,7 +44,7 @@ typedef struct clusterprof_mpi_exit {
 } clusterprof_mpi_exit;
 
 typedef struct clusterprof_agent_api {
-  uint32_t version; /* 4 */
+  uint32_t version; /* 5 */
 
   /* The mapped wire::SegmentHeader, or null. May become null (the child of a fork before it
    * has a segment of its own) and non-null again: read it at each use. */

@@ -15,8 +15,7 @@ void* segment() { return g_process.segment.load(std::memory_order_acquire); }
 
 std::uint64_t now_ns() { return monotonic_ns(); }
 
-wire::MpiEventRing* event_ring(const ThreadContext& context) {
-  wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
+wire::MpiEventRing* event_ring(const ThreadContext& context, wire::SegmentHeader* header) {
   const auto index = static_cast<std::uint64_t>(context.record - g_process.records);
   if (header == nullptr || index >= header->mpi_event_rings) return nullptr;
   return reinterpret_cast<wire::MpiEventRing*>(reinterpret_cast<std::uint8_t*>(header) +
@@ -80,15 +79,18 @@ clusterprof_mpi_exit leave_mpi() {
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
   // Neither holds in the child of a fork that was made inside the call.
-  if (slot == nullptr || context.mpi_depth == 0) return {time_ns, 0, nullptr, 0, 0, nullptr, {}, 0};
+  if (slot == nullptr || context.mpi_depth == 0)
+    return {time_ns, 0, segment(), nullptr, 0, 0, nullptr, {}, 0};
   slot->mpi_op.store(0, std::memory_order_relaxed);
   const std::uint64_t spent_ns = time_ns - slot->mpi_call.enter_ns.load(std::memory_order_relaxed);
   const std::uint64_t before_ns = slot->mpi_time_ns.load(std::memory_order_relaxed);
   if (!context.mpi_paused) slot->mpi_time_ns.store(before_ns + spent_ns, std::memory_order_relaxed);
   count_change(slot->mpi_call);
   context.mpi_depth = 0;
-  clusterprof_mpi_exit left = {time_ns, before_ns, event_ring(context), context.mpi_paused ? 1u : 0u,
-                               0,       nullptr,   context.mpi_path,    slot->is_main == 1 ? 0u : 1u};
+  wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
+  clusterprof_mpi_exit left = {
+      time_ns, before_ns, header,           event_ring(context, header), context.mpi_paused ? 1u : 0u,
+      0,       nullptr,   context.mpi_path, slot->is_main == 1 ? 0u : 1u};
   if (g_process.counts_mpi) {
     const int error = errno;
     CounterState& counters = context.record->counters;
@@ -149,7 +151,7 @@ void count_loss(std::uint32_t reason) {
 }
 
 constexpr clusterprof_agent_api kApi = {
-    4,           segment,   now_ns,    enter_mpi, leave_mpi, clusterprof_call_path_entry, add_wrapper_range,
+    5,           segment,   now_ns,    enter_mpi, leave_mpi, clusterprof_call_path_entry, add_wrapper_range,
     mpi_started, mpi_ended, count_loss};
 
 }  // namespace

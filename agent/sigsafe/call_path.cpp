@@ -82,9 +82,10 @@ struct Seen {
 
 // Where on the stack the return address of the wrapper lies that calls from (rip, rsp). Wrappers share
 // the code that calls from `rip` and differ in the size of their frames, so the place is known for both
-// together only. A wrong guess costs no more than the choice of the set.
+// together only. A wrong guess costs no more than the choice of the set. And which path was seen there last.
 struct Site {
   std::uint64_t rip, rsp, return_slot;
+  std::uint64_t latest;  // as in PathMemo::entries
 };
 
 }  // namespace
@@ -256,30 +257,46 @@ bool unchanged(Seen& seen, std::uint32_t region, const Registers& registers,
          codes_are_unchanged(seen.linked_codes(), seen.codes);
 }
 
+bool is_on_own_stack(const ThreadContext& context, std::uint64_t address) noexcept {
+  return address >= context.stack_low && address < context.stack_high;
+}
+
+bool walks_python(const wire::SegmentHeader* segment) noexcept {
+  return segment->python_state.load(std::memory_order_relaxed) ==
+         static_cast<std::uint32_t>(wire::PythonState::kActive);
+}
+
 // False when nothing can be said of the Python frames but by walking them.
-bool find_chain(wire::SegmentHeader* segment, PythonChain& chain) noexcept {
+bool find_chain(const wire::SegmentHeader* segment, PythonChain& chain) noexcept {
   chain = {};
-  return segment->python_state.load(std::memory_order_relaxed) !=
-             static_cast<std::uint32_t>(wire::PythonState::kActive) ||
-         find_python_chain(chain);
+  return !walks_python(segment) || find_python_chain(chain);
+}
+
+// Null: it has not been seen.
+[[gnu::always_inline]] inline const Seen* look_up(const ThreadContext& context, const Registers& registers,
+                                                  const PythonChain& chain) noexcept {
+  PathMemo& memo = *context.path_memo;
+  const std::uint32_t region = shown_region(context);
+  const auto seen_at = [&memo](std::uint64_t place) {
+    return reinterpret_cast<Seen*>(memo.arena + place - 1);
+  };
+  Site& site = site_of(memo, registers);
+  if (site.latest != 0 && unchanged(*seen_at(site.latest), region, registers, chain))
+    return seen_at(site.latest);
+  for (const std::uint32_t place : memo.entries[set_of(context, registers, chain)]) {
+    if (place == 0 || !unchanged(*seen_at(place), region, registers, chain)) continue;
+    site.latest = place;
+    return seen_at(place);
+  }
+  return nullptr;
 }
 
 [[gnu::noinline]] void look_up_guarded(ThreadContext& context, wire::SegmentHeader* segment,
                                        const Registers& registers, const Seen*& out) noexcept {
   if (!clusterprof_guard_enter(context.guard)) return;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  PathMemo& memo = *context.path_memo;
   PythonChain chain;
-  if (find_chain(segment, chain)) {
-    const std::uint32_t region = shown_region(context);
-    for (const std::uint32_t place : memo.entries[set_of(context, registers, chain)]) {
-      if (place == 0) continue;
-      auto* seen = reinterpret_cast<Seen*>(memo.arena + place - 1);
-      if (!unchanged(*seen, region, registers, chain)) continue;
-      out = seen;
-      break;
-    }
-  }
+  if (find_chain(segment, chain)) out = look_up(context, registers, chain);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   guard_leave(context.guard);
 }
@@ -388,14 +405,18 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   PathMemo& memo = *context.path_memo;
   const Scratch& scratch = *context.call_scratch;
   const std::uint32_t native = scratch.native.count != 0 ? scratch.native.count - 1 : 0;
-  for (std::uint32_t i = 1; i <= native; ++i)
-    if (scratch.native.return_slot[i] == 0) return;  // a return address that cannot be checked
+  const bool guarded = !is_on_own_stack(context, registers.rsp);
+  for (std::uint32_t i = 1; i <= native; ++i) {
+    const std::uint64_t slot = scratch.native.return_slot[i];
+    if (slot == 0) return;                                    // a return address that cannot be checked
+    if (!guarded && !is_on_own_stack(context, slot)) return;  // nor without a guard, see look_up's caller
+  }
 
   Site& site = site_of(memo, registers);
   site = {};
   for (std::uint32_t i = 1; i <= native; ++i) {
     if (is_own_code(scratch.native.frames[i].pc)) continue;
-    site = {registers.rip, registers.rsp, scratch.native.return_slot[i]};
+    site = {registers.rip, registers.rsp, scratch.native.return_slot[i], 0};
     break;
   }
 
@@ -417,6 +438,7 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   if (bytes == 0) return;
   const std::uint32_t set = set_of(context, registers, seen->chain);
   memo.entries[set][memo.next_way[set]++ % kWays] = memo.used + 1;
+  site.latest = memo.used + 1;
   memo.used += fixed_bytes + bytes;
 }
 
@@ -516,7 +538,12 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
     memo.generation = g_process.generation;
   }
   const Seen* seen = nullptr;
-  look_up_guarded(context, segment, *registers, seen);
+  // What was read on the thread's own stack is mapped as long as the thread lives.
+  if (!walks_python(segment) && is_on_own_stack(context, registers->rsp)) {
+    seen = look_up(context, *registers, {});
+  } else {
+    look_up_guarded(context, segment, *registers, seen);
+  }
   // A path that found no room may have some where more is at stake.
   if (seen != nullptr && (seen->path.words != 0 || use != PathUse::kLargeIo)) {
     *out = seen->path;

@@ -227,7 +227,7 @@ class Record {
 
  private:
   Record(std::uint32_t op, std::uint64_t start_ns, bool succeeded, const clusterprof_mpi_exit& left) noexcept
-      : call_{static_cast<wire::SegmentHeader*>(agent->segment()),
+      : call_{static_cast<wire::SegmentHeader*>(left.segment),
               static_cast<wire::MpiEventRing*>(left.events),
               start_ns,
               left.time_ns,

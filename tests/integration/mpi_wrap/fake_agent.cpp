@@ -144,8 +144,15 @@ clusterprof_mpi_exit leave_mpi() {
   if (depth != 1) abort();
   depth = 0;
   Events& events = *own;
-  const clusterprof_mpi_exit exit{now_ns(),  events.mpi_ns,   events.ring, paused ? 1u : 0u,
-                                  kCounters, kCountedPerCall, {},          getpid() == gettid() ? 0u : 1u};
+  const clusterprof_mpi_exit exit{now_ns(),
+                                  events.mpi_ns,
+                                  get_segment(),
+                                  events.ring,
+                                  paused ? 1u : 0u,
+                                  kCounters,
+                                  kCountedPerCall,
+                                  {},
+                                  getpid() == gettid() ? 0u : 1u};
   if (!paused) events.mpi_ns += exit.time_ns - events.enter_ns;
   return exit;
 }
@@ -323,7 +330,7 @@ Entry* at(std::uint64_t offset) {
 }  // namespace
 
 extern "C" const clusterprof_agent_api* clusterprof_agent_v1(void) {
-  static const clusterprof_agent_api kApi{4,         get_segment,       now_ns,      enter_mpi, leave_mpi,
+  static const clusterprof_agent_api kApi{5,         get_segment,       now_ns,      enter_mpi, leave_mpi,
                                           call_path, add_wrapper_range, mpi_started, mpi_ended, count_drop};
   return &kApi;
 }
