@@ -122,6 +122,33 @@ TEST_F(NativeStackTest, EqualsLibgccAtRandomInstructionsInAThread) {
   expect_agreement(result, 2'000);
 }
 
+// What a processor interrupts seldom is seen, too: every instruction, prologues and epilogues with and
+// without frame pointers.
+TEST_F(NativeStackTest, EqualsLibgccAtEachInstructionInAThread) {
+  SignalComparison with, without, realigned_with, realigned_without;
+  std::thread([&] {
+    const auto nothing = [] {};
+    realigned_with =
+        test::compare_at_each_instruction(2'000, [&] { test::with_frame_pointers_realigned(64, nothing); });
+    realigned_without = test::compare_at_each_instruction(
+        2'000, [&] { test::without_frame_pointers_realigned(64, nothing); });
+    with = test::compare_at_each_instruction(10'000, [] { g_sum += test::with_frame_pointers_compute(1); });
+    without =
+        test::compare_at_each_instruction(10'000, [] { g_sum += test::without_frame_pointers_compute(1); });
+  }).join();
+  EXPECT_GT(with.samples, 5'000u);
+  EXPECT_GT(without.samples, 5'000u);
+  for (const SignalComparison* result : {&with, &without, &realigned_with, &realigned_without}) {
+    EXPECT_GT(result->samples, 50u);
+    EXPECT_EQ(result->different, 0u) << result->first_difference;
+    EXPECT_EQ(result->reference_stopped, 0u) << result->first_stopped;
+    EXPECT_EQ(result->truncated, 0u);
+    EXPECT_EQ(result->equal + result->rbp_was_popped, result->samples);
+    std::printf("%lu instructions, %lu equal, rbp popped in %lu\n", result->samples, result->equal,
+                result->rbp_was_popped);
+  }
+}
+
 TEST_F(NativeStackTest, FollowsLibrariesThatComeAndGo) {
   struct Call {
     std::string result = "not called";

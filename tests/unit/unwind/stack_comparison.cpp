@@ -96,6 +96,14 @@ Outcome compare(const NativeStack& ours, const Reference& reference, std::uint32
   return ours.count > expected ? Outcome::kReferenceStopped : Outcome::kDifferent;
 }
 
+// Whether the interrupted instruction is one of SignalComparison::rbp_was_popped.
+bool leaves_realigned_stack(std::uint64_t rip) {
+  constexpr unsigned char kLea[] = {0x49, 0x8d, 0x62, 0xf8};
+  const auto* const code = reinterpret_cast<const unsigned char*>(rip);
+  if (code[0] == 0xc3) return std::memcmp(code - sizeof(kLea), kLea, sizeof(kLea)) == 0;
+  return code[0] == kLea[0] && std::memcmp(code, kLea, sizeof(kLea)) == 0;
+}
+
 struct Sampler {
   SignalComparison result;
   NativeStack ours;
@@ -103,6 +111,8 @@ struct Sampler {
   NativeCache* cache = nullptr;
   Bounds bounds;
   timer_t timer{};
+  std::uint32_t count_before = 0;  // frames of the step before
+  std::uint64_t callers_before[16] = {};
   bool have_difference = false, have_stopped = false;
   NativeStack different_ours, stopped_ours;
   Reference different_reference, stopped_reference;
@@ -151,11 +161,16 @@ void on_signal(int, siginfo_t*, void* data) {
     ++skip;
   ++sampler->result.samples;
   sampler->result.frames += sampler->ours.count;
-  if (sampler->ours.truncated) ++sampler->result.truncated;
+  if (sampler->ours.truncated && !leaves_realigned_stack(registers.rip)) ++sampler->result.truncated;
   const bool below_stack =
       skip + 1 < sampler->reference.count && sampler->reference.frames[skip + 1].cfa <= registers.rsp;
   if (sampler->ours.truncated && (!referred || below_stack)) {
     ++sampler->result.wrong_cfi;
+    errno = saved_errno;
+    return;
+  }
+  if (walked && leaves_realigned_stack(registers.rip)) {
+    ++sampler->result.rbp_was_popped;
     errno = saved_errno;
     return;
   }
@@ -186,6 +201,61 @@ void on_signal(int, siginfo_t*, void* data) {
 }
 
 int sampling_signal() { return SIGRTMAX - 1; }
+
+constexpr std::uint64_t kTrapFlag = 1 << 8;
+volatile std::uint64_t g_most_steps = 0;
+
+void clear_when_done(greg_t& flags) {
+  if (t_sampler == nullptr || t_sampler->result.samples >= g_most_steps)
+    flags &= ~static_cast<greg_t>(kTrapFlag);
+}
+
+void on_step(int number, siginfo_t* info, void* data) {
+  greg_t& flags = static_cast<ucontext_t*>(data)->uc_mcontext.gregs[REG_EFL];
+  Sampler* const sampler = t_sampler;
+  const std::uint64_t popped = sampler != nullptr ? sampler->result.rbp_was_popped : 0;
+  on_signal(number, info, data);
+  if (sampler != nullptr) {
+    // One step does not change who called: that is how we know that ours is right where libgcc is not.
+    const NativeStack& ours = sampler->ours;
+    const bool is_popped = sampler->result.rbp_was_popped != popped;
+    if (is_popped && !ours.truncated && ours.count != sampler->count_before) ++sampler->result.different;
+    for (std::uint32_t k = 1; k < ours.count && k < std::size(sampler->callers_before); ++k) {
+      // Where the walk ended early, the last frame may be what the wrong rule led to.
+      const bool is_known = !ours.truncated || k + 1 < ours.count;
+      if (is_popped && is_known && ours.frames[k].pc != sampler->callers_before[k])
+        ++sampler->result.different;
+      if (!is_popped) sampler->callers_before[k] = ours.frames[k].pc;
+    }
+    if (is_popped) return clear_when_done(flags);
+    sampler->count_before = ours.count;
+  }
+  clear_when_done(flags);
+}
+
+// Into t_sampler.
+void make_sampler() {
+  auto* const sampler = new Sampler;
+  sampler->cache = static_cast<NativeCache*>(std::calloc(1, native_cache_bytes()));
+  sampler->bounds = stack_bounds();
+  Reference warm;  // libgcc may allocate the first time
+  _Unwind_Backtrace(add_frame, &warm);
+  t_sampler = sampler;
+}
+
+SignalComparison take_result() {
+  Sampler* const sampler = t_sampler;
+  t_sampler = nullptr;
+  SignalComparison result = sampler->result;
+  if (sampler->have_difference)
+    result.first_difference =
+        show(sampler->different_ours, sampler->different_reference, sampler->different_skip);
+  if (sampler->have_stopped)
+    result.first_stopped = show(sampler->stopped_ours, sampler->stopped_reference, sampler->stopped_skip);
+  std::free(sampler->cache);
+  delete sampler;
+  return result;
+}
 
 }  // namespace
 
@@ -223,12 +293,8 @@ __attribute__((noinline)) std::string compare_here() {
 }
 
 void start_sampling(unsigned hertz, bool alternate_stack) {
-  auto* const sampler = new Sampler;
-  sampler->cache = static_cast<NativeCache*>(std::calloc(1, native_cache_bytes()));
-  sampler->bounds = stack_bounds();
-  Reference warm;  // libgcc may allocate the first time
-  _Unwind_Backtrace(add_frame, &warm);
-  t_sampler = sampler;
+  make_sampler();
+  Sampler* const sampler = t_sampler;
   if (alternate_stack) {
     constexpr std::size_t kBytes = 256 << 10;
     stack_t stack{};
@@ -257,19 +323,24 @@ void start_sampling(unsigned hertz, bool alternate_stack) {
 std::uint64_t samples_so_far() { return *static_cast<volatile std::uint64_t*>(&t_sampler->result.samples); }
 
 SignalComparison stop_sampling() {
-  Sampler* const sampler = t_sampler;
-  timer_delete(sampler->timer);
-  t_sampler = nullptr;
-  signal(SIGSEGV, SIG_DFL);
-  SignalComparison result = sampler->result;
-  if (sampler->have_difference)
-    result.first_difference =
-        show(sampler->different_ours, sampler->different_reference, sampler->different_skip);
-  if (sampler->have_stopped)
-    result.first_stopped = show(sampler->stopped_ours, sampler->stopped_reference, sampler->stopped_skip);
-  std::free(sampler->cache);
-  delete sampler;
-  return result;
+  timer_delete(t_sampler->timer);
+  return take_result();
+}
+
+SignalComparison compare_at_each_instruction(std::uint64_t most, const std::function<void()>& work) {
+  make_sampler();
+  g_most_steps = most;
+  struct sigaction action {};
+  action.sa_sigaction = on_step;
+  action.sa_flags = SA_SIGINFO;
+  sigfillset(&action.sa_mask);
+  sigdelset(&action.sa_mask, SIGSEGV);
+  signal(SIGSEGV, on_fault);
+  if (sigaction(SIGTRAP, &action, nullptr) != 0) std::abort();
+  asm volatile("pushfq\n\torq %0, (%%rsp)\n\tpopfq" ::"i"(kTrapFlag) : "memory", "cc");
+  work();
+  g_most_steps = 0;  // this one is the last
+  return take_result();
 }
 
 }  // namespace clusterprof::agent::test

@@ -177,9 +177,11 @@ double compute(std::uint64_t seed) {
 #ifdef WORKLOAD_FRAME_POINTERS
 void with_frame_pointers_call(int depth, const Callback& bottom) { call(depth, bottom); }
 double with_frame_pointers_compute(std::uint64_t seed) { return compute(seed); }
+void with_frame_pointers_realigned(int bytes, const Callback& inside) { realigned(bytes, inside); }
 #else
 void without_frame_pointers_call(int depth, const Callback& bottom) { call(depth, bottom); }
 double without_frame_pointers_compute(std::uint64_t seed) { return compute(seed); }
+void without_frame_pointers_realigned(int bytes, const Callback& inside) { realigned(bytes, inside); }
 #endif
 
 }  // namespace clusterprof::agent::test

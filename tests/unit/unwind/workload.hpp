@@ -16,4 +16,8 @@ void without_frame_pointers_call(int depth, const std::function<void()>& at_the_
 double with_frame_pointers_compute(std::uint64_t seed);
 double without_frame_pointers_compute(std::uint64_t seed);
 
+// A function that aligns its stack anew, and what it calls.
+void with_frame_pointers_realigned(int bytes, const std::function<void()>& inside);
+void without_frame_pointers_realigned(int bytes, const std::function<void()>& inside);
+
 }  // namespace clusterprof::agent::test
