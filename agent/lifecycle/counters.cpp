@@ -37,6 +37,7 @@ struct Papi {
 
 constinit Papi g_papi = {};
 constinit void* g_library = nullptr;
+constinit bool g_core_is_dead = false;  // PAPI is there, but does not know this processor
 
 using Name = char[wire::kCounterNameBytes];
 using Reason = char[wire::kCounterNameBytes];
@@ -232,6 +233,20 @@ int core_component() noexcept {
   return -1;
 }
 
+// Null, or why PAPI's component for the processor does not work. Its libpfm may know no event of a processor
+// newer than it is: then it has not even those of the kernel.
+const char* core_problem() noexcept {
+  static constinit Reason problem = {};
+  const int component = core_component();
+  const PAPI_component_info_t* const info =
+      component >= 0 ? g_papi.PAPI_get_component_info(component) : nullptr;
+  if (info == nullptr) return "it has no perf_event component";
+  if (info->disabled == PAPI_OK || info->disabled == PAPI_EDELAY_INIT) return nullptr;
+  copy_text(problem, "perf_event does not work: ");
+  append_text(problem, info->disabled_reason);
+  return problem;
+}
+
 // Null, or why PAPI cannot be used.
 const char* initialise_papi(const Wanted& wanted) noexcept {
   // One event set at a time can run on a thread: ours would be in the way of the program's.
@@ -246,6 +261,9 @@ const char* initialise_papi(const Wanted& wanted) noexcept {
   if (version != static_cast<int>(PAPI_VER_CURRENT))
     return version > 0 ? "libpapi has another version" : "PAPI_library_init failed";
   if (g_papi.PAPI_thread_init(pthread_self) != PAPI_OK) return "PAPI_thread_init failed";
+  const char* const problem = core_problem();
+  g_core_is_dead = problem != nullptr;
+  if (g_core_is_dead) return problem;
   // Where that is not permitted PAPI would accept it, and count nothing in the kernel.
   g_events.kernel_hidden = !may_look_at_kernel();
   if (g_events.kernel_hidden || g_papi.PAPI_set_domain(PAPI_DOM_ALL) != PAPI_OK) {
@@ -623,6 +641,17 @@ void add_migrations(const Wanted& wanted) noexcept {
   }
 }
 
+// What PAPI cannot be asked for and the kernel counts by itself, by PAPI's name; of the rest, that it is
+// missing.
+void add_equivalents(Wanted& wanted, const char* no_papi) noexcept {
+  for (std::uint32_t i = 0; i < wanted.count; ++i) {
+    if (wanted.kinds[i] != CounterKind::kPapi) continue;
+    wanted.kinds[i] = wanted.equivalents[i];
+    if (wanted.kinds[i] < CounterKind::kPapi) add_event(wanted, i, 0);
+    if (wanted.kinds[i] == CounterKind::kPapi) add_missing(wanted.names[i], no_papi);
+  }
+}
+
 bool wants_papi(const Wanted& wanted) noexcept {
   for (std::uint32_t i = 0; i < wanted.count; ++i)
     if (wanted.kinds[i] == CounterKind::kPapi) return true;
@@ -684,6 +713,7 @@ void choose_counters(const char* no_papi) noexcept {
       add_papi_events(wanted);
     } else {
       add_missing("PAPI", no_papi);
+      if (g_core_is_dead) add_equivalents(wanted, no_papi);
     }
     if (wants_default() && g_process.papi_count == 0) {
       g_events.count = 0;  // with --sample-on there may be one of these already

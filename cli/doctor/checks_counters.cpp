@@ -157,6 +157,15 @@ void check_papi(const Context& context, Checks& out) {
     check.found = facts.version + " (" + facts.library +
                   "), components: " + (enabled.empty() ? "none" : joined(enabled)) + ", " +
                   std::to_string(facts.native_events) + " native events";
+    for (const std::string& component : facts.components) {
+      if (component.find("perf_event:") != 0) continue;
+      check.status = Status::kWarn;
+      check.found = facts.library + ": " + component;
+      check.costs =
+          "no hardware counters; clusterprof counts software events (page-faults, context-switches) without "
+          "PAPI";
+      check.fix = "admin: a PAPI whose libpfm knows this processor";
+    }
   }
   out.push_back(check);
   if (facts.library.empty() || !facts.problem.empty()) return;

@@ -110,6 +110,24 @@ TEST(AgentCounters, PapiSoftwareEventsAreWhatEachThreadCountsItself) {
   expect_own_figures(outcome, process, kPapi, 5);
 }
 
+// As on a processor that is newer than PAPI's libpfm.
+TEST(AgentCounters, SoftwareEventsAreCountedWherePapiDoesNotKnowTheProcessor) {
+  const Outcome outcome =
+      run({kTarget, "threads"},
+          {"COUNTED_EARLY=1", kFakePapi, "FAKE_PAPI=no_pmu",
+           "CLUSTERPROF_EVENT=perf::TASK-CLOCK,perf::PAGE-FAULTS,perf::CONTEXT-SWITCHES,PAPI_TOT_INS"});
+  ASSERT_EQ(outcome.wait_status, 0);
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  const ProcessLog& process = outcome.processes[0];
+  EXPECT_EQ(counted(*process.segment),
+            (std::vector<std::string>{"perf::TASK-CLOCK", "perf::PAGE-FAULTS", "perf::CONTEXT-SWITCHES"}));
+  const auto reasons = missing(*process.segment);
+  for (const char* name : {"PAPI", "PAPI_TOT_INS"})
+    EXPECT_EQ(reasons.at(name).substr(0, 43), "perf_event does not work: Error initializin") << name;
+  EXPECT_EQ(process.drops(wire::DropReason::kCounterFailed), 0u);
+  expect_own_figures(outcome, process, kPapi, 5);
+}
+
 TEST(AgentCounters, DefaultEventsWithoutHardwareAreWhatEachThreadCountsItself) {
   if (has_hardware_counters()) GTEST_SKIP() << "this machine has hardware counters";
   const Outcome outcome = run({kTarget, "threads"}, {"COUNTED_EARLY=1"});

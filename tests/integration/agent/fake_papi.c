@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A libpapi.so.7 of a machine with two counters: a third event of a set conflicts, unless they take turns.
- * FAKE_PAPI: "no_turns" (the events cannot), "no_start". FAKE_PAPI_LOG: a file for what was called. */
+ * FAKE_PAPI: "no_turns" (the events cannot), "no_start", "no_pmu" (its libpfm does not know the processor).
+ * FAKE_PAPI_LOG: a file for what was called. */
 #include <fcntl.h>
 #include <papi.h>
 #include <stdarg.h>
@@ -45,6 +46,10 @@ int PAPI_library_init(int version) {
   strcpy(components[0].name, "perf_event");
   components[0].kernel_multiplex = 1;
   strcpy(components[1].name, "box");
+  if (is("no_pmu")) {
+    components[0].disabled = PAPI_ECMP;
+    strcpy(components[0].disabled_reason, "Error initializing libpfm4: no default PMU found");
+  }
   note("init\n");
   return version;
 }

@@ -159,6 +159,19 @@ TEST_F(Counters, SayWhyAsReportsDo) {
             "PAPI_TOT_CYC: not permitted (perf_event_paranoid=3)");
 }
 
+// A processor newer than PAPI's libpfm.
+TEST_F(Counters, OfAPapiThatDoesNotKnowTheProcessor) {
+  papi.components = {"perf_event: Error initializing libpfm4: no default PMU found", "rapl"};
+  papi.presets.clear();
+  papi.unavailable = {{"PAPI_TOT_CYC", "not supported by this processor"}};
+  const auto checks = found_by(check_papi, system);
+  const Check& check = checks.at("counters.papi");
+  EXPECT_EQ(check.status, Status::kWarn);
+  EXPECT_EQ(check.found, "/lib/libpapi.so.7.0: perf_event: Error initializing libpfm4: no default PMU found");
+  EXPECT_NE(check.costs.find("software events"), std::string::npos);
+  EXPECT_NE(check.fix.find("libpfm"), std::string::npos);
+}
+
 TEST_F(Counters, WithoutPapi) {
   papi = {};
   const auto checks = found_by(check_papi, system);
