@@ -224,7 +224,9 @@ std::string hydra_job(const std::vector<std::string>& arguments) {
   return address.empty() ? std::string() : address + group;
 }
 
-pid_t find_mpi_launcher() {
+pid_t find_mpi_launcher(const Environment& environment) {
+  if (first_number(environment, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MPI_LOCALRANKID"}) < 0)
+    return 0;
   pid_t pid = ::getppid();
   for (int level = 0; level < 8 && pid > 1; ++level) {
     if (is_mpi_launcher(pieces_of(read_proc(pid, "cmdline"), '\0'))) return pid;

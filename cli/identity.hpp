@@ -69,8 +69,8 @@ bool parse_spawned_as(const std::string& text, SpawnedAs& out);
 Result<void> join_run(const SpawnedAs& spawned, Identity& identity);
 
 // The nearest process above this one that is an MPI launcher or its daemon on this node; 0: none, as under
-// srun.
-pid_t find_mpi_launcher();
+// srun. Looked for only where the environment has what such a one sets.
+pid_t find_mpi_launcher(const Environment& environment);
 
 // --- parts, for tests ---
 

@@ -291,7 +291,7 @@ std::vector<std::string> Recording::collector_command() const {
                                     std::to_string(options_.rate_hz),
                                     "--clock",
                                     options_.clock == SampleClock::kWall ? "wall" : "cpu"};
-  if (const pid_t launcher = find_mpi_launcher(); launcher != 0)
+  if (const pid_t launcher = find_mpi_launcher(environment_); launcher != 0)
     words.push_back("--mpi-launcher=" + std::to_string(launcher));
   if (!options_.ranks.empty()) {
     const auto [lowest, count] = options_.selected_ranks(identity_.run_size());
