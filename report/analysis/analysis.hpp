@@ -54,6 +54,7 @@ inline constexpr double kDelay = 0.02;            // waiting that goes back to o
 inline constexpr double kExplained = 0.50;        // part of a loss the delays must hold to explain it
 inline constexpr double kNetwork = 0.10;    // lost to serialization or transfer; of the run's elapsed time
 inline constexpr double kUnmatched = 0.05;  // of the messages, or of the collective operations
+inline constexpr double kGain = 0.001;      // smallest gain shown; of the run's elapsed time
 inline constexpr double kClockError_s = 50e-6;
 // When a function is limited by memory: with hardware counters either of
 inline constexpr double kMemoryBandwidth = 4e9;  // bytes per second of its CPU time

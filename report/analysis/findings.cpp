@@ -116,7 +116,10 @@ class Finder {
 
     auto& findings = analysis_.findings;
     for (Finding& finding : findings) {
-      if (finding.gain_s) finding.gain_s = std::clamp(*finding.gain_s, 0.0, analysis_.run.elapsed_s);
+      if (finding.gain_s) {
+        finding.gain_s = std::min(*finding.gain_s, analysis_.run.elapsed_s);
+        if (*finding.gain_s < thresholds::kGain * analysis_.run.elapsed_s) finding.gain_s.reset();
+      }
       if (finding.is_estimate && finding.severity == Severity::kHigh) finding.severity = Severity::kMedium;
     }
     // Failures in the order in which they were found, then what can be gained.
@@ -534,7 +537,7 @@ class Finder {
     double rest_s = *analysis_.mpi_transfer_s;
     for (const MpiCallRow& row : analysis_.mpi_calls)
       if (is_no_message(row)) rest_s -= row.transfer_s.value_or(row.time_s);
-    for (const RankInfo& rank : analysis_.ranks) rest_s -= lacked_time(rank).mpi_runnable_s;
+    for (const RankInfo& rank : analysis_.ranks) rest_s -= lacked_time(analysis_, rank).mpi_runnable_s;
     const double rest = rest_s / analysis_.rank_seconds;
     if (rest < thresholds::kMpi || transfer_named_) return;
     Finding& finding = add_by_share(Kind::kMpiBesidesWaiting, rest);
@@ -583,6 +586,7 @@ class Finder {
       waiting = (*analysis_.max_useful_s - *analysis_.mean_useful_s) / analysis_.focus_s;
     if (waiting < thresholds::kImbalance) waiting = 0;
     waiting = std::min(waiting, share);
+    if (share - waiting < thresholds::kImbalance) return;  // imbalance is all there is to say
 
     Finding& finding = add_by_share(Kind::kMpiTime, share - waiting);
     finding.gain_s = (share - waiting) * analysis_.focus_s;

@@ -141,7 +141,7 @@ class Placement {
     double most_of_rank_s = 0;
     std::int32_t first = -1;
     for (const RankInfo& rank : a_.ranks) {
-      const LackedTime lacked = lacked_time(rank);
+      const LackedTime lacked = lacked_time(a_, rank);
       sum.runnable_s += lacked.runnable_s;
       sum.mpi_runnable_s += lacked.mpi_runnable_s;
       if (rank.node < of_node.size()) of_node[rank.node] += lacked.all_s();
@@ -168,7 +168,8 @@ class Placement {
     std::set<std::int32_t> processors;
     double ready_s = 0, own_cpu_s = 0;
     for (const RankInfo* rank : on_node_[node]) {
-      ready_s += lacked_time(*rank).all_s();
+      ready_s += rank->category_s[static_cast<std::size_t>(shard::Category::kRunnable)].value_or(0) +
+                 rank->mpi_runnable_s.value_or(0);
       own_cpu_s += rank->cpu_s.value_or(0);
       if (const auto list = parse_list(rank->affinity)) processors.insert(list->begin(), list->end());
     }
@@ -343,14 +344,21 @@ class Placement {
 
 }  // namespace
 
-LackedTime lacked_time(const RankInfo& rank) {
-  return {rank.category_s[static_cast<std::size_t>(shard::Category::kRunnable)].value_or(0),
-          rank.mpi_runnable_s.value_or(0)};
+LackedTime lacked_time(const Analysis& analysis, const RankInfo& rank) {
+  const auto of_category = [&rank](shard::Category category) {
+    return rank.category_s[static_cast<std::size_t>(category)].value_or(0);
+  };
+  double waiting_s = rank.mpi_wait_s.value_or(0);
+  if (!rank.mpi_wait_s && analysis.max_useful_s && rank.useful_s)
+    waiting_s = *analysis.max_useful_s - *rank.useful_s;
+  const double busy_s =
+      std::max(0.0, of_category(shard::Category::kMpi) - rank.startup_s.value_or(0) - waiting_s);
+  return {of_category(shard::Category::kRunnable), std::min(rank.mpi_runnable_s.value_or(0), busy_s)};
 }
 
 double lacked_share(const Analysis& analysis) {
   double lacked_s = 0;
-  for (const RankInfo& rank : analysis.ranks) lacked_s += lacked_time(rank).all_s();
+  for (const RankInfo& rank : analysis.ranks) lacked_s += lacked_time(analysis, rank).all_s();
   return analysis.rank_seconds > 0 ? lacked_s / analysis.rank_seconds : 0;
 }
 

@@ -11,12 +11,15 @@
 
 namespace clusterprof::report {
 
-// Main threads' time without a processor, outside MPI and in it; 0 where it is not known.
+// Main threads' time without a processor that may have cost something, outside MPI and in it; 0 where it is
+// not known. A rank that has to wait for others loses nothing by waiting without a processor: in MPI, no more
+// counts than it was there without waiting. Where waiting is not known, that is the time that a perfect
+// balance of useful time would leave. MPI_Init and MPI_Finalize count for nothing.
 struct LackedTime {
   double runnable_s = 0, mpi_runnable_s = 0;
   [[nodiscard]] double all_s() const { return runnable_s + mpi_runnable_s; }
 };
-LackedTime lacked_time(const RankInfo& rank);
+LackedTime lacked_time(const Analysis& analysis, const RankInfo& rank);
 // As a share of all rank time.
 double lacked_share(const Analysis& analysis);
 

@@ -12,6 +12,7 @@ namespace {
 
 using shard::Category;
 using testing::find_finding;
+using testing::find_kind;
 using testing::kMs;
 using testing::ProfileBuilder;
 
@@ -237,6 +238,30 @@ TEST(Efficiency, PreemptedRanksAreNotImbalanced) {
   EXPECT_DOUBLE_EQ(*first.gain_s, 5);
   EXPECT_EQ(first.ranks, std::vector<std::int32_t>{1});
   EXPECT_DOUBLE_EQ(first.evidence.number(EvidenceKey::kRunnable), 5);
+}
+
+// A rank that spins in a barrier for a late one loses nothing when it is preempted there.
+TEST(Efficiency, WaitingForOthersWithoutAProcessorCostsNothing) {
+  ProfileBuilder b(2);
+  b.called(0, b.path({b.native("main", "/a.out"), b.mpi("MPI_Barrier")}), 1, 9000);
+  b.sampled(0, b.path({b.native("work", "/a.out", "a.c", 3)}), Category::kNative, 1000);
+  b.sampled(1, b.path({b.native("work", "/a.out", "a.c", 3)}), Category::kNative, 10'000);
+  b.data.ranks[0].mpi_runnable_ns = 6000 * kMs;
+  const Analysis a = analyse(b.data);
+  EXPECT_DOUBLE_EQ(*a.ranks[0].mpi_runnable_s, 6) << "the time is shown all the same";
+  EXPECT_EQ(find_kind(a, FindingKind::kWaitingForProcessor), nullptr);
+  EXPECT_EQ(find_kind(a, FindingKind::kMpiTime), nullptr) << "imbalance explains all of it";
+
+  // Waiting was analysed: two of nine seconds in the barrier were not for the other rank.
+  b.data.wait_analysis.done = true;
+  for (auto& rank : b.data.ranks) rank.flags |= shard::kWaitKnown;
+  b.data.ranks[0].mpi_wait_ns = 7000 * kMs;
+  const Analysis known = analyse(b.data);
+  const Finding* const finding = find_kind(known, FindingKind::kWaitingForProcessor);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_DOUBLE_EQ(*finding->share, 0.1);
+  EXPECT_DOUBLE_EQ(*finding->gain_s, 2);
+  EXPECT_DOUBLE_EQ(finding->evidence.number(EvidenceKey::kMpiRunnable), 2);
 }
 
 TEST(Categories, NothingIsKnownWithoutSamples) {

@@ -2,6 +2,7 @@
 // Findings by part of what they say.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,12 @@ inline std::string text_of(const Analysis& a, const Bottleneck& bottleneck) {
 }
 
 namespace testing {
+
+inline const Finding* find_kind(const Analysis& a, FindingKind kind) {
+  const auto found = std::find_if(a.findings.begin(), a.findings.end(),
+                                  [&](const Finding& finding) { return finding.kind == kind; });
+  return found == a.findings.end() ? nullptr : &*found;
+}
 
 inline const Finding* find_finding(const Analysis& a, std::string_view part) {
   for (const Finding& finding : a.findings)

@@ -20,14 +20,9 @@ namespace {
 using shard::Category;
 using shard::IoOperation;
 using testing::find_finding;
+using testing::find_kind;
 using testing::kMs;
 using testing::ProfileBuilder;
-
-const Finding* find_kind(const Analysis& a, FindingKind kind) {
-  const auto found = std::find_if(a.findings.begin(), a.findings.end(),
-                                  [&](const Finding& finding) { return finding.kind == kind; });
-  return found == a.findings.end() ? nullptr : &*found;
-}
 
 std::uint32_t native(ProfileBuilder& b, std::string_view name, std::uint32_t line) {
   return b.path({b.native("main", "/u/a.out", "/u/a.c", 99), b.native(name, "/u/a.out", "/u/a.c", line)});
