@@ -44,7 +44,7 @@ class Bottlenecks(BottlenecksTest):
         class_, words = CLASSES[kind]
         shares = self.shares(report)
         if kind == "compute":
-            self.measured_above(shares["compute"], 0.95, "compute")
+            self.measured_near(shares["compute"], own["total_s"] / elapsed_s, SHARE, "compute")
         else:
             self.measured_near(shares[class_], own["bound_s"] / elapsed_s, SHARE, class_)
             # What is before the program's own clock starts (arrays being filled) is not computing either.
@@ -52,7 +52,8 @@ class Bottlenecks(BottlenecksTest):
             finding = self.finding(report, words)
             self.measured_near(finding["share"], own["bound_s"] / elapsed_s, 2 * SHARE, "finding")
             self.assertTrue(finding["file"].endswith("bound.c"), finding)
-        self.assertEqual(report["bottleneck"][0]["class"], class_)
+        if own["bound_s"] > own["lacked_s"] + 2 * SHARE * elapsed_s:  # or it is waiting for a processor
+            self.assertEqual(report["bottleneck"][0]["class"], class_)
         return own, report
 
     def test_compute(self):

@@ -1,7 +1,8 @@
-// bound CLASS SECONDS: takes turns at what CLASS is limited by (seven parts in ten, by the wall clock) and at computing
-// in registers. CLASS: compute, memory (sweeps over much more than a cache holds), faults (touches fresh
-// pages), fsync (small writes, each followed by fsync, to the file bound.dat), sleep.
-// Prints JSON: the seconds of both parts by its own clock, what getrusage says the process did in between, and
+// bound CLASS SECONDS: takes turns at what CLASS is limited by (seven parts in ten, by the wall clock) and at
+// computing in registers. CLASS: compute, memory (sweeps over much more than a cache holds), faults (touches
+// fresh pages), fsync (small writes, each followed by fsync, to the file bound.dat), sleep. Prints JSON: the
+// seconds of both parts by its own clock, without those in which it was ready and others had its processor
+// (lacked_s, where the kernel tells), what getrusage says the process did in between, and
 // the bytes and operations on the file.
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -21,6 +22,18 @@ static double now_s(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+// How long the thread has been ready without a processor.
+static double lacked_now_s(void) {
+  char text[128];
+  const int stat = open("/proc/thread-self/schedstat", O_RDONLY);
+  const ssize_t bytes = stat < 0 ? -1 : read(stat, text, sizeof text - 1);
+  if (stat >= 0) close(stat);
+  if (bytes <= 0) return 0;
+  text[bytes] = 0;
+  const char* const second = strchr(text, ' ');
+  return second == NULL ? 0 : 1e-9 * strtod(second, NULL);
 }
 
 APART static void compute(void) {
@@ -74,7 +87,8 @@ int main(int argc, char** argv) {
   static const struct {
     const char* name;
     void (*run)(void);
-  } classes[] = {{"compute", compute}, {"memory", sweep}, {"faults", touch}, {"fsync", store}, {"sleep", rest}};
+  } classes[] = {
+      {"compute", compute}, {"memory", sweep}, {"faults", touch}, {"fsync", store}, {"sleep", rest}};
   if (argc < 3) return 2;
   void (*bound)(void) = NULL;
   for (size_t i = 0; i < sizeof classes / sizeof *classes; ++i)
@@ -93,15 +107,16 @@ int main(int argc, char** argv) {
   struct rusage before, after;
   getrusage(RUSAGE_SELF, &before);
   const double begin = now_s();
+  const double lacked_at_begin = lacked_now_s();
   double bound_s = 0, now = begin;
   while (now - begin < wanted_s) {
     // As long as it takes to come back to seven tenths, but turns of a length that samples can tell apart.
-    const double turn = now;
+    const double turn = now, lacked = lacked_now_s();
     while (now - turn < 0.14) {
       bound();
       now = now_s();
     }
-    bound_s += now - turn;
+    bound_s += now - turn - (lacked_now_s() - lacked);
     const double rest_until = now + (now - turn) * 3 / 7;
     while (now < rest_until) {
       compute();
@@ -109,9 +124,13 @@ int main(int argc, char** argv) {
     }
   }
   getrusage(RUSAGE_SELF, &after);
-  printf("{\"bound_s\": %.6f, \"total_s\": %.6f, \"faults\": %ld, \"voluntary\": %ld, \"involuntary\": %ld,"
-         " \"written_bytes\": %ld, \"syncs\": %ld}\n",
-         bound_s, now - begin, after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt,
-         after.ru_nvcsw - before.ru_nvcsw, after.ru_nivcsw - before.ru_nivcsw, written_bytes, syncs);
+  const double lacked_s = lacked_now_s() - lacked_at_begin;
+  printf(
+      "{\"bound_s\": %.6f, \"total_s\": %.6f, \"lacked_s\": %.6f, \"faults\": %ld, \"voluntary\": %ld, "
+      "\"involuntary\": %ld,"
+      " \"written_bytes\": %ld, \"syncs\": %ld}\n",
+      bound_s, now - begin - lacked_s, lacked_s,
+      after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt,
+      after.ru_nvcsw - before.ru_nvcsw, after.ru_nivcsw - before.ru_nivcsw, written_bytes, syncs);
   return 0;
 }
