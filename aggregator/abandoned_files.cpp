@@ -124,8 +124,7 @@ RunProgress progress_of(const shard::ShardData& head) {
   const std::vector<bool> here = present_ranks(head);
   RunProgress progress;
   progress.all_came = !here.empty() && std::find(here.begin(), here.end(), false) == here.end();
-  progress.all_ended =
-      progress.all_came && std::none_of(head.run.notes.begin(), head.run.notes.end(), is_of_incomplete_shard);
+  progress.all_ended = progress.all_came && !has_note(head, shard::NoteCode::kIncompleteShard);
   return progress;
 }
 

@@ -77,6 +77,11 @@ void archive_rows(Archive& archive, std::vector<Row>& rows) {
 
 namespace clusterprof::shard {
 
+template <typename Archive>
+void serialize(Archive& archive, Note& note) {
+  archive(note.code, note.node, note.text, note.detail, note.number, note.first_rank, note.last_rank);
+}
+
 // A head: everything but the matrix tables, events and what belongs to them.
 template <typename Archive>
 void serialize(Archive& archive, Run& run) {

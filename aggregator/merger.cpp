@@ -381,7 +381,7 @@ void Merger::add(ShardData input, const std::vector<bool>* known_left_out) {
 // (the command of an MPMD job) is that of the lowest rank.
 Run Merger::State::united_run() const {
   Run run;
-  std::set<std::string> notes, own;
+  std::set<std::string> own;
   std::optional<std::tuple<std::int32_t, std::vector<std::string>>> command;
   std::optional<std::tuple<std::int32_t, std::string, std::string>> clock;  // and what samples were taken on
   bool any = false, complete = true;
@@ -398,7 +398,7 @@ Run Merger::State::united_run() const {
     run.only_regions = run.only_regions || other.only_regions;
     run.counters_multiplexed = run.counters_multiplexed || other.counters_multiplexed;
     complete = complete && other.complete;
-    notes.insert(other.notes.begin(), other.notes.end());
+    run.notes.insert(run.notes.end(), other.notes.begin(), other.notes.end());
     own.insert(other.own.begin(), other.own.end());
     const std::tuple their_command(lowest, other.command);
     if (!command || their_command < *command) command = their_command;
@@ -410,8 +410,9 @@ Run Merger::State::united_run() const {
   run.own.assign(own.begin(), own.end());
   if (command) run.command = std::get<1>(*command);
   if (clock) std::tie(std::ignore, run.clock, run.sample_on) = *clock;
-  for (const std::int32_t rank : repeated_ranks) notes.insert(repeated_rank_note(rank));
-  run.notes.assign(notes.begin(), notes.end());
+  for (const std::int32_t rank : repeated_ranks)
+    run.notes.push_back(note_of_ranks(shard::NoteCode::kRepeatedRanks, {rank, rank}));
+  unite(run.notes);
   return run;
 }
 

@@ -27,28 +27,22 @@ bool is_shard_name(std::string_view name) {
   return name.size() > 8 && name.starts_with("node-") && name.ends_with(".h5");
 }
 
+// Ranks that are not there; of their ranges the first ones, so that few notes tell of any number.
 struct Absent {
-  std::string ranges;  // "0, 2-4"; at most a few dozen ranges, so that one line stays one line
+  std::vector<shard::RankRange> ranges;
   std::size_t count = 0;
 };
 Absent absent_from(const std::vector<bool>& present) {
-  constexpr std::size_t kMaxRanges = 24;
+  constexpr std::size_t kMostRanges = 24;
   Absent absent;
-  std::size_t listed = 0;
   for (std::size_t i = 0; i < present.size(); ++i) {
     if (present[i]) continue;
     const std::size_t first = i;
     while (i + 1 < present.size() && !present[i + 1]) ++i;
     absent.count += i - first + 1;
-    if (++listed > kMaxRanges) continue;
-    if (listed > 1) absent.ranges += ", ";
-    absent.ranges += std::to_string(first);
-    if (i != first) {
-      absent.ranges += '-';
-      absent.ranges += std::to_string(i);
-    }
+    if (absent.ranges.size() < kMostRanges)
+      absent.ranges.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(i)});
   }
-  if (listed > kMaxRanges) absent.ranges += ", ...";
   return absent;
 }
 
@@ -116,11 +110,11 @@ void note_missing_ranks(shard::ShardData& data) {
   const auto is_lost = [](const shard::Rank& rank) { return (rank.flags & shard::kLost) != 0; };
   if (std::any_of(data.ranks.begin(), data.ranks.end(), is_lost)) data.run.complete = false;
   const Absent absent = absent_from(present_ranks(data));
-  if (absent.count == 0) return;
-  const bool one = absent.count == 1;
+  if (absent.count == 0) return unite(data.run.notes);
   data.run.complete = false;
-  add_note(data, (one ? "rank " : "ranks ") + absent.ranges + " of " + std::to_string(data.run.world_size) +
-                     (one ? " is" : " are") + " missing: no shard has a record of " + (one ? "it" : "them"));
+  for (const shard::RankRange& range : absent.ranges)
+    data.run.notes.push_back(note_of_ranks(shard::NoteCode::kMissingRanks, range, absent.count));
+  unite(data.run.notes);
 }
 
 Result<MergeReport> merge_run(const fs::path& run_dir, const MergeOptions& options) {

@@ -90,7 +90,7 @@ Result<shard::ShardData> load_run(const std::filesystem::path& run_dir);
 bool is_up_to_date(const std::filesystem::path& run_dir);
 
 // What merge_run adds to the united data, for data merged by other means: completes
-// run.complete and the notes by looking for lost and missing ranks.
+// run.complete and the notes by looking for lost and missing ranks, and sorts the notes.
 void note_missing_ranks(shard::ShardData& data);
 
 }  // namespace clusterprof::aggregator

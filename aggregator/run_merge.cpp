@@ -368,14 +368,18 @@ bool RunMerge::plan_reuse() {
   const Result<const ShardData*> head = reader.value().head();
   if (!head || head.value()->paths.size() != statistics.value().paths.size()) return false;
   if (state_of(path) != state) return false;
-  std::vector<std::string> notes;
-  bool complete = true;
-  for (const std::string& note : head.value()->run.notes) {
-    if (note == kDifferentRunsNote || is_of_repeated_rank(note)) return false;
-    if (!is_of_all_shards(note)) notes.push_back(note);
+  if (has_note(*head.value(), shard::NoteCode::kDifferentRuns) ||
+      has_note(*head.value(), shard::NoteCode::kRepeatedRanks))
+    return false;
+  std::vector<shard::Note> notes;
+  std::set<std::string_view> incomplete;
+  for (const shard::Note& note : head.value()->run.notes) {
+    if (note.code == shard::NoteCode::kIncompleteShard) incomplete.insert(note.text);
+    if (!is_of_all_shards(note.code)) notes.push_back(note);
   }
-  for (const profile::Source& source : sources.value())
-    if (std::binary_search(notes.begin(), notes.end(), incomplete_shard_note(source.name))) complete = false;
+  const bool complete =
+      std::none_of(sources.value().begin(), sources.value().end(),
+                   [&](const profile::Source& source) { return incomplete.contains(source.name); });
 
   OldProfile& old = old_.emplace();
   old.head = *head.value();
@@ -598,6 +602,7 @@ bool RunMerge::complete_head(Heads& heads) {
   analyse_waiting(heads.facts);
   if (!failures_.empty() && !plan_after(std::exchange(failures_, {}), true)) return false;
 
+  std::vector<shard::Note>& notes = head.run.notes;
   std::set<std::string> run_ids;
   if (old_) run_ids.insert(old_->run_id);
   union_.places.resize(plan_.shards.size());
@@ -607,15 +612,16 @@ bool RunMerge::complete_head(Heads& heads) {
     const std::string& name = plan_.shards[shard.shard].name;
     if (plan_.shards[shard.shard].reused) continue;
     run_ids.insert(shard.run_id);
-    if (!shard.complete) add_note(head, incomplete_shard_note(name));
+    if (!shard.complete) notes.push_back(note_of_run(shard::NoteCode::kIncompleteShard, 0, name));
     union_.places[shard.shard] = {shard.nodes, numbers_of(shard.ranks)};
   }
-  for (const std::int32_t rank : repeated_ranks_) add_note(head, repeated_rank_note(rank));
-  if (run_ids.size() > 1) add_note(head, kDifferentRunsNote);
+  for (const std::int32_t rank : repeated_ranks_)
+    notes.push_back(note_of_ranks(shard::NoteCode::kRepeatedRanks, {rank, rank}));
+  if (run_ids.size() > 1) notes.push_back(note_of_run(shard::NoteCode::kDifferentRuns));
   for (const Shard& row : plan_.shards) {
     if (row.left_out) {
       head.run.complete = false;
-      add_note(head, damaged_shard_note(row.name));
+      notes.push_back(note_of_run(shard::NoteCode::kDamagedShard, 0, row.name));
       report_.warnings.push_back(damaged_.at(row.name) + "; left out");
     } else {
       ++report_.shards;

@@ -182,8 +182,10 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   }
   set_rank_waits(trace, waits, scale, merged);
   add_unfinished_waits(merged);
-  if (missing != 0) add_note(merged, missing_events_note(missing));
-  if (check.nodes_apart != 0) add_note(merged, clocks_apart_note(check.nodes_apart));
+  std::vector<shard::Note>& notes = merged.run.notes;
+  if (missing != 0) notes.push_back(note_of_run(shard::NoteCode::kRanksWithoutEvents, missing));
+  if (check.nodes_apart != 0) notes.push_back(note_of_run(shard::NoteCode::kClocksApart, check.nodes_apart));
+  unite(notes);
 }
 
 }  // namespace clusterprof::aggregator

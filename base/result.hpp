@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -9,9 +10,17 @@
 
 namespace clusterprof {
 
+// What callers decide by; nobody reads a message to find out.
+enum class ErrorKind : std::uint8_t {
+  kOther = 0,     // the system said no, or nothing below
+  kDamaged,       // what was read cannot be right
+  kOtherVersion,  // another version of clusterprof made it
+};
+
 // What went wrong, for a person: one line, no trailing full stop, names the file concerned.
 struct Error {
   std::string message;
+  ErrorKind kind = ErrorKind::kOther;
 };
 
 // A value or an Error. Expected failures (bad input, missing file) travel in these;

@@ -53,7 +53,7 @@ void read_event_budget(clusterprof::collector::NodeOptions& node) {
     node.event_budget = budget;
   } else {
     node.notes.push_back(
-        fmt::format("CLUSTERPROF_EVENT_BUDGET={} is not a number of events and was ignored", text));
+        clusterprof::shard::note_of_run(clusterprof::shard::NoteCode::kEventBudgetIgnored, 0, text));
   }
 }
 
@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
   options.node.watches_mpi = !no_mpi;
   options.node.local_ranks = static_cast<std::uint32_t>(std::max(0, options.local_ranks));
   read_event_budget(options.node);
-  for (std::string& note :
+  for (clusterprof::shard::Note& note :
        node_check_notes(node_check_file(std::getenv("SLURM_JOB_ID")), options.node.node_name))
     options.node.notes.push_back(std::move(note));
   const int control_fd = options.control_fd;

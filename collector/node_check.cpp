@@ -2,12 +2,12 @@
 #include "collector/node_check.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/unique_fd.hpp"
 
@@ -15,6 +15,8 @@ namespace clusterprof::collector {
 namespace {
 
 constexpr std::size_t kMostBytes = 8192, kMostNotes = 10, kMostNoteBytes = 240;
+constexpr std::pair<std::string_view, shard::NoteCode> kGrades[] = {
+    {"warn: ", shard::NoteCode::kNodeCheckWarned}, {"fail: ", shard::NoteCode::kNodeCheckFailed}};
 
 std::string read_beginning(const std::filesystem::path& file) {
   const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -42,16 +44,16 @@ std::string plain(std::string_view text) {
 
 }  // namespace
 
-std::vector<std::string> node_check_notes(const std::filesystem::path& file, const std::string& node) {
+std::vector<shard::Note> node_check_notes(const std::filesystem::path& file, const std::string& node) {
   const std::string text = read_beginning(file);
-  std::vector<std::string> notes;
+  std::vector<shard::Note> notes;
   for (std::size_t begin = 0; begin < text.size() && notes.size() < kMostNotes;) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = std::string_view(text).substr(begin, end - begin);
     begin = end + 1;
-    for (const std::string_view grade : {"warn: ", "fail: "}) {
+    for (const auto& [grade, code] : kGrades) {
       if (line.starts_with(grade) && line.size() > grade.size())
-        notes.push_back(fmt::format("node {}: {}", node, plain(line.substr(grade.size()))));
+        notes.push_back(shard::note_of_node(code, node, 0, plain(line.substr(grade.size()))));
     }
   }
   return notes;

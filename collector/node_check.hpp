@@ -6,12 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/shard/note.hpp"
+
 namespace clusterprof::collector {
 
-// What the site's job prolog found wrong with this node, as notes for its shard ("node n3: ..."). The file
-// (slurm/prolog) has lines "warn: TEXT" and "fail: TEXT". It is not trusted: other lines are passed by, and
-// number, length and characters of the notes are bounded. Empty when there is none.
-std::vector<std::string> node_check_notes(const std::filesystem::path& file, const std::string& node);
+// What the site's job prolog found wrong with this node, as notes for its shard. The file (slurm/prolog) has
+// lines "warn: TEXT" and "fail: TEXT". It is not trusted: other lines are passed by, and number, length and
+// characters of the notes are bounded. Empty when there is none.
+std::vector<shard::Note> node_check_notes(const std::filesystem::path& file, const std::string& node);
 
 // The file of the Slurm job that this process belongs to; empty outside of one.
 std::filesystem::path node_check_file(const char* slurm_job_id);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collector/node_state.hpp"
 
-#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -24,20 +23,6 @@ constexpr std::size_t kMostMpiHelpers = 16;  // that ended and are kept, of a ra
 constexpr std::size_t kJobEvents = std::size_t{1} << 25, kNodeEvents = std::size_t{1} << 22,
                       kMostRankEvents = std::size_t{1} << 18, kFewestRankEvents = std::size_t{1} << 12;
 constexpr std::size_t kCheckpointEvents = std::size_t{1} << 16, kFewestCheckpointEvents = 256;
-
-// "0-3, 7"
-std::string rank_list(std::vector<std::int32_t> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (!text.empty()) text += ", ";
-    text += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
-    i = last + 1;
-  }
-  return text;
-}
 
 SystemUsage larger(const wire::ProcessUsage& agent, const std::optional<SystemUsage>& system) {
   SystemUsage usage = system.value_or(SystemUsage{});
@@ -477,7 +462,7 @@ bool NodeState::is_spawned(std::int32_t rank) const {
   return behind != spawned_worlds_.begin() && rank - std::prev(behind)->first_rank < std::prev(behind)->size;
 }
 
-void NodeState::add_note(std::string note) {
+void NodeState::add_note(shard::Note note) {
   if (std::find(notes_.begin(), notes_.end(), note) != notes_.end()) return;
   if (notes_.size() < kMostNotes) {
     notes_.push_back(std::move(note));
@@ -520,8 +505,7 @@ std::size_t NodeState::main_process(const std::vector<ProcessView>& views) {
 }
 
 RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
-                                      Events events,
-                                      std::map<std::string, std::vector<std::int32_t>>& notes) {
+                                      Events events, std::vector<shard::Note>& notes) {
   std::vector<ProcessView> views;
   views.reserve(group.processes.size());
   for (Process& process : group.processes) views.push_back(view(process, now_ns, events));
@@ -539,7 +523,10 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
     add(usage, views[i].usage);
     anybody_said = anybody_said || views[i].has_said;
   }
-  for (const std::string& note : sum.notes) notes[note].push_back(number);
+  const auto add_note = [&](shard::NoteCode code, std::uint64_t value) {
+    notes.push_back(shard::note_of_ranks(code, {number, number}, value));
+  };
+  for (const auto& [code, value] : sum.notes) add_note(code, value);
   sum.world_size = main.report.world_size;
   sum.mpi_size = main.report.mpi_size;
   sum.mpi_library = main.report.mpi_library;
@@ -630,12 +617,8 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   if (lost) rank.flags |= shard::kLost;
   if (lost || rank.exit_status != 0) snapshot.last_path = sum.last_path;
 
-  if (!anybody_said && (!main.process->alive || now_ns - main.start.mono_ns > kGreetingNs)) {
-    notes
-        ["no samples: the agent never reported (a statically linked program, or one that does not pass on "
-         "LD_PRELOAD)"]
-            .push_back(number);
-  }
+  if (!anybody_said && (!main.process->alive || now_ns - main.start.mono_ns > kGreetingNs))
+    add_note(shard::NoteCode::kNoSamples, 0);
   return snapshot;
 }
 
@@ -651,10 +634,11 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   run.complete = complete;
   run.world_size = world_size();
   run.notes = notes_;
-  if (notes_left_out_ != 0) run.notes.push_back(fmt::format("{} more such notes", notes_left_out_));
-  if (!options_.only_ranks.empty()) {
-    run.notes.push_back(fmt::format("recorded ranks: {} only", options_.only_ranks));
-  }
+  if (notes_left_out_ != 0)
+    run.notes.push_back(
+        shard::note_of_node(shard::NoteCode::kMoreNotes, options_.node_name, notes_left_out_));
+  if (!options_.only_ranks.empty())
+    run.notes.push_back(shard::note_of_run(shard::NoteCode::kOnlySomeRanks, 0, options_.only_ranks));
 
   run.sample_on = options_.sample_on;
   run.only_regions = options_.only_regions;
@@ -667,12 +651,11 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   snapshot.node.cpu_model = facts_.cpu_model;
   snapshot.node.start_utc_ns = now.utc_ns;
   std::int64_t end_utc_ns = 0;
-  std::map<std::string, std::vector<std::int32_t>> notes;
   std::vector<PathTime> open_times;
   const auto numbers = rank_numbers();
   for (auto& [key, group] : ranks_) {
     if (group.processes.empty()) continue;
-    snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, notes));
+    snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, run.notes));
     snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
     if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
     if (is_spawned(snapshot.ranks.back().rank.rank)) snapshot.ranks.back().rank.flags |= shard::kSpawned;
@@ -696,13 +679,8 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   if (end_utc_ns > run.start_utc_ns) {
     snapshot.node.elapsed_ns = static_cast<std::uint64_t>(end_utc_ns - run.start_utc_ns);
   }
-  for (const auto& [note, ranks] : notes) {
-    run.notes.push_back(fmt::format("rank{} {}: {}", ranks.size() == 1 ? "" : "s", rank_list(ranks), note));
-  }
-  if (run.counters_multiplexed) {
-    run.notes.push_back(
-        "more counters than the processors count at a time: they took turns, and their values are estimates");
-  }
+  if (run.counters_multiplexed) run.notes.push_back(shard::note_of_run(shard::NoteCode::kCountersTookTurns));
+  unite(run.notes);
   snapshot.grid = grid_;
   snapshot.series = series_;
   snapshot.path_times = path_times_.cells(open_times);

@@ -34,7 +34,7 @@ struct NodeOptions {
   // 2^18 for a rank.
   std::optional<std::size_t> event_budget{};
   std::uint32_t local_ranks = 0;     // expected on this node; 0: not known
-  std::vector<std::string> notes{};  // of whoever set these options
+  std::vector<shard::Note> notes{};  // of whoever set these options
   std::vector<std::string> own{};    // --own: absolute paths
 };
 
@@ -173,7 +173,7 @@ class NodeState {
   [[nodiscard]] std::uint32_t world_size() const;
 
   // For people: something that could not be recorded. Of very many the first are kept.
-  void add_note(std::string note);
+  void add_note(shard::Note note);
 
   // The shard's content as of now. `complete`: all ranks have ended.
   [[nodiscard]] NodeSnapshot snapshot(Instant now, bool complete, Events events = Events::kAll);
@@ -222,7 +222,7 @@ class NodeState {
   void set_event_budget(ProcessRecorder& recorder) const;
   static std::size_t main_process(const std::vector<ProcessView>& views);
   static RankSnapshot rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
-                                    Events events, std::map<std::string, std::vector<std::int32_t>>& notes);
+                                    Events events, std::vector<shard::Note>& notes);
 
   NodeOptions options_;
   RawStore store_;
@@ -236,7 +236,7 @@ class NodeState {
   std::map<ProcessId, RankKey> rank_of_;
   ProcessId next_id_ = 1;
   std::vector<SpawnedWorld> spawned_worlds_;  // by first rank
-  std::vector<std::string> notes_;
+  std::vector<shard::Note> notes_;
   std::uint64_t notes_left_out_ = 0;
 };
 

@@ -36,6 +36,40 @@ std::uint64_t row_number(const RawValueKey& key) {
          (key.main_thread ? 1u : 0u);
 }
 
+// None also where the two do not fit: the program can write over them.
+std::optional<shard::NoteCode> note_on_python(wire::PythonState state, std::uint32_t note) {
+  using shard::NoteCode;
+  if (state == wire::PythonState::kActive) {
+    if (note == static_cast<std::uint32_t>(wire::PythonNote::kNativeMissing))
+      return NoteCode::kPythonNativeMissing;
+    if (note == static_cast<std::uint32_t>(wire::PythonNote::kGarbageUnknown))
+      return NoteCode::kPythonGarbageUnknown;
+    return std::nullopt;
+  }
+  if (state != wire::PythonState::kUnsupported && state != wire::PythonState::kCheckFailed)
+    return std::nullopt;
+  switch (static_cast<wire::PythonNote>(note)) {
+    case wire::PythonNote::kVersionNotSupported:
+      return NoteCode::kPythonVersionNotSupported;
+    case wire::PythonNote::kFreeThreaded:
+      return NoteCode::kPythonFreeThreaded;
+    case wire::PythonNote::kWithoutOffsets:
+      return NoteCode::kPythonWithoutOffsets;
+    case wire::PythonNote::kOffsetsWrong:
+      return NoteCode::kPythonOffsetsWrong;
+    case wire::PythonNote::kSymbolMissing:
+      return NoteCode::kPythonSymbolMissing;
+    case wire::PythonNote::kOtherLayout:
+      return NoteCode::kPythonOtherLayout;
+    case wire::PythonNote::kCodeNotFound:
+      return NoteCode::kPythonCodeNotFound;
+    case wire::PythonNote::kFramesNotFound:
+      return NoteCode::kPythonFramesNotFound;
+    default:
+      return NoteCode::kPythonVersionNotTold;
+  }
+}
+
 bool is_mpi(ModuleRole role) { return role == ModuleRole::kMpiWrapper || role == ModuleRole::kMpiLibrary; }
 
 }  // namespace
@@ -99,8 +133,8 @@ void RawAccess::add(const RawAccess& other) {
   for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] |= other.blocks[i];
 }
 
-void ProcessReport::add_note(std::string note) {
-  if (notes.size() < kMostNotes) notes.insert(std::move(note));
+void ProcessReport::add_note(shard::NoteCode code, std::uint64_t number) {
+  if (notes.size() < kMostNotes) notes.emplace(code, number);
 }
 
 void ProcessReport::begin_with(const ProcessReport& past) {
@@ -141,7 +175,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   knows_page_faults = knows_page_faults || other.knows_page_faults;
   python_unread = python_unread || other.python_unread;
   python_partly = python_partly || other.python_partly;
-  for (const std::string& note : other.notes) add_note(note);
+  for (const auto& [code, number] : other.notes) add_note(code, number);
   for (std::size_t i = 0; i < HandlerCosts::kBins; ++i)
     handler_costs.counts[i] += other.handler_costs.counts[i];
   for (const auto& [reason, count] : other.drops) drops[reason] += count;
@@ -1614,8 +1648,7 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   report.start_mono_ns = std::min(start_mono_ns_, now_ns);
   // Not by what the process says of the clock.
   if (grid_.begun()) report.start_utc_ns = grid_.utc_ns(report.start_mono_ns);
-  if (start_ == Start::kRefused)
-    report.add_note("when a process began is not known: what it says cannot be true");
+  if (start_ == Start::kRefused) report.add_note(shard::NoteCode::kStartNotKnown);
   report.end_mono_ns = std::min<std::uint64_t>(h.end_mono_ns.load(std::memory_order_acquire), now_ns);
   report.exit_flags = h.exit_flags.load(std::memory_order_acquire);
   report.exit_status = h.exit_status.load(std::memory_order_relaxed);
@@ -1631,18 +1664,11 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   report.python_version = h.python_version.load(std::memory_order_relaxed);
   const auto python = static_cast<wire::PythonState>(h.python_state.load(std::memory_order_acquire));
   report.python_unread = python != wire::PythonState::kActive && python != wire::PythonState::kNone;
-  const std::string note = bounded_text(h.python_note, sizeof h.python_note);
-  if (python == wire::PythonState::kUnsupported || python == wire::PythonState::kCheckFailed) {
-    report.add_note("Python frames are missing" + (note.empty() ? "" : ": " + note));
-  } else if (python == wire::PythonState::kActive && !note.empty()) {
-    report.python_partly = true;
-    report.add_note("Python: " + note);
+  if (const auto note = note_on_python(python, h.python_note.load(std::memory_order_relaxed))) {
+    report.python_partly = python == wire::PythonState::kActive;
+    report.add_note(*note, *note == shard::NoteCode::kPythonVersionNotTold ? 0 : report.python_version);
   }
-  if (left_out_)
-    report.add_note(
-        "there are too many different call paths: of those that came late the innermost function is "
-        "shown, below " +
-        std::string(shard::kCallersLeftOutName));
+  if (left_out_) report.add_note(shard::NoteCode::kCallersLeftOut);
   report.mpi_library = bounded_text(h.mpi_library, sizeof h.mpi_library);
   report.usage = h.usage;
   report.threads = h.threads_seen.load(std::memory_order_relaxed);

@@ -151,9 +151,11 @@ struct ProcessReport {
   std::uint32_t fatal_signal = 0;
   wire::MpiState mpi_state = wire::MpiState::kNone;
   std::uint32_t python_version = 0;
-  bool python_unread = false;   // an interpreter's frames were not read, or none was looked for
-  bool python_partly = false;   // they were, but something about them is missing
-  std::set<std::string> notes;  // why, and what else is not as it should be; the first kMostNotes
+  bool python_unread = false;  // an interpreter's frames were not read, or none was looked for
+  bool python_partly = false;  // they were, but something about them is missing
+  // Why, and what else is not as it should be: codes of NoteScope::kRanks and their numbers; the first
+  // kMostNotes.
+  std::set<std::pair<shard::NoteCode, std::uint64_t>> notes;
   std::string mpi_library;
   wire::ProcessUsage usage{};
   std::optional<std::uint32_t> last_path;  // of the main thread's last sample
@@ -197,7 +199,7 @@ struct ProcessReport {
   std::vector<ClockReading> clocks;
 
   static constexpr std::size_t kMostNotes = 16;
-  void add_note(std::string note);
+  void add_note(shard::NoteCode code, std::uint64_t number = 0);
   // Adds amounts (not identity, end or usage) of another process of the same rank. Events are those of one
   // process, the one that keeps the main thread.
   void add_amounts(const ProcessReport& other, bool keep_main_thread);

@@ -72,7 +72,9 @@ void handle_sigbus(int signal, siginfo_t* info, void*) {
   ::signal(signal, SIG_DFL);
 }
 
-Error damaged(const char* what) { return Error{fmt::format("segment refused: {}", what)}; }
+Error damaged(const char* what) {
+  return Error{fmt::format("segment refused: {}", what), ErrorKind::kDamaged};
+}
 
 bool region_fits(std::uint64_t offset, std::uint64_t count, std::uint64_t entry_bytes,
                  std::uint64_t alignment, std::uint64_t segment_bytes) {
@@ -114,7 +116,8 @@ Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_byt
 
   const wire::SegmentHeader& h = view.header();
   if (h.magic != wire::kSegmentMagic) return damaged("wrong magic");
-  if (h.wire_major != wire::kWireMajor) return damaged("another version of clusterprof made it");
+  if (h.wire_major != wire::kWireMajor)
+    return Error{"segment refused: another version of clusterprof made it", ErrorKind::kOtherVersion};
   if (h.segment_bytes != announced_bytes) return damaged("wrong size");
   // One copy of every field, checked and used from then on: the process could change them any time.
   Layout l{};

@@ -21,6 +21,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <list>
 #include <map>
@@ -50,6 +51,7 @@ namespace clusterprof::collector {
 namespace {
 
 namespace asio = boost::asio;
+using shard::NoteCode;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
@@ -335,10 +337,7 @@ class Server::Impl {
     for (int i = 0; i < kMostAtATime; ++i) {
       no_files_left_ = !has_files_left();
       if (no_files_left_) {
-        state_.add_note(
-            fmt::format("so many processes at a time that some could not be recorded, or only late: no "
-                        "more than {} files may be open",
-                        file_limit_));
+        add_note(NoteCode::kTooManyFiles, file_limit_);
         return;
       }
       const int fd = accept4(listen_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -346,8 +345,7 @@ class Server::Impl {
         if (errno == EINTR || errno == ECONNABORTED) continue;
         if (errno == EAGAIN) return;
         no_files_left_ = true;  // in the whole system, or no memory
-        state_.add_note(
-            fmt::format("some processes could not be recorded, or only late: {}", std::strerror(errno)));
+        add_note(NoteCode::kConnectionFailed, static_cast<std::uint64_t>(errno));
         return;
       }
       UniqueFd socket(fd);
@@ -355,8 +353,7 @@ class Server::Impl {
       socklen_t bytes = sizeof peer;
       if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) continue;
       if (peer.uid != geteuid() && peer.uid != 0) {
-        state_.add_note(fmt::format("the collector of node {} refused connections of another user (uid {})",
-                                    options_.node.node_name, peer.uid));
+        add_note(NoteCode::kOtherUser, peer.uid);
         continue;
       }
       const auto it = connections_.emplace(connections_.end(), io_, socket.release());
@@ -420,7 +417,7 @@ class Server::Impl {
     if (hello && message.file) {
       auto segment = SegmentView::open(std::move(message.file), hello->segment_bytes);
       if (!segment) {
-        state_.add_note(fmt::format("process {}: {}", connection.pid, segment.error().message));
+        add_note(note_on_refused(segment.error().kind), static_cast<std::uint64_t>(connection.pid));
         return false;
       }
       Watched& process =
@@ -431,8 +428,7 @@ class Server::Impl {
       wait_for_end(process);
       return true;
     }
-    if (message.cut)
-      state_.add_note("some processes could not be recorded: their memory could not be opened");
+    if (message.cut) add_note(NoteCode::kMemoryNotReceived);
     return false;
   }
 
@@ -557,11 +553,27 @@ class Server::Impl {
 
   // An announced process is waited for, so its end must be seen.
   void note_unseen() {
-    const std::string problem =
-        "processes in PID namespaces of their own run unrecorded: when they end cannot be seen from the "
-        "collector's (before Linux 5.4, or where pidfd_open is not permitted)";
-    state_.add_note(problem);
-    if (!std::exchange(said_unseen_, true)) say("node {}: {}", options_.node.node_name, problem);
+    add_note(NoteCode::kPidNamespaces);
+    if (!std::exchange(said_unseen_, true))
+      say("node {}: processes in PID namespaces of their own are not recorded: the collector could not see "
+          "them end (that takes Linux 5.4 and permission for pidfd_open)",
+          options_.node.node_name);
+  }
+
+  void add_note(NoteCode code, std::uint64_t number = 0) {
+    state_.add_note(shard::note_of_node(code, options_.node.node_name, number));
+  }
+
+  static NoteCode note_on_refused(ErrorKind why) {
+    switch (why) {
+      case ErrorKind::kOtherVersion:
+        return NoteCode::kProcessOfOtherVersion;
+      case ErrorKind::kDamaged:
+        return NoteCode::kProcessDamaged;
+      case ErrorKind::kOther:
+        break;
+    }
+    return NoteCode::kProcessNotMapped;
   }
 
   void any_announced(std::int32_t rank, NodeState::ProcessId id) {
@@ -758,10 +770,27 @@ class Server::Impl {
     std::error_code error;
     for (std::filesystem::directory_iterator it(place, error), end; !error && it != end;
          it.increment(error)) {
-      if (!it->path().filename().string().starts_with("note-")) continue;
-      std::error_code unreadable;
-      const std::filesystem::path note = std::filesystem::read_symlink(it->path(), unreadable);
-      if (!unreadable) state_.add_note(note.string());
+      std::int32_t rank = -1;
+      unsigned obstacle = 0;
+      if (std::sscanf(it->path().filename().c_str(), wire::kSpawnNoteFormat, &rank, &obstacle) != 2) continue;
+      const std::optional<NoteCode> code = note_on_spawned(static_cast<wire::SpawnObstacle>(obstacle));
+      if (code && rank >= 0 && rank < wire::kMostRunRanks)
+        state_.add_note(shard::note_of_ranks(*code, {rank, rank}));
+    }
+  }
+
+  static std::optional<NoteCode> note_on_spawned(wire::SpawnObstacle why) {
+    switch (why) {
+      case wire::SpawnObstacle::kLauncher:
+        return NoteCode::kSpawnedWithoutLauncher;
+      case wire::SpawnObstacle::kInfo:
+        return NoteCode::kSpawnedWithInfo;
+      case wire::SpawnObstacle::kCommand:
+        return NoteCode::kSpawnedCommandNotFound;
+      case wire::SpawnObstacle::kNumbers:
+        return NoteCode::kSpawnedWithoutNumbers;
+      default:
+        return std::nullopt;
     }
   }
 

@@ -497,7 +497,8 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayRead
     }
   }
   for (const auto& [name, reason] : unavailable) data.unavailable_counters.push_back({name, reason});
-  for (const std::string& note : symbolizer_.notes()) data.run.notes.push_back(note);
+  data.run.notes.insert(data.run.notes.end(), symbolizer_.notes().begin(), symbolizer_.notes().end());
+  unite(data.run.notes);
   return data;
 }
 

@@ -28,12 +28,13 @@
 #include <unordered_set>
 #include <utility>
 
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "collector/demangle.hpp"
 
 namespace clusterprof::collector {
 namespace {
+
+using shard::NoteCode;
 
 constexpr std::string_view kVdso = "[vdso]";
 
@@ -58,10 +59,12 @@ std::string normal_path(const char* name, const char* directory) {
   return path.lexically_normal().string();
 }
 
-// A copy of this process's vdso in a memory file: every process of the node has the same.
-Result<UniqueFd> vdso_file() {
+// A copy of this process's vdso in a memory file: every process of the node has the same. Nothing when there
+// is none (errno 0), or for the reason in errno.
+UniqueFd vdso_file() {
+  errno = 0;
   const unsigned long base = getauxval(AT_SYSINFO_EHDR);
-  if (base == 0) return Error{"this system has no vdso"};
+  if (base == 0) return {};
   std::ifstream maps("/proc/self/maps");
   std::uint64_t end = 0;
   for (std::string line; std::getline(maps, line);) {
@@ -75,13 +78,13 @@ Result<UniqueFd> vdso_file() {
     std::from_chars(text + dash + 1, text + blank, high, 16);
     if (low == base) end = high;
   }
-  if (end <= base) return Error{"the vdso is not in /proc/self/maps"};
+  if (end <= base) return {};
   UniqueFd file(memfd_create("vdso", MFD_CLOEXEC));
-  if (!file) return Error{std::string("memfd_create: ") + std::strerror(errno)};
+  if (!file) return {};
   const auto* from = reinterpret_cast<const char*>(base);
   for (std::size_t left = end - base; left > 0;) {
     const ssize_t written = ::write(file.get(), from, left);
-    if (written <= 0) return Error{std::string("copying the vdso: ") + std::strerror(errno)};
+    if (written <= 0) return {};
     from += written;
     left -= static_cast<std::size_t>(written);
   }
@@ -305,7 +308,7 @@ int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwa
 
 class ObjectFile {
  public:
-  ObjectFile(std::string path, std::vector<std::uint8_t> build_id, std::vector<std::string>& notes)
+  ObjectFile(std::string path, std::vector<std::uint8_t> build_id, std::vector<shard::Note>& notes)
       : path_(std::move(path)), build_id_(std::move(build_id)), notes_(notes) {
     const std::string file = std::filesystem::path(path_).filename().string();
     if (file.find(".so") != std::string::npos) module_name_ = file.substr(0, file.find('.'));
@@ -319,9 +322,8 @@ class ObjectFile {
     if (found != frames_.end()) return found->second;
     if (!opened_) {
       opened_ = true;
-      const Result<void> result = open();
-      if (!result) {
-        notes_.push_back(result.error().message);
+      if (std::optional<shard::Note> problem = open()) {
+        notes_.push_back(std::move(*problem));
         close();
       }
     }
@@ -336,7 +338,8 @@ class ObjectFile {
   }
 
  private:
-  Result<void> open() {
+  // What is wrong; nothing when all is well.
+  std::optional<shard::Note> open() {
     static char* debug_path = nullptr;  // elfutils' default: beside the file, .debug, /usr/lib/debug
     static const Dwfl_Callbacks kCallbacks = [] {
       Dwfl_Callbacks callbacks{};
@@ -349,28 +352,27 @@ class ObjectFile {
 
     UniqueFd file;
     if (path_ == kVdso) {
-      Result<UniqueFd> copy = vdso_file();
-      if (!copy) return copy.error();
-      file = std::move(copy).value();
+      file = vdso_file();
+      if (!file) return shard::note_of_run(NoteCode::kVdsoNotReadable, static_cast<std::uint64_t>(errno));
     } else {
       // What is there now need not be what was mapped: do not wait for a pipe.
       file.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
       struct stat status {};
       if (!file || ::fstat(file.get(), &status) != 0)
-        return Error{fmt::format("{}: cannot be opened for symbols: {}", path_, std::strerror(errno))};
-      if (!S_ISREG(status.st_mode)) return Error{fmt::format("{}: not a file: no symbols", path_)};
+        return shard::note_of_run(NoteCode::kFileNotOpened, static_cast<std::uint64_t>(errno), path_);
+      if (!S_ISREG(status.st_mode)) return shard::note_of_run(NoteCode::kFileNotRegular, 0, path_);
     }
     dwfl_.reset(dwfl_begin(&kCallbacks));
-    if (!dwfl_) return Error{fmt::format("{}: {}", path_, dwfl_errmsg(-1))};
+    if (!dwfl_) return not_readable();
     dwfl_report_begin(dwfl_.get());
     module_ = dwfl_report_elf(dwfl_.get(), path_.c_str(), path_.c_str(), file.get(), 0, true);
-    if (module_ == nullptr) return Error{fmt::format("{}: not an object file: {}", path_, dwfl_errmsg(-1))};
+    if (module_ == nullptr) return not_readable();
     static_cast<void>(file.release());  // libdwfl closes it
     dwfl_report_end(dwfl_.get(), nullptr, nullptr);
 
     GElf_Addr bias = 0;
     Elf* const elf = dwfl_module_getelf(module_, &bias);
-    if (elf == nullptr) return Error{fmt::format("{}: {}", path_, dwfl_errmsg(-1))};
+    if (elf == nullptr) return not_readable();
     elf_bias_ = bias;
     const void* found_id = nullptr;
     const ssize_t found_bytes = dwelf_elf_gnu_build_id(elf, &found_id);
@@ -378,11 +380,15 @@ class ObjectFile {
       const std::span<const std::uint8_t> found(static_cast<const std::uint8_t*>(found_id),
                                                 found_bytes > 0 ? static_cast<std::size_t>(found_bytes) : 0);
       if (!std::ranges::equal(found, build_id_))
-        return Error{fmt::format("{}: is not the file that ran (build-id {}, not {}): no symbols", path_,
-                                 found.empty() ? "none" : hex(found), hex(build_id_))};
+        return shard::note_of_run(NoteCode::kFileChanged, 0, path_, hex(build_id_));
     }
     read_symbols();
-    return {};
+    return std::nullopt;
+  }
+
+  [[nodiscard]] shard::Note not_readable() const {
+    const char* const message = dwfl_errmsg(-1);
+    return shard::note_of_run(NoteCode::kFileNotReadable, 0, path_, message != nullptr ? message : "");
   }
 
   // Inflates compressed sections, all of them.
@@ -478,8 +484,8 @@ class ObjectFile {
       if (name == nullptr && dwarf_attr(&unit, where, &attribute) != nullptr)
         name = dwarf_formstring(&attribute);
     notes_.push_back(
-        fmt::format("{}: its split debug information is not there ({}): lines, but no inlined functions",
-                    path_, name != nullptr ? normal_path(name, directory_of(unit)) : ".dwo"));
+        shard::note_of_run(NoteCode::kSplitDebugMissing, 0, path_,
+                           name != nullptr ? normal_path(name, directory_of(unit)) : std::string()));
   }
 
   void list_units() {
@@ -688,7 +694,7 @@ class ObjectFile {
   std::string module_name_;  // of a Python extension, as import knows it
   std::optional<std::unordered_set<std::string_view>> symbol_names_;
   bool split_missing_ = false;
-  std::vector<std::string>& notes_;
+  std::vector<shard::Note>& notes_;
   std::optional<std::vector<std::uint64_t>> function_starts_;
   std::unordered_map<std::uint64_t, std::vector<SourceFrame>> frames_;
   std::vector<SourceFrame> by_symbol_;  // the last answer without lines
@@ -698,7 +704,7 @@ class ObjectFile {
 
 struct Symbolizer::Impl {
   std::chrono::nanoseconds time_on_lines{};
-  std::vector<std::string> notes;  // outlives the modules, which add to it
+  std::vector<shard::Note> notes;  // outlives the modules, which add to it
   std::vector<std::unique_ptr<ObjectFile>> modules;
   std::unordered_map<std::string, ModuleHandle> handles;  // by path, a zero byte, build-id
 };
@@ -731,6 +737,6 @@ const std::vector<SourceFrame>& Symbolizer::resolve(ModuleHandle module, std::ui
 
 std::chrono::nanoseconds Symbolizer::time_on_lines() const noexcept { return impl_->time_on_lines; }
 
-const std::vector<std::string>& Symbolizer::notes() const noexcept { return impl_->notes; }
+const std::vector<shard::Note>& Symbolizer::notes() const noexcept { return impl_->notes; }
 
 }  // namespace clusterprof::collector

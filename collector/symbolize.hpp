@@ -23,6 +23,8 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/shard/note.hpp"
+
 namespace clusterprof::collector {
 
 struct SourceFrame {
@@ -64,8 +66,8 @@ class Symbolizer {
   // CPU time spent on reading debug information so far.
   [[nodiscard]] std::chrono::nanoseconds time_on_lines() const noexcept;
 
-  // Why object files could not be read, one line each (for shard::Run::notes). Grows with resolve().
-  [[nodiscard]] const std::vector<std::string>& notes() const noexcept;
+  // Why object files could not be read (for shard::Run::notes). Grows with resolve().
+  [[nodiscard]] const std::vector<shard::Note>& notes() const noexcept;
 
  private:
   struct Impl;

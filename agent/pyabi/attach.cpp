@@ -38,7 +38,7 @@ constexpr std::uint32_t kLastMinorWithGlobalGc = 8;
 struct Outcome {
   wire::PythonState state = wire::PythonState::kNone;
   std::uint32_t version_hex = 0;
-  char note[sizeof(wire::SegmentHeader::python_note)] = {};
+  wire::PythonNote note = wire::PythonNote::kNothing;
 };
 
 // The process whose python_attach is at work, or 0: what was at work when another thread forked is
@@ -54,7 +54,7 @@ void report(wire::SegmentHeader& segment) noexcept {
   const auto none = static_cast<std::uint32_t>(wire::PythonState::kNone);
   if (segment.python_state.load(std::memory_order_relaxed) != none) return;
   segment.python_version.store(g_outcome.version_hex, std::memory_order_relaxed);
-  memcpy(segment.python_note, g_outcome.note, sizeof g_outcome.note);
+  segment.python_note.store(static_cast<std::uint32_t>(g_outcome.note), std::memory_order_relaxed);
   segment.python_state.store(static_cast<std::uint32_t>(g_outcome.state), std::memory_order_release);
 }
 
@@ -178,17 +178,17 @@ int count_loads(dl_phdr_info* info, std::size_t, void* data) {
   return 1;
 }
 
-void unsupported(const char* format, unsigned a = 0, unsigned b = 0) noexcept {
+void unsupported(wire::PythonNote why) noexcept {
   g_outcome.state = wire::PythonState::kUnsupported;
-  snprintf(g_outcome.note, sizeof g_outcome.note, format, a, b);
+  g_outcome.note = why;
 }
 
 void examine(void* handle) noexcept {
   g_outcome.version_hex = version_of(handle);
   const unsigned major = g_outcome.version_hex >> 24, minor = (g_outcome.version_hex >> 16) & 0xff;
-  if (g_outcome.version_hex == 0) return unsupported("the interpreter does not tell its version");
+  if (g_outcome.version_hex == 0) return unsupported(wire::PythonNote::kVersionNotTold);
   if (major != 3 || minor < kOldestMinor || minor > kNewestMinor) {
-    return unsupported("Python %u.%u is not supported (3.8 to 3.15 are)", major, minor);
+    return unsupported(wire::PythonNote::kVersionNotSupported);
   }
 
   PythonRuntime& runtime = g_storage;
@@ -199,11 +199,11 @@ void examine(void* handle) noexcept {
       case DebugOffsets::kOk:
         break;
       case DebugOffsets::kFreeThreaded:
-        return unsupported("free-threaded Python %u.%u is not supported", major, minor);
+        return unsupported(wire::PythonNote::kFreeThreaded);
       case DebugOffsets::kNoCookie:
-        return unsupported("Python %u.%u has no valid _Py_DebugOffsets", major, minor);
+        return unsupported(wire::PythonNote::kWithoutOffsets);
       case DebugOffsets::kOutOfBounds:
-        return unsupported("_Py_DebugOffsets of this Python %u.%u make no sense", major, minor);
+        return unsupported(wire::PythonNote::kOffsetsWrong);
     }
   }
 
@@ -233,7 +233,7 @@ void examine(void* handle) noexcept {
       runtime.next_thread == nullptr || runtime.first_interpreter == nullptr ||
       runtime.next_interpreter == nullptr || runtime.code_type == 0 || runtime.str_type == 0 ||
       runtime.bytes_type == 0 || eval == 0) {
-    return unsupported("this Python %u.%u lacks a function or type that the walk needs", major, minor);
+    return unsupported(wire::PythonNote::kSymbolMissing);
   }
   // A build with another object header (Py_TRACE_REFS, no GIL) has this elsewhere.
   const std::uint64_t type_type = address_of(handle, "PyType_Type");
@@ -242,7 +242,7 @@ void examine(void* handle) noexcept {
          sizeof type_of_code_type);
   // The interpreter fills in ob_type of its static types when it starts: null before.
   if (type_type == 0 || (type_of_code_type != type_type && type_of_code_type != 0)) {
-    return unsupported("this Python %u.%u build has another object layout", major, minor);
+    return unsupported(wire::PythonNote::kOtherLayout);
   }
 
   runtime.eval = symbol_range(eval);

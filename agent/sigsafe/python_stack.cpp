@@ -416,11 +416,8 @@ std::uint64_t state_in_sub_interpreter(const PythonRuntime& runtime, std::uint64
   return 0;
 }
 
-void set_note(wire::SegmentHeader& segment, const char* text) noexcept {
-  std::size_t length = 0;
-  while (length + 1 < sizeof segment.python_note && text[length] != 0) ++length;
-  std::memcpy(segment.python_note, text, length);
-  segment.python_note[length] = 0;
+void set_note(wire::SegmentHeader& segment, wire::PythonNote note) noexcept {
+  segment.python_note.store(static_cast<std::uint32_t>(note), std::memory_order_relaxed);
 }
 
 // False when this walk is not to be used.
@@ -437,33 +434,33 @@ bool check_self(bool good, std::uint32_t frames) noexcept {
   return layout_is_trusted();
 }
 
-// Once it is decided: the reason why no frames are read, or null.
-const char* failure() noexcept {
+// Once it is decided: the reason why no frames are read.
+wire::PythonNote failure() noexcept {
   const SelfCheck& check = g_self_check;
   const auto count = [](const std::atomic<std::uint32_t>& number) {
     return number.load(std::memory_order_relaxed);
   };
   if (count(check.walks) >= kCheckedStacks && count(check.bad_walks) > kCheckedStacks / 2)
-    return "self-check failed: what should be code objects is none";
+    return wire::PythonNote::kCodeNotFound;
   if (count(check.passed) == 0 && count(check.missing) >= kCheckedStacks)
-    return "self-check failed: the interpreter runs, but has no frames where they should be";
-  return nullptr;
+    return wire::PythonNote::kFramesNotFound;
+  return wire::PythonNote::kNothing;
 }
 
 // Tells what the checks found, and what is missing although frames are read; the first remark stays.
 void remark(wire::SegmentHeader& segment, bool gc_unknown) noexcept {
-  if (const char* reason = failure()) {
+  const auto nothing = wire::PythonNote::kNothing;
+  if (const wire::PythonNote reason = failure(); reason != nothing) {
     set_note(segment, reason);
     segment.python_state.store(static_cast<std::uint32_t>(wire::PythonState::kCheckFailed),
                                std::memory_order_release);
     return;
   }
-  if (segment.python_note[0] != 0) return;
+  if (segment.python_note.load(std::memory_order_relaxed) != static_cast<std::uint32_t>(nothing)) return;
   if (merging_is_given_up()) {
-    set_note(segment,
-             "eval loop not recognised in native stacks: samples with Python frames have no native ones");
+    set_note(segment, wire::PythonNote::kNativeMissing);
   } else if (gc_unknown) {
-    set_note(segment, "the garbage collector's state was not found: its time is not told apart");
+    set_note(segment, wire::PythonNote::kGarbageUnknown);
   }
 }
 

@@ -237,8 +237,9 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
   for (const std::string& argument : run.command) out.row(argument);
   out.table("run/own", run.own.size(), "path");
   for (const std::string& path : run.own) out.row(path);
-  out.table("run/notes", run.notes.size(), "note");
-  for (const std::string& note : run.notes) out.row(note);
+  out.table("notes", run.notes.size(), "code\tnode\tfirst_rank\tlast_rank\tnumber\ttext\tdetail");
+  for (const shard::Note& n : run.notes)
+    out.row(std::string(name_of(n.code)), n.node, n.first_rank, n.last_rank, n.number, n.text, n.detail);
 
   out.table("nodes", data.nodes.size(),
             "row\tname\tstart_utc_ns\telapsed_ns\tcpu_ns\tcollector_cpu_ns\tcollector_max_rss_bytes\tcpus\t"

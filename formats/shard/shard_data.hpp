@@ -13,6 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "formats/shard/note.hpp"
+
 namespace clusterprof::shard {
 
 // Content hash that names a call path everywhere (XXH3, 128 bits).
@@ -486,7 +488,7 @@ struct Run {
   std::string version;                // of clusterprof
   std::string mpi_library;            // empty without MPI
   bool complete = false;              // shard: all its ranks ended; profile: no rank missing
-  std::vector<std::string> notes;     // for people: what was not measured, and why
+  std::vector<Note> notes;            // what was not recorded, and why; sorted, each fact once
   friend bool operator==(const Run&, const Run&) = default;
 };
 

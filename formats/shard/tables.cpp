@@ -82,6 +82,11 @@ class TableWriter {
     for (const Row& row : rows_) column.push_back(std::invoke(field, row));
     group_.write_strings(name, column);
   }
+  // Values that files have by their names.
+  template <typename Field, typename NameOf, typename ByName>
+  void named(const char* name, Field field, NameOf name_of, ByName) {
+    strings(name, [&](const Row& row) { return std::string(name_of(std::invoke(field, row))); });
+  }
   void rank_offsets(std::size_t ranks) {
     std::vector<std::uint64_t> offsets(ranks + 1);
     for (const Row& row : rows_) ++offsets[row.rank + 1];
@@ -134,7 +139,6 @@ class Writer {
     group.write_attribute("counters_multiplexed", static_cast<std::uint8_t>(run.counters_multiplexed));
     group.write_strings("command", run.command);
     group.write_strings("own", run.own);
-    group.write_strings("notes", run.notes);
   }
   template <typename Fields>
   void attributes(const char* name, Fields fields) {
@@ -188,6 +192,19 @@ class TableReader {
         [field, column = std::move(column), done = std::size_t{0}](std::span<Row> rows) mutable {
           for (Row& row : rows) std::invoke(field, row) = std::move(column[done++]);
         });
+  }
+  template <typename Field, typename NameOf, typename ByName>
+  void named(const char* name, Field field, NameOf, ByName by_name) {
+    std::vector<std::string> column = group_.read_strings(name);
+    set_count(name, column.size());
+    columns_.push_back([this, name = std::string(name), field, by_name, column = std::move(column),
+                        done = std::size_t{0}](std::span<Row> rows) mutable {
+      for (Row& row : rows) {
+        const auto value = by_name(column[done++]);
+        if (!value) throw h5::H5Error("column " + group_.name() + "/" + name + " has an unknown name");
+        std::invoke(field, row) = *value;
+      }
+    });
   }
   void rank_offsets(std::size_t ranks) {
     offsets_ = group_.read_column<std::uint64_t>("rank_offsets");
@@ -279,7 +296,6 @@ class Reader {
     run.counters_multiplexed = group.read_integer("counters_multiplexed", 0, 1) != 0;
     run.command = group.read_strings("command");
     run.own = group.read_strings("own");
-    run.notes = group.read_strings("notes");
   }
   template <typename Fields>
   void attributes(const char* name, Fields fields) {
@@ -302,6 +318,15 @@ class Reader {
 template <typename Archive, typename Data>
 void visit_summary(Archive& archive, Data& data) {
   archive.run(data.run);
+  archive.table("notes", data.run.notes, [](auto& table) {
+    table.named("code", &Note::code, name_of, note_code);
+    table.strings("node", &Note::node);
+    table.column("first_rank", &Note::first_rank);
+    table.column("last_rank", &Note::last_rank);
+    table.column("number", &Note::number);
+    table.strings("text", &Note::text);
+    table.strings("detail", &Note::detail);
+  });
   archive.table("nodes", data.nodes, [](auto& table) {
     table.strings("name", &Node::name);
     table.column("start_utc_ns", &Node::start_utc_ns);

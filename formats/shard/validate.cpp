@@ -252,6 +252,8 @@ Result<void> validate(const ShardData& data) {
       return at("paths", i, "id is not the hash of the call path");
   }
   if (!are_times(data.run.start_utc_ns, 0)) return Error{"the run's start is out of range"};
+  for (std::size_t i = 0; i < data.run.notes.size(); ++i)
+    if (const char* const problem = problem_of(data.run.notes[i])) return at("notes", i, problem);
   for (std::size_t i = 0; i < nodes; ++i)
     if (!are_times(data.nodes[i].start_utc_ns, data.nodes[i].elapsed_ns))
       return at("nodes", i, "time out of range");

@@ -38,7 +38,7 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x35'47'45'53'46'52'50'43ull;  // "CPRFSEG5"
-inline constexpr std::uint32_t kWireMajor = 5;
+inline constexpr std::uint32_t kWireMajor = 6;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // One reason per way in which something measured can be lost. Names: kDropReasonNames.
@@ -79,9 +79,25 @@ enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 
 enum class PythonState : std::uint32_t {
   kNone = 0,         // no interpreter seen in this process
   kActive = 1,       // frames are being walked
-  kUnsupported = 2,  // a version or build we do not know; python_note says which
+  kUnsupported = 2,  // a version or build we do not know; python_note says why
   kCheckFailed = 3,  // the self-check did not see the known call chain
   kDisabled = 4,     // --no-python
+};
+
+// Why no Python frames are read (kUnsupported, kCheckFailed), or what is missing beside them (kActive).
+enum class PythonNote : std::uint32_t {
+  kNothing = 0,
+  kVersionNotTold,
+  kVersionNotSupported,
+  kFreeThreaded,
+  kWithoutOffsets,  // no valid _Py_DebugOffsets
+  kOffsetsWrong,    // they make no sense
+  kSymbolMissing,   // a function or type that the walk needs
+  kOtherLayout,     // of objects
+  kCodeNotFound,    // self-check: what should be code objects is none
+  kFramesNotFound,  // self-check: the interpreter runs without frames where they should be
+  kNativeMissing,   // the eval loop is not recognised: samples with Python frames have no native ones
+  kGarbageUnknown,  // the garbage collector's state is not found
 };
 
 inline constexpr std::uint32_t kMaxCounters = 16;
@@ -148,8 +164,8 @@ struct SegmentHeader {
   std::atomic<std::uint64_t> mpi_init_ns, mpi_finalize_ns;  // CLOCK_MONOTONIC at their ends / starts
   std::atomic<std::uint32_t> python_state;                  // PythonState
   std::atomic<std::uint32_t> python_version;                // PY_VERSION_HEX, 0 when unknown
-  char python_note[128];  // why Python is not walked, or what is missing although it is; else empty
-  std::atomic<std::uint32_t> module_epoch;  // grows when the set of modules changes
+  std::atomic<std::uint32_t> python_note;                   // PythonNote
+  std::atomic<std::uint32_t> module_epoch;                  // grows when the set of modules changes
   std::atomic<std::uint64_t> module_arena_used, code_arena_used, path_arena_used;
   std::atomic<std::uint64_t> threads_seen;  // threads that ever had a slot or were refused one
   std::atomic<std::uint64_t> drops[kDropReasons];

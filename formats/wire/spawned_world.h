@@ -10,7 +10,7 @@
 //   RUN/.worlds/N.callers                  an int32 each
 //   RUN/.worlds/IDENTITY.K -> N            the world made by the call that was the K-th to derive something from
 //                                          the communicator IDENTITY (16 hex digits): for callers but the root
-//   RUN/.worlds/note-RANK-K -> TEXT        for people: why what that rank spawned is not recorded
+//   RUN/.worlds/note-RANK-K -> -           what that rank spawned is not recorded; SpawnObstacle K says why
 //   RUN/.worlds/lock                       held while a number is taken or given back
 #pragma once
 
@@ -36,6 +36,18 @@ inline constexpr const char* kSpawnVariable = "CLUSTERPROF_AGENT_SPAWN";
 // Of a spawned process: "N:FIRST:RUN/.worlds".
 inline constexpr const char* kWorldVariable = "CLUSTERPROF_AGENT_WORLD";
 inline constexpr char kWordEnd = '\x1f';
+
+// Why processes are spawned as the program says, and not recorded. What we do not understand is none of our
+// business: without us it may work, or fail in a way that the program is prepared for.
+enum class SpawnObstacle : unsigned {
+  kNone,
+  kArguments,  // nothing that can be spawned: no one is told
+  kLauncher,   // clusterprof itself cannot be executed on its node any more
+  kInfo,       // their Info has a key that we do not know, or that says where to look for the command
+  kCommand,    // not found on its node
+  kNumbers     // no ranks for them could be agreed on in the run directory
+};
+inline constexpr const char* kSpawnNoteFormat = "note-%d-%u";  // rank, SpawnObstacle
 
 struct SpawnedWorld {
   std::int32_t first, size;

@@ -21,27 +21,7 @@ namespace {
 
 constexpr std::size_t kPathBytes = 4096;
 
-// Why processes are spawned as the program says, and not recorded. What we do not understand is none of our
-// business: without us it may work, or fail in a way that the program is prepared for.
-enum class Obstacle : unsigned { kNone, kArguments, kLauncher, kInfo, kCommand, kNumbers };
-
-const char* reason_of(Obstacle obstacle) noexcept {
-  switch (obstacle) {
-    case Obstacle::kNone:
-    case Obstacle::kArguments:
-      break;
-    case Obstacle::kLauncher:
-      return "clusterprof itself cannot be executed on its node any more";
-    case Obstacle::kInfo:
-      return "their Info has a key that clusterprof does not know, or that says where to look for the "
-             "command";
-    case Obstacle::kCommand:
-      return "their command was not found on its node";
-    case Obstacle::kNumbers:
-      return "no ranks for them could be agreed on in the run directory";
-  }
-  return nullptr;
-}
+using wire::SpawnObstacle;
 
 bool is_executable(const char* directory, std::size_t directory_bytes, const char* name) noexcept {
   char path[kPathBytes];
@@ -127,12 +107,12 @@ bool read_hints(MPI_Info info, Hints& hints) noexcept {
   return true;
 }
 
-Obstacle obstacle_for(const char* command, int processes, MPI_Info info) noexcept {
+SpawnObstacle obstacle_for(const char* command, int processes, MPI_Info info) noexcept {
   Hints hints;
-  if (command == nullptr || *command == '\0' || processes < 0) return Obstacle::kArguments;
-  if (!read_hints(info, hints)) return Obstacle::kInfo;
-  if (hints.other_path && strchr(command, '/') == nullptr) return Obstacle::kInfo;
-  return can_be_found(command, hints.working_directory) ? Obstacle::kNone : Obstacle::kCommand;
+  if (command == nullptr || *command == '\0' || processes < 0) return SpawnObstacle::kArguments;
+  if (!read_hints(info, hints)) return SpawnObstacle::kInfo;
+  if (hints.other_path && strchr(command, '/') == nullptr) return SpawnObstacle::kInfo;
+  return can_be_found(command, hints.working_directory) ? SpawnObstacle::kNone : SpawnObstacle::kCommand;
 }
 
 // One call. On the root it stands for the command lines with the launcher in front of them.
@@ -161,11 +141,11 @@ class Spawn {
   bool rewrite(int count, char* const* commands, char** const* arguments, const int* processes,
                const MPI_Info* infos) noexcept {
     if (!is_root_) return false;
-    const Obstacle obstacle = try_to_rewrite(count, commands, arguments, processes, infos);
-    if (const char* const reason = reason_of(obstacle))
-      note_unrecorded(spawn_words()->worlds, state.world_rank, static_cast<unsigned>(obstacle), reason);
-    if (obstacle != Obstacle::kNone) forget_call(spawn_words()->worlds, call_);
-    return obstacle == Obstacle::kNone;
+    const SpawnObstacle obstacle = try_to_rewrite(count, commands, arguments, processes, infos);
+    if (obstacle != SpawnObstacle::kNone && obstacle != SpawnObstacle::kArguments)
+      note_unrecorded(spawn_words()->worlds, state.world_rank, obstacle);
+    if (obstacle != SpawnObstacle::kNone) forget_call(spawn_words()->worlds, call_);
+    return obstacle == SpawnObstacle::kNone;
   }
 
   char* const* commands() const noexcept { return commands_; }
@@ -194,25 +174,25 @@ class Spawn {
     }
   }
 
-  Obstacle try_to_rewrite(int count, char* const* commands, char** const* arguments, const int* processes,
-                          const MPI_Info* infos) noexcept {
+  SpawnObstacle try_to_rewrite(int count, char* const* commands, char** const* arguments,
+                               const int* processes, const MPI_Info* infos) noexcept {
     if (count < 1 || commands == nullptr || processes == nullptr || infos == nullptr)
-      return Obstacle::kArguments;
+      return SpawnObstacle::kArguments;
     const SpawnWords& words = *spawn_words();
     std::int64_t all = 0;
     for (int i = 0; i < count; ++i) {
-      const Obstacle found = obstacle_for(commands[i], processes[i], infos[i]);
-      if (found != Obstacle::kNone) return found;
+      const SpawnObstacle found = obstacle_for(commands[i], processes[i], infos[i]);
+      if (found != SpawnObstacle::kNone) return found;
       all += processes[i];
     }
-    if (all < 1) return Obstacle::kArguments;
-    if (all > wire::kMostRunRanks) return Obstacle::kNumbers;
-    if (!is_executable(nullptr, 0, words.launcher)) return Obstacle::kLauncher;
-    if (!make_room(count, arguments, words)) return Obstacle::kNumbers;
+    if (all < 1) return SpawnObstacle::kArguments;
+    if (all > wire::kMostRunRanks) return SpawnObstacle::kNumbers;
+    if (!is_executable(nullptr, 0, words.launcher)) return SpawnObstacle::kLauncher;
+    if (!make_room(count, arguments, words)) return SpawnObstacle::kNumbers;
     world_ = make_world(call_, static_cast<std::int32_t>(all));
-    if (world_.number == 0) return Obstacle::kNumbers;
+    if (world_.number == 0) return SpawnObstacle::kNumbers;
     write_lines(count, commands, arguments, words);
-    return Obstacle::kNone;
+    return SpawnObstacle::kNone;
   }
 
   static std::size_t word_count(char** const* arguments, int line) noexcept {

@@ -191,12 +191,11 @@ bool read_callers(const char* path, int number, RankMap& callers) noexcept {
   return good;
 }
 
-void note_unrecorded(const char* path, std::int32_t rank, unsigned kind, const char* reason) noexcept {
-  char name[40], text[256];
-  snprintf(text, sizeof(text), "rank %d: processes that it spawned are not recorded: %s", rank, reason);
-  snprintf(name, sizeof(name), "note-%d-%u", rank, kind);
+void note_unrecorded(const char* path, std::int32_t rank, wire::SpawnObstacle obstacle) noexcept {
+  char name[40];
+  snprintf(name, sizeof(name), wire::kSpawnNoteFormat, rank, static_cast<unsigned>(obstacle));
   const Worlds worlds(path, Worlds::IfMissing::kMake);
-  if (worlds) (void)!symlinkat(text, worlds.get(), name);
+  if (worlds) (void)!symlinkat("-", worlds.get(), name);
 }
 
 }  // namespace clusterprof::mpi_wrap

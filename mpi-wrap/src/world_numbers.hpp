@@ -41,7 +41,7 @@ NewWorld find_world(const char* worlds, const SpawnCall& call) noexcept;
 // Who spawned that world.
 bool read_callers(const char* worlds, int number, RankMap& callers) noexcept;
 
-// For people. One note is kept for each rank and kind.
-void note_unrecorded(const char* worlds, std::int32_t rank, unsigned kind, const char* reason) noexcept;
+// For the collector. One note is kept for each rank and obstacle.
+void note_unrecorded(const char* worlds, std::int32_t rank, wire::SpawnObstacle obstacle) noexcept;
 
 }  // namespace clusterprof::mpi_wrap

@@ -30,7 +30,7 @@ KINDS = ["python", "native", "mpi", "kernel", "region"]
 WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
               "early_scan"]
 IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
-_SHARD_VERSION, _PROFILE_VERSION = (2, 0), (3, 0)
+_SHARD_VERSION, _PROFILE_VERSION = (2, 1), (3, 1)
 _NONE = 0xFFFFFFFF
 _MATRIX_TABLES = ("values", "path_counters", "data_accesses")
 
@@ -124,9 +124,15 @@ class Run:
 
     @functools.cached_property
     def info(self):
-        """What the file says of the run: id, command, rate_hz, clock, complete, notes, ..."""
+        """What the file says of the run: id, command, rate_hz, clock, complete, ..."""
         group = self._file["run"]
-        return {**_attributes(group), "command": _strings(group, "command"), "notes": _strings(group, "notes")}
+        return {**_attributes(group), "command": _strings(group, "command")}
+
+    @functools.cached_property
+    def notes(self):
+        """What was not recorded, and why: code, node, first_rank and last_rank (-1: not of ranks), number, text, detail.
+        formats/FORMATS.md has a row for each code; `clusterprof report` makes sentences of them."""
+        return self._table("notes")
 
     @functools.cached_property
     def nodes(self):

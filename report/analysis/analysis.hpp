@@ -112,6 +112,21 @@ struct RankSpread {
   std::int32_t max_rank = -1;  // lowest rank that has the maximum; -1 without ranks
 };
 
+// Nodes, and ranges of ranks, that a note names; more are counted.
+inline constexpr std::size_t kMaxNoteParts = 64;
+
+// A fact about the recording with all the nodes or ranks that it is true of; shard::kNoteKinds says which
+// fields it has. words/notes.hpp makes a sentence of it.
+struct NoteRecord {
+  shard::NoteCode code = shard::NoteCode::kMissingRanks;
+  std::uint64_t number = 0;
+  std::string text, detail;
+  std::vector<std::string> nodes;  // the first kMaxNoteParts
+  std::uint64_t node_count = 0;
+  std::vector<shard::RankRange> ranks;  // the first kMaxNoteParts, ascending
+  std::uint64_t rank_count = 0;
+};
+
 // The reason of ticks that were left out: the samples that were taken tell their time.
 inline constexpr std::string_view kThrottled = "throttled";
 
@@ -135,7 +150,7 @@ struct RunInfo {
   bool complete = false;
   std::size_t missing = 0;                  // ranks below world_size that are not in the profile
   std::vector<std::int32_t> missing_ranks;  // the first kMaxMissingListed of them
-  std::vector<std::string> notes;
+  std::vector<NoteRecord> notes;
 };
 
 struct NodeInfo {

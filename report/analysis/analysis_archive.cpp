@@ -41,6 +41,9 @@ constexpr bool kPlain = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 template <>
 constexpr bool kPlain<shard::MatrixCell> = std::has_unique_object_representations_v<shard::MatrixCell>;
 static_assert(kPlain<shard::MatrixCell>);
+template <>
+constexpr bool kPlain<shard::RankRange> = std::has_unique_object_representations_v<shard::RankRange>;
+static_assert(kPlain<shard::RankRange>);
 
 // Both archives hold one block of plain bytes at a time: of a large run the whole would be several times that
 // of the compressed bytes.
@@ -335,6 +338,7 @@ void CEREAL_LOAD_FUNCTION_NAME(Reader& in, std::vector<T>& list) {
     archive_(__VA_ARGS__);                                                \
   }
 
+CLUSTERPROF_MEMBERS(NoteRecord, code, number, text, detail, nodes, node_count, ranks, rank_count)
 CLUSTERPROF_MEMBERS(RunInfo, id, command, start_utc_ns, elapsed_s, nodes, ranks, spawned_ranks, world_size,
                     rate_hz, clock, region, sample_on, only_regions, version, mpi_library, samples, dropped,
                     complete, missing, missing_ranks, notes)
@@ -500,7 +504,8 @@ bool is_consistent(const Analysis& a) {
   const auto critical = [&](const CriticalRow& row) { return place(row.place); };
   const auto frame = [](shard::FrameKind kind) { return known(kind, shard::kFrameKinds); };
   const auto wait = [](shard::WaitKind kind) { return known(kind, shard::kWaitKinds); };
-  return is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&
+  return all(a.run.notes, [](const NoteRecord& note) { return known(note.code, shard::kNoteCodes); }) &&
+         is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&
          (!a.efficiency.serialization || a.wait_quality) &&
          is_consistent(a.threads_efficiency, a.threads_mean_useful_s, a.threads_max_useful_s, true) &&
          all(a.functions, [&](const FunctionRow& row) { return frame(row.kind) && counted(row.counters); }) &&

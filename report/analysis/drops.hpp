@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What each reason in Analysis::run.dropped means for the reader.
+// What each reason in Analysis::run.dropped is about; words/drops.hpp says what it means.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,6 @@ namespace clusterprof::report {
 enum class Dropped : std::uint8_t { kSamples, kMpiCalls, kMpiEvents, kFileOperations, kOther };
 
 Dropped what_was_dropped(std::string_view reason);
-
-// Completes a sentence that begins with the number: "samples are missing: ...". Empty for a reason that is not
-// known.
-std::string_view meaning_of_drop(std::string_view reason);
 
 // A few samples less change nothing in what a report says; of anything else each one is told.
 bool drop_matters(std::string_view reason, std::uint64_t count, std::uint64_t samples);

@@ -9,9 +9,11 @@
 #include <ranges>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/pieces.hpp"
+#include "report/analysis/notes.hpp"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {
@@ -27,41 +29,15 @@ constexpr std::size_t kMpi = static_cast<std::size_t>(Category::kMpi);
 constexpr std::size_t kPython = static_cast<std::size_t>(Category::kPython);
 constexpr std::size_t kRunnable = static_cast<std::size_t>(Category::kRunnable);
 
-constexpr std::size_t kMostNodesNamed = 4;
-
-// "node n1: TEXT" and "node n2: TEXT" as "nodes n1, n2: TEXT": what is wrong with one node mostly is with
-// all.
-std::vector<std::string> united_by_text(const std::vector<std::string>& notes) {
-  constexpr std::string_view kNode = "node ";
-  struct Group {
-    std::size_t place;  // in `united`
-    std::size_t nodes;
-    std::string names;
-  };
-  std::vector<std::string> united;
-  std::map<std::string, Group, std::less<>> groups;
-  for (const std::string& note : notes) {
-    const std::size_t colon = note.find(": ");
-    if (!note.starts_with(kNode) || colon == std::string::npos || note.find(' ', kNode.size()) < colon) {
-      united.push_back(note);
-      continue;
-    }
-    const std::string name = note.substr(kNode.size(), colon - kNode.size()), text = note.substr(colon);
-    const auto [found, is_new] = groups.try_emplace(text, Group{united.size(), 0, ""});
-    Group& group = found->second;
-    if (is_new) united.emplace_back();
-    if (++group.nodes <= kMostNodesNamed) group.names += (is_new ? "" : ", ") + name;
-    const std::size_t more = group.nodes - std::min(group.nodes, kMostNodesNamed);
-    united[group.place] = std::string(group.nodes == 1 ? "node " : "nodes ") + group.names +
-                          (more == 0 ? "" : " and " + std::to_string(more) + " more") + text;
-  }
-  return united;
-}
+struct Elapsed {
+  std::uint64_t ns = 0;
+  bool clocks_disagree = false;
+};
 
 // First start to last end. Nodes whose clocks disagree so much that one seems to have ended
 // before another began cannot have run one MPI program: then the longest node counts.
-std::uint64_t run_elapsed_ns(const ShardData& data, std::vector<std::string>& notes) {
-  if (data.ranks.empty()) return 0;
+Elapsed elapsed_of(const ShardData& data) {
+  if (data.ranks.empty()) return {};
   std::int64_t first = INT64_MAX, last = INT64_MIN, earliest_end = INT64_MAX, latest_start = INT64_MIN;
   bool any_mpi = false;
   std::vector<std::pair<std::int64_t, std::int64_t>> nodes(data.nodes.size(), {INT64_MAX, INT64_MIN});
@@ -83,11 +59,8 @@ std::uint64_t run_elapsed_ns(const ShardData& data, std::vector<std::string>& no
     earliest_end = std::min(earliest_end, stop);
     longest = std::max(longest, static_cast<std::uint64_t>(stop - start));
   }
-  if (any_mpi && latest_start != INT64_MIN && latest_start > earliest_end) {
-    notes.emplace_back("the nodes' clocks disagree; the run's elapsed time is that of its longest node");
-    return longest;
-  }
-  return static_cast<std::uint64_t>(last - first);
+  if (any_mpi && latest_start != INT64_MIN && latest_start > earliest_end) return {longest, true};
+  return {static_cast<std::uint64_t>(last - first), false};
 }
 
 std::uint64_t recorded_of(const Rank& rank) {
@@ -235,8 +208,11 @@ RunInfo describe_run(const ShardData& data) {
   run.version = data.run.version;
   run.mpi_library = data.run.mpi_library;
   run.complete = data.run.complete;
-  run.notes = united_by_text(data.run.notes);
-  run.elapsed_s = to_seconds(run_elapsed_ns(data, run.notes));
+  const Elapsed elapsed = elapsed_of(data);
+  run.elapsed_s = to_seconds(elapsed.ns);
+  std::vector<shard::Note> notes = data.run.notes;
+  if (elapsed.clocks_disagree) notes.push_back(note_of_run(shard::NoteCode::kClocksDisagree));
+  run.notes = united_notes(std::move(notes));
   for (const Rank& rank : data.ranks) {
     run.samples += rank.samples;
     if ((rank.flags & shard::kSpawned) != 0) ++run.spawned_ranks;

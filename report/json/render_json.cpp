@@ -11,7 +11,9 @@
 #include "report/report.hpp"
 #include "report/text/format.hpp"
 #include "report/words/bottlenecks.hpp"
+#include "report/words/drops.hpp"
 #include "report/words/findings.hpp"
+#include "report/words/notes.hpp"
 #include "report/words/phrases.hpp"
 
 namespace clusterprof::report {
@@ -135,8 +137,30 @@ class Document {
       out_("region", text_or_null(run.region))("sample_on", text_or_null(run.sample_on));
       out_("only_regions", run.only_regions)("samples", run.samples);
       dropped();
+      out_.object("dropped_meaning", [&] {
+        for (const auto& [reason, count] : a_.run.dropped)
+          if (const std::string_view meaning = words::meaning_of_drop(reason); !meaning.empty())
+            out_(reason, meaning);
+      });
       out_("complete", run.complete)("version", run.version);
-      out_("mpi_library", text_or_null(run.mpi_library))("notes", run.notes);
+      out_("mpi_library", text_or_null(run.mpi_library));
+      std::vector<std::string> sentences;
+      for (const NoteRecord& note : run.notes) sentences.push_back(words::sentence(note));
+      out_("notes", sentences);
+      out_.rows("note_records", run.notes, [&](const NoteRecord& note) { note_record(note); });
+    });
+  }
+
+  void note_record(const NoteRecord& note) {
+    const shard::NoteKind& kind = kind_of(note.code);
+    out_("code", kind.name)("nodes", note.nodes)("node_count", note.node_count);
+    std::vector<std::vector<std::int32_t>> ranges;
+    for (const auto& [first, last] : note.ranks) ranges.push_back({first, last});
+    out_("ranks", ranges)("rank_count", note.rank_count);
+    out_.object("evidence", [&] {
+      if (kind.number != nullptr) out_(kind.number, note.number);
+      if (kind.text != nullptr) out_(kind.text, note.text);
+      if (kind.detail != nullptr) out_(kind.detail, note.detail);
     });
   }
 

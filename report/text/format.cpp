@@ -254,25 +254,44 @@ std::string utc(std::int64_t ns) {
                      clock.hours().count(), clock.minutes().count(), clock.seconds().count());
 }
 
+namespace {
+
+std::vector<shard::RankRange> ranges_of(const std::vector<std::int32_t>& ascending) {
+  std::vector<shard::RankRange> ranges;
+  for (const std::int32_t rank : ascending) {
+    if (!ranges.empty() && ranges.back().last + 1 == rank)
+      ranges.back().last = rank;
+    else
+      ranges.push_back({rank, rank});
+  }
+  return ranges;
+}
+
+}  // namespace
+
 std::string rank_list(const std::vector<std::int32_t>& ascending, std::size_t most) {
+  return range_list(ranges_of(ascending), false, most);
+}
+
+std::string range_list(const std::vector<shard::RankRange>& ascending, bool and_more, std::size_t most) {
   std::string out;
   std::size_t groups = 0;
-  for (std::size_t i = 0; i < ascending.size(); ++groups) {
-    if (groups == most) return out + ", ..";
-    std::size_t last = i;
-    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
-    if (last == i + 1) last = i;  // "3, 4" reads better than "3-4"
+  const auto add = [&](const shard::RankRange& range) {
+    if (groups++ == most) return false;
     if (!out.empty()) out += ", ";
-    out += last == i ? fmt::format("{}", ascending[i]) : fmt::format("{}-{}", ascending[i], ascending[last]);
-    i = last + 1;
+    out += range.first == range.last ? fmt::format("{}", range.first)
+                                     : fmt::format("{}-{}", range.first, range.last);
+    return true;
+  };
+  for (const auto& [first, last] : ascending) {
+    const bool pair = last == first + 1;  // "3, 4" reads better than "3-4"
+    if (pair ? !add({first, first}) || !add({last, last}) : !add({first, last})) return out + ", ..";
   }
-  return out;
+  return and_more ? out + ", .." : out;
 }
 
 std::string missing_ranks(const RunInfo& run, std::size_t most) {
-  std::string out = rank_list(run.missing_ranks, most);
-  if (run.missing > run.missing_ranks.size() && !out.ends_with("..")) out += ", ..";
-  return out;
+  return range_list(ranges_of(run.missing_ranks), run.missing > run.missing_ranks.size(), most);
 }
 
 std::string signal_name(int number) {

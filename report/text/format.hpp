@@ -52,6 +52,9 @@ std::string bin_bytes(std::uint64_t value);
 std::string utc(std::int64_t ns);
 // "0-3, 7"; at most `most` groups, then ", ..".
 std::string rank_list(const std::vector<std::int32_t>& ascending, std::size_t most = 6);
+// The same of ranges that are ascending; and_more: these are not all.
+std::string range_list(const std::vector<shard::RankRange>& ascending, bool and_more = false,
+                       std::size_t most = 6);
 // rank_list() of the run's missing ranks, ", .." also where not all of them are listed.
 std::string missing_ranks(const RunInfo& run, std::size_t most = 6);
 // "SIGSEGV", or "signal 42".

@@ -13,7 +13,9 @@
 #include "report/text/table.hpp"
 #include "report/text/tree.hpp"
 #include "report/text/waiting.hpp"
+#include "report/words/drops.hpp"
 #include "report/words/findings.hpp"
+#include "report/words/notes.hpp"
 #include "report/words/phrases.hpp"
 
 namespace clusterprof::report {
@@ -175,9 +177,9 @@ class Report {
   static std::string counted_list(const std::vector<std::int32_t>& ascending) {
     constexpr std::size_t kMostGroups = 6;
     const std::string list = rank_list(ascending, kMostGroups);
-    return list.ends_with("..")
-               ? fmt::format("{} ({})", ascending.size(), rank_list(ascending, kMostGroups / 2))
-               : list;
+    return list == rank_list(ascending, ascending.size())
+               ? list
+               : fmt::format("{} ({})", ascending.size(), rank_list(ascending, kMostGroups / 2));
   }
 
   // "  bound by  compute 58.7 %, imbalance 23.7 %; ranks mostly: compute 0-3"
@@ -861,7 +863,7 @@ class Report {
         few += fmt::format("{}{} x {}", few.empty() ? "" : ", ", number, printable(reason));
         continue;
       }
-      const std::string_view meaning = meaning_of_drop(reason);
+      const std::string_view meaning = words::meaning_of_drop(reason);
       fact("dropped",
            fmt::format("{} x {}{}{}", count(static_cast<double>(number)), printable(reason),
                        meaning.empty() ? "" : ": ", meaning),
@@ -891,7 +893,7 @@ class Report {
       fact("", fmt::format("per sample: median {}, 99th percentile {}", seconds(*quality.handler_median_s),
                            seconds(*quality.handler_p99_s)));
     collectors();
-    for (const std::string& note : run.notes) fact("note", note);
+    for (const NoteRecord& note : run.notes) fact("note", words::sentence(note));
   }
 
   // By rank, those with most CPU time in such threads first.

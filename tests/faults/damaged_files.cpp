@@ -260,10 +260,9 @@ std::string check_shards(const Originals& originals, const fs::path& directory, 
     return "the number of shards is not that of those that no warning names";
   for (std::uint32_t node = 0; node < kNodes; ++node) {
     if ((left_out >> node & 1u) == 0) continue;
-    const std::vector<std::string>& notes = merged.report.value().head.run.notes;
-    if (std::none_of(notes.begin(), notes.end(), [&](const std::string& note) {
-          return note.find(originals.names[node]) != std::string::npos;
-        }))
+    const std::vector<shard::Note>& notes = merged.report.value().head.run.notes;
+    const shard::Note expected = note_of_run(shard::NoteCode::kDamagedShard, 0, originals.names[node]);
+    if (std::find(notes.begin(), notes.end(), expected) == notes.end())
       return "no note names " + originals.names[node];
   }
   if (!(merged.figures == originals.figures[kept])) return "the figures are wrong";

@@ -469,7 +469,8 @@ class Losses(recording.RecordingTest):
         ends = {rank["rank"]: rank["exit"] for rank in report["ranks"]}
         self.assertEqual({rank for rank, end in ends.items() if end["lost"]}, {2, 3})
         self.assertEqual({ends[rank]["status"] for rank in (0, 1)}, {0})
-        self.assertEqual(len([note for note in report["run"]["notes"] if "node-part1.h5 is incomplete" in note]), 1)
+        self.assertEqual([note["evidence"]["shard"] for note in report["run"]["note_records"]
+                          if note["code"] == "incomplete_shard"], ["node-part1.h5"])
         until = self.ended_at(run)
         for rank in (0, 1):
             self.has_all_samples(run, rank)

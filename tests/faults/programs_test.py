@@ -130,7 +130,7 @@ def check_run(mode, rate, output, cpu_s):
     wanted = LEAST_PART[rate] * rate * told_cpu_s
     if wanted > 5 and samples < wanted:
         problems.append("%d samples in %.2f s of CPU time at %d Hz" % (samples, told_cpu_s, rate))
-    declined = [note for note in told["notes"] if "free-threaded Python" in note and "is not supported" in note]
+    declined = [note for note in told["note_records"] if note["code"] == "python_free_threaded"]
     if bool(declined) is not (mode == "free_threaded"):
         problems.append("notes: %s" % told["notes"])
     if any(".tmp" in name or name.endswith(".claim") for name in os.listdir(output)):

@@ -153,11 +153,13 @@ class Faults(slurm.SlurmTest):
             self.assertEqual(done.stderr.count(b"/run/clusterprof"), NODES, done.stderr)
         with self.subTest("a job that asked"):
             self.assertEqual(self.done([*look[:4], "--clusterprof", *look[4:]]), "0 1\n" * NODES)
-            notes = self.report(self.runs()[0])["run"]["notes"]
-            self.assertEqual(sorted(note for note in notes if "small" in note),
-                             [f"node n{number}: /dev/shm of n{number} is small" for number in range(1, NODES + 1)])
-            self.assertEqual([note for note in notes if "called as" in note or "nobody needs to know" in note], [])
-            self.assertEqual([note for note in notes if "not run as the user" in note], [])
+            told = [(note["evidence"]["site_message"], *note["nodes"])
+                    for note in self.report(self.runs()[0])["run"]["note_records"]
+                    if note["code"] in ("node_check_failed", "node_check_warned")]
+            self.assertEqual(sorted(note for note in told if "small" in note[0]),
+                             [(f"/dev/shm of n{number} is small", f"n{number}") for number in range(1, NODES + 1)])
+            for unwanted in ("called as", "nobody needs to know", "not run as the user"):
+                self.assertEqual([note for note in told if unwanted in note[0]], [])
             self.await_(lambda: not self.kept(), "the end of /run/clusterprof/JOB")
         with self.subTest("what Slurm does not find"):
             def stray():
@@ -326,7 +328,8 @@ class Faults(slurm.SlurmTest):
         self.assertEqual({rank: end["signal"] for rank, end in ends.items() if end["lost"]}, lost)
         self.assertEqual({end["status"] for rank, end in ends.items() if rank not in lost} - {0}, set())
         self.assertEqual(report["run"]["complete"], not lost)
-        self.assertEqual(len([note for note in report["run"]["notes"] if "is incomplete" in note]), killed_nodes)
+        self.assertEqual(len([note for note in report["run"]["note_records"] if note["code"] == "incomplete_shard"]),
+                         killed_nodes)
         said = " ".join(finding["text"] for finding in report["findings"])
         for rank in (min(lost), max(lost)) if lost else ():
             self.assertRegex(said, rf"[Rr]anks? [-0-9, ]*\b{rank}\b|Ranks {min(lost)}-{max(lost)} ")

@@ -74,9 +74,10 @@ def read(profile):
 
 
 def notes(profile):
-    """What the run says was not measured, and why."""
+    """What the run says was not recorded, and why: code, node, text, detail, number."""
     with h5py.File(profile, "r") as file:
-        return _strings(file["run"], "notes")
+        columns = [_strings(file["notes"], name) for name in ("code", "node", "text", "detail")]
+        return list(zip(*columns, file["notes/number"][:].tolist()))
 
 
 def quality(profile):

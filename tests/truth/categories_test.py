@@ -96,7 +96,7 @@ class NotMeasured(recording.RecordingTest):
             self.skipTest("no CPython 3.7")
         report = self.recorded(["bash", "-c", f"{found[0]} -c '{self.PROGRAM}'; true"])
         self.check(report)
-        self.assertIn("Python frames are missing", " ".join(report["run"]["notes"]))
+        self.assertIn("python_version_not_supported", [note["code"] for note in report["run"]["note_records"]])
 
     def test_a_program_without_samples(self):
         report = self.recorded(["/bin/true"])

@@ -215,14 +215,14 @@ class Formats(Analyze):
             file.attrs["format_major"] = np.uint32(2)
         for shard in shards:
             os.remove(shard)
-        self.refused(["report", "run"], 3, "profile.h5: has format 2.0, this clusterprof reads")
+        self.refused(["report", "run"], 3, "profile.h5: has format 2.1, this clusterprof reads")
 
     def test_a_shard_of_another_version_is_refused(self):
         def edit(file):
             file.attrs["format_minor"] = np.uint32(9)
         self.edited(edit)
         for verb in ("report", "merge"):
-            self.refused([verb, "run"], 3, "node-node0000.h5: has format 2.9, this clusterprof reads 2.0 only")
+            self.refused([verb, "run"], 3, "node-node0000.h5: has format 2.9, this clusterprof reads 2.1 only")
 
     def test_what_others_added_to_a_file_is_not_looked_at(self):
         def edit(file):

@@ -49,6 +49,25 @@ SENTENCES = {
 }
 # Folders that compute, and what they must not include to format anything.
 NO_FORMATTING = {"report/analysis": ["fmt/", "<iomanip>", "<format>", "report/text/", "report/words/"]}
+# A note is a code with numbers (formats/shard/note.hpp). Who makes one may not format its texts: those are names, and
+# words of others, that come as they are.
+NOTE = re.compile(r"\bnote_of_(?:run|node|ranks)\s*\(")
+FORMATS = re.compile(r'"|\bformat\w*\s*\(|\bto_string\s*\(|\s\+\s')
+
+
+def formatted_notes(text):
+    """Numbers of the lines where a call of note_of_... has a literal text in it, or puts one together."""
+    found = []
+    for call in NOTE.finditer(text):
+        depth, end = 1, call.end()
+        while depth and end < len(text):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        if FORMATS.search(text[call.end():end].replace('""', "")):
+            found.append(text.count("\n", 0, call.start()) + 1)
+    return found
+
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -59,6 +78,9 @@ def owner(path):
 
 def main(top):
     problems, files = [], 0
+    made = "push(\nnote_of_run(Code::kX, 0, %s));"
+    for text, wrong in (('"it is full"', [2]), ('fmt::format(kText, a)', [2]), ("a + b", [2]), ("path_", []), ("hex(id), path_", [])):
+        assert formatted_notes(made % text) == wrong, text
     for folder, _, names in os.walk(top):
         relative = os.path.relpath(folder, top)
         mine = owner(relative)
@@ -69,7 +91,11 @@ def main(top):
                 continue
             files += 1
             path = os.path.join(relative, name)
-            for number, line in enumerate(open(os.path.join(top, path), encoding="utf-8"), 1):
+            with open(os.path.join(top, path), encoding="utf-8") as file:
+                text = file.read()
+            problems += [f"{path}:{number}: a note is made of a text that is put together here: make it a code"
+                         for number in formatted_notes(text)]
+            for number, line in enumerate(text.splitlines(), 1):
                 found = INCLUDE.match(line)
                 if not found:
                     continue

@@ -55,7 +55,7 @@ struct FileHeader {
   std::uint32_t python_state, python_version;
   std::uint64_t code_table_full, lost;
   AddressRange eval, interpreter, libc;
-  char note[128];
+  std::uint32_t python_note, unused;
 };
 
 struct WalkScratch {
@@ -309,7 +309,7 @@ __attribute__((destructor)) void finish() {
     header.interpreter = runtime->interpreter;
     header.libc = runtime->libc;
   }
-  memcpy(header.note, segment.python_note, sizeof header.note);
+  header.python_note = segment.python_note.load();
   const auto* base = reinterpret_cast<const std::uint8_t*>(&segment);
   write_all(fd, &header, sizeof header);
   write_all(fd, g_recorder.log, header.log_bytes);

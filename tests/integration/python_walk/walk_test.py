@@ -25,6 +25,7 @@ TAG_MASK, PYTHON_TAG, NOT_STARTED = 0xF << 60, 0x8 << 60, 0xFFFFFFFF
 NATIVE_TRUNCATED, PYTHON_TRUNCATED, MERGE_FAILED, HAS_PYTHON, WAITING_FOR_GIL, FINALIZING = 2, 4, 8, 16, 32, 64
 PYTHON_FAULT, NATIVE_FAULT, HAS_STATE, HOLDS_GIL = 1, 2, 4, 8
 ACTIVE, DISABLED = 1, 4
+UNSUPPORTED, VERSION_NOT_SUPPORTED = 2, 2  # wire::PythonState, wire::PythonNote
 
 Code = collections.namedtuple("Code", "name file first_line line_table")
 
@@ -101,7 +102,7 @@ def location_line(code, unit):
 
 
 class Recording:
-    HEADER = "<8sQQQIIQQQQQQQQ128s"
+    HEADER = "<8sQQQIIQQQQQQQQII"
     RECORD = "<IIIIIIQ"
 
     def __init__(self, path):
@@ -109,10 +110,9 @@ class Recording:
             data = file.read()
         size = struct.calcsize(self.HEADER)
         (magic, log_bytes, slots, arena_bytes, self.state, self.version, self.code_table_full, self.lost,
-         *ranges, note) = struct.unpack_from(self.HEADER, data)
+         *ranges, self.note, _) = struct.unpack_from(self.HEADER, data)
         assert magic == b"PYWALK01", magic
         self.eval, self.interpreter, self.libc = zip(ranges[0::2], ranges[1::2])
-        self.note = note.split(b"\0")[0].decode()
         log = data[size:size + log_bytes]
         at = size + log_bytes
         slot_words = array.array("Q", data[at:at + slots * 16])
@@ -331,11 +331,11 @@ def test(version, python, options, folder, switches=()):
     recording = Recording(output)
     os.unlink(output)
     if version < (3, 8, 0):
-        if recording.state != 2 or "not supported" not in recording.note:
+        if (recording.state, recording.note) != (UNSUPPORTED, VERSION_NOT_SUPPORTED):
             failures.append("state %d, note %r for an unsupported version" % (recording.state, recording.note))
         return failures
     if recording.state != ACTIVE:
-        return failures + ["state %d: %s" % (recording.state, recording.note)]
+        return failures + ["state %d, note %d" % (recording.state, recording.note)]
     if recording.version >> 8 != version[0] << 16 | version[1] << 8 | version[2]:
         failures.append("version %x instead of %s" % (recording.version, version))
     checker = Checker(recording).check()

@@ -113,7 +113,7 @@ class openmpi(Spawn):
             self.assertEqual([rank["rank"] for rank in report["ranks"]], list(range(9)))
             self.assertEqual(report["run"]["spawned_ranks"], 6)
             self.assertTrue(report["run"]["complete"])
-            self.assertFalse([note for note in report["run"]["notes"] if "more than once" in note])
+            self.assertNotIn("repeated_ranks", [note["code"] for note in report["run"]["note_records"]])
 
     def test_late_child(self):
         lines = self.both_late()
@@ -146,7 +146,7 @@ class openmpi(Spawn):
         self.assertEqual({node["name"]: node["ranks"] for node in report["nodes"] if len(node["name"]) == 1},
                          {"b": [2], "c": [3]})
         self.assertEqual(report["run"]["command"], [self.program, "nodes"])
-        self.assertFalse([note for note in report["run"]["notes"] if "clock" in note], report["run"]["notes"])
+        self.assertFalse([note for note in report["run"]["note_records"] if note["code"].startswith("clocks_")])
         run = os.path.join(self.directory, "run")
         self.assertEqual([name for name in os.listdir(run) if name.startswith(".clocks")], [])
         dump = subprocess.run([recording.CLUSTERPROF, "dump", os.path.join(run, "node-c.h5")], capture_output=True,
@@ -160,7 +160,8 @@ class openmpi(Spawn):
     def test_info_that_is_not_understood(self):
         lines = self.both(self.program, "unknown-key", self.directory, self.program)
         report = self.check(lines_of_first(lines, 2), 2, 0)
-        self.assertTrue([note for note in report["run"]["notes"] if "rank 0: processes that it spawned" in note])
+        self.assertIn(("spawned_with_info", [[0, 0]]),
+                      [(note["code"], note["ranks"]) for note in report["run"]["note_records"]])
 
     def test_no_children(self):
         lines = self.both(self.program, "exchange", options=["--no-children"])

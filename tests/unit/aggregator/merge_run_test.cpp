@@ -428,11 +428,10 @@ TEST_F(MergeRunTest, RanksInSeveralShards) {
   const auto bytes = merge();
   const ShardData found = profile::read_profile(profile_).value();
   EXPECT_TRUE(found == united(shards));
-  EXPECT_EQ(std::count_if(found.run.notes.begin(), found.run.notes.end(),
-                          [](const std::string& note) {
-                            return note.find("recorded more than once") != std::string::npos;
-                          }),
-            2);
+  EXPECT_EQ(
+      std::count_if(found.run.notes.begin(), found.run.notes.end(),
+                    [](const shard::Note& note) { return note.code == shard::NoteCode::kRepeatedRanks; }),
+      2);
   for (int size = 2; size <= 5; ++size) EXPECT_TRUE(merge(size) == bytes);
   EXPECT_TRUE(merge_again() == bytes);
   EXPECT_EQ(report_.reused, 0u);

@@ -22,7 +22,7 @@ class NodeCheckTest : public ::testing::Test {
     file_ = directory_ / "node-check";
   }
   void TearDown() override { fs::remove_all(directory_); }
-  std::vector<std::string> notes_of(const std::string& text) {
+  std::vector<shard::Note> notes_of(const std::string& text) {
     std::ofstream(file_, std::ios::binary) << text;
     return node_check_notes(file_, "n3");
   }
@@ -31,7 +31,9 @@ class NodeCheckTest : public ::testing::Test {
 };
 
 TEST_F(NodeCheckTest, WarningsAndFailuresNameTheNode) {
-  const std::vector<std::string> expected{"node n3: perf_event_paranoid is 4", "node n3: /dev/shm is full"};
+  const std::vector<shard::Note> expected{
+      note_of_node(shard::NoteCode::kNodeCheckWarned, "n3", 0, "perf_event_paranoid is 4"),
+      note_of_node(shard::NoteCode::kNodeCheckFailed, "n3", 0, "/dev/shm is full")};
   EXPECT_EQ(notes_of("ok: Python 3.11\nwarn: perf_event_paranoid is 4\nfail: /dev/shm is full"), expected);
 }
 
@@ -46,14 +48,14 @@ TEST_F(NodeCheckTest, NumberAndLengthAreBounded) {
   const auto notes = notes_of(text);
   ASSERT_FALSE(notes.empty());
   EXPECT_LE(notes.size(), 10u);
-  for (const std::string& note : notes) EXPECT_LE(note.size(), 260u);
+  for (const shard::Note& note : notes) EXPECT_LE(note.text.size(), 250u);
   EXPECT_EQ(notes_of(std::string(1 << 20, 'a')).size(), 0u);
 }
 
 TEST_F(NodeCheckTest, CharactersAreThoseOfATerminalsLine) {
   const auto notes = notes_of(std::string("warn: a\x1b[31mb\tc\r\0d\xc3\xa4\x7f", 21) + "\n");
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_EQ(notes[0], "node n3: a?[31mb?c??d???");
+  EXPECT_EQ(notes[0].text, "a?[31mb?c??d???");
 }
 
 TEST_F(NodeCheckTest, OnlyRegularFilesAreRead) {

@@ -118,16 +118,16 @@ TEST_F(NodeStateTest, StartsThatCannotBeTrueAreNotBelieved) {
     EXPECT_EQ(s.ranks[i].rank.elapsed_ns, 90 * kMs);
   }
   EXPECT_EQ(s.ranks[3].rank.elapsed_ns, 96 * kMs);
-  EXPECT_EQ(s.run.notes, std::vector<std::string>{
-                             "ranks 0-2: when a process began is not known: what it says cannot be true"});
+  EXPECT_EQ(s.run.notes, std::vector{note_of_ranks(shard::NoteCode::kStartNotKnown, {0, 2})});
 }
 
 TEST_F(NodeStateTest, NotesAreBounded) {
-  for (int pid = 0; pid < 1000; ++pid) state_.add_note("process " + std::to_string(pid));
-  const std::vector<std::string> notes = state_.snapshot(at(0), true).run.notes;
+  for (std::uint64_t pid = 0; pid < 1000; ++pid)
+    state_.add_note(note_of_node(shard::NoteCode::kProcessDamaged, "n", pid));
+  const std::vector<shard::Note> notes = state_.snapshot(at(0), true).run.notes;
   ASSERT_EQ(notes.size(), 51u);
-  EXPECT_EQ(notes.front(), "process 0");
-  EXPECT_EQ(notes.back(), "950 more such notes");
+  EXPECT_EQ(notes.front().number, 0u);
+  EXPECT_EQ(notes.back(), note_of_node(shard::NoteCode::kMoreNotes, notes.back().node, 950));
 }
 
 TEST_F(NodeStateTest, ImpossibleSizesAreNotBelieved) {
@@ -331,8 +331,7 @@ TEST_F(NodeStateTest, RankWithoutAnAgent) {
   EXPECT_EQ(rank.flags & ~(shard::kGarbageApart | shard::kFilesKnown),
             shard::kExitStatusKnown | shard::kUsageKnown | shard::kMpiUnwatched);
   EXPECT_EQ(snapshot.ranks[1].rank.flags, shard::kLost | shard::kMpiUnwatched);
-  ASSERT_EQ(snapshot.run.notes.size(), 1u);
-  EXPECT_EQ(snapshot.run.notes[0].find("ranks 0-1: no samples"), 0u) << snapshot.run.notes[0];
+  EXPECT_EQ(snapshot.run.notes, std::vector{note_of_ranks(shard::NoteCode::kNoSamples, {0, 1})});
 }
 
 TEST_F(NodeStateTest, Ends) {
@@ -461,22 +460,25 @@ TEST_F(NodeStateTest, SingletonsKeepTheNumbersOfTheLauncher) {
   EXPECT_EQ(snapshot.ranks[1].rank.rank, 5);
 }
 
+constexpr std::uint32_t kPython307 = 0x030700f0, kPython311 = 0x030b02f0;  // the latter is FakeSegment's
+
 TEST_F(NodeStateTest, NotesNameTheirRanksOnce) {
   FakeSegment a, b;
   for (FakeSegment* fake : {&a, &b}) {
     run(*fake, fake == &a ? 100 : 101, 0, 10);
     fake->header().rank = fake == &a ? 0 : 2;
     fake->header().python_state = static_cast<std::uint32_t>(wire::PythonState::kUnsupported);
-    std::strcpy(fake->header().python_note, "CPython 3.7 is not known");
+    fake->header().python_note = static_cast<std::uint32_t>(wire::PythonNote::kVersionNotSupported);
+    fake->header().python_version = kPython307;
   }
   state_.hello(std::nullopt, 100, view(a), at(0));
   state_.hello(std::nullopt, 101, view(b), at(0));
-  state_.add_note("something");
-  state_.add_note("something");
+  for (int i = 0; i < 2; ++i) state_.add_note(note_of_node(shard::NoteCode::kOtherUser, "n", 7));
   const NodeSnapshot snapshot = state_.snapshot(at(20), false);
-  EXPECT_EQ(snapshot.run.notes,
-            (std::vector<std::string>{"something",
-                                      "ranks 0, 2: Python frames are missing: CPython 3.7 is not known"}));
+  constexpr auto kPython = shard::NoteCode::kPythonVersionNotSupported;
+  EXPECT_EQ(snapshot.run.notes, (std::vector{note_of_node(shard::NoteCode::kOtherUser, "n", 7),
+                                             note_of_ranks(kPython, {0, 0}, kPython307),
+                                             note_of_ranks(kPython, {2, 2}, kPython307)}));
 }
 
 TEST_F(NodeStateTest, RemarkOnPythonSaysThatGarbageCollectionIsNotKnown) {
@@ -486,12 +488,12 @@ TEST_F(NodeStateTest, RemarkOnPythonSaysThatGarbageCollectionIsNotKnown) {
     fake->header().rank = fake == &whole ? 0 : 1;
     fake->header().python_state = static_cast<std::uint32_t>(wire::PythonState::kActive);
   }
-  std::strcpy(partly.header().python_note, "half of it is missing");
+  partly.header().python_note = static_cast<std::uint32_t>(wire::PythonNote::kNativeMissing);
   state_.hello(std::nullopt, 100, view(whole), at(0));
   state_.hello(std::nullopt, 101, view(partly), at(0));
   state_.poll(at(20).mono_ns);
   const NodeSnapshot snapshot = state_.snapshot(at(20), false);
-  EXPECT_EQ(snapshot.run.notes, (std::vector<std::string>{"rank 1: Python: half of it is missing"}));
+  EXPECT_EQ(snapshot.run.notes, std::vector{note_of_ranks(shard::NoteCode::kPythonNativeMissing, {1, 1}, kPython311)});
   ASSERT_EQ(snapshot.ranks.size(), 2u);
   EXPECT_NE(snapshot.ranks[0].rank.flags & shard::kGarbageApart, 0u);
   EXPECT_EQ(snapshot.ranks[1].rank.flags & shard::kGarbageApart, 0u);
@@ -500,13 +502,14 @@ TEST_F(NodeStateTest, RemarkOnPythonSaysThatGarbageCollectionIsNotKnown) {
 class PythonOfARank : public NodeStateTest {
  protected:
   // A rank whose helper has ended, both with an interpreter in that state.
-  NodeSnapshot snapshot(wire::PythonState main_state, wire::PythonState helper_state, const char* note = "") {
+  NodeSnapshot snapshot(wire::PythonState main_state, wire::PythonState helper_state,
+                        wire::PythonNote note = wire::PythonNote::kNothing) {
     const auto main = state_.announce(std::nullopt, 0, 1, 100, at(0));
     run(main_, 100, 0, 100);
     run(helper_, 101, 10, 20);
     main_.header().python_state = static_cast<std::uint32_t>(main_state);
     helper_.header().python_state = static_cast<std::uint32_t>(helper_state);
-    std::strcpy(helper_.header().python_note, note);
+    helper_.header().python_note = static_cast<std::uint32_t>(note);
     helper_.header().rank = 0;
     state_.hello(main, 100, view(main_), at(0));
     const auto helper = state_.hello(std::nullopt, 101, view(helper_), at(10));
@@ -532,15 +535,38 @@ TEST_F(PythonOfARank, IsNotKnownWithoutLooking) {
 }
 
 TEST_F(PythonOfARank, IsNotKnownForAHelperThatEnded) {
-  EXPECT_EQ(snapshot(wire::PythonState::kNone, wire::PythonState::kUnsupported, "CPython 3.7").run.notes,
-            (std::vector<std::string>{"rank 0: Python frames are missing: CPython 3.7"}));
+  EXPECT_EQ(
+      snapshot(wire::PythonState::kNone, wire::PythonState::kUnsupported, wire::PythonNote::kFreeThreaded)
+          .run.notes,
+      std::vector{note_of_ranks(shard::NoteCode::kPythonFreeThreaded, {0, 0}, kPython311)});
   EXPECT_EQ(flags_, shard::kPythonUnread);
 }
 
 TEST_F(PythonOfARank, CollectionsAreNotKnownForAHelperThatEnded) {
-  EXPECT_EQ(snapshot(wire::PythonState::kActive, wire::PythonState::kActive, "no collector found").run.notes,
-            (std::vector<std::string>{"rank 0: Python: no collector found"}));
+  EXPECT_EQ(
+      snapshot(wire::PythonState::kActive, wire::PythonState::kActive, wire::PythonNote::kGarbageUnknown)
+          .run.notes,
+      std::vector{note_of_ranks(shard::NoteCode::kPythonGarbageUnknown, {0, 0}, kPython311)});
   EXPECT_EQ(flags_, 0u);
+}
+
+// The program may have written over both.
+TEST_F(PythonOfARank, NotesThatDoNotFitTheStateAreNone) {
+  EXPECT_TRUE(
+      snapshot(wire::PythonState::kActive, wire::PythonState::kActive, wire::PythonNote::kFreeThreaded)
+          .run.notes.empty());
+  EXPECT_EQ(flags_, shard::kGarbageApart);
+}
+
+// Its shard would be refused.
+TEST_F(NodeStateTest, RanksThatCannotBeHaveNoNotes) {
+  FakeSegment fake;
+  run(fake, 100, 0, 10);
+  fake.header().rank = INT32_MAX - 1;
+  fake.header().python_state = static_cast<std::uint32_t>(wire::PythonState::kUnsupported);
+  state_.hello(std::nullopt, 100, view(fake), at(0));
+  for (const shard::Note& note : state_.snapshot(at(20), false).run.notes)
+    EXPECT_EQ(problem_of(note), nullptr) << name_of(note.code);
 }
 
 TEST_F(NodeStateTest, SpawnedWorldsComeBehindTheFirst) {
@@ -822,8 +848,7 @@ TEST_F(NodeStateTest, PausedTimeIsThatOfTheMainProcess) {
   const NodeSnapshot snapshot = state_.snapshot(at(100), true);
   EXPECT_EQ(snapshot.ranks.at(0).rank.paused_ns, 30 * kMs);
   EXPECT_TRUE(snapshot.run.counters_multiplexed);
-  ASSERT_EQ(snapshot.run.notes.size(), 1u);
-  EXPECT_NE(snapshot.run.notes[0].find("took turns"), std::string::npos);
+  EXPECT_EQ(snapshot.run.notes, std::vector{note_of_run(shard::NoteCode::kCountersTookTurns)});
 }
 
 }  // namespace

@@ -914,7 +914,7 @@ class FewPaths : public Recording {
     EXPECT_EQ(found, expected);
     EXPECT_GT(left_out, samples / 2);
     ASSERT_EQ(report.notes.size(), 1u);
-    EXPECT_NE(report.notes.begin()->find(shard::kCallersLeftOutName), std::string::npos);
+    EXPECT_EQ(report.notes.begin()->first, shard::NoteCode::kCallersLeftOut);
   }
 };
 

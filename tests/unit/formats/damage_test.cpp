@@ -94,6 +94,43 @@ TEST_F(DamageTest, DataOfOtherFilesAreNotRead) {
   });
 }
 
+// Whole columns with proper checksums, but a code that this version does not have, or a field that its code
+// has not.
+TEST_F(DamageTest, ForgedNotesAreRefused) {
+  write_original(1, {.ranks = {0, 1}, .paths = 30, .values_per_rank = 10, .names = 20});
+  const auto refusal = [&](const char* code, std::int32_t first_rank, std::int32_t last_rank,
+                           const char* text) {
+    const std::filesystem::path other = directory_.path() / "other.h5";
+    const Result<void> written = shard::write_file(other, shard::kShardFormat, [&](h5::Group& root) {
+      h5::Group notes = root.create_group("notes");
+      notes.write_strings("code", {code});
+      notes.write_strings("node", {""});
+      notes.write_strings("text", {text});
+      notes.write_strings("detail", {""});
+      notes.write_column<std::int32_t>("first_rank", std::span<const std::int32_t>(&first_rank, 1));
+      notes.write_column<std::int32_t>("last_rank", std::span<const std::int32_t>(&last_rank, 1));
+      notes.write_column<std::uint64_t>("number", std::vector<std::uint64_t>{0});
+    });
+    EXPECT_TRUE(written);
+    testing::write_bytes(path_, original_);
+    const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t from = H5Fopen(other.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    EXPECT_GE(H5Ldelete(file, "notes", H5P_DEFAULT), 0);
+    EXPECT_GE(H5Ocopy(from, "notes", file, "notes", H5P_DEFAULT, H5P_DEFAULT), 0);
+    H5Fclose(from);
+    H5Fclose(file);
+    const Result<ShardData> read = shard::read_shard(path_);
+    return read ? std::string() : read.error().message.substr(path_.string().size());
+  };
+  EXPECT_EQ(refusal("different_runs", -1, -1, ""), "");
+  EXPECT_EQ(refusal("no_samples", 5, 70'000, ""), "");
+  EXPECT_EQ(refusal("of_a_later_version", -1, -1, ""), ": column /notes/code has an unknown name");
+  EXPECT_EQ(refusal("no_samples", 5, 4, ""),
+            ": is damaged (row 0 of table notes: a range of ranks that ends before it begins)");
+  EXPECT_EQ(refusal("different_runs", -1, -1, "Buy now!"),
+            ": is damaged (row 0 of table notes: a text that its code does not have)");
+}
+
 TEST_F(DamageTest, Truncation) {
   write_original(1, {.ranks = {0, 1, 2}, .paths = 3000, .values_per_rank = 1500, .names = 200});
   std::size_t noticed = 0;

@@ -119,6 +119,24 @@ class Builder {
         data_.path_series.push_back({path, bin, 1 + amount()});
   }
 
+  // Of any code but those that the merge makes anew.
+  void add_note() {
+    Note note;
+    note.code =
+        static_cast<NoteCode>(static_cast<std::uint32_t>(NoteCode::kOnlySomeRanks) +
+                              below(kNoteCodes - static_cast<std::uint32_t>(NoteCode::kOnlySomeRanks)));
+    const NoteKind& kind = kind_of(note.code);
+    if (kind.scope == NoteScope::kNode) note.node = "n" + std::to_string(shape_.node);
+    if (kind.scope == NoteScope::kRanks) {
+      note.first_rank = static_cast<std::int32_t>(below(60));
+      note.last_rank = note.first_rank + static_cast<std::int32_t>(below(4));
+    }
+    if (kind.number != nullptr) note.number = below(3);
+    if (kind.text != nullptr) note.text = text("note");
+    if (kind.detail != nullptr) note.detail = text("detail");
+    data_.run.notes.push_back(note);
+  }
+
   void describe_run() {
     data_.run.id = "run-1";
     data_.run.command = {"./a.out", "", "--flag=\xff"};
@@ -133,8 +151,8 @@ class Builder {
     data_.run.sample_on = chance(2) ? "" : "page-faults";
     data_.run.only_regions = chance(4);
     data_.run.counters_multiplexed = chance(4);
-    for (std::uint32_t i = below(4); i > 0; --i) data_.run.notes.push_back(text("note"));
-    std::sort(data_.run.notes.begin(), data_.run.notes.end());
+    for (std::uint32_t i = below(4); i > 0; --i) add_note();
+    unite(data_.run.notes);
     Node node;
     node.name = "n" + std::to_string(shape_.node);
     node.start_utc_ns = data_.run.start_utc_ns + below(1'000'000);

@@ -49,6 +49,16 @@ TEST(RoundTripTest, RandomShardsComeBackEqual) {
   EXPECT_EQ(names_in(directory.path()), std::vector<std::string>{"node-x.h5"});
 }
 
+TEST(RoundTripTest, NotesThatCannotBeAreRefused) {
+  const testing::TemporaryDirectory directory;
+  ShardData data;
+  data.run.notes = {note_of_ranks(shard::NoteCode::kNoSamples, {3, 2})};
+  const Result<void> written = shard::write_shard(data, directory.path() / "node-x.h5");
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().message.find("row 0 of table notes: "), std::string::npos)
+      << written.error().message;
+}
+
 TEST(RoundTripTest, EmptyShard) {
   const testing::TemporaryDirectory directory;
   const auto path = directory.path() / "node-x.h5";

@@ -125,9 +125,9 @@ class FakeThread {
 
   bool check_failed() {
     return segment.header().python_state == static_cast<std::uint32_t>(wire::PythonState::kCheckFailed) &&
-           segment.header().python_note[0] != 0;
+           (note() == wire::PythonNote::kCodeNotFound || note() == wire::PythonNote::kFramesNotFound);
   }
-  std::string note() { return segment.header().python_note; }
+  wire::PythonNote note() { return static_cast<wire::PythonNote>(segment.header().python_note.load()); }
 
   FakePython python;
   FakeSegment segment;
@@ -148,7 +148,7 @@ TEST(PythonStack, SelfCheckStopsWalkingWhatIsNoCode) {
   thread.top(thread.frame(thread.python.make(512).address(), 0));
   for (std::uint32_t i = 0; i < kCheckedStacks; ++i) EXPECT_EQ(thread.walk().count, 0u);
   EXPECT_TRUE(thread.check_failed());
-  EXPECT_NE(std::string(thread.segment.header().python_note), "");
+  EXPECT_EQ(thread.note(), wire::PythonNote::kCodeNotFound);
 }
 
 // Offsets that are wrong by a word: frames and code objects are found, their names are not.

@@ -329,19 +329,29 @@ TEST(Run, ClocksThatCannotBothBeRightAreNotBelieved) {
   const Analysis a = analyse(b.data);
   EXPECT_DOUBLE_EQ(a.run.elapsed_s, 10);
   ASSERT_EQ(a.run.notes.size(), 1u);
-  EXPECT_NE(a.run.notes[0].find("clocks disagree"), std::string::npos);
+  EXPECT_EQ(a.run.notes[0].code, shard::NoteCode::kClocksDisagree);
 }
 
 TEST(Run, NotesOfManyNodesAreOne) {
   ProfileBuilder b(1);
-  b.data.run.notes = {"another",      "node a: slow", "node b: full",
-                      "node b: slow", "node c: slow", "node of: two words: x"};
-  EXPECT_EQ(analyse(b.data).run.notes, (std::vector<std::string>{"another", "nodes a, b, c: slow",
-                                                                 "node b: full", "node of: two words: x"}));
-  b.data.run.notes.clear();
+  const auto warned = [](const std::string& node, const std::string& text) {
+    return note_of_node(shard::NoteCode::kNodeCheckWarned, node, 0, text);
+  };
   for (int node = 1; node <= 100; ++node)
-    b.data.run.notes.push_back("node n" + std::to_string(node) + ": slow");
-  EXPECT_EQ(analyse(b.data).run.notes, (std::vector<std::string>{"nodes n1, n2, n3, n4 and 96 more: slow"}));
+    b.data.run.notes.push_back(warned("n" + std::to_string(node), "slow"));
+  b.data.run.notes.push_back(warned("n2", "full: node n2: slow"));
+  b.data.run.notes.push_back(note_of_ranks(shard::NoteCode::kNoSamples, {7, 9}));
+  b.data.run.notes.push_back(note_of_ranks(shard::NoteCode::kNoSamples, {0, 3}));
+  const std::vector<NoteRecord> notes = analyse(b.data).run.notes;
+  ASSERT_EQ(notes.size(), 3u);
+  EXPECT_EQ(notes[0].code, shard::NoteCode::kNoSamples);
+  EXPECT_EQ(notes[0].ranks, (std::vector<shard::RankRange>{{0, 3}, {7, 9}}));
+  EXPECT_EQ(notes[0].rank_count, 7u);
+  EXPECT_EQ(notes[1].text, "full: node n2: slow");
+  EXPECT_EQ(notes[1].nodes, std::vector<std::string>{"n2"});
+  EXPECT_EQ(notes[2].text, "slow");
+  EXPECT_EQ(notes[2].nodes.size(), kMaxNoteParts);
+  EXPECT_EQ(notes[2].node_count, 100u);
 }
 
 TEST(Run, MissingRanksAreNamed) {

@@ -9,6 +9,7 @@
 #include "profile_builder.hpp"
 #include "report/analysis/drops.hpp"
 #include "report/report.hpp"
+#include "report/words/drops.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -130,16 +131,16 @@ TEST_F(FileIoOf, WhatFoundNoRoomIsSaidWithItsNumber) {
   EXPECT_EQ(a.io->by_file_only.operations, 1200u);
   EXPECT_EQ(a.io->by_file_only.bytes, 200'000'000u);
   const std::string text = section_of(a, "io");
-  EXPECT_NE(text.find("1200 operations (200 MB, 30.0 ms) found no room for their callers"),
-            std::string::npos)
+  EXPECT_NE(text.find("1200 operations (200 MB, 30.0 ms) found no room for their callers"), std::string::npos)
       << text;
   EXPECT_NE(text.find("17 operations are on files beyond the table"), std::string::npos) << text;
   EXPECT_NE(text.find("/data/late"), std::string::npos) << text;
 }
 
 TEST(Drops, EveryReasonHasAMeaning) {
-  for (const char* const reason : wire::kDropReasonNames) EXPECT_NE(meaning_of_drop(reason), "") << reason;
-  EXPECT_EQ(meaning_of_drop("of_a_later_version"), "");
+  for (const char* const reason : wire::kDropReasonNames)
+    EXPECT_NE(words::meaning_of_drop(reason), "") << reason;
+  EXPECT_EQ(words::meaning_of_drop("of_a_later_version"), "");
 }
 
 TEST(Drops, AFewSamplesDoNotMatter) {

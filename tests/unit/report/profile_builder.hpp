@@ -267,7 +267,7 @@ inline shard::ShardData training_run() {
   b.data.unavailable_counters = {{"PAPI_L3_TCM", "event does not exist"}};
   b.data.mpi_sizes = {{b.string("MPI_Allreduce"), 8192, 1200}, {b.string("MPI_Bcast"), 8192, 4}};
   b.data.drops = {{2, "ring_full", 7}};
-  b.data.run.notes = {"rank 2: 1 module without unwind information"};
+  b.data.run.notes = {note_of_ranks(shard::NoteCode::kStartNotKnown, {2, 2})};
   return std::move(b.data);
 }
 

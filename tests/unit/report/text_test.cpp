@@ -39,7 +39,8 @@ shard::ShardData hostile_run(shard::ShardData data = testing::training_run()) {
     if (!text.empty()) text = evil + text;
   data.run.id = data.run.mpi_library = data.run.version = data.run.clock = evil;
   data.run.command = {evil, evil};
-  data.run.notes = {evil};
+  data.run.notes = {note_of_run(shard::NoteCode::kFileNotReadable, 0, evil, evil),
+                    note_of_node(shard::NoteCode::kNodeCheckWarned, evil, 0, evil)};
   for (shard::Node& node : data.nodes) node.name = evil;
   for (std::string& counter : data.counters) counter = evil + counter;
   data.unavailable_counters = {{evil, evil}};
@@ -262,8 +263,7 @@ TEST(Banner, SaysWhatIsLost) {
   data.run.complete = false;
   const std::string banner = render_banner(analyse(data), "run", 80);
   EXPECT_NE(banner.find("INCOMPLETE"), std::string::npos);
-  EXPECT_NE(banner.find("missing ranks 3\n"), std::string::npos)
-      << "few samples do not matter" << banner;
+  EXPECT_NE(banner.find("missing ranks 3\n"), std::string::npos) << "few samples do not matter" << banner;
   data.drops = {{0, "ring_full", data.ranks[0].samples}};
   EXPECT_NE(render_banner(analyse(data), "run", 80).find("missing ranks 3; "), std::string::npos);
 }

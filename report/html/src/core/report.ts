@@ -60,6 +60,7 @@ export interface RunRow {
   version: string;
   mpi_library: string | null;
   notes: string[];
+  dropped_meaning?: Record<string, string>;
 }
 
 export interface NodeRow {

@@ -8,24 +8,6 @@ import type { RankRow } from "../core/report";
 import { RankSet, type Store } from "../core/selection";
 import { collectorShare, samplingShare } from "./summary";
 
-const REASONS: Record<string, string> = {
-  ring_full: "samples that the collector did not fetch in time",
-  reentrant: "samples that came while one was being taken",
-  signal_blocked: "threads that block the signal they are sampled with",
-  throttled: "ticks that were left out, since walking the stacks of a thread took too long",
-  mpi_event_ring_full: "events of MPI that the collector did not fetch in time",
-  mpi_event_budget: "events of MPI beyond the budget of a rank",
-  damaged_mpi_event: "events of MPI that cannot be true: the program wrote over them",
-  damaged_mpi_event_ring: "events of MPI that cannot be true: the program wrote over them",
-  damaged_clock_measurement: "exchanges of clocks between nodes that cannot be true",
-  io_file_table_full: "operations on files counted with other files of their directory",
-  io_site_table_full: "operations on files counted by file only, without their callers",
-  io_path_room_full: "operations on files without callers",
-};
-function reason(name: string): string {
-  return REASONS[name] ?? (/_(table|arena)_full$/.test(name) ? "entries counted without their details" : "");
-}
-
 function facts(rows: (readonly [string, Child] | null | false)[]): HTMLElement {
   return el(
     "dl",
@@ -120,7 +102,7 @@ function qualityCard(store: Store): HTMLElement {
           [
             { id: "reason", title: "Reason", value: (d) => d[0], cell: (d) => el("code", null, printable(d[0])) },
             { id: "n", title: "Number", numeric: true, value: (d) => d[1], cell: (d) => d[1].toLocaleString("en-US") },
-            { id: "what", title: "What", cell: (d) => el("span", { class: "muted" }, reason(d[0])) },
+            { id: "what", title: "What", cell: (d) => el("span", { class: "muted" }, printable(run.dropped_meaning?.[d[0]] ?? "")) },
           ],
           Object.entries(run.dropped),
           { label: "Dropped, by reason", sort: { column: "n", descending: true } },

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What was not recorded or is not as it should be, as data: report/words makes sentences of it, and nothing
+// else does. FORMATS.md, "notes", says what each code means.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace clusterprof::shard {
+
+// In the order in which people are told. Files hold the names of kNoteKinds, so values may change.
+enum class NoteCode : std::uint8_t {
+  // What is missing of the whole run; the merge and the report find out.
+  kMissingRanks = 0,
+  kDamagedShard,
+  kIncompleteShard,
+  kDifferentRuns,
+  kRepeatedRanks,
+  kClocksDisagree,
+  kClocksApart,
+  kRanksWithoutEvents,
+  kOnlySomeRanks,
+  // Processes that a collector could not record, or only in part.
+  kNoSamples,
+  kTooManyFiles,
+  kConnectionFailed,
+  kMemoryNotReceived,
+  kProcessOfOtherVersion,
+  kProcessDamaged,
+  kProcessNotMapped,
+  kOtherUser,
+  kPidNamespaces,
+  kStartNotKnown,
+  kSpawnedWithoutLauncher,
+  kSpawnedWithInfo,
+  kSpawnedCommandNotFound,
+  kSpawnedWithoutNumbers,
+  kCallersLeftOut,
+  // Python frames are missing,
+  kPythonVersionNotTold,
+  kPythonVersionNotSupported,
+  kPythonFreeThreaded,
+  kPythonWithoutOffsets,
+  kPythonOffsetsWrong,
+  kPythonSymbolMissing,
+  kPythonOtherLayout,
+  kPythonCodeNotFound,
+  kPythonFramesNotFound,
+  // or something beside them.
+  kPythonNativeMissing,
+  kPythonGarbageUnknown,
+  // Names and lines.
+  kFileNotOpened,
+  kFileNotRegular,
+  kFileNotReadable,
+  kFileChanged,
+  kSplitDebugMissing,
+  kVdsoNotReadable,
+  kCountersTookTurns,
+  kEventBudgetIgnored,
+  kNodeCheckFailed,
+  kNodeCheckWarned,
+  kMoreNotes
+};
+
+// What a note is about; the run: neither of one node nor of some ranks.
+enum class NoteScope : std::uint8_t { kRun, kNode, kRanks };
+
+// Which fields a code has, and by what names programs see them; null: the field is 0 or empty.
+struct NoteKind {
+  const char* name;
+  NoteScope scope;
+  const char* number;
+  const char* text;  // what is text by nature: of a file, a system or a person, never ours
+  const char* detail;
+};
+inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
+    {"missing_ranks", NoteScope::kRanks, "missing", nullptr, nullptr},
+    {"damaged_shard", NoteScope::kRun, nullptr, "shard", nullptr},
+    {"incomplete_shard", NoteScope::kRun, nullptr, "shard", nullptr},
+    {"different_runs", NoteScope::kRun, nullptr, nullptr, nullptr},
+    {"repeated_ranks", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"clocks_disagree", NoteScope::kRun, nullptr, nullptr, nullptr},
+    {"clocks_apart", NoteScope::kRun, "nodes", nullptr, nullptr},
+    {"ranks_without_events", NoteScope::kRun, "ranks", nullptr, nullptr},
+    {"only_some_ranks", NoteScope::kRun, nullptr, "ranks_option", nullptr},
+    {"no_samples", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"too_many_files", NoteScope::kNode, "file_limit", nullptr, nullptr},
+    {"connection_failed", NoteScope::kNode, "errno", nullptr, nullptr},
+    {"memory_not_received", NoteScope::kNode, nullptr, nullptr, nullptr},
+    {"process_of_other_version", NoteScope::kNode, "pid", nullptr, nullptr},
+    {"process_damaged", NoteScope::kNode, "pid", nullptr, nullptr},
+    {"process_not_mapped", NoteScope::kNode, "pid", nullptr, nullptr},
+    {"other_user", NoteScope::kNode, "uid", nullptr, nullptr},
+    {"pid_namespaces", NoteScope::kNode, nullptr, nullptr, nullptr},
+    {"start_not_known", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"spawned_without_launcher", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"spawned_with_info", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"spawned_command_not_found", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"spawned_without_numbers", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"callers_left_out", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"python_version_not_told", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"python_version_not_supported", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"python_free_threaded", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"python_without_offsets", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"python_offsets_wrong", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"python_symbol_missing", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"python_other_layout", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"python_code_not_found", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"python_frames_not_found", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"python_native_missing", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"python_garbage_unknown", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"file_not_opened", NoteScope::kRun, "errno", "file", nullptr},
+    {"file_not_regular", NoteScope::kRun, nullptr, "file", nullptr},
+    {"file_not_readable", NoteScope::kRun, nullptr, "file", "library_message"},
+    {"file_changed", NoteScope::kRun, nullptr, "file", "build_id"},
+    {"split_debug_missing", NoteScope::kRun, nullptr, "file", "debug_file"},
+    {"vdso_not_readable", NoteScope::kRun, "errno", nullptr, nullptr},
+    {"counters_took_turns", NoteScope::kRun, nullptr, nullptr, nullptr},
+    {"event_budget_ignored", NoteScope::kRun, nullptr, "value", nullptr},
+    {"node_check_failed", NoteScope::kNode, nullptr, "site_message", nullptr},
+    {"node_check_warned", NoteScope::kNode, nullptr, "site_message", nullptr},
+    {"more_notes", NoteScope::kNode, "notes", nullptr, nullptr},
+});
+inline constexpr std::size_t kNoteCodes = kNoteKinds.size();
+static_assert(kNoteCodes == static_cast<std::size_t>(NoteCode::kMoreNotes) + 1);
+
+constexpr const NoteKind& kind_of(NoteCode code) { return kNoteKinds[static_cast<std::size_t>(code)]; }
+constexpr const char* name_of(NoteCode code) { return kind_of(code).name; }
+std::optional<NoteCode> note_code(std::string_view name);
+
+struct RankRange {
+  std::int32_t first = 0, last = 0;  // both are in it
+  friend auto operator<=>(const RankRange&, const RankRange&) = default;
+};
+
+// Of one node or one range of ranks: what is true of several is several notes, equal but for that.
+struct Note {
+  NoteCode code = NoteCode::kMissingRanks;
+  std::string node;  // its name
+  std::string text, detail;
+  std::uint64_t number = 0;
+  std::int32_t first_rank = -1, last_rank = -1;  // -1: not of ranks
+  friend auto operator<=>(const Note&, const Note&) = default;
+};
+
+Note note_of_run(NoteCode code, std::uint64_t number = 0, std::string text = {}, std::string detail = {});
+Note note_of_node(NoteCode code, std::string node, std::uint64_t number = 0, std::string text = {});
+Note note_of_ranks(NoteCode code, RankRange ranks, std::uint64_t number = 0);
+
+// Sorts them and leaves each fact once: ranges of ranks that meet or overlap become one.
+void unite(std::vector<Note>& notes);
+
+// What is wrong with it by the rules of its code; null: nothing.
+const char* problem_of(const Note& note);
+
+}  // namespace clusterprof::shard

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/words/notes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "report/text/format.hpp"
+
+namespace clusterprof::report::words {
+namespace {
+
+using shard::NoteCode;
+
+constexpr std::size_t kMostNodesNamed = 4;
+
+// "node n1", "nodes n1, n2 and 3 more"
+std::string nodes_of(const NoteRecord& note) {
+  if (note.nodes.empty()) return "a node";
+  std::string names;
+  const std::size_t named = std::min(note.nodes.size(), kMostNodesNamed);
+  for (std::size_t i = 0; i < named; ++i) names += (i == 0 ? "" : ", ") + note.nodes[i];
+  return fmt::format("{} {}{}", note.node_count == 1 ? "node" : "nodes", names,
+                     note.node_count > named ? fmt::format(" and {} more", note.node_count - named) : "");
+}
+
+// "Rank 3", "Ranks 0-3, 7"
+std::string ranks_of(const NoteRecord& note, bool begins = true) {
+  if (note.rank_count == 0) return begins ? "Some ranks" : "some ranks";
+  const bool more = note.code == NoteCode::kMissingRanks && note.number > note.rank_count;
+  return fmt::format("{}{} {}", begins ? "Rank" : "rank", note.rank_count == 1 ? "" : "s",
+                     text::range_list(note.ranks, more));
+}
+
+std::string on(const NoteRecord& note, std::string_view what) {
+  return fmt::format("On {}: {}", nodes_of(note), what);
+}
+
+std::string by_rank(const NoteRecord& note, std::string_view what) {
+  return fmt::format("{}: {}", ranks_of(note), what);
+}
+
+std::string system_error(const NoteRecord& note) { return std::strerror(static_cast<int>(note.number)); }
+
+// "Python 3.11", of a PY_VERSION_HEX
+std::string python(const NoteRecord& note) {
+  return fmt::format("Python {}.{}", note.number >> 24, note.number >> 16 & 0xff);
+}
+
+std::string no_frames(const NoteRecord& note, std::string_view why) {
+  return fmt::format("{}: Python frames are missing: {}.", ranks_of(note), why);
+}
+
+std::string no_names(const NoteRecord& note, std::string_view why) {
+  return fmt::format("Functions in {} have no names: {}.", note.text, why);
+}
+
+std::string spawned(const NoteRecord& note, std::string_view why) {
+  return fmt::format("{}: processes that it spawned are not recorded: {}.", ranks_of(note), why);
+}
+
+std::string not_recorded(const NoteRecord& note, std::string_view why) {
+  return on(note, fmt::format("process {} is not recorded: {}.", note.number, why));
+}
+
+}  // namespace
+
+std::string sentence(const NoteRecord& note) {
+  const bool one_rank = note.rank_count == 1, one = note.number == 1;
+  switch (note.code) {
+    case NoteCode::kMissingRanks:
+      return fmt::format(
+          "{} missing: {}. Either {} never started, or the file of {} node (node-<host>.h5) was not written.",
+          one ? "1 rank is" : fmt::format("{} ranks are", note.number), ranks_of(note, false),
+          one ? "it" : "they", one ? "its" : "their");
+    case NoteCode::kDamagedShard:
+      return fmt::format("{} is damaged and was left out: nothing of its ranks is in this report.",
+                         note.text);
+    case NoteCode::kIncompleteShard:
+      return fmt::format("{} is incomplete: ranks of its node were still running when it was last written.",
+                         note.text);
+    case NoteCode::kDifferentRuns:
+      return "The files node-*.h5 of this directory are of different runs.";
+    case NoteCode::kRepeatedRanks:
+      return fmt::format("{} recorded more than once; the most complete record was kept{}.",
+                         ranks_of(note) + (one_rank ? " was" : " were"), one_rank ? "" : " of each");
+    case NoteCode::kClocksDisagree:
+      return "The nodes' clocks disagree, so the run's elapsed time is taken from its longest node.";
+    case NoteCode::kClocksApart:
+      return fmt::format(
+          "The {} of {} {} could not be compared with the others': waiting between them is not known.",
+          one ? "clock" : "clocks", note.number, one ? "node" : "nodes");
+    case NoteCode::kRanksWithoutEvents:
+      return fmt::format("Waiting was analysed without {} {} no MPI events.", note.number,
+                         one ? "rank that has" : "ranks that have");
+    case NoteCode::kOnlySomeRanks:
+      return fmt::format("Only some ranks were recorded, as --ranks asked: {}.", note.text);
+    case NoteCode::kNoSamples:
+      return fmt::format(
+          "{} no samples: clusterprof's library was not loaded there (the program is linked "
+          "statically, or something on the way to it removes LD_PRELOAD).",
+          ranks_of(note) + (one_rank ? " has" : " have"));
+    case NoteCode::kTooManyFiles:
+      return on(note, fmt::format("some processes were recorded late or not at all: there were so many at a "
+                                  "time that the limit of {} open files was reached (ulimit -n).",
+                                  note.number));
+    case NoteCode::kConnectionFailed:
+      return on(note,
+                fmt::format("some processes were recorded late or not at all: {}.", system_error(note)));
+    case NoteCode::kMemoryNotReceived:
+      return on(note, "some processes are not recorded: their shared memory did not reach the collector.");
+    case NoteCode::kProcessOfOtherVersion:
+      return not_recorded(note, "it has loaded another version of clusterprof");
+    case NoteCode::kProcessDamaged:
+      return not_recorded(note, "what is in its shared memory cannot be right");
+    case NoteCode::kProcessNotMapped:
+      return not_recorded(note, "its shared memory could not be mapped");
+    case NoteCode::kOtherUser:
+      return on(note,
+                fmt::format("the collector refused connections of another user (uid {}).", note.number));
+    case NoteCode::kPidNamespaces:
+      return on(note,
+                "processes in PID namespaces of their own are not recorded: the collector could not see "
+                "them end (that takes Linux 5.4 and permission for pidfd_open).");
+    case NoteCode::kStartNotKnown:
+      return by_rank(note,
+                     "it is not known when a process began, for the time that it gives cannot be true.");
+    case NoteCode::kSpawnedWithoutLauncher:
+      return spawned(note, "clusterprof itself could no longer be executed on that node");
+    case NoteCode::kSpawnedWithInfo:
+      return spawned(note,
+                     "their MPI_Info has a key that clusterprof does not know, or one that says where to "
+                     "look for the command");
+    case NoteCode::kSpawnedCommandNotFound:
+      return spawned(note, "their command was not found on that node");
+    case NoteCode::kSpawnedWithoutNumbers:
+      return spawned(note, "the run directory could not be used to agree on their rank numbers");
+    case NoteCode::kCallersLeftOut:
+      return by_rank(note, fmt::format("there were too many different call paths. Those that came late are "
+                                       "shown as their innermost function below {}.",
+                                       shard::kCallersLeftOutName));
+    case NoteCode::kPythonVersionNotTold:
+      return no_frames(note, "the interpreter does not tell its version");
+    case NoteCode::kPythonVersionNotSupported:
+      return no_frames(note, python(note) + " is not supported");
+    case NoteCode::kPythonFreeThreaded:
+      return no_frames(note, "free-threaded " + python(note) + " is not supported");
+    case NoteCode::kPythonWithoutOffsets:
+      return no_frames(note, python(note) + " does not say where its data lie (no valid _Py_DebugOffsets)");
+    case NoteCode::kPythonOffsetsWrong:
+      return no_frames(
+          note, "where " + python(note) + " says that its data lie cannot be right (_Py_DebugOffsets)");
+    case NoteCode::kPythonSymbolMissing:
+      return no_frames(note,
+                       "this " + python(note) + " lacks a function or type that is needed to read them");
+    case NoteCode::kPythonOtherLayout:
+      return no_frames(note, "this build of " + python(note) + " lays its objects out differently");
+    case NoteCode::kPythonCodeNotFound:
+      return no_frames(note,
+                       "a self-check found no code objects where " + python(note) + " should have them");
+    case NoteCode::kPythonFramesNotFound:
+      return no_frames(
+          note, "a self-check found that " + python(note) + " runs without frames where they should be");
+    case NoteCode::kPythonNativeMissing:
+      return by_rank(note, fmt::format("samples with Python frames have no native frames, as the evaluation "
+                                       "loop of {} was not recognised in native stacks.",
+                                       python(note)));
+    case NoteCode::kPythonGarbageUnknown:
+      return by_rank(note, fmt::format("the time of the garbage collector of {} is not told apart: its state "
+                                       "was not found.",
+                                       python(note)));
+    case NoteCode::kFileNotOpened:
+      return no_names(note, fmt::format("the file cannot be opened ({})", system_error(note)));
+    case NoteCode::kFileNotRegular:
+      return no_names(note, "it is not a regular file");
+    case NoteCode::kFileNotReadable:
+      return no_names(note, fmt::format("it cannot be read as an object file ({})", note.detail));
+    case NoteCode::kFileChanged:
+      return no_names(
+          note, fmt::format("the file is not the one that ran, which had the build-id {}", note.detail));
+    case NoteCode::kSplitDebugMissing:
+      return fmt::format("Functions inlined in {} are not shown: its split debug information{} is not there.",
+                         note.text, note.detail.empty() ? "" : " (" + note.detail + ")");
+    case NoteCode::kVdsoNotReadable:
+      return fmt::format("Functions of the kernel's vdso have no names: it could not be read{}.",
+                         note.number == 0 ? "" : " (" + system_error(note) + ")");
+    case NoteCode::kCountersTookTurns:
+      return "More counters were asked for than the processors count at a time: they took turns, and their "
+             "values are estimates.";
+    case NoteCode::kEventBudgetIgnored:
+      return fmt::format("CLUSTERPROF_EVENT_BUDGET={} is not a number of events and was ignored.", note.text);
+    case NoteCode::kNodeCheckFailed:
+      return on(note, fmt::format("the site's check before the job failed: {}", note.text));
+    case NoteCode::kNodeCheckWarned:
+      return on(note, fmt::format("the site's check before the job warned: {}", note.text));
+    case NoteCode::kMoreNotes:
+      return on(note, fmt::format("{} more such {} left out.", note.number, one ? "note was" : "notes were"));
+  }
+  return {};
+}
+
+}  // namespace clusterprof::report::words
