@@ -72,7 +72,7 @@ struct MergeReport {
 // one node's rows. The profile is the same to the last byte whatever the order of shards, the size of the
 // team and what was merged before. run.complete is true when every shard is complete, no rank is lost and
 // none below run.world_size is missing; notes say what is missing. Error (of all members): no shard at all,
-// or one is damaged (unless options.partial), or all are.
+// or one is damaged (ErrorKind::kDamaged, unless options.partial), or all are.
 Result<MergeReport> merge_run(const std::filesystem::path& run_dir, const MergeOptions& options = {});
 
 // The profile of a run, which like a merge tidies up where ranks or collectors were killed

@@ -106,12 +106,13 @@ struct Shard {
 struct Plan {
   enum Kind : std::uint8_t { kMerge, kFailed, kDone } kind = kMerge;
   std::string error;
+  ErrorKind error_kind = ErrorKind::kOther;
   std::vector<Shard> shards;
   FileState old_profile;    // when shards are reused
   bool old_events = false;  // they may have MPI events
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(kind, error, shards, old_profile, old_events);
+    archive(kind, error, error_kind, shards, old_profile, old_events);
   }
 };
 
@@ -251,10 +252,11 @@ class RunMerge {
   bool plan_reuse();
   bool plan_after(std::vector<Failure> failures, bool rows_read);
   bool plan_lost_ranks(const std::vector<Facts>& facts);
-  void end_with(std::string error) {
+  void end_with(std::string error, ErrorKind kind = ErrorKind::kOther) {
     plan_ = Plan{};
     plan_.kind = Plan::kFailed;
     plan_.error = std::move(error);
+    plan_.error_kind = kind;
   }
 
   // The passes.
@@ -426,7 +428,8 @@ bool RunMerge::plan_after(std::vector<Failure> failures, bool rows_read) {
   for (const Failure& failure : failures) {
     if (failure.shard == kNone) continue;
     if (!options_.partial) {
-      end_with(failure.message);
+      end_with(failure.message,
+               failure.kind == Failure::kDamaged ? ErrorKind::kDamaged : ErrorKind::kOther);
       return false;
     }
     Shard& row = plan_.shards[failure.shard];
@@ -1141,7 +1144,7 @@ Result<MergeReport> RunMerge::run() {
       team_.broadcast(bytes);
       if (!leads()) plan_ = from_bytes<Plan>(bytes);
     }
-    if (plan_.kind == Plan::kFailed) return Error{plan_.error};
+    if (plan_.kind == Plan::kFailed) return Error{plan_.error, plan_.error_kind};
     if (plan_.kind == Plan::kDone) break;
     merge_once();
   }

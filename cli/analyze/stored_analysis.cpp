@@ -7,7 +7,6 @@
 
 #include "cli/analyze/analysis_observer.hpp"
 #include "cli/analyze/merge_bar.hpp"
-#include "formats/shard/shard_reader.hpp"
 #include "report/text/format.hpp"
 
 namespace clusterprof::cli {
@@ -19,14 +18,11 @@ namespace {
 
 View view;
 
-// Of shards that cannot be read, how to do without them.
+// Of a merge that ended at a damaged shard, how to do without it.
 Error with_advice(Error error, const std::filesystem::path& run) {
-  const auto shards = aggregator::list_shards(run);
-  if (!shards) return error;
-  for (const std::filesystem::path& shard : shards.value())
-    if (!shard::read_shard_summary(shard) || error.message.find(shard.string()) != std::string::npos)
-      return Error{error.message + "; without the shards that are damaged: clusterprof merge --partial " +
-                   report::text::shell_word(run.string())};
+  if (error.kind != ErrorKind::kDamaged) return error;
+  error.message += "; without the shards that are damaged: clusterprof merge --partial " +
+                   report::text::shell_word(run.string());
   return error;
 }
 

@@ -291,6 +291,8 @@ TEST_F(RunDirectoryTest, DamagedShard) {
   const Result<MergeReport> refused = merge_run(run_);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message.find(shard_path(2).string()), 0u);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kDamaged);
+  EXPECT_EQ(merge_run(run_ / "elsewhere").error().kind, ErrorKind::kOther);
   EXPECT_FALSE(load_run(run_));
   EXPECT_FALSE(fs::exists(profile_));
 
