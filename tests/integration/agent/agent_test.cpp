@@ -104,7 +104,7 @@ TEST_P(AtRate, SamplesARunningThread) {
 }
 
 TEST_P(AtRate, NoCallFailsWithEintrAndWaitsLastAsLongAsTheyShould) {
-  EXPECT_TRUE(test::measured([this](test::Measurements& measurements) {
+  const bool is_inside = test::measured([this](test::Measurements& measurements) {
     const Outcome outcome = run({kTarget, "waits"}, {variable()});
     ASSERT_TRUE(exited(outcome, 0)) << outcome.output;
     expect_sane(outcome);
@@ -121,14 +121,15 @@ TEST_P(AtRate, NoCallFailsWithEintrAndWaitsLastAsLongAsTheyShould) {
       measurements.at_most(number - lacked_ms, 150 + 60 + 90, name + " but for waiting for a processor");
     }
     EXPECT_EQ(ways, 19u);
-  }));
+  });
+  EXPECT_TRUE(is_inside);
 }
 
 TEST_P(AtRate, OneSamplePerBlock) {
   // The monotonic timer comes twice; going back to sleep may take so long that the thread seems to have
   // moved.
   const std::size_t most = GetParam() < 500 ? 1 : 2;
-  EXPECT_TRUE(test::measured([this, most](test::Measurements& measurements) {
+  const bool is_inside = test::measured([this, most](test::Measurements& measurements) {
     const Outcome outcome = run({kTarget, "sleep", "700"}, {variable()});
     ASSERT_TRUE(exited(outcome, 0));
     expect_sane(outcome);
@@ -142,7 +143,8 @@ TEST_P(AtRate, OneSamplePerBlock) {
     }
     measurements.at_most(static_cast<double>(blocked), static_cast<double>(most), "samples of the block");
     measurements.at_most(static_cast<double>(thread.samples.size()), 6, "samples");
-  }));
+  });
+  EXPECT_TRUE(is_inside);
 }
 
 TEST_P(AtRate, ThreadsComeAndGo) {
