@@ -48,6 +48,9 @@ constexpr long kNeeded[] = {
     SYS_symlink,
     SYS_prctl,
     SYS_dup3,
+    SYS_sched_getaffinity,
+    SYS_sched_setaffinity,
+    SYS_sched_setscheduler,
 };
 
 bool has_filter() {

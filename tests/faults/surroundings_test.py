@@ -38,12 +38,14 @@ sys.exit(7)
 
 # x86-64
 CALLS = {"perf_event_open": 298, "timer_create": 222, "memfd_create": 319, "pidfd_open": 434, "signalfd": 289,
-         "symlink": 88, "connect": 42, "socketpair": 53}
+         "symlink": 88, "connect": 42, "socketpair": 53,
+         "sched_setscheduler": 144}
 MORE_CALLS = {"timer_settime": 223, "close_range": 436, "eventfd": 290, "epoll_create": 291, "timerfd_create": 283,
               "ftruncate": 77, "fsync": 74, "rename": 82, "socket": 41, "bind": 49, "listen": 50, "accept": 288,
               "sendmsg": 46, "recvmsg": 47, "setsockopt": 54, "getsockopt": 55, "prctl": 157, "sigaltstack": 131,
               "tgkill": 234, "gettid": 186, "statx": 332, "getrusage": 98, "setsid": 112, "madvise": 28,
-              "prlimit": 302, "process_vm_readv": 310, "unlink": 87, "setpriority": 141, "sched_setaffinity": 203}
+              "prlimit": 302, "process_vm_readv": 310, "unlink": 87, "setpriority": 141, "sched_setaffinity": 203,
+              "sched_getaffinity": 204}
 KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7fff0000
 
 
@@ -161,7 +163,8 @@ class Surroundings(recording.RecordingTest):
                         self.assertTrue(self.report(run)["run"]["complete"])
 
     def test_filters_that_kill(self):
-        calls = ("perf_event_open", "timer_create", "memfd_create", "signalfd", "connect", "pidfd_open")
+        calls = ("perf_event_open", "timer_create", "memfd_create", "signalfd", "connect", "pidfd_open",
+                 "sched_setscheduler")
         for name in calls * TIMES:
             with self.subTest(name):
                 self.unrecorded(*self.same(self.program, preexec_fn=without_call(CALLS[name], KILL_PROCESS)), "seccomp")
