@@ -113,6 +113,22 @@ TEST(WaitCausesTest, WaitsThatBothRanksHadAreNoReasonToBeLate) {
   EXPECT_EQ(roots_of(run.analyse()), (Rows{{"0 late", 40 * kMs}, {"1 extra", 10 * kMs}}));
 }
 
+// Rank 1 is late since it waited for rank 0 twice, 20 and 10 ms, and worked 10 ms more: one cause that came
+// in two parts.
+TEST(WaitCausesTest, PartsOfOneCauseAddUp) {
+  MadeRun run(3);
+  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  run.add(0, sends(1, 21 * kMs, 21 * kMs, 0, {{"late", 20}}));
+  run.add(0, sends(1, 41 * kMs, 41 * kMs, 1, {{"late", 20}}));
+  run.add(1, receives(0, 1 * kMs, 21 * kMs, 0, {}));
+  run.add(1, receives(0, 31 * kMs, 41 * kMs, 1, {{"step", 10}}));
+  run.add(1, sends(2, 51 * kMs, 51 * kMs, 0, {{"extra", 10}}));
+  run.add(2, receives(1, 11 * kMs, 51 * kMs, 0, {{"step", 10}}));
+  const Rows roots = roots_of(run.analyse());
+  EXPECT_NEAR(static_cast<double>(roots.at("0 late")), 20e6 + 10e6 + 40e6 * 30 / 40, 1e3);
+  EXPECT_NEAR(static_cast<double>(roots.at("1 extra")), 40e6 * 10 / 40, 1e3);
+}
+
 // A message that a rank sends just before it waits for a neighbour does not hide what made that one late.
 TEST(WaitCausesTest, OwnMessageOnItsWayIsNoSynchronisation) {
   MadeRun run(2);
