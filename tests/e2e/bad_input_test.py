@@ -87,7 +87,7 @@ class BadInput(recording.RecordingTest):
         subprocess.run([recording.PYTHON, "-c",
                         "import h5py, sys; h5py.File(sys.argv[1], 'a').attrs['format_major'] = 9",
                         os.path.join(other, "node-x.h5")], check=True)
-        self.refused(["report", other], 3, "node-x.h5: has format 9.0, this clusterprof reads ")
+        self.refused(["report", other], 3, "node-x.h5: has format 9.", ", this clusterprof reads ")
 
 
     def test_mistyped_words_are_recognised(self):
