@@ -26,6 +26,9 @@ typedef struct clusterprof_mpi_call {
   int32_t peer;
   int32_t tag;
   int32_t root;
+  uint32_t requests;
+  uint32_t pending_kinds;
+  int32_t pending_peers[8]; /* as many as there are kinds are set */
 } clusterprof_mpi_call;
 
 /* What is known at the end of a call. */

@@ -121,6 +121,7 @@ void serialize(Archive& archive, ShardData& head) {
   archive_rows(archive, head.ranks);
   archive_rows(archive, head.mpi_calls);
   archive_rows(archive, head.calls_under_way);
+  archive_rows(archive, head.pending_requests);
   archive_rows(archive, head.matrix);
   archive_rows(archive, head.mpi_sizes);
   archive_rows(archive, head.counter_values);

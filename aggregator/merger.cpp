@@ -176,6 +176,7 @@ struct Merger::State {
   std::vector<std::vector<Value>> values;  // one part per input
   std::vector<std::vector<MpiCall>> mpi_calls;
   std::vector<std::vector<CallUnderWay>> calls_under_way;
+  std::vector<std::vector<PendingRequest>> pending_requests;
   std::vector<std::vector<CounterValue>> counter_values;
   std::vector<std::vector<PathCounter>> path_counters;
   std::vector<std::vector<Drop>> drops;
@@ -350,6 +351,8 @@ void Merger::add(ShardData input, const std::vector<bool>* known_left_out) {
     call.path = new_path[call.path];
     if (call.communicator != kNone) call.communicator = new_communicator[call.communicator];
   }
+  for (PendingRequest& request : state.pending_requests.emplace_back(std::move(input.pending_requests)))
+    request.rank = new_rank[request.rank];
   for (CounterValue& value : state.counter_values.emplace_back(std::move(input.counter_values))) {
     value.rank = new_rank[value.rank];
     value.counter = new_counter[value.counter];
@@ -629,6 +632,7 @@ ShardData Merger::finish() {
   out.values = arrange(std::move(state.values), new_rank);
   out.mpi_calls = arrange(std::move(state.mpi_calls), new_rank);
   out.calls_under_way = arrange(std::move(state.calls_under_way), new_rank);
+  out.pending_requests = arrange(std::move(state.pending_requests), new_rank);
   out.counter_values = arrange(std::move(state.counter_values), new_rank);
   out.path_counters = arrange(std::move(state.path_counters), new_rank);
   out.drops = arrange(std::move(state.drops), new_rank);

@@ -644,7 +644,7 @@ void RunMerge::analyse_waiting(const std::vector<Facts>& facts) {
     events += shard.events;
     if (shard.events != 0) highest = std::max(highest, shard.event_level);
   }
-  if (events == 0) return;
+  if (events == 0 && union_.head.calls_under_way.empty()) return;
   std::uint32_t level = 0;
   if (events > options_.most_events) {
     // Every level leaves half of the operations.

@@ -35,10 +35,16 @@ inline auto key(const shard::MpiCall& row) {
 // A thread is in one call at a time: the same one seen twice.
 inline void unite(shard::CallUnderWay& into, const shard::CallUnderWay& row) {
   into.lasted_ns = std::max(into.lasted_ns, row.lasted_ns);
+  into.requests = std::max(into.requests, row.requests);
 }
 inline auto key(const shard::CallUnderWay& row) {
   return std::tuple(row.tid, row.enter_ns, row.path, row.communicator, row.sequence, row.peer, row.tag,
                     row.root, row.main_thread);
+}
+
+inline void unite(shard::PendingRequest&, const shard::PendingRequest&) {}
+inline auto key(const shard::PendingRequest& row) {
+  return std::tuple(row.tid, row.enter_ns, row.kind, row.peer);
 }
 
 inline auto key(const shard::PathCounter& row) { return std::tuple(row.path, row.counter); }

@@ -121,6 +121,21 @@ void set_rank_waits(const Trace& trace, const Waits& waits, const Scale& scale, 
   }
 }
 
+// A run that hangs in its first calls has no event: who waits for whom is known all the same.
+void explain_without_events(shard::ShardData& merged) {
+  if (merged.calls_under_way.empty()) return;
+  shard::WaitAnalysis& analysis = merged.wait_analysis;
+  analysis = {};
+  analysis.done = true;
+  for (shard::Rank& rank : merged.ranks) {
+    if (!used_mpi(rank) || rank.mpi_operations != 0)
+      continue;  // its events are lost: what it waited before is not known
+    rank.flags |= shard::kWaitKnown;
+    rank.mpi_wait_ns = 0;
+  }
+  add_unfinished_waits(merged);
+}
+
 }  // namespace
 
 struct WaitAnalyser::State {
@@ -135,7 +150,10 @@ void WaitAnalyser::add(const shard::ShardData& shard) { state_->builder.add(shar
 void WaitAnalyser::finish(shard::ShardData& merged) {
   const std::unique_ptr<State> taken = std::exchange(state_, std::make_unique<State>());
   Trace trace = taken->builder.finish(merged);
-  if (trace.lanes.empty()) return;
+  if (trace.lanes.empty()) {
+    explain_without_events(merged);
+    return;
+  }
 
   const std::uint32_t missing = count_missing(trace, merged);
   const Matches matches = match_events(trace, missing);

@@ -628,12 +628,22 @@ std::optional<RawCallUnderWay> ProcessRecorder::call_under_way(const Thread& thr
     const std::uint32_t path_words = record.path_words.load(kRelaxed);
     const std::uint32_t communicator = record.communicator.load(kRelaxed);
     const bool paused = record.paused.load(kRelaxed) != 0;
+    call.requests = record.requests.load(kRelaxed);
+    const std::uint32_t kinds = record.pending_kinds.load(kRelaxed);
+    for (std::uint32_t p = 0; p < wire::kMostPending; ++p) {
+      const wire::PendingKind kind = wire::pending_kind(kinds, p);
+      if (kind != wire::PendingKind::kNone)
+        call.pending.push_back({kind, record.pending_peers[p].load(kRelaxed)});
+    }
     std::atomic_thread_fence(std::memory_order_acquire);
     if (record.changes.load(kRelaxed) != changes) continue;
     if (paused || call.enter_ns >= now_ns) return {};
     const std::optional<std::uint32_t> path =
         call.op < layout.mpi_ops ? arena_path(path_offset, path_words, call.op + 1u) : std::nullopt;
-    if (!path || !is_rank(call.peer) || !is_rank(call.root)) {
+    const bool peers_are_ranks =
+        std::all_of(call.pending.begin(), call.pending.end(),
+                    [&](const RawCallUnderWay::Pending& pending) { return is_rank(pending.peer); });
+    if (!path || !is_rank(call.peer) || !is_rank(call.root) || !peers_are_ranks) {
       count_drop("damaged_mpi_call");
       return {};
     }
@@ -708,6 +718,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
     const std::uint64_t not_before = std::min(start_mono_ns_, now_ns);
     const std::uint64_t begin = std::clamp(start, not_before, now_ns);
     thread.account = ThreadAccount(begin, slot.start_cpu_ns, cpu_clock_);
+    thread.unsampled_since_cpu_ns = slot.start_cpu_ns;
     thread.sampled = SampledTime(begin, slot.start_cpu_ns);
     thread.timeline = GapTimeline(not_before);  // a thread may have been noticed in its first call only
     thread.event_number.reset();
@@ -929,6 +940,7 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
   if (paused) {
     const bool waits = sample.trigger == wire::Trigger::kBlocked;
     thread.words.clear();
+    thread.unsampled_since_cpu_ns = sample.cpu_ns;
     thread.account.pause(time, sample.cpu_ns, waits, kernel, counter_values, sink);
     thread.sampled.sample(time, sample.cpu_ns, waits, {}, spent);
     thread.timeline.sampled_until(time, keep);
@@ -963,13 +975,16 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
   context.syscall_nr = sample.syscall_nr;
   context.epoch = sample.module_epoch;
   const ChargeTarget target = charge_target(words.data(), sample.frame_words, context, thread.main);
-  if (thread.main) last_main_path_ = target.path;
+  if (thread.main) note_last_path(words, target.path, time);
   if (sample.trigger == wire::Trigger::kEvent) {
     thread.account.event(time, (sample.flags & wire::kGaveWay) != 0, target, counter_values, sink);
     return;
   }
 
-  const bool blocked = sample.trigger == wire::Trigger::kBlocked && context.in_syscall;
+  // Who is in the interpreter's take_gil waits, also where a tick finds it awake there: the CPU time of that
+  // is the price of the hand-over, and no part of being idle.
+  const bool blocked =
+      (sample.trigger == wire::Trigger::kBlocked && context.in_syscall) || context.waiting_for_gil;
   kernel.in_syscall = context.in_syscall;
   kernel.may_fault =
       target.category == shard::Category::kPython || target.category == shard::Category::kNative;
@@ -997,6 +1012,7 @@ void ProcessRecorder::take_sample(Thread& thread, std::uint32_t slot_index, cons
     ++running_samples_;
     const bool wall_timer = sample.trigger == wire::Trigger::kWallTimer;
     running_ns_ += wall_timer ? charged.wall_ns : charged.cpu_ns;
+    thread.unsampled_since_cpu_ns = sample.cpu_ns;
     if (target.category == shard::Category::kNative) note_access(target.row, sample);
   }
   if (sample.handler_ns != 0) handler_costs_.add(sample.handler_ns);
@@ -1600,6 +1616,10 @@ void ProcessRecorder::end_account(Thread& thread, std::uint64_t time_ns, std::op
   if (!thread.account.has_samples()) how.start_path = start_path(thread.start_function);
   const std::optional<std::uint64_t> unsampled =
       thread.account.end(time_ns, cpu_ns, period_ns_, how, counters, Sink{*this, thread.main});
+  // Ticks begin at a random phase, so what a thread runs after its last sample is what others run less than a
+  // period before their first one.
+  if (cpu_ns && *cpu_ns > thread.unsampled_since_cpu_ns)
+    running_ns_ += *cpu_ns - thread.unsampled_since_cpu_ns;
   // Of a thread that did not tell what it ran, nothing is known.
   if (!unsampled || !cpu_ns) return;
   ++unsampled_threads_;
@@ -1674,7 +1694,6 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   report.threads = h.threads_seen.load(std::memory_order_relaxed);
   report.processes = 1;
   report.samples = samples_;
-  report.last_path = last_main_path_;
   report.truncated = h.samples_truncated.load(std::memory_order_relaxed);
   report.merges_tried = h.merges_tried.load(std::memory_order_relaxed);
   report.merges_failed = h.merges_failed.load(std::memory_order_relaxed);
@@ -1736,6 +1755,7 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
     report.calls[RawCallKey{call.path, call.channel, call.main_thread}].add(unfinished);
   };
   for (const RawCallUnderWay& call : calls_at_end_) add_unfinished(call);
+  report.last_path = last_path(report.calls_under_way);
   if (finished_) return report;
   for (const std::uint32_t index : slots_) {
     const Thread& thread = threads_[index];
@@ -1750,7 +1770,40 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
     provisional.end(now_ns, std::nullopt, period_ns_, {}, {},
                     ReportSink{report, counter_index_, grid_, thread.main});
   }
+  report.last_path = last_path(report.calls_under_way);
   return report;
+}
+
+void ProcessRecorder::note_last_path(std::span<const std::uint64_t> words, std::uint32_t path,
+                                     std::uint64_t time_ns) {
+  constexpr std::size_t kMostOutermost = 256;  // the module, what is called at the end, threads that fork
+  last_seen_ = Seen{path, time_ns};
+  std::optional<std::uint64_t> outermost;  // its code
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if ((words[i] & wire::kFrameTagMask) == wire::kPythonFrameTag && i + 1 < words.size())
+      outermost = words[++i];
+  if (!outermost) return;
+  if (last_seen_below_.size() < kMostOutermost || last_seen_below_.contains(*outermost))
+    last_seen_below_[*outermost] = Seen{path, time_ns};
+}
+
+// A call that is under way is later than the last sample of a thread that blocks in it. Of a Python process
+// that ended by itself, what its program did last counts, and not what the interpreter did after it.
+std::optional<std::uint32_t> ProcessRecorder::last_path(
+    const std::vector<RawCallUnderWay>& calls_under_way) const {
+  for (const RawCallUnderWay& call : calls_under_way)
+    if (call.main_thread && (!last_seen_ || call.enter_ns > last_seen_->time_ns)) return call.path;
+  if (!last_seen_) return {};
+  const wire::SegmentHeader& header = segment_.header();
+  if ((header.exit_flags.load(std::memory_order_acquire) & wire::kExitStatusKnown) == 0)
+    return last_seen_->path;
+  const Seen* last = nullptr;
+  for (const auto& [code_id, seen] : last_seen_below_) {
+    const auto code = codes_.find(code_id);
+    if (code == codes_.end() || store_.tables().codes[code->second]->name != "<module>") continue;
+    if (last == nullptr || seen.time_ns > last->time_ns) last = &seen;
+  }
+  return last != nullptr ? last->path : last_seen_->path;
 }
 
 }  // namespace clusterprof::collector

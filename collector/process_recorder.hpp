@@ -84,6 +84,12 @@ struct RawCallUnderWay {
   std::uint32_t sequence = wire::kNoSequence;
   std::int32_t peer = wire::kNoPeer, tag = wire::kNoTag, root = wire::kNoPeer;
   std::uint64_t enter_ns = 0, lasted_ns = 0;
+  std::uint32_t requests = 0;
+  struct Pending {
+    wire::PendingKind kind = wire::PendingKind::kNone;
+    std::int32_t peer = wire::kNoPeer;
+  };
+  std::vector<Pending> pending;
 };
 // Threads other than the main one that have called MPI.
 struct HelperThreads {
@@ -256,6 +262,7 @@ class ProcessRecorder {
     GapTimeline timeline;
     std::optional<std::uint32_t> event_number;  // among the threads with events
     std::uint64_t said_goodbye_ns = 0;          // kDone: when
+    std::uint64_t unsampled_since_cpu_ns = 0;   // its CPU time at the last sample of it running
   };
   struct StackFrame {
     std::uint32_t frame;  // RawStore::frame
@@ -364,6 +371,9 @@ class ProcessRecorder {
   // What the thread adds to ProcessReport::mpi_helpers.
   [[nodiscard]] HelperThreads helper_of(const Thread& thread, const wire::ThreadSlot& slot,
                                         std::uint64_t now_ns) const;
+  void note_last_path(std::span<const std::uint64_t> words, std::uint32_t path, std::uint64_t time_ns);
+  [[nodiscard]] std::optional<std::uint32_t> last_path(
+      const std::vector<RawCallUnderWay>& calls_under_way) const;
   [[nodiscard]] std::optional<RawCallUnderWay> call_under_way(const Thread& thread,
                                                               const wire::ThreadSlot& slot,
                                                               std::uint64_t now_ns);
@@ -426,7 +436,14 @@ class ProcessRecorder {
   std::array<std::shared_ptr<EventLog>, 2> events_;  // by Events
 
   std::uint64_t samples_ = 0;
-  std::optional<std::uint32_t> last_main_path_;
+  // Where the main thread was last seen, and where below the module that a Python process runs, by the code
+  // of its outermost Python frame: what runs when the interpreter ends is below no module.
+  struct Seen {
+    std::uint32_t path = 0;
+    std::uint64_t time_ns = 0;
+  };
+  std::optional<Seen> last_seen_;
+  std::unordered_map<std::uint64_t, Seen> last_seen_below_;
   std::uint64_t ended_main_mpi_ns_ = 0;
   HelperThreads ended_helpers_;
   std::vector<RawCallUnderWay> calls_at_end_;  // under way when their thread or the process ended

@@ -460,10 +460,14 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayRead
       data.mpi_calls.push_back({rank, path, communicator, call.count, call.time_ns, call.min_ns, call.max_ns,
                                 call.sent_bytes, call.recv_bytes, !helper, call.unfinished});
     }
-    for (const RawCallUnderWay& call : report.calls_under_way)
+    for (const RawCallUnderWay& call : report.calls_under_way) {
       data.calls_under_way.push_back({rank, call.tid, call.main_thread, path_of[call.path],
                                       communicator_of(call.channel), call.sequence, call.peer, call.tag,
-                                      call.root, call.enter_ns, call.lasted_ns});
+                                      call.root, call.enter_ns, call.lasted_ns, call.requests});
+      for (const RawCallUnderWay::Pending& pending : call.pending)
+        data.pending_requests.push_back(
+            {rank, call.tid, call.enter_ns, static_cast<shard::PendingKind>(pending.kind), pending.peer});
+    }
     for (const auto& [pair, cell] : report.traffic) {
       traffic[pair].messages += cell.messages;
       traffic[pair].bytes += cell.bytes;

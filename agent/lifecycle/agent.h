@@ -300,6 +300,10 @@ inline bool recording_has_ended() noexcept { return g_handlers.ended.load(std::m
 
 void watch_exit() noexcept;
 
+// The calling thread's last sample: where it dies, or ends the process. context: a ucontext_t. Only the first
+// call of the process does it.
+void sample_last(void* context) noexcept;
+
 // The process ends with this status, or by this signal. Only the first call counts.
 void record_end(std::uint32_t exit_flags, int status, std::uint32_t fatal_signal) noexcept;
 void reset_end() noexcept;  // in the child of a fork

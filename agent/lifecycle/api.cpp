@@ -40,6 +40,10 @@ void describe_call(wire::MpiCallUnderWay& record, const clusterprof_mpi_call& ca
   record.root.store(call.root, kRelaxed);
   record.op.store(static_cast<std::uint16_t>(call.op), kRelaxed);
   record.paused.store(paused ? 1 : 0, kRelaxed);
+  record.requests.store(call.requests, kRelaxed);
+  record.pending_kinds.store(call.pending_kinds, kRelaxed);
+  for (std::uint32_t i = 0; call.pending_kinds >> (i * wire::kPendingKindBits) != 0; ++i)
+    record.pending_peers[i].store(call.pending_peers[i], kRelaxed);
 }
 
 void count_change(wire::MpiCallUnderWay& record) {

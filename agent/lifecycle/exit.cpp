@@ -3,6 +3,7 @@
 // interposed. A vfork child shares our memory but is another process: its end is not ours.
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "agent/lifecycle/agent.h"
@@ -21,6 +22,15 @@ bool is_recorded_process() noexcept {
          raw_syscall(SYS_getpid) == g_process.pid;
 }
 
+// Where a process gives up is known from the stack of who ends it.
+[[gnu::noinline]] void sample_where_it_ends() noexcept {
+  ThreadContext& thread = t_context;
+  if (thread.record == nullptr || thread.slot == nullptr || thread.slot->is_main != 1) return;
+  ucontext_t here;
+  if (getcontext(&here) != 0) return;
+  sample_last(&here);
+}
+
 void end_with_status(int status) noexcept {
   if (wire::SegmentHeader* const kept = g_kept_segment.load(std::memory_order_acquire)) {
     // Which process this is cannot be asked: a child of vfork may come before the one that counts, which is
@@ -30,6 +40,7 @@ void end_with_status(int status) noexcept {
     return;
   }
   if (!is_recorded_process()) return;
+  if (status != 0) sample_where_it_ends();
   block_sample_signal();  // for the rest of this thread's life
   ThreadContext& context = t_context;
   if (context.slot != nullptr) {

@@ -175,25 +175,11 @@ bool has_fetched(const ucontext_t& interrupted) noexcept {
   return unused == 0 && !(value[REG_TRAPNO] == kPageFault && (value[REG_ERR] & kWasFetch) != 0);
 }
 
-// The thread's last sample: where it dies. A second fault in there ends in die_of again, and then at once.
-void sample_where_it_dies(void* context) noexcept {
-  static constinit std::atomic<bool> done = false;
-  ThreadContext& thread = t_context;
-  if (thread.record == nullptr || done.exchange(true, std::memory_order_relaxed)) return;
-  const std::uint64_t before = change_mask(SIG_SETMASK, kAllSignals & ~kFaultSignals);
-  siginfo_t tick = {};
-  tick.si_code = SI_TIMER;
-  tick.si_timerid = kLastTick;
-  tick.si_value.sival_ptr = thread.record;
-  sample_handler(kSampleSignal, &tick, context);
-  change_mask(SIG_SETMASK, before);
-}
-
 void die_of(int signal, siginfo_t* info, void* context) noexcept {
   const long process = raw_syscall(SYS_getpid);
   if (process == g_process.pid) {  // and not a child of vfork, in the memory of its parent
     const bool can_tell = !is_fault(signal, *info) || has_fetched(*static_cast<const ucontext_t*>(context));
-    if ((signal == SIGSEGV || signal == SIGBUS) && can_tell) sample_where_it_dies(context);
+    if ((signal == SIGSEGV || signal == SIGBUS) && can_tell) sample_last(context);
     record_end(wire::kFatalSignalKnown, 0, static_cast<std::uint32_t>(signal));
   }
   SignalAction action = {};
@@ -256,6 +242,20 @@ void sample_again() noexcept {
 }
 
 }  // namespace
+
+// A second fault in there ends in die_of again, and then at once.
+void sample_last(void* context) noexcept {
+  static constinit std::atomic<bool> done = false;
+  ThreadContext& thread = t_context;
+  if (thread.record == nullptr || done.exchange(true, std::memory_order_relaxed)) return;
+  const std::uint64_t before = change_mask(SIG_SETMASK, kAllSignals & ~kFaultSignals);
+  siginfo_t tick = {};
+  tick.si_code = SI_TIMER;
+  tick.si_timerid = kLastTick;
+  tick.si_value.sival_ptr = thread.record;
+  sample_handler(kSampleSignal, &tick, context);
+  change_mask(SIG_SETMASK, before);
+}
 
 bool is_taken_signal(int signal) noexcept { return taken(signal) != nullptr; }
 

@@ -9,11 +9,11 @@
 #include <set>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "aggregator/waits/trace.hpp"
+#include "formats/shard/open_operations.hpp"
 
 namespace clusterprof::aggregator::waits {
 namespace {
@@ -29,49 +29,32 @@ struct Cause {
 
 class Unfinished {
  public:
-  explicit Unfinished(const ShardData& merged) : merged_(merged) {
-    for (std::uint32_t i = 0; i < merged.ranks.size(); ++i) row_of_.emplace(merged.ranks[i].rank, i);
-    for (const CallUnderWay& call : merged.calls_under_way) {
-      if (is_collective(call)) inside_[{call.communicator, call.sequence}].insert(call.rank);
-      if (call.main_thread) main_call_.emplace(call.rank, &call);
-    }
-    for (const shard::MpiCall& call : merged.mpi_calls)
-      if (call.communicator != kNone) members_[call.communicator].insert(call.rank);
-    for (const auto& [operation, ranks] : inside_) {
-      const auto members = members_.find(operation.first);
-      if (members == members_.end()) continue;
-      const auto missing = std::find_if(members->second.begin(), members->second.end(),
-                                        [&](std::uint32_t member) { return !ranks.contains(member); });
-      if (missing != members->second.end()) missing_.emplace(operation, *missing);
-    }
-  }
+  explicit Unfinished(const ShardData& merged) : merged_(merged), open_(merged) { measure_distances(); }
 
-  // Who the call waits for; no value: for nobody, or that is not known.
+  // Who the call waits for; no value: for nobody, or that is not known. Of several, who is nearest to a rank
+  // that is in no MPI call: the others only pass its delay on.
   [[nodiscard]] std::optional<Cause> cause_of(const CallUnderWay& call) const {
-    const std::string_view op = op_of(call);
-    if (is_collective(call)) return cause_of_collective(call, op);
-    const auto peer = row_of_.find(call.peer);
-    if (call.peer < 0 || peer == row_of_.end() || peer->second == call.rank) return {};
-    if (op.find("Send") != std::string_view::npos && op.find("Sendrecv") == std::string_view::npos)
-      return Cause{peer->second, WaitKind::kLateReceiver};
-    if (op.find("recv") != std::string_view::npos || op.find("Recv") != std::string_view::npos ||
-        op.find("robe") != std::string_view::npos || op.starts_with("MPI_Wait"))
-      return Cause{peer->second, WaitKind::kLateSender};
-    return {};
+    std::optional<Cause> best;
+    std::uint32_t best_distance = kFar;
+    each_cause(call, [&](const Cause& cause) {
+      if (best && distance_[cause.rank] >= best_distance) return;
+      best = cause, best_distance = distance_[cause.rank];
+    });
+    return best;
   }
 
   // What its main thread does: the call it is in; 0: it is in none.
   [[nodiscard]] std::uint32_t path_of(std::uint32_t rank) const {
-    const auto call = main_call_.find(rank);
-    return call == main_call_.end() ? 0 : call->second->path;
+    const CallUnderWay* const call = open_.main_call(rank);
+    return call == nullptr ? 0 : call->path;
   }
 
   // The rank at the end of the chain of those that wait for each other.
   [[nodiscard]] std::uint32_t root_of(const CallUnderWay& call, std::uint32_t cause) const {
     std::set<std::uint32_t> seen{call.rank};
     while (seen.insert(cause).second) {
-      const auto own = main_call_.find(cause);
-      const std::optional<Cause> next = own == main_call_.end() ? std::nullopt : cause_of(*own->second);
+      const CallUnderWay* const own = open_.main_call(cause);
+      const std::optional<Cause> next = own == nullptr ? std::nullopt : cause_of(*own);
       if (!next || seen.contains(next->rank)) break;
       cause = next->rank;
     }
@@ -79,38 +62,115 @@ class Unfinished {
   }
 
  private:
-  static bool is_collective(const CallUnderWay& call) {
-    return call.sequence != kNone && call.communicator != kNone;
-  }
+  static constexpr std::uint32_t kFar = kNone;
+
   [[nodiscard]] std::string_view op_of(const CallUnderWay& call) const {
     const std::uint32_t frame = merged_.paths[call.path].frame;
     return frame == kNone ? std::string_view()
                           : std::string_view(merged_.strings[merged_.frames[frame].name]);
   }
-  [[nodiscard]] std::optional<Cause> cause_of_collective(const CallUnderWay& call,
-                                                         std::string_view op) const {
+
+  static std::optional<WaitKind> kind_of_message(std::string_view op) {
+    if (op.find("Send") != std::string_view::npos && op.find("Sendrecv") == std::string_view::npos)
+      return WaitKind::kLateReceiver;
+    if (op.find("recv") != std::string_view::npos || op.find("Recv") != std::string_view::npos ||
+        op.find("robe") != std::string_view::npos)
+      return WaitKind::kLateSender;
+    return {};
+  }
+
+  template <typename Visit>
+  void each_cause(const CallUnderWay& call, const Visit& visit) const {
+    const auto visit_peer = [&](std::int32_t peer, WaitKind kind) {
+      const auto row = peer < 0 ? std::nullopt : open_.row(peer);
+      if (row && *row != call.rank) visit(Cause{*row, kind});
+    };
+    if (shard::OpenOperations::is_collective(call)) {
+      each_absent(call, visit);
+    } else if (const auto pending = open_.pending(call); !pending.empty()) {
+      for (const shard::PendingRequest& request : pending)
+        visit_peer(request.peer, request.kind == shard::PendingKind::kSend ? WaitKind::kLateReceiver
+                                                                           : WaitKind::kLateSender);
+    } else if (const auto kind = kind_of_message(op_of(call))) {
+      visit_peer(call.peer, *kind);
+    }
+  }
+
+  template <typename Visit>
+  void each_absent(const CallUnderWay& call, const Visit& visit) const {
     static constexpr WaitKind kKinds[] = {WaitKind::kWaitAtBarrier, WaitKind::kWaitAtNxN,
                                           WaitKind::kLateBroadcast, WaitKind::kEarlyReduce,
                                           WaitKind::kEarlyScan};
-    const Sync sync = sync_of(op);
+    const Sync sync = sync_of(op_of(call));
     const WaitKind kind = kKinds[static_cast<std::size_t>(sync)];
-    const std::set<std::uint32_t>& inside = inside_.at({call.communicator, call.sequence});
     if (sync == Sync::kOneToAll) {
-      const auto root = row_of_.find(call.root);
-      if (root == row_of_.end() || inside.contains(root->second)) return {};
-      return Cause{root->second, kind};
+      const auto root = open_.row(call.root);
+      if (root && !open_.is_inside(call, *root) && !open_.is_beyond(call, *root)) visit(Cause{*root, kind});
+      return;
     }
-    const auto missing = missing_.find({call.communicator, call.sequence});
-    return missing == missing_.end() ? std::optional<Cause>() : Cause{missing->second, kind};
+    for (const std::uint32_t rank : open_.absent(call).ranks) visit(Cause{rank, kind});
+  }
+
+  // Over how many ranks each waits for one that is in no MPI call.
+  void measure_distances() {
+    distance_.assign(merged_.ranks.size(), kFar);
+    std::vector<std::vector<std::uint32_t>> waiters(merged_.ranks.size());  // by who is waited for
+    using Operation = std::pair<std::uint32_t, std::uint32_t>;
+    std::map<Operation, std::vector<const CallUnderWay*>> operations;
+    for (const CallUnderWay& call : merged_.calls_under_way) {
+      if (!call.main_thread) continue;
+      if (shard::OpenOperations::is_collective(call))
+        operations[{call.communicator, call.sequence}].push_back(&call);
+      else
+        each_cause(call, [&](const Cause& cause) { waiters[cause.rank].push_back(call.rank); });
+    }
+    // All that are in a collective operation wait for the same ranks.
+    std::vector<std::vector<std::size_t>> awaited_by(merged_.ranks.size());
+    std::vector<const std::vector<const CallUnderWay*>*> members;
+    for (const auto& [operation, calls] : operations) {
+      each_absent(*calls.front(),
+                  [&](const Cause& cause) { awaited_by[cause.rank].push_back(members.size()); });
+      members.push_back(&calls);
+    }
+    std::vector<std::uint32_t> reached;
+    const auto ended_well = [&](std::uint32_t rank) {
+      const shard::Rank& of = merged_.ranks[rank];
+      return (of.flags & shard::kLost) == 0 && (of.flags & shard::kExitStatusKnown) != 0 &&
+             of.exit_status == 0;
+    };
+    const auto begin_with = [&](bool ended) {
+      for (std::uint32_t rank = 0; rank < merged_.ranks.size(); ++rank) {
+        if (open_.main_call(rank) != nullptr || ended_well(rank) != ended) continue;
+        distance_[rank] = ended ? static_cast<std::uint32_t>(merged_.ranks.size()) : 0;
+        reached.push_back(rank);
+      }
+    };
+    std::size_t next = 0;
+    const auto go_on = [&] {
+      for (; next < reached.size(); ++next) {
+        const auto reach = [&](std::uint32_t rank) {
+          if (distance_[rank] != kFar) return;
+          distance_[rank] = distance_[reached[next]] + 1;
+          reached.push_back(rank);
+        };
+        for (const std::uint32_t rank : waiters[reached[next]]) reach(rank);
+        for (const std::size_t operation : awaited_by[reached[next]]) {
+          if (members[operation] == nullptr) continue;
+          for (const CallUnderWay* const call : *members[operation]) reach(call->rank);
+          members[operation] = nullptr;
+        }
+      }
+    };
+    begin_with(false);
+    go_on();
+    // One that ended as it should has hardly left a message out; rather it was received since.
+    begin_with(true);
+    go_on();
   }
 
   const ShardData& merged_;
-  std::unordered_map<std::int32_t, std::uint32_t> row_of_;
-  using Operation = std::pair<std::uint32_t, std::uint32_t>;  // communicator, sequence
-  std::map<Operation, std::set<std::uint32_t>> inside_;
-  std::map<Operation, std::uint32_t> missing_;                // the first rank that is not in it
-  std::map<std::uint32_t, std::set<std::uint32_t>> members_;  // that have called something on it
-  std::unordered_map<std::uint32_t, const CallUnderWay*> main_call_;
+  shard::OpenOperations open_;
+  std::vector<std::uint32_t> distance_;
 };
 
 // Sorts the rows and unites those with equal keys.

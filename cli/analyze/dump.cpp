@@ -299,10 +299,15 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
     out.row(c.rank, c.path, c.communicator, c.count, c.time_ns, c.min_ns, c.max_ns, c.sent_bytes,
             c.recv_bytes, c.main_thread, c.unfinished);
   out.table("calls_under_way", data.calls_under_way.size(),
-            "rank_row\ttid\tmain_thread\tpath\tcommunicator\tsequence\tpeer\ttag\troot\tenter_ns\tlasted_ns");
+            "rank_row\ttid\tmain_thread\tpath\tcommunicator\tsequence\tpeer\ttag\troot\tenter_ns\tlasted_ns\t"
+            "requests");
   for (const CallUnderWay& c : data.calls_under_way)
     out.row(c.rank, c.tid, c.main_thread, c.path, c.communicator, c.sequence, c.peer, c.tag, c.root,
-            c.enter_ns, c.lasted_ns);
+            c.enter_ns, c.lasted_ns, c.requests);
+  static constexpr const char* kPendingKinds[] = {"?", "send", "receive", "collective"};
+  out.table("pending_requests", data.pending_requests.size(), "rank_row\ttid\tenter_ns\tkind\tpeer");
+  for (const PendingRequest& r : data.pending_requests)
+    out.row(r.rank, r.tid, r.enter_ns, kPendingKinds[static_cast<std::size_t>(r.kind)], r.peer);
   out.table("communicators", data.communicators.size(), "row\tidentity\tsize\tname");
   for (std::size_t i = 0; i < data.communicators.size(); ++i)
     out.row(i, data.communicators[i].identity, data.communicators[i].size, data.communicators[i].name);

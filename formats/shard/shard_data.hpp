@@ -142,14 +142,14 @@ struct Rank {
   // Wall time of the main thread. In a shard as samples say; in a profile corrected, so that it adds up to
   // the recorded time (aggregator/corrected_time.hpp), and raw_main_thread_ns is what samples said.
   std::array<std::uint64_t, kCategories> main_thread_ns{}, raw_main_thread_ns{};
-  std::uint64_t mpi_ns = 0;       // main thread inside MPI, measured at enter and exit
+  std::uint64_t mpi_ns = 0;  // main thread inside MPI, measured at enter and exit
   // When MPI_Init returned and MPI_Finalize was entered, since start_utc_ns; 0: not seen.
   std::uint64_t mpi_init_end_ns = 0, mpi_finalize_begin_ns = 0;
   // Threads of the main process other than its main one that have called MPI: how many, how long they lived,
   // and how much of it they were inside MPI.
   std::uint32_t mpi_helper_threads = 0;
   std::uint64_t mpi_helper_elapsed_ns = 0, mpi_helper_ns = 0;
-  std::uint64_t mpi_wait_ns = 0;  // of it, waiting for other ranks
+  std::uint64_t mpi_wait_ns = 0;      // of it, waiting for other ranks
   std::uint64_t mpi_runnable_ns = 0;  // of mpi_ns, ready without a processor; sampled
   std::uint64_t max_rss_bytes = 0, read_bytes = 0, write_bytes = 0;
   std::uint64_t minor_faults = 0, major_faults = 0, voluntary_switches = 0, involuntary_switches = 0;
@@ -216,7 +216,20 @@ struct CallUnderWay {
   std::int32_t root = kNoRank;  // world rank
   std::uint64_t enter_ns = 0;   // the node's monotonic clock
   std::uint64_t lasted_ns = 0;  // until the last look
+  std::uint32_t requests = 0;  // that have events, that it waits for and that were not complete when it began
   friend bool operator==(const CallUnderWay&, const CallUnderWay&) = default;
+};
+
+// What a call under way waits for that waits for requests: the first of those that were not complete when it
+// began, those that are about the same once. The numbers are those of wire::PendingKind.
+enum class PendingKind : std::uint8_t { kSend = 1, kReceive = 2, kCollective = 3 };
+struct PendingRequest {
+  std::uint32_t rank = 0;      // index into ranks
+  std::int32_t tid = 0;        // with enter_ns, of the call under way
+  std::uint64_t enter_ns = 0;  // of the call
+  PendingKind kind = PendingKind::kSend;
+  std::int32_t peer = CallUnderWay::kNoRank;  // world rank of the other side, kAnyRank, kNoRank
+  friend bool operator==(const PendingRequest&, const PendingRequest&) = default;
 };
 
 // One message or collective operation as one rank saw it; wire::MpiEvent describes the fields. Only in
@@ -501,7 +514,8 @@ struct ShardData {
   std::vector<Rank> ranks;
   std::vector<Value> values;
   std::vector<MpiCall> mpi_calls;
-  std::vector<CallUnderWay> calls_under_way;  // by rank, then tid
+  std::vector<CallUnderWay> calls_under_way;     // by rank, then tid
+  std::vector<PendingRequest> pending_requests;  // by rank, then tid
   std::vector<Communicator> communicators;
   std::vector<MatrixCell> matrix;
   std::vector<MpiSize> mpi_sizes;

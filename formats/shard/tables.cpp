@@ -54,6 +54,9 @@ auto place_by_rank(const RankSeries& row) {
 std::uint64_t place_by_rank(const CallUnderWay& row) {
   return std::uint64_t{row.rank} << 32 | static_cast<std::uint32_t>(row.tid);
 }
+std::uint64_t place_by_rank(const PendingRequest& row) {
+  return std::uint64_t{row.rank} << 32 | static_cast<std::uint32_t>(row.tid);
+}
 
 template <typename Row>
 bool before_by_rank(const Row& a, const Row& b) {
@@ -638,6 +641,13 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
     table.column("root", &CallUnderWay::root);
     table.column("enter_ns", &CallUnderWay::enter_ns);
     table.column("lasted_ns", &CallUnderWay::lasted_ns);
+    table.column("requests", &CallUnderWay::requests);
+  });
+  archive.ranked_table("pending_requests", data.pending_requests, data.ranks.size(), [](auto& table) {
+    table.column("tid", &PendingRequest::tid);
+    table.column("enter_ns", &PendingRequest::enter_ns);
+    table.column("kind", &PendingRequest::kind);
+    table.column("peer", &PendingRequest::peer);
   });
   archive.table("communicators", data.communicators, [](auto& table) {
     table.column("identity", &Communicator::identity);

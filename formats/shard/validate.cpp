@@ -280,6 +280,12 @@ Result<void> validate(const ShardData& data) {
     if (call.communicator != kNone && call.communicator >= data.communicators.size())
       return at("calls_under_way", i, "communicator out of range");
   }
+  for (std::size_t i = 0; i < data.pending_requests.size(); ++i) {
+    const PendingRequest& request = data.pending_requests[i];
+    if (request.rank >= ranks) return at("pending_requests", i, "rank out of range");
+    if (request.kind < PendingKind::kSend || request.kind > PendingKind::kCollective)
+      return at("pending_requests", i, "unknown kind");
+  }
   for (std::size_t i = 0; i < data.mpi_sizes.size(); ++i)
     if (data.mpi_sizes[i].op >= strings) return at("mpi_sizes", i, "string out of range");
   for (std::size_t i = 0; i < data.counter_values.size(); ++i) {

@@ -9,7 +9,8 @@
 //   module arena                    ModuleEntry..., append only
 //   MpiSite[mpi_sites + 2 * mpi_ops]  hash table of MPI call sites; behind it the rows for the others, see
 //                                   other_mpi_site
-//   path arena                      frame words of call sites, names of files; append only. Those of MPI calls
+//   path arena                      frame words of call sites, names of files; append only. Those of MPI
+//   calls
 //                                   have room that the others cannot take
 //   MpiPeer[mpi_peers]              hash table of communication partners
 //   MpiSizeBins[mpi_ops]            message sizes per MPI function
@@ -28,6 +29,7 @@
 // segment_bytes.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -39,7 +41,7 @@ namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x35'47'45'53'46'52'50'43ull;  // "CPRFSEG5"
 inline constexpr std::uint32_t kWireMajor = 6;
-inline constexpr std::uint32_t kWireMinor = 0;
+inline constexpr std::uint32_t kWireMinor = 1;
 
 // One reason per way in which something measured can be lost. Names: kDropReasonNames.
 enum class DropReason : std::uint32_t {
@@ -52,27 +54,27 @@ enum class DropReason : std::uint32_t {
   kMpiPeerTableFull,
   kCommunicatorTableFull,
   kModuleArenaFull,
-  kFaultInWalk,         // a guarded read faulted; the rest of that walk was dropped
-  kTimerFailed,         // a thread's timer could not be made
-  kCounterFailed,       // PAPI could not count on a thread
-  kMpiEventRingFull,    // or a thread that has none: an event that is missing in the analysis of waiting
-  kSignalBlocked,       // a thread that blocks the signal it is sampled with, past our functions
-  kRegionTableFull,     // an instance of a region that is not told apart from the one around it
-  kRegionMismatch,      // the end of a region that was not the innermost one, or of none
-  kIoFileTableFull,     // an operation on a file that is counted with others of its directory, or with all others
-  kIoSiteTableFull,     // an operation on a file that is counted by file only: its call path found no room
-  kThrottled,           // a tick that was left out, since samples of the thread take too long
-  kIoPathRoomFull,      // an operation on a file whose call path found no room in the path arena
+  kFaultInWalk,       // a guarded read faulted; the rest of that walk was dropped
+  kTimerFailed,       // a thread's timer could not be made
+  kCounterFailed,     // PAPI could not count on a thread
+  kMpiEventRingFull,  // or a thread that has none: an event that is missing in the analysis of waiting
+  kSignalBlocked,     // a thread that blocks the signal it is sampled with, past our functions
+  kRegionTableFull,   // an instance of a region that is not told apart from the one around it
+  kRegionMismatch,    // the end of a region that was not the innermost one, or of none
+  kIoFileTableFull,   // an operation on a file that is counted with others of its directory, or with all
+                      // others
+  kIoSiteTableFull,   // an operation on a file that is counted by file only: its call path found no room
+  kThrottled,         // a tick that was left out, since samples of the thread take too long
+  kIoPathRoomFull,    // an operation on a file whose call path found no room in the path arena
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
 inline constexpr const char* kDropReasonNames[kDropReasons] = {
-    "ring_full",           "reentrant",           "no_thread_slot",        "code_table_full",
-    "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full",   "communicator_table_full",
-    "module_arena_full",   "fault_in_walk",       "timer_failed",          "counter_failed",
-    "mpi_event_ring_full", "signal_blocked",      "region_table_full",     "region_mismatch",
-    "io_file_table_full",  "io_site_table_full",  "throttled",
-    "io_path_room_full"};
+    "ring_full",           "reentrant",           "no_thread_slot",      "code_table_full",
+    "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full", "communicator_table_full",
+    "module_arena_full",   "fault_in_walk",       "timer_failed",        "counter_failed",
+    "mpi_event_ring_full", "signal_blocked",      "region_table_full",   "region_mismatch",
+    "io_file_table_full",  "io_site_table_full",  "throttled",           "io_path_room_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -137,9 +139,9 @@ struct SegmentHeader {
 
   // Layout: byte offsets from the segment's start.
   std::uint64_t code_slots_offset, code_arena_offset, module_arena_offset, mpi_sites_offset,
-      path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset,
-      thread_slots_offset, mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset,
-      io_sites_offset, io_amounts_offset;
+      path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset, thread_slots_offset,
+      mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset, io_sites_offset,
+      io_amounts_offset;
   std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings,
       regions, io_files, io_sites;  // counts
   std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
@@ -315,7 +317,8 @@ static_assert(sizeof(Region) == 144);
 
 // The first one stands for all files beyond the table. What is no regular file, directory or disk is not
 // here. A path that ends in "/*" stands for files below that directory that are not told apart: all that a
-// library of Python's is made of, and those for which the table had no room of their own; "/*.py" for modules.
+// library of Python's is made of, and those for which the table had no room of their own; "/*.py" for
+// modules.
 struct IoFile {
   std::atomic<std::uint64_t> key;    // 0 = free; hash of device and path
   std::atomic<std::uint32_t> ready;  // 1 when the rest is complete
@@ -343,11 +346,10 @@ inline constexpr const char* kIoOperationNames[kIoOperations] = {"open", "close"
 
 // One kind of operation on one file from one call path. Calls made inside MPI-IO or stdio by their own code
 // count once, as what the program called; MPI-IO's own files are those of its system calls. What Python's
-// import machinery does itself counts for the outermost import, what is done inside an MPI call for the caller
-// of that.
-// Statistics are atomic adds.
+// import machinery does itself counts for the outermost import, what is done inside an MPI call for the
+// caller of that. Statistics are atomic adds.
 struct IoSite {
-  std::atomic<std::uint64_t> key;  // 0 = free; hash of (path, file, operation, MPI function)
+  std::atomic<std::uint64_t> key;    // 0 = free; hash of (path, file, operation, MPI function)
   std::atomic<std::uint32_t> ready;  // 1 when the identity below is complete
   std::uint32_t path_words;          // frame words (see SampleRecord) in the path arena,
   std::uint64_t path_offset;         //   at this byte offset; leaf = caller of the function.
@@ -355,7 +357,7 @@ struct IoSite {
   std::uint32_t file;                // index into the file table
   IoOperation operation;
   std::uint8_t reserved;
-  std::uint16_t mpi_op;              // MPI function number + 1 that the thread was in, or 0
+  std::uint16_t mpi_op;  // MPI function number + 1 that the thread was in, or 0
   std::atomic<std::uint64_t> count, failed, bytes, time_ns, max_ns;  // bytes: that were transferred
 };
 static_assert(sizeof(IoSite) == 72);
@@ -378,6 +380,13 @@ inline constexpr std::uint32_t kNoSequence = 0xffff'ffffu;
 inline constexpr std::int32_t kNoPeer = -1, kAnyPeer = -2;
 inline constexpr std::int32_t kAnyTag = -1, kNoTag = INT32_MIN;
 
+// What a request is about that a call waits for.
+enum class PendingKind : std::uint32_t { kNone = 0, kSend = 1, kReceive = 2, kCollective = 3 };
+inline constexpr std::uint32_t kMostPending = 8, kPendingKindBits = 2;
+constexpr PendingKind pending_kind(std::uint32_t kinds, std::uint32_t i) {
+  return static_cast<PendingKind>(kinds >> (i * kPendingKindBits) & ((1u << kPendingKindBits) - 1));
+}
+
 // The MPI call that a thread is in, written by the thread when it enters the call: what is known of a call
 // that never returns. `changes` is a sequence lock: it grows by one when the thread enters a call, after the
 // rest was written, and by one when it leaves. What was read is good where `changes` was the same odd number
@@ -395,6 +404,12 @@ struct MpiCallUnderWay {
   std::atomic<std::int32_t> root;           // world rank, kNoPeer
   std::atomic<std::uint16_t> op;            // MPI function number
   std::atomic<std::uint16_t> paused;        // 1: recording was paused when it began, so it counts for nothing
+  // Of a call that waits for requests: how many that have events were not complete when it began, and what
+  // the first of these are about, those that are about the same once: a PendingKind for each,
+  // kPendingKindBits wide.
+  std::atomic<std::uint32_t> requests;
+  std::atomic<std::uint32_t> pending_kinds;
+  std::array<std::atomic<std::int32_t>, kMostPending> pending_peers;  // world ranks, kAnyPeer, kNoPeer
 };
 
 struct ThreadSlot {
@@ -409,7 +424,7 @@ struct ThreadSlot {
   // How long the thread was ready and had no processor since its start, waits that are over, as the watcher
   // last read it. Stays 0 without SegmentHeader::knows_run_delay.
   std::atomic<std::uint64_t> run_delay_ns;
-  std::uint64_t start_function;               // what pthread_create was given; 0 not known
+  std::uint64_t start_function;  // what pthread_create was given; 0 not known
   char name[16];
   Ring ring;
 };

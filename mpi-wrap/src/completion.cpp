@@ -149,7 +149,7 @@ bool completions_count(const EndedCall& call, int result) noexcept {
 
 int clusterprof_wrap_MPI_Wait(MPI_Request* request, MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Wait);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Wait).completes(request));
+  const std::uint64_t start = enter(Intent(wire::kMPI_Wait).completes(request, 1));
   if (start == 0) return real(request, status);
   const Requests requests(1, request, status, 1);
   const int result = real(request, requests.statuses());
@@ -176,8 +176,7 @@ int clusterprof_wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* statu
 
 int clusterprof_wrap_MPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Waitall);
-  const std::uint64_t start =
-      enter(Intent(wire::kMPI_Waitall).completes(count == 1 ? array_of_requests : nullptr));
+  const std::uint64_t start = enter(Intent(wire::kMPI_Waitall).completes(array_of_requests, count));
   if (start == 0) return real(count, array_of_requests, array_of_statuses);
   const Requests requests(count, array_of_requests, array_of_statuses, count);
   const int result = real(count, array_of_requests, requests.statuses());
@@ -205,7 +204,7 @@ int clusterprof_wrap_MPI_Testall(int count, MPI_Request array_of_requests[], int
 
 int clusterprof_wrap_MPI_Waitany(int count, MPI_Request array_of_requests[], int* index, MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Waitany);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Waitany));
+  const std::uint64_t start = enter(Intent(wire::kMPI_Waitany).completes(array_of_requests, count));
   if (start == 0) return real(count, array_of_requests, index, status);
   const Requests requests(count, array_of_requests, status, 1);
   const int result = real(count, array_of_requests, index, requests.statuses());
@@ -235,7 +234,7 @@ int clusterprof_wrap_MPI_Testany(int count, MPI_Request array_of_requests[], int
 int clusterprof_wrap_MPI_Waitsome(int incount, MPI_Request array_of_requests[], int* outcount,
                                   int array_of_indices[], MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Waitsome);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Waitsome));
+  const std::uint64_t start = enter(Intent(wire::kMPI_Waitsome).completes(array_of_requests, incount));
   if (start == 0) return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
   const Requests requests(incount, array_of_requests, array_of_statuses, incount);
   const int result = real(incount, array_of_requests, outcount, array_of_indices, requests.statuses());

@@ -13,8 +13,8 @@ namespace clusterprof::mpi_wrap {
          found == MPI_ERR_TRUNCATE;
 }
 
-Intent& Intent::completes(const MPI_Request* request) noexcept {
-  if (request != nullptr) describe_request(key_of(*request), call_);
+Intent& Intent::completes(const MPI_Request* requests, int count) noexcept {
+  if (requests != nullptr && count > 0) describe_requests(requests, count, call_);
   return *this;
 }
 

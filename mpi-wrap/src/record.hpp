@@ -22,7 +22,8 @@ namespace clusterprof::mpi_wrap {
 class Intent {
  public:
   explicit Intent(std::uint32_t op) noexcept
-      : call_{op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer} {}
+      : call_{op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}} {
+  }
   // `key`: of the communicator, or of a window, file or message made from one.
   Intent(std::uint32_t op, HandleKey key) noexcept : Intent(op, communicator_of(key)) {}
   Intent(std::uint32_t op, const Communicator* communicator) noexcept : Intent(op) {
@@ -50,8 +51,8 @@ class Intent {
     if (root >= 0) call_.root = world_rank(root);
     return collective();
   }
-  // What a request is about that the call waits for.
-  Intent& completes(const MPI_Request* request) noexcept;
+  // What the requests are about that the call waits for.
+  Intent& completes(const MPI_Request* requests, int count) noexcept;
 
   const clusterprof_mpi_call& call() const noexcept { return call_; }
 

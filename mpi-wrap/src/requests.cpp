@@ -299,6 +299,44 @@ void start_one(const EndedCall& call, Request& request) noexcept {
   }
 }
 
+// What a call waits for, put together request by request.
+struct Pending {
+  clusterprof_mpi_call& call;
+  std::uint32_t count;
+  const Request* last;
+
+  void add(const Request& request) noexcept {
+    const wire::PendingKind kind = request.kind == RequestKind::kSend         ? wire::PendingKind::kSend
+                                   : request.kind == RequestKind::kReceive    ? wire::PendingKind::kReceive
+                                   : request.kind == RequestKind::kCollective ? wire::PendingKind::kCollective
+                                                                              : wire::PendingKind::kNone;
+    if (kind == wire::PendingKind::kNone) return;
+    last = &request;
+    const std::int32_t peer = kind == wire::PendingKind::kCollective ? wire::kNoPeer : peer_of(request);
+    for (std::uint32_t i = 0; i < count; ++i)
+      if (call.pending_peers[i] == peer && wire::pending_kind(call.pending_kinds, i) == kind) return;
+    if (count == wire::kMostPending) return;
+    call.pending_peers[count] = peer;
+    call.pending_kinds |= static_cast<std::uint32_t>(kind) << (count * wire::kPendingKindBits);
+    ++count;
+  }
+  // It waits for one thing alone.
+  void describe_only() noexcept {
+    call.communicator = last->communicator->index;
+    call.channel = last->communicator->identity;
+    if (last->kind == RequestKind::kCollective) {
+      call.sequence = last->sequence;
+      call.root = last->peer;
+      return;
+    }
+    call.peer = peer_of(*last);
+    call.tag = last->tag == MPI_ANY_TAG ? wire::kAnyTag : last->tag;
+  }
+  static std::int32_t peer_of(const Request& request) noexcept {
+    return request.any_message && request.peer < 0 ? wire::kAnyPeer : request.peer;
+  }
+};
+
 }  // namespace
 
 bool any_tracked() noexcept { return __atomic_load_n(&tracked, __ATOMIC_RELAXED) != 0; }
@@ -469,20 +507,20 @@ void activate(const EndedCall& call, HandleKey key) noexcept {
   }
 }
 
-void describe_request(HandleKey key, clusterprof_mpi_call& call) noexcept {
+void describe_requests(const MPI_Request* requests, int count, clusterprof_mpi_call& call) noexcept {
   if (!any_tracked()) return;
   const LockIf held(lock, state.shared);
-  const Request* const request = table.find(key);
-  if (request == nullptr || !request->active || request->communicator == nullptr) return;
-  call.communicator = request->communicator->index;
-  call.channel = request->communicator->identity;
-  if (request->kind == RequestKind::kCollective) {
-    call.sequence = request->sequence;
-    call.root = request->peer;
-    return;
+  Pending pending{call, 0, nullptr};
+  for (int i = 0; i < count && i < kMostDescribed; ++i) {
+    const HandleKey key = key_of(requests[i]);
+    const Request* const request = table.find(key);
+    if (request == nullptr || !request->active || request->communicator == nullptr) continue;
+    ++call.requests;
+    pending.add(*request);
+    if (!request->has_send) continue;
+    if (const Request* const send = table.find(key | kSendHalf); send != nullptr) pending.add(*send);
   }
-  call.peer = request->any_message && request->peer < 0 ? wire::kAnyPeer : request->peer;
-  call.tag = request->tag == MPI_ANY_TAG ? wire::kAnyTag : request->tag;
+  if (call.requests == 1 && pending.count == 1) pending.describe_only();
 }
 
 Request take_message(HandleKey message) noexcept {

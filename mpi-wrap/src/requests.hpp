@@ -55,8 +55,10 @@ void try_cancel(HandleKey key) noexcept;
 bool is_pending_receive(HandleKey key) noexcept;
 void let_receive_go(HandleKey key, const MPI_Status* status) noexcept;
 
-// Tells what a call is about that waits for the request: as far as that is known.
-void describe_request(HandleKey key, clusterprof_mpi_call& call) noexcept;
+// Tells what a call is about that waits for these requests, as far as their events tell: of those at the
+// first kMostDescribed places, how many were not complete, and the first of these. Asks the library nothing.
+inline constexpr int kMostDescribed = 1024;
+void describe_requests(const MPI_Request* requests, int count, clusterprof_mpi_call& call) noexcept;
 
 // A persistent request was started.
 void activate(const EndedCall& call, HandleKey key) noexcept;

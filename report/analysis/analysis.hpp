@@ -195,8 +195,9 @@ struct RankInfo {
   bool lost = false;
   // Where the main thread of one that failed was last seen, the outermost first.
   std::vector<Place> last_call_path;
-  bool spawned = false;                 // by MPI_Comm_spawn
-  double end_s = 0;                     // since the first rank's start
+  Place last_seen;       // its place: the innermost line of the user's, or what is known instead
+  bool spawned = false;  // by MPI_Comm_spawn
+  double end_s = 0;      // since the first rank's start
   std::uint64_t unsampled_threads = 0;  // that ended before their first sample
   double unsampled_cpu_s = 0;           // of those threads
   double handler_s = 0;
@@ -229,9 +230,10 @@ struct LineRow {
   std::string file, function;
   std::uint32_t line = 0;
   double self_s = 0, total_s = 0;
-  double cpu_s = 0;                     // of self_s, on a processor
-  CategorySeconds category_s{};         // parts of self_s
-  ActivitySeconds activity_s{};         // the same, finer
+  double cpu_s = 0;              // of self_s, on a processor
+  double called_s = 0;           // of self_s, in functions that it calls: in libraries, MPI, the kernel
+  CategorySeconds category_s{};  // parts of self_s
+  ActivitySeconds activity_s{};  // the same, finer
   ActivitySeconds active_activity_s{};  // parts of active_self_s
   double active_self_s = 0, active_total_s = 0;
   RankSpread active_spread;  // of active_self_s
@@ -291,6 +293,7 @@ struct IoCallRow {
   std::string path;            // of the data
   std::string file, function;  // of the caller; empty: not known
   std::string mpi;             // the MPI function that it was made in; empty: none
+  std::string called;          // as Place::called
   shard::FrameKind kind = shard::FrameKind::kNative;
   std::uint32_t line = 0;
   bool of_kernel = false;      // on one of its own file systems
@@ -329,6 +332,7 @@ struct FileIo {
 struct OffCpuRow {
   OffCpu kind = OffCpu::kOther;
   std::string file, function;  // empty: not known
+  std::string called;          // as Place::called
   shard::FrameKind frame_kind = shard::FrameKind::kNative;
   std::uint32_t line = 0;
   double time_s = 0, main_thread_s = 0;
@@ -375,6 +379,37 @@ struct MpiCallRow {
   Seconds wait_s;      // of it, of the ranks that know it; empty also where waiting is not looked for
   Seconds transfer_s;  // the rest; empty also where a rank does not know it
   RankSpread spread;   // of time_s
+};
+
+// A rank that a call waits for; both empty: that is not known.
+struct PendingPeer {
+  std::optional<std::int32_t> rank;
+  bool any = false;  // whoever sends
+};
+// One of the requests that a call waits for.
+struct PendingRow {
+  shard::PendingKind kind = shard::PendingKind::kSend;
+  PendingPeer peer;
+};
+
+// An MPI call that a thread was in at the last look at it.
+struct CallUnderWayRow {
+  Place place;
+  std::int32_t rank = -1, tid = 0;
+  bool main_thread = true;
+  bool ended = false;                     // its process did, inside the call
+  double age_s = 0;                       // at the last look
+  std::string communicator;               // its name; empty: not known
+  std::uint32_t communicator_size = 0;    // 0: not known
+  std::optional<std::uint32_t> sequence;  // number of the collective operation on the communicator
+  PendingPeer peer;
+  std::optional<std::int32_t> tag, root;
+  bool any_tag = false;
+  std::uint32_t requests = 0;           // that were not complete when it began
+  std::vector<PendingRow> pending;      // the first of these
+  std::vector<std::int32_t> waits_for;  // ranks, the first ones
+  std::uint64_t waits_for_count = 0;    // of all
+  std::uint32_t call_path = 0;          // index into Analysis::call_paths_under_way
 };
 
 // What a collective operation moved that the communication matrix leaves out: it addresses nobody.
@@ -526,10 +561,14 @@ struct Analysis {
   std::vector<LineRow> lines;          // by self_s, largest first
   std::vector<CallTreeRow> call_tree;  // callers before what they call, then by total_s
   double sampled_s = 0;                // sum of all threads' sampled time
+  double without_function_s = 0;       // of it, in no function: code that is not known
+  double without_line_s = 0;           // of it, in no line: as well, and where no frame has a source line
   double helper_idle_s = 0;  // of it, threads other than the main ones, idle but not waiting for the GIL
   bool mpi_watched = false;  // a rank's MPI calls would have been seen, had there been any
-  std::vector<MpiCallRow> mpi_calls;       // by time_s, largest first
-  std::vector<shard::MatrixCell> matrix;   // by source, then destination
+  std::vector<MpiCallRow> mpi_calls;                     // by time_s, largest first
+  std::vector<CallUnderWayRow> calls_under_way;          // by rank
+  std::vector<std::vector<Place>> call_paths_under_way;  // of these, the outermost frame first
+  std::vector<shard::MatrixCell> matrix;                 // by source, then destination
   std::vector<NodeCell> node_matrix;       // by source, then destination; what is not known last
   std::vector<MpiSizeRow> mpi_sizes;       // by op, then size
   std::vector<CollectiveRow> collectives;  // by bytes, largest first

@@ -350,17 +350,18 @@ CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, co
 CLUSTERPROF_MEMBERS(Limits, time_s, kernel_s, page_fault_s, mapping_s, idle_s, most_path, most_s)
 CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, elapsed_s, paused_s, recorded_s, cpu_s, user_s, kernel_s,
                     samples, threads, processes, category_s, activity_s, useful_s, mpi_wait_s, mpi_transfer_s,
-                    mpi_runnable_s, startup_s, mpi_io_s, mpi_helper_threads, mpi_helper_elapsed_s, mpi_helper_s, threads_useful_s,
-                    max_rss_bytes, read_bytes, write_bytes, minor_faults, major_faults, voluntary_switches,
-                    involuntary_switches, affinity, numa, limits, derived, exit_status, exit_signal, lost,
-                    last_call_path, spawned, end_s, unsampled_threads, unsampled_cpu_s, handler_s)
+                    mpi_runnable_s, startup_s, mpi_io_s, mpi_helper_threads, mpi_helper_elapsed_s,
+                    mpi_helper_s, threads_useful_s, max_rss_bytes, read_bytes, write_bytes, minor_faults,
+                    major_faults, voluntary_switches, involuntary_switches, affinity, numa, limits, derived,
+                    exit_status, exit_signal, lost, last_call_path, last_seen, spawned, end_s,
+                    unsampled_threads, unsampled_cpu_s, handler_s)
 CLUSTERPROF_MEMBERS(RankSpread, min_s, mean_s, max_s, max_rank)
 CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serialization, transfer)
-CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, cpu_s, spread, category_s,
-                    activity_s, active_self_s, active_total_s, active_spread, counters, working_set_bytes,
-                    working_set_is_more)
-CLUSTERPROF_MEMBERS(LineRow, id, file, function, line, self_s, total_s, cpu_s, category_s, activity_s,
-                    active_activity_s, active_self_s, active_total_s, active_spread, counters)
+CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, cpu_s, spread,
+                    category_s, activity_s, active_self_s, active_total_s, active_spread, counters,
+                    working_set_bytes, working_set_is_more)
+CLUSTERPROF_MEMBERS(LineRow, id, file, function, line, self_s, total_s, cpu_s, called_s, category_s,
+                    activity_s, active_activity_s, active_self_s, active_total_s, active_spread, counters)
 CLUSTERPROF_MEMBERS(CallTreeRow, parent, fold, name, file, module, line, kind, self_s, total_s, category_s)
 CLUSTERPROF_MEMBERS(MemoryRow, path, time_s, rank, rank_time_s, by_counters, bandwidth, misses_per_kilo,
                     working_set_bytes, working_set_is_more, accesses, cache_bytes)
@@ -368,19 +369,25 @@ CLUSTERPROF_MEMBERS(IoFileRow, path, file_system, ranks, opens, reads, writes, r
                     meta_calls, read_s, write_s, sync_s, meta_s)
 CLUSTERPROF_MEMBERS(IoGroupRow, path, file_system, files, opens, reads, writes, read_bytes, written_bytes,
                     meta_calls, read_s, write_s, sync_s, meta_s)
-CLUSTERPROF_MEMBERS(IoCallRow, operation, path, file, function, mpi, kind, line, of_kernel, in_background,
-                    count, failed, bytes, time_s, max_s, max_rank, rank_time_s, rank_count)
+CLUSTERPROF_MEMBERS(IoCallRow, operation, path, file, function, mpi, called, kind, line, of_kernel,
+                    in_background, count, failed, bytes, time_s, max_s, max_rank, rank_time_s, rank_count)
 CLUSTERPROF_MEMBERS(FileSystemRow, name, of_kernel, calls, read_bytes, written_bytes, read_s, write_s, sync_s,
                     meta_s)
 CLUSTERPROF_MEMBERS(IoIncomplete, operations, bytes, time_s)
 CLUSTERPROF_MEMBERS(FileIo, files, calls, file_systems, directories, patterns, by_file_only)
-CLUSTERPROF_MEMBERS(OffCpuRow, kind, file, function, frame_kind, line, time_s, main_thread_s, max_rank)
+CLUSTERPROF_MEMBERS(OffCpuRow, kind, file, function, called, frame_kind, line, time_s, main_thread_s,
+                    max_rank)
 CLUSTERPROF_MEMBERS(TimelineRow, rank, node, values)
 CLUSTERPROF_MEMBERS(RegionRow, names, count, time_s, min_s, max_s, max_n, spread, sampled_s, share,
                     category_s, efficiency, mean_useful_s, max_useful_s, longest_s, slowest_rank, limits,
                     counters, derived, bottleneck)
 CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, unfinished, time_s,
                     wait_s, transfer_s, spread)
+CLUSTERPROF_MEMBERS(PendingPeer, rank, any)
+CLUSTERPROF_MEMBERS(PendingRow, kind, peer)
+CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s, communicator,
+                    communicator_size, sequence, peer, tag, root, any_tag, requests, pending, waits_for,
+                    waits_for_count, call_path)
 CLUSTERPROF_MEMBERS(CollectiveRow, op, count, ranks, communicators, sent_bytes, recv_bytes, bytes)
 CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
 CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
@@ -418,8 +425,8 @@ void CEREAL_LOAD_FUNCTION_NAME(Reader& in, Evidence::Value& value) {
 CLUSTERPROF_MEMBERS(Evidence, entries)
 CLUSTERPROF_MEMBERS(Because, kind, share, rank, place, evidence, action)
 CLUSTERPROF_MEMBERS(Bottleneck, rank, region, kind, share, evidence, place, cause)
-CLUSTERPROF_MEMBERS(Finding, kind, severity, share, gain_s, ranks, rank, place, site,
-                    evidence, action, is_estimate, because)
+CLUSTERPROF_MEMBERS(Finding, kind, severity, share, gain_s, ranks, rank, place, site, evidence, action,
+                    is_estimate, because)
 // The ranks of a timeline, by far the most of all, stand apart: most readers do without.
 template <typename Archive>
 void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
@@ -432,7 +439,8 @@ CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, category_s, activity_s
                     focus_s, limits, memory_functions, io, off_cpu, timeline, regions, counters_multiplexed,
                     derived, mean_useful_s, max_useful_s, slowest_rank, efficiency, threads_efficiency,
                     threads_mean_useful_s, threads_max_useful_s, functions, lines, call_tree, sampled_s,
-                    helper_idle_s, mpi_watched, mpi_calls, matrix, node_matrix, mpi_sizes, collectives,
+                    without_function_s, without_line_s, helper_idle_s, mpi_watched, mpi_calls,
+                    calls_under_way, call_paths_under_way, matrix, node_matrix, mpi_sizes, collectives,
                     collective_matrix, collective_node_matrix, wait_quality, mpi_wait_s, mpi_transfer_s,
                     places, waits, delays, root_causes, root_functions, critical_path, critical_functions,
                     windows, counters, unavailable_counters, rank_counters, counter_spreads, bottlenecks,
@@ -535,7 +543,20 @@ bool is_consistent(const Analysis& a) {
          all(a.critical_functions, critical) &&
          all(a.ranks,
              [&](const RankInfo& rank) {
-               return all(rank.last_call_path, [&](const Place& row) { return frame(row.kind); });
+               return frame(rank.last_seen.kind) &&
+                      all(rank.last_call_path, [&](const Place& row) { return frame(row.kind); });
+             }) &&
+         all(a.calls_under_way,
+             [&](const CallUnderWayRow& row) {
+               return frame(row.place.kind) && row.call_path < a.call_paths_under_way.size() &&
+                      all(row.pending, [](const PendingRow& request) {
+                        return request.kind >= shard::PendingKind::kSend &&
+                               request.kind <= shard::PendingKind::kCollective;
+                      });
+             }) &&
+         all(a.call_paths_under_way,
+             [&](const std::vector<Place>& path) {
+               return all(path, [&](const Place& row) { return frame(row.kind); });
              }) &&
          all(a.bottlenecks,
              [&](const Bottleneck& row) {

@@ -12,6 +12,7 @@
 #include "base/byte_streams.hpp"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/call_tree.hpp"
+#include "report/analysis/calls_under_way.hpp"
 #include "report/analysis/counters.hpp"
 #include "report/analysis/file_io.hpp"
 #include "report/analysis/findings.hpp"
@@ -172,13 +173,15 @@ void AnalysisBuilder::State::finish(Analysis& analysis) {
                          std::any_of(head.ranks.begin(), head.ranks.end(), [](const shard::Rank& rank) {
                            return (rank.flags & shard::kMpiUnwatched) == 0;
                          });
+  list_calls_under_way(head, paths, analysis);
+  find_last_seen(paths, analysis);
   explain_waiting(head, path_time, waits, paths, analysis);
   count_counters(head, ranks.ascending, analysis);
   counts.finish(analysis);
   memory.finish(analysis.functions);
   limits.finish(ranks, analysis);
   find_file_io(head, paths, ranks.ascending, analysis);
-  off_cpu.finish(ranks, analysis);
+  off_cpu.finish(path_time, ranks, analysis);
   find_timeline(head, ranks.ascending, analysis);
   regions.finish(path_time, limits, counts, ranks, analysis);
   find_bottlenecks(paths, analysis);

@@ -164,7 +164,7 @@ CallPaths::CallPaths(const shard::ShardData& data, Frames frames)
     const bool own = owner == Owner::kOwn, machinery = !own && owners_.is_machinery(f);
     const bool runtime = native && is_runtime_module(text(f.module));
     machinery_of_frame_[i] = machinery;
-    has_line[i] = f.line != 0 && !text(f.file).empty() && !runtime && !machinery &&
+    has_line[i] = f.line != 0 && !text(f.file).empty() && !runtime && (!machinery || (all && python)) &&
                   (own || python || !is_system_header(text(f.file)));
     names_place[i] = !runtime;
     if (has_line[i]) {

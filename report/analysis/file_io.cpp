@@ -54,6 +54,7 @@ struct CallSum {
   std::uint64_t here_ns = 0, here_count = 0;  // of the rank at hand
   std::uint64_t rank_ns = 0;
   bool touched = false;
+  std::map<std::string, std::uint64_t> called;  // its time by library function
 };
 
 void add(const IoFileRow& file, IoGroupRow& group) {
@@ -209,6 +210,8 @@ void find_file_io(const shard::ShardData& data, const CallPaths& paths,
       sum.row.failed += call.failed;
       sum.row.bytes += call.bytes;
       sum.time_ns += call.time_ns;
+      const std::uint32_t library = mpi.empty() ? paths.called(path) : 0;
+      sum.called[library == 0 ? std::string() : paths.library_name(library)] += call.time_ns;
       sum.max_ns = std::max(sum.max_ns, call.max_ns);
       sum.here_ns += call.time_ns;
       sum.here_count += call.count;
@@ -235,6 +238,7 @@ void find_file_io(const shard::ShardData& data, const CallPaths& paths,
   for (auto& [site, sum] : calls) {
     std::tie(sum.row.operation, sum.row.path, sum.row.mpi, sum.row.file, sum.row.line, sum.row.function) =
         site;
+    sum.row.called = most_of(sum.called);
     sum.row.time_s = to_seconds(sum.time_ns);
     sum.row.max_s = to_seconds(sum.max_ns);
     sum.row.rank_time_s = to_seconds(sum.rank_ns);

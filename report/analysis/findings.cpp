@@ -216,16 +216,6 @@ class Finder {
     return killed != nullptr && terminated != nullptr && killed->end_s < terminated->end_s ? killed : nullptr;
   }
 
-  // Where the rank was last seen: the innermost line of the program.
-  void point_to_last_seen(Finding& finding, const RankInfo& rank) const {
-    for (auto frame = rank.last_call_path.rbegin(); frame != rank.last_call_path.rend(); ++frame) {
-      if (finding.place.function.empty() && finding.place.op.empty()) finding.place = *frame;
-      if (frame->line == 0 || is_runtime_module(frame->module)) continue;
-      finding.place = *frame;
-      return;
-    }
-  }
-
   Finding& add_failure(Kind kind, const std::vector<const RankInfo*>& ranks, const RankInfo& first) {
     Finding& finding = add(kind, Severity::kHigh);
     for (const RankInfo* rank : ranks) finding.ranks.push_back(rank->rank);
@@ -234,7 +224,7 @@ class Finder {
       finding.evidence.set(Key::kSignal, *first.exit_signal);
     else if (first.exit_status.value_or(0) != 0)
       finding.evidence.set(Key::kStatus, *first.exit_status);
-    point_to_last_seen(finding, first);
+    finding.place = first.last_seen;
     return finding;
   }
 

@@ -44,6 +44,7 @@ struct FunctionSum {
 };
 struct LineSum : FunctionSum {
   ActivityTimes active_activity_ns{};
+  std::uint64_t called_ns = 0;
 };
 
 void sort_rows(Analysis& analysis) {
@@ -158,7 +159,7 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
   std::vector<Inclusive> inclusive(paths_.size());
   ActivityTimes active_activity_ns{};
   std::map<std::string_view, std::uint64_t> modules_ns, calls_ns, active_calls_ns;
-  std::uint64_t sampled_ns = 0, helper_idle_ns = 0;
+  std::uint64_t sampled_ns = 0, helper_idle_ns = 0, without_function_ns = 0, without_line_ns = 0;
   for (std::uint32_t path = 0; path < paths_.size(); ++path)
     for (std::size_t c = 0; c < kCategories; ++c) {
       const std::size_t cell = cell_of(path, static_cast<Category>(c));
@@ -186,8 +187,14 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
       };
       if (const std::uint32_t function = paths_.function(charge.path); function != kNone)
         add(functions[function]);
-      if (charge.line == kNone) continue;
+      else
+        without_function_ns += all_ns;
+      if (charge.line == kNone) {
+        without_line_ns += all_ns;
+        continue;
+      }
       add(lines[charge.line]);
+      if (paths_.source(charge.path) != charge.path) lines[charge.line].called_ns += all_ns;
       lines[charge.line].active_activity_ns[index(charge.activity)] += active_ns;
     }
   // Parents stand before their children, so backwards every path is complete when it is read.
@@ -210,6 +217,8 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
   for (const auto& [name, ns] : active_calls_ns) analysis.active_system_calls.emplace(name, to_seconds(ns));
   for (const auto& [name, ns] : calls_ns) analysis.system_calls.emplace(name, to_seconds(ns));
   analysis.sampled_s = to_seconds(sampled_ns);
+  analysis.without_function_s = to_seconds(without_function_ns);
+  analysis.without_line_s = to_seconds(without_line_ns);
   analysis.helper_idle_s = to_seconds(helper_idle_ns);
 
   const auto give_seconds = [](const auto& from_ns, auto& to_s) {
@@ -250,6 +259,7 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
     row.self_s = to_seconds(sum.self_ns);
     row.total_s = to_seconds(sum.total_ns);
     row.cpu_s = to_seconds(sum.cpu_ns);
+    row.called_s = to_seconds(sum.called_ns);
     give_seconds(sum.category_ns, row.category_s);
     give_seconds(sum.activity_ns, row.activity_s);
     give_seconds(sum.active_activity_ns, row.active_activity_s);

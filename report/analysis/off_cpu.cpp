@@ -52,14 +52,29 @@ void OffCpuTime::add(const RankInput& rank) {
   touched_.clear();
 }
 
-void OffCpuTime::finish(const RankOrder& ranks, Analysis& analysis) const {
+OffCpuTime::CalledTime OffCpuTime::called_time(const PathTime& time) const {
+  CalledTime called(waits_.size());
+  for (std::uint32_t path = 1; path < paths_.size(); ++path)
+    for (const Category category : {Category::kIdle, Category::kIo}) {
+      const std::size_t cell = cell_of(path, category);
+      const std::uint64_t ns = time.main_ns(cell) + time.helper_ns(cell);
+      if (ns == 0) continue;
+      const std::uint32_t library = paths_.called(path);
+      called[wait_of_[cell]][library == 0 ? std::string() : paths_.library_name(library)] += ns;
+    }
+  return called;
+}
+
+void OffCpuTime::finish(const PathTime& time, const RankOrder& ranks, Analysis& analysis) const {
   if (cpu_clock_ || analysis.run.samples == 0) return;
   // Paths that end at one line are one row.
   using Key = std::tuple<OffCpu, std::string_view, std::uint32_t, std::string_view>;
   struct Row {
     shard::FrameKind frame_kind = shard::FrameKind::kNative;
     Sum sum;
+    std::map<std::string, std::uint64_t> called;
   };
+  const CalledTime called = called_time(time);
   std::map<Key, Row> rows;
   for (std::size_t wait = 0; wait < sums_.size(); ++wait) {
     const Sum& sum = sums_[wait];
@@ -72,12 +87,14 @@ void OffCpuTime::finish(const RankOrder& ranks, Analysis& analysis) const {
     const auto [row, is_new] = rows.try_emplace(key);
     if (is_new && frame != nullptr) row->second.frame_kind = frame->kind;
     unite(row->second.sum, sum);
+    for (const auto& [name, ns] : called[wait]) row->second.called[name] += ns;
   }
   auto& result = analysis.off_cpu.emplace();
   for (const auto& [key, from] : rows) {
     OffCpuRow& row = result.emplace_back();
     std::tie(row.kind, row.file, row.line, row.function) = key;
     row.frame_kind = from.frame_kind;
+    row.called = most_of(from.called);
     row.time_s = to_seconds(from.sum.time_ns);
     row.main_thread_s = to_seconds(from.sum.main_thread_ns);
     row.max_rank = ranks.number(from.sum.position);

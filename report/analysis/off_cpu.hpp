@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/partial_sums.hpp"
+#include "report/analysis/path_time.hpp"
 #include "report/analysis/place_numbers.hpp"
 #include "report/analysis/rank_input.hpp"
 
@@ -26,7 +29,7 @@ class OffCpuTime {
   }
 
   // Analysis::off_cpu. The analysis knows how many samples there are.
-  void finish(const RankOrder& ranks, Analysis& analysis) const;
+  void finish(const PathTime& time, const RankOrder& ranks, Analysis& analysis) const;
 
  private:
   struct Sum {
@@ -45,6 +48,9 @@ class OffCpuTime {
   struct Here {
     std::uint64_t main_ns = 0, helper_ns = 0;
   };
+  // By wait: blocked time by the library function that was called, "" where none was.
+  using CalledTime = std::vector<std::map<std::string, std::uint64_t>>;
+  [[nodiscard]] CalledTime called_time(const PathTime& time) const;
 
   const CallPaths& paths_;
   const PlaceNumbers& places_;

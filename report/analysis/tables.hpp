@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
@@ -30,6 +32,15 @@ ByRank by_rank(const std::vector<T>& table, std::size_t ranks) {
   for (std::uint32_t i = 0; i < table.size(); ++i)
     if (table[i].rank < ranks) result.order[next[table[i].rank]++] = i;
   return result;
+}
+
+// The name that more than half of the time is of; empty: none.
+inline std::string most_of(const std::map<std::string, std::uint64_t>& ns_by_name) {
+  std::uint64_t all = 0;
+  for (const auto& [name, ns] : ns_by_name) all += ns;
+  for (const auto& [name, ns] : ns_by_name)
+    if (ns > all / 2) return name;
+  return {};
 }
 
 // Sums of one quantity for many keys (functions, lines, call sites) over ranks that come one

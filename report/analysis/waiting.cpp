@@ -43,6 +43,11 @@ class Places {
     if (by_path_[path] == kNone) by_path_[path] = add(key_of(path));
     return by_path_[path];
   }
+  // Of a place that outlives this.
+  PlaceIndex of(const Place& place) {
+    if (place.function.empty() && place.op.empty()) return 0;
+    return add({{place.op, place.function, place.file, place.module, place.kind}, place.line});
+  }
   // The place of the path if it already has an index, else kNone.
   [[nodiscard]] PlaceIndex known(std::uint32_t path) const {
     if (path >= by_path_.size()) return kNone;
@@ -191,6 +196,19 @@ class Explainer {
       }
   }
 
+  // Of what a rank did there is no path where others still waited for it and it was in no MPI call: then it
+  // is where it was last seen.
+  PlaceIndex place_of_cause(std::uint32_t rank, std::uint32_t path) {
+    if (path != 0 || rank >= data_.ranks.size()) return places_.of(path);
+    const RankInfo* const info = info_of(number(rank));
+    return info == nullptr ? 0 : places_.of(info->last_seen);
+  }
+  [[nodiscard]] const RankInfo* info_of(std::int32_t rank) const {
+    const auto found = std::lower_bound(a_.ranks.begin(), a_.ranks.end(), rank,
+                                        [](const RankInfo& info, std::int32_t of) { return info.rank < of; });
+    return found == a_.ranks.end() || found->rank != rank ? nullptr : &*found;
+  }
+
   struct Sum {
     std::uint64_t wait_ns = 0, count = 0;
     void add(const WaitState& state) { wait_ns += state.wait_ns, count += state.count; }
@@ -229,7 +247,7 @@ class Explainer {
         const WaitState& state = data_.wait_states[states_[i]];
         if (state.kind != first.kind || number(state.rank) != number(first.rank)) break;
         all.add(state);
-        causes[{cause_of(state), places_.of(state.cause_path)}].add(state);
+        causes[{cause_of(state), place_of_cause(state.cause_rank, state.cause_path)}].add(state);
         where[{RankNumber(), places_.of(state.path)}].add(state);
       }
       a_.waits.push_back({first.kind, number(first.rank), to_seconds(all.wait_ns), all.count,
@@ -247,7 +265,7 @@ class Explainer {
     std::map<Key, Delay> delays;
     for (const std::uint32_t index : states_) {  // of one kind by rank, so that ranks can be counted
       const WaitState& state = data_.wait_states[index];
-      const PlaceIndex place = places_.of(state.cause_path);
+      const PlaceIndex place = place_of_cause(state.cause_rank, state.cause_path);
       Delay& delay = delays[{state.kind, places_.of(state.path), cause_of(state), places_.function(place)}];
       delay.sum.add(state);
       delay.places.add(place, state.wait_ns);
@@ -278,7 +296,7 @@ class Explainer {
     std::map<std::pair<std::int32_t, std::uint32_t>, Cause> lines, functions;
     for (const shard::RootCause& row : data_.root_causes) {
       if (row.rank >= data_.ranks.size()) continue;
-      const PlaceIndex place = places_.of(row.path);
+      const PlaceIndex place = place_of_cause(row.rank, row.path);
       for (Cause* cause :
            {&lines[{number(row.rank), place}], &functions[{number(row.rank), places_.function(place)}]}) {
         cause->wait_ns += row.wait_ns;

@@ -275,9 +275,13 @@ class Document {
   void lines() {
     out_.rows("lines", a_.lines, [&](const LineRow& row) {
       out_("file", row.file)("line", row.line)("function", row.function);
-      out_("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s);
+      out_("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s)("called_s", row.called_s);
       parts(row);
       if (!row.counters.empty()) amounts(row.counters);
+    });
+    out_.object("all_threads", [&] {
+      out_("time_s", a_.sampled_s)("without_function_s", a_.without_function_s);
+      out_("without_line_s", a_.without_line_s);
     });
   }
 
@@ -300,6 +304,27 @@ class Document {
 
   // --- MPI ---------------------------------------------------------------------------------------
 
+  void peer(const PendingPeer& peer) { out_("peer", peer.rank)("any_peer", peer.any); }
+
+  void under_way(const CallUnderWayRow& row) {
+    static constexpr const char* kKinds[] = {"", "send", "receive", "collective"};
+    out_("rank", row.rank)("thread", row.tid)("main_thread", row.main_thread)("op", row.place.op);
+    out_("file", text_or_null(row.place.file))("line", or_null(row.place.line));
+    out_("function", text_or_null(row.place.function))("age_s", row.age_s)("ended", row.ended);
+    out_("communicator", text_or_null(row.communicator));
+    out_("communicator_size", or_null(row.communicator_size))("sequence", row.sequence);
+    peer(row.peer);
+    out_("tag", row.tag)("any_tag", row.any_tag)("root", row.root)("requests", row.requests);
+    out_.rows("pending", row.pending, [&](const PendingRow& request) {
+      out_("kind", kKinds[static_cast<std::size_t>(request.kind)]);
+      peer(request.peer);
+    });
+    out_("waits_for", row.waits_for)("waits_for_count", row.waits_for_count);
+    std::vector<std::string> path;
+    for (const Place& frame : a_.call_paths_under_way[row.call_path]) path.push_back(words::frame(frame));
+    out_("call_path", path);
+  }
+
   void mpi() {
     out_.object("mpi", [&] {
       if (!a_.mpi_watched) return;
@@ -310,6 +335,7 @@ class Document {
                                                                                        row.recv_bytes);
         spread(row.spread);
       });
+      out_.rows("calls_under_way", a_.calls_under_way, [&](const CallUnderWayRow& row) { under_way(row); });
       out_.rows("matrix", a_.matrix, [&](const shard::MatrixCell& cell) {
         out_("src", cell.source)("dst", cell.destination)("messages", cell.messages)("bytes", cell.bytes);
       });
@@ -461,6 +487,7 @@ class Document {
         out_("operation", shard::kIoOperationNames[static_cast<std::size_t>(row.operation)]);
         out_("file", text_or_null(row.file))("line", or_null(row.line));
         out_("function", text_or_null(row.function))("path", text_or_null(row.path));
+        out_("library_function", text_or_null(row.called));
         out_("mpi", text_or_null(row.mpi))("background", row.in_background);
         out_("count", row.count)("failed", row.failed)("bytes", row.bytes);
         out_("time_s", row.time_s)("max_s", row.max_s)("rank_max", row.max_rank);
@@ -484,6 +511,7 @@ class Document {
     out_.rows("off_cpu", *a_.off_cpu, [&](const OffCpuRow& row) {
       out_("kind", kOffCpuNames[static_cast<std::size_t>(row.kind)])("file", text_or_null(row.file));
       out_("line", or_null(row.line))("function", text_or_null(row.function));
+      out_("library_function", text_or_null(row.called));
       out_("time_s", row.time_s)("main_thread_s", row.main_thread_s)("rank_max", row.max_rank);
     });
   }

@@ -13,6 +13,7 @@
 #include "report/text/table.hpp"
 #include "report/text/tree.hpp"
 #include "report/text/waiting.hpp"
+#include "report/words/calls_under_way.hpp"
 #include "report/words/drops.hpp"
 #include "report/words/findings.hpp"
 #include "report/words/notes.hpp"
@@ -213,6 +214,21 @@ class Report {
       page_.paragraph({fmt::format("  {:<8}", name_of(finding.severity)), severity_style(finding.severity)},
                       with_gain(finding));
     }
+    calls_under_way();
+  }
+
+  // Of a run that hung: who is where.
+  void calls_under_way() {
+    constexpr std::size_t kMost = 8;
+    const std::vector<words::Whereabouts> all = words::calls_under_way(a_, paths_);
+    if (all.empty()) return;
+    page_.section("MPI calls that had not returned", "when ranks were last looked at");
+    for (std::size_t i = 0; i < std::min(all.size(), kMost); ++i) {
+      const std::string who =
+          fmt::format("{} {}", all[i].ranks.size() == 1 ? "rank" : "ranks", rank_list(all[i].ranks, 3));
+      page_.paragraph({fmt::format("  {:<12}  ", who)}, all[i].text);
+    }
+    note_the_rest(std::min(all.size(), kMost), all.size());
   }
 
   // --- efficiency --------------------------------------------------------------------------

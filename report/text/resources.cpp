@@ -73,6 +73,13 @@ std::string place_of(std::string_view function, shard::FrameKind kind, std::stri
   return name_and_place(function_label(function, kind), paths.place(file, line), room);
 }
 
+// With the library function behind it, where there is room.
+std::string with_called(std::string place, const std::string& called, std::size_t room) {
+  if (called.empty()) return place;
+  const std::string behind = fmt::format(" ({})", printable(called));
+  return columns(place) + columns(behind) <= room ? place + behind : place;
+}
+
 std::string base_name(std::string_view path) {
   return path.empty() ? "(other files)" : printable(path.substr(path.find_last_of('/') + 1));
 }
@@ -164,7 +171,8 @@ void print_call_lines(Page& page, const Analysis& a, const std::vector<CallLine>
       if (!row.mpi.empty()) call += " in " + printable(row.mpi);
       const std::size_t used = columns(call) + 4;
       if (room > used + 8)
-        call += " <- " + place_of(row.function, row.kind, row.file, row.line, paths, room - used);
+        call += " <- " + with_called(place_of(row.function, row.kind, row.file, row.line, paths, room - used),
+                                     row.called, room - used);
       const std::uint64_t amount = moves ? line.bytes : line.failed;
       std::vector<std::string> cells{scale(line.time_s), share_cell(line.time_s, a.rank_seconds),
                                      count_cell(line.count),
@@ -367,17 +375,19 @@ void print_off_cpu(Page& page, const Analysis& a, const ShortPaths& paths, const
                         percent(share_of(-minus_s, a.rank_seconds)));
   if (!text.empty()) page.paragraph({"  main threads  "}, text);
   const std::size_t shown = rows_shown(order.size(), options);
-  print_table(
-      page, {{"main"}, {"%"}, {"all"}, {"@rank"}, {"for", Align::kLeft}, {"line", Align::kLeft}},
-      [&](Table& table, std::size_t room) {
-        for (std::size_t i = 0; i < shown; ++i) {
-          const OffCpuRow& row = *order[i];
-          table.row(
-              {scale(row.main_thread_s), share_cell(row.main_thread_s, a.rank_seconds), scale(row.time_s),
-               std::to_string(row.max_rank), kOffCpuNames[static_cast<std::size_t>(row.kind)],
-               room == 0 ? "" : place_of(row.function, row.frame_kind, row.file, row.line, paths, room)});
-        }
-      });
+  print_table(page, {{"main"}, {"%"}, {"all"}, {"@rank"}, {"for", Align::kLeft}, {"line", Align::kLeft}},
+              [&](Table& table, std::size_t room) {
+                for (std::size_t i = 0; i < shown; ++i) {
+                  const OffCpuRow& row = *order[i];
+                  table.row({scale(row.main_thread_s), share_cell(row.main_thread_s, a.rank_seconds),
+                             scale(row.time_s), std::to_string(row.max_rank),
+                             kOffCpuNames[static_cast<std::size_t>(row.kind)],
+                             room == 0 ? ""
+                                       : with_called(place_of(row.function, row.frame_kind, row.file,
+                                                              row.line, paths, room),
+                                                     row.called, room)});
+                }
+              });
   note_the_rest(page, shown, order.size());
   page.line("  main: of main threads, %: of their time; all: of all threads", Style::kDim);
 }

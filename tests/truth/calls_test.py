@@ -47,6 +47,38 @@ class Calls(recording.RecordingTest):
     def test_hang_mpich(self):
         self.check_hang("mpich")
 
+    def check_first_calls(self, flavour):
+        """Of a run that hangs in its first calls: who waits for whom, where each is, and where the one is that they wait for."""
+        _, report = self.run_calls("first", 3, flavour)
+        at_sends, at_barrier = report["mpi"]["calls_under_way"]
+        for row, rank, op, function in ((at_sends, 0, "MPI_Waitall", "first"), (at_barrier, 2, "MPI_Barrier", "first")):
+            self.assertEqual((row["rank"], row["op"], row["function"], row["main_thread"]), (rank, op, function, True))
+            self.assertGreater(row["age_s"], 0.9)
+            self.assertTrue(row["call_path"][-1].startswith(op), row["call_path"])
+            self.assertTrue(any(frame.startswith("first (calls.c:") for frame in row["call_path"]), row["call_path"])
+        self.assertEqual(at_sends["requests"], 2)
+        self.assertEqual([(request["kind"], request["peer"]) for request in at_sends["pending"]],
+                         [("send", 1), ("receive", 1)])
+        self.assertEqual(at_sends["waits_for"], [1])
+        self.assertEqual((at_barrier["communicator"], at_barrier["sequence"], at_barrier["requests"]),
+                         ("MPI_COMM_WORLD", 0, 0))
+        self.assertEqual((at_barrier["waits_for"], at_barrier["waits_for_count"]), ([0, 1], 2))
+        # Rank 2 waits for ranks 0 and 1, but rank 0 for rank 1 alone.
+        for row in report["mpi"]["waits"]:
+            self.assertEqual([cause["rank"] for cause in row["caused_by"]], [1])
+        self.assertEqual({row["rank"] for row in report["mpi"]["waits"]}, {0, 2})
+        cause, = report["root_causes"]
+        self.assertEqual((cause["rank"], cause["function"], cause["waiting_ranks"]), (1, "be_late", 2))
+        text = self.clusterprof("report", self.run_directory, "--section", "summary").stdout.decode()
+        self.assertRegex(text, r"rank 2 +MPI_Barrier <- first\(\) calls.c:\d+ for .*operation 0 of MPI_COMM_WORLD, +without\s+ranks 0-1")
+        self.assertRegex(text, r"rank 1 +in no MPI call; last seen in be_late\(\)")
+
+    def test_first_calls_openmpi(self):
+        self.check_first_calls("openmpi")
+
+    def test_first_calls_mpich(self):
+        self.check_first_calls("mpich")
+
     def test_abort_is_a_call_under_way(self):
         _, report = self.run_calls("abort", 2)
         row = self.call(report, "MPI_Abort")

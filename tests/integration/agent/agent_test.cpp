@@ -483,6 +483,10 @@ TEST(Agent, CallPathsOfMpiCalls) {
   EXPECT_EQ(call.tag.load(), 5);
   EXPECT_EQ(call.root.load(), 2);
   EXPECT_EQ(call.paused.load(), 0u);
+  EXPECT_EQ(call.requests.load(), 3u);
+  EXPECT_EQ(call.pending_kinds.load(), 0x9u);
+  EXPECT_EQ(call.pending_peers[0].load(), 4);
+  EXPECT_EQ(call.pending_peers[1].load(), 5);
   EXPECT_GE(call.path_words.load(), 2u);
   std::printf("call_path %.0f ns, enter + leave %.0f ns\n", outcome.numbers.at("call_path_ns"),
               outcome.numbers.at("enter_leave_ns"));

@@ -534,7 +534,7 @@ static const clusterprof_agent_api* api;
 static clusterprof_call_path seen[8];
 
 static uint64_t enter_mpi(int op) {
-  const clusterprof_mpi_call call = {(uint32_t)op, 7, 1, 42, 3, 5, 2};
+  const clusterprof_mpi_call call = {(uint32_t)op, 7, 1, 42, 3, 5, 2, 3, 0x9, {4, 5}};
   return api->enter_mpi(&call);
 }
 

@@ -222,7 +222,7 @@ class Formats(Analyze):
             file.attrs["format_minor"] = np.uint32(9)
         self.edited(edit)
         for verb in ("report", "merge"):
-            self.refused([verb, "run"], 3, "node-node0000.h5: has format 2.9, this clusterprof reads 2.1 only")
+            self.refused([verb, "run"], 3, "node-node0000.h5: has format 2.9, this clusterprof reads 2.2 only")
 
     def test_what_others_added_to_a_file_is_not_looked_at(self):
         def edit(file):

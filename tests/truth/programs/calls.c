@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MPI calls whose part in the run is known by construction: calls hang|abort|threads|get
+// MPI calls whose part in the run is known by construction: calls hang|first|abort|threads|get
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,6 +12,12 @@ static void sleep_ms(int ms) {
   struct timespec left = {ms / 1000, ms % 1000 * 1000000L};
   while (nanosleep(&left, &left) != 0) {
   }
+}
+
+static double now_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static int rank;
@@ -28,15 +34,31 @@ static void hang(void) {
   raise(SIGKILL);
 }
 
-// Two threads of each rank talk to their likes on the other one for 50 rounds of 20 ms: those of rank 1 sleep
-// before they send, those of rank 0 sleep half as long before they receive, and are in MPI for the other half. How
-// long that was on rank 0 is printed, since nobody sleeps as long as he wants to on a busy machine.
-enum { kThreads = 2, kRounds = 50 };
-static double now_s(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+// The first calls of all never return: rank 1 is late for rank 0, which sends it more than the library keeps
+// and waits, and for rank 2, which is in a barrier. Then rank 1 is killed.
+__attribute__((noinline)) static void be_late(void) {
+  const double begin = now_s();
+  volatile double sum = 0;
+  while (now_s() - begin < 1)
+    for (int i = 0; i < 1000000; ++i) sum += i;
 }
+static void first(void) {
+  static char from_1, message[8 << 20];
+  MPI_Request requests[2];
+  if (rank == 1) {
+    be_late();
+    raise(SIGKILL);
+  }
+  if (rank == 2) MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Irecv(&from_1, 1, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &requests[0]);
+  MPI_Isend(message, sizeof message, MPI_CHAR, 1, 8, MPI_COMM_WORLD, &requests[1]);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+}
+
+// Two threads of each rank talk to their likes on the other one for 50 rounds of 20 ms: those of rank 1 sleep
+// before they send, those of rank 0 sleep half as long before they receive, and are in MPI for the other
+// half. How long that was on rank 0 is printed, since nobody sleeps as long as he wants to on a busy machine.
+enum { kThreads = 2, kRounds = 50 };
 static double inside_s[kThreads], elapsed_s[kThreads];
 static void* talk(void* number) {
   const int tag = *(int*)number;
@@ -71,8 +93,8 @@ static void threads(void) {
   if (rank == 0) printf("%.6f %.6f\n", inside, elapsed);
 }
 
-// Rank 0 keeps the lock on its window for 60 ms, five times. Rank 1 wants it after 10 ms, and has it 50 ms later;
-// rank 2 waits for rank 1.
+// Rank 0 keeps the lock on its window for 60 ms, five times. Rank 1 wants it after 10 ms, and has it 50 ms
+// later; rank 2 waits for rank 1.
 static void get(void) {
   int* memory = NULL;
   MPI_Win window;
@@ -100,9 +122,11 @@ static void get(void) {
 int main(int argc, char** argv) {
   const char* const what = argc > 1 ? argv[1] : "";
   int provided = 0;
-  MPI_Init_thread(&argc, &argv, strcmp(what, "threads") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+  MPI_Init_thread(&argc, &argv, strcmp(what, "threads") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+                  &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (strcmp(what, "hang") == 0) hang();
+  if (strcmp(what, "first") == 0) first();
   if (strcmp(what, "abort") == 0 && rank == 0) MPI_Abort(MPI_COMM_WORLD, 5);
   if (strcmp(what, "abort") == 0) wait_for_nobody();
   if (strcmp(what, "threads") == 0) threads();

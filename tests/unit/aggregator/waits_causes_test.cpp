@@ -341,7 +341,7 @@ TEST(UnfinishedCallsTest, WaitForThoseThatAreNotThere) {
   under_way(0, "MPI_Barrier", 1, -1, 800);
   under_way(1, "MPI_Recv", shard::kNone, 2, 500);
   const shard::ShardData merged = MadeRun::analyse(shards);
-  EXPECT_EQ(waits_of(merged), (Rows{{"0 MPI_Barrier wait_at_barrier 1 MPI_Recv", 800 * kMs},
+  EXPECT_EQ(waits_of(merged), (Rows{{"0 MPI_Barrier wait_at_barrier 2 ?", 800 * kMs},
                                     {"1 MPI_Recv late_sender 2 ?", 500 * kMs}}));
   EXPECT_EQ(roots_of(merged), (Rows{{"2 ?", 1300 * kMs}}));
   EXPECT_EQ(merged.root_causes.at(0).waiting_ranks, 2u);
@@ -363,6 +363,57 @@ TEST(UnfinishedCallsTest, ThoseThatWaitForEachOtherAreBothToBlame) {
     data.ranks[r].mpi_ns += 300 * kMs;
   }
   EXPECT_EQ(roots_of(MadeRun::analyse(shards)), (Rows{{"0 MPI_Recv", 300 * kMs}, {"1 MPI_Recv", 300 * kMs}}));
+}
+
+// All calls are the first ones of the run: there is no event.
+TEST(UnfinishedCallsTest, NeedNoEvents) {
+  MadeRun run(3);
+  std::vector<shard::ShardData> shards = run.shards();
+  shard::ShardData& data = shards[0];
+  shard::PathInterner interner(data);
+  const std::uint32_t barrier =
+      interner.path(0, interner.frame({shard::FrameKind::kMpi, false, interner.string("MPI_Barrier")}));
+  for (shard::Rank& rank : data.ranks) rank.flags |= shard::kUsedMpi;
+  for (const std::uint32_t r : {0u, 2u}) {
+    data.calls_under_way.push_back({r, 100, true, barrier, 0, 0, -1, -1, -1, 0, 700 * kMs});
+    data.mpi_calls.push_back({r, barrier, 0, 0, 700 * kMs, 0, 0, 0, 0, true, 1});
+    data.ranks[r].mpi_ns += 700 * kMs;
+  }
+  const shard::ShardData merged = MadeRun::analyse(shards);
+  EXPECT_EQ(waits_of(merged), (Rows{{"0 MPI_Barrier wait_at_barrier 1 ?", 700 * kMs},
+                                    {"2 MPI_Barrier wait_at_barrier 1 ?", 700 * kMs}}));
+  EXPECT_EQ(roots_of(merged), (Rows{{"1 ?", 1400 * kMs}}));
+  EXPECT_TRUE(merged.wait_analysis.done);
+  EXPECT_EQ(merged.ranks[0].mpi_wait_ns, 700u * kMs);
+  EXPECT_EQ(merged.ranks[1].mpi_wait_ns, 0u);
+  for (const shard::Rank& rank : merged.ranks) EXPECT_NE(rank.flags & shard::kWaitKnown, 0u);
+}
+
+// Rank 1 waits for its neighbours, of which rank 2 computes and rank 0 waits for rank 1.
+TEST(UnfinishedCallsTest, OfSeveralRequestsThatOfARankInNoCallDecides) {
+  MadeRun run(3);
+  std::vector<shard::ShardData> shards = run.shards();
+  shard::ShardData& data = shards[0];
+  shard::PathInterner interner(data);
+  const std::uint32_t wait_all =
+      interner.path(0, interner.frame({shard::FrameKind::kMpi, false, interner.string("MPI_Waitall")}));
+  const auto waits = [&](std::uint32_t rank,
+                         std::vector<std::pair<shard::PendingKind, std::int32_t>> pending) {
+    shard::CallUnderWay call{rank, 100, true, wait_all};
+    call.enter_ns = 5, call.lasted_ns = 400 * kMs;
+    call.requests = static_cast<std::uint32_t>(pending.size());
+    data.calls_under_way.push_back(call);
+    for (const auto& [kind, peer] : pending) data.pending_requests.push_back({rank, 100, 5, kind, peer});
+    data.ranks[rank].mpi_ns += 400 * kMs;
+    data.ranks[rank].flags |= shard::kUsedMpi;
+  };
+  waits(0, {{shard::PendingKind::kReceive, 1}});
+  waits(1,
+        {{shard::PendingKind::kReceive, 0}, {shard::PendingKind::kSend, 0}, {shard::PendingKind::kSend, 2}});
+  const shard::ShardData merged = MadeRun::analyse(shards);
+  EXPECT_EQ(waits_of(merged), (Rows{{"0 MPI_Waitall late_sender 1 MPI_Waitall", 400 * kMs},
+                                    {"1 MPI_Waitall late_receiver 2 ?", 400 * kMs}}));
+  EXPECT_EQ(roots_of(merged), (Rows{{"2 ?", 800 * kMs}}));
 }
 
 TEST(TimeWindowsTest, LeaveInitAndFinalizeOut) {

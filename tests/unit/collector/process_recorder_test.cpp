@@ -260,6 +260,49 @@ TEST_F(Recording, PageFaultsHaveAPathOfTheirOwn) {
   EXPECT_TRUE(report.knows_page_faults);
 }
 
+// 100 threads of 4 ms each, of which every third is sampled: 100 Hz, as one thread of that time would be.
+TEST_F(Recording, RateReachedOfShortThreads) {
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const std::uint64_t begin = kStart + 10 * kMs * i;
+    fake_.thread(1, 200 + static_cast<std::int32_t>(i), begin);
+    Sample s;
+    s.words = {kProgram + 0x100};
+    s.time_ns = begin + kMs;
+    s.cpu_ns = kMs;
+    if (i % 5 < 2) fake_.sample(1, s);
+    fake_.thread_end(1, begin + 4 * kMs, 4 * kMs);
+    recorder().poll(begin + 9 * kMs);
+  }
+  const ProcessReport report = recorder().report(kStart + 1000 * kMs);
+  EXPECT_EQ(report.running_samples, 40u);
+  EXPECT_EQ(report.running_ns, 400 * kMs);
+}
+
+// Woken, a thread may be sampled running in take_gil: it waits all the same, and what it ran belongs to what
+// it does next.
+TEST_F(Recording, CpuTimeOfWaitingForTheGilIsNoIdleTime) {
+  Sample s;
+  s.words = {kLibc + 1, kPython + 0x100, python_word(3), 7};
+  s.time_ns = kStart + 10 * kMs;
+  s.cpu_ns = 2 * kMs;
+  s.flags = wire::kInSyscall | wire::kWaitingForGil;
+  s.syscall_nr = SYS_futex;
+  fake_.sample(0, s);
+  s.words = {kPython + 0x200, python_word(3), 7};
+  s.time_ns = kStart + 20 * kMs;
+  s.cpu_ns = 7 * kMs;
+  s.flags = 0;
+  fake_.sample(0, s);
+  recorder().poll(kStart + 20 * kMs);
+  std::map<Category, std::pair<std::uint64_t, std::uint64_t>> times;  // wall, CPU
+  for (const auto& [key, amount] : recorder().report(kStart + 20 * kMs).values) {
+    times[key.category].first += amount.wall_ns;
+    times[key.category].second += amount.cpu_ns;
+  }
+  EXPECT_EQ(times[Category::kIdle], (std::pair{13 * kMs, std::uint64_t{0}}));
+  EXPECT_EQ(times[Category::kPython], (std::pair{7 * kMs, 7 * kMs}));
+}
+
 TEST_F(Recording, WhatTheHandlerCostIsBinned) {
   Sample s;
   s.words = {kProgram + 0x100};
@@ -543,6 +586,41 @@ TEST_F(Recording, CountersPerPath) {
   EXPECT_EQ(values, (std::map<std::string, std::uint64_t>{{"program+1!", 500}, {"program+2!", 300}}));
 }
 
+// What the interpreter does when it ends hides what the program did last; a signal may end it there all the
+// same.
+TEST_F(Recording, LastPathOfAPythonProgramThatEndedItself) {
+  fake_.code(8, "train.py", "<module>", 1);
+  fake_.code(9, "threading.py", "_shutdown", 1);
+  Sample s;
+  const auto add = [&](std::uint64_t ms, std::vector<std::uint64_t> words) {
+    s.words = std::move(words);
+    s.time_ns = kStart + ms * kMs;
+    s.cpu_ns = ms * kMs;
+    fake_.sample(0, s);
+    recorder().poll(kStart + ms * kMs);
+  };
+  const auto last = [&] { return text(recorder().report(kStart + 50 * kMs).last_path.value()); };
+  add(10, {kPython + 0x100, python_word(3), 7, python_word(5), 8, kPython + 0x50});
+  add(20, {kPython + 0x200, python_word(3), 9, kPython + 0x60});
+  add(30, {kPython + 0x300, kPython + 0x70});
+  EXPECT_EQ(last(), "python3.11+70;python3.11+300!");
+  fake_.header().exit_flags = wire::kFatalSignalKnown;
+  EXPECT_EQ(last(), "python3.11+70;python3.11+300!");
+  fake_.header().exit_flags = wire::kExitStatusKnown;
+  EXPECT_EQ(last(), "python3.11+50;<module>:5;step:3;python3.11+100!");
+}
+
+TEST_F(Recording, LastPathIsTheCallUnderWay) {
+  Sample s;
+  s.words = {kProgram + 9};
+  s.time_ns = kStart + 10 * kMs;
+  s.cpu_ns = 10 * kMs;
+  fake_.sample(0, s);
+  fake_.enter_mpi(0, wire::kMPI_Recv, kStart + 20 * kMs, wire::kNoPath, 1, 7, {kProgram + 5});
+  recorder().poll(kStart + 100 * kMs);
+  EXPECT_EQ(text(recorder().report(kStart + 100 * kMs).last_path.value()), "program+5;MPI_Recv");
+}
+
 TEST_F(Recording, MpiTimeOfTheMainThread) {
   fake_.thread(1, 101, kStart);
   fake_.slot(0).mpi_time_ns = 40 * kMs;
@@ -570,6 +648,8 @@ TEST_F(Recording, CallUnderWayCountsUpToTheLastLook) {
   EXPECT_EQ(call.tag, 7);
   EXPECT_EQ(call.enter_ns, kStart + 20 * kMs);
   EXPECT_EQ(call.lasted_ns, 80 * kMs);
+  EXPECT_EQ(call.requests, 0u);
+  EXPECT_TRUE(call.pending.empty());
   // Its time is in the row of its call site, beside the calls that returned.
   ASSERT_EQ(report.calls.size(), 1u);
   const RawCall& sum = report.calls.begin()->second;
@@ -603,6 +683,27 @@ TEST_F(Recording, CallUnderWayWhileRecordingIsPausedCountsForNothing) {
   const ProcessReport report = recorder().report(kStart + 100 * kMs);
   EXPECT_TRUE(report.calls_under_way.empty());
   EXPECT_EQ(report.mpi_ns, 0u);
+}
+
+TEST_F(Recording, CallUnderWayThatWaitsForRequests) {
+  fake_.enter_mpi(0, wire::kMPI_Waitall, kStart + 20 * kMs, wire::kNoPath, -1, 0, {kProgram + 5});
+  wire::MpiCallUnderWay& record = fake_.slot(0).mpi_call;
+  record.requests = 5;
+  record.pending_kinds = 1 | 2 << 2;
+  record.pending_peers[0] = 3;
+  record.pending_peers[1] = wire::kAnyPeer;
+  recorder().poll(kStart + 100 * kMs);
+  const ProcessReport report = recorder().report(kStart + 100 * kMs);
+  ASSERT_EQ(report.calls_under_way.size(), 1u);
+  const RawCallUnderWay& call = report.calls_under_way[0];
+  EXPECT_EQ(call.requests, 5u);
+  ASSERT_EQ(call.pending.size(), 2u);
+  EXPECT_EQ(call.pending[0].kind, wire::PendingKind::kSend);
+  EXPECT_EQ(call.pending[0].peer, 3);
+  EXPECT_EQ(call.pending[1].kind, wire::PendingKind::kReceive);
+  EXPECT_EQ(call.pending[1].peer, wire::kAnyPeer);
+  record.pending_peers[1] = -7;
+  EXPECT_TRUE(recorder().report(kStart + 100 * kMs).calls_under_way.empty());
 }
 
 TEST_F(Recording, DamagedCallUnderWay) {

@@ -241,10 +241,17 @@ class Builder {
     }
     for (const auto& [key, call] : calls) data_.mpi_calls.push_back(call);
     for (std::int32_t tid = 100; chance(2); ++tid)
-      data_.calls_under_way.push_back({row, tid, tid == 100, below(data_.paths.size()),
-                                       chance(3) ? kNone : below(2), below(1000),
-                                       static_cast<std::int32_t>(below(10)) - 2,
-                                       static_cast<std::int32_t>(below(9)), -1, amount(), amount()});
+      data_.calls_under_way.push_back(
+          {row, tid, tid == 100, below(data_.paths.size()), chance(3) ? kNone : below(2), below(1000),
+           static_cast<std::int32_t>(below(10)) - 2, static_cast<std::int32_t>(below(9)), -1, amount(),
+           amount(), below(30)});
+    for (std::uint64_t i = 0; i < data_.calls_under_way.size(); ++i) {
+      const CallUnderWay& call = data_.calls_under_way[i];
+      if (call.rank != row) continue;
+      for (std::int32_t peer = -2; chance(2); ++peer)
+        data_.pending_requests.push_back(
+            {row, call.tid, call.enter_ns, static_cast<PendingKind>(1 + below(3)), peer});
+    }
     for (std::uint32_t counter = 0; counter < data_.counters.size(); ++counter) {
       data_.counter_values.push_back({row, counter, amount()});
       const std::uint32_t path = below(data_.paths.size());

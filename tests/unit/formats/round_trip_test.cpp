@@ -203,6 +203,10 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_calls[0].path = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_sizes[0].op = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.pending_requests.push_back({9}); }));
+  EXPECT_TRUE(refused([](ShardData& d) {
+    d.pending_requests.push_back({0, 100, 0, static_cast<PendingKind>(4)});
+  }));
   EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].path = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].communicator = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.counter_values[0].counter = 9; }));

@@ -47,6 +47,32 @@ class FileIoOf : public ::testing::Test {
   std::uint32_t step_ = b_.path({b_.python("step", "/home/u/train.py", 5, 1)});
 };
 
+// The line is the user's; what it called in a library is named behind it, where most of the time is.
+TEST_F(FileIoOf, RowsNameTheLibraryFunction) {
+  const auto step = b_.python("step", "/home/u/train.py", 5, 1);
+  const auto library = [&](std::string_view name) {
+    return b_.python(name, "/usr/lib/python3/dist-packages/numpy/lib/npyio.py", 30, 20);
+  };
+  b_.file_called(0, b_.path({step, library("fromfile")}), "/data/input", IoOperation::kRead, 5, 50, 1000);
+  b_.file_called(0, b_.path({step, library("load")}), "/data/input", IoOperation::kRead, 5, 20, 1000);
+  b_.file_called(0, step_, "/data/other", IoOperation::kRead, 5, 20, 1000);
+  b_.sampled(0, b_.path({step, library("fromfile"), b_.kernel("pread64")}), shard::Category::kIo, 300);
+  b_.sampled(0, b_.path({step, library("load"), b_.kernel("pread64")}), shard::Category::kIo, 100);
+  const Analysis a = analyse(b_.data);
+  ASSERT_TRUE(a.io);
+  ASSERT_EQ(a.io->calls.size(), 2u);
+  EXPECT_EQ(a.io->calls[0].function, "step");
+  EXPECT_EQ(a.io->calls[0].called, "numpy.fromfile");
+  EXPECT_EQ(a.io->calls[1].called, "");
+  ASSERT_TRUE(a.off_cpu);
+  ASSERT_EQ(a.off_cpu->size(), 1u);
+  EXPECT_EQ((*a.off_cpu)[0].function, "step");
+  EXPECT_EQ((*a.off_cpu)[0].called, "numpy.fromfile");
+  for (const char* section : {"io", "off-cpu"})
+    EXPECT_NE(section_of(a, section).find("step() train.py:5 (numpy.fromfile)"), std::string::npos)
+        << section_of(a, section);
+}
+
 TEST_F(FileIoOf, ManyFilesAreGroupedByDirectoryAndByName) {
   for (std::uint32_t i = 0; i < 4000; ++i)
     b_.file_called(i % 2, step_, "/scratch/out." + std::to_string(10000 + i) + ".dat", IoOperation::kWrite, 2,

@@ -137,6 +137,7 @@ TEST(Json, WhatIsNotMeasuredIsNull) {
 TEST(Json, MpiIsAbsentWhereNobodyWatchedIt) {
   ProfileBuilder b(2);
   EXPECT_EQ(report_of(b.data)["mpi"], (Json{{"calls", Json::array()},
+                                            {"calls_under_way", Json::array()},
                                             {"matrix", Json::array()},
                                             {"node_matrix", Json::array()},
                                             {"sizes", Json::array()},
@@ -274,6 +275,7 @@ TEST(Json, NumbersOfTheResourcesRun) {
                                   {"file", "/u/bound.c"},
                                   {"line", 72},
                                   {"function", "store"},
+                                  {"library_function", nullptr},
                                   {"path", "/scratch/run/out.dat"},
                                   {"count", 24'000},
                                   {"failed", 0},
@@ -286,6 +288,7 @@ TEST(Json, NumbersOfTheResourcesRun) {
                                           {"file", "/u/bound.c"},
                                           {"line", 80},
                                           {"function", "rest"},
+                                          {"library_function", nullptr},
                                           {"time_s", 4.0},
                                           {"main_thread_s", 4.0},
                                           {"rank_max", 0}}));

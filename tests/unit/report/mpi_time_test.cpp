@@ -103,6 +103,56 @@ TEST(MpiTime, CallsUnderWayAreInTheTable) {
   EXPECT_DOUBLE_EQ(a.mpi_calls[0].time_s, 7);
 }
 
+// Ranks 0 and 2 are in a barrier that rank 1, lost in compute(), never enters; a thread of rank 0 waits for
+// two requests.
+TEST(CallsUnderWay, SayWhereEachRankIs) {
+  ProfileBuilder b(3);
+  b.data.communicators.push_back({1, 3, "MPI_COMM_WORLD"});
+  const auto main = b.native("main", "/u/a.out", "/u/a.c", 3),
+             compute = b.native("compute", "/u/a.out", "/u/a.c", 8);
+  const auto barrier = b.path({main, b.mpi("MPI_Barrier")}), wait = b.path({main, b.mpi("MPI_Waitall")});
+  b.sampled(1, b.path({main, compute}), Category::kNative, 5000);
+  for (const std::uint32_t r : {0u, 2u}) {
+    b.called(r, barrier, 0, 4000);
+    b.data.mpi_calls.back().unfinished = 1;
+    b.data.mpi_calls.back().communicator = 0;
+    b.data.calls_under_way.push_back(
+        {r, 50, true, barrier, 0, 7, -1, shard::CallUnderWay::kNoTag, -1, 0, 4000 * kMs});
+  }
+  b.data.calls_under_way.push_back({0, 51, false, wait, shard::kNone, shard::kNone, -1,
+                                    shard::CallUnderWay::kNoTag, -1, 9, 1000 * kMs, 2});
+  b.data.pending_requests.push_back({0, 51, 9, shard::PendingKind::kSend, 2});
+  b.data.pending_requests.push_back({0, 51, 9, shard::PendingKind::kReceive, shard::CallUnderWay::kAnyRank});
+  shard::Rank& lost = b.data.ranks[1];
+  lost.flags |= shard::kLost;
+  lost.last_call_path = b.string("main\t/u/a.c\t3\t/u/a.out\t1\ncompute\t/u/a.c\t8\t/u/a.out\t1");
+  const Analysis a = analyse(b.data);
+  ASSERT_EQ(a.calls_under_way.size(), 3u);
+  const CallUnderWayRow& first = a.calls_under_way[0];
+  EXPECT_EQ(first.place.op, "MPI_Barrier");
+  EXPECT_EQ(first.place.function, "main");
+  EXPECT_EQ(first.sequence, 7u);
+  EXPECT_EQ(first.waits_for, std::vector<std::int32_t>{1});
+  EXPECT_EQ(first.waits_for_count, 1u);
+  EXPECT_DOUBLE_EQ(first.age_s, 4);
+  EXPECT_FALSE(first.ended);
+  ASSERT_EQ(a.call_paths_under_way.at(first.call_path).size(), 2u);
+  EXPECT_FALSE(a.calls_under_way[1].main_thread);
+  EXPECT_EQ(a.calls_under_way[1].requests, 2u);
+  EXPECT_EQ(a.calls_under_way[1].waits_for, std::vector<std::int32_t>{2});
+  EXPECT_EQ(a.ranks[1].last_seen.function, "compute");
+  TextOptions options;
+  options.sections = {"summary"};
+  options.width = 120;
+  const std::string text = render_text(a, options);
+  for (const char* line : {"ranks 0, 2    MPI_Barrier <- main() a.c:3 for 4.00 s; operation 7 of "
+                           "MPI_COMM_WORLD, without rank 1\n",
+                           "rank 0        MPI_Waitall <- main() a.c:3 on another thread for 1.00 s; 2 open "
+                           "requests when it began: sends to rank\n",
+                           "rank 1        in no MPI call; last seen in compute() a.c:8\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+}
+
 using Cells = std::map<std::pair<std::int32_t, std::int32_t>, std::uint64_t>;
 
 class Collectives : public ::testing::Test {

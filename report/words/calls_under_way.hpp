@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where ranks were that had not come back from MPI, and where those were that they waited for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/analysis/analysis.hpp"
+#include "report/text/format.hpp"
+
+namespace clusterprof::report::words {
+
+struct Whereabouts {
+  std::vector<std::int32_t> ranks;  // ascending
+  // "MPI_Barrier <- step() solver.c:81 for 12.4 s: operation 7 of MPI_COMM_WORLD, without rank 3"; "in no MPI
+  // call; last seen in read_input() solver.c:20"
+  std::string text;
+};
+
+// Ranks in equal calls together, largest groups first; then those in no call that others wait for.
+std::vector<Whereabouts> calls_under_way(const Analysis& analysis, const text::ShortPaths& names);
+
+}  // namespace clusterprof::report::words
