@@ -178,6 +178,8 @@ class Series {
       for (std::uint32_t c = 0; c < shard::kCategories; ++c)
         if (name == std::string(shard::kCategoryNames[c]) + "_ns") category = c;
       category_.push_back(category);
+      // Where the report corrects a category by measured times, samples alone say when it was.
+      if (category != kNoCategory) shown_.back().name += " as sampled";
     }
   }
 

@@ -490,7 +490,7 @@ class Export(unittest.TestCase):
         axis = self.profile.tables["time_axis"][0]
         bin_ns, origin = int(axis["bin_ns"]), int(axis["origin_utc_ns"])
         series = [row["name"].strip('"') for row in self.profile.tables["series"]]
-        shown = {"python_ns": ("python (%)", 100 / bin_ns), "native_ns": ("native (%)", 100 / bin_ns),
+        shown = {"python_ns": ("python as sampled (%)", 100 / bin_ns), "native_ns": ("native as sampled (%)", 100 / bin_ns),
                  "rss_bytes": ("rss (bytes)", 1), "read_bytes": ("read (bytes/s)", 1e9 / bin_ns),
                  "context-switches": ("context-switches (1/s)", 1e9 / bin_ns)}
         expected = collections.defaultdict(dict)
