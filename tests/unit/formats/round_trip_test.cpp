@@ -205,7 +205,7 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].rank = 9; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.pending_requests.push_back({9}); }));
   EXPECT_TRUE(refused([](ShardData& d) {
-    d.pending_requests.push_back({0, 100, 0, static_cast<PendingKind>(4)});
+    d.pending_requests.push_back({0, 100, 0, static_cast<shard::PendingKind>(4)});
   }));
   EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].path = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].communicator = 1'000'000; }));
