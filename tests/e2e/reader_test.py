@@ -160,7 +160,7 @@ class Reader(recording.RecordingTest):
         h5py.File(other, "w").close()
         with self.assertRaisesRegex(ValueError, "neither a profile nor a shard"):
             clusterprof.read(other)
-        for kind, version, known in (("profile", (3, 0), "3.1"), ("profile", (2, 0), "3.1"), ("shard", (1, 5), "2.1")):
+        for kind, version, known in (("profile", (3, 0), "3.2"), ("profile", (2, 0), "3.2"), ("shard", (1, 5), "2.2")):
             with h5py.File(other, "w") as file:
                 file.attrs["format"] = np.bytes_("clusterprof-" + kind)
                 file.attrs["format_major"], file.attrs["format_minor"] = map(np.uint32, version)

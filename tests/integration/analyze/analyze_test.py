@@ -215,7 +215,7 @@ class Formats(Analyze):
             file.attrs["format_major"] = np.uint32(2)
         for shard in shards:
             os.remove(shard)
-        self.refused(["report", "run"], 3, "profile.h5: has format 2.1, this clusterprof reads")
+        self.refused(["report", "run"], 3, "profile.h5: has format 2.2, this clusterprof reads")
 
     def test_a_shard_of_another_version_is_refused(self):
         def edit(file):
