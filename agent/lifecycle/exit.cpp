@@ -26,8 +26,8 @@ bool is_recorded_process() noexcept {
 [[gnu::noinline]] void sample_where_it_ends() noexcept {
   ThreadContext& thread = t_context;
   if (thread.record == nullptr || thread.slot == nullptr || thread.slot->is_main != 1) return;
-  ucontext_t here;
-  if (getcontext(&here) != 0) return;
+  ucontext_t here = {};  // getcontext() leaves the stack out
+  if (getcontext(&here) != 0 || raw_syscall(SYS_sigaltstack, nullptr, &here.uc_stack) != 0) return;
   sample_last(&here);
 }
 

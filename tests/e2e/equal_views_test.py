@@ -67,7 +67,7 @@ world = MPI.COMM_WORLD
 def solve(n):
     return sum(i * i for i in range(n))
 for step in range(8):
-    solve(20000 * (1 + world.rank))
+    solve(200000 * (1 + world.rank))  # some 50 samples in all
     world.allreduce(1)
     world.Barrier()
 """
