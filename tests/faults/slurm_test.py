@@ -337,7 +337,8 @@ class Faults(slurm.SlurmTest):
         self.assertEqual("INCOMPLETE" in text, bool(lost))
         # A minute later, when nobody can still be writing.
         place = os.path.join(self.directory, case.run())
-        for path in [*glob.glob(os.path.join(place, "node-*.h5")), os.path.join(place, ".run")]:
+        written = [path for name in ("node-*.h5", ".node-*.tmp") for path in glob.glob(os.path.join(place, name))]
+        for path in [*written, os.path.join(place, ".run")]:
             os.utime(path, (time.time() - 100, time.time() - 100), follow_symlinks=False)
         self.report(case.run())
         self.assertEqual({name for name in os.listdir(place) if name.startswith(".")} - {".job"}, {".run"})

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "include/clusterprof.h"
@@ -38,10 +39,24 @@ __attribute__((noinline)) void spin_ms(std::uint64_t ms) {
 
 // Times from outside of begin and end, and from inside of them: the truth is between.
 struct Bounds {
-  std::uint64_t outer = 0, inner = 0;
+  std::uint64_t outer = 0, inner = 0;  // of all instances together
+  std::uint64_t longest_outer = 0, longest_inner = 0, shortest_outer = UINT64_MAX,
+                shortest_inner = UINT64_MAX;
+  std::int64_t longest_n = -1;
+  void add(std::int64_t n, std::uint64_t outer_ns, std::uint64_t inner_ns) {
+    outer += outer_ns, inner += inner_ns;
+    if (inner_ns > longest_inner) longest_n = n;
+    longest_outer = std::max(longest_outer, outer_ns), longest_inner = std::max(longest_inner, inner_ns);
+    shortest_outer = std::min(shortest_outer, outer_ns), shortest_inner = std::min(shortest_inner, inner_ns);
+  }
   void print(const char* name) const {
-    printf("%s.outer %llu\n%s.inner %llu\n", name, static_cast<unsigned long long>(outer), name,
-           static_cast<unsigned long long>(inner));
+    const auto line = [name](const char* what, std::uint64_t number) {
+      printf("%s.%s %llu\n", name, what, static_cast<unsigned long long>(number));
+    };
+    line("outer", outer), line("inner", inner);
+    line("longest.outer", longest_outer), line("longest.inner", longest_inner);
+    line("shortest.outer", shortest_outer), line("shortest.inner", shortest_inner);
+    line("longest_n", static_cast<std::uint64_t>(longest_n));
   }
 };
 
@@ -53,18 +68,18 @@ void timed(Bounds& bounds, const char* name, std::int64_t n, Work work) {
   work();
   const std::uint64_t ends = now_ns();
   clusterprof_region_end(name);
-  bounds.outer += now_ns() - before;
-  bounds.inner += ends - begun;
+  bounds.add(n, now_ns() - before, ends - begun);
 }
 
 int nesting() {
-  Bounds outer, step, last;
+  Bounds outer, step, last, other;
   timed(outer, "outer", -1, [&] {
     spin_ms(50);
     for (std::int64_t n = 0; n < 4; ++n) timed(step, "step", n, [n] { spin_ms(n == 2 ? 120 : 30); });
     timed(last, "last", -1, [] { spin_ms(60); });
   });
-  timed(step, "step", 7, [] { spin_ms(20); });  // another region: it is in no other
+  timed(other, "step", 7, [] { spin_ms(20); });  // another region: it is in no other
+  other.print("other");
   outer.print("outer");
   step.print("step");
   last.print("last");
