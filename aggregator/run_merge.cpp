@@ -428,8 +428,7 @@ bool RunMerge::plan_after(std::vector<Failure> failures, bool rows_read) {
   for (const Failure& failure : failures) {
     if (failure.shard == kNone) continue;
     if (!options_.partial) {
-      end_with(failure.message,
-               failure.kind == Failure::kDamaged ? ErrorKind::kDamaged : ErrorKind::kOther);
+      end_with(failure.message, failure.kind == Failure::kDamaged ? ErrorKind::kDamaged : ErrorKind::kOther);
       return false;
     }
     Shard& row = plan_.shards[failure.shard];
@@ -910,14 +909,10 @@ void RunMerge::read_rows() {
     post_blocks(my_nodes, work);
 }
 
-// The rows of one node are read while those of the node before are added to the results and encoded.
+// The rows of one node are added to the results while they are encoded and those of the next are read.
 void RunMerge::work_alone(const std::vector<std::vector<std::uint32_t>>& shards_of) {
-  struct Slot {
-    std::unique_ptr<NodeRows> rows;
-    profile::EncodedBlock block;
-  };
-  std::array<Slot, 2> slots;
-  for (Slot& slot : slots) slot.rows = std::make_unique<NodeRows>(*index_);
+  std::array<std::unique_ptr<NodeRows>, 2> slots;
+  for (std::unique_ptr<NodeRows>& rows : slots) rows = std::make_unique<NodeRows>(*index_);
   ParallelTask adding(true);
   double bytes = 0, bytes_done = 0;
   std::vector<double> bytes_of(shards_of.size(), 1);
@@ -926,31 +921,21 @@ void RunMerge::work_alone(const std::vector<std::vector<std::uint32_t>>& shards_
       bytes_of[node] += static_cast<double>(plan_.shards[shard].state.size_bytes);
     bytes += bytes_of[node];
   }
-  const auto write_before = [&](std::uint32_t node) {
-    adding.wait();
-    if (node == 0) return;
-    write_block(slots[(node - 1) % slots.size()].block);
-  };
   const auto nodes = static_cast<std::uint32_t>(shards_of.size());
   for (std::uint32_t node = 0; node < nodes && !is_lost(); ++node) {
     progress(MergeProgress::Phase::kRows, node, nodes, kShareOfHeads + kShareOfRows * bytes_done / bytes);
     bytes_done += bytes_of[node];
-    Slot& slot = slots[node % slots.size()];
-    const bool is_read = read_node_rows(node, shards_of[node], *slot.rows);
-    write_before(node);
-    slot.block = {};
-    if (!is_read) continue;
-    const bool from_old_profile = old_node_of_.contains(node);
-    adding.start([this, node, &slot, encode = union_.writes && !from_old_profile] {
-      add_to_results(node, *slot.rows);
-      if (encode) slot.block = block_of(node, *slot.rows);
-    });
-    if (!union_.writes || !from_old_profile) continue;
-    // Blocks of the old profile are read from a file, as rows are.
-    adding.wait();
-    slot.block = block_of(node, *slot.rows);
+    NodeRows& rows = *slots[node % slots.size()];
+    if (!read_node_rows(node, shards_of[node], rows)) continue;
+    std::optional<NodeRows> copy;
+    if (union_.writes && !old_node_of_.contains(node)) {
+      rows.for_each_rank([](const shard::RankRows&) {});  // unites what means the same
+      copy.emplace(rows);
+    }
+    adding.start([this, node, &rows] { add_to_results(node, rows); });
+    if (union_.writes) write_block(block_of(node, copy ? *copy : rows));
   }
-  write_before(nodes);
+  adding.wait();
 }
 
 void RunMerge::write_block(const profile::EncodedBlock& block) {
