@@ -248,8 +248,14 @@ class EqualViews(unittest.TestCase):
             if row["kind"] == "python" and row["file"]:
                 of_python[row["file"], row["name"]] += row["self_s"]
         self.assertTrue(of_python or views.json["run"]["command"][0].endswith("stencil"))
+        # In frozen modules a sample may fall where the code has no line.
+        no_line_s = 0.0
         for key, seconds in of_python.items():
-            self.near(by_function[key], seconds, key, files[key] + 1)
+            if key[0].startswith("<frozen") and seconds > by_function[key]:
+                no_line_s += seconds - by_function[key]
+            else:
+                self.near(by_function[key], seconds, key, files[key] + 1)
+        self.assertLessEqual(no_line_s, views.all_frames["all_threads"]["without_line_s"] + EXACT_S * len(of_python))
 
     def ranks_and_the_run(self, views):
         ranks = len(views.json["ranks"])
