@@ -46,6 +46,24 @@ CommandLookup not_executable(const std::string& command, int error) {
   return {"", kExitNotExecutable, command + ": " + std::strerror(error)};
 }
 
+// The programs that users do not call by name are in one folder.
+std::string beside(const std::string& program, const std::string& name) {
+  return program.substr(0, program.rfind('/') + 1) + name;
+}
+
+// "-openmpi", "-mpich"; empty without MPI.
+std::string suffix_of(MpiFlavour flavour) {
+  switch (flavour) {
+    case MpiFlavour::kOpenMpi:
+      return "-openmpi";
+    case MpiFlavour::kMpich:
+      return "-mpich";
+    case MpiFlavour::kNone:
+      break;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string InstallLayout::mpi_preload(MpiFlavour flavour) const {
@@ -60,34 +78,16 @@ std::string InstallLayout::mpi_preload(MpiFlavour flavour) const {
   return {};
 }
 
-std::string InstallLayout::browser() const { return analyze.substr(0, analyze.rfind('/') + 1) + "tui"; }
+std::string InstallLayout::browser() const { return beside(analyze, "tui"); }
 
-std::string InstallLayout::doctor() const { return analyze.substr(0, analyze.rfind('/') + 1) + "doctor"; }
+std::string InstallLayout::doctor() const { return beside(analyze, "doctor"); }
 
 std::string InstallLayout::self_test_program(MpiFlavour flavour) const {
-  const std::string program = analyze.substr(0, analyze.rfind('/') + 1) + "self-test";
-  switch (flavour) {
-    case MpiFlavour::kOpenMpi:
-      return program + "-openmpi";
-    case MpiFlavour::kMpich:
-      return program + "-mpich";
-    case MpiFlavour::kNone:
-      break;
-  }
-  return program;
+  return beside(analyze, "self-test" + suffix_of(flavour));
 }
 
 std::string InstallLayout::merge_program(MpiFlavour flavour) const {
-  const std::string directory = analyze.substr(0, analyze.rfind('/') + 1);
-  switch (flavour) {
-    case MpiFlavour::kOpenMpi:
-      return directory + "merge-openmpi";
-    case MpiFlavour::kMpich:
-      return directory + "merge-mpich";
-    case MpiFlavour::kNone:
-      break;
-  }
-  return {};
+  return flavour == MpiFlavour::kNone ? std::string() : beside(analyze, "merge" + suffix_of(flavour));
 }
 
 std::string InstallLayout::prefix() const { return without_names(launcher, 2); }
