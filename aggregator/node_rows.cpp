@@ -153,10 +153,14 @@ void NodeRows::correct(TimeCorrector& corrector) {
   rows_.values = std::move(corrected);
 }
 
-void NodeRows::for_each_rank(const std::function<void(const RankRows&)>& use) {
+void NodeRows::arrange() {
   arrange(rows_.values);
   arrange(rows_.path_counters);
   arrange(rows_.data_accesses);
+}
+
+void NodeRows::for_each_rank(const std::function<void(const RankRows&)>& use) {
+  arrange();
   for_each_rank_of_sorted(rows_, use);
 }
 

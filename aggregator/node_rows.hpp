@@ -57,9 +57,11 @@ class NodeRows {
                          std::span<const std::uint32_t> new_rank, std::span<const std::uint32_t> new_counter);
   // Unites rows that mean the same, and gives them the times that a profile has.
   void correct(TimeCorrector& corrector);
-  // Unites rows that mean the same, and hands them out rank by rank.
+  // Unites rows that mean the same, and sorts them by rank.
+  void arrange();
+  // The same, and hands them out rank by rank.
   void for_each_rank(const std::function<void(const shard::RankRows&)>& use);
-  // Behind for_each_rank: by path, rank, ...; leaves the object empty.
+  // After arrange(): by path, rank, ...; leaves the object empty.
   [[nodiscard]] shard::MatrixRows take_by_path();
 
  private:

@@ -5,7 +5,6 @@
 #include <functional>
 #include <future>
 #include <system_error>
-#include <utility>
 
 namespace clusterprof::aggregator {
 

@@ -275,7 +275,8 @@ class RunMerge {
   bool read_node_rows(std::uint32_t node, const std::vector<std::uint32_t>& shards, NodeRows& rows);
   void add_to_results(std::uint32_t node, NodeRows& rows);
   profile::EncodedBlock block_of(std::uint32_t node, NodeRows& rows);
-  void work_alone(const std::vector<std::vector<std::uint32_t>>& shards_of);
+  void work_alone(const std::vector<std::vector<std::uint32_t>>& shards_of,
+                  const std::function<void(std::uint32_t node)>& begin_node);
   void write_block(const profile::EncodedBlock& block);
   bool read_node(std::uint32_t node, std::uint32_t shard, NodeRows& rows);
   bool read_old_node(std::uint32_t node, std::uint32_t old_node, NodeRows& rows);
@@ -781,7 +782,7 @@ bool RunMerge::read_old_node(std::uint32_t node, std::uint32_t old_node, NodeRow
   return false;
 }
 
-// A thread of its own is of use with a second processor. Members of a team have one each.
+// A second thread is of use where there is a second processor. Each member of a team has only one for itself.
 bool RunMerge::has_threads() const {
   ::cpu_set_t processors;
   return is_alone() && ::sched_getaffinity(0, sizeof processors, &processors) == 0 &&
@@ -811,7 +812,7 @@ void RunMerge::add_to_results(std::uint32_t node, NodeRows& rows) {
   rows.for_each_rank([&](const shard::RankRows& of_rank) {
     if (statistics_ && is_new) statistics_->add(ranks[of_rank.rank].rank, of_rank.values);
     if (options_.observer != nullptr) options_.observer->add(of_rank);
-    if (!is_alone()) team_.progress();
+    team_.progress();  // nothing for one that is alone, whose second thread comes here
   });
 }
 
@@ -887,13 +888,16 @@ void RunMerge::read_rows() {
   }
 
   const bool usable = old_profile_ || union_.old.nodes.empty();
+  const auto begin_node = [&](std::uint32_t node) {
+    progress(MergeProgress::Phase::kRows, done++, mine, kShareOfHeads + kShareOfRows * bytes_done / my_bytes);
+    bytes_done += bytes_of(node);
+  };
   if (has_threads()) {
-    if (usable) work_alone(shards_of);
+    if (usable) work_alone(shards_of, begin_node);
     return;
   }
   const auto work = [&](std::uint32_t node, bool encode) {
-    progress(MergeProgress::Phase::kRows, done++, mine, kShareOfHeads + kShareOfRows * bytes_done / my_bytes);
-    bytes_done += bytes_of(node);
+    begin_node(node);
     if (!usable || is_lost()) return profile::EncodedBlock{};
     return work_on(node, shards_of[node], encode && failures_.empty());
   };
@@ -910,26 +914,18 @@ void RunMerge::read_rows() {
 }
 
 // The rows of one node are added to the results while they are encoded and those of the next are read.
-void RunMerge::work_alone(const std::vector<std::vector<std::uint32_t>>& shards_of) {
+void RunMerge::work_alone(const std::vector<std::vector<std::uint32_t>>& shards_of,
+                          const std::function<void(std::uint32_t node)>& begin_node) {
   std::array<std::unique_ptr<NodeRows>, 2> slots;
   for (std::unique_ptr<NodeRows>& rows : slots) rows = std::make_unique<NodeRows>(*index_);
   ParallelTask adding(true);
-  double bytes = 0, bytes_done = 0;
-  std::vector<double> bytes_of(shards_of.size(), 1);
-  for (std::size_t node = 0; node < shards_of.size(); ++node) {
-    for (const std::uint32_t shard : shards_of[node])
-      bytes_of[node] += static_cast<double>(plan_.shards[shard].state.size_bytes);
-    bytes += bytes_of[node];
-  }
-  const auto nodes = static_cast<std::uint32_t>(shards_of.size());
-  for (std::uint32_t node = 0; node < nodes && !is_lost(); ++node) {
-    progress(MergeProgress::Phase::kRows, node, nodes, kShareOfHeads + kShareOfRows * bytes_done / bytes);
-    bytes_done += bytes_of[node];
+  for (std::uint32_t node = 0; node < shards_of.size() && !is_lost(); ++node) {
+    begin_node(node);
     NodeRows& rows = *slots[node % slots.size()];
     if (!read_node_rows(node, shards_of[node], rows)) continue;
     std::optional<NodeRows> copy;
     if (union_.writes && !old_node_of_.contains(node)) {
-      rows.for_each_rank([](const shard::RankRows&) {});  // unites what means the same
+      rows.arrange();
       copy.emplace(rows);
     }
     adding.start([this, node, &rows] { add_to_results(node, rows); });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "formats/shard/open_operations.hpp"
+#include "report/analysis/tables.hpp"
 #include "report/analysis/verdict.hpp"
 
 namespace clusterprof::report {
@@ -115,7 +116,7 @@ void list_calls_under_way(const shard::ShardData& data, const CallPaths& paths, 
     row.tid = call.tid;
     row.main_thread = call.main_thread;
     row.ended = (rank.flags & (shard::kExitStatusKnown | shard::kExitSignalKnown)) != 0;
-    row.age_s = static_cast<double>(call.lasted_ns) / 1e9;
+    row.age_s = to_seconds(call.lasted_ns);
     if (call.communicator != shard::kNone) {
       row.communicator = data.communicators[call.communicator].name;
       row.communicator_size = data.communicators[call.communicator].size;

@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "report/analysis/tables.hpp"
+
 namespace clusterprof::report {
 namespace {
 
@@ -19,8 +21,6 @@ using shard::ShardData;
 using shard::WaitState;
 
 constexpr std::uint32_t kUnasked = kNone - 1;
-
-double to_seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 auto names_of(const Place& p) { return std::tie(p.file, p.line, p.function, p.op, p.module, p.kind); }
 
