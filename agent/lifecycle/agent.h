@@ -118,8 +118,8 @@ void forget_ticks(ThreadRecord& record) noexcept;  // in the child of a fork
 
 // Opens an event of the thread (0: the calling one) out of the way of the program's descriptors, of which it
 // leaves the program nearly all. A negative error number on failure. The event of a descriptor that is gone
-// is closed as -1.
-int open_high_event(perf_event_attr& event, std::int32_t tid) noexcept;
+// is closed as -1. `group`: the descriptor of the event that it is counted together with; -1: by itself.
+int open_high_event(perf_event_attr& event, std::int32_t tid, int group = -1) noexcept;
 void close_high_event(int descriptor) noexcept;
 
 // From the watcher, whose table of descriptors is another one: the events' are left to the next thread that

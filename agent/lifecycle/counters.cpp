@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is counted: by the kernel's own accounting of threads, which costs nothing, and by PAPI, opened
-// privately at run time: programs bring their own, or none.
+// privately at run time: programs bring their own, or none. Where PAPI cannot be used, what the kernel counts
+// of its own accord and the hardware events it has names for.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,9 @@
 #include <cstring>
 
 #include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/hardware_events.h"
 #include "agent/sigsafe/counters_read.h"
+#include "agent/sigsafe/event_group.h"
 #include "agent/sigsafe/raw_syscall.h"
 
 namespace clusterprof::agent {
@@ -37,7 +40,6 @@ struct Papi {
 
 constinit Papi g_papi = {};
 constinit void* g_library = nullptr;
-constinit bool g_core_is_dead = false;  // PAPI is there, but does not know this processor
 
 using Name = char[wire::kCounterNameBytes];
 using Reason = char[wire::kCounterNameBytes];
@@ -53,9 +55,11 @@ struct Wanted {
 // What can be counted in this process, and what cannot.
 struct Events {
   std::uint32_t count, missing;
-  bool takes_turns;      // more than the processor counts at a time
-  bool has_equivalents;  // of all that PAPI counts
-  bool kernel_hidden;    // only what happens in user mode is counted
+  bool takes_turns;                         // more than the processor counts at a time
+  bool has_equivalents;                     // of all that PAPI counts
+  bool kernel_hidden;                       // only what happens in user mode is counted
+  bool without_papi;                        // the event set is a group of the kernel's hardware events
+  std::uint64_t group[wire::kMaxCounters];  // then: what it is made of, ProcessState::set_count
   int codes[wire::kMaxCounters];
   Name names[wire::kMaxCounters];
   Name missing_names[wire::kMaxCounters];
@@ -261,9 +265,7 @@ const char* initialise_papi(const Wanted& wanted) noexcept {
   if (version != static_cast<int>(PAPI_VER_CURRENT))
     return version > 0 ? "libpapi has another version" : "PAPI_library_init failed";
   if (g_papi.PAPI_thread_init(pthread_self) != PAPI_OK) return "PAPI_thread_init failed";
-  const char* const problem = core_problem();
-  g_core_is_dead = problem != nullptr;
-  if (g_core_is_dead) return problem;
+  if (const char* const problem = core_problem(); problem != nullptr) return problem;
   // Where that is not permitted PAPI would accept it, and count nothing in the kernel.
   g_events.kernel_hidden = !may_look_at_kernel();
   if (g_events.kernel_hidden || g_papi.PAPI_set_domain(PAPI_DOM_ALL) != PAPI_OK) {
@@ -482,7 +484,7 @@ void find_descriptors(int lowest, CounterState& counters) noexcept {
     if (counters.descriptor_count == kMost) break;
     const int flags = fcntl(descriptor, F_GETFD);
     // Numbers are handed out from below: behind the last of ours there are none.
-    if (flags < 0 && counters.descriptor_count >= g_process.papi_count) break;
+    if (flags < 0 && counters.descriptor_count >= g_process.set_count) break;
     if (flags < 0 || (flags & FD_CLOEXEC) != 0) continue;
     const std::uint64_t id = perf_event_id(descriptor);
     if (id == 0) continue;
@@ -511,11 +513,15 @@ bool start_set(int& set, std::int32_t tid) noexcept {
 
 // Of a thread that is not the one that open_counters has prepared for.
 bool start_event_set(CounterState& counters, std::int32_t tid) noexcept {
-  const std::uint32_t open = g_descriptors.fetch_add(g_process.papi_count, std::memory_order_relaxed);
+  const std::uint32_t open = g_descriptors.fetch_add(g_process.set_count, std::memory_order_relaxed);
   // Descriptors are the program's; it gets at least three quarters.
   bool started = false;
-  if (open + g_process.papi_count <=
-      static_cast<std::uint32_t>(LowDescriptorsTaken::descriptor_limit()) / 4) {
+  int error = 0;
+  if (g_events.without_papi) {
+    started = open_event_group(counters, tid, g_events.group, g_process.set_count, !g_events.kernel_hidden,
+                               error) == g_process.set_count;
+  } else if (open + g_process.set_count <=
+             static_cast<std::uint32_t>(LowDescriptorsTaken::descriptor_limit()) / 4) {
     pthread_mutex_lock(&g_setup);
     const int lowest = lowest_free_descriptor();
     started = start_set(counters.event_set, tid);
@@ -525,7 +531,7 @@ bool start_event_set(CounterState& counters, std::int32_t tid) noexcept {
   if (started) {
     counters.running.store(1, std::memory_order_release);
   } else {
-    g_descriptors.fetch_sub(g_process.papi_count, std::memory_order_relaxed);
+    g_descriptors.fetch_sub(g_process.set_count, std::memory_order_relaxed);
   }
   return started;
 }
@@ -641,15 +647,54 @@ void add_migrations(const Wanted& wanted) noexcept {
   }
 }
 
-// What PAPI cannot be asked for and the kernel counts by itself, by PAPI's name; of the rest, that it is
-// missing.
-void add_equivalents(Wanted& wanted, const char* no_papi) noexcept {
+// What PAPI cannot be asked for and the kernel counts of its own accord, by PAPI's name.
+void add_equivalents(Wanted& wanted) noexcept {
   for (std::uint32_t i = 0; i < wanted.count; ++i) {
     if (wanted.kinds[i] != CounterKind::kPapi) continue;
     wanted.kinds[i] = wanted.equivalents[i];
     if (wanted.kinds[i] < CounterKind::kPapi) add_event(wanted, i, 0);
-    if (wanted.kinds[i] == CounterKind::kPapi) add_missing(wanted.names[i], no_papi);
   }
+}
+
+// Opens the hardware events among these that the kernel has names for, as far as the processor counts them
+// together; they become the event set of this thread. `no_papi`: why the others are missing.
+void add_hardware_events(const Wanted& wanted, const char* no_papi) noexcept {
+  Reason no_hardware;
+  const bool hardware = has_hardware(no_hardware);
+  g_events.kernel_hidden = !may_look_at_kernel();
+  for (std::uint32_t i = 0; i < wanted.count; ++i) {
+    if (wanted.kinds[i] != CounterKind::kPapi) continue;
+    std::uint64_t& config = g_events.group[g_process.set_count];
+    if (!hardware || !find_hardware_event(wanted.names[i], config)) {
+      add_missing(wanted.names[i], no_papi);
+      continue;
+    }
+    // Each group is opened anew: no event may be added to one that runs.
+    if (g_process.set_count != 0) close_event_group(g_first);
+    int error = 0;
+    const std::uint32_t count = g_process.set_count + 1;
+    if (open_event_group(g_first, 0, g_events.group, count, !g_events.kernel_hidden, error) == count) {
+      add_event(wanted, i, 0);
+      ++g_process.set_count;
+      continue;
+    }
+    Reason reason;
+    describe_event_error(error, reason);
+    if (error == EINVAL) copy_text(reason, "conflicts with the others, which cannot take turns");
+    if (error == ENOENT || error == ENODEV || error == EOPNOTSUPP)
+      copy_text(reason, "not supported by this processor");
+    add_missing(wanted.names[i], reason);
+    if (g_process.set_count != 0)
+      open_event_group(g_first, 0, g_events.group, g_process.set_count, !g_events.kernel_hidden, error);
+  }
+  if (g_process.set_count == 0) return;
+  g_events.without_papi = true;
+  g_process.read_event_set = read_event_group;
+  g_first.running.store(1, std::memory_order_relaxed);
+  if (!g_events.kernel_hidden) return;
+  Reason reason;
+  describe_event_error(EACCES, reason);
+  add_missing("kernel mode of hardware events", reason);
 }
 
 bool wants_papi(const Wanted& wanted) noexcept {
@@ -679,10 +724,10 @@ void add_papi_events(const Wanted& wanted) noexcept {
     const Candidate& candidate = candidates.all[i];
     if (!candidate.fits) continue;
     add_event(wanted, candidate.index, candidate.code);
-    ++g_process.papi_count;
+    ++g_process.set_count;
     if (wanted.equivalents[candidate.index] == CounterKind::kPapi) g_events.has_equivalents = false;
   }
-  g_process.papi_read = g_papi.PAPI_read;
+  g_process.read_event_set = g_papi.PAPI_read;
   find_descriptors(lowest, g_first);
   g_first.event_set = set;
   g_first.running.store(1, std::memory_order_relaxed);
@@ -694,9 +739,9 @@ void add_papi_events(const Wanted& wanted) noexcept {
 }
 
 void forget_events() noexcept {
-  g_process.counter_count = g_process.papi_count = 0;
+  g_process.counter_count = g_process.set_count = 0;
   g_process.counts_mpi = false;
-  g_process.papi_read = nullptr;
+  g_process.read_event_set = nullptr;
   g_events = {};
   reset_counters(g_first);
 }
@@ -713,9 +758,10 @@ void choose_counters(const char* no_papi) noexcept {
       add_papi_events(wanted);
     } else {
       add_missing("PAPI", no_papi);
-      if (g_core_is_dead) add_equivalents(wanted, no_papi);
+      add_equivalents(wanted);
+      add_hardware_events(wanted, no_papi);
     }
-    if (wants_default() && g_process.papi_count == 0) {
+    if (wants_default() && g_process.set_count == 0) {
       g_events.count = 0;  // with --sample-on there may be one of these already
       for (const char* name : kSoftwareEvents) want(wanted, name, kernel_kind(name));
       add_kernel_events(wanted);
@@ -773,13 +819,13 @@ void start_counters(CounterState& counters) noexcept {
     g_first.migrations_descriptor = -1;
   }
   if (g_first.running.exchange(0, std::memory_order_relaxed) != 0) {
-    g_descriptors.fetch_add(g_process.papi_count, std::memory_order_relaxed);
+    g_descriptors.fetch_add(g_process.set_count, std::memory_order_relaxed);
     counters.event_set = g_first.event_set;
     counters.descriptor_count = g_first.descriptor_count;
     memcpy(counters.descriptors, g_first.descriptors, sizeof counters.descriptors);
     counters.first_id = g_first.first_id;
     counters.running.store(1, std::memory_order_release);
-  } else if (g_process.papi_count != 0 && !start_event_set(counters, 0)) {
+  } else if (g_process.set_count != 0 && !start_event_set(counters, 0)) {
     use_equivalents(counters);
   }
   start_migrations(counters, 0);
@@ -798,21 +844,27 @@ void stop_counters(CounterState& counters) noexcept {
   if (counters.running.exchange(0, std::memory_order_acq_rel) == 0) return;
   // Closing numbers that the program uses by now would be worse than leaving PAPI as it is.
   if (counters.first_id != 0 && perf_event_id(counters.descriptors[0]) != counters.first_id) return;
-  long long last[wire::kMaxCounters];
-  pthread_mutex_lock(&g_setup);
-  g_papi.PAPI_stop(counters.event_set, last);
-  discard_set(counters.event_set);
-  if (!counters.attached) g_papi.PAPI_unregister_thread();
-  pthread_mutex_unlock(&g_setup);
-  counters.descriptor_count = 0;
-  g_descriptors.fetch_sub(g_process.papi_count, std::memory_order_relaxed);
+  if (g_events.without_papi) {
+    close_event_group(counters);
+  } else {
+    long long last[wire::kMaxCounters];
+    pthread_mutex_lock(&g_setup);
+    g_papi.PAPI_stop(counters.event_set, last);
+    discard_set(counters.event_set);
+    if (!counters.attached) g_papi.PAPI_unregister_thread();
+    pthread_mutex_unlock(&g_setup);
+    counters.descriptor_count = 0;
+  }
+  g_descriptors.fetch_sub(g_process.set_count, std::memory_order_relaxed);
 }
 
 void attach_counters(CounterState& counters, std::int32_t tid) noexcept {
   reset_counters(counters);
   if (g_process.counter_count == 0) return;
   counters.attached = true;
-  if (g_process.papi_count != 0) {
+  if (g_process.set_count != 0 && g_events.without_papi) {
+    if (!start_event_set(counters, tid)) use_equivalents(counters);
+  } else if (g_process.set_count != 0) {
     const LowDescriptorsTaken taken;
     if (!start_event_set(counters, tid)) use_equivalents(counters);
   }

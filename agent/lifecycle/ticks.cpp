@@ -214,10 +214,10 @@ Tick choose_clock() noexcept {
 
 }  // namespace
 
-int open_high_event(perf_event_attr& event, std::int32_t tid) noexcept {
+int open_high_event(perf_event_attr& event, std::int32_t tid, int group) noexcept {
   const std::uint32_t limit = descriptor_limit();
   if (g_events_open.load(std::memory_order_relaxed) >= limit / kEventPart) return -EMFILE;
-  const long low = raw_syscall(SYS_perf_event_open, &event, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+  const long low = raw_syscall(SYS_perf_event_open, &event, tid, -1, group, PERF_FLAG_FD_CLOEXEC);
   if (low < 0) return static_cast<int>(low);
   const long high = raw_syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, limit - limit / 4);
   raw_syscall(SYS_close, low);

@@ -39,7 +39,7 @@ bool read_event_set(CounterState& counters, long long* values) noexcept {
   constexpr int kPapiOk = 0;
   if (counters.running.load(std::memory_order_relaxed) == 0) return false;
   if ((counters.first_id == 0 || perf_event_id(counters.descriptors[0]) == counters.first_id) &&
-      g_process.papi_read(counters.event_set, values) == kPapiOk)
+      g_process.read_event_set(counters.event_set, values) == kPapiOk)
     return true;
   counters.running.store(0, std::memory_order_relaxed);
   count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kCounterFailed);

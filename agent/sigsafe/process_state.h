@@ -45,8 +45,8 @@ struct CounterState {
   std::atomic<std::uint32_t> running;  // the event set
   bool attached;                       // made by another thread than the one it is about
   bool equivalents;                    // ProcessState::equivalent_kinds instead of an event set
-  int event_set;
-  // The file descriptors that PAPI opened for it, and the kernel's id of the event behind the first, which
+  int event_set;                       // PAPI's number, or the descriptor of the first event of a group
+  // The file descriptors that were opened for it, and the kernel's id of the event behind the first, which
   // is the one that is read: the program may close descriptors it does not know, and reuse the number.
   std::uint32_t descriptor_count;
   int descriptors[2 * wire::kMaxCounters];  // an event may be made of several
@@ -167,10 +167,10 @@ struct ProcessState {
   Tick tick;           // what threads get, unless it cannot be had for one
   bool watch_blocked;  // the watcher signals threads that do not run
   bool walk_native_frames;
-  bool only_regions;                  // a thread outside all regions counts as paused
-  bool check_paths;                   // compare each remembered call path with a walk (tests)
-  std::atomic<std::uint32_t> paused;  // pauses that the program has begun and not ended
-  std::uint32_t counter_count, papi_count;
+  bool only_regions;                       // a thread outside all regions counts as paused
+  bool check_paths;                        // compare each remembered call path with a walk (tests)
+  std::atomic<std::uint32_t> paused;       // pauses that the program has begun and not ended
+  std::uint32_t counter_count, set_count;  // all; those of the event set
   CounterKind counter_kinds[wire::kMaxCounters];
   // The same without PAPI, for threads that it cannot be attached to; kPapi: there is nothing like it.
   CounterKind equivalent_kinds[wire::kMaxCounters];
@@ -179,7 +179,8 @@ struct ProcessState {
   bool samples_event;          // --sample-on: besides the ticks, or instead of them (Tick::kTaskClock)
   bool event_in_ns;            // what is sampled on counts time
   std::uint64_t event_period;  // of a Tick::kTaskClock, after its first; 0: the kernel chooses
-  int (*papi_read)(int event_set, long long* values);
+  // Of the thread's event set, set_count values: PAPI_read, or read_event_group. 0 on success.
+  int (*read_event_set)(int event_set, long long* values);
 
   // libc's clock_gettime, by the vdso. Null: the system call. Not by its name: one that another preload puts
   // in front of it tells other times, and may take locks.

@@ -35,6 +35,14 @@ std::string why_no_hardware(const System& system) {
   return "not permitted" + (level.empty() ? "" : " (perf_event_paranoid=" + level + ")");
 }
 
+// What is lost where PAPI cannot count.
+std::string cost_without_papi(const System& system) {
+  return why_no_hardware(system).empty()
+             ? "cycles, instructions and branches are counted by the kernel's names, no cache misses or "
+               "operations"
+             : "nothing: this machine has no hardware counters, and software events are counted without PAPI";
+}
+
 }  // namespace
 
 void check_events(const Context& context, Checks& out) {
@@ -131,7 +139,7 @@ void check_papi_library(const Context& context, Checks& out) {
   if (check.found.empty()) {
     check.status = Status::kWarn;
     check.found = "no libpapi.so.7";
-    check.costs = "no hardware counters";
+    check.costs = cost_without_papi(context.system);
     check.fix = "admin: install PAPI 7 (Debian: libpapi7.0); you: module load papi";
   }
   out.push_back(check);
@@ -143,12 +151,12 @@ void check_papi(const Context& context, Checks& out) {
   if (facts.library.empty()) {
     check.status = Status::kWarn;
     check.found = "no libpapi.so.7";
-    check.costs = "no hardware counters";
+    check.costs = cost_without_papi(context.system);
     check.fix = "admin: install PAPI 7 (Debian: libpapi7.0); you: module load papi";
   } else if (!facts.problem.empty()) {
     check.status = Status::kWarn;
     check.found = facts.library + ": " + facts.problem;
-    check.costs = "no hardware counters";
+    check.costs = cost_without_papi(context.system);
     check.fix = "admin: install PAPI 7 (Debian: libpapi7.0)";
   } else {
     std::vector<std::string> enabled;
@@ -161,9 +169,7 @@ void check_papi(const Context& context, Checks& out) {
       if (component.find("perf_event:") != 0) continue;
       check.status = Status::kWarn;
       check.found = facts.library + ": " + component;
-      check.costs =
-          "no hardware counters; clusterprof counts software events (page-faults, context-switches) without "
-          "PAPI";
+      check.costs = cost_without_papi(context.system);
       check.fix = "admin: a PAPI whose libpfm knows this processor";
     }
   }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reading hardware events that are counted without PAPI.
+#pragma once
+
+#include <sys/syscall.h>
+
+#include <cstdint>
+
+#include "agent/sigsafe/raw_syscall.h"
+#include "formats/wire/segment.h"
+
+namespace clusterprof::agent {
+
+// The values of a group of perf events in the order they were opened in, by the descriptor of the first,
+// which was opened with PERF_FORMAT_GROUP and both times. Where the events had a counter for a part of the
+// time only, estimates for all of it. 0, or -1 when they could not be read. Async-signal-safe; leaves errno
+// as it was.
+inline int read_event_group(int descriptor, long long* values) noexcept {
+  struct {
+    std::uint64_t count, enabled_ns, running_ns, values[wire::kMaxCounters];
+  } group;
+  constexpr long kHead = sizeof group - sizeof group.values;
+  const long bytes = raw_syscall(SYS_read, descriptor, &group, sizeof group);
+  if (bytes < kHead || group.count > wire::kMaxCounters ||
+      bytes != kHead + static_cast<long>(group.count * sizeof *group.values))
+    return -1;
+  for (std::uint64_t i = 0; i < group.count; ++i) {
+    std::uint64_t value = group.values[i];
+    if (group.running_ns < group.enabled_ns && group.running_ns != 0)
+      value = static_cast<std::uint64_t>(static_cast<double>(value) * static_cast<double>(group.enabled_ns) /
+                                         static_cast<double>(group.running_ns));
+    values[i] = static_cast<long long>(value);
+  }
+  return 0;
+}
+
+}  // namespace clusterprof::agent
