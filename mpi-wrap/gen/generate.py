@@ -88,7 +88,19 @@ def declaration(function):
 
 
 def wrappers_header(functions):
-    out = [BANNER.removesuffix("\n//"), "", "#pragma once\n", '#include "mpi-wrap/src/mpi_header.hpp"\n']
+    out = [BANNER.removesuffix("\n//"), "", """#pragma once
+
+#include <cstdint>
+
+#include "mpi-wrap/src/mpi_header.hpp"
+
+namespace clusterprof::mpi_wrap {
+
+// The wrapper of a function, null when it has none in this object.
+void* wrapper_of(std::uint32_t number) noexcept;
+
+}  // namespace clusterprof::mpi_wrap
+"""]
     for f in wrapped(functions):
         out += guarded(f, [declaration(f) + ";"])
     return "\n".join(out) + "\n"
@@ -101,7 +113,6 @@ def table(functions):
 
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
-#include "mpi-wrap/src/real.hpp"
 
 namespace clusterprof::mpi_wrap {
 namespace {
@@ -517,7 +528,7 @@ class Wrapper:
 
 def chapter_source(functions):
     out = [BANNER.removesuffix("\n//"), "", '#include "formats/wire/mpi_functions.h"', '#include "mpi-wrap/generated/wrappers.hpp"',
-           '#include "mpi-wrap/src/record.hpp"', '#include "mpi-wrap/src/requests.hpp"\n', "using namespace clusterprof;",
+           '#include "mpi-wrap/src/library.hpp"', '#include "mpi-wrap/src/record.hpp"', '#include "mpi-wrap/src/requests.hpp"\n', "using namespace clusterprof;",
            "using namespace clusterprof::mpi_wrap;\n"]
     out.append("// clang-format off")
     for f in functions:

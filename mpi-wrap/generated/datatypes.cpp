@@ -3,6 +3,7 @@
 
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
+#include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/record.hpp"
 #include "mpi-wrap/src/requests.hpp"
 

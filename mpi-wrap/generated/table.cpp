@@ -5,7 +5,6 @@
 
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
-#include "mpi-wrap/src/real.hpp"
 
 namespace clusterprof::mpi_wrap {
 namespace {

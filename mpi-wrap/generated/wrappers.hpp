@@ -3,7 +3,16 @@
 
 #pragma once
 
+#include <cstdint>
+
 #include "mpi-wrap/src/mpi_header.hpp"
+
+namespace clusterprof::mpi_wrap {
+
+// The wrapper of a function, null when it has none in this object.
+void* wrapper_of(std::uint32_t number) noexcept;
+
+}  // namespace clusterprof::mpi_wrap
 
 extern "C" int clusterprof_wrap_MPI_Abort(MPI_Comm comm, int errorcode);
 extern "C" int clusterprof_wrap_MPI_Add_error_class(int *errorclass);

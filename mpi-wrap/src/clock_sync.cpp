@@ -13,9 +13,11 @@
 #include "formats/wire/launch_evidence.h"
 #include "formats/wire/segment.h"
 #include "mpi-wrap/src/clock_meeting.hpp"
+#include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/hash.hpp"
+#include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/pages.hpp"
-#include "mpi-wrap/src/real.hpp"
+#include "mpi-wrap/src/state.hpp"
 #include "mpi-wrap/src/worlds.hpp"
 
 namespace clusterprof::mpi_wrap {

@@ -8,11 +8,12 @@
 
 #include "formats/wire/segment.h"
 #include "mpi-wrap/src/handle_map.hpp"
+#include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/hash.hpp"
-#include "mpi-wrap/src/lifecycle.hpp"
+#include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/pages.hpp"
-#include "mpi-wrap/src/real.hpp"
 #include "mpi-wrap/src/spin_lock.hpp"
+#include "mpi-wrap/src/state.hpp"
 #include "mpi-wrap/src/tables.hpp"
 #include "mpi-wrap/src/worlds.hpp"
 

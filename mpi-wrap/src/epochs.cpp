@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi-wrap/src/epochs.hpp"
 
-#include "mpi-wrap/src/lifecycle.hpp"
 #include "mpi-wrap/src/pages.hpp"
-#include "mpi-wrap/src/real.hpp"
 #include "mpi-wrap/src/spin_lock.hpp"
+#include "mpi-wrap/src/state.hpp"
 
 namespace clusterprof::mpi_wrap {
 namespace {

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi-wrap/src/events.hpp"
 
-#include "agent/agent_api.h"
 #include "mpi-wrap/src/spin_lock.hpp"
+#include "mpi-wrap/src/state.hpp"
 
 namespace clusterprof::mpi_wrap {
-
-extern const clusterprof_agent_api* agent;  // of real.hpp, which needs an mpi.h
-
 namespace {
 
 SpinLock lock;

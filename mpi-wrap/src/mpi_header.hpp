@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The MPI library's mpi.h, for whose binary interface this object is built, and the few things
 // in which Open MPI and the MPICH family differ. Nothing here may make the object refer to
-// libmpi: handles that are addresses of its variables are looked up at run time (Handles).
+// libmpi: handles that are addresses of its variables are looked up at run time (handles.hpp).
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -58,14 +58,5 @@ inline bool status_cancelled(const MPI_Status& status) noexcept {
   return (status.count_hi_and_cancelled & 1) != 0;
 #endif
 }
-
-// Predefined handles, valid once the library has been found (real.hpp).
-struct Handles {
-  MPI_Comm comm_world, comm_self, comm_null;
-  MPI_Datatype datatype_null;
-  MPI_Op no_op;
-  MPI_Group group_null;
-};
-extern Handles handles;
 
 }  // namespace clusterprof::mpi_wrap

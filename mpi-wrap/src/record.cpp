@@ -2,7 +2,9 @@
 #include "mpi-wrap/src/record.hpp"
 
 #include "mpi-wrap/src/epochs.hpp"
+#include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/requests.hpp"
+#include "mpi-wrap/src/state.hpp"
 
 namespace clusterprof::mpi_wrap {
 

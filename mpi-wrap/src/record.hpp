@@ -10,9 +10,9 @@
 #include "formats/wire/segment.h"
 #include "mpi-wrap/src/communicator.hpp"
 #include "mpi-wrap/src/events.hpp"
-#include "mpi-wrap/src/lifecycle.hpp"
-#include "mpi-wrap/src/real.hpp"
+#include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/request_table.hpp"
+#include "mpi-wrap/src/state.hpp"
 #include "mpi-wrap/src/tables.hpp"
 #include "mpi-wrap/src/type_size.hpp"
 

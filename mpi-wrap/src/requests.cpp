@@ -2,11 +2,10 @@
 #include "mpi-wrap/src/requests.hpp"
 
 #include "mpi-wrap/src/communicator.hpp"
-#include "mpi-wrap/src/lifecycle.hpp"
 #include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/rank_map.hpp"
-#include "mpi-wrap/src/real.hpp"
 #include "mpi-wrap/src/spin_lock.hpp"
+#include "mpi-wrap/src/state.hpp"
 #include "mpi-wrap/src/tables.hpp"
 
 namespace clusterprof::mpi_wrap {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi-wrap/src/type_size.hpp"
 
-#include "mpi-wrap/src/real.hpp"
+#include "mpi-wrap/src/handles.hpp"
+#include "mpi-wrap/src/library.hpp"
 
 namespace clusterprof::mpi_wrap {
 

@@ -8,10 +8,10 @@
 #include <atomic>
 
 #include "formats/wire/launch_evidence.h"
-#include "mpi-wrap/src/lifecycle.hpp"
+#include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/pages.hpp"
-#include "mpi-wrap/src/real.hpp"
 #include "mpi-wrap/src/spin_lock.hpp"
+#include "mpi-wrap/src/state.hpp"
 
 namespace clusterprof::mpi_wrap {
 namespace {

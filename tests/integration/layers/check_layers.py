@@ -27,8 +27,9 @@ FOLDERS = {
     "agent/sigsafe": ["formats/wire", "agent", "agent/pyabi", "agent/unwind"],
     "agent/lifecycle": ["formats/wire", "agent", "agent/pyabi", "agent/unwind", "agent/sigsafe"],
 
-    "mpi-wrap/src": ["agent/agent_api.h", "formats/wire", "mpi-wrap/generated"],
+    "mpi-wrap/src": ["agent/agent_api.h", "formats/wire"],
     "mpi-wrap/generated": ["formats/wire", "mpi-wrap/src"],
+    "mpi-wrap/wrappers": ["agent/agent_api.h", "formats/wire", "mpi-wrap/src", "mpi-wrap/generated"],
 
     "collector": ["base", "formats/wire", "formats/shard"],
 
@@ -67,15 +68,11 @@ KNOWN_CIRCLES = {
         ["cli/analyze/output", "cli/analyze/run_lookup"],
         ["formats/profile/block_layout", "formats/profile/node_matrix"],
         ["formats/shard/rank_rows", "formats/shard/row_order"],
-        ["mpi-wrap/src/clock_sync", "mpi-wrap/src/communicator", "mpi-wrap/src/epochs", "mpi-wrap/src/lifecycle",
-         "mpi-wrap/src/real", "mpi-wrap/src/record", "mpi-wrap/src/requests", "mpi-wrap/src/type_size",
-         "mpi-wrap/src/worlds"],
         ["report/analysis/placement", "report/analysis/verdict"],
         ["report/page/page_data", "report/page/page_series", "report/page/page_sources", "report/page/rank_groups"],
     ],
     "folders": [
         ["agent/pyabi", "agent/sigsafe", "agent/unwind"],
-        ["mpi-wrap/generated", "mpi-wrap/src"],
         ["report", "report/analysis"],
         ["report/text", "report/words"],
     ],

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "mpi-wrap/src/communicator.hpp"
-#include "mpi-wrap/src/lifecycle.hpp"
-#include "mpi-wrap/src/real.hpp"
+#include "mpi-wrap/src/handles.hpp"
+#include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/requests.hpp"
+#include "mpi-wrap/src/state.hpp"
 #include "mpi-wrap/src/worlds.hpp"
 
 namespace clusterprof::mpi_wrap {

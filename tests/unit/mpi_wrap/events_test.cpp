@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "agent/agent_api.h"
+#include "mpi-wrap/src/state.hpp"
 
 namespace clusterprof::mpi_wrap {
 
-extern const clusterprof_agent_api* agent;
 const clusterprof_agent_api* agent = nullptr;
 
 namespace {

@@ -9,9 +9,11 @@
 
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
+#include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/record.hpp"
 #include "mpi-wrap/src/requests.hpp"
+#include "mpi-wrap/src/state.hpp"
 
 using namespace clusterprof;
 using namespace clusterprof::mpi_wrap;

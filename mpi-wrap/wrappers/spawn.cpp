@@ -11,9 +11,10 @@
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/communicator.hpp"
-#include "mpi-wrap/src/lifecycle.hpp"
+#include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/record.hpp"
+#include "mpi-wrap/src/state.hpp"
 #include "mpi-wrap/src/worlds.hpp"
 
 namespace clusterprof::mpi_wrap {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Start and end of MPI in this process.
+// What all wrappers share: the agent, and how far MPI has got in this process.
 #pragma once
 
 #include <cstdint>
 
+#include "agent/agent_api.h"
+
 namespace clusterprof::mpi_wrap {
+
+// Set before any wrapper can run.
+extern const clusterprof_agent_api* agent;
 
 struct State {
   bool running;             // between MPI_Init and MPI_Finalize
@@ -12,8 +17,5 @@ struct State {
   std::int32_t world_rank;  // in the run (worlds.hpp); kUnknownRank without a world
 };
 extern State state;
-
-// MPI was initialised by a call that was not seen.
-void start_if_initialised() noexcept;
 
 }  // namespace clusterprof::mpi_wrap

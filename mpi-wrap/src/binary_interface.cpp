@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi-wrap/src/binary_interface.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include <initializer_list>
+
+#include "mpi-wrap/src/mpi_header.hpp"
+#include "mpi-wrap/src/object_name.hpp"
+
+namespace clusterprof::mpi_wrap {
+namespace {
+
+// The name by which an object is asked for, or that of its file.
+const char* soname_of(const link_map& object) noexcept {
+  const char* strings = nullptr;
+  const ElfW(Dyn)* soname = nullptr;
+  for (const ElfW(Dyn)* entry = object.l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_SONAME) soname = entry;
+  }
+  if (strings == nullptr || soname == nullptr) return base_name(object.l_name);
+  return strings + soname->d_un.d_val;
+}
+
+// Is it that of the MPI standard (MPI 5.0, chapter 20)? Libraries have it beside their own, with the same
+// variables and the same name in their version, but other handles, constants and statuses.
+bool has_standard_interface(void* library) noexcept {
+  using GetVersion = int (*)(int*, int*);
+  const auto get_version = reinterpret_cast<GetVersion>(dlsym(library, "PMPI_Abi_get_version"));
+  int major = -1, minor = -1;  // what it says of any other interface
+  if (get_version != nullptr && get_version(&major, &minor) == MPI_SUCCESS && major >= 1) return true;
+  Dl_info info;
+  link_map* object = nullptr;
+  void* const init = dlsym(library, "PMPI_Init");
+  return init != nullptr && dladdr1(init, &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) != 0 &&
+         object != nullptr &&
+         (starts_with(soname_of(*object), "libmpi_abi") ||
+          starts_with(base_name(object->l_name), "libmpi_abi"));
+}
+
+}  // namespace
+
+bool library_has_our_interface(void* library) noexcept {
+  if (has_standard_interface(library)) return false;
+  const bool open_mpi = dlsym(library, "ompi_mpi_comm_world") != nullptr;
+  if constexpr (CLUSTERPROF_MPI_OPENMPI) return open_mpi;
+  if (open_mpi) return false;
+  const auto get_version = reinterpret_cast<int (*)(char*, int*)>(dlsym(library, "PMPI_Get_library_version"));
+  if (get_version == nullptr) return false;
+  // Libraries write at most MPI_MAX_LIBRARY_VERSION_STRING bytes: 8192 in the MPICH family.
+  static char text[8192];
+  int length = 0;
+  if (get_version(text, &length) != 0) return false;
+  text[sizeof(text) - 1] = '\0';
+  for (const char* name : {"MPICH", "Intel(R) MPI", "MVAPICH"}) {
+    if (strstr(text, name) != nullptr) return true;
+  }
+  return false;
+}
+
+}  // namespace clusterprof::mpi_wrap

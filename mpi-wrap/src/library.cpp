@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi-wrap/src/library.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include <atomic>
+
+#include "mpi-wrap/src/object_name.hpp"
+
+namespace clusterprof::mpi_wrap {
+
+void* real_functions[wire::kMpiFunctionCount];
+
+namespace {
+
+constexpr std::size_t kPathBytes = 4096;
+
+std::atomic<void*> library_handle;
+
+// True when `function` is in an object that is not one of our wrappers.
+bool is_foreign(void* function) noexcept {
+  Dl_info info;
+  return function != nullptr && dladdr(function, &info) != 0 && info.dli_fname != nullptr &&
+         !is_wrapper_object(info.dli_fname);
+}
+
+struct NthObject {
+  std::size_t wanted, seen;
+  bool found;
+  char path[kPathBytes];
+};
+
+int copy_nth(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto* nth = static_cast<NthObject*>(argument);
+  if (nth->seen++ != nth->wanted) return 0;
+  nth->found = true;
+  const std::size_t length = strlen(info->dlpi_name);
+  nth->path[0] = '\0';
+  if (length < kPathBytes) memcpy(nth->path, info->dlpi_name, length + 1);
+  return 1;
+}
+
+// A handle in which PMPI_Init is found, of an object that is loaded already; null if there is
+// none. dlopen must not be called inside dl_iterate_phdr (it takes the loader's locks in the
+// other order), hence one iteration per object; this runs once per process.
+void* search_loaded_objects(bool by_name) noexcept {
+  NthObject nth{};
+  for (std::size_t i = 0;; ++i) {
+    nth.wanted = i;
+    nth.seen = 0;
+    nth.found = false;
+    dl_iterate_phdr(copy_nth, &nth);
+    if (!nth.found) return nullptr;
+    if (by_name && !is_mpi_library(nth.path)) continue;
+    if (is_wrapper_object(nth.path)) continue;
+    // The program itself has no name; its handle searches everything, hence is_foreign below.
+    void* handle = dlopen(nth.path[0] == '\0' ? nullptr : nth.path, RTLD_NOLOAD | RTLD_LAZY);
+    if (handle == nullptr) continue;
+    if (is_foreign(dlsym(handle, "PMPI_Init"))) return handle;
+    dlclose(handle);
+  }
+}
+
+}  // namespace
+
+void* find_library() noexcept {
+  void* known = library_handle.load(std::memory_order_acquire);
+  if (known != nullptr) return known;
+  void* handle = nullptr;
+  void* next = dlsym(RTLD_NEXT, "PMPI_Init");
+  Dl_info info;
+  if (is_foreign(next) && dladdr(next, &info) != 0) {
+    handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+  }
+  if (handle == nullptr) handle = search_loaded_objects(true);
+  if (handle == nullptr) handle = search_loaded_objects(false);
+  if (handle != nullptr) library_handle.store(handle, std::memory_order_release);
+  return handle;
+}
+
+void* library_symbol(const char* name) noexcept {
+  // A program that is not position independent has its own copy of a variable, and the library
+  // uses that one.
+  void* symbol = dlsym(RTLD_DEFAULT, name);
+  if (symbol != nullptr) return symbol;
+  void* library = find_library();
+  return library == nullptr ? nullptr : dlsym(library, name);
+}
+
+void* library_function(std::uint32_t number) noexcept {
+  void* function = __atomic_load_n(&real_functions[number], __ATOMIC_ACQUIRE);
+  if (function != nullptr) return function;
+  void* library = find_library();
+  if (library == nullptr) return nullptr;
+  char name[96] = "P";
+  strncat(name, wire::kMpiFunctionNames[number], sizeof(name) - 2);
+  function = dlsym(library, name);
+  if (!is_foreign(function)) function = dlsym(library, name + 1);
+  if (!is_foreign(function)) return nullptr;
+  __atomic_store_n(&real_functions[number], function, __ATOMIC_RELEASE);
+  return function;
+}
+
+}  // namespace clusterprof::mpi_wrap

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the file name of a loaded object tells of it.
+#pragma once
+
+#include <string.h>
+
+#include <initializer_list>
+
+namespace clusterprof::mpi_wrap {
+
+inline const char* base_name(const char* path) noexcept {
+  const char* slash = strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+inline bool starts_with(const char* text, const char* prefix) noexcept {
+  return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+// Ours for either MPI: both may be loaded, each the next definition for the other.
+inline bool is_wrapper_object(const char* path) noexcept {
+  return starts_with(base_name(path), "libclusterprof_mpi_");
+}
+
+inline bool is_mpi_library(const char* path) noexcept {
+  const char* name = base_name(path);
+  for (const char* prefix : {"libmpi.", "libmpi_", "libmpich", "libpmpi", "libmpifort.", "libmpicxx."}) {
+    if (starts_with(name, prefix)) return true;
+  }
+  return false;
+}
+
+}  // namespace clusterprof::mpi_wrap

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Recording of MPI begins when MPI, or the first session, is initialised, and ends before it is finalised.
+#pragma once
+
+#include "mpi-wrap/src/mpi_header.hpp"
+
+namespace clusterprof::mpi_wrap {
+
+// MPI_Init has returned.
+void start_world() noexcept;
+
+// MPI was initialised by a call that was not seen.
+void start_if_initialised() noexcept;
+
+// Before the library's MPI_Finalize.
+void end_world() noexcept;
+
+#if CLUSTERPROF_MPI_HAS_4_0
+// MPI_Session_init has returned / before the library's MPI_Session_finalize.
+void start_session(MPI_Session session) noexcept;
+void end_session() noexcept;
+#endif
+
+}  // namespace clusterprof::mpi_wrap

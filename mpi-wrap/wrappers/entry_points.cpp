@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Decides where the entry points (generated/stubs.cpp) lead.
+//
+// A call of MPI_X or PMPI_X comes here once. From then on the entry point leads to
+//   the wrapper   when the agent records this process, CLUSTERPROF_NO_MPI is not set and the
+//                 library has the binary interface this object was built for;
+//   the library   otherwise, also where it has the interface of the MPI standard (libmpi_abi): a
+//                 call through the entry point costs one jump;
+//   another tool  for MPI_X, when a tool that wraps MPI_X stands between the program and the
+//                 library: the tool's own call of PMPI_X is what is recorded.
+#include <dlfcn.h>
+#include <link.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "agent/agent_api.h"
+#include "formats/wire/mpi_functions.h"
+#include "mpi-wrap/generated/wrappers.hpp"
+#include "mpi-wrap/src/binary_interface.hpp"
+#include "mpi-wrap/src/handles.hpp"
+#include "mpi-wrap/src/library.hpp"
+#include "mpi-wrap/src/object_name.hpp"
+#include "mpi-wrap/src/start_and_end.hpp"
+#include "mpi-wrap/src/state.hpp"
+
+namespace clusterprof::mpi_wrap {
+namespace {
+
+// 0 not yet, 1 under way, 2 calls pass through, 3 calls are measured.
+enum : int { kUndecided = 0, kDeciding = 1, kPassThrough = 2, kMeasuring = 3 };
+std::atomic<int> decision;
+std::atomic<long> deciding_thread;
+
+// Our own code, and the library's Fortran and C++ bindings: the program's call site is below them.
+int add_code_ranges(dl_phdr_info* info, std::size_t, void*) noexcept {
+  const char* name = base_name(info->dlpi_name);
+  bool ours = is_wrapper_object(name);
+  for (const char* prefix :
+       {"libmpi_mpifh", "libmpi_usempi", "libmpi_cxx", "libmpichfort", "libmpichcxx", "libmpifort."}) {
+    ours = ours || starts_with(name, prefix);
+  }
+  if (!ours) return 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+    const std::uintptr_t start = info->dlpi_addr + segment.p_vaddr;
+    agent->add_wrapper_range(start, start + segment.p_memsz);
+  }
+  return 0;
+}
+
+bool wanted(void* library) noexcept {
+  const char* off = getenv("CLUSTERPROF_NO_MPI");
+  if (off != nullptr && off[0] != '\0' && strcmp(off, "0") != 0) return false;
+  if (&clusterprof_agent_v1 == nullptr) return false;
+  agent = clusterprof_agent_v1();
+  if (agent == nullptr || agent->version != 5 || agent->segment() == nullptr) return false;
+  return library_has_our_interface(library) && find_handles();
+}
+
+bool measuring(void* library) noexcept {
+  int now = decision.load(std::memory_order_acquire);
+  if (now >= kPassThrough) return now == kMeasuring;
+  const long self = syscall(SYS_gettid);
+  now = kUndecided;
+  if (!decision.compare_exchange_strong(now, kDeciding, std::memory_order_acq_rel)) {
+    while (now == kDeciding) {
+      // A call that the library makes to itself while it is asked for its version.
+      if (deciding_thread.load(std::memory_order_relaxed) == self) return false;
+      sched_yield();
+      now = decision.load(std::memory_order_acquire);
+    }
+    return now == kMeasuring;
+  }
+  deciding_thread.store(self, std::memory_order_relaxed);
+  const bool yes = wanted(library);
+  if (yes) {
+    dl_iterate_phdr(add_code_ranges, nullptr);
+    // Someone else's MPI_Init may have run before this object's first call.
+    start_if_initialised();
+  }
+  deciding_thread.store(0, std::memory_order_relaxed);
+  decision.store(yes ? kMeasuring : kPassThrough, std::memory_order_release);
+  return yes;
+}
+
+// Stands in for a function that no loaded library has: the program looked whether the symbol is
+// there (a weak reference, dlsym) and took ours for the library's.
+int missing_function() noexcept {
+  static std::atomic<bool> said;
+  if (!said.exchange(true)) {
+    constexpr char kText[] =
+        "clusterprof: an MPI function was called, but no MPI library that has it is loaded\n";
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  }
+  return MPI_ERR_OTHER;
+}
+
+struct Next {
+  void* function;
+  bool is_wrapper;  // of ours, for the other MPI
+  bool is_library;
+};
+
+// What the program would have called if this object were not there.
+Next next_definition(const char* name) noexcept {
+  void* next = dlsym(RTLD_NEXT, name);
+  Dl_info info;
+  if (next == nullptr || dladdr(next, &info) == 0 || info.dli_fname == nullptr) return {};
+  return {next, is_wrapper_object(info.dli_fname), is_mpi_library(info.dli_fname)};
+}
+
+}  // namespace
+}  // namespace clusterprof::mpi_wrap
+
+extern "C" {
+
+extern void* clusterprof_mpi_slots[];
+
+// From an entry point's first call: returns where to go, and keeps it for the next ones.
+// Slot 2n is MPI_X of function n, 2n + 1 its PMPI_X.
+[[gnu::used]] void* clusterprof_mpi_resolve(std::uint32_t slot) noexcept {
+  using namespace clusterprof::mpi_wrap;
+  const std::uint32_t number = slot / 2;
+  void* target = library_function(number);
+  if (target == nullptr) return reinterpret_cast<void*>(&missing_function);
+  const char* name = clusterprof::wire::kMpiFunctionNames[number];
+  char pmpi_name[96] = "P";
+  strncat(pmpi_name, name, sizeof(pmpi_name) - 2);
+  const Next next = next_definition(slot % 2 == 0 ? name : pmpi_name);
+  const bool tool = slot % 2 == 0 && next.function != nullptr && !next.is_wrapper && !next.is_library;
+  if (measuring(find_library())) {
+    void* wrapper = tool ? next.function : wrapper_of(number);
+    if (wrapper != nullptr) target = wrapper;
+  } else if (decision.load(std::memory_order_acquire) == kDeciding) {
+    return target;  // undecided yet: ask again at the next call
+  } else if (tool || next.is_wrapper) {
+    target = next.function;
+  }
+  __atomic_store_n(&clusterprof_mpi_slots[slot], target, __ATOMIC_RELEASE);
+  return target;
+}
+}
