@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "collector/node_state.hpp"
-#include "collector/shard_builder.hpp"
+#include "collector/node/node_state.hpp"
+#include "collector/shard/shard_builder.hpp"
 #include "formats/shard/shard_writer.hpp"
 #include "tests/unit/collector/fake_segment.hpp"
 

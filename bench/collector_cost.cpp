@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "collector/process_recorder.hpp"
+#include "collector/process/process_recorder.hpp"
 #include "tests/unit/collector/fake_segment.hpp"
 
 namespace {

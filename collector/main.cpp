@@ -22,7 +22,7 @@
 #include "base/secrets.hpp"
 #include "base/shared_place.hpp"
 #include "collector/message.hpp"
-#include "collector/node_check.hpp"
+#include "collector/os/node_check.hpp"
 #include "collector/server.hpp"
 #include "formats/shard/shard_data.hpp"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/end_patience.hpp"
-#include "collector/node_state.hpp"
+#include "collector/node/node_state.hpp"
 
 namespace clusterprof::collector {
 

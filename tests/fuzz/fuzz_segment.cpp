@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "collector/node_state.hpp"
-#include "collector/shard_builder.hpp"
+#include "collector/node/node_state.hpp"
+#include "collector/shard/shard_builder.hpp"
 #include "formats/shard/tables.hpp"
 #include "formats/wire/mpi_functions.h"
 #include "tests/fuzz/input.hpp"

@@ -18,8 +18,8 @@
 
 #include "cli/doctor/elf_facts.hpp"
 #include "cli/elf_needed.hpp"
-#include "collector/demangle.hpp"
-#include "collector/symbolize.hpp"
+#include "collector/names/demangle.hpp"
+#include "collector/names/symbolize.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* bytes, std::size_t size, std::size_t most,

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "base/secrets.hpp"
-#include "collector/line_tables.hpp"
-#include "collector/mount_table.hpp"
-#include "collector/os_node.hpp"
-#include "collector/perf_map.hpp"
+#include "collector/names/line_tables.hpp"
+#include "collector/names/mount_table.hpp"
+#include "collector/names/perf_map.hpp"
+#include "collector/os/os_node.hpp"
 #include "formats/wire/sample.h"
 #include "formats/wire/spawned_world.h"
 #include "tests/fuzz/guarded_bytes.hpp"

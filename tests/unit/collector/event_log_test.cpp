@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/event_log.hpp"
+#include "collector/mpi/event_log.hpp"
 
 #include <gtest/gtest.h>
 

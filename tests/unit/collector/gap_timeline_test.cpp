@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/gap_timeline.hpp"
+#include "collector/mpi/gap_timeline.hpp"
 
 #include <gtest/gtest.h>
 

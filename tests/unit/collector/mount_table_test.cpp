@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/mount_table.hpp"
+#include "collector/names/mount_table.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

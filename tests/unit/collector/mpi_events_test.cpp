@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "collector/node_state.hpp"
-#include "collector/shard_builder.hpp"
+#include "collector/node/node_state.hpp"
+#include "collector/shard/shard_builder.hpp"
 #include "formats/shard/tables.hpp"
 #include "formats/wire/mpi_functions.h"
 #include "tests/unit/collector/fake_segment.hpp"

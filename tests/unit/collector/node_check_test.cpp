@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/node_check.hpp"
+#include "collector/os/node_check.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/node_state.hpp"
+#include "collector/node/node_state.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -493,7 +493,8 @@ TEST_F(NodeStateTest, RemarkOnPythonSaysThatGarbageCollectionIsNotKnown) {
   state_.hello(std::nullopt, 101, view(partly), at(0));
   state_.poll(at(20).mono_ns);
   const NodeSnapshot snapshot = state_.snapshot(at(20), false);
-  EXPECT_EQ(snapshot.run.notes, std::vector{note_of_ranks(shard::NoteCode::kPythonNativeMissing, {1, 1}, kPython311)});
+  EXPECT_EQ(snapshot.run.notes,
+            std::vector{note_of_ranks(shard::NoteCode::kPythonNativeMissing, {1, 1}, kPython311)});
   ASSERT_EQ(snapshot.ranks.size(), 2u);
   EXPECT_NE(snapshot.ranks[0].rank.flags & shard::kGarbageApart, 0u);
   EXPECT_EQ(snapshot.ranks[1].rank.flags & shard::kGarbageApart, 0u);

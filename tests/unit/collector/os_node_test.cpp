@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/os_node.hpp"
+#include "collector/os/os_node.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

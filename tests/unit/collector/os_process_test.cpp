@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/os_process.hpp"
+#include "collector/os/os_process.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/path_times.hpp"
+#include "collector/charge/path_times.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/process_recorder.hpp"
+#include "collector/process/process_recorder.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/processors.hpp"
+#include "collector/os/processors.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/segment_view.hpp"
+#include "collector/rings/segment_view.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "collector/node_state.hpp"
-#include "collector/process_recorder.hpp"
+#include "collector/node/node_state.hpp"
+#include "collector/process/process_recorder.hpp"
 #include "tests/unit/collector/fake_segment.hpp"
 
 namespace clusterprof::collector {

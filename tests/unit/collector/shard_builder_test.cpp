@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/shard_builder.hpp"
+#include "collector/shard/shard_builder.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/syscalls.hpp"
+#include "collector/names/syscalls.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

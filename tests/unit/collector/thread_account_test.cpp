@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/thread_account.hpp"
+#include "collector/charge/thread_account.hpp"
 
 #include <gtest/gtest.h>
 

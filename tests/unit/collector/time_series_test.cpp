@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/time_series.hpp"
+#include "collector/charge/time_series.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/demangle.hpp"
+#include "collector/names/demangle.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/line_tables.hpp"
+#include "collector/names/line_tables.hpp"
 
 #include <gtest/gtest.h>
 

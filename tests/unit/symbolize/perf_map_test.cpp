@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/perf_map.hpp"
+#include "collector/names/perf_map.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/symbolize.hpp"
+#include "collector/names/symbolize.hpp"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "collector/line_tables.hpp"
+#include "collector/names/line_tables.hpp"
 
 namespace clusterprof::collector {
 namespace {

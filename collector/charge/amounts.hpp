@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Amounts that processes have by call path, and the keys under which they are added up. Paths are nodes of
+// the RawStore; times are in nanoseconds. Plain data: any thread may use its own copy.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "collector/stacks/flat_index.hpp"
+#include "formats/shard/shard_data.hpp"
+#include "formats/wire/segment.h"
+
+namespace clusterprof::collector {
+
+struct RawAmount {
+  std::uint64_t wall_ns = 0, cpu_ns = 0, samples = 0;
+};
+
+// Node of the RawStore, category and "main thread" in one key.
+struct RawValueKey {
+  std::uint32_t path = 0;
+  shard::Category category = shard::Category::kNative;
+  bool main_thread = false;
+  friend bool operator==(const RawValueKey&, const RawValueKey&) = default;
+};
+struct RawCounterKey {
+  std::uint32_t path = 0, counter = 0;  // counter: RawTables::counters
+  friend bool operator==(const RawCounterKey&, const RawCounterKey&) = default;
+};
+struct RawCallKey {
+  std::uint32_t path = 0;
+  std::uint64_t communicator = 0;  // identity, 0 none
+  bool main_thread = true;         // it made the calls
+  friend bool operator==(const RawCallKey&, const RawCallKey&) = default;
+};
+struct RawIoKey {
+  std::uint32_t path = 0;
+  std::uint32_t file = 0;  // RawTables::files
+  wire::IoOperation operation = wire::IoOperation::kOpen;
+  friend bool operator==(const RawIoKey&, const RawIoKey&) = default;
+};
+struct RawKeyHash {
+  std::size_t operator()(const RawIoKey& k) const noexcept {
+    return mix((std::uint64_t{k.path} << 32) ^ (std::uint64_t{k.file} << 4) ^
+               static_cast<std::uint64_t>(k.operation));
+  }
+  std::size_t operator()(const RawValueKey& k) const noexcept {
+    return mix((std::uint64_t{k.path} << 8) | (static_cast<std::uint64_t>(k.category) << 1) | k.main_thread);
+  }
+  std::size_t operator()(const RawCounterKey& k) const noexcept {
+    return mix((std::uint64_t{k.path} << 32) | k.counter);
+  }
+  std::size_t operator()(const RawCallKey& k) const noexcept {
+    return mix(k.communicator ^ mix((std::uint64_t{k.path} << 1) | k.main_thread));
+  }
+};
+
+struct RawCall {
+  std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0, sent_bytes = 0, recv_bytes = 0;
+  std::uint64_t unfinished = 0;  // calls under way: in time_ns, but not in count, min_ns and max_ns
+  void add(const RawCall& other);
+};
+// wire::Region
+struct RawRegion {
+  std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0;
+  std::int64_t max_n = -1;
+  void add(const RawRegion& other);
+};
+struct RawIo {
+  std::uint64_t count = 0, failed = 0, bytes = 0, time_ns = 0, max_ns = 0;
+  void add(const RawIo& other);
+};
+// shard::DataAccess
+struct RawAccess {
+  std::uint64_t samples = 0, accesses = 0;
+  std::array<std::uint64_t, 4> blocks{};
+  void add(const RawAccess& other);
+};
+
+// What samples cost the program, by time in the handler: four bins to an octave.
+struct HandlerCosts {
+  static constexpr std::size_t kBins = 97;
+  std::array<std::uint64_t, kBins> counts{};
+  // Bin b: at most this, and more than bin b - 1. The last one takes whatever is more.
+  [[nodiscard]] static std::uint64_t le_ns(std::size_t bin) noexcept;
+  void add(std::uint32_t cost_ns) noexcept;
+};
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/mpi/gap_timeline.hpp"
+
+#include <tuple>
+#include <utility>
+
+namespace clusterprof::collector {
+namespace {
+
+bool larger(const GapPart& a, const GapPart& b) {
+  return std::tie(b.wall_ns, a.path) < std::tie(a.wall_ns, b.path);
+}
+
+}  // namespace
+
+void GapTimeline::charge(std::vector<GapPart>& parts, std::uint64_t ns, std::uint32_t path) {
+  if (ns == 0) return;
+  for (GapPart& part : parts) {
+    if (part.path == path) {
+      part.wall_ns += ns;
+      return;
+    }
+  }
+  if (parts.size() == kMostPaths) {
+    std::nth_element(parts.begin(), parts.begin() + kMostPaths / 2, parts.end(), larger);
+    parts.resize(kMostPaths / 2);
+  }
+  parts.push_back({path, ns});
+}
+
+void GapTimeline::begin_call(const wire::MpiEvent& event) {
+  const std::uint64_t gap_ns = event.enter_ns > call_.exit_ns ? event.enter_ns - call_.exit_ns : 0;
+  // MPI calls in between that have no event.
+  const std::uint64_t mpi_until_gap_ns = call_.mpi_ns + (call_.exit_ns - call_.enter_ns);
+  const std::uint64_t mpi_ns =
+      event.mpi_ns > mpi_until_gap_ns ? std::min(event.mpi_ns - mpi_until_gap_ns, gap_ns) : 0;
+  Call& call = waiting_.emplace_back(Call{call_.exit_ns, event.enter_ns, gap_ns - mpi_ns, 1, {}});
+  call.parts = std::exchange(settled_, {});
+  std::size_t kept = 0;
+  for (const Interval& interval : open_) {
+    const std::uint64_t ns = overlap(interval.begin_ns, interval.end_ns, call.gap_begin_ns, call.enter_ns);
+    charge(call.parts, part_of(ns, interval.share), interval.path);
+    if (interval.end_ns > event.exit_ns) {
+      open_[kept++] = {std::max(interval.begin_ns, event.exit_ns), interval.end_ns, interval.path,
+                       interval.share};
+    }
+  }
+  open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(kept), open_.end());
+  call_ = {event.enter_ns, event.exit_ns, event.mpi_ns};
+  any_call_ = true;
+}
+
+void GapTimeline::finish_parts() {
+  Call& call = waiting_.front();
+  std::uint64_t sum = 0;
+  for (const GapPart& part : call.parts) sum += part.wall_ns;
+  if (sum > call.outside_ns) {
+    const double scale = static_cast<double>(call.outside_ns) / static_cast<double>(sum);
+    for (GapPart& part : call.parts)
+      part.wall_ns = static_cast<std::uint64_t>(static_cast<double>(part.wall_ns) * scale);
+    std::erase_if(call.parts, [](const GapPart& part) { return part.wall_ns == 0; });
+  }
+  std::sort(call.parts.begin(), call.parts.end(), larger);
+  if (call.parts.size() > kMostParts) call.parts.resize(kMostParts);
+}
+
+}  // namespace clusterprof::collector

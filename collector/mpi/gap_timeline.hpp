@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Brings together the MPI events and the samples of one thread, which come from two rings: between two calls
+// with events lies a gap, and of each gap is found out which call paths outside MPI it was spent on.
+//
+// An event waits until a sample from after the call's begin has been seen, since a sample speaks of the time
+// before it; when many wait, the oldest goes with what is known. So memory is bounded however far one ring is
+// behind the other.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "collector/mpi/event_log.hpp"
+#include "formats/wire/mpi_event.h"
+
+namespace clusterprof::collector {
+
+// What is known of a stretch of time; call paths of the thread, or kNoPath.
+struct Whereabouts {
+  std::uint32_t path;         // when no MPI call lies in it
+  std::uint32_t before_call;  // else before the first one
+  std::uint32_t after_call;   // and after that
+};
+inline constexpr std::uint32_t kNoPath = 0xffff'ffffu;
+
+class GapTimeline {
+ public:
+  static constexpr std::size_t kMostParts = 8;       // of a gap: the largest
+  static constexpr std::size_t kMostWaiting = 4096;  // events
+
+  explicit GapTimeline(std::uint64_t start_ns = 0)
+      : sampled_until_ns_(start_ns), call_{start_ns, start_ns, 0} {}
+
+  // `sink`, here and below: void(const wire::MpiEvent&, std::span<const GapPart>), events in order; the gap
+  // comes with the first event of its call.
+  // The next event, in order of exit_ns.
+  template <typename Sink>
+  void event(const wire::MpiEvent& event, Sink&& sink) {
+    const bool same_call = any_call_ && event.enter_ns == call_.enter_ns && event.exit_ns == call_.exit_ns;
+    if (same_call && waiting_.empty()) {  // its call has gone on already
+      sink(event, std::span<const GapPart>());
+      return;
+    }
+    events_.push_back(event);
+    if (same_call) {
+      ++waiting_.back().events;
+    } else {
+      begin_call(event);
+    }
+    while (!waiting_.empty() &&
+           (waiting_.front().enter_ns <= sampled_until_ns_ || events_.size() > kMostWaiting)) {
+      pass_on(sink);
+    }
+  }
+
+  // Samples say that the thread was there, as far as that is outside MPI, for `share` of the time. In order
+  // of time.
+  void spent(std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where, double share = 1) {
+    bool one_gap = true;
+    for (const Call& call : waiting_)
+      one_gap = one_gap && (call.enter_ns <= begin_ns || call.enter_ns >= end_ns);
+    std::uint32_t path = one_gap ? where.path : where.before_call;
+    for (Call& call : waiting_) {
+      if (call.gap_begin_ns >= end_ns) return;
+      if (path != kNoPath)
+        charge(call.parts, part_of(overlap(begin_ns, end_ns, call.gap_begin_ns, call.enter_ns), share), path);
+      if (!one_gap && call.enter_ns > begin_ns) path = where.after_call;
+    }
+    if (path == kNoPath) return;
+    begin_ns = std::max(begin_ns, call_.exit_ns);
+    if (begin_ns >= end_ns) return;
+    if (!open_.empty() && open_.back().path == path && open_.back().end_ns == begin_ns &&
+        open_.back().share == share) {
+      open_.back().end_ns = end_ns;
+      return;
+    }
+    if (open_.size() == kMostOpen) {
+      // Long before any call that the latest samples may lie in.
+      const auto old = open_.begin() + kMostOpen / 2;
+      for (auto it = open_.begin(); it != old; ++it)
+        charge(settled_, part_of(it->end_ns - it->begin_ns, it->share), it->path);
+      open_.erase(open_.begin(), old);
+    }
+    open_.push_back({begin_ns, end_ns, path, share});
+  }
+
+  // All samples up to then have been seen.
+  template <typename Sink>
+  void sampled_until(std::uint64_t time_ns, Sink&& sink) {
+    sampled_until_ns_ = std::max(sampled_until_ns_, time_ns);
+    while (!waiting_.empty() && waiting_.front().enter_ns <= sampled_until_ns_) pass_on(sink);
+  }
+
+  // No more samples will come.
+  template <typename Sink>
+  void flush(Sink&& sink) {
+    while (!waiting_.empty()) pass_on(sink);
+  }
+
+  // Of the latest event; the next one must not be before it.
+  [[nodiscard]] std::uint64_t last_exit_ns() const noexcept { return call_.exit_ns; }
+
+ private:
+  static constexpr std::size_t kMostOpen = 64;
+  static constexpr std::size_t kMostPaths = 256;  // of a gap, until it ends
+
+  struct Interval {
+    std::uint64_t begin_ns, end_ns;
+    std::uint32_t path;
+    double share;
+  };
+  struct Call {  // one that waits for samples
+    std::uint64_t gap_begin_ns, enter_ns;
+    std::uint64_t outside_ns;  // of the gap, by the thread's clock of MPI time
+    std::uint32_t events;
+    std::vector<GapPart> parts;
+  };
+  struct LatestCall {
+    std::uint64_t enter_ns, exit_ns, mpi_ns;
+  };
+
+  static std::uint64_t overlap(std::uint64_t begin_a, std::uint64_t end_a, std::uint64_t begin_b,
+                               std::uint64_t end_b) {
+    const std::uint64_t begin = std::max(begin_a, begin_b), end = std::min(end_a, end_b);
+    return begin < end ? end - begin : 0;
+  }
+  static std::uint64_t part_of(std::uint64_t ns, double share) {
+    return share == 1 ? ns : static_cast<std::uint64_t>(static_cast<double>(ns) * share);
+  }
+  static void charge(std::vector<GapPart>& parts, std::uint64_t ns, std::uint32_t path);
+  void begin_call(const wire::MpiEvent& event);
+  // Of the front: what it is worth, largest first.
+  void finish_parts();
+
+  template <typename Sink>
+  void pass_on(Sink&& sink) {
+    finish_parts();
+    const Call& call = waiting_.front();
+    for (std::uint32_t i = 0; i < call.events; ++i) {
+      sink(events_.front(), i == 0 ? std::span<const GapPart>(call.parts) : std::span<const GapPart>());
+      events_.pop_front();
+    }
+    waiting_.pop_front();
+  }
+
+  std::deque<wire::MpiEvent> events_;  // of the calls in waiting_, in order
+  std::deque<Call> waiting_;
+  std::uint64_t sampled_until_ns_;
+  bool any_call_ = false;
+  LatestCall call_;  // after which the open gap begins
+  std::vector<Interval> open_;
+  std::vector<GapPart> settled_;  // of the open gap too: what is older
+};
+
+// Which stretches of time the samples of a thread speak of: by the rules of ThreadAccount where no MPI call
+// lies between two samples. Where one does, the thread was at the place of the first sample until the call,
+// however much it ran, and at that of the second one after it. A sample in MPI says only where the thread was
+// before.
+class SampledTime {
+ public:
+  struct Place {
+    std::uint32_t path = kNoPath;
+    bool outside_mpi = false;
+  };
+
+  explicit SampledTime(std::uint64_t start_ns = 0, std::uint64_t start_cpu_ns = 0)
+      : time_ns_(start_ns), cpu_ns_(start_cpu_ns) {}
+
+  // visit(begin_ns, end_ns, Whereabouts), in order of time.
+  template <typename Visit>
+  void sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, Place place, Visit&& visit) {
+    const std::uint64_t begin = time_ns_, end = std::max(time_ns_, time_ns);
+    const std::uint64_t ran = std::min(cpu_ns > cpu_ns_ ? cpu_ns - cpu_ns_ : 0, end - begin);
+    const std::uint32_t previous = path_of(previous_), here = path_of(place), running = path_of(running_);
+    const auto tell = [&](std::uint64_t from, std::uint64_t to, const Whereabouts& where) {
+      if (from < to) visit(from, to, where);
+    };
+    if (here == kNoPath) {
+      tell(begin, end, {previous, previous, kNoPath});
+    } else if (blocked_) {
+      tell(begin, end - ran, {previous, previous, here});
+      const std::uint32_t ran_at = blocked ? running : here;
+      tell(end - ran, end, {ran_at, ran_at, here});
+    } else if (blocked) {
+      tell(begin, begin + ran, {running, running, here});
+      tell(begin + ran, end, {here, running, here});
+    } else {
+      tell(begin, end, {here, here, here});
+    }
+    time_ns_ = end;
+    cpu_ns_ = std::max(cpu_ns_, cpu_ns);
+    blocked_ = blocked;
+    previous_ = place;
+    if (!blocked) running_ = place;
+  }
+  template <typename Visit>
+  void end(std::uint64_t time_ns, Visit&& visit) {
+    const std::uint32_t previous = path_of(previous_);
+    if (time_ns_ < time_ns) visit(time_ns_, time_ns, Whereabouts{previous, previous, kNoPath});
+    time_ns_ = std::max(time_ns_, time_ns);
+  }
+
+ private:
+  static std::uint32_t path_of(const Place& place) { return place.outside_mpi ? place.path : kNoPath; }
+
+  std::uint64_t time_ns_, cpu_ns_;
+  bool blocked_ = false;
+  Place previous_, running_;
+};
+
+}  // namespace clusterprof::collector

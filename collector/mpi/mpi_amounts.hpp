@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a process has to say of its use of MPI, besides the amounts by call path: calls under way, traffic
+// between ranks, communicators, measurements of the clock. Plain data: any thread may use its own copy.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "formats/wire/segment.h"
+
+namespace clusterprof::collector {
+
+// wire::MpiCallUnderWay, as it was at the last look at the process.
+struct RawCallUnderWay {
+  std::int32_t tid = 0;
+  bool main_thread = false;
+  std::uint32_t path = 0;
+  std::uint64_t channel = 0;
+  std::uint16_t op = 0;
+  std::uint32_t sequence = wire::kNoSequence;
+  std::int32_t peer = wire::kNoPeer, tag = wire::kNoTag, root = wire::kNoPeer;
+  std::uint64_t enter_ns = 0, lasted_ns = 0;
+  std::uint32_t requests = 0;
+  struct Pending {
+    wire::PendingKind kind = wire::PendingKind::kNone;
+    std::int32_t peer = wire::kNoPeer;
+  };
+  std::vector<Pending> pending;
+};
+
+// Threads other than the main one that have called MPI.
+struct HelperThreads {
+  std::uint32_t count = 0;
+  std::uint64_t elapsed_ns = 0, mpi_ns = 0;  // sums
+  void add(const HelperThreads& other) {
+    count += other.count;
+    elapsed_ns += other.elapsed_ns;
+    mpi_ns += other.mpi_ns;
+  }
+};
+
+struct RawTraffic {
+  std::uint64_t messages = 0, bytes = 0;
+};
+struct CommunicatorInfo {
+  std::uint32_t size = 0;
+  std::string name;
+};
+
+using SizeBins = std::array<std::uint64_t, wire::kSizeBins>;
+
+// wire::ClockMeasurement
+struct ClockReading {
+  std::int32_t reference_rank = 0;
+  std::uint64_t local_ns = 0;
+  std::int64_t offset_ns = 0;
+  std::uint64_t error_ns = 0;
+};
+
+}  // namespace clusterprof::collector

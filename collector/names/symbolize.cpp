@@ -1,0 +1,742 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/names/symbolize.hpp"
+
+#include <dwarf.h>
+#include <elf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <elfutils/libdwfl.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gelf.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/unique_fd.hpp"
+#include "collector/names/demangle.hpp"
+
+namespace clusterprof::collector {
+namespace {
+
+using shard::NoteCode;
+
+constexpr std::string_view kVdso = "[vdso]";
+
+struct DwflCloser {
+  void operator()(Dwfl* dwfl) const noexcept { dwfl_end(dwfl); }
+};
+using DwflHandle = std::unique_ptr<Dwfl, DwflCloser>;
+
+struct Freer {
+  void operator()(void* memory) const noexcept { std::free(memory); }
+};
+
+std::string hex(std::span<const std::uint8_t> bytes) {
+  std::string text;
+  for (const std::uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+std::string normal_path(const char* name, const char* directory) {
+  std::filesystem::path path(name);
+  if (path.is_relative() && directory != nullptr) path = std::filesystem::path(directory) / path;
+  return path.lexically_normal().string();
+}
+
+// A copy of this process's vdso in a memory file: every process of the node has the same. Nothing when there
+// is none (errno 0), or for the reason in errno.
+UniqueFd vdso_file() {
+  errno = 0;
+  const unsigned long base = getauxval(AT_SYSINFO_EHDR);
+  if (base == 0) return {};
+  std::ifstream maps("/proc/self/maps");
+  std::uint64_t end = 0;
+  for (std::string line; std::getline(maps, line);) {
+    std::uint64_t low = 0;
+    std::uint64_t high = 0;
+    const std::size_t dash = line.find('-');
+    const std::size_t blank = line.find(' ');
+    if (dash == std::string::npos || blank == std::string::npos || blank < dash) continue;
+    const char* const text = line.data();
+    std::from_chars(text, text + dash, low, 16);
+    std::from_chars(text + dash + 1, text + blank, high, 16);
+    if (low == base) end = high;
+  }
+  if (end <= base) return {};
+  UniqueFd file(memfd_create("vdso", MFD_CLOEXEC));
+  if (!file) return {};
+  const auto* from = reinterpret_cast<const char*>(base);
+  for (std::size_t left = end - base; left > 0;) {
+    const ssize_t written = ::write(file.get(), from, left);
+    if (written <= 0) return {};
+    from += written;
+    left -= static_cast<std::size_t>(written);
+  }
+  return file;
+}
+
+std::chrono::nanoseconds own_cpu_time() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
+// --- symbols -------------------------------------------------------------------------------
+
+struct Symbol {
+  std::uint64_t begin, end;
+  const char* name;
+  unsigned rank;  // smaller is better among names for one range
+};
+
+unsigned rank_of(const GElf_Sym& symbol, const char* name) {
+  const unsigned binding = GELF_ST_BIND(symbol.st_info);
+  unsigned rank = binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1000 : 2000;
+  while (*name++ == '_') ++rank;
+  return rank;
+}
+
+// --- DWARF ---------------------------------------------------------------------------------
+
+struct FunctionRange {
+  std::uint64_t begin, end;
+  Dwarf_Die die;
+};
+
+// Entries of the debugging information by where they lie in memory: offsets repeat in the files that dwz and
+// -gsplit-dwarf make.
+using DieKey = const void*;
+
+// Where a function without linkage name (one in an anonymous namespace, a Fortran procedure) is declared:
+// "ns::Class::".
+using ScopeNames = std::unordered_map<DieKey, std::string>;
+
+// The functions of one compilation unit with code, sorted by address.
+struct Unit {
+  Dwarf_Die die;  // has the line table: with -gsplit-dwarf the skeleton
+  std::vector<FunctionRange> functions;
+  ScopeNames scopes;
+};
+
+struct UnitRange {
+  std::uint64_t begin, end;
+  Dwarf_Off unit;
+};
+
+// The functions inlined directly into one, sorted by address.
+using InlinedCalls = std::vector<FunctionRange>;
+
+template <typename Visit>
+void for_each_range(Dwarf_Die& die, Visit&& visit) {
+  Dwarf_Addr base = 0;
+  Dwarf_Addr begin = 0;
+  Dwarf_Addr end = 0;
+  std::ptrdiff_t offset = 0;
+  while ((offset = dwarf_ranges(&die, offset, &base, &begin, &end)) > 0)
+    if (begin < end && begin != 0) visit(begin, end);
+}
+
+// The part with address `address` of ranges sorted by begin that do not overlap.
+template <typename Range>
+Range* find_range(std::vector<Range>& ranges, std::uint64_t address) {
+  const auto after = std::ranges::upper_bound(ranges, address, {}, &Range::begin);
+  if (after == ranges.begin() || address >= std::prev(after)->end) return nullptr;
+  return &*std::prev(after);
+}
+
+// A linkage name from which more can be told than from the name in the source. `read`: dwarf_attr, or
+// dwarf_attr_integrate to ask the declaration too.
+const char* full_linkage_name(Dwarf_Die& die, decltype(&dwarf_attr) read) {
+  Dwarf_Attribute attribute;
+  for (const unsigned name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
+    if (read(&die, name, &attribute) == nullptr) continue;
+    const char* const text = dwarf_formstring(&attribute);
+    if (text != nullptr && (std::strncmp(text, "_Z", 2) == 0 || std::strncmp(text, "_R", 2) == 0))
+      return text;
+  }
+  return nullptr;
+}
+
+// gcc gives the classes of lambdas no name: their line tells them apart.
+std::string unnamed_class(Dwarf_Die& die) {
+  const char* kind = "unnamed";
+  Dwarf_Die member;
+  for (int more = dwarf_child(&die, &member); more == 0; more = dwarf_siblingof(&member, &member)) {
+    if (dwarf_tag(&member) != DW_TAG_subprogram) continue;
+    const char* const name = dwarf_diename(&member);
+    if (name != nullptr && std::strcmp(name, "operator()") == 0) kind = "lambda";
+  }
+  int line = 0;
+  if (dwarf_decl_line(&die, &line) != 0) return fmt::format("{{{}}}", kind);
+  return fmt::format("{{{}:{}}}", kind, line);
+}
+
+// How deep entries may lie in each other: deeper than any compiler nests them only in a file made to harm.
+constexpr unsigned kMaxNesting = 256;
+
+void collect_functions(Dwarf_Die& parent, const std::string& scope, std::vector<FunctionRange>& functions,
+                       ScopeNames& scopes, unsigned depth = 0) {
+  Dwarf_Die die;
+  if (depth >= kMaxNesting || dwarf_child(&parent, &die) != 0) return;
+  do {
+    switch (const int tag = dwarf_tag(&die)) {
+      case DW_TAG_subprogram: {
+        for_each_range(die, [&](std::uint64_t begin, std::uint64_t end) {
+          functions.push_back({begin, end, die});
+        });
+        if (!scope.empty() && full_linkage_name(die, dwarf_attr) == nullptr) scopes.emplace(die.addr, scope);
+        if (dwarf_haschildren(&die) <= 0) break;
+        // Contained procedures, local classes.
+        const char* const name = dwarf_diename(&die);
+        collect_functions(die, name != nullptr ? scope + name + "::" : scope, functions, scopes, depth + 1);
+        break;
+      }
+      case DW_TAG_namespace:
+      case DW_TAG_structure_type:
+      case DW_TAG_class_type:
+      case DW_TAG_union_type:
+      case DW_TAG_module: {
+        const char* const name = dwarf_diename(&die);
+        const std::string own = name != nullptr           ? std::string(name)
+                                : tag == DW_TAG_namespace ? std::string("(anonymous namespace)")
+                                                          : unnamed_class(die);
+        collect_functions(die, scope + own + "::", functions, scopes, depth + 1);
+        break;
+      }
+      case DW_TAG_lexical_block:
+        collect_functions(die, scope, functions, scopes, depth + 1);
+        break;
+      default:
+        break;
+    }
+  } while (dwarf_siblingof(&die, &die) == 0);
+}
+
+void collect_inlined(Dwarf_Die& parent, InlinedCalls& out, unsigned depth = 0) {
+  Dwarf_Die die;
+  if (depth >= kMaxNesting || dwarf_child(&parent, &die) != 0) return;
+  do {
+    switch (dwarf_tag(&die)) {
+      case DW_TAG_inlined_subroutine:
+        for_each_range(die, [&](std::uint64_t begin, std::uint64_t end) {
+          out.push_back({begin, end, die});
+        });
+        break;
+      case DW_TAG_lexical_block:
+      case DW_TAG_try_block:
+      case DW_TAG_catch_block:
+        collect_inlined(die, out, depth + 1);
+        break;
+      default:
+        break;
+    }
+  } while (dwarf_siblingof(&die, &die) == 0);
+}
+
+// What `die` is a copy, or the body, of: the entry at the place of its declaration.
+Dwarf_Die declaration_of(Dwarf_Die die) {
+  for (unsigned step = 0; step < 8; ++step) {  // link-time optimisation makes chains; a damaged file a ring
+    Dwarf_Attribute attribute;
+    Dwarf_Die next;
+    if ((dwarf_attr(&die, DW_AT_abstract_origin, &attribute) == nullptr &&
+         dwarf_attr(&die, DW_AT_specification, &attribute) == nullptr) ||
+        dwarf_formref_die(&attribute, &next) == nullptr)
+      break;
+    die = next;
+  }
+  return die;
+}
+
+std::uint32_t unsigned_attribute(Dwarf_Die& die, unsigned name) {
+  Dwarf_Attribute attribute;
+  Dwarf_Word value = 0;
+  if (dwarf_attr(&die, name, &attribute) == nullptr || dwarf_formudata(&attribute, &value) != 0) return 0;
+  return static_cast<std::uint32_t>(value);
+}
+
+// --- separate debug files ------------------------------------------------------------------
+
+// The C library's own lines tell nobody anything that he could change, and with its debug information
+// installed it takes 40 ms to inflate that, at the end of every run: its functions are named by its symbol
+// table.
+bool is_c_library(const std::string& file) {
+  constexpr std::array<std::string_view, 8> kNames = {
+      "libc.so.", "libc-2.", "ld-linux", "ld-2.", "libm.so.", "libm-2.", "libpthread.so.", "libpthread-2."};
+  return std::ranges::any_of(kNames, [&](std::string_view name) { return file.starts_with(name); });
+}
+
+// As dwfl_standard_find_debuginfo, which would load the client of debuginfod and some 30 libraries besides to
+// ask nobody for a file that is not here. So it is called only where there is a file that it may find.
+int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base,
+                    const char* file, const char* debug_link, GElf_Word checksum, char** found) {
+  const int by_build_id =
+      dwfl_build_id_find_debuginfo(module, user_data, name, base, file, debug_link, checksum, found);
+  if (by_build_id >= 0 || file == nullptr) return by_build_id;
+  std::error_code error;
+  const std::filesystem::path given(file), real = std::filesystem::canonical(given, error);
+  const std::string base_name = given.filename().string();
+  const std::string link = debug_link != nullptr ? debug_link : base_name + ".debug";
+  const auto is_there = [](const std::filesystem::path& path) { return ::access(path.c_str(), R_OK) == 0; };
+  for (const std::filesystem::path& of : {given, real}) {
+    const std::filesystem::path directory = of.parent_path();
+    if (directory.empty()) continue;
+    const std::filesystem::path debug = "/usr/lib/debug" / directory.relative_path();
+    if (is_there(directory / link) || is_there(directory / ".debug" / link) || is_there(debug / link) ||
+        is_there(debug / base_name) || is_there(std::filesystem::path("/usr/lib/debug") / link))
+      return dwfl_standard_find_debuginfo(module, user_data, name, base, file, debug_link, checksum, found);
+  }
+  return -1;
+}
+
+// --- one object file -----------------------------------------------------------------------
+
+class ObjectFile {
+ public:
+  ObjectFile(std::string path, std::vector<std::uint8_t> build_id, std::vector<shard::Note>& notes)
+      : path_(std::move(path)), build_id_(std::move(build_id)), notes_(notes) {
+    const std::string file = std::filesystem::path(path_).filename().string();
+    if (file.find(".so") != std::string::npos) module_name_ = file.substr(0, file.find('.'));
+    has_lines_ = !is_c_library(file);
+  }
+
+  // Adds the CPU time that debug information takes to `time_on_lines`.
+  const std::vector<SourceFrame>& resolve(std::uint64_t address, Symbolizer::Detail detail,
+                                          std::chrono::nanoseconds& time_on_lines) {
+    const auto found = frames_.find(address);
+    if (found != frames_.end()) return found->second;
+    if (!opened_) {
+      opened_ = true;
+      if (std::optional<shard::Note> problem = open()) {
+        notes_.push_back(std::move(*problem));
+        close();
+      }
+    }
+    if (detail == Symbolizer::Detail::kSymbols && has_lines_) {
+      by_symbol_.assign(1, from_symbols(address));
+      return by_symbol_;
+    }
+    const std::chrono::nanoseconds begin = own_cpu_time();
+    const auto& answer = frames_.emplace(address, look_up(address)).first->second;
+    time_on_lines += own_cpu_time() - begin;
+    return answer;
+  }
+
+ private:
+  // What is wrong; nothing when all is well.
+  std::optional<shard::Note> open() {
+    static char* debug_path = nullptr;  // elfutils' default: beside the file, .debug, /usr/lib/debug
+    static const Dwfl_Callbacks kCallbacks = [] {
+      Dwfl_Callbacks callbacks{};
+      callbacks.find_elf = dwfl_build_id_find_elf;
+      callbacks.find_debuginfo = find_debug_file;
+      callbacks.section_address = dwfl_offline_section_address;
+      callbacks.debuginfo_path = &debug_path;
+      return callbacks;
+    }();
+
+    UniqueFd file;
+    if (path_ == kVdso) {
+      file = vdso_file();
+      if (!file) return shard::note_of_run(NoteCode::kVdsoNotReadable, static_cast<std::uint64_t>(errno));
+    } else {
+      // What is there now need not be what was mapped: do not wait for a pipe.
+      file.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+      struct stat status {};
+      if (!file || ::fstat(file.get(), &status) != 0)
+        return shard::note_of_run(NoteCode::kFileNotOpened, static_cast<std::uint64_t>(errno), path_);
+      if (!S_ISREG(status.st_mode)) return shard::note_of_run(NoteCode::kFileNotRegular, 0, path_);
+    }
+    dwfl_.reset(dwfl_begin(&kCallbacks));
+    if (!dwfl_) return not_readable();
+    dwfl_report_begin(dwfl_.get());
+    module_ = dwfl_report_elf(dwfl_.get(), path_.c_str(), path_.c_str(), file.get(), 0, true);
+    if (module_ == nullptr) return not_readable();
+    static_cast<void>(file.release());  // libdwfl closes it
+    dwfl_report_end(dwfl_.get(), nullptr, nullptr);
+
+    GElf_Addr bias = 0;
+    Elf* const elf = dwfl_module_getelf(module_, &bias);
+    if (elf == nullptr) return not_readable();
+    elf_bias_ = bias;
+    const void* found_id = nullptr;
+    const ssize_t found_bytes = dwelf_elf_gnu_build_id(elf, &found_id);
+    if (!build_id_.empty()) {
+      const std::span<const std::uint8_t> found(static_cast<const std::uint8_t*>(found_id),
+                                                found_bytes > 0 ? static_cast<std::size_t>(found_bytes) : 0);
+      if (!std::ranges::equal(found, build_id_))
+        return shard::note_of_run(NoteCode::kFileChanged, 0, path_, hex(build_id_));
+    }
+    read_symbols();
+    return std::nullopt;
+  }
+
+  [[nodiscard]] shard::Note not_readable() const {
+    const char* const message = dwfl_errmsg(-1);
+    return shard::note_of_run(NoteCode::kFileNotReadable, 0, path_, message != nullptr ? message : "");
+  }
+
+  // Inflates compressed sections, all of them.
+  void open_dwarf() {
+    if (std::exchange(dwarf_opened_, true) || module_ == nullptr || !has_lines_) return;
+    Dwarf_Addr bias = 0;
+    dwarf_ = dwfl_module_getdwarf(module_, &bias);
+    dwarf_bias_ = bias;
+  }
+
+  void close() {
+    module_ = nullptr;
+    dwarf_ = nullptr;
+    symbols_.clear();
+    units_.clear();
+    dwfl_.reset();
+  }
+
+  void read_symbols() {
+    const int count = dwfl_module_getsymtab(module_);
+    for (int i = 0; i < count; ++i) {
+      GElf_Sym symbol;
+      GElf_Addr value = 0;
+      GElf_Word section = 0;
+      const char* const name =
+          dwfl_module_getsym_info(module_, i, &symbol, &value, &section, nullptr, nullptr);
+      const unsigned type = GELF_ST_TYPE(symbol.st_info);
+      if (name == nullptr || *name == '\0' || symbol.st_size == 0 || section == SHN_UNDEF) continue;
+      if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) continue;
+      const std::uint64_t begin = value - elf_bias_;
+      symbols_.push_back({begin, begin + symbol.st_size, name, rank_of(symbol, name)});
+    }
+    // For one place the best name comes last, where the search begins.
+    std::ranges::sort(symbols_, [](const Symbol& left, const Symbol& right) {
+      if (left.begin != right.begin) return left.begin < right.begin;
+      if (left.end != right.end) return left.end > right.end;
+      if (left.rank != right.rank) return left.rank > right.rank;
+      const std::size_t left_bytes = std::strlen(left.name);
+      const std::size_t right_bytes = std::strlen(right.name);
+      if (left_bytes != right_bytes) return left_bytes > right_bytes;
+      return std::strcmp(left.name, right.name) > 0;
+    });
+  }
+
+  const Symbol* find_symbol(std::uint64_t address) const {
+    auto at = std::ranges::upper_bound(symbols_, address, {}, &Symbol::begin);
+    // Symbols may overlap; one that began far below is not looked for endlessly.
+    for (unsigned tries = 0; at != symbols_.begin() && tries < 64; ++tries) {
+      --at;
+      if (address < at->end) return &*at;
+    }
+    return nullptr;
+  }
+
+  Unit* find_unit(std::uint64_t address) {
+    Dwarf_Die die;
+    if (dwarf_addrdie(dwarf_, address, &die) == nullptr) {
+      // No .debug_aranges for it (clang writes none): ask the units themselves, once.
+      if (!units_listed_) list_units();
+      const UnitRange* const found = find_range(unit_ranges_, address);
+      if (found == nullptr || dwarf_offdie(dwarf_, found->unit, &die) == nullptr) return nullptr;
+    }
+    return &unit_of(die);
+  }
+
+  Unit& unit_of(Dwarf_Die& die) {
+    const auto [found, fresh] = units_.try_emplace(die.addr);
+    Unit& unit = found->second;
+    if (fresh) {
+      unit.die = die;
+      std::uint8_t kind = 0;
+      Dwarf_Die split{};
+      if (dwarf_cu_info(die.cu, nullptr, &kind, nullptr, &split, nullptr, nullptr, nullptr) != 0) kind = 0;
+      Dwarf_Die* functions = &unit.die;
+      if (kind == DW_UT_skeleton) {
+        if (split.addr != nullptr) {
+          functions = &split;
+        } else {
+          note_missing_split(die);
+        }
+      }
+      collect_functions(*functions, "", unit.functions, unit.scopes);
+      std::ranges::sort(unit.functions, {}, &FunctionRange::begin);
+    }
+    return unit;
+  }
+
+  void note_missing_split(Dwarf_Die& unit) {
+    if (std::exchange(split_missing_, true)) return;
+    Dwarf_Attribute attribute;
+    const char* name = nullptr;
+    for (const unsigned where : {DW_AT_dwo_name, DW_AT_GNU_dwo_name})
+      if (name == nullptr && dwarf_attr(&unit, where, &attribute) != nullptr)
+        name = dwarf_formstring(&attribute);
+    notes_.push_back(
+        shard::note_of_run(NoteCode::kSplitDebugMissing, 0, path_,
+                           name != nullptr ? normal_path(name, directory_of(unit)) : std::string()));
+  }
+
+  void list_units() {
+    units_listed_ = true;
+    Dwarf_CU* unit = nullptr;
+    Dwarf_Die die;
+    while (dwarf_get_units(dwarf_, unit, &unit, nullptr, nullptr, &die, nullptr) == 0)
+      for_each_range(die, [&](std::uint64_t begin, std::uint64_t end) {
+        unit_ranges_.push_back({begin, end, dwarf_dieoffset(&die)});
+      });
+    std::ranges::sort(unit_ranges_, {}, &UnitRange::begin);
+  }
+
+  static std::string call_file(const Unit& unit, std::uint32_t index) {
+    Dwarf_Files* files = nullptr;
+    std::size_t count = 0;
+    Dwarf_Die die = unit.die;
+    if (dwarf_getsrcfiles(&die, &files, &count) != 0 || index >= count) return "";
+    const char* const name = dwarf_filesrc(files, index, nullptr, nullptr);
+    return name != nullptr ? normal_path(name, directory_of(die)) : "";
+  }
+
+  static const char* directory_of(Dwarf_Die& unit) {
+    Dwarf_Attribute attribute;
+    return dwarf_formstring(dwarf_attr(&unit, DW_AT_comp_dir, &attribute));
+  }
+
+  // Read once for each function: addresses come in their hundreds from few of them.
+  InlinedCalls& inlined_into(Dwarf_Die& function) {
+    const auto [found, fresh] = inlined_.try_emplace(function.addr);
+    if (fresh) {
+      collect_inlined(function, found->second);
+      std::ranges::sort(found->second, {}, &FunctionRange::begin);
+    }
+    return found->second;
+  }
+
+  std::string function_name(Dwarf_Die& die) {
+    const auto [found, fresh] = names_.try_emplace(die.addr);
+    if (fresh) found->second = name_in_dwarf(die);
+    return found->second;
+  }
+
+  std::string name_in_dwarf(Dwarf_Die& die) {
+    if (const char* const linkage = full_linkage_name(die, dwarf_attr_integrate)) return readable(linkage);
+    const char* const text = dwarf_diename(&die);
+    if (text == nullptr) return "";
+    // Made by the compiler for an OpenMP region, with the linkage name it would have.
+    if (std::strchr(text, '.') != nullptr) return readable(text);
+    Dwarf_Die declared = declaration_of(die);
+    Dwarf_Die unit;
+    if (dwarf_diecu(&declared, &unit, nullptr, nullptr) == nullptr) return readable(text);
+    // Under link-time optimisation, and after dwz, another one than that of the code.
+    const ScopeNames& scopes = unit_of(unit).scopes;
+    const auto scope = scopes.find(declared.addr);
+    return scope != scopes.end() ? scope->second + text : readable(text);
+  }
+
+  std::string readable(std::string_view name) {
+    return readable_name(name, {module_name_, [this](std::string_view other) {
+                                  if (!symbol_names_) {
+                                    symbol_names_.emplace();
+                                    for (const Symbol& symbol : symbols_) symbol_names_->insert(symbol.name);
+                                  }
+                                  return symbol_names_->contains(other);
+                                }});
+  }
+
+  // Empty when DWARF says nothing of the address.
+  std::vector<SourceFrame> from_dwarf(std::uint64_t address) {
+    std::vector<SourceFrame> frames;
+    open_dwarf();
+    if (dwarf_ == nullptr) return frames;
+    const std::uint64_t in_dwarf = address + elf_bias_ - dwarf_bias_;
+    Unit* const unit = find_unit(in_dwarf);
+    if (unit == nullptr) return frames;
+
+    std::string file;
+    std::uint32_t line = 0;
+    if (Dwarf_Line* const row = dwarf_getsrc_die(&unit->die, in_dwarf)) {
+      int number = 0;
+      if (const char* const name = dwarf_linesrc(row, nullptr, nullptr))
+        file = normal_path(name, directory_of(unit->die));
+      if (dwarf_lineno(row, &number) == 0 && number > 0) line = static_cast<std::uint32_t>(number);
+    }
+
+    const FunctionRange* const function = find_range(unit->functions, in_dwarf);
+    if (function == nullptr) {
+      if (line == 0) return frames;
+      // Assembler: lines, but no functions.
+      SourceFrame frame = from_symbols(address);
+      frame.file = std::move(file);
+      frame.line = line;
+      frames.push_back(std::move(frame));
+      return frames;
+    }
+    std::vector<Dwarf_Die> scopes{function->die};
+    while (scopes.size() < kMaxNesting) {
+      const FunctionRange* const inlined = find_range(inlined_into(scopes.back()), in_dwarf);
+      if (inlined == nullptr) break;
+      scopes.push_back(inlined->die);
+    }
+    for (std::size_t i = scopes.size(); i-- > 0;) {
+      Dwarf_Die& die = scopes[i];
+      SourceFrame frame;
+      frame.function = function_name(die);
+      frame.has_symbol = !frame.function.empty();
+      if (!frame.has_symbol) {
+        SourceFrame by_symbol = from_symbols(address);
+        frame.function = std::move(by_symbol.function);
+        frame.has_symbol = by_symbol.has_symbol;
+      }
+      frame.file = std::move(file);
+      frame.line = line;
+      int declared = 0;
+      if (dwarf_decl_line(&die, &declared) == 0 && declared > 0)
+        frame.function_line = static_cast<std::uint32_t>(declared);
+      frame.inlined = i > 0;
+      if (i > 0) {
+        line = unsigned_attribute(die, DW_AT_call_line);
+        file = call_file(*unit, unsigned_attribute(die, DW_AT_call_file));
+      }
+      frames.push_back(std::move(frame));
+    }
+    return frames;
+  }
+
+  // A symbol that covers the address, else module+0x....
+  SourceFrame from_symbols(std::uint64_t address) {
+    SourceFrame frame;
+    if (const Symbol* const symbol = find_symbol(address)) {
+      frame.function = readable(symbol->name);
+      frame.has_symbol = true;
+      return frame;
+    }
+    const std::string base = path_ == kVdso ? path_ : std::filesystem::path(path_).filename().string();
+    frame.function = fmt::format("{}+{:#x}", base, function_start(address).value_or(address));
+    return frame;
+  }
+
+  std::optional<std::uint64_t> function_start(std::uint64_t address) {
+    if (module_ == nullptr) return std::nullopt;
+    Dwarf_Addr bias = 0;
+    Dwarf_CFI* const cfi = dwfl_module_eh_cfi(module_, &bias);
+    Dwarf_Frame* row = nullptr;
+    if (cfi == nullptr || dwarf_cfi_addrframe(cfi, address + elf_bias_ - bias, &row) != 0)
+      return std::nullopt;
+    const std::unique_ptr<Dwarf_Frame, Freer> owner(row);  // an FDE covers the address
+    if (!function_starts_) function_starts_ = read_function_starts();
+    const auto after = std::ranges::upper_bound(*function_starts_, address);
+    if (after == function_starts_->begin()) return std::nullopt;
+    return *std::prev(after);
+  }
+
+  // The first column of .eh_frame_hdr's sorted table: version, three encodings, .eh_frame's place, number of
+  // rows, then pairs of 32-bit distances from the header itself. Other encodings are not in use.
+  std::vector<std::uint64_t> read_function_starts() {
+    std::vector<std::uint64_t> starts;
+    GElf_Addr bias = 0;
+    Elf* const elf = dwfl_module_getelf(module_, &bias);
+    std::size_t segments = 0;
+    if (elf == nullptr || elf_getphdrnum(elf, &segments) != 0) return starts;
+    for (std::size_t i = 0; i < segments; ++i) {
+      GElf_Phdr segment;
+      if (gelf_getphdr(elf, static_cast<int>(i), &segment) == nullptr || segment.p_type != PT_GNU_EH_FRAME)
+        continue;
+      const Elf_Data* const data = elf_getdata_rawchunk(elf, static_cast<std::int64_t>(segment.p_offset),
+                                                        segment.p_filesz, ELF_T_BYTE);
+      if (data == nullptr || data->d_size < 12) return starts;
+      const auto* const bytes = static_cast<const std::uint8_t*>(data->d_buf);
+      if (bytes[0] != 1 || bytes[1] != 0x1b || bytes[2] != 0x03 || bytes[3] != 0x3b) return starts;
+      std::uint32_t count = 0;
+      std::memcpy(&count, bytes + 8, sizeof(count));
+      if (count > (data->d_size - 12) / 8) return starts;
+      starts.reserve(count);
+      for (std::uint32_t row = 0; row < count; ++row) {
+        std::int32_t distance = 0;
+        std::memcpy(&distance, bytes + 12 + 8 * std::size_t{row}, sizeof(distance));
+        starts.push_back(segment.p_vaddr + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance)));
+      }
+    }
+    return starts;
+  }
+
+  std::vector<SourceFrame> look_up(std::uint64_t address) {
+    std::vector<SourceFrame> frames = from_dwarf(address);
+    if (frames.empty()) frames.push_back(from_symbols(address));
+    return frames;
+  }
+
+  std::string path_;
+  std::vector<std::uint8_t> build_id_;
+  bool opened_ = false;
+  DwflHandle dwfl_;
+  Dwfl_Module* module_ = nullptr;
+  bool has_lines_ = true, dwarf_opened_ = false;
+  Dwarf* dwarf_ = nullptr;
+  std::uint64_t elf_bias_ = 0;  // libdwfl address = ELF address + this
+  std::uint64_t dwarf_bias_ = 0;
+  std::vector<Symbol> symbols_;
+  bool units_listed_ = false;
+  std::vector<UnitRange> unit_ranges_;
+  std::unordered_map<DieKey, Unit> units_;
+  std::unordered_map<DieKey, InlinedCalls> inlined_;
+  std::unordered_map<DieKey, std::string> names_;
+  std::string module_name_;  // of a Python extension, as import knows it
+  std::optional<std::unordered_set<std::string_view>> symbol_names_;
+  bool split_missing_ = false;
+  std::vector<shard::Note>& notes_;
+  std::optional<std::vector<std::uint64_t>> function_starts_;
+  std::unordered_map<std::uint64_t, std::vector<SourceFrame>> frames_;
+  std::vector<SourceFrame> by_symbol_;  // the last answer without lines
+};
+
+}  // namespace
+
+struct Symbolizer::Impl {
+  std::chrono::nanoseconds time_on_lines{};
+  std::vector<shard::Note> notes;  // outlives the modules, which add to it
+  std::vector<std::unique_ptr<ObjectFile>> modules;
+  std::unordered_map<std::string, ModuleHandle> handles;  // by path, a zero byte, build-id
+};
+
+Symbolizer::Symbolizer() : impl_(std::make_unique<Impl>()) {
+  // libdwfl would ask this server for what it does not find here.
+  ::unsetenv("DEBUGINFOD_URLS");
+}
+
+Symbolizer::~Symbolizer() = default;
+
+Symbolizer::ModuleHandle Symbolizer::add_module(std::string_view path,
+                                                std::span<const std::uint8_t> build_id) {
+  std::string key(path);
+  key.push_back('\0');
+  key.append(build_id.begin(), build_id.end());
+  const auto [found, fresh] =
+      impl_->handles.try_emplace(std::move(key), static_cast<ModuleHandle>(impl_->modules.size()));
+  if (fresh)
+    impl_->modules.push_back(std::make_unique<ObjectFile>(
+        std::string(path), std::vector<std::uint8_t>(build_id.begin(), build_id.end()), impl_->notes));
+  return found->second;
+}
+
+const std::vector<SourceFrame>& Symbolizer::resolve(ModuleHandle module, std::uint64_t elf_address,
+                                                    bool is_return_address, Detail detail) {
+  return impl_->modules.at(module)->resolve(is_return_address ? elf_address - 1 : elf_address, detail,
+                                            impl_->time_on_lines);
+}
+
+std::chrono::nanoseconds Symbolizer::time_on_lines() const noexcept { return impl_->time_on_lines; }
+
+const std::vector<shard::Note>& Symbolizer::notes() const noexcept { return impl_->notes; }
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the collector knows about its node: ranks, their processes, and what those said. No input or
+// output here: the server tells it what happened, and asks for a snapshot to be written.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collector/charge/path_times.hpp"
+#include "collector/charge/time_series.hpp"
+#include "collector/os/os_facts.hpp"
+#include "collector/process/process_recorder.hpp"
+#include "collector/process/process_report.hpp"
+#include "collector/stacks/raw_store.hpp"
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::collector {
+
+struct NodeOptions {
+  std::string run_id;
+  std::string node_name;
+  std::vector<std::string> command;
+  std::uint32_t world_size = 0;  // 0: not known
+  std::uint32_t rate_hz = 0;
+  std::string clock = "wall";
+  bool watches_mpi = true;    // false: --no-mpi
+  std::string sample_on{};    // --sample-on
+  bool only_regions = false;  // --only-regions
+  std::string only_ranks{};   // --ranks: the list; empty: all ranks of the job are recorded
+  // MPI events kept per rank at most. Not given: 2^25 for the whole job and 2^22 for the node, but 2^12 to
+  // 2^18 for a rank.
+  std::optional<std::size_t> event_budget{};
+  std::uint32_t local_ranks = 0;     // expected on this node; 0: not known
+  std::vector<shard::Note> notes{};  // of whoever set these options
+  std::vector<std::string> own{};    // --own: absolute paths
+};
+
+// Columns of the series of a rank that come from the operating system, and of those of the node.
+enum RankColumn : std::uint32_t {
+  kCpuUser = 0,
+  kCpuSystem,
+  kMinorFaults,
+  kMajorFaults,
+  kVoluntarySwitches,
+  kInvoluntarySwitches,
+  kRss,  // a level
+  kReadBytes,
+  kWriteBytes,
+  kRankColumns
+};
+inline constexpr std::uint32_t kRankLevels = 1u << kRss;
+enum NodeColumn : std::uint32_t {
+  kCpuBusy = 0,
+  kMemoryUsed,  // a level
+  kNetworkReceived,
+  kNetworkSent,
+  kDiskRead,
+  kDiskWritten,
+  kNodeColumns
+};
+inline constexpr std::uint32_t kNodeLevels = 1u << kMemoryUsed;
+
+// One rank as it goes into a shard, its paths still raw.
+struct RankSnapshot {
+  shard::Rank rank;  // `node` is 0
+  ProcessReport report;
+  std::shared_ptr<const EventLog> events;  // those that go into the shard; may be null
+  SeriesBlock series{kRankColumns, kRankLevels};
+  std::string affinity, numa_nodes;
+  std::optional<std::uint32_t> last_path;  // of a rank that is lost or failed
+};
+
+struct NodeSnapshot {
+  shard::Run run;
+  shard::Node node;
+  std::vector<RankSnapshot> ranks;  // by rank number
+  RawTables tables;
+  TimeGrid grid;
+  SeriesBlock series{kNodeColumns, kNodeLevels};
+  PathTimes::Cells path_times;
+};
+
+class NodeState {
+ public:
+  // A process, from its first sign of life to its end; exec does not end one. Never reused.
+  using ProcessId = std::uint64_t;
+
+  explicit NodeState(NodeOptions options);
+
+  // The process with this pid (a new one unless `known` is given) will be the program of `rank`.
+  ProcessId announce(std::optional<ProcessId> known, std::int32_t rank, std::int32_t world_size,
+                     std::int32_t pid, Instant now);
+
+  // The process handed over a segment. One that it had before has ended with its exec.
+  ProcessId hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment, Instant now);
+
+  // Its segment gets no more records, but the process goes on (exec of something not recorded).
+  void segment_ended(ProcessId process, std::uint64_t now_ns);
+
+  // The process is gone. wait_status (as from waitpid) when somebody could tell.
+  void gone(ProcessId process, std::uint64_t now_ns, std::optional<int> wait_status);
+  // Later and better knowledge of it.
+  void set_wait_status(ProcessId process, int wait_status);
+
+  void set_usage(ProcessId process, const SystemUsage& usage);
+  void set_look(ProcessId process, ProcessLook look);
+  void set_node_facts(NodeFacts facts);
+
+  // Begins the time that series have. Without it that is when the first process shows itself.
+  void begin(Instant now);
+  // About once a second, after set_usage() and set_look() of those that there is something new of: what
+  // processes have used since the last time becomes part of their ranks' series.
+  void update_series(std::uint64_t now_ns);
+  void update_node_series(std::uint64_t now_ns, const NodeUsage& usage);
+
+  // Drains all rings; how full the fullest was, 0..1.
+  double poll(std::uint64_t now_ns);
+
+  [[nodiscard]] bool has_segment(ProcessId process) const;
+  // The agent said that the process is about to become another program.
+  [[nodiscard]] bool said_exec(ProcessId process) const;
+  // The process, or a helper of its rank, initialised MPI and did not finalise it.
+  [[nodiscard]] bool left_mpi_open(ProcessId process) const;
+  [[nodiscard]] bool has_rank(std::int32_t rank) const;
+  // The furthest that a process came in the MPI of several ranks.
+  [[nodiscard]] wire::MpiState mpi_progress() const;
+
+  // Worlds that MPI_Comm_spawn has made, all there are: first rank in the run and size.
+  struct SpawnedWorld {
+    std::int32_t first_rank = 0, size = 0;
+  };
+  void set_spawned_worlds(std::vector<SpawnedWorld> worlds);
+  // Ranks of the run as far as known; 0: not at all.
+  [[nodiscard]] std::uint32_t world_size() const;
+
+  // For people: something that could not be recorded. Of very many the first are kept.
+  void add_note(shard::Note note);
+
+  // The shard's content as of now. `complete`: all ranks have ended.
+  [[nodiscard]] NodeSnapshot snapshot(Instant now, bool complete, Events events = Events::kAll);
+
+ private:
+  struct Process {
+    ProcessId id = 0;
+    std::int32_t pid = 0;
+    bool announced = false;
+    bool alive = true;
+    Instant start;
+    std::uint64_t gone_ns = 0;
+    std::optional<int> wait_status;
+    std::optional<SystemUsage> usage;
+    ProcessLook look;
+    SystemUsage in_series;  // what is in the rank's series already, and up to when
+    std::uint64_t in_series_until_ns = 0;
+    std::unique_ptr<ProcessRecorder> recorder;  // of the segment it has now
+    // The segments it had: amounts added up, the rest from the latest.
+    std::optional<ProcessReport> past;
+  };
+  // A rank and its processes on this node. Helpers that ended are added up in `helpers`.
+  struct RankGroup {
+    std::list<Process> processes;
+    ProcessReport helpers;
+    SystemUsage helpers_usage;
+    SeriesBlock series{kRankColumns, kRankLevels};
+    std::uint64_t rss_until_ns = 0;  // that it has the memory of
+  };
+  struct ProcessView;  // a process as of now
+
+  using RankKey = std::int64_t;  // the launcher's number; negative: it gave none, every process its own
+
+  Process* find(ProcessId id);
+  [[nodiscard]] const Process* find(ProcessId id) const;
+  Process& add_process(RankKey key, std::int32_t pid, Instant now);
+  void move_to(ProcessId id, RankKey key);
+  void close_segment(Process& process, std::uint64_t now_ns);
+  void add_up_helpers(RankGroup& group);
+  [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
+  [[nodiscard]] std::map<RankKey, std::int32_t> rank_numbers() const;
+  [[nodiscard]] bool is_spawned(std::int32_t rank) const;
+  void update_series(RankGroup& group, Process& process, std::uint64_t now_ns);
+  void update_rss(RankGroup& group, std::uint64_t now_ns);
+  static ProcessView view(Process& process, std::uint64_t now_ns, Events events);
+  void set_event_budget(ProcessRecorder& recorder) const;
+  static std::size_t main_process(const std::vector<ProcessView>& views);
+  static RankSnapshot rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
+                                    Events events, std::vector<shard::Note>& notes);
+
+  NodeOptions options_;
+  RawStore store_;
+  TimeGrid grid_;
+  PathTimes path_times_{store_};
+  NodeFacts facts_;
+  SeriesBlock series_{kNodeColumns, kNodeLevels};
+  std::optional<NodeUsage> node_usage_;
+  std::uint64_t node_usage_ns_ = 0;  // when that was
+  std::map<RankKey, RankGroup> ranks_;
+  std::map<ProcessId, RankKey> rank_of_;
+  ProcessId next_id_ = 1;
+  std::vector<SpawnedWorld> spawned_worlds_;  // by first rank
+  std::vector<shard::Note> notes_;
+  std::uint64_t notes_left_out_ = 0;
+};
+
+}  // namespace clusterprof::collector

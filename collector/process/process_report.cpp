@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/process/process_report.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "collector/names/syscalls.hpp"
+
+namespace clusterprof::collector {
+
+void ProcessReport::add_note(shard::NoteCode code, std::uint64_t number) {
+  if (notes.size() < kMostNotes) notes.emplace(code, number);
+}
+
+void ProcessReport::begin_with(const ProcessReport& past) {
+  const std::uint64_t later_ns = start_mono_ns - std::min(start_mono_ns, past.start_mono_ns);
+  for (std::uint64_t* const since_start : {&mpi_init_end_ns, &mpi_finalize_begin_ns})
+    if (*since_start != 0) *since_start += later_ns;
+  start_mono_ns = past.start_mono_ns;
+  start_utc_ns = past.start_utc_ns;
+  add_amounts(past, true);
+}
+
+void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_thread) {
+  threads += other.threads;
+  processes += other.processes;
+  samples += other.samples;
+  truncated += other.truncated;
+  merges_tried += other.merges_tried;
+  merges_failed += other.merges_failed;
+  handler_ns += other.handler_ns;
+  unsampled_threads += other.unsampled_threads;
+  unsampled_cpu_ns += other.unsampled_cpu_ns;
+  if (keep_main_thread) {
+    mpi_ns += other.mpi_ns;
+    if (mpi_init_end_ns == 0) mpi_init_end_ns = other.mpi_init_end_ns;
+    if (mpi_finalize_begin_ns == 0) mpi_finalize_begin_ns = other.mpi_finalize_begin_ns;
+    mpi_helpers.add(other.mpi_helpers);
+    paused_ns += other.paused_ns;
+    mpi_runnable_ns += other.mpi_runnable_ns;
+    knows_run_delay = knows_run_delay || other.knows_run_delay;
+    if (!last_path) last_path = other.last_path;
+    main_series.add(other.main_series);
+  }
+  counter_series.add(other.counter_series);
+  open_times.insert(open_times.end(), other.open_times.begin(), other.open_times.end());
+  counters_multiplexed = counters_multiplexed || other.counters_multiplexed;
+  running_samples += other.running_samples;
+  running_ns += other.running_ns;
+  knows_page_faults = knows_page_faults || other.knows_page_faults;
+  python_unread = python_unread || other.python_unread;
+  python_partly = python_partly || other.python_partly;
+  for (const auto& [code, number] : other.notes) add_note(code, number);
+  for (std::size_t i = 0; i < HandlerCosts::kBins; ++i)
+    handler_costs.counts[i] += other.handler_costs.counts[i];
+  for (const auto& [reason, count] : other.drops) drops[reason] += count;
+  unavailable_counters.insert(other.unavailable_counters.begin(), other.unavailable_counters.end());
+  for (const auto& [other_key, amount] : other.values) {
+    RawValueKey key = other_key;
+    key.main_thread = key.main_thread && keep_main_thread;
+    RawAmount& sum = values[key];
+    sum.wall_ns += amount.wall_ns;
+    sum.cpu_ns += amount.cpu_ns;
+    sum.samples += amount.samples;
+  }
+  for (const auto& [key, value] : other.counters) counters[key] += value;
+  for (const auto& [other_key, call] : other.calls) {
+    RawCallKey key = other_key;
+    key.main_thread = key.main_thread && keep_main_thread;
+    calls[key].add(call);
+  }
+  for (RawCallUnderWay call : other.calls_under_way) {
+    call.main_thread = call.main_thread && keep_main_thread;
+    calls_under_way.push_back(call);
+  }
+  for (const auto& [path, region] : other.regions) regions[path].add(region);
+  for (const auto& [path, access] : other.accesses) accesses[path].add(access);
+  for (const auto& [key, calls_of_file] : other.io) io[key].add(calls_of_file);
+  for (const auto& [pair, cell] : other.traffic) {
+    traffic[pair].messages += cell.messages;
+    traffic[pair].bytes += cell.bytes;
+  }
+  for (const auto& [op, bins] : other.sizes) {
+    SizeBins& sum = sizes.try_emplace(op).first->second;
+    for (std::size_t i = 0; i < bins.size(); ++i) sum[i] += bins[i];
+  }
+  for (const auto& [identity, info] : other.communicators) {
+    CommunicatorInfo& known = communicators.try_emplace(identity, info).first->second;
+    if (known.name.empty()) known.name = info.name;
+  }
+  if (!keep_main_thread) return;
+  const auto has_events = [](const ProcessReport& report) {
+    return std::any_of(report.events.begin(), report.events.end(),
+                       [](const auto& log) { return log != nullptr && log->size() != 0; });
+  };
+  if (has_events(*this) || (!has_events(other) && mpi_operations > other.mpi_operations)) return;
+  events = other.events;
+  mpi_operations = other.mpi_operations;
+  clocks = other.clocks;
+}
+
+void ProcessReport::call_waiting_helpers_idle(const RawTables& tables) {
+  const auto waits = [&](std::uint32_t path) {
+    std::optional<Descriptor> descriptor;
+    RawFrame leaf = tables.frames[tables.nodes[path].frame];
+    if (leaf.kind == RawKind::kDescriptor) {
+      descriptor = static_cast<Descriptor>(leaf.a);
+      leaf = tables.frames[tables.nodes[tables.nodes[path].parent].frame];
+    }
+    return leaf.kind == RawKind::kKernel && waits_for_others(static_cast<std::int32_t>(leaf.a), descriptor);
+  };
+  std::vector<std::pair<RawValueKey, RawAmount>> idle;
+  for (auto& [key, amount] : values) {
+    if (key.category != shard::Category::kIo || key.main_thread || key.path == 0 ||
+        amount.wall_ns <= amount.cpu_ns || !waits(key.path))
+      continue;
+    RawAmount& blocked = idle.emplace_back(key, RawAmount{}).second;
+    blocked.wall_ns = amount.wall_ns - amount.cpu_ns;
+    amount.wall_ns = amount.cpu_ns;
+    if (blocked.wall_ns >= amount.cpu_ns) std::swap(blocked.samples, amount.samples);
+  }
+  for (const auto& [key, blocked] : idle) {
+    if (const auto rest = values.find(key); rest->second.cpu_ns == 0 && rest->second.samples == 0)
+      values.erase(rest);
+    RawAmount& sum = values[{key.path, shard::Category::kIdle, false}];
+    sum.wall_ns += blocked.wall_ns;
+    sum.samples += blocked.samples;
+  }
+}
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is known of one process at some instant, its call paths still nodes of the RawStore; also the sum of
+// several processes of a rank. The ProcessRecorder fills it, the NodeState adds up, the ShardBuilder reads.
+// Plain data.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "collector/charge/amounts.hpp"
+#include "collector/charge/path_times.hpp"
+#include "collector/charge/time_series.hpp"
+#include "collector/mpi/event_log.hpp"
+#include "collector/mpi/mpi_amounts.hpp"
+#include "collector/stacks/raw_store.hpp"
+
+namespace clusterprof::collector {
+
+// Which of a process's MPI events a report has.
+enum class Events : std::uint8_t {
+  kFew,  // so few that they can be written every few seconds, of a higher level
+  kAll,
+};
+
+// What one process, or several added up, had to say.
+struct ProcessReport {
+  std::int32_t pid = 0, parent_pid = 0, rank = -1, world_size = -1, mpi_rank = -1, mpi_size = -1;
+  std::uint64_t start_mono_ns = 0;
+  std::int64_t start_utc_ns = 0;
+  std::uint64_t end_mono_ns = 0;  // as the agent told; 0: it did not
+  std::uint32_t exit_flags = 0;   // wire::ExitFlags
+  std::int32_t exit_status = 0;
+  std::uint32_t fatal_signal = 0;
+  wire::MpiState mpi_state = wire::MpiState::kNone;
+  std::uint32_t python_version = 0;
+  bool python_unread = false;  // an interpreter's frames were not read, or none was looked for
+  bool python_partly = false;  // they were, but something about them is missing
+  // Why, and what else is not as it should be: codes of NoteScope::kRanks and their numbers; the first
+  // kMostNotes.
+  std::set<std::pair<shard::NoteCode, std::uint64_t>> notes;
+  std::string mpi_library;
+  wire::ProcessUsage usage{};
+  std::optional<std::uint32_t> last_path;  // of the main thread's last sample
+  std::uint64_t threads = 0, processes = 0;
+  std::uint64_t samples = 0, truncated = 0, merges_tried = 0, merges_failed = 0, handler_ns = 0;
+  std::uint64_t mpi_ns = 0;  // main thread inside MPI
+  // When MPI_Init returned and MPI_Finalize was entered, since the process began; 0: not seen.
+  std::uint64_t mpi_init_end_ns = 0, mpi_finalize_begin_ns = 0;
+  HelperThreads mpi_helpers;
+  std::vector<RawCallUnderWay> calls_under_way;
+  std::uint64_t paused_ns = 0;        // of the main thread
+  std::uint64_t mpi_runnable_ns = 0;  // of mpi_ns, without a processor
+  bool knows_run_delay = false;       // the kernel tells how long threads wait for a processor
+  // Threads that ended before their first sample, and their CPU time.
+  std::uint64_t unsampled_threads = 0, unsampled_cpu_ns = 0;
+  bool counters_multiplexed = false;
+  // Samples of threads that ran, and the time that these sampled: together the rate reached.
+  std::uint64_t running_samples = 0, running_ns = 0;
+  bool knows_page_faults = false;  // at least some samples told
+  HandlerCosts handler_costs;
+  std::map<std::string, std::uint64_t> drops;
+  std::map<std::string, std::string> unavailable_counters;
+  std::unordered_map<RawValueKey, RawAmount, RawKeyHash> values;
+  std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash> counters;
+  std::unordered_map<RawCallKey, RawCall, RawKeyHash> calls;
+  std::unordered_map<std::uint32_t, RawRegion> regions;   // by path
+  std::unordered_map<std::uint32_t, RawAccess> accesses;  // by path
+  std::unordered_map<RawIoKey, RawIo, RawKeyHash> io;
+  // Wall time of the main thread by category, as samples say, of it in MPI as its calls measured, and of that
+  // without a processor.
+  static constexpr std::uint32_t kMeasuredMpi = shard::kCategories, kMpiRunnable = shard::kCategories + 1;
+  static constexpr std::uint32_t kMainColumns = shard::kCategories + 2;
+  SeriesBlock main_series{kMainColumns};
+  SeriesBlock counter_series;        // by RawTables::counters
+  std::vector<PathTime> open_times;  // of all threads; not in PathTimes, since they may change
+  std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;  // world ranks; -1 not known
+  std::map<std::uint32_t, SizeBins> sizes;                              // by MPI function number
+  std::map<std::uint64_t, CommunicatorInfo> communicators;              // by identity
+  std::uint64_t mpi_operations = 0;
+  std::array<std::shared_ptr<const EventLog>, 2> events;  // by Events; null: not asked for
+  std::vector<ClockReading> clocks;
+
+  static constexpr std::size_t kMostNotes = 16;
+  void add_note(shard::NoteCode code, std::uint64_t number = 0);
+  // Adds amounts (not identity, end or usage) of another process of the same rank. Events are those of one
+  // process, the one that keeps the main thread.
+  void add_amounts(const ProcessReport& other, bool keep_main_thread);
+  // `past` is what the same process did before it executed this program: all of it is one process.
+  void begin_with(const ProcessReport& past);
+  // Threads other than the rank's main one that were blocked in accept, recv or on a pipe had nothing to do:
+  // that time becomes idle. What they ran in there stays input and output. Of a whole rank.
+  void call_waiting_helpers_idle(const RawTables& tables);
+};
+
+}  // namespace clusterprof::collector

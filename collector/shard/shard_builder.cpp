@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/shard/shard_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "base/base_name.hpp"
+#include "collector/names/line_tables.hpp"
+#include "collector/names/mount_table.hpp"
+#include "collector/names/syscalls.hpp"
+#include "collector/os/os_process.hpp"
+#include "formats/shard/path_times.hpp"
+#include "formats/wire/mpi_functions.h"
+
+namespace clusterprof::collector {
+namespace {
+
+std::string_view mpi_name(std::uint32_t op) {
+  return op < wire::kMpiFunctionCount ? wire::kMpiFunctionNames[op] : "MPI";
+}
+
+bool is_region(const shard::ShardData& data, std::uint32_t path) {
+  return path != 0 && data.frames[data.paths[path].frame].kind == shard::FrameKind::kRegion;
+}
+
+// Below main() and a thread's function: the same everywhere, and of no interest.
+bool is_start_up(std::string_view function) {
+  constexpr std::array<std::string_view, 9> kNames = {
+      "_start",   "__libc_start_main", "__libc_start_call_main", "start_thread", "clone3", "clone", "__clone",
+      "__clone3", "thread_start"};
+  if (function.starts_with("__libc_start_main")) return true;  // _impl, versioned
+  return std::find(kNames.begin(), kNames.end(), function) != kNames.end();
+}
+
+std::string_view descriptor_name(std::uint32_t descriptor) {
+  switch (static_cast<Descriptor>(descriptor)) {
+    case Descriptor::kFile:
+      return shard::kOnFileName;
+    case Descriptor::kSocket:
+      return shard::kOnSocketName;
+    case Descriptor::kPipe:
+      return shard::kOnPipeName;
+    case Descriptor::kThread:
+      return shard::kOnThreadName;
+  }
+  return {};
+}
+
+// As shard::Rank::last_call_path has it: a line per frame, the outermost first.
+std::string call_path_text(const shard::ShardData& data, std::uint32_t path) {
+  constexpr std::size_t kMostFrames = 200;  // the innermost ones
+  std::vector<std::string> lines;
+  for (; path != 0 && lines.size() < kMostFrames; path = data.paths[path].parent) {
+    const shard::Frame& frame = data.frames[data.paths[path].frame];
+    const auto field = [&](shard::StringIndex index) {
+      std::string text = data.strings[index];
+      for (char& c : text)
+        if (c == '\n' || c == '\t') c = ' ';
+      return text;
+    };
+    lines.push_back(fmt::format("{}\t{}\t{}\t{}\t{}", field(frame.name), field(frame.file), frame.line,
+                                field(frame.module), static_cast<unsigned>(frame.kind)));
+  }
+  return fmt::to_string(fmt::join(lines.rbegin(), lines.rend(), "\n"));
+}
+
+// Rows of a rank beyond so many join others of their function.
+constexpr std::size_t kMostAccessRows = 4096;
+
+constexpr std::array<const char*, kRankColumns> kRankColumnNames = {
+    "cpu_user_ns",          "cpu_system_ns", "minor_faults", "major_faults", "voluntary_switches",
+    "involuntary_switches", "rss_bytes",     "read_bytes",   "write_bytes"};
+constexpr std::array<const char*, kNodeColumns> kNodeColumnNames = {
+    "cpu_busy_ns",        "memory_used_bytes", "network_received_bytes",
+    "network_sent_bytes", "disk_read_bytes",   "disk_written_bytes"};
+
+// A counter's name, unless another series has it. No two counters get the same one.
+std::string counter_series_name(const std::string& counter) {
+  constexpr std::string_view kPrefix = "counter:";
+  const auto is_it = [&](const char* name) { return counter == name; };
+  const bool taken = counter.starts_with(kPrefix) || counter == shard::kMeasuredMpiSeries ||
+                     counter == shard::kMpiRunnableSeries ||
+                     std::any_of(kRankColumnNames.begin(), kRankColumnNames.end(), is_it) ||
+                     std::any_of(kNodeColumnNames.begin(), kNodeColumnNames.end(), is_it) ||
+                     std::any_of(shard::kCategoryNames.begin(), shard::kCategoryNames.end(),
+                                 [&](const char* name) { return counter == std::string(name) + "_ns"; });
+  return taken ? std::string(kPrefix) + counter : counter;
+}
+
+struct ShardValueKey {
+  std::uint32_t path;
+  shard::Category category;
+  bool main_thread;
+  friend auto operator<=>(const ShardValueKey&, const ShardValueKey&) = default;
+};
+
+}  // namespace
+
+struct ShardBuilder::Interned {
+  explicit Interned(shard::ShardData& of) : data(of), interner(of) {}
+  shard::ShardData& data;
+  shard::PathInterner interner;
+};
+
+// Extends `path` by what a raw frame stands for: nothing, one frame, or with inlining several.
+void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables,
+                              const MayReadLines& may_read_lines, Interned& shard, std::uint32_t& path) {
+  shard::PathInterner& interner = shard.interner;
+  shard::Frame frame;
+  switch (raw.kind) {
+    case RawKind::kNativeExact:
+    case RawKind::kNativeReturn: {
+      const ModuleInfo& module = *tables.modules[raw.a];
+      const auto detail = may_read_lines(symbolizer_.time_on_lines()) ? Symbolizer::Detail::kLines
+                                                                      : Symbolizer::Detail::kSymbols;
+      const auto& sources =
+          symbolizer_.resolve(modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn, detail);
+      for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
+        const bool outermost = path == 0 || is_region(shard.data, path);
+        if (outermost && is_start_up(source->function)) continue;
+        frame.kind = shard::FrameKind::kNative;
+        frame.inlined = source->inlined;
+        frame.name = interner.string(source->function);
+        frame.file = interner.string(source->file);
+        frame.module = interner.string(module.path);
+        frame.line = source->line;
+        frame.function_line = source->function_line;
+        path = interner.path(path, interner.frame(frame));
+      }
+      return;
+    }
+    case RawKind::kPython: {
+      const CodeInfo& code = *tables.codes[raw.a];
+      const auto instruction = static_cast<std::uint32_t>(raw.b);
+      frame.kind = shard::FrameKind::kPython;
+      frame.name = interner.string(code.name);
+      frame.file = interner.string(code.file);
+      frame.line =
+          python_line((code.python_version >> 16) & 0xff, code.first_line, code.line_table, instruction)
+              .value_or(0);
+      frame.function_line = code.first_line;
+      break;
+    }
+    case RawKind::kMpi:
+      frame.kind = shard::FrameKind::kMpi;
+      frame.name = interner.string(mpi_name(raw.a));
+      break;
+    case RawKind::kKernel:
+      frame.kind = shard::FrameKind::kKernel;
+      frame.name = interner.string(syscall_name(static_cast<std::int32_t>(raw.a)));
+      break;
+    case RawKind::kGilWait:
+      frame.kind = shard::FrameKind::kKernel;
+      frame.name = interner.string(shard::kGilWaitName);
+      break;
+    case RawKind::kPageFault:
+      frame.kind = shard::FrameKind::kKernel;
+      frame.name = interner.string(shard::kPageFaultName);
+      break;
+    case RawKind::kRunnable:
+      frame.kind = shard::FrameKind::kKernel;
+      frame.name = interner.string(shard::kRunnableName);
+      break;
+    case RawKind::kGarbage:
+      frame.kind = shard::FrameKind::kNative;
+      frame.name = interner.string(shard::kGarbageName);
+      if (raw.a < tables.modules.size()) frame.module = interner.string(tables.modules[raw.a]->path);
+      break;
+    case RawKind::kDescriptor:
+      frame.kind = shard::FrameKind::kKernel;
+      frame.name = interner.string(descriptor_name(raw.a));
+      break;
+    case RawKind::kRegion:
+      frame.kind = shard::FrameKind::kRegion;
+      frame.name = interner.string(*tables.names[raw.a]);
+      break;
+    case RawKind::kNamed:
+      frame.kind = shard::FrameKind::kNative;
+      frame.name = interner.string(*tables.names[raw.a]);
+      frame.module = interner.string("[jit]");
+      break;
+    case RawKind::kLeftOut:
+      frame.kind = shard::FrameKind::kNative;
+      frame.name = interner.string(shard::kCallersLeftOutName);
+      break;
+    case RawKind::kOtherSites:
+      frame.kind = shard::FrameKind::kNative;
+      frame.name = interner.string(shard::kOtherCallSitesName);
+      break;
+    case RawKind::kPending: {
+      const PendingFrame& pending = tables.pending[raw.a];
+      if (pending.resolved) return add_frames(pending.resolution, tables, may_read_lines, shard, path);
+      frame.kind = pending.kind;
+      frame.name = interner.string("[unknown]");
+      break;
+    }
+  }
+  // Whatever a rank said: one impossible path would keep the shard of all from being written.
+  if (frame.kind == shard::FrameKind::kRegion && path != 0 && !is_region(shard.data, path)) return;
+  path = interner.path(path, interner.frame(frame));
+}
+
+void ShardBuilder::add_events(const EventLog& events, std::uint32_t rank,
+                              const std::vector<std::uint32_t>& path_of,
+                              std::map<std::uint64_t, std::uint32_t>& communicator_index, Interned& shard,
+                              shard::ShardData& data) {
+  std::map<std::uint32_t, shard::StringIndex> names;
+  std::uint64_t channel = 0;
+  std::uint32_t communicator = shard::kNone;  // of that channel
+  events.for_each([&](std::uint32_t thread, const KeptEvent& from, std::span<const GapPart> gap) {
+    if (data.mpi_events.size() >= shard::kNone - 1) return;
+    const auto [name, added_name] = names.try_emplace(from.op, 0);
+    if (added_name) name->second = shard.interner.string(mpi_name(from.op));
+    if (from.channel != channel) {
+      channel = from.channel;
+      communicator = shard::kNone;
+      if (channel != 0) {
+        // One that had no place in the process's table: its identity is what tells its events from others'.
+        const auto [found, added] =
+            communicator_index.try_emplace(channel, static_cast<std::uint32_t>(data.communicators.size()));
+        if (added) data.communicators.push_back({channel, 0, {}});
+        communicator = found->second;
+      }
+    }
+    if (communicator != shard::kNone && data.communicators[communicator].size == 0)
+      data.communicators[communicator].size = from.communicator_size;  // what messages do not tell
+    const auto event = static_cast<std::uint32_t>(data.mpi_events.size());
+    data.mpi_events.push_back({rank, thread, path_of[from.path], communicator, name->second, from.kind,
+                               from.flags, from.peer, from.tag, from.sequence, from.enter_ns, from.exit_ns,
+                               from.start_ns, from.mpi_ns, from.bytes});
+    const std::size_t first = data.event_gaps.size();
+    for (const GapPart& part : gap) {
+      // Different addresses may be one line.
+      const std::uint32_t path = path_of[part.path];
+      const auto same =
+          std::find_if(data.event_gaps.begin() + static_cast<std::ptrdiff_t>(first), data.event_gaps.end(),
+                       [&](const shard::EventGap& row) { return row.path == path; });
+      if (same != data.event_gaps.end()) {
+        same->wall_ns += part.wall_ns;
+      } else {
+        data.event_gaps.push_back({event, path, part.wall_ns});
+      }
+    }
+    std::stable_sort(
+        data.event_gaps.begin() + static_cast<std::ptrdiff_t>(first), data.event_gaps.end(),
+        [](const shard::EventGap& a, const shard::EventGap& b) { return a.wall_ns > b.wall_ns; });
+  });
+}
+
+void ShardBuilder::add_io(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
+                          shard::ShardData& data) {
+  const auto& files = snapshot.tables.files;
+  if (file_systems_.size() < files.size()) {
+    const MountTable mounts(read_text("/proc/self/mountinfo").value_or(std::string()));
+    for (std::size_t i = file_systems_.size(); i < files.size(); ++i)
+      file_systems_.push_back(mounts.file_system(files[i]->path, files[i]->device, files[i]->file_system));
+  }
+  // Processes may disagree on what they know of a file.
+  std::map<std::pair<std::string_view, std::string_view>, std::uint32_t> rows;
+  using Key = std::tuple<std::uint32_t, std::uint32_t, wire::IoOperation>;
+  for (std::size_t rank = 0; rank < snapshot.ranks.size(); ++rank) {
+    std::map<Key, RawIo> calls;
+    for (const auto& [key, amount] : snapshot.ranks[rank].report.io) {
+      const auto [row, added] = rows.try_emplace({files[key.file]->path, file_systems_[key.file]},
+                                                 static_cast<std::uint32_t>(data.io_files.size()));
+      if (added) data.io_files.push_back({files[key.file]->path, file_systems_[key.file]});
+      calls[{path_of[key.path], row->second, key.operation}].add(amount);
+    }
+    for (const auto& [key, amount] : calls) {
+      const auto& [path, file, operation] = key;
+      data.io_calls.push_back({static_cast<std::uint32_t>(rank), path, file,
+                               static_cast<shard::IoOperation>(operation), amount.count, amount.failed,
+                               amount.bytes, amount.time_ns, amount.max_ns});
+    }
+  }
+}
+
+void ShardBuilder::add_regions(const ProcessReport& report, std::uint32_t rank,
+                               const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  std::map<std::uint32_t, RawRegion> regions;
+  for (const auto& [path, region] : report.regions) regions[path_of[path]].add(region);
+  for (const auto& [path, region] : regions)
+    if (is_region(data, path))
+      data.region_times.push_back(
+          {rank, path, region.count, region.time_ns, region.min_ns, region.max_ns, region.max_n});
+}
+
+void ShardBuilder::add_accesses(const ProcessReport& report, std::uint32_t rank,
+                                const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  std::map<std::uint32_t, RawAccess> by_path;
+  for (const auto& [path, access] : report.accesses) by_path[path_of[path]].add(access);
+  std::vector<std::pair<std::uint32_t, RawAccess>> rows(by_path.begin(), by_path.end());
+  if (rows.size() > kMostAccessRows) {
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const auto& a, const auto& b) { return a.second.samples > b.second.samples; });
+    using Function = std::tuple<shard::StringIndex, shard::StringIndex, shard::StringIndex>;
+    std::map<Function, std::size_t> largest;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::uint32_t frame = data.paths[rows[i].first].frame;
+      Function function{};
+      if (frame != shard::kNone)
+        function = {data.frames[frame].name, data.frames[frame].file, data.frames[frame].module};
+      const auto [first, is_first] = largest.try_emplace(function, kept);
+      if (i < kMostAccessRows || is_first) {
+        rows[kept++] = rows[i];
+      } else {
+        rows[first->second].second.add(rows[i].second);
+      }
+    }
+    rows.resize(kept);
+    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+  for (const auto& [path, access] : rows)
+    data.data_accesses.push_back({rank, path, access.samples, access.accesses, access.blocks});
+}
+
+void ShardBuilder::add_series(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data) {
+  const TimeGrid& grid = snapshot.grid;
+  if (!grid.begun()) return;
+  data.time_axis = {grid.width_ns(), static_cast<std::int64_t>(grid.first() * grid.width_ns())};
+  std::map<std::string, std::uint32_t> numbers;
+  const auto series = [&](const std::string& name, shard::SeriesKind kind) {
+    const auto [found, added] = numbers.try_emplace(name, static_cast<std::uint32_t>(data.series.size()));
+    if (added) data.series.push_back({shard.interner.string(name), kind});
+    return found->second;
+  };
+  // Same columns, one after the other: looked up once per column and block.
+  const auto add = [&](SeriesBlock block, std::uint32_t levels, const auto& name_of, auto& rows,
+                       std::uint32_t owner) {
+    std::uint32_t column = shard::kNone, number = 0;
+    block.for_each(grid, [&](std::uint32_t of, std::uint32_t bin, std::uint64_t value) {
+      if (of != column) {
+        column = of;
+        const bool level = of < 32 && (levels >> of & 1u) != 0;
+        number = series(name_of(of), level ? shard::SeriesKind::kMaximum : shard::SeriesKind::kSum);
+      }
+      rows.push_back({owner, number, bin, value});
+    });
+  };
+  const auto category = [](std::uint32_t column) {
+    if (column == ProcessReport::kMeasuredMpi) return std::string(shard::kMeasuredMpiSeries);
+    if (column == ProcessReport::kMpiRunnable) return std::string(shard::kMpiRunnableSeries);
+    return std::string(shard::kCategoryNames[column]) + "_ns";
+  };
+  const auto rank_column = [](std::uint32_t column) { return std::string(kRankColumnNames[column]); };
+  const auto node_column = [](std::uint32_t column) { return std::string(kNodeColumnNames[column]); };
+  const auto counter = [&](std::uint32_t column) {
+    return counter_series_name(snapshot.tables.counters[column]);
+  };
+  for (std::size_t i = 0; i < snapshot.ranks.size(); ++i) {
+    const RankSnapshot& rank = snapshot.ranks[i];
+    const auto owner = static_cast<std::uint32_t>(i);
+    const std::size_t first = data.rank_series.size();
+    add(rank.report.main_series, 0, category, data.rank_series, owner);
+    add(rank.series, kRankLevels, rank_column, data.rank_series, owner);
+    add(rank.report.counter_series, 0, counter, data.rank_series, owner);
+    std::stable_sort(data.rank_series.begin() + static_cast<std::ptrdiff_t>(first), data.rank_series.end(),
+                     [](const shard::RankSeries& a, const shard::RankSeries& b) {
+                       return std::pair(a.series, a.bin) < std::pair(b.series, b.bin);
+                     });
+  }
+  add(snapshot.series, kNodeLevels, node_column, data.node_series, 0);
+}
+
+void ShardBuilder::add_path_series(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
+                                   shard::ShardData& data) {
+  const PathTimes::Cells& times = snapshot.path_times;
+  if (times.axis.bin_ns == 0) return;
+  data.path_axis = times.axis;
+  shard::PathTimeTable table(data.paths.size());
+  for (const PathTimes::Cell& cell : times.cells) table.add(path_of[cell.path], cell.bin, cell.wall_ns);
+  data.path_series = table.rows(data.paths, shard::most_path_series_rows(snapshot.ranks.size()));
+}
+
+shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines) {
+  const RawTables& tables = snapshot.tables;
+  shard::ShardData data;
+  data.run = snapshot.run;
+  data.nodes.push_back(snapshot.node);
+  data.counters = tables.counters;
+  while (modules_.size() < tables.modules.size()) {
+    const ModuleInfo& module = *tables.modules[modules_.size()];
+    modules_.push_back(symbolizer_.add_module(module.path, module.build_id));
+  }
+
+  Interned shard(data);
+  std::vector<std::uint32_t> path_of(tables.nodes.size(), 0);  // raw node -> path; parents come first
+  for (std::size_t i = 1; i < tables.nodes.size(); ++i) {
+    std::uint32_t path = path_of[tables.nodes[i].parent];
+    add_frames(tables.frames[tables.nodes[i].frame], tables, may_read_lines, shard, path);
+    path_of[i] = path;
+  }
+
+  std::map<std::uint64_t, std::uint32_t> communicator_index;
+  std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;
+  std::map<std::uint32_t, SizeBins> sizes;
+  std::map<std::string, std::string> unavailable;
+  std::size_t events = 0;
+  for (const RankSnapshot& from : snapshot.ranks)
+    if (from.events) events += from.events->size();
+  data.mpi_events.reserve(events);
+  for (const RankSnapshot& from : snapshot.ranks) {
+    const auto rank = static_cast<std::uint32_t>(data.ranks.size());
+    const ProcessReport& report = from.report;
+    data.ranks.push_back(from.rank);
+    data.ranks.back().affinity = shard.interner.string(from.affinity);
+    data.ranks.back().numa_nodes = shard.interner.string(from.numa_nodes);
+    if (from.last_path)
+      data.ranks.back().last_call_path =
+          shard.interner.string(call_path_text(data, path_of[*from.last_path]));
+    add_regions(report, rank, path_of, data);
+    add_accesses(report, rank, path_of, data);
+
+    std::map<ShardValueKey, RawAmount> values;
+    for (const auto& [key, amount] : report.values) {
+      if (amount.wall_ns == 0 && amount.cpu_ns == 0 && amount.samples == 0) continue;
+      RawAmount& sum = values[{path_of[key.path], key.category, key.main_thread}];
+      sum.wall_ns += amount.wall_ns;
+      sum.cpu_ns += amount.cpu_ns;
+      sum.samples += amount.samples;
+    }
+    for (const auto& [key, amount] : values) {
+      data.values.push_back(
+          {rank, key.path, key.category, key.main_thread, amount.wall_ns, amount.cpu_ns, amount.samples});
+    }
+
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> path_counters;
+    std::map<std::uint32_t, std::uint64_t> counters;
+    for (const auto& [key, value] : report.counters) {
+      path_counters[{path_of[key.path], key.counter}] += value;
+      counters[key.counter] += value;
+    }
+    for (const auto& [key, value] : path_counters)
+      data.path_counters.push_back({rank, key.first, key.second, value});
+    for (const auto& [counter, value] : counters) data.counter_values.push_back({rank, counter, value});
+
+    for (const auto& [identity, info] : report.communicators) {
+      const auto [found, added] =
+          communicator_index.try_emplace(identity, static_cast<std::uint32_t>(data.communicators.size()));
+      if (added) data.communicators.push_back({identity, info.size, info.name});
+      if (data.communicators[found->second].name.empty()) data.communicators[found->second].name = info.name;
+    }
+    const auto communicator_of = [&](std::uint64_t identity) {
+      const auto communicator = communicator_index.find(identity);
+      return communicator == communicator_index.end() ? shard::kNone : communicator->second;
+    };
+    std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, RawCall> calls;
+    for (const auto& [key, call] : report.calls)
+      calls[{path_of[key.path], communicator_of(key.communicator), !key.main_thread}].add(call);
+    for (const auto& [key, call] : calls) {
+      const auto& [path, communicator, helper] = key;
+      data.mpi_calls.push_back({rank, path, communicator, call.count, call.time_ns, call.min_ns, call.max_ns,
+                                call.sent_bytes, call.recv_bytes, !helper, call.unfinished});
+    }
+    for (const RawCallUnderWay& call : report.calls_under_way) {
+      data.calls_under_way.push_back({rank, call.tid, call.main_thread, path_of[call.path],
+                                      communicator_of(call.channel), call.sequence, call.peer, call.tag,
+                                      call.root, call.enter_ns, call.lasted_ns, call.requests});
+      for (const RawCallUnderWay::Pending& pending : call.pending)
+        data.pending_requests.push_back(
+            {rank, call.tid, call.enter_ns, static_cast<shard::PendingKind>(pending.kind), pending.peer});
+    }
+    for (const auto& [pair, cell] : report.traffic) {
+      traffic[pair].messages += cell.messages;
+      traffic[pair].bytes += cell.bytes;
+    }
+    for (const auto& [op, bins] : report.sizes) {
+      SizeBins& sum = sizes.try_emplace(op).first->second;
+      for (std::size_t i = 0; i < bins.size(); ++i) sum[i] += bins[i];
+    }
+    for (std::size_t bin = 0; bin < HandlerCosts::kBins; ++bin) {
+      if (const std::uint64_t count = report.handler_costs.counts[bin]; count != 0)
+        data.handler_costs.push_back({rank, HandlerCosts::le_ns(bin), count});
+    }
+    for (const auto& [reason, count] : report.drops) data.drops.push_back({rank, reason, count});
+    for (const ClockReading& clock : report.clocks)
+      data.clock_offsets.push_back(
+          {rank, clock.reference_rank, clock.local_ns, clock.offset_ns, clock.error_ns});
+    if (from.events) add_events(*from.events, rank, path_of, communicator_index, shard, data);
+    unavailable.insert(report.unavailable_counters.begin(), report.unavailable_counters.end());
+  }
+
+  add_io(snapshot, path_of, data);
+  add_series(snapshot, shard, data);
+  add_path_series(snapshot, path_of, data);
+  for (const auto& [pair, cell] : traffic)
+    data.matrix.push_back({pair.first, pair.second, cell.messages, cell.bytes});
+  for (const auto& [op, bins] : sizes) {
+    const shard::StringIndex name = shard.interner.string(mpi_name(op));
+    for (std::uint32_t bin = 0; bin < bins.size(); ++bin) {
+      const std::uint64_t le_bytes = bin == 0 ? 0 : std::uint64_t{1} << (bin - 1);
+      if (bins[bin] != 0) data.mpi_sizes.push_back({name, le_bytes, bins[bin]});
+    }
+  }
+  for (const auto& [name, reason] : unavailable) data.unavailable_counters.push_back({name, reason});
+  data.run.notes.insert(data.run.notes.end(), symbolizer_.notes().begin(), symbolizer_.notes().end());
+  unite(data.run.notes);
+  return data;
+}
+
+}  // namespace clusterprof::collector

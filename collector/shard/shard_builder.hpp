@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From a snapshot to a shard: raw frames get names, equal ones become one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "collector/names/symbolize.hpp"
+#include "collector/node/node_state.hpp"
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::collector {
+
+// Remembers what it resolved from one shard to the next. Used by one thread at a time, not
+// necessarily the one that feeds the NodeState. All snapshots must come from the same NodeState.
+class ShardBuilder {
+ public:
+  // Whether debug information may be read, on which `spent` CPU time has gone so far. Asked again and again.
+  using MayReadLines = std::function<bool(std::chrono::nanoseconds spent)>;
+
+  // Everything but Node::collector_cpu_ns and collector_max_rss_bytes. Native frames of which debug
+  // information was not to be read have the name that the symbol table gives them, no line, and no inlined
+  // calls.
+  shard::ShardData build(
+      const NodeSnapshot& snapshot, const MayReadLines& may_read_lines = [](auto) { return true; });
+
+ private:
+  struct Interned;  // the tables of one shard
+
+  void add_frames(const RawFrame& raw, const RawTables& tables, const MayReadLines& may_read_lines,
+                  Interned& shard, std::uint32_t& path);
+
+  // Of one rank. path_of: raw node -> path; communicator_index: identity -> row of communicators.
+  static void add_events(const EventLog& events, std::uint32_t rank,
+                         const std::vector<std::uint32_t>& path_of,
+                         std::map<std::uint64_t, std::uint32_t>& communicator_index, Interned& shard,
+                         shard::ShardData& data);
+
+  // Tables of all ranks that refer to paths and files; path_of as above.
+  void add_io(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
+              shard::ShardData& data);
+  static void add_regions(const ProcessReport& report, std::uint32_t rank,
+                          const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  static void add_accesses(const ProcessReport& report, std::uint32_t rank,
+                           const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  static void add_path_series(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
+                              shard::ShardData& data);
+  static void add_series(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data);
+
+  Symbolizer symbolizer_;
+  std::vector<Symbolizer::ModuleHandle> modules_;  // RawTables::modules -> handle
+  std::vector<std::string> file_systems_;          // by RawTables::files
+};
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/stacks/raw_store.hpp"
+
+#include <initializer_list>
+#include <utility>
+
+namespace clusterprof::collector {
+namespace {
+
+void append(std::string& key, std::string_view text) {
+  const auto size = static_cast<std::uint32_t>(text.size());
+  key.append(reinterpret_cast<const char*>(&size), sizeof size);
+  key.append(text);
+}
+
+void append(std::string& key, std::uint32_t number) {
+  key.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+void append(std::string& key, std::uint64_t number) {
+  key.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> prefixes) {
+  for (const std::string_view prefix : prefixes) {
+    if (text.substr(0, prefix.size()) == prefix) return true;
+  }
+  return false;
+}
+
+// Kinds of which there can be any number; the others are as many as there are system calls, MPI functions,
+// regions.
+bool is_code(RawKind kind) {
+  return kind == RawKind::kNativeExact || kind == RawKind::kNativeReturn || kind == RawKind::kPython ||
+         kind == RawKind::kNamed || kind == RawKind::kPending;
+}
+
+// Frames of a path's end: the code that runs, and what it is in: a collection, MPI or a system call, its
+// descriptor, waiting for the GIL, a page fault.
+constexpr std::size_t kMostOfEnd = 8;
+
+// Nodes that are told apart above callers that are left out, when there is no room for all first ones.
+constexpr std::size_t kFirstOfAll = 64;
+
+}  // namespace
+
+ModuleRole module_role(std::string_view path) {
+  const std::string_view name = path.substr(path.find_last_of('/') + 1);
+  if (starts_with_any(name, {"libclusterprof_mpi"})) return ModuleRole::kMpiWrapper;
+  if (starts_with_any(name, {"libclusterprof_"})) return ModuleRole::kAgent;
+  // libmpi covers libmpich, libmpifort, libmpi_mpifh, libmpi_usempif08, libmpi_cxx.
+  if (starts_with_any(name, {"libmpi", "libopen-rte", "libopen-pal", "libprrte", "mca_", "libmca_", "libucp",
+                             "libuct", "libucs", "libucm", "libpmi", "libfabric", "libhcoll", "libpsm",
+                             "libfmpich", "libibverbs", "libmlx", "librdmacm", "libsharp"})) {
+    return ModuleRole::kMpiLibrary;
+  }
+  if (starts_with_any(name, {"libpython"})) return ModuleRole::kInterpreter;
+  if (starts_with_any(name, {"python"}) && name.find(".so") == std::string_view::npos) {
+    return ModuleRole::kInterpreter;
+  }
+  if (starts_with_any(name,
+                      {"libc.so", "libc-", "libm.so", "libm-", "libmvec", "libpthread", "libdl.so", "libdl-",
+                       "librt.so", "librt-", "ld-", "ld.so", "[vdso]", "linux-vdso", "linux-gate"})) {
+    return ModuleRole::kSystem;
+  }
+  return ModuleRole::kProgram;
+}
+
+std::uint32_t RawStore::module(std::string_view path, const std::vector<std::uint8_t>& build_id) {
+  std::string key(path);
+  key.push_back('\0');
+  key.append(build_id.begin(), build_id.end());
+  const auto [found, added] =
+      modules_.try_emplace(std::move(key), static_cast<std::uint32_t>(tables_.modules.size()));
+  if (added) {
+    tables_.modules.push_back(
+        std::make_shared<const ModuleInfo>(ModuleInfo{std::string(path), build_id, module_role(path)}));
+  }
+  return found->second;
+}
+
+std::uint32_t RawStore::code(CodeInfo info) {
+  std::string key;
+  append(key, info.file);
+  append(key, info.name);
+  append(key, info.first_line);
+  append(key, info.python_version);
+  key.append(info.line_table.begin(), info.line_table.end());
+  const auto [found, added] =
+      codes_.try_emplace(std::move(key), static_cast<std::uint32_t>(tables_.codes.size()));
+  if (added) tables_.codes.push_back(std::make_shared<const CodeInfo>(std::move(info)));
+  return found->second;
+}
+
+std::uint32_t RawStore::name(const std::string& name) {
+  const auto [found, added] = names_.try_emplace(name, static_cast<std::uint32_t>(tables_.names.size()));
+  if (added) tables_.names.push_back(std::make_shared<const std::string>(name));
+  return found->second;
+}
+
+std::uint32_t RawStore::frame(const RawFrame& frame) {
+  const std::uint64_t kind = (static_cast<std::uint64_t>(frame.kind) << 32) | frame.a;
+  for (std::uint64_t hash = frame.b ^ mix(kind);; ++hash) {
+    const std::uint32_t found = frames_.find(hash);
+    if (found == FlatIndex::kAbsent) {
+      if (tables_.frames.size() >= limits_.frames && is_code(frame.kind))
+        return this->frame({RawKind::kLeftOut, 0, 0});
+      const auto index = static_cast<std::uint32_t>(tables_.frames.size());
+      tables_.frames.push_back(frame);
+      frames_.insert(hash, index);
+      if (frame.kind == RawKind::kLeftOut) left_out_frame_ = index;
+      return index;
+    }
+    if (tables_.frames[found] == frame) return found;
+  }
+}
+
+std::uint32_t RawStore::find_node(std::uint32_t parent, std::uint32_t frame) const noexcept {
+  return nodes_.find((static_cast<std::uint64_t>(parent) << 32) | frame);
+}
+
+std::uint32_t RawStore::add_node(std::uint32_t parent, std::uint32_t frame) {
+  const auto index = static_cast<std::uint32_t>(tables_.nodes.size());
+  tables_.nodes.push_back(RawNode{parent, frame});
+  nodes_.insert((static_cast<std::uint64_t>(parent) << 32) | frame, index);
+  return index;
+}
+
+bool RawStore::is_region(std::uint32_t node) const noexcept {
+  const RawFrame& frame = tables_.frames[tables_.nodes[node].frame];
+  return frame.kind == RawKind::kRegion ||
+         (frame.kind == RawKind::kPending && tables_.pending[frame.a].kind == shard::FrameKind::kRegion);
+}
+
+std::uint32_t RawStore::node(std::uint32_t parent, std::uint32_t frame) {
+  if (is_left_out(parent)) return parent;
+  if (const std::uint32_t found = find_node(parent, frame); found != FlatIndex::kAbsent) return found;
+  return tables_.nodes.size() < limits_.nodes ? add_node(parent, frame)
+                                              : left_out(parent, limits_.first_nodes);
+}
+
+std::uint32_t RawStore::leaf(std::uint32_t parent, std::uint32_t frame) {
+  if (const std::uint32_t found = find_node(parent, frame); found != FlatIndex::kAbsent) return found;
+  if (tables_.nodes.size() < limits_.nodes) return add_node(parent, frame);
+  const auto below = [&](std::uint32_t above, std::size_t room) {
+    const std::uint32_t found = find_node(above, frame);
+    if (found != FlatIndex::kAbsent || tables_.nodes.size() >= limits_.nodes + room) return found;
+    return add_node(above, frame);
+  };
+  // Of the room, half is for paths below any of the first nodes, then there is some for those of which less
+  // is left, and the last part is for those of which nothing is left but the end.
+  const std::size_t room = limits_.short_nodes;
+  std::uint32_t found =
+      is_short(parent) ? below(parent, room / 8 * 7) : below(left_out(parent, limits_.first_nodes), room / 2);
+  if (found == FlatIndex::kAbsent) found = below(left_out(parent, kFirstOfAll), room / 8 * 7);
+  if (found == FlatIndex::kAbsent) found = below(shortest(), room);
+  return found != FlatIndex::kAbsent ? found : shortest();
+}
+
+std::uint32_t RawStore::region(std::uint32_t parent, std::uint32_t frame) {
+  if (const std::uint32_t found = find_node(parent, frame); found != FlatIndex::kAbsent) return found;
+  return tables_.nodes.size() < limits_.nodes + limits_.short_nodes ? add_node(parent, frame) : parent;
+}
+
+std::uint32_t RawStore::left_out(std::uint32_t parent, std::size_t first_nodes) {
+  const auto stays = [&](std::uint32_t node) { return node < first_nodes || node == 0 || is_region(node); };
+  std::uint32_t above = parent;
+  for (; is_left_out(above) || !stays(above); above = tables_.nodes[above].parent)
+    if (is_left_out(above) && stays(tables_.nodes[above].parent)) return above;
+  const std::uint32_t frame = this->frame({RawKind::kLeftOut, 0, 0});
+  if (const std::uint32_t found = find_node(above, frame); found != FlatIndex::kAbsent) return found;
+  if (above == 0 || tables_.nodes.size() < limits_.nodes + limits_.short_nodes) return add_node(above, frame);
+  return shortest();
+}
+
+std::uint32_t RawStore::shorten(std::uint32_t path) {
+  std::array<std::uint32_t, kMostOfEnd> end;  // of the path, the innermost first
+  std::size_t count = 0;
+  std::uint32_t above = path;
+  while (above != 0 && !is_region(above) && count < end.size()) {
+    if (is_left_out(above)) return path;
+    const bool code = is_code(tables_.frames[tables_.nodes[above].frame].kind);
+    end[count++] = tables_.nodes[above].frame;
+    above = tables_.nodes[above].parent;
+    if (code) break;
+  }
+  above = left_out(above, limits_.first_nodes);
+  while (count > 0) above = leaf(above, end[--count]);
+  return above;
+}
+
+bool RawStore::is_short(std::uint32_t path) const noexcept {
+  if (left_out_frame_ == FlatIndex::kAbsent) return false;
+  for (std::size_t i = 0; path != 0 && i <= kMostOfEnd; ++i, path = tables_.nodes[path].parent)
+    if (is_left_out(path)) return true;
+  return false;
+}
+
+bool RawStore::take_rows(std::size_t count) noexcept {
+  if (count > limits_.rows - rows_) return false;
+  rows_ += count;
+  return true;
+}
+
+std::uint32_t RawStore::counter(std::string_view name) {
+  for (std::size_t i = 0; i < tables_.counters.size(); ++i) {
+    if (tables_.counters[i] == name) return static_cast<std::uint32_t>(i);
+  }
+  tables_.counters.emplace_back(name);
+  return static_cast<std::uint32_t>(tables_.counters.size() - 1);
+}
+
+std::uint32_t RawStore::file(const FileInfo& file) {
+  if (file.path.empty() && file.device == 0 && file.file_system == 0) return 0;
+  std::string key(file.path);
+  key.push_back('\0');
+  append(key, file.device);
+  append(key, file.file_system);
+  if (const auto found = files_.find(key); found != files_.end()) return found->second;
+  if (tables_.files.size() >= kMostFiles) return 0;
+  const auto index = static_cast<std::uint32_t>(tables_.files.size());
+  tables_.files.push_back(std::make_shared<const FileInfo>(file));
+  files_.emplace(std::move(key), index);
+  return index;
+}
+
+std::optional<std::uint32_t> RawStore::add_pending(shard::FrameKind kind) {
+  if (tables_.frames.size() >= limits_.frames) return std::nullopt;
+  tables_.pending.push_back(PendingFrame{kind, false, {}});
+  return frame(RawFrame{RawKind::kPending, static_cast<std::uint32_t>(tables_.pending.size() - 1), 0});
+}
+
+std::uint32_t RawStore::unknown(shard::FrameKind kind) {
+  std::optional<std::uint32_t>& found = unknown_[static_cast<std::size_t>(kind)];
+  if (!found) {
+    tables_.pending.push_back(PendingFrame{kind, false, {}});
+    // Not by frame(): there is always room for it.
+    found = static_cast<std::uint32_t>(tables_.frames.size());
+    tables_.frames.push_back(
+        RawFrame{RawKind::kPending, static_cast<std::uint32_t>(tables_.pending.size() - 1), 0});
+  }
+  return *found;
+}
+
+void RawStore::resolve_pending(std::uint32_t index, const RawFrame& resolution) {
+  tables_.pending[index].resolved = true;
+  tables_.pending[index].resolution = resolution;
+}
+
+}  // namespace clusterprof::collector

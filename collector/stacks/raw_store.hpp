@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Call paths of a node before they have names: a tree over "raw" frames, cheap enough to be built
+// while samples come in. Raw frames do not depend on the process (object file and address in it, code
+// object by content), so all processes of the node share one tree. Append only: indices stay valid.
+//
+// Bounded, since recursion makes a new path of nearly every sample. What comes when the tree is full is told
+// apart by its end alone, the frame that runs and what it is in, below a frame that says that callers are
+// left out (RawKind::kLeftOut). That one lies below the innermost of the path's callers that are among the
+// first nodes of the tree, or its region: sums of those, and of functions, stay right.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "collector/stacks/flat_index.hpp"
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::collector {
+
+// What an object file is to us; decided by its name.
+enum class ModuleRole : std::uint8_t {
+  kProgram,
+  kAgent,        // our preload object: its frames are never shown
+  kMpiWrapper,   // our MPI wrappers: cut off, replaced by the MPI function
+  kMpiLibrary,   // the MPI implementation and what it communicates with
+  kInterpreter,  // python, libpython
+  kSystem,       // libc, libm, the loader, the vdso
+};
+[[nodiscard]] ModuleRole module_role(std::string_view path);
+
+struct ModuleInfo {
+  std::string path;
+  std::vector<std::uint8_t> build_id;
+  ModuleRole role;
+};
+
+struct CodeInfo {
+  std::string file, name;
+  std::uint32_t first_line;
+  std::uint32_t python_version;  // PY_VERSION_HEX
+  std::vector<std::uint8_t> line_table;
+};
+
+enum class RawKind : std::uint8_t {
+  kNativeExact,   // a: module, b: ELF address of the instruction itself
+  kNativeReturn,  // a: module, b: ELF address after a call
+  kPython,        // a: code, b: instruction (wire::SampleRecord)
+  kMpi,           // a: MPI function number
+  kKernel,        // a: system call number (may be -1)
+  kGilWait,       // waiting for the interpreter's lock, below the system call that waits
+  kPageFault,     // the kernel, not asked by a system call
+  kRunnable,      // ready, without a processor: of event gaps
+  kGarbage,       // Python's cyclic garbage collection; a: module of the interpreter or kNoModule
+  kDescriptor,    // a: Descriptor, below the system call that is about it
+  kRegion,        // a: index into names
+  kNamed,         // a: index into names: code made at run time
+  kPending,       // a: index into pending(): refers to something not described (yet)
+  kLeftOut,       // callers that are not told apart
+  kOtherSites,    // call sites of an MPI function that found no room in their process's table
+};
+
+inline constexpr std::uint32_t kNoModule = 0xffff'ffffu;
+
+struct RawFrame {
+  RawKind kind = RawKind::kPending;
+  std::uint32_t a = 0;
+  std::uint64_t b = 0;
+  friend bool operator==(const RawFrame&, const RawFrame&) = default;
+};
+
+// nodes[0] is the root, its own parent; a parent comes before its children.
+struct RawNode {
+  std::uint32_t parent = 0;
+  std::uint32_t frame = 0;
+};
+
+// A frame whose module, code object or region its process had not described when the sample was read.
+struct PendingFrame {
+  shard::FrameKind kind = shard::FrameKind::kNative;
+  bool resolved = false;
+  RawFrame resolution;  // valid when resolved
+};
+
+// A data file, as a process named it.
+struct FileInfo {
+  std::string path;               // empty: not known
+  std::uint64_t device = 0;       // st_dev; 0 not known
+  std::uint64_t file_system = 0;  // statfs f_type; 0 not known
+};
+
+// What naming the paths needs; a copy of it can be used by another thread.
+struct RawTables {
+  std::vector<RawFrame> frames;
+  std::vector<RawNode> nodes{RawNode{}};
+  std::vector<std::shared_ptr<const ModuleInfo>> modules;
+  std::vector<std::shared_ptr<const CodeInfo>> codes;
+  std::vector<PendingFrame> pending;
+  std::vector<std::shared_ptr<const std::string>> names;
+  std::vector<std::string> counters;  // names of performance counters
+  // files[0] stands for those that were too many to be told apart.
+  std::vector<std::shared_ptr<const FileInfo>> files{std::make_shared<const FileInfo>()};
+};
+
+// How many there are at most.
+struct StoreLimits {
+  std::size_t nodes = 1u << 18;
+  std::size_t frames = 1u << 19;       // of code; of other kinds there are few
+  std::size_t first_nodes = 1u << 12;  // that paths without their callers can be below
+  std::size_t short_nodes = 1u << 16;  // of such paths, besides `nodes`
+  // Rows of amounts that processes have by call path: of those that run, of one of them, and what each may
+  // have whatever the others have.
+  std::size_t rows = 1u << 20, process_rows = 1u << 17, fewest_rows = 1u << 10;
+  std::size_t short_rows = 1u << 12;  // of one process on paths without their callers, besides these
+};
+
+class RawStore {
+ public:
+  explicit RawStore(const StoreLimits& limits = {}) : limits_(limits) {}
+
+  [[nodiscard]] const RawTables& tables() const noexcept { return tables_; }
+  [[nodiscard]] const StoreLimits& limits() const noexcept { return limits_; }
+
+  std::uint32_t module(std::string_view path, const std::vector<std::uint8_t>& build_id);
+  std::uint32_t code(CodeInfo info);
+  std::uint32_t name(const std::string& name);
+  std::uint32_t frame(const RawFrame& frame);
+  // The child of `parent` with that frame: of one that calls something, of one that a path ends with, or that
+  // only others follow that say what its thread did there, and of a region. Where there is no room, a node
+  // that stands for it.
+  std::uint32_t node(std::uint32_t parent, std::uint32_t frame);
+  std::uint32_t leaf(std::uint32_t parent, std::uint32_t frame);
+  std::uint32_t region(std::uint32_t parent, std::uint32_t frame);
+  // The path without its callers.
+  std::uint32_t shorten(std::uint32_t path);
+  // The path of which nothing is known.
+  std::uint32_t shortest() { return left_out(0, 1); }
+  // Whether callers are left out.
+  [[nodiscard]] bool is_short(std::uint32_t path) const noexcept;
+
+  // Of limits().rows. False: there are not so many left.
+  bool take_rows(std::size_t count) noexcept;
+  void give_rows_back(std::size_t count) noexcept { rows_ -= count; }
+
+  std::uint32_t counter(std::string_view name);
+
+  // 0 for those that are more than kMostFiles.
+  static constexpr std::size_t kMostFiles = 1u << 16;
+  std::uint32_t file(const FileInfo& file);
+
+  // A new frame that refers to nothing yet, and what it turned out to be. No value: there is no room.
+  std::optional<std::uint32_t> add_pending(shard::FrameKind kind);
+  void resolve_pending(std::uint32_t index, const RawFrame& resolution);
+  // The frame of all that will never be known.
+  std::uint32_t unknown(shard::FrameKind kind);
+
+ private:
+  [[nodiscard]] std::uint32_t find_node(std::uint32_t parent, std::uint32_t frame) const noexcept;
+  std::uint32_t add_node(std::uint32_t parent, std::uint32_t frame);
+  [[nodiscard]] bool is_left_out(std::uint32_t node) const noexcept {
+    return node != 0 && tables_.nodes[node].frame == left_out_frame_;
+  }
+  [[nodiscard]] bool is_region(std::uint32_t node) const noexcept;
+  // The node for callers that are left out, below the innermost on the way from the root to `parent` that is
+  // among the first nodes, or is a region.
+  std::uint32_t left_out(std::uint32_t parent, std::size_t first_nodes);
+
+  StoreLimits limits_;
+  std::size_t rows_ = 0;  // that were taken
+  RawTables tables_;
+  std::uint32_t left_out_frame_ = FlatIndex::kAbsent;
+  std::array<std::optional<std::uint32_t>, shard::kFrameKinds> unknown_;
+  std::unordered_map<std::string, std::uint32_t> modules_, codes_, names_, files_;
+  FlatIndex frames_;  // by a hash; the next free number where two frames have the same
+  FlatIndex nodes_;   // by parent << 32 | frame
+};
+
+}  // namespace clusterprof::collector
