@@ -12,6 +12,7 @@ import { CATEGORIES, NONE, type Model } from "../src/core/model";
 import { RankSet, Store, type Selection } from "../src/core/selection";
 import { CATEGORY_COUNT, weights } from "../src/core/weights";
 import { functionCategories, matcher } from "../src/charts/code_parts";
+import { bandOfSeries } from "../src/pages/memory";
 
 const sample = (options: SampleOptions): Promise<Model> =>
   decode(gzipSync(makeSample(options)).toString("base64"));
@@ -159,6 +160,38 @@ test("all ranks chosen is none chosen", async () => {
     near(each.reduce((sum, rank) => sum + rank[i].self, 0), line.self, `line ${i}`);
     near(each.reduce((sum, rank) => sum + rank[i].total, 0), line.total, `total of line ${i}`);
   });
+});
+
+test("memory over time is the mean over ranks, not over rows", async () => {
+  // A row has one rank or two, and the second selection takes some rows in part.
+  const model = await sample({ ranks: 1500, ranksPerNode: 50, paths: 100 });
+  const rowOf = model.u32("row_of_rank");
+  assert.ok(model.header.rows < model.rankCount, "every rank has a row of its own");
+  const series = model.header.series.findIndex((s) => s.name === "rss_bytes");
+  const { bins } = model.header.axis;
+  const values = model.f32(`series_${series}`);
+  let differs = 0;
+  for (const ranks of ["0-1499", "0,7-450,900-1401"]) {
+    const chosen = RankSet.parse(ranks)!;
+    const store = storeOf(model, { ranks: chosen });
+    const band = bandOfSeries(store, series);
+    for (let b = 0; b < bins; ++b) {
+      const each: number[] = [];
+      for (let i = 0; i < model.rankCount; ++i)
+        if (chosen.has(model.i32("rank_number")[i])) each.push(values[rowOf[i] * bins + b]);
+      const known = each.filter((value) => !Number.isNaN(value));
+      if (known.length === 0) {
+        assert.ok(Number.isNaN(band.mean[b]));
+        continue;
+      }
+      near(band.mean[b], known.reduce((sum, value) => sum + value, 0) / known.length, `mean in bin ${b}`, 1e-9);
+      assert.equal(band.min[b], Math.min(...known));
+      assert.equal(band.max[b], Math.max(...known));
+      const rows = [...new Set(each)].filter((value) => !Number.isNaN(value));
+      if (Math.abs(rows.reduce((sum, value) => sum + value, 0) / rows.length - band.mean[b]) > 1e-6 * band.mean[b]) ++differs;
+    }
+  }
+  assert.ok(differs > bins / 2, "the mean over rows is no different: this run cannot tell");
 });
 
 test("inlined functions are found below the line of their call", async () => {

@@ -10,6 +10,7 @@ import type { MemoryLine } from "../core/report";
 import { RankSet, type Store } from "../core/selection";
 import { binParts } from "../core/over_time";
 import { chosenInRows, shownBins } from "../core/totals";
+import { bandOf, type Band } from "../charts/rows";
 
 const rssSeries = (model: Model): number => model.header.series.findIndex((s) => s.name === "rss_bytes");
 const hasRss = (model: Model): boolean => model.f32("rank_max_rss_bytes").some((v) => !Number.isNaN(v));
@@ -159,29 +160,23 @@ function rankChart(store: Store, ranks: readonly number[]): { root: HTMLElement;
   return { root, destroy: () => observer.disconnect() };
 }
 
-// Least, mean, largest over the chosen ranks' rows.
+// Least, mean and largest value of the chosen ranks in every bin of a series; the mean over ranks, of which a row has several.
+export function bandOfSeries(store: Store, series: number): Band {
+  const { model } = store;
+  const ranksInRow = chosenInRows(store);
+  const rows = [...ranksInRow.keys()].filter((row) => ranksInRow[row] > 0);
+  return bandOf(model.f32(`series_${series}`), model.header.axis.bins, rows, ranksInRow);
+}
+
 function rssOverTime(store: Store): Chart | null {
   const { model } = store;
   const s = rssSeries(model);
-  const { bins, bin_s, begin_s } = model.header.axis;
+  const { bin_s, begin_s } = model.header.axis;
   const shown = shownBins(model);
   if (s < 0 || shown === 0) return null;
-  const counts = chosenInRows(store);
-  const values = model.f32(`series_${s}`);
-  const sum = counts.reduce((a, b) => a + b, 0);
-  if (sum === 0) return null;
-  const least = new Array<number>(shown).fill(Infinity);
-  const mean = new Array<number>(shown).fill(0);
-  const most = new Array<number>(shown).fill(0);
-  for (let row = 0; row < counts.length; ++row) {
-    if (counts[row] === 0) continue;
-    for (let b = 0; b < shown; ++b) {
-      const value = values[row * bins + b];
-      least[b] = Math.min(least[b], value);
-      most[b] = Math.max(most[b], value);
-      mean[b] += (value * counts[row]) / sum;
-    }
-  }
+  const band = bandOfSeries(store, s);
+  if (band.mean.every(Number.isNaN)) return null;
+  const [least, mean, most] = [band.min, band.mean, band.max].map((values) => [...values.subarray(0, shown)]);
   return lineChart({
     label: "Resident memory of ranks over time",
     x: Array.from({ length: shown }, (_, b) => begin_s + (b + 0.5) * bin_s),
