@@ -114,9 +114,20 @@ void NodeRows::by_path(std::vector<Row>& rows) {
   sort(rows, index_.head().paths.size(), [](const Row& row) { return row.path; });
 }
 
+template <typename Row>
+bool is_arranged(const std::vector<Row>& rows) {
+  const auto place = [](const Row& row) { return std::uint64_t{row.rank} << 32 | row.path; };
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    const std::uint64_t before = place(rows[i - 1]), here = place(rows[i]);
+    if (here < before || (here == before && !(key(rows[i - 1]) < key(rows[i])))) return false;
+  }
+  return true;
+}
+
 // By rank, path and what else makes rows the same.
 template <typename Row>
 void NodeRows::arrange(std::vector<Row>& rows) {
+  if (is_arranged(rows)) return;
   by_path(rows);
   sort(rows, index_.ranks_of(node_).size(), [&](const Row& row) { return index_.place_in_node(row.rank); });
   const auto before = [](const Row& a, const Row& b) { return key(a) < key(b); };

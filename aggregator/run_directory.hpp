@@ -51,11 +51,12 @@ struct MergeProgress {
 };
 
 struct MergeOptions {
-  bool partial = false;  // leave damaged shards out, with a warning and a note, instead of failing
-  bool write = true;     // profile.h5 into the run directory
-  Team* team = nullptr;  // null: alone
+  bool partial = false;     // leave damaged shards out, with a warning and a note, instead of failing
+  bool write = true;        // profile.h5 into the run directory
+  Team* team = nullptr;     // null: alone
+  std::size_t threads = 0;  // of one that merges alone; 0: as many as are of use
   RankObserver* observer = nullptr;
-  std::function<void(const MergeProgress&)> progress{};  // called often; by the same thread
+  std::function<void(const MergeProgress&)> progress{};  // called often, by one thread at a time
   std::uint64_t most_events = std::uint64_t{1}
                               << 23;  // that the analysis of waiting looks at; more are thinned out
 };

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aggregator/run_merge.hpp"
 
-#include <sched.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,9 +21,9 @@
 #include "aggregator/merger.hpp"
 #include "aggregator/node_rows.hpp"
 #include "aggregator/notes.hpp"
-#include "aggregator/parallel_task.hpp"
 #include "aggregator/record_quality.hpp"
 #include "aggregator/wait_analyser.hpp"
+#include "aggregator/workers.hpp"
 #include "formats/profile/node_matrix.hpp"
 #include "formats/profile/path_statistics.hpp"
 #include "formats/profile/profile_reader.hpp"
@@ -224,6 +223,14 @@ profile::PathStatisticsTable renumbered(profile::PathStatisticsTable from,
   return to;
 }
 
+// What a thread needs to work on the rows of one node after another.
+struct NodeWorker {
+  explicit NodeWorker(const HeadIndex& index) : rows(index), corrector(index.head()) {}
+  NodeRows rows;
+  TimeCorrector corrector;
+  std::optional<std::pair<std::uint32_t, shard::ShardMatrix>> matrix;  // the last shard that was read
+};
+
 class RunMerge {
  public:
   RunMerge(fs::path run_dir, const MergeOptions& options, Destination& destination)
@@ -238,14 +245,20 @@ class RunMerge {
   [[nodiscard]] bool leads() const { return team_.member() == 0; }
   [[nodiscard]] bool is_alone() const { return team_.size() == 1; }
   [[nodiscard]] fs::path path_of(std::uint32_t shard) const { return run_dir_ / plan_.shards[shard].name; }
+  // The threads of a member may call these at the same time.
   void fail(Failure::Kind kind, std::uint32_t shard, std::string message) {
+    const std::lock_guard<std::mutex> lock(failures_mutex_);
     failures_.push_back({kind, shard, std::move(message)});
+  }
+  [[nodiscard]] bool has_failures() const {
+    const std::lock_guard<std::mutex> lock(failures_mutex_);
+    return !failures_.empty();
   }
   void fail_to_read(std::uint32_t shard, const Error& error);
   // Whether the shard is still the one that the plan is about.
   bool is_unchanged(std::uint32_t shard);
   // A failure that nothing can be done about but to end.
-  [[nodiscard]] bool is_lost() const { return !failures_.empty() && !options_.partial; }
+  [[nodiscard]] bool is_lost() const { return has_failures() && !options_.partial; }
 
   // Plans, of member 0.
   void plan_anew();
@@ -270,15 +283,20 @@ class RunMerge {
   using Work = std::function<profile::EncodedBlock(std::uint32_t node, bool encode)>;
   void post_blocks(const std::vector<std::uint32_t>& nodes, const Work& work);
   void collect_blocks(const std::vector<std::vector<std::uint32_t>>& nodes_of, const Work& work);
-  [[nodiscard]] bool has_threads() const;
-  profile::EncodedBlock work_on(std::uint32_t node, const std::vector<std::uint32_t>& shards, bool encode);
-  bool read_node_rows(std::uint32_t node, const std::vector<std::uint32_t>& shards, NodeRows& rows);
+  // Members of a team have a processor each.
+  [[nodiscard]] std::size_t threads() const {
+    if (!is_alone()) return 1;
+    return options_.threads != 0 ? options_.threads : useful_threads();
+  }
+  profile::EncodedBlock work_on(std::uint32_t node, const std::vector<std::uint32_t>& shards, bool encode,
+                                NodeWorker& worker);
+  bool read_node_rows(std::uint32_t node, const std::vector<std::uint32_t>& shards, NodeWorker& worker);
   void add_to_results(std::uint32_t node, NodeRows& rows);
   profile::EncodedBlock block_of(std::uint32_t node, NodeRows& rows);
   void work_alone(const std::vector<std::vector<std::uint32_t>>& shards_of,
                   const std::function<void(std::uint32_t node)>& begin_node);
   void write_block(const profile::EncodedBlock& block);
-  bool read_node(std::uint32_t node, std::uint32_t shard, NodeRows& rows);
+  bool read_node(std::uint32_t node, std::uint32_t shard, NodeWorker& worker);
   bool read_old_node(std::uint32_t node, std::uint32_t old_node, NodeRows& rows);
   std::vector<Failure> all_failures();
   void unite_results();
@@ -295,6 +313,7 @@ class RunMerge {
   Team& team_;
 
   Plan plan_;
+  mutable std::mutex failures_mutex_;
   std::vector<Failure> failures_;  // of this member, since the last time all were told
   MergeReport report_;
 
@@ -310,13 +329,11 @@ class RunMerge {
   // Of the second pass.
   Union union_;
   std::unique_ptr<HeadIndex> index_;
-  std::unique_ptr<NodeRows> rows_;
-  std::optional<TimeCorrector> corrector_;
+  std::mutex statistics_mutex_, observer_mutex_, old_profile_mutex_;
   std::optional<profile::PathStatisticsBuilder> statistics_;
   std::optional<profile::ProfileReader> old_profile_;
-  std::unordered_map<std::uint32_t, std::uint32_t> old_node_of_;        // row of the old nodes per new row
-  std::vector<std::uint32_t> new_path_, new_rank_, new_counter_;        // of the old profile's
-  std::optional<std::pair<std::uint32_t, shard::ShardMatrix>> matrix_;  // the last shard that was read
+  std::unordered_map<std::uint32_t, std::uint32_t> old_node_of_;  // row of the old nodes per new row
+  std::vector<std::uint32_t> new_path_, new_rank_, new_counter_;  // of the old profile's
 };
 
 void RunMerge::fail_to_read(std::uint32_t shard, const Error& error) {
@@ -506,24 +523,26 @@ Heads RunMerge::read_heads() {
     heads.any = true;
   }
   double bytes_done = 0;
-  ParallelTask uniting(has_threads());
-  for (std::size_t i = 0; i < mine.size() && !is_lost(); ++i) {
+  std::size_t done = 0;
+  std::mutex mutex;  // of all that the threads have in common
+  share_work(threads(), mine.size(), [&](std::size_t, std::size_t i) {
+    if (is_lost()) return;
     const std::uint32_t shard = mine[i];
     const Shard& row = plan_.shards[shard];
-    progress(MergeProgress::Phase::kHeads, i, mine.size(),
-             kShareOfHeads * bytes_done / std::max(my_bytes, 1.0));
-    bytes_done += static_cast<double>(row.state.size_bytes);
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      progress(MergeProgress::Phase::kHeads, done++, mine.size(),
+               kShareOfHeads * bytes_done / std::max(my_bytes, 1.0));
+      bytes_done += static_cast<double>(row.state.size_bytes);
+    }
     Facts facts;
     facts.shard = shard;
     const Result<shard::LargeTables> sizes = shard::read_large_table_sizes(path_of(shard));
     Result<ShardData> head = !sizes       ? Result<ShardData>(sizes.error())
                              : row.reused ? shard::read_shard_summary(path_of(shard))
                                           : shard::read_shard_head(path_of(shard));
-    if (!head) {
-      fail_to_read(shard, head.error());
-      continue;
-    }
-    if (!is_unchanged(shard)) continue;
+    if (!head) return fail_to_read(shard, head.error());
+    if (!is_unchanged(shard)) return;
     ShardData& data = head.value();
     facts.run_id = data.run.id;
     facts.complete = data.run.complete;
@@ -532,15 +551,14 @@ Heads RunMerge::read_heads() {
     facts.events = sizes.value().mpi_events;
     for (const shard::Rank& rank : data.ranks)
       facts.event_level = std::max(facts.event_level, rank.event_level);
+    const bool unites = !row.reused && !row.lost_all();
+    if (unites) correct_ranks(data);
+    const std::lock_guard<std::mutex> lock(mutex);
     heads.facts.push_back(std::move(facts));
-    if (row.reused || row.lost_all()) continue;
-    uniting.start([&merger, &row, data = std::make_shared<ShardData>(std::move(data))] {
-      correct_ranks(*data);
-      merger.add(std::move(*data), row.lost_ranks);
-    });
+    if (!unites) return;
+    merger.add(std::move(data), row.lost_ranks);
     heads.any = true;
-  }
-  uniting.wait();
+  });
   heads.failures = std::exchange(failures_, {});
   const auto finish = [&] {
     if (heads.any) heads.head = merger.finish();
@@ -738,22 +756,23 @@ void RunMerge::distribute(std::vector<int>& owner, std::vector<std::vector<std::
   }
 }
 
-bool RunMerge::read_node(std::uint32_t node, std::uint32_t shard, NodeRows& rows) {
-  if (!matrix_ || matrix_->first != shard) {
-    matrix_.reset();
+bool RunMerge::read_node(std::uint32_t node, std::uint32_t shard, NodeWorker& worker) {
+  auto& last = worker.matrix;
+  if (!last || last->first != shard) {
+    last.reset();
     Result<shard::ShardMatrix> read = shard::read_shard_matrix(path_of(shard));
     if (!read) {
       fail_to_read(shard, read.error());
       return false;
     }
     if (!is_unchanged(shard)) return false;
-    matrix_.emplace(shard, std::move(read.value()));
+    last.emplace(shard, std::move(read.value()));
   }
   const std::vector<bool>& lost = plan_.shards[shard].lost_ranks;
-  const bool last_use = matrix_->second.nodes.size() == 1;
+  const bool last_use = last->second.nodes.size() == 1;
   shard::ShardMatrix copy;
-  if (!last_use) copy = matrix_->second;
-  shard::ShardMatrix& matrix = last_use ? matrix_->second : copy;
+  if (!last_use) copy = last->second;
+  shard::ShardMatrix& matrix = last_use ? last->second : copy;
   std::vector<std::uint32_t> new_rank = index_->ranks(matrix.ranks);
   bool fits = matrix.ranks == union_.places[shard].ranks && matrix.nodes == union_.places[shard].nodes;
   for (std::size_t i = 0; i < new_rank.size() && fits; ++i) {
@@ -762,16 +781,19 @@ bool RunMerge::read_node(std::uint32_t node, std::uint32_t shard, NodeRows& rows
     else
       fits = new_rank[i] != kNone && union_.head.ranks[new_rank[i]].node == node;
   }
-  fits = fits && rows.add(std::move(matrix.rows), index_->paths(matrix.paths), new_rank,
-                          index_->counters(matrix.counters));
-  if (last_use) matrix_.reset();
+  fits = fits && worker.rows.add(std::move(matrix.rows), index_->paths(matrix.paths), new_rank,
+                                 index_->counters(matrix.counters));
+  if (last_use) last.reset();
   // Not told by the file's state.
   if (!fits) fail(Failure::kChanged, shard, path_of(shard).string() + ": has changed while it was merged");
   return fits;
 }
 
 bool RunMerge::read_old_node(std::uint32_t node, std::uint32_t old_node, NodeRows& rows) {
-  Result<shard::MatrixRows> read = old_profile_->node(old_node);
+  Result<shard::MatrixRows> read = [&] {
+    const std::lock_guard<std::mutex> lock(old_profile_mutex_);
+    return old_profile_->node(old_node);
+  }();
   if (!read) {
     fail(Failure::kOldProfile, kNone, read.error().message);
     return false;
@@ -782,16 +804,11 @@ bool RunMerge::read_old_node(std::uint32_t node, std::uint32_t old_node, NodeRow
   return false;
 }
 
-// A second thread is of use where there is a second processor. Each member of a team has only one for itself.
-bool RunMerge::has_threads() const {
-  ::cpu_set_t processors;
-  return is_alone() && ::sched_getaffinity(0, sizeof processors, &processors) == 0 &&
-         CPU_COUNT(&processors) > 1;
-}
-
 // After a failure shards are still read, so that all that are damaged are found. False: there is nothing to
 // add to the results.
-bool RunMerge::read_node_rows(std::uint32_t node, const std::vector<std::uint32_t>& shards, NodeRows& rows) {
+bool RunMerge::read_node_rows(std::uint32_t node, const std::vector<std::uint32_t>& shards,
+                              NodeWorker& worker) {
+  NodeRows& rows = worker.rows;
   rows.begin(node);
   const auto old_node = old_node_of_.find(node);
   if (old_node != old_node_of_.end()) {
@@ -799,25 +816,34 @@ bool RunMerge::read_node_rows(std::uint32_t node, const std::vector<std::uint32_
     if (options_.observer != nullptr && !read_old_node(node, old_node->second, rows)) return false;
   } else {
     for (const std::uint32_t shard : shards)
-      if (!read_node(node, shard, rows) && is_lost()) return false;
+      if (!read_node(node, shard, worker) && is_lost()) return false;
   }
-  if (!failures_.empty()) return false;
-  if (old_node == old_node_of_.end()) rows.correct(*corrector_);
+  if (has_failures()) return false;
+  if (old_node == old_node_of_.end()) rows.correct(worker.corrector);
   return true;
 }
 
 void RunMerge::add_to_results(std::uint32_t node, NodeRows& rows) {
   const bool is_new = !old_node_of_.contains(node);
   const std::vector<shard::Rank>& ranks = union_.head.ranks;
+  if (statistics_ && is_new) {
+    const std::lock_guard<std::mutex> lock(statistics_mutex_);
+    rows.for_each_rank([&](const shard::RankRows& of_rank) {
+      statistics_->add(ranks[of_rank.rank].rank, of_rank.values);
+      team_.progress();
+    });
+  }
+  if (options_.observer == nullptr) return;
+  const std::lock_guard<std::mutex> lock(observer_mutex_);
   rows.for_each_rank([&](const shard::RankRows& of_rank) {
-    if (statistics_ && is_new) statistics_->add(ranks[of_rank.rank].rank, of_rank.values);
-    if (options_.observer != nullptr) options_.observer->add(of_rank);
-    team_.progress();  // nothing for one that is alone, whose second thread comes here
+    options_.observer->add(of_rank);
+    team_.progress();
   });
 }
 
 profile::EncodedBlock RunMerge::block_of(std::uint32_t node, NodeRows& rows) {
   if (const auto old_node = old_node_of_.find(node); old_node != old_node_of_.end()) {
+    const std::lock_guard<std::mutex> lock(old_profile_mutex_);
     Result<profile::EncodedBlock> block =
         old_profile_->encoded_block(old_node->second, node, new_path_, new_rank_, new_counter_);
     if (block) return std::move(block.value());
@@ -831,17 +857,14 @@ profile::EncodedBlock RunMerge::block_of(std::uint32_t node, NodeRows& rows) {
 
 // Adds the node's ranks to the results.
 profile::EncodedBlock RunMerge::work_on(std::uint32_t node, const std::vector<std::uint32_t>& shards,
-                                        bool encode) {
-  if (!read_node_rows(node, shards, *rows_)) return {};
-  add_to_results(node, *rows_);
-  return encode ? block_of(node, *rows_) : profile::EncodedBlock{};
+                                        bool encode, NodeWorker& worker) {
+  if (!read_node_rows(node, shards, worker)) return {};
+  add_to_results(node, worker.rows);
+  return encode ? block_of(node, worker.rows) : profile::EncodedBlock{};
 }
 
 void RunMerge::read_rows() {
   index_ = std::make_unique<HeadIndex>(union_.head);
-  rows_ = std::make_unique<NodeRows>(*index_);
-  corrector_.emplace(union_.head);
-  matrix_.reset();
   statistics_.reset();
   if (union_.writes) statistics_.emplace(union_.head.paths);
   if (options_.observer != nullptr) options_.observer->begin(union_.head);
@@ -892,14 +915,15 @@ void RunMerge::read_rows() {
     progress(MergeProgress::Phase::kRows, done++, mine, kShareOfHeads + kShareOfRows * bytes_done / my_bytes);
     bytes_done += bytes_of(node);
   };
-  if (has_threads()) {
+  if (is_alone()) {
     if (usable) work_alone(shards_of, begin_node);
     return;
   }
+  NodeWorker worker(*index_);
   const auto work = [&](std::uint32_t node, bool encode) {
     begin_node(node);
     if (!usable || is_lost()) return profile::EncodedBlock{};
-    return work_on(node, shards_of[node], encode && failures_.empty());
+    return work_on(node, shards_of[node], encode && failures_.empty(), worker);
   };
   std::vector<std::vector<std::uint32_t>> nodes_of(static_cast<std::size_t>(team_.size()));
   for (std::uint32_t node = 0; node < owner.size(); ++node)
@@ -913,25 +937,28 @@ void RunMerge::read_rows() {
     post_blocks(my_nodes, work);
 }
 
-// The rows of one node are added to the results while they are encoded and those of the next are read.
+// Each thread works on a node of its own. Blocks are written in the order of nodes.
 void RunMerge::work_alone(const std::vector<std::vector<std::uint32_t>>& shards_of,
                           const std::function<void(std::uint32_t node)>& begin_node) {
-  std::array<std::unique_ptr<NodeRows>, 2> slots;
-  for (std::unique_ptr<NodeRows>& rows : slots) rows = std::make_unique<NodeRows>(*index_);
-  ParallelTask adding(true);
-  for (std::uint32_t node = 0; node < shards_of.size() && !is_lost(); ++node) {
-    begin_node(node);
-    NodeRows& rows = *slots[node % slots.size()];
-    if (!read_node_rows(node, shards_of[node], rows)) continue;
-    std::optional<NodeRows> copy;
-    if (union_.writes && !old_node_of_.contains(node)) {
-      rows.arrange();
-      copy.emplace(rows);
+  std::vector<std::unique_ptr<NodeWorker>> workers(threads());
+  for (std::unique_ptr<NodeWorker>& worker : workers) worker = std::make_unique<NodeWorker>(*index_);
+  std::mutex begin_mutex, write_mutex;
+  std::map<std::size_t, profile::EncodedBlock> finished;  // by node, but for those that are written
+  std::size_t next = 0;                                   // to be written
+  share_work(workers.size(), shards_of.size(), [&](std::size_t worker, std::size_t item) {
+    if (is_lost()) return;
+    const auto node = static_cast<std::uint32_t>(item);
+    {
+      const std::lock_guard<std::mutex> lock(begin_mutex);
+      begin_node(node);
     }
-    adding.start([this, node, &rows] { add_to_results(node, rows); });
-    if (union_.writes) write_block(block_of(node, copy ? *copy : rows));
-  }
-  adding.wait();
+    profile::EncodedBlock block = work_on(node, shards_of[node], union_.writes, *workers[worker]);
+    const std::lock_guard<std::mutex> lock(write_mutex);
+    finished.emplace(item, std::move(block));
+    for (auto first = finished.begin(); first != finished.end() && first->first == next;
+         first = finished.erase(first), ++next)
+      write_block(first->second);
+  });
 }
 
 void RunMerge::write_block(const profile::EncodedBlock& block) {
@@ -1129,8 +1156,6 @@ Result<MergeReport> RunMerge::run() {
     if (plan_.kind == Plan::kDone) break;
     merge_once();
   }
-  rows_.reset();
-  corrector_.reset();
   index_.reset();
   if (!leads()) {
     for (const Shard& row : plan_.shards) {

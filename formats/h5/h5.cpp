@@ -10,6 +10,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
@@ -25,6 +26,20 @@ constexpr unsigned kDeflateLevel = 1;  // said in the file, of no meaning to rea
 constexpr const char* kChecksumAttribute = "xxh3";
 // Deflate shrinks by at most 1032; shuffle and fletcher32 do not shrink.
 constexpr std::uint64_t kMaxCompression = 1100;
+
+// HDF5 itself takes one thread at a time, and whoever fails asks it why before another thread may enter.
+// What costs most, to compress and to decompress, is done outside.
+class InLibrary {
+ public:
+  InLibrary() : lock_(mutex()) {}
+
+ private:
+  static std::recursive_mutex& mutex() {
+    static auto* const instance = new std::recursive_mutex;  // handles may be closed at the very end
+    return *instance;
+  }
+  std::unique_lock<std::recursive_mutex> lock_;
+};
 
 // The library's own words for the innermost failure, as the reason in our message.
 std::string library_reason() {
@@ -140,33 +155,27 @@ struct Layout {
   hsize_t chunk_rows = 0;
 };
 
-Layout layout_of(hid_t dataset, Type type, const std::string& what) {
-  const Handle creation = checked(H5Dget_create_plist(dataset), what + " has no layout");
-  Layout layout;
-  layout.chunked = H5Pget_layout(creation.get()) == H5D_CHUNKED;
-  if (!layout.chunked) return layout;
-  if (H5Pget_chunk(creation.get(), 1, &layout.chunk_rows) != 1 || layout.chunk_rows == 0)
-    fail(what + " has no layout");
-  layout.usual_filters = has_usual_filters(creation.get(), type);
-  return layout;
-}
-
 // Which data there is must be in the file, and in no form that is larger than kMaxCompression times that.
-void check_storage(hid_t dataset, hid_t space, std::uint64_t rows, const std::string& what) {
+Layout checked_layout(hid_t dataset, hid_t space, Type type, std::uint64_t rows, const std::string& what) {
   const Handle creation = checked(H5Dget_create_plist(dataset), what + " has no layout");
   // A file can name others as the place of its data: private ones, whose content would get into what is made
   // of it, or such as never end. None of ours does.
-  const H5D_layout_t layout = H5Pget_layout(creation.get());
-  if (layout == H5D_VIRTUAL || H5Pget_external_count(creation.get()) != 0)
+  const H5D_layout_t stored = H5Pget_layout(creation.get());
+  if (stored == H5D_VIRTUAL || H5Pget_external_count(creation.get()) != 0)
     throw H5Error(what + " is not in this file");
   check_filters(creation.get(), what);
-  if (layout != H5D_CHUNKED) return;
-  hsize_t chunk_rows = 0, chunks = 0;
-  if (H5Pget_chunk(creation.get(), 1, &chunk_rows) != 1 || chunk_rows == 0) fail(what + " has no layout");
+  Layout layout;
+  layout.chunked = stored == H5D_CHUNKED;
+  if (!layout.chunked) return layout;
+  hsize_t chunks = 0;
+  if (H5Pget_chunk(creation.get(), 1, &layout.chunk_rows) != 1 || layout.chunk_rows == 0)
+    fail(what + " has no layout");
   check(H5Dget_num_chunks(dataset, space, &chunks), what + " is damaged");
   // Each chunk that was never written is looked for as well.
-  if (rows / chunk_rows + (rows % chunk_rows != 0) > chunks)
+  if (rows / layout.chunk_rows + (rows % layout.chunk_rows != 0) > chunks)
     throw H5Error(what + " claims more rows than its data can hold");
+  layout.usual_filters = has_usual_filters(creation.get(), type);
+  return layout;
 }
 
 struct StoredChunk {
@@ -177,6 +186,7 @@ struct StoredChunk {
 // `file_bytes` bounds what a damaged file can make us allocate.
 void read_stored_chunk(hid_t dataset, hsize_t first_row, std::uint64_t file_bytes, const std::string& what,
                        StoredChunk& chunk) {
+  const InLibrary in_library;
   hsize_t bytes = 0;
   check(H5Dget_chunk_storage_size(dataset, &first_row, &bytes), what + " is damaged");
   if (bytes > file_bytes) throw H5Error(what + " claims to be larger than the file");
@@ -209,6 +219,7 @@ void write_chunks(hid_t dataset, std::span<const std::byte> rows, std::size_t by
     }
     const std::vector<std::byte> stored = compress_chunk(content, bytes_per_item);
     const hsize_t first_row = begin / bytes_per_item;
+    const InLibrary in_library;
     check(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &first_row, stored.size(), stored.data()), what);
   }
 }
@@ -268,6 +279,7 @@ std::pair<Handle, Handle> open_scalar_attribute(hid_t object, const std::string&
 }
 
 std::uint64_t stored_checksum(hid_t dataset, const std::string& what) {
+  const InLibrary in_library;
   const htri_t has_checksum = H5Aexists(dataset, kChecksumAttribute);
   check(has_checksum, what + " is damaged");
   if (has_checksum == 0) throw H5Error(what + " has no checksum");
@@ -297,19 +309,25 @@ Handle::Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
 
 Handle& Handle::operator=(Handle&& other) noexcept {
   if (this != &other) {
-    if (id_ >= 0) H5Idec_ref(id_);
+    if (id_ >= 0) {
+      const InLibrary in_library;
+      H5Idec_ref(id_);
+    }
     id_ = std::exchange(other.id_, -1);
   }
   return *this;
 }
 
 Handle::~Handle() {
-  if (id_ >= 0) H5Idec_ref(id_);
+  if (id_ < 0) return;
+  const InLibrary in_library;
+  H5Idec_ref(id_);
 }
 
 // --- File -----------------------------------------------------------------------------------
 
 File File::create(const std::filesystem::path& path) {
+  const InLibrary in_library;
   silence();
   const Handle access = access_properties();
   const Handle creation = checked(H5Pcreate(H5P_FILE_CREATE), "HDF5 cannot be set up");
@@ -320,6 +338,7 @@ File File::create(const std::filesystem::path& path) {
 }
 
 File File::open(const std::filesystem::path& path) {
+  const InLibrary in_library;
   silence();
   std::error_code error;
   const std::uint64_t bytes = std::filesystem::file_size(path, error);
@@ -330,10 +349,12 @@ File File::open(const std::filesystem::path& path) {
 }
 
 Group File::root() const {
+  const InLibrary in_library;
   return Group(checked(H5Gopen2(id_.get(), "/", H5P_DEFAULT), "root group cannot be opened"), "", bytes_);
 }
 
 void File::close() {
+  const InLibrary in_library;
   const hid_t id = id_.get();
   check(H5Fflush(id, H5F_SCOPE_LOCAL), "cannot be written");
   id_ = Handle();
@@ -342,12 +363,14 @@ void File::close() {
 // --- ChunkedColumn --------------------------------------------------------------------------
 
 void ChunkedColumn::set_rows(std::uint64_t rows) {
+  const InLibrary in_library;
   const hsize_t extent = rows;
   check(H5Dset_extent(dataset_.get(), &extent), what_ + " cannot be written");
   rows_ = rows;
 }
 
 void ChunkedColumn::place(std::uint64_t first_row, std::span<const std::byte> stored) {
+  const InLibrary in_library;
   const hsize_t offset = first_row;
   check(H5Dwrite_chunk(dataset_.get(), H5P_DEFAULT, 0, &offset, stored.size(), stored.data()),
         what_ + " cannot be written");
@@ -383,6 +406,7 @@ void ChunkedColumn::read_raw(Type type, std::uint64_t first_row, std::uint64_t c
                 {static_cast<std::byte*>(rows), count * item_bytes(type_)}, what_, last);
     return;
   }
+  const InLibrary in_library;
   const std::string damaged = what_ + " is damaged";
   const hsize_t start = first_row, extent = count;
   const Handle here = checked(H5Screate_simple(1, &extent, nullptr), damaged);
@@ -399,7 +423,8 @@ struct ColumnStream::State {
   Type type = Type::kUint8;
   std::uint64_t rows = 0, done = 0;
   std::uint64_t file_bytes = 0;
-  Layout layout;
+  std::uint64_t chunk_rows = 0;
+  bool usual_filters = false;
   InflatedChunk last;            // pieces may be far smaller than chunks
   std::vector<std::byte> whole;  // of a column that HDF5 has to read
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash{nullptr, XXH3_freeState};
@@ -419,19 +444,17 @@ void ColumnStream::next_raw(Type type, void* rows, std::size_t count) {
   const std::size_t bytes_per_item = item_bytes(type);
   const std::span<std::byte> out(static_cast<std::byte*>(rows), count * bytes_per_item);
   const auto read_all = [&](void* to) {
+    const InLibrary in_library;
     check(H5Dread(s.dataset.get(), stored_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, to),
           s.what + " is damaged");
   };
   const bool at_once = count == s.rows;
-  if (s.done == 0) {
-    s.layout = layout_of(s.dataset.get(), type, s.what);
-    if (!s.layout.usual_filters && !at_once) {
-      s.whole.resize(s.rows * bytes_per_item);
-      read_all(s.whole.data());
-    }
+  if (s.done == 0 && !s.usual_filters && !at_once) {
+    s.whole.resize(s.rows * bytes_per_item);
+    read_all(s.whole.data());
   }
-  if (s.layout.usual_filters)
-    read_chunks(s.dataset.get(), type, s.layout.chunk_rows, s.file_bytes, s.done, out, s.what, s.last);
+  if (s.usual_filters)
+    read_chunks(s.dataset.get(), type, s.chunk_rows, s.file_bytes, s.done, out, s.what, s.last);
   else if (!at_once)
     std::memcpy(out.data(), s.whole.data() + s.done * bytes_per_item, out.size());
   else if (count != 0)
@@ -460,6 +483,7 @@ void ColumnStream::next_raw(Type type, void* rows, std::size_t count) {
 std::string Group::path_of(const char* name) const { return name_ + "/" + name; }
 
 Group Group::create_group(const char* name) {
+  const InLibrary in_library;
   const std::string where = path_of(name);
   const Handle creation = checked(H5Pcreate(H5P_GROUP_CREATE), where + " cannot be created");
   check(H5Pset_obj_track_times(creation.get(), false), where + " cannot be created");
@@ -469,6 +493,7 @@ Group Group::create_group(const char* name) {
 }
 
 Group Group::open_group(const char* name) const {
+  const InLibrary in_library;
   const std::string where = path_of(name);
   if (!has(name)) throw H5Error("table " + where + " is missing");
   return Group(checked(H5Gopen2(id_.get(), name, H5P_DEFAULT), "table " + where + " cannot be opened"), where,
@@ -476,6 +501,7 @@ Group Group::open_group(const char* name) const {
 }
 
 bool Group::has(const char* name) const {
+  const InLibrary in_library;
   const htri_t exists = H5Lexists(id_.get(), name, H5P_DEFAULT);
   check(exists, path_of(name) + " cannot be looked up");
   if (exists == 0) return false;
@@ -503,26 +529,33 @@ void Group::write_raw(const char* name, Type type, const void* rows, std::size_t
   const std::string what = "column " + where + " cannot be written";
   const std::size_t bytes = count * item_bytes(type);
   const hsize_t extent = count;
-  const Handle space = checked(H5Screate_simple(1, &extent, nullptr), what);
-  Handle chunked;
-  if (bytes > kCompactBytes) {
-    chunked = checked(H5Pcreate(H5P_DATASET_CREATE), what);
-    check(H5Pset_obj_track_times(chunked.get(), false), what);
-    set_filters(chunked.get(), type, std::min<hsize_t>(extent, kChunkRows), what);
+  const bool chunked = bytes > kCompactBytes;
+  Handle dataset;
+  {
+    const InLibrary in_library;
+    const Handle space = checked(H5Screate_simple(1, &extent, nullptr), what);
+    Handle properties;
+    if (chunked) {
+      properties = checked(H5Pcreate(H5P_DATASET_CREATE), what);
+      check(H5Pset_obj_track_times(properties.get(), false), what);
+      set_filters(properties.get(), type, std::min<hsize_t>(extent, kChunkRows), what);
+    }
+    dataset = checked(H5Dcreate2(id_.get(), name, stored_type(type), space.get(), H5P_DEFAULT,
+                                 chunked ? properties.get() : compact_properties(), H5P_DEFAULT),
+                      what);
+    if (!chunked && count != 0)
+      check(H5Dwrite(dataset.get(), stored_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows), what);
   }
-  const hid_t creation = bytes > kCompactBytes ? chunked.get() : compact_properties();
-  const Handle dataset = checked(
-      H5Dcreate2(id_.get(), name, stored_type(type), space.get(), H5P_DEFAULT, creation, H5P_DEFAULT), what);
-  if (bytes > kCompactBytes)
+  if (chunked)
     write_chunks(dataset.get(), {static_cast<const std::byte*>(rows), bytes}, item_bytes(type),
                  std::min<std::size_t>(count, kChunkRows), what);
-  else if (count != 0)
-    check(H5Dwrite(dataset.get(), stored_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows), what);
   const std::uint64_t checksum = XXH3_64bits(rows, bytes);
+  const InLibrary in_library;
   put_attribute(dataset.get(), where, kChecksumAttribute, H5T_STD_U64LE, &checksum);
 }
 
 Group::Dataset Group::open_dataset(const char* name, Type type) const {
+  const InLibrary in_library;
   const std::string what = "column " + path_of(name);
   if (!has(name)) throw H5Error(what + " is missing");
   Dataset dataset;
@@ -535,12 +568,14 @@ Group::Dataset Group::open_dataset(const char* name, Type type) const {
   if (H5Sget_simple_extent_ndims(space.get()) != 1) throw H5Error(what + " is not one-dimensional");
   hsize_t rows = 0;
   if (H5Sget_simple_extent_dims(space.get(), &rows, nullptr) != 1) fail(what + " has no extent");
-  check_storage(dataset.handle.get(), space.get(), rows, what);
+  const Layout layout = checked_layout(dataset.handle.get(), space.get(), type, rows, what);
   const std::uint64_t stored_bytes = H5Dget_storage_size(dataset.handle.get());
   if (stored_bytes > file_bytes_) throw H5Error(what + " claims to be larger than the file");
   if (rows > stored_bytes * kMaxCompression / item_bytes(type))
     throw H5Error(what + " claims more rows than its data can hold");
   dataset.rows = rows;
+  dataset.chunk_rows = layout.chunked ? layout.chunk_rows : 0;
+  dataset.usual_filters = layout.usual_filters;
   return dataset;
 }
 
@@ -551,11 +586,14 @@ ColumnStream Group::open_stream(const char* name, Type type) const {
   state->what = "column " + path_of(name);
   state->type = type;
   state->rows = dataset.rows;
+  state->chunk_rows = dataset.chunk_rows;
+  state->usual_filters = dataset.usual_filters;
   state->file_bytes = file_bytes_;
   return ColumnStream(std::move(state));
 }
 
 ChunkedColumn Group::create_chunked_column(const char* name, Type type, std::uint64_t chunk_rows) {
+  const InLibrary in_library;
   const std::string what = "column " + path_of(name);
   const std::string failed = what + " cannot be written";
   const hsize_t none = 0, unlimited = H5S_UNLIMITED;
@@ -572,14 +610,13 @@ ChunkedColumn Group::create_chunked_column(const char* name, Type type, std::uin
 }
 
 ChunkedColumn Group::open_chunked_column(const char* name, Type type) const {
+  const InLibrary in_library;
   Dataset opened = open_dataset(name, type);
-  const std::string what = "column " + path_of(name);
-  const Layout layout = layout_of(opened.handle.get(), type, what);
-  ChunkedColumn column(std::move(opened.handle), what, type);
+  ChunkedColumn column(std::move(opened.handle), "column " + path_of(name), type);
   column.rows_ = opened.rows;
-  column.chunk_rows_ = layout.chunked ? layout.chunk_rows : std::max<std::uint64_t>(opened.rows, 1);
+  column.chunk_rows_ = opened.chunk_rows != 0 ? opened.chunk_rows : std::max<std::uint64_t>(opened.rows, 1);
   column.file_bytes_ = file_bytes_;
-  column.usual_filters_ = layout.usual_filters;
+  column.usual_filters_ = opened.usual_filters;
   return column;
 }
 
@@ -615,18 +652,22 @@ std::vector<std::string> Group::read_strings(const char* name) const {
 }
 
 void Group::write_attribute(const char* name, std::uint8_t value) {
+  const InLibrary in_library;
   put_attribute(id_.get(), "attribute " + path_of(name), name, H5T_STD_U8LE, &value);
 }
 
 void Group::write_attribute(const char* name, std::uint32_t value) {
+  const InLibrary in_library;
   put_attribute(id_.get(), "attribute " + path_of(name), name, H5T_STD_U32LE, &value);
 }
 
 void Group::write_attribute(const char* name, std::int64_t value) {
+  const InLibrary in_library;
   put_attribute(id_.get(), "attribute " + path_of(name), name, H5T_STD_I64LE, &value);
 }
 
 void Group::write_attribute(const char* name, std::string_view value) {
+  const InLibrary in_library;
   const std::string what = "attribute " + path_of(name);
   const Handle type = checked(H5Tcopy(H5T_C_S1), what + " cannot be written");
   check(H5Tset_size(type.get(), std::max<std::size_t>(value.size(), 1)), what + " cannot be written");
@@ -637,12 +678,14 @@ void Group::write_attribute(const char* name, std::string_view value) {
 }
 
 bool Group::has_attribute(const char* name) const {
+  const InLibrary in_library;
   const htri_t exists = H5Aexists(id_.get(), name);
   check(exists, "attribute " + path_of(name) + " cannot be looked up");
   return exists > 0;
 }
 
 std::int64_t Group::read_integer(const char* name, std::int64_t minimum, std::int64_t maximum) const {
+  const InLibrary in_library;
   const std::string what = "attribute " + path_of(name);
   if (!has_attribute(name)) throw H5Error(what + " is missing");
   const auto [attribute, type] = open_scalar_attribute(id_.get(), what, name);
@@ -654,6 +697,7 @@ std::int64_t Group::read_integer(const char* name, std::int64_t minimum, std::in
 }
 
 std::string Group::read_string(const char* name) const {
+  const InLibrary in_library;
   const std::string what = "attribute " + path_of(name);
   if (!has_attribute(name)) throw H5Error(what + " is missing");
   const auto [attribute, type] = open_scalar_attribute(id_.get(), what, name);

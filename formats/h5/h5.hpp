@@ -5,7 +5,8 @@
 // Every failure is an H5Error with one line; the library's own printing is off. Storage,
 // filters and checksums of a column are those of FORMATS.md.
 //
-// HDF5 keeps global state: use from one thread at a time, but for compress_chunk() and decompress_chunk().
+// Different files may be used from different threads at the same time, which wait for each other only while
+// one of them is inside of HDF5. An object, and all that belongs to one file: one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -201,6 +202,8 @@ class Group {
   struct Dataset {
     Handle handle;
     std::uint64_t rows = 0;
+    std::uint64_t chunk_rows = 0;  // none: it is not chunked
+    bool usual_filters = false;    // those of compress_chunk()
   };
   Group(Handle id, std::string name, std::uint64_t file_bytes)
       : id_(std::move(id)), name_(std::move(name)), file_bytes_(file_bytes) {}

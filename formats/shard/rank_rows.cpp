@@ -51,8 +51,9 @@ void sort_items(std::vector<Item>& items, std::vector<Item>& scratch, std::vecto
 }
 
 template <typename Row>
-void sort_rows(std::vector<Row>& rows, RowOrder order) {
-  if (is_sorted(std::span<const Row>(rows), order)) return;
+void sort_by_place(std::vector<Row>& rows, RowOrder order) {
+  const auto in_order = [order](const Row& a, const Row& b) { return place(a, order) < place(b, order); };
+  if (std::is_sorted(rows.begin(), rows.end(), in_order)) return;
   std::vector<Item> items(rows.size()), scratch;
   std::vector<std::uint32_t> starts;
   for (std::uint32_t i = 0; i < rows.size(); ++i)
@@ -63,15 +64,21 @@ void sort_rows(std::vector<Row>& rows, RowOrder order) {
   std::vector<Row> sorted;
   sorted.reserve(rows.size());
   for (const Item& item : items) sorted.push_back(rows[item.row]);
+  rows = std::move(sorted);
+}
+
+template <typename Row>
+void sort_rows(std::vector<Row>& rows, RowOrder order) {
+  if (is_sorted(std::span<const Row>(rows), order)) return;
+  sort_by_place(rows, order);
   // Few rows are equal so far.
-  for (auto begin = sorted.begin(); begin != sorted.end();) {
-    const auto end = std::find_if(begin + 1, sorted.end(),
+  for (auto begin = rows.begin(); begin != rows.end();) {
+    const auto end = std::find_if(begin + 1, rows.end(),
                                   [&](const Row& row) { return place(row, order) != place(*begin, order); });
     if (end - begin > 1)
       std::stable_sort(begin, end, [](const Row& a, const Row& b) { return detail(a) < detail(b); });
     begin = end;
   }
-  rows = std::move(sorted);
 }
 
 // Takes the rows of `rank` from the front of `rows`, which are by rank.

@@ -14,7 +14,7 @@ namespace clusterprof::shard {
 // Reads a whole shard. What comes back is safe to use without further checks: every index is
 // in range, paths[0] is the root, parents come before their children, enums have known values.
 // A file that is damaged, truncated, of another kind or of a newer major version gives an
-// Error of one line that names it. Not thread-safe together with any other use of HDF5.
+// Error of one line that names it. Several threads may read at the same time.
 Result<ShardData> read_shard(const std::filesystem::path& path);
 
 // Only run, nodes, ranks (without affinity, numa_nodes and last_call_path), drops and handler_costs; every

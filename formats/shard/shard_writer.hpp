@@ -16,8 +16,8 @@ namespace clusterprof::shard {
 //
 // `data` must be consistent: indices in range, parents before children, events and series in
 // order (else Error). The tables of rows with a rank and a path that FORMATS.md marks "by rank"
-// are written sorted by both; their order in memory does not matter. Not thread-safe together with any other
-// use of HDF5.
+// are written sorted by both; their order in memory does not matter. Several threads may write at the same
+// time, to different paths.
 Result<void> write_shard(const ShardData& data, const std::filesystem::path& path);
 
 }  // namespace clusterprof::shard

@@ -2,7 +2,6 @@
 // The merge of a run directory against one in memory, and against itself: whoever works, in whatever order,
 // with or without a profile that is there already.
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
@@ -270,23 +269,15 @@ TEST_F(MergeRunTest, NeitherTeamNorNamesMatter) {
   }
 }
 
-// With a second processor rows are worked on while the next are read.
-TEST_F(MergeRunTest, TheNumberOfProcessorsDoesNotMatter) {
+TEST_F(MergeRunTest, TheNumberOfThreadsDoesNotMatter) {
   std::vector<ShardData> shards = random_shards(21);
   for (ShardData& data : shards) tame(data);
   write(shards, names(shards.size()));
-  ::cpu_set_t all, one;
-  ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
-  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "there is one processor only";
+  options_.threads = 1;
   const auto bytes = merge();
-  CPU_ZERO(&one);
-  for (std::size_t cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
-    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
-  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
-  const auto bytes_of_one = merge();
-  ASSERT_EQ(::sched_setaffinity(0, sizeof all, &all), 0);
   ASSERT_FALSE(bytes.empty());
-  EXPECT_TRUE(bytes_of_one == bytes);
+  for (options_.threads = 2; options_.threads <= 4; ++options_.threads)
+    EXPECT_TRUE(merge() == bytes) << options_.threads << " threads";
 }
 
 TEST_F(MergeRunTest, TheReportSeesEveryRowOnce) {

@@ -500,6 +500,47 @@ class ChunkedColumnTest : public BesideHdf5Test {
   std::vector<std::uint64_t> rows_;
 };
 
+// Each thread writes and reads a file of its own, and looks for columns that are not there.
+TEST_F(ChunkedColumnTest, OtherThreadsMayUseOtherFiles) {
+  constexpr std::size_t kThreads = 4, kFiles = 20;
+  std::vector<std::string> wrong(kThreads);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < kThreads; ++t)
+      threads.emplace_back([this, t, &wrong] {
+        try {
+          for (std::size_t i = 0; i < kFiles; ++i) {
+            const std::filesystem::path path = directory_.path() / std::to_string(t * kFiles + i);
+            const std::vector<std::uint64_t> column =
+                some_rows<std::uint64_t>(300 + 3000 * i, t * kFiles + i);
+            h5::File made = h5::File::create(path);
+            {
+              h5::Group root = made.root();
+              root.create_group("table").write_column<std::uint64_t>("column", column);
+              root.write_attribute("name", std::string_view(path.native()));
+            }
+            made.close();
+            const h5::File file = h5::File::open(path);
+            const h5::Group table = file.root().open_group("table");
+            if (table.read_column<std::uint64_t>("column") != column ||
+                file.root().read_string("name") != path.native())
+              wrong[t] += "other rows; ";
+            try {
+              static_cast<void>(h5::File::open(path.native() + ".none"));
+              wrong[t] += "a file that is not there; ";
+            } catch (const h5::H5Error& error) {
+              if (std::string_view(error.what()).find("No such file") == std::string_view::npos)
+                wrong[t] += error.what();
+            }
+          }
+        } catch (const h5::H5Error& error) {
+          wrong[t] += error.what();
+        }
+      });
+  }
+  EXPECT_EQ(wrong, std::vector<std::string>(kThreads));
+}
+
 TEST_F(ChunkedColumnTest, ReadsAnyRows) {
   write_column();
   EXPECT_EQ(read_by_hdf5<std::uint64_t>(path_, "column"), rows_);

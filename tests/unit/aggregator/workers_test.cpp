@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aggregator/workers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace clusterprof::aggregator {
+namespace {
+
+TEST(WorkersTest, EachItemIsDoneOnce) {
+  for (std::size_t threads = 1; threads <= 4; ++threads) {
+    std::vector<std::atomic<int>> done(100);
+    share_work(threads, done.size(), [&](std::size_t worker, std::size_t item) {
+      EXPECT_LT(worker, threads);
+      ++done[item];
+    });
+    for (const std::atomic<int>& times : done) EXPECT_EQ(times, 1) << threads << " threads";
+  }
+  share_work(4, 0, [](std::size_t, std::size_t) { FAIL() << "there is nothing to do"; });
+}
+
+TEST(WorkersTest, OneThreadIsTheCallers) {
+  std::vector<std::size_t> items;
+  const auto caller = std::this_thread::get_id();
+  share_work(1, 20, [&](std::size_t worker, std::size_t item) {
+    EXPECT_EQ(worker, 0u);
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    items.push_back(item);
+  });
+  ASSERT_EQ(items.size(), 20u);
+  for (std::size_t i = 0; i < items.size(); ++i) EXPECT_EQ(items[i], i);
+}
+
+// The first item lasts until the other thread can begin no further one: had it not to wait, it would have
+// taken all.
+TEST(WorkersTest, NoneIsFarAheadOfTheFirstThatLasts) {
+  std::mutex mutex;
+  std::set<std::size_t> under_way;
+  std::size_t next = 0, most_ahead = 0;
+  std::atomic<std::size_t> begun{0};
+  share_work(2, 3 * kMostAhead, [&](std::size_t, std::size_t item) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      EXPECT_EQ(item, next++);
+      under_way.insert(item);
+      most_ahead = std::max(most_ahead, item - *under_way.begin());
+    }
+    ++begun;
+    while (item == 0 && begun < kMostAhead) std::this_thread::yield();
+    const std::lock_guard<std::mutex> lock(mutex);
+    under_way.erase(item);
+  });
+  EXPECT_EQ(next, 3 * kMostAhead);
+  EXPECT_EQ(most_ahead, kMostAhead - 1);
+}
+
+TEST(WorkersTest, WhatAnItemThrowsEndsTheWork) {
+  for (std::size_t threads = 1; threads <= 3; ++threads) {
+    std::atomic<std::size_t> begun{0};
+    const auto work = [&](std::size_t, std::size_t item) {
+      ++begun;
+      if (item == 5) throw std::runtime_error("item 5");
+    };
+    try {
+      share_work(threads, 1000, work);
+      FAIL() << "nothing was thrown";
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), "item 5");
+    }
+    EXPECT_LE(begun, 5 + kMostAhead) << threads << " threads";
+  }
+}
+
+}  // namespace
+}  // namespace clusterprof::aggregator
