@@ -78,6 +78,12 @@ struct RawAccess {
   void add(const RawAccess& other);
 };
 
+// Columns of the series of a main thread: its wall time by category, as samples say; of it in MPI, as its
+// calls measured; of that, without a processor.
+inline constexpr std::uint32_t kMeasuredMpiColumn = shard::kCategories;
+inline constexpr std::uint32_t kMpiRunnableColumn = shard::kCategories + 1;
+inline constexpr std::uint32_t kMainColumns = shard::kCategories + 2;
+
 // What samples cost the program, by time in the handler: four bins to an octave.
 struct HandlerCosts {
   static constexpr std::size_t kBins = 97;

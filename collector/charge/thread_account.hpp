@@ -17,9 +17,9 @@
 //
 // With the CPU clock as the base, W := C. Counters follow C.
 //
-// A record taken while recording was paused is like a sample of a place that is nobody's: what the table
-// above would charge to it, and C and the counters since the record before it, are nobody's. What was carried
-// goes to the last running sample.
+// A record taken while recording was paused is like a sample at a place to which nothing is charged: what the
+// table above would charge to it, and C and the counters since the record before it, are dropped. What was
+// carried goes to the last running sample.
 //
 // Waiting for a processor. Of W - C, a thread was blocked for a part and ready without a processor (R) for
 // the rest. One that was running at both samples and did not give way in between was preempted: R is all of W
@@ -109,20 +109,20 @@ class ThreadAccount {
                  const ChargeTarget& target, std::span<const std::uint64_t> counters, Sink&& sink) {
     const std::uint64_t from = time_ns_;
     const auto [wall, cpu] = advance(time_ns, cpu_ns);
-    const auto [waited, ran_in] = parts(from, cpu, blocked);
+    const auto [waited, ran_in] = split(from, cpu, blocked);
     Charged charged;
     take_kernel_time(kernel);
     const bool was_preempted = !blocked_ && !blocked && !kernel.gave_way && !gave_way_;
-    const std::uint64_t lacked = take_run_delay(kernel, wall - cpu, was_preempted);
-    const std::uint64_t off = wall - cpu - lacked;
-    note_place(target);
+    const std::uint64_t runnable = take_run_delay(kernel, wall - cpu, was_preempted);
+    const std::uint64_t off = wall - cpu - runnable;
+    remember_side(target);
     const ChargeTarget& ready_at = blocked_ && blocked ? previous_ : target;
     const std::uint64_t mpi = take_mpi_time(kernel, wall);
-    const std::uint64_t lacked_in_mpi = in_mpi(lacked, mpi, {wall, cpu}, ready_at);
-    charge_lacked(waited, lacked, lacked_in_mpi, ready_at, sink);
+    const std::uint64_t runnable_in_mpi = in_mpi(runnable, mpi, {wall, cpu}, ready_at);
+    charge_runnable(waited, runnable, runnable_in_mpi, ready_at, sink);
     if (!blocked && !blocked_ && mpi < wall)
       charged.runnable_share =
-          std::min(1.0, static_cast<double>(lacked - lacked_in_mpi) / static_cast<double>(wall - mpi));
+          std::min(1.0, static_cast<double>(runnable - runnable_in_mpi) / static_cast<double>(wall - mpi));
     if (blocked_) charge_previous(waited, off, 0, sink);
     if (blocked) {
       if (!blocked_) charge(target, waited, off, 0, sink);
@@ -130,7 +130,7 @@ class ThreadAccount {
     } else {
       const bool waited_unseen = !blocked_ && has_waited(kernel, off);
       if (waited_unseen) charge(waited_at_, ran_in, off, 0, sink);
-      const std::uint64_t own = blocked_ || waited_unseen ? cpu : wall - lacked;
+      const std::uint64_t own = blocked_ || waited_unseen ? cpu : wall - runnable;
       const std::uint64_t ran = cpu + carried_ns_;
       const std::uint64_t lasted = own + carried_ns_;
       const std::uint64_t faulted = give_kernel_time(kernel, ran);
@@ -168,7 +168,7 @@ class ThreadAccount {
     const std::uint64_t from = time_ns_;
     const auto [wall, cpu] = advance(time_ns, cpu_ns);
     settle_carried(sink);
-    if (blocked_) charge_previous(parts(from, cpu, blocked).waited, wall - cpu, 0, sink);
+    if (blocked_) charge_previous(split(from, cpu, blocked).waited, wall - cpu, 0, sink);
     sink.paused(blocked_ ? cpu : wall);
     forget(kernel);
     forget_run_delay(kernel);
@@ -211,19 +211,19 @@ class ThreadAccount {
       sink.paused(wall);
       return std::nullopt;
     }
-    const auto [waited, ran_in] = parts(from, cpu, true);
+    const auto [waited, ran_in] = split(from, cpu, true);
     const ChargeTarget start{how.start_path, shard::Category::kNative};
     const ChargeTarget ran_at = has_previous_ ? ran_last_at() : start;
-    std::uint64_t lacked = 0;
+    std::uint64_t runnable = 0;
     if (how.kernel != nullptr) {
       const bool was_preempted = !blocked_ && !how.kernel->gave_way && !gave_way_;
-      lacked = take_run_delay(*how.kernel, wall - cpu, was_preempted);
-      charge_lacked(
-          waited, lacked,
-          in_mpi(lacked, take_mpi_time(*how.kernel, wall), {wall, cpu}, has_previous_ ? previous_ : start),
+      runnable = take_run_delay(*how.kernel, wall - cpu, was_preempted);
+      charge_runnable(
+          waited, runnable,
+          in_mpi(runnable, take_mpi_time(*how.kernel, wall), {wall, cpu}, has_previous_ ? previous_ : start),
           has_previous_ ? previous_ : start, sink);
     }
-    const std::uint64_t off = wall - cpu - lacked;
+    const std::uint64_t off = wall - cpu - runnable;
     if (!has_previous_) {
       if (cpu > 0) charge(start, ran_in, cpu, cpu, sink);
       if (off > 0) charge({how.start_path, shard::Category::kIdle}, waited, off, std::uint64_t{0}, sink);
@@ -232,7 +232,7 @@ class ThreadAccount {
       carry(ran_in, cpu);
       settle_carried(sink);
     } else if (wall > 0) {
-      charge(previous_, {from, time_ns_}, wall - lacked, cpu, sink);
+      charge(previous_, {from, time_ns_}, wall - runnable, cpu, sink);
     }
     take_counters(counters, time_ns_, sink);
     give_counters(ran_at, sink);
@@ -298,10 +298,10 @@ class ThreadAccount {
       run_delay_ns_ = *kernel.run_delay_ns;
     }
     const auto pool_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(delay_pool_ns_, 0));
-    const std::uint64_t lacked = was_preempted ? off_ns : std::min(off_ns, pool_ns);
-    delay_pool_ns_ -= static_cast<std::int64_t>(std::min(lacked, kMaxStep_ns));
+    const std::uint64_t runnable = was_preempted ? off_ns : std::min(off_ns, pool_ns);
+    delay_pool_ns_ -= static_cast<std::int64_t>(std::min(runnable, kMaxStep_ns));
     delay_pool_ns_ = std::clamp(delay_pool_ns_, -kMostDelayDebt_ns, static_cast<std::int64_t>(kMaxStep_ns));
-    return lacked;
+    return runnable;
   }
   void forget_run_delay(const KernelUse& kernel) {
     run_delay_ns_ = std::max(run_delay_ns_, kernel.run_delay_ns.value_or(0));
@@ -314,35 +314,36 @@ class ThreadAccount {
     mpi_ns_ = kernel.mpi_ns;
     return std::min(mpi_ns, wall_ns);
   }
-  // The part of `lacked_ns`, in a stretch with so much time in MPI, that was inside MPI. Where the thread was
-  // blocked at the beginning and is on the other side now, all that it did not run there it was ready; else
-  // it was spread evenly.
-  std::uint64_t in_mpi(std::uint64_t lacked_ns, std::uint64_t mpi_ns, const Step& step,
+  // The part of `runnable_ns`, in a stretch with so much time in MPI, that was inside MPI. Where the thread
+  // was blocked at the beginning and is on the other side now, all that it did not run there it was ready;
+  // else it was spread evenly.
+  std::uint64_t in_mpi(std::uint64_t runnable_ns, std::uint64_t mpi_ns, const Step& step,
                        const ChargeTarget& at) const {
     const bool at_mpi = at.category == shard::Category::kMpi;
-    if (lacked_ns == 0 || mpi_ns == 0 || !(at_mpi ? outside_at_ : in_mpi_at_)) return at_mpi ? lacked_ns : 0;
-    if (mpi_ns == step.wall_ns) return lacked_ns;
+    if (runnable_ns == 0 || mpi_ns == 0 || !(at_mpi ? outside_at_ : in_mpi_at_))
+      return at_mpi ? runnable_ns : 0;
+    if (mpi_ns == step.wall_ns) return runnable_ns;
     if (blocked_ && has_previous_) {
       const bool was_in_mpi = previous_.category == shard::Category::kMpi;
-      if (was_in_mpi == at_mpi) return at_mpi ? lacked_ns : 0;
+      if (was_in_mpi == at_mpi) return at_mpi ? runnable_ns : 0;
       const std::uint64_t here_ns = at_mpi ? mpi_ns : step.wall_ns - mpi_ns;
-      const std::uint64_t lacked_here_ns = std::min(lacked_ns, here_ns - std::min(here_ns, step.cpu_ns));
-      return at_mpi ? lacked_here_ns : lacked_ns - lacked_here_ns;
+      const std::uint64_t runnable_here_ns = std::min(runnable_ns, here_ns - std::min(here_ns, step.cpu_ns));
+      return at_mpi ? runnable_here_ns : runnable_ns - runnable_here_ns;
     }
     const double part = static_cast<double>(mpi_ns) / static_cast<double>(step.wall_ns);
-    return std::min(lacked_ns, static_cast<std::uint64_t>(static_cast<double>(lacked_ns) * part));
+    return std::min(runnable_ns, static_cast<std::uint64_t>(static_cast<double>(runnable_ns) * part));
   }
-  void note_place(const ChargeTarget& target) {
+  void remember_side(const ChargeTarget& target) {
     std::optional<ChargeTarget>& last = target.category == shard::Category::kMpi ? in_mpi_at_ : outside_at_;
     last = target;
   }
-  // Of `lacked_ns`, `in_mpi_ns` inside MPI. `at`: where the thread was when it was ready.
+  // Of `runnable_ns`, `in_mpi_ns` inside MPI. `at`: where the thread was when it was ready.
   template <typename Sink>
-  void charge_lacked(const Stretch& when, std::uint64_t lacked_ns, std::uint64_t in_mpi_ns,
-                     const ChargeTarget& at, Sink&& sink) {
-    if (lacked_ns == 0) return;
+  void charge_runnable(const Stretch& when, std::uint64_t runnable_ns, std::uint64_t in_mpi_ns,
+                       const ChargeTarget& at, Sink&& sink) {
+    if (runnable_ns == 0) return;
     if (paused_) {
-      sink.paused(lacked_ns);
+      sink.paused(runnable_ns);
       return;
     }
     const bool at_mpi = at.category == shard::Category::kMpi;
@@ -350,7 +351,7 @@ class ThreadAccount {
       charge(at_mpi ? at : *in_mpi_at_, when, in_mpi_ns, 0, sink);
       sink.runnable_in_mpi(when, in_mpi_ns);
     }
-    if (const std::uint64_t outside_ns = lacked_ns - in_mpi_ns; outside_ns != 0)
+    if (const std::uint64_t outside_ns = runnable_ns - in_mpi_ns; outside_ns != 0)
       charge(sink.runnable(at_mpi ? *outside_at_ : at), when, outside_ns, 0, sink);
   }
 
@@ -366,10 +367,10 @@ class ThreadAccount {
   }
 
   // What [from_ns, time_ns_] was made of, to end with a sample of that kind.
-  struct Parts {
+  struct Split {
     Stretch waited, ran_in;
   };
-  [[nodiscard]] Parts parts(std::uint64_t from_ns, std::uint64_t cpu_ns, bool blocked) const {
+  [[nodiscard]] Split split(std::uint64_t from_ns, std::uint64_t cpu_ns, bool blocked) const {
     const Stretch all{from_ns, time_ns_};
     if (cpu_clock_) return {all, all};
     if (blocked_) return {{from_ns, time_ns_ - cpu_ns}, {time_ns_ - cpu_ns, time_ns_}};
@@ -398,11 +399,11 @@ class ThreadAccount {
   void carry(const Stretch& when, std::uint64_t cpu_ns) {
     if (cpu_ns == 0) return;
     carried_ns_ += cpu_ns;
-    if (pieces_count_ < pieces_.size()) {
-      pieces_[pieces_count_++] = {when, cpu_ns};
+    if (carried_count_ < carried_.size()) {
+      carried_[carried_count_++] = {when, cpu_ns};
     } else {
-      pieces_.back().when.end_ns = when.end_ns;
-      pieces_.back().cpu_ns += cpu_ns;
+      carried_.back().when.end_ns = when.end_ns;
+      carried_.back().cpu_ns += cpu_ns;
     }
   }
   // When the thread ran: own_ns in the latest stretch, and what was carried. Of it all, faulted_ns were page
@@ -417,8 +418,8 @@ class ThreadAccount {
       if (ns != faulted) sink.spent(target, when, ns - faulted);
     };
     tell(ran_in, own_ns);
-    for (std::size_t i = 0; i < pieces_count_; ++i) tell(pieces_[i].when, pieces_[i].cpu_ns);
-    pieces_count_ = 0;
+    for (std::size_t i = 0; i < carried_count_; ++i) tell(carried_[i].when, carried_[i].cpu_ns);
+    carried_count_ = 0;
     carried_ns_ = 0;
   }
   // What was carried goes to where the thread ran last.
@@ -431,7 +432,7 @@ class ThreadAccount {
     }
     give_counters(ran_at, sink);
   }
-  // What happened up to now is nobody's.
+  // What happened up to now is charged to nothing.
   void forget(const KernelUse& kernel) {
     forgets_kernel_ = kernel.system_ns == 0 && kernel.page_faults == 0;
     if (forgets_kernel_) return;
@@ -489,13 +490,13 @@ class ThreadAccount {
   bool forgets_kernel_ = false, forgets_counters_ = false;  // what comes next begins in a pause
   std::uint64_t time_ns_ = 0, cpu_ns_ = 0;
   std::uint64_t carried_ns_ = 0;
-  struct Piece {
+  struct CarriedTime {
     Stretch when;
     std::uint64_t cpu_ns = 0;
   };
   // Of what is carried, in order; when there are too many, the last ones in one.
-  std::array<Piece, 32> pieces_{};
-  std::size_t pieces_count_ = 0;
+  std::array<CarriedTime, 32> carried_{};
+  std::size_t carried_count_ = 0;
   bool knows_kernel_ = false;
   std::uint64_t system_ns_ = 0, page_faults_ = 0;  // as last told
   std::uint64_t fault_seen_ns_ = 0;                // CPU clock

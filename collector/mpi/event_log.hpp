@@ -16,6 +16,12 @@
 
 namespace clusterprof::collector {
 
+// Which of a process's MPI events a report has.
+enum class Events : std::uint8_t {
+  kFew,  // so few that they can be written every few seconds, of a higher level
+  kAll,
+};
+
 // wire::MpiEvent with its call site as a node of the RawStore.
 struct KeptEvent {
   std::uint64_t enter_ns = 0, exit_ns = 0, start_ns = 0, mpi_ns = 0;

@@ -162,7 +162,7 @@ class GapTimeline {
 // before.
 class SampledTime {
  public:
-  struct Place {
+  struct SampledPath {
     std::uint32_t path = kNoPath;
     bool outside_mpi = false;
   };
@@ -172,10 +172,10 @@ class SampledTime {
 
   // visit(begin_ns, end_ns, Whereabouts), in order of time.
   template <typename Visit>
-  void sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, Place place, Visit&& visit) {
+  void sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, SampledPath sampled, Visit&& visit) {
     const std::uint64_t begin = time_ns_, end = std::max(time_ns_, time_ns);
     const std::uint64_t ran = std::min(cpu_ns > cpu_ns_ ? cpu_ns - cpu_ns_ : 0, end - begin);
-    const std::uint32_t previous = path_of(previous_), here = path_of(place), running = path_of(running_);
+    const std::uint32_t previous = path_of(previous_), here = path_of(sampled), running = path_of(running_);
     const auto tell = [&](std::uint64_t from, std::uint64_t to, const Whereabouts& where) {
       if (from < to) visit(from, to, where);
     };
@@ -194,8 +194,8 @@ class SampledTime {
     time_ns_ = end;
     cpu_ns_ = std::max(cpu_ns_, cpu_ns);
     blocked_ = blocked;
-    previous_ = place;
-    if (!blocked) running_ = place;
+    previous_ = sampled;
+    if (!blocked) running_ = sampled;
   }
   template <typename Visit>
   void end(std::uint64_t time_ns, Visit&& visit) {
@@ -205,11 +205,13 @@ class SampledTime {
   }
 
  private:
-  static std::uint32_t path_of(const Place& place) { return place.outside_mpi ? place.path : kNoPath; }
+  static std::uint32_t path_of(const SampledPath& sampled) {
+    return sampled.outside_mpi ? sampled.path : kNoPath;
+  }
 
   std::uint64_t time_ns_, cpu_ns_;
   bool blocked_ = false;
-  Place previous_, running_;
+  SampledPath previous_, running_;
 };
 
 }  // namespace clusterprof::collector

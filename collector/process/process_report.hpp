@@ -25,12 +25,6 @@
 
 namespace clusterprof::collector {
 
-// Which of a process's MPI events a report has.
-enum class Events : std::uint8_t {
-  kFew,  // so few that they can be written every few seconds, of a higher level
-  kAll,
-};
-
 // What one process, or several added up, had to say.
 struct ProcessReport {
   std::int32_t pid = 0, parent_pid = 0, rank = -1, world_size = -1, mpi_rank = -1, mpi_size = -1;
@@ -75,13 +69,9 @@ struct ProcessReport {
   std::unordered_map<std::uint32_t, RawRegion> regions;   // by path
   std::unordered_map<std::uint32_t, RawAccess> accesses;  // by path
   std::unordered_map<RawIoKey, RawIo, RawKeyHash> io;
-  // Wall time of the main thread by category, as samples say, of it in MPI as its calls measured, and of that
-  // without a processor.
-  static constexpr std::uint32_t kMeasuredMpi = shard::kCategories, kMpiRunnable = shard::kCategories + 1;
-  static constexpr std::uint32_t kMainColumns = shard::kCategories + 2;
-  SeriesBlock main_series{kMainColumns};
-  SeriesBlock counter_series;        // by RawTables::counters
-  std::vector<PathTime> open_times;  // of all threads; not in PathTimes, since they may change
+  SeriesBlock main_series{kMainColumns};  // of the main thread, by column
+  SeriesBlock counter_series;             // by RawTables::counters
+  std::vector<PathTime> open_times;       // of all threads; not in PathTimes, since they may change
   std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;  // world ranks; -1 not known
   std::map<std::uint32_t, SizeBins> sizes;                              // by MPI function number
   std::map<std::uint64_t, CommunicatorInfo> communicators;              // by identity

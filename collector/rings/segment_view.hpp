@@ -99,6 +99,9 @@ class SegmentView {
   Layout layout_{};
 };
 
+// A path, or a name, that a process tells is at most as long.
+inline constexpr std::uint32_t kMaxTextBytes = 1u << 16;
+
 // The text of a fixed-size field up to its NUL, or all of it when there is none.
 [[nodiscard]] std::string bounded_text(const char* field, std::size_t bytes);
 

@@ -346,8 +346,8 @@ void ShardBuilder::add_series(const NodeSnapshot& snapshot, Interned& shard, sha
     });
   };
   const auto category = [](std::uint32_t column) {
-    if (column == ProcessReport::kMeasuredMpi) return std::string(shard::kMeasuredMpiSeries);
-    if (column == ProcessReport::kMpiRunnable) return std::string(shard::kMpiRunnableSeries);
+    if (column == kMeasuredMpiColumn) return std::string(shard::kMeasuredMpiSeries);
+    if (column == kMpiRunnableColumn) return std::string(shard::kMpiRunnableSeries);
     return std::string(shard::kCategoryNames[column]) + "_ns";
   };
   const auto rank_column = [](std::uint32_t column) { return std::string(kRankColumnNames[column]); };

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Takes the MPI events of a process out of its rings of events (wire::MpiEventRing), checks them, brings them
+// together with what the samples say of the time between them (GapTimeline), and keeps them in two EventLogs:
+// all that the budget allows, and a few that are quickly written.
+//
+// When a log is over its budget, it and the wrappers agree on a higher level (wire::event_is_selected), so
+// that all ranks keep the same operations. Damaged events are counted ("damaged_mpi_event",
+// "damaged_mpi_event_ring"). Times are in nanoseconds of the monotonic clock. The thread that polls the
+// process calls this; a log that was handed out may be read by another thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "collector/mpi/call_sites.hpp"
+#include "collector/mpi/event_log.hpp"
+#include "collector/mpi/gap_timeline.hpp"
+#include "collector/rings/drop_counts.hpp"
+#include "collector/rings/process_start.hpp"
+#include "collector/rings/segment_view.hpp"
+
+namespace clusterprof::collector {
+
+// How far ahead the collector's own clock may be of events, should it be stopped in the midst of a round.
+inline constexpr std::uint64_t kMaxStopNs = 60'000'000'000;
+
+// The events of one thread that are on their way from its ring to the logs.
+struct ThreadEvents {
+  GapTimeline timeline;
+  std::optional<std::uint32_t> number;  // among the threads with events
+};
+
+class MpiEventReader {
+ public:
+  // All of them must outlive it.
+  MpiEventReader(const SegmentView& segment, const ProcessStart& start, MpiCallSites& sites,
+                 DropCounts& drops);
+
+  // How many events to keep at most, in all and for Events::kFew.
+  void set_budget(std::size_t all, std::size_t few);
+  // Before and after each round: looks whether the process uses MPI, and agrees with its wrappers on the
+  // level.
+  void begin_round();
+  void agree_on_level();
+  [[nodiscard]] bool uses_mpi() const noexcept { return uses_mpi_; }
+
+  // Events that wait in the ring of a thread slot.
+  [[nodiscard]] std::uint64_t waiting(std::uint32_t slot) const;
+  // Takes those that ended by `until_ns`. None may end after `latest_ns`, which is now.
+  void take(ThreadEvents& thread, std::uint32_t slot, std::uint64_t until_ns, std::uint64_t latest_ns);
+  // All samples of the thread up to then have been seen.
+  void sampled_until(ThreadEvents& thread, std::uint64_t time_ns);
+  // No more samples of the thread will come.
+  void finish(ThreadEvents& thread);
+
+  [[nodiscard]] const std::shared_ptr<EventLog>& log(Events which) const noexcept {
+    return logs_[static_cast<std::size_t>(which)];
+  }
+
+ private:
+  [[nodiscard]] bool is_sane(const ThreadEvents& thread, const wire::MpiEvent& event,
+                             std::uint64_t latest_ns) const;
+  void keep(const ThreadEvents& thread, const wire::MpiEvent& event, std::span<const GapPart> gap);
+
+  const SegmentView& segment_;
+  const ProcessStart& start_;
+  MpiCallSites& sites_;
+  DropCounts& drops_;
+  bool uses_mpi_ = false;  // the rings of events may have been written
+  std::uint32_t threads_ = 0;
+  std::array<std::shared_ptr<EventLog>, 2> logs_;  // by Events
+};
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/mpi/time_in_mpi.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::collector {
+namespace {
+
+constexpr std::size_t kMostCallsAtEnd = 4096;  // a process may end threads in calls without end
+
+bool is_rank(std::int32_t rank) {
+  return rank >= wire::kAnyPeer && rank < static_cast<std::int32_t>(shard::kMaxWorldSize);
+}
+
+// A consistent copy of what a thread writes meanwhile.
+struct Copy {
+  RawCallUnderWay call;  // without its path and times that are derived
+  std::uint64_t path_offset = 0;
+  std::uint32_t path_words = 0, communicator = 0;
+  bool paused = false;
+};
+
+// No value: no call is under way, or the record changes all the time, so that the thread does not hang in it.
+std::optional<Copy> copy_of(const wire::MpiCallUnderWay& record) {
+  constexpr int kTries = 4;
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t changes = record.changes.load(std::memory_order_acquire);
+    if (changes % 2 == 0) return std::nullopt;
+    Copy copy;
+    RawCallUnderWay& call = copy.call;
+    call.channel = record.channel.load(kRelaxed);
+    call.op = record.op.load(kRelaxed);
+    call.sequence = record.sequence.load(kRelaxed);
+    call.peer = record.peer.load(kRelaxed);
+    call.tag = record.tag.load(kRelaxed);
+    call.root = record.root.load(kRelaxed);
+    call.enter_ns = record.enter_ns.load(kRelaxed);
+    copy.path_offset = record.path_offset.load(kRelaxed);
+    copy.path_words = record.path_words.load(kRelaxed);
+    copy.communicator = record.communicator.load(kRelaxed);
+    copy.paused = record.paused.load(kRelaxed) != 0;
+    call.requests = record.requests.load(kRelaxed);
+    const std::uint32_t kinds = record.pending_kinds.load(kRelaxed);
+    for (std::uint32_t p = 0; p < wire::kMostPending; ++p) {
+      const wire::PendingKind kind = wire::pending_kind(kinds, p);
+      if (kind != wire::PendingKind::kNone)
+        call.pending.push_back({kind, record.pending_peers[p].load(kRelaxed)});
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (record.changes.load(kRelaxed) == changes) return copy;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::uint64_t TimeInMpi::of_slot(const wire::ThreadSlot& slot, std::uint64_t now_ns) const {
+  std::uint64_t total = slot.mpi_time_ns.load(std::memory_order_relaxed);
+  const wire::MpiCallUnderWay& call = slot.mpi_call;
+  const bool inside = call.changes.load(std::memory_order_acquire) % 2 == 1;
+  const std::uint64_t entered = call.enter_ns.load(std::memory_order_relaxed);
+  if (inside && entered < now_ns && call.paused.load(std::memory_order_relaxed) == 0)
+    total += now_ns - std::max(entered, start_.not_after(now_ns));
+  return total;
+}
+
+HelperThreads TimeInMpi::of_helper(const Thread& thread, const wire::ThreadSlot& slot,
+                                   std::uint64_t now_ns) const {
+  if (thread.main) return {};
+  if (thread.ended_ns) now_ns = std::min(now_ns, *thread.ended_ns);
+  const std::uint64_t begin = std::clamp(thread.start_ns, start_.not_after(now_ns), now_ns);
+  const std::uint64_t mpi_ns = std::min(of_slot(slot, now_ns), now_ns - begin);
+  return mpi_ns == 0 ? HelperThreads{} : HelperThreads{1, now_ns - begin, mpi_ns};
+}
+
+std::optional<RawCallUnderWay> TimeInMpi::call_under_way(const Thread& thread, const wire::ThreadSlot& slot,
+                                                         std::uint64_t now_ns) const {
+  const auto& layout = segment_.layout();
+  std::optional<Copy> copy = copy_of(slot.mpi_call);
+  if (!copy) return std::nullopt;
+  RawCallUnderWay& call = copy->call;
+  if (copy->paused || call.enter_ns >= now_ns) return std::nullopt;
+  const std::optional<std::uint32_t> path =
+      call.op < layout.mpi_ops ? stacks_.call_site_path(copy->path_offset, copy->path_words, call.op + 1u)
+                               : std::nullopt;
+  const bool peers_are_ranks =
+      std::all_of(call.pending.begin(), call.pending.end(),
+                  [](const RawCallUnderWay::Pending& pending) { return is_rank(pending.peer); });
+  if (!path || !is_rank(call.peer) || !is_rank(call.root) || !peers_are_ranks) {
+    drops_.add("damaged_mpi_call");
+    return std::nullopt;
+  }
+  call.tid = thread.tid;
+  call.main_thread = thread.main;
+  call.path = *path;
+  call.enter_ns = std::max(call.enter_ns, start_.not_after(now_ns));
+  call.lasted_ns = now_ns - call.enter_ns;
+  // As for its call site: several communicators may share a row of the table.
+  if (copy->communicator < layout.communicators) {
+    const auto& row = segment_.table<wire::MpiCommunicator>(layout.communicators_offset)[copy->communicator];
+    if (row.ready.load(std::memory_order_acquire) == 1) call.channel = row.identity;
+  }
+  return std::move(call);
+}
+
+void TimeInMpi::end_thread(const Thread& thread, const wire::ThreadSlot& slot, std::uint64_t now_ns) {
+  if (thread.main) ended_main_ns_ += of_slot(slot, now_ns);
+  ended_helpers_.add(of_helper(thread, slot, now_ns));
+  if (const auto call = call_under_way(thread, slot, now_ns)) {
+    if (calls_at_end_.size() < kMostCallsAtEnd)
+      calls_at_end_.push_back(*call);
+    else
+      drops_.add("calls_under_way_full");
+  }
+}
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reads the tables of sums that agent and wrappers keep in a process's shared memory into a ProcessReport:
+// MPI calls by call site, communicators, traffic between ranks, sizes of messages, regions, calls on files,
+// measurements of the clock.
+//
+// Every index and length is checked before it is used; a row that cannot be is counted ("damaged_...") and
+// left out. The rows go on growing while they are read, so what belongs together may differ by a call. Times
+// are in nanoseconds. The thread that polls the process calls this.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "collector/charge/process_charges.hpp"
+#include "collector/mpi/call_sites.hpp"
+#include "collector/process/process_report.hpp"
+#include "collector/rings/drop_counts.hpp"
+#include "collector/rings/process_start.hpp"
+#include "collector/rings/segment_view.hpp"
+#include "collector/stacks/raw_store.hpp"
+#include "collector/stacks/stack_resolver.hpp"
+
+namespace clusterprof::collector {
+
+class ProcessTables {
+ public:
+  // All of them must outlive it.
+  ProcessTables(const SegmentView& segment, const ProcessStart& start, RawStore& store, StackResolver& stacks,
+                MpiCallSites& sites, ProcessCharges& charges, DropCounts& drops)
+      : segment_(segment),
+        start_(start),
+        store_(store),
+        stacks_(stacks),
+        sites_(sites),
+        charges_(charges),
+        drops_(drops) {}
+
+  // Adds all tables, as of now, to a report that has none of them yet.
+  void read(ProcessReport& report, std::uint64_t now_ns);
+
+  // What performance counters counted inside MPI since the last time becomes part of the series of counters.
+  // Once a second or so.
+  void update_mpi_counters(std::uint64_t now_ns);
+
+ private:
+  // Identities by row of the table; 0: none.
+  [[nodiscard]] std::vector<std::uint64_t> read_communicators(ProcessReport& report) const;
+  void read_call_sites(ProcessReport& report, const std::vector<std::uint64_t>& identities);
+  void read_traffic(ProcessReport& report) const;
+  void read_message_sizes(ProcessReport& report) const;
+  void read_regions(ProcessReport& report);
+  void read_files(ProcessReport& report);
+  void read_clocks(ProcessReport& report, std::uint64_t now_ns) const;
+  // RawTables::files of a row of the process's table of files, index < layout().io_files.
+  std::uint32_t file(std::uint32_t index);
+  // The call path of a row of the process's table of calls on files.
+  std::uint32_t file_call_path(std::uint32_t index);
+
+  const SegmentView& segment_;
+  const ProcessStart& start_;
+  RawStore& store_;
+  StackResolver& stacks_;
+  MpiCallSites& sites_;
+  ProcessCharges& charges_;
+  DropCounts& drops_;
+  std::unordered_map<std::uint32_t, std::uint32_t> files_, file_call_paths_;  // by row
+  std::array<std::uint64_t, wire::kMaxCounters> counted_in_mpi_{};            // that is in the series
+  std::uint64_t counted_in_mpi_until_ns_ = 0;
+};
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/process/sample_charger.hpp"
+
+#include <algorithm>
+
+namespace clusterprof::collector {
+namespace {
+
+StackContext context_of(const wire::SampleRecord& record) {
+  StackContext context;
+  context.mpi_op = record.mpi_op;
+  context.in_syscall = (record.flags & wire::kInSyscall) != 0;
+  context.waiting_for_gil = (record.flags & wire::kWaitingForGil) != 0;
+  context.collecting_garbage = (record.flags & wire::kCollectingGarbage) != 0;
+  if ((record.flags & wire::kOnFile) != 0) {
+    context.descriptor = Descriptor::kFile;
+  } else if ((record.flags & wire::kOnSocket) != 0) {
+    context.descriptor = Descriptor::kSocket;
+  } else if ((record.flags & wire::kOnPipe) != 0) {
+    context.descriptor = Descriptor::kPipe;
+  } else if ((record.flags & wire::kOnThread) != 0) {
+    context.descriptor = Descriptor::kThread;
+  }
+  context.syscall_nr = record.syscall_nr;
+  context.epoch = record.module_epoch;
+  return context;
+}
+
+}  // namespace
+
+SampleCharger::SampleCharger(const SegmentView& segment, RawStore& store, StackResolver& stacks,
+                             ProcessCharges& charges, MpiEventReader& events, DropCounts& drops)
+    : segment_(segment),
+      store_(store),
+      stacks_(stacks),
+      charges_(charges),
+      events_(events),
+      drops_(drops),
+      stack_charges_(stacks, charges),
+      period_ns_(wire::sampling_period_ns(std::max<std::uint32_t>(segment.header().rate_hz, 1))),
+      cpu_clock_(segment.header().clock == 1) {}
+
+void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire::RecordHeader& record,
+                         const wire::Ring& ring, std::uint64_t latest_ns) {
+  RingSample sample;
+  switch (read_record(record, ring, thread.words.size(), sample)) {
+    case RecordKind::kSample:
+      break;
+    case RecordKind::kOther:
+      return;
+    case RecordKind::kTooShort:
+      drops_.add("damaged_record");
+      return;
+    case RecordKind::kDamagedSample:
+      drops_.add("damaged_record");
+      thread.words.clear();
+      return;
+  }
+  if (sample.record.counter_count > charges_.counter_numbers().size())
+    charges_.read_counter_names(segment_.header());
+  const std::uint64_t time_ns = std::min(sample.record.time_ns, latest_ns);
+  // What the thread wrote before this sample.
+  events_.take(thread.events, slot, time_ns, latest_ns);
+  if (sample.record.trigger == wire::Trigger::kThreadEnd) {
+    take_end(thread, sample, time_ns);
+  } else if (thread.state == RecordedThread::State::kActive) {
+    if ((sample.record.flags & wire::kPaused) != 0)
+      take_pause(thread, sample, time_ns);
+    else
+      take_stack(thread, sample, time_ns);
+  }
+}
+
+KernelUse SampleCharger::kernel_use(const wire::SampleRecord& record) const {
+  KernelUse kernel{record.system_ns, record.page_faults};
+  kernel.gave_way = (record.flags & wire::kGaveWay) != 0;
+  if (segment_.header().knows_run_delay == 1) kernel.run_delay_ns = record.run_delay_ns;
+  kernel.mpi_ns = record.mpi_ns;
+  return kernel;
+}
+
+void SampleCharger::take_end(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns) {
+  const wire::SampleRecord& record = sample.record;
+  if (thread.state == RecordedThread::State::kActive) {
+    const KernelUse kernel = kernel_use(record);
+    if ((record.flags & wire::kPaused) != 0)
+      thread.account.pause(time_ns, record.cpu_ns, false, {}, sample.counter_values(),
+                           ChargeSink(charges_, thread.main));
+    end_account(thread, time_ns, record.cpu_ns, (record.flags & wire::kUsageKnown) != 0 ? &kernel : nullptr,
+                sample.counter_values());
+    thread.sampled.end(time_ns, [&](std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where) {
+      thread.events.timeline.spent(begin_ns, end_ns, where);
+    });
+    events_.sampled_until(thread.events, time_ns);
+  }
+  thread.state = RecordedThread::State::kEnded;
+  thread.ended_ns = time_ns;
+}
+
+void SampleCharger::take_pause(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns) {
+  const wire::SampleRecord& record = sample.record;
+  const bool blocked = record.trigger == wire::Trigger::kBlocked;
+  thread.words.clear();
+  thread.unsampled_since_cpu_ns = record.cpu_ns;
+  thread.account.pause(time_ns, record.cpu_ns, blocked, kernel_use(record), sample.counter_values(),
+                       ChargeSink(charges_, thread.main));
+  thread.sampled.sample(time_ns, record.cpu_ns, blocked, {},
+                        [&](std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where) {
+                          thread.events.timeline.spent(begin_ns, end_ns, where);
+                        });
+  events_.sampled_until(thread.events, time_ns);
+}
+
+void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns) {
+  const wire::SampleRecord& record = sample.record;
+  thread.words.update(sample);
+  const StackContext context = context_of(record);
+  const ChargeSink sink(charges_, thread.main);
+  const ChargeTarget target = stack_charges_.target(thread.words.words(), context, thread.main);
+  if (thread.main) last_path_.note(thread.words.words(), target.path, time_ns);
+  if (record.trigger == wire::Trigger::kEvent) {
+    thread.account.event(time_ns, (record.flags & wire::kGaveWay) != 0, target, sample.counter_values(),
+                         sink);
+    return;
+  }
+
+  // Who is in the interpreter's take_gil waits, also where a tick finds it awake there: the CPU time of that
+  // is the price of the hand-over, and no part of being idle.
+  const bool blocked =
+      (record.trigger == wire::Trigger::kBlocked && context.in_syscall) || context.waiting_for_gil;
+  KernelUse kernel = kernel_use(record);
+  kernel.in_syscall = context.in_syscall;
+  kernel.may_fault =
+      target.category == shard::Category::kPython || target.category == shard::Category::kNative;
+  statistics_.knows_page_faults =
+      statistics_.knows_page_faults || record.system_ns != 0 || record.page_faults != 0;
+  const ThreadAccount::Charged charged =
+      thread.account.sample(time_ns, record.cpu_ns, blocked, kernel, target, sample.counter_values(), sink);
+  const double runnable = charged.runnable_share;
+  thread.sampled.sample(time_ns, record.cpu_ns, blocked, {target.path, context.mpi_op == 0},
+                        [&](std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where) {
+                          GapTimeline& timeline = thread.events.timeline;
+                          timeline.spent(begin_ns, end_ns, where, 1 - runnable);
+                          if (runnable > 0)
+                            timeline.spent(begin_ns, end_ns,
+                                           {runnable_path(where.path), runnable_path(where.before_call),
+                                            runnable_path(where.after_call)},
+                                           runnable);
+                        });
+  events_.sampled_until(thread.events, time_ns);
+  if (record.trigger == wire::Trigger::kStop) return;  // no sample
+  count(thread, record, blocked, target, charged);
+}
+
+void SampleCharger::count(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
+                          const ChargeTarget& target, const ThreadAccount::Charged& charged) {
+  const bool is_fault = 2 * charged.page_fault_ns > charged.cpu_ns;
+  charges_.add_sample(is_fault ? ChargeSink(charges_, thread.main).fault_target(target).row : target.row);
+  ++statistics_.samples;
+  if (!blocked) {
+    ++statistics_.running_samples;
+    const bool wall_timer = record.trigger == wire::Trigger::kWallTimer;
+    statistics_.running_ns += wall_timer ? charged.wall_ns : charged.cpu_ns;
+    thread.unsampled_since_cpu_ns = record.cpu_ns;
+    if (target.category == shard::Category::kNative)
+      charges_.add_access(target.row, (record.flags & wire::kMemoryOperand) != 0, record.data_address);
+  }
+  if (record.handler_ns != 0) statistics_.handler_costs.add(record.handler_ns);
+}
+
+void SampleCharger::end_without_record(RecordedThread& thread, std::uint64_t time_ns) {
+  end_account(thread, time_ns, std::nullopt, nullptr, {});
+}
+
+// `kernel`: the thread has told itself that it ends.
+void SampleCharger::end_account(RecordedThread& thread, std::uint64_t time_ns,
+                                std::optional<std::uint64_t> cpu_ns, const KernelUse* kernel,
+                                std::span<const std::uint64_t> counters) {
+  ThreadAccount::End how;
+  how.kernel = kernel;
+  if (!thread.account.has_samples()) how.start_path = stacks_.start_path(thread.start_function);
+  const std::optional<std::uint64_t> unsampled =
+      thread.account.end(time_ns, cpu_ns, period_ns_, how, counters, ChargeSink(charges_, thread.main));
+  // Ticks begin at a random phase, so what a thread runs after its last sample is what others run less than a
+  // period before their first one.
+  if (cpu_ns && *cpu_ns > thread.unsampled_since_cpu_ns)
+    statistics_.running_ns += *cpu_ns - thread.unsampled_since_cpu_ns;
+  // Of a thread that did not tell what it ran, nothing is known.
+  if (!unsampled || !cpu_ns) return;
+  ++statistics_.unsampled_threads;
+  statistics_.unsampled_cpu_ns += *unsampled;
+}
+
+std::uint32_t SampleCharger::runnable_path(std::uint32_t path) {
+  return path == kNoPath ? kNoPath : store_.leaf(path, store_.frame({RawKind::kRunnable, 0, 0}));
+}
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Takes the samples of a process's threads out of their rings and charges the time since each thread's sample
+// before:
+//
+//   ring record -> read_record() -> StackCharges (call path, category) -> ThreadAccount -> ProcessCharges
+//
+// It also tells the thread's MPI events what was done between them (GapTimeline). Records that cannot be are
+// counted
+// ("damaged_record"). Times are in nanoseconds of the monotonic clock. The thread that polls the process
+// calls this.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "collector/charge/amounts.hpp"
+#include "collector/charge/process_charges.hpp"
+#include "collector/charge/stack_charges.hpp"
+#include "collector/charge/thread_account.hpp"
+#include "collector/mpi/event_reader.hpp"
+#include "collector/mpi/gap_timeline.hpp"
+#include "collector/process/last_path.hpp"
+#include "collector/rings/drop_counts.hpp"
+#include "collector/rings/sample_reader.hpp"
+#include "collector/rings/segment_view.hpp"
+#include "collector/stacks/stack_resolver.hpp"
+
+namespace clusterprof::collector {
+
+// A thread whose samples are taken, from the time that its slot shows it until the slot is free again.
+struct RecordedThread {
+  // kEnded: it has told that it ended, and its slot is still taken.
+  enum class State : std::uint8_t { kNone, kActive, kEnded };
+
+  State state = State::kNone;
+  std::int32_t tid = 0;
+  std::uint64_t start_time_ns = 0, start_function = 0;  // as the slot has them
+  bool main = false;
+  std::uint64_t ended_ns = 0;                // kEnded: when
+  std::uint64_t unsampled_since_cpu_ns = 0;  // its CPU time at the last sample of it running
+  FrameWords words;
+  ThreadAccount account;
+  SampledTime sampled;
+  ThreadEvents events;
+};
+
+struct SampleStatistics {
+  std::uint64_t samples = 0;
+  // Samples of threads that ran, and the time that these sampled: together the rate reached.
+  std::uint64_t running_samples = 0, running_ns = 0;
+  // Threads that ended before their first sample, and their CPU time.
+  std::uint64_t unsampled_threads = 0, unsampled_cpu_ns = 0;
+  bool knows_page_faults = false;  // at least some samples told
+  HandlerCosts handler_costs;
+};
+
+class SampleCharger {
+ public:
+  // All of them must outlive it.
+  SampleCharger(const SegmentView& segment, RawStore& store, StackResolver& stacks, ProcessCharges& charges,
+                MpiEventReader& events, DropCounts& drops);
+
+  // A record of the thread's ring. `latest_ns`: no clock reading is later.
+  void take(RecordedThread& thread, std::uint32_t slot, const wire::RecordHeader& record,
+            const wire::Ring& ring, std::uint64_t latest_ns);
+
+  // Closes the account of an active thread that has not told that it ended: it was killed, or its process is
+  // gone.
+  void end_without_record(RecordedThread& thread, std::uint64_t time_ns);
+
+  [[nodiscard]] const SampleStatistics& statistics() const noexcept { return statistics_; }
+  [[nodiscard]] const LastPath& last_path() const noexcept { return last_path_; }
+  // The time between samples, as it was asked for; and whether the CPU clock is the base of all times.
+  [[nodiscard]] std::uint64_t period_ns() const noexcept { return period_ns_; }
+  [[nodiscard]] bool cpu_clock() const noexcept { return cpu_clock_; }
+
+ private:
+  void take_end(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
+  void take_pause(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
+  void take_stack(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
+  void count(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
+             const ChargeTarget& target, const ThreadAccount::Charged& charged);
+  void end_account(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
+                   const KernelUse* kernel, std::span<const std::uint64_t> counters);
+  [[nodiscard]] KernelUse kernel_use(const wire::SampleRecord& record) const;
+  // Where an interval between MPI calls shows a thread that had no processor on this path; kNoPath of
+  // kNoPath.
+  [[nodiscard]] std::uint32_t runnable_path(std::uint32_t path);
+
+  const SegmentView& segment_;
+  RawStore& store_;
+  StackResolver& stacks_;
+  ProcessCharges& charges_;
+  MpiEventReader& events_;
+  DropCounts& drops_;
+  StackCharges stack_charges_;
+  const std::uint64_t period_ns_;
+  const bool cpu_clock_;
+  SampleStatistics statistics_;
+  LastPath last_path_;
+};
+
+}  // namespace clusterprof::collector

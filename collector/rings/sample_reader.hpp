@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reads the records of a thread's ring (formats/wire/sample.h, ring.h): copies a sample out and checks every
+// length in it before anything is used, since the ring belongs to another process, which may write to it
+// meanwhile.
+//
+// Input: a record inside a ring, as wire::ring_drain() visits them. Output: a RingSample, and with FrameWords
+// the words of its call path. Nothing is thrown but for a lack of memory. The thread that polls the process
+// calls this.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "formats/wire/segment.h"
+
+namespace clusterprof::collector {
+
+struct RingSample {
+  wire::SampleRecord record;  // its lengths are checked
+  std::array<std::uint64_t, wire::kMaxCounters> counters;
+  // The frames that the sample before it does not have; they are still in the ring.
+  const std::uint8_t* new_words = nullptr;
+  std::uint32_t new_word_count = 0;
+
+  [[nodiscard]] std::span<const std::uint64_t> counter_values() const noexcept {
+    return {counters.data(), record.counter_count};
+  }
+};
+
+enum class RecordKind : std::uint8_t {
+  kSample,
+  kOther,          // a type of record that we do not know: of a later minor version
+  kTooShort,       // damaged: not even a sample's fixed part
+  kDamagedSample,  // a sample whose lengths do not fit. The thread's next ones may build on it
+};
+
+// `known_words`: how many words of frames are known of the thread, which the sample may share.
+[[nodiscard]] RecordKind read_record(const wire::RecordHeader& record, const wire::Ring& ring,
+                                     std::size_t known_words, RingSample& sample);
+
+// The frames of a thread's last sample, leaf first: the next sample has only the words that differ.
+class FrameWords {
+ public:
+  // Makes them those of `sample`, which read_record() returned with known_words == size().
+  void update(const RingSample& sample);
+  // After a loss, or a pause: the next sample must have all of its words.
+  void clear() noexcept { words_.clear(); }
+  [[nodiscard]] std::size_t size() const noexcept { return words_.size(); }
+  [[nodiscard]] std::span<const std::uint64_t> words() const noexcept { return words_; }
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
+
+}  // namespace clusterprof::collector

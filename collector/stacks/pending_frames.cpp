@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/stacks/pending_frames.hpp"
+
+#include <optional>
+#include <vector>
+
+#include "collector/names/perf_map.hpp"
+
+namespace clusterprof::collector {
+namespace {
+
+constexpr std::size_t kMostPending = 1u << 15;  // of a kind
+
+}  // namespace
+
+std::uint32_t PendingFrames::add(Frames& frames, const Key& key, shard::FrameKind kind) {
+  if (const auto found = frames.find(key); found != frames.end()) return found->second;
+  const std::optional<std::uint32_t> frame =
+      frames.size() < kMostPending ? store_.add_pending(kind) : std::nullopt;
+  if (!frame) return store_.unknown(kind);
+  frames.emplace(key, *frame);
+  return *frame;
+}
+
+std::uint32_t PendingFrames::address(std::uint64_t address, bool exact, std::uint32_t epoch) {
+  return add(addresses_, {address, exact ? 0u : 1u, epoch}, shard::FrameKind::kNative);
+}
+
+std::uint32_t PendingFrames::code(std::uint64_t code_id, std::uint32_t instruction) {
+  return add(codes_waiting_, {code_id, instruction, 0}, shard::FrameKind::kPython);
+}
+
+std::uint32_t PendingFrames::region(std::uint32_t index) {
+  return add(regions_waiting_, {index, 0, 0}, shard::FrameKind::kRegion);
+}
+
+void PendingFrames::resolve(std::uint32_t frame, const RawFrame& resolution) {
+  store_.resolve_pending(store_.tables().frames[frame].a, resolution);
+}
+
+void PendingFrames::settle(std::uint64_t now_ns) {
+  if (!regions_waiting_.empty()) settle_regions();
+  if (modules_.take_news() && !addresses_.empty()) settle_addresses();
+  if (!codes_waiting_.empty() && codes_.may_have_news(now_ns)) settle_codes();
+}
+
+void PendingFrames::settle_regions() {
+  std::erase_if(regions_waiting_, [this](const auto& pending) {
+    const std::optional<std::uint32_t> name = regions_.name(static_cast<std::uint32_t>(pending.first.value));
+    if (name) resolve(pending.second, {RawKind::kRegion, *name, 0});
+    return name.has_value();
+  });
+}
+
+void PendingFrames::settle_addresses() {
+  std::erase_if(addresses_, [this](const auto& pending) {
+    const auto& [key, frame] = pending;
+    const ModuleMap::Mapping* const mapping = modules_.find(key.value - key.instruction, key.epoch);
+    if (mapping == nullptr) return false;
+    const RawKind kind = key.instruction == 0 ? RawKind::kNativeExact : RawKind::kNativeReturn;
+    resolve(frame, {kind, mapping->module, key.value - mapping->load_bias});
+    return true;
+  });
+}
+
+void PendingFrames::settle_codes() {
+  std::uint64_t code_id = 0;
+  CodeObjects::State state = CodeObjects::State::kNever;
+  std::erase_if(codes_waiting_, [&](const auto& pending) {
+    const auto& [key, frame] = pending;
+    if (key.value != code_id) state = codes_.find(code_id = key.value);  // they are sorted by it
+    if (state == CodeObjects::State::kKnown)
+      resolve(frame, {RawKind::kPython, *codes_.index(code_id), key.instruction});
+    return state != CodeObjects::State::kNotYet;
+  });
+}
+
+void PendingFrames::name_generated_code(std::int32_t pid, std::int64_t process_start_utc_ns) {
+  std::vector<std::uint64_t> addresses;
+  for (const auto& [key, frame] : addresses_) addresses.push_back(key.value - key.instruction);
+  if (addresses.empty()) return;
+  const auto names = read_perf_map(perf_map_path(pid), process_start_utc_ns, addresses);
+  for (const auto& [key, frame] : addresses_) {
+    const auto name = names.find(key.value - key.instruction);
+    if (name != names.end()) resolve(frame, {RawKind::kNamed, store_.name(name->second), 0});
+  }
+}
+
+}  // namespace clusterprof::collector

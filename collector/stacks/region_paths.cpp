@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/stacks/region_paths.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace clusterprof::collector {
+
+std::optional<std::uint32_t> RegionPaths::name(std::uint32_t index) {
+  if (const auto found = names_.find(index); found != names_.end()) return found->second;
+  const wire::Region& region = segment_.table<wire::Region>(segment_.layout().regions_offset)[index];
+  if (region.ready.load(std::memory_order_acquire) != 1) return std::nullopt;
+  return names_[index] = store_.name(bounded_text(region.name, sizeof region.name));
+}
+
+std::optional<std::uint32_t> RegionPaths::path(std::uint32_t index) {
+  const auto* const regions = segment_.table<wire::Region>(segment_.layout().regions_offset);
+  // Up to one whose path is known, and down again.
+  std::vector<std::uint32_t> chain;
+  std::uint32_t path = 0;
+  for (std::uint32_t at = index; at != wire::kNoRegion; at = regions[at].parent) {
+    if (at >= segment_.layout().regions || chain.size() >= shard::kMostRegionDepth || !name(at))
+      return std::nullopt;
+    if (const auto known = paths_.find(at); known != paths_.end()) {
+      path = known->second;
+      break;
+    }
+    chain.push_back(at);
+  }
+  std::size_t depth = chain.size();
+  for (std::uint32_t at = path; at != 0; at = store_.tables().nodes[at].parent) ++depth;
+  if (depth > shard::kMostRegionDepth) return std::nullopt;
+  for (std::size_t i = chain.size(); i-- > 0;) {
+    const std::uint32_t inner = store_.region(path, store_.frame({RawKind::kRegion, *name(chain[i]), 0}));
+    if (inner == path) return std::nullopt;  // no room
+    paths_[chain[i]] = path = inner;
+  }
+  return path;
+}
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/stacks/stack_resolver.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+
+namespace clusterprof::collector {
+namespace {
+
+constexpr std::size_t kMostCachedStacks = 1u << 15;
+
+bool is_mpi(ModuleRole role) { return role == ModuleRole::kMpiWrapper || role == ModuleRole::kMpiLibrary; }
+
+}  // namespace
+
+StackResolver::StackResolver(const SegmentView& segment, RawStore& store, DropCounts& drops)
+    : segment_(segment),
+      store_(store),
+      drops_(drops),
+      modules_(segment, store, drops),
+      codes_(segment, store, drops),
+      regions_(segment, store),
+      pending_(store, modules_, codes_, regions_) {}
+
+void StackResolver::read_descriptions(std::uint64_t now_ns) {
+  modules_.read();
+  pending_.settle(now_ns);
+}
+
+void StackResolver::finish(std::int32_t pid, std::int64_t process_start_utc_ns, std::uint64_t now_ns) {
+  modules_.read();
+  codes_.expect_news();
+  pending_.settle(now_ns);
+  pending_.name_generated_code(pid, process_start_utc_ns);
+}
+
+Stack StackResolver::resolve(std::span<const std::uint64_t> words, const StackContext& context) {
+  std::optional<Frame> leaf;
+  if (!words.empty() && (words[0] & wire::kFrameTagMask) == 0 && !context.call_site) {
+    leaf = native_frame(words[0], true, context.epoch);
+    words = words.subspan(1);
+  }
+  std::uint64_t seed = (std::uint64_t{context.epoch} << 32) | (std::uint64_t{context.mpi_op} << 8) |
+                       (context.collecting_garbage ? 128u : 0u) | (context.call_site ? 64u : 0u);
+  if (leaf) seed |= 1u + static_cast<std::uint64_t>(leaf->role);
+  const std::uint64_t hash = XXH3_64bits_withSeed(words.data(), words.size_bytes(), seed);
+  Stack stack;
+  if (const std::uint32_t found = cache_.find(hash); found != FlatIndex::kAbsent) {
+    stack = stacks_[found];
+  } else {
+    stack = build(leaf, words, context);
+    if (stack.settled) {
+      if (stacks_.size() >= kMostCachedStacks) {
+        cache_.clear();
+        stacks_.clear();
+      }
+      cache_.insert(hash, static_cast<std::uint32_t>(stacks_.size()));
+      stacks_.push_back(stack);
+    }
+  }
+  const auto extend = [&](const RawFrame& frame) {
+    stack.path = store_.leaf(stack.path, store_.frame(frame));
+  };
+  if (stack.leaf_shown) stack.path = store_.leaf(stack.path, leaf->frame);
+  if (leaf) stack.settled = stack.settled && leaf->settled;
+  if (context.mpi_op != 0) {
+    extend({RawKind::kMpi, context.mpi_op - 1, 0});
+  } else {
+    if (context.in_syscall) extend({RawKind::kKernel, static_cast<std::uint32_t>(context.syscall_nr), 0});
+    if (context.in_syscall && context.descriptor)
+      extend({RawKind::kDescriptor, static_cast<std::uint32_t>(*context.descriptor), 0});
+    if (context.waiting_for_gil) extend({RawKind::kGilWait, 0, 0});
+  }
+  return stack;
+}
+
+std::optional<std::uint32_t> StackResolver::call_site_path(std::uint64_t arena_offset, std::uint32_t count,
+                                                           std::uint32_t mpi_op) {
+  const auto& layout = segment_.layout();
+  std::array<std::uint64_t, wire::kMaxFrameWords> words;
+  StackContext context;
+  context.mpi_op = mpi_op;
+  context.call_site = true;
+  context.epoch = 0xffff'ffffu;
+  if (count > words.size() || !segment_.copy(layout.path_arena_offset, layout.path_arena_bytes, arena_offset,
+                                             words.data(), 8ull * count))
+    return std::nullopt;
+  const std::uint32_t path = resolve({words.data(), count}, context).path;
+  left_callers_out_ = left_callers_out_ || store_.is_short(path);
+  return path;
+}
+
+std::uint32_t StackResolver::start_path(std::uint64_t start_function) {
+  if (start_function == 0 || (start_function & wire::kFrameTagMask) != 0) return 0;
+  StackContext context;
+  context.epoch = segment_.header().module_epoch.load(std::memory_order_acquire);
+  return resolve({&start_function, 1}, context).path;
+}
+
+bool StackResolver::is_module_body(std::uint64_t code_id) const {
+  const std::optional<std::uint32_t> code = codes_.index(code_id);
+  return code && store_.tables().codes[*code]->name == "<module>";
+}
+
+StackResolver::Frame StackResolver::native_frame(std::uint64_t word, bool exact, std::uint32_t epoch) {
+  const std::uint64_t address = exact || word == 0 ? word : word - 1;
+  const ModuleMap::Mapping* mapping = modules_.find(address, epoch);
+  if (mapping == nullptr) {
+    modules_.read();  // described after this round began?
+    mapping = modules_.find(address, epoch);
+  }
+  if (mapping == nullptr) return {pending_.address(word, exact, epoch), false, ModuleRole::kProgram, false};
+  const RawKind kind = exact ? RawKind::kNativeExact : RawKind::kNativeReturn;
+  return {store_.frame({kind, mapping->module, word - mapping->load_bias}), false, mapping->role, true};
+}
+
+StackResolver::Frame StackResolver::python_frame(std::uint64_t code_id, std::uint32_t instruction) {
+  switch (codes_.find(code_id)) {
+    case CodeObjects::State::kKnown:
+      return {store_.frame({RawKind::kPython, *codes_.index(code_id), instruction}), true, {}, true};
+    case CodeObjects::State::kNever:
+      return {store_.unknown(shard::FrameKind::kPython), true, {}, true};
+    case CodeObjects::State::kNotYet:
+      break;
+  }
+  return {pending_.code(code_id, instruction), true, {}, false};
+}
+
+StackResolver::Frame StackResolver::region_frame(std::uint32_t index) {
+  const std::optional<std::uint32_t> name = regions_.name(index);
+  if (!name) return {pending_.region(index), false, {}, false};
+  return {store_.frame({RawKind::kRegion, *name, 0}), false, {}, true};
+}
+
+bool StackResolver::read_frames(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
+                                std::uint32_t epoch) {
+  frames_.clear();  // leaf first
+  region_frames_.clear();
+  if (leaf) frames_.push_back(*leaf);
+  bool settled = true;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::uint64_t tag = words[i] & wire::kFrameTagMask;
+    const auto number = static_cast<std::uint32_t>(words[i]);
+    if (tag == wire::kRegionFrameTag && number < segment_.layout().regions &&
+        region_frames_.size() < shard::kMostRegionDepth) {
+      region_frames_.push_back(region_frame(number));
+      settled = settled && region_frames_.back().settled;
+      continue;
+    }
+    if (!region_frames_.empty()) {  // nothing is around regions
+      drops_.add("damaged_record");
+      break;
+    }
+    if (tag == wire::kPythonFrameTag && i + 1 < words.size()) {
+      frames_.push_back(python_frame(words[i + 1], number));
+      ++i;
+    } else if (tag == 0) {
+      frames_.push_back(native_frame(words[i], false, epoch));
+    } else {
+      drops_.add("damaged_record");
+      break;
+    }
+    settled = settled && frames_.back().settled;
+  }
+  return settled;
+}
+
+std::size_t StackResolver::frames_of_mpi(bool call_site) const {
+  // The wrapper that counts as "in MPI" is the outermost one; what it was called through (the
+  // implementation's Fortran bindings) belongs to the call.
+  std::size_t end = 0;
+  std::size_t wrapper = frames_.size();
+  for (std::size_t i = 0; i < frames_.size(); ++i)
+    if (!frames_[i].python && frames_[i].role == ModuleRole::kMpiWrapper) wrapper = i;
+  if (wrapper != frames_.size()) {
+    end = wrapper + 1;
+  } else if (!call_site) {
+    // The walk did not pass the wrapper: cut what is recognisably MPI or below it.
+    for (std::size_t i = 0; i < frames_.size() && !frames_[i].python; ++i)
+      if (is_mpi(frames_[i].role)) end = i + 1;
+    const auto in_system = [&] {
+      return end < frames_.size() && !frames_[end].python && frames_[end].role == ModuleRole::kSystem;
+    };
+    if (end == 0)
+      while (in_system()) ++end;
+  }
+  while (end < frames_.size() && !frames_[end].python && is_mpi(frames_[end].role)) ++end;
+  return end;
+}
+
+Stack StackResolver::build(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
+                           const StackContext& context) {
+  Stack stack;
+  stack.settled = read_frames(leaf, words, context.epoch);
+  // What is nearer the leaf than `first` is not shown.
+  const std::size_t first = context.mpi_op != 0 ? frames_of_mpi(context.call_site) : 0;
+  std::size_t python = first;
+  bool only_interpreter = true;
+  for (; python < frames_.size() && !frames_[python].python; ++python) {
+    const ModuleRole role = frames_[python].role;
+    only_interpreter = only_interpreter && role != ModuleRole::kProgram && role != ModuleRole::kMpiLibrary;
+  }
+  stack.in_interpreter = python < frames_.size() && only_interpreter;
+
+  const auto is_own = [](const Frame& frame) {
+    return !frame.python && (frame.role == ModuleRole::kAgent || frame.role == ModuleRole::kMpiWrapper);
+  };
+  stack.leaf_shown = leaf && first == 0 && !is_own(*leaf);
+  const std::size_t callers = std::max<std::size_t>(first, leaf ? 1 : 0);
+  for (std::size_t i = region_frames_.size(); i-- > 0;)
+    stack.path = store_.region(stack.path, region_frames_[i].frame);
+  const bool garbage = context.collecting_garbage && context.mpi_op == 0;
+  path_frames_.clear();
+  const auto add_collection = [&] {
+    path_frames_.push_back(store_.frame({RawKind::kGarbage, modules_.interpreter(), 0}));
+  };
+  if (garbage && python >= frames_.size()) add_collection();  // without a Python frame to hang it below
+  for (std::size_t i = frames_.size(); i-- > callers;) {
+    if (!is_own(frames_[i])) path_frames_.push_back(frames_[i].frame);
+    if (garbage && i == python) add_collection();
+  }
+  // The path ends with a collection and the function it set in.
+  const std::size_t end =
+      stack.leaf_shown ? path_frames_.size()
+                       : path_frames_.size() - std::min<std::size_t>(path_frames_.size(), garbage ? 2 : 1);
+  for (std::size_t i = 0; i < path_frames_.size(); ++i)
+    stack.path =
+        i < end ? store_.node(stack.path, path_frames_[i]) : store_.leaf(stack.path, path_frames_[i]);
+  return stack;
+}
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Turns the frame words of a sample, or of a call site, into a call path: a node of the RawStore that all
+// processes of the collector share.
+//
+// Input: words as in wire::SampleRecord, leaf first, checked for length but for nothing else, and what the
+// thread did. Output: a Stack. Frames of our own (agent, wrappers) are left out, and so is all that lies
+// below an MPI wrapper; what follows the code is what the thread did there (MPI function, system call,
+// waiting for the GIL). Words that make no sense are counted ("damaged_record") and end the path. The thread
+// that polls the process calls this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collector/names/syscalls.hpp"
+#include "collector/rings/drop_counts.hpp"
+#include "collector/rings/segment_view.hpp"
+#include "collector/stacks/code_objects.hpp"
+#include "collector/stacks/flat_index.hpp"
+#include "collector/stacks/module_map.hpp"
+#include "collector/stacks/pending_frames.hpp"
+#include "collector/stacks/raw_store.hpp"
+#include "collector/stacks/region_paths.hpp"
+
+namespace clusterprof::collector {
+
+// What the thread did in the innermost frame.
+struct StackContext {
+  std::uint32_t mpi_op = 0;  // function number + 1; 0: not in MPI
+  bool in_syscall = false;
+  bool waiting_for_gil = false;
+  bool collecting_garbage = false;
+  std::optional<Descriptor> descriptor;
+  bool call_site = false;  // the words are the path of a site, without the wrappers
+  std::int32_t syscall_nr = -1;
+  std::uint32_t epoch = 0;  // SegmentHeader::module_epoch
+};
+
+struct Stack {
+  std::uint32_t path = 0;       // node of the RawStore
+  bool in_interpreter = false;  // category python unless a system call or MPI says otherwise
+  bool leaf_shown = false;
+  bool settled = false;  // all its frames are described: the same words give the same path again
+};
+
+class StackResolver {
+ public:
+  // All of them must outlive it.
+  StackResolver(const SegmentView& segment, RawStore& store, DropCounts& drops);
+
+  // Reads what the process has described since the last time, and tells the RawStore what frames that waited
+  // for it are. Before each round of samples.
+  void read_descriptions(std::uint64_t now_ns);
+  // The process has ended: as above, for the last time.
+  void finish(std::int32_t pid, std::int64_t process_start_utc_ns, std::uint64_t now_ns);
+
+  [[nodiscard]] Stack resolve(std::span<const std::uint64_t> words, const StackContext& context);
+  // The path of a call site, whose words lie in the path arena; mpi_op as in StackContext. No value: they lie
+  // outside.
+  [[nodiscard]] std::optional<std::uint32_t> call_site_path(std::uint64_t arena_offset, std::uint32_t words,
+                                                            std::uint32_t mpi_op);
+  // The path of a thread that has run nothing but its start function. 0: not known.
+  [[nodiscard]] std::uint32_t start_path(std::uint64_t start_function);
+  // The path whose innermost frame is the region. No value: there cannot be one.
+  [[nodiscard]] std::optional<std::uint32_t> region_path(std::uint32_t index) { return regions_.path(index); }
+
+  // Whether the code object is what a Python module runs when it is imported or started.
+  [[nodiscard]] bool is_module_body(std::uint64_t code_id) const;
+  // Some call sites had callers for which there was no room.
+  [[nodiscard]] bool left_callers_out() const noexcept { return left_callers_out_; }
+
+ private:
+  struct Frame {
+    std::uint32_t frame;  // of the RawStore
+    bool python;
+    ModuleRole role;  // of native frames
+    bool settled;     // false: refers to something not described (yet)
+  };
+
+  Frame native_frame(std::uint64_t word, bool exact, std::uint32_t epoch);
+  Frame python_frame(std::uint64_t code_id, std::uint32_t instruction);
+  Frame region_frame(std::uint32_t index);  // < layout().regions
+  // The part of the path above the leaf, of which only the role matters.
+  Stack build(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
+              const StackContext& context);
+  // Into frames_ and region_frames_. False: some are not settled.
+  bool read_frames(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
+                   std::uint32_t epoch);
+  // How many of frames_ belong to an MPI call, its wrapper included.
+  [[nodiscard]] std::size_t frames_of_mpi(bool call_site) const;
+
+  const SegmentView& segment_;
+  RawStore& store_;
+  DropCounts& drops_;
+  ModuleMap modules_;
+  CodeObjects codes_;
+  RegionPaths regions_;
+  PendingFrames pending_;
+  // Paths above the leaf, by hash of their words: the leaf changes, its callers repeat.
+  FlatIndex cache_;
+  std::vector<Stack> stacks_;
+  bool left_callers_out_ = false;
+  std::vector<Frame> frames_, region_frames_;  // of build()
+  std::vector<std::uint32_t> path_frames_;     // likewise
+};
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The stages of the ProcessRecorder by themselves; how they work together is in process_recorder_test.cpp.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "collector/charge/process_charges.hpp"
+#include "collector/mpi/time_in_mpi.hpp"
+#include "collector/process/last_path.hpp"
+#include "collector/rings/process_start.hpp"
+#include "collector/rings/sample_reader.hpp"
+#include "collector/rings/thread_slots.hpp"
+#include "collector/stacks/module_map.hpp"
+#include "collector/stacks/stack_resolver.hpp"
+#include "fake_segment.hpp"
+
+namespace clusterprof::collector {
+namespace {
+
+using test::FakeSegment;
+
+SegmentView view_of(const FakeSegment& segment) {
+  auto view = SegmentView::open(segment.file(), segment.bytes());
+  if (!view.ok()) throw std::runtime_error(view.error().message);
+  return std::move(view).value();
+}
+
+// --- ProcessStart --------------------------------------------------------------------------
+
+TEST(ProcessStart, IsBelievedWithinTheRecordedTime) {
+  ProcessStart start(500);
+  start.check(400, 1000);
+  EXPECT_FALSE(start.was_refused());
+  EXPECT_EQ(start.not_after(1000), 500u);
+  EXPECT_EQ(start.not_after(450), 450u);
+}
+
+TEST(ProcessStart, IsNowWhenItIsInTheFutureOrBeforeTheRecordedTime) {
+  ProcessStart future(1001), early(399);
+  future.check(400, 1000);
+  early.check(400, 1000);
+  EXPECT_TRUE(future.was_refused());
+  EXPECT_TRUE(early.was_refused());
+  EXPECT_EQ(future.not_after(2000), 1000u);
+  EXPECT_EQ(early.not_after(2000), 1000u);
+}
+
+TEST(ProcessStart, IsDecidedOnce) {
+  ProcessStart start(500);
+  start.check(std::nullopt, 1000);
+  start.check(600, 100);
+  EXPECT_FALSE(start.was_refused());
+  EXPECT_EQ(start.not_after(1000), 500u);
+}
+
+// --- read_record and FrameWords --------------------------------------------------------------
+
+// A record at the beginning of a ring, to be damaged.
+struct Record {
+  Record(const std::vector<std::uint64_t>& words, std::uint16_t shared_words,
+         const std::vector<std::uint64_t>& counters = {}) {
+    sample.header = {static_cast<std::uint32_t>(sizeof sample + 8 * (words.size() + counters.size())),
+                     wire::kSample, 0};
+    sample.frame_words = static_cast<std::uint16_t>(words.size() + shared_words);
+    sample.shared_words = shared_words;
+    sample.counter_count = static_cast<std::uint8_t>(counters.size());
+    std::uint8_t* to = ring->data + sizeof sample;
+    for (const auto* list : {&counters, &words})
+      for (const std::uint64_t word : *list) {
+        std::memcpy(to, &word, sizeof word);
+        to += sizeof word;
+      }
+  }
+  RecordKind read(std::size_t known_words, RingSample& result, std::uint32_t offset = 0) {
+    if (offset != 0) std::memmove(ring->data + offset, ring->data, sizeof sample);
+    std::memcpy(ring->data + offset, &sample, sizeof sample);
+    return read_record(*reinterpret_cast<const wire::RecordHeader*>(ring->data + offset), *ring, known_words,
+                       result);
+  }
+  std::unique_ptr<wire::Ring> ring = std::make_unique<wire::Ring>();
+  wire::SampleRecord sample{};
+};
+
+std::vector<std::uint64_t> words_of(const FrameWords& words) {
+  return {words.words().begin(), words.words().end()};
+}
+
+TEST(SampleReader, NewWordsReplaceThoseThatAreNotShared) {
+  FrameWords words;
+  RingSample sample;
+  Record first({1, 2, 3}, 0);
+  ASSERT_EQ(first.read(words.size(), sample), RecordKind::kSample);
+  words.update(sample);
+  EXPECT_EQ(words_of(words), (std::vector<std::uint64_t>{1, 2, 3}));
+  Record longer({7, 8}, 2);
+  ASSERT_EQ(longer.read(words.size(), sample), RecordKind::kSample);
+  words.update(sample);
+  EXPECT_EQ(words_of(words), (std::vector<std::uint64_t>{7, 8, 2, 3}));
+  Record shorter({9}, 1);
+  ASSERT_EQ(shorter.read(words.size(), sample), RecordKind::kSample);
+  words.update(sample);
+  EXPECT_EQ(words_of(words), (std::vector<std::uint64_t>{9, 3}));
+}
+
+TEST(SampleReader, CountersComeBeforeTheWords) {
+  Record record({1}, 0, {40, 50});
+  RingSample sample;
+  ASSERT_EQ(record.read(0, sample), RecordKind::kSample);
+  ASSERT_EQ(sample.counter_values().size(), 2u);
+  EXPECT_EQ(sample.counter_values()[1], 50u);
+  FrameWords words;
+  words.update(sample);
+  EXPECT_EQ(words_of(words), (std::vector<std::uint64_t>{1}));
+}
+
+TEST(SampleReader, RefusesLengthsThatDoNotFit) {
+  const auto kind = [](std::size_t known, auto&& damage) {
+    Record record({1, 2}, 1);
+    damage(record.sample);
+    RingSample sample;
+    return record.read(known, sample);
+  };
+  using Sample = wire::SampleRecord;
+  EXPECT_EQ(kind(1, [](Sample&) {}), RecordKind::kSample);
+  EXPECT_EQ(kind(0, [](Sample&) {}), RecordKind::kDamagedSample);  // shares what nobody knows
+  EXPECT_EQ(kind(9, [](Sample& s) { s.shared_words = 4; }), RecordKind::kDamagedSample);
+  EXPECT_EQ(kind(1, [](Sample& s) { s.frame_words = 4; }), RecordKind::kDamagedSample);
+  EXPECT_EQ(kind(1, [](Sample& s) { s.frame_words = wire::kMaxFrameWords + 1; }), RecordKind::kDamagedSample);
+  EXPECT_EQ(kind(1, [](Sample& s) { s.counter_count = wire::kMaxCounters + 1; }), RecordKind::kDamagedSample);
+  EXPECT_EQ(kind(1, [](Sample& s) { s.counter_count = 1; }), RecordKind::kDamagedSample);
+  EXPECT_EQ(kind(1, [](Sample& s) { s.header.bytes = sizeof(Sample) - 8; }), RecordKind::kTooShort);
+  EXPECT_EQ(kind(1, [](Sample& s) { s.header.type = wire::kSample + 7; }), RecordKind::kOther);
+}
+
+TEST(SampleReader, RefusesASampleThatReachesBeyondTheRing) {
+  RingSample sample;
+  Record fits({}, 0), too_long({1}, 0), cut({}, 0);
+  constexpr auto kBytes = static_cast<std::uint32_t>(sizeof(wire::SampleRecord));
+  EXPECT_EQ(fits.read(0, sample, wire::kRingBytes - kBytes), RecordKind::kSample);
+  EXPECT_EQ(too_long.read(0, sample, wire::kRingBytes - kBytes), RecordKind::kDamagedSample);
+  const auto* const header =
+      reinterpret_cast<const wire::RecordHeader*>(cut.ring->data + wire::kRingBytes - 8);
+  EXPECT_EQ(read_record(*header, *cut.ring, 0, sample), RecordKind::kTooShort);
+}
+
+// --- ThreadSlots ---------------------------------------------------------------------------
+
+TEST(ThreadSlots, AreSearchedWhenAThreadWasSeenAndOnceASecond) {
+  FakeSegment segment;
+  const SegmentView view = view_of(segment);
+  ThreadSlots slots(view);
+  for (std::uint64_t now = 1; now < 9; ++now) (void)slots.find(now);
+  EXPECT_TRUE(slots.found().empty() || slots.found().size() == FakeSegment::kThreads);
+  segment.thread(0, 100, FakeSegment::kStart, true);
+  const auto has_first = [&] { return !slots.found().empty() && slots.found()[0] == 0; };
+  (void)slots.find(9);  // threads_seen has changed
+  EXPECT_TRUE(has_first());
+}
+
+// --- ModuleMap -----------------------------------------------------------------------------
+
+struct Modules : testing::Test {
+  const ModuleMap::Mapping* find(std::uint64_t address, std::uint32_t epoch) {
+    map.read();
+    return map.find(address, epoch);
+  }
+  std::string path(std::uint64_t address, std::uint32_t epoch) {
+    const ModuleMap::Mapping* const found = find(address, epoch);
+    return found == nullptr ? "" : store.tables().modules[found->module]->path;
+  }
+  FakeSegment segment;
+  SegmentView view = view_of(segment);
+  RawStore store;
+  DropCounts drops;
+  ModuleMap map{view, store, drops};
+};
+
+TEST_F(Modules, AddressesAreInTheMappingThatCoversThem) {
+  segment.module("/a", 0x1000, 0x3000, 0);
+  segment.module("/b", 0x3000, 0x4000, 0);
+  EXPECT_EQ(path(0x0fff, 1), "");
+  EXPECT_EQ(path(0x1000, 1), "/a");
+  EXPECT_EQ(path(0x2fff, 1), "/a");
+  EXPECT_EQ(path(0x3000, 1), "/b");
+  EXPECT_EQ(path(0x4000, 1), "");
+}
+
+TEST_F(Modules, OfTwoAtOneAddressTheNewestThatTheSampleCouldKnow) {
+  segment.module("/old", 0x1000, 0x2000, 0, 1);
+  segment.module("/new", 0x1000, 0x2000, 0, 3);
+  EXPECT_EQ(path(0x1500, 1), "/old");
+  EXPECT_EQ(path(0x1500, 2), "/old");
+  EXPECT_EQ(path(0x1500, 3), "/new");
+  EXPECT_EQ(path(0x1500, 0), "/old");  // the first that came after the sample
+}
+
+TEST_F(Modules, NewsAreTakenOnce) {
+  EXPECT_FALSE(map.take_news());
+  segment.module("/a", 0x1000, 0x2000, 0);
+  map.read();
+  EXPECT_TRUE(map.take_news());
+  map.read();
+  EXPECT_FALSE(map.take_news());
+}
+
+TEST_F(Modules, ADamagedEntryEndsTheReading) {
+  segment.module("/a", 0x1000, 0x2000, 0);
+  const std::uint64_t second = segment.header().module_arena_used;
+  segment.module("/b", 0x2000, 0x3000, 0);
+  segment.module("/c", 0x3000, 0x4000, 0);
+  segment.table<wire::ModuleEntry>(segment.header().module_arena_offset + second)->entry_bytes = 4;
+  EXPECT_EQ(path(0x1500, 1), "/a");
+  EXPECT_EQ(path(0x3500, 1), "");
+  EXPECT_EQ(drops.counts().at("damaged_module"), 1u);
+}
+
+TEST_F(Modules, TheInterpretersLibraryComesBeforeItsProgram) {
+  EXPECT_EQ(map.interpreter(), kNoModule);
+  segment.module("/usr/lib/libpython3.11.so", 0x1000, 0x2000, 0);
+  segment.module("/usr/bin/python3.11", 0x3000, 0x4000, 0);
+  map.read();
+  EXPECT_EQ(store.tables().modules[map.interpreter()]->path, "/usr/lib/libpython3.11.so");
+}
+
+// --- StackResolver -------------------------------------------------------------------------
+
+struct Stacks : testing::Test {
+  FakeSegment segment;
+  SegmentView view = view_of(segment);
+  RawStore store;
+  DropCounts drops;
+  StackResolver stacks{view, store, drops};
+  StackContext context;
+};
+
+TEST_F(Stacks, TheSameWordsGiveTheSamePath) {
+  segment.module("/program", 0x1000, 0x9000, 0);
+  context.epoch = 1;
+  const std::vector<std::uint64_t> words{0x1100, 0x2200};
+  const Stack first = stacks.resolve(words, context), again = stacks.resolve(words, context);
+  EXPECT_TRUE(first.settled);
+  EXPECT_TRUE(first.leaf_shown);
+  EXPECT_EQ(first.path, again.path);
+  EXPECT_NE(first.path, 0u);
+}
+
+TEST_F(Stacks, AFrameOfNoModuleIsSettledWhenItsModuleIsDescribed) {
+  const std::vector<std::uint64_t> words{0x1100};
+  const Stack before = stacks.resolve(words, context);
+  EXPECT_FALSE(before.settled);
+  segment.module("/program", 0x1000, 0x9000, 0x1000, 1);
+  stacks.read_descriptions(1);
+  const RawFrame& frame = store.tables().frames[store.tables().nodes[before.path].frame];
+  ASSERT_EQ(frame.kind, RawKind::kPending);
+  const PendingFrame& pending = store.tables().pending[frame.a];
+  ASSERT_TRUE(pending.resolved);
+  EXPECT_EQ(pending.resolution, (RawFrame{RawKind::kNativeExact, 0, 0x100}));
+}
+
+TEST_F(Stacks, ACallSiteOutsideTheArenaHasNoPath) {
+  EXPECT_EQ(stacks.call_site_path(segment.header().path_arena_bytes, 1, 1), std::nullopt);
+  EXPECT_NE(stacks.call_site_path(segment.header().path_arena_bytes, 0, 1), std::nullopt);
+  EXPECT_EQ(stacks.call_site_path(0, wire::kMaxFrameWords + 1, 1), std::nullopt);
+}
+
+TEST_F(Stacks, OnlyTheCodeOfAModuleIsAModuleBody) {
+  segment.code(5, "program.py", "<module>", 1);
+  segment.code(6, "program.py", "solve", 10);
+  const std::vector<std::uint64_t> words{test::python_word(0), 6, test::python_word(0), 5};
+  (void)stacks.resolve(words, context);
+  EXPECT_TRUE(stacks.is_module_body(5));
+  EXPECT_FALSE(stacks.is_module_body(6));
+  EXPECT_FALSE(stacks.is_module_body(7));
+}
+
+// --- ProcessCharges ------------------------------------------------------------------------
+
+struct Charges : testing::Test {
+  std::uint32_t path(std::uint32_t function) {
+    return store.leaf(store.node(0, store.frame({RawKind::kNativeReturn, 0, 1})),
+                      store.frame({RawKind::kNativeExact, 0, 100 + function}));
+  }
+  StoreLimits limits = [] {
+    StoreLimits few;
+    few.rows = few.process_rows = 3;
+    few.fewest_rows = 0;
+    few.short_rows = 1;
+    return few;
+  }();
+  RawStore store{limits};
+  TimeGrid grid;
+  PathTimes path_times{store};
+};
+
+TEST_F(Charges, GiveTheirRowsBack) {
+  {
+    ProcessCharges charges(store, grid, path_times);
+    for (std::uint32_t i = 0; i < 3; ++i) (void)charges.target({path(i), shard::Category::kNative, true});
+    EXPECT_FALSE(store.take_rows(1));
+  }
+  EXPECT_TRUE(store.take_rows(3));
+}
+
+TEST_F(Charges, WithoutRoomForARowAPathIsChargedWithoutItsCallers) {
+  ProcessCharges charges(store, grid, path_times);
+  for (std::uint32_t i = 0; i < 3; ++i) (void)charges.target({path(i), shard::Category::kNative, true});
+  EXPECT_FALSE(charges.left_callers_out());
+  const ChargeTarget target = charges.target({path(3), shard::Category::kNative, true});
+  EXPECT_TRUE(store.is_short(target.path));
+  EXPECT_TRUE(charges.left_callers_out());
+  charges.add_time(target, true, 7, 5);
+  EXPECT_EQ(charges.rows()[target.row].amount.wall_ns, 7u);
+}
+
+TEST_F(Charges, AccessesAreToldOnlyIfASampleHadAnAddress) {
+  ProcessCharges charges(store, grid, path_times);
+  const ChargeTarget target = charges.target({path(0), shard::Category::kNative, true});
+  charges.add_access(target.row, false, 0);
+  EXPECT_TRUE(charges.accesses().empty());
+  charges.add_access(target.row, true, 4096);
+  ASSERT_EQ(charges.accesses().size(), 1u);
+  EXPECT_EQ(charges.accesses().at(target.path).samples, 2u);
+  EXPECT_EQ(charges.accesses().at(target.path).accesses, 1u);
+}
+
+// --- LastPath ------------------------------------------------------------------------------
+
+TEST_F(Stacks, TheLastPathIsTheCallThatBeganAfterTheLastSample) {
+  LastPath last;
+  EXPECT_EQ(last.find({}, false, stacks), std::nullopt);
+  last.note({}, 4, 1000);
+  EXPECT_EQ(last.find({}, false, stacks), 4u);
+  RawCallUnderWay call;
+  call.main_thread = true;
+  call.path = 9;
+  call.enter_ns = 999;
+  EXPECT_EQ(last.find({call}, false, stacks), 4u);
+  call.enter_ns = 1001;
+  EXPECT_EQ(last.find({call}, false, stacks), 9u);
+  call.main_thread = false;
+  EXPECT_EQ(last.find({call}, false, stacks), 4u);
+}
+
+// --- TimeInMpi -----------------------------------------------------------------------------
+
+TEST_F(Stacks, HelpersThatNeverCalledMpiAreNone) {
+  segment.thread(0, 100, FakeSegment::kStart);
+  const ProcessStart start(FakeSegment::kStart);
+  const TimeInMpi time(view, start, stacks, drops);
+  TimeInMpi::Thread thread{101, false, FakeSegment::kStart, std::nullopt};
+  EXPECT_EQ(time.of_helper(thread, view.thread_slot(0), FakeSegment::kStart + 500).count, 0u);
+  segment.slot(0).mpi_time_ns = 200;
+  EXPECT_EQ(time.of_helper(thread, view.thread_slot(0), FakeSegment::kStart + 500).elapsed_ns, 500u);
+  thread.ended_ns = FakeSegment::kStart + 300;
+  EXPECT_EQ(time.of_helper(thread, view.thread_slot(0), FakeSegment::kStart + 500).elapsed_ns, 300u);
+  thread.main = true;
+  EXPECT_EQ(time.of_helper(thread, view.thread_slot(0), FakeSegment::kStart + 500).count, 0u);
+}
+
+}  // namespace
+}  // namespace clusterprof::collector
