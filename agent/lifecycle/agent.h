@@ -294,8 +294,6 @@ class CancellationOff {
 void before_filter_by_prctl(long mode, long program) noexcept;
 void before_filter(long operation, long program) noexcept;
 
-inline bool recording_has_ended() noexcept { return g_handlers.ended.load(std::memory_order_relaxed) != 0; }
-
 // --- exit.cpp ---
 
 void watch_exit() noexcept;

@@ -4,10 +4,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/discovery/attach.h"
+#include "agent/discovery/module_table.h"
 #include "agent/lifecycle/agent.h"
 #include "agent/sigsafe/call_path.h"
 #include "agent/sigsafe/python_stack.h"
-#include "agent/unwind/module_table.h"
 
 // From the linker: where this object begins and ends in memory.
 extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];

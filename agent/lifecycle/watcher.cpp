@@ -21,11 +21,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "agent/discovery/attach.h"
+#include "agent/discovery/module_table.h"
 #include "agent/lifecycle/agent.h"
 #include "agent/sigsafe/python_stack.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
-#include "agent/unwind/module_table.h"
 
 namespace clusterprof::agent {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "agent/unwind/module_table.h"
+#include "agent/sigsafe/modules.h"
 
 namespace clusterprof::agent {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "agent/sigsafe/code_flow.h"
 
+#include <initializer_list>
+
 namespace clusterprof::agent {
 namespace {
 

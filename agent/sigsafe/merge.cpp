@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "agent/sigsafe/modules.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_runtime.h"
 #include "agent/sigsafe/python_stack.h"
-#include "agent/unwind/module_table.h"
 #include "formats/wire/sample.h"
 
 namespace clusterprof::agent {

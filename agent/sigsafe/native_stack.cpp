@@ -3,7 +3,7 @@
 
 #include "agent/sigsafe/cfi.h"
 #include "agent/sigsafe/code_flow.h"
-#include "agent/unwind/module_table.h"
+#include "agent/sigsafe/modules.h"
 
 namespace clusterprof::agent {
 namespace {

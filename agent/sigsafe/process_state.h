@@ -212,6 +212,8 @@ struct alignas(64) HandlerState {
 };
 extern HandlerState g_handlers;
 
+inline bool recording_has_ended() noexcept { return g_handlers.ended.load(std::memory_order_relaxed) != 0; }
+
 // False while what the thread does is not to be recorded: time, MPI calls, file operations. On the thread
 // itself.
 inline bool is_recording(const ThreadContext& context) noexcept {

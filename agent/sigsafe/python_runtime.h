@@ -66,8 +66,8 @@ void note_eval_code(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
 bool takes_gil(std::uint64_t pc) noexcept;
 void note_gil_taker(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
 
-// Functions of which one is on the stack of a thread that collects garbage (pyabi/collector_code.h); written
-// once, `count` last.
+// Functions of which one is on the stack of a thread that collects garbage (discovery/collector_code.h);
+// written once, `count` last.
 inline constexpr std::uint32_t kMostCollectorRanges = 128;
 struct CollectorCode {
   AddressRange ranges[kMostCollectorRanges];

@@ -58,16 +58,6 @@ inline bool merging_is_given_up() noexcept {
          g_self_check.merges.load(std::memory_order_relaxed) >= kCheckedStacks;
 }
 
-// Finds an interpreter in this process (executable or libpython, however loaded), chooses the
-// layout of its version and publishes it for the handler; sets python_state, python_version and
-// python_note of the segment. Cheap when nothing changed; called at start and whenever
-// modules changed. Not from a handler.
-// Returns whether there is more to find out, which takes some milliseconds: at the next call.
-bool python_attach(wire::SegmentHeader* segment) noexcept;
-
-// Tells `segment` what is known already, without a call of the loader: in the child of a fork.
-void python_report(wire::SegmentHeader* segment) noexcept;
-
 // Reads the frames of the calling thread. Must run under a guard. Async-signal-safe. Describes
 // code objects not seen before in the segment's code table. Does nothing (count 0) unless
 // python_state is kActive.

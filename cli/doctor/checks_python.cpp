@@ -12,7 +12,7 @@ namespace {
 constexpr std::chrono::milliseconds kPatience{20'000};
 constexpr std::size_t kMostInterpreters = 32;
 
-// agent/pyabi/attach.cpp: kOldestMinor, kNewestMinor
+// agent/discovery/attach.cpp: kOldestMinor, kNewestMinor
 constexpr int kOldestMinor = 8, kNewestMinor = 15;
 
 constexpr const char* kAsk =

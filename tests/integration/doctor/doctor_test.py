@@ -332,7 +332,7 @@ class Doctor(InstalledDoctor):
         self.assertGreater(len(found), 30)
         self.assertEqual([id_ for id_ in sorted(found) if f"`{id_}`" not in documented], [])
         versions = set()
-        for path in ("agent/pyabi/attach.cpp", "cli/doctor/checks_python.cpp"):
+        for path in ("agent/discovery/attach.cpp", "cli/doctor/checks_python.cpp"):
             with open(os.path.join(recording.SOURCE, path), encoding="utf-8") as file:
                 versions.add(re.search(r"kOldestMinor = (\d+), kNewestMinor = (\d+)", file.read()).groups())
         self.assertEqual(len(versions), 1, versions)

@@ -21,11 +21,12 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "agent/discovery/attach.h"
+#include "agent/discovery/module_table.h"
 #include "agent/sigsafe/guard.h"
 #include "agent/sigsafe/native_stack.h"
 #include "agent/sigsafe/python_runtime.h"
 #include "agent/sigsafe/python_stack.h"
-#include "agent/unwind/module_table.h"
 
 namespace clusterprof::agent {
 namespace {

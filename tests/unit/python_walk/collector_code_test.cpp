@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "agent/pyabi/collector_code.h"
+#include "agent/discovery/collector_code.h"
 
 #include <gtest/gtest.h>
 

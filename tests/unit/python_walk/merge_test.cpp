@@ -4,11 +4,12 @@
 #include <memory>
 #include <vector>
 
+#include "agent/discovery/module_table.h"
 #include "agent/pyabi/cpython_3_10.h"
 #include "agent/pyabi/cpython_3_12.h"
+#include "agent/sigsafe/modules.h"
 #include "agent/sigsafe/python_runtime.h"
 #include "agent/sigsafe/python_stack.h"
-#include "agent/unwind/module_table.h"
 
 namespace clusterprof::agent {
 namespace {

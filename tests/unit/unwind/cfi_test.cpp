@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "agent/unwind/module_table.h"
+#include "agent/discovery/module_table.h"
 
 namespace clusterprof::agent {
 namespace {

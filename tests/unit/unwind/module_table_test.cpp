@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "agent/unwind/module_table.h"
+#include "agent/discovery/module_table.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -13,6 +13,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "agent/sigsafe/modules.h"
 
 namespace clusterprof::agent {
 namespace {

@@ -15,9 +15,9 @@
 #include <iterator>
 #include <memory>
 
+#include "agent/discovery/module_table.h"
 #include "agent/sigsafe/code_flow.h"
 #include "agent/sigsafe/native_stack.h"
-#include "agent/unwind/module_table.h"
 #include "tests/unit/unwind/stack_comparison.hpp"
 
 // Sets the trap flag around a call of rdi(rsi).

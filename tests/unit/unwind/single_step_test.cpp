@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "agent/unwind/module_table.h"
+#include "agent/discovery/module_table.h"
 #include "tests/unit/unwind/raise_signal.hpp"
 #include "tests/unit/unwind/step_targets.hpp"
 #include "tests/unit/unwind/workload.hpp"

@@ -17,7 +17,7 @@
 #include <cstring>
 #include <memory>
 
-#include "agent/unwind/module_table.h"
+#include "agent/discovery/module_table.h"
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid

@@ -14,8 +14,8 @@
 #include <memory>
 #include <vector>
 
+#include "agent/discovery/module_table.h"
 #include "agent/sigsafe/native_stack.h"
-#include "agent/unwind/module_table.h"
 #include "tests/unit/unwind/workload.hpp"
 
 namespace {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of module_table.h that runs in the handler.
-#include <atomic>
+#include "agent/sigsafe/modules.h"
 
-#include "agent/unwind/module_table.h"
+#include <atomic>
 
 namespace clusterprof::agent {
 namespace {

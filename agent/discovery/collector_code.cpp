@@ -2,7 +2,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "agent/pyabi/collector_code.h"
+#include "agent/discovery/collector_code.h"
 
 #include <link.h>
 

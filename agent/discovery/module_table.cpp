@@ -3,7 +3,7 @@
 // Memory: tables are blocks of mmap, used in turn. A block that has become too small is abandoned (handlers
 // may still read it) and replaced by one of at least twice its size, so that what is abandoned stays below
 // what is in use. A handler that holds a table across kBlocks changes sees its epoch change and gives up.
-#include "agent/unwind/module_table.h"
+#include "agent/discovery/module_table.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "agent/sigsafe/modules.h"
 #include "agent/sigsafe/raw_syscall.h"
 
 namespace clusterprof::agent {

@@ -4,6 +4,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "agent/discovery/attach.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -13,7 +15,7 @@
 
 #include <atomic>
 
-#include "agent/pyabi/collector_code.h"
+#include "agent/discovery/collector_code.h"
 #include "agent/pyabi/cpython_3_08.h"
 #include "agent/pyabi/cpython_3_09.h"
 #include "agent/pyabi/cpython_3_10.h"
