@@ -4,9 +4,11 @@
 #include <cstring>
 
 #include "agent/agent_api.h"
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/start.h"
 #include "agent/sigsafe/call_path.h"
 #include "agent/sigsafe/counters_read.h"
+#include "agent/sigsafe/process_state.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {

@@ -2,6 +2,8 @@
 // What is counted: by the kernel's own accounting of threads, which costs nothing, and by PAPI, opened
 // privately at run time: programs bring their own, or none. Where PAPI cannot be used, what the kernel counts
 // of its own accord and the hardware events it has names for.
+#include "agent/lifecycle/counters.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +17,15 @@
 
 #include <cstring>
 
-#include "agent/lifecycle/agent.h"
 #include "agent/lifecycle/hardware_events.h"
+#include "agent/lifecycle/options.h"
+#include "agent/lifecycle/perf_events.h"
+#include "agent/lifecycle/text.h"
 #include "agent/sigsafe/counters_read.h"
 #include "agent/sigsafe/event_group.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -94,20 +100,6 @@ constexpr KernelName kKernelNames[] = {
     {"cpu-migrations", CounterKind::kMigrations},
     {"migrations", CounterKind::kMigrations},
 };
-
-template <std::size_t kBytes>
-void copy_text(char (&to)[kBytes], const char* from) noexcept {
-  const std::size_t length = strnlen(from, kBytes - 1);
-  memcpy(to, from, length);
-  to[length] = 0;
-}
-
-template <std::size_t kBytes>
-void append_text(char (&to)[kBytes], const char* from) noexcept {
-  const std::size_t used = strnlen(to, kBytes - 1), length = strnlen(from, kBytes - 1 - used);
-  memcpy(to + used, from, length);
-  to[used + length] = 0;
-}
 
 void add_missing(const char* name, const char* reason) noexcept {
   const bool is_full = g_events.missing == wire::kMaxCounters;
@@ -772,22 +764,6 @@ void choose_counters(const char* no_papi) noexcept {
 }
 
 }  // namespace
-
-void describe_event_error(int error, Reason& reason) noexcept {
-  if (error == ENOSYS) return copy_text(reason, "no performance events in this kernel");
-  if (error == EMFILE || error == ENFILE) return copy_text(reason, "too few file descriptors (ulimit -n)");
-  if (error == ENOENT || error == ENODEV || error == EOPNOTSUPP || error == ENXIO)
-    return copy_text(reason, "no hardware counters on this machine");
-  if (error != EACCES && error != EPERM)
-    return copy_text(reason, "the kernel refuses it as it was asked for");
-  char level[16];
-  copy_text(reason, "not permitted");
-  if (read_small_file("/proc/sys/kernel/perf_event_paranoid", level, sizeof level) == 0) return;
-  level[strcspn(level, "\n")] = 0;
-  append_text(reason, " (perf_event_paranoid=");
-  append_text(reason, level);
-  append_text(reason, ")");
-}
 
 void open_counters() noexcept { choose_counters(nullptr); }
 

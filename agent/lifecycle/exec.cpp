@@ -4,6 +4,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "agent/lifecycle/exec.h"
+
 #include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +17,14 @@
 
 #include <atomic>
 
-#include "agent/lifecycle/agent.h"
 #include "agent/lifecycle/real_function.h"
+#include "agent/lifecycle/signal_mask.h"
+#include "agent/lifecycle/signals.h"
+#include "agent/lifecycle/thread_records.h"
+#include "agent/lifecycle/ticks.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/sample_handler.h"
 
 namespace clusterprof::agent {
 namespace {

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How the process ended. exit() and a return from main reach on_exit; the other ways out are
 // interposed. A vfork child shares our memory but is another process: its end is not ours.
+#include "agent/lifecycle/exit.h"
+
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "agent/lifecycle/agent.h"
 #include "agent/lifecycle/real_function.h"
+#include "agent/lifecycle/signal_mask.h"
+#include "agent/lifecycle/usage.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -51,6 +56,20 @@ void end_with_status(int status) noexcept {
 }
 
 }  // namespace
+
+// A second fault in there ends in the handler of faults again, and then at once.
+void sample_last(void* context) noexcept {
+  static constinit std::atomic<bool> done = false;
+  ThreadContext& thread = t_context;
+  if (thread.record == nullptr || done.exchange(true, std::memory_order_relaxed)) return;
+  const std::uint64_t before = change_mask(SIG_SETMASK, kAllSignals & ~kFaultSignals);
+  siginfo_t tick = {};
+  tick.si_code = SI_TIMER;
+  tick.si_timerid = kLastTick;
+  tick.si_value.sival_ptr = thread.record;
+  sample_handler(kSampleSignal, &tick, context);
+  change_mask(SIG_SETMASK, before);
+}
 
 void record_end(std::uint32_t exit_flags, int status, std::uint32_t fatal_signal) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);

@@ -6,6 +6,7 @@
 #include <ucontext.h>
 
 #include "agent/lifecycle/program_action.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/thread_context.h"
 
 // From the linker: this object begins, and its code ends.

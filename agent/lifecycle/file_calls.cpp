@@ -3,6 +3,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "agent/lifecycle/file_calls.h"
+
 #undef _FORTIFY_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -16,8 +18,11 @@
 
 #include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/interpose.h"
+#include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/real_function.h"
+#include "agent/lifecycle/signals.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {

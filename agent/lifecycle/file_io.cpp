@@ -16,8 +16,11 @@
 #include <atomic>
 #include <cstring>
 
+#include "agent/lifecycle/signal_mask.h"
 #include "agent/sigsafe/call_path.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {

@@ -10,9 +10,19 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/sigsafe/process_state.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
+
+void reset_file_io_after_fork() noexcept;  // in the child, whose segment knows no files
+
+// A thread has these signals blocked, or may have: where faults are among them, call paths of file operations
+// are left out. Async-signal-safe.
+void note_signal_mask(std::uint64_t mask) noexcept;
+
+// Whether the calling thread may ask for its call path here.
+bool may_walk_stacks() noexcept;
 
 inline constexpr std::uint32_t kNoFile = 0xffff'ffffu;
 // With an index: the table had no room for the file, and it is counted with others of its directory, or with

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The child of a fork is another process of the same rank, with a segment of its own.
+#include "agent/lifecycle/fork.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -8,7 +10,19 @@
 
 #include <cstring>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/cancellation.h"
+#include "agent/lifecycle/counters.h"
+#include "agent/lifecycle/exit.h"
+#include "agent/lifecycle/file_io.h"
+#include "agent/lifecycle/options.h"
+#include "agent/lifecycle/process.h"
+#include "agent/lifecycle/regions.h"
+#include "agent/lifecycle/segment.h"
+#include "agent/lifecycle/signals.h"
+#include "agent/lifecycle/threads.h"
+#include "agent/lifecycle/watcher.h"
+#include "agent/sigsafe/process_state.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {

@@ -4,7 +4,7 @@
 #include <linux/perf_event.h>
 #include <strings.h>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/perf_events.h"
 #include "agent/sigsafe/counters_read.h"
 
 namespace clusterprof::agent {

@@ -13,7 +13,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/seccomp.h"
+#include "agent/lifecycle/watcher.h"
 #include "agent/sigsafe/raw_syscall.h"
 
 namespace clusterprof::agent {

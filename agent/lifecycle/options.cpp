@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "agent/lifecycle/options.h"
+
 #include <cstdlib>
 #include <cstring>
 
-#include "agent/lifecycle/agent.h"
 #include "formats/wire/hello.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Regions and pauses of the program's own making: what include/clusterprof.h calls. Any thread; in handlers
 // of the program too.
+#include "agent/lifecycle/regions.h"
+
 #include <sys/syscall.h>
 
 #include <cstring>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/file_io.h"
+#include "agent/lifecycle/signal_mask.h"
 #include "agent/sigsafe/call_path.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -167,6 +172,8 @@ Here find_here(const ThreadContext& context, const wire::SegmentHeader* segment)
           path.words};
 }
 
+}  // namespace
+
 void begin_region(const char* name, std::int64_t n) noexcept {
   ThreadContext& context = t_context;
   if (context.slot == nullptr && !find_context(context)) return;
@@ -242,7 +249,7 @@ void end_region(const char* name) noexcept {
   note_pause_of_main(segment, now_ns);
 }
 
-void pause() noexcept {
+void pause_recording() noexcept {
   ThreadContext& context = t_context;
   if (context.slot == nullptr) find_context(context);
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
@@ -256,7 +263,7 @@ void pause() noexcept {
   note_pause_of_main(segment, now_ns);
 }
 
-void resume() noexcept {
+void resume_recording() noexcept {
   ThreadContext& context = t_context;
   if (context.slot == nullptr) find_context(context);
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
@@ -269,8 +276,6 @@ void resume() noexcept {
   g_process.paused.store(pauses - 1, std::memory_order_relaxed);
   note_pause_of_main(segment, now_ns);
 }
-
-}  // namespace
 
 void keep_regions() noexcept {
   g_kept.depth = 0;
@@ -305,26 +310,3 @@ void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* pare
 }
 
 }  // namespace clusterprof::agent
-
-extern "C" {
-
-[[gnu::visibility("default")]] void clusterprof_region_begin_v1(const char* name, std::int64_t n) noexcept {
-  clusterprof::agent::ensure_started();
-  clusterprof::agent::begin_region(name != nullptr ? name : "", n);
-}
-
-[[gnu::visibility("default")]] void clusterprof_region_end_v1(const char* name) noexcept {
-  clusterprof::agent::end_region(name);
-}
-
-[[gnu::visibility("default")]] void clusterprof_pause_v1() noexcept {
-  clusterprof::agent::ensure_started();
-  clusterprof::agent::pause();
-}
-
-[[gnu::visibility("default")]] void clusterprof_resume_v1() noexcept {
-  clusterprof::agent::ensure_started();
-  clusterprof::agent::resume();
-}
-
-}  // extern "C"

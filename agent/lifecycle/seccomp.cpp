@@ -4,6 +4,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "agent/lifecycle/seccomp.h"
+
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -13,9 +15,20 @@
 
 #include <cstddef>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/cancellation.h"
+#include "agent/lifecycle/exit.h"
+#include "agent/lifecycle/memory.h"
+#include "agent/lifecycle/options.h"
 #include "agent/lifecycle/program_action.h"
+#include "agent/lifecycle/signal_mask.h"
+#include "agent/lifecycle/signals.h"
+#include "agent/lifecycle/threads.h"
+#include "agent/lifecycle/ticks.h"
+#include "agent/lifecycle/usage.h"
+#include "agent/lifecycle/watcher.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "agent/lifecycle/segment.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -11,10 +13,14 @@
 #include <cstddef>
 #include <cstring>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/memory.h"
+#include "agent/lifecycle/options.h"
+#include "agent/lifecycle/proc_files.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/hello.h"
 #include "formats/wire/mpi_functions.h"
+#include "formats/wire/segment.h"
 
 extern "C" void* __libc_stack_end;
 

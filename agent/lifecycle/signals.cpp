@@ -3,6 +3,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "agent/lifecycle/signals.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -12,13 +14,18 @@
 
 #include <atomic>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/exit.h"
 #include "agent/lifecycle/fault_handler.h"
+#include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/program_action.h"
 #include "agent/lifecycle/real_function.h"
+#include "agent/lifecycle/signal_mask.h"
+#include "agent/lifecycle/ticks.h"
 #include "agent/sigsafe/interrupted_call.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
+#include "formats/wire/segment.h"
 
 using SignalAction = struct sigaction;
 
@@ -78,14 +85,6 @@ constinit std::atomic<std::uint64_t> g_libc_return = 0;
 
 constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 constinit std::atomic<std::uint32_t> g_lock = 0;
-
-constexpr std::uint64_t kAllSignals = ~std::uint64_t{0};
-
-std::uint64_t change_mask(int how, std::uint64_t mask) noexcept {
-  std::uint64_t before = 0;
-  raw_syscall(SYS_rt_sigprocmask, how, &mask, &before, sizeof mask);
-  return before;
-}
 
 // Usable in handlers: none can come while it is held.
 class Lock {
@@ -242,20 +241,6 @@ void sample_again() noexcept {
 }
 
 }  // namespace
-
-// A second fault in there ends in die_of again, and then at once.
-void sample_last(void* context) noexcept {
-  static constinit std::atomic<bool> done = false;
-  ThreadContext& thread = t_context;
-  if (thread.record == nullptr || done.exchange(true, std::memory_order_relaxed)) return;
-  const std::uint64_t before = change_mask(SIG_SETMASK, kAllSignals & ~kFaultSignals);
-  siginfo_t tick = {};
-  tick.si_code = SI_TIMER;
-  tick.si_timerid = kLastTick;
-  tick.si_value.sival_ptr = thread.record;
-  sample_handler(kSampleSignal, &tick, context);
-  change_mask(SIG_SETMASK, before);
-}
 
 bool is_taken_signal(int signal) noexcept { return taken(signal) != nullptr; }
 
@@ -422,12 +407,6 @@ void release_sample_signal(const HeldSignal& held) noexcept {
 }
 
 bool holds_sample_signal() noexcept { return t_is_held; }
-
-std::uint64_t block_sample_signal() noexcept { return change_mask(SIG_BLOCK, kSampleBit); }
-
-std::uint64_t block_all_signals() noexcept { return change_mask(SIG_SETMASK, kAllSignals); }
-
-void restore_signals(std::uint64_t mask) noexcept { change_mask(SIG_SETMASK, mask); }
 
 std::uint64_t without_program_block(std::uint64_t mask) noexcept {
   if ((mask & kSampleBit) != 0 && !t_is_held) t_believes_blocked = true;

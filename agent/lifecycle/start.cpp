@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "agent/lifecycle/start.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
@@ -6,9 +8,21 @@
 
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/cancellation.h"
+#include "agent/lifecycle/exec.h"
+#include "agent/lifecycle/exit.h"
+#include "agent/lifecycle/file_calls.h"
+#include "agent/lifecycle/fork.h"
+#include "agent/lifecycle/options.h"
+#include "agent/lifecycle/process.h"
+#include "agent/lifecycle/signals.h"
+#include "agent/lifecycle/stdio_calls.h"
+#include "agent/lifecycle/ticks.h"
+#include "agent/lifecycle/transfers.h"
 #include "agent/sigsafe/call_path.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_stack.h"
+#include "formats/wire/segment.h"
 
 // From the linker: where this object begins and ends in memory.
 extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];
@@ -18,7 +32,6 @@ namespace clusterprof::agent {
 namespace {
 
 constinit std::atomic<std::uint32_t> g_started = 0;
-constinit void* g_path_table = nullptr;
 
 // Other preloads may have wrapped it: found in libc itself.
 void find_clock() noexcept {
@@ -41,50 +54,9 @@ void set_process_options() noexcept {
   g_process.own_ranges.store(1, std::memory_order_release);
 }
 
-bool renew_path_table() noexcept {
-  if (g_path_table != nullptr) unmap_memory(g_path_table, path_table_bytes());
-  g_path_table = map_memory(path_table_bytes());
-  set_path_table(g_path_table);
-  return g_path_table != nullptr;
-}
-
 [[gnu::constructor]] void start_with_program() { ensure_started(); }
 
 }  // namespace
-
-const void* path_table_memory() noexcept { return g_path_table; }
-
-bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept {
-  const bool forked = parents != nullptr;
-  wire::SegmentHeader* const segment = make_segment();
-  if (segment == nullptr) return false;
-  ++g_process.generation;
-  if (!renew_path_table() || (!forked && !prepare_records(segment))) {
-    unmap_segment(segment);
-    return false;
-  }
-  if (forked) {  // what came or went since, the watcher will find
-    module_table_copy(parents, segment);
-    if (!g_options.no_python) python_report(segment);
-  } else {
-    module_table_refresh(nullptr);
-    module_table_describe_all(segment);
-    if (!g_options.no_python) python_attach(segment);
-  }
-  if (!forked || one_thread) {
-    open_counters();
-  } else {
-    open_counters_without_papi("forked by a program with threads");
-  }
-  describe_counters(segment);
-  g_process.segment.store(segment, std::memory_order_release);
-  if (!forked) take_signals();
-  register_this_thread();
-  start_regions(segment, parents);
-  if (!forked) attach_existing_threads();
-  start_watcher();
-  return true;
-}
 
 void ensure_started() noexcept {
   std::uint32_t expected = 0;

@@ -4,6 +4,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "agent/lifecycle/stdio_calls.h"
+
 #undef _FORTIFY_SOURCE
 #include <errno.h>
 #include <stdarg.h>
@@ -12,10 +14,12 @@
 
 #include <cstring>
 
-#include "agent/lifecycle/agent.h"
 #include "agent/lifecycle/file_io.h"
+#include "agent/lifecycle/fork.h"
 #include "agent/lifecycle/interpose.h"
 #include "agent/lifecycle/real_function.h"
+#include "agent/lifecycle/watcher.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {

@@ -2,6 +2,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "agent/lifecycle/threads.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
@@ -16,11 +18,22 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/cancellation.h"
+#include "agent/lifecycle/counters.h"
+#include "agent/lifecycle/file_io.h"
+#include "agent/lifecycle/memory.h"
+#include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/real_function.h"
+#include "agent/lifecycle/signal_mask.h"
+#include "agent/lifecycle/signals.h"
+#include "agent/lifecycle/thread_records.h"
+#include "agent/lifecycle/ticks.h"
+#include "agent/lifecycle/watcher.h"
 #include "agent/sigsafe/call_path.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
+#include "formats/wire/segment.h"
 
 extern "C" void* __libc_stack_end;
 
@@ -29,15 +42,6 @@ namespace {
 
 pthread_key_t g_end_key;
 bool g_have_end_key = false;
-
-std::int32_t own_tid() noexcept { return static_cast<std::int32_t>(raw_syscall(SYS_gettid)); }
-
-std::uint32_t as_number(RecordState state) noexcept { return static_cast<std::uint32_t>(state); }
-
-bool change_state(ThreadRecord& record, RecordState from, RecordState to) noexcept {
-  std::uint32_t expected = as_number(from);
-  return record.state.compare_exchange_strong(expected, as_number(to), std::memory_order_acq_rel);
-}
 
 // What a thread needs outside its slot, in one piece that is kept for the slot's next thread. Most of
 // it is never touched by most threads.
@@ -77,43 +81,6 @@ bool make_memory(ThreadRecord& record, ThreadContext& context) noexcept {
   return true;
 }
 
-wire::ThreadSlot* slot_at(wire::SegmentHeader* segment, std::uint32_t index) noexcept {
-  return reinterpret_cast<wire::ThreadSlot*>(reinterpret_cast<std::uint8_t*>(segment) +
-                                             segment->thread_slots_offset) +
-         index;
-}
-
-// A record whose slot the collector has given back. Null when there is none.
-ThreadRecord* claim_record(wire::SegmentHeader* segment) noexcept {
-  const std::uint32_t count =
-      segment->thread_slots < g_process.record_count ? segment->thread_slots : g_process.record_count;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    ThreadRecord& record = g_process.records[i];
-    wire::ThreadSlot* const slot = slot_at(segment, i);
-    if (record.state.load(std::memory_order_relaxed) != as_number(RecordState::kFree) ||
-        slot->state.load(std::memory_order_acquire) != static_cast<std::uint32_t>(wire::ThreadState::kFree) ||
-        !change_state(record, RecordState::kFree, RecordState::kClaimed))
-      continue;
-    // Since the look at it, another thread may have come, gone, and left it for the collector.
-    if (slot->state.load(std::memory_order_acquire) != static_cast<std::uint32_t>(wire::ThreadState::kFree)) {
-      record.state.store(as_number(RecordState::kFree), std::memory_order_release);
-      continue;
-    }
-    record.slot = slot;
-    std::uint32_t used = g_process.records_used.load(std::memory_order_relaxed);
-    while (used < i + 1 &&
-           !g_process.records_used.compare_exchange_weak(used, i + 1, std::memory_order_acq_rel)) {
-    }
-    return &record;
-  }
-  return nullptr;
-}
-
-clockid_t cpu_clock_of(std::int32_t tid) noexcept {
-  constexpr std::uint32_t kPerThread = 4, kScheduler = 2;  // <linux/posix-timers.h>
-  return static_cast<clockid_t>(~static_cast<std::uint32_t>(tid) << 3 | kPerThread | kScheduler);
-}
-
 void find_stack(ThreadContext& context) noexcept {
   if (own_tid() == getpid()) {
     // pthread_getattr_np would parse /proc/self/maps. The main stack grows down from here, as far
@@ -141,43 +108,7 @@ void find_stack(ThreadContext& context) noexcept {
 
 }  // namespace
 
-void task_file(std::int32_t tid, const char* name, char (&path)[64]) noexcept {
-  constexpr char kTasks[] = "/proc/self/task/";
-  memcpy(path, kTasks, sizeof kTasks);
-  char* to = path + sizeof kTasks - 1;
-  char digits[12];
-  std::uint32_t count = 0;
-  for (auto rest = static_cast<std::uint32_t>(tid); rest != 0; rest /= 10)
-    digits[count++] = static_cast<char>('0' + rest % 10);
-  while (count != 0) *to++ = digits[--count];
-  memcpy(to, name, strnlen(name, 16) + 1);
-}
-
-void descriptor_file(std::int32_t tid, std::uint32_t descriptor, char (&path)[64]) noexcept {
-  char name[16] = "/fd/", digits[12];
-  std::uint32_t length = 4, count = 0;
-  do digits[count++] = static_cast<char>('0' + descriptor % 10);
-  while ((descriptor /= 10) != 0);
-  while (count != 0) name[length++] = digits[--count];
-  task_file(tid, name, path);
-}
-
 namespace {
-
-void read_name(std::int32_t tid, char (&name)[16]) noexcept {
-  if (tid == own_tid()) {
-    prctl(PR_GET_NAME, name);
-    return;
-  }
-  char path[64];
-  task_file(tid, "/comm", path);
-  char text[32];
-  const std::uint32_t bytes = read_small_file(path, text, sizeof text);
-  if (bytes == 0) return;
-  const std::size_t length = bytes - 1 < sizeof name ? bytes - 1 : sizeof name - 1;  // without the newline
-  memcpy(name, text, length);
-  name[length] = 0;
-}
 
 // What the kernel has counted before the thread was recorded. Of a thread that is just beginning that is its
 // first wait alone, for which no file is opened.
@@ -187,64 +118,6 @@ std::uint64_t earlier_run_delay_ns(std::int32_t tid) noexcept {
   std::uint64_t run_delay_ns = 0;
   return read_small_file(path, text, sizeof text) != 0 && parse_run_delay(text, run_delay_ns) ? run_delay_ns
                                                                                               : 0;
-}
-
-struct BeginningThread {
-  std::int32_t tid;
-  std::uint32_t number;          // of the process's threads
-  std::uint64_t start_function;  // 0: not known
-  std::uint64_t earlier_run_delay_ns;
-};
-
-// Fills what does not depend on who does it. The slot is not live yet.
-void prepare_record(ThreadRecord& record, const BeginningThread& thread) noexcept {
-  const std::int32_t tid = thread.tid;
-  record.tid = tid;
-  record.number = thread.number;
-  record.base_run_delay_ns = thread.earlier_run_delay_ns;
-  record.clock_id = cpu_clock_of(tid);
-  record.tick = Tick::kNone;
-  record.timer_id = record.wake_timer_id = -1;
-  record.event_descriptor = -1;
-  record.event_spent = record.event_waits = false;
-  record.timer_off.store(0, std::memory_order_relaxed);
-  record.signal_sent.store(0, std::memory_order_relaxed);
-  record.blocked_number = -1;
-  record.blocked_pc = 0;
-  record.sampled_cost_ns.store(0, std::memory_order_relaxed);
-  record.tick_stride.store(1, std::memory_order_relaxed);
-  record.usual_cost_ns = record.tick_end_cpu_ns = 0;
-  record.transfer_frame.store(0, std::memory_order_relaxed);
-  record.held_number.store(-1, std::memory_order_relaxed);
-  record.adoptable.store(0, std::memory_order_relaxed);
-  record.signalled = false;
-  record.known_deaf = false;
-  const std::uint64_t cpu_ns = clock_ns(record.clock_id);
-  record.sampled_cpu_ns.store(cpu_ns, std::memory_order_relaxed);
-  record.last_cpu_ns = cpu_ns;
-
-  wire::ThreadSlot& slot = *record.slot;
-  slot.tid = tid;
-  slot.start_time_ns = record.last_look_ns = monotonic_ns();
-  slot.start_cpu_ns = cpu_ns;
-  slot.mpi_op.store(0, std::memory_order_relaxed);
-  slot.mpi_time_ns.store(0, std::memory_order_relaxed);
-  slot.mpi_call.changes.store(0, std::memory_order_relaxed);
-  slot.run_delay_ns.store(0, std::memory_order_relaxed);
-  slot.start_function = thread.start_function;
-  slot.is_main = tid == g_process.pid ? 1 : 0;
-  memset(slot.name, 0, sizeof slot.name);
-  read_name(tid, slot.name);
-}
-
-void publish(ThreadRecord& record) noexcept {
-  record.slot->state.store(static_cast<std::uint32_t>(wire::ThreadState::kLive), std::memory_order_release);
-  record.state.store(as_number(RecordState::kLive), std::memory_order_release);
-}
-
-void release(ThreadRecord& record) noexcept {
-  record.slot->state.store(static_cast<std::uint32_t>(wire::ThreadState::kEnded), std::memory_order_release);
-  record.state.store(as_number(RecordState::kFree), std::memory_order_release);
 }
 
 // Of a thread without a slot: where its CPU time is added to when it ends. Only the address counts.
@@ -264,7 +137,15 @@ void count_unrecorded_thread(wire::SegmentHeader* segment, std::uintptr_t start_
   sum.threads.fetch_add(1, std::memory_order_relaxed);
 }
 
-void register_thread(std::uintptr_t start_function) noexcept {
+}  // namespace
+
+bool prepare_threads(const wire::SegmentHeader* segment) noexcept {
+  if (!allocate_records(segment)) return false;
+  g_have_end_key = pthread_key_create(&g_end_key, [](void*) { unregister_this_thread(); }) == 0;
+  return true;
+}
+
+void register_this_thread(std::uintptr_t start_function) noexcept {
   const CancellationOff no_cancellation;
   ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
@@ -285,62 +166,16 @@ void register_thread(std::uintptr_t start_function) noexcept {
   }
   find_stack(made);
   const std::int32_t tid = own_tid();
-  prepare_record(*record, {tid, number, start_function, start_function != 0 ? 0 : earlier_run_delay_ns(tid)});
+  fill_record(*record, {tid, number, start_function, start_function != 0 ? 0 : earlier_run_delay_ns(tid)});
   made.slot = record->slot;
   made.record = record;
   context = made;
   start_counters(record->counters);
   if (g_have_end_key) pthread_setspecific(g_end_key, record);
   start_ticks(*record);
-  publish(*record);
+  publish_record(*record);
   restore_signals(mask);
 }
-
-struct ThreadStart {
-  void* (*start)(void*);
-  thrd_start_t start_c11;
-  void* argument;
-  bool believes_blocked;  // the signal mask that the thread inherits, as far as the program knows
-};
-
-void* run_thread(void* given) {
-  const ThreadStart start = *static_cast<ThreadStart*>(given);
-  free(given);
-  set_believed_block(start.believes_blocked);
-  register_thread(reinterpret_cast<std::uintptr_t>(start.start));
-  return start.start(start.argument);  // a jump: no frame of ours stays on the thread's stack
-}
-
-int run_c11_thread(void* given) {
-  const ThreadStart start = *static_cast<ThreadStart*>(given);
-  free(given);
-  set_believed_block(start.believes_blocked);
-  register_thread(reinterpret_cast<std::uintptr_t>(start.start_c11));
-  return start.start_c11(start.argument);
-}
-
-ThreadStart* make_start(void* (*start)(void*), thrd_start_t start_c11, void* argument) noexcept {
-  auto* made = static_cast<ThreadStart*>(malloc(sizeof(ThreadStart)));
-  if (made != nullptr) *made = {start, start_c11, argument, believes_sample_signal_blocked()};
-  return made;
-}
-
-using PthreadCreate = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-constinit std::atomic<PthreadCreate> g_pthread_create = nullptr;
-
-}  // namespace
-
-bool prepare_records(const wire::SegmentHeader* segment) noexcept {
-  const std::uint32_t count = segment->thread_slots;
-  void* const memory = map_memory(sizeof(ThreadRecord) * count);
-  if (memory == nullptr) return false;
-  g_process.records = static_cast<ThreadRecord*>(memory);
-  g_process.record_count = count;
-  g_have_end_key = pthread_key_create(&g_end_key, [](void*) { unregister_this_thread(); }) == 0;
-  return true;
-}
-
-void register_this_thread() noexcept { register_thread(0); }
 
 void unregister_this_thread() noexcept {
   ThreadContext& context = t_context;
@@ -364,9 +199,9 @@ void unregister_this_thread() noexcept {
   stop_ticks(record);
   push_thread_end(context, clock_ns(CLOCK_THREAD_CPUTIME_ID));
   stop_counters(record.counters);
-  read_name(record.tid, record.slot->name);
+  refresh_name(record);
   context = {};
-  release(record);
+  release_record(record);
   restore_signals(mask);
   if (is_main) dismiss_watcher();
 }
@@ -391,14 +226,14 @@ void attach_existing_threads() noexcept {
       count_drop(segment, wire::DropReason::kNoThreadSlot);
       continue;
     }
-    prepare_record(*record, {tid, number, 0, earlier_run_delay_ns(tid)});
+    fill_record(*record, {tid, number, 0, earlier_run_delay_ns(tid)});
     made.slot = record->slot;
     made.record = record;
     record->prepared = made;
     attach_counters(record->counters, tid);
     record->adoptable.store(1, std::memory_order_release);
     start_ticks(*record);
-    publish(*record);
+    publish_record(*record);
   }
   closedir(tasks);
 }
@@ -420,76 +255,4 @@ void forget_threads() noexcept {
   t_unrecorded_start = 0;
 }
 
-void bury_thread(ThreadRecord& record) noexcept {
-  abandon_ticks(record);
-  record.adoptable.store(0, std::memory_order_relaxed);
-  record.counters.counts.store(0, std::memory_order_relaxed);
-  record.counters.running.store(0, std::memory_order_relaxed);
-  ThreadContext gone = {};
-  gone.slot = record.slot;
-  gone.record = &record;
-  const std::uint64_t sampled_ns = record.sampled_cpu_ns.load(std::memory_order_relaxed);
-  push_thread_end(gone, record.last_cpu_ns > sampled_ns ? record.last_cpu_ns : sampled_ns);
-  release(record);
-}
-
-bool hold_record(ThreadRecord& record) noexcept {
-  constexpr std::uint32_t kMostMoments = 100'000;  // two seconds at least
-  for (std::uint32_t i = 0; i < kMostMoments; ++i) {
-    if (change_state(record, RecordState::kLive, RecordState::kClaimed)) return true;
-    const std::uint32_t state = record.state.load(std::memory_order_acquire);
-    // Only its own thread claims a record that has one.
-    if (state == as_number(RecordState::kClaimed)) return true;
-    if (state == as_number(RecordState::kFree)) return false;
-    // The watcher looks at it; that takes microseconds unless it lost its processor.
-    constexpr timespec kMoment = {0, 20'000};
-    raw_syscall(SYS_nanosleep, &kMoment, nullptr);
-  }
-  return false;
-}
-
-void leave_record(ThreadRecord& record) noexcept {
-  record.state.store(as_number(RecordState::kLive), std::memory_order_release);
-}
-
-void refresh_name(ThreadRecord& record) noexcept { read_name(record.tid, record.slot->name); }
-
-int create_unrecorded_thread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
-                             void* argument) noexcept {
-  const PthreadCreate create = real_function(g_pthread_create, "pthread_create");
-  return create != nullptr ? create(thread, attributes, start, argument) : ENOSYS;
-}
-
 }  // namespace clusterprof::agent
-
-extern "C" {
-
-[[gnu::visibility("default")]] int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
-                                                  void* (*start)(void*), void* argument) noexcept {
-  using namespace clusterprof::agent;
-  ensure_started();
-  ThreadStart* const own = g_process.segment.load(std::memory_order_acquire) != nullptr
-                               ? make_start(start, nullptr, argument)
-                               : nullptr;
-  if (own == nullptr) return create_unrecorded_thread(thread, attributes, start, argument);
-  const int result = create_unrecorded_thread(thread, attributes, run_thread, own);
-  if (result != 0) free(own);
-  return result;
-}
-
-[[gnu::visibility("default")]] int thrd_create(thrd_t* thread, thrd_start_t start, void* argument) {
-  using namespace clusterprof::agent;
-  static std::atomic<int (*)(thrd_t*, thrd_start_t, void*)> real;
-  auto* const create = real_function(real, "thrd_create");
-  if (create == nullptr) return thrd_error;
-  ensure_started();
-  ThreadStart* const own = g_process.segment.load(std::memory_order_acquire) != nullptr
-                               ? make_start(nullptr, start, argument)
-                               : nullptr;
-  if (own == nullptr) return create(thread, start, argument);
-  const int result = create(thread, run_c11_thread, own);
-  if (result != thrd_success) free(own);
-  return result;
-}
-
-}  // extern "C"

@@ -2,6 +2,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "agent/lifecycle/ticks.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -12,11 +14,15 @@
 
 #include <cstring>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/options.h"
+#include "agent/lifecycle/perf_events.h"
 #include "agent/lifecycle/phase.h"
+#include "agent/lifecycle/proc_files.h"
 #include "agent/sigsafe/counters_read.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -24,20 +30,9 @@ namespace {
 constexpr std::uint32_t kMostCpuTimerHz = 250;      // the tick of most kernels
 constexpr std::uint64_t kShortestEventNs = 10'000;  // the kernel's own limit
 
-// A high number makes the kernel's table of descriptors as large. Of those that the program may have, the
-// events get one part of so many.
-constexpr std::uint32_t kMostDescriptors = 4096, kEventPart = 8;
-constinit std::atomic<std::uint32_t> g_events_open = 0;
-
 std::uint64_t own_phase_ns(const ThreadRecord& record) noexcept {
   const bool is_rank_itself = g_options.rank >= 0 && g_process.generation == 1;
   return phase_ns(g_process.period_ns, g_options.rank, is_rank_itself ? 0 : g_process.pid, record.number);
-}
-
-std::uint32_t descriptor_limit() noexcept {
-  rlimit limits;
-  if (getrlimit(RLIMIT_NOFILE, &limits) != 0) return 0;
-  return static_cast<std::uint32_t>(limits.rlim_cur < kMostDescriptors ? limits.rlim_cur : kMostDescriptors);
 }
 
 // Events of buried threads. The watcher alone fills a place.
@@ -47,7 +42,7 @@ struct LeftEvent {
   int descriptor;
   std::uint64_t id;
 };
-constinit LeftEvent g_left_events[kMostDescriptors / kEventPart] = {};
+constinit LeftEvent g_left_events[kMostHighEvents] = {};
 constinit std::atomic<std::uint32_t> g_left_count = 0;
 
 void close_left_events(bool are_copies) noexcept {
@@ -56,7 +51,7 @@ void close_left_events(bool are_copies) noexcept {
     Place expected = Place::kFilled;
     if (!left.place.compare_exchange_strong(expected, Place::kTaken, std::memory_order_acq_rel)) continue;
     if (perf_event_id(left.descriptor) == left.id) raw_syscall(SYS_close, left.descriptor);
-    if (!are_copies) g_events_open.fetch_sub(1, std::memory_order_relaxed);
+    if (!are_copies) forget_high_event();
     g_left_count.fetch_sub(1, std::memory_order_relaxed);
     left.place.store(Place::kEmpty, std::memory_order_release);
   }
@@ -214,22 +209,6 @@ Tick choose_clock() noexcept {
 
 }  // namespace
 
-int open_high_event(perf_event_attr& event, std::int32_t tid, int group) noexcept {
-  const std::uint32_t limit = descriptor_limit();
-  if (g_events_open.load(std::memory_order_relaxed) >= limit / kEventPart) return -EMFILE;
-  const long low = raw_syscall(SYS_perf_event_open, &event, tid, -1, group, PERF_FLAG_FD_CLOEXEC);
-  if (low < 0) return static_cast<int>(low);
-  const long high = raw_syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, limit - limit / 4);
-  raw_syscall(SYS_close, low);
-  if (high >= 0) g_events_open.fetch_add(1, std::memory_order_relaxed);
-  return static_cast<int>(high);
-}
-
-void close_high_event(int descriptor) noexcept {
-  if (descriptor >= 0) raw_syscall(SYS_close, descriptor);
-  g_events_open.fetch_sub(1, std::memory_order_relaxed);
-}
-
 Tick choose_tick() noexcept {
   choose_sample_event();
   const Tick tick = choose_clock();
@@ -288,14 +267,14 @@ void forget_ticks(ThreadRecord& record) noexcept {
   record.event_descriptor = -1;
   record.timer_id = record.wake_timer_id = -1;  // timers do not survive a fork
   record.tick = Tick::kNone;
-  g_events_open.store(0, std::memory_order_relaxed);
+  forget_all_high_events();
 }
 
 void replace_lost_event(ThreadRecord& record) noexcept {
   // A thread that is in the kernel all the time is not signalled either, and has its event.
   if (record.tick != Tick::kTaskClock || may_have_event(record)) return;
   record.event_descriptor = -1;
-  g_events_open.fetch_sub(1, std::memory_order_relaxed);
+  forget_high_event();
   delete_timer(record.wake_timer_id);
   start_timer(record, Tick::kMonotonic);
 }

@@ -7,6 +7,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "agent/lifecycle/transfers.h"
+
 #undef _FORTIFY_SOURCE
 #include <errno.h>
 #include <sys/prctl.h>
@@ -22,10 +24,15 @@
 #include <atomic>
 #include <cstddef>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/file_io.h"
+#include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/real_function.h"
+#include "agent/lifecycle/seccomp.h"
+#include "agent/lifecycle/signals.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "formats/wire/segment.h"
 
 // In sigsafe/syscall_function.cpp: syscall(2) without what follows here.
 extern "C" [[gnu::visibility("hidden")]] long clusterprof_plain_syscall(long number, ...) noexcept;
@@ -427,14 +434,6 @@ ssize_t finish_by_number(Transfer& transfer, long number, const long (&values)[6
 }
 
 }  // namespace
-
-bool is_stream(const struct stat& file) noexcept {
-  if (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode)) return true;
-  constexpr unsigned kTerminal = 4, kOtherTerminal = 5, kPseudoFirst = 136, kPseudoLast = 143;
-  if (!S_ISCHR(file.st_mode)) return false;
-  const unsigned device = major(file.st_rdev);
-  return device == kTerminal || device == kOtherTerminal || (device >= kPseudoFirst && device <= kPseudoLast);
-}
 
 // Where they are called first, in a handler or in the child of a fork, the loader's locks may be taken.
 void watch_transfers() noexcept {

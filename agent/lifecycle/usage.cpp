@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "agent/lifecycle/usage.h"
+
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -6,8 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/proc_files.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -28,31 +31,6 @@ bool field(const char* text, const char* key, std::uint64_t& value) noexcept {
 }
 
 }  // namespace
-
-std::uint32_t read_small_file(const char* path, char* buffer, std::uint32_t capacity) noexcept {
-  buffer[0] = 0;
-  const long descriptor = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-  if (descriptor < 0) return 0;
-  std::uint32_t used = 0;
-  while (used + 1 < capacity) {
-    const long bytes = raw_syscall(SYS_read, descriptor, buffer + used, capacity - 1 - used);
-    if (bytes <= 0) break;
-    used += static_cast<std::uint32_t>(bytes);
-  }
-  raw_syscall(SYS_close, descriptor);
-  buffer[used] = 0;
-  return used;
-}
-
-bool parse_run_delay(const char* schedstat, std::uint64_t& run_delay_ns) noexcept {
-  // Time on a processor, time in wait of one, and how often it got one: never 0 where that is counted.
-  char* end = nullptr;
-  strtoull(schedstat, &end, 10);
-  const std::uint64_t waited_ns = strtoull(end, &end, 10);
-  if (strtoull(end, nullptr, 10) == 0) return false;
-  run_delay_ns = waited_ns;
-  return true;
-}
 
 void refresh_usage(wire::SegmentHeader* segment) noexcept {
   wire::ProcessUsage& usage = segment->usage;

@@ -4,6 +4,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "agent/lifecycle/watcher.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -23,10 +25,19 @@
 
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/cancellation.h"
+#include "agent/lifecycle/options.h"
+#include "agent/lifecycle/proc_files.h"
+#include "agent/lifecycle/signal_mask.h"
+#include "agent/lifecycle/thread_records.h"
+#include "agent/lifecycle/ticks.h"
+#include "agent/lifecycle/unrecorded_thread.h"
+#include "agent/lifecycle/usage.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_stack.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// pthread_cancel and code of ours.
+#pragma once
+
+#include <pthread.h>
+
+namespace clusterprof::agent {
+
+// While one lives, pthread_cancel waits: nothing of ours may be left in the middle, with locks held.
+class CancellationOff {
+ public:
+  CancellationOff() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  // With asynchronous cancellation the thread may end here.
+  ~CancellationOff() noexcept(false) {
+    if (before_ == PTHREAD_CANCEL_ENABLE) pthread_setcancelstate(before_, nullptr);
+  }
+  CancellationOff(const CancellationOff&) = delete;
+  CancellationOff& operator=(const CancellationOff&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_DISABLE;
+};
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Counters of hardware and kernel events.
+#pragma once
+
+#include <cstdint>
+
+#include "agent/sigsafe/process_state.h"
+
+namespace clusterprof::agent {
+
+// Finds out which events can be counted, and opens PAPI where that takes it; describe_counters tells the
+// collector. The calling thread has to be the next one that starts its counters.
+void open_counters() noexcept;
+// The same where PAPI cannot be used.
+void open_counters_without_papi(const char* reason) noexcept;
+void describe_counters(wire::SegmentHeader* segment) noexcept;
+void start_counters(CounterState& counters) noexcept;  // the calling thread's
+void stop_counters(CounterState& counters) noexcept;
+void attach_counters(CounterState& counters, std::int32_t tid) noexcept;  // of a thread that is there already
+void abandon_counters(bool close_library) noexcept;                       // in the child of a fork
+
+}  // namespace clusterprof::agent

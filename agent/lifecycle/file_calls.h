@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Functions in front of those that open, read and write files.
+#pragma once
+
+namespace clusterprof::agent {
+
+void watch_file_calls() noexcept;
+
+}  // namespace clusterprof::agent

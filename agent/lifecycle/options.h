@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the launcher asked for, from the environment.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/wire/hello.h"
+#include "formats/wire/segment.h"
+
+namespace clusterprof::agent {
+
+// --sample-on.
+struct SampleOn {
+  char name[wire::kCounterNameBytes];  // of the event; empty: there is none
+  bool resolved;                       // `event` is valid
+  wire::SampleEvent event;
+  char reason[wire::kCounterNameBytes];  // why it is not sampled on
+};
+
+struct Options {
+  bool record;  // false: this process is not to be recorded
+  char socket[108];
+  std::int32_t rank, world_size;  // -1 unknown
+  std::uint32_t rate_hz;
+  bool cpu_clock, no_python, no_native, no_children, only_regions, check_paths;
+  char events[1024];  // comma separated; empty: the default set
+  SampleOn sample_on;
+  char preload[4096];  // our entries of LD_PRELOAD
+};
+
+// From the environment; once, at start.
+extern Options g_options;
+void read_options() noexcept;
+
+// Removes our traces from the environment, so that what the program executes runs without us. In
+// place: the environment's strings and array stay where the program finds them.
+void hide_from_children() noexcept;
+
+}  // namespace clusterprof::agent

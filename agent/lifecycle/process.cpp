@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agent/lifecycle/process.h"
+
+#include "agent/discovery/attach.h"
+#include "agent/discovery/module_table.h"
+#include "agent/lifecycle/counters.h"
+#include "agent/lifecycle/memory.h"
+#include "agent/lifecycle/options.h"
+#include "agent/lifecycle/regions.h"
+#include "agent/lifecycle/segment.h"
+#include "agent/lifecycle/signals.h"
+#include "agent/lifecycle/threads.h"
+#include "agent/lifecycle/watcher.h"
+#include "agent/sigsafe/call_path.h"
+#include "agent/sigsafe/process_state.h"
+#include "formats/wire/segment.h"
+
+namespace clusterprof::agent {
+namespace {
+
+constinit void* g_path_table = nullptr;
+
+bool renew_path_table() noexcept {
+  if (g_path_table != nullptr) unmap_memory(g_path_table, path_table_bytes());
+  g_path_table = map_memory(path_table_bytes());
+  set_path_table(g_path_table);
+  return g_path_table != nullptr;
+}
+
+}  // namespace
+
+const void* path_table_memory() noexcept { return g_path_table; }
+
+bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept {
+  const bool forked = parents != nullptr;
+  wire::SegmentHeader* const segment = make_segment();
+  if (segment == nullptr) return false;
+  ++g_process.generation;
+  if (!renew_path_table() || (!forked && !prepare_threads(segment))) {
+    unmap_segment(segment);
+    return false;
+  }
+  if (forked) {  // what came or went since, the watcher will find
+    module_table_copy(parents, segment);
+    if (!g_options.no_python) python_report(segment);
+  } else {
+    module_table_refresh(nullptr);
+    module_table_describe_all(segment);
+    if (!g_options.no_python) python_attach(segment);
+  }
+  if (!forked || one_thread) {
+    open_counters();
+  } else {
+    open_counters_without_papi("forked by a program with threads");
+  }
+  describe_counters(segment);
+  g_process.segment.store(segment, std::memory_order_release);
+  if (!forked) take_signals();
+  register_this_thread();
+  start_regions(segment, parents);
+  if (!forked) attach_existing_threads();
+  start_watcher();
+  return true;
+}
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The functions that include/clusterprof.h and python/clusterprof call.
+#include "agent/lifecycle/regions.h"
+#include "agent/lifecycle/start.h"
+
+extern "C" {
+
+[[gnu::visibility("default")]] void clusterprof_region_begin_v1(const char* name, std::int64_t n) noexcept {
+  clusterprof::agent::ensure_started();
+  clusterprof::agent::begin_region(name != nullptr ? name : "", n);
+}
+
+[[gnu::visibility("default")]] void clusterprof_region_end_v1(const char* name) noexcept {
+  clusterprof::agent::end_region(name);
+}
+
+[[gnu::visibility("default")]] void clusterprof_pause_v1() noexcept {
+  clusterprof::agent::ensure_started();
+  clusterprof::agent::pause_recording();
+}
+
+[[gnu::visibility("default")]] void clusterprof_resume_v1() noexcept {
+  clusterprof::agent::ensure_started();
+  clusterprof::agent::resume_recording();
+}
+
+}  // extern "C"

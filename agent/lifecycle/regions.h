@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Regions and pauses of the program.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/wire/segment.h"
+
+namespace clusterprof::agent {
+
+// A new segment has no regions yet. `parents`: in the child of a fork, the segment of its parent; the calling
+// thread is in the regions of keep_regions() again, from now on.
+void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* parents) noexcept;
+void keep_regions() noexcept;  // in the child of a fork, before forget_threads()
+
+// What include/clusterprof.h calls, in handlers of the program too (region_calls.cpp).
+void begin_region(const char* name, std::int64_t n) noexcept;
+void end_region(const char* name) noexcept;
+void pause_recording() noexcept;
+void resume_recording() noexcept;
+
+}  // namespace clusterprof::agent
