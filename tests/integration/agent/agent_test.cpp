@@ -348,7 +348,8 @@ TEST(Agent, ForkWhileAThreadIsInsideTheLoader) {
   for (const ProcessLog& process : outcome.processes)
     EXPECT_GT(process.segment->module_arena_used.load(), 0u);
   const wire::SegmentHeader& child = *outcome.processes[1].segment;
-  EXPECT_EQ(child.counter_count, 0u);
+  // PAPI cannot be used there: what the kernel counts is counted by PAPI's names.
+  EXPECT_EQ(child.counter_count, outcome.processes[0].segment->counter_count);
   EXPECT_STREQ(child.unavailable_names[0], "PAPI");
 }
 
