@@ -19,7 +19,7 @@
 
 #include "aggregator/notes.hpp"
 #include "base/directory.hpp"
-#include "base/shared_place.hpp"
+#include "base/shared_directory.hpp"
 #include "base/unique_fd.hpp"
 #include "formats/shard/run_files.hpp"
 
@@ -29,8 +29,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::time_t kUntouched_s = 600, kUntouchedWithoutLocks_s = 86'400;
-constexpr std::time_t kQuiet_s = 60;  // the clocks of file server and nodes may be apart
-constexpr int kMostMeetings = 8;      // links that jobs of the same key have made
+constexpr std::time_t kQuiet_s = 60;    // the clocks of file server and nodes may be apart
+constexpr int kMaxRendezvousLinks = 8;  // links that jobs of the same key have made
 
 // 0 when the name is not that of a temporary file of `file_name`.
 pid_t writer_of(std::string_view name, std::string_view file_name) {
@@ -68,12 +68,12 @@ bool is_quiet(int directory, const std::string& name) {
   return status && std::time(nullptr) - status->st_mtim.tv_sec >= kQuiet_s;
 }
 
-struct MeetingLink {
+struct RendezvousLink {
   UniqueFd place;
   std::string name;
 };
 // The link beside the run directory that its ranks met by, if it is still there, and ours.
-std::optional<MeetingLink> meeting_link(int run, const fs::path& run_dir) {
+std::optional<RendezvousLink> rendezvous_link(int run, const fs::path& run_dir) {
   const auto key = read_link(run, std::string(shard::kOwnerLink));
   std::error_code error;
   const std::string run_name = fs::canonical(run_dir, error).filename().string();
@@ -81,19 +81,19 @@ std::optional<MeetingLink> meeting_link(int run, const fs::path& run_dir) {
   if (!key || key->target.find('/') != std::string::npos || error || !place) return std::nullopt;
   const auto here = status_of(run), there = status_of(place.get(), run_name);
   if (!here || !there || !is_same_file(*here, *there)) return std::nullopt;
-  const std::string base = std::string(shard::kMeetingLinkBeginning) + key->target;
-  for (int number = 1; number <= kMostMeetings; ++number) {
+  const std::string base = std::string(shard::kRendezvousLinkPrefix) + key->target;
+  for (int number = 1; number <= kMaxRendezvousLinks; ++number) {
     std::string name = number == 1 ? base : base + "-" + std::to_string(number);
     const auto link = read_link(place.get(), name);
     if (link && link->target == run_name && link->status.st_uid == ::geteuid())
-      return MeetingLink{std::move(place), std::move(name)};
+      return RendezvousLink{std::move(place), std::move(name)};
   }
   return std::nullopt;
 }
 
 struct Leftovers {
   std::vector<std::string> claims, half_written, marks, clocks;
-  std::optional<MeetingLink> link;
+  std::optional<RendezvousLink> link;
   bool quiet = false;
 };
 
@@ -107,14 +107,14 @@ Leftovers find_leftovers(int run, const fs::path& run_dir) {
       found.claims.push_back(name);
     } else if (name.starts_with(".node-") && name.ends_with(".tmp")) {
       found.half_written.push_back(name);
-    } else if (name.starts_with(shard::kMarkBeginning)) {
+    } else if (name.starts_with(shard::kExitMarkPrefix)) {
       found.marks.push_back(name);
-    } else if (name.starts_with(shard::kClocksBeginning)) {
+    } else if (name.starts_with(shard::kClocksDirectoryPrefix)) {
       found.clocks.push_back(name);
     }
     return true;
   });
-  found.link = meeting_link(run, run_dir);
+  found.link = rendezvous_link(run, run_dir);
   return found;
 }
 
@@ -137,7 +137,7 @@ void remove_leftovers(const fs::path& run_dir, const std::function<RunProgress()
   const auto remove = [](int place, const std::string& name) { (void)::unlinkat(place, name.c_str(), 0); };
   for (const std::string& claim : found.claims) {
     std::string shard = claim.substr(1);
-    shard.replace(shard.size() - shard::kClaimEnding.size(), std::string::npos, ".h5");
+    shard.replace(shard.size() - shard::kClaimSuffix.size(), std::string::npos, ".h5");
     if (status_of(run, shard) || (found.quiet && is_quiet(run, claim))) remove(run, claim);
   }
   if (found.half_written.empty() && found.marks.empty() && found.clocks.empty() && !found.link) return;
@@ -150,7 +150,7 @@ void remove_leftovers(const fs::path& run_dir, const std::function<RunProgress()
     // The last shard of a collector that a file server keeps waiting is older than what it writes.
     for (const std::string& file : found.half_written)
       if (!found.quiet || is_quiet(run, file)) remove(run, file);
-    for (const std::string& directory : found.clocks) remove_own_links(run, directory);
+    for (const std::string& directory : found.clocks) remove_link_directory(run, directory);
   }
 }
 

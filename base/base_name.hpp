@@ -5,7 +5,7 @@
 
 namespace clusterprof {
 
-// What is behind the last slash; all of it where there is none.
+// The part after the last slash; the whole path where there is none.
 inline std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace clusterprof

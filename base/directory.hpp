@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Work on directories by descriptors: what was looked at is what is used, whatever others meanwhile put in
-// the place of a name. No function follows a link.
+// Directories by descriptor: the file that was checked is the file that is used, even when somebody replaces
+// the name in between. No function follows symbolic links.
 #pragma once
 
 #include <dirent.h>
@@ -19,10 +19,10 @@
 
 namespace clusterprof {
 
-// For openat() and its like, not for reading. None, with errno, when `name` is no directory (ENOTDIR, links
-// too).
-inline UniqueFd open_directory(int place, const std::string& name) {
-  return UniqueFd(::openat(place, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+// Opened with O_PATH, for openat() and the like. None, with errno, when `name` is not a directory (ENOTDIR,
+// also for a link to one).
+inline UniqueFd open_directory(int parent, const std::string& name) {
+  return UniqueFd(::openat(parent, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 // nullopt with errno.
@@ -31,9 +31,9 @@ inline std::optional<struct stat> status_of(int fd) {
   if (::fstat(fd, &status) != 0) return std::nullopt;
   return status;
 }
-inline std::optional<struct stat> status_of(int place, const std::string& name) {
+inline std::optional<struct stat> status_of(int parent, const std::string& name) {
   struct stat status = {};
-  if (::fstatat(place, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+  if (::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
   return status;
 }
 
@@ -41,7 +41,7 @@ inline bool is_same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-// Of a symbolic link, opened with O_PATH. nullopt with errno; EINVAL when it is none.
+// The target of a symbolic link that was opened with O_PATH. nullopt with errno; EINVAL when it is no link.
 inline std::optional<std::string> target_of(int link) {
   const auto status = status_of(link);
   if (!status) return std::nullopt;
@@ -55,14 +55,14 @@ inline std::optional<std::string> target_of(int link) {
   return std::string(target, static_cast<std::size_t>(length));
 }
 
-// Whose a symbolic link is and where it points, of one and the same.
+// Target and status of the same symbolic link.
 struct Link {
   std::string target;
   struct stat status;
 };
 // nullopt with errno; EINVAL when it is no link.
-inline std::optional<Link> read_link(int place, const std::string& name) {
-  const UniqueFd fd(::openat(place, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+inline std::optional<Link> read_link(int parent, const std::string& name) {
+  const UniqueFd fd(::openat(parent, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) return std::nullopt;
   auto target = target_of(fd.get());
   const auto status = status_of(fd.get());
@@ -89,7 +89,7 @@ int for_each_entry(int directory, Visit&& visit) {
   return 0;
 }
 
-// Those that `wanted` says; none when the directory cannot be read.
+// Names of the entries for which `wanted` is true; none when the directory cannot be read.
 template <typename Wanted>
 std::vector<std::string> entries_of(int directory, Wanted&& wanted) {
   std::vector<std::string> names;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long the end of a job waits for a collector that gets nowhere.
+// How long the launcher waits at the end of a job for a collector that makes no progress.
 #pragma once
 
 #include <charconv>
@@ -14,7 +14,7 @@ namespace clusterprof {
 inline constexpr const char* kEndPatienceVariable = "CLUSTERPROF_END_PATIENCE";  // in seconds
 inline constexpr std::chrono::seconds kEndPatience{60};
 
-// The value of that variable. None when it is no number of seconds.
+// Parses the variable's value; nullptr is the default. None when it is not a number of seconds.
 inline std::optional<std::chrono::seconds> end_patience(const char* text) {
   if (text == nullptr) return kEndPatience;
   constexpr std::uint32_t kMostSeconds = 7 * 86400;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// "did you mean": the word that somebody who mistyped one of a few may have meant.
+// "Did you mean": finds the word that a mistyped option or command was probably meant to be.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace clusterprof {
 
-// Levenshtein's distance, with two neighbours that have changed places counted once.
+// Optimal string alignment distance: Levenshtein's distance, but swapping two neighbours counts once.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, row(b.size() + 1), next(row.size());
   for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
@@ -27,7 +27,7 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// The nearest of `words`; empty when none is near: at most a third of its letters may differ.
+// The nearest of `words`, if at most a third of its letters differ; else empty.
 template <typename Words>
 std::string nearest_word(std::string_view word, const Words& words) {
   std::string best;

@@ -12,7 +12,7 @@
 
 namespace clusterprof {
 
-// What --own was given: paths, or lists of them separated by colons. Absolute, each once.
+// The paths that --own was given, singly or as colon-separated lists: absolute and without duplicates.
 inline Result<std::vector<std::string>> own_paths(const std::vector<std::string>& given) {
   std::vector<std::string> paths;
   for (const std::string& list : given) {

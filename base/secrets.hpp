@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Passwords and keys on the command line of the recorded program, which nobody is to learn from us.
+// Masks passwords and keys in the command line of the recorded program before it is stored or shown.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ inline std::string letters_of(std::string_view name) {
   return letters;
 }
 
-// By the end of the name: a token, but neither tokens nor a tokenizer.
+// Compares the end of the name: "token" is secret, "tokens" and "tokenizer" are not.
 inline bool is_secret_name(std::string_view name) {
   static constexpr std::array kEndings = std::to_array<std::string_view>(
       {"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey",
@@ -52,10 +52,10 @@ inline void mask_in_address(std::string& word) {
 
 }  // namespace secret_words
 
-// Puts *** in place of the values of words like --password=VALUE, --api-key VALUE, TOKEN=VALUE and
-// scheme://user:VALUE@host, by what they are called.
+// Replaces by *** the values of words like --password=VALUE, --api-key VALUE, TOKEN=VALUE and
+// scheme://user:VALUE@host. Only names are looked at, not values.
 inline void mask_secrets(std::vector<std::string>& words) {
-  bool is_value = false;  // of the word before
+  bool is_value = false;  // of the option before it
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string& word = words[i];
     const bool is_option = word.size() > 1 && word[0] == '-';

@@ -40,7 +40,7 @@ UniqueFd new_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_
 
 Error failed(const char* what, int error) { return Error{std::string(what) + ": " + std::strerror(error)}; }
 
-enum class Attempt { kAccepted, kUnseen, kGone };  // kGone: nobody listens (any more)
+enum class Attempt { kAccepted, kNotRecorded, kGone };  // kGone: nobody listens (any more)
 
 // With a descriptor of this process for a collector of another PID namespace: see hello.h.
 ssize_t send_announcement(int socket, const wire::Announce& announce, bool collector_is_elsewhere) {
@@ -97,7 +97,7 @@ Result<Attempt> try_announce(const std::string& name, const wire::Announce& anno
   std::uint8_t answer = 0;
   const ssize_t got = ::recv(socket.get(), &answer, 1, 0);
   if (got == 1 && answer == wire::kAnnounceAccepted) return Attempt::kAccepted;
-  if (got == 1 && answer == wire::kAnnounceUnseen) return Attempt::kUnseen;
+  if (got == 1 && answer == wire::kAnnounceUnseen) return Attempt::kNotRecorded;
   if (got == 0 || (got < 0 && errno == ECONNRESET)) return Attempt::kGone;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
     return Error{"this node's collector does not answer"};
@@ -127,7 +127,8 @@ Result<ElectionResult> elect(const std::string& socket_name, const wire::Announc
     if (errno != EADDRINUSE) return failed("cannot bind a socket", errno);
     const auto attempt = try_announce(socket_name, announce, deadline);
     if (!attempt) return attempt.error();
-    if (attempt.value() != Attempt::kGone) return ElectionResult{{}, attempt.value() == Attempt::kUnseen};
+    if (attempt.value() != Attempt::kGone)
+      return ElectionResult{{}, attempt.value() == Attempt::kNotRecorded};
     // Bound but not listening yet, or just gone: try both again.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   } while (Clock::now() < deadline);
@@ -139,7 +140,7 @@ Result<void> announce_to(const std::string& socket_name, const wire::Announce& a
   const auto attempt = try_announce(socket_name, announce, Clock::now() + patience);
   if (!attempt) return attempt.error();
   if (attempt.value() == Attempt::kGone) return Error{"this node's collector has ended"};
-  if (attempt.value() == Attempt::kUnseen) return Error{"this node's collector cannot see this process"};
+  if (attempt.value() == Attempt::kNotRecorded) return Error{"this node's collector cannot see this process"};
   return {};
 }
 

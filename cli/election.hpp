@@ -22,7 +22,7 @@ struct ElectionResult {
   // has accepted our announcement.
   UniqueFd listening;
   // The collector, which has said why, does not record this process.
-  bool unseen = false;
+  bool not_recorded = false;
 };
 
 // Fails when there is no answer within `patience` or the name is held by another user.

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "base/base_name.hpp"
-#include "base/pieces.hpp"
+#include "base/split.hpp"
 #include "base/unique_fd.hpp"
 
 namespace clusterprof::cli {
@@ -96,7 +96,7 @@ std::optional<Daemon> find_daemon(JobOf&& job_of) {
   for (int level = 0; level < 8 && pid > 0; ++level) {
     const auto stat = read_stat(pid);
     if (!stat) return std::nullopt;
-    const std::string job = job_of(pieces_of(read_proc(pid, "cmdline"), '\0'));
+    const std::string job = job_of(split(read_proc(pid, "cmdline"), '\0'));
     if (!job.empty()) return Daemon{job, start_unix_s(*stat)};
     pid = stat->parent;
   }
@@ -145,7 +145,7 @@ bool is_mpi_launcher(const std::vector<std::string>& arguments) {
 bool belongs_to_task(pid_t task) {
   pid_t pid = ::getpid();
   for (int level = 0; task > 0 && level < 8 && pid > 1; ++level) {
-    if (pid != ::getpid() && is_mpi_launcher(pieces_of(read_proc(pid, "cmdline"), '\0'))) return false;
+    if (pid != ::getpid() && is_mpi_launcher(split(read_proc(pid, "cmdline"), '\0'))) return false;
     if (pid == task) return true;
     const auto stat = read_stat(pid);
     if (!stat) return false;
@@ -229,7 +229,7 @@ pid_t find_mpi_launcher(const Environment& environment) {
     return 0;
   pid_t pid = ::getppid();
   for (int level = 0; level < 8 && pid > 1; ++level) {
-    if (is_mpi_launcher(pieces_of(read_proc(pid, "cmdline"), '\0'))) return pid;
+    if (is_mpi_launcher(split(read_proc(pid, "cmdline"), '\0'))) return pid;
     const auto stat = read_stat(pid);
     if (!stat) return 0;
     pid = stat->parent;

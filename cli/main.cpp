@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "cli/help.hpp"
-#include "cli/hidden_words.hpp"
 #include "cli/identity.hpp"
 #include "cli/install_layout.hpp"
+#include "cli/mask_arguments.hpp"
 #include "cli/merge_launch.hpp"
 #include "cli/message.hpp"
 #include "cli/options.hpp"
@@ -82,7 +82,7 @@ int run(int argc, char** argv) {
     if (!leave->error.empty() && is_for_us(environment)) say(leave->error);
     return leave->status;
   }
-  hide_secrets({argv + 1, argv + argc});
+  mask_argument_secrets({argv + 1, argv + argc});
   return record(std::get<Options>(parsed), environment);
 }
 

@@ -56,7 +56,7 @@ EnvironmentChanges program_environment(const Options& options, const ProgramEnvi
   set(wire::kSocketVariable, facts.socket_name);
   set(wire::kRankVariable, facts.rank >= 0 ? std::to_string(facts.rank) : "");
   set(wire::kWorldSizeVariable, facts.world_size > 0 ? std::to_string(facts.world_size) : "");
-  set(wire::kClockVariable, facts.clock_meeting);
+  set(wire::kClockVariable, facts.clock_rendezvous);
   set(wire::kSpawnVariable, facts.spawn);
   set(wire::kWorldVariable, facts.world);
   set("CLUSTERPROF_RATE", std::to_string(options.rate_hz));

@@ -17,7 +17,7 @@ struct ProgramEnvironment {
   int rank = -1;
   int world_size = -1;
   std::vector<std::string> preloads;  // ours, absolute paths
-  std::string clock_meeting;          // for wire::kClockVariable; empty: no exchange of clocks
+  std::string clock_rendezvous;       // for wire::kClockVariable; empty: no exchange of clocks
   std::string sample_event;           // for wire::kSampleEventVariable; empty: the clock
   std::string spawn, world;           // for wire::kSpawnVariable and wire::kWorldVariable; or empty
   bool needs_asan = false;            // the program is linked to AddressSanitizer's shared run time

@@ -95,7 +95,7 @@ int raise_limits() {
 
 // Does what looks at files in a process of its own, which a file server may keep waiting: nobody else does
 // for longer than that.
-void do_within(std::chrono::milliseconds patience, const std::function<void()>& act) {
+void run_with_timeout(std::chrono::milliseconds patience, const std::function<void()>& act) {
   const pid_t pid = ::fork();
   if (pid <= 0) {
     if (pid == 0) ::closefrom(0);  // nobody is to wait for it either
@@ -135,7 +135,7 @@ class Recording {
   Result<CollectorHandle> start_collector(UniqueFd listening);
   [[noreturn]] void become_collector(int listening, int control, int report);
   [[nodiscard]] std::string evidence() const;
-  [[nodiscard]] std::string clock_meeting() const;
+  [[nodiscard]] std::string clock_rendezvous() const;
   [[nodiscard]] std::string worlds() const { return directory_.path + "/" + wire::kWorldsDirectory; }
   [[nodiscard]] std::string spawn_words() const;
   [[nodiscard]] std::vector<std::string> collector_command() const;
@@ -212,7 +212,7 @@ Result<void> Recording::prepare() {
   facts.socket_name = socket_name_;
   facts.rank = identity_.run_rank();
   facts.world_size = identity_.run_size();
-  facts.clock_meeting = clock_meeting();
+  facts.clock_rendezvous = clock_rendezvous();
   facts.spawn = spawn_words();
   if (identity_.world != 0) {
     facts.world = evidence() + std::to_string(identity_.world) + ":" + std::to_string(identity_.first_rank) +
@@ -257,13 +257,13 @@ std::string Recording::spawn_words() const {
   return evidence() + text;
 }
 
-std::string Recording::clock_meeting() const {
+std::string Recording::clock_rendezvous() const {
   const bool one_node = identity_.local_size > 0 && identity_.local_size == identity_.world_size;
   if (options_.clock_sync == ClockSync::kNever || !identity_.has_peers || one_node) return "";
   const bool vouched = options_.clock_sync == ClockSync::kAlways;
   if (!vouched && !options_.ranks.empty()) return "";
   return evidence() +
-         (vouched ? std::string(wire::kClockVouched) : clock_meeting_place(directory_, identity_.world));
+         (vouched ? std::string(wire::kClockVouched) : clock_rendezvous_path(directory_, identity_.world));
 }
 
 wire::Announce Recording::announcement(pid_t pid) const {
@@ -383,11 +383,11 @@ int Recording::as_elected(UniqueFd listening) {
     signals.restore();
     return without_recording(reason, false);
   };
-  auto canary = Canary::start();
-  if (!canary) return give_up(canary.error().message);
+  auto signal_probe = GroupSignalProbe::start();
+  if (!signal_probe) return give_up(signal_probe.error().message);
   auto collector = start_collector(std::move(listening));
   if (!collector) {
-    { const Canary ended = std::move(canary).value(); }
+    { const GroupSignalProbe ended = std::move(signal_probe).value(); }
     return give_up(collector.error().message);
   }
 
@@ -419,7 +419,7 @@ int Recording::as_elected(UniqueFd listening) {
         ::kill(handle.pid, SIGKILL);
         ::waitpid(handle.pid, nullptr, 0);
       }
-      { const Canary ended = std::move(canary).value(); }
+      { const GroupSignalProbe ended = std::move(signal_probe).value(); }
       signals.restore();
       return without_recording(std::string("cannot start a process: ") + std::strerror(program.exec_error),
                                false);
@@ -440,17 +440,17 @@ int Recording::as_elected(UniqueFd listening) {
 
   SupervisedEnd end;
   {
-    Canary watching = std::move(canary).value();
+    GroupSignalProbe watching = std::move(signal_probe).value();
     end = supervise(program.pid, identity_.run_rank(), handle, watching, patience);
   }
-  do_within(end.collector_stuck ? kRemovalIfStuck : kRemoval, [&] {
-    remove_clock_meeting(directory_, identity_.world);
+  run_with_timeout(end.collector_stuck ? kRemovalIfStuck : kRemoval, [&] {
+    remove_clock_rendezvous(directory_, identity_.world);
     if (std::chrono::steady_clock::now() - started_ > kAllRanksStarted) {
-      remove_meeting_link(directory_);
+      remove_rendezvous_link(directory_);
     } else if (end.ranks_seen > 0) {
       const int all_ranks = options_.selected_ranks(identity_.world_size).count;
       // The node may have had spawned ones besides.
-      leave_meeting(directory_, identity_.node, std::min(end.ranks_seen, all_ranks), all_ranks);
+      leave_rendezvous(directory_, identity_.node, std::min(end.ranks_seen, all_ranks), all_ranks);
     }
   });
   if (end.collector_stuck) {
@@ -526,7 +526,7 @@ int Recording::run() {
   auto election = elect(socket_name_, announcement(::getpid()), kPatience);
   if (!election) return without_recording(election.error().message, false);
   if (election.value().listening) return as_elected(std::move(election.value().listening));
-  if (election.value().unseen)
+  if (election.value().not_recorded)
     return options_.strict ? kExitFailed : become_program({{kStartProblemVariable, ""}});
   return become_program(changes_);
 }

@@ -16,9 +16,9 @@
 #include <thread>
 
 #include "base/directory.hpp"
-#include "base/shared_place.hpp"
+#include "base/path_resolver.hpp"
+#include "base/shared_directory.hpp"
 #include "base/unique_fd.hpp"
-#include "base/way.hpp"
 #include "formats/shard/run_files.hpp"
 
 namespace clusterprof::cli {
@@ -26,8 +26,8 @@ namespace {
 
 constexpr const char* kOwnerLink = shard::kOwnerLink.data();
 constexpr const char* kJobLink = shard::kJobLink.data();
-constexpr std::string_view kLinkPrefix = shard::kMeetingLinkBeginning;
-constexpr std::string_view kMarkPrefix = shard::kMarkBeginning;
+constexpr std::string_view kLinkPrefix = shard::kRendezvousLinkPrefix;
+constexpr std::string_view kMarkPrefix = shard::kExitMarkPrefix;
 constexpr std::int64_t kClockSlack_s = 60;           // between this node and the file server
 constexpr std::int64_t kAbandonedAfter_s = 10 * 60;  // meeting links of jobs that died early
 constexpr mode_t kRunMode = 0700;                    // and so that of the files in it
@@ -45,8 +45,8 @@ bool is_stale(const Link& link, const Identity& identity) {
 
 UniqueFd open_run(const RunDirectory& directory) { return open_directory(AT_FDCWD, directory.path); }
 
-std::string name_of_clock_meeting(int world) {
-  return std::string(shard::kClocksBeginning) + (world == 0 ? "" : "-" + std::to_string(world));
+std::string clock_rendezvous_name(int world) {
+  return std::string(shard::kClocksDirectoryPrefix) + (world == 0 ? "" : "-" + std::to_string(world));
 }
 
 // For those who look for the run by its job. Not being found that way is no reason not to record.
@@ -60,7 +60,7 @@ void name_job(int run, const Identity& identity) {
 enum class Claim { kMadeByUs, kMadeByPeer, kOtherRun, kOtherFiles, kOtherUser };
 
 // Makes `name` in `place` the run directory of the key, or finds out whose it is.
-Result<Claim> claim(const Place& parent, const std::string& name, const std::string& path,
+Result<Claim> claim(const ParentDirectory& parent, const std::string& name, const std::string& path,
                     const Identity& identity) {
   const int place = parent.fd.get();
   for (int attempt = 0; attempt < kTriesForFileSystem; ++attempt) {
@@ -70,10 +70,10 @@ Result<Claim> claim(const Place& parent, const std::string& name, const std::str
     if (!directory && errno == ENOENT) continue;  // a peer took its own back
     const auto status = directory ? status_of(directory.get()) : std::nullopt;
     if (!status) return failed(path, errno);
-    if (parent.is_prepared_by_others(*status)) return Claim::kOtherUser;
+    if (parent.is_untrusted(*status)) return Claim::kOtherUser;
     const int run = directory.get();
     if (const auto owner = read_link(run, kOwnerLink)) {
-      if (is_prepared_by_others(run, owner->status)) return Claim::kOtherUser;
+      if (is_untrusted(run, owner->status)) return Claim::kOtherUser;
       const bool ours = owner->target == identity.key && !is_stale(*owner, identity);
       return ours ? Claim::kMadeByPeer : Claim::kOtherRun;
     }
@@ -130,13 +130,14 @@ bool names_no_directory(const std::string& path) {
 Result<RunDirectory> use_given(const std::string& output, const Identity& identity, bool& refused) {
   std::string path = output;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  Way way(path, kParentMode);
-  if (way.error() != 0) {
-    refused = way.prepared_by_others() || names_no_directory(path);
-    if (way.prepared_by_others()) return Error{way.part() + kOfAnotherUser + "; choose another -o"};
-    return failed(way.part(), way.error());
+  PathResolver resolver(path, kParentMode);
+  if (resolver.error() != 0) {
+    refused = resolver.found_untrusted() || names_no_directory(path);
+    if (resolver.found_untrusted())
+      return Error{resolver.failed_part() + kOfAnotherUser + "; choose another -o"};
+    return failed(resolver.failed_part(), resolver.error());
   }
-  const auto claimed = claim(way.end().place, way.end().name, path, identity);
+  const auto claimed = claim(resolver.result().parent, resolver.result().name, path, identity);
   if (!claimed) {
     refused = names_no_directory(path);
     return claimed.error();
@@ -169,7 +170,7 @@ std::string local_time() {
 
 // Where run directories with a chosen name are.
 struct Parent {
-  Place place;
+  ParentDirectory place;
   std::string path;
 };
 
@@ -212,15 +213,15 @@ void remove_abandoned_links(int parent) {
 }
 
 // Whether `name` is the run directory of the key, and nobody else's.
-bool belongs_to(const Place& place, const std::string& name, const Identity& identity) {
+bool belongs_to(const ParentDirectory& place, const std::string& name, const Identity& identity) {
   if (name.find('/') != std::string::npos) return false;
   for (int attempt = 0; attempt < kTriesForFileSystem; ++attempt) {
     const UniqueFd run = open_directory(place.fd.get(), name);
     if (run) {
       const auto status = status_of(run.get());
-      if (!status || place.is_prepared_by_others(*status)) return false;
+      if (!status || place.is_untrusted(*status)) return false;
       if (const auto owner = read_link(run.get(), kOwnerLink))
-        return owner->target == identity.key && !is_prepared_by_others(run.get(), owner->status);
+        return owner->target == identity.key && !is_untrusted(run.get(), owner->status);
     } else if (attempt > kTriesForFileSystem / 4) {
       return false;
     }
@@ -238,7 +239,7 @@ Result<RunDirectory> meet(const Parent& parent, const std::string& base, const I
     const std::string path_of_link = parent.path + "/" + link;
     while (true) {
       if (const auto met = read_link(place, link)) {
-        if (is_stale(*met, identity) || parent.place.is_prepared_by_others(met->status) ||
+        if (is_stale(*met, identity) || parent.place.is_untrusted(met->status) ||
             !belongs_to(parent.place, met->target, identity))
           break;
         return RunDirectory{parent.path + "/" + met->target, path_of_link, false};
@@ -269,12 +270,12 @@ Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, 
   }
 
   const std::string root = request.root.empty() ? "." : request.root;
-  Way way(root + "/", kParentMode);
-  if (way.prepared_by_others()) return Error{way.part() + kOfAnotherUser};
-  if (way.error() != 0) return failed(way.part(), way.error());
+  PathResolver resolver(root + "/", kParentMode);
+  if (resolver.found_untrusted()) return Error{resolver.failed_part() + kOfAnotherUser};
+  if (resolver.error() != 0) return failed(resolver.failed_part(), resolver.error());
   auto resolved = absolute(root);
   if (!resolved) return resolved.error();
-  const Parent parent{std::move(way.end().place), std::move(resolved).value()};
+  const Parent parent{std::move(resolver.result().parent), std::move(resolved).value()};
   const std::string base = "clusterprof-" + request.command_name + "-" +
                            (identity.batch_name.empty() ? local_time() : identity.batch_name);
   if (identity.has_peers) return meet(parent, base, identity);
@@ -284,15 +285,15 @@ Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, 
   return RunDirectory{parent.path + "/" + claimed.value().name, "", true};
 }
 
-void remove_meeting_link(const RunDirectory& directory) {
-  if (directory.meeting_link.empty()) return;
-  ::unlink(directory.meeting_link.c_str());
+void remove_rendezvous_link(const RunDirectory& directory) {
+  if (directory.rendezvous_link.empty()) return;
+  ::unlink(directory.rendezvous_link.c_str());
   const UniqueFd run = open_run(directory);
   if (run) remove_entries(run.get(), [](const std::string& name) { return name.starts_with(kMarkPrefix); });
 }
 
-void leave_meeting(const RunDirectory& directory, const std::string& node, int ranks, int all_ranks) {
-  if (directory.meeting_link.empty() || ranks < 1 || all_ranks < ranks) return;
+void leave_rendezvous(const RunDirectory& directory, const std::string& node, int ranks, int all_ranks) {
+  if (directory.rendezvous_link.empty() || ranks < 1 || all_ranks < ranks) return;
   const UniqueFd run = open_run(directory);
   if (!run) return;
   const std::string stem = std::string(kMarkPrefix) + node;
@@ -308,26 +309,26 @@ void leave_meeting(const RunDirectory& directory, const std::string& node, int r
     if (const auto mark = read_link(run.get(), name)) left += std::atol(mark->target.c_str());
     return true;
   });
-  // Whoever merged the shards may have seen that all are there, and have taken the link and marks away.
-  if (left >= all_ranks || !read_link(AT_FDCWD, directory.meeting_link)) remove_meeting_link(directory);
+  // Whoever merged the shards may have seen that all are there, and have taken the link and marks aresolver.
+  if (left >= all_ranks || !read_link(AT_FDCWD, directory.rendezvous_link)) remove_rendezvous_link(directory);
 }
 
-std::string clock_meeting_place(const RunDirectory& directory, int world) {
-  return directory.path + "/" + name_of_clock_meeting(world);
+std::string clock_rendezvous_path(const RunDirectory& directory, int world) {
+  return directory.path + "/" + clock_rendezvous_name(world);
 }
 
-void remove_clock_meeting(const RunDirectory& directory, int world) {
+void remove_clock_rendezvous(const RunDirectory& directory, int world) {
   const UniqueFd run = open_run(directory);
-  if (run) remove_own_links(run.get(), name_of_clock_meeting(world));
+  if (run) remove_link_directory(run.get(), clock_rendezvous_name(world));
 }
 
 void withdraw_run_directory(const RunDirectory& directory) {
-  if (!directory.created || !directory.meeting_link.empty()) return;
+  if (!directory.created || !directory.rendezvous_link.empty()) return;
   unclaim(AT_FDCWD, directory.path);
 }
 
 void remove_shards(const RunDirectory& directory, const std::string& node) {
-  if (!directory.created || !directory.meeting_link.empty()) return;
+  if (!directory.created || !directory.rendezvous_link.empty()) return;
   const UniqueFd run = open_run(directory);
   const std::string shard = "node-" + node + ".";
   if (run) {

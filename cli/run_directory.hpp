@@ -15,8 +15,8 @@
 //                                    (mpi-wrap/src/clock_meeting.hpp); those of spawned world N in .clocks-N
 //   DIR/.worlds/...                  spawned worlds (formats/wire/spawned_world.h)
 //
-// Where all may write (/tmp), directories and links of other users are passed by (base/way.hpp); who may write
-// into the run directory cannot make us remove anything else.
+// Where all may write (/tmp), directories and links of other users are passed by (base/path_resolver.hpp);
+// who may write into the run directory cannot make us remove anything else.
 //
 // Nothing that is there is ever overwritten or removed, but for a directory of our own that
 // turned out not to be needed.
@@ -36,9 +36,9 @@ struct RunDirectoryRequest {
 };
 
 struct RunDirectory {
-  std::string path;          // absolute; exists
-  std::string meeting_link;  // absolute; empty: none was needed
-  bool created = false;      // by this very process
+  std::string path;             // absolute; exists
+  std::string rendezvous_link;  // absolute; empty: none was needed
+  bool created = false;         // by this very process
 };
 
 // The run directory of identity.key. Fails with the path and the reason: not writable, another
@@ -48,17 +48,17 @@ Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, 
                                             bool* refused = nullptr);
 
 // Removes the meeting link, which no rank of the job will need any more.
-void remove_meeting_link(const RunDirectory& directory);
+void remove_rendezvous_link(const RunDirectory& directory);
 
 // `ranks` ranks of the node, which nobody counted before, have come and gone. Each node leaves a mark
 // in the run directory; the last one, when they add up to `all_ranks`, removes marks and link.
-void leave_meeting(const RunDirectory& directory, const std::string& node, int ranks, int all_ranks);
+void leave_rendezvous(const RunDirectory& directory, const std::string& node, int ranks, int all_ranks);
 
 // Where ranks of a world meet before they exchange clocks; the first one there makes it.
-std::string clock_meeting_place(const RunDirectory& directory, int world);
+std::string clock_rendezvous_path(const RunDirectory& directory, int world);
 
 // All ranks of this node have ended: removes what ranks have left there, for want of an orderly end.
-void remove_clock_meeting(const RunDirectory& directory, int world);
+void remove_clock_rendezvous(const RunDirectory& directory, int world);
 
 // Takes back a directory nothing was written to. Only by the process that created it.
 void withdraw_run_directory(const RunDirectory& directory);

@@ -123,12 +123,12 @@ void SignalState::restore() const {
 
 // --- canary ---
 
-struct Canary::Counts {
+struct GroupSignalProbe::Counts {
   std::atomic<unsigned> seen[65];
   std::atomic<unsigned> pongs;
 };
 
-Result<Canary> Canary::start() {
+Result<GroupSignalProbe> GroupSignalProbe::start() {
   void* const memory =
       ::mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return Error{std::string("no shared memory: ") + std::strerror(errno)};
@@ -140,7 +140,7 @@ Result<Canary> Canary::start() {
     ::munmap(memory, sizeof(Counts));
     return Error{std::string("cannot start a process: ") + std::strerror(error)};
   }
-  if (pid > 0) return Canary(pid, counts);
+  if (pid > 0) return GroupSignalProbe(pid, counts);
 
   die_with_parent(parent);
   ::closefrom(0);
@@ -161,13 +161,13 @@ Result<Canary> Canary::start() {
   }
 }
 
-Canary::Canary(Canary&& other) noexcept
+GroupSignalProbe::GroupSignalProbe(GroupSignalProbe&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       counts_(std::exchange(other.counts_, nullptr)),
       taken_(std::move(other.taken_)),
       pings_(other.pings_) {}
 
-Canary::~Canary() {
+GroupSignalProbe::~GroupSignalProbe() {
   if (pid_ > 0) {
     ::kill(pid_, SIGKILL);
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
@@ -176,7 +176,7 @@ Canary::~Canary() {
   if (counts_ != nullptr) ::munmap(counts_, sizeof(Counts));
 }
 
-bool Canary::ping() {
+bool GroupSignalProbe::ping() {
   if (pid_ <= 0) return false;
   sigval value{};
   value.sival_int = kPingValue;
@@ -194,7 +194,7 @@ bool Canary::ping() {
   }
 }
 
-bool Canary::saw(int signal) {
+bool GroupSignalProbe::saw(int signal) {
   if (counts_ == nullptr || signal < 1 || signal > 64) return false;
   const auto index = static_cast<std::size_t>(signal);
   for (int look = 0; look < 2; ++look) {
@@ -212,7 +212,7 @@ bool Canary::saw(int signal) {
   return false;
 }
 
-bool Canary::has_more(int signal) {
+bool GroupSignalProbe::has_more(int signal) {
   const auto index = static_cast<std::size_t>(signal);
   return counts_ != nullptr && ping() && counts_->seen[index].load() != taken_[index];
 }
@@ -260,9 +260,9 @@ namespace {
 
 class Supervisor {
  public:
-  Supervisor(pid_t program, int rank, CollectorHandle& collector, Canary& canary,
+  Supervisor(pid_t program, int rank, CollectorHandle& collector, GroupSignalProbe& signal_probe,
              std::chrono::milliseconds patience)
-      : program_(program), collector_(collector), canary_(canary), patience_(patience) {
+      : program_(program), collector_(collector), signal_probe_(signal_probe), patience_(patience) {
     send_control(wire::ControlType::kChildStarted, program, rank);
     sigset_t all;
     ::sigfillset(&all);
@@ -371,7 +371,7 @@ class Supervisor {
       return;
     }
     // The kernel's own (keys at the terminal, hang-up) go to the foreground group.
-    const bool group_wide = by_kernel || canary_.saw(signal);
+    const bool group_wide = by_kernel || signal_probe_.saw(signal);
     if (group_wide) {
       drop_merged(signal);
     } else if (signal != SIGCONT || !stop_follows()) {
@@ -387,7 +387,8 @@ class Supervisor {
   void drop_merged(int signal) {
     sigset_t just_this;
     ::sigpending(&just_this);
-    if (signal >= SIGRTMIN || ::sigismember(&just_this, signal) != 1 || canary_.has_more(signal)) return;
+    if (signal >= SIGRTMIN || ::sigismember(&just_this, signal) != 1 || signal_probe_.has_more(signal))
+      return;
     ::sigemptyset(&just_this);
     ::sigaddset(&just_this, signal);
     const timespec now{};
@@ -400,7 +401,7 @@ class Supervisor {
     sigset_t pending;
     ::sigpending(&pending);
     for (const int stop : {SIGTSTP, SIGTTIN, SIGTTOU}) {
-      if (::sigismember(&pending, stop) == 1 || canary_.has_more(stop)) return true;
+      if (::sigismember(&pending, stop) == 1 || signal_probe_.has_more(stop)) return true;
     }
     return false;
   }
@@ -439,8 +440,8 @@ class Supervisor {
         collector_stopped_ = false;
         if (!program_gone_) end_.collector_died_early = true;
         collector_.pid = -1;
-      } else if (pid == canary_.pid() && ended) {
-        canary_.forget();
+      } else if (pid == signal_probe_.pid() && ended) {
+        signal_probe_.forget();
       }
     }
   }
@@ -464,7 +465,7 @@ class Supervisor {
 
   const pid_t program_;
   CollectorHandle& collector_;
-  Canary& canary_;
+  GroupSignalProbe& signal_probe_;
   const std::chrono::milliseconds patience_;
   UniqueFd signals_;
   SupervisedEnd end_;
@@ -479,9 +480,9 @@ class Supervisor {
 
 }  // namespace
 
-SupervisedEnd supervise(pid_t program, int rank, CollectorHandle& collector, Canary& canary,
+SupervisedEnd supervise(pid_t program, int rank, CollectorHandle& collector, GroupSignalProbe& signal_probe,
                         std::chrono::milliseconds patience) {
-  return Supervisor(program, rank, collector, canary, patience).run();
+  return Supervisor(program, rank, collector, signal_probe, patience).run();
 }
 
 void end_as(int wait_status) {

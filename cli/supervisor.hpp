@@ -36,12 +36,12 @@ class SignalState {
 // That is exact, not a guess by time: the kernel signals the youngest members of a group first,
 // so by the time we see a group's signal it is pending in the canary; and it takes a ping, the
 // highest of all signals, only after every other that is pending.
-class Canary {
+class GroupSignalProbe {
  public:
-  static Result<Canary> start();
-  Canary(Canary&& other) noexcept;
-  Canary& operator=(Canary&&) = delete;
-  ~Canary();
+  static Result<GroupSignalProbe> start();
+  GroupSignalProbe(GroupSignalProbe&& other) noexcept;
+  GroupSignalProbe& operator=(GroupSignalProbe&&) = delete;
+  ~GroupSignalProbe();
 
   // Whether the canary got `signal` as well; true once for each arrival.
   bool saw(int signal);
@@ -53,7 +53,7 @@ class Canary {
 
  private:
   struct Counts;
-  Canary(pid_t pid, Counts* counts) : pid_(pid), counts_(counts) {}
+  GroupSignalProbe(pid_t pid, Counts* counts) : pid_(pid), counts_(counts) {}
   bool ping();
 
   pid_t pid_ = -1;
@@ -92,7 +92,7 @@ struct SupervisedEnd {
 // Waits for the program, then for the collector's release or end (a socket that is merely closed
 // does not count: the summary may still be on its way). Two requests to end cut the latter short, and so does
 // a collector that takes no CPU time for as long as `patience`.
-SupervisedEnd supervise(pid_t program, int rank, CollectorHandle& collector, Canary& canary,
+SupervisedEnd supervise(pid_t program, int rank, CollectorHandle& collector, GroupSignalProbe& signal_probe,
                         std::chrono::milliseconds patience);
 
 // Ends this process as wait status `wait_status` says: with that exit status, or killed by that

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "base/end_patience.hpp"
-#include "base/held_stderr.hpp"
 #include "base/secrets.hpp"
-#include "base/shared_place.hpp"
+#include "base/shared_directory.hpp"
+#include "base/stderr_watchdog.hpp"
 #include "collector/message.hpp"
 #include "collector/os/node_check.hpp"
 #include "collector/server.hpp"
@@ -164,8 +164,8 @@ int main(int argc, char** argv) {
 
   ignore_signals_to_the_program();
   allow_many_files();
-  clusterprof::let_go_of_stderr_when_stuck(control_fd);
-  clusterprof::deny_to_whom_is_closed(run_directory);
+  clusterprof::start_stderr_watchdog(control_fd);
+  clusterprof::restrict_umask_like(run_directory);
   // The ranks come first.
   if (options.node.rate_hz < kFastRateHz) (void)setpriority(PRIO_PROCESS, 0, kNiceness);
   try {

@@ -90,7 +90,7 @@ class ShardName {
     for (int number = 1;; ++number) {
       const std::string stem = fmt::format("node-{}{}", node, number == 1 ? "" : fmt::format(".{}", number));
       path_ = directory / (stem + ".h5");
-      claim_ = directory / fmt::format(".{}{}", stem, shard::kClaimEnding);
+      claim_ = directory / fmt::format(".{}{}", stem, shard::kClaimSuffix);
       const UniqueFd claim(open(claim_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
       if (!claim && errno == EEXIST) continue;
       if (!claim) {

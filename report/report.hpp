@@ -41,7 +41,7 @@ const std::vector<std::string>& section_names();
 class AnalysisBuilder {
  public:
   // `head` must outlive the builder; rows that it may have in its matrix tables are not looked at.
-  explicit AnalysisBuilder(const shard::ShardData& head, Frames frames = Frames::kFolded);
+  explicit AnalysisBuilder(const shard::ShardData& head, FrameMode frames = FrameMode::kFolded);
   ~AnalysisBuilder();
   AnalysisBuilder(AnalysisBuilder&&) noexcept;
   AnalysisBuilder& operator=(AnalysisBuilder&&) noexcept;
@@ -72,12 +72,13 @@ std::optional<Analysis> decode(std::span<const std::byte> bytes, bool rank_timel
 
 // Indices that point outside their tables are ignored; see shard validation for diagnostics.
 // The same of rows that are elsewhere.
-Analysis analyse(const shard::ShardData& head, const shard::RowSource& rows, Frames frames = Frames::kFolded);
+Analysis analyse(const shard::ShardData& head, const shard::RowSource& rows,
+                 FrameMode frames = FrameMode::kFolded);
 
 // The same of a region alone, by its full name ("epoch/step"): every time is what was spent in it, and what
 // is not known of regions is left out. Empty: there is no such region.
 std::optional<Analysis> analyse_region(const shard::ShardData& head, const shard::RowSource& rows,
-                                       std::string_view name, Frames frames = Frames::kFolded);
+                                       std::string_view name, FrameMode frames = FrameMode::kFolded);
 
 // Ends with a newline. Valid UTF-8 without control characters other than newline and, with
 // `colour`, our own escape sequences, whatever the names in the profile are.

@@ -14,7 +14,7 @@
 
 #include "base/nearest_word.hpp"
 #include "base/own_paths.hpp"
-#include "base/shared_place.hpp"
+#include "base/shared_directory.hpp"
 #include "base/version.hpp"
 #include "cli/analyze/diff.hpp"
 #include "cli/analyze/export.hpp"
@@ -298,7 +298,8 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (!own.empty() || all_frames) {
     Result<std::vector<std::string>> paths = own_paths(own);
     if (!paths) return complain(kBadUsage, "--own: " + paths.error().message);
-    choose_view({std::move(paths).value(), all_frames ? report::Frames::kAll : report::Frames::kFolded});
+    choose_view(
+        {std::move(paths).value(), all_frames ? report::FrameMode::kAll : report::FrameMode::kFolded});
   }
 
   if (*merge_verb) return merge(merge_options, team);
@@ -352,12 +353,12 @@ void define_browser(CLI::App& app, std::string& run) {
   app.callback([own] {
     Result<std::vector<std::string>> paths = own_paths(*own);
     if (!paths) throw CLI::ValidationError("--own", paths.error().message);
-    choose_view({std::move(paths).value(), report::Frames::kFolded});
+    choose_view({std::move(paths).value(), report::FrameMode::kFolded});
   });
 }
 
 int analyze_main(int argc, char** argv, aggregator::Team* team) {
-  deny_writing_to_all();
+  deny_world_write();
   keep_freed_memory();
   if (team != nullptr && team->member() != 0) be_silent();
   try {

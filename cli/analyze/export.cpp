@@ -16,7 +16,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/way.hpp"
+#include "base/path_resolver.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/write_file.hpp"
@@ -197,9 +197,9 @@ int export_tables(const ExportVerbOptions& options, const fs::path& run) {
   const SelectedRows rows(*profile, how.ranks);
 
   if (directory && !fs::is_directory(output, error)) {
-    if (const Way way(output.parent_path().string()); way.prepared_by_others())
-      return complain(kBadInput, options.output + ": cannot be made: another user has made " + way.part() +
-                                     ", where everybody may write");
+    if (const PathResolver resolver(output.parent_path().string()); resolver.found_untrusted())
+      return complain(kBadInput, options.output + ": cannot be made: another user has made " +
+                                     resolver.failed_part() + ", where everybody may write");
     fs::create_directory(output.parent_path(), error);
     if (error) return complain(kBadInput, options.output + ": cannot be made: " + error.message());
   }

@@ -286,7 +286,7 @@ int print_json(const std::vector<ListedRun>& runs, const std::string& directory)
       }
       out.object("finding", [&] {
         const report::Finding& finding = *listed.finding;
-        const report::Place& place = finding.place;
+        const report::SourceLocation& place = finding.place;
         out("kind", name_of(finding.kind))("severity", name_of(finding.severity))("share", finding.share);
         out("gain_s", finding.gain_s)("text", listed.finding_text)("file", text_or_null(place.file));
         out("line", place.line == 0 ? std::nullopt : std::optional(place.line));

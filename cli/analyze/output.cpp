@@ -16,7 +16,7 @@
 
 #include "aggregator/run_directory.hpp"
 #include "base/result.hpp"
-#include "base/shared_place.hpp"
+#include "base/shared_directory.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "report/text/format.hpp"
 
@@ -107,7 +107,7 @@ std::variant<fs::path, int> run_directory(const std::string& argument) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (error) return complain(kBadInput, argument + ": cannot be read: " + error.message());
-  deny_to_whom_is_closed(path.string());
+  restrict_umask_like(path.string());
   if (status.type() != fs::file_type::directory) {
     if (is_run_file(path)) return path.has_parent_path() ? path.parent_path() : fs::path(".");
     return complain(kBadInput, argument + ": is neither a run directory nor a file of one");

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "aggregator/run_directory.hpp"
-#include "base/pieces.hpp"
+#include "base/split.hpp"
 #include "cli/analyze/output.hpp"
 #include "formats/shard/run_files.hpp"
 
@@ -48,7 +48,7 @@ std::optional<JobStep> parse(std::string_view text) {
 std::vector<std::string> recorded_jobs(const fs::path& run) {
   std::error_code error;
   const std::string names = fs::read_symlink(run / shard::kJobLink, error).string();
-  return pieces_of(names, ' ');
+  return split(names, ' ');
 }
 
 bool holds_a_run(const fs::path& directory) {
@@ -83,7 +83,7 @@ fs::path run_root() {
 bool may_be_run(const fs::directory_entry& entry) {
   std::error_code error;
   return entry.is_directory(error) &&
-         !entry.path().filename().string().starts_with(shard::kMeetingLinkBeginning);
+         !entry.path().filename().string().starts_with(shard::kRendezvousLinkPrefix);
 }
 
 std::string job_in_name(std::string_view name) {

@@ -17,10 +17,10 @@ namespace clusterprof::cli {
 struct View {
   std::vector<std::string>
       own;  // absolute paths of the user's own code, besides those that the run was recorded with
-  report::Frames frames = report::Frames::kFolded;
+  report::FrameMode frames = report::FrameMode::kFolded;
 
   // What a merge computes and stores.
-  [[nodiscard]] bool is_usual() const { return own.empty() && frames == report::Frames::kFolded; }
+  [[nodiscard]] bool is_usual() const { return own.empty() && frames == report::FrameMode::kFolded; }
 };
 // Of all runs that are opened from now on.
 void choose_view(View view);

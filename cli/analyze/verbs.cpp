@@ -20,9 +20,9 @@
 
 #include "aggregator/merger.hpp"
 #include "aggregator/run_directory.hpp"
-#include "base/held_stderr.hpp"
 #include "base/result.hpp"
-#include "base/shared_place.hpp"
+#include "base/shared_directory.hpp"
+#include "base/stderr_watchdog.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/analyze/analysis_observer.hpp"
 #include "cli/analyze/dump.hpp"
@@ -148,7 +148,7 @@ std::variant<fs::path, int> run_directory_of(const std::string& run, aggregator:
   if (team->member() == 0) return found;
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text[0] != '\0') return static_cast<int>(text[0]);
-  deny_to_whom_is_closed(text.substr(1));
+  restrict_umask_like(text.substr(1));
   return fs::path(text.substr(1));
 }
 
@@ -259,7 +259,7 @@ int report(const ReportOptions& options) {
 }
 
 int banner(const BannerOptions& options) {
-  let_go_of_stderr_when_stuck(options.launcher_fd);
+  start_stderr_watchdog(options.launcher_fd);
   const auto deadline = std::chrono::steady_clock::now() + options.timeout;
   Progress progress(options.run);
   while (!progress.finished(options.wait_ranks) && std::chrono::steady_clock::now() < deadline)

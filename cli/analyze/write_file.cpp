@@ -13,16 +13,16 @@
 #include <utility>
 
 #include "base/directory.hpp"
-#include "base/shared_place.hpp"
+#include "base/path_resolver.hpp"
+#include "base/shared_directory.hpp"
 #include "base/unique_fd.hpp"
-#include "base/way.hpp"
 
 namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string temporary_of(const std::string& name) { return "." + name + "." + unforeseeable() + ".tmp"; }
+std::string temporary_of(const std::string& name) { return "." + name + "." + random_suffix() + ".tmp"; }
 
 // Bits of others, and of those in `group`, that this file grants for reading and the directories above it for
 // getting there.
@@ -71,8 +71,9 @@ bool is_standard_output(const struct stat& of) {
   return status && is_same_file(*status, of);
 }
 
-UniqueFd create(int place, const std::string& name) {
-  return UniqueFd(::openat(place, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0664));
+UniqueFd create(int directory, const std::string& name) {
+  return UniqueFd(
+      ::openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0664));
 }
 
 Error failed(const fs::path& path) {
@@ -81,12 +82,12 @@ Error failed(const fs::path& path) {
 
 }  // namespace
 
-UniqueFd open_as_it_is(const WayEnd& end) {
-  const int how = O_WRONLY | O_NOCTTY | O_CLOEXEC | (end.unnamed ? 0 : O_NOFOLLOW);
-  UniqueFd fd(::openat(end.place.fd.get(), end.name.c_str(), how));
+UniqueFd open_resolved(const ResolvedPath& resolved) {
+  const int how = O_WRONLY | O_NOCTTY | O_CLOEXEC | (resolved.unnamed ? 0 : O_NOFOLLOW);
+  UniqueFd fd(::openat(resolved.parent.fd.get(), resolved.name.c_str(), how));
   const auto status = fd ? status_of(fd.get()) : std::nullopt;
   if (!status) return {};
-  if (!is_same_file(*status, end.status)) {
+  if (!is_same_file(*status, resolved.status)) {
     errno = ESTALE;
     return {};
   }
@@ -98,7 +99,7 @@ Result<void> write_file(const fs::path& path, std::string_view content,
                         const std::vector<std::string>& quoted) {
   const fs::path temporary = path.parent_path() / temporary_of(path.filename().string());
   UniqueFd fd = create(AT_FDCWD, temporary.string());
-  if (!fd) return failed(path);  // also when it exists: then it is not ours to remove
+  if (!fd) return failed(path);  // also when it exists: then another process made it
   const bool written = restrict_readers(fd.get(), quoted) && write_all(fd.get(), content);
   const int close_error = written && ::close(fd.release()) != 0 ? errno : 0;
   if (close_error != 0) errno = close_error;
@@ -117,42 +118,43 @@ Result<void> write_named_file(const fs::path& path, std::string_view content,
 
 NamedFileWriter::NamedFileWriter(fs::path path, const std::vector<std::string>& quoted)
     : path_(std::move(path)) {
-  Way way(path_.string());
-  if (way.prepared_by_others()) {
+  PathResolver resolver(path_.string());
+  if (resolver.found_untrusted()) {
     error_ = Error{path_.string() + ": cannot be written: another user has made " +
-                   (way.part() == path_.string() ? "it" : way.part()) + ", where everybody may write"};
+                   (resolver.failed_part() == path_.string() ? "it" : resolver.failed_part()) +
+                   ", where everybody may write"};
     return;
   }
-  if (way.error() != 0) {
-    errno = way.error();
+  if (resolver.error() != 0) {
+    errno = resolver.error();
     fail();
     return;
   }
-  WayEnd& end = way.end();
-  const bool regular = end.end && S_ISREG(end.status.st_mode);
-  if (regular && is_standard_output(end.status)) {
+  ResolvedPath& resolved = resolver.result();
+  const bool regular = resolved.file && S_ISREG(resolved.status.st_mode);
+  if (regular && is_standard_output(resolved.status)) {
     // "/dev/stdout" into a file: there may be more in it, and it may have no name.
     fd_ = UniqueFd(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
-  } else if (end.end && (!regular || end.unnamed)) {
-    fd_ = open_as_it_is(end);
+  } else if (resolved.file && (!regular || resolved.unnamed)) {
+    fd_ = open_resolved(resolved);
   } else {
-    place_ = std::move(end.place.fd);
-    name_ = end.name;
+    directory_ = std::move(resolved.parent.fd);
+    name_ = resolved.name;
     temporary_ = temporary_of(name_);
-    fd_ = create(place_.get(), temporary_);
-    // Who may read it is decided already.
+    fd_ = create(directory_.get(), temporary_);
+    // An existing file keeps its mode.
     if (fd_ && regular)
-      (void)::fchmod(fd_.get(), end.status.st_mode & 0777);
+      (void)::fchmod(fd_.get(), resolved.status.st_mode & 0777);
     else if (fd_ && !restrict_readers(fd_.get(), quoted))
       fail();
   }
   if (fd_) return;
-  temporary_.clear();  // also when it exists: then it is not ours to remove
+  temporary_.clear();  // also when it exists: then another process made it
   fail();
 }
 
 NamedFileWriter::~NamedFileWriter() {
-  if (!temporary_.empty()) ::unlinkat(place_.get(), temporary_.c_str(), 0);
+  if (!temporary_.empty()) ::unlinkat(directory_.get(), temporary_.c_str(), 0);
 }
 
 void NamedFileWriter::fail() { error_ = cli::failed(path_); }
@@ -164,7 +166,7 @@ void NamedFileWriter::operator()(std::string_view piece) {
 Result<void> NamedFileWriter::finish() {
   if (!error_ && ::close(fd_.release()) != 0) fail();
   if (!error_ && !temporary_.empty() &&
-      ::renameat(place_.get(), temporary_.c_str(), place_.get(), name_.c_str()) != 0)
+      ::renameat(directory_.get(), temporary_.c_str(), directory_.get(), name_.c_str()) != 0)
     fail();
   if (error_) return *error_;
   temporary_.clear();

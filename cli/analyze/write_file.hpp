@@ -7,29 +7,29 @@
 #include <string_view>
 #include <vector>
 
+#include "base/path_resolver.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "base/way.hpp"
 
 namespace clusterprof::cli {
 
-// The file is there with all of its content or as it was before, also when this process is killed. Whatever
-// has the name is replaced.
+// Replaces the file atomically: even when this process is killed the file has either all of the new content
+// or its old one.
 //
-// quoted: files that `content` has text of. Nobody else may read it who may not read these as well.
+// quoted: files of which `content` contains text. The new file can be read only by users who may read those.
 Result<void> write_file(const std::filesystem::path& path, std::string_view content,
                         const std::vector<std::string>& quoted = {});
 
-// For a name that a user gives: writes into pipes and devices ("/dev/stdout"), and into what a link means,
-// but not by way of what others have prepared in a directory like /tmp. A file that is there keeps its mode.
+// For a name that the user gave: follows links and writes into pipes and devices ("/dev/stdout"), but refuses
+// entries that other users have planted in a directory like /tmp. An existing file keeps its mode.
 Result<void> write_named_file(const std::filesystem::path& path, std::string_view content,
                               const std::vector<std::string>& quoted = {});
 
-// What a way ended at, a pipe, a device or what has no name, opened for writing: the very one, whatever
-// somebody has put in its place since. None, with errno, if that is another.
-UniqueFd open_as_it_is(const WayEnd& end);
+// Opens for writing the pipe, device or unnamed file that a path was resolved to. None, with errno, if
+// somebody has replaced it since.
+UniqueFd open_resolved(const ResolvedPath& resolved);
 
-// The same in pieces. Without finish() a file is as it was before.
+// write_named_file() for content that comes in pieces. Without finish() a file stays as it was.
 class NamedFileWriter {
  public:
   explicit NamedFileWriter(std::filesystem::path path, const std::vector<std::string>& quoted = {});
@@ -37,7 +37,7 @@ class NamedFileWriter {
   NamedFileWriter(const NamedFileWriter&) = delete;
   NamedFileWriter& operator=(const NamedFileWriter&) = delete;
 
-  // After the first piece that cannot be written the others are dropped.
+  // After an error further pieces are dropped.
   void operator()(std::string_view piece);
   [[nodiscard]] bool failed() const { return error_.has_value(); }
   Result<void> finish();
@@ -45,9 +45,9 @@ class NamedFileWriter {
  private:
   void fail();
 
-  std::filesystem::path path_;    // as it was given
-  UniqueFd place_;                // the directory of the two
-  std::string name_, temporary_;  // temporary_: empty for what is no regular file
+  std::filesystem::path path_;    // as given
+  UniqueFd directory_;            // of the next two
+  std::string name_, temporary_;  // temporary_: empty unless it is a regular file
   UniqueFd fd_;
   std::optional<Error> error_;
 };

@@ -26,9 +26,9 @@
 #include <cstring>
 
 #include "base/unique_fd.hpp"
+#include "cli/doctor/child_process.hpp"
 #include "cli/doctor/directory_trial.hpp"
 #include "cli/doctor/elf_facts.hpp"
-#include "cli/doctor/guarded.hpp"
 #include "cli/doctor/papi_facts.hpp"
 
 namespace clusterprof::cli::doctor {
@@ -196,7 +196,7 @@ class ThisMachine final : public System {
     };
     if (user == ::geteuid()) return try_all();
     bool timed_out = false;
-    const std::optional<std::string> text = in_child(
+    const std::optional<std::string> text = run_in_child(
         kProbePatience,
         [&]() -> std::string {
           if (::setgroups(0, nullptr) != 0 || ::setresuid(user, user, user) != 0) return "";
@@ -229,7 +229,7 @@ class ThisMachine final : public System {
 
   [[nodiscard]] PapiFacts papi() const override {
     bool timed_out = false;
-    const std::optional<std::string> text = in_child(kPapiPatience, ask_papi, timed_out);
+    const std::optional<std::string> text = run_in_child(kPapiPatience, ask_papi, timed_out);
     if (text) return papi_facts_of(*text);
     PapiFacts facts;
     facts.library = "libpapi.so.7";
@@ -239,7 +239,7 @@ class ThisMachine final : public System {
 
   [[nodiscard]] DirectoryFacts try_directory(const std::string& path) const override {
     DirectoryFacts facts;
-    const std::optional<std::string> text = in_child(
+    const std::optional<std::string> text = run_in_child(
         kDirectoryPatience, [&] { return try_run_directory(path); }, facts.timed_out);
     if (text) return directory_facts_of(*text);
     facts.problem = facts.timed_out ? "it does not answer" : "it cannot be tried";

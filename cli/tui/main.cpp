@@ -12,7 +12,7 @@
 #include <string>
 #include <variant>
 
-#include "base/shared_place.hpp"
+#include "base/shared_directory.hpp"
 #include "cli/analyze/analyze.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/stored_analysis.hpp"
@@ -190,7 +190,7 @@ int run(int argc, char** argv) {
 }  // namespace clusterprof::cli
 
 int main(int argc, char** argv) {
-  clusterprof::deny_writing_to_all();
+  clusterprof::deny_world_write();
   std::setlocale(LC_ALL, "");  // ncurses writes characters in the terminal's encoding
   try {
     // The launcher passes the verb on.

@@ -194,10 +194,10 @@ struct RankInfo {
   std::optional<std::int32_t> exit_status, exit_signal;
   bool lost = false;
   // Where the main thread of one that failed was last seen, the outermost first.
-  std::vector<Place> last_call_path;
-  Place last_seen;       // its place: the innermost line of the user's, or what is known instead
-  bool spawned = false;  // by MPI_Comm_spawn
-  double end_s = 0;      // since the first rank's start
+  std::vector<SourceLocation> last_call_path;
+  SourceLocation last_seen;  // its place: the innermost line of the user's, or what is known instead
+  bool spawned = false;      // by MPI_Comm_spawn
+  double end_s = 0;          // since the first rank's start
   std::uint64_t unsampled_threads = 0;  // that ended before their first sample
   double unsampled_cpu_s = 0;           // of those threads
   double handler_s = 0;
@@ -394,7 +394,7 @@ struct PendingRow {
 
 // An MPI call that a thread was in at the last look at it.
 struct CallUnderWayRow {
-  Place place;
+  SourceLocation place;
   std::int32_t rank = -1, tid = 0;
   bool main_thread = true;
   bool ended = false;                     // its process did, inside the call
@@ -432,11 +432,11 @@ struct NodeCell {  // of the communication matrix, by indices into Analysis::nod
   std::uint64_t messages = 0, bytes = 0;
 };
 
-using PlaceIndex = std::uint32_t;  // into Analysis::places; 0: not known
+using LocationIndex = std::uint32_t;  // into Analysis::places; 0: not known
 
 struct WaitPart {
   std::optional<std::int32_t> rank;  // who caused it; empty: not known, or where it happened
-  PlaceIndex place = 0;              // what that rank did; where it happened
+  LocationIndex place = 0;           // what that rank did; where it happened
   double wait_s = 0;
   std::uint64_t count = 0;
   std::size_t rest = 0;  // above 0: the sum of so many others
@@ -453,9 +453,9 @@ struct WaitRow {  // one rank's waiting of one kind
 // Waiting of one kind at one call site for one rank that was in one function.
 struct DelayRow {
   shard::WaitKind kind = shard::WaitKind::kLateSender;
-  PlaceIndex site = 0;
+  LocationIndex site = 0;
   std::optional<std::int32_t> rank;  // who was late; empty: not known
-  PlaceIndex place = 0;              // the line of the function that took most
+  LocationIndex place = 0;           // the line of the function that took most
   double wait_s = 0;
   std::uint64_t count = 0;
   std::uint32_t waiting_ranks = 0;
@@ -464,7 +464,7 @@ struct DelayRow {
 
 struct RootCauseRow {
   std::int32_t rank = 0;
-  PlaceIndex place = 0;
+  LocationIndex place = 0;
   double wait_s = 0;
   double share = 0;  // of all ranks' elapsed time
   std::uint32_t waiting_ranks = 0;
@@ -472,7 +472,7 @@ struct RootCauseRow {
 };
 
 struct CriticalRow {
-  PlaceIndex place = 0;
+  LocationIndex place = 0;
   double time_s = 0;
   double share = 0;   // of the critical path
   double mean_s = 0;  // on the mean rank; in MPI without waiting
@@ -513,8 +513,8 @@ struct Bottleneck {
   std::string kind;                  // compute, memory, io, communication, imbalance, python, idle
   double share = 0;
   Evidence evidence;
-  PlaceIndex place = 0;  // that has most of it
-  PlaceIndex cause = 0;  // what the rank did that made others wait; the function that memory limits
+  LocationIndex place = 0;  // that has most of it
+  LocationIndex cause = 0;  // what the rank did that made others wait; the function that memory limits
 };
 
 // How well the measurement went.
@@ -565,10 +565,10 @@ struct Analysis {
   double without_line_s = 0;           // of it, in no line: as well, and where no frame has a source line
   double helper_idle_s = 0;  // of it, threads other than the main ones, idle but not waiting for the GIL
   bool mpi_watched = false;  // a rank's MPI calls would have been seen, had there been any
-  std::vector<MpiCallRow> mpi_calls;                     // by time_s, largest first
-  std::vector<CallUnderWayRow> calls_under_way;          // by rank
-  std::vector<std::vector<Place>> call_paths_under_way;  // of these, the outermost frame first
-  std::vector<shard::MatrixCell> matrix;                 // by source, then destination
+  std::vector<MpiCallRow> mpi_calls;                              // by time_s, largest first
+  std::vector<CallUnderWayRow> calls_under_way;                   // by rank
+  std::vector<std::vector<SourceLocation>> call_paths_under_way;  // of these, the outermost frame first
+  std::vector<shard::MatrixCell> matrix;                          // by source, then destination
   std::vector<NodeCell> node_matrix;       // by source, then destination; what is not known last
   std::vector<MpiSizeRow> mpi_sizes;       // by op, then size
   std::vector<CollectiveRow> collectives;  // by bytes, largest first
@@ -577,7 +577,7 @@ struct Analysis {
   std::vector<NodeCell> collective_node_matrix;
   std::optional<WaitQuality> wait_quality;   // empty: waiting was not analysed, and the next tables are empty
   Seconds mpi_wait_s, mpi_transfer_s;        // sums over the ranks that know them
-  std::vector<Place> places;                 // the first one is empty
+  std::vector<SourceLocation> places;        // the first one is empty
   std::vector<WaitRow> waits;                // by kind, then rank
   std::vector<DelayRow> delays;              // largest first
   std::vector<RootCauseRow> root_causes;     // by line; largest first

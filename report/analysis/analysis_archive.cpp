@@ -391,7 +391,7 @@ CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s
 CLUSTERPROF_MEMBERS(CollectiveRow, op, count, ranks, communicators, sent_bytes, recv_bytes, bytes)
 CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
 CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
-CLUSTERPROF_MEMBERS(Place, op, function, file, module, line, kind, called)
+CLUSTERPROF_MEMBERS(SourceLocation, op, function, file, module, line, kind, called)
 CLUSTERPROF_MEMBERS(WaitPart, rank, place, wait_s, count, rest)
 CLUSTERPROF_MEMBERS(WaitRow, kind, rank, wait_s, count, causes, where)
 CLUSTERPROF_MEMBERS(DelayRow, kind, site, rank, place, wait_s, count, waiting_ranks, waiting_rank)
@@ -423,10 +423,10 @@ void CEREAL_LOAD_FUNCTION_NAME(Reader& in, Evidence::Value& value) {
   }
 }
 CLUSTERPROF_MEMBERS(Evidence, entries)
-CLUSTERPROF_MEMBERS(Because, kind, share, rank, place, evidence, action)
+CLUSTERPROF_MEMBERS(JoinedFinding, kind, share, rank, place, evidence, action)
 CLUSTERPROF_MEMBERS(Bottleneck, rank, region, kind, share, evidence, place, cause)
 CLUSTERPROF_MEMBERS(Finding, kind, severity, share, gain_s, ranks, rank, place, site, evidence, action,
-                    is_estimate, because)
+                    is_estimate, joined)
 // The ranks of a timeline, by far the most of all, stand apart: most readers do without.
 template <typename Archive>
 void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
@@ -491,13 +491,13 @@ bool is_consistent(const Evidence& evidence) {
 }
 
 bool is_consistent(const Finding& finding) {
-  const auto place = [](const Place& where) { return known(where.kind, shard::kFrameKinds); };
+  const auto place = [](const SourceLocation& where) { return known(where.kind, shard::kFrameKinds); };
   return known(finding.kind, kFindingKinds) && known(finding.severity, kSeverities) &&
          known(finding.action, kFindingActions) && place(finding.place) &&
          (!finding.site || place(*finding.site)) && is_consistent(finding.evidence) &&
-         all(finding.because, [&](const Because& because) {
-           return known(because.kind, kFindingKinds) && known(because.action, kFindingActions) &&
-                  place(because.place) && is_consistent(because.evidence);
+         all(finding.joined, [&](const JoinedFinding& joined) {
+           return known(joined.kind, kFindingKinds) && known(joined.action, kFindingActions) &&
+                  place(joined.place) && is_consistent(joined.evidence);
          });
 }
 
@@ -506,7 +506,7 @@ bool is_consistent(const Analysis& a) {
   const auto counted = [&](const CounterAmounts& amounts) {
     return all(amounts, [&](const auto& amount) { return amount.first < a.counters.size(); });
   };
-  const auto place = [&](PlaceIndex index) { return index < a.places.size(); };
+  const auto place = [&](LocationIndex index) { return index < a.places.size(); };
   const auto part = [&](const WaitPart& row) { return place(row.place); };
   const auto cause = [&](const RootCauseRow& row) { return place(row.place); };
   const auto critical = [&](const CriticalRow& row) { return place(row.place); };
@@ -532,7 +532,7 @@ bool is_consistent(const Analysis& a) {
                               return frame(row.frame_kind) && known(row.kind, kOffCpuKinds);
                             })) &&
          (!a.timeline || is_consistent(*a.timeline, a.nodes.size())) &&
-         all(a.places, [&](const Place& row) { return frame(row.kind); }) &&
+         all(a.places, [&](const SourceLocation& row) { return frame(row.kind); }) &&
          all(a.waits,
              [&](const WaitRow& row) {
                return wait(row.kind) && all(row.causes, part) && all(row.where, part);
@@ -544,7 +544,7 @@ bool is_consistent(const Analysis& a) {
          all(a.ranks,
              [&](const RankInfo& rank) {
                return frame(rank.last_seen.kind) &&
-                      all(rank.last_call_path, [&](const Place& row) { return frame(row.kind); });
+                      all(rank.last_call_path, [&](const SourceLocation& row) { return frame(row.kind); });
              }) &&
          all(a.calls_under_way,
              [&](const CallUnderWayRow& row) {
@@ -555,8 +555,8 @@ bool is_consistent(const Analysis& a) {
                       });
              }) &&
          all(a.call_paths_under_way,
-             [&](const std::vector<Place>& path) {
-               return all(path, [&](const Place& row) { return frame(row.kind); });
+             [&](const std::vector<SourceLocation>& path) {
+               return all(path, [&](const SourceLocation& row) { return frame(row.kind); });
              }) &&
          all(a.bottlenecks,
              [&](const Bottleneck& row) {

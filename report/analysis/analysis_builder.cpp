@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "base/byte_streams.hpp"
+#include "report/analysis/bottlenecks.hpp"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/call_tree.hpp"
 #include "report/analysis/calls_under_way.hpp"
@@ -18,17 +19,16 @@
 #include "report/analysis/findings.hpp"
 #include "report/analysis/functions.hpp"
 #include "report/analysis/limits.hpp"
+#include "report/analysis/location_numbers.hpp"
 #include "report/analysis/memory.hpp"
 #include "report/analysis/mpi_calls.hpp"
 #include "report/analysis/mpi_collectives.hpp"
 #include "report/analysis/off_cpu.hpp"
 #include "report/analysis/partial_sums.hpp"
 #include "report/analysis/path_time.hpp"
-#include "report/analysis/place_numbers.hpp"
 #include "report/analysis/regions.hpp"
 #include "report/analysis/run_and_ranks.hpp"
 #include "report/analysis/timeline.hpp"
-#include "report/analysis/verdict.hpp"
 #include "report/analysis/waiting.hpp"
 #include "report/report.hpp"
 
@@ -56,7 +56,7 @@ struct StateHeader {
 }  // namespace
 
 struct AnalysisBuilder::State {
-  State(const ShardData& data, Frames frames)
+  State(const ShardData& data, FrameMode frames)
       : head(data),
         ranks(data),
         paths(data, frames),
@@ -96,7 +96,7 @@ struct AnalysisBuilder::State {
   const ShardData& head;
   RankOrder ranks;
   CallPaths paths;
-  PlaceNumbers places;
+  LocationNumbers places;
   std::vector<shard::Value> kept;  // of the rank at hand
   std::vector<bool> added;         // by row of the head's ranks
   std::vector<RankResult> results;
@@ -188,7 +188,7 @@ void AnalysisBuilder::State::finish(Analysis& analysis) {
   find_findings(path_time, paths, analysis);
 }
 
-AnalysisBuilder::AnalysisBuilder(const ShardData& head, Frames frames)
+AnalysisBuilder::AnalysisBuilder(const ShardData& head, FrameMode frames)
     : state_(std::make_unique<State>(head, frames)) {}
 AnalysisBuilder::~AnalysisBuilder() = default;
 AnalysisBuilder::AnalysisBuilder(AnalysisBuilder&&) noexcept = default;
@@ -256,7 +256,7 @@ Analysis AnalysisBuilder::finish() {
   return analysis;
 }
 
-Analysis analyse(const ShardData& head, const shard::RowSource& rows, Frames frames) {
+Analysis analyse(const ShardData& head, const shard::RowSource& rows, FrameMode frames) {
   AnalysisBuilder builder(head, frames);
   rows.for_each_rank([&](const shard::RankRows& rank) { builder.add(rank); });
   return builder.finish();

@@ -32,7 +32,7 @@ enum class Caller : std::uint8_t {
 };
 
 // Which line of a path is its place: the innermost of the best, of libraries' functions the outermost.
-enum class Telling : std::uint8_t { kNothing, kLibraryLine, kStandardLibrary, kPackage, kOwn };
+enum class Specificity : std::uint8_t { kNothing, kLibraryLine, kStandardLibrary, kPackage, kOwn };
 
 }  // namespace
 
@@ -133,7 +133,7 @@ bool is_descriptor_name(std::string_view name) {
          name == shard::kOnThreadName;
 }
 
-CallPaths::CallPaths(const shard::ShardData& data, Frames frames)
+CallPaths::CallPaths(const shard::ShardData& data, FrameMode frames)
     : data_(data), frames_(frames), owners_(data) {
   const std::size_t count = data.paths.size();
   parent_.assign(count, 0);
@@ -151,10 +151,10 @@ CallPaths::CallPaths(const shard::ShardData& data, Frames frames)
   awaited_.assign(count, Awaited::kOthers);
   find_owners();
 
-  const bool all = frames == Frames::kAll;
+  const bool all = frames == FrameMode::kAll;
   std::vector<bool> has_line(data.frames.size(), false), names_place(has_line), sleeps(has_line);
   machinery_of_frame_.assign(data.frames.size(), false);
-  std::vector<Telling> telling(data.frames.size(), Telling::kNothing);
+  std::vector<Specificity> specificity(data.frames.size(), Specificity::kNothing);
   std::vector<Caller> callers(data.frames.size(), Caller::kNobody);
   for (std::size_t i = 0; i < data.frames.size(); ++i) {
     const Frame& f = data.frames[i];
@@ -169,10 +169,10 @@ CallPaths::CallPaths(const shard::ShardData& data, Frames frames)
     names_place[i] = !runtime;
     if (has_line[i]) {
       const bool standard = python && owners_.is_standard(f);
-      telling[i] = own || all ? Telling::kOwn
-                   : !python  ? Telling::kLibraryLine
-                   : standard ? Telling::kStandardLibrary
-                              : Telling::kPackage;
+      specificity[i] = own || all ? Specificity::kOwn
+                       : !python  ? Specificity::kLibraryLine
+                       : standard ? Specificity::kStandardLibrary
+                                  : Specificity::kPackage;
     }
     if (python) {
       callers[i] = own         ? Caller::kOwnPython
@@ -227,14 +227,14 @@ CallPaths::CallPaths(const shard::ShardData& data, Frames frames)
         interpreter && around != nullptr && around->kind != FrameKind::kRegion ? code_[above] : path;
 
     // Whatever the depth, all of it is known from the parent's: paths may be many, and deep.
-    const Telling known = of_frame(telling, source_[above]), here = of_frame(telling, path);
-    const bool outermost = here == Telling::kStandardLibrary || here == Telling::kPackage;
+    const Specificity known = of_frame(specificity, source_[above]), here = of_frame(specificity, path);
+    const bool outermost = here == Specificity::kStandardLibrary || here == Specificity::kPackage;
     source_[path] =
-        here != Telling::kNothing && (outermost ? here > known : here >= known) ? path : source_[above];
+        here != Specificity::kNothing && (outermost ? here > known : here >= known) ? path : source_[above];
     const bool own =
         (python || native) && (owner_[path] == Owner::kOwn || all) && of_frame(names_place, path);
     own_above[path] = own || own_above[above];
-    const bool has_own_line = of_frame(telling, source_[path]) == Telling::kOwn;
+    const bool has_own_line = of_frame(specificity, source_[path]) == Specificity::kOwn;
     place_[path] = has_own_line                                                    ? source_[path]
                    : own                                                           ? path
                    : own_above[path]                                               ? place_[above]
@@ -337,7 +337,7 @@ void CallPaths::name_functions_and_lines() {
     const std::uint32_t start = f.kind == FrameKind::kPython ? f.function_line : 0;
     // One function for a module, where its functions have no names or are the interpreter's.
     const bool folded =
-        frames_ == Frames::kFolded && f.kind == FrameKind::kNative && text(f.name) != shard::kGarbageName;
+        frames_ == FrameMode::kFolded && f.kind == FrameKind::kNative && text(f.name) != shard::kGarbageName;
     const bool nameless = folded && has_no_name(text(f.name), text(f.module)) && !text(f.module).empty();
     const bool interpreter = folded && owner_of_frame_[i] == Owner::kInterpreter;
     const std::uint32_t module = same(f.module);

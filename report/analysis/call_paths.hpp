@@ -24,15 +24,15 @@ bool is_wrapper(std::string_view name);
 // kFolded: what has no name is one function per module, the interpreter's own frames count for the function
 // that it runs, and library code counts for the line of the user's that called it. kAll: every frame for
 // itself. The sums over all functions and lines are the same.
-enum class Frames : std::uint8_t { kFolded, kAll };
+enum class FrameMode : std::uint8_t { kFolded, kAll };
 
 // Refers to the ShardData it was made from. Paths are indices into ShardData::paths; 0 is the
 // root and stands for "none".
 class CallPaths {
  public:
-  explicit CallPaths(const shard::ShardData& data, Frames frames = Frames::kFolded);
+  explicit CallPaths(const shard::ShardData& data, FrameMode frames = FrameMode::kFolded);
 
-  [[nodiscard]] Frames frames() const { return frames_; }
+  [[nodiscard]] FrameMode frames() const { return frames_; }
   [[nodiscard]] std::size_t size() const { return parent_.size(); }
   // Always below `path`, except that the root is its own parent.
   [[nodiscard]] std::uint32_t parent(std::uint32_t path) const { return parent_[path]; }
@@ -98,7 +98,7 @@ class CallPaths {
   void find_outermost();
 
   const shard::ShardData& data_;
-  Frames frames_;
+  FrameMode frames_;
   FrameOwners owners_;
   std::vector<Owner> owner_of_frame_, owner_;  // by frame; by path
   std::vector<bool> machinery_of_frame_;

@@ -50,9 +50,9 @@ class Tree {
       for (std::size_t c = 0; c < kCategories; ++c) {
         const auto category = static_cast<Category>(c);
         const std::size_t cell = cell_of(path, category);
-        std::uint64_t ns = time_.told_main_ns(cell);
+        std::uint64_t ns = time_.observed_main_ns(cell);
         // As for functions: helper threads that are idle spend no time, unless it is for the GIL.
-        if (const std::uint64_t helper_ns = time_.told_helper_ns(cell);
+        if (const std::uint64_t helper_ns = time_.observed_helper_ns(cell);
             helper_ns != 0 &&
             (category != Category::kIdle || activity_of(paths_, path, category) == Activity::kGilWait))
           ns += helper_ns;
@@ -89,7 +89,7 @@ class Tree {
     }
   }
 
-  [[nodiscard]] bool folds() const { return paths_.frames() == Frames::kFolded; }
+  [[nodiscard]] bool folds() const { return paths_.frames() == FrameMode::kFolded; }
   [[nodiscard]] bool is_library_code(std::uint32_t path) const {
     const shard::Frame* const frame = paths_.frame(path);
     return folds() && frame != nullptr && paths_.owner(path) == Owner::kLibrary &&

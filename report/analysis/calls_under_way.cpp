@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "formats/shard/open_operations.hpp"
+#include "report/analysis/bottlenecks.hpp"
 #include "report/analysis/tables.hpp"
-#include "report/analysis/verdict.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -24,12 +24,12 @@ PendingPeer peer_of(std::int32_t rank) {
 }
 
 // As everywhere else: the user's line, and behind it the library function that it called; in MPI the call.
-Place place_of_path(const CallPaths& paths, std::uint32_t path) {
+SourceLocation place_of_path(const CallPaths& paths, std::uint32_t path) {
   const shard::Frame* const leaf = paths.frame(path);
   if (leaf == nullptr) return {};
   const bool in_mpi = leaf->kind == shard::FrameKind::kMpi;
   const std::uint32_t shown = in_mpi ? paths.mpi_caller(path) : paths.place(path);
-  Place place;
+  SourceLocation place;
   if (shown != 0)
     place = place_of(paths, shown);
   else if (!in_mpi)
@@ -41,8 +41,8 @@ Place place_of_path(const CallPaths& paths, std::uint32_t path) {
   return place;
 }
 
-std::vector<Place> frames_of(const CallPaths& paths, std::uint32_t path) {
-  std::vector<Place> frames;
+std::vector<SourceLocation> frames_of(const CallPaths& paths, std::uint32_t path) {
+  std::vector<SourceLocation> frames;
   for (; path != 0; path = paths.parent(path))
     if (paths.frame(path) != nullptr) frames.push_back(place_of(paths, path));
   std::reverse(frames.begin(), frames.end());
@@ -56,9 +56,9 @@ class PathSearch {
     for (std::uint32_t path = 1; path < paths.size(); ++path) children_.emplace(paths.parent(path), path);
   }
   // 0: there is none.
-  [[nodiscard]] std::uint32_t find(const std::vector<Place>& frames) const {
+  [[nodiscard]] std::uint32_t find(const std::vector<SourceLocation>& frames) const {
     std::uint32_t at = 0;
-    for (const Place& frame : frames) {
+    for (const SourceLocation& frame : frames) {
       const auto [first, last] = children_.equal_range(at);
       const auto next = std::find_if(first, last, [&](const auto& child) { return is(frame, child.second); });
       if (next == last) return 0;
@@ -68,7 +68,7 @@ class PathSearch {
   }
 
  private:
-  [[nodiscard]] bool is(const Place& place, std::uint32_t path) const {
+  [[nodiscard]] bool is(const SourceLocation& place, std::uint32_t path) const {
     const shard::Frame* const frame = paths_.frame(path);
     return frame != nullptr && frame->kind == place.kind && frame->line == place.line &&
            paths_.text(frame->name) == place.function && paths_.text(frame->file) == place.file &&
@@ -79,8 +79,8 @@ class PathSearch {
 };
 
 // Of frames that are no call path of the profile.
-Place last_line(const std::vector<Place>& frames) {
-  Place place;
+SourceLocation last_line(const std::vector<SourceLocation>& frames) {
+  SourceLocation place;
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     if (place.function.empty()) place = *frame;
     if (frame->line != 0 && !is_runtime_module(frame->module)) return *frame;

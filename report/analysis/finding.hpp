@@ -18,7 +18,7 @@
 namespace clusterprof::report {
 
 // Code as a report names it: the innermost frame of a call path that is the program's. In MPI, its caller.
-struct Place {
+struct SourceLocation {
   std::string op;                                     // the MPI function the path ends in; empty outside MPI
   std::string function, file;                         // empty: not known
   std::string module;                                 // of native code
@@ -425,11 +425,11 @@ class Evidence {
 };
 
 // The same matter seen from another side, as another finding would tell it.
-struct Because {
+struct JoinedFinding {
   FindingKind kind = FindingKind::kBlocked;
   std::optional<double> share;
   std::optional<std::int32_t> rank;
-  Place place;
+  SourceLocation place;
   Evidence evidence;
   FindingAction action = FindingAction::kNone;
 };
@@ -437,16 +437,16 @@ struct Because {
 struct Finding {
   FindingKind kind = FindingKind::kRankFailed;
   Severity severity = Severity::kInfo;
-  std::optional<double> share;       // of all rank time, unless docs/metrics.md says otherwise
-  std::optional<double> gain_s;      // elapsed time that the run would save at most without the cause
-  std::vector<std::int32_t> ranks;   // that it is about, ascending; empty: all, or no particular ones
-  std::optional<std::int32_t> rank;  // of them the first to look at
-  Place place;                       // the program's line, and the MPI function called from there
-  std::optional<Place> site;         // where others waited
+  std::optional<double> share;         // of all rank time, unless docs/metrics.md says otherwise
+  std::optional<double> gain_s;        // elapsed time that the run would save at most without the cause
+  std::vector<std::int32_t> ranks;     // that it is about, ascending; empty: all, or no particular ones
+  std::optional<std::int32_t> rank;    // of them the first to look at
+  SourceLocation place;                // the program's line, and the MPI function called from there
+  std::optional<SourceLocation> site;  // where others waited
   Evidence evidence;
   FindingAction action = FindingAction::kNone;
   bool is_estimate = false;  // then never high
-  std::vector<Because> because;
+  std::vector<JoinedFinding> joined;
 };
 
 }  // namespace clusterprof::report

@@ -12,10 +12,10 @@
 #include <tuple>
 #include <utility>
 
+#include "report/analysis/bottlenecks.hpp"
 #include "report/analysis/limits.hpp"
 #include "report/analysis/mpi_calls.hpp"
 #include "report/analysis/placement.hpp"
-#include "report/analysis/verdict.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -268,10 +268,10 @@ class Finder {
 
   // Where ranks waited longest for a rank that was in that function; null: nowhere directly.
   const DelayRow* where_waited_for(const RootCauseRow& cause) const {
-    const Place& code = analysis_.places[cause.place];
+    const SourceLocation& code = analysis_.places[cause.place];
     for (const DelayRow& delay : analysis_.delays) {  // largest first
       if (delay.rank != cause.rank) continue;
-      const Place& other = analysis_.places[delay.place];
+      const SourceLocation& other = analysis_.places[delay.place];
       if (std::tie(other.op, other.function, other.file) == std::tie(code.op, code.function, code.file))
         return &delay;
     }
@@ -285,7 +285,7 @@ class Finder {
     std::map<std::tuple<std::string, std::string, std::string>, std::size_t> by_function;
     for (const RootCauseRow& cause : analysis_.root_functions) {  // largest first
       if (cause.share < thresholds::kDelay) break;
-      const Place& place = analysis_.places[cause.place];
+      const SourceLocation& place = analysis_.places[cause.place];
       const auto [known, is_new] =
           by_function.try_emplace({place.op, place.function, place.file}, analysis_.findings.size());
       if (is_new && by_function.size() > thresholds::kMaxDelays) {
@@ -412,7 +412,7 @@ class Finder {
         blame(paths_, weigh([&](std::uint32_t path, Category category) {
                 if (category == Category::kMpi) return 0.0;
                 const std::size_t cell = cell_of(path, category);
-                return static_cast<double>(time_.apart_ns(cell)) -
+                return static_cast<double>(time_.separate_rank_ns(cell)) -
                        static_cast<double>(time_.mpi_ranks_ns(cell)) / static_cast<double>(mpi_ranks);
               }),
               excess, {});
@@ -616,9 +616,9 @@ class Finder {
       if (findings[blocked->finding].severity < findings[delay->finding].severity) continue;
       Finding joined = std::move(findings[blocked->finding]);
       findings[delay->finding].action = joined.action;
-      findings[delay->finding].because.push_back({joined.kind, joined.share, joined.rank,
-                                                  std::move(joined.place), std::move(joined.evidence),
-                                                  joined.action});
+      findings[delay->finding].joined.push_back({joined.kind, joined.share, joined.rank,
+                                                 std::move(joined.place), std::move(joined.evidence),
+                                                 joined.action});
       findings.erase(findings.begin() + static_cast<std::ptrdiff_t>(blocked->finding));
     }
   }

@@ -163,7 +163,7 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
   for (std::uint32_t path = 0; path < paths_.size(); ++path)
     for (std::size_t c = 0; c < kCategories; ++c) {
       const std::size_t cell = cell_of(path, static_cast<Category>(c));
-      const std::uint64_t main_ns = time.told_main_ns(cell), helper_ns = time.told_helper_ns(cell);
+      const std::uint64_t main_ns = time.observed_main_ns(cell), helper_ns = time.observed_helper_ns(cell);
       const std::uint64_t all_ns = main_ns + helper_ns;
       if (all_ns == 0 && time.cpu_ns(cell) == 0) continue;
       const Charge& charge = charges_[cell];

@@ -75,7 +75,7 @@ void add_time(Limits& to, std::uint8_t cause, double time_s) {
   if (cause >= causes::kIdle) to.idle_s[cause - causes::kIdle] += time_s;
 }
 
-LimitTime::LimitTime(const shard::ShardData& head, const CallPaths& paths, const PlaceNumbers& places)
+LimitTime::LimitTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places)
     : head_(head),
       paths_(paths),
       places_(places),

@@ -9,9 +9,9 @@
 #include "formats/shard/shard_data.hpp"
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/call_paths.hpp"
+#include "report/analysis/location_numbers.hpp"
 #include "report/analysis/memory.hpp"
 #include "report/analysis/partial_sums.hpp"
-#include "report/analysis/place_numbers.hpp"
 #include "report/analysis/rank_input.hpp"
 
 namespace clusterprof::report {
@@ -32,7 +32,7 @@ void add_time(Limits& to, std::uint8_t cause, double time_s);
 // The main threads' time as it adds up to their ranks' categories.
 class LimitTime {
  public:
-  LimitTime(const shard::ShardData& head, const CallPaths& paths, const PlaceNumbers& places);
+  LimitTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places);
 
   // Those of the rank, of which `memory` knows.
   Limits add(const RankInput& rank, const MemoryUse& memory);
@@ -85,7 +85,7 @@ class LimitTime {
 
   const shard::ShardData& head_;
   const CallPaths& paths_;
-  const PlaceNumbers& places_;
+  const LocationNumbers& places_;
   std::vector<Cause> causes_;                                // by cell_of()
   std::vector<std::uint64_t> path_ns_;                       // by cell_of()
   std::vector<std::uint64_t> memory_ns_, helper_memory_ns_;  // by path

@@ -14,7 +14,7 @@ using shard::Category;
 using shard::kCategories;
 using shard::kNone;
 
-OffCpuTime::OffCpuTime(const shard::ShardData& head, const CallPaths& paths, const PlaceNumbers& places)
+OffCpuTime::OffCpuTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places)
     : paths_(paths),
       places_(places),
       cpu_clock_(head.run.clock == "cpu"),
@@ -30,7 +30,7 @@ OffCpuTime::OffCpuTime(const shard::ShardData& head, const CallPaths& paths, con
     }
     for (const Category category : {Category::kIdle, Category::kIo}) wait_of_[cell_of(path, category)] = wait;
   }
-  here_.resize(waits_.size());
+  rank_totals_.resize(waits_.size());
 }
 
 void OffCpuTime::add(const RankInput& rank) {
@@ -38,12 +38,12 @@ void OffCpuTime::add(const RankInput& rank) {
   for (const shard::Value& value : rank.values) {
     const std::uint32_t wait = wait_of_[cell_of(value)];
     if (wait == kNone || value.wall_ns <= value.cpu_ns) continue;
-    Here& here = here_[wait];
+    RankTotals& here = rank_totals_[wait];
     if (here.main_ns + here.helper_ns == 0) touched_.push_back(wait);
     (value.main_thread ? here.main_ns : here.helper_ns) += value.wall_ns - value.cpu_ns;
   }
   for (const std::uint32_t wait : touched_) {
-    Here& here = here_[wait];
+    RankTotals& here = rank_totals_[wait];
     const std::uint64_t time_ns = here.main_ns + here.helper_ns;
     sums_.resize(waits_.size());
     if (time_ns > 0) unite(sums_[wait], Sum{time_ns, here.main_ns, to_seconds(time_ns), rank.position});

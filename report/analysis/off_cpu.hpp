@@ -10,9 +10,9 @@
 #include "formats/shard/shard_data.hpp"
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/call_paths.hpp"
+#include "report/analysis/location_numbers.hpp"
 #include "report/analysis/partial_sums.hpp"
 #include "report/analysis/path_time.hpp"
-#include "report/analysis/place_numbers.hpp"
 #include "report/analysis/rank_input.hpp"
 
 namespace clusterprof::report {
@@ -20,7 +20,7 @@ namespace clusterprof::report {
 // What all threads waited for outside MPI, by kind and line.
 class OffCpuTime {
  public:
-  OffCpuTime(const shard::ShardData& head, const CallPaths& paths, const PlaceNumbers& places);
+  OffCpuTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places);
 
   void add(const RankInput& rank);
   template <typename Self, typename Table>
@@ -45,7 +45,7 @@ class OffCpuTime {
         into.rank_s = from.rank_s, into.position = from.position;
     }
   };
-  struct Here {
+  struct RankTotals {
     std::uint64_t main_ns = 0, helper_ns = 0;
   };
   // By wait: blocked time by the library function that was called, "" where none was.
@@ -53,14 +53,14 @@ class OffCpuTime {
   [[nodiscard]] CalledTime called_time(const PathTime& time) const;
 
   const CallPaths& paths_;
-  const PlaceNumbers& places_;
+  const LocationNumbers& places_;
   bool cpu_clock_;
   std::vector<std::uint32_t> wait_of_;                   // by cell_of(); kNone: not blocked
   std::vector<std::pair<std::uint32_t, OffCpu>> waits_;  // place, kind
   std::vector<Sum> sums_;                                // of waits_
 
   // Of the rank at hand; 0 between ranks.
-  std::vector<Here> here_;  // of waits_
+  std::vector<RankTotals> rank_totals_;  // of waits_
   std::vector<std::uint32_t> touched_;
 };
 

@@ -3,8 +3,8 @@
 
 namespace clusterprof::report {
 
-PathTime::PathTime(const shard::ShardData& head, std::optional<std::int32_t> apart)
-    : cells_(head.paths.size() * shard::kCategories), apart_(apart) {}
+PathTime::PathTime(const shard::ShardData& head, std::optional<std::int32_t> separate_rank)
+    : cells_(head.paths.size() * shard::kCategories), separate_rank_(separate_rank) {}
 
 void PathTime::add(const RankInput& rank) {
   if (rank.values.empty()) return;
@@ -17,10 +17,10 @@ void PathTime::add(const RankInput& rank) {
     cpu_ns_[cell_of(value)] += value.cpu_ns;
   }
 
-  if (!apart_ || rank.of->rank != *apart_ || !used_mpi) return;
-  apart_ns_.resize(cells_);
+  if (!separate_rank_ || rank.of->rank != *separate_rank_ || !used_mpi) return;
+  separate_rank_ns_.resize(cells_);
   for (const shard::Value& value : rank.values)
-    if (value.main_thread) apart_ns_[cell_of(value)] += value.wall_ns;
+    if (value.main_thread) separate_rank_ns_[cell_of(value)] += value.wall_ns;
 }
 
 }  // namespace clusterprof::report

@@ -18,13 +18,13 @@ namespace clusterprof::report {
 class PathTime {
  public:
   // `apart`: number of the ranks whose time is also kept by itself.
-  PathTime(const shard::ShardData& head, std::optional<std::int32_t> apart);
+  PathTime(const shard::ShardData& head, std::optional<std::int32_t> separate_rank);
 
   void add(const RankInput& rank);
   template <typename Self, typename Table>
   static void each_table(Self& self, const Table& table) {
     for (auto& group : self.groups_) table(group, self.cells_ * 2);
-    table(self.apart_ns_, self.cells_);
+    table(self.separate_rank_ns_, self.cells_);
     table(self.cpu_ns_, self.cells_);
   }
 
@@ -33,12 +33,12 @@ class PathTime {
   [[nodiscard]] std::uint64_t helper_ns(std::size_t cell) const { return sum(cell * 2 + 1, {0, 1, 2, 3}); }
   // What samples or calls told: without the time of ranks that have no samples, of which what threads did is
   // not known, but with their calls.
-  [[nodiscard]] std::uint64_t told_main_ns(std::size_t cell) const { return told(cell, 0); }
-  [[nodiscard]] std::uint64_t told_helper_ns(std::size_t cell) const { return told(cell, 1); }
+  [[nodiscard]] std::uint64_t observed_main_ns(std::size_t cell) const { return observed(cell, 0); }
+  [[nodiscard]] std::uint64_t observed_helper_ns(std::size_t cell) const { return observed(cell, 1); }
   // Main threads' of the ranks that used MPI; of the rank apart.
   [[nodiscard]] std::uint64_t mpi_ranks_ns(std::size_t cell) const { return sum(cell * 2, {1, 3}); }
-  [[nodiscard]] std::uint64_t apart_ns(std::size_t cell) const {
-    return apart_ns_.empty() ? 0 : apart_ns_[cell];
+  [[nodiscard]] std::uint64_t separate_rank_ns(std::size_t cell) const {
+    return separate_rank_ns_.empty() ? 0 : separate_rank_ns_[cell];
   }
   // On a processor, of all threads.
   [[nodiscard]] std::uint64_t cpu_ns(std::size_t cell) const { return cpu_ns_.empty() ? 0 : cpu_ns_[cell]; }
@@ -52,15 +52,15 @@ class PathTime {
       if (!groups_[group].empty()) ns += groups_[group][at];
     return ns;
   }
-  [[nodiscard]] std::uint64_t told(std::size_t cell, std::size_t helper) const {
+  [[nodiscard]] std::uint64_t observed(std::size_t cell, std::size_t helper) const {
     const bool mpi = cell % shard::kCategories == static_cast<std::size_t>(shard::Category::kMpi);
     return mpi ? sum(cell * 2 + helper, {0, 1, 2, 3}) : sum(cell * 2 + helper, {0, 1});
   }
 
   std::size_t cells_;
-  std::optional<std::int32_t> apart_;
+  std::optional<std::int32_t> separate_rank_;
   std::array<std::vector<std::uint64_t>, 4> groups_;  // by cell, the main thread's first
-  std::vector<std::uint64_t> apart_ns_, cpu_ns_;
+  std::vector<std::uint64_t> separate_rank_ns_, cpu_ns_;
 };
 
 }  // namespace clusterprof::report

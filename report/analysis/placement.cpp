@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-#include "report/analysis/verdict.hpp"
+#include "report/analysis/bottlenecks.hpp"
 
 namespace clusterprof::report {
 namespace {

@@ -107,7 +107,7 @@ void recount_ranks(const ShardData& whole, const shard::RowSource& rows, const s
 }  // namespace
 
 std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowSource& rows,
-                                       std::string_view name, Frames frames) {
+                                       std::string_view name, FrameMode frames) {
   const std::vector<bool> inside = paths_inside(CallPaths(whole), name);
   if (std::find(inside.begin(), inside.end(), true) == inside.end()) return {};
   ShardData region = whole;

@@ -19,7 +19,7 @@ std::string region_name(const RegionRow& region) {
   return out;
 }
 
-RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, const PlaceNumbers& places)
+RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places)
     : head_(head),
       paths_(paths),
       places_(places),
@@ -46,7 +46,7 @@ RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, con
     names_.push_back(std::move(names));
     parent_.push_back(parent);
   }
-  here_.resize(parent_.size());
+  rank_totals_.resize(parent_.size());
   touched_ = TouchedTree(parent_.size());
 }
 
@@ -59,14 +59,14 @@ void RegionTime::add(const RankInput& rank) {
     if (region == 0 || (!rank.sampled && !in_mpi)) continue;
     if (cpu_clock_ && value.category == Category::kIdle) continue;
     touched_.touch(region, parent_of);
-    Here& here = here_[region];
+    RankTotals& here = rank_totals_[region];
     (in_mpi ? here.mpi_ns : value.main_thread ? here.main_ns : here.helper_ns) += value.wall_ns;
     if (value.main_thread && value.category == Category::kRunnable) here.runnable_ns += value.wall_ns;
   }
   touched_.drain([&](std::uint32_t region) {
-    const Here here = here_[region];
-    here_[region] = {};
-    Here& up = here_[parent_[region]];
+    const RankTotals here = rank_totals_[region];
+    rank_totals_[region] = {};
+    RankTotals& up = rank_totals_[parent_[region]];
     up.main_ns += here.main_ns;
     up.helper_ns += here.helper_ns;
     up.mpi_ns += here.mpi_ns;
@@ -79,7 +79,7 @@ void RegionTime::add(const RankInput& rank) {
     sums_.resize(parent_.size());
     unite(sums_[region], Sum{useful_ns, 1, useful_s, time_s, rank.position});
   });
-  here_[0] = {};
+  rank_totals_[0] = {};
 }
 
 // What was measured at the ends of regions.
@@ -128,7 +128,7 @@ void RegionTime::sum_time(const PathTime& time, const LimitTime& limits, std::ve
       const auto category = static_cast<Category>(c);
       if (cpu_clock_ && category == Category::kIdle) continue;
       const std::size_t cell = cell_of(path, category);
-      const std::uint64_t all_ns = limits.main_ns(cell) + time.told_helper_ns(cell);
+      const std::uint64_t all_ns = limits.main_ns(cell) + time.observed_helper_ns(cell);
       const bool native = category == Category::kNative;
       const std::uint64_t memory_ns = native ? limits.memory_ns(path) + limits.helper_memory_ns(path) : 0;
       sums[of_path_[path]].category_ns[c] += all_ns;

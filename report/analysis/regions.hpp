@@ -10,9 +10,9 @@
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/counters.hpp"
 #include "report/analysis/limits.hpp"
+#include "report/analysis/location_numbers.hpp"
 #include "report/analysis/partial_sums.hpp"
 #include "report/analysis/path_time.hpp"
-#include "report/analysis/place_numbers.hpp"
 #include "report/analysis/rank_input.hpp"
 
 namespace clusterprof::report {
@@ -23,7 +23,7 @@ std::string region_name(const RegionRow& region);
 // How the ranks' time in regions differs; sums are PathTime's and LimitTime's.
 class RegionTime {
  public:
-  RegionTime(const shard::ShardData& head, const CallPaths& paths, const PlaceNumbers& places);
+  RegionTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places);
 
   void add(const RankInput& rank);
   template <typename Self, typename Table>
@@ -50,7 +50,7 @@ class RegionTime {
       into.ranks += from.ranks;
     }
   };
-  struct Here {
+  struct RankTotals {
     std::uint64_t main_ns = 0, helper_ns = 0, mpi_ns = 0;  // the first two outside MPI
     std::uint64_t runnable_ns = 0;                         // of main_ns: without a processor
   };
@@ -61,7 +61,7 @@ class RegionTime {
 
   const shard::ShardData& head_;
   const CallPaths& paths_;
-  const PlaceNumbers& places_;
+  const LocationNumbers& places_;
   bool cpu_clock_;
   // Regions are numbered from 1 on, parents first; 0: outside all of them.
   std::vector<std::uint32_t> of_path_;  // the innermost one
@@ -70,7 +70,7 @@ class RegionTime {
   std::vector<Sum> sums_;  // by region
 
   // Of the rank at hand; 0 between ranks.
-  std::vector<Here> here_;
+  std::vector<RankTotals> rank_totals_;
   TouchedTree touched_{0};
 };
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/pieces.hpp"
+#include "base/split.hpp"
 #include "report/analysis/notes.hpp"
 #include "report/analysis/tables.hpp"
 
@@ -79,12 +79,12 @@ bool any_used_mpi(const ShardData& data) {
 }
 
 // Of lines as shard::Rank::last_call_path has them.
-std::vector<Place> frames_of(const std::string& lines) {
-  std::vector<Place> frames;
-  for (const std::string& line : pieces_of(lines, '\n')) {
-    const std::vector<std::string> fields = pieces_of(line, '\t');
+std::vector<SourceLocation> frames_of(const std::string& lines) {
+  std::vector<SourceLocation> frames;
+  for (const std::string& line : split(lines, '\n')) {
+    const std::vector<std::string> fields = split(line, '\t');
     if (fields.size() != 5) continue;
-    Place& frame = frames.emplace_back();
+    SourceLocation& frame = frames.emplace_back();
     frame.function = fields[0];
     frame.file = fields[1];
     frame.module = fields[3];

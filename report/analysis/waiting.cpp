@@ -22,13 +22,15 @@ using shard::WaitState;
 
 constexpr std::uint32_t kUnasked = kNone - 1;
 
-auto names_of(const Place& p) { return std::tie(p.file, p.line, p.function, p.op, p.module, p.kind); }
+auto names_of(const SourceLocation& p) {
+  return std::tie(p.file, p.line, p.function, p.op, p.module, p.kind);
+}
 
 // Gives every call path its place, and every place its function.
-class Places {
+class Locations {
  public:
-  Places(const CallPaths& paths, std::vector<Place>& table) : paths_(paths), table_(table) {
-    table_.assign(1, Place{});
+  Locations(const CallPaths& paths, std::vector<SourceLocation>& table) : paths_(paths), table_(table) {
+    table_.assign(1, SourceLocation{});
     functions_.assign(1, 0);
     by_path_.assign(paths.size(), kNone);
   }
@@ -38,18 +40,18 @@ class Places {
     return leaf.kind == FrameKind::kKernel && paths.text(leaf.name) == shard::kRunnableName;
   }
 
-  PlaceIndex of(std::uint32_t path) {
+  LocationIndex of(std::uint32_t path) {
     if (path >= by_path_.size()) return 0;
     if (by_path_[path] == kNone) by_path_[path] = add(key_of(path));
     return by_path_[path];
   }
   // Of a place that outlives this.
-  PlaceIndex of(const Place& place) {
+  LocationIndex of(const SourceLocation& place) {
     if (place.function.empty() && place.op.empty()) return 0;
     return add({{place.op, place.function, place.file, place.module, place.kind}, place.line});
   }
   // The place of the path if it already has an index, else kNone.
-  [[nodiscard]] PlaceIndex known(std::uint32_t path) const {
+  [[nodiscard]] LocationIndex known(std::uint32_t path) const {
     if (path >= by_path_.size()) return kNone;
     if (by_path_[path] != kNone) return by_path_[path];
     const auto found = ids_.find(key_of(path));
@@ -61,7 +63,7 @@ class Places {
     return found == function_ids_.end() ? kNone : found->second;
   }
   // Equal for all lines of one function, and for all calls of one MPI function out of it.
-  [[nodiscard]] std::uint32_t function(PlaceIndex place) const { return functions_[place]; }
+  [[nodiscard]] std::uint32_t function(LocationIndex place) const { return functions_[place]; }
 
  private:
   using Text = std::string_view;
@@ -86,11 +88,11 @@ class Places {
             shown->line};
   }
 
-  PlaceIndex add(const Key& key) {
+  LocationIndex add(const Key& key) {
     if (key == Key{}) return 0;
-    const auto [known, is_new] = ids_.try_emplace(key, static_cast<PlaceIndex>(table_.size()));
+    const auto [known, is_new] = ids_.try_emplace(key, static_cast<LocationIndex>(table_.size()));
     if (is_new) {
-      Place& place = table_.emplace_back();
+      SourceLocation& place = table_.emplace_back();
       const auto& [op, function, file, module, kind] = key.first;
       place.op = op, place.function = function, place.file = file, place.module = module;
       place.line = key.second, place.kind = kind;
@@ -102,8 +104,8 @@ class Places {
   }
 
   const CallPaths& paths_;
-  std::vector<Place>& table_;
-  std::map<Key, PlaceIndex> ids_;
+  std::vector<SourceLocation>& table_;
+  std::map<Key, LocationIndex> ids_;
   std::map<Function, std::uint32_t> function_ids_;
   std::vector<std::uint32_t> functions_, by_path_;
 };
@@ -111,9 +113,9 @@ class Places {
 // Sums by place; knows the one with most.
 class ByPlace {
  public:
-  void add(PlaceIndex place, std::uint64_t ns) { sums_[place] += ns; }
-  [[nodiscard]] PlaceIndex heaviest(const std::vector<Place>& places) const {
-    PlaceIndex best = 0;
+  void add(LocationIndex place, std::uint64_t ns) { sums_[place] += ns; }
+  [[nodiscard]] LocationIndex heaviest(const std::vector<SourceLocation>& places) const {
+    LocationIndex best = 0;
     std::uint64_t most = 0;
     bool first = true;
     for (const auto& [place, ns] : sums_) {
@@ -125,7 +127,7 @@ class ByPlace {
   }
 
  private:
-  std::map<PlaceIndex, std::uint64_t> sums_;
+  std::map<LocationIndex, std::uint64_t> sums_;
 };
 
 // Distinct ranks, when they come in order.
@@ -198,7 +200,7 @@ class Explainer {
 
   // Of what a rank did there is no path where others still waited for it and it was in no MPI call: then it
   // is where it was last seen.
-  PlaceIndex place_of_cause(std::uint32_t rank, std::uint32_t path) {
+  LocationIndex place_of_cause(std::uint32_t rank, std::uint32_t path) {
     if (path != 0 || rank >= data_.ranks.size()) return places_.of(path);
     const RankInfo* const info = info_of(number(rank));
     return info == nullptr ? 0 : places_.of(info->last_seen);
@@ -213,7 +215,7 @@ class Explainer {
     std::uint64_t wait_ns = 0, count = 0;
     void add(const WaitState& state) { wait_ns += state.wait_ns, count += state.count; }
   };
-  using Parts = std::map<std::pair<RankNumber, PlaceIndex>, Sum>;
+  using Parts = std::map<std::pair<RankNumber, LocationIndex>, Sum>;
 
   std::vector<WaitPart> largest_parts(const Parts& parts) const {
     std::vector<const Parts::value_type*> order;
@@ -261,11 +263,11 @@ class Explainer {
       ByPlace places;
       RankCount waiting;
     };
-    using Key = std::tuple<shard::WaitKind, PlaceIndex, RankNumber, std::uint32_t>;
+    using Key = std::tuple<shard::WaitKind, LocationIndex, RankNumber, std::uint32_t>;
     std::map<Key, Delay> delays;
     for (const std::uint32_t index : states_) {  // of one kind by rank, so that ranks can be counted
       const WaitState& state = data_.wait_states[index];
-      const PlaceIndex place = place_of_cause(state.cause_rank, state.cause_path);
+      const LocationIndex place = place_of_cause(state.cause_rank, state.cause_path);
       Delay& delay = delays[{state.kind, places_.of(state.path), cause_of(state), places_.function(place)}];
       delay.sum.add(state);
       delay.places.add(place, state.wait_ns);
@@ -296,7 +298,7 @@ class Explainer {
     std::map<std::pair<std::int32_t, std::uint32_t>, Cause> lines, functions;
     for (const shard::RootCause& row : data_.root_causes) {
       if (row.rank >= data_.ranks.size()) continue;
-      const PlaceIndex place = place_of_cause(row.rank, row.path);
+      const LocationIndex place = place_of_cause(row.rank, row.path);
       for (Cause* cause :
            {&lines[{number(row.rank), place}], &functions[{number(row.rank), places_.function(place)}]}) {
         cause->wait_ns += row.wait_ns;
@@ -327,9 +329,9 @@ class Explainer {
   void critical_path() {
     charged_wait_ns_ = waits_.wait_ns(states_);
     std::vector<CriticalRow>&lines = a_.critical_path, &functions = a_.critical_functions;
-    critical_rows([](PlaceIndex place) { return place; },
+    critical_rows([](LocationIndex place) { return place; },
                   [this](std::uint32_t path) { return places_.known(path); }, lines);
-    critical_rows([this](PlaceIndex place) { return places_.function(place); },
+    critical_rows([this](LocationIndex place) { return places_.function(place); },
                   [this](std::uint32_t path) { return places_.known_function(path); }, functions);
   }
 
@@ -345,7 +347,7 @@ class Explainer {
     std::uint64_t length = 0;
     for (const shard::CriticalTime& row : data_.critical_times) {
       if (row.rank >= data_.ranks.size() || row.wall_ns == 0) continue;
-      const PlaceIndex place = places_.of(row.path);
+      const LocationIndex place = places_.of(row.path);
       Part& part = parts[group_of(place)];
       part.by_rank[number(row.rank)] += row.wall_ns;
       part.places.add(place, row.wall_ns);
@@ -360,7 +362,7 @@ class Explainer {
     std::vector<std::uint32_t> group_of_paths(paths_.size(), kUnasked);
     std::uint32_t runnable_path = kNone;  // any that stands for it
     for (std::uint32_t path = 1; path < paths_.size() && runnable_path == kNone; ++path)
-      if (const Frame* leaf = paths_.frame(path); leaf != nullptr && Places::is_runnable(paths_, *leaf))
+      if (const Frame* leaf = paths_.frame(path); leaf != nullptr && Locations::is_runnable(paths_, *leaf))
         runnable_path = path;
     const auto count = [&](std::map<std::uint32_t, std::uint64_t>& sums, std::uint32_t path,
                            std::uint64_t ns) {
@@ -431,14 +433,14 @@ class Explainer {
   // Which library function each place has called for more than half of its time.
   void name_called() {
     std::vector<std::uint64_t> all_ns(a_.places.size(), 0);
-    std::map<std::pair<PlaceIndex, std::string>, std::uint64_t> called_ns;
+    std::map<std::pair<LocationIndex, std::string>, std::uint64_t> called_ns;
     for (std::uint32_t path = 1; path < paths_.size(); ++path) {
       std::uint64_t ns = 0;
       for (std::size_t c = 0; c < shard::kCategories; ++c) {
         const std::size_t cell = cell_of(path, static_cast<shard::Category>(c));
         ns += time_.main_ns(cell) + time_.helper_ns(cell);
       }
-      const PlaceIndex place = ns == 0 ? kNone : places_.known(path);
+      const LocationIndex place = ns == 0 ? kNone : places_.known(path);
       if (place >= all_ns.size() || !a_.places[place].op.empty()) continue;
       all_ns[place] += ns;
       if (paths_.called(path) != 0) called_ns[{place, paths_.library_name(paths_.called(path))}] += ns;
@@ -452,7 +454,7 @@ class Explainer {
   const ChargedWaits& waits_;
   const CallPaths& paths_;
   Analysis& a_;
-  Places places_;
+  Locations places_;
   std::vector<std::uint32_t> states_;           // valid ones by kind, then rank
   std::vector<std::uint64_t> charged_wait_ns_;  // of states_
 };
@@ -502,7 +504,7 @@ std::vector<std::uint64_t> ChargedWaits::wait_ns(const std::vector<std::uint32_t
 
 void explain_waiting(const ShardData& data, const PathTime& time, const ChargedWaits& waits,
                      const CallPaths& paths, Analysis& analysis) {
-  analysis.places.assign(1, Place{});
+  analysis.places.assign(1, SourceLocation{});
   if (data.wait_analysis.done) Explainer(data, time, waits, paths, analysis).run();
 }
 

@@ -260,7 +260,8 @@ void Comparer::compare_findings() {
     change.a_share = mean(seen->shares, true), change.b_share = mean(seen->shares, false);
     change.a_gain_s = mean(seen->gains_s, true), change.b_gain_s = mean(seen->gains_s, false);
     const bool in_a = 2 * change.a_runs > diff_.a.size(), in_b = 2 * change.b_runs > diff_.b.size();
-    if (in_a || in_b) (in_a && in_b ? diff_.stayed : in_a ? diff_.went : diff_.came).push_back(change);
+    if (in_a || in_b)
+      (in_a && in_b ? diff_.persisting : in_a ? diff_.disappeared : diff_.appeared).push_back(change);
   }
 }
 

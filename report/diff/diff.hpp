@@ -124,7 +124,8 @@ struct Diff {
   std::vector<RunFacts> a, b;  // without their rows
   bool ranks_differ = false, commands_differ = false;
   std::array<std::vector<ComparedRow>, kDiffTables> tables;  // the long ones: largest difference first
-  std::vector<FindingChange> came, went, stayed;             // in most runs of b alone, of a alone, of both
+  std::vector<FindingChange> appeared, disappeared,
+      persisting;  // in most runs of b alone, of a alone, of both
 
   [[nodiscard]] const std::vector<ComparedRow>& of(DiffTable table) const {
     return tables[static_cast<std::size_t>(table)];

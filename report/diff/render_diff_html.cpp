@@ -153,11 +153,11 @@ class DiffPage {
   }
 
   void findings() {
-    if (d_.came.empty() && d_.went.empty() && d_.stayed.empty()) return;
+    if (d_.appeared.empty() && d_.disappeared.empty() && d_.persisting.empty()) return;
     out_ += "<h2>Findings</h2>\n<ul>\n";
-    for (const FindingChange& change : d_.came) finding("new", "worse", change);
-    for (const FindingChange& change : d_.went) finding("gone", "better", change);
-    for (const FindingChange& change : d_.stayed) finding("still", "noise", change);
+    for (const FindingChange& change : d_.appeared) finding("new", "worse", change);
+    for (const FindingChange& change : d_.disappeared) finding("gone", "better", change);
+    for (const FindingChange& change : d_.persisting) finding("still", "noise", change);
     out_ += "</ul>\n";
   }
 

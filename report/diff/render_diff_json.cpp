@@ -44,9 +44,9 @@ class DiffDocument {
       out_("commands_differ", d_.commands_differ);
       for (std::size_t t = 0; t < kDiffTables; ++t) table(static_cast<DiffTable>(t));
       out_.object("findings", [&] {
-        findings("came", d_.came);
-        findings("went", d_.went);
-        findings("stayed", d_.stayed);
+        findings("came", d_.appeared);
+        findings("went", d_.disappeared);
+        findings("stayed", d_.persisting);
       });
       out_.rows("conditions", judgements, [&](const Judgement& judgement) { condition(judgement); });
     });

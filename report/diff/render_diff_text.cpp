@@ -217,7 +217,7 @@ class DiffText {
 
   void findings() {
     page_.section("Findings");
-    if (d_.came.empty() && d_.went.empty() && d_.stayed.empty())
+    if (d_.appeared.empty() && d_.disappeared.empty() && d_.persisting.empty())
       page_.line("  Nothing stands out in either.");
     const auto show = [this](const char* what, Style style, const FindingChange& change, bool in_full) {
       const std::string text = in_full ? words::sentences(change.finding, *change.names)
@@ -225,13 +225,13 @@ class DiffText {
       page_.paragraph({fmt::format("  {:<6}{:<8}", what, name_of(change.finding.severity)), style},
                       text + runs_of(change));
     };
-    for (const FindingChange& change : d_.came)
+    for (const FindingChange& change : d_.appeared)
       show("new", change.finding.severity == Severity::kInfo ? Style::kDim : Style::kBad, change, true);
-    for (const FindingChange& change : d_.went)
+    for (const FindingChange& change : d_.disappeared)
       show("gone", change.finding.severity == Severity::kInfo ? Style::kDim : Style::kGood, change, true);
-    for (std::size_t i = 0; i < std::min(d_.stayed.size(), kStayed); ++i)
-      show("still", Style::kPlain, d_.stayed[i], false);
-    rest(kStayed, d_.stayed.size());
+    for (std::size_t i = 0; i < std::min(d_.persisting.size(), kStayed); ++i)
+      show("still", Style::kPlain, d_.persisting[i], false);
+    rest(kStayed, d_.persisting.size());
   }
 
   std::string runs_of(const FindingChange& change) const {

@@ -64,7 +64,7 @@ FunctionGraph::Key callgrind_key(const CallPaths& paths) {
 }  // namespace
 
 void export_callgrind(const ExportInput& input, const ExportOptions& options, const ExportSink& sink) {
-  const CallPaths paths(input.head, Frames::kAll);
+  const CallPaths paths(input.head, FrameMode::kAll);
   const FunctionGraph graph(paths, callgrind_key(paths));
   // One more, of which all that nobody calls is called: callgrind_annotate makes inclusive costs of calls.
   const auto root = static_cast<std::uint32_t>(graph.functions().size());

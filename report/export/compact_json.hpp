@@ -11,9 +11,9 @@
 namespace clusterprof::report {
 
 // JSON without white space, in pieces.
-class CompactJson : public rapidjson::Writer<JsonPieces> {
+class CompactJson : public rapidjson::Writer<JsonChunks> {
  public:
-  explicit CompactJson(const JsonSink& sink) : rapidjson::Writer<JsonPieces>(pieces_), pieces_(sink) {}
+  explicit CompactJson(const JsonSink& sink) : rapidjson::Writer<JsonChunks>(pieces_), pieces_(sink) {}
 
   // Names are bytes of the program; what is not UTF-8 in them becomes U+FFFD.
   void text(std::string_view value) {
@@ -33,7 +33,7 @@ class CompactJson : public rapidjson::Writer<JsonPieces> {
   }
 
  private:
-  JsonPieces pieces_;
+  JsonChunks pieces_;
 };
 
 }  // namespace clusterprof::report

@@ -155,7 +155,7 @@ ExportOptions with_idle_threads(ExportOptions options) {
 // Numbers are those of `clusterprof query RUN path`.
 void write_paths(const ExportInput& input, const ExportOptions& options, Csv& csv) {
   const ShardData& head = input.head;
-  const CallPaths paths(head, Frames::kAll);
+  const CallPaths paths(head, FrameMode::kAll);
   std::vector<std::array<std::uint64_t, shard::kCategories>> category_ns(paths.size());
   std::vector<Weights> self(paths.size());
   const ExportOptions all = with_idle_threads(options);
@@ -196,7 +196,7 @@ void write_paths(const ExportInput& input, const ExportOptions& options, Csv& cs
 
 void write_rank_paths(const ExportInput& input, const ExportOptions& options, Csv& csv) {
   const ShardData& head = input.head;
-  const CallPaths paths(head, Frames::kAll);
+  const CallPaths paths(head, FrameMode::kAll);
   csv.row("rank", "node", "path", "category", "thread", "samples", "self_s", "cpu_s");
   const ExportOptions all = with_idle_threads(options);
   ChargedRows(input, paths, all).for_each_rank([&](std::uint32_t at, std::span<const ChargedRow> rows) {

@@ -65,7 +65,7 @@ class FoldedWriter {
 }  // namespace
 
 void export_folded(const ExportInput& input, const ExportOptions& options, const ExportSink& sink) {
-  const CallPaths paths(input.head, Frames::kAll);
+  const CallPaths paths(input.head, FrameMode::kAll);
   FoldedWriter writer(paths, options, sink);
   ChargedRows(input, paths, options).for_each_rank([&](std::uint32_t rank, std::span<const ChargedRow> rows) {
     for (const ChargedRow& row : rows) writer.add(row.path, row.of);

@@ -36,7 +36,7 @@ void take_rows(const FrameTree& tree, const std::vector<bool>& used, std::vector
 }  // namespace
 
 void export_hatchet(const ExportInput& input, const ExportOptions& options, const ExportSink& sink) {
-  const CallPaths paths(input.head, Frames::kAll);
+  const CallPaths paths(input.head, FrameMode::kAll);
   const FrameTree tree(paths, options.regions);
   const ChargedRows rows(input, paths, options);
   CompactJson json(sink);

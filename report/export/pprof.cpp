@@ -276,7 +276,7 @@ class NodeSums {
 
 void export_pprof(const ExportInput& input, const ExportOptions& options, const ExportSink& sink) {
   const ShardData& head = input.head;
-  const CallPaths paths(head, Frames::kAll);
+  const CallPaths paths(head, FrameMode::kAll);
   PprofWriter writer(head, paths, sink);
   const bool apart = options.each_rank || ranks_in_order(head, options.ranks).size() <= kMostRanksApart;
   NodeSums sums(apart ? 0 : paths.size());

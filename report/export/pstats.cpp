@@ -77,7 +77,7 @@ GraphFunction pstats_key(const CallPaths& paths, const shard::Frame* frame) {
 }  // namespace
 
 void export_pstats(const ExportInput& input, const ExportOptions& options, const ExportSink& sink) {
-  const CallPaths paths(input.head, Frames::kAll);
+  const CallPaths paths(input.head, FrameMode::kAll);
   const FunctionGraph graph(paths, [&](const shard::Frame* frame) { return pstats_key(paths, frame); });
   std::vector<Calls> functions(graph.functions().size());
   std::vector<std::map<std::uint32_t, Calls>> callers(functions.size());

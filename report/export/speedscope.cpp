@@ -108,7 +108,7 @@ class SpeedscopeWriter {
 
 void export_speedscope(const ExportInput& input, const ExportOptions& options, const ExportSink& sink) {
   const ShardData& head = input.head;
-  const CallPaths paths(head, Frames::kAll);
+  const CallPaths paths(head, FrameMode::kAll);
   const ChargedRows rows(input, paths, options);
   SpeedscopeWriter writer(paths, options, sink);
   const std::size_t ranks = ranks_in_order(head, options.ranks).size();

@@ -18,10 +18,10 @@
 namespace clusterprof::report {
 
 // Where rapidjson puts characters: handed on in pieces.
-class JsonPieces {
+class JsonChunks {
  public:
   using Ch = char;
-  explicit JsonPieces(const JsonSink& sink) : sink_(sink) { buffer_.reserve(kBytes); }
+  explicit JsonChunks(const JsonSink& sink) : sink_(sink) { buffer_.reserve(kBytes); }
   void Put(char c) {
     if (buffer_.size() == kBytes) Flush();
     buffer_ += c;
@@ -127,8 +127,8 @@ class JsonWriter {
     out_.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
   }
 
-  JsonPieces pieces_;
-  rapidjson::PrettyWriter<JsonPieces> out_;
+  JsonChunks pieces_;
+  rapidjson::PrettyWriter<JsonChunks> out_;
 };
 
 }  // namespace clusterprof::report

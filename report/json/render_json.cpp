@@ -213,7 +213,7 @@ class Document {
         out_("status", rank.exit_status)("signal", rank.exit_signal)("lost", rank.lost);
         if (!rank.lost && rank.last_call_path.empty()) return;
         std::vector<std::string> path;
-        for (const Place& frame : rank.last_call_path) path.push_back(words::frame(frame));
+        for (const SourceLocation& frame : rank.last_call_path) path.push_back(words::frame(frame));
         out_("last_call_path", path);
       });
     });
@@ -321,7 +321,8 @@ class Document {
     });
     out_("waits_for", row.waits_for)("waits_for_count", row.waits_for_count);
     std::vector<std::string> path;
-    for (const Place& frame : a_.call_paths_under_way[row.call_path]) path.push_back(words::frame(frame));
+    for (const SourceLocation& frame : a_.call_paths_under_way[row.call_path])
+      path.push_back(words::frame(frame));
     out_("call_path", path);
   }
 
@@ -365,8 +366,8 @@ class Document {
     });
   }
 
-  void place(PlaceIndex place_index) {
-    const Place& place = a_.places[place_index];
+  void place(LocationIndex place_index) {
+    const SourceLocation& place = a_.places[place_index];
     out_("op", text_or_null(place.op))("file", text_or_null(place.file))("line", or_null(place.line));
     out_("function", text_or_null(place.function));
   }
@@ -422,7 +423,7 @@ class Document {
       return;
     }
     out_.rows("critical_path", a_.critical_path, [&](const CriticalRow& part) {
-      const Place& where = a_.places[part.place];
+      const SourceLocation& where = a_.places[part.place];
       const bool known = part.place != 0;
       place(part.place);
       out_("kind", !known ? MaybeText() : MaybeText(where.op.empty() ? kind_name(where.kind) : "mpi"));
@@ -610,7 +611,7 @@ class Document {
 
   void findings() {
     out_.rows("findings", a_.findings, [&](const Finding& row) {
-      const Place& place = row.place;
+      const SourceLocation& place = row.place;
       out_("kind", name_of(row.kind))("severity", name_of(row.severity))("share", row.share);
       out_("gain_s", row.gain_s)("estimate", row.is_estimate)("text", words::sentences(row, names_));
       out_("action", row.action == FindingAction::kNone ? MaybeText() : MaybeText(name_of(row.action)));
@@ -619,7 +620,7 @@ class Document {
       out_("function", text_or_null(place.function))("op", text_or_null(place.op));
       out_("library_function", text_or_null(place.called));
       out_("rank", row.rank)("ranks", row.ranks);
-      out_.rows("joined", row.because, [&](const Because& other) {
+      out_.rows("joined", row.joined, [&](const JoinedFinding& other) {
         out_("kind", name_of(other.kind))("share", other.share)("rank", other.rank);
         out_("action", other.action == FindingAction::kNone ? MaybeText() : MaybeText(name_of(other.action)));
         out_("file", text_or_null(other.place.file))("line", or_null(other.place.line));

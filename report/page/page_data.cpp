@@ -34,10 +34,10 @@ constexpr std::size_t kCandidateCells = 2;
 
 float to_float_s(std::uint64_t ns) { return static_cast<float>(to_seconds(ns)); }
 
-class Maker {
+class PageDataBuilder {
  public:
-  Maker(const ShardData& head, const Analysis& analysis, const PageOptions& options,
-        std::span<const std::uint64_t> path_ns);
+  PageDataBuilder(const ShardData& head, const Analysis& analysis, const PageOptions& options,
+                  std::span<const std::uint64_t> path_ns);
 
   void read(const shard::RowSource& rows);
   PageData finish();
@@ -86,8 +86,8 @@ class Maker {
   PageData page_;
 };
 
-Maker::Maker(const ShardData& head, const Analysis& analysis, const PageOptions& options,
-             std::span<const std::uint64_t> path_ns)
+PageDataBuilder::PageDataBuilder(const ShardData& head, const Analysis& analysis, const PageOptions& options,
+                                 std::span<const std::uint64_t> path_ns)
     : head_(head),
       analysis_(analysis),
       options_(options),
@@ -122,7 +122,7 @@ Maker::Maker(const ShardData& head, const Analysis& analysis, const PageOptions&
 }
 
 // The report's come first.
-void Maker::name_functions() {
+void PageDataBuilder::name_functions() {
   const std::size_t count = std::min(analysis_.functions.size(), options_.report_functions);
   page_.row_functions = std::min(count, options_.functions);
   for (std::uint32_t row = 0; row < count; ++row) {
@@ -140,7 +140,7 @@ void Maker::name_functions() {
   }
 }
 
-std::uint32_t Maker::page_function(std::uint32_t function) {
+std::uint32_t PageDataBuilder::page_function(std::uint32_t function) {
   if (function == kNone) return kNone;
   std::uint32_t& known = page_function_[function];
   if (known != kNone) return known;
@@ -151,11 +151,11 @@ std::uint32_t Maker::page_function(std::uint32_t function) {
   return known;
 }
 
-void Maker::read(const shard::RowSource& rows) {
+void PageDataBuilder::read(const shard::RowSource& rows) {
   rows.for_each_rank([this](const shard::RankRows& rank) { add(rank); });
 }
 
-void Maker::add(const shard::RankRows& rows) {
+void PageDataBuilder::add(const shard::RankRows& rows) {
   if (rows.rank >= head_.ranks.size() || head_.ranks.size() != page_.row_of_rank.size()) return;
   const bool sampled = head_.ranks[rows.rank].samples != 0;
   const std::uint32_t position = order_.position[rows.rank];
@@ -188,7 +188,7 @@ void Maker::add(const shard::RankRows& rows) {
   active_ns_[0] = 0;
 }
 
-void Maker::add_tree() {
+void PageDataBuilder::add_tree() {
   std::vector<std::uint64_t> self_ns(sums_.size(), 0);
   for (std::size_t slot = 0; slot < sums_.size(); ++slot)
     for (const std::uint64_t ns : sums_[slot].self_ns) self_ns[slot] += ns;
@@ -246,7 +246,7 @@ void Maker::add_tree() {
   }
 }
 
-void Maker::add_cells() {
+void PageDataBuilder::add_cells() {
   groups_.rename([this](std::uint32_t slot) { return node_of_slot_[slot]; }, options_.cells);
   const auto [group_of_rank, groups] = groups_.groups();
   page_.group_of_rank = group_of_rank;
@@ -256,7 +256,7 @@ void Maker::add_cells() {
       page_.cells.push_back({group, time.key, to_float_s(time.all_ns), to_float_s(time.helper_idle_ns)});
 }
 
-void Maker::add_function_rows() {
+void PageDataBuilder::add_function_rows() {
   page_.function_row_s.reserve(function_row_ns_.size());
   for (std::size_t i = 0; i < function_row_ns_.size(); ++i) {
     const double ranks = page_.rows[i % page_.rows.size()].ranks;
@@ -264,7 +264,7 @@ void Maker::add_function_rows() {
   }
 }
 
-void Maker::add_off_cpu() {
+void PageDataBuilder::add_off_cpu() {
   if (!analysis_.off_cpu) return;
   std::array<double, kOffCpuKinds> rows_s{}, ranks_s{};
   for (const OffCpuRow& row : *analysis_.off_cpu) rows_s[static_cast<std::size_t>(row.kind)] += row.time_s;
@@ -298,7 +298,7 @@ void join_small_rows(const std::vector<PagePath>& paths, std::size_t bins, std::
   }
 }
 
-void Maker::add_path_time() {
+void PageDataBuilder::add_path_time() {
   const PathBins bins = path_bins(head_);
   if (bins.count == 0) return;
   page_.time_bin_s = bins.bin_s;
@@ -314,7 +314,7 @@ void Maker::add_path_time() {
   for (const std::uint64_t ns : sums) page_.path_time.push_back(to_float_s(ns));
 }
 
-void Maker::add_lines() {
+void PageDataBuilder::add_lines() {
   std::vector<std::uint32_t> source_of_row;
   page_.sources = read_sources(analysis_, options_, source_of_row);
   std::vector<std::uint32_t> page_line(paths_.lines().size(), kNone);  // by CallPaths::line
@@ -362,7 +362,7 @@ std::vector<shard::MatrixCell> joined(const std::vector<shard::MatrixCell>& matr
   return cells;
 }
 
-void Maker::add_matrix() {
+void PageDataBuilder::add_matrix() {
   std::int32_t last = 0;
   for (const auto* matrix : {&analysis_.matrix, &analysis_.collective_matrix})
     for (const shard::MatrixCell& cell : *matrix) last = std::max({last, cell.source, cell.destination});
@@ -377,7 +377,7 @@ void Maker::add_matrix() {
   }
 }
 
-PageData Maker::finish() {
+PageData PageDataBuilder::finish() {
   add_tree();
   add_cells();
   add_function_rows();
@@ -404,7 +404,7 @@ Result<PageData> make_page_data(profile::ProfileReader& profile, const Analysis&
   }
   path_ns.resize(head.value()->paths.size());
   try {
-    Maker maker(*head.value(), analysis, options, path_ns);
+    PageDataBuilder maker(*head.value(), analysis, options, path_ns);
     maker.read(*profile.rows());
     return maker.finish();
   } catch (const std::runtime_error& error) {  // rows that cannot be read
@@ -419,7 +419,7 @@ PageData make_page_data(const ShardData& head, const shard::RowSource& rows, con
     for (const shard::Value& value : rank.values)
       if (value.path < path_ns.size()) path_ns[value.path] += value.wall_ns;
   });
-  Maker maker(head, analysis, options, path_ns);
+  PageDataBuilder maker(head, analysis, options, path_ns);
   maker.read(rows);
   return maker.finish();
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/pieces.hpp"
+#include "base/split.hpp"
 #include "report/analysis/drops.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
@@ -63,20 +63,20 @@ void findings(Page& page, const Analysis& a, const ShortPaths& paths, std::size_
     const std::string gain = words::gain(finding);
     whole.paragraph({fmt::format("  {:<11} ", name_of(finding.severity))},
                     words::sentences(finding, paths) + (gain.empty() ? "" : " " + gain));
-    std::vector<std::string> own = pieces_of(whole.take(), '\n');
+    std::vector<std::string> own = split(whole.take(), '\n');
     // The first one may take what there is; the others say what they are about.
     const std::size_t room = std::min(most, i == 0 ? kLinesOfFirst : kLinesOfOthers);
     if (own.size() > room) {
       Page brief(page.width(), false);
       brief.paragraph({fmt::format("  {:<11} ", name_of(finding.severity))},
                       words::headline(finding, paths) + "." + (gain.empty() ? "" : " " + gain));
-      own = pieces_of(brief.take(), '\n');
+      own = split(brief.take(), '\n');
     }
     if (own.size() > room) {
       Page briefest(page.width(), false);
       briefest.paragraph({fmt::format("  {:<11} ", name_of(finding.severity))},
                          words::headline(finding, paths) + ".");
-      own = pieces_of(briefest.take(), '\n');
+      own = split(briefest.take(), '\n');
     }
     if (own.size() > room) {
       own.resize(room);

@@ -534,7 +534,7 @@ std::string describe(const MpiCallRow& row, const ShortPaths& paths, std::size_t
                                 paths.place(row.file, row.line), width > used ? width - used : 0);
 }
 
-std::string describe(const Place& place, const ShortPaths& paths, std::size_t width) {
+std::string describe(const SourceLocation& place, const ShortPaths& paths, std::size_t width) {
   if (!place.op.empty()) {
     MpiCallRow row;
     row.op = place.op, row.function = place.function, row.file = place.file, row.line = place.line;

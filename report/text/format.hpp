@@ -101,7 +101,7 @@ std::string describe(const FunctionRow& row, const ShortPaths& paths, std::size_
 std::string describe(const MpiCallRow& row, const ShortPaths& paths, std::size_t width = kAnyWidth);
 // Either of these forms, and what was called there, "step() train.py:57 (numpy.dot)"; "code that is not
 // known" without a function.
-std::string describe(const Place& place, const ShortPaths& paths, std::size_t width = kAnyWidth);
+std::string describe(const SourceLocation& place, const ShortPaths& paths, std::size_t width = kAnyWidth);
 // "late sender", "wait at NxN"
 const char* wait_kind(shard::WaitKind kind);
 // Quoted for a shell where need be. Names with control characters do not survive.

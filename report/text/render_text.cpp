@@ -220,7 +220,7 @@ class Report {
   // Of a run that hung: who is where.
   void calls_under_way() {
     constexpr std::size_t kMost = 8;
-    const std::vector<words::Whereabouts> all = words::calls_under_way(a_, paths_);
+    const std::vector<words::CallUnderWayText> all = words::calls_under_way(a_, paths_);
     if (all.empty()) return;
     page_.section("MPI calls that had not returned", "when ranks were last looked at");
     for (std::size_t i = 0; i < std::min(all.size(), kMost); ++i) {
@@ -943,7 +943,7 @@ class Report {
       if (rank.last_call_path.empty()) continue;
       if (shown++ == kMost) break;
       std::string path;
-      for (const Place& frame : rank.last_call_path)
+      for (const SourceLocation& frame : rank.last_call_path)
         path += (path.empty() ? "" : " > ") + words::frame(frame);
       page_.paragraph({fmt::format("  {:<18}", shown == 1 ? "last call path" : "")},
                       fmt::format("rank {}: {}", rank.rank, printable(path)));

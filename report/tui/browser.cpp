@@ -100,20 +100,20 @@ struct Browser::State {
     Pane& at = pane();
     fresh(at);
     if (at.view->size() == 0 || !at.view->selectable(at.cursor)) return;
-    fulfil(at.view->open(at.cursor));
+    handle_request(at.view->open(at.cursor));
   }
 
-  void fulfil(const tui::Wish& wish) {
-    switch (wish.kind) {
-      case tui::Wish::Kind::kNothing:
+  void handle_request(const tui::ViewRequest& request) {
+    switch (request.kind) {
+      case tui::ViewRequest::Kind::kNothing:
         return;
-      case tui::Wish::Kind::kFunction:
-        opened.push_back({tui::function_view(run, wish.function), 0, 0, {}, true});
+      case tui::ViewRequest::Kind::kFunction:
+        opened.push_back({tui::function_view(run, request.function), 0, 0, {}, true});
         return;
-      case tui::Wish::Kind::kSource: {
+      case tui::ViewRequest::Kind::kSource: {
         std::size_t item = 0;
-        if (!source->show(wish.file, wish.line, item)) {
-          message = "The report has no source of " + printable(wish.file);
+        if (!source->show(request.file, request.line, item)) {
+          message = "The report has no source of " + printable(request.file);
           return;
         }
         go_to(kSource);
@@ -122,12 +122,12 @@ struct Browser::State {
         panes[kSource].top = item > kContext ? item - kContext : 0;
         return;
       }
-      case tui::Wish::Kind::kRanks:
-        if (!wish.rank_row || *wish.rank_row >= run.data.group_of_rank.size()) {
+      case tui::ViewRequest::Kind::kRanks:
+        if (!request.rank_row || *request.rank_row >= run.data.group_of_rank.size()) {
           message = "Nothing is known of this rank alone";
           return;
         }
-        choose(run.data.group_of_rank[*wish.rank_row]);
+        choose(run.data.group_of_rank[*request.rank_row]);
         message = "Hotspots and tree are now of " + run.group_name + " alone (a: all ranks)";
         go_to(1);
         return;

@@ -61,7 +61,7 @@ void append(Spans& spans, Spans more) {
 struct Item {
   Spans spans;
   bool selectable = false;
-  Wish wish;
+  ViewRequest request;
 };
 
 }  // namespace
@@ -202,7 +202,9 @@ class HotspotsView final : public View {
     return spans;
   }
 
-  Wish open(std::size_t item) override { return {Wish::Kind::kFunction, items_[item], {}, 0, {}}; }
+  ViewRequest open(std::size_t item) override {
+    return {ViewRequest::Kind::kFunction, items_[item], {}, 0, {}};
+  }
   bool letter(std::string_view text, std::size_t& item) override {
     if (text == "s") sort_ = (sort_ + 1) % kSorts;
     if (text == "r") reversed_ = !reversed_;
@@ -313,10 +315,10 @@ class TreeView final : public View {
     return spans;
   }
 
-  Wish open(std::size_t item) override {
+  ViewRequest open(std::size_t item) override {
     const std::uint32_t frame = run_.data.paths[items_[item].path].frame;
     if (frame == shard::kNone || run_.data.frames[frame].function == shard::kNone) return {};
-    return {Wish::Kind::kFunction, run_.data.frames[frame].function, {}, 0, {}};
+    return {ViewRequest::Kind::kFunction, run_.data.frames[frame].function, {}, 0, {}};
   }
   bool right(std::size_t& item) override {
     const std::uint32_t path = items_[item].path;
@@ -358,7 +360,7 @@ class TreeView final : public View {
  private:
   enum { kByTotal, kBySelf, kByName, kSorts };
   enum Hit : std::uint8_t { kNoHit, kItself, kAbove };
-  struct Place {
+  struct SourceLocation {
     std::uint32_t path, depth;
   };
 
@@ -404,7 +406,7 @@ class TreeView final : public View {
   std::vector<std::vector<std::uint32_t>> children_;
   std::vector<bool> open_;
   std::vector<std::uint8_t> hits_;
-  std::vector<Place> items_;
+  std::vector<SourceLocation> items_;
   int sort_ = kByTotal;
   TimeScale scale_{1};
 };
@@ -424,8 +426,7 @@ class RanksView final : public View {
     for (std::uint32_t row = 0; row < run_.analysis.ranks.size(); ++row) {
       const RankInfo& rank = run_.analysis.ranks[row];
       most_s = std::max(most_s, rank.elapsed_s);
-      if (filter == std::to_string(rank.rank) || matches(node(rank), filter))
-        items_.push_back(row);
+      if (filter == std::to_string(rank.rank) || matches(node(rank), filter)) items_.push_back(row);
     }
     scale_ = TimeScale(most_s);
     if (sort_ != kByRank || reversed_) {
@@ -459,7 +460,7 @@ class RanksView final : public View {
     return spans;
   }
 
-  Wish open(std::size_t item) override { return {Wish::Kind::kRanks, 0, {}, 0, items_[item]}; }
+  ViewRequest open(std::size_t item) override { return {ViewRequest::Kind::kRanks, 0, {}, 0, items_[item]}; }
   bool letter(std::string_view text, std::size_t& item) override {
     if (text == "s") sort_ = (sort_ + 1) % kSorts;
     if (text == "r") reversed_ = !reversed_;
@@ -508,7 +509,7 @@ class ListView : public View {
   Spans heading(std::size_t) const override { return {}; }
   Spans render(std::size_t item, std::size_t) const override { return items_[item].spans; }
   bool selectable(std::size_t item) const override { return items_[item].selectable; }
-  Wish open(std::size_t item) override { return items_[item].wish; }
+  ViewRequest open(std::size_t item) override { return items_[item].request; }
 
  protected:
   void blank_and_title(std::string_view title, std::string_view remark = {}) {
@@ -521,10 +522,10 @@ class ListView : public View {
   void note(std::string_view text) {
     items_.push_back({{{"  " + std::string(text), Style::kDim}}, false, {}});
   }
-  void row(std::string numbers, const text::Span& label, Wish wish, std::string remark = {}) {
+  void row(std::string numbers, const text::Span& label, ViewRequest request, std::string remark = {}) {
     items_.push_back({{{std::move(numbers), Style::kPlain}, label, {std::move(remark), Style::kDim}},
                       true,
-                      std::move(wish)});
+                      std::move(request)});
   }
 
   const Run& run_;
@@ -567,14 +568,14 @@ class CommView final : public ListView {
   }
 
  private:
-  static Wish source_of(const std::string& file, std::uint32_t line) {
-    return file.empty() ? Wish{} : Wish{Wish::Kind::kSource, 0, file, line, {}};
+  static ViewRequest source_of(const std::string& file, std::uint32_t line) {
+    return file.empty() ? ViewRequest{} : ViewRequest{ViewRequest::Kind::kSource, 0, file, line, {}};
   }
-  std::string place(PlaceIndex index) const {
+  std::string place(LocationIndex index) const {
     return index < run_.analysis.places.size() ? describe(run_.analysis.places[index], run_.names)
                                                : "code that is not known";
   }
-  Wish source_of(PlaceIndex index) const {
+  ViewRequest source_of(LocationIndex index) const {
     if (index >= run_.analysis.places.size()) return {};
     return source_of(run_.analysis.places[index].file, run_.analysis.places[index].line);
   }
@@ -641,7 +642,7 @@ class FunctionView final : public ListView {
       const std::string at = function.line == 0 ? "" : fmt::format(":{}", function.line);
       items_.push_back({{{"  " + printable(function.file) + at, Style::kPlain}},
                         true,
-                        {Wish::Kind::kSource, 0, function.file, function.line, {}}});
+                        {ViewRequest::Kind::kSource, 0, function.file, function.line, {}}});
     }
     if (!function.module.empty()) note(printable(function.module));
     note(fmt::format("self {} ({} %), total {} ({} %){}", seconds(time.self_s), run_.share(time.self_s),
@@ -669,9 +670,10 @@ class FunctionView final : public ListView {
       Spans spans{{cell(seconds(row.total_s), 10) + cell(percent(share), 9), Style::kPlain}};
       append(spans, bar_spans(share, kBar, Style::kPlain));
       spans.push_back({label, known ? kind_style(run_.data.functions[row.function].kind) : Style::kDim});
-      items_.push_back({std::move(spans),
-                        known,
-                        {known ? Wish::Kind::kFunction : Wish::Kind::kNothing, row.function, {}, 0, {}}});
+      items_.push_back(
+          {std::move(spans),
+           known,
+           {known ? ViewRequest::Kind::kFunction : ViewRequest::Kind::kNothing, row.function, {}, 0, {}}});
     }
   }
 
@@ -764,8 +766,8 @@ class Sources final : public SourceView {
             {shorten(line.text, rest_of(columns, 28)), hot ? Style::kTitle : Style::kPlain}};
   }
 
-  Wish open(std::size_t item) override {
-    if (!file_) return {Wish::Kind::kSource, 0, run_.data.sources[items_[item]].file, 0, {}};
+  ViewRequest open(std::size_t item) override {
+    if (!file_) return {ViewRequest::Kind::kSource, 0, run_.data.sources[items_[item]].file, 0, {}};
     return {};
   }
   bool left(std::size_t& item) override {

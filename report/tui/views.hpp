@@ -38,7 +38,7 @@ struct Run {
 };
 
 // What opening an item asks the browser for.
-struct Wish {
+struct ViewRequest {
   enum class Kind { kNothing, kFunction, kSource, kRanks };
   Kind kind = Kind::kNothing;
   std::uint32_t function = 0;             // kFunction
@@ -65,7 +65,7 @@ class View {
     static_cast<void>(item);
     return true;
   }
-  virtual Wish open(std::size_t item) {
+  virtual ViewRequest open(std::size_t item) {
     static_cast<void>(item);
     return {};
   }

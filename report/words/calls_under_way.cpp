@@ -69,7 +69,7 @@ std::string what_of(const CallUnderWayRow& row) {
 
 }  // namespace
 
-std::vector<Whereabouts> calls_under_way(const Analysis& analysis, const text::ShortPaths& names) {
+std::vector<CallUnderWayText> calls_under_way(const Analysis& analysis, const text::ShortPaths& names) {
   struct Group {
     std::set<std::int32_t> ranks;
     double age_s = 0;
@@ -87,21 +87,21 @@ std::vector<Whereabouts> calls_under_way(const Analysis& analysis, const text::S
     group.ranks.insert(row.rank);
     group.age_s = std::max(group.age_s, row.age_s);
   }
-  std::vector<Whereabouts> result;
+  std::vector<CallUnderWayText> result;
   for (const auto& [key, group] : groups) {
     const auto& [call, what] = key;
-    Whereabouts& where = result.emplace_back();
+    CallUnderWayText& where = result.emplace_back();
     where.ranks.assign(group.ranks.begin(), group.ranks.end());
     where.text = fmt::format("{} for {}", call, text::seconds(group.age_s));
     if (!what.empty()) where.text += "; " + what;
   }
-  std::stable_sort(result.begin(), result.end(), [](const Whereabouts& x, const Whereabouts& y) {
+  std::stable_sort(result.begin(), result.end(), [](const CallUnderWayText& x, const CallUnderWayText& y) {
     return x.ranks.size() != y.ranks.size() ? x.ranks.size() > y.ranks.size() : x.ranks < y.ranks;
   });
   std::map<std::string, std::vector<std::int32_t>> elsewhere;
   for (const RankInfo& rank : analysis.ranks) {
     if (!awaited.contains(rank.rank) || in_calls.contains(rank.rank)) continue;
-    const Place& seen = rank.last_seen;
+    const SourceLocation& seen = rank.last_seen;
     const bool known = !seen.function.empty() || !seen.op.empty();
     const bool ended = rank.exit_status == 0 && !rank.lost;
     elsewhere[ended   ? "has ended"

@@ -10,7 +10,7 @@
 
 namespace clusterprof::report::words {
 
-struct Whereabouts {
+struct CallUnderWayText {
   std::vector<std::int32_t> ranks;  // ascending
   // "MPI_Barrier <- step() solver.c:81 for 12.4 s: operation 7 of MPI_COMM_WORLD, without rank 3"; "in no MPI
   // call; last seen in read_input() solver.c:20"
@@ -18,6 +18,6 @@ struct Whereabouts {
 };
 
 // Ranks in equal calls together, largest groups first; then those in no call that others wait for.
-std::vector<Whereabouts> calls_under_way(const Analysis& analysis, const text::ShortPaths& names);
+std::vector<CallUnderWayText> calls_under_way(const Analysis& analysis, const text::ShortPaths& names);
 
 }  // namespace clusterprof::report::words

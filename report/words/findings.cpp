@@ -18,16 +18,16 @@ using Key = EvidenceKey;
 using Kind = FindingKind;
 
 // The first sentence, and what follows it. Each ends in a full stop.
-struct Said {
+struct FindingText {
   std::string first, more;
 };
 
-class Speaker {
+class FindingWriter {
  public:
-  Speaker(const Finding& finding, const text::ShortPaths& names)
+  FindingWriter(const Finding& finding, const text::ShortPaths& names)
       : f_(finding), e_(finding.evidence), names_(names) {}
 
-  [[nodiscard]] Said say() const {
+  [[nodiscard]] FindingText text() const {
     switch (f_.kind) {
       case Kind::kRankFailed:
         return {fmt::format("{} {}{}.", who(),
@@ -224,7 +224,7 @@ class Speaker {
  private:
   // A damaged file may lack what the kind has.
   [[nodiscard]] std::int32_t rank() const { return f_.rank.value_or(-1); }
-  [[nodiscard]] Place site() const { return f_.site.value_or(Place()); }
+  [[nodiscard]] SourceLocation site() const { return f_.site.value_or(SourceLocation()); }
   [[nodiscard]] std::string share() const { return percent(f_.share.value_or(0)); }
   [[nodiscard]] std::string time(Key key) const { return seconds(e_.number(key)); }
   [[nodiscard]] std::string count(Key key) const { return text::count(e_.number(key)); }
@@ -256,7 +256,7 @@ class Speaker {
     if (where.empty()) return which;
     return fmt::format("{} in {}", which, where);
   }
-  [[nodiscard]] Said ended_after() const {
+  [[nodiscard]] FindingText ended_after() const {
     std::vector<std::string> how;
     for (const std::int32_t signal : e_.list(Key::kSignals)) how.push_back(text::signal_name(signal));
     for (const std::int32_t status : e_.list(Key::kStatuses)) how.push_back(fmt::format("status {}", status));
@@ -274,7 +274,7 @@ class Speaker {
     return text::missing_ranks(run);
   }
 
-  [[nodiscard]] Said waiting_for_processor() const {
+  [[nodiscard]] FindingText waiting_for_processor() const {
     std::string first = fmt::format("Ranks wait for a processor: {} of all rank time", share());
     if (e_.has(Key::kReadyThreads))
       first += fmt::format("; on node {} an average of {:.1f} threads run or are ready to, on {}", node(),
@@ -286,7 +286,7 @@ class Speaker {
                              : ""};
   }
 
-  [[nodiscard]] Said shared_processors() const {
+  [[nodiscard]] FindingText shared_processors() const {
     const std::vector<std::int32_t> processors = e_.list(Key::kProcessors);
     const bool several = whole(Key::kNodes) > 1;
     return {fmt::format("{} share {}of {}: each can run for at most {} of its time.", who(),
@@ -298,42 +298,42 @@ class Speaker {
                         percent(e_.number(Key::kBusy)), count(Key::kSwitchedOut))};
   }
 
-  [[nodiscard]] Said delay() const {
+  [[nodiscard]] FindingText delay() const {
     const bool several = f_.ranks.size() > 1;
     std::string late = culprit(rank(), f_.place, names_);
     if (several) late += fmt::format(", and {} there,", text::plural(f_.ranks.size() - 1, "other rank"));
-    Said said{fmt::format("Delay: {} made {} wait {}", late, who_waited(e_), time(Key::kWait)), ""};
-    if (several) said.first += fmt::format(", rank {} for {} of it", rank(), time(Key::kRankWait));
+    FindingText result{fmt::format("Delay: {} made {} wait {}", late, who_waited(e_), time(Key::kWait)), ""};
+    if (several) result.first += fmt::format(", rank {} for {} of it", rank(), time(Key::kRankWait));
     if (f_.site) {
       const bool all = e_.number(Key::kSiteWait) >= (1 - thresholds::kBlame / 5) * e_.number(Key::kWait);
-      said.first += fmt::format("{} in {}", all ? "" : fmt::format(", {} of it", time(Key::kSiteWait)),
-                                text::describe(site(), names_));
+      result.first += fmt::format("{} in {}", all ? "" : fmt::format(", {} of it", time(Key::kSiteWait)),
+                                  text::describe(site(), names_));
     }
-    said.first += ".";
+    result.first += ".";
     if (e_.has(Key::kMaxUseful))
-      said.more = several ? fmt::format("One of them works {} outside MPI, the mean rank {}.",
-                                        time(Key::kMaxUseful), time(Key::kMeanUseful))
-                          : fmt::format("Outside MPI it works {}, the mean rank {}.", time(Key::kMaxUseful),
-                                        time(Key::kMeanUseful));
-    return said;
+      result.more = several ? fmt::format("One of them works {} outside MPI, the mean rank {}.",
+                                          time(Key::kMaxUseful), time(Key::kMeanUseful))
+                            : fmt::format("Outside MPI it works {}, the mean rank {}.", time(Key::kMaxUseful),
+                                          time(Key::kMeanUseful));
+    return result;
   }
 
-  [[nodiscard]] Said imbalance() const {
-    Said said{
+  [[nodiscard]] FindingText imbalance() const {
+    FindingText result{
         fmt::format("Load imbalance costs {} of the run: rank {} works {} outside MPI, the mean rank {}.",
                     share(), rank(), time(Key::kMaxUseful), time(Key::kMeanUseful)),
         ""};
     if (e_.has(Key::kCpuExcess)) {
-      said.more = fmt::format(
+      result.more = fmt::format(
           "It uses only {} more CPU time than the mean rank: rather than having more work, it waits for a "
           "processor.",
           time(Key::kCpuExcess));
-      return said;
+      return result;
     }
     if (e_.has(Key::kPlaceTime))
-      said.more = fmt::format("Rank {} spends {} more than the mean in {}.", rank(), time(Key::kPlaceTime),
-                              name(f_.place, names_));
-    return said;
+      result.more = fmt::format("Rank {} spends {} more than the mean in {}.", rank(), time(Key::kPlaceTime),
+                                name(f_.place, names_));
+    return result;
   }
 
   // "; most in MPI_Allreduce <- step() train.py:88 (15.3 s)"
@@ -351,11 +351,11 @@ class Speaker {
     const std::string place = name(f_.place, names_);
     return place.empty() ? "" : ", " + place;
   }
-  [[nodiscard]] Said of_rank_time(std::string_view verb, std::string_view remark = {}) const {
+  [[nodiscard]] FindingText of_rank_time(std::string_view verb, std::string_view remark = {}) const {
     return {fmt::format("{} {} of all rank time{}{}.", verb, share(), remark, of_it_in()), ""};
   }
 
-  [[nodiscard]] Said memory_bound() const {
+  [[nodiscard]] FindingText memory_bound() const {
     const std::string place = name(f_.place, names_);
     if (f_.is_estimate)
       return {fmt::format(
@@ -392,33 +392,33 @@ class Speaker {
                        io_calls(e_),
                        e_.has(Key::kSampledShare) ? " (timed: samples miss part of such short waits)" : "");
   }
-  [[nodiscard]] Said file_io() const {
-    Said said = of_rank_time("Calls on files take");
+  [[nodiscard]] FindingText file_io() const {
+    FindingText result = of_rank_time("Calls on files take");
     if (e_.has(Key::kRankShare))
-      said.more = fmt::format("{}{}.", who_calls(), e_.has(Key::kPlaceShare) ? "" : comma_place());
-    return said;
+      result.more = fmt::format("{}{}.", who_calls(), e_.has(Key::kPlaceShare) ? "" : comma_place());
+    return result;
   }
 
-  [[nodiscard]] Said blocked() const {
+  [[nodiscard]] FindingText blocked() const {
     const std::string kinds = idle_kinds(e_, false);
     return of_rank_time(e_.has(Key::kGil) ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
                                           : "Ranks are blocked outside MPI and I/O for",
                         kinds.empty() ? "" : fmt::format(" ({})", kinds));
   }
 
-  [[nodiscard]] Said full_memory() const {
+  [[nodiscard]] FindingText full_memory() const {
     const double used = e_.number(Key::kMemoryUsed), all = e_.number(Key::kMemory);
-    Said said{fmt::format("The memory of node {} was {} full ({} of {})", node(),
-                          percent(std::min(1.0, used / all)), text::bytes(used), text::bytes(all)),
-              ""};
+    FindingText result{fmt::format("The memory of node {} was {} full ({} of {})", node(),
+                                   percent(std::min(1.0, used / all)), text::bytes(used), text::bytes(all)),
+                       ""};
     if (f_.rank)
-      said.first += fmt::format("; of its ranks, rank {} held most, {} at its peak", rank(),
-                                text::bytes(e_.number(Key::kRankRss)));
-    said.first += ".";
-    return said;
+      result.first += fmt::format("; of its ranks, rank {} held most, {} at its peak", rank(),
+                                  text::bytes(e_.number(Key::kRankRss)));
+    result.first += ".";
+    return result;
   }
 
-  [[nodiscard]] Said clocks() const {
+  [[nodiscard]] FindingText clocks() const {
     std::vector<std::string> parts;
     if (e_.has(Key::kViolations))
       parts.push_back(fmt::format(
@@ -431,10 +431,10 @@ class Speaker {
       parts.push_back(fmt::format(
           "The nodes' clocks are only known to within {}: shorter waits between nodes are not counted.",
           time(Key::kClockError)));
-    Said said;
-    if (!parts.empty()) said.first = parts[0];
-    if (parts.size() > 1) said.more = parts[1];
-    return said;
+    FindingText result;
+    if (!parts.empty()) result.first = parts[0];
+    if (parts.size() > 1) result.more = parts[1];
+    return result;
   }
 
   const Finding& f_;
@@ -515,18 +515,18 @@ std::string_view advice(FindingAction action) {
 }
 
 std::string sentences(const Finding& finding, const text::ShortPaths& names) {
-  const Said said = Speaker(finding, names).say();
-  std::string out = said.first;
-  append(out, said.more);
-  for (const Because& because : finding.because) {
+  const FindingText result = FindingWriter(finding, names).text();
+  std::string out = result.first;
+  append(out, result.more);
+  for (const JoinedFinding& joined : finding.joined) {
     Finding other;
-    other.kind = because.kind, other.share = because.share, other.rank = because.rank;
-    other.place = because.place, other.evidence = because.evidence, other.action = because.action;
-    const Said also = Speaker(other, names).say();
+    other.kind = joined.kind, other.share = joined.share, other.rank = joined.rank;
+    other.place = joined.place, other.evidence = joined.evidence, other.action = joined.action;
+    const FindingText also = FindingWriter(other, names).text();
     append(out, also.first);
     append(out, also.more);
   }
-  append(out, Speaker(finding, names).other_causes());
+  append(out, FindingWriter(finding, names).other_causes());
   append(out, advice(finding.action));
   return out;
 }
@@ -536,7 +536,7 @@ std::string gain(const Finding& finding) {
 }
 
 std::string headline(const Finding& finding, const text::ShortPaths& names) {
-  std::string first = Speaker(finding, names).say().first;
+  std::string first = FindingWriter(finding, names).text().first;
   if (first.ends_with('.')) first.pop_back();
   return first;
 }

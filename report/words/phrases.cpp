@@ -11,7 +11,7 @@ namespace clusterprof::report::words {
 
 using Key = EvidenceKey;
 
-std::string culprit(std::int32_t rank, const Place& place, const text::ShortPaths& names) {
+std::string culprit(std::int32_t rank, const SourceLocation& place, const text::ShortPaths& names) {
   if (place.function.empty() && place.op.empty()) return fmt::format("rank {}", rank);
   if (place.kind == shard::FrameKind::kKernel && place.function == shard::kRunnableName)
     return fmt::format("rank {}, {},", rank, place.function);
@@ -26,7 +26,7 @@ std::string who_waited(const Evidence& evidence) {
   return (at_least ? "at least " : "") + text::plural(static_cast<std::size_t>(ranks), "rank");
 }
 
-std::string name(const Place& place, const text::ShortPaths& names) {
+std::string name(const SourceLocation& place, const text::ShortPaths& names) {
   if (place.function.empty()) return {};
   const std::string where = names.place(place.file, place.line);
   const std::string label = text::function_label(place.function, place.kind);
@@ -34,7 +34,7 @@ std::string name(const Place& place, const text::ShortPaths& names) {
   return place.called.empty() ? text : fmt::format("{} ({})", text, text::printable(place.called));
 }
 
-std::string frame(const Place& place) {
+std::string frame(const SourceLocation& place) {
   if (place.file.empty()) return place.function;
   return fmt::format("{} ({}:{})", place.function,
                      std::string_view(place.file).substr(place.file.find_last_of('/') + 1), place.line);

@@ -13,13 +13,13 @@
 namespace clusterprof::report::words {
 
 // "rank 3 in load_batch() data.py:41"
-std::string culprit(std::int32_t rank, const Place& place, const text::ShortPaths& names);
+std::string culprit(std::int32_t rank, const SourceLocation& place, const text::ShortPaths& names);
 // "63 ranks", "at least 12 ranks", "rank 0"
 std::string who_waited(const Evidence& evidence);
 // "compute() train.py:57"; empty: it is not known.
-std::string name(const Place& place, const text::ShortPaths& names);
+std::string name(const SourceLocation& place, const text::ShortPaths& names);
 // "compute (train.py:57)", as a frame of a call path.
-std::string frame(const Place& place);
+std::string frame(const SourceLocation& place);
 // "sleep 4.20 s, locks 300 ms": those that matter, largest first.
 std::string listed(std::vector<std::pair<const char*, double>> seconds);
 std::string idle_kinds(const Evidence& evidence, bool with_gil);

@@ -80,7 +80,7 @@ KNOWN_CIRCLES = {
         ["cli/analyze/output", "cli/analyze/run_lookup"],
         ["formats/profile/block_layout", "formats/profile/node_matrix"],
         ["formats/shard/rank_rows", "formats/shard/row_order"],
-        ["report/analysis/placement", "report/analysis/verdict"],
+        ["report/analysis/bottlenecks", "report/analysis/placement"],
         ["report/page/page_data", "report/page/page_series", "report/page/page_sources", "report/page/rank_groups"],
     ],
     "folders": [

@@ -83,16 +83,16 @@ TEST_F(WriteFile, WhatIsSwappedInForAPipeIsNotWritten) {
   for (const bool is_link : {true, false}) {
     ::unlink(at("pipe").c_str());
     ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
-    Way way(at("pipe"));
-    ASSERT_EQ(way.error(), 0);
+    PathResolver resolver(at("pipe"));
+    ASSERT_EQ(resolver.error(), 0);
     const UniqueFd reader(::open(at("pipe").c_str(), O_RDONLY | O_NONBLOCK));
-    ASSERT_TRUE(open_as_it_is(way.end()));
+    ASSERT_TRUE(open_resolved(resolver.result()));
     ASSERT_EQ(::unlink(at("pipe").c_str()), 0);
     if (is_link)
       fs::create_symlink("victim", at("pipe"));
     else
       ASSERT_EQ(::link(victim.c_str(), at("pipe").c_str()), 0);
-    const bool opened = static_cast<bool>(open_as_it_is(way.end()));
+    const bool opened = static_cast<bool>(open_resolved(resolver.result()));
     const int error = errno;
     EXPECT_FALSE(opened);
     EXPECT_EQ(error, is_link ? ELOOP : ESTALE);
@@ -105,12 +105,12 @@ TEST_F(WriteFile, WhatIsSwappedInForAnOpenFileIsNotWritten) {
   const std::string first = file("first", 0644), second = file("second", 0644);
   UniqueFd open_file(::open(first.c_str(), O_RDWR));
   ASSERT_EQ(::unlink(first.c_str()), 0);
-  Way way("/proc/self/fd/" + std::to_string(open_file.get()));
-  ASSERT_EQ(way.error(), 0);
-  ASSERT_TRUE(way.end().unnamed);
+  PathResolver resolver("/proc/self/fd/" + std::to_string(open_file.get()));
+  ASSERT_EQ(resolver.error(), 0);
+  ASSERT_TRUE(resolver.result().unnamed);
   const UniqueFd other(::open(second.c_str(), O_RDWR));
   ASSERT_EQ(::dup2(other.get(), open_file.get()), open_file.get());
-  const bool opened = static_cast<bool>(open_as_it_is(way.end()));
+  const bool opened = static_cast<bool>(open_resolved(resolver.result()));
   const int error = errno;
   EXPECT_FALSE(opened);
   EXPECT_EQ(error, ESTALE);

@@ -37,7 +37,7 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
   facts.sample_event = "1,2,0,0,7,2";
   facts.rank = 3;
   facts.preloads = {"/p/a.so", "/p/b.so"};
-  facts.clock_meeting = "/run/.clocks";
+  facts.clock_rendezvous = "/run/.clocks";
   facts.spawn = "words";
   facts.world = "1:4:/run/.worlds";
   const auto changes = program_environment(options, facts, fake_environment({{"LD_PRELOAD", "u.so"}}));

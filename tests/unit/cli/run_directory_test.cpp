@@ -80,7 +80,7 @@ TEST_F(RunDirectoryTest, WhatOthersHavePreparedIsPassedBy) {
     const auto met = agree_on_run_directory(chosen(), job);
     ASSERT_TRUE(met.ok()) << met.error().message;
     EXPECT_EQ(met.value().path, root_ + "/clusterprof-train-12.0-2");
-    EXPECT_EQ(met.value().meeting_link, root_ + "/.clusterprof-a-2");
+    EXPECT_EQ(met.value().rendezvous_link, root_ + "/.clusterprof-a-2");
   }
   for (const char* name : {"theirs", "linked"}) {
     const auto refused = agree_on_run_directory(given(name), job);
@@ -243,13 +243,13 @@ TEST_F(RunDirectoryTest, PlainRunsLeaveNoLink) {
   const auto directory = agree_on_run_directory(chosen(), plain);
   ASSERT_TRUE(directory.ok());
   EXPECT_EQ(entries().size(), 1u);
-  EXPECT_TRUE(directory.value().meeting_link.empty());
+  EXPECT_TRUE(directory.value().rendezvous_link.empty());
 }
 
 TEST_F(RunDirectoryTest, LinkGoesAndDirectoryStays) {
   const auto directory = agree_on_run_directory(chosen(), rank_of("a"));
   EXPECT_EQ(entries().size(), 2u);
-  remove_meeting_link(directory.value());
+  remove_rendezvous_link(directory.value());
   EXPECT_EQ(entries().size(), 1u);
   EXPECT_TRUE(fs::exists(directory.value().path));
 }
@@ -271,11 +271,11 @@ TEST_F(RunDirectoryTest, SaysWhatJobItIsOf) {
 
 TEST_F(RunDirectoryTest, LastNodeToLeaveRemovesTheLink) {
   const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
-  leave_meeting(directory, "n1", 2, 6);
-  leave_meeting(directory, "n2", 1, 6);
-  leave_meeting(directory, "n2", 1, 6);  // one that came late
+  leave_rendezvous(directory, "n1", 2, 6);
+  leave_rendezvous(directory, "n2", 1, 6);
+  leave_rendezvous(directory, "n2", 1, 6);  // one that came late
   EXPECT_EQ(entries().size(), 2u);
-  leave_meeting(directory, "n3", 2, 6);
+  leave_rendezvous(directory, "n3", 2, 6);
   EXPECT_EQ(entries().size(), 1u);
   const fs::directory_iterator left(directory.path);
   EXPECT_EQ(left->path().filename(), ".run");
@@ -284,26 +284,26 @@ TEST_F(RunDirectoryTest, LastNodeToLeaveRemovesTheLink) {
 
 TEST_F(RunDirectoryTest, OnlyNodeRemovesTheLink) {
   const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
-  leave_meeting(directory, "n1", -1, 4);
+  leave_rendezvous(directory, "n1", -1, 4);
   EXPECT_EQ(entries().size(), 2u);
-  leave_meeting(directory, "n1", 4, 4);
+  leave_rendezvous(directory, "n1", 4, 4);
   EXPECT_EQ(entries().size(), 1u);
 }
 
 TEST_F(RunDirectoryTest, WhatIsLeftOfTheMeetingOfClocksGoes) {
   const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
-  remove_clock_meeting(directory, 0);  // there was none
-  const std::string place = clock_meeting_place(directory, 0);
+  remove_clock_rendezvous(directory, 0);  // there was none
+  const std::string place = clock_rendezvous_path(directory, 0);
   fs::create_directory(place);
   fs::create_symlink("out", place + "/0-3");
   fs::create_symlink("in-1-2", place + "/0-4");
   // A spawned world has a place of its own.
-  const std::string spawned = clock_meeting_place(directory, 2);
+  const std::string spawned = clock_rendezvous_path(directory, 2);
   fs::create_directory(spawned);
-  remove_clock_meeting(directory, 0);
+  remove_clock_rendezvous(directory, 0);
   EXPECT_FALSE(fs::exists(place));
   EXPECT_TRUE(fs::exists(spawned));
-  remove_clock_meeting(directory, 2);
+  remove_clock_rendezvous(directory, 2);
   EXPECT_FALSE(fs::exists(spawned));
   EXPECT_TRUE(fs::exists(directory.path));
 }
@@ -311,23 +311,23 @@ TEST_F(RunDirectoryTest, WhatIsLeftOfTheMeetingOfClocksGoes) {
 // Who may write into the run directory may have put something else there.
 TEST_F(RunDirectoryTest, NothingButLinksOfAMeetingOfClocksGoes) {
   const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
-  const std::string place = clock_meeting_place(directory, 0), home = root_ + "/home";
+  const std::string place = clock_rendezvous_path(directory, 0), home = root_ + "/home";
   fs::create_directory(home);
   std::ofstream(home + "/thesis.tex") << "x";
   fs::create_symlink("thesis.tex", home + "/link");
   fs::create_symlink(home, place);
-  remove_clock_meeting(directory, 0);
+  remove_clock_rendezvous(directory, 0);
   EXPECT_TRUE(fs::exists(home + "/thesis.tex"));
   EXPECT_TRUE(fs::is_symlink(home + "/link"));
   fs::remove(place);
   fs::rename(home, place);
-  remove_clock_meeting(directory, 0);
+  remove_clock_rendezvous(directory, 0);
   EXPECT_TRUE(fs::exists(place + "/thesis.tex"));
   EXPECT_FALSE(fs::is_symlink(place + "/link"));
   if (::geteuid() != 0) return;
   fs::create_symlink("thesis.tex", place + "/link");
   ASSERT_EQ(::chown(place.c_str(), 1, 1), 0);
-  remove_clock_meeting(directory, 0);
+  remove_clock_rendezvous(directory, 0);
   EXPECT_TRUE(fs::is_symlink(place + "/link"));
 }
 

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "cli/doctor/child_process.hpp"
 #include "cli/doctor/elf_facts.hpp"
-#include "cli/doctor/guarded.hpp"
 #include "cli/doctor/papi_facts.hpp"
 #include "cli/doctor/real_system.hpp"
 #include "fake_system.hpp"
@@ -116,17 +116,17 @@ TEST(Guarded, CommandsHaveATimeLimitAndLeaveNothing) {
 
 TEST(Guarded, Children) {
   bool timed_out = true;
-  EXPECT_EQ(in_child(
+  EXPECT_EQ(run_in_child(
                 10s, [] { return std::string("x\ny"); }, timed_out),
             "x\ny");
   EXPECT_FALSE(timed_out);
-  EXPECT_FALSE(in_child(
+  EXPECT_FALSE(run_in_child(
       10s, []() -> std::string { ::abort(); }, timed_out));
   EXPECT_FALSE(timed_out);
-  EXPECT_FALSE(in_child(
+  EXPECT_FALSE(run_in_child(
       10s, []() -> std::string { throw std::runtime_error("no"); }, timed_out));
   EXPECT_FALSE(timed_out);
-  EXPECT_FALSE(in_child(
+  EXPECT_FALSE(run_in_child(
       100ms,
       []() -> std::string {
         ::pause();

@@ -23,7 +23,8 @@ constexpr std::array<std::string_view, 5> kModules = {"/u/program", "/lib/libmpi
                                                       "/u/libsolver.so", "/usr/lib/libblas.so.3"};
 constexpr std::array<std::string_view, 3> kFiles = {"", "/u/main.c", "/x/dist-packages/mpi4py/run.py"};
 constexpr std::array<std::string_view, 4> kPythonFiles = {"/u/main.py", "/x/dist-packages/mpi4py/run.py",
-                                                          "/x/site-packages/np/a.py", "/usr/lib/python3.11/queue.py"};
+                                                          "/x/site-packages/np/a.py",
+                                                          "/usr/lib/python3.11/queue.py"};
 
 // What the header says, by walking up.
 bool outermost(const CallPaths& paths, std::uint32_t path,
@@ -55,7 +56,8 @@ std::uint32_t place(const CallPaths& paths, std::uint32_t path) {
     const Frame& f = *paths.frame(up);
     if (f.kind == FrameKind::kPython && is_named(paths, up, "/np/")) package = up;
     if (f.kind == FrameKind::kPython && is_named(paths, up, "queue.py")) standard = up;
-    if (f.kind == FrameKind::kNative && native == 0 && has_line(paths, up) && !is_runtime_module(paths.text(f.module)))
+    if (f.kind == FrameKind::kNative && native == 0 && has_line(paths, up) &&
+        !is_runtime_module(paths.text(f.module)))
       native = up;
   }
   for (const std::uint32_t best : {package, standard, native})
@@ -99,7 +101,8 @@ TEST(CallPaths, AreWhatWalkingUpSays) {
       const std::uint32_t line = static_cast<std::uint32_t>(random() % 3);
       Frame f = b.native(random() % 8 == 0 ? "pysleep" : "f", kModules[random() % kModules.size()],
                          kFiles[random() % kFiles.size()], line);
-      if (random() % 3 == 0) f = b.python("p", kPythonFiles[random() % kPythonFiles.size()], 1 + line, 1 + random() % 2);
+      if (random() % 3 == 0)
+        f = b.python("p", kPythonFiles[random() % kPythonFiles.size()], 1 + line, 1 + random() % 2);
       if (random() % 10 == 0) f = b.mpi("MPI_Recv");
       if (random() % 10 == 0) f = b.kernel("select");
       made.push_back(b.child(made[made.size() - 1 - random() % std::min<std::size_t>(made.size(), 5)], f));
@@ -135,9 +138,10 @@ TEST_F(Folding, ThePlaceIsTheUsersLineAndTheLibrarysFunctionIsKept) {
   EXPECT_EQ(paths.text(paths.frame(paths.place(at))->name), "main");
   EXPECT_EQ(paths.source(at), paths.place(at));
   EXPECT_EQ(paths.library_name(paths.called(at)), "numpy.dot");
-  const std::uint32_t start = b.path({b.python("Thread.run", "/usr/lib/python3.11/threading.py", 975, 970), main,
-                                      b.python("Queue.get", "/usr/lib/python3.11/queue.py", 171, 154),
-                                      b.python("Condition.wait", "/usr/lib/python3.11/threading.py", 320, 288)});
+  const std::uint32_t start =
+      b.path({b.python("Thread.run", "/usr/lib/python3.11/threading.py", 975, 970), main,
+              b.python("Queue.get", "/usr/lib/python3.11/queue.py", 171, 154),
+              b.python("Condition.wait", "/usr/lib/python3.11/threading.py", 320, 288)});
   const CallPaths more(b.data);
   EXPECT_EQ(more.text(more.frame(more.place(start))->name), "main");
   EXPECT_EQ(more.library_name(more.called(start)), "queue.Queue.get");
@@ -147,8 +151,11 @@ TEST_F(Folding, WithoutCodeOfTheUsersAPackageSaysMoreThanWhatStartsThreads) {
   const Frame run = b.python("Thread.run", "/usr/lib/python3.11/threading.py", 975, 970);
   const Frame monitor = b.python("TMonitor.run", "/x/site-packages/tqdm/_monitor.py", 60, 50);
   const Frame wait = b.python("Condition.wait", "/usr/lib/python3.11/threading.py", 320, 288);
-  const std::uint32_t of_package = b.path({run, monitor, wait}), of_pool = b.path(
-      {run, b.python("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", 81, 65), wait});
+  const std::uint32_t of_package = b.path({run, monitor, wait}),
+                      of_pool = b.path(
+                          {run,
+                           b.python("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", 81, 65),
+                           wait});
   const CallPaths paths(b.data);
   EXPECT_EQ(paths.text(paths.frame(paths.place(of_package))->name), "TMonitor.run");
   EXPECT_EQ(paths.text(paths.frame(paths.place(of_pool))->name), "_worker");
@@ -163,7 +170,8 @@ TEST_F(Folding, WhatHasNoNameIsOneFunctionOfItsModule) {
   const Analysis folded = analyse(b.data);
   std::vector<std::string> names;
   for (const FunctionRow& row : folded.functions) names.push_back(row.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"_multiarray_umath, no names", "main", "python3.11, interpreter"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"_multiarray_umath, no names", "main", "python3.11, interpreter"}));
   EXPECT_DOUBLE_EQ(folded.functions[0].self_s, 4);
   EXPECT_DOUBLE_EQ(folded.functions[0].total_s, 4) << "once, though it calls itself";
   EXPECT_DOUBLE_EQ(folded.functions[1].self_s, 0.5);
@@ -171,7 +179,7 @@ TEST_F(Folding, WhatHasNoNameIsOneFunctionOfItsModule) {
   EXPECT_EQ(folded.lines[0].file, "/u/train.py");
 
   // The same sums when everything is shown.
-  const Analysis all = analyse(b.data, shard::InMemoryRows(b.data), Frames::kAll);
+  const Analysis all = analyse(b.data, shard::InMemoryRows(b.data), FrameMode::kAll);
   EXPECT_EQ(all.functions.size(), 5u);
   double folded_s = 0, all_s = 0;
   for (const FunctionRow& row : folded.functions) folded_s += row.self_s;
@@ -181,8 +189,9 @@ TEST_F(Folding, WhatHasNoNameIsOneFunctionOfItsModule) {
 
 TEST_F(Folding, ADirectoryOfTheNameOfALibraryIsNone) {
   for (const char* file : {"/home/u/mpi4py/solver.py", "/home/u/lib/run.py", "/home/u/numpy/run.py"}) {
-    b.called(0, b.path({b.python("solve", file, 7, 5),
-                        b.python("Reduce", "/x/site-packages/mpi4py/util/pool.py", 7, 1), b.mpi("MPI_Reduce")}),
+    b.called(0,
+             b.path({b.python("solve", file, 7, 5),
+                     b.python("Reduce", "/x/site-packages/mpi4py/util/pool.py", 7, 1), b.mpi("MPI_Reduce")}),
              1, 10);
   }
   const Analysis a = analyse(b.data);

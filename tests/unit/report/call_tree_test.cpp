@@ -59,7 +59,7 @@ TEST(CallTree, RuntimeCodeBetweenFunctionsIsLeftOut) {
   // The interpreter's own time is its caller's; the C library's stays where it ends a path.
   EXPECT_EQ(shape(analyse(testing::as_sampled(b.data)).call_tree),
             "main 1.2/0.2 (umath.DOUBLE_add 1/1), work 0.3/0.3");
-  const Analysis all = analyse(b.data, shard::InMemoryRows(b.data), Frames::kAll);
+  const Analysis all = analyse(b.data, shard::InMemoryRows(b.data), FrameMode::kAll);
   EXPECT_EQ(shape(all.call_tree),
             "main 1.2/0 (cfunction_call 1.2/0.2 (DOUBLE_add 1/0 (memcpy 1/1))), _start 0.3/0 "
             "(__libc_start_main 0.3/0 (work 0.3/0.3))");

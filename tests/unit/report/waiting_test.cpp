@@ -176,7 +176,7 @@ TEST(Waits, PlacesAreTheProgramsOwn) {
   const Analysis a = analyse(b.data);
   const std::vector<WaitPart>& causes = a.waits.at(0).causes;
   ASSERT_EQ(causes.size(), 6u);
-  const auto place = [&](std::size_t i) -> const Place& { return a.places[causes[i].place]; };
+  const auto place = [&](std::size_t i) -> const SourceLocation& { return a.places[causes[i].place]; };
   EXPECT_EQ(place(0).function + " " + place(0).file, "f /u/x.py");
   EXPECT_EQ(place(1).function, "inner") << "not the C library, not the kernel";
   EXPECT_EQ(place(1).module, "/u/b.out");

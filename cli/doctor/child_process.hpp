@@ -14,8 +14,8 @@ namespace clusterprof::cli::doctor {
 
 // What `work` returned in a child process that has no terminal and prints nowhere; nullopt when it did not
 // end within `patience` or did not end well. Then `timed_out` says which.
-std::optional<std::string> in_child(std::chrono::milliseconds patience,
-                                    const std::function<std::string()>& work, bool& timed_out);
+std::optional<std::string> run_in_child(std::chrono::milliseconds patience,
+                                        const std::function<std::string()>& work, bool& timed_out);
 
 // Standard input is empty. The command and what it started in its process group is killed at the end of
 // `patience`.

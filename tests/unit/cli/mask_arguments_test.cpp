@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cli/hidden_words.hpp"
+#include "cli/mask_arguments.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using Words = std::vector<std::string>;
 Words hidden(Words words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  hide_secrets(argv);
+  mask_argument_secrets(argv);
   return words;
 }
 

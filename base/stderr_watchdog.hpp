@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whoever reads the job's stderr to its end waits for all that hold it, and so for a collector which a file
-// server keeps waiting.
+// A batch system that reads the job's stderr to its end waits for every process that has it open. A process
+// that hangs in a file server at the end of the job would so keep the whole job from ending. Used by the
+// collector and by the merge at the end of a run.
 #pragma once
 
 #include <fcntl.h>
@@ -23,14 +24,15 @@ inline std::int64_t clock_value_ns(clockid_t clock) {
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-// On a thread of its own: once the launcher at the other end of `launcher_fd` is gone, and then this process
-// does nothing for some seconds, its stderr is let go of. The descriptor stays the caller's, and open.
-inline void let_go_of_stderr_when_stuck(int launcher_fd) {
+// Starts a thread that waits until the launcher at the other end of `launcher_fd` is gone, and then until
+// this process has used no CPU time for some seconds: then it points stderr at /dev/null. The caller keeps
+// `launcher_fd` open.
+inline void start_stderr_watchdog(int launcher_fd) {
   if (launcher_fd < 0) return;
   const auto watch = [launcher_fd] {
     constexpr int kIdleSeconds = 5;
     constexpr std::int64_t kBusy_ns = 50'000;  // in a second
-    pollfd launcher{launcher_fd, 0, 0};        // its end alone is told
+    pollfd launcher{launcher_fd, 0, 0};        // reports only that the other end is gone
     while (poll(&launcher, 1, -1) < 0 && errno == EINTR) {
     }
     for (int idle = 0; idle < kIdleSeconds;) {
@@ -52,7 +54,7 @@ inline void let_go_of_stderr_when_stuck(int launcher_fd) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     std::thread(watch).detach();
-  } catch (const std::exception&) {  // no more threads here: nothing is lost but that
+  } catch (const std::exception&) {  // no more threads can be made: only the watchdog is lost
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "report/analysis/verdict.hpp"
+#include "report/analysis/bottlenecks.hpp"
 
 #include <algorithm>
 #include <array>
@@ -31,22 +31,23 @@ void largest_first(std::vector<Bottleneck>& classes) {
 }
 
 // Adds places to Analysis::places, each once.
-class PlaceTable {
+class LocationTable {
  public:
-  PlaceTable(const CallPaths& paths, std::vector<Place>& places) : paths_(paths), places_(places) {
+  LocationTable(const CallPaths& paths, std::vector<SourceLocation>& places)
+      : paths_(paths), places_(places) {
     if (places_.empty()) places_.emplace_back();
   }
-  PlaceIndex of(std::uint32_t path) {
+  LocationIndex of(std::uint32_t path) {
     if (path == 0) return 0;
-    const auto [known, is_new] = by_path_.try_emplace(path, static_cast<PlaceIndex>(places_.size()));
+    const auto [known, is_new] = by_path_.try_emplace(path, static_cast<LocationIndex>(places_.size()));
     if (is_new) places_.push_back(place_of(paths_, path));
     return known->second;
   }
 
  private:
   const CallPaths& paths_;
-  std::vector<Place>& places_;
-  std::map<std::uint32_t, PlaceIndex> by_path_;
+  std::vector<SourceLocation>& places_;
+  std::map<std::uint32_t, LocationIndex> by_path_;
 };
 
 class Describer {
@@ -97,7 +98,7 @@ class Describer {
   }
 
  private:
-  PlaceTable places_;
+  LocationTable places_;
   const Analysis& a_;
   std::map<std::int32_t, const IoCallRow*> io_of_rank_;  // the most it has most of
 };
@@ -302,9 +303,9 @@ void find_bottlenecks(const CallPaths& paths, Analysis& analysis) {
   }
 }
 
-Place place_of(const CallPaths& paths, std::uint32_t path) {
+SourceLocation place_of(const CallPaths& paths, std::uint32_t path) {
   const shard::Frame& frame = *paths.frame(path);
-  Place place;
+  SourceLocation place;
   place.function = paths.text(frame.name);
   place.file = paths.text(frame.file);
   place.module = paths.text(frame.module);

@@ -8,6 +8,6 @@ namespace clusterprof::cli {
 
 // Overwrites with stars what mask_secrets() masks, in the words that the process was started with: they are
 // those of a program which may hide its own, and the launcher is there as long as it is.
-void hide_secrets(std::span<char* const> words);
+void mask_argument_secrets(std::span<char* const> words);
 
 }  // namespace clusterprof::cli

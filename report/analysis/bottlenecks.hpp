@@ -16,7 +16,7 @@ void find_bottlenecks(const CallPaths& paths, Analysis& analysis);
 // Evidence that findings and bottlenecks have in common.
 
 // Of a path with a frame.
-Place place_of(const CallPaths& paths, std::uint32_t path);
+SourceLocation place_of(const CallPaths& paths, std::uint32_t path);
 // kSleep and the keys after it: what limits.idle_s knows of.
 void add_idle_kinds(const Limits& limits, Evidence& evidence);
 // kCalls, kCall and kPath.

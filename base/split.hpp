@@ -7,15 +7,15 @@
 
 namespace clusterprof {
 
-// What lies between separators; they may also end the text.
-inline std::vector<std::string> pieces_of(const std::string& text, char separator) {
-  std::vector<std::string> pieces;
+// The parts between separators. A separator at the end of the text adds no empty part.
+inline std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(separator, at), text.size());
-    pieces.push_back(text.substr(at, end - at));
+    parts.push_back(text.substr(at, end - at));
     at = end + 1;
   }
-  return pieces;
+  return parts;
 }
 
 }  // namespace clusterprof

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/way.hpp"
+#include "base/path_resolver.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class WayTest : public testing::Test {
+class PathResolverTest : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/clusterprof-way-XXXXXX";
+    char name[] = "/tmp/clusterprof-path-XXXXXX";
     ASSERT_NE(::mkdtemp(name), nullptr);
     root_ = fs::canonical(name);
     before_ = fs::current_path();
@@ -40,11 +40,13 @@ class WayTest : public testing::Test {
   }
   // "DIRECTORY NAME" below the root, or an error and the part it is about.
   [[nodiscard]] std::string leads(const std::string& path, mode_t make_mode = 0) const {
-    Way way(path, make_mode);
-    if (way.prepared_by_others()) return "others: " + way.part();
-    if (way.error() != 0) return failed(way.error(), way.part());
-    const fs::path place = fs::read_symlink("/proc/self/fd/" + std::to_string(way.end().place.fd.get()));
-    return place.lexically_relative(root_).string() + " " + way.end().name + (way.end().end ? "" : " (none)");
+    PathResolver resolver(path, make_mode);
+    if (resolver.found_untrusted()) return "others: " + resolver.failed_part();
+    if (resolver.error() != 0) return failed(resolver.error(), resolver.failed_part());
+    const fs::path parent =
+        fs::read_symlink("/proc/self/fd/" + std::to_string(resolver.result().parent.fd.get()));
+    return parent.lexically_relative(root_).string() + " " + resolver.result().name +
+           (resolver.result().file ? "" : " (none)");
   }
 
   static std::string failed(int error, const std::string& part) {
@@ -55,7 +57,7 @@ class WayTest : public testing::Test {
   fs::path before_;
 };
 
-TEST_F(WayTest, GoesWhereTheKernelGoes) {
+TEST_F(PathResolverTest, ResolvesLikeTheKernel) {
   fs::create_symlink("shared/ours", at("link"));
   fs::create_symlink(root_, at("shared/ours/root"));
   fs::create_symlink("loop", at("loop"));
@@ -83,7 +85,7 @@ TEST_F(WayTest, GoesWhereTheKernelGoes) {
   EXPECT_FALSE(fs::exists(at("shared/a/b/c")));
 }
 
-TEST_F(WayTest, NotByWayOfWhatOthersHavePrepared) {
+TEST_F(PathResolverTest, RefusesEntriesPlantedByOthers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   fs::create_symlink("../theirs/below", at("shared/ours/inside"));
   fs::create_symlink("/etc", at("shared/link"));
@@ -103,7 +105,7 @@ TEST_F(WayTest, NotByWayOfWhatOthersHavePrepared) {
 }
 
 // Who owns a directory where not everybody may write is trusted with what is in it.
-TEST_F(WayTest, OrdinaryDirectoriesOfOthers) {
+TEST_F(PathResolverTest, AcceptsOthersDirectoriesThatAreNotSticky) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   give_away("shared/theirs/below", 2);
   ASSERT_EQ(::chmod(at("shared/theirs").c_str(), 02775), 0);
@@ -119,7 +121,7 @@ TEST_F(WayTest, OrdinaryDirectoriesOfOthers) {
   EXPECT_EQ(leads(at("shared/theirs/below/x")), "shared/theirs/below x (none)");
 }
 
-TEST_F(WayTest, WhatRootHasMade) {
+TEST_F(PathResolverTest, AcceptsEntriesOfRoot) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be others";
   give_away("shared", 3);
   ASSERT_EQ(::chmod(at("shared").c_str(), 01777), 0);
@@ -132,7 +134,7 @@ TEST_F(WayTest, WhatRootHasMade) {
 }
 
 // Who has gone to a directory that others have prepared wants to write there, but not into what they say.
-TEST_F(WayTest, TheCurrentDirectoryMayBeTheirs) {
+TEST_F(PathResolverTest, AcceptsAnUntrustedCurrentDirectory) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   give_away("shared/theirs");
   give_away("shared/theirs/below");

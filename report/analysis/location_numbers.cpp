@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "report/analysis/place_numbers.hpp"
+#include "report/analysis/location_numbers.hpp"
 
 namespace clusterprof::report {
 
-PlaceNumbers::PlaceNumbers(const shard::ShardData& head, const CallPaths& paths) : of_path_(paths.size(), 0) {
+LocationNumbers::LocationNumbers(const shard::ShardData& head, const CallPaths& paths)
+    : of_path_(paths.size(), 0) {
   std::vector<std::uint32_t> of_frame(head.frames.size(), 0);
   for (std::uint32_t path = 1; path < paths.size(); ++path) {
     const std::uint32_t place = paths.place(path);

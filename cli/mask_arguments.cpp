@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cli/hidden_words.hpp"
+#include "cli/mask_arguments.hpp"
 
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace clusterprof::cli {
 
-void hide_secrets(std::span<char* const> words) {
+void mask_argument_secrets(std::span<char* const> words) {
   const std::vector<std::string> plain(words.begin(), words.end());
   std::vector<std::string> masked = plain;
   mask_secrets(masked);

@@ -10,9 +10,9 @@ namespace clusterprof::report {
 
 // Numbers the places that call paths are in (CallPaths::place): frames are what a place is named by, so paths
 // to one line are one place. 0: not known.
-class PlaceNumbers {
+class LocationNumbers {
  public:
-  PlaceNumbers(const shard::ShardData& head, const CallPaths& paths);
+  LocationNumbers(const shard::ShardData& head, const CallPaths& paths);
 
   [[nodiscard]] std::uint32_t of(std::uint32_t path) const { return of_path_[path]; }
   // How many, with 0.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cli/doctor/guarded.hpp"
+#include "cli/doctor/child_process.hpp"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,8 +106,8 @@ std::optional<int> end_group(Clock::time_point deadline, pid_t pid) {
 
 }  // namespace
 
-std::optional<std::string> in_child(std::chrono::milliseconds patience,
-                                    const std::function<std::string()>& work, bool& timed_out) {
+std::optional<std::string> run_in_child(std::chrono::milliseconds patience,
+                                        const std::function<std::string()>& work, bool& timed_out) {
   timed_out = false;
   std::optional<Pipe> pipe = make_pipe();
   if (!pipe) return {};
