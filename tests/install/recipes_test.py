@@ -25,7 +25,7 @@ SPACK = {"libboost-dev": "boost", "libcereal-dev": "cereal", "libcli11-dev": "cl
 EASYBUILD = {"boost": "Boost", "cli11": "CLI11", "hdf5": "HDF5", "papi": "PAPI", "rapidjson": "RapidJSON",
              "xxhash": "xxHash", "zlib-api": "zlib"}
 IN_EASYBUILD_OTHERWISE = {"libpfm4", "openmpi", "mpich", "slurm"}  # part of PAPI, the toolchain, other easyconfigs, the system
-FOR_TESTS = {"dpkg-dev", "nlohmann-json3-dev", "libgtest-dev", "libgmock-dev", "libbenchmark-dev", "libpython3-dev"}
+FOR_TESTS = {"dpkg-dev", "nlohmann-json3-dev", "libgtest-dev", "libpython3-dev"}
 
 
 def setup_packages():
