@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Parses and checks the options of recording, from the command line and from CLUSTERPROF_* variables.
+// Values stay text until all sources are read, so that every message names the option as the user wrote
+// it.
 #include "cli/options.hpp"
 
 #include <CLI/CLI.hpp>
@@ -38,8 +41,7 @@ Other commands (each has --help; clusterprof help COMMAND shows its manual page)
   export RUN -f FORMAT -o F   folded, speedscope, pprof, perfetto, callgrind, ...
   diff RUN_A RUN_B            compare two runs
   ls [DIR]                    list runs
-  top RUN, tui RUN            live view, browse
-  attach PID...               join running processes
+  tui RUN                     browse in a terminal
   dump FILE, validate FILE    print or check a shard or profile
   doctor                      check what this machine can measure
 
@@ -64,7 +66,7 @@ struct RawOptions {
   std::vector<std::string> events, own;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
   bool no_html = false, no_source = false;
-  bool quiet = false, strict = false, trace = false, memory = false, help = false, version = false;
+  bool quiet = false, strict = false, memory = false, help = false, version = false;
   bool started = false;
 };
 
@@ -76,15 +78,16 @@ class RecordParser {
     formatter_->column_width(28);
     value("-o,--output", raw_.output, "DIR",
           "write the run to DIR (default: clusterprof-COMMAND-JOB or -TIME)", kOutput);
-    flag("-q,--quiet", raw_.quiet, "no summary and no page at the end", kOutput);
-    flag("--no-html", raw_.no_html, "no page at the end (DIR/report.html)", kOutput);
-    flag("--no-source", raw_.no_source, "the page without the text of source files", kOutput);
+    flag("-q,--quiet", raw_.quiet, "print no summary and write no page at the end", kOutput);
+    flag("--no-html", raw_.no_html, "do not write DIR/report.html at the end", kOutput);
+    flag("--no-source", raw_.no_source, "leave the text of source files out of the page", kOutput);
     value("-r,--rate", raw_.rate, "HZ", "samples per second and thread, 1 to 10000 (default: 100)", kMeasure);
     value("--clock", raw_.clock, "wall|cpu",
           "sample by wall clock, waiting included, or by CPU time (default: wall)", kMeasure);
-    value("--clock-sync", raw_.clock_sync, "auto|never|always",
-          "compare the nodes' clocks: if all ranks are seen to be recorded, or said to be (default: auto)",
-          kMeasure);
+    value(
+        "--clock-sync", raw_.clock_sync, "auto|never|always",
+        "compare the clocks of the nodes: auto only when all ranks are known to be recorded (default: auto)",
+        kMeasure);
     app_.add_option("-e,--event", raw_.events,
                     "count these instead of the default events: PAPI's presets and native\nevents; repeat or "
                     "separate by commas; none for no counters")
@@ -103,19 +106,18 @@ class RecordParser {
         ->expected(1)
         ->allow_extra_args(false);
     value("--sample-on", raw_.sample_on, "EVENT[:PERIOD]",
-          "sample where this event occurs: each PERIOD times, or as often as the rate says", kMeasure);
-    flag("--no-python", raw_.no_python, "no Python frames", kMeasure);
-    flag("--no-native", raw_.no_native, "no native frames", kMeasure);
+          "sample where this event occurs: every PERIOD times, or as often as --rate says", kMeasure);
+    flag("--no-python", raw_.no_python, "do not record Python frames", kMeasure);
+    flag("--no-native", raw_.no_native, "do not record native frames", kMeasure);
     flag("--no-mpi", raw_.no_mpi, "do not wrap MPI calls", kMeasure);
     flag("--only-regions", raw_.only_regions, "record only inside regions that the program names", kScope);
-    flag("--no-children", raw_.no_children, "not the processes the command starts", kScope);
-    value("--ranks", raw_.ranks, "LIST", "record these ranks only, as in 0-3,8; others run untouched",
+    flag("--no-children", raw_.no_children, "do not record the processes that the command starts", kScope);
+    value("--ranks", raw_.ranks, "LIST", "record only these ranks, as in 0-3,8; the others run untouched",
           kScope);
     flag("--strict", raw_.strict, "do not run the command when it cannot be recorded", kScope);
-    flag("--trace", raw_.trace, "record every event (not in this version)", kLater);
-    flag("--memory", raw_.memory, "record allocations (not in this version)", kLater);
-    flag("-h,--help", raw_.help, "these options in brief", kOutput);
-    flag("-V,--version", raw_.version, "the version", kOutput);
+    flag("--memory", raw_.memory, "", kHidden);  // reserved; refused below
+    flag("-h,--help", raw_.help, "show this help", kOutput);
+    flag("-V,--version", raw_.version, "show the version", kOutput);
     value("--spawned", raw_.spawned, "KEY:WORLD:FIRST", "", kHidden);
     flag("--started", raw_.started, "", kHidden);
     value("--argv0", raw_.argv0, "NAME", "", kHidden);
@@ -137,8 +139,7 @@ class RecordParser {
   static constexpr const char* kOutput = "Output";
   static constexpr const char* kMeasure = "What is measured";
   static constexpr const char* kScope = "Where";
-  static constexpr const char* kLater = "Planned";
-  static constexpr const char* kHidden = "";  // between parts of clusterprof
+  static constexpr const char* kHidden = "";  // not in the help; mostly between parts of clusterprof
 
   void value(const char* names, std::string& target, const char* type, const char* what, const char* group) {
     app_.add_option(names, target, what)
@@ -411,11 +412,7 @@ std::variant<Options, Leave> RecordParser::parse(const std::vector<std::string>&
 
   auto checked = check();
   if (!checked) return usage_error(checked.error().message);
-  for (const char* name : {"trace", "memory"}) {
-    if (name[0] == 't' ? raw_.trace : raw_.memory) {
-      return Leave{kExitFailed, "", label(name) + " is not in this version"};
-    }
-  }
+  if (raw_.memory) return Leave{kExitFailed, "", label("memory") + " is not in this version"};
   Options options = std::move(checked).value();
   options.command.assign(first_command_word, arguments.end());
   const bool escaped = !options.command.empty() && options.command[0] == "--";

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Command-line interface of the analysis commands (report, merge, query, diff, export, ls, ...): defines
+// their options with CLI11 and dispatches to the function of each. The program clusterprof starts this one
+// for everything but recording.
 #include "cli/analyze/analyze.hpp"
 
 #include <malloc.h>
@@ -31,7 +34,7 @@ namespace {
 constexpr const char* kRunHelp = "run directory, or a batch job: JOB, JOB_TASK, JOB.STEP";
 constexpr std::string_view kLaterVerbs[] = {"attach", "top"};
 
-// One of `names`; who mistyped one is told which it may have been.
+// One of `names`. The message for a mistyped name suggests the nearest one.
 template <typename Names>
 CLI::Validator one_of(const char* what, const Names& names) {
   std::vector<std::string> known(std::begin(names), std::end(names));
@@ -53,14 +56,14 @@ int not_yet(const std::string& what) {
   return complain(kBadUsage, what + " is not in this version (" + kVersion + ")");
 }
 
-// The verbs as CLI11 sees them, and where it puts what they are given.
+// The commands as CLI11 sees them, and the variables that it stores their options in.
 struct Verbs {
   Verbs();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
 
-  CLI::App app{"What was recorded: merge it, explain it, look at it", "clusterprof"};
+  CLI::App app{"Merge, explain and export recorded runs", "clusterprof"};
   MergeVerbOptions merge_options;
   ReportOptions report_options;
   QueryOptions query_options;
@@ -102,18 +105,18 @@ Verbs::Verbs() {
   report_verb = app.add_subcommand("report", "Explains a run, merging it first when needed");
   report_verb->add_option("RUN", report_options.run, kRunHelp)->required();
   CLI::Option* json = report_verb->add_flag("--json", report_options.json, "as JSON");
-  html =
-      report_verb
-          ->add_option("--html", report_options.html, "as a page for browsers, to this file (- for stdout)")
-          ->type_name("FILE")
-          ->excludes(json);
+  html = report_verb
+             ->add_option("--html", report_options.html, "write the HTML page to this file (- for stdout)")
+             ->type_name("FILE")
+             ->excludes(json);
   CLI::Option* oneline =
       report_verb
           ->add_flag("--oneline", report_options.oneline,
                      "as one line of at most 255 ASCII characters, for a job's comment or a mail")
           ->excludes(json)
           ->excludes(html);
-  report_verb->add_flag("--no-source", report_options.no_source, "the page without the text of source files")
+  report_verb
+      ->add_flag("--no-source", report_options.no_source, "leave the text of source files out of the page")
       ->envname("CLUSTERPROF_NO_SOURCE");
   report_verb->add_option("--section", report_options.sections, "only these sections of the text")
       ->type_name("NAME")
@@ -122,16 +125,17 @@ Verbs::Verbs() {
       ->excludes(json)
       ->excludes(html)
       ->excludes(oneline);
-  report_verb->add_option("--region", report_options.region, "only what happened in this region (epoch/step)")
+  report_verb
+      ->add_option("--region", report_options.region, "only this region, by its full name (epoch/step)")
       ->type_name("REGION")
       ->excludes(html);  // the page has all regions
   report_verb
       ->add_flag("--all-frames", all_frames,
-                 "every function and line for itself, also those of libraries and the interpreter")
+                 "show every function and line, also those of libraries and the interpreter")
       ->excludes(html);  // the page has a switch
   add_own(report_verb, own);
 
-  query_verb = app.add_subcommand("query", "Asks a run one thing, without reading all of it");
+  query_verb = app.add_subcommand("query", "Answers one question about a run, without reading all of it");
   query_verb->require_subcommand(1);
   const auto add_question = [&](const char* name, const char* what, const char* argument,
                                 const char* meaning) {
@@ -143,27 +147,28 @@ Verbs::Verbs() {
   query_verb->add_option("RUN", query_options.run, kRunHelp)->required();
   query_verb->add_flag("--json", query_options.json, "as JSON, in full unless --top is given");
   query_verb
-      ->add_option("--top", query_options.top, "so many rows of the longest table (default in text: 15)")
+      ->add_option("--top", query_options.top, "at most N rows of the longest table (default in text: 15)")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24));
   query_verb->add_flag("--all-frames", all_frames,
-                       "every function for itself, also those of the interpreter and without a name");
+                       "show every function, also those of the interpreter and those without a name");
   add_own(query_verb, own);
   rank_question = add_question("rank", "call paths of one rank, by time", "R", "rank");
   path_question =
       add_question("path", "one call path on all ranks", "ID|ROW", "32 hexadecimal digits, or row of paths");
-  path_question->add_flag("--inclusive", query_options.inclusive, "with what is called from there");
+  path_question->add_flag("--inclusive", query_options.inclusive, "include what is called from there");
   functions_question = add_question("functions", "functions by time, all ranks", nullptr, nullptr);
   node_question = add_question("node", "ranks of one node, and its messages", "NAME", "of the node");
 
   banner_verb = app.add_subcommand("banner", "Waits for the shards of a run, merges, prints a summary");
   banner_verb->group("");  // between parts of clusterprof
   banner_verb->add_option("RUN", banner_options.run, "run directory")->required();
-  banner_verb->add_option("--wait-ranks", banner_options.wait_ranks, "wait for so many ranks");
-  banner_verb->add_option("--timeout", timeout_s, "but at most so many seconds")
+  banner_verb->add_option("--wait-ranks", banner_options.wait_ranks, "wait for this many ranks");
+  banner_verb->add_option("--timeout", timeout_s, "but at most this many seconds")
       ->check(CLI::Range(0.0, 86400.0));
-  banner_verb->add_option("--launcher-fd", banner_options.launcher_fd, "socket to who waits for this");
-  banner_verb->add_flag("--no-html", banner_options.no_html, "do not leave RUN/report.html");
+  banner_verb->add_option("--launcher-fd", banner_options.launcher_fd,
+                          "socket to the launcher that waits for this process");
+  banner_verb->add_flag("--no-html", banner_options.no_html, "do not write RUN/report.html");
   banner_verb->add_flag("--no-source", banner_options.no_source, "without the text of source files");
 
   dump_verb = app.add_subcommand("dump", "Prints all tables of a shard or profile");
@@ -181,7 +186,8 @@ Verbs::Verbs() {
   add_colour(report_verb, report_options.colour);
 
   list_verb = app.add_subcommand("ls", "Lists the runs in a directory, the newest last");
-  list_verb->add_option("DIR", list_options.directory, "where to look (default: CLUSTERPROF_ROOT, or here)");
+  list_verb->add_option("DIR", list_options.directory,
+                        "directory to search (default: CLUSTERPROF_ROOT, or here)");
   list_verb
       ->add_option("--job", list_options.job, "only runs of this batch job: JOB, JOB_TASK, JOB.STEP, ...")
       ->type_name("ID");
@@ -189,7 +195,7 @@ Verbs::Verbs() {
       ->type_name("ORDER")
       ->check(one_of("order", kListOrders))
       ->capture_default_str();
-  list_verb->add_flag("--reverse", list_options.reverse, "the other way round");
+  list_verb->add_flag("--reverse", list_options.reverse, "in reverse order");
   list_verb->add_flag("--json", list_options.json, "as JSON");
   add_colour(list_verb, list_options.colour);
 
@@ -199,12 +205,12 @@ Verbs::Verbs() {
       ->required();
   diff_verb->add_option("--vs", diff_options.against, "the runs of side B")->type_name("RUN");
   diff_verb->add_flag("--json", diff_options.json, "as JSON");
-  diff_verb->add_option("--html", diff_options.html, "a page of its own, to this file")->type_name("FILE");
+  diff_verb->add_option("--html", diff_options.html, "write an HTML page to this file")->type_name("FILE");
   diff_verb
       ->add_option("--fail-if", diff_options.fail_if, "exit status 1 when one of these CONDITIONS is true")
       ->type_name("CONDITIONS");
   diff_verb->add_flag("--any-difference", diff_options.any_difference,
-                      "conditions are true of differences within the noise, too");
+                      "conditions also hold for differences within the noise");
   diff_verb->add_option("--top", diff_options.top, "rows of the long tables")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24))
@@ -221,28 +227,28 @@ Verbs::Verbs() {
       ->check(one_of("format", kExportFormats));
   export_verb
       ->add_option("-o,--output", export_options.output,
-                   "where to (- for stdout; csv: a directory for all tables)")
+                   "file to write (- for stdout; csv: a directory for all tables)")
       ->type_name("FILE")
       ->capture_default_str();
   add_own(export_verb, own);
-  export_verb->add_option("--ranks", export_options.ranks, "of these ranks alone, as in 0-3,8")
+  export_verb->add_option("--ranks", export_options.ranks, "only these ranks, as in 0-3,8")
       ->type_name("LIST");
   export_verb->add_option("--weight", export_options.weight, "folded, speedscope: time (default) or samples")
       ->type_name("WEIGHT")
       ->check(CLI::IsMember({"samples", "time"}));
   export_verb->add_flag("--all-ranks", export_options.all_ranks,
-                        "every rank by itself: folded, speedscope, pprof, perfetto, hatchet");
+                        "each rank separately: folded, speedscope, pprof, perfetto, hatchet");
   export_verb->add_flag("--idle-threads", export_options.idle_threads,
-                        "helper threads that waited for work as well, which the report leaves out");
+                        "include helper threads that wait for work, which reports leave out");
   export_verb->add_flag("--no-regions", export_options.no_regions,
-                        "regions are no frames: folded, speedscope, hatchet");
+                        "do not show regions as frames: folded, speedscope, hatchet");
   export_verb
       ->add_option("--table", export_options.table,
                    "csv: functions, lines, ranks, mpi_calls, paths or rank_paths")
       ->type_name("TABLE");
 }
 
-// The verbs that people call by name.
+// The message for an unknown command.
 std::string Verbs::no_verb(const std::string& word) {
   std::vector<std::string> known;
   for (const CLI::App* verb : app.get_subcommands({}))
@@ -252,8 +258,7 @@ std::string Verbs::no_verb(const std::string& word) {
          (meant.empty() ? " (see clusterprof --help)" : ", did you mean " + meant + "?");
 }
 
-// What to say of an option that there is not, where it is near to one that there is; empty: there is none
-// such.
+// The message for a mistyped option that is near an existing one; empty where none is near.
 std::string Verbs::unknown_option(int argc, char** argv) {
   if (argc < 2) return {};
   const auto is_named = [&](const CLI::App* verb) { return verb->check_name(argv[1]); };

@@ -12,12 +12,12 @@ void define_options(CLI::App& verb, Options& options) {
                   "where runs are to be written (default: CLUSTERPROF_ROOT, else here)");
   verb.add_flag("--json", options.json, "as JSON");
   verb.add_flag("-v,--verbose", options.verbose,
-                "what is ok, too, and lists of events, interpreters and libraries");
+                "also show what is ok, and list events, interpreters and libraries");
   verb.add_flag("--quick", options.request.quick,
-                "in less than a second: no commands are run, nothing beyond this node is touched");
-  verb.add_flag("--node", options.request.node, "only what may differ from node to node");
+                "take less than a second: run no commands, contact nothing outside this node");
+  verb.add_flag("--node", options.request.node, "check only what may differ between nodes");
   verb.add_flag("--self-test", options.request.self_test,
-                "record programs that know what their profile has to say, and tell how far off it is; 20 s")
+                "record programs of known behaviour and show how far off their profiles are; takes 20 s")
       ->excludes("--quick")
       ->excludes("--node");
   verb.add_option("--color,--colour", options.colour, "auto (default): on terminals, unless NO_COLOR is set")

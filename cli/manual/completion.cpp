@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Writes the completion scripts for bash, zsh and fish from the option definitions.
 #include "cli/manual/completion.hpp"
 
 #include <algorithm>
@@ -57,13 +58,6 @@ std::vector<const CommandText*> all_commands(const ProgramText& program) {
   return commands;
 }
 
-std::vector<OptionText> offered(const CommandText& command) {
-  std::vector<OptionText> options;
-  std::copy_if(command.options.begin(), command.options.end(), std::back_inserter(options),
-               [](const OptionText& option) { return !is_planned(option); });
-  return options;
-}
-
 std::string last_word(const std::string& name) { return name.substr(name.rfind(' ') + 1); }
 
 // --- bash ------------------------------------------------------------------------------------
@@ -77,7 +71,7 @@ std::string bash_commands(const ProgramText& program) {
   for (const CommandText* command : all_commands(program)) {
     out += "        " + quoted(command->name) + ")\n            options=(";
     std::string names, values, questions, arguments;
-    for (const OptionText& option : offered(*command)) {
+    for (const OptionText& option : command->options) {
       names += (names.empty() ? "" : " ") + join(option.names, " ");
       if (option.type.empty()) continue;
       values +=
@@ -117,7 +111,7 @@ std::string zsh_action(const OptionText& option) {
 
 std::string zsh_specifications(const CommandText& command) {
   std::string out;
-  for (const OptionText& option : offered(command)) {
+  for (const OptionText& option : command.options) {
     std::vector<std::string> without = option.excludes;
     if (!option.repeatable) without.insert(without.end(), option.names.begin(), option.names.end());
     std::string before = option.repeatable ? "*" : "";
@@ -194,7 +188,7 @@ std::string fish_commands(const ProgramText& program) {
   }
   for (const CommandText* command : all_commands(program)) {
     const std::string is = "complete -c clusterprof -n " + fish_quoted("__clusterprof_is " + command->name);
-    for (const OptionText& option : offered(*command)) {
+    for (const OptionText& option : command->options) {
       std::string line = is;
       for (const std::string& name : option.names)
         line += name[1] == '-' ? " -l " + name.substr(2) : " -s " + name.substr(1);

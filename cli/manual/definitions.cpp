@@ -144,15 +144,10 @@ ProgramText read_definitions() {
   with_record_options([&](CLI::App& app) { program.record = text_of(app, "record"); });
   for (const std::string& verb : analysis_verbs()) {
     const bool found = with_verb(verb, [&](CLI::App& app) { program.verbs.push_back(text_of(app, verb)); });
-    if (found)
-      add_values(program.verbs.back());
-    else
-      program.later.push_back(verb);
+    if (found) add_values(program.verbs.back());  // else the name is reserved and the verb refused
   }
   return program;
 }
-
-bool is_planned(const OptionText& option) { return option.group == "Planned"; }
 
 std::string problem_of(const std::vector<std::string>& words) {
   if (!words.empty() && words[0] == "help") return words.size() <= 2 ? "" : "help is about one verb";

@@ -34,15 +34,11 @@ struct CommandText {
 struct ProgramText {
   CommandText record;
   std::vector<CommandText> verbs;
-  std::vector<std::string> later;  // verbs that only say that they are not in this version
 };
 
 ProgramText read_definitions();
 
-// Options that only say that they are not in this version.
-bool is_planned(const OptionText& option);
-
-// An empty text, or why a command line, without "clusterprof", is none.
+// Why this command line (without "clusterprof") is invalid; empty if it is valid.
 std::string problem_of(const std::vector<std::string>& words);
 
 }  // namespace clusterprof::cli

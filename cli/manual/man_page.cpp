@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Writes manual pages: option lists from the definitions, text from docs/man in a small part of Markdown.
 #include "cli/manual/man_page.hpp"
 
 #include <algorithm>
@@ -274,10 +275,6 @@ std::string render_verbs(const ProgramText& program) {
   std::string out;
   for (const CommandText& verb : program.verbs)
     out += ".TP\n" + bold("clusterprof-" + verb.name) + "(1)\n" + guarded(inline_text(verb.summary)) + ".\n";
-  if (!program.later.empty()) {
-    out += ".PP\nNot in this version: " + list_of(program.later, " and ") + ".\n";
-    out += "They say so, and end with status 2.\n";
-  }
   return out;
 }
 

@@ -167,7 +167,7 @@ TEST(Options, LaunchersComeFirst) {
 }
 
 TEST(Options, WhatIsNotInThisVersionIsRefused) {
-  EXPECT_EQ(bad({"--trace", "true"}).status, 125);
+  EXPECT_EQ(bad({"--memory", "true"}).status, 125);
   EXPECT_EQ(bad({"true"}, {{"CLUSTERPROF_MEMORY", "1"}}).status, 125);
 }
 
@@ -180,9 +180,11 @@ TEST(Options, HelpAndVersionGoToStdout) {
   // Every option has its place in the help.
   for (const char* name : {"--output", "--rate", "--clock", "--event", "--no-python", "--no-native",
                            "--no-mpi", "--no-children", "--only-regions", "--ranks", "--quiet", "--no-html",
-                           "--no-source", "--strict", "--trace", "--memory"}) {
+                           "--no-source", "--strict"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
+  for (const char* name : {"--memory", "attach", "top RUN"})  // reserved
+    EXPECT_EQ(bad({"--help"}).output.find(name), std::string::npos) << name;
 }
 
 TEST(Options, PathsOfTheUsersCodeAreAbsolute) {
