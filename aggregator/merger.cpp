@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Merges shards of one run into one ShardData: interns strings, frames and call paths, translates every
+// row to the merged indices, and adds up rows that agree in everything but their amounts. Used for whole
+// merges in memory, and by run_merge.cpp for the part of a merge that is not stored by node.
 #include "aggregator/merger.hpp"
 
 #include <algorithm>

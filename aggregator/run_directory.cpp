@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Finds the shards of a run directory, decides whether profile.h5 is up to date, and otherwise has it
+// made. Entry point of the aggregator for the command line, the banner at the end of a job, and the tests.
 #include "aggregator/run_directory.hpp"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Runs the stages of the wait analysis (waits/) over the events of all shards, and writes the resulting
+// tables into the merged data. Formulas: docs/metrics.md, "Waiting".
 #include "aggregator/wait_analyser.hpp"
 
 #include <algorithm>

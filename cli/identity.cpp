@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Finds the rank, world size, node and job of this process from the environment variables of Open MPI,
+// MPICH's Hydra, PRRTE and Slurm, and from the process's ancestors. All ranks of a job step must come to
+// the same key without communicating.
 #include "cli/identity.hpp"
 
 #include <fcntl.h>

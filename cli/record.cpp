@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Records a command: agrees on the run directory, elects the process that starts the node's collector,
+// prepares the environment for the agent, and becomes the program or supervises it.
+// docs/design/0001-launcher-and-collector.md.
 #include "cli/record.hpp"
 
 #include <errno.h>

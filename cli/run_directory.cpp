@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Agreement of all ranks of a job on one run directory, by atomic operations in the file system (header),
+// and removal of what earlier jobs left behind.
 #include "cli/run_directory.hpp"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Resolves the event of --sample-on: names of software events and of libpfm4 and PAPI become the type and
+// configuration that perf_event_open() takes.
 #include "cli/sample_event.hpp"
 
 #include <dlfcn.h>

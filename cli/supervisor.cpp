@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The parent of a recorded program: starts it, passes signals, stops and continues with it, waits for the
+// collector at the end, and ends with the program's own status.
 #include "cli/supervisor.hpp"
 
 #include <errno.h>

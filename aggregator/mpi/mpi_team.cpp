@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Messages between the processes of one parallel merge, over MPI. Waiting polls with growing pauses,
+// because MPI libraries spin while they block. A member that has gone ends the job with one line instead
+// of hanging it.
 #include "aggregator/mpi/mpi_team.hpp"
 
 // The bindings for C++ need a library of their own.

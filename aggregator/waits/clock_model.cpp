@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Fits, for each pair of nodes, lines between the bounds that measurements and the order of messages set
+// on their clock offset, and combines the pairs to one clock. docs/design/0007-clocks-of-nodes.md explains
+// the method.
 #include "aggregator/waits/clock_model.hpp"
 
 #include <algorithm>

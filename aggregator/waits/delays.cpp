@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Finds the causes of each wait: directly what the late rank did in the meantime, and at the root by the
+// delay analysis of Böhme, Geimer, Wolf and Arnold (header).
 #include "aggregator/waits/delays.hpp"
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Matches sends with receives by sender, receiver, communicator, tag and sequence number, and the members
+// of each collective operation by communicator and sequence number. Wrappers number both alike on all
+// ranks, so nothing has to be sent along with messages.
 #include "aggregator/waits/matching.hpp"
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Replays the matched events on a network where transfers take no time (ideal_ns), walks the critical path
+// back from the end of the run, and sums up useful and waiting time in windows. Formulas: docs/metrics.md,
+// "Critical path, ideal network, windows".
 #include "aggregator/waits/replay.hpp"
 
 #include <algorithm>

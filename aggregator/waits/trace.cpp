@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Collects the events of all shards in one table with indices into the merged data, and looks up what kind
+// of synchronisation an MPI function is.
 #include "aggregator/waits/trace.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Waiting in MPI calls that had not returned when the run was last seen. These calls have no events, so
+// their partners are found among the other calls under way.
 #include "aggregator/waits/unfinished.hpp"
 
 #include <algorithm>

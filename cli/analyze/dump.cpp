@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// `clusterprof dump`: prints every table of a shard or profile as text, one row per line, for debugging
+// and for tests.
 #include "cli/analyze/dump.hpp"
 
 #include <array>

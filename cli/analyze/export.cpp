@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// `clusterprof export`: selects ranks and regions and calls the writer of the format (report/export/).
 #include "cli/analyze/export.hpp"
 
 #include <unistd.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// `clusterprof ls`: lists the runs of a directory with their state, job, efficiency and worst finding,
+// from the stored analysis or the heads of their shards, without merging anything.
 #include "cli/analyze/ls.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// `clusterprof query`: answers single questions from a profile by reading only the blocks it needs. Each
+// answer is made once as a table and printed as text or JSON.
 #include "cli/analyze/query.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The commands report, merge, banner and validate.
 #include "cli/analyze/verbs.hpp"
 
 #include <unistd.h>

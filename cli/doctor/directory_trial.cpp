@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Tries in a scratch directory what recording asks of a run directory's file system (atomic links, locks,
+// renames) and how long that takes. Runs in a child process, because a file system may hang.
 #include "cli/doctor/directory_trial.hpp"
 
 #include <errno.h>

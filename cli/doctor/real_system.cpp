@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Implements System, what the checks of `clusterprof doctor` see of a machine, for the machine it runs on.
+// Tests use a fake (tests/unit/doctor/fake_system.hpp).
 #include "cli/doctor/real_system.hpp"
 
 #include <dirent.h>

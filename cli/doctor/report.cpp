@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Prints the results of `clusterprof doctor` as text, JSON or notes for node health checks.
 #include "cli/doctor/report.hpp"
 
 #include <algorithm>

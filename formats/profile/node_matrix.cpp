@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Encodes and decodes the rows of one node as a block of a profile: columns, split into chunks,
+// compressed. FORMATS.md, "Matrix blocks".
 #include "formats/profile/node_matrix.hpp"
 
 #define XXH_INLINE_ALL

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Computes the statistics of each call path over ranks while the ranks' rows pass by. Sums are integers,
+// so the result does not depend on how the ranks were divided among processes.
 #include "formats/profile/path_statistics.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Reads profiles in parts: head, one rank, one node, or one subtree of call paths. Every part is checked
+// before it is returned, because profiles may be damaged or forged.
 #include "formats/profile/profile_reader.hpp"
 
 #include <algorithm>

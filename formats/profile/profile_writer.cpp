@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Writes profiles: one block after the other, in the order of nodes, then the tables that refer to them.
 #include "formats/profile/profile_writer.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Reads and writes the tables that shards and profiles share. One visit_...() function per table lists its
+// columns and serves both directions.
 #include "formats/shard/tables.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Checks that the tables of a shard or profile are consistent (indices, order, tree shape, times). Readers
+// call it on every file, so the rest of the program can rely on valid data.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Builds shards of an imaginary stencil program with known imbalance and waiting (header). Tests compare
+// reports with what it knows; benchmarks use its size.
 #include "formats/synth/synthetic_run.hpp"
 
 #include <algorithm>

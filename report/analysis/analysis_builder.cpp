@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Computes the Analysis: feeds each rank's rows to the parts (functions, limits, regions, ...), keeps
+// their partial sums, which builders in other processes can absorb, and lets each part finish its tables.
 #include <algorithm>
 #include <array>
 #include <cereal/archives/binary.hpp>

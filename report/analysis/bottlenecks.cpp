@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Classifies what limits the run, its ranks and its regions. Definitions: docs/metrics.md, "Bottlenecks".
 #include "report/analysis/bottlenecks.hpp"
 
 #include <algorithm>

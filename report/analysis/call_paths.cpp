@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Decides once for each call path which function, source line, library call and MPI caller its time counts
+// for. Rules: docs/metrics.md, "The user's own code", "Functions" and "Lines".
 #include "report/analysis/call_paths.hpp"
 
 #include <algorithm>

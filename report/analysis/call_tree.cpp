@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Builds the call tree of the reports: merges paths through the same functions, folds library code, and
+// keeps the largest rows.
 #include "report/analysis/call_tree.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Sums up file operations by file, call site, directory, name pattern and file system. Definitions:
+// docs/metrics.md, "File I/O".
 #include "report/analysis/file_io.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Finds the problems of a run from the finished analysis, with severity, possible gain, place and evidence
+// as data. Sentences are made in report/words. Thresholds and formulas: docs/metrics.md, "Findings".
 #include "report/analysis/findings.hpp"
 
 #include <algorithm>

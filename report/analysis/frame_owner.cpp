@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Decides whether a frame belongs to the user's code, a library or the Python interpreter, from its file
+// and module.
 #include "report/analysis/frame_owner.hpp"
 
 #include <algorithm>

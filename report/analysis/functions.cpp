@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Sums up time by function, source line, activity, module and system call, with the distribution over
+// ranks.
 #include "report/analysis/functions.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Divides every rank's time by what limited it, and notes the lines and functions with most of each. The
+// sums are the evidence of bottlenecks.cpp.
 #include "report/analysis/limits.hpp"
 
 #include <algorithm>

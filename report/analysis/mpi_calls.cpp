@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Tables of MPI: calls by call site, the communication matrix of ranks and of nodes, and the time of ranks
+// in MPI.
 #include "report/analysis/mpi_calls.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Findings about processors and memory: shared or busy processors, ranks bound across memory nodes, full
+// memory.
 #include "report/analysis/placement.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Sums up time, counters and instances of the regions that the program named.
 #include "report/analysis/regions.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Describes the run, its nodes and ranks, and computes the efficiencies (docs/metrics.md, "Efficiencies")
+// and the quality of the recording.
 #include "report/analysis/run_and_ranks.hpp"
 
 #include <algorithm>

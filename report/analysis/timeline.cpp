@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Makes the timelines of ranks and nodes from the stored series. Measured MPI time replaces sampled time,
+// and each rank's categories over time add up to those of the report. docs/metrics.md, "Over time".
 #include "report/analysis/timeline.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Turns the tables of the wait analysis into rows with source locations: waits by kind and rank, root
+// causes, critical path, efficiencies over time.
 #include "report/analysis/waiting.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Compares the facts (facts.cpp) of two groups of runs row by row and decides which differences are more
+// than noise (statistics.cpp). docs/diff.md.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Parses and judges the conditions of `clusterprof diff --fail-if`. Grammar and meaning: docs/diff.md.
 #include <fmt/format.h>
 
 #include <algorithm>

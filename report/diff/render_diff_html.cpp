@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The result of a comparison as a self-contained HTML page.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The result of a comparison as text for a terminal.
 #include <fmt/format.h>
 
 #include <algorithm>

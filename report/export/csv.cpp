@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Exports the tables of a run as CSV: functions, lines, MPI calls, ranks and call paths. docs/exports.md.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Puts the page's script, the report's JSON and the binary arrays of PageData together to report.html.
+// Format of the arrays: report/html/FORMAT.md.
 #include "report/html/render_html.hpp"
 
 #include <libdeflate.h>

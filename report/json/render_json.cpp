@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Writes an Analysis as JSON. Names and units are those of report.schema.json; keys are never renamed.
 #include <cmath>
 #include <concepts>
 #include <string>

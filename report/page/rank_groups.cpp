@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Groups ranks so that the page's size does not grow with their number: rows of heat maps, and groups with
+// times per call path. Outliers stay on their own.
 #include "report/page/rank_groups.hpp"
 
 #include <algorithm>

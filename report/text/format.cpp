@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Formats numbers, names, ranks and places for text output, and makes names from a profile safe to print.
 #include "report/text/format.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The text report: one method for each section. Sections on files, blocked time, regions, timeline and
+// nodes are in resources.cpp, the one on waiting in waiting.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

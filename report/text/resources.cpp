@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Sections of the text report on files, blocked time, regions, the timeline and nodes.
 #include "report/text/resources.hpp"
 
 #include <fmt/format.h>

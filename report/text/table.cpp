@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Tables, bars and paragraphs of the text report, cut to the width of the terminal.
 #include "report/text/table.hpp"
 
 #include <algorithm>

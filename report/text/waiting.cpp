@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The section of the text report on waiting.
 #include "report/text/waiting.hpp"
 
 #include <fmt/format.h>

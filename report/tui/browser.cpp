@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// State of the terminal browser: open views, cursor, filter and keys. Draws lines; the terminal is in
+// cli/tui.
 #include "report/tui/browser.hpp"
 
 #include <fmt/format.h>

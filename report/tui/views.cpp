@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The views of the terminal browser: summary, hotspots, call tree, ranks, communication, source and one
+// function.
 #include "report/tui/views.hpp"
 
 #include <fmt/format.h>

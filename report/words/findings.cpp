@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The only place where findings become sentences: what was found, how large it is, and what to try.
 #include "report/words/findings.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The only place where notes of shards and merges (formats/shard/note.hpp) become sentences.
 #include "report/words/notes.hpp"
 
 #include <fmt/format.h>
