@@ -44,10 +44,11 @@ typedef struct clusterprof_mpi_exit {
   const uint64_t* counters; /* valid until the thread enters the next call */
   clusterprof_call_path path; /* of the call; hash 0: it was not looked for, since recording was paused */
   uint32_t helper_thread;     /* 1: the thread is not the main one */
+  uint32_t timed;             /* 1: call wrapper_ended at the end of the wrapper */
 } clusterprof_mpi_exit;
 
 typedef struct clusterprof_agent_api {
-  uint32_t version; /* 5 */
+  uint32_t version; /* 6 */
 
   /* The mapped wire::SegmentHeader, or null. May become null (the child of a fork before it
    * has a segment of its own) and non-null again: read it at each use. */
@@ -79,6 +80,9 @@ typedef struct clusterprof_agent_api {
 
   /* Counts one loss; reason is a wire::DropReason. Any thread, async-signal-safe. */
   void (*count_drop)(uint32_t reason);
+
+  /* Ends a wrapper whose call was `timed`: a few calls are timed to estimate what all of them cost. */
+  void (*wrapper_ended)(void);
 } clusterprof_agent_api;
 
 /* Weak: null when the agent is not loaded. Idempotent, any thread, not from a handler. */

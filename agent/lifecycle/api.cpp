@@ -27,6 +27,31 @@ wire::MpiEventRing* event_ring(const ThreadContext& context, wire::SegmentHeader
 
 clusterprof_mpi_exit leave_mpi();
 
+// A prime, so that no call of a loop is left out for ever.
+constexpr std::uint32_t kCallsPerTimedOne = 251;
+
+// What the wrapper has cost up to the call itself. Walks are counted where they are made.
+void time_wrapper(ThreadContext& context, std::uint64_t begin_ns, std::uint64_t walks_before_ns,
+                  std::uint64_t enter_ns) {
+  context.mpi_timed = true;
+  context.wrapper_ns = enter_ns - begin_ns - (context.walks_ns - walks_before_ns);
+}
+
+void wrapper_ended() {
+  ThreadContext& context = t_context;
+  wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
+  if (!context.mpi_timed || header == nullptr) return;
+  context.mpi_timed = false;
+  std::uint64_t cost_ns = context.wrapper_ns + monotonic_ns() - context.wrapper_left_ns;
+  // Bounded, since a wrapper may lose the processor, and its time counts for the calls in between, too.
+  constexpr std::uint64_t kFirstAtMostNs = 1'000, kAtMostTimes = 4, kParts = 8;
+  const std::uint64_t usual_ns = context.usual_wrapper_ns;
+  const std::uint64_t most_ns = usual_ns != 0 ? kAtMostTimes * usual_ns : kFirstAtMostNs;
+  if (cost_ns > most_ns) cost_ns = most_ns;
+  context.usual_wrapper_ns = usual_ns != 0 ? usual_ns - usual_ns / kParts + cost_ns / kParts : cost_ns;
+  header->handler_ns.fetch_add(cost_ns * kCallsPerTimedOne, std::memory_order_relaxed);
+}
+
 void describe_call(wire::MpiCallUnderWay& record, const clusterprof_mpi_call& call,
                    const clusterprof_call_path& path, bool paused) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -62,6 +87,8 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
     if (!is_left(context, context.mpi_frame, frame + 1)) return 0;
     leave_mpi();
   }
+  const bool timed = ++context.mpi_calls % kCallsPerTimedOne == 0;
+  const std::uint64_t begin_ns = timed ? monotonic_ns() : 0, walks_before_ns = context.walks_ns;
   context.mpi_depth = 1;
   context.mpi_frame = frame;
   context.mpi_paused = !is_recording(context);
@@ -74,6 +101,8 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
     errno = error;
   }
   const std::uint64_t time_ns = monotonic_ns();
+  context.mpi_timed = false;
+  if (timed) time_wrapper(context, begin_ns, walks_before_ns, time_ns);
   slot->mpi_op.store(call->op + 1, std::memory_order_release);
   slot->mpi_call.enter_ns.store(time_ns, std::memory_order_relaxed);
   count_change(slot->mpi_call);
@@ -86,7 +115,7 @@ clusterprof_mpi_exit leave_mpi() {
   wire::ThreadSlot* const slot = context.slot;
   // Neither holds in the child of a fork that was made inside the call.
   if (slot == nullptr || context.mpi_depth == 0)
-    return {time_ns, 0, segment(), nullptr, 0, 0, nullptr, {}, 0};
+    return {time_ns, 0, segment(), nullptr, 0, 0, nullptr, {}, 0, 0};
   slot->mpi_op.store(0, std::memory_order_relaxed);
   const std::uint64_t spent_ns = time_ns - slot->mpi_call.enter_ns.load(std::memory_order_relaxed);
   const std::uint64_t before_ns = slot->mpi_time_ns.load(std::memory_order_relaxed);
@@ -95,8 +124,9 @@ clusterprof_mpi_exit leave_mpi() {
   context.mpi_depth = 0;
   wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
   clusterprof_mpi_exit left = {
-      time_ns, before_ns, header,           event_ring(context, header), context.mpi_paused ? 1u : 0u,
-      0,       nullptr,   context.mpi_path, slot->is_main == 1 ? 0u : 1u};
+      time_ns, before_ns, header,           event_ring(context, header),  context.mpi_paused ? 1u : 0u,
+      0,       nullptr,   context.mpi_path, slot->is_main == 1 ? 0u : 1u, context.mpi_timed ? 1u : 0u};
+  context.wrapper_left_ns = time_ns;
   if (g_process.counts_mpi) {
     const int error = errno;
     CounterState& counters = context.record->counters;
@@ -156,9 +186,17 @@ void count_loss(std::uint32_t reason) {
     count_drop(g_process.segment.load(std::memory_order_acquire), static_cast<wire::DropReason>(reason));
 }
 
-constexpr clusterprof_agent_api kApi = {
-    5,           segment,   now_ns,    enter_mpi, leave_mpi, clusterprof_call_path_entry, add_wrapper_range,
-    mpi_started, mpi_ended, count_loss};
+constexpr clusterprof_agent_api kApi = {6,
+                                        segment,
+                                        now_ns,
+                                        enter_mpi,
+                                        leave_mpi,
+                                        clusterprof_call_path_entry,
+                                        add_wrapper_range,
+                                        mpi_started,
+                                        mpi_ended,
+                                        count_loss,
+                                        wrapper_ended};
 
 }  // namespace
 }  // namespace clusterprof::agent

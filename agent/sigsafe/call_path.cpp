@@ -554,7 +554,12 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
       if (walked.hash != out->hash) segment->paths_wrong.fetch_add(1, std::memory_order_relaxed);
     }
   } else {
+    // CPU time: on a full machine, others would have the processor for most of a walk's elapsed time.
+    const std::uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     *out = walk_and_store(context, segment, *registers, use, true);
+    const std::uint64_t walk_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+    context.walks_ns += walk_ns;
+    segment->handler_ns.fetch_add(walk_ns, std::memory_order_relaxed);
   }
   std::atomic_signal_fence(std::memory_order_seq_cst);
   context.busy = context.busy - 1;

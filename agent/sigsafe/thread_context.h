@@ -59,7 +59,13 @@ struct ThreadContext {
   RegionStack* regions;  // null when the thread is not recorded
   std::uint32_t last_handler_ns;
   std::uint32_t mpi_depth;
-  bool mpi_paused;                 // recording was paused when the thread entered MPI
+  bool mpi_paused;  // recording was paused when the thread entered MPI
+  // Estimates what MPI wrappers cost (lifecycle/api.cpp): the calls so far; of a call that is timed, what its
+  // wrapper has cost until now and when the call ended; and what a wrapper usually costs.
+  std::uint32_t mpi_calls;
+  bool mpi_timed;
+  std::uint64_t wrapper_ns, wrapper_left_ns, usual_wrapper_ns;
+  std::uint64_t walks_ns;          // spent in walks for call paths, outside the handler
   clusterprof_call_path mpi_path;  // of the call it is in
   // kMonotonic: where the last sample found the thread waiting; 0: it ran.
   std::uint64_t waiting_pc, waiting_sp;

@@ -92,6 +92,10 @@ class Record {
       : Record(op, start_ns, succeeded, agent->leave_mpi()) {}
   Record(const Record&) = delete;
   Record& operator=(const Record&) = delete;
+  ~Record() {
+    if (timed_) [[unlikely]]
+      agent->wrapper_ended();
+  }
 
   // Bytes and objects count: the call succeeded and MPI runs.
   bool counts() const noexcept { return succeeded_ && call_.segment != nullptr && state.running; }
@@ -238,6 +242,7 @@ class Record {
         op_(op),
         succeeded_(succeeded),
         helper_thread_(left.helper_thread != 0),
+        timed_(left.timed != 0),
         counter_count_(left.counter_count),
         counters_(left.counters),
         path_(left.path) {}
@@ -321,7 +326,7 @@ class Record {
 
   EndedCall call_;
   std::uint32_t op_;
-  bool succeeded_, helper_thread_;
+  bool succeeded_, helper_thread_, timed_;
   std::uint32_t counter_count_;  // most often 0
   const std::uint64_t* counters_;
   clusterprof_call_path path_;

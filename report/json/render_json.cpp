@@ -209,6 +209,7 @@ class Document {
       out_("involuntary_switches", rank.involuntary_switches)("affinity", text_or_null(rank.affinity));
       out_("numa", text_or_null(rank.numa));
       out_("unsampled_threads", rank.unsampled_threads)("unsampled_cpu_s", rank.unsampled_cpu_s);
+      out_("recording_s", rank.handler_s);
       derived(rank.derived);
       out_.object("exit", [&] {
         out_("status", rank.exit_status)("signal", rank.exit_signal)("lost", rank.lost);

@@ -857,11 +857,11 @@ class Report {
       page_.paragraph({fmt::format("  {:<18}", name), style}, value);
     };
     const Quality& quality = a_.quality;
-    double handler_s = 0;
+    double recording_s = 0;
     std::size_t threads = 0;
     std::vector<std::int32_t> lost;
     for (const RankInfo& rank : a_.ranks) {
-      handler_s += rank.handler_s;
+      recording_s += rank.handler_s;
       threads += rank.threads;
       if (rank.lost) lost.push_back(rank.rank);
     }
@@ -903,10 +903,10 @@ class Report {
            Style::kBad);
     double cpu_s = 0;
     for (const RankInfo& rank : a_.ranks) cpu_s += rank.cpu_s.value_or(0);
-    if (handler_s > 0)
-      fact("sampling cost", cpu_s > 0 ? fmt::format("{} ({} of the ranks' CPU time)", seconds(handler_s),
-                                                    percent(handler_s / cpu_s))
-                                      : seconds(handler_s));
+    if (recording_s > 0)
+      fact("recording cost", cpu_s > 0 ? fmt::format("{} ({} of the ranks' CPU time)", seconds(recording_s),
+                                                     percent(recording_s / cpu_s))
+                                       : seconds(recording_s));
     if (quality.handler_median_s)
       fact("", fmt::format("per sample: median {}, 99th percentile {}", seconds(*quality.handler_median_s),
                            seconds(*quality.handler_p99_s)));

@@ -619,7 +619,7 @@ static int do_api(void) {
     const double start = now_ms(CLOCK_MONOTONIC);
     for (int k = 0; k < 20000; ++k) {
       enter_mpi(5);
-      api->leave_mpi();
+      if (api->leave_mpi().timed) api->wrapper_ended();
     }
     const double pair = (now_ms(CLOCK_MONOTONIC) - start) * 1e6 / 20000;
     if (pair < best_pair) best_pair = pair;
