@@ -17,12 +17,19 @@ void* segment() { return g_process.segment.load(std::memory_order_acquire); }
 
 std::uint64_t now_ns() { return monotonic_ns(); }
 
-wire::MpiEventRing* event_ring(const ThreadContext& context, wire::SegmentHeader* header) {
+// Looked up once in each segment that the process has.
+[[gnu::noinline]] wire::MpiEventRing* find_event_ring(ThreadContext& context, wire::SegmentHeader* header) {
+  context.event_ring = nullptr;
+  context.event_ring_of = header;
   const auto index = static_cast<std::uint64_t>(context.record - g_process.records);
   if (header == nullptr || index >= header->mpi_event_rings) return nullptr;
-  return reinterpret_cast<wire::MpiEventRing*>(reinterpret_cast<std::uint8_t*>(header) +
-                                               header->mpi_event_rings_offset) +
-         index;
+  auto* const rings = reinterpret_cast<wire::MpiEventRing*>(reinterpret_cast<std::uint8_t*>(header) +
+                                                            header->mpi_event_rings_offset);
+  return context.event_ring = rings + index;
+}
+
+wire::MpiEventRing* event_ring(ThreadContext& context, wire::SegmentHeader* header) {
+  return context.event_ring_of == header ? context.event_ring : find_event_ring(context, header);
 }
 
 clusterprof_mpi_exit leave_mpi();
@@ -87,8 +94,13 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
     if (!is_left(context, context.mpi_frame, frame + 1)) return 0;
     leave_mpi();
   }
-  const bool timed = ++context.mpi_calls % kCallsPerTimedOne == 0;
-  const std::uint64_t begin_ns = timed ? monotonic_ns() : 0, walks_before_ns = context.walks_ns;
+  const bool timed = ++context.mpi_calls == kCallsPerTimedOne;
+  std::uint64_t begin_ns = 0, walks_before_ns = 0;
+  if (timed) [[unlikely]] {
+    context.mpi_calls = 0;
+    begin_ns = monotonic_ns();
+    walks_before_ns = context.walks_ns;
+  }
   context.mpi_depth = 1;
   context.mpi_frame = frame;
   context.mpi_paused = !is_recording(context);
@@ -102,7 +114,8 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
   }
   const std::uint64_t time_ns = monotonic_ns();
   context.mpi_timed = false;
-  if (timed) time_wrapper(context, begin_ns, walks_before_ns, time_ns);
+  if (timed) [[unlikely]]
+    time_wrapper(context, begin_ns, walks_before_ns, time_ns);
   slot->mpi_op.store(call->op + 1, std::memory_order_release);
   slot->mpi_call.enter_ns.store(time_ns, std::memory_order_relaxed);
   count_change(slot->mpi_call);

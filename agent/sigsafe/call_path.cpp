@@ -13,7 +13,8 @@
 #include "agent/sigsafe/sample_handler.h"
 
 // The caller's registers, as they are when this returns, become the first frame of the walk: no frame of
-// ours needs to be unwound. rdi: where the result goes; esi: what the path is for (edx from there on).
+// ours needs to be unwound. rdi: where the result goes; esi: what the path is for. A path that is known needs
+// no registers but two: they are put together only when clusterprof_find_known_path has not found it.
 asm(R"(
   .pushsection .text
   .globl clusterprof_call_path_entry
@@ -26,9 +27,22 @@ clusterprof_call_path_entry:
   .cfi_startproc
   xorl %esi, %esi
 clusterprof_io_path_entry:
-  movl %esi, %edx
   subq $88, %rsp
   .cfi_adjust_cfa_offset 88
+  movq %rdi, 80(%rsp)
+  movl %esi, 72(%rsp)
+  movq 88(%rsp), %rsi
+  leaq 96(%rsp), %rdx
+  call clusterprof_find_known_path
+  testb %al, %al
+  jz 1f
+  movq 80(%rsp), %rax
+  addq $88, %rsp
+  .cfi_adjust_cfa_offset -88
+  ret
+1:
+  .cfi_adjust_cfa_offset 88
+  movl 72(%rsp), %edx
   movq 88(%rsp), %rax
   leaq 96(%rsp), %rcx
   movq %rax, 0(%rsp)
@@ -41,7 +55,7 @@ clusterprof_io_path_entry:
   movq %r15, 56(%rsp)
   movq $0, 64(%rsp)
   movq $0, 72(%rsp)
-  movq %rdi, 80(%rsp)
+  movq 80(%rsp), %rdi
   movq %rsp, %rsi
   call clusterprof_call_path_from
   movq 80(%rsp), %rax
@@ -91,8 +105,9 @@ struct Site {
 }  // namespace
 
 struct PathMemo {
-  std::uint32_t epoch, generation;  // of the process when the paths were seen
-  std::uint32_t used;               // bytes of the arena
+  std::uint32_t epoch, generation;   // of the process when the paths were seen
+  std::uint32_t used;                // bytes of the arena
+  volatile std::uint32_t forgotten;  // how often: forget_paths
   std::uint8_t next_way[kSets];
   std::uint32_t entries[kSets][kWays];  // place in the arena plus one
   Site sites[kSites];
@@ -217,8 +232,11 @@ constexpr std::uint64_t kFactors[] = {0x9e37'79b9'7f4a'7c15ull, 0xff51'afd7'ed55
 static_assert(kSites == 1u << 8 && kSets == 1u << 8);
 constexpr std::uint32_t kIndexShift = 64 - 8;
 
+Site& site_of(PathMemo& memo, std::uint64_t rip, std::uint64_t rsp) noexcept {
+  return memo.sites[(rip * kFactors[0] + rsp * kFactors[1]) >> kIndexShift];
+}
 Site& site_of(PathMemo& memo, const Registers& registers) noexcept {
-  return memo.sites[(registers.rip * kFactors[0] + registers.rsp * kFactors[1]) >> kIndexShift];
+  return site_of(memo, registers.rip, registers.rsp);
 }
 
 std::uint32_t set_of(const ThreadContext& context, const Registers& registers,
@@ -236,17 +254,40 @@ std::uint32_t set_of(const ThreadContext& context, const Registers& registers,
   return static_cast<std::uint32_t>((key * kFactors[0]) >> kIndexShift);
 }
 
-bool slots_are_unchanged(const ReturnSlot* slots, std::uint32_t count) noexcept {
-  constexpr std::uint32_t kAtOnce = 8;  // without a branch for each
-  const ReturnSlot* const end = slots + count;
-  for (; end - slots >= kAtOnce; slots += kAtOnce) {
-    std::uint64_t different = 0;
-    for (std::uint32_t i = 0; i < kAtOnce; ++i) different |= read_stack(slots[i].address) ^ slots[i].value;
+// A branch for eight, and one for what is left of them.
+[[gnu::always_inline]] inline bool slots_are_unchanged(const ReturnSlot* slots,
+                                                       std::uint32_t count) noexcept {
+  const auto difference = [&slots](std::uint32_t i) { return read_stack(slots[i].address) ^ slots[i].value; };
+  std::uint64_t different = 0;
+  for (; count >= 8; count -= 8, slots += 8) {
+    for (std::uint32_t i = 0; i < 8; ++i) different |= difference(i);
     if (different != 0) return false;
   }
-  std::uint64_t different = 0;
-  for (; slots != end; ++slots) different |= read_stack(slots->address) ^ slots->value;
-  return different == 0;
+  switch (count) {
+    case 7:
+      different |= difference(6);
+      [[fallthrough]];
+    case 6:
+      different |= difference(5);
+      [[fallthrough]];
+    case 5:
+      different |= difference(4);
+      [[fallthrough]];
+    case 4:
+      different |= difference(3);
+      [[fallthrough]];
+    case 3:
+      different |= difference(2);
+      [[fallthrough]];
+    case 2:
+      different |= difference(1);
+      [[fallthrough]];
+    case 1:
+      different |= difference(0);
+      [[fallthrough]];
+    default:
+      return different == 0;
+  }
 }
 
 bool unchanged(Seen& seen, std::uint32_t region, const Registers& registers,
@@ -475,11 +516,36 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   return path;
 }
 
+// The path that was last seen at the call, where finding out needs no guard: the thread's own stack is mapped
+// as long as the thread lives. It only reads, so it does not matter what interrupts it, unless the thread
+// forgets its paths meanwhile.
+[[gnu::always_inline]] inline bool find_latest(const ThreadContext& context,
+                                               const wire::SegmentHeader* segment, std::uint64_t rip,
+                                               std::uint64_t rsp, clusterprof_call_path& out) noexcept {
+  PathMemo& memo = *context.path_memo;
+  if (walks_python(segment) || !is_on_own_stack(context, rsp) ||
+      memo.epoch != segment->module_epoch.load(std::memory_order_acquire) ||
+      memo.generation != g_process.generation)
+    return false;
+  const std::uint32_t forgotten = memo.forgotten;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  const std::uint64_t place = site_of(memo, rip, rsp).latest;
+  if (place == 0) return false;
+  Seen& seen = *reinterpret_cast<Seen*>(memo.arena + place - 1);
+  if (seen.rip != rip || seen.rsp != rsp || seen.region != shown_region(context) || seen.path.words == 0 ||
+      seen.chain.tstate != 0 || !slots_are_unchanged(seen.return_slots(), seen.slots))
+    return false;
+  out = seen.path;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  return memo.forgotten == forgotten;
+}
+
 }  // namespace
 
 std::uint64_t path_memo_bytes() noexcept { return sizeof(PathMemo); }
 
 void forget_paths(PathMemo* memo) noexcept {
+  memo->forgotten = memo->forgotten + 1;
   memo->used = 0;
   for (auto& set : memo->entries)
     for (auto& place : set) place = 0;
@@ -515,6 +581,14 @@ bool store_text(wire::SegmentHeader* segment, const char* text, std::uint32_t by
   return fits;
 }
 
+extern "C" [[gnu::visibility("hidden"), gnu::used]] bool clusterprof_find_known_path(
+    clusterprof_call_path* out, std::uint64_t rip, std::uint64_t rsp) noexcept {
+  const ThreadContext& context = t_context;
+  const wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  return context.slot != nullptr && segment != nullptr && context.busy == 0 && !g_process.check_paths &&
+         find_latest(context, segment, rip, rsp, *out);
+}
+
 extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_from(
     clusterprof_call_path* out, const Registers* registers, PathUse use) noexcept {
   ThreadContext& context = t_context;
@@ -538,15 +612,18 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
     memo.generation = g_process.generation;
   }
   const Seen* seen = nullptr;
-  // What was read on the thread's own stack is mapped as long as the thread lives.
-  if (!walks_python(segment) && is_on_own_stack(context, registers->rsp)) {
-    seen = look_up(context, *registers, {});
-  } else {
-    look_up_guarded(context, segment, *registers, seen);
+  bool known = g_process.check_paths && find_latest(context, segment, registers->rip, registers->rsp, *out);
+  if (!known) {
+    if (!walks_python(segment) && is_on_own_stack(context, registers->rsp)) {
+      seen = look_up(context, *registers, {});
+    } else {
+      look_up_guarded(context, segment, *registers, seen);
+    }
+    // A path that found no room may have some where more is at stake.
+    known = seen != nullptr && (seen->path.words != 0 || use != PathUse::kLargeIo);
+    if (known) *out = seen->path;
   }
-  // A path that found no room may have some where more is at stake.
-  if (seen != nullptr && (seen->path.words != 0 || use != PathUse::kLargeIo)) {
-    *out = seen->path;
+  if (known) {
     if (out->words == 0) count_drop(segment, no_room(use));
     if (g_process.check_paths) [[unlikely]] {
       const clusterprof_call_path walked = walk_and_store(context, segment, *registers, use, false);

@@ -60,13 +60,16 @@ struct ThreadContext {
   std::uint32_t last_handler_ns;
   std::uint32_t mpi_depth;
   bool mpi_paused;  // recording was paused when the thread entered MPI
-  // Estimates what MPI wrappers cost (lifecycle/api.cpp): the calls so far; of a call that is timed, what its
-  // wrapper has cost until now and when the call ended; and what a wrapper usually costs.
+  // Estimates what MPI wrappers cost (lifecycle/api.cpp): calls since the last one that was timed; of a call
+  // that is timed, what its wrapper has cost until now and when the call ended; and what a wrapper usually
+  // costs.
   std::uint32_t mpi_calls;
   bool mpi_timed;
   std::uint64_t wrapper_ns, wrapper_left_ns, usual_wrapper_ns;
   std::uint64_t walks_ns;          // spent in walks for call paths, outside the handler
   clusterprof_call_path mpi_path;  // of the call it is in
+  wire::MpiEventRing* event_ring;  // of the thread in that segment; null: it has none
+  const wire::SegmentHeader* event_ring_of;
   // kMonotonic: where the last sample found the thread waiting; 0: it ran.
   std::uint64_t waiting_pc, waiting_sp;
   // What getrusage said last, and when that was (CLOCK_MONOTONIC).
@@ -79,13 +82,13 @@ struct ThreadContext {
 };
 
 // How many regions samples of this thread show: the outermost ones. On the thread itself.
-inline std::uint32_t shown_regions(const ThreadContext& context) noexcept {
+[[gnu::always_inline]] inline std::uint32_t shown_regions(const ThreadContext& context) noexcept {
   const std::uint32_t depth = context.regions != nullptr ? context.regions->depth : 0;
   return depth < wire::kMaxRegionDepth ? depth : wire::kMaxRegionDepth;
 }
 
 // The innermost of these, kNoRegion when there is none: it tells all those around it, too.
-inline std::uint32_t shown_region(const ThreadContext& context) noexcept {
+[[gnu::always_inline]] inline std::uint32_t shown_region(const ThreadContext& context) noexcept {
   const std::uint32_t shown = shown_regions(context);
   return shown != 0 ? context.regions->entry[shown - 1].innermost : wire::kNoRegion;
 }

@@ -90,9 +90,10 @@ inline bool take_site(wire::MpiSite& site, std::uint64_t key, const clusterprof_
 // Index of the site, made when it is new; where there is no room for it, that of the function's other sites.
 inline std::uint32_t find_site(wire::SegmentHeader* segment, const clusterprof_call_path& path,
                                std::uint32_t op, std::uint32_t communicator, bool helper_thread) noexcept {
-  std::uint64_t key =
-      mix(path.hash ^ (static_cast<std::uint64_t>(op) << 32 | communicator) * 0x9e3779b97f4a7c15ull ^
-          (helper_thread ? 0xd6e8feb86659fd93ull : 0));
+  // The hash of the path is mixed well, and so is the product.
+  std::uint64_t key = path.hash ^
+                      (static_cast<std::uint64_t>(op) << 32 | communicator) * 0x9e37'79b9'7f4a'7c15ull ^
+                      (helper_thread ? 0xd6e8'feb8'6659'fd93ull : 0);
   if (key == 0) key = 1;
   auto* sites = table_at<wire::MpiSite>(segment, segment->mpi_sites_offset);
   const std::uint32_t count = segment->mpi_sites;

@@ -40,5 +40,15 @@ TEST_P(Paths, RememberedOnesAreThoseOfAWalk) {
   EXPECT_GT(static_cast<double>(segment.paths_checked.load()), outcome.numbers.at("calls") / 10);
 }
 
+// The same without Python, where the path that was last seen at a call is found by reading the stack alone.
+TEST(Agent, RememberedNativePathsAreThoseOfAWalk) {
+  const Outcome outcome = run({CLUSTERPROF_TEST_TARGET, "api"}, {"CLUSTERPROF_CHECK_PATHS=1"});
+  ASSERT_TRUE(WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == 0) << outcome.output;
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  const wire::SegmentHeader& segment = *outcome.processes[0].segment;
+  EXPECT_EQ(segment.paths_wrong.load(), 0u);
+  EXPECT_GT(segment.paths_checked.load(), 300'000u);
+}
+
 }  // namespace
 }  // namespace clusterprof::agent_test
