@@ -21,6 +21,7 @@
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/segment.h"
+#include "formats/wire/table_place.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -173,7 +174,7 @@ std::uint32_t find_file(wire::SegmentHeader* segment, std::uint64_t key) noexcep
   const auto* const files = table<wire::IoFile>(segment, segment->io_files_offset);
   const std::uint32_t places = segment->io_files - 1;
   for (std::uint32_t probe = 0; probe < places; ++probe) {
-    const std::uint32_t index = 1 + static_cast<std::uint32_t>((key + probe) % places);
+    const std::uint32_t index = 1 + wire::table_place(key, probe, places);
     const std::uint64_t there = files[index].key.load(std::memory_order_acquire);
     if (there == 0) return 0;
     if (there == key && files[index].ready.load(std::memory_order_acquire) != 0) return index;
@@ -203,7 +204,7 @@ std::uint32_t add_file_locked(wire::SegmentHeader* segment, std::uint64_t key, s
   auto* const files = table<wire::IoFile>(segment, segment->io_files_offset);
   const std::uint32_t places = segment->io_files - 1;
   for (std::uint32_t probe = 0; probe < places; ++probe) {
-    const std::uint32_t index = 1 + static_cast<std::uint32_t>((key + probe) % places);
+    const std::uint32_t index = 1 + wire::table_place(key, probe, places);
     wire::IoFile& file = files[index];
     if (file.key.load(std::memory_order_relaxed) != 0) continue;
     file.key.store(key, std::memory_order_relaxed);
@@ -456,7 +457,7 @@ wire::IoSite* find_site(wire::SegmentHeader* segment, const clusterprof_call_pat
   std::uint64_t key = mix((path.words != 0 ? path.hash : 0) ^ what * 0x9e37'79b9'7f4a'7c15ull);
   if (key == 0) key = 1;
   for (std::uint32_t probe = 0; probe < kMostProbes; ++probe) {
-    wire::IoSite& site = sites[(key + probe) % segment->io_sites];
+    wire::IoSite& site = sites[wire::table_place(key, probe, segment->io_sites)];
     std::uint64_t there = site.key.load(std::memory_order_acquire);
     if (there == 0) {
       const std::uint32_t room = is_large ? segment->io_sites : segment->io_sites - segment->io_sites / 4;

@@ -11,6 +11,7 @@
 #include "agent/sigsafe/python_chain.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
+#include "formats/wire/table_place.h"
 
 // The caller's registers, as they are when this returns, become the first frame of the walk: no frame of
 // ours needs to be unwound. rdi: where the result goes; esi: what the path is for. A path that is known needs
@@ -117,14 +118,14 @@ struct PathMemo {
 
 namespace {
 
-// All paths of the process by hash. Linear probing; readers take no lock.
+// All paths of the process by hash, where wire::table_place says. Readers take no lock.
 struct StoredPath {
   std::atomic<std::uint64_t> hash;  // 0 = free; stored last
   std::uint64_t offset;
   std::uint32_t words;
 };
 constexpr std::uint32_t kStoredPaths = 1u << 16;
-constexpr std::uint32_t kMaxProbes = 64;
+constexpr std::uint32_t kMaxProbes = 96;
 
 StoredPath* g_stored = nullptr;
 std::atomic<std::uint32_t> g_store_lock{0};
@@ -168,7 +169,7 @@ void unlock_store() noexcept { g_store_lock.store(0, std::memory_order_release);
 
 const StoredPath* find_stored(std::uint64_t hash) noexcept {
   for (std::uint32_t probe = 0; probe < kMaxProbes; ++probe) {
-    const StoredPath& path = g_stored[(hash + probe) % kStoredPaths];
+    const StoredPath& path = g_stored[wire::table_place(hash, probe, kStoredPaths)];
     const std::uint64_t there = path.hash.load(std::memory_order_acquire);
     if (there == hash) return &path;
     if (there == 0) return nullptr;
@@ -186,7 +187,7 @@ clusterprof_call_path store_locked(wire::SegmentHeader* segment, std::uint64_t h
       of_mpi || (g_io_bytes + bytes <= io_room(segment, use) && g_io_paths < kStoredPaths / 2);
   StoredPath* place = nullptr;
   for (std::uint32_t probe = 0; may_take && probe < kMaxProbes && place == nullptr; ++probe) {
-    StoredPath& candidate = g_stored[(hash + probe) % kStoredPaths];
+    StoredPath& candidate = g_stored[wire::table_place(hash, probe, kStoredPaths)];
     if (candidate.hash.load(std::memory_order_relaxed) == 0) place = &candidate;
   }
   if (place == nullptr || offset + bytes > segment->path_arena_bytes) {
@@ -367,7 +368,7 @@ bool is_import_machinery(wire::SegmentHeader* segment, std::uint64_t code_id) no
   auto* const base = reinterpret_cast<std::uint8_t*>(segment);
   const auto* const slots = reinterpret_cast<const wire::CodeSlot*>(base + segment->code_slots_offset);
   for (std::uint32_t probe = 0; probe < wire::kCodeProbes && probe < segment->code_slots; ++probe) {
-    const wire::CodeSlot& slot = slots[(code_id + probe) % segment->code_slots];
+    const wire::CodeSlot& slot = slots[wire::table_place(code_id, probe, segment->code_slots)];
     const std::uint64_t key = slot.key.load(std::memory_order_acquire);
     if (key == 0) return false;
     if (key != code_id) continue;

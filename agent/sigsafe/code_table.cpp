@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "agent/sigsafe/peek.h"
+#include "formats/wire/table_place.h"
 
 namespace clusterprof::agent {
 
@@ -17,7 +18,9 @@ constexpr std::uint32_t kRefusedWords = 2048;
 std::atomic<std::uint32_t> g_refused[kRefusedWords];
 
 void remember(std::uint64_t code_id, std::uint64_t generation) noexcept {
-  g_known_codes[code_id % kKnownCodes].store(code_id ^ generation, std::memory_order_relaxed);
+  const std::uint64_t first = g_known_codes[code_id % kFirstKnownCodes].load(std::memory_order_relaxed);
+  const std::uint32_t places = first == 0 ? kFirstKnownCodes : kKnownCodes;
+  g_known_codes[code_id % places].store(code_id ^ generation, std::memory_order_relaxed);
 }
 
 void refuse(wire::SegmentHeader& segment, std::uint64_t code_id, std::uint64_t generation) noexcept {
@@ -111,16 +114,14 @@ wire::CodeSlot* find_slot(wire::SegmentHeader& segment, std::uint64_t code_id, b
   if (slots == 0) return nullptr;
   auto* table = reinterpret_cast<wire::CodeSlot*>(reinterpret_cast<std::uint8_t*>(&segment) +
                                                   segment.code_slots_offset);
-  std::uint32_t index = static_cast<std::uint32_t>(code_id % slots);
   for (std::uint32_t probe = 0; probe < wire::kCodeProbes && probe < slots; ++probe) {
-    wire::CodeSlot& slot = table[index];
+    wire::CodeSlot& slot = table[wire::table_place(code_id, probe, slots)];
     std::uint64_t key = slot.key.load(std::memory_order_relaxed);
     if (key == 0 && slot.key.compare_exchange_strong(key, code_id, std::memory_order_relaxed)) {
       claimed = true;
       return &slot;
     }
     if (key == code_id) return &slot;
-    if (++index == slots) index = 0;
   }
   return nullptr;
 }

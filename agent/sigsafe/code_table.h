@@ -36,12 +36,16 @@ inline constexpr std::uint32_t kMaxLineTableBytes = 256 * 1024;  // longer ones 
 std::uint64_t segment_generation(const wire::SegmentHeader& segment) noexcept;
 
 // Code ids known to be in the table (or known not to fit), so that a frame of a known code object
-// costs one load. Words written by any thread at any time; a lost entry costs a look-up.
-inline constexpr std::uint32_t kKnownCodes = 8192;
+// costs one load. Words written by any thread at any time; a lost entry costs a look-up. The first codes have
+// places at the beginning, so that most processes touch one page of the table.
+inline constexpr std::uint32_t kKnownCodes = 8192, kFirstKnownCodes = 512;
 extern std::atomic<std::uint64_t> g_known_codes[kKnownCodes];
 
 inline bool is_known_code(std::uint64_t code_id, std::uint64_t generation) noexcept {
-  return g_known_codes[code_id % kKnownCodes].load(std::memory_order_relaxed) == (code_id ^ generation);
+  const std::uint64_t word = code_id ^ generation;
+  const std::uint64_t first = g_known_codes[code_id % kFirstKnownCodes].load(std::memory_order_relaxed);
+  return first == word ||
+         (first != 0 && g_known_codes[code_id % kKnownCodes].load(std::memory_order_relaxed) == word);
 }
 
 // Code that the interpreter runs for its own purposes (the caller of an inlined __init__ from 3.12

@@ -75,6 +75,8 @@ struct CacheEntry {
   std::uint64_t rule;
 };
 constexpr unsigned kCacheBits = 12;
+constexpr unsigned kFirstBits =
+    9;  // of the part that is used first: most threads touch two pages, not sixteen
 
 // One frame of the last walk: the registers with which it arrived there and where it had rbp from.
 struct WalkedFrame {
@@ -439,7 +441,10 @@ struct Walk {
   }
 
   CacheEntry& entry_of(std::uint64_t lookup) const noexcept {
-    return cache->entries[lookup * 0x9e37'79b9'7f4a'7c15ull >> (64 - kCacheBits)];
+    const std::uint64_t hash = lookup * 0x9e37'79b9'7f4a'7c15ull;
+    CacheEntry& first = cache->entries[hash >> (64 - kFirstBits)];
+    if (first.pc == lookup || kind_of(first.rule) == kEmpty) return first;
+    return cache->entries[hash >> (64 - kCacheBits)];
   }
 
   // A CFA beyond the end of the stack ends the walk: properly when it is the very end.

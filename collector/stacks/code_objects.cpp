@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "formats/wire/table_place.h"
+
 namespace clusterprof::collector {
 namespace {
 
@@ -21,7 +23,7 @@ CodeObjects::State CodeObjects::find(std::uint64_t code_id) {
   const std::uint32_t probes = std::min(wire::kCodeProbes, layout.code_slots);
   if (code_id == 0) return State::kNever;
   for (std::uint32_t probe = 0; probe < probes; ++probe) {
-    const wire::CodeSlot& slot = slots[(code_id % layout.code_slots + probe) % layout.code_slots];
+    const wire::CodeSlot& slot = slots[wire::table_place(code_id, probe, layout.code_slots)];
     const std::uint64_t key = slot.key.load(std::memory_order_acquire);
     if (key == 0) return State::kNotYet;
     if (key != code_id) continue;

@@ -201,8 +201,8 @@ struct SegmentHeader {
 
 // --- Python code objects -------------------------------------------------------------------
 
-// Hash table with linear probing. `key` is the code id, 0 = free, set by compare-exchange from
-// any thread, in a signal handler or not; at most kCodeProbes slots from key % code_slots on. `entry_offset`
+// Hash table. `key` is the code id, 0 = free, set by compare-exchange from any thread, in a signal handler or
+// not, in one of the first kCodeProbes slots that table_place(key, ...) names (table_place.h). `entry_offset`
 // is relative to the code arena, plus one; it becomes nonzero (release) when the CodeEntry is complete, or
 // when there will be none: kNoCodeEntry. A slot whose code object could not be read keeps 0.
 inline constexpr std::uint32_t kCodeProbes = 128;
