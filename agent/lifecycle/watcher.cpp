@@ -91,8 +91,8 @@ bool stop_watcher() noexcept {
 
 // The kernel's files on threads. Some stay open, since opening one costs several times what reading it does:
 // only where the watcher has descriptors of its own, and enough of them.
-constexpr std::uint32_t kMostOpenFiles = 64;
-constinit std::uint32_t g_files_left = 0;  // that may be opened and kept
+constexpr std::uint32_t kMostOpenFiles = 256;  // two for each of 128 threads
+constinit std::uint32_t g_files_left = 0;      // that may be opened and kept
 
 void close_task_file(int& descriptor) noexcept {
   if (descriptor < 0) return;
@@ -502,9 +502,10 @@ void* watch(void* given) {
   prctl(PR_SET_NAME, "clusterprof");
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   rlimit descriptors;
-  if (leave_descriptor_table() && getrlimit(RLIMIT_NOFILE, &descriptors) == 0 &&
-      descriptors.rlim_cur >= 4 * kMostOpenFiles)
-    g_files_left = kMostOpenFiles;
+  if (leave_descriptor_table() && getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
+    const rlim_t quarter = descriptors.rlim_cur / 4;
+    g_files_left = quarter < kMostOpenFiles ? static_cast<std::uint32_t>(quarter) : kMostOpenFiles;
+  }
   // The files of the last watcher went with its descriptors.
   pthread_mutex_lock(&g_tick);
   const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);

@@ -341,6 +341,15 @@ TEST(Agent, WatcherHasDescriptorsOfItsOwn) {
   EXPECT_LE(outcome.numbers.at("entries"), 3);
 }
 
+// Opening the kernel's file on a thread costs several times what reading it does.
+TEST(Agent, WatcherKeepsTheFilesOfAHundredThreadsOpen) {
+  const Outcome outcome = run({kTarget, "watcher_descriptors", "100"});
+  ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  EXPECT_EQ(outcome.numbers.at("others"), 1);
+  EXPECT_GE(outcome.numbers.at("entries"), 90);
+  EXPECT_LE(outcome.numbers.at("entries"), 2 * 101 + 1);
+}
+
 TEST(Agent, ForkWhileAThreadIsInsideTheLoader) {
   const Outcome outcome = run({kTarget, "fork_loader"}, {kWithPapi});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;

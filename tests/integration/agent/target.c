@@ -382,16 +382,33 @@ static int do_fork_loader(void) { /* while another thread holds the loader's loc
   return 0;
 }
 
-static int do_watcher_descriptors(void) {
+static volatile int stop_waking;
+
+static void* wake_often(void* nothing) {
+  while (!stop_waking) usleep(30000);
+  return nothing;
+}
+
+/* Counts the watcher's descriptors while so many threads block and wake. */
+static int do_watcher_descriptors(int threads) {
   int pipes[2];
-  if (pipe(pipes) != 0) return 1;
+  if (threads < 0 || threads > 128 || pipe(pipes) != 0) return 1;
+  pthread_t waking[128];
+  for (int i = 0; i < threads; ++i)
+    if (pthread_create(&waking[i], NULL, wake_often, NULL) != 0) return 4;
   spin_cpu_ms(100);
+  if (threads != 0) usleep(900000);
   DIR* const tasks = opendir("/proc/self/task");
   if (tasks == NULL) return 2;
   int others = 0, entries = 0;
   for (const struct dirent* task; (task = readdir(tasks)) != NULL;) {
     if (task->d_name[0] == '.' || atoi(task->d_name) == (int)getpid()) continue;
-    char path[300];
+    char path[300], name[32] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+    FILE* const comm = fopen(path, "r");
+    if (comm == NULL || fgets(name, sizeof name, comm) == NULL) return 5;
+    fclose(comm);
+    if (threads != 0 && strcmp(name, "clusterprof\n") != 0) continue;
     snprintf(path, sizeof path, "/proc/self/task/%s/fd", task->d_name);
     DIR* const descriptors = opendir(path);
     if (descriptors == NULL) return 3;
@@ -402,6 +419,8 @@ static int do_watcher_descriptors(void) {
   }
   closedir(tasks);
   printf("others %d\nentries %d\n", others, entries);
+  stop_waking = 1;
+  for (int i = 0; i < threads; ++i) pthread_join(waking[i], NULL);
   return 0;
 }
 
@@ -711,7 +730,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "fork_threads") == 0) return do_fork_threads();
   if (strcmp(what, "fork_loader") == 0) return do_fork_loader();
   if (strcmp(what, "cancel") == 0) return do_cancel();
-  if (strcmp(what, "watcher_descriptors") == 0) return do_watcher_descriptors();
+  if (strcmp(what, "watcher_descriptors") == 0) return do_watcher_descriptors(number);
   if (strcmp(what, "exec") == 0) return spin_cpu_ms(50), execl(argv[0], argv[0], "spin", "200", (char*)NULL);
   if (strcmp(what, "own_segv") == 0) return do_own_segv();
   if (strcmp(what, "sample_signal") == 0) return do_sample_signal();
