@@ -21,6 +21,7 @@ std::uint64_t now_ns() { return monotonic_ns(); }
 [[gnu::noinline]] wire::MpiEventRing* find_event_ring(ThreadContext& context, wire::SegmentHeader* header) {
   context.event_ring = nullptr;
   context.event_ring_of = header;
+  context.event_ring_generation = g_process.generation;
   const auto index = static_cast<std::uint64_t>(context.record - g_process.records);
   if (header == nullptr || index >= header->mpi_event_rings) return nullptr;
   auto* const rings = reinterpret_cast<wire::MpiEventRing*>(reinterpret_cast<std::uint8_t*>(header) +
@@ -29,7 +30,9 @@ std::uint64_t now_ns() { return monotonic_ns(); }
 }
 
 wire::MpiEventRing* event_ring(ThreadContext& context, wire::SegmentHeader* header) {
-  return context.event_ring_of == header ? context.event_ring : find_event_ring(context, header);
+  const bool is_known =
+      context.event_ring_of == header && context.event_ring_generation == g_process.generation;
+  return is_known ? context.event_ring : find_event_ring(context, header);
 }
 
 clusterprof_mpi_exit leave_mpi();

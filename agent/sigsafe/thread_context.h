@@ -70,6 +70,8 @@ struct ThreadContext {
   clusterprof_call_path mpi_path;  // of the call it is in
   wire::MpiEventRing* event_ring;  // of the thread in that segment; null: it has none
   const wire::SegmentHeader* event_ring_of;
+  std::uint32_t
+      event_ring_generation;  // ProcessState::generation: a later segment may be at the same address
   // kMonotonic: where the last sample found the thread waiting; 0: it ran.
   std::uint64_t waiting_pc, waiting_sp;
   // What getrusage said last, and when that was (CLOCK_MONOTONIC).
