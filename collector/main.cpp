@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,87 +104,108 @@ void exec_banner(const std::string& analyze, int ranks_expected, int patience_s,
   say("cannot run {}: {}", analyze, std::strerror(errno));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  using namespace clusterprof::collector;
-  ServerOptions options;
-  std::string run_directory, analyze;
-  int world_size = 0, wait_ranks = -1, banner_rank = 0;
+struct Options {
+  clusterprof::collector::ServerOptions server;
+  int wait_ranks = -1;  // that the summary waits for; negative: all of the run
+  int banner_rank = 0;
   bool banner = false, quiet = false, no_html = false, no_source = false;
+  std::string analyze;
+};
 
+// Returns the status to exit with, if the command line is not one.
+std::optional<int> read_command_line(int argc, char** argv, Options& options) {
+  using clusterprof::collector::node_check_file;
+  using clusterprof::collector::node_check_notes;
+  clusterprof::collector::NodeOptions& node = options.server.node;
+  std::string run_directory;
+  int world_size = 0;
+  bool no_mpi = false;
   CLI::App app("clusterprof's collector, one per node; started by clusterprof");
-  app.add_option("--listen-fd", options.listen_fd, "listening socket")->required();
-  app.add_option("--control-fd", options.control_fd, "socket to the launcher");
+  app.add_option("--listen-fd", options.server.listen_fd, "listening socket")->required();
+  app.add_option("--control-fd", options.server.control_fd, "socket to the launcher");
   app.add_option("--run-dir", run_directory, "where the shard goes")->required();
-  app.add_option("--run-id", options.node.run_id, "identity of the run")->required();
-  app.add_option("--node", options.node.node_name, "name of this node")->required();
-  app.add_option("--local-ranks", options.local_ranks, "ranks on this node, 0 unknown");
-  app.add_option("--mpi-launcher", options.mpi_launcher,
+  app.add_option("--run-id", node.run_id, "identity of the run")->required();
+  app.add_option("--node", node.node_name, "name of this node")->required();
+  app.add_option("--local-ranks", options.server.local_ranks, "ranks on this node, 0 unknown");
+  app.add_option("--mpi-launcher", options.server.mpi_launcher,
                  "process that started the ranks of this node, 0 none");
   app.add_option("--world-size", world_size, "ranks of the job, 0 unknown");
-  app.add_option("--rate", options.node.rate_hz, "samples per second and thread");
-  app.add_option("--clock", options.node.clock, "wall or cpu")->check(CLI::IsMember({"wall", "cpu"}));
-  bool no_mpi = false;
+  app.add_option("--rate", node.rate_hz, "samples per second and thread");
+  app.add_option("--clock", node.clock, "wall or cpu")->check(CLI::IsMember({"wall", "cpu"}));
   app.add_flag("--no-mpi", no_mpi, "the program runs without MPI wrappers");
-  app.add_option("--sample-on", options.node.sample_on, "event whose overflows samples are taken at");
-  app.add_flag("--only-regions", options.node.only_regions, "only what is in regions is recorded");
-  app.add_option("--own", options.node.own, "a path of the user's own code")->allow_extra_args(false);
-  app.add_option("--ranks", options.node.only_ranks, "the only ranks that are recorded");
-  app.add_option("--wait-ranks", wait_ranks, "ranks the summary waits for; all of the job");
-  app.add_flag("--banner", banner, "print a summary at the end when the banner rank was here");
-  app.add_option("--banner-rank", banner_rank, "0");
-  app.add_flag("--quiet", quiet, "print nothing");
-  app.add_flag("--no-html", no_html, "the summary leaves no page");
-  app.add_flag("--no-source", no_source, "the page has no source text");
-  app.add_option("--analyze", analyze, "program that prints the summary");
+  app.add_option("--sample-on", node.sample_on, "event whose overflows samples are taken at");
+  app.add_flag("--only-regions", node.only_regions, "only what is in regions is recorded");
+  app.add_option("--own", node.own, "a path of the user's own code")->allow_extra_args(false);
+  app.add_option("--ranks", node.only_ranks, "the only ranks that are recorded");
+  app.add_option("--wait-ranks", options.wait_ranks, "ranks the summary waits for; all of the job");
+  app.add_flag("--banner", options.banner, "print a summary at the end when the banner rank was here");
+  app.add_option("--banner-rank", options.banner_rank, "0");
+  app.add_flag("--quiet", options.quiet, "print nothing");
+  app.add_flag("--no-html", options.no_html, "the summary leaves no page");
+  app.add_flag("--no-source", options.no_source, "the page has no source text");
+  app.add_option("--analyze", options.analyze, "program that prints the summary");
   // What follows "--" is the recorded command, and not for CLI11: it would take "[a,b]" for a list.
   char** const end = argv + argc;
   char** const own_end =
       std::find_if(argv, end, [](const char* word) { return std::strcmp(word, "--") == 0; });
-  if (own_end != end) options.node.command.assign(own_end + 1, end);
-  clusterprof::mask_secrets(options.node.command);
+  if (own_end != end) node.command.assign(own_end + 1, end);
+  clusterprof::mask_secrets(node.command);
   try {
     app.parse(static_cast<int>(own_end - argv), argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  options.run_directory = run_directory;
-  options.end_patience = clusterprof::end_patience(std::getenv(clusterprof::kEndPatienceVariable))
-                             .value_or(clusterprof::kEndPatience);
+  options.server.run_directory = run_directory;
+  options.server.end_patience = clusterprof::end_patience(std::getenv(clusterprof::kEndPatienceVariable))
+                                    .value_or(clusterprof::kEndPatience);
   const bool plausible = world_size > 0 && world_size <= static_cast<int>(clusterprof::shard::kMaxWorldSize);
-  options.node.world_size = plausible ? static_cast<std::uint32_t>(world_size) : 0;
-  options.node.watches_mpi = !no_mpi;
-  options.node.local_ranks = static_cast<std::uint32_t>(std::max(0, options.local_ranks));
-  read_event_budget(options.node);
+  node.world_size = plausible ? static_cast<std::uint32_t>(world_size) : 0;
+  node.watches_mpi = !no_mpi;
+  node.local_ranks = static_cast<std::uint32_t>(std::max(0, options.server.local_ranks));
+  read_event_budget(node);
   for (clusterprof::shard::Note& note :
-       node_check_notes(node_check_file(std::getenv("SLURM_JOB_ID")), options.node.node_name))
-    options.node.notes.push_back(std::move(note));
-  const int control_fd = options.control_fd;
-  const bool waits_for_all = wait_ranks < 0;
+       node_check_notes(node_check_file(std::getenv("SLURM_JOB_ID")), node.node_name))
+    node.notes.push_back(std::move(note));
+  return std::nullopt;
+}
 
+// Becomes the summary's program when all ranks are gone, if this node prints it. Returns the status to exit
+// with.
+int record(Options options) {
+  const int control_fd = options.server.control_fd;
+  const std::string run_directory = options.server.run_directory;
+  int patience_s = 0;
+  {
+    clusterprof::collector::Server server(std::move(options.server));
+    if (!server.run()) return kFailed;
+    const bool shows =
+        options.banner && !options.quiet && !options.analyze.empty() && server.had_rank(options.banner_rank);
+    if (!shows) return 0;
+    if (options.wait_ranks < 0) options.wait_ranks = static_cast<int>(server.world_size());
+    // Those that did not come will not come to another node either.
+    options.wait_ranks = std::max(0, options.wait_ranks - server.absent_ranks());
+    patience_s = banner_patience_s(server.used_mpi(), server.age());
+  }
+  // Stays open until the summary is printed: its end is what the launcher waits for.
+  if (control_fd >= 0) (void)fcntl(control_fd, F_SETFD, 0);
+  exec_banner(options.analyze, options.wait_ranks, patience_s, options.no_html, options.no_source, control_fd,
+              run_directory);
+  return kFailed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  if (const std::optional<int> status = read_command_line(argc, argv, options)) return *status;
   ignore_signals_to_the_program();
   allow_many_files();
-  clusterprof::start_stderr_watchdog(control_fd);
-  clusterprof::restrict_umask_like(run_directory);
+  clusterprof::start_stderr_watchdog(options.server.control_fd);
+  clusterprof::restrict_umask_like(options.server.run_directory);
   // The ranks come first.
-  if (options.node.rate_hz < kFastRateHz) (void)setpriority(PRIO_PROCESS, 0, kNiceness);
+  if (options.server.node.rate_hz < kFastRateHz) (void)setpriority(PRIO_PROCESS, 0, kNiceness);
   try {
-    bool show = false;
-    int patience_s = 0;
-    {
-      Server server(std::move(options));
-      if (!server.run()) return kFailed;
-      show = banner && !quiet && !analyze.empty() && server.had_rank(banner_rank);
-      if (waits_for_all) wait_ranks = static_cast<int>(server.world_size());
-      // Those that did not come will not come to another node either.
-      wait_ranks = std::max(0, wait_ranks - server.absent_ranks());
-      patience_s = banner_patience_s(server.used_mpi(), server.age());
-    }
-    if (!show) return 0;
-    // Stays open until the summary is printed: its end is what the launcher waits for.
-    if (control_fd >= 0) (void)fcntl(control_fd, F_SETFD, 0);
-    exec_banner(analyze, wait_ranks, patience_s, no_html, no_source, control_fd, run_directory);
+    return record(std::move(options));
   } catch (const std::exception& error) {
     say("collector: {}", error.what());
   }

@@ -10,8 +10,8 @@
 
 namespace clusterprof::collector {
 
-// Writes "clusterprof: TEXT\n" to stderr with one write(2). Throws nothing: where stderr is a pipe that
-// nobody reads any more, or there is no memory, there is nobody to tell, and the recording goes on.
+// Writes "clusterprof: TEXT\n" to stderr with one write(2). Throws nothing: if stderr is a pipe without
+// a reader, or there is no memory, the line is lost and the recording goes on.
 template <typename... Values>
 void say(fmt::format_string<Values...> text, Values&&... values) noexcept {
   try {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The event loop of the collector. In this order: greetings of ranks and agents, the launcher's messages,
+// processes and their ends, what is done on a timer, and the writing of shards. Everything runs on the main
+// thread, but for the building and writing of a shard while ranks run (checkpoint()), which has a thread of
+// its own.
 #include "collector/server.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -40,10 +43,10 @@
 #include "collector/os/os_node.hpp"
 #include "collector/os/os_process.hpp"
 #include "collector/os/processors.hpp"
+#include "collector/os/received_message.hpp"
 #include "collector/rings/segment_view.hpp"
 #include "collector/shard/shard_builder.hpp"
-#include "formats/shard/run_files.hpp"
-#include "formats/shard/shard_writer.hpp"
+#include "collector/shard/shard_file.hpp"
 #include "formats/wire/hello.h"
 #include "formats/wire/spawned_world.h"
 
@@ -63,15 +66,14 @@ constexpr milliseconds kEndPoll{50};     // while the end of the run is being wa
 constexpr milliseconds kShortestPoll{5};
 constexpr double kAimedFill = 0.35;     // of the fullest ring at each poll
 constexpr seconds kFirstCheckpoint{1};  // soon: most names are looked up then, which makes the end quick
-constexpr seconds kMostShardAge{5};     // whoever kills us or the node loses no more than that
+constexpr seconds kMostShardAge{5};     // if we or the node are killed, no more than that is lost
 constexpr milliseconds kCheckpointSlack{500};  // of it, for the poll that begins one to come late
 constexpr milliseconds kLinger{300};           // for ranks whose number is not known
 constexpr seconds kLateRank{10};               // from our start, for ranks that are known to come
 constexpr milliseconds kAcceptPause{100};      // when there are no files left
-constexpr int kMostAtATime = 8192;             // connections, should somebody never stop connecting
+constexpr int kMostAtATime = 8192;             // connections, in case a process never stops connecting
 constexpr int kSpareFiles = 24;                // for shards, and for what programs are read for their symbols
-constexpr time_t kLeftover_s = 600;
-constexpr int kTriesAtTheEnd = 2;   // nobody comes after the last shard; who tidies up may take its file away
+constexpr int kTriesAtTheEnd = 2;   // no shard follows the last one, and a clean-up may remove its file
 constexpr seconds kChildStatus{5};  // for the launcher to say how its child ended
 constexpr seconds kAfterTerminate{30};
 constexpr seconds kUsageInterval{1};
@@ -81,113 +83,8 @@ constexpr seconds kProcessorsInterval{5};  // programs bind their threads, and b
 constexpr int kShareForLines = 200;
 constexpr milliseconds kLinesOfOneModule{50};
 
-// Where the shard of a node goes: a name that no other collector of the run has, be it an earlier one of
-// the node or one on another machine that goes by the same name. A hidden file beside it claims it
-// until the shard is there.
-class ShardName {
- public:
-  ShardName(const std::filesystem::path& directory, const std::string& node) {
-    for (int number = 1;; ++number) {
-      const std::string stem = fmt::format("node-{}{}", node, number == 1 ? "" : fmt::format(".{}", number));
-      path_ = directory / (stem + ".h5");
-      claim_ = directory / fmt::format(".{}{}", stem, shard::kClaimSuffix);
-      const UniqueFd claim(open(claim_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-      if (!claim && errno == EEXIST) continue;
-      if (!claim) {
-        claim_.clear();  // nothing can be written here, as write() will say
-        return;
-      }
-      // Whoever had the name before wrote the shard first, and gave up the claim then.
-      std::error_code error;
-      if (!std::filesystem::exists(path_, error)) break;
-      give_up();
-    }
-    remove_leftovers(directory, node);
-  }
-  ShardName(const ShardName&) = delete;
-  ShardName& operator=(const ShardName&) = delete;
-  ~ShardName() { give_up(); }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  // A shard of that name is there, or never will be.
-  void give_up() {
-    if (!claim_.empty()) (void)unlink(claim_.c_str());
-    claim_.clear();
-  }
-
- private:
-  // Half-written shards of collectors that were killed. None takes long to write.
-  static void remove_leftovers(const std::filesystem::path& directory, const std::string& node) {
-    const std::string prefix = fmt::format(".node-{}.", node);
-    const time_t now = time(nullptr);
-    std::error_code error;
-    for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
-         it.increment(error)) {
-      const std::string name = it->path().filename().string();
-      struct stat status {};
-      if (name.starts_with(prefix) && name.ends_with(".tmp") && lstat(it->path().c_str(), &status) == 0 &&
-          S_ISREG(status.st_mode) && status.st_uid == geteuid() && status.st_mtime < now - kLeftover_s) {
-        (void)unlink(it->path().c_str());
-      }
-    }
-  }
-
-  std::filesystem::path path_, claim_;
-};
-
-std::uint64_t ns(const timeval& time) {
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(time.tv_usec) * 1000;
-}
-
-// The libraries that read symbols and write the file do not survive a failed allocation.
-bool has_memory_to_write() {
-  constexpr std::size_t kBytes = 32 << 20;
-  void* const memory =
-      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory != MAP_FAILED && munmap(memory, kBytes) == 0;
-}
-
-// A message with at most one descriptor. bytes: -1 would block or broken, 0 end of file.
-struct Message {
-  ssize_t bytes = -1;
-  bool would_block = false;
-  bool cut = false;  // something that came with it did not fit, or there was no file left for it
-  UniqueFd file;
-  alignas(8) char data[256];
-};
-
-Message receive(int socket) {
-  Message message;
-  iovec part{message.data, sizeof message.data};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)];
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  do {
-    message.bytes = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (message.bytes < 0 && errno == EINTR);
-  if (message.bytes < 0) {
-    message.would_block = errno == EAGAIN || errno == EWOULDBLOCK;
-    return message;
-  }
-  message.cut = (header.msg_flags & MSG_CTRUNC) != 0;
-  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
-      UniqueFd file(fd);  // all but one are closed here
-      if (!message.file) message.file = std::move(file);
-    }
-  }
-  return message;
-}
-
 template <typename T>
-std::optional<T> message_as(const Message& message, std::uint64_t magic) {
+std::optional<T> greeting_as(const ReceivedMessage& message, std::uint64_t magic) {
   T value;
   if (message.bytes < static_cast<ssize_t>(sizeof value)) return std::nullopt;
   std::memcpy(&value, message.data, sizeof value);
@@ -202,7 +99,7 @@ class Server::Impl {
   explicit Impl(ServerOptions options)
       : options_(std::move(options)),
         state_(options_.node),
-        shard_name_(options_.run_directory, options_.node.node_name),
+        shard_file_(options_.run_directory, options_.node.node_name),
         launcher_processors_(processors_of(options_.mpi_launcher)),
         listen_(io_, options_.listen_fd),
         accept_timer_(io_),
@@ -211,7 +108,7 @@ class Server::Impl {
     set_nonblocking(options_.listen_fd);
     (void)fcntl(options_.listen_fd, F_SETFD, FD_CLOEXEC);
     if (options_.control_fd >= 0) {
-      // A copy to wait on; the original goes on to whoever prints the banner.
+      // A copy to wait on; the program that prints the banner inherits the original.
       control_ = std::make_unique<asio::posix::stream_descriptor>(
           io_, fcntl(options_.control_fd, F_DUPFD_CLOEXEC, 3));
     }
@@ -254,8 +151,8 @@ class Server::Impl {
     io_.run();
     if (writer_.joinable()) writer_.join();
 
-    // The socket stays bound until the shard has its name: a launcher that comes now waits, is then
-    // turned away, and its own collector finds the name taken.
+    // The socket stays bound until the shard has its name: a launcher that comes now waits, is then turned
+    // away, and its own collector finds the name taken.
     const Instant now = instant_now();
     poll_rings(now);
     const bool complete = alive_announced_ == 0;
@@ -307,7 +204,7 @@ class Server::Impl {
 
   static void set_nonblocking(int fd) { (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
-  // --- greetings ---------------------------------------------------------------------------
+  // --- greetings --------------------------------------------------------------------------
 
   void wait_for_connections() {
     if (no_files_left_) {  // the socket stays readable
@@ -372,11 +269,11 @@ class Server::Impl {
                           });
   }
 
-  // False when the connection is over (and erased). After the greeting nothing is to come but the end: who
-  // sends more, perhaps without end, is turned away.
+  // False when the connection is over (and erased). After the greeting nothing may come but the end:
+  // a process that sends more, perhaps without end, is turned away.
   bool read_messages(ConnectionIt it) {
     for (;;) {
-      Message message = receive(it->socket.native_handle());
+      ReceivedMessage message = receive(it->socket.native_handle());
       if (message.would_block) return true;
       if (message.bytes > 0 && !it->greeted && handle(*it, message)) continue;
       const std::optional<NodeState::ProcessId> agent_of = it->agent_of;
@@ -391,15 +288,15 @@ class Server::Impl {
         std::find_if(watched_.begin(), watched_.end(), [&](const Watched& p) { return p.id == id; });
     if (process != watched_.end() && process->pid == 0 && !process->ended.is_open()) {
       asio::post(io_, [this, id] { process_gone(id); });
-    } else if (state_.said_exec(id)) {
+    } else if (state_.announced_exec(id)) {
       state_.segment_ended(id, instant_now().mono_ns);
     }
   }
 
-  bool handle(Connection& connection, Message& message) {
+  bool handle(Connection& connection, ReceivedMessage& message) {
     connection.greeted = true;
     const int fd = connection.socket.native_handle();
-    if (const auto announce = message_as<wire::Announce>(message, wire::kAnnounceMagic)) {
+    if (const auto announce = greeting_as<wire::Announce>(message, wire::kAnnounceMagic)) {
       UniqueFd pidfd = open_peer_process(fd, connection.pid);
       if (!pidfd && connection.pid == 0 && is_process(message.file.get())) pidfd = std::move(message.file);
       const bool seen = pidfd || connection.pid != 0;
@@ -413,7 +310,7 @@ class Server::Impl {
       (void)send(fd, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
       return seen;
     }
-    const auto hello = message_as<wire::Hello>(message, wire::kHelloMagic);
+    const auto hello = greeting_as<wire::Hello>(message, wire::kHelloMagic);
     if (hello && message.file) {
       auto segment = SegmentView::open(std::move(message.file), hello->segment_bytes);
       if (!segment) {
@@ -432,7 +329,7 @@ class Server::Impl {
     return false;
   }
 
-  // --- the launcher ------------------------------------------------------------------------
+  // --- the launcher -----------------------------------------------------------------------
 
   void wait_for_control() {
     control_->async_wait(asio::posix::stream_descriptor::wait_read,
@@ -445,7 +342,7 @@ class Server::Impl {
 
   void read_control() {
     for (;;) {
-      const Message message = receive(control_->native_handle());
+      const ReceivedMessage message = receive(control_->native_handle());
       if (message.would_block) return;
       if (message.bytes <= 0) {
         control_.reset();  // the launcher is gone: its ranks go on, and so do we
@@ -500,7 +397,7 @@ class Server::Impl {
     (void)send(options_.control_fd, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
-  // --- processes ---------------------------------------------------------------------------
+  // --- processes --------------------------------------------------------------------------
 
   static std::optional<NodeState::ProcessId> known(const Watched& process) {
     return process.id != 0 ? std::optional(process.id) : std::nullopt;
@@ -554,7 +451,7 @@ class Server::Impl {
   // An announced process is waited for, so its end must be seen.
   void note_unseen() {
     add_note(NoteCode::kPidNamespaces);
-    if (!std::exchange(said_unseen_, true))
+    if (!std::exchange(told_unseen_, true))
       say("node {}: processes in PID namespaces of their own are not recorded: the collector could not see "
           "them end (that takes Linux 5.4 and permission for pidfd_open)",
           options_.node.node_name);
@@ -638,7 +535,7 @@ class Server::Impl {
     finish_when_done();
   }
 
-  // --- time --------------------------------------------------------------------------------
+  // --- time -------------------------------------------------------------------------------
 
   void tick() {
     look_at_writer();
@@ -702,8 +599,8 @@ class Server::Impl {
                                 Clock::now().time_since_epoch());
   }
 
-  // What nobody tells us: the use of resources by programs without an agent, and the end of
-  // processes on kernels that have no descriptors for them.
+  // What nobody tells us: the use of resources by programs without an agent, and the end of processes on
+  // kernels that have no descriptors for them.
   void look_at_processes() {
     std::vector<NodeState::ProcessId> ended;
     for (const Watched& process : watched_) {
@@ -726,7 +623,7 @@ class Server::Impl {
   void wait_for_signals() {
     signals_.async_wait([this](const boost::system::error_code& error, int number) {
       if (error) return;
-      // Our end is that of the ranks. Who sends SIGTERM means them as well, and may kill soon.
+      // We end when the ranks do. A SIGTERM is meant for them as well, and SIGKILL may follow soon.
       if (number == SIGTERM) {
         if (!terminate_at_) terminate_at_ = Clock::now() + kAfterTerminate;
         checkpoint();
@@ -757,18 +654,18 @@ class Server::Impl {
     if (done()) io_.stop();
   }
 
-  // --- shards ------------------------------------------------------------------------------
+  // --- shards -----------------------------------------------------------------------------
 
   // What the ranks have left in the run directory of worlds that they have spawned.
   void look_at_spawned_worlds() {
-    const std::filesystem::path place = options_.run_directory / wire::kWorldsDirectory;
+    const std::filesystem::path directory = options_.run_directory / wire::kWorldsDirectory;
     wire::SpawnedWorld world{};
     std::vector<NodeState::SpawnedWorld> worlds;  // all anew: the last ones may have been given back
-    while (wire::read_spawned_world(place.c_str(), static_cast<int>(worlds.size()) + 1, world))
+    while (wire::read_spawned_world(directory.c_str(), static_cast<int>(worlds.size()) + 1, world))
       worlds.push_back({world.first, world.size});
     state_.set_spawned_worlds(std::move(worlds));
     std::error_code error;
-    for (std::filesystem::directory_iterator it(place, error), end; !error && it != end;
+    for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
          it.increment(error)) {
       std::int32_t rank = -1;
       unsigned obstacle = 0;
@@ -819,7 +716,7 @@ class Server::Impl {
     auto write_it = [this, snapshot, begin = last_checkpoint_, all_lines]() mutable {
       (void)set_urgent(false);
       (void)write(
-          *snapshot, 1, [this, all_lines](nanoseconds spent) {  // said on stderr; the last shard decides
+          *snapshot, 1, [this, all_lines](nanoseconds spent) {  // told on stderr; the last shard decides
             return all_lines || spent + kLinesOfOneModule < (Clock::now() - started_) / kShareForLines;
           });
       // A shard takes about as much memory as what it is made of. The programs of the node may need it.
@@ -851,36 +748,19 @@ class Server::Impl {
     }
   }
 
-  // By one thread at a time, as the next two.
+  // By one thread at a time.
   bool write(const NodeSnapshot& snapshot, int tries, const ShardBuilder::MayReadLines& may_read_lines) {
     try {
-      Result<void> written = try_to_write(snapshot, may_read_lines);
-      while (!written && --tries > 0) written = try_to_write(snapshot, may_read_lines);
-      if (!written) {
-        note_problem(written.error().message);
-        return false;
+      const Result<void> written = shard_file_.write(snapshot, tries, may_read_lines);
+      if (written) {
+        has_problem_ = false;
+        return true;
       }
+      note_problem(written.error().message);
     } catch (const std::bad_alloc&) {  // not even for what went wrong
       note_problem("no memory");
-      return false;
     }
-    shard_name_.give_up();  // whoever kills us leaves nothing but the shard
-    has_problem_ = false;
-    return true;
-  }
-
-  Result<void> try_to_write(const NodeSnapshot& snapshot, const ShardBuilder::MayReadLines& may_read_lines) {
-    try {
-      if (!has_memory_to_write()) throw std::bad_alloc();
-      shard::ShardData data = builder_.build(snapshot, may_read_lines);
-      rusage own{};
-      getrusage(RUSAGE_SELF, &own);
-      data.nodes[0].collector_cpu_ns = ns(own.ru_utime) + ns(own.ru_stime);
-      data.nodes[0].collector_max_rss_bytes = static_cast<std::uint64_t>(own.ru_maxrss) * 1024;
-      return shard::write_shard(data, shard_name_.path());
-    } catch (const std::exception& error) {
-      return Error{error.what()};
-    }
+    return false;
   }
 
   // Once until it is written again: a disk that is full stops one column this time and another the next.
@@ -893,9 +773,8 @@ class Server::Impl {
   const Clock::time_point started_ = Clock::now();
   NodeState state_;
   Machine machine_;
-  ShardName shard_name_;
+  ShardFile shard_file_;
   rlim_t file_limit_ = RLIM_INFINITY;
-  ShardBuilder builder_;
   bool has_problem_ = false;
 
   const Processors launcher_processors_;
@@ -916,7 +795,7 @@ class Server::Impl {
   std::map<pid_t, std::list<Watched>::iterator> by_pid_;
   // Not announced, until the launcher has named its child; see child_started.
   std::map<pid_t, NodeState::ProcessId> ended_pids_;
-  bool said_unseen_ = false;
+  bool told_unseen_ = false;
 
   std::size_t alive_announced_ = 0;
   std::set<std::int64_t> announced_ranks_;

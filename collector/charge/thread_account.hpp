@@ -191,7 +191,7 @@ class ThreadAccount {
 
   // The thread ended. Without a CPU time (it was killed, or lives and this is a provisional account)
   // a thread last seen running is taken to have run for at most `assumed_cpu_ns` of the remainder.
-  // A thread that ended before its first sample charges `start_path`. `kernel`: of a thread that said itself
+  // A thread that ended before its first sample charges `start_path`. `kernel`: of a thread that told itself
   // that it ended. Returns the CPU time of a thread that was never sampled.
   struct End {
     std::uint32_t start_path = 0;

@@ -26,7 +26,7 @@ class TimeGrid {
     if (begun_) double_width();
   }
 
-  // From then on there are bins; what is said to have been before is put into the first one.
+  // The bins begin then; what is reported to have been before is put into the first one.
   void begin(std::uint64_t mono_ns, std::int64_t utc_ns) {
     if (begun_ || utc_ns < 0 || static_cast<std::uint64_t>(utc_ns) >= shard::TimeAxis::kEnd_utc_ns) return;
     begun_ = true;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// How events are packed: an event of a known source is a byte that says what differs from the source's last
+// one, and the differences as numbers of variable length. Called by the MpiEventReader, one thread; read by
+// the ShardBuilder.
 #include "collector/mpi/event_log.hpp"
 
 #include <algorithm>

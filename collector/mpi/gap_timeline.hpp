@@ -2,9 +2,9 @@
 // Brings together the MPI events and the samples of one thread, which come from two rings: between two calls
 // with events lies a gap, and of each gap is found out which call paths outside MPI it was spent on.
 //
-// An event waits until a sample from after the call's begin has been seen, since a sample speaks of the time
-// before it; when many wait, the oldest goes with what is known. So memory is bounded however far one ring is
-// behind the other.
+// An event waits until a sample from after the call's begin has been seen, since a sample accounts for the
+// time before it; when many wait, the oldest goes with what is known. So memory is bounded however far one
+// ring is behind the other.
 #pragma once
 
 #include <algorithm>
@@ -156,10 +156,10 @@ class GapTimeline {
   std::vector<GapPart> settled_;  // of the open gap too: what is older
 };
 
-// Which stretches of time the samples of a thread speak of: by the rules of ThreadAccount where no MPI call
-// lies between two samples. Where one does, the thread was at the place of the first sample until the call,
-// however much it ran, and at that of the second one after it. A sample in MPI says only where the thread was
-// before.
+// Which stretches of time the samples of a thread account for: by the rules of ThreadAccount where no MPI
+// call lies between two samples. Where one does, the thread was at the place of the first sample until the
+// call, however much it ran, and at that of the second one after it. A sample in MPI says only where the
+// thread was before.
 class SampledTime {
  public:
   struct SampledPath {

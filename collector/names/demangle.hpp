@@ -10,24 +10,13 @@
 // ("._omp_fn.0") stays. A name that fits no pattern, or more than one, is returned as it is.
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include "collector/names/demangle_cython.hpp"
+
 namespace clusterprof::collector {
 
-// What the object file around a name says. It is asked only where the name alone leaves a choice.
-struct NameContext {
-  std::string_view module_name;                      // of a Python extension: "heat"; empty: not known
-  std::function<bool(std::string_view)> has_symbol;  // is there a symbol of that name; may be empty
-};
-
 [[nodiscard]] std::string readable_name(std::string_view symbol, const NameContext& context = {});
-
-// The parts of it. No value: `symbol` is not a name of that kind, or is damaged.
-[[nodiscard]] std::optional<std::string> demangle_rust_v0(std::string_view symbol);
-[[nodiscard]] std::optional<std::string> demangle_rust_legacy(std::string_view symbol);
-[[nodiscard]] std::optional<std::string> demangle_cython(std::string_view symbol, const NameContext& context);
 
 }  // namespace clusterprof::collector

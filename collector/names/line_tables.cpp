@@ -10,7 +10,7 @@ namespace {
 
 using Line = std::optional<std::uint32_t>;
 
-// Lines are kept in 64 bits while adding up deltas, which may be nonsense.
+// Lines are kept in 64 bits while adding up deltas, which may be damaged.
 Line as_line(std::int64_t line) {
   if (line < 0 || line > 0x7fff'ffff) return std::nullopt;
   return static_cast<std::uint32_t>(line);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// In this order: the symbol table, functions and inlined calls in DWARF, where separate debug files are, and
+// the Symbolizer that asks them in turn. Called by the ShardBuilder, on the thread that writes a shard.
 #include "collector/names/symbolize.hpp"
 
 #include <dwarf.h>
@@ -272,17 +274,16 @@ std::uint32_t unsigned_attribute(Dwarf_Die& die, unsigned name) {
 
 // --- separate debug files ------------------------------------------------------------------
 
-// The C library's own lines tell nobody anything that he could change, and with its debug information
-// installed it takes 40 ms to inflate that, at the end of every run: its functions are named by its symbol
-// table.
+// Users cannot change the C library, so its lines do not help them. If its debug information is installed,
+// inflating that takes 40 ms at the end of every run. Its functions are named by its symbol table.
 bool is_c_library(const std::string& file) {
   constexpr std::array<std::string_view, 8> kNames = {
       "libc.so.", "libc-2.", "ld-linux", "ld-2.", "libm.so.", "libm-2.", "libpthread.so.", "libpthread-2."};
   return std::ranges::any_of(kNames, [&](std::string_view name) { return file.starts_with(name); });
 }
 
-// As dwfl_standard_find_debuginfo, which would load the client of debuginfod and some 30 libraries besides to
-// ask nobody for a file that is not here. So it is called only where there is a file that it may find.
+// As dwfl_standard_find_debuginfo, which would load the client of debuginfod and some 30 more libraries to
+// look for a file that is not here. So it is called only if there is a file that it may find.
 int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base,
                     const char* file, const char* debug_link, GElf_Word checksum, char** found) {
   const int by_build_id =

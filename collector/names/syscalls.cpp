@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// One table: name and category of each system call, by number. Called when stacks get a category, by the
+// thread that polls, and when they get names, by the thread that builds a shard.
 #include "collector/names/syscalls.hpp"
 
 #include <sys/syscall.h>

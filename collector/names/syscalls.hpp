@@ -20,8 +20,8 @@ enum class Descriptor : std::uint32_t { kFile, kSocket, kPipe, kThread };
 // that wait for something else, kSystem for all others. See "Definitions" in docs/metrics.md.
 [[nodiscard]] shard::Category syscall_category(std::int32_t number) noexcept;
 
-// Does a thread that is blocked in this call of category kIo wait for somebody else's doing, and not for a
-// device? `descriptor`: what the call is about, where that is known.
+// Does a thread that is blocked in this call of category kIo wait for another process or thread, and not for
+// a device? `descriptor`: what the call is about, where that is known.
 [[nodiscard]] bool waits_for_others(std::int32_t number, std::optional<Descriptor> descriptor) noexcept;
 
 }  // namespace clusterprof::collector

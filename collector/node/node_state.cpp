@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// What happened to the node's processes, and what they used. How a snapshot of it is made:
+// node_state_snapshot.cpp. Called by the server's event loop, one thread.
 #include "collector/node/node_state.hpp"
-
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <iterator>
@@ -9,14 +9,11 @@
 #include <tuple>
 #include <utility>
 
-#include "base/version.hpp"
+#include "collector/node/usage.hpp"
 
 namespace clusterprof::collector {
 namespace {
 
-// A process that has not greeted by then is one without an agent.
-constexpr std::uint64_t kGreetingNs = 2'000'000'000;
-constexpr auto kMostRanks = static_cast<std::int32_t>(shard::kMaxWorldSize);  // more is nonsense
 constexpr std::size_t kMostNotes = 50;
 constexpr std::size_t kMostMpiHelpers = 16;  // that ended and are kept, of a rank
 // MPI events. Those of a node are written within seconds when it ends, those of a job analysed in memory.
@@ -24,59 +21,7 @@ constexpr std::size_t kJobEvents = std::size_t{1} << 25, kNodeEvents = std::size
                       kMostRankEvents = std::size_t{1} << 18, kFewestRankEvents = std::size_t{1} << 12;
 constexpr std::size_t kCheckpointEvents = std::size_t{1} << 16, kFewestCheckpointEvents = 256;
 
-SystemUsage larger(const wire::ProcessUsage& agent, const std::optional<SystemUsage>& system) {
-  SystemUsage usage = system.value_or(SystemUsage{});
-  const bool agent_knows = agent.max_rss_bytes != 0;
-  usage.user_ns = std::max(usage.user_ns, agent.user_ns);
-  usage.system_ns = std::max(usage.system_ns, agent.system_ns);
-  usage.max_rss_bytes = std::max(usage.max_rss_bytes, agent.max_rss_bytes);
-  usage.minor_faults = std::max(usage.minor_faults, agent.minor_faults);
-  usage.major_faults = std::max(usage.major_faults, agent.major_faults);
-  usage.voluntary_switches = std::max(usage.voluntary_switches, agent.voluntary_switches);
-  usage.involuntary_switches = std::max(usage.involuntary_switches, agent.involuntary_switches);
-  usage.read_bytes = std::max(usage.read_bytes, agent.read_bytes);
-  usage.write_bytes = std::max(usage.write_bytes, agent.write_bytes);
-  usage.has_io = usage.has_io || agent.usage_has_io != 0;
-  usage.has_rss = usage.has_rss || agent_knows;
-  return usage;
-}
-
-// Of one whose end the agent did not see, the kernel's figures may be a second old; its samples are not. They
-// do not tell user time from system time.
-SystemUsage usage_of(const ProcessReport& report, const std::optional<SystemUsage>& system) {
-  SystemUsage usage = larger(report.usage, system);
-  if (report.end_mono_ns != 0) return usage;
-  std::uint64_t sampled_ns = 0;
-  for (const auto& [key, amount] : report.values) sampled_ns += amount.cpu_ns;
-  const std::uint64_t known_ns = usage.user_ns + usage.system_ns;
-  if (sampled_ns > known_ns) usage.user_ns += sampled_ns - known_ns;
-  return usage;
-}
-
-void add(SystemUsage& sum, const SystemUsage& usage) {
-  sum.user_ns += usage.user_ns;
-  sum.system_ns += usage.system_ns;
-  sum.max_rss_bytes = std::max(sum.max_rss_bytes, usage.max_rss_bytes);
-  sum.minor_faults += usage.minor_faults;
-  sum.major_faults += usage.major_faults;
-  sum.voluntary_switches += usage.voluntary_switches;
-  sum.involuntary_switches += usage.involuntary_switches;
-  sum.read_bytes += usage.read_bytes;
-  sum.write_bytes += usage.write_bytes;
-  sum.has_io = sum.has_io || usage.has_io;
-  sum.has_rss = sum.has_rss || usage.has_rss;
-}
-
 }  // namespace
-
-struct NodeState::ProcessView {
-  const Process* process;
-  ProcessReport report;  // all its segments
-  bool has_said;         // it had a segment at some time
-  SystemUsage usage;
-  Instant start;
-  std::uint64_t end_ns;
-};
 
 void NodeState::begin(Instant now) {
   grid_.begin(now.mono_ns, now.utc_ns);
@@ -165,8 +110,8 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
 
 void NodeState::close_segment(Process& process, std::uint64_t now_ns) {
   if (!process.recorder) return;
-  const std::uint64_t said = process.recorder->header().end_mono_ns.load(std::memory_order_acquire);
-  const std::uint64_t end = said != 0 && said < now_ns ? said : now_ns;
+  const std::uint64_t told = process.recorder->header().end_mono_ns.load(std::memory_order_acquire);
+  const std::uint64_t end = told != 0 && told < now_ns ? told : now_ns;
   process.recorder->finish(end);
   ProcessReport report = process.recorder->report(end);
   process.recorder.reset();
@@ -201,9 +146,9 @@ void NodeState::add_up_helpers(RankGroup& group) {
   const bool has_main = std::any_of(group.processes.begin(), group.processes.end(),
                                     [](const Process& p) { return p.announced; });
   if (!has_main) return;
-  // Of those that used MPI the first one may be the rank's main process; of the others nothing is lost but
-  // what an earlier one, which stays, has said of MPI already.
-  std::set<std::tuple<wire::MpiState, std::int32_t, std::int32_t, std::int32_t>> said;
+  // Of those that used MPI the first one may be the rank's main process. The others tell nothing of MPI that
+  // an earlier one, which stays, has not told.
+  std::set<std::tuple<wire::MpiState, std::int32_t, std::int32_t, std::int32_t>> told;
   for (auto it = group.processes.begin(); it != group.processes.end();) {
     const Process& process = *it;
     const bool ended_helper = !process.announced && !process.alive && process.past;
@@ -211,8 +156,8 @@ void NodeState::add_up_helpers(RankGroup& group) {
     if (ended_helper && process.past->mpi_state != wire::MpiState::kNone) {
       const ProcessReport& past = *process.past;
       const bool is_first =
-          said.size() < kMostMpiHelpers &&
-          said.emplace(past.mpi_state, past.mpi_rank, past.mpi_size, past.world_size).second;
+          told.size() < kMostMpiHelpers &&
+          told.emplace(past.mpi_state, past.mpi_rank, past.mpi_size, past.world_size).second;
       stays = is_first;
     }
     if (stays) {
@@ -221,7 +166,7 @@ void NodeState::add_up_helpers(RankGroup& group) {
     }
     it->past->processes = 1;
     group.helpers.add_amounts(*process.past, false);
-    add(group.helpers_usage, usage_of(*process.past, process.usage));
+    add_usage(group.helpers_usage, usage_of(*process.past, process.usage));
     rank_of_.erase(process.id);
     it = group.processes.erase(it);
   }
@@ -260,9 +205,9 @@ void NodeState::set_node_facts(NodeFacts facts) { facts_ = std::move(facts); }
 
 void NodeState::update_series(RankGroup& group, Process& process, std::uint64_t now_ns) {
   if (process.recorder) process.recorder->update_mpi_counters(now_ns);
-  const SystemUsage usage = process.recorder ? larger(process.recorder->header().usage, process.usage)
+  const SystemUsage usage = process.recorder ? larger_usage(process.recorder->header().usage, process.usage)
                             : process.past   ? usage_of(*process.past, process.usage)
-                                             : larger(wire::ProcessUsage{}, process.usage);
+                                             : larger_usage(wire::ProcessUsage{}, process.usage);
   const std::uint64_t since = std::max(process.in_series_until_ns, process.start.mono_ns);
   using Field = std::uint64_t SystemUsage::*;
   constexpr std::pair<RankColumn, Field> kFields[] = {
@@ -280,7 +225,7 @@ void NodeState::update_series(RankGroup& group, Process& process, std::uint64_t 
     if (usage.*field <= known) continue;
     group.series.spread(grid_, column, since, now_ns, usage.*field - known);
     known = usage.*field;
-    process.in_series_until_ns = now_ns;  // of one that told nothing new, what comes next is of this time too
+    process.in_series_until_ns = now_ns;  // if it told nothing new, what comes next is of this time too
   }
 }
 
@@ -359,7 +304,7 @@ bool NodeState::has_segment(ProcessId id) const {
   return process != nullptr && (process->recorder || process->past);
 }
 
-bool NodeState::said_exec(ProcessId id) const {
+bool NodeState::announced_exec(ProcessId id) const {
   const Process* const process = find(id);
   return process != nullptr && process->recorder &&
          (process->recorder->header().exit_flags.load(std::memory_order_acquire) & wire::kExecuted) != 0;
@@ -378,40 +323,6 @@ bool NodeState::left_mpi_open(ProcessId id) const {
     if (state == static_cast<std::uint32_t>(wire::MpiState::kInitialised)) return true;
   }
   return false;
-}
-
-std::map<NodeState::RankKey, std::int32_t> NodeState::rank_numbers() const {
-  std::map<RankKey, std::int32_t> numbers;
-  std::set<std::int32_t> taken;
-  // MPI knows best, as long as it speaks of the same job as the launcher.
-  for (const auto& [key, group] : ranks_) {
-    for (const Process& process : group.processes) {
-      std::int32_t rank = -1, size = -1, launched = -1;
-      if (process.recorder) {
-        rank = process.recorder->header().mpi_rank.load(std::memory_order_relaxed);
-        size = process.recorder->header().mpi_size.load(std::memory_order_relaxed);
-        launched = process.recorder->header().world_size;
-      } else if (process.past) {
-        rank = process.past->mpi_rank;
-        size = process.past->mpi_size;
-        launched = process.past->world_size;
-      }
-      if (launched <= 0) launched = static_cast<std::int32_t>(options_.world_size);
-      const bool same_job = launched == 0 || size == launched;
-      if (rank < 0 || size <= 1 || size > kMostRanks || rank >= size || !same_job ||
-          !taken.insert(rank).second)
-        continue;
-      numbers[key] = rank;
-      break;
-    }
-  }
-  for (const auto& [key, group] : ranks_) {
-    if (numbers.contains(key)) continue;
-    std::int32_t rank = key >= 0 ? static_cast<std::int32_t>(key) : 0;
-    while (!taken.insert(rank).second) ++rank;
-    numbers[key] = rank;
-  }
-  return numbers;
 }
 
 bool NodeState::has_rank(std::int32_t rank) const {
@@ -455,13 +366,6 @@ std::uint32_t NodeState::world_size() const {
   return size;
 }
 
-bool NodeState::is_spawned(std::int32_t rank) const {
-  const auto behind = std::upper_bound(
-      spawned_worlds_.begin(), spawned_worlds_.end(), rank,
-      [](std::int32_t number, const SpawnedWorld& world) { return number < world.first_rank; });
-  return behind != spawned_worlds_.begin() && rank - std::prev(behind)->first_rank < std::prev(behind)->size;
-}
-
 void NodeState::add_note(shard::Note note) {
   if (std::find(notes_.begin(), notes_.end(), note) != notes_.end()) return;
   if (notes_.size() < kMostNotes) {
@@ -469,223 +373,6 @@ void NodeState::add_note(shard::Note note) {
   } else {
     ++notes_left_out_;
   }
-}
-
-NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, Events events) {
-  ProcessView view{&process, {}, process.recorder || process.past, {}, process.start, now_ns};
-  if (process.recorder) {
-    view.report = process.recorder->report(now_ns, events);
-    if (process.past) {
-      view.report.begin_with(*process.past);
-    }
-  } else if (process.past) {
-    view.report = *process.past;
-  }
-  view.report.processes = 1;
-  view.usage = usage_of(view.report, process.usage);
-  if (view.has_said) view.start = {view.report.start_mono_ns, view.report.start_utc_ns};
-  if (!process.alive) {
-    const bool agent_saw_the_end =
-        view.report.end_mono_ns != 0 && (view.report.exit_flags & wire::kExecuted) == 0;
-    view.end_ns = agent_saw_the_end ? view.report.end_mono_ns : process.gone_ns;
-  }
-  view.end_ns = std::max(view.end_ns, view.start.mono_ns);
-  return view;
-}
-
-std::size_t NodeState::main_process(const std::vector<ProcessView>& views) {
-  const auto better = [](const ProcessView& a, const ProcessView& b) {
-    const bool a_mpi = a.report.mpi_state != wire::MpiState::kNone;
-    const bool b_mpi = b.report.mpi_state != wire::MpiState::kNone;
-    if (a_mpi != b_mpi) return a_mpi;
-    if (a.process->announced != b.process->announced) return a.process->announced;
-    return a.process->id < b.process->id;
-  };
-  return static_cast<std::size_t>(std::min_element(views.begin(), views.end(), better) - views.begin());
-}
-
-RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
-                                      Events events, std::vector<shard::Note>& notes) {
-  std::vector<ProcessView> views;
-  views.reserve(group.processes.size());
-  for (Process& process : group.processes) views.push_back(view(process, now_ns, events));
-  const std::size_t main_index = main_process(views);
-  const ProcessView& main = views[main_index];
-
-  RankSnapshot snapshot;
-  shard::Rank& rank = snapshot.rank;
-  ProcessReport& sum = snapshot.report;
-  SystemUsage usage = group.helpers_usage;
-  sum.add_amounts(group.helpers, false);
-  bool anybody_said = group.helpers.processes != 0;
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    sum.add_amounts(views[i].report, i == main_index);
-    add(usage, views[i].usage);
-    anybody_said = anybody_said || views[i].has_said;
-  }
-  const auto add_note = [&](shard::NoteCode code, std::uint64_t value) {
-    notes.push_back(shard::note_of_ranks(code, {number, number}, value));
-  };
-  for (const auto& [code, value] : sum.notes) add_note(code, value);
-  sum.world_size = main.report.world_size;
-  sum.mpi_size = main.report.mpi_size;
-  sum.mpi_library = main.report.mpi_library;
-
-  rank.rank = number;
-  rank.pid = main.has_said ? main.report.pid : main.process->pid;
-  rank.start_utc_ns = main.start.utc_ns;
-  rank.elapsed_ns = main.end_ns - main.start.mono_ns;
-  rank.user_ns = usage.user_ns;
-  rank.system_ns = usage.system_ns;
-  rank.cpu_ns = usage.user_ns + usage.system_ns;
-  rank.samples = sum.samples;
-  rank.threads = static_cast<std::uint32_t>(sum.threads);
-  rank.processes = static_cast<std::uint32_t>(sum.processes);
-  rank.mpi_ns = sum.mpi_ns;
-  rank.mpi_init_end_ns = sum.mpi_init_end_ns;
-  rank.mpi_finalize_begin_ns = sum.mpi_finalize_begin_ns;
-  rank.mpi_helper_threads = sum.mpi_helpers.count;
-  rank.mpi_helper_elapsed_ns = sum.mpi_helpers.elapsed_ns;
-  rank.mpi_helper_ns = sum.mpi_helpers.mpi_ns;
-  rank.max_rss_bytes = usage.max_rss_bytes;
-  rank.read_bytes = usage.read_bytes;
-  rank.write_bytes = usage.write_bytes;
-  rank.minor_faults = usage.minor_faults;
-  rank.major_faults = usage.major_faults;
-  rank.voluntary_switches = usage.voluntary_switches;
-  rank.involuntary_switches = usage.involuntary_switches;
-  rank.handler_ns = sum.handler_ns;
-  rank.truncated = sum.truncated;
-  rank.merges_tried = sum.merges_tried;
-  rank.merges_failed = sum.merges_failed;
-  rank.python_version = main.report.python_version;
-  rank.running_samples = sum.running_samples;
-  rank.running_ns = sum.running_ns;
-  rank.mpi_operations = sum.mpi_operations;
-  rank.paused_ns = sum.paused_ns;
-  rank.mpi_runnable_ns = std::min(sum.mpi_runnable_ns, sum.mpi_ns);
-  if (sum.knows_run_delay) rank.flags |= shard::kRunDelayKnown;
-  rank.unsampled_threads = sum.unsampled_threads;
-  rank.unsampled_cpu_ns = sum.unsampled_cpu_ns;
-  snapshot.series = group.series;
-  snapshot.affinity = main.process->look.affinity;
-  snapshot.numa_nodes = main.process->look.numa_nodes;
-  snapshot.events = sum.events[static_cast<std::size_t>(events)];
-  sum.events = {};
-  // Without a budget there are no events that the level could speak of.
-  if (snapshot.events && snapshot.events->budget() != 0) rank.event_level = snapshot.events->level();
-  for (const auto& [key, amount] : sum.values) {
-    if (key.main_thread) rank.main_thread_ns[static_cast<std::size_t>(key.category)] += amount.wall_ns;
-  }
-  if (usage.has_rss) rank.flags |= shard::kUsageKnown;
-  if (usage.has_io) rank.flags |= shard::kIoKnown;
-  // In MPI_Init, which it never left, the state is still none.
-  if (main.report.mpi_state != wire::MpiState::kNone || !main.report.calls_under_way.empty())
-    rank.flags |= shard::kUsedMpi;
-  rank.flags |= main.has_said ? shard::kFilesKnown : shard::kMpiUnwatched;
-  if (sum.knows_page_faults) rank.flags |= shard::kFaultsApart;
-  if (sum.samples != 0 && !sum.python_unread && !sum.python_partly) rank.flags |= shard::kGarbageApart;
-  if (sum.python_unread) rank.flags |= shard::kPythonUnread;
-
-  // How it ended. What the kernel says counts more than what the process was about to do. Lost is what did
-  // not end as it should: by a signal, or without MPI_Finalize among others. One that still runs counts as
-  // lost, too: in the last shard there is, it is one whose end nobody saw.
-  const std::uint32_t said = (main.report.exit_flags & wire::kExecuted) != 0 ? 0 : main.report.exit_flags;
-  const std::optional<int>& status = main.process->wait_status;
-  const bool left_mpi_open =
-      main.report.mpi_state == wire::MpiState::kInitialised && main.report.mpi_size > 1;
-  bool lost = left_mpi_open;
-  if (status && WIFEXITED(*status)) {
-    rank.flags |= shard::kExitStatusKnown;
-    rank.exit_status = WEXITSTATUS(*status);
-  } else if (status && WIFSIGNALED(*status)) {
-    rank.flags |= shard::kExitSignalKnown;
-    rank.exit_signal = WTERMSIG(*status);
-    lost = true;
-  } else if (main.process->alive) {
-    lost = true;
-  } else if ((said & wire::kFatalSignalKnown) != 0) {
-    rank.flags |= shard::kExitSignalKnown;
-    rank.exit_signal = static_cast<std::int32_t>(main.report.fatal_signal);
-    lost = true;
-  } else if ((said & wire::kExitStatusKnown) != 0) {
-    rank.flags |= shard::kExitStatusKnown;
-    rank.exit_status = main.report.exit_status;
-  } else {
-    lost = true;
-  }
-  if (lost) rank.flags |= shard::kLost;
-  if (lost || rank.exit_status != 0) snapshot.last_path = sum.last_path;
-
-  if (!anybody_said && (!main.process->alive || now_ns - main.start.mono_ns > kGreetingNs))
-    add_note(shard::NoteCode::kNoSamples, 0);
-  return snapshot;
-}
-
-NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
-  NodeSnapshot snapshot;
-  shard::Run& run = snapshot.run;
-  run.id = options_.run_id;
-  run.command = options_.command;
-  run.own = options_.own;
-  run.rate_hz = options_.rate_hz;
-  run.clock = options_.clock;
-  run.version = kVersion;
-  run.complete = complete;
-  run.world_size = world_size();
-  run.notes = notes_;
-  if (notes_left_out_ != 0)
-    run.notes.push_back(
-        shard::note_of_node(shard::NoteCode::kMoreNotes, options_.node_name, notes_left_out_));
-  if (!options_.only_ranks.empty())
-    run.notes.push_back(shard::note_of_run(shard::NoteCode::kOnlySomeRanks, 0, options_.only_ranks));
-
-  run.sample_on = options_.sample_on;
-  run.only_regions = options_.only_regions;
-
-  snapshot.node.name = options_.node_name;
-  snapshot.node.cpus = facts_.cpus;
-  snapshot.node.numa_nodes = facts_.numa_nodes;
-  snapshot.node.memory_bytes = facts_.memory_bytes;
-  snapshot.node.cache_bytes = facts_.cache_bytes;
-  snapshot.node.cpu_model = facts_.cpu_model;
-  snapshot.node.start_utc_ns = now.utc_ns;
-  std::int64_t end_utc_ns = 0;
-  std::vector<PathTime> open_times;
-  const auto numbers = rank_numbers();
-  for (auto& [key, group] : ranks_) {
-    if (group.processes.empty()) continue;
-    snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, run.notes));
-    snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
-    if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
-    if (is_spawned(snapshot.ranks.back().rank.rank)) snapshot.ranks.back().rank.flags |= shard::kSpawned;
-    const shard::Rank& rank = snapshot.ranks.back().rank;
-    const ProcessReport& report = snapshot.ranks.back().report;
-    open_times.insert(open_times.end(), report.open_times.begin(), report.open_times.end());
-    snapshot.node.start_utc_ns = std::min(snapshot.node.start_utc_ns, rank.start_utc_ns);
-    end_utc_ns = std::max(end_utc_ns, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
-    snapshot.node.cpu_ns += rank.cpu_ns;
-    run.counters_multiplexed = run.counters_multiplexed || report.counters_multiplexed;
-    if (run.mpi_library.empty()) run.mpi_library = report.mpi_library;
-    for (const std::int32_t size : {report.world_size, report.mpi_size}) {
-      if (options_.world_size == 0 && size > 0 && size <= kMostRanks)
-        run.world_size = std::max(run.world_size, static_cast<std::uint32_t>(size));
-    }
-  }
-  if (!options_.only_ranks.empty()) run.world_size = 0;  // the others are not missing
-  std::sort(snapshot.ranks.begin(), snapshot.ranks.end(),
-            [](const RankSnapshot& a, const RankSnapshot& b) { return a.rank.rank < b.rank.rank; });
-  run.start_utc_ns = snapshot.node.start_utc_ns;
-  if (end_utc_ns > run.start_utc_ns) {
-    snapshot.node.elapsed_ns = static_cast<std::uint64_t>(end_utc_ns - run.start_utc_ns);
-  }
-  if (run.counters_multiplexed) run.notes.push_back(shard::note_of_run(shard::NoteCode::kCountersTookTurns));
-  unite(run.notes);
-  snapshot.grid = grid_;
-  snapshot.series = series_;
-  snapshot.path_times = path_times_.cells(open_times);
-  snapshot.tables = store_.tables();  // after the reports: they add call paths of MPI call sites
-  return snapshot;
 }
 
 }  // namespace clusterprof::collector

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the collector knows about its node: ranks, their processes, and what those said. No input or
-// output here: the server tells it what happened, and asks for a snapshot to be written.
+// What the collector knows about its node: ranks, their processes, and what those told. No input or output
+// here: the server tells it what happened, and asks for a snapshot to be written.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/time_series.hpp"
+#include "collector/node/node_snapshot.hpp"
 #include "collector/os/os_facts.hpp"
 #include "collector/process/process_recorder.hpp"
 #include "collector/process/process_report.hpp"
@@ -36,54 +37,11 @@ struct NodeOptions {
   // 2^18 for a rank.
   std::optional<std::size_t> event_budget{};
   std::uint32_t local_ranks = 0;     // expected on this node; 0: not known
-  std::vector<shard::Note> notes{};  // of whoever set these options
+  std::vector<shard::Note> notes{};  // on these options
   std::vector<std::string> own{};    // --own: absolute paths
 };
 
-// Columns of the series of a rank that come from the operating system, and of those of the node.
-enum RankColumn : std::uint32_t {
-  kCpuUser = 0,
-  kCpuSystem,
-  kMinorFaults,
-  kMajorFaults,
-  kVoluntarySwitches,
-  kInvoluntarySwitches,
-  kRss,  // a level
-  kReadBytes,
-  kWriteBytes,
-  kRankColumns
-};
-inline constexpr std::uint32_t kRankLevels = 1u << kRss;
-enum NodeColumn : std::uint32_t {
-  kCpuBusy = 0,
-  kMemoryUsed,  // a level
-  kNetworkReceived,
-  kNetworkSent,
-  kDiskRead,
-  kDiskWritten,
-  kNodeColumns
-};
-inline constexpr std::uint32_t kNodeLevels = 1u << kMemoryUsed;
-
-// One rank as it goes into a shard, its paths still raw.
-struct RankSnapshot {
-  shard::Rank rank;  // `node` is 0
-  ProcessReport report;
-  std::shared_ptr<const EventLog> events;  // those that go into the shard; may be null
-  SeriesBlock series{kRankColumns, kRankLevels};
-  std::string affinity, numa_nodes;
-  std::optional<std::uint32_t> last_path;  // of a rank that is lost or failed
-};
-
-struct NodeSnapshot {
-  shard::Run run;
-  shard::Node node;
-  std::vector<RankSnapshot> ranks;  // by rank number
-  RawTables tables;
-  TimeGrid grid;
-  SeriesBlock series{kNodeColumns, kNodeLevels};
-  PathTimes::Cells path_times;
-};
+inline constexpr auto kMostRanks = static_cast<std::int32_t>(shard::kMaxWorldSize);  // no run has more
 
 class NodeState {
  public:
@@ -102,7 +60,7 @@ class NodeState {
   // Its segment gets no more records, but the process goes on (exec of something not recorded).
   void segment_ended(ProcessId process, std::uint64_t now_ns);
 
-  // The process is gone. wait_status (as from waitpid) when somebody could tell.
+  // The process is gone. wait_status: as from waitpid, if it is known.
   void gone(ProcessId process, std::uint64_t now_ns, std::optional<int> wait_status);
   // Later and better knowledge of it.
   void set_wait_status(ProcessId process, int wait_status);
@@ -122,8 +80,8 @@ class NodeState {
   double poll(std::uint64_t now_ns);
 
   [[nodiscard]] bool has_segment(ProcessId process) const;
-  // The agent said that the process is about to become another program.
-  [[nodiscard]] bool said_exec(ProcessId process) const;
+  // The agent told that the process is about to become another program.
+  [[nodiscard]] bool announced_exec(ProcessId process) const;
   // The process, or a helper of its rank, initialised MPI and did not finalise it.
   [[nodiscard]] bool left_mpi_open(ProcessId process) const;
   [[nodiscard]] bool has_rank(std::int32_t rank) const;

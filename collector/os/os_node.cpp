@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Reads /proc and /sys of the machine. Called by the server about once a second, one thread.
 #include "collector/os/os_node.hpp"
 
 #include <unistd.h>

@@ -15,7 +15,7 @@
 
 namespace clusterprof::collector {
 
-// Sorted numbers as text, "0-3,8", and back; what is no number ends it.
+// Sorted numbers as text, "0-3,8", and back; parsing ends at what is no number.
 [[nodiscard]] std::string number_list(const std::vector<std::uint32_t>& numbers);
 [[nodiscard]] std::vector<std::uint32_t> parse_number_list(std::string_view text);
 

@@ -141,7 +141,7 @@ std::optional<int> exit_wait_status(int pidfd, pid_t pid) {
   };
   if (const auto status = kept()) return status;
   const auto fields = stat_fields(pid);
-  // The pid must still be that of the same process: a zombie, and waited for by nobody after we looked.
+  // The pid must still be that of the same process: a zombie that no process has waited for since we looked.
   if (fields.size() >= 50 && fields[0] == "Z") return std::atoi(fields[49].c_str());
   return kept();  // waited for between the two
 }

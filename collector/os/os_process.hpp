@@ -25,7 +25,7 @@ namespace clusterprof::collector {
 [[nodiscard]] UniqueFd open_peer_process(int socket, pid_t pid);
 [[nodiscard]] UniqueFd open_process(pid_t pid);
 
-// Whether a descriptor that somebody sent is one of a process (Linux 5.4 on).
+// Whether a descriptor that was received is one of a process (Linux 5.4 on).
 [[nodiscard]] bool is_process(int fd);
 
 // What no other process has had since the machine started; none before Linux 6.9.

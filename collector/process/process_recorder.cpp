@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// poll() empties the rings, report() puts together what is known. Called by the NodeState, on the thread of
+// the server's event loop.
 #include "collector/process/process_recorder.hpp"
 
 #include <algorithm>
@@ -27,7 +29,7 @@ struct ReportSink {
       report.counters[RawCounterKey{target.path, counter_numbers[index]}] += value;
   }
   void paused(std::uint64_t) const {}  // known better, see ProcessRecorder::paused_ns
-  // Without the kernel's word, which an account as of now does not have, there is no such time.
+  // Only the kernel tells such time, and it is not asked for an account as of now.
   [[nodiscard]] static ChargeTarget runnable(const ChargeTarget& of) { return of; }
   void runnable_in_mpi(const Stretch&, std::uint64_t) const {}
   void spent(const ChargeTarget& target, const Stretch& when, std::uint64_t wall_ns) const {

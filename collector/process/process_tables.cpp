@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// One function for each table of wire::SegmentHeader. Called for a report, on the thread of the server's
+// event loop.
 #include "collector/process/process_tables.hpp"
 
 #include <algorithm>

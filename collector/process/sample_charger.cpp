@@ -124,8 +124,8 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
     return;
   }
 
-  // Who is in the interpreter's take_gil waits, also where a tick finds it awake there: the CPU time of that
-  // is the price of the hand-over, and no part of being idle.
+  // A thread in the interpreter's take_gil waits, even if a tick finds it awake there: its CPU time is the
+  // price of the hand-over, and no part of being idle.
   const bool blocked =
       (record.trigger == wire::Trigger::kBlocked && context.in_syscall) || context.waiting_for_gil;
   KernelUse kernel = kernel_use(record);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Maps a rank's shared memory, checks where its tables lie, and survives its being cut short (handle_sigbus).
+// Called by the server's event loop when an agent greets; what is mapped is read by the thread that polls.
 #include "collector/rings/segment_view.hpp"
 
 #include <fcntl.h>
@@ -99,27 +101,8 @@ std::string bounded_text(const char* field, std::size_t bytes) {
   return text;
 }
 
-Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_bytes) {
-  // Refused by files that cannot be sealed (EINVAL, EPERM): then the SIGBUS handler is what we have.
-  (void)fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK);
-  struct stat status {};
-  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return damaged("not a memory file");
-  const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
-  if (announced_bytes < sizeof(wire::SegmentHeader) || announced_bytes > kMaxSegmentBytes ||
-      announced_bytes > file_bytes) {
-    return damaged("wrong size");
-  }
-  void* const mapped = mmap(nullptr, announced_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (mapped == MAP_FAILED) return Error{fmt::format("cannot map a segment: {}", std::strerror(errno))};
-  auto* const base = static_cast<std::uint8_t*>(mapped);
-  SegmentView view(std::move(file), base, announced_bytes, Layout{});  // unmaps on the way out
-
-  const wire::SegmentHeader& h = view.header();
-  if (h.magic != wire::kSegmentMagic) return damaged("wrong magic");
-  if (h.wire_major != wire::kWireMajor)
-    return Error{"segment refused: another version of clusterprof made it", ErrorKind::kOtherVersion};
-  if (h.segment_bytes != announced_bytes) return damaged("wrong size");
-  // One copy of every field, checked and used from then on: the process could change them any time.
+// One copy of every field, checked and used from then on: the process could change them any time.
+SegmentView::Layout SegmentView::copy_layout(const wire::SegmentHeader& h) {
   Layout l{};
   l.code_slots_offset = h.code_slots_offset;
   l.code_arena_offset = h.code_arena_offset;
@@ -149,12 +132,16 @@ Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_byt
   l.code_arena_bytes = h.code_arena_bytes;
   l.module_arena_bytes = h.module_arena_bytes;
   l.path_arena_bytes = h.path_arena_bytes;
-  const std::uint64_t n = announced_bytes;
+  return l;
+}
+
+// Null, or what is wrong with it in a segment of `n` bytes.
+const char* SegmentView::damage_of(const Layout& l, std::uint64_t n) {
   if (l.code_slots > kMaxTableEntries || l.mpi_sites > kMaxTableEntries || l.mpi_peers > kMaxTableEntries ||
       l.mpi_ops > kMaxMpiOps || l.communicators > kMaxTableEntries || l.thread_slots > kMaxThreadSlots ||
       l.mpi_event_rings > kMaxThreadSlots || l.regions > kMaxTableEntries || l.io_files > kMaxTableEntries ||
       l.io_sites > kMaxTableEntries) {
-    return damaged("a table is too large");
+    return "a table is too large";
   }
   const std::uint32_t all_sites = wire::all_mpi_sites(l.mpi_sites, l.mpi_ops);
   const bool fits =
@@ -176,8 +163,32 @@ Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_byt
       region_fits(l.io_sites_offset, l.io_sites, sizeof(wire::IoSite), 8, n) &&
       region_fits(l.io_amounts_offset, std::uint64_t{l.io_files} * wire::kIoOperations,
                   sizeof(wire::IoAmount), 8, n);
-  if (!fits) return damaged("a table lies outside it");
-  view.layout_ = l;
+  return fits ? nullptr : "a table lies outside it";
+}
+
+Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_bytes) {
+  // Refused by files that cannot be sealed (EINVAL, EPERM): then the SIGBUS handler is what we have.
+  (void)fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK);
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return damaged("not a memory file");
+  const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
+  if (announced_bytes < sizeof(wire::SegmentHeader) || announced_bytes > kMaxSegmentBytes ||
+      announced_bytes > file_bytes) {
+    return damaged("wrong size");
+  }
+  void* const mapped = mmap(nullptr, announced_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (mapped == MAP_FAILED) return Error{fmt::format("cannot map a segment: {}", std::strerror(errno))};
+  auto* const base = static_cast<std::uint8_t*>(mapped);
+  SegmentView view(std::move(file), base, announced_bytes, Layout{});  // unmaps on the way out
+
+  const wire::SegmentHeader& h = view.header();
+  if (h.magic != wire::kSegmentMagic) return damaged("wrong magic");
+  if (h.wire_major != wire::kWireMajor)
+    return Error{"segment refused: another version of clusterprof made it", ErrorKind::kOtherVersion};
+  if (h.segment_bytes != announced_bytes) return damaged("wrong size");
+  const Layout layout = copy_layout(h);
+  if (const char* const damage = damage_of(layout, announced_bytes)) return damaged(damage);
+  view.layout_ = layout;
   return view;
 }
 

@@ -91,6 +91,8 @@ class SegmentView {
   };
   SegmentView(UniqueFd file, std::uint8_t* base, std::uint64_t bytes, const Layout& layout);
   [[nodiscard]] std::vector<Extent> touched(std::uint64_t offset, std::uint64_t bytes) const;
+  static Layout copy_layout(const wire::SegmentHeader& h);
+  static const char* damage_of(const Layout& l, std::uint64_t n);
   void unmap() noexcept;
 
   UniqueFd file_;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Fills the tables of a shard from a snapshot of the node: names the frames first, then adds the rows of each
+// rank, then the tables of the whole node. Called by the server when it writes, mostly on a thread of its
+// own.
 #include "collector/shard/shard_builder.hpp"
 
 #include <fmt/format.h>
@@ -109,108 +112,110 @@ struct ShardBuilder::Interned {
   shard::PathInterner interner;
 };
 
-// Extends `path` by what a raw frame stands for: nothing, one frame, or with inlining several.
-void ShardBuilder::add_frames(const RawFrame& raw, const RawTables& tables,
-                              const MayReadLines& may_read_lines, Interned& shard, std::uint32_t& path) {
-  shard::PathInterner& interner = shard.interner;
+// A frame that stands for itself, whatever process it is of. Pending ones are resolved before.
+shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tables,
+                                       shard::PathInterner& interner) {
   shard::Frame frame;
+  const auto name = [&](shard::FrameKind kind, std::string_view text) {
+    frame.kind = kind;
+    frame.name = interner.string(text);
+  };
   switch (raw.kind) {
-    case RawKind::kNativeExact:
-    case RawKind::kNativeReturn: {
-      const ModuleInfo& module = *tables.modules[raw.a];
-      const auto detail = may_read_lines(symbolizer_.time_on_lines()) ? Symbolizer::Detail::kLines
-                                                                      : Symbolizer::Detail::kSymbols;
-      const auto& sources =
-          symbolizer_.resolve(modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn, detail);
-      for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
-        const bool outermost = path == 0 || is_region(shard.data, path);
-        if (outermost && is_start_up(source->function)) continue;
-        frame.kind = shard::FrameKind::kNative;
-        frame.inlined = source->inlined;
-        frame.name = interner.string(source->function);
-        frame.file = interner.string(source->file);
-        frame.module = interner.string(module.path);
-        frame.line = source->line;
-        frame.function_line = source->function_line;
-        path = interner.path(path, interner.frame(frame));
-      }
-      return;
-    }
     case RawKind::kPython: {
       const CodeInfo& code = *tables.codes[raw.a];
-      const auto instruction = static_cast<std::uint32_t>(raw.b);
-      frame.kind = shard::FrameKind::kPython;
-      frame.name = interner.string(code.name);
+      name(shard::FrameKind::kPython, code.name);
       frame.file = interner.string(code.file);
-      frame.line =
-          python_line((code.python_version >> 16) & 0xff, code.first_line, code.line_table, instruction)
-              .value_or(0);
+      frame.line = python_line((code.python_version >> 16) & 0xff, code.first_line, code.line_table,
+                               static_cast<std::uint32_t>(raw.b))
+                       .value_or(0);
       frame.function_line = code.first_line;
       break;
     }
     case RawKind::kMpi:
-      frame.kind = shard::FrameKind::kMpi;
-      frame.name = interner.string(mpi_name(raw.a));
+      name(shard::FrameKind::kMpi, mpi_name(raw.a));
       break;
     case RawKind::kKernel:
-      frame.kind = shard::FrameKind::kKernel;
-      frame.name = interner.string(syscall_name(static_cast<std::int32_t>(raw.a)));
+      name(shard::FrameKind::kKernel, syscall_name(static_cast<std::int32_t>(raw.a)));
       break;
     case RawKind::kGilWait:
-      frame.kind = shard::FrameKind::kKernel;
-      frame.name = interner.string(shard::kGilWaitName);
+      name(shard::FrameKind::kKernel, shard::kGilWaitName);
       break;
     case RawKind::kPageFault:
-      frame.kind = shard::FrameKind::kKernel;
-      frame.name = interner.string(shard::kPageFaultName);
+      name(shard::FrameKind::kKernel, shard::kPageFaultName);
       break;
     case RawKind::kRunnable:
-      frame.kind = shard::FrameKind::kKernel;
-      frame.name = interner.string(shard::kRunnableName);
-      break;
-    case RawKind::kGarbage:
-      frame.kind = shard::FrameKind::kNative;
-      frame.name = interner.string(shard::kGarbageName);
-      if (raw.a < tables.modules.size()) frame.module = interner.string(tables.modules[raw.a]->path);
+      name(shard::FrameKind::kKernel, shard::kRunnableName);
       break;
     case RawKind::kDescriptor:
-      frame.kind = shard::FrameKind::kKernel;
-      frame.name = interner.string(descriptor_name(raw.a));
+      name(shard::FrameKind::kKernel, descriptor_name(raw.a));
       break;
-    case RawKind::kRegion:
-      frame.kind = shard::FrameKind::kRegion;
-      frame.name = interner.string(*tables.names[raw.a]);
+    case RawKind::kGarbage:
+      name(shard::FrameKind::kNative, shard::kGarbageName);
+      if (raw.a < tables.modules.size()) frame.module = interner.string(tables.modules[raw.a]->path);
       break;
     case RawKind::kNamed:
-      frame.kind = shard::FrameKind::kNative;
-      frame.name = interner.string(*tables.names[raw.a]);
+      name(shard::FrameKind::kNative, *tables.names[raw.a]);
       frame.module = interner.string("[jit]");
       break;
     case RawKind::kLeftOut:
-      frame.kind = shard::FrameKind::kNative;
-      frame.name = interner.string(shard::kCallersLeftOutName);
+      name(shard::FrameKind::kNative, shard::kCallersLeftOutName);
       break;
     case RawKind::kOtherSites:
-      frame.kind = shard::FrameKind::kNative;
-      frame.name = interner.string(shard::kOtherCallSitesName);
+      name(shard::FrameKind::kNative, shard::kOtherCallSitesName);
       break;
-    case RawKind::kPending: {
-      const PendingFrame& pending = tables.pending[raw.a];
-      if (pending.resolved) return add_frames(pending.resolution, tables, may_read_lines, shard, path);
-      frame.kind = pending.kind;
-      frame.name = interner.string("[unknown]");
+    case RawKind::kRegion:
+      name(shard::FrameKind::kRegion, *tables.names[raw.a]);
       break;
-    }
+    case RawKind::kPending:
+      name(tables.pending[raw.a].kind, "[unknown]");
+      break;
+    case RawKind::kNativeExact:
+    case RawKind::kNativeReturn:
+      break;  // add_native_frames()
   }
-  // Whatever a rank said: one impossible path would keep the shard of all from being written.
+  return frame;
+}
+
+// Extends `path` by the functions at an address: none, one, or with inlining several.
+void ShardBuilder::add_native_frames(const RawFrame& raw, const RawTables& tables,
+                                     const MayReadLines& may_read_lines, Interned& shard,
+                                     std::uint32_t& path) {
+  const ModuleInfo& module = *tables.modules[raw.a];
+  const auto detail =
+      may_read_lines(symbolizer_.time_on_lines()) ? Symbolizer::Detail::kLines : Symbolizer::Detail::kSymbols;
+  const auto& sources =
+      symbolizer_.resolve(modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn, detail);
+  for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
+    const bool outermost = path == 0 || is_region(shard.data, path);
+    if (outermost && is_start_up(source->function)) continue;
+    shard::Frame frame;
+    frame.kind = shard::FrameKind::kNative;
+    frame.inlined = source->inlined;
+    frame.name = shard.interner.string(source->function);
+    frame.file = shard.interner.string(source->file);
+    frame.module = shard.interner.string(module.path);
+    frame.line = source->line;
+    frame.function_line = source->function_line;
+    path = shard.interner.path(path, shard.interner.frame(frame));
+  }
+}
+
+// Extends `path` by what a raw frame stands for.
+void ShardBuilder::add_frames(RawFrame raw, const RawTables& tables, const MayReadLines& may_read_lines,
+                              Interned& shard, std::uint32_t& path) {
+  while (raw.kind == RawKind::kPending && tables.pending[raw.a].resolved)
+    raw = tables.pending[raw.a].resolution;
+  if (raw.kind == RawKind::kNativeExact || raw.kind == RawKind::kNativeReturn)
+    return add_native_frames(raw, tables, may_read_lines, shard, path);
+  const shard::Frame frame = named_frame(raw, tables, shard.interner);
+  // Whatever a rank wrote: one impossible path would keep the shard of all from being written.
   if (frame.kind == shard::FrameKind::kRegion && path != 0 && !is_region(shard.data, path)) return;
-  path = interner.path(path, interner.frame(frame));
+  path = shard.interner.path(path, shard.interner.frame(frame));
 }
 
 void ShardBuilder::add_events(const EventLog& events, std::uint32_t rank,
-                              const std::vector<std::uint32_t>& path_of,
-                              std::map<std::uint64_t, std::uint32_t>& communicator_index, Interned& shard,
-                              shard::ShardData& data) {
+                              const std::vector<std::uint32_t>& path_of, Communicators& communicators,
+                              Interned& shard, shard::ShardData& data) {
   std::map<std::uint32_t, shard::StringIndex> names;
   std::uint64_t channel = 0;
   std::uint32_t communicator = shard::kNone;  // of that channel
@@ -224,7 +229,7 @@ void ShardBuilder::add_events(const EventLog& events, std::uint32_t rank,
       if (channel != 0) {
         // One that had no place in the process's table: its identity is what tells its events from others'.
         const auto [found, added] =
-            communicator_index.try_emplace(channel, static_cast<std::uint32_t>(data.communicators.size()));
+            communicators.try_emplace(channel, static_cast<std::uint32_t>(data.communicators.size()));
         if (added) data.communicators.push_back({channel, 0, {}});
         communicator = found->second;
       }
@@ -380,6 +385,117 @@ void ShardBuilder::add_path_series(const NodeSnapshot& snapshot, const std::vect
   data.path_series = table.rows(data.paths, shard::most_path_series_rows(snapshot.ranks.size()));
 }
 
+void ShardBuilder::add_values(const ProcessReport& report, std::uint32_t rank,
+                              const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  std::map<ShardValueKey, RawAmount> values;
+  for (const auto& [key, amount] : report.values) {
+    if (amount.wall_ns == 0 && amount.cpu_ns == 0 && amount.samples == 0) continue;
+    RawAmount& sum = values[{path_of[key.path], key.category, key.main_thread}];
+    sum.wall_ns += amount.wall_ns;
+    sum.cpu_ns += amount.cpu_ns;
+    sum.samples += amount.samples;
+  }
+  for (const auto& [key, amount] : values)
+    data.values.push_back(
+        {rank, key.path, key.category, key.main_thread, amount.wall_ns, amount.cpu_ns, amount.samples});
+}
+
+void ShardBuilder::add_counters(const ProcessReport& report, std::uint32_t rank,
+                                const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> path_counters;
+  std::map<std::uint32_t, std::uint64_t> counters;
+  for (const auto& [key, value] : report.counters) {
+    path_counters[{path_of[key.path], key.counter}] += value;
+    counters[key.counter] += value;
+  }
+  for (const auto& [key, value] : path_counters)
+    data.path_counters.push_back({rank, key.first, key.second, value});
+  for (const auto& [counter, value] : counters) data.counter_values.push_back({rank, counter, value});
+}
+
+void ShardBuilder::add_mpi_calls(const ProcessReport& report, std::uint32_t rank,
+                                 const std::vector<std::uint32_t>& path_of, Communicators& communicators,
+                                 shard::ShardData& data) {
+  for (const auto& [identity, info] : report.communicators) {
+    const auto [found, added] =
+        communicators.try_emplace(identity, static_cast<std::uint32_t>(data.communicators.size()));
+    if (added) data.communicators.push_back({identity, info.size, info.name});
+    if (data.communicators[found->second].name.empty()) data.communicators[found->second].name = info.name;
+  }
+  const auto communicator_of = [&](std::uint64_t identity) {
+    const auto communicator = communicators.find(identity);
+    return communicator == communicators.end() ? shard::kNone : communicator->second;
+  };
+  std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, RawCall> calls;
+  for (const auto& [key, call] : report.calls)
+    calls[{path_of[key.path], communicator_of(key.communicator), !key.main_thread}].add(call);
+  for (const auto& [key, call] : calls) {
+    const auto& [path, communicator, helper] = key;
+    data.mpi_calls.push_back({rank, path, communicator, call.count, call.time_ns, call.min_ns, call.max_ns,
+                              call.sent_bytes, call.recv_bytes, !helper, call.unfinished});
+  }
+  for (const RawCallUnderWay& call : report.calls_under_way) {
+    data.calls_under_way.push_back({rank, call.tid, call.main_thread, path_of[call.path],
+                                    communicator_of(call.channel), call.sequence, call.peer, call.tag,
+                                    call.root, call.enter_ns, call.lasted_ns, call.requests});
+    for (const RawCallUnderWay::Pending& pending : call.pending)
+      data.pending_requests.push_back(
+          {rank, call.tid, call.enter_ns, static_cast<shard::PendingKind>(pending.kind), pending.peer});
+  }
+}
+
+void ShardBuilder::add_node_totals(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data) {
+  std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;
+  std::map<std::uint32_t, SizeBins> sizes;
+  std::map<std::string, std::string> unavailable;
+  for (const RankSnapshot& rank : snapshot.ranks) {
+    for (const auto& [pair, cell] : rank.report.traffic) {
+      traffic[pair].messages += cell.messages;
+      traffic[pair].bytes += cell.bytes;
+    }
+    for (const auto& [op, bins] : rank.report.sizes) {
+      SizeBins& sum = sizes.try_emplace(op).first->second;
+      for (std::size_t i = 0; i < bins.size(); ++i) sum[i] += bins[i];
+    }
+    unavailable.insert(rank.report.unavailable_counters.begin(), rank.report.unavailable_counters.end());
+  }
+  for (const auto& [pair, cell] : traffic)
+    data.matrix.push_back({pair.first, pair.second, cell.messages, cell.bytes});
+  for (const auto& [op, bins] : sizes) {
+    const shard::StringIndex name = shard.interner.string(mpi_name(op));
+    for (std::uint32_t bin = 0; bin < bins.size(); ++bin) {
+      const std::uint64_t le_bytes = bin == 0 ? 0 : std::uint64_t{1} << (bin - 1);
+      if (bins[bin] != 0) data.mpi_sizes.push_back({name, le_bytes, bins[bin]});
+    }
+  }
+  for (const auto& [name, reason] : unavailable) data.unavailable_counters.push_back({name, reason});
+}
+
+void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uint32_t>& path_of,
+                            Communicators& communicators, Interned& shard, shard::ShardData& data) {
+  const auto rank = static_cast<std::uint32_t>(data.ranks.size());
+  const ProcessReport& report = from.report;
+  data.ranks.push_back(from.rank);
+  data.ranks.back().affinity = shard.interner.string(from.affinity);
+  data.ranks.back().numa_nodes = shard.interner.string(from.numa_nodes);
+  if (from.last_path)
+    data.ranks.back().last_call_path = shard.interner.string(call_path_text(data, path_of[*from.last_path]));
+  add_regions(report, rank, path_of, data);
+  add_accesses(report, rank, path_of, data);
+  add_values(report, rank, path_of, data);
+  add_counters(report, rank, path_of, data);
+  add_mpi_calls(report, rank, path_of, communicators, data);
+  for (std::size_t bin = 0; bin < HandlerCosts::kBins; ++bin) {
+    if (const std::uint64_t count = report.handler_costs.counts[bin]; count != 0)
+      data.handler_costs.push_back({rank, HandlerCosts::le_ns(bin), count});
+  }
+  for (const auto& [reason, count] : report.drops) data.drops.push_back({rank, reason, count});
+  for (const ClockReading& clock : report.clocks)
+    data.clock_offsets.push_back(
+        {rank, clock.reference_rank, clock.local_ns, clock.offset_ns, clock.error_ns});
+  if (from.events) add_events(*from.events, rank, path_of, communicators, shard, data);
+}
+
 shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines) {
   const RawTables& tables = snapshot.tables;
   shard::ShardData data;
@@ -392,115 +508,25 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayRead
   }
 
   Interned shard(data);
-  std::vector<std::uint32_t> path_of(tables.nodes.size(), 0);  // raw node -> path; parents come first
+  std::vector<std::uint32_t> path_of(tables.nodes.size(),
+                                     0);  // raw node -> path; parents come first
   for (std::size_t i = 1; i < tables.nodes.size(); ++i) {
     std::uint32_t path = path_of[tables.nodes[i].parent];
     add_frames(tables.frames[tables.nodes[i].frame], tables, may_read_lines, shard, path);
     path_of[i] = path;
   }
 
-  std::map<std::uint64_t, std::uint32_t> communicator_index;
-  std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;
-  std::map<std::uint32_t, SizeBins> sizes;
-  std::map<std::string, std::string> unavailable;
   std::size_t events = 0;
   for (const RankSnapshot& from : snapshot.ranks)
     if (from.events) events += from.events->size();
   data.mpi_events.reserve(events);
-  for (const RankSnapshot& from : snapshot.ranks) {
-    const auto rank = static_cast<std::uint32_t>(data.ranks.size());
-    const ProcessReport& report = from.report;
-    data.ranks.push_back(from.rank);
-    data.ranks.back().affinity = shard.interner.string(from.affinity);
-    data.ranks.back().numa_nodes = shard.interner.string(from.numa_nodes);
-    if (from.last_path)
-      data.ranks.back().last_call_path =
-          shard.interner.string(call_path_text(data, path_of[*from.last_path]));
-    add_regions(report, rank, path_of, data);
-    add_accesses(report, rank, path_of, data);
-
-    std::map<ShardValueKey, RawAmount> values;
-    for (const auto& [key, amount] : report.values) {
-      if (amount.wall_ns == 0 && amount.cpu_ns == 0 && amount.samples == 0) continue;
-      RawAmount& sum = values[{path_of[key.path], key.category, key.main_thread}];
-      sum.wall_ns += amount.wall_ns;
-      sum.cpu_ns += amount.cpu_ns;
-      sum.samples += amount.samples;
-    }
-    for (const auto& [key, amount] : values) {
-      data.values.push_back(
-          {rank, key.path, key.category, key.main_thread, amount.wall_ns, amount.cpu_ns, amount.samples});
-    }
-
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> path_counters;
-    std::map<std::uint32_t, std::uint64_t> counters;
-    for (const auto& [key, value] : report.counters) {
-      path_counters[{path_of[key.path], key.counter}] += value;
-      counters[key.counter] += value;
-    }
-    for (const auto& [key, value] : path_counters)
-      data.path_counters.push_back({rank, key.first, key.second, value});
-    for (const auto& [counter, value] : counters) data.counter_values.push_back({rank, counter, value});
-
-    for (const auto& [identity, info] : report.communicators) {
-      const auto [found, added] =
-          communicator_index.try_emplace(identity, static_cast<std::uint32_t>(data.communicators.size()));
-      if (added) data.communicators.push_back({identity, info.size, info.name});
-      if (data.communicators[found->second].name.empty()) data.communicators[found->second].name = info.name;
-    }
-    const auto communicator_of = [&](std::uint64_t identity) {
-      const auto communicator = communicator_index.find(identity);
-      return communicator == communicator_index.end() ? shard::kNone : communicator->second;
-    };
-    std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, RawCall> calls;
-    for (const auto& [key, call] : report.calls)
-      calls[{path_of[key.path], communicator_of(key.communicator), !key.main_thread}].add(call);
-    for (const auto& [key, call] : calls) {
-      const auto& [path, communicator, helper] = key;
-      data.mpi_calls.push_back({rank, path, communicator, call.count, call.time_ns, call.min_ns, call.max_ns,
-                                call.sent_bytes, call.recv_bytes, !helper, call.unfinished});
-    }
-    for (const RawCallUnderWay& call : report.calls_under_way) {
-      data.calls_under_way.push_back({rank, call.tid, call.main_thread, path_of[call.path],
-                                      communicator_of(call.channel), call.sequence, call.peer, call.tag,
-                                      call.root, call.enter_ns, call.lasted_ns, call.requests});
-      for (const RawCallUnderWay::Pending& pending : call.pending)
-        data.pending_requests.push_back(
-            {rank, call.tid, call.enter_ns, static_cast<shard::PendingKind>(pending.kind), pending.peer});
-    }
-    for (const auto& [pair, cell] : report.traffic) {
-      traffic[pair].messages += cell.messages;
-      traffic[pair].bytes += cell.bytes;
-    }
-    for (const auto& [op, bins] : report.sizes) {
-      SizeBins& sum = sizes.try_emplace(op).first->second;
-      for (std::size_t i = 0; i < bins.size(); ++i) sum[i] += bins[i];
-    }
-    for (std::size_t bin = 0; bin < HandlerCosts::kBins; ++bin) {
-      if (const std::uint64_t count = report.handler_costs.counts[bin]; count != 0)
-        data.handler_costs.push_back({rank, HandlerCosts::le_ns(bin), count});
-    }
-    for (const auto& [reason, count] : report.drops) data.drops.push_back({rank, reason, count});
-    for (const ClockReading& clock : report.clocks)
-      data.clock_offsets.push_back(
-          {rank, clock.reference_rank, clock.local_ns, clock.offset_ns, clock.error_ns});
-    if (from.events) add_events(*from.events, rank, path_of, communicator_index, shard, data);
-    unavailable.insert(report.unavailable_counters.begin(), report.unavailable_counters.end());
-  }
+  Communicators communicators;
+  for (const RankSnapshot& from : snapshot.ranks) add_rank(from, path_of, communicators, shard, data);
 
   add_io(snapshot, path_of, data);
   add_series(snapshot, shard, data);
   add_path_series(snapshot, path_of, data);
-  for (const auto& [pair, cell] : traffic)
-    data.matrix.push_back({pair.first, pair.second, cell.messages, cell.bytes});
-  for (const auto& [op, bins] : sizes) {
-    const shard::StringIndex name = shard.interner.string(mpi_name(op));
-    for (std::uint32_t bin = 0; bin < bins.size(); ++bin) {
-      const std::uint64_t le_bytes = bin == 0 ? 0 : std::uint64_t{1} << (bin - 1);
-      if (bins[bin] != 0) data.mpi_sizes.push_back({name, le_bytes, bins[bin]});
-    }
-  }
-  for (const auto& [name, reason] : unavailable) data.unavailable_counters.push_back({name, reason});
+  add_node_totals(snapshot, shard, data);
   data.run.notes.insert(data.run.notes.end(), symbolizer_.notes().begin(), symbolizer_.notes().end());
   unite(data.run.notes);
   return data;

@@ -16,8 +16,8 @@
 
 namespace clusterprof::collector {
 
-// Remembers what it resolved from one shard to the next. Used by one thread at a time, not
-// necessarily the one that feeds the NodeState. All snapshots must come from the same NodeState.
+// Remembers what it resolved from one shard to the next. Used by one thread at a time, not necessarily the
+// one that feeds the NodeState. All snapshots must come from the same NodeState.
 class ShardBuilder {
  public:
   // Whether debug information may be read, on which `spent` CPU time has gone so far. Asked again and again.
@@ -32,16 +32,30 @@ class ShardBuilder {
  private:
   struct Interned;  // the tables of one shard
 
-  void add_frames(const RawFrame& raw, const RawTables& tables, const MayReadLines& may_read_lines,
-                  Interned& shard, std::uint32_t& path);
+  void add_frames(RawFrame raw, const RawTables& tables, const MayReadLines& may_read_lines, Interned& shard,
+                  std::uint32_t& path);
+  void add_native_frames(const RawFrame& raw, const RawTables& tables, const MayReadLines& may_read_lines,
+                         Interned& shard, std::uint32_t& path);
+  static shard::Frame named_frame(const RawFrame& raw, const RawTables& tables,
+                                  shard::PathInterner& interner);
 
-  // Of one rank. path_of: raw node -> path; communicator_index: identity -> row of communicators.
+  using Communicators = std::map<std::uint64_t, std::uint32_t>;  // identity -> row
+
+  // All tables of one rank. path_of, here and below: raw node -> path.
+  static void add_rank(const RankSnapshot& from, const std::vector<std::uint32_t>& path_of,
+                       Communicators& communicators, Interned& shard, shard::ShardData& data);
+  static void add_values(const ProcessReport& report, std::uint32_t rank,
+                         const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  static void add_counters(const ProcessReport& report, std::uint32_t rank,
+                           const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  static void add_mpi_calls(const ProcessReport& report, std::uint32_t rank,
+                            const std::vector<std::uint32_t>& path_of, Communicators& communicators,
+                            shard::ShardData& data);
   static void add_events(const EventLog& events, std::uint32_t rank,
-                         const std::vector<std::uint32_t>& path_of,
-                         std::map<std::uint64_t, std::uint32_t>& communicator_index, Interned& shard,
-                         shard::ShardData& data);
+                         const std::vector<std::uint32_t>& path_of, Communicators& communicators,
+                         Interned& shard, shard::ShardData& data);
 
-  // Tables of all ranks that refer to paths and files; path_of as above.
+  // Tables of all ranks.
   void add_io(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
               shard::ShardData& data);
   static void add_regions(const ProcessReport& report, std::uint32_t rank,
@@ -51,6 +65,8 @@ class ShardBuilder {
   static void add_path_series(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
                               shard::ShardData& data);
   static void add_series(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data);
+  // Traffic, sizes of messages and counters that were not available: sums over the ranks.
+  static void add_node_totals(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data);
 
   Symbolizer symbolizer_;
   std::vector<Symbolizer::ModuleHandle> modules_;  // RawTables::modules -> handle

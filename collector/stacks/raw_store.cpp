@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The tree of call paths: finding and adding nodes, and what is left out when it is full (RawStore::leaf,
+// left_out). Called at every sample whose stack is new, by the thread that polls.
 #include "collector/stacks/raw_store.hpp"
 
 #include <initializer_list>

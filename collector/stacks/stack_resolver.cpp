@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// In order of use: resolve() looks for known callers, build() makes a path of frames, read_frames() finds
+// what each word stands for. Called at every sample whose stack is new, by the thread that polls.
 #include "collector/stacks/stack_resolver.hpp"
 
 #include <xxhash.h>

@@ -151,9 +151,9 @@ TEST_F(NodeStateTest, ExecContinuesTheProcess) {
   run(program, 100, 41, 100);
   program.header().exit_flags = wire::kExitStatusKnown;
   state_.hello(id, 100, view(shell), at(0));
-  EXPECT_TRUE(state_.said_exec(id));
+  EXPECT_TRUE(state_.announced_exec(id));
   EXPECT_EQ(state_.hello(id, 100, view(program), at(42)), id);
-  EXPECT_FALSE(state_.said_exec(id));
+  EXPECT_FALSE(state_.announced_exec(id));
   state_.gone(id, at(101).mono_ns, std::nullopt);
   const NodeSnapshot snapshot = state_.snapshot(at(200), true);
   ASSERT_EQ(snapshot.ranks.size(), 1u);

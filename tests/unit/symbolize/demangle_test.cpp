@@ -6,6 +6,9 @@
 #include <set>
 #include <string>
 
+#include "collector/names/demangle_cython.hpp"
+#include "collector/names/demangle_rust.hpp"
+
 namespace clusterprof::collector {
 namespace {
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A copy of all that is known of the node at some instant: what a shard is built from. Plain data: the
+// NodeState makes it, another thread may build the shard while the node goes on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collector/charge/path_times.hpp"
+#include "collector/charge/time_series.hpp"
+#include "collector/mpi/event_log.hpp"
+#include "collector/process/process_report.hpp"
+#include "collector/stacks/raw_store.hpp"
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::collector {
+
+// Columns of the series of a rank that come from the operating system, and of those of the node.
+enum RankColumn : std::uint32_t {
+  kCpuUser = 0,
+  kCpuSystem,
+  kMinorFaults,
+  kMajorFaults,
+  kVoluntarySwitches,
+  kInvoluntarySwitches,
+  kRss,  // a level
+  kReadBytes,
+  kWriteBytes,
+  kRankColumns
+};
+inline constexpr std::uint32_t kRankLevels = 1u << kRss;
+enum NodeColumn : std::uint32_t {
+  kCpuBusy = 0,
+  kMemoryUsed,  // a level
+  kNetworkReceived,
+  kNetworkSent,
+  kDiskRead,
+  kDiskWritten,
+  kNodeColumns
+};
+inline constexpr std::uint32_t kNodeLevels = 1u << kMemoryUsed;
+
+// One rank as it goes into a shard, its paths still raw.
+struct RankSnapshot {
+  shard::Rank rank;  // `node` is 0
+  ProcessReport report;
+  std::shared_ptr<const EventLog> events;  // those that go into the shard; may be null
+  SeriesBlock series{kRankColumns, kRankLevels};
+  std::string affinity, numa_nodes;
+  std::optional<std::uint32_t> last_path;  // of a rank that is lost or failed
+};
+
+struct NodeSnapshot {
+  shard::Run run;
+  shard::Node node;
+  std::vector<RankSnapshot> ranks;  // by rank number
+  RawTables tables;
+  TimeGrid grid;
+  SeriesBlock series{kNodeColumns, kNodeLevels};
+  PathTimes::Cells path_times;
+};
+
+}  // namespace clusterprof::collector

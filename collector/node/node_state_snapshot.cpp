@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How the NodeState makes a snapshot: numbers the ranks, adds up the processes of each, and says how it
+// ended. Called by the server's event loop before each shard, one thread.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "base/version.hpp"
+#include "collector/node/node_state.hpp"
+#include "collector/node/usage.hpp"
+
+namespace clusterprof::collector {
+namespace {
+
+// A process that has not greeted by then is one without an agent.
+constexpr std::uint64_t kGreetingNs = 2'000'000'000;
+
+// The amounts of a rank: `sum` of all its processes, `main` its main process.
+void set_amounts(shard::Rank& rank, const ProcessReport& sum, const ProcessReport& main,
+                 const SystemUsage& usage) {
+  rank.user_ns = usage.user_ns;
+  rank.system_ns = usage.system_ns;
+  rank.cpu_ns = usage.user_ns + usage.system_ns;
+  rank.samples = sum.samples;
+  rank.threads = static_cast<std::uint32_t>(sum.threads);
+  rank.processes = static_cast<std::uint32_t>(sum.processes);
+  rank.mpi_ns = sum.mpi_ns;
+  rank.mpi_init_end_ns = sum.mpi_init_end_ns;
+  rank.mpi_finalize_begin_ns = sum.mpi_finalize_begin_ns;
+  rank.mpi_helper_threads = sum.mpi_helpers.count;
+  rank.mpi_helper_elapsed_ns = sum.mpi_helpers.elapsed_ns;
+  rank.mpi_helper_ns = sum.mpi_helpers.mpi_ns;
+  rank.max_rss_bytes = usage.max_rss_bytes;
+  rank.read_bytes = usage.read_bytes;
+  rank.write_bytes = usage.write_bytes;
+  rank.minor_faults = usage.minor_faults;
+  rank.major_faults = usage.major_faults;
+  rank.voluntary_switches = usage.voluntary_switches;
+  rank.involuntary_switches = usage.involuntary_switches;
+  rank.handler_ns = sum.handler_ns;
+  rank.truncated = sum.truncated;
+  rank.merges_tried = sum.merges_tried;
+  rank.merges_failed = sum.merges_failed;
+  rank.python_version = main.python_version;
+  rank.running_samples = sum.running_samples;
+  rank.running_ns = sum.running_ns;
+  rank.mpi_operations = sum.mpi_operations;
+  rank.paused_ns = sum.paused_ns;
+  rank.mpi_runnable_ns = std::min(sum.mpi_runnable_ns, sum.mpi_ns);
+  rank.unsampled_threads = sum.unsampled_threads;
+  rank.unsampled_cpu_ns = sum.unsampled_cpu_ns;
+  for (const auto& [key, amount] : sum.values)
+    if (key.main_thread) rank.main_thread_ns[static_cast<std::size_t>(key.category)] += amount.wall_ns;
+}
+
+// What is known of a rank. `had_segment`: its main process has been recorded.
+void set_flags(shard::Rank& rank, const ProcessReport& sum, const ProcessReport& main,
+               const SystemUsage& usage, bool had_segment) {
+  if (sum.knows_run_delay) rank.flags |= shard::kRunDelayKnown;
+  if (usage.has_rss) rank.flags |= shard::kUsageKnown;
+  if (usage.has_io) rank.flags |= shard::kIoKnown;
+  // In MPI_Init, which it never left, the state is still none.
+  if (main.mpi_state != wire::MpiState::kNone || !main.calls_under_way.empty()) rank.flags |= shard::kUsedMpi;
+  rank.flags |= had_segment ? shard::kFilesKnown : shard::kMpiUnwatched;
+  if (sum.knows_page_faults) rank.flags |= shard::kFaultsApart;
+  if (sum.samples != 0 && !sum.python_unread && !sum.python_partly) rank.flags |= shard::kGarbageApart;
+  if (sum.python_unread) rank.flags |= shard::kPythonUnread;
+}
+
+// How a rank ended. What the kernel says counts more than what the process was about to do. A rank is lost if
+// it did not end as it should: by a signal, or without MPI_Finalize among others. One that still runs counts
+// as lost, too: in the last shard there is, it is one whose end nobody saw.
+void set_end(shard::Rank& rank, const ProcessReport& main, const std::optional<int>& wait_status,
+             bool alive) {
+  const std::uint32_t told = (main.exit_flags & wire::kExecuted) != 0 ? 0 : main.exit_flags;
+  bool lost = main.mpi_state == wire::MpiState::kInitialised && main.mpi_size > 1;
+  if (wait_status && WIFEXITED(*wait_status)) {
+    rank.flags |= shard::kExitStatusKnown;
+    rank.exit_status = WEXITSTATUS(*wait_status);
+  } else if (wait_status && WIFSIGNALED(*wait_status)) {
+    rank.flags |= shard::kExitSignalKnown;
+    rank.exit_signal = WTERMSIG(*wait_status);
+    lost = true;
+  } else if (alive) {
+    lost = true;
+  } else if ((told & wire::kFatalSignalKnown) != 0) {
+    rank.flags |= shard::kExitSignalKnown;
+    rank.exit_signal = static_cast<std::int32_t>(main.fatal_signal);
+    lost = true;
+  } else if ((told & wire::kExitStatusKnown) != 0) {
+    rank.flags |= shard::kExitStatusKnown;
+    rank.exit_status = main.exit_status;
+  } else {
+    lost = true;
+  }
+  if (lost) rank.flags |= shard::kLost;
+}
+
+}  // namespace
+
+// A process as of now.
+struct NodeState::ProcessView {
+  const Process* process;
+  ProcessReport report;  // all its segments
+  bool had_segment;      // at some time
+  SystemUsage usage;
+  Instant start;
+  std::uint64_t end_ns;
+};
+
+std::map<NodeState::RankKey, std::int32_t> NodeState::rank_numbers() const {
+  std::map<RankKey, std::int32_t> numbers;
+  std::set<std::int32_t> taken;
+  // MPI knows best, as long as it means the same job as the launcher.
+  for (const auto& [key, group] : ranks_) {
+    for (const Process& process : group.processes) {
+      std::int32_t rank = -1, size = -1, launched = -1;
+      if (process.recorder) {
+        rank = process.recorder->header().mpi_rank.load(std::memory_order_relaxed);
+        size = process.recorder->header().mpi_size.load(std::memory_order_relaxed);
+        launched = process.recorder->header().world_size;
+      } else if (process.past) {
+        rank = process.past->mpi_rank;
+        size = process.past->mpi_size;
+        launched = process.past->world_size;
+      }
+      if (launched <= 0) launched = static_cast<std::int32_t>(options_.world_size);
+      const bool same_job = launched == 0 || size == launched;
+      if (rank < 0 || size <= 1 || size > kMostRanks || rank >= size || !same_job ||
+          !taken.insert(rank).second)
+        continue;
+      numbers[key] = rank;
+      break;
+    }
+  }
+  for (const auto& [key, group] : ranks_) {
+    if (numbers.contains(key)) continue;
+    std::int32_t rank = key >= 0 ? static_cast<std::int32_t>(key) : 0;
+    while (!taken.insert(rank).second) ++rank;
+    numbers[key] = rank;
+  }
+  return numbers;
+}
+
+bool NodeState::is_spawned(std::int32_t rank) const {
+  const auto behind = std::upper_bound(
+      spawned_worlds_.begin(), spawned_worlds_.end(), rank,
+      [](std::int32_t number, const SpawnedWorld& world) { return number < world.first_rank; });
+  return behind != spawned_worlds_.begin() && rank - std::prev(behind)->first_rank < std::prev(behind)->size;
+}
+
+NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, Events events) {
+  ProcessView view{&process, {}, process.recorder || process.past, {}, process.start, now_ns};
+  if (process.recorder) {
+    view.report = process.recorder->report(now_ns, events);
+    if (process.past) view.report.begin_with(*process.past);
+  } else if (process.past) {
+    view.report = *process.past;
+  }
+  view.report.processes = 1;
+  view.usage = usage_of(view.report, process.usage);
+  if (view.had_segment) view.start = {view.report.start_mono_ns, view.report.start_utc_ns};
+  if (!process.alive) {
+    const bool agent_saw_the_end =
+        view.report.end_mono_ns != 0 && (view.report.exit_flags & wire::kExecuted) == 0;
+    view.end_ns = agent_saw_the_end ? view.report.end_mono_ns : process.gone_ns;
+  }
+  view.end_ns = std::max(view.end_ns, view.start.mono_ns);
+  return view;
+}
+
+std::size_t NodeState::main_process(const std::vector<ProcessView>& views) {
+  const auto better = [](const ProcessView& a, const ProcessView& b) {
+    const bool a_mpi = a.report.mpi_state != wire::MpiState::kNone;
+    const bool b_mpi = b.report.mpi_state != wire::MpiState::kNone;
+    if (a_mpi != b_mpi) return a_mpi;
+    if (a.process->announced != b.process->announced) return a.process->announced;
+    return a.process->id < b.process->id;
+  };
+  return static_cast<std::size_t>(std::min_element(views.begin(), views.end(), better) - views.begin());
+}
+
+RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
+                                      Events events, std::vector<shard::Note>& notes) {
+  std::vector<ProcessView> views;
+  views.reserve(group.processes.size());
+  for (Process& process : group.processes) views.push_back(view(process, now_ns, events));
+  const std::size_t main_index = main_process(views);
+  const ProcessView& main = views[main_index];
+
+  RankSnapshot snapshot;
+  shard::Rank& rank = snapshot.rank;
+  ProcessReport& sum = snapshot.report;
+  SystemUsage usage = group.helpers_usage;
+  sum.add_amounts(group.helpers, false);
+  bool any_segment = group.helpers.processes != 0;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    sum.add_amounts(views[i].report, i == main_index);
+    add_usage(usage, views[i].usage);
+    any_segment = any_segment || views[i].had_segment;
+  }
+  const auto add_note = [&](shard::NoteCode code, std::uint64_t value) {
+    notes.push_back(shard::note_of_ranks(code, {number, number}, value));
+  };
+  for (const auto& [code, value] : sum.notes) add_note(code, value);
+  sum.world_size = main.report.world_size;
+  sum.mpi_size = main.report.mpi_size;
+  sum.mpi_library = main.report.mpi_library;
+
+  rank.rank = number;
+  rank.pid = main.had_segment ? main.report.pid : main.process->pid;
+  rank.start_utc_ns = main.start.utc_ns;
+  rank.elapsed_ns = main.end_ns - main.start.mono_ns;
+  set_amounts(rank, sum, main.report, usage);
+  set_flags(rank, sum, main.report, usage, main.had_segment);
+  set_end(rank, main.report, main.process->wait_status, main.process->alive);
+  if ((rank.flags & shard::kLost) != 0 || rank.exit_status != 0) snapshot.last_path = sum.last_path;
+  snapshot.series = group.series;
+  snapshot.affinity = main.process->look.affinity;
+  snapshot.numa_nodes = main.process->look.numa_nodes;
+  snapshot.events = sum.events[static_cast<std::size_t>(events)];
+  sum.events = {};
+  // Without a budget there are no events, so there is no level.
+  if (snapshot.events && snapshot.events->budget() != 0) rank.event_level = snapshot.events->level();
+
+  if (!any_segment && (!main.process->alive || now_ns - main.start.mono_ns > kGreetingNs))
+    add_note(shard::NoteCode::kNoSamples, 0);
+  return snapshot;
+}
+
+NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
+  NodeSnapshot snapshot;
+  shard::Run& run = snapshot.run;
+  run.id = options_.run_id;
+  run.command = options_.command;
+  run.own = options_.own;
+  run.rate_hz = options_.rate_hz;
+  run.clock = options_.clock;
+  run.version = kVersion;
+  run.complete = complete;
+  run.world_size = world_size();
+  run.notes = notes_;
+  if (notes_left_out_ != 0)
+    run.notes.push_back(
+        shard::note_of_node(shard::NoteCode::kMoreNotes, options_.node_name, notes_left_out_));
+  if (!options_.only_ranks.empty())
+    run.notes.push_back(shard::note_of_run(shard::NoteCode::kOnlySomeRanks, 0, options_.only_ranks));
+
+  run.sample_on = options_.sample_on;
+  run.only_regions = options_.only_regions;
+
+  snapshot.node.name = options_.node_name;
+  snapshot.node.cpus = facts_.cpus;
+  snapshot.node.numa_nodes = facts_.numa_nodes;
+  snapshot.node.memory_bytes = facts_.memory_bytes;
+  snapshot.node.cache_bytes = facts_.cache_bytes;
+  snapshot.node.cpu_model = facts_.cpu_model;
+  snapshot.node.start_utc_ns = now.utc_ns;
+  std::int64_t end_utc_ns = 0;
+  std::vector<PathTime> open_times;
+  const auto numbers = rank_numbers();
+  for (auto& [key, group] : ranks_) {
+    if (group.processes.empty()) continue;
+    snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, run.notes));
+    snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
+    if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
+    if (is_spawned(snapshot.ranks.back().rank.rank)) snapshot.ranks.back().rank.flags |= shard::kSpawned;
+    const shard::Rank& rank = snapshot.ranks.back().rank;
+    const ProcessReport& report = snapshot.ranks.back().report;
+    open_times.insert(open_times.end(), report.open_times.begin(), report.open_times.end());
+    snapshot.node.start_utc_ns = std::min(snapshot.node.start_utc_ns, rank.start_utc_ns);
+    end_utc_ns = std::max(end_utc_ns, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
+    snapshot.node.cpu_ns += rank.cpu_ns;
+    run.counters_multiplexed = run.counters_multiplexed || report.counters_multiplexed;
+    if (run.mpi_library.empty()) run.mpi_library = report.mpi_library;
+    for (const std::int32_t size : {report.world_size, report.mpi_size}) {
+      if (options_.world_size == 0 && size > 0 && size <= kMostRanks)
+        run.world_size = std::max(run.world_size, static_cast<std::uint32_t>(size));
+    }
+  }
+  if (!options_.only_ranks.empty()) run.world_size = 0;  // the others are not missing
+  std::sort(snapshot.ranks.begin(), snapshot.ranks.end(),
+            [](const RankSnapshot& a, const RankSnapshot& b) { return a.rank.rank < b.rank.rank; });
+  run.start_utc_ns = snapshot.node.start_utc_ns;
+  if (end_utc_ns > run.start_utc_ns) {
+    snapshot.node.elapsed_ns = static_cast<std::uint64_t>(end_utc_ns - run.start_utc_ns);
+  }
+  if (run.counters_multiplexed) run.notes.push_back(shard::note_of_run(shard::NoteCode::kCountersTookTurns));
+  unite(run.notes);
+  snapshot.grid = grid_;
+  snapshot.series = series_;
+  snapshot.path_times = path_times_.cells(open_times);
+  snapshot.tables = store_.tables();  // after the reports: they add call paths of MPI call sites
+  return snapshot;
+}
+
+}  // namespace clusterprof::collector
