@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In this order: the symbol table, functions and inlined calls in DWARF, where separate debug files are, and
-// the Symbolizer that asks them in turn. Called by the ShardBuilder, on the thread that writes a shard.
+// The ObjectFile answers for one file, from its symbol table and its debug information; the Symbolizer has
+// one for each module. Called by the ShardBuilder, on the thread that writes a shard.
 #include "collector/names/symbolize.hpp"
 
 #include <dwarf.h>
@@ -11,8 +11,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gelf.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,18 +18,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "base/unique_fd.hpp"
+#include "collector/names/debug_files.hpp"
 #include "collector/names/demangle.hpp"
+#include "collector/names/dwarf_functions.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -61,38 +59,6 @@ std::string normal_path(const char* name, const char* directory) {
   return path.lexically_normal().string();
 }
 
-// A copy of this process's vdso in a memory file: every process of the node has the same. Nothing when there
-// is none (errno 0), or for the reason in errno.
-UniqueFd vdso_file() {
-  errno = 0;
-  const unsigned long base = getauxval(AT_SYSINFO_EHDR);
-  if (base == 0) return {};
-  std::ifstream maps("/proc/self/maps");
-  std::uint64_t end = 0;
-  for (std::string line; std::getline(maps, line);) {
-    std::uint64_t low = 0;
-    std::uint64_t high = 0;
-    const std::size_t dash = line.find('-');
-    const std::size_t blank = line.find(' ');
-    if (dash == std::string::npos || blank == std::string::npos || blank < dash) continue;
-    const char* const text = line.data();
-    std::from_chars(text, text + dash, low, 16);
-    std::from_chars(text + dash + 1, text + blank, high, 16);
-    if (low == base) end = high;
-  }
-  if (end <= base) return {};
-  UniqueFd file(memfd_create("vdso", MFD_CLOEXEC));
-  if (!file) return {};
-  const auto* from = reinterpret_cast<const char*>(base);
-  for (std::size_t left = end - base; left > 0;) {
-    const ssize_t written = ::write(file.get(), from, left);
-    if (written <= 0) return {};
-    from += written;
-    left -= static_cast<std::size_t>(written);
-  }
-  return file;
-}
-
 std::chrono::nanoseconds own_cpu_time() {
   timespec used{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
@@ -114,20 +80,7 @@ unsigned rank_of(const GElf_Sym& symbol, const char* name) {
   return rank;
 }
 
-// --- DWARF ---------------------------------------------------------------------------------
-
-struct FunctionRange {
-  std::uint64_t begin, end;
-  Dwarf_Die die;
-};
-
-// Entries of the debugging information by where they lie in memory: offsets repeat in the files that dwz and
-// -gsplit-dwarf make.
-using DieKey = const void*;
-
-// Where a function without linkage name (one in an anonymous namespace, a Fortran procedure) is declared:
-// "ns::Class::".
-using ScopeNames = std::unordered_map<DieKey, std::string>;
+// --- functions of an object file -----------------------------------------------------------
 
 // The functions of one compilation unit with code, sorted by address.
 struct Unit {
@@ -141,168 +94,12 @@ struct UnitRange {
   Dwarf_Off unit;
 };
 
-// The functions inlined directly into one, sorted by address.
-using InlinedCalls = std::vector<FunctionRange>;
-
-template <typename Visit>
-void for_each_range(Dwarf_Die& die, Visit&& visit) {
-  Dwarf_Addr base = 0;
-  Dwarf_Addr begin = 0;
-  Dwarf_Addr end = 0;
-  std::ptrdiff_t offset = 0;
-  while ((offset = dwarf_ranges(&die, offset, &base, &begin, &end)) > 0)
-    if (begin < end && begin != 0) visit(begin, end);
-}
-
 // The part with address `address` of ranges sorted by begin that do not overlap.
 template <typename Range>
 Range* find_range(std::vector<Range>& ranges, std::uint64_t address) {
   const auto after = std::ranges::upper_bound(ranges, address, {}, &Range::begin);
   if (after == ranges.begin() || address >= std::prev(after)->end) return nullptr;
   return &*std::prev(after);
-}
-
-// A linkage name from which more can be told than from the name in the source. `read`: dwarf_attr, or
-// dwarf_attr_integrate to ask the declaration too.
-const char* full_linkage_name(Dwarf_Die& die, decltype(&dwarf_attr) read) {
-  Dwarf_Attribute attribute;
-  for (const unsigned name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
-    if (read(&die, name, &attribute) == nullptr) continue;
-    const char* const text = dwarf_formstring(&attribute);
-    if (text != nullptr && (std::strncmp(text, "_Z", 2) == 0 || std::strncmp(text, "_R", 2) == 0))
-      return text;
-  }
-  return nullptr;
-}
-
-// gcc gives the classes of lambdas no name: their line tells them apart.
-std::string unnamed_class(Dwarf_Die& die) {
-  const char* kind = "unnamed";
-  Dwarf_Die member;
-  for (int more = dwarf_child(&die, &member); more == 0; more = dwarf_siblingof(&member, &member)) {
-    if (dwarf_tag(&member) != DW_TAG_subprogram) continue;
-    const char* const name = dwarf_diename(&member);
-    if (name != nullptr && std::strcmp(name, "operator()") == 0) kind = "lambda";
-  }
-  int line = 0;
-  if (dwarf_decl_line(&die, &line) != 0) return fmt::format("{{{}}}", kind);
-  return fmt::format("{{{}:{}}}", kind, line);
-}
-
-// How deep entries may lie in each other: deeper than any compiler nests them only in a file made to harm.
-constexpr unsigned kMaxNesting = 256;
-
-void collect_functions(Dwarf_Die& parent, const std::string& scope, std::vector<FunctionRange>& functions,
-                       ScopeNames& scopes, unsigned depth = 0) {
-  Dwarf_Die die;
-  if (depth >= kMaxNesting || dwarf_child(&parent, &die) != 0) return;
-  do {
-    switch (const int tag = dwarf_tag(&die)) {
-      case DW_TAG_subprogram: {
-        for_each_range(die, [&](std::uint64_t begin, std::uint64_t end) {
-          functions.push_back({begin, end, die});
-        });
-        if (!scope.empty() && full_linkage_name(die, dwarf_attr) == nullptr) scopes.emplace(die.addr, scope);
-        if (dwarf_haschildren(&die) <= 0) break;
-        // Contained procedures, local classes.
-        const char* const name = dwarf_diename(&die);
-        collect_functions(die, name != nullptr ? scope + name + "::" : scope, functions, scopes, depth + 1);
-        break;
-      }
-      case DW_TAG_namespace:
-      case DW_TAG_structure_type:
-      case DW_TAG_class_type:
-      case DW_TAG_union_type:
-      case DW_TAG_module: {
-        const char* const name = dwarf_diename(&die);
-        const std::string own = name != nullptr           ? std::string(name)
-                                : tag == DW_TAG_namespace ? std::string("(anonymous namespace)")
-                                                          : unnamed_class(die);
-        collect_functions(die, scope + own + "::", functions, scopes, depth + 1);
-        break;
-      }
-      case DW_TAG_lexical_block:
-        collect_functions(die, scope, functions, scopes, depth + 1);
-        break;
-      default:
-        break;
-    }
-  } while (dwarf_siblingof(&die, &die) == 0);
-}
-
-void collect_inlined(Dwarf_Die& parent, InlinedCalls& out, unsigned depth = 0) {
-  Dwarf_Die die;
-  if (depth >= kMaxNesting || dwarf_child(&parent, &die) != 0) return;
-  do {
-    switch (dwarf_tag(&die)) {
-      case DW_TAG_inlined_subroutine:
-        for_each_range(die, [&](std::uint64_t begin, std::uint64_t end) {
-          out.push_back({begin, end, die});
-        });
-        break;
-      case DW_TAG_lexical_block:
-      case DW_TAG_try_block:
-      case DW_TAG_catch_block:
-        collect_inlined(die, out, depth + 1);
-        break;
-      default:
-        break;
-    }
-  } while (dwarf_siblingof(&die, &die) == 0);
-}
-
-// What `die` is a copy, or the body, of: the entry at the place of its declaration.
-Dwarf_Die declaration_of(Dwarf_Die die) {
-  for (unsigned step = 0; step < 8; ++step) {  // link-time optimisation makes chains; a damaged file a ring
-    Dwarf_Attribute attribute;
-    Dwarf_Die next;
-    if ((dwarf_attr(&die, DW_AT_abstract_origin, &attribute) == nullptr &&
-         dwarf_attr(&die, DW_AT_specification, &attribute) == nullptr) ||
-        dwarf_formref_die(&attribute, &next) == nullptr)
-      break;
-    die = next;
-  }
-  return die;
-}
-
-std::uint32_t unsigned_attribute(Dwarf_Die& die, unsigned name) {
-  Dwarf_Attribute attribute;
-  Dwarf_Word value = 0;
-  if (dwarf_attr(&die, name, &attribute) == nullptr || dwarf_formudata(&attribute, &value) != 0) return 0;
-  return static_cast<std::uint32_t>(value);
-}
-
-// --- separate debug files ------------------------------------------------------------------
-
-// Users cannot change the C library, so its lines do not help them. If its debug information is installed,
-// inflating that takes 40 ms at the end of every run. Its functions are named by its symbol table.
-bool is_c_library(const std::string& file) {
-  constexpr std::array<std::string_view, 8> kNames = {
-      "libc.so.", "libc-2.", "ld-linux", "ld-2.", "libm.so.", "libm-2.", "libpthread.so.", "libpthread-2."};
-  return std::ranges::any_of(kNames, [&](std::string_view name) { return file.starts_with(name); });
-}
-
-// As dwfl_standard_find_debuginfo, which would load the client of debuginfod and some 30 more libraries to
-// look for a file that is not here. So it is called only if there is a file that it may find.
-int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base,
-                    const char* file, const char* debug_link, GElf_Word checksum, char** found) {
-  const int by_build_id =
-      dwfl_build_id_find_debuginfo(module, user_data, name, base, file, debug_link, checksum, found);
-  if (by_build_id >= 0 || file == nullptr) return by_build_id;
-  std::error_code error;
-  const std::filesystem::path given(file), real = std::filesystem::canonical(given, error);
-  const std::string base_name = given.filename().string();
-  const std::string link = debug_link != nullptr ? debug_link : base_name + ".debug";
-  const auto is_there = [](const std::filesystem::path& path) { return ::access(path.c_str(), R_OK) == 0; };
-  for (const std::filesystem::path& of : {given, real}) {
-    const std::filesystem::path directory = of.parent_path();
-    if (directory.empty()) continue;
-    const std::filesystem::path debug = "/usr/lib/debug" / directory.relative_path();
-    if (is_there(directory / link) || is_there(directory / ".debug" / link) || is_there(debug / link) ||
-        is_there(debug / base_name) || is_there(std::filesystem::path("/usr/lib/debug") / link))
-      return dwfl_standard_find_debuginfo(module, user_data, name, base, file, debug_link, checksum, found);
-  }
-  return -1;
 }
 
 // --- one object file -----------------------------------------------------------------------
