@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "cli/analyze/output.hpp"
+#include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/write_file.hpp"
 #include "report/diff/diff.hpp"

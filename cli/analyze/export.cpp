@@ -19,6 +19,7 @@
 
 #include "base/path_resolver.hpp"
 #include "cli/analyze/output.hpp"
+#include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/write_file.hpp"
 #include "formats/profile/profile_reader.hpp"

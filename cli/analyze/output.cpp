@@ -14,23 +14,12 @@
 #include <system_error>
 #include <vector>
 
-#include "aggregator/run_directory.hpp"
-#include "base/result.hpp"
-#include "base/shared_directory.hpp"
-#include "cli/analyze/run_lookup.hpp"
 #include "report/text/format.hpp"
 
 namespace clusterprof::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 bool silent = false;
-
-bool is_run_file(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name == aggregator::kProfileName || (name.starts_with("node-") && name.ends_with(".h5"));
-}
 
 }  // namespace
 
@@ -98,29 +87,6 @@ bool wants_unicode() {
     return charset.starts_with(".utf-8") || charset.starts_with(".utf8");
   }
   return false;
-}
-
-std::variant<fs::path, int> run_directory(const std::string& argument) {
-  const std::variant<fs::path, int> found = find_path(argument, "run");
-  if (std::holds_alternative<int>(found)) return found;
-  const fs::path& path = std::get<fs::path>(found);
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (error) return complain(kBadInput, argument + ": cannot be read: " + error.message());
-  restrict_umask_like(path.string());
-  if (status.type() != fs::file_type::directory) {
-    if (is_run_file(path)) return path.has_parent_path() ? path.parent_path() : fs::path(".");
-    return complain(kBadInput, argument + ": is neither a run directory nor a file of one");
-  }
-  const Result<std::vector<fs::path>> shards = fs::exists(path / aggregator::kProfileName, error)
-                                                   ? aggregator::list_shards(path)
-                                                   : aggregator::await_shards(path);
-  if (!shards) return complain(kBadInput, shards.error().message);
-  if (shards.value().empty() && !fs::exists(path / aggregator::kProfileName, error)) {
-    const std::string name = path == argument ? argument : argument + " (" + path.filename().string() + ")";
-    return complain(kNothingFound, name + ": nothing found: neither node-*.h5 nor profile.h5 in it");
-  }
-  return path;
 }
 
 }  // namespace clusterprof::cli

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What verbs have in common: exit statuses, results to stdout, complaints to stderr, runs by their names.
+// What all analysis commands share: exit statuses, results on stdout, complaints on stderr.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
-#include <variant>
 
 namespace clusterprof::cli {
 
@@ -39,9 +37,5 @@ bool wants_colour(int fd);
 // The same with --color: "auto", or "always" or "never" whatever there is.
 bool wants_colour(int fd, std::string_view choice);
 bool wants_unicode();
-
-// The run directory that is meant: RUN, that of profile.h5 or a shard in it, or that of a job
-// (run_lookup.hpp). Or the exit status after complaining. What is made from then on is closed to whom that is.
-std::variant<std::filesystem::path, int> run_directory(const std::string& argument);
 
 }  // namespace clusterprof::cli

@@ -20,6 +20,7 @@
 #include "aggregator/run_directory.hpp"
 #include "cli/analyze/merge_bar.hpp"
 #include "cli/analyze/output.hpp"
+#include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "report/analysis/run_and_ranks.hpp"

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "aggregator/run_directory.hpp"
+#include "base/shared_directory.hpp"
 #include "base/split.hpp"
 #include "cli/analyze/output.hpp"
 #include "formats/shard/run_files.hpp"
@@ -71,6 +72,11 @@ std::vector<fs::path> runs_of_job(const fs::path& root, std::string_view id, std
   std::sort(runs.begin(), runs.end(),
             [&](const fs::path& x, const fs::path& y) { return order(x) < order(y); });
   return runs;
+}
+
+bool is_run_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name == aggregator::kProfileName || (name.starts_with("node-") && name.ends_with(".h5"));
 }
 
 }  // namespace
@@ -168,6 +174,29 @@ std::variant<fs::path, int> find_path(const std::string& argument, std::string_v
     names += " and " + std::to_string(runs.size() - kNamesInMessage) + " more (clusterprof ls --job " +
              argument + ")";
   return complain(kBadUsage, argument + ": which of these runs: " + names);
+}
+
+std::variant<fs::path, int> run_directory(const std::string& argument) {
+  const std::variant<fs::path, int> found = find_path(argument, "run");
+  if (std::holds_alternative<int>(found)) return found;
+  const fs::path& path = std::get<fs::path>(found);
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (error) return complain(kBadInput, argument + ": cannot be read: " + error.message());
+  restrict_umask_like(path.string());
+  if (status.type() != fs::file_type::directory) {
+    if (is_run_file(path)) return path.has_parent_path() ? path.parent_path() : fs::path(".");
+    return complain(kBadInput, argument + ": is neither a run directory nor a file of one");
+  }
+  const Result<std::vector<fs::path>> shards = fs::exists(path / aggregator::kProfileName, error)
+                                                   ? aggregator::list_shards(path)
+                                                   : aggregator::await_shards(path);
+  if (!shards) return complain(kBadInput, shards.error().message);
+  if (shards.value().empty() && !fs::exists(path / aggregator::kProfileName, error)) {
+    const std::string name = path == argument ? argument : argument + " (" + path.filename().string() + ")";
+    return complain(kNothingFound, name + ": nothing found: neither node-*.h5 nor profile.h5 in it");
+  }
+  return path;
 }
 
 }  // namespace clusterprof::cli

@@ -20,6 +20,11 @@ bool may_be_run(const std::filesystem::directory_entry& entry);
 // job JOB[_TASK][.STEP]. Or the exit status after complaining, `what` being looked for ("run", "file").
 std::variant<std::filesystem::path, int> find_path(const std::string& argument, std::string_view what);
 
+// The run directory that RUN means: a directory, one that contains the given profile.h5 or shard, or that of
+// a job. Or the exit status after complaining. Files created afterwards can be read only by users who may
+// read the run.
+std::variant<std::filesystem::path, int> run_directory(const std::string& argument);
+
 // The job step of a run: as it was recorded, or else as far as the directory's name tells: "1234.0",
 // "1234_7.0", "1234" for what mpirun started; the time in the name where there is no job; empty for names
 // that users gave.

@@ -15,6 +15,7 @@
 #include "base/shared_directory.hpp"
 #include "cli/analyze/analyze.hpp"
 #include "cli/analyze/output.hpp"
+#include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "report/page/page_data.hpp"
 #include "report/tui/browser.hpp"

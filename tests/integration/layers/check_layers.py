@@ -77,7 +77,6 @@ FOLDERS = {
 KNOWN_CIRCLES = {
     "units": [
         ["aggregator/run_directory", "aggregator/run_merge"],
-        ["cli/analyze/output", "cli/analyze/run_lookup"],
         ["formats/profile/block_layout", "formats/profile/node_matrix"],
         ["formats/shard/rank_rows", "formats/shard/row_order"],
         ["report/analysis/bottlenecks", "report/analysis/placement"],
