@@ -12,7 +12,7 @@
 //                                    for those that came later
 //
 //   DIR/.clocks/RANK -> in-...|out  ranks that take part in the exchange of clocks while MPI_Init lasts
-//                                    (mpi-wrap/src/clock_meeting.hpp); those of spawned world N in .clocks-N
+//                                    (mpi-wrap/src/clock_rendezvous.hpp); those of spawned world N in .clocks-N
 //   DIR/.worlds/...                  spawned worlds (formats/wire/spawned_world.h)
 //
 // Where all may write (/tmp), directories and links of other users are passed by (base/path_resolver.hpp);

@@ -521,7 +521,7 @@ class Wrapper:
             self.lines += ["    " + x for x in last]
             self.add("}")
         if early:
-            self.add("dereference(use);")
+            self.add("drop_reference(use);")
         self.add("return returned;")
         return [declaration(f) + " {", *self.lines, "}", ""]
 

@@ -182,7 +182,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_free(MPI_Comm *comm) {
   record.use(use);
   record.finish();
   if (record.counts()) release(subject, use);
-  dereference(use);
+  drop_reference(use);
   return returned;
 }
 

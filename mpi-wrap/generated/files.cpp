@@ -36,7 +36,7 @@ extern "C" int clusterprof_wrap_MPI_File_close(MPI_File *fh) {
     record.collective_ended();
     release(subject, use);
   }
-  dereference(use);
+  drop_reference(use);
   return returned;
 }
 

@@ -381,7 +381,7 @@ extern "C" int clusterprof_wrap_MPI_Win_free(MPI_Win *win) {
     record.collective_ended();
     release(subject, use);
   }
-  dereference(use);
+  drop_reference(use);
   return returned;
 }
 

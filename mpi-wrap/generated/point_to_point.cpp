@@ -139,7 +139,7 @@ extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype da
   record.use(use);
   record.finish();
   if (record.counts()) record.start_receive(*request, taken);
-  dereference(use);
+  drop_reference(use);
   return returned;
 }
 
@@ -254,7 +254,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype dat
   }
   record.finish();
   if (record.has_message(returned)) record.message_received(taken);
-  dereference(use);
+  drop_reference(use);
   return returned;
 }
 
@@ -588,7 +588,7 @@ extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Dat
   record.use(use);
   record.finish();
   if (record.counts()) record.start_receive(*request, taken);
-  dereference(use);
+  drop_reference(use);
   return returned;
 }
 
@@ -753,7 +753,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Data
   }
   record.finish();
   if (record.has_message(returned)) record.message_received(taken);
-  dereference(use);
+  drop_reference(use);
   return returned;
 }
 

@@ -73,7 +73,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_disconnect(MPI_Comm *comm) {
     record.collective_ended();
     release(subject, use);
   }
-  dereference(use);
+  drop_reference(use);
   return returned;
 }
 

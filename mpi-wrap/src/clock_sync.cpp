@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// In this order: the ranks agree, in a tree, whether all take part; the lowest rank of each node is found;
+// these leaders exchange messages in pairs, and each learns how far its clock is from that of rank 0.
 #include "mpi-wrap/src/clock_sync.hpp"
 
 #include <sched.h>
@@ -12,7 +14,7 @@
 #include "formats/wire/hello.h"
 #include "formats/wire/launch_evidence.h"
 #include "formats/wire/segment.h"
-#include "mpi-wrap/src/clock_meeting.hpp"
+#include "mpi-wrap/src/clock_rendezvous.hpp"
 #include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/hash.hpp"
 #include "mpi-wrap/src/library.hpp"
@@ -27,7 +29,7 @@ namespace {
 constexpr int kFanout = 8;
 constexpr int kTag = 17232;
 // No rank that has offered to take part is this late, as long as launcher and library number ranks alike.
-constexpr std::uint64_t kPatience_ns = 30'000'000'000, kForever_ns = ~std::uint64_t{0};
+constexpr std::uint64_t kAnswerTimeout_ns = 30'000'000'000, kNoTimeout_ns = ~std::uint64_t{0};
 
 // Round trips between two leaders: until one was short, for some time where none can be, and longer where
 // processes wait for a core. Connections and first waits do not count.
@@ -116,9 +118,9 @@ std::uint64_t hash_of_node() noexcept {
 
 // --- who takes part --------------------------------------------------------------------------------------
 
-static_assert(Meeting::kMostAsked == kFanout + 1);
-constinit Meeting meeting;
-bool offered, vouched;
+static_assert(ClockRendezvous::kMostAsked == kFanout + 1);
+constinit ClockRendezvous rendezvous;
+bool offered, all_recorded;
 MPI_Comm leaders;  // of the nodes; valid when has_leaders
 bool has_leaders;
 std::int32_t leader_index, leader_count;
@@ -132,15 +134,15 @@ struct Answer {
 };
 Answer answers[kFanout + 1];
 
-// False when it has failed, or is not complete after the patience. Spins, then gives way to others, then
+// False when it has failed, or is not complete after the timeout. Spins, then gives way to others, then
 // sleeps: libraries spin alone, and on a machine with fewer cores than ranks nobody would get anywhere.
-bool wait_for(MPI_Request& request, std::uint64_t patience_ns) noexcept {
+bool wait_for(MPI_Request& request, std::uint64_t timeout_ns) noexcept {
   const std::uint64_t start_ns = agent->now_ns();
   for (int done = 0;;) {
     if (!succeeded(mpi.test(&request, &done, MPI_STATUS_IGNORE))) return false;
     if (done != 0) return true;
     const std::uint64_t waited_ns = agent->now_ns() - start_ns;
-    if (waited_ns >= patience_ns) return false;
+    if (waited_ns >= timeout_ns) return false;
     if (waited_ns >= kYield_ns) {
       usleep(1000);
     } else if (waited_ns >= kSpin_ns) {
@@ -149,17 +151,17 @@ bool wait_for(MPI_Request& request, std::uint64_t patience_ns) noexcept {
   }
 }
 
-// What that rank says; false when it has said nothing after the patience.
-bool receive_answer(Answer& answer, int from, std::uint64_t patience_ns) noexcept {
+// What that rank says; false when it has said nothing after the timeout.
+bool receive_answer(Answer& answer, int from, std::uint64_t timeout_ns) noexcept {
   if (!succeeded(mpi.irecv(&answer.agreed, sizeof(answer.agreed), mpi.byte, from, kTag, handles.comm_world,
                            &answer.request))) {
     return false;
   }
-  answer.open = !wait_for(answer.request, patience_ns);
+  answer.open = !wait_for(answer.request, timeout_ns);
   return !answer.open && answer.agreed == 1;
 }
 
-void tell(int to, bool agreed) noexcept {
+void send_answer(int to, bool agreed) noexcept {
   const std::uint64_t word = agreed ? 1 : 0;
   mpi.send(&word, sizeof(word), mpi.byte, to, kTag, handles.comm_world);
 }
@@ -171,24 +173,24 @@ bool all_take_part(int rank, int size, bool agreed) noexcept {
                        : first_child + kFanout <= size ? kFanout
                                                        : static_cast<int>(size - first_child);
   const int parent = (rank - 1) / kFanout;
-  const bool has_parent = rank != 0 && meeting.takes_part(parent);
+  const bool has_parent = rank != 0 && rendezvous.takes_part(parent);
   agreed = agreed && (rank == 0 || has_parent);
   bool present[kFanout];
   for (int i = 0; i < children; ++i) {
-    present[i] = meeting.takes_part(static_cast<int>(first_child) + i);
+    present[i] = rendezvous.takes_part(static_cast<int>(first_child) + i);
     agreed = agreed && present[i];
   }
   for (int i = 0; i < children; ++i) {
     if (!present[i]) continue;
-    if (!receive_answer(answers[i], static_cast<int>(first_child) + i, kPatience_ns)) agreed = false;
+    if (!receive_answer(answers[i], static_cast<int>(first_child) + i, kAnswerTimeout_ns)) agreed = false;
   }
   if (has_parent) {
-    tell(parent, agreed);
+    send_answer(parent, agreed);
     // Who has agreed is bound: the others may count on it already.
-    agreed = receive_answer(answers[kFanout], parent, agreed ? kForever_ns : kPatience_ns);
+    agreed = receive_answer(answers[kFanout], parent, agreed ? kNoTimeout_ns : kAnswerTimeout_ns);
   }
   for (int i = 0; i < children; ++i) {
-    if (present[i]) tell(static_cast<int>(first_child) + i, agreed);
+    if (present[i]) send_answer(static_cast<int>(first_child) + i, agreed);
   }
   return agreed;
 }
@@ -211,14 +213,14 @@ std::int32_t find_leaders(const std::uint64_t* nodes, std::int32_t size, std::ui
 }
 
 // What gather_leaders needs, made before anybody relies on this rank.
-struct Gathering {
+struct LeaderSearch {
   std::uint64_t* nodes = nullptr;
   std::uint64_t* seen = nullptr;
   std::int32_t* first = nullptr;
   std::uint64_t slots = 1;
   std::size_t bytes = 0;
 
-  explicit Gathering(int size) noexcept {
+  explicit LeaderSearch(int size) noexcept {
     while (slots <= static_cast<std::uint64_t>(size)) slots *= 2;
     const auto ranks = static_cast<std::size_t>(size);
     bytes = (ranks + slots) * sizeof(std::uint64_t) + ranks * sizeof(std::int32_t);
@@ -227,27 +229,27 @@ struct Gathering {
     seen = nodes + ranks;
     first = reinterpret_cast<std::int32_t*>(seen + slots);
   }
-  Gathering(const Gathering&) = delete;
-  Gathering& operator=(const Gathering&) = delete;
-  ~Gathering() { free_pages(nodes, bytes); }
+  LeaderSearch(const LeaderSearch&) = delete;
+  LeaderSearch& operator=(const LeaderSearch&) = delete;
+  ~LeaderSearch() { free_pages(nodes, bytes); }
 };
 
 // Makes `leaders` where there are several nodes and this rank is the lowest of one. On all ranks.
-void gather_leaders(int rank, int size, Gathering& room) noexcept {
+void gather_leaders(int rank, int size, LeaderSearch& search) noexcept {
   const std::uint64_t mine = hash_of_node();
-  if (!succeeded(mpi.allgather(&mine, sizeof(mine), mpi.byte, room.nodes, sizeof(mine), mpi.byte,
+  if (!succeeded(mpi.allgather(&mine, sizeof(mine), mpi.byte, search.nodes, sizeof(mine), mpi.byte,
                                handles.comm_world))) {
     return;
   }
-  leader_count = find_leaders(room.nodes, size, room.seen, room.slots, room.first);
+  leader_count = find_leaders(search.nodes, size, search.seen, search.slots, search.first);
   leader_index = -1;
   for (std::int32_t i = 0; i < leader_count; ++i) {
-    if (room.first[i] == rank) leader_index = i;
+    if (search.first[i] == rank) leader_index = i;
   }
   if (leader_count < 2 || leader_index < 0) return;
   MPI_Group world, group;
   if (!succeeded(mpi.comm_group(handles.comm_world, &world))) return;
-  if (succeeded(mpi.group_incl(world, leader_count, room.first, &group))) {
+  if (succeeded(mpi.group_incl(world, leader_count, search.first, &group))) {
     has_leaders = succeeded(mpi.create_group(handles.comm_world, group, kTag, &leaders)) &&
                   succeeded(mpi.set_errhandler(leaders, mpi.errors_return));
     mpi.group_free(&group);
@@ -286,7 +288,7 @@ std::int64_t difference(std::uint64_t a, std::uint64_t b) noexcept {
 bool receive(void* message, std::size_t bytes, int from) noexcept {
   MPI_Request request;
   return succeeded(mpi.irecv(message, static_cast<int>(bytes), mpi.byte, from, kTag, leaders, &request)) &&
-         wait_for(request, kForever_ns);
+         wait_for(request, kNoTimeout_ns);
 }
 
 bool send(const void* message, std::size_t bytes, int to) noexcept {
@@ -304,7 +306,7 @@ void answer_questions(int asking, const Clock& own) noexcept {
   }
 }
 
-Clock combined(const RoundTrip* trips, int count, const Reply& reply) noexcept {
+Clock combine_round_trips(const RoundTrip* trips, int count, const Reply& reply) noexcept {
   const RoundTrip* shortest = trips;
   for (const RoundTrip* trip = trips; trip != trips + count; ++trip) {
     if (trip->duration_ns < shortest->duration_ns) shortest = trip;
@@ -346,7 +348,7 @@ Clock ask_partner(int partner) noexcept {
     trips[count++] = {sent_ns + (received_ns - sent_ns) / 2, trip_ns, difference(reply.sent_ns, received_ns),
                       difference(reply.received_ns, sent_ns)};
   }
-  return reply.known != 0 ? combined(trips, count, reply) : Clock{};
+  return reply.known != 0 ? combine_round_trips(trips, count, reply) : Clock{};
 }
 
 // In the round with distance d the leaders below d answer those from d on: log2(leaders) rounds.
@@ -378,17 +380,17 @@ void exchange_at_init() noexcept {
       (parent != handles.comm_null && first_rank() == 0) || size < 2) {
     return;
   }
-  if (!vouched && rank != meeting.rank()) return;
+  if (!all_recorded && rank != rendezvous.rank()) return;
   // From here on others may rely on this rank: what fails is a no, not an end.
-  Gathering room(size);
-  MPI_Errhandler programs;
-  const bool known = succeeded(mpi.get_errhandler(handles.comm_world, &programs));
-  const bool able =
-      known && succeeded(mpi.set_errhandler(handles.comm_world, mpi.errors_return)) && room.nodes != nullptr;
-  if (vouched ? able : all_take_part(rank, size, able)) gather_leaders(rank, size, room);
+  LeaderSearch search(size);
+  MPI_Errhandler program_handler;
+  const bool known = succeeded(mpi.get_errhandler(handles.comm_world, &program_handler));
+  const bool able = known && succeeded(mpi.set_errhandler(handles.comm_world, mpi.errors_return)) &&
+                    search.nodes != nullptr;
+  if (all_recorded ? able : all_take_part(rank, size, able)) gather_leaders(rank, size, search);
   if (known) {
-    mpi.set_errhandler(handles.comm_world, programs);
-    mpi.errhandler_free(&programs);
+    mpi.set_errhandler(handles.comm_world, program_handler);
+    mpi.errhandler_free(&program_handler);
   }
   if (has_leaders) measure(&wire::SegmentHeader::clock_at_init);
 }
@@ -396,26 +398,26 @@ void exchange_at_init() noexcept {
 }  // namespace
 
 void offer_clock_exchange() noexcept {
-  const char* how = getenv(wire::kClockVariable);
-  if (how == nullptr) return;
+  const char* setting = getenv(wire::kClockVariable);
+  if (setting == nullptr) return;
   char* place = nullptr;
-  const std::uint64_t evidence = strtoull(how, &place, 16);
+  const std::uint64_t evidence = strtoull(setting, &place, 16);
   // Other MPI jobs than that of the launcher, which it has started, are none of its business.
   if (*place++ != ':' || evidence != wire::launch_evidence(getenv) || !mpi.find()) return;
-  vouched = strcmp(place, wire::kClockVouched) == 0;
-  offered = vouched || meeting.offer(place, hash_of_node());
+  all_recorded = strcmp(place, wire::kClockVouched) == 0;
+  offered = all_recorded || rendezvous.offer(place, hash_of_node());
 }
 
 void exchange_clocks_at_init(bool initialised) noexcept {
   if (!offered) return;
   if (initialised) exchange_at_init();
-  if (!vouched) meeting.leave();
+  if (!all_recorded) rendezvous.leave();
 }
 
 void exchange_clocks_at_finalize() noexcept {
   if (!offered) return;
   offered = false;
-  if (!vouched) meeting.end();
+  if (!all_recorded) rendezvous.end();
   for (Answer& answer : answers) {
     if (!answer.open) continue;
     answer.open = false;

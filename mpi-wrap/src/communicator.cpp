@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// In this order: memory and entries in the segment's table; what the library tells of a communicator; handles
+// and references; numbers of messages; communicators that are predefined, discovered or derived; topologies.
 #include "mpi-wrap/src/communicator.hpp"
 
 #include <stdio.h>
@@ -23,14 +25,14 @@ namespace {
 constexpr std::uint32_t kHandles = 65536;
 constexpr std::uint64_t kWorldIdentity = 1, kSelfIdentity = 2, kFurtherIdentity = 3;
 // Starting points of identities that are not derived from a parent.
-constexpr std::uint64_t kGroupSeed = 0x67726f7570ull, kInterSeed = 0x696e746572ull, kMetSeed = 0x6d6574ull,
-                        kSpawnSeed = 0x737061776eull;
+constexpr std::uint64_t kGroupSeed = 0x67726f7570ull, kInterSeed = 0x696e746572ull,
+                        kDiscoveredSeed = 0x6d6574ull, kSpawnSeed = 0x737061776eull;
 
 HandleMap<Communicator, kHandles> objects;
 SpinLock lock;
-SpinLock meeting;  // taken before `lock`: two threads meet one object once
+SpinLock discovery_lock;  // taken before `lock`: two threads discover one object once
 Communicator* world;
-Communicator* free_list;
+Communicator* free_communicators;
 
 // Communicators come from pages of this many.
 constexpr std::uint32_t kPerPages = 128;
@@ -96,30 +98,30 @@ std::uint32_t take_retired(std::uint64_t family) noexcept {
 
 Communicator* allocate() noexcept {
   const LockIf held(lock, state.shared);
-  if (free_list == nullptr) {
+  if (free_communicators == nullptr) {
     auto* fresh = static_cast<Communicator*>(allocate_pages(kPerPages * sizeof(Communicator)));
     if (fresh == nullptr) return nullptr;
     for (std::uint32_t i = 0; i < kPerPages; ++i) {
       // The list runs through the first word.
-      memcpy(static_cast<void*>(&fresh[i]), &free_list, sizeof(free_list));
-      free_list = &fresh[i];
+      memcpy(static_cast<void*>(&fresh[i]), &free_communicators, sizeof(free_communicators));
+      free_communicators = &fresh[i];
     }
   }
-  Communicator* taken = free_list;
-  memcpy(&free_list, static_cast<const void*>(taken), sizeof(free_list));
+  Communicator* taken = free_communicators;
+  memcpy(&free_communicators, static_cast<const void*>(taken), sizeof(free_communicators));
   memset(static_cast<void*>(taken), 0, sizeof(*taken));
   return taken;
 }
 
-void unreference(Communicator* communicator) noexcept {
+void drop_reference_locked(Communicator* communicator) noexcept {
   if (communicator == nullptr || --communicator->references != 0) return;
   retire_entry(*communicator);
   communicator->sequences.clear();
   communicator->peers.clear();
   communicator->out_neighbours.clear();
   communicator->in_neighbours.clear();
-  memcpy(static_cast<void*>(communicator), &free_list, sizeof(free_list));
-  free_list = communicator;
+  memcpy(static_cast<void*>(communicator), &free_communicators, sizeof(free_communicators));
+  free_communicators = communicator;
 }
 
 // Ranks in the run of a group's members.
@@ -172,7 +174,7 @@ struct Members {
   std::size_t bytes() const noexcept { return static_cast<std::size_t>(size) * 3 * sizeof(std::int32_t); }
 };
 
-std::int32_t lower(std::int32_t a, std::int32_t b) noexcept {
+std::int32_t lower_known(std::int32_t a, std::int32_t b) noexcept {
   if (a < 0) return b;
   return b < 0 || a < b ? a : b;
 }
@@ -214,16 +216,16 @@ void publish(Communicator& communicator, const char* name, std::uint64_t origin)
 
 std::uint64_t origin_of(const Communicator* parent, Derivation derivation) noexcept {
   const std::uint32_t index = parent == nullptr ? wire::kNoPath : parent->index;
-  return combine(combine(kMetSeed, index), static_cast<std::uint64_t>(derivation)) | 1;
+  return combine(combine(kDiscoveredSeed, index), static_cast<std::uint64_t>(derivation)) | 1;
 }
 
 // What the library tells of a communicator: all but identity and index.
-struct Look {
+struct Inspected {
   Communicator* communicator = nullptr;
   std::uint64_t groups = 0;  // hash of the groups, the same on both sides of an intercommunicator
 };
 
-Look look_at(MPI_Comm handle) noexcept {
+Inspected inspect(MPI_Comm handle) noexcept {
   const auto test_inter = CLUSTERPROF_LIBRARY(MPI_Comm_test_inter);
   const auto comm_rank = CLUSTERPROF_LIBRARY(MPI_Comm_rank);
   const auto comm_group = CLUSTERPROF_LIBRARY(MPI_Comm_group);
@@ -238,22 +240,22 @@ Look look_at(MPI_Comm handle) noexcept {
     return {};
   }
   if (inter != 0 && (remote_group(handle, &group) != MPI_SUCCESS || !remote.read(group))) return {};
-  Look look;
-  look.communicator = allocate();
-  if (look.communicator == nullptr) return {};
-  look.communicator->rank = rank;
-  look.communicator->size = members.size;
-  look.communicator->inter = inter != 0;
+  Inspected inspected;
+  inspected.communicator = allocate();
+  if (inspected.communicator == nullptr) return {};
+  inspected.communicator->rank = rank;
+  inspected.communicator->size = members.size;
+  inspected.communicator->inter = inter != 0;
   const Members& talked_to = inter != 0 ? remote : members;
-  look.communicator->peers.assign(talked_to.ranks, talked_to.size);
-  look.communicator->lowest = lower(members.lowest(), remote.lowest());
-  look.groups = inter != 0 ? members.hash() + remote.hash() : members.hash();
-  return look;
+  inspected.communicator->peers.assign(talked_to.ranks, talked_to.size);
+  inspected.communicator->lowest = lower_known(members.lowest(), remote.lowest());
+  inspected.groups = inter != 0 ? members.hash() + remote.hash() : members.hash();
+  return inspected;
 }
 
 // A duplicate has its parent's groups; the library must not be asked about one from
 // MPI_Comm_idup before its request completes.
-Look copy_of(const Communicator& parent) noexcept {
+Inspected duplicate_of(const Communicator& parent) noexcept {
   Communicator* communicator = allocate();
   if (communicator == nullptr) return {};
   communicator->rank = parent.rank;
@@ -265,25 +267,27 @@ Look copy_of(const Communicator& parent) noexcept {
 }
 
 // Identities 0 to 15 are not given to derived communicators.
-std::uint64_t proper(std::uint64_t identity) noexcept { return identity < 16 ? identity + 16 : identity; }
+std::uint64_t avoid_reserved(std::uint64_t identity) noexcept {
+  return identity < 16 ? identity + 16 : identity;
+}
 
 }  // namespace
 
 namespace {
 
 // What was found last, while one thread at a time calls MPI: each call asks twice, and most ask for the same.
-struct Found {
+struct CachedLookup {
   HandleKey key;  // 0: nothing
   Communicator* communicator;
 };
-Found last_found;
+CachedLookup last_lookup;
 
 }  // namespace
 
 Communicator* communicator_of(HandleKey key) noexcept {
   if (state.shared) return objects.find(key);
-  if (key != last_found.key || key == 0) last_found = {key, objects.find(key)};
-  return last_found.communicator;
+  if (key != last_lookup.key || key == 0) last_lookup = {key, objects.find(key)};
+  return last_lookup.communicator;
 }
 
 void bind(HandleKey key, Communicator* communicator) noexcept {
@@ -291,21 +295,21 @@ void bind(HandleKey key, Communicator* communicator) noexcept {
   const LockIf held(lock, state.shared);
   ++communicator->references;
   bool full = false;
-  last_found = {};
+  last_lookup = {};
   Communicator* old = objects.insert(key, communicator, full);
-  unreference(full ? communicator : old);
+  drop_reference_locked(full ? communicator : old);
 }
 
 void release(HandleKey key) noexcept {
   const LockIf held(lock, state.shared);
-  last_found = {};
-  unreference(objects.erase(key));
+  last_lookup = {};
+  drop_reference_locked(objects.erase(key));
 }
 
 void release(HandleKey key, const Communicator* communicator) noexcept {
   const LockIf held(lock, state.shared);
-  last_found = {};
-  if (objects.find(key) == communicator) unreference(objects.erase(key));
+  last_lookup = {};
+  if (objects.find(key) == communicator) drop_reference_locked(objects.erase(key));
 }
 
 Communicator* hold_communicator(HandleKey key) noexcept {
@@ -315,28 +319,28 @@ Communicator* hold_communicator(HandleKey key) noexcept {
   return communicator;
 }
 
-void reference(Communicator* communicator) noexcept {
+void add_reference(Communicator* communicator) noexcept {
   const LockIf held(lock, state.shared);
   ++communicator->references;
 }
 
-void dereference(Communicator* communicator) noexcept {
+void drop_reference(Communicator* communicator) noexcept {
   const LockIf held(lock, state.shared);
-  unreference(communicator);
+  drop_reference_locked(communicator);
 }
 
-std::uint32_t* next_number(Communicator& communicator, std::int32_t peer, std::int32_t tag,
-                           Direction direction) noexcept {
+std::uint32_t* find_next_number(Communicator& communicator, std::int32_t peer, std::int32_t tag,
+                                Direction direction) noexcept {
   if (communicator.receives_lost && direction == Direction::kReceived && tag >= 0) return nullptr;
   std::uint32_t* const next = communicator.sequences.next(peer, tag, direction);
   if (next == nullptr) agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiEventRingFull));
   return next != nullptr && *next != SequenceTable::kLost ? next : nullptr;
 }
 
-bool look_at_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
-                    std::uint32_t& number) noexcept {
+bool peek_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
+                 std::uint32_t& number) noexcept {
   const LockIf held(communicator.sequences_lock, state.shared);
-  const std::uint32_t* const next = next_number(communicator, peer, tag, direction);
+  const std::uint32_t* const next = find_next_number(communicator, peer, tag, direction);
   if (next != nullptr) number = *next;
   return next != nullptr;
 }
@@ -344,7 +348,7 @@ bool look_at_number(Communicator& communicator, std::int32_t peer, std::int32_t 
 bool take_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
                  std::uint32_t& number) noexcept {
   const LockIf held(communicator.sequences_lock, state.shared);
-  std::uint32_t* const next = next_number(communicator, peer, tag, direction);
+  std::uint32_t* const next = find_next_number(communicator, peer, tag, direction);
   if (next != nullptr) number = (*next)++;
   return next != nullptr;
 }
@@ -372,15 +376,15 @@ bool start_without_world(MPI_Group group) noexcept {
 namespace {
 
 // A spawned world and those who spawned it: known to both sides by the number of the world's first process.
-void meet_intercommunicator(MPI_Comm handle, std::int32_t first, std::uint64_t origin) noexcept {
-  Communicator* const communicator = look_at(handle).communicator;
+void register_intercommunicator(MPI_Comm handle, std::int32_t first, std::uint64_t origin) noexcept {
+  Communicator* const communicator = inspect(handle).communicator;
   if (communicator == nullptr) return;
-  communicator->identity = proper(combine(kSpawnSeed + 1, static_cast<std::uint64_t>(first)));
+  communicator->identity = avoid_reserved(combine(kSpawnSeed + 1, static_cast<std::uint64_t>(first)));
   publish(*communicator, "intercommunicator of MPI_Comm_spawn", origin);
   bind(key_of(handle), communicator);
 }
 
-void meet_callers() noexcept {
+void register_parent_world() noexcept {
   const auto get_parent = CLUSTERPROF_LIBRARY(MPI_Comm_get_parent);
   const auto remote_group = CLUSTERPROF_LIBRARY(MPI_Comm_remote_group);
   MPI_Comm parent = handles.comm_null;
@@ -393,12 +397,12 @@ void meet_callers() noexcept {
   // Where it is not known who they are, they have no ranks.
   (void)read_own_callers(callers);
   add_world(group, callers);
-  meet_intercommunicator(parent, first_rank(), 0);
+  register_intercommunicator(parent, first_rank(), 0);
 }
 
 }  // namespace
 
-void meet_children(Communicator* parent, MPI_Comm made, std::int32_t first) noexcept {
+void register_spawned_world(Communicator* parent, MPI_Comm made, std::int32_t first) noexcept {
   if (!state.running) return;
   if (parent != nullptr) ++parent->children;
   const auto remote_group = CLUSTERPROF_LIBRARY(MPI_Comm_remote_group);
@@ -412,7 +416,7 @@ void meet_children(Communicator* parent, MPI_Comm made, std::int32_t first) noex
   RankMap children{};
   if (group_size(group, &size) == MPI_SUCCESS) children.assign_regular(first, 1, size);
   add_world(group, children);
-  meet_intercommunicator(made, first, origin_of(parent, Derivation::kChild));
+  register_intercommunicator(made, first, origin_of(parent, Derivation::kChild));
 }
 
 bool start_communicators() noexcept {
@@ -427,7 +431,7 @@ bool start_communicators() noexcept {
   start_worlds(group, size);
   const std::int32_t first = first_rank();
   const std::uint64_t world_identity =
-      first == 0 ? kWorldIdentity : proper(combine(kSpawnSeed, static_cast<std::uint64_t>(first)));
+      first == 0 ? kWorldIdentity : avoid_reserved(combine(kSpawnSeed, static_cast<std::uint64_t>(first)));
   char world_name[48] = "MPI_COMM_WORLD";
   if (first != 0)
     snprintf(world_name, sizeof(world_name), "MPI_COMM_WORLD of ranks %d-%d", first, first + size - 1);
@@ -438,7 +442,7 @@ bool start_communicators() noexcept {
   } predefined[] = {{handles.comm_world, world_identity, world_name},
                     {handles.comm_self, kSelfIdentity, "MPI_COMM_SELF"}};
   for (const auto& one : predefined) {
-    Communicator* communicator = look_at(one.handle).communicator;
+    Communicator* communicator = inspect(one.handle).communicator;
     if (communicator == nullptr) return false;
     communicator->identity = one.identity;
     publish(*communicator, one.name, 0);
@@ -446,35 +450,36 @@ bool start_communicators() noexcept {
     if (one.identity == world_identity) world = communicator;
   }
   state.world_rank = first + world->rank;
-  if (first != 0) meet_callers();
+  if (first != 0) register_parent_world();
   return true;
 }
 
 void end_communicators() noexcept { end_worlds(); }
 
-Communicator* meet_communicator(MPI_Comm handle) noexcept {
+Communicator* discover_communicator(MPI_Comm handle) noexcept {
   if (!state.running || handle == handles.comm_null) return nullptr;
-  const LockIf held(meeting, state.shared);
-  Communicator* const met = state.shared ? communicator_of(key_of(handle)) : nullptr;
-  if (met != nullptr) return met;
-  const Look look = look_at(handle);
-  if (look.communicator == nullptr) return nullptr;
-  const std::uint64_t groups = combine(kMetSeed, look.groups);
-  look.communicator->identity = proper(combine(groups, next_occurrence(groups == 0 ? 1 : groups)));
+  const LockIf held(discovery_lock, state.shared);
+  Communicator* const known = state.shared ? communicator_of(key_of(handle)) : nullptr;
+  if (known != nullptr) return known;
+  const Inspected inspected = inspect(handle);
+  if (inspected.communicator == nullptr) return nullptr;
+  const std::uint64_t groups = combine(kDiscoveredSeed, inspected.groups);
+  inspected.communicator->identity =
+      avoid_reserved(combine(groups, next_occurrence(groups == 0 ? 1 : groups)));
   char name[MPI_MAX_OBJECT_NAME] = "";
   int length = 0;
   const auto get_name = CLUSTERPROF_LIBRARY(MPI_Comm_get_name);
   if (get_name != nullptr && get_name(handle, name, &length) != MPI_SUCCESS) name[0] = '\0';
-  publish(*look.communicator, name, origin_of(nullptr, Derivation::kGroup));
-  bind(key_of(handle), look.communicator);
+  publish(*inspected.communicator, name, origin_of(nullptr, Derivation::kGroup));
+  bind(key_of(handle), inspected.communicator);
   return communicator_of(key_of(handle));  // null, and freed, when there was no room for the handle
 }
 
-Communicator* meet_window(MPI_Win window) noexcept {
+Communicator* discover_window(MPI_Win window) noexcept {
   if (!state.running) return nullptr;
-  const LockIf held(meeting, state.shared);
-  Communicator* const met = state.shared ? communicator_of(key_of(window)) : nullptr;
-  if (met != nullptr) return met;
+  const LockIf held(discovery_lock, state.shared);
+  Communicator* const known = state.shared ? communicator_of(key_of(window)) : nullptr;
+  if (known != nullptr) return known;
   const auto get_group = CLUSTERPROF_LIBRARY(MPI_Win_get_group);
   MPI_Group group;
   Members members;
@@ -495,19 +500,19 @@ void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm m
   const std::uint64_t position = of_parent && parent != nullptr ? parent->children++ : 0;
   if (made == handles.comm_null) return;
   if (of_parent && parent == nullptr) {
-    meet_communicator(made);
+    discover_communicator(made);
     return;
   }
-  const Look look = derivation == Derivation::kDup ? copy_of(*parent) : look_at(made);
-  Communicator* communicator = look.communicator;
+  const Inspected inspected = derivation == Derivation::kDup ? duplicate_of(*parent) : inspect(made);
+  Communicator* communicator = inspected.communicator;
   if (communicator == nullptr) return;
   if (of_parent) {
     const auto lowest = static_cast<std::uint64_t>(communicator->lowest);
-    communicator->identity = proper(combine(combine(parent->identity, position), lowest));
+    communicator->identity = avoid_reserved(combine(combine(parent->identity, position), lowest));
   } else {
     const std::uint64_t groups =
-        combine(derivation == Derivation::kGroup ? kGroupSeed : kInterSeed, look.groups);
-    communicator->identity = proper(combine(groups, next_occurrence(groups == 0 ? 1 : groups)));
+        combine(derivation == Derivation::kGroup ? kGroupSeed : kInterSeed, inspected.groups);
+    communicator->identity = avoid_reserved(combine(groups, next_occurrence(groups == 0 ? 1 : groups)));
   }
   publish(*communicator, "", origin_of(parent, derivation));
   bind(key_of(made), communicator);
@@ -573,7 +578,7 @@ void ask_neighbours(Communicator& communicator, MPI_Comm handle) noexcept {
 }  // namespace
 
 void find_neighbours(Communicator& communicator, MPI_Comm handle) noexcept {
-  const LockIf held(meeting, state.shared);
+  const LockIf held(discovery_lock, state.shared);
   if (communicator.neighbours_known.load(std::memory_order_relaxed)) return;
   ask_neighbours(communicator, handle);
   communicator.neighbours_known.store(true, std::memory_order_release);

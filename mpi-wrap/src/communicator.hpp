@@ -63,19 +63,19 @@ void end_communicators() noexcept;
 Communicator* communicator_of(HandleKey key) noexcept;
 
 // The same, referenced: for a call that frees the object, since another thread may be given the handle before
-// the call has returned. To be dereferenced.
+// the call has returned. The caller gives the reference back with drop_reference.
 Communicator* hold_communicator(HandleKey key) noexcept;
 
 // Looks at a communicator that is not known yet; null when that fails or MPI is not running.
-Communicator* meet_communicator(MPI_Comm communicator) noexcept;
-Communicator* meet_window(MPI_Win window) noexcept;
+Communicator* discover_communicator(MPI_Comm communicator) noexcept;
+Communicator* discover_window(MPI_Win window) noexcept;
 
 // A call made `made` from `parent`, which may be null. Nothing happens for MPI_COMM_NULL but
 // that it was one more of the parent's.
 void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm made) noexcept;
 
 // A call spawned a world over `parent`, whose rank 0 is rank `first` of the run; `made` leads there.
-void meet_children(Communicator* parent, MPI_Comm made, std::int32_t first) noexcept;
+void register_spawned_world(Communicator* parent, MPI_Comm made, std::int32_t first) noexcept;
 
 // The object means this communicator from now on / not any more.
 void bind(HandleKey key, Communicator* communicator) noexcept;
@@ -85,8 +85,8 @@ void release(HandleKey key) noexcept;
 void release(HandleKey key, const Communicator* communicator) noexcept;
 
 // Somebody keeps a pointer to it / does not any more (null: nobody did).
-void reference(Communicator* communicator) noexcept;
-void dereference(Communicator* communicator) noexcept;
+void add_reference(Communicator* communicator) noexcept;
+void drop_reference(Communicator* communicator) noexcept;
 
 // A call that is not measured frees what the handle means: makes the call and returns what it does.
 template <typename Call>
@@ -94,18 +94,18 @@ int pass_on_free(HandleKey key, Call&& call) {
   Communicator* const freed = hold_communicator(key);
   const int returned = call();
   if (returned == MPI_SUCCESS) release(key, freed);
-  dereference(freed);
+  drop_reference(freed);
   return returned;
 }
 
 // Where the next number of a message is, with the sequences' lock held; null: it is not known any more, or
 // there is no memory for it, which is counted.
-std::uint32_t* next_number(Communicator& communicator, std::int32_t peer, std::int32_t tag,
-                           Direction direction) noexcept;
+std::uint32_t* find_next_number(Communicator& communicator, std::int32_t peer, std::int32_t tag,
+                                Direction direction) noexcept;
 
 // The next number of a message / takes it. peer: world rank. False when there is none.
-bool look_at_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
-                    std::uint32_t& number) noexcept;
+bool peek_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
+                 std::uint32_t& number) noexcept;
 bool take_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
                  std::uint32_t& number) noexcept;
 

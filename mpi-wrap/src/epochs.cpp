@@ -20,7 +20,7 @@ SpinLock lock;
 Epoch* open_epochs;
 constinit ObjectPool<Epoch> pool;
 
-Epoch* take_open(HandleKey window, bool exposure) noexcept {
+Epoch* remove_open(HandleKey window, bool exposure) noexcept {
   const LockIf held(lock, state.shared);
   for (Epoch** place = &open_epochs; *place != nullptr; place = &(*place)->next) {
     Epoch* const epoch = *place;
@@ -31,7 +31,7 @@ Epoch* take_open(HandleKey window, bool exposure) noexcept {
   return nullptr;
 }
 
-void give_back(Epoch* epoch) noexcept {
+void free_epoch(Epoch* epoch) noexcept {
   epoch->ranks.clear();
   const LockIf held(lock, state.shared);
   pool.give_back(epoch);
@@ -57,7 +57,7 @@ void write_events(const EndedCall& call, Communicator& communicator, const RankM
 void begin_epoch(const EndedCall& call, HandleKey window, Communicator& communicator, MPI_Group group,
                  std::uint16_t op, bool exposure) noexcept {
   // Left open by a window that is gone.
-  if (Epoch* const left = take_open(window, exposure); left != nullptr) give_back(left);
+  if (Epoch* const left = remove_open(window, exposure); left != nullptr) free_epoch(left);
   Epoch* epoch = nullptr;
   {
     const LockIf held(lock, state.shared);
@@ -67,7 +67,7 @@ void begin_epoch(const EndedCall& call, HandleKey window, Communicator& communic
     return agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiEventRingFull));
   epoch->window = window;
   epoch->exposure = exposure;
-  if (!read_group(group, epoch->ranks)) return give_back(epoch);
+  if (!read_group(group, epoch->ranks)) return free_epoch(epoch);
   write_events(call, communicator, epoch->ranks, op, wire::kTagWinPost,
                exposure ? Direction::kSent : Direction::kReceived);
   const LockIf held(lock, state.shared);
@@ -77,11 +77,11 @@ void begin_epoch(const EndedCall& call, HandleKey window, Communicator& communic
 
 void end_epoch(const EndedCall& call, HandleKey window, Communicator& communicator, std::uint16_t op,
                bool exposure) noexcept {
-  Epoch* const epoch = take_open(window, exposure);
+  Epoch* const epoch = remove_open(window, exposure);
   if (epoch == nullptr) return;
   write_events(call, communicator, epoch->ranks, op, wire::kTagWinComplete,
                exposure ? Direction::kReceived : Direction::kSent);
-  give_back(epoch);
+  free_epoch(epoch);
 }
 
 }  // namespace clusterprof::mpi_wrap

@@ -25,7 +25,7 @@ class OpenFile {
     file_ = file;
   }
   int release() noexcept { return std::exchange(file_, -1); }
-  bool close_well() noexcept { return close(release()) == 0; }
+  bool close_checked() noexcept { return close(release()) == 0; }
   int get() const noexcept { return file_; }
   explicit operator bool() const noexcept { return file_ >= 0; }
 
@@ -39,10 +39,10 @@ class OwnedDirectory {
  public:
   enum class IfMissing { kNothing, kMake };
   explicit OwnedDirectory(const char* path, IfMissing if_missing = IfMissing::kNothing) noexcept
-      : directory_(open(path, kHow)) {
+      : directory_(open(path, kOpenFlags)) {
     if (!directory_ && errno == ENOENT && if_missing == IfMissing::kMake &&
         (mkdir(path, 0700) == 0 || errno == EEXIST)) {
-      directory_.set(open(path, kHow));
+      directory_.set(open(path, kOpenFlags));
     }
     if (directory_ && !is_ours()) directory_.set(-1);
   }
@@ -51,7 +51,7 @@ class OwnedDirectory {
   int release() noexcept { return directory_.release(); }
 
  private:
-  static constexpr int kHow = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  static constexpr int kOpenFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
   bool is_ours() const noexcept {
     struct stat status {};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// What Record writes: sums at the call site, then events of the call, then the requests that it has started.
 #include "mpi-wrap/src/record.hpp"
 
 #include "mpi-wrap/src/epochs.hpp"
@@ -106,7 +107,7 @@ void Record::message_found(const MPI_Status& status) noexcept {
   if (!has_events()) return;
   Operation found = operation(world_rank(status.MPI_SOURCE), status.MPI_TAG);
   if (found.peer < 0 ||
-      !look_at_number(*communicator_, found.peer, found.tag, Direction::kReceived, found.sequence)) {
+      !peek_number(*communicator_, found.peer, found.tag, Direction::kReceived, found.sequence)) {
     return;
   }
   found.bytes = status_bytes(status);

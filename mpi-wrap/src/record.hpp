@@ -112,11 +112,11 @@ class Record {
   void use(MPI_Comm handle) noexcept {
     handle_ = handle;
     set(communicator_of(key_of(handle)));
-    if (communicator_ == nullptr && counts()) set(meet_communicator(handle));
+    if (communicator_ == nullptr && counts()) set(discover_communicator(handle));
   }
   void use_window(MPI_Win window) noexcept {
     set(communicator_of(key_of(window)));
-    if (communicator_ == nullptr && counts()) set(meet_window(window));
+    if (communicator_ == nullptr && counts()) set(discover_window(window));
   }
   void use(MPI_File file) noexcept { set(communicator_of(key_of(file))); }
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Following requests from the call that starts one to the call that completes it. Most of this file numbers
+// receives as MPI matches them, also when some are cancelled, freed or match any message: the n-th message
+// from a rank with a tag has number n on both sides, so that the merge can put sends and receives together.
 #include "mpi-wrap/src/requests.hpp"
 
 #include "mpi-wrap/src/communicator.hpp"
@@ -71,14 +74,14 @@ bool may_look_at_all() noexcept {
 bool insert(const Request& request, bool referenced) noexcept {
   if (!table.insert(request)) return false;
   add_allowance();
-  if (request.communicator != nullptr && !referenced) reference(request.communicator);
+  if (request.communicator != nullptr && !referenced) add_reference(request.communicator);
   if (needs_status(request)) count_need_status(1);
   publish_counts();
   return true;
 }
 
 // Is pending no more.
-void end_late_number(Request& request) noexcept {
+void end_late_numbering(Request& request) noexcept {
   if (request.communicator == nullptr || !request.active || !request.numbered_late) return;
   const LockIf held(request.communicator->sequences_lock, state.shared);
   --request.communicator->late_receives;
@@ -87,7 +90,7 @@ void end_late_number(Request& request) noexcept {
 
 // Of a persistent request that stays in the table.
 void end_activity(Request& request) noexcept {
-  end_late_number(request);
+  end_late_numbering(request);
   if (needs_status(request)) count_need_status(~0u);
   request.cancel_tried = false;
   if (needs_status(request)) count_need_status(1);
@@ -103,15 +106,15 @@ Request remove(Request* request) noexcept {
   return removed;
 }
 
-void let_go(Request& request) noexcept {
+void free_request(Request& request) noexcept {
   if (request.prepared != nullptr) free_prepared(request.prepared);
-  end_late_number(request);
-  if (request.communicator != nullptr) dereference(request.communicator);
+  end_late_numbering(request);
+  if (request.communicator != nullptr) drop_reference(request.communicator);
 }
 
 void drop(Request* request) noexcept {
   Request removed = remove(request);
-  let_go(removed);
+  free_request(removed);
 }
 
 // Pointers into the table end with it.
@@ -170,7 +173,7 @@ bool may_match_nothing(const Request& receive) noexcept {
   Communicator& communicator = *receive.communicator;
   const LockIf held(communicator.sequences_lock, state.shared);
   const std::uint32_t* const next =
-      next_number(communicator, receive.peer, receive.tag, Direction::kReceived);
+      find_next_number(communicator, receive.peer, receive.tag, Direction::kReceived);
   if (next == nullptr) return false;
   const std::uint32_t behind = *next - receive.sequence - 1;
   if (behind == 0) return true;
@@ -184,10 +187,11 @@ bool may_match_nothing(const Request& receive) noexcept {
 }
 
 // The receive matched nothing: those posted later move up.
-void give_number_back(const Request& cancelled) noexcept {
+void return_number(const Request& cancelled) noexcept {
   Communicator& communicator = *cancelled.communicator;
   const LockIf held(communicator.sequences_lock, state.shared);
-  std::uint32_t* const next = next_number(communicator, cancelled.peer, cancelled.tag, Direction::kReceived);
+  std::uint32_t* const next =
+      find_next_number(communicator, cancelled.peer, cancelled.tag, Direction::kReceived);
   if (next == nullptr) return;
   if (--*next == cancelled.sequence) return;
   if (!may_look_at_all()) return give_up_receives(communicator);
@@ -195,10 +199,10 @@ void give_number_back(const Request& cancelled) noexcept {
 }
 
 // The message never leaves: the next one has its number. Not when others have left behind it.
-void take_back(const Request& cancelled) noexcept {
+void retract_send(const Request& cancelled) noexcept {
   Communicator& communicator = *cancelled.communicator;
   const LockIf held(communicator.sequences_lock, state.shared);
-  std::uint32_t* const next = next_number(communicator, cancelled.peer, cancelled.tag, Direction::kSent);
+  std::uint32_t* const next = find_next_number(communicator, cancelled.peer, cancelled.tag, Direction::kSent);
   if (next == nullptr) return;
   *next = *next - 1 == cancelled.sequence ? cancelled.sequence : SequenceTable::kLost;
 }
@@ -212,7 +216,7 @@ void lose_numbers(Request& receive) noexcept {
     communicator.receives_lost = true;
     return;
   }
-  std::uint32_t* const next = next_number(communicator, receive.peer, receive.tag, Direction::kReceived);
+  std::uint32_t* const next = find_next_number(communicator, receive.peer, receive.tag, Direction::kReceived);
   const bool is_last = next != nullptr && *next <= receive.sequence;
   if (next != nullptr) *next = SequenceTable::kLost;
   if (is_last || communicator.receives_given_up) return;
@@ -246,10 +250,10 @@ void complete_receive(const EndedCall& call, Request& request, const MPI_Status&
   }
   if (request.communicator == nullptr || request.unmatched || request.communicator->receives_given_up) return;
   if (request.numbered_late) {
-    end_late_number(request);
+    end_late_numbering(request);
     if (!got_message || (request.any_message && !filled) || !number_late(request, status)) return;
   } else if (cancelled) {
-    return give_number_back(request);
+    return return_number(request);
   }
   if (!request.counted) count_operation(call, state.shared);
   Operation operation = operation_of(request);
@@ -265,7 +269,7 @@ void complete_one(const EndedCall& call, Request& request, const MPI_Status* sta
   } else if (request.communicator == nullptr || request.unmatched) {
     return;
   } else if (request.kind == RequestKind::kSend) {
-    if (request.cancel_tried && status != nullptr && status_cancelled(*status)) return take_back(request);
+    if (request.cancel_tried && status != nullptr && status_cancelled(*status)) return retract_send(request);
     if (!request.paused) write_event(call, wire::MpiEventKind::kSendDone, operation_of(request));
   } else if (request.kind == RequestKind::kCollective && !request.paused) {
     write_event(call, wire::MpiEventKind::kCollectiveDone, operation_of(request));
@@ -353,7 +357,7 @@ void number_receive(Request& request) noexcept {
     return;
   }
   request.numbered_late = false;
-  std::uint32_t* const next = next_number(communicator, request.peer, request.tag, Direction::kReceived);
+  std::uint32_t* const next = find_next_number(communicator, request.peer, request.tag, Direction::kReceived);
   if (next != nullptr) {
     request.sequence = (*next)++;
   } else {
@@ -369,7 +373,7 @@ void track(const Request& request, const Prepared* prepared) noexcept {
   if ((prepared != nullptr && kept.prepared == nullptr) || !insert(kept, false)) {
     // Its bytes will be missing from its site, and its events.
     agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiSiteTableFull));
-    end_late_number(kept);
+    end_late_numbering(kept);
     if (kept.prepared != nullptr) {
       free_prepared(kept.prepared);
     } else if (prepared != nullptr) {
@@ -416,7 +420,7 @@ void try_cancel(HandleKey key) noexcept {
     if (request->numbered_late || request->unmatched || !may_match_nothing(*request)) return;
     // Where it matches nothing, those posted from here on must not wait for it. Where it has matched, the
     // matching puts those of one name in the order of their posting.
-    give_number_back(*request);
+    return_number(*request);
     const LockIf sequences(request->communicator->sequences_lock, state.shared);
     request->numbered_late = true;
     ++request->communicator->late_receives;
@@ -431,7 +435,7 @@ bool is_pending_receive(HandleKey key) noexcept {
          request->communicator != nullptr && request->numbered_late;
 }
 
-void let_receive_go(HandleKey key, const MPI_Status* status) noexcept {
+void pending_receive_freed(HandleKey key, const MPI_Status* status) noexcept {
   const LockIf held(lock, state.shared);
   Request* const request = table.find(key);
   if (request == nullptr || !request->active || !request->numbered_late) return;
@@ -459,7 +463,7 @@ void complete_claimed(const EndedCall& call, HandleKey key, Claimed& claimed, co
   for (Request* request : {&claimed.send, &claimed.request}) {
     if (request->key == 0) continue;
     complete_one(call, *request, status, how);
-    let_go(*request);
+    free_request(*request);
   }
   if (claimed.request.key == 0) {
     Request* const persistent = table.find(key);
@@ -476,7 +480,7 @@ void put_back(Claimed& claimed) noexcept {
   for (Request* request : {&claimed.request, &claimed.send}) {
     if (request->key == 0) continue;
     forget_locked(request->key);
-    if (!insert(*request, true)) let_go(*request);
+    if (!insert(*request, true)) free_request(*request);
   }
   claimed.request.key = claimed.send.key = 0;
 }
@@ -528,7 +532,7 @@ Request take_message(HandleKey message) noexcept {
   Request* const found = table.find(message | kMessageHandle);
   if (found == nullptr) return {};
   Request taken = remove(found);
-  dereference(taken.communicator);  // the handle has one, too
+  drop_reference(taken.communicator);  // the handle has one, too
   return taken;
 }
 

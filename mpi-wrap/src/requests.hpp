@@ -53,7 +53,7 @@ void try_cancel(HandleKey key) noexcept;
 // Is it a receive that may get a message after the program has freed it? Then, before that happens:
 // status: of one that has got it; null: it has not, or that is not known.
 bool is_pending_receive(HandleKey key) noexcept;
-void let_receive_go(HandleKey key, const MPI_Status* status) noexcept;
+void pending_receive_freed(HandleKey key, const MPI_Status* status) noexcept;
 
 // Tells what a call is about that waits for these requests, as far as their events tell: of those at the
 // first kMostDescribed places, how many were not complete, and the first of these. Asks the library nothing.

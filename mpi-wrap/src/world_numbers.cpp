@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Each spawned world is a symbolic link whose name is its number and whose target says its first rank, its
+// size and its callers. A link is made only once, which decides between processes that spawn at the same
+// time.
 #include "mpi-wrap/src/world_numbers.hpp"
 
 #include <errno.h>
@@ -86,7 +89,7 @@ bool write_callers(const Worlds& worlds, int number, const RankMap& callers) noe
   unlinkat(worlds.get(), name.text, 0);  // of a root that was killed
   OpenFile file(openat(worlds.get(), name.text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   bool good = file && write(file.get(), ranks, bytes) == static_cast<ssize_t>(bytes);
-  if (file) good = file.close_well() && good;
+  if (file) good = file.close_checked() && good;
   free_pages(ranks, bytes);
   return good;
 }
@@ -133,7 +136,7 @@ NewWorld make_world(const char* path, int own, std::int32_t first_size, const Sp
   return {};
 }
 
-void take_back_world(const char* path, const SpawnCall& call, const NewWorld& made) noexcept {
+void withdraw_world(const char* path, const SpawnCall& call, const NewWorld& made) noexcept {
   const Worlds worlds(path);
   if (!worlds) return;
   forget(worlds, call);

@@ -30,7 +30,7 @@ NewWorld make_world(const char* worlds, int own, std::int32_t first_size, const 
                     std::int32_t size) noexcept;
 
 // The call has failed: nobody bears these numbers. They are given to others, unless later ones are already.
-void take_back_world(const char* worlds, const SpawnCall& call, const NewWorld& made) noexcept;
+void withdraw_world(const char* worlds, const SpawnCall& call, const NewWorld& made) noexcept;
 
 // There is no world for this call, nor is one that was made for an earlier call of the same name.
 void forget_call(const char* worlds, const SpawnCall& call) noexcept;

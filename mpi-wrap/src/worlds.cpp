@@ -16,18 +16,18 @@
 namespace clusterprof::mpi_wrap {
 namespace {
 
-// --- what the launcher said ---
+// --- what the launcher left in the environment ---
 
 constexpr int kMostWords = 64;
 
-struct Said {
+struct LaunchInfo {
   std::int32_t first;
-  int number;              // of this process's world; 0: it was not spawned
-  const char* own_worlds;  // directory in which that is said
-  SpawnWords words;        // for those that it spawns
+  int number;                    // of this process's world; 0: it was not spawned
+  const char* worlds_directory;  // where the links of spawned worlds are, for this process's own
+  SpawnCommand command;          // for those that it spawns
   const char* options[kMostWords];
 };
-Said said;
+LaunchInfo launch;
 
 // What a variable says, copied, since the program may change its environment; null when it is not there or
 // meant for another MPI job, which has inherited it.
@@ -50,12 +50,12 @@ void read_own_world() noexcept {
       !wire::parse_world_number(text, 1, ':', first)) {
     return;
   }
-  said.number = number;
-  said.first = first;
-  said.own_worlds = text;
+  launch.number = number;
+  launch.first = first;
+  launch.worlds_directory = text;
 }
 
-void read_spawn_words() noexcept {
+void read_spawn_command() noexcept {
   char* text = copy_variable(wire::kSpawnVariable);
   if (text == nullptr) return;
   const char* words[kMostWords + 2];
@@ -67,23 +67,23 @@ void read_spawn_words() noexcept {
     if (word != nullptr) *word++ = '\0';
   }
   if (count < 3) return;
-  said.words = {words[0], words[1], said.options, count - 2};
-  for (int i = 2; i < count; ++i) said.options[i - 2] = words[i];
+  launch.command = {words[0], words[1], launch.options, count - 2};
+  for (int i = 2; i < count; ++i) launch.options[i - 2] = words[i];
 }
 
-const Said& what_is_said() noexcept {
+const LaunchInfo& launch_info() noexcept {
   static std::atomic<int> step;  // 0 not read yet, 1 being read, 2 read
   int now = 0;
   if (step.load(std::memory_order_acquire) != 2) {
     if (step.compare_exchange_strong(now, 1)) {
       read_own_world();
-      read_spawn_words();
+      read_spawn_command();
       step.store(2, std::memory_order_release);
     } else {
       while (step.load(std::memory_order_acquire) != 2) sched_yield();
     }
   }
-  return said;
+  return launch;
 }
 
 // --- worlds ---
@@ -97,11 +97,11 @@ struct World {
 };
 World worlds[kMostWorlds];  // the first one is this process's own
 std::atomic<std::uint32_t> world_count;
-SpinLock adding;
+SpinLock worlds_lock;
 
 }  // namespace
 
-std::int32_t first_rank() noexcept { return what_is_said().first; }
+std::int32_t first_rank() noexcept { return launch_info().first; }
 
 void start_worlds(MPI_Group own, std::int32_t size) noexcept {
   worlds[0].group = own;
@@ -119,7 +119,7 @@ void end_worlds() noexcept {
 }
 
 void add_world(MPI_Group group, RankMap& ranks) noexcept {
-  const LockIf held(adding, state.shared);
+  const LockIf held(worlds_lock, state.shared);
   const std::uint32_t count = world_count.load(std::memory_order_relaxed);
   if (count == 0 || count == kMostWorlds) {
     const auto group_free = CLUSTERPROF_LIBRARY(MPI_Group_free);
@@ -132,7 +132,7 @@ void add_world(MPI_Group group, RankMap& ranks) noexcept {
 }
 
 bool find_run_ranks(MPI_Group group, std::int32_t count, const std::int32_t* members, std::int32_t* found,
-                    std::int32_t* room) noexcept {
+                    std::int32_t* scratch) noexcept {
   const auto translate = CLUSTERPROF_LIBRARY(MPI_Group_translate_ranks);
   const std::uint32_t known = world_count.load(std::memory_order_acquire);
   if (translate == nullptr || known == 0) return false;
@@ -141,10 +141,10 @@ bool find_run_ranks(MPI_Group group, std::int32_t count, const std::int32_t* mem
   // Most are of the process's own world, and then of the one that it has made last.
   for (std::uint32_t n = 0; n < known && left > 0; ++n) {
     const World& world = worlds[n == 0 ? 0 : known - n];
-    if (translate(group, count, members, world.group, room) != MPI_SUCCESS) return false;
+    if (translate(group, count, members, world.group, scratch) != MPI_SUCCESS) return false;
     for (std::int32_t i = 0; i < count; ++i) {
-      if (found[i] >= 0 || room[i] < 0) continue;
-      found[i] = world.ranks.world_rank(room[i]);
+      if (found[i] >= 0 || scratch[i] < 0) continue;
+      found[i] = world.ranks.world_rank(scratch[i]);
       if (found[i] >= 0) --left;
     }
   }
@@ -152,19 +152,19 @@ bool find_run_ranks(MPI_Group group, std::int32_t count, const std::int32_t* mem
 }
 
 bool read_own_callers(RankMap& callers) noexcept {
-  const Said& own = what_is_said();
-  return own.number != 0 && read_callers(own.own_worlds, own.number, callers);
+  const LaunchInfo& own = launch_info();
+  return own.number != 0 && read_callers(own.worlds_directory, own.number, callers);
 }
 
 NewWorld make_world(const SpawnCall& call, std::int32_t size) noexcept {
-  const SpawnWords* const words = spawn_words();
-  if (words == nullptr || world_count.load(std::memory_order_acquire) == 0) return {};
-  return make_world(words->worlds, said.number, worlds[0].ranks.size(), call, size);
+  const SpawnCommand* const command = spawn_command();
+  if (command == nullptr || world_count.load(std::memory_order_acquire) == 0) return {};
+  return make_world(command->worlds_directory, launch.number, worlds[0].ranks.size(), call, size);
 }
 
-const SpawnWords* spawn_words() noexcept {
-  const Said& what = what_is_said();
-  return what.words.worlds == nullptr ? nullptr : &what.words;
+const SpawnCommand* spawn_command() noexcept {
+  const LaunchInfo& info = launch_info();
+  return info.command.worlds_directory == nullptr ? nullptr : &info.command;
 }
 
 }  // namespace clusterprof::mpi_wrap

@@ -26,9 +26,9 @@ void end_worlds() noexcept;
 void add_world(MPI_Group group, RankMap& ranks) noexcept;
 
 // Ranks in the run of the members with the given numbers in the group, kUnknownRank for those of worlds that
-// are not known. `room` is for as many numbers.
+// are not known. `scratch` is for as many numbers.
 bool find_run_ranks(MPI_Group group, std::int32_t count, const std::int32_t* members, std::int32_t* found,
-                    std::int32_t* room) noexcept;
+                    std::int32_t* scratch) noexcept;
 
 // The callers that spawned this process's world, in order. False when this is not known.
 bool read_own_callers(RankMap& callers) noexcept;
@@ -37,12 +37,12 @@ bool read_own_callers(RankMap& callers) noexcept;
 NewWorld make_world(const SpawnCall& call, std::int32_t size) noexcept;
 
 // What the launcher has left for children to be recorded; null: they are not to be.
-struct SpawnWords {
-  const char* worlds;  // directory
+struct SpawnCommand {
+  const char* worlds_directory;
   const char* launcher;
   const char* const* options;  // the last one is incomplete, see wire::kSpawnVariable
   int count;                   // of options
 };
-const SpawnWords* spawn_words() noexcept;
+const SpawnCommand* spawn_command() noexcept;
 
 }  // namespace clusterprof::mpi_wrap

@@ -305,7 +305,7 @@ int clusterprof_wrap_MPI_Request_free(MPI_Request* request) {
     const HandleKey key = key_of(*request);
     if (is_pending_receive(key)) {
       MPI_Status status;
-      let_receive_go(key, completed_status(*request, status) ? &status : nullptr);
+      pending_receive_freed(key, completed_status(*request, status) ? &status : nullptr);
     }
     forget(key);
   }

@@ -108,7 +108,7 @@ bool read_hints(MPI_Info info, Hints& hints) noexcept {
   return true;
 }
 
-SpawnObstacle obstacle_for(const char* command, int processes, MPI_Info info) noexcept {
+SpawnObstacle find_obstacle(const char* command, int processes, MPI_Info info) noexcept {
   Hints hints;
   if (command == nullptr || *command == '\0' || processes < 0) return SpawnObstacle::kArguments;
   if (!read_hints(info, hints)) return SpawnObstacle::kInfo;
@@ -120,10 +120,10 @@ SpawnObstacle obstacle_for(const char* command, int processes, MPI_Info info) no
 class Spawn {
  public:
   Spawn(MPI_Comm handle, int root) noexcept {
-    if (!state.running || spawn_words() == nullptr) return;
+    if (!state.running || spawn_command() == nullptr) return;
     communicator_ = hold_communicator(key_of(handle));
     if (communicator_ == nullptr) {
-      if (meet_communicator(handle) == nullptr) return;
+      if (discover_communicator(handle) == nullptr) return;
       communicator_ = hold_communicator(key_of(handle));
     }
     if (communicator_ == nullptr || communicator_->inter) return;
@@ -134,8 +134,8 @@ class Spawn {
   Spawn(const Spawn&) = delete;
   Spawn& operator=(const Spawn&) = delete;
   ~Spawn() {
-    free_pages(room_, room_bytes_);
-    if (communicator_ != nullptr) dereference(communicator_);
+    free_pages(memory_, memory_bytes_);
+    if (communicator_ != nullptr) drop_reference(communicator_);
   }
 
   // On the root, before the call: false, and everything stays as it is, unless all commands can be recorded.
@@ -144,8 +144,8 @@ class Spawn {
     if (!is_root_) return false;
     const SpawnObstacle obstacle = try_to_rewrite(count, commands, arguments, processes, infos);
     if (obstacle != SpawnObstacle::kNone && obstacle != SpawnObstacle::kArguments)
-      note_unrecorded(spawn_words()->worlds, state.world_rank, obstacle);
-    if (obstacle != SpawnObstacle::kNone) forget_call(spawn_words()->worlds, call_);
+      note_unrecorded(spawn_command()->worlds_directory, state.world_rank, obstacle);
+    if (obstacle != SpawnObstacle::kNone) forget_call(spawn_command()->worlds_directory, call_);
     return obstacle == SpawnObstacle::kNone;
   }
 
@@ -165,13 +165,14 @@ class Spawn {
 
  private:
   void settle_world(Record& record, bool succeeded, const MPI_Comm* made) noexcept {
-    if (is_root_ && world_.number != 0 && !succeeded) take_back_world(spawn_words()->worlds, call_, world_);
+    if (is_root_ && world_.number != 0 && !succeeded)
+      withdraw_world(spawn_command()->worlds_directory, call_, world_);
     if (!record.counts()) return;
-    if (takes_part_ && !is_root_) world_ = find_world(spawn_words()->worlds, call_);
+    if (takes_part_ && !is_root_) world_ = find_world(spawn_command()->worlds_directory, call_);
     if (world_.number == 0) {
       record.make_communicator(Derivation::kChild, *made);
     } else {
-      meet_children(communicator_, *made, world_.first);
+      register_spawned_world(communicator_, *made, world_.first);
     }
   }
 
@@ -179,17 +180,17 @@ class Spawn {
                                const int* processes, const MPI_Info* infos) noexcept {
     if (count < 1 || commands == nullptr || processes == nullptr || infos == nullptr)
       return SpawnObstacle::kArguments;
-    const SpawnWords& words = *spawn_words();
+    const SpawnCommand& words = *spawn_command();
     std::int64_t all = 0;
     for (int i = 0; i < count; ++i) {
-      const SpawnObstacle found = obstacle_for(commands[i], processes[i], infos[i]);
+      const SpawnObstacle found = find_obstacle(commands[i], processes[i], infos[i]);
       if (found != SpawnObstacle::kNone) return found;
       all += processes[i];
     }
     if (all < 1) return SpawnObstacle::kArguments;
     if (all > wire::kMostRunRanks) return SpawnObstacle::kNumbers;
     if (!is_executable(nullptr, 0, words.launcher)) return SpawnObstacle::kLauncher;
-    if (!make_room(count, arguments, words)) return SpawnObstacle::kNumbers;
+    if (!allocate_memory(count, arguments, words)) return SpawnObstacle::kNumbers;
     world_ = make_world(call_, static_cast<std::int32_t>(all));
     if (world_.number == 0) return SpawnObstacle::kNumbers;
     write_lines(count, commands, arguments, words);
@@ -204,24 +205,24 @@ class Spawn {
   }
 
   // Per command: its line, and the launcher for a command; then the lines; then the launcher's last option.
-  bool make_room(int count, char** const* arguments, const SpawnWords& words) noexcept {
+  bool allocate_memory(int count, char** const* arguments, const SpawnCommand& words) noexcept {
     const auto lines = static_cast<std::size_t>(count);
     const std::size_t ours = static_cast<std::size_t>(words.count) + 3;  // "--", the command, the end
     std::size_t pointers = 2 * lines;
     for (int i = 0; i < count; ++i) pointers += ours + word_count(arguments, i);
-    room_bytes_ = pointers * sizeof(char*) + strlen(words.options[words.count - 1]) + 32;
-    room_ = allocate_pages(room_bytes_);
-    text_ = room_ == nullptr ? nullptr : static_cast<char*>(room_) + pointers * sizeof(char*);
-    return room_ != nullptr;
+    memory_bytes_ = pointers * sizeof(char*) + strlen(words.options[words.count - 1]) + 32;
+    memory_ = allocate_pages(memory_bytes_);
+    text_ = memory_ == nullptr ? nullptr : static_cast<char*>(memory_) + pointers * sizeof(char*);
+    return memory_ != nullptr;
   }
 
   void write_lines(int count, char* const* commands, char** const* arguments,
-                   const SpawnWords& words) noexcept {
+                   const SpawnCommand& words) noexcept {
     static char separator[] = "--";
     const auto lines = static_cast<std::size_t>(count);
     const char* const last = words.options[words.count - 1];
     snprintf(text_, strlen(last) + 32, "%s%d:%d", last, world_.number, world_.first);
-    commands_ = static_cast<char**>(room_);
+    commands_ = static_cast<char**>(memory_);
     arguments_ = reinterpret_cast<char***>(commands_ + lines);
     char** place = commands_ + 2 * lines;
     for (int i = 0; i < count; ++i) {
@@ -241,8 +242,8 @@ class Spawn {
   bool takes_part_ = false, is_root_ = false;
   SpawnCall call_{};
   NewWorld world_{};
-  void* room_ = nullptr;
-  std::size_t room_bytes_ = 0;
+  void* memory_ = nullptr;
+  std::size_t memory_bytes_ = 0;
   char* text_ = nullptr;
   char** commands_ = nullptr;
   char*** arguments_ = nullptr;

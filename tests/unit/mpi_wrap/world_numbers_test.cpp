@@ -56,14 +56,14 @@ TEST_F(WorldNumbers, FollowEachOtherBehindTheFirstWorld) {
 TEST_F(WorldNumbers, ThatWereTakenBackGoToTheNextOne) {
   const SpawnCall call{1, 0, &all_};
   const NewWorld failed = make(call, 3);
-  take_back_world(worlds_.c_str(), call, failed);
+  withdraw_world(worlds_.c_str(), call, failed);
   EXPECT_EQ(find_world(worlds_.c_str(), call).number, 0);
   const NewWorld again = make(call, 2);
   EXPECT_EQ(again.number, 1);
   EXPECT_EQ(again.first, 4);
   // Not when later ones are taken.
   EXPECT_EQ(make({2, 0, &one_}, 1).first, 6);
-  take_back_world(worlds_.c_str(), call, again);
+  withdraw_world(worlds_.c_str(), call, again);
   EXPECT_EQ(make({2, 0, &one_}, 1).first, 7);
 }
 
@@ -176,7 +176,7 @@ TEST_F(WorldNumbers, AreGivenOnceToManyAtATime) {
         const SpawnCall call{static_cast<std::uint64_t>(100 + p), i, &all_};
         const NewWorld made = make(call, p + 1);
         if (made.number == 0) _exit(1);
-        if (i % 5 == 4) take_back_world(worlds_.c_str(), call, made);
+        if (i % 5 == 4) withdraw_world(worlds_.c_str(), call, made);
       }
       _exit(0);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi-wrap/src/clock_meeting.hpp"
+#include "mpi-wrap/src/clock_rendezvous.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::ptrdiff_t open_files() {
   return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
 }
 
-class ClockMeeting : public testing::Test {
+class ClockRendezvousTest : public testing::Test {
  protected:
   void SetUp() override {
     char name[] = "/tmp/clusterprof-clocks-XXXXXX";
@@ -49,17 +49,17 @@ class ClockMeeting : public testing::Test {
     fs::remove_all(directory_);
   }
 
-  bool offer(Meeting& meeting, int rank) const {
+  bool offer(ClockRendezvous& rendezvous, int rank) const {
     setenv("OMPI_COMM_WORLD_RANK", std::to_string(rank).c_str(), 1);
-    return meeting.offer(clocks_.c_str(), 7);
+    return rendezvous.offer(clocks_.c_str(), 7);
   }
 
   fs::path directory_, clocks_, elsewhere_;
   std::ptrdiff_t open_before_ = 0;
 };
 
-TEST_F(ClockMeeting, BothSidesComeToTheSameView) {
-  Meeting zero, one, late;
+TEST_F(ClockRendezvousTest, BothRanksAgreeWhoTakesPart) {
+  ClockRendezvous zero, one, late;
   ASSERT_TRUE(offer(zero, 0));
   ASSERT_TRUE(offer(one, 1));
   EXPECT_EQ(zero.rank(), 0);
@@ -77,27 +77,27 @@ TEST_F(ClockMeeting, BothSidesComeToTheSameView) {
 }
 
 // Where the group may write into the run directory.
-TEST_F(ClockMeeting, IsNotHeldInALink) {
+TEST_F(ClockRendezvousTest, RefusesDirectoryThatIsALink) {
   fs::create_directory_symlink(elsewhere_, clocks_);
-  Meeting meeting;
-  EXPECT_FALSE(offer(meeting, 0));
+  ClockRendezvous rendezvous;
+  EXPECT_FALSE(offer(rendezvous, 0));
   EXPECT_TRUE(fs::is_empty(elsewhere_));
 }
 
-TEST_F(ClockMeeting, IsNotHeldAtSomebodyElses) {
+TEST_F(ClockRendezvousTest, RefusesDirectoryOfAnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can make it somebody else's";
   fs::create_directory(clocks_);
   ASSERT_EQ(chown(clocks_.c_str(), 1, 1), 0);
-  Meeting meeting;
-  EXPECT_FALSE(offer(meeting, 0));
+  ClockRendezvous rendezvous;
+  EXPECT_FALSE(offer(rendezvous, 0));
   EXPECT_TRUE(fs::is_empty(clocks_));
 }
 
 // A file server that does not trust root makes all it does somebody else's.
-TEST_F(ClockMeeting, IsHeldWhereOurFilesAreNotOurs) {
+TEST_F(ClockRendezvousTest, AcceptsDirectoryWhereTheServerChangesOwners) {
   if (geteuid() != 0) GTEST_SKIP() << "only root is somebody else";
   ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
-  Meeting zero, one;
+  ClockRendezvous zero, one;
   setfsuid(1);
   const bool offered = offer(zero, 0) && offer(one, 1);
   const bool met = zero.takes_part(1) && one.takes_part(0);
@@ -109,9 +109,9 @@ TEST_F(ClockMeeting, IsHeldWhereOurFilesAreNotOurs) {
   EXPECT_TRUE(fs::is_empty(clocks_));
 }
 
-TEST_F(ClockMeeting, GoesOnInItsDirectoryWhenAnotherTakesItsName) {
+TEST_F(ClockRendezvousTest, KeepsItsDirectoryWhenThePathIsReplaced) {
   std::ofstream(elsewhere_ / "0") << "precious";
-  Meeting zero, one;
+  ClockRendezvous zero, one;
   ASSERT_TRUE(offer(zero, 0));
   ASSERT_TRUE(offer(one, 1));
   fs::rename(clocks_, directory_ / "moved");
@@ -125,7 +125,7 @@ TEST_F(ClockMeeting, GoesOnInItsDirectoryWhenAnotherTakesItsName) {
   EXPECT_EQ(names_in(elsewhere_), std::vector<std::string>{"0"});
   EXPECT_EQ(names_in(directory_ / "moved"), std::vector<std::string>{"2"});
   // Nor is anything removed that it has not made, where the directory is ours as well.
-  Meeting again;
+  ClockRendezvous again;
   fs::remove(clocks_);
   ASSERT_TRUE(offer(again, 0));
   EXPECT_FALSE(again.takes_part(1));
@@ -137,8 +137,8 @@ TEST_F(ClockMeeting, GoesOnInItsDirectoryWhenAnotherTakesItsName) {
   EXPECT_EQ(names_in(clocks_), std::vector<std::string>{"1"});
 }
 
-TEST_F(ClockMeeting, LeavesAloneWhatTheProgramHasPutInPlaceOfItsDescriptor) {
-  Meeting zero, one;
+TEST_F(ClockRendezvousTest, LeavesDescriptorAloneThatTheProgramHasReused) {
+  ClockRendezvous zero, one;
   ASSERT_TRUE(offer(one, 1));
   const int next = dup(0);
   ASSERT_EQ(close(next), 0);

@@ -11,7 +11,7 @@ namespace clusterprof::mpi_wrap {
 
 // In this order, from one thread: offer, then takes_part for others, leave, end. The program's threads may
 // run besides. A directory that is a link or somebody else's is not used.
-class Meeting {
+class ClockRendezvous {
  public:
   static constexpr int kMostAsked = 9;
 
@@ -30,12 +30,12 @@ class Meeting {
   void end() noexcept;
 
  private:
-  class Place;
+  class LinkDirectory;
 
   char path_[4096] = {}, name_[64] = {};
   // The directory, from offer to leave: both sides of an edge must look into the same one, come what may.
-  bool holds_ = false;
-  int held_ = 0;
+  bool is_open_ = false;
+  int descriptor_ = 0;
   dev_t device_ = 0;
   ino_t inode_ = 0;
   int rank_ = 0, refused_count_ = 0;
