@@ -185,36 +185,37 @@ void unsupported(wire::PythonNote why) noexcept {
   g_outcome.note = why;
 }
 
-void examine(void* handle) noexcept {
-  g_outcome.version_hex = version_of(handle);
-  const unsigned major = g_outcome.version_hex >> 24, minor = (g_outcome.version_hex >> 16) & 0xff;
-  if (g_outcome.version_hex == 0) return unsupported(wire::PythonNote::kVersionNotTold);
-  if (major != 3 || minor < kOldestMinor || minor > kNewestMinor) {
-    return unsupported(wire::PythonNote::kVersionNotSupported);
-  }
-
-  PythonRuntime& runtime = g_storage;
-  runtime.layout = *kLayouts[minor - kOldestMinor];
+// The layout of this version, as the interpreter describes it where it does. False: why it cannot be used was
+// noted.
+bool choose_layout(void* handle, unsigned minor, PythonRuntime& runtime) noexcept {
+  const PythonLayout& compiled_in = *kLayouts[minor - kOldestMinor];
+  runtime.layout = compiled_in;
   runtime.version_hex = g_outcome.version_hex;
-  if (minor >= kFirstSelfDescribingMinor) {
-    switch (apply_debug_offsets(dlsym(handle, "_PyRuntime"), g_outcome.version_hex, runtime.layout)) {
+  runtime.gc_collecting = 0;
+  runtime.gc_is_described = minor >= kFirstSelfDescribingMinor;
+  if (runtime.gc_is_described) {
+    void* const table = dlsym(handle, "_PyRuntime");
+    switch (apply_debug_offsets(table, g_outcome.version_hex, runtime.layout)) {
       case DebugOffsets::kOk:
         break;
       case DebugOffsets::kFreeThreaded:
-        return unsupported(wire::PythonNote::kFreeThreaded);
+        unsupported(wire::PythonNote::kFreeThreaded);
+        return false;
       case DebugOffsets::kNoCookie:
-        return unsupported(wire::PythonNote::kWithoutOffsets);
+        unsupported(wire::PythonNote::kWithoutOffsets);
+        return false;
       case DebugOffsets::kOutOfBounds:
-        return unsupported(wire::PythonNote::kOffsetsWrong);
+        unsupported(wire::PythonNote::kOffsetsWrong);
+        return false;
     }
+    runtime.gc_collecting = described_gc_collecting(table, g_outcome.version_hex);
   }
+  runtime.layout_is_compiled_in = runtime.layout == compiled_in;
+  return true;
+}
 
-  runtime.gc_collecting = 0;
-  runtime.gc_is_described = minor >= kFirstSelfDescribingMinor;
-  if (runtime.gc_is_described)
-    runtime.gc_collecting = described_gc_collecting(dlsym(handle, "_PyRuntime"), g_outcome.version_hex);
-  runtime.layout_is_compiled_in = runtime.layout == *kLayouts[minor - kOldestMinor];
-
+// Functions and types of the interpreter. False when one is missing.
+bool look_up_symbols(void* handle, unsigned minor, PythonRuntime& runtime) noexcept {
   look_up(handle, "Py_IsInitialized", runtime.is_initialized);
   look_up(handle, minor >= 13 ? "Py_IsFinalizing" : "_Py_IsFinalizing", runtime.is_finalizing);
   look_up(handle, "PyGILState_GetThisThreadState", runtime.this_thread_state);
@@ -228,25 +229,25 @@ void examine(void* handle) noexcept {
   runtime.code_type = address_of(handle, "PyCode_Type");
   runtime.str_type = address_of(handle, "PyUnicode_Type");
   runtime.bytes_type = address_of(handle, "PyBytes_Type");
-  const std::uint64_t eval = address_of(handle, "_PyEval_EvalFrameDefault");
-  if (runtime.is_initialized == nullptr || runtime.is_finalizing == nullptr ||
-      runtime.this_thread_state == nullptr || runtime.unchecked_state == nullptr ||
-      runtime.main_interpreter == nullptr || runtime.first_thread == nullptr ||
-      runtime.next_thread == nullptr || runtime.first_interpreter == nullptr ||
-      runtime.next_interpreter == nullptr || runtime.code_type == 0 || runtime.str_type == 0 ||
-      runtime.bytes_type == 0 || eval == 0) {
-    return unsupported(wire::PythonNote::kSymbolMissing);
-  }
-  // A build with another object header (Py_TRACE_REFS, no GIL) has this elsewhere.
+  return runtime.is_initialized != nullptr && runtime.is_finalizing != nullptr &&
+         runtime.this_thread_state != nullptr && runtime.unchecked_state != nullptr &&
+         runtime.main_interpreter != nullptr && runtime.first_thread != nullptr &&
+         runtime.next_thread != nullptr && runtime.first_interpreter != nullptr &&
+         runtime.next_interpreter != nullptr && runtime.code_type != 0 && runtime.str_type != 0 &&
+         runtime.bytes_type != 0;
+}
+
+// A build with another object header (Py_TRACE_REFS, no GIL) has ob_type elsewhere.
+bool has_usual_object_header(void* handle, const PythonRuntime& runtime) noexcept {
   const std::uint64_t type_type = address_of(handle, "PyType_Type");
   std::uint64_t type_of_code_type;
   memcpy(&type_of_code_type, reinterpret_cast<const void*>(runtime.code_type + kObjectType),
          sizeof type_of_code_type);
   // The interpreter fills in ob_type of its static types when it starts: null before.
-  if (type_type == 0 || (type_of_code_type != type_type && type_of_code_type != 0)) {
-    return unsupported(wire::PythonNote::kOtherLayout);
-  }
+  return type_type != 0 && (type_of_code_type == type_type || type_of_code_type == 0);
+}
 
+void find_ranges(void* handle, unsigned minor, std::uint64_t eval, PythonRuntime& runtime) noexcept {
   runtime.eval = symbol_range(eval);
   runtime.interpreter = object_range(eval);
   runtime.gc_in =
@@ -258,6 +259,22 @@ void examine(void* handle) noexcept {
   runtime.ourselves = object_range(reinterpret_cast<std::uint64_t>(&g_storage));
   runtime.condition_wait = symbol_range(condition_function("pthread_cond_wait"));
   runtime.condition_timed_wait = symbol_range(condition_function("pthread_cond_timedwait"));
+}
+
+void examine(void* handle) noexcept {
+  g_outcome.version_hex = version_of(handle);
+  const unsigned major = g_outcome.version_hex >> 24, minor = (g_outcome.version_hex >> 16) & 0xff;
+  if (g_outcome.version_hex == 0) return unsupported(wire::PythonNote::kVersionNotTold);
+  if (major != 3 || minor < kOldestMinor || minor > kNewestMinor)
+    return unsupported(wire::PythonNote::kVersionNotSupported);
+
+  PythonRuntime& runtime = g_storage;
+  if (!choose_layout(handle, minor, runtime)) return;
+  const std::uint64_t eval = address_of(handle, "_PyEval_EvalFrameDefault");
+  if (!look_up_symbols(handle, minor, runtime) || eval == 0)
+    return unsupported(wire::PythonNote::kSymbolMissing);
+  if (!has_usual_object_header(handle, runtime)) return unsupported(wire::PythonNote::kOtherLayout);
+  find_ranges(handle, minor, eval, runtime);
 
   // Binds what the interpreter calls through its PLT, so that the handler never does.
   if (runtime.is_initialized() != 0) {

@@ -41,7 +41,7 @@ constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 // but neither our threads nor our timers, it does nothing.
 class ExecGuard {
  public:
-  ExecGuard() noexcept : ignores_(ignore_for_exec(this)) {
+  ExecGuard() noexcept : ignores_(ignore_signals_for_exec(this)) {
     ThreadContext& context = t_context;
     if (context.slot == nullptr || raw_syscall(SYS_getpid) != g_process.pid) return;
     // A handler of the program that interrupted the thread's registration, or another exec that is still on
@@ -53,27 +53,27 @@ class ExecGuard {
       return;
     // All: a handler of the program may jump out of what stays open, not out of this.
     mask_ = block_all_signals();
-    if (!hold_record(*context.record)) {
+    if (!claim_own_record(*context.record)) {
       restore_signals(mask_);
       return;
     }
     record_ = context.record;
     context.exec_frame = here;
     pause_events(*record_);
-    if (!blocks_sample_signal_in_earnest()) resume_when_left(*record_);
+    if (!really_blocks_sample_signal()) resume_when_left(*record_);
     drop_waiting();
     std::uint64_t mask = holds_sample_signal() ? mask_ & ~kSampleBit : mask_;
     if (believes_sample_signal_blocked()) mask |= kSampleBit;
     restore_signals(mask);
   }
   ~ExecGuard() {
-    if (ignores_) handle_again();
+    if (ignores_) handle_signals_again();
     if (record_ == nullptr) return;
     const int error = errno;
     block_all_signals();
     t_context.exec_frame = 0;
-    if (!blocks_sample_signal_in_earnest()) resume_events(*record_);
-    leave_record(*record_);
+    if (!really_blocks_sample_signal()) resume_events(*record_);
+    give_record_back(*record_);
     restore_signals(mask_);
     errno = error;
   }

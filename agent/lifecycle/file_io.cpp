@@ -104,8 +104,8 @@ Entry* table(wire::SegmentHeader* segment, std::uint64_t offset) noexcept {
   return reinterpret_cast<Entry*>(reinterpret_cast<std::uint8_t*>(segment) + offset);
 }
 
-// May memory of the thread's be used, and locks be taken: neither where code of ours was interrupted nor on
-// the small stack of a handler.
+// May memory of the thread's be used, and locks be taken: neither where code of ours was interrupted
+// nor on the small stack of a handler.
 bool may_work(const ThreadContext& context) noexcept {
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (context.busy != 0 && !is_left(context, context.busy_frame, frame)) return false;

@@ -58,8 +58,8 @@ constexpr std::uint64_t bit_of(int signal) noexcept { return std::uint64_t{1} <<
 constexpr std::uint64_t kWaiting = ~(bit_of(SIGSEGV) | bit_of(SIGBUS) | bit_of(SIGILL) | bit_of(SIGFPE) |
                                      bit_of(SIGTRAP) | bit_of(SIGSYS) | bit_of(32) | bit_of(33));
 
-// The watcher may be inside the loader or malloc; the child would find their locks taken for ever. And before
-// Linux 4.19 a fork begins anew when a signal comes, however much of the memory is copied.
+// The watcher may be inside the loader or malloc; the child would find their locks taken for ever.
+// And before Linux 4.19 a fork begins anew when a signal comes, however much of the memory is copied.
 void before_fork() noexcept {
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (t_depth != 0 && is_left(t_context, t_outermost_frame - 1, frame)) end_outermost();  // was jumped out of

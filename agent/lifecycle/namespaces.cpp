@@ -35,19 +35,19 @@ extern "C" {
 
 CLUSTERPROF_EXPORT int unshare(int flags) noexcept {
   using namespace clusterprof::agent;
-  const WatcherAway alone;
+  const WatcherStopped alone;
   return returned(raw_syscall(SYS_unshare, flags));
 }
 
 CLUSTERPROF_EXPORT int setns(int descriptor, int type) noexcept {
   using namespace clusterprof::agent;
-  const WatcherAway alone;
+  const WatcherStopped alone;
   return returned(raw_syscall(SYS_setns, descriptor, type));
 }
 
 CLUSTERPROF_EXPORT int capset(cap_user_header_t header, const cap_user_data_t data) noexcept {
   using namespace clusterprof::agent;
-  const WatcherAway alone;
+  const WatcherStopped alone;
   return returned(raw_syscall(SYS_capset, header, data));
 }
 
@@ -64,7 +64,7 @@ CLUSTERPROF_EXPORT int prctl(int option, ...) noexcept {
   if (option == PR_SET_SECCOMP)
     before_filter_by_prctl(static_cast<long>(words[0]), static_cast<long>(words[1]));
   if (option != PR_SET_KEEPCAPS && option != PR_SET_SECUREBITS) return call();
-  const WatcherAway alone;
+  const WatcherStopped alone;
   return call();
 }
 

@@ -55,7 +55,7 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
   }
   describe_counters(segment);
   g_process.segment.store(segment, std::memory_order_release);
-  if (!forked) take_signals();
+  if (!forked) install_handlers();
   register_this_thread();
   start_regions(segment, parents);
   if (!forked) attach_existing_threads();

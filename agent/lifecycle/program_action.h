@@ -10,15 +10,15 @@
 namespace clusterprof::agent {
 
 // SIGSEGV, SIGBUS, kSampleSignal; SIGIO where performance events sample the threads.
-bool is_taken_signal(int signal) noexcept;
+bool is_handled_signal(int signal) noexcept;
 
 // Is it what handlers return to? Async-signal-safe.
 bool is_signal_return(std::uintptr_t address) noexcept;
 
-// True once take_signals ran in this process.
-bool signals_taken() noexcept;
+// True once install_handlers ran in this process.
+bool handlers_are_installed() noexcept;
 
-// sigaction(2) for a taken signal. Async-signal-safe.
+// sigaction(2) for a signal that we handle. Async-signal-safe.
 void exchange_program_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept;
 
 // Does what the kernel would do with a signal that is being handled by us: calls the program's handler,

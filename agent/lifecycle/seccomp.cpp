@@ -233,7 +233,7 @@ void end_recording() noexcept {
   constexpr std::uint32_t kMostMoments = 50'000;  // a second
   constexpr timespec kMoment = {0, 20'000};
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  dismiss_watcher();
+  stop_watcher_for_good();
   const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
   std::uint32_t live = 0;
   for (std::uint32_t i = 0; i < used; ++i) live += is_live(g_process.records[i]) ? 1 : 0;
@@ -255,13 +255,13 @@ void end_recording() noexcept {
   g_process.paused.fetch_add(1, std::memory_order_relaxed);
   g_process.segment.store(nullptr, std::memory_order_release);
   keep_segment_for_end(segment);
-  give_signals_back();
+  restore_program_signals();
   if (believes_sample_signal_blocked()) block_sample_signal();
   hide_from_children();
 }
 
 bool concerns_us() noexcept {
-  return signals_taken() && !recording_has_ended() && raw_syscall(SYS_getpid) == g_process.pid;
+  return handlers_are_installed() && !recording_has_ended() && raw_syscall(SYS_getpid) == g_process.pid;
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Makes the segment in a memory file, lays out its tables, and hands the file to the collector over its
+// socket.
 #include "agent/lifecycle/segment.h"
 
 #include <fcntl.h>

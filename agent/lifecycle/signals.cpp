@@ -42,7 +42,7 @@ struct KernelAction {
   std::uint64_t handler, flags, restorer, mask;
 };
 
-struct Taken {
+struct HandledSignal {
   int signal;
   void (*handler)(int, siginfo_t*, void*) noexcept;
   SignalAction program;  // under g_lock
@@ -50,11 +50,11 @@ struct Taken {
 
 void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept;
 
-constinit Taken g_taken[] = {{SIGSEGV, fault_handler, {}},
-                             {SIGBUS, fault_handler, {}},
-                             {kSampleSignal, sample_handler, {}},
-                             {SIGIO, lost_event_handler, {}}};
-constinit std::atomic<bool> g_are_taken = false;
+constinit HandledSignal g_handled_signals[] = {{SIGSEGV, fault_handler, {}},
+                                               {SIGBUS, fault_handler, {}},
+                                               {kSampleSignal, sample_handler, {}},
+                                               {SIGIO, lost_event_handler, {}}};
+constinit std::atomic<bool> g_installed = false;
 
 // The program's signals whose handlers it wants to run with kSampleSignal blocked, by signal - 1.
 constinit std::atomic<std::uint64_t> g_wanted_blocked = 0;
@@ -62,7 +62,7 @@ constinit std::atomic<std::uint64_t> g_wanted_blocked = 0;
 // The program blocks kSampleSignal on this thread, as far as it knows; and it does so indeed, since it uses
 // the signal itself.
 thread_local constinit bool t_believes_blocked = false;
-thread_local constinit bool t_blocked_in_earnest = false;
+thread_local constinit bool t_really_blocked = false;
 
 // We block it, for a while, and the program does not know.
 thread_local constinit bool t_is_held = false;
@@ -103,9 +103,9 @@ class Lock {
   std::uint64_t mask_;
 };
 
-Taken* taken(int signal) noexcept {
+HandledSignal* handled_signal(int signal) noexcept {
   if (signal == SIGIO && !g_process.uses_events) return nullptr;
-  for (Taken& entry : g_taken)
+  for (HandledSignal& entry : g_handled_signals)
     if (entry.signal == signal) return &entry;
   return nullptr;
 }
@@ -145,7 +145,7 @@ void note_handler_mask(int signal, const SignalAction& action) noexcept {
 
 // The kernel applies the program's own mask and flags where it has a handler, since that one is called from
 // ours; where it has none, nothing is to be noticed.
-void install(const Taken& entry) noexcept {
+void install(const HandledSignal& entry) noexcept {
   SignalAction action = {};
   action.sa_sigaction = entry.handler;
   if (entry.signal == kSampleSignal) {
@@ -211,7 +211,7 @@ void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept {
   bool has_handler = false;
   {
     const Lock lock;
-    has_handler = is_handler(taken(signal)->program);
+    has_handler = is_handler(handled_signal(signal)->program);
   }
   if (from_kernel && t_context.record != nullptr) revive_event(*t_context.record);
   if (!from_kernel || has_handler) {
@@ -222,9 +222,9 @@ void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept {
 }
 
 // The program uses kSampleSignal itself. From here on it is blocked, and no sample is taken.
-void block_in_earnest(ucontext_t& interrupted) noexcept {
+void really_block_sample_signal(ucontext_t& interrupted) noexcept {
   sigaddset(&interrupted.uc_sigmask, kSampleSignal);
-  t_blocked_in_earnest = true;
+  t_really_blocked = true;
   if (t_context.slot == nullptr) return;
   ThreadRecord& record = *t_context.record;
   const itimerspec stopped = {};
@@ -242,17 +242,17 @@ void sample_again() noexcept {
 
 }  // namespace
 
-bool is_taken_signal(int signal) noexcept { return taken(signal) != nullptr; }
+bool is_handled_signal(int signal) noexcept { return handled_signal(signal) != nullptr; }
 
 bool is_signal_return(std::uintptr_t address) noexcept {
   return address == reinterpret_cast<std::uintptr_t>(clusterprof_signal_return) ||
          address == g_libc_return.load(std::memory_order_relaxed);
 }
 
-bool signals_taken() noexcept { return g_are_taken.load(std::memory_order_acquire); }
+bool handlers_are_installed() noexcept { return g_installed.load(std::memory_order_acquire); }
 
 void exchange_program_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
-  Taken* const entry = taken(signal);
+  HandledSignal* const entry = handled_signal(signal);
   SignalAction before;
   SignalAction next = {};
   if (action != nullptr) next = *action;
@@ -270,7 +270,7 @@ void exchange_program_action(int signal, const SignalAction* action, SignalActio
 }
 
 void forward_signal(int signal, siginfo_t* info, void* context) noexcept {
-  Taken* const entry = taken(signal);
+  HandledSignal* const entry = handled_signal(signal);
   SignalAction action;
   {
     const Lock lock;
@@ -298,8 +298,8 @@ void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept
   const bool of_event = g_process.uses_events && is_of_descriptor(*info);
   const long process = raw_syscall(SYS_getpid);  // of a child past libc's fork(), it may be another one
   // Where it is blocked in earnest already, the program lets it through: sigsuspend(2), ppoll(2).
-  if (t_believes_blocked && !t_blocked_in_earnest && !of_event) {
-    block_in_earnest(*static_cast<ucontext_t*>(context));
+  if (t_believes_blocked && !t_really_blocked && !of_event) {
+    really_block_sample_signal(*static_cast<ucontext_t*>(context));
     // It waits where it was sent to: another thread may be the one that fetches it.
     long result = -EPERM;
     if (info->si_code == SI_USER && info->si_pid == process) {
@@ -316,7 +316,7 @@ void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept
   const bool maybe_ours = info->si_code == SI_TIMER || (info->si_code == SI_QUEUE && own_process) || of_event;
   if (maybe_ours) {
     const Lock lock;
-    if (!is_handler(taken(signal)->program)) return;
+    if (!is_handler(handled_signal(signal)->program)) return;
   }
   forward_signal(signal, info, context);
 }
@@ -329,20 +329,20 @@ int change_other_action(int signal, const SignalAction* action, SignalAction* ol
 void adopt_handlers() noexcept {
   for (int signal = 1; signal <= 64; ++signal) {
     SignalAction action;
-    if (taken(signal) == nullptr && __sigaction(signal, nullptr, &action) == 0 && is_handler(action) &&
-        (action.sa_flags & SA_RESETHAND) == 0)
+    if (handled_signal(signal) == nullptr && __sigaction(signal, nullptr, &action) == 0 &&
+        is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0)
       change_other_action(signal, &action, nullptr);
   }
 }
 
 }  // namespace
 
-void take_signals() noexcept {
+void install_handlers() noexcept {
   const int saved_errno = errno;
   {
     const Lock lock;
-    for (Taken& entry : g_taken) {
-      if (taken(entry.signal) == nullptr) continue;
+    for (HandledSignal& entry : g_handled_signals) {
+      if (handled_signal(entry.signal) == nullptr) continue;
       __sigaction(entry.signal, nullptr, &entry.program);
       note_alternate_stack(entry.program);
       note_handler_mask(entry.signal, entry.program);
@@ -351,7 +351,7 @@ void take_signals() noexcept {
     KernelAction ours = {};
     raw_syscall(SYS_rt_sigaction, kSampleSignal, nullptr, &ours, sizeof ours.mask);
     g_libc_return.store(ours.restorer, std::memory_order_relaxed);
-    g_are_taken.store(true, std::memory_order_release);
+    g_installed.store(true, std::memory_order_release);
   }
   adopt_handlers();
   errno = saved_errno;
@@ -366,7 +366,7 @@ void watch_signals() noexcept {
   real_function(g_real_signalfd, "signalfd");
 }
 
-void give_signals_back() noexcept {
+void restore_program_signals() noexcept {
   {
     const Lock lock;
     SignalAction ignored = {};
@@ -375,32 +375,32 @@ void give_signals_back() noexcept {
   }
   for (int signal = 1; signal <= 64; ++signal) {
     SignalAction action;
-    if (taken(signal) == nullptr && change_other_action(signal, nullptr, &action) == 0 &&
+    if (handled_signal(signal) == nullptr && change_other_action(signal, nullptr, &action) == 0 &&
         is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0)
       __sigaction(signal, &action, nullptr);
   }
   const Lock lock;
-  g_are_taken.store(false, std::memory_order_release);
-  for (const Taken& entry : g_taken)
-    if (taken(entry.signal) != nullptr) __sigaction(entry.signal, &entry.program, nullptr);
+  g_installed.store(false, std::memory_order_release);
+  for (const HandledSignal& entry : g_handled_signals)
+    if (handled_signal(entry.signal) != nullptr) __sigaction(entry.signal, &entry.program, nullptr);
 }
 
 void reset_signals_after_fork() noexcept { g_lock.store(0, std::memory_order_relaxed); }
 
 HeldSignal hold_sample_signal(std::int32_t number, std::uint64_t others) noexcept {
   HeldSignal held = {0, t_is_held, -1};
-  if (!signals_taken()) return held;
+  if (!handlers_are_installed()) return held;
   ThreadRecord* const record = t_context.record;
   if (record != nullptr) held.number_before = record->held_number.exchange(number, std::memory_order_relaxed);
   t_is_held = true;
   const std::uint64_t wanted = kSampleBit | others;
-  held.lifts = wanted & ~change_mask(SIG_BLOCK, wanted);
+  held.unblock_after = wanted & ~change_mask(SIG_BLOCK, wanted);
   return held;
 }
 
 // Where a signal has waited, the handler runs as it is let in.
 void release_sample_signal(const HeldSignal& held) noexcept {
-  if (held.lifts != 0) change_mask(SIG_UNBLOCK, held.lifts);
+  if (held.unblock_after != 0) change_mask(SIG_UNBLOCK, held.unblock_after);
   t_is_held = held.held_before;
   if (t_context.record != nullptr)
     t_context.record->held_number.store(held.number_before, std::memory_order_relaxed);
@@ -410,11 +410,11 @@ bool holds_sample_signal() noexcept { return t_is_held; }
 
 std::uint64_t without_program_block(std::uint64_t mask) noexcept {
   if ((mask & kSampleBit) != 0 && !t_is_held) t_believes_blocked = true;
-  t_blocked_in_earnest = false;
+  t_really_blocked = false;
   return mask & ~kSampleBit;
 }
 
-bool blocks_sample_signal_in_earnest() noexcept { return t_blocked_in_earnest; }
+bool really_blocks_sample_signal() noexcept { return t_really_blocked; }
 
 bool believes_sample_signal_blocked() noexcept { return t_believes_blocked; }
 
@@ -436,14 +436,14 @@ bool others_are_sampled() noexcept {
 
 }  // namespace
 
-bool ignore_for_exec(const void* frame) noexcept {
-  if (!signals_taken()) return false;
+bool ignore_signals_for_exec(const void* frame) noexcept {
+  if (!handlers_are_installed()) return false;
   const bool is_vfork_child = raw_syscall(SYS_getpid) != g_process.pid;
   const bool is_sampled = !is_vfork_child && t_context.slot != nullptr;
   bool any = false;
   const Lock lock;
-  for (const Taken& entry : g_taken) {
-    if (taken(entry.signal) == nullptr || entry.program.sa_handler != SIG_IGN) continue;
+  for (const HandledSignal& entry : g_handled_signals) {
+    if (handled_signal(entry.signal) == nullptr || entry.program.sa_handler != SIG_IGN) continue;
     // Until the exec has succeeded, other threads need the handlers.
     if (entry.signal != SIGIO && !is_vfork_child && others_are_sampled()) continue;
     if (!any && is_sampled) {  // no walks, whose faults would kill
@@ -458,10 +458,10 @@ bool ignore_for_exec(const void* frame) noexcept {
   return any;
 }
 
-void handle_again() noexcept {
+void handle_signals_again() noexcept {
   const Lock lock;
-  for (const Taken& entry : g_taken)
-    if (taken(entry.signal) != nullptr && entry.program.sa_handler == SIG_IGN) install(entry);
+  for (const HandledSignal& entry : g_handled_signals)
+    if (handled_signal(entry.signal) != nullptr && entry.program.sa_handler == SIG_IGN) install(entry);
   if (raw_syscall(SYS_getpid) == g_process.pid && t_context.slot != nullptr && t_context.busy != 0)
     t_context.busy = t_context.busy - 1;
 }
@@ -470,7 +470,7 @@ namespace {
 
 // A child of vfork shares our memory, but its handlers are its own.
 bool is_kept_from_kernel(int signal) noexcept {
-  return signals_taken() && is_taken_signal(signal) && raw_syscall(SYS_getpid) == g_process.pid;
+  return handlers_are_installed() && is_handled_signal(signal) && raw_syscall(SYS_getpid) == g_process.pid;
 }
 
 // sigaction(2), but that the handler returns through our function. In one step: a handler for one signal only
@@ -506,7 +506,8 @@ int set_action(int signal, const SignalAction* action, SignalAction* old) noexce
 
 int change_other_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
   const bool is_of_libc = signal == 32 || signal == 33;
-  if (!signals_taken() || signal < 1 || signal > 64 || is_of_libc) return __sigaction(signal, action, old);
+  if (!handlers_are_installed() || signal < 1 || signal > 64 || is_of_libc)
+    return __sigaction(signal, action, old);
   const std::uint64_t bit = std::uint64_t{1} << (signal - 1);
   const bool wanted_before = (g_wanted_blocked.load(std::memory_order_relaxed) & bit) != 0;
   SignalAction next = {};
@@ -528,7 +529,7 @@ int change_other_action(int signal, const SignalAction* action, SignalAction* ol
     }
   }
   if (old == nullptr) return 0;
-  const Taken* const entry = taken(signal);  // in a child of vfork
+  const HandledSignal* const entry = handled_signal(signal);  // in a child of vfork
   if (entry != nullptr && old->sa_sigaction == entry->handler) {
     *old = entry->program;
   } else if (wanted_before) {
@@ -543,7 +544,7 @@ int change_other_action(int signal, const SignalAction* action, SignalAction* ol
 sighandler_t set_handler(int signal, sighandler_t handler, int flags, bool block_itself,
                          SignalFunction otherwise) noexcept {
   const bool kept = is_kept_from_kernel(signal);
-  if (!kept && (!signals_taken() || handler == SIG_ERR)) {
+  if (!kept && (!handlers_are_installed() || handler == SIG_ERR)) {
     if (otherwise != nullptr) return otherwise(signal, handler);
     errno = ENOSYS;
     return SIG_ERR;
@@ -574,8 +575,8 @@ bool on_alternate_stack() noexcept {
 int change_program_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
   constexpr std::uint64_t kOfLibc = std::uint64_t{3} << 31;  // signals 32 and 33
   std::uint64_t next = 0, before = 0;
-  const bool hide = signals_taken();
-  const bool believed = t_believes_blocked, in_earnest = t_blocked_in_earnest;
+  const bool hide = handlers_are_installed();
+  const bool believed = t_believes_blocked, really_blocked = t_really_blocked;
   const bool has_stacks = hide && g_alternate_stacks.load(std::memory_order_relaxed);
   bool believes = believed;
   if (set != nullptr) {
@@ -587,7 +588,7 @@ int change_program_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
       const bool stays = how != SIG_BLOCK && has_stacks && on_alternate_stack();
       const std::uint64_t bit = stays && how == SIG_SETMASK ? change_mask(SIG_BLOCK, 0) & kSampleBit : 0;
       if (how != SIG_UNBLOCK) {
-        next = (next & ~kSampleBit) | (in_earnest && believes ? kSampleBit : bit);
+        next = (next & ~kSampleBit) | (really_blocked && believes ? kSampleBit : bit);
       } else if (stays) {
         next &= ~kSampleBit;
       } else if (has_stacks && !believes) {  // it may have jumped out of a handler
@@ -596,15 +597,15 @@ int change_program_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
     }
   }
   t_believes_blocked = believes;  // before a signal of the program's that has waited for it
-  t_blocked_in_earnest = in_earnest && believes;
+  t_really_blocked = really_blocked && believes;
   const long result =
       raw_syscall(SYS_rt_sigprocmask, how, set != nullptr ? &next : nullptr, &before, sizeof next);
   if (result != 0) {
     t_believes_blocked = believed;
-    t_blocked_in_earnest = in_earnest;
+    t_really_blocked = really_blocked;
     return static_cast<int>(-result);
   }
-  if (in_earnest && !believes) sample_again();
+  if (really_blocked && !believes) sample_again();
   if (has_stacks || t_is_held) before &= ~kSampleBit;  // a handler may be running that does not know
   // The kernel writes no more than these 64 bits either.
   if (old != nullptr) old->__val[0] = before | (believed ? kSampleBit : 0);
@@ -614,7 +615,7 @@ int change_program_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
 // Without kSampleSignal: a thread that waits for all signals must not get ours.
 sigset_t without_sample_signal(const sigset_t* set) noexcept {
   sigset_t result = *set;
-  if (signals_taken() && !t_blocked_in_earnest) sigdelset(&result, kSampleSignal);
+  if (handlers_are_installed() && !t_really_blocked) sigdelset(&result, kSampleSignal);
   return result;
 }
 
@@ -630,13 +631,13 @@ int wait_for_signal(const sigset_t* set, siginfo_t* info, const timespec* timeou
   const std::uint64_t start_ns = timeout != nullptr ? monotonic_ns() : 0;
   timespec left = timeout != nullptr ? *timeout : timespec{};
   for (;;) {
-    const bool in_earnest = t_blocked_in_earnest;
+    const bool really_blocked = t_really_blocked;
     const sigset_t wanted = without_sample_signal(set);
     siginfo_t got;
     const int signal = function(&wanted, &got, timeout != nullptr ? &left : nullptr);
     const bool ours = signal == kSampleSignal && is_own(got);
     // Sent during the wait; now it can be fetched.
-    const bool came = signal < 0 && errno == EINTR && t_blocked_in_earnest && !in_earnest;
+    const bool came = signal < 0 && errno == EINTR && t_really_blocked && !really_blocked;
     if (!ours && !came) {
       if (signal > 0 && info != nullptr) *info = got;
       return signal;
@@ -698,7 +699,7 @@ CLUSTERPROF_EXPORT int siginterrupt(int signal, int interrupts) noexcept {
     g_interrupting.fetch_and(~bit, std::memory_order_relaxed);
     action.sa_flags |= SA_RESTART;
   }
-  if (!signals_taken() && function != nullptr) return function(signal, interrupts);
+  if (!handlers_are_installed() && function != nullptr) return function(signal, interrupts);
   return sigaction(signal, &action, nullptr);
 }
 

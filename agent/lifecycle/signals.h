@@ -10,7 +10,7 @@ namespace clusterprof::agent {
 
 // Puts our handlers for SIGSEGV, SIGBUS and kSampleSignal in place; what the program has installed so
 // far is remembered as its own.
-void take_signals() noexcept;
+void install_handlers() noexcept;
 
 // For kSampleSignal when it was not sent by us (ProcessState::foreign_signal). In a handler.
 void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept;
@@ -20,7 +20,7 @@ void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept
 // and it does not notice. `number`: of the system call, which a sample that has waited shows.
 // Async-signal-safe.
 struct HeldSignal {
-  std::uint64_t lifts;  // what was not blocked before
+  std::uint64_t unblock_after;  // what was not blocked before
   bool held_before;
   std::int32_t number_before;
 };
@@ -44,18 +44,18 @@ class SampleSignalHeld {
 // thread: takes the signal out of what it blocks in earnest, and remembers.
 std::uint64_t without_program_block(std::uint64_t mask) noexcept;
 bool believes_sample_signal_blocked() noexcept;
-bool blocks_sample_signal_in_earnest() noexcept;  // and is not sampled
+bool really_blocks_sample_signal() noexcept;  // and is not sampled
 void set_believed_block(bool blocked) noexcept;
 void reset_signals_after_fork() noexcept;
 void watch_signals() noexcept;
 
 // For good: no handler of ours is left, what waits for one is dropped, and the program has its signals to
 // itself. All other threads' ticks have stopped.
-void give_signals_back() noexcept;
+void restore_program_signals() noexcept;
 
 // What the program ignores, the program that it executes ignores too, but not where the kernel has a handler
 // of ours. Around an exec that is made below `frame` on the stack; false: nothing to undo when it fails.
-bool ignore_for_exec(const void* frame) noexcept;
-void handle_again() noexcept;
+bool ignore_signals_for_exec(const void* frame) noexcept;
+void handle_signals_again() noexcept;
 
 }  // namespace clusterprof::agent

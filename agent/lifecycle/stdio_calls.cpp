@@ -243,7 +243,7 @@ template <typename Function>
 FILE* read_without_watcher(FILE* stream) noexcept {
   auto* const read_character = g_fgetc.find();
   if (stream == nullptr || read_character == nullptr) return stream;
-  const WatcherAway alone;
+  const WatcherStopped alone;
   const int first = read_character(stream);
   if (first != EOF) ungetc(first, stream);
   return stream;

@@ -109,7 +109,7 @@ void fill_record(ThreadRecord& record, const BeginningThread& thread) noexcept {
   record.held_number.store(-1, std::memory_order_relaxed);
   record.adoptable.store(0, std::memory_order_relaxed);
   record.signalled = false;
-  record.known_deaf = false;
+  record.blocks_sample_signal = false;
   const std::uint64_t cpu_ns = clock_ns(record.clock_id);
   record.sampled_cpu_ns.store(cpu_ns, std::memory_order_relaxed);
   record.last_cpu_ns = cpu_ns;
@@ -138,7 +138,7 @@ void release_record(ThreadRecord& record) noexcept {
   record.state.store(as_number(RecordState::kFree), std::memory_order_release);
 }
 
-void bury_thread(ThreadRecord& record) noexcept {
+void end_vanished_thread(ThreadRecord& record) noexcept {
   abandon_ticks(record);
   record.adoptable.store(0, std::memory_order_relaxed);
   record.counters.counts.store(0, std::memory_order_relaxed);
@@ -151,7 +151,7 @@ void bury_thread(ThreadRecord& record) noexcept {
   release_record(record);
 }
 
-bool hold_record(ThreadRecord& record) noexcept {
+bool claim_own_record(ThreadRecord& record) noexcept {
   constexpr std::uint32_t kMostMoments = 100'000;  // two seconds at least
   for (std::uint32_t i = 0; i < kMostMoments; ++i) {
     if (change_state(record, RecordState::kLive, RecordState::kClaimed)) return true;
@@ -166,7 +166,7 @@ bool hold_record(ThreadRecord& record) noexcept {
   return false;
 }
 
-void leave_record(ThreadRecord& record) noexcept {
+void give_record_back(ThreadRecord& record) noexcept {
   record.state.store(as_number(RecordState::kLive), std::memory_order_release);
 }
 

@@ -36,13 +36,13 @@ void publish_record(ThreadRecord& record) noexcept;
 void release_record(ThreadRecord& record) noexcept;
 
 // For the watcher, while it holds the record: a thread that ended without telling.
-void bury_thread(ThreadRecord& record) noexcept;
+void end_vanished_thread(ThreadRecord& record) noexcept;
 void refresh_name(ThreadRecord& record) noexcept;
 
 // Takes the calling thread's record from the watcher, which may be looking at it; and gives it back. Also
 // takes it over from code of the same thread that the program has jumped out of. False when the watcher does
 // not let go of it, or has buried the thread.
-bool hold_record(ThreadRecord& record) noexcept;
-void leave_record(ThreadRecord& record) noexcept;
+bool claim_own_record(ThreadRecord& record) noexcept;
+void give_record_back(ThreadRecord& record) noexcept;
 
 }  // namespace clusterprof::agent

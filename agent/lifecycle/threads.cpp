@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Registering a thread: its record and slot, its memory, its stack, its counters, and last what samples it.
+// And the reverse.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -190,10 +192,10 @@ void unregister_this_thread() noexcept {
   ThreadRecord& record = *context.record;
   const std::uint64_t mask = block_sample_signal();
   const bool is_main = record.tid == g_process.pid;
-  if (!hold_record(record)) {  // the watcher will see that the thread is gone
+  if (!claim_own_record(record)) {  // the watcher will see that the thread is gone
     context = {};
     restore_signals(mask);
-    if (is_main) dismiss_watcher();
+    if (is_main) stop_watcher_for_good();
     return;
   }
   stop_ticks(record);
@@ -203,7 +205,7 @@ void unregister_this_thread() noexcept {
   context = {};
   release_record(record);
   restore_signals(mask);
-  if (is_main) dismiss_watcher();
+  if (is_main) stop_watcher_for_good();
 }
 
 void attach_existing_threads() noexcept {

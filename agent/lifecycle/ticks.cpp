@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Timers on the thread's CPU clock are the rule. Performance events sample where those are too coarse (above
+// 250 Hz of CPU time) or where the user asks for an event; a timer on CLOCK_MONOTONIC samples where neither
+// can be had.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -35,37 +38,38 @@ std::uint64_t own_phase_ns(const ThreadRecord& record) noexcept {
   return phase_ns(g_process.period_ns, g_options.rank, is_rank_itself ? 0 : g_process.pid, record.number);
 }
 
-// Events of buried threads. The watcher alone fills a place.
-enum class Place : std::uint32_t { kEmpty, kFilled, kTaken };
-struct LeftEvent {
-  std::atomic<Place> place;
+// Events of threads that have vanished. Only the watcher fills an entry.
+enum class EntryState : std::uint32_t { kEmpty, kFilled, kTaken };
+struct AbandonedEvent {
+  std::atomic<EntryState> state;
   int descriptor;
   std::uint64_t id;
 };
-constinit LeftEvent g_left_events[kMostHighEvents] = {};
-constinit std::atomic<std::uint32_t> g_left_count = 0;
+constinit AbandonedEvent g_abandoned_events[kMostHighEvents] = {};
+constinit std::atomic<std::uint32_t> g_abandoned_count = 0;
 
-void close_left_events(bool are_copies) noexcept {
-  if (g_left_count.load(std::memory_order_acquire) == 0) return;
-  for (LeftEvent& left : g_left_events) {
-    Place expected = Place::kFilled;
-    if (!left.place.compare_exchange_strong(expected, Place::kTaken, std::memory_order_acq_rel)) continue;
-    if (perf_event_id(left.descriptor) == left.id) raw_syscall(SYS_close, left.descriptor);
+void close_abandoned_events(bool are_copies) noexcept {
+  if (g_abandoned_count.load(std::memory_order_acquire) == 0) return;
+  for (AbandonedEvent& abandoned : g_abandoned_events) {
+    EntryState expected = EntryState::kFilled;
+    if (!abandoned.state.compare_exchange_strong(expected, EntryState::kTaken, std::memory_order_acq_rel))
+      continue;
+    if (perf_event_id(abandoned.descriptor) == abandoned.id) raw_syscall(SYS_close, abandoned.descriptor);
     if (!are_copies) forget_high_event();
-    g_left_count.fetch_sub(1, std::memory_order_relaxed);
-    left.place.store(Place::kEmpty, std::memory_order_release);
+    g_abandoned_count.fetch_sub(1, std::memory_order_relaxed);
+    abandoned.state.store(EntryState::kEmpty, std::memory_order_release);
   }
 }
 
 // As many places as there can be events, but for those that a thread is closing this instant.
-void leave_event(int descriptor, std::uint64_t id) noexcept {
+void abandon_event(int descriptor, std::uint64_t id) noexcept {
   if (descriptor < 0) return;
-  for (LeftEvent& left : g_left_events) {
-    if (left.place.load(std::memory_order_acquire) != Place::kEmpty) continue;
-    left.descriptor = descriptor;
-    left.id = id;
-    left.place.store(Place::kFilled, std::memory_order_release);
-    g_left_count.fetch_add(1, std::memory_order_release);
+  for (AbandonedEvent& abandoned : g_abandoned_events) {
+    if (abandoned.state.load(std::memory_order_acquire) != EntryState::kEmpty) continue;
+    abandoned.descriptor = descriptor;
+    abandoned.id = id;
+    abandoned.state.store(EntryState::kFilled, std::memory_order_release);
+    g_abandoned_count.fetch_add(1, std::memory_order_release);
     return;
   }
 }
@@ -217,7 +221,7 @@ Tick choose_tick() noexcept {
 }
 
 void start_ticks(ThreadRecord& record) noexcept {
-  close_left_events(false);
+  close_abandoned_events(false);
   if (g_process.samples_event && g_process.tick != Tick::kTaskClock && !start_event(record))
     count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kCounterFailed);
   if (g_process.tick == Tick::kTaskClock) {
@@ -238,7 +242,7 @@ void arm_timer(const ThreadRecord& record) noexcept {
 }
 
 void stop_ticks(ThreadRecord& record) noexcept {
-  close_left_events(false);
+  close_abandoned_events(false);
   delete_timer(record.timer_id);
   delete_timer(record.wake_timer_id);
   if (has_event(record)) {
@@ -254,14 +258,14 @@ void stop_ticks(ThreadRecord& record) noexcept {
 void abandon_ticks(ThreadRecord& record) noexcept {
   delete_timer(record.timer_id);
   delete_timer(record.wake_timer_id);
-  leave_event(record.event_descriptor, record.event_id);
-  leave_event(record.counters.migrations_descriptor, record.counters.migrations_id);
+  abandon_event(record.event_descriptor, record.event_id);
+  abandon_event(record.counters.migrations_descriptor, record.counters.migrations_id);
   record.event_descriptor = record.counters.migrations_descriptor = -1;
   record.tick = Tick::kNone;
 }
 
 void forget_ticks(ThreadRecord& record) noexcept {
-  close_left_events(true);
+  close_abandoned_events(true);
   // The descriptor is a copy of the parent's and would keep its event alive.
   if (has_event(record)) raw_syscall(SYS_close, record.event_descriptor);
   record.event_descriptor = -1;

@@ -435,7 +435,8 @@ ssize_t finish_by_number(Transfer& transfer, long number, const long (&values)[6
 
 }  // namespace
 
-// Where they are called first, in a handler or in the child of a fork, the loader's locks may be taken.
+// Where they are called first, in a handler or in the child of a fork, the loader's locks may be
+// taken.
 void watch_transfers() noexcept {
   const auto find = [](auto&... functions) { (functions.find(), ...); };
   find(g_read, g_readv, g_write, g_writev, g_send, g_sendto, g_sendmsg, g_sendmmsg, g_sendfile, g_sendfile64,

@@ -62,9 +62,9 @@ constinit bool g_dismissed = false;                     // under g_presence
 constinit pthread_mutex_t g_presence = PTHREAD_MUTEX_INITIALIZER;
 
 bool lock_in_time(pthread_mutex_t& mutex) noexcept {
-  constexpr long kPatienceNs = 200'000'000;
+  constexpr long kTimeoutNs = 200'000'000;
   timespec until = as_timespec(clock_ns(CLOCK_REALTIME));
-  until.tv_nsec += kPatienceNs;
+  until.tv_nsec += kTimeoutNs;
   if (until.tv_nsec >= static_cast<long>(kSecondNs)) {
     until.tv_nsec -= static_cast<long>(kSecondNs);
     ++until.tv_sec;
@@ -325,10 +325,11 @@ void look_for_silence(ThreadRecord& record) noexcept {
   const std::uint64_t silent_ns = record.last_cpu_ns > sampled_ns ? record.last_cpu_ns - sampled_ns : 0;
   const bool runs = silent_ns > kSilentNs && silent_ns > 4 * g_process.period_ns;
   const bool sleeps = record.signalled && record.signal_sent.load(std::memory_order_relaxed) != 0;
-  if (record.known_deaf || (!runs && !sleeps) || record.held_number.load(std::memory_order_relaxed) >= 0)
+  if (record.blocks_sample_signal || (!runs && !sleeps) ||
+      record.held_number.load(std::memory_order_relaxed) >= 0)
     return;
   if (blocks_sample_signal(record.tid) || (runs && has_lost_handler())) {
-    record.known_deaf = true;
+    record.blocks_sample_signal = true;
     count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kSignalBlocked);
   } else if (runs) {
     replace_lost_event(record);
@@ -361,7 +362,7 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   timespec time;
   // A clock that is gone: the thread ended without running its destructors.
   if (raw_syscall(SYS_clock_gettime, record.clock_id, &time) != 0) {
-    bury_thread(record);
+    end_vanished_thread(record);
     return Look::kMixed;
   }
   const std::uint64_t cpu_ns = as_ns(time);
@@ -566,7 +567,7 @@ void start_watcher() noexcept {
   pthread_attr_destroy(&attributes);
 }
 
-WatcherAway::WatcherAway() noexcept {
+WatcherStopped::WatcherStopped() noexcept {
   if (g_process.segment.load(std::memory_order_acquire) == nullptr ||
       raw_syscall(SYS_getpid) != g_process.pid)
     return;
@@ -577,7 +578,7 @@ WatcherAway::WatcherAway() noexcept {
   errno = saved_errno;
 }
 
-WatcherAway::~WatcherAway() {
+WatcherStopped::~WatcherStopped() {
   const CancellationOff no_cancellation;
   const int saved_errno = errno;
   if (comes_back_ && !g_dismissed) start_watcher();
@@ -585,7 +586,7 @@ WatcherAway::~WatcherAway() {
   errno = saved_errno;
 }
 
-void dismiss_watcher() noexcept {
+void stop_watcher_for_good() noexcept {
   const bool locked = lock_in_time(g_presence);
   g_dismissed = true;
   stop_watcher();

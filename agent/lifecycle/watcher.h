@@ -9,12 +9,12 @@ void start_watcher() noexcept;
 
 // While one lives there is no watcher: for what the program may do, or see, only as long as it has one
 // thread. In a child of vfork, which has our memory but no watcher, it does nothing.
-class WatcherAway {
+class WatcherStopped {
  public:
-  WatcherAway() noexcept;
-  ~WatcherAway();
-  WatcherAway(const WatcherAway&) = delete;
-  WatcherAway& operator=(const WatcherAway&) = delete;
+  WatcherStopped() noexcept;
+  ~WatcherStopped();
+  WatcherStopped(const WatcherStopped&) = delete;
+  WatcherStopped& operator=(const WatcherStopped&) = delete;
 
  private:
   bool locked_ = false, comes_back_ = false;
@@ -22,7 +22,7 @@ class WatcherAway {
 
 // For the rest of the process: its main thread ends, and libc lets the last thread of the others end the
 // process. The watcher must not be that one.
-void dismiss_watcher() noexcept;
+void stop_watcher_for_good() noexcept;
 
 // No tick of the watcher is in progress while this is held. Waits a bounded time: false means that
 // the watcher is stuck behind a lock of the loader.

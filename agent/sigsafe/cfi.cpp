@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Reads DWARF call frame information: finds the entry for a pc in .eh_frame_hdr, runs its program up to the
+// pc, and evaluates expressions. What it does not understand is no rule, and never a guess.
 #include "agent/sigsafe/cfi.h"
 
 namespace clusterprof::agent {

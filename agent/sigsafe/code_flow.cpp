@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Decodes x86-64 instructions as far as needed to know their length, whether they jump, and what they do to
+// the stack pointer and to registers that hold addresses. Where code has no call frame information, following
+// it to its return finds the caller.
 #include "agent/sigsafe/code_flow.h"
 
 #include <initializer_list>

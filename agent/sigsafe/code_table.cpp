@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The segment's table of Python code objects: each is described once, by the first walk that meets it.
 #include "agent/sigsafe/code_table.h"
 
 #include <cstring>

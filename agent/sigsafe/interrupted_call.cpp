@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Recognises the system call that a signal has interrupted, by the instruction before the pc and by rax, and
+// has it made again unless the program is to see the EINTR. RULES.md, section 9, has the cases.
 #include "agent/sigsafe/interrupted_call.h"
 
 #include <errno.h>

@@ -38,8 +38,8 @@ void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupte
 // What the call is about: one of wire::kOnFile, kOnSocket and kOnPipe by its descriptor, kOnThread where it
 // waits for the end of a thread as pthread_join(3) does, or 0 when that is not known. Asks no file server.
 // Async-signal-safe.
-std::uint32_t subject_of(ThreadContext& context, const InterruptedCall& call,
-                              const ucontext_t& interrupted, bool may_guard) noexcept;
+std::uint32_t subject_of(ThreadContext& context, const InterruptedCall& call, const ucontext_t& interrupted,
+                         bool may_guard) noexcept;
 
 // For lifecycle/transfers.cpp: our signal may have ended the call after it had moved a part. All signals must
 // be blocked. Async-signal-safe.

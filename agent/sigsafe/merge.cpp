@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Puts a thread's Python frames in the place of the native frames of the C eval loop that runs them. The two
+// are matched by the activations of the eval loop; where their numbers disagree, the walk was disturbed, and
+// the flags say so.
 #include "agent/sigsafe/modules.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_runtime.h"

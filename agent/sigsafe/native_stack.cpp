@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The native walk: for each frame a rule says where its caller's frame is. Rules come from call frame
+// information or, where a function has none, from its instructions (code_flow.h); they are remembered by pc.
 #include "agent/sigsafe/native_stack.h"
 
 #include "agent/sigsafe/cfi.h"

@@ -145,7 +145,7 @@ struct ThreadRecord {
   std::uint64_t last_cpu_ns, last_look_ns;
   bool signalled;  // once for this block
   WatchState watch;
-  bool known_deaf;  // it blocks kSampleSignal, past our functions; counted
+  bool blocks_sample_signal;  // it blocks kSampleSignal, past our functions; counted
 
   // Kept for the next thread in this slot.
   void* memory;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The Python walk: from the thread state along the frames, by the layout of the interpreter's version
+// (pyabi/). What is read is checked, as the interpreter may be changing it this instant.
 #include "agent/sigsafe/python_stack.h"
 
 #include "agent/pyabi/cpython_3_08.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// One sample, from the signal to the record in the ring. take_sample is the order of things; what it calls
+// stands above it.
 #include "agent/sigsafe/sample_handler.h"
 
 #include <errno.h>
@@ -382,6 +384,72 @@ void leave_time(ThreadRecord& record, bool of_event, const Instant& begin, std::
   }
 }
 
+// What began in code of ours may be over because the program jumped out of it, from a handler of its own.
+void end_what_was_left(ThreadContext& context, ThreadRecord& record, std::uintptr_t sp) noexcept {
+  if (context.busy != 0 && is_left(context, context.busy_frame, sp)) forget_busy(context);
+  // Out of an exec: the watcher may look at the thread again.
+  if (context.exec_frame != 0 && is_left(context, context.exec_frame, sp)) {
+    context.exec_frame = 0;
+    if (record.event_descriptor >= 0) continue_event(record);
+    record.state.store(static_cast<std::uint32_t>(RecordState::kLive), std::memory_order_release);
+  }
+}
+
+struct Choice {
+  wire::Trigger trigger;
+  bool wanted;  // false: what passed is left to the next sample
+};
+
+// For a timer on CLOCK_MONOTONIC, which also comes while the thread waits: stops it where the thread has not
+// moved.
+Choice choose_at_wall_timer(ThreadContext& context, ThreadRecord& record, const InterruptedCall& call,
+                            const ucontext_t& interrupted, const Instant& now) noexcept {
+  // Of CPU time alone, what passed is left to the next sample that shows the thread running.
+  Choice choice = {wire::Trigger::kWallTimer, g_process.watch_blocked || !call.interrupted};
+  const std::uint64_t moved_ns = now.cpu_ns - record.sampled_cpu_ns.load(std::memory_order_relaxed);
+  // Of the `syscall` instruction, behind which a call that failed is.
+  const auto pc =
+      static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RIP]) - (call.failed_with_eintr ? 2 : 0);
+  const auto sp = static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RSP]);
+  if (call.interrupted) {
+    choice.trigger = wire::Trigger::kBlocked;  // where it waits, not where it ran
+    // The second period in the same call: leave the thread alone until it moves.
+    if (moved_ns < record.sampled_cost_ns.load(std::memory_order_relaxed) + kMovedNs) {
+      stop_timer(record);
+      choice.wanted = choice.wanted && (pc != context.waiting_pc || sp != context.waiting_sp);
+    }
+  }
+  context.waiting_pc = call.interrupted ? pc : 0;
+  context.waiting_sp = call.interrupted ? sp : 0;
+  return choice;
+}
+
+// What the sample stands for, by who sent the signal.
+Choice choose(Sender from, ThreadContext& context, ThreadRecord& record, InterruptedCall& call,
+              const ucontext_t& interrupted, const Instant& now) noexcept {
+  if (from == Sender::kWatcher) {
+    // The number is not in the code, as in syscall(2).
+    if (call.in_syscall && call.number < 0 &&
+        record.blocked_pc == static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RIP]))
+      call.number = record.blocked_number;
+    return {wire::Trigger::kBlocked, true};
+  }
+  if (from == Sender::kEvent) return {wire::Trigger::kEvent, true};
+  if (record.tick == Tick::kMonotonic) return choose_at_wall_timer(context, record, call, interrupted, now);
+  return {wire::Trigger::kCpuTimer, true};
+}
+
+// An event stops with each of its signals. It goes on now, unless the thread's call is made again, which may
+// bring about the event again: there is one signal per block.
+void let_event_go_on(ThreadRecord& record, Sender from, const InterruptedCall& call,
+                     const siginfo_t& info) noexcept {
+  if (from == Sender::kEvent && call.interrupted) record.event_waits = true;
+  const bool goes_on = record.event_waits ? from == Sender::kTimer && !call.interrupted : true;
+  if (goes_on && (is_of_descriptor(info) ||
+                  (record.event_waits && perf_event_id(record.event_descriptor) == record.event_id)))
+    restart_event(record);
+}
+
 // Returns false when the signal was not one of ours.
 bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   ThreadContext& context = t_context;
@@ -398,53 +466,12 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
     record.timer_off.store(0, std::memory_order_relaxed);
     start_monotonic_timer(record, now.time_ns);
   }
-  // The program jumped out of call_path, from a handler of its own.
-  if (context.busy != 0 && is_left(context, context.busy_frame,
-                                   static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP])))
-    forget_busy(context);
-  // And out of an exec: the watcher may look at the thread again.
-  if (context.exec_frame != 0 &&
-      is_left(context, context.exec_frame,
-              static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP]))) {
-    context.exec_frame = 0;
-    if (record.event_descriptor >= 0) continue_event(record);
-    record.state.store(static_cast<std::uint32_t>(RecordState::kLive), std::memory_order_release);
-  }
+  end_what_was_left(context, record, static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP]));
   const bool agent_active = context.busy != 0 || context.guard.armed != 0;
   const bool may_guard = !agent_active && (interrupted.uc_sigmask.__val[0] & kFaultSignals) == 0 &&
                          has_room_for_walks(interrupted);
   InterruptedCall call = find_interrupted_call(context, interrupted, may_guard);
-
-  wire::Trigger trigger = wire::Trigger::kCpuTimer;
-  bool wanted = true;
-  if (from == Sender::kWatcher) {
-    trigger = wire::Trigger::kBlocked;
-    // The number is not in the code, as in syscall(2).
-    if (call.in_syscall && call.number < 0 &&
-        record.blocked_pc == static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RIP]))
-      call.number = record.blocked_number;
-  } else if (from == Sender::kEvent) {
-    trigger = wire::Trigger::kEvent;
-  } else if (record.tick == Tick::kMonotonic) {
-    trigger = wire::Trigger::kWallTimer;
-    const std::uint64_t moved_ns = now.cpu_ns - record.sampled_cpu_ns.load(std::memory_order_relaxed);
-    // Of CPU time alone, what passed is left to the next sample that shows the thread running.
-    wanted = g_process.watch_blocked || !call.interrupted;
-    // Of the `syscall` instruction, behind which a call that failed is.
-    const auto pc =
-        static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RIP]) - (call.failed_with_eintr ? 2 : 0);
-    const auto sp = static_cast<std::uint64_t>(interrupted.uc_mcontext.gregs[REG_RSP]);
-    if (call.interrupted) {
-      trigger = wire::Trigger::kBlocked;  // where it waits, not where it ran
-      // The second period in the same call: leave the thread alone until it moves.
-      if (moved_ns < record.sampled_cost_ns.load(std::memory_order_relaxed) + kMovedNs) {
-        stop_timer(record);
-        wanted = wanted && (pc != context.waiting_pc || sp != context.waiting_sp);
-      }
-    }
-    context.waiting_pc = call.interrupted ? pc : 0;
-    context.waiting_sp = call.interrupted ? sp : 0;
-  }
+  const Choice choice = choose(from, context, record, call, interrupted, now);
 
   // Where it waits, it needs no time.
   const bool is_tick = from == Sender::kTimer && info.si_timerid != kLastTick;
@@ -455,20 +482,16 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   if (segment == nullptr || agent_active) {
     count_drop(segment, wire::DropReason::kReentrant);
   } else if (!is_recording(context)) {
-    if (from != Sender::kEvent) push_record(context, segment, now, trigger, wire::kPaused, nullptr, 0, true);
+    if (from != Sender::kEvent)
+      push_record(context, segment, now, choice.trigger, wire::kPaused, nullptr, 0, true);
   } else if (throttled) {
     count_drop(segment, wire::DropReason::kThrottled);
-  } else if (wanted) {
-    write_sample(context, segment, interrupted, call, trigger, now, may_guard);
+  } else if (choice.wanted) {
+    write_sample(context, segment, interrupted, call, choice.trigger, now, may_guard);
   }
   repeat_interrupted_call(call, interrupted);
   note_cut_transfer(context, call, interrupted);
-  // A call that is made again may bring about the event again: one signal per block.
-  if (from == Sender::kEvent && call.interrupted) record.event_waits = true;
-  const bool goes_on = record.event_waits ? from == Sender::kTimer && !call.interrupted : true;
-  if (goes_on && (is_of_descriptor(info) ||
-                  (record.event_waits && perf_event_id(record.event_descriptor) == record.event_id)))
-    restart_event(record);
+  let_event_go_on(record, from, call, info);
 
   const std::uint64_t cost_ns = monotonic_ns() - now.time_ns;
   const auto told_cost_ns = static_cast<std::uint32_t>(cost_ns < 0xffff'ffffu ? cost_ns : 0xffff'ffffu);
