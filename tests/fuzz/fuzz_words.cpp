@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "agent/lifecycle/agent.h"
+#include "agent/lifecycle/options.h"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/identity.hpp"
 #include "cli/manual/definitions.hpp"
