@@ -152,6 +152,59 @@ TEST(WaitCausesTest, RequestThatFoundTheOtherRankBusy) {
   EXPECT_NEAR(static_cast<double>(roots.at("1 answer")), 79e6 * 10 / 80, 1e6);
 }
 
+// What rank 1 did before the barrier made others wait there. It is no reason for what came after, although
+// rank 0 had to do with somebody else in between, and even if it waits from the moment on at which they met.
+TEST(WaitCausesTest, OnlyWhatWasDoneSinceTheyLastMetCounts) {
+  for (const std::int64_t step : {0, 10}) {
+    MadeRun run(3);
+    const std::int64_t met = 30 * kMs, waits = met + step * kMs, ends = waits + 20 * kMs;
+    for (const std::int32_t r : {0, 2}) run.add(r, barrier(0, met, 0, {}));
+    run.add(1, barrier(met, met, 0, {{"setup", 30}}));
+    run.add(0, sends(2, met, met, 0, {}));
+    run.add(2, receives(0, met, met, 0, {}));
+    run.add(0, receives(1, waits, ends, 0, step == 0 ? Gap{} : Gap{{"step", step}}));
+    run.add(1, sends(0, ends, ends, 0, step == 0 ? Gap{{"extra", 20}} : Gap{{"step", step}, {"extra", 20}}));
+    EXPECT_EQ(roots_of(run.analyse()), (Rows{{"1 setup", 60 * kMs}, {"1 extra", 20 * kMs}})) << step;
+  }
+}
+
+// Of a broadcast two ranks know that the other is there if one of them is its root. A third one that comes
+// later changes nothing.
+TEST(WaitCausesTest, ABroadcastIsAMeetingWithItsRoot) {
+  for (std::int32_t root = 0; root < 3; ++root) {
+    MadeRun run(3);
+    const auto broadcast = [&](std::int32_t rank, std::int64_t enter, Gap gap) {
+      run.add(rank, {MpiEventKind::kCollective, "MPI_Bcast", "MPI_Bcast", enter * kMs, enter * kMs, root, 0,
+                     1, -1, 0, 1, 0, std::move(gap)});
+    };
+    for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+    broadcast(0, 21, {{"other", 20}});
+    broadcast(1, 21, {{"extra", 20}});
+    broadcast(2, root == 2 ? 2 : 35, {});
+    run.add(0, receives(1, 22 * kMs, 41 * kMs, 0, {}));
+    run.add(1, sends(0, 41 * kMs, 41 * kMs, 0, {{"more", 20}}));
+    const Rows roots = roots_of(run.analyse());
+    const auto of = [&](const char* name) {
+      const auto found = roots.find(name);
+      return found == roots.end() ? 0.0 : static_cast<double>(found->second);
+    };
+    EXPECT_NEAR(of("1 extra"), root == 2 ? 9.5e6 : 0, 1e5) << "root " << root;
+    EXPECT_NEAR(of("1 more"), root == 2 ? 9.5e6 : 19e6, 1e5) << "root " << root;
+  }
+}
+
+TEST(WaitCausesTest, TheSmallestOfManyCausesAreDividedAmongTheOthers) {
+  MadeRun run(2);
+  Gap gap;
+  for (int i = 1; i <= 20; ++i) gap.emplace_back("part " + std::to_string(i), i);
+  run.add(0, receives(1, 0, 210 * kMs, 0, {}));
+  run.add(1, sends(0, 210 * kMs, 210 * kMs, 0, gap));
+  const Rows roots = roots_of(run.analyse());
+  EXPECT_EQ(roots.size(), 16u);
+  for (int i = 5; i <= 20; ++i)
+    EXPECT_NEAR(static_cast<double>(roots.at("1 part " + std::to_string(i))), 210e6 * i / 200, 1e3);
+}
+
 TEST(WaitCausesTest, StragglerBeforeABarrier) {
   MadeRun run(8);
   for (std::uint32_t round = 0; round < 10; ++round) {
