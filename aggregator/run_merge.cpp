@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,7 +24,7 @@
 #include "aggregator/notes.hpp"
 #include "aggregator/record_quality.hpp"
 #include "aggregator/wait_analyser.hpp"
-#include "aggregator/workers.hpp"
+#include "base/workers.hpp"
 #include "formats/profile/node_matrix.hpp"
 #include "formats/profile/path_statistics.hpp"
 #include "formats/profile/profile_reader.hpp"
@@ -1082,14 +1083,23 @@ void RunMerge::unite_results() {
 // Member 0.
 void RunMerge::write_rest() {
   progress(MergeProgress::Phase::kWriting, blocks_, blocks_, kShareOfHeads + kShareOfRows);
-  const Bytes kept = options_.observer != nullptr ? options_.observer->finish() : Bytes{};
-  if (!writer_) return;
+  // The analysis is finished while the other tables are written.
+  const auto when = threads() > 1 ? std::launch::async : std::launch::deferred;
+  std::future<Bytes> kept = std::async(
+      when, [this] { return options_.observer != nullptr ? options_.observer->finish() : Bytes{}; });
+  if (!writer_) {
+    kept.get();
+    return;
+  }
   std::vector<profile::Source> sources;
   for (const Shard& row : plan_.shards) sources.push_back({row.name, row.state.size_bytes, !row.left_out});
   const profile::PathStatisticsTable statistics = statistics_->finish();
   const Result<void> written =
-      writer_->finish({.head = union_.head, .statistics = statistics, .sources = sources, .report = kept});
+      writer_->finish({.head = union_.head, .statistics = statistics, .sources = sources, .report = [&kept] {
+                         return kept.get();
+                       }});
   writer_.reset();
+  if (kept.valid()) kept.get();
   if (written) return;
   report_.write_error = written.error();
   destination_.made.clear();

@@ -7,16 +7,18 @@ each, 50,000 in all; wall time, CPU time, samples and one counter of each), and 
   floor      bench/read_floor: HDF5 reads, checks and decompresses every column of every shard, and nothing else
   merge      clusterprof merge; the profile of before is removed first
   merge, 2   mpirun -n 2 clusterprof merge; that the profile is the same to the last byte is checked
-  report     clusterprof report, as text and as JSON, from the merged file
+  report     clusterprof report, as text, as JSON and as a page, from the merged file
 
 Memory is the peak of resident memory, of two processes their sum and the larger. Exponents are those of a least squares
 fit of log(time) to log(ranks). Files have been read before, so disks do not matter but for writing.
 
     bench/merge.py [--build DIR] [--nodes 16,64,256,1024] [--ranks-per-node N] [--paths N] [--bins N] [--rounds N]
                    [--processes N] [--work DIR] [--raw FILE]
+    bench/merge.py --own [--build DIR] [--nodes 64,256] [--work DIR]
     bench/merge.py --length [--build DIR] [--seconds 60,1200] [--scale F]
 
 --rounds: of each measurement; runs with more than 100,000,000 bytes of shards per round take fewer, at least one.
+--own: merges runs of which each rank has some call paths of its own (synth --paths 2000), and prints the peak of memory.
 --length: records examples/train.py for a minute and for twenty at 100 Hz and prints the sizes of its shards; --scale 0.1
 makes both ten times as short.
 """
@@ -153,9 +155,10 @@ def measure(arguments, tools, nodes, folder):
     shard_bytes = sum(map(os.path.getsize, shards))
     rounds = max(1, min(arguments.rounds, int(arguments.rounds * LARGE_BYTES / shard_bytes)))
     merge = [tools["clusterprof"], "merge", run]
+    page = os.path.join(run, "page.html")
     together = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", str(arguments.processes), *merge]
     columns = {name: [] for name in ("floor", "merge", "merge_peak", "together", "together_sum", "together_peak", "text",
-                                     "text_peak", "json")}
+                                     "text_peak", "json", "html", "html_peak")}
     read = None
     for _ in range(rounds):
         done = subprocess.run([tools["read_floor"], *shards], capture_output=True, text=True, check=True)
@@ -169,11 +172,11 @@ def measure(arguments, tools, nodes, folder):
         columns["merge_peak"].append(peak)
         alone = checksum(profile)
 
-        for name in ("text", "json"):
-            seconds, peak = timed([tools["clusterprof"], "report", run] + (["--json"] if name == "json" else []))
+        for name, options in (("text", []), ("json", ["--json"]), ("html", ["--html", page])):
+            seconds, peak = timed([tools["clusterprof"], "report", run, *options])
             columns[name].append(seconds)
-            if name == "text":
-                columns["text_peak"].append(peak)
+            if name != "json":
+                columns[f"{name}_peak"].append(peak)
 
         if arguments.processes > 1:
             os.remove(profile)
@@ -185,7 +188,7 @@ def measure(arguments, tools, nodes, folder):
     result = {name: statistics.median(values) if values else None for name, values in columns.items()}
     ranks = nodes * arguments.ranks_per_node
     result.update(nodes=nodes, ranks=ranks, rounds=rounds, made_s=made_s, shard_bytes=shard_bytes, rows=int(read[1]),
-                  plain_bytes=int(read[2]), profile_bytes=os.path.getsize(profile), raw=columns,
+                  plain_bytes=int(read[2]), profile_bytes=os.path.getsize(profile), page_bytes=os.path.getsize(page), raw=columns,
                   forms=other_forms(shards[0]))
     if not arguments.keep:
         shutil.rmtree(run)
@@ -195,21 +198,22 @@ def measure(arguments, tools, nodes, folder):
 def print_results(arguments, results):
     n = arguments.processes
     print(f"\n| ranks | floor | merge | × floor | peak | merge, {n} processes | × as fast | peaks, sum / largest | "
-          "report | peak | report --json |\n|---|---|---|---|---|---|---|---|---|---|---|")
+          "report | peak | report --json | report --html | peak | page |\n" + "|---" * 14 + "|")
     for r in results:
         faster = "–" if r["together"] is None else f"{r['merge'] / r['together']:.2f}"
         print(f"| {r['ranks']} | {seconds_of(r['floor'])} | {seconds_of(r['merge'])} | {r['merge'] / r['floor']:.2f} | "
               f"{megabytes(r['merge_peak'])} | {seconds_of(r['together'])} | {faster} | {megabytes(r['together_sum'])} / "
               f"{megabytes(r['together_peak'])} | {seconds_of(r['text'])} | {megabytes(r['text_peak'])} | "
-              f"{seconds_of(r['json'])} |")
+              f"{seconds_of(r['json'])} | {seconds_of(r['html'])} | {megabytes(r['html_peak'])} | "
+              f"{r['page_bytes'] / 1e6:.2f} MB |")
     ranks = [r["ranks"] for r in results]
     exponents = {name: exponent(ranks, [r[name] for r in results])
                  for name in ("floor", "merge", "merge_peak", "together", "together_sum", "together_peak", "text", "text_peak",
-                              "json")}
+                              "json", "html", "html_peak")}
     if len(results) > 1:
         e = {name: "–" if value is None else f"{value:.2f}" for name, value in exponents.items()}
         print(f"| exponent | {e['floor']} | {e['merge']} | | {e['merge_peak']} | {e['together']} | | {e['together_sum']} / "
-              f"{e['together_peak']} | {e['text']} | {e['text_peak']} | {e['json']} |")
+              f"{e['together_peak']} | {e['text']} | {e['text_peak']} | {e['json']} | {e['html']} | {e['html_peak']} | |")
     print("\n| ranks | shards | profile | uncompressed | JSON | JSON, gzip | measured | run made in |\n"
           "|---|---|---|---|---|---|---|---|")
     for r in results:
@@ -220,6 +224,23 @@ def print_results(arguments, results):
         print(f"| {r['ranks']} | {per_rank(r['shard_bytes'])} | {per_rank(r['profile_bytes'])} | {per_rank(plain, of_one)} | "
               f"{per_rank(text, of_one)} | {per_rank(zipped, of_one)} | {r['rounds']} × | {r['made_s']:.0f} s |")
     print("\nSizes are bytes per rank.")
+
+
+def memory_of_own_paths(arguments, tools, folder):
+    """What merging takes where each rank has call paths that no other one has."""
+    print("| ranks | call paths | merge | peak | profile |\n|---|---|---|---|---|")
+    for nodes in map(int, arguments.nodes.split(",")):
+        run = os.path.join(folder, f"own{nodes}")
+        subprocess.run([tools["synth"], "--nodes", str(nodes), "--ranks-per-node", str(arguments.ranks_per_node),
+                        "--paths", "2000", "--bins", str(arguments.bins), "--seed", "1", run], check=True)
+        seconds, peak = timed([tools["clusterprof"], "merge", run])
+        done = subprocess.run([tools["clusterprof"], "merge", run], check=True, capture_output=True, text=True)
+        paths = (done.stdout + done.stderr).partition(" call paths")[0].split()[-1]
+        size = os.path.getsize(os.path.join(run, "profile.h5"))
+        print(f"| {nodes * arguments.ranks_per_node} | {paths} | {seconds_of(seconds)} | {megabytes(peak)} | "
+              f"{size / 1e6:.0f} MB |", flush=True)
+        if not arguments.keep:
+            shutil.rmtree(run)
 
 
 def shards_of_training(arguments, tools, folder):
@@ -250,7 +271,7 @@ def shards_of_training(arguments, tools, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=f"{TOP}/build/release")
-    parser.add_argument("--nodes", default="16,64,256,1024")
+    parser.add_argument("--nodes", help="default: 16,64,256,1024; with --own 64,256")
     parser.add_argument("--ranks-per-node", type=int, default=64)
     parser.add_argument("--paths", type=int, default=50000)
     parser.add_argument("--bins", type=int, default=128, help="of the time series")
@@ -260,6 +281,7 @@ def main():
     parser.add_argument("--keep", action="store_true", help="keep the runs")
     parser.add_argument("--raw", help="write every measurement to this file")
     parser.add_argument("--length", action="store_true")
+    parser.add_argument("--own", action="store_true", help="memory where ranks have call paths of their own")
     parser.add_argument("--seconds", default="60,1200", help="with --length")
     parser.add_argument("--scale", type=float, default=1, help="with --length")
     parser.add_argument("--forms", help=argparse.SUPPRESS)
@@ -267,6 +289,7 @@ def main():
     if arguments.forms:
         print_other_forms(arguments.forms)
         return
+    arguments.nodes = arguments.nodes or ("64,256" if arguments.own else "16,64,256,1024")
     build = os.path.abspath(arguments.build)
     tools = {"synth": f"{build}/libexec/clusterprof/synth", "clusterprof": f"{build}/bin/clusterprof",
              "read_floor": f"{build}/bench/read_floor"}
@@ -281,6 +304,9 @@ def main():
         print(f"{platform.node()}, Linux {platform.release()}, {os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}")
         if arguments.length:
             shards_of_training(arguments, tools, folder)
+            return
+        if arguments.own:
+            memory_of_own_paths(arguments, tools, folder)
             return
         print(f"{arguments.ranks_per_node} ranks per node, {arguments.paths} call paths, {arguments.bins} bins", flush=True)
         results = []

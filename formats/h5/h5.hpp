@@ -6,7 +6,8 @@
 // filters and checksums of a column are those of FORMATS.md.
 //
 // Different files may be used from different threads at the same time, which wait for each other only while
-// one of them is inside of HDF5. An object, and all that belongs to one file: one thread at a time.
+// one of them is inside of HDF5. An object, and all that belongs to one file: one thread at a time, but for
+// ChunkedColumn::read().
 #pragma once
 
 #include <cstddef>
@@ -47,7 +48,7 @@ inline constexpr Type kTypeOf<double> = Type::kFloat64;
 // as HDF5's filters of these names would have done it. Equal rows give equal bytes. `rows` are those of a
 // whole chunk. item_bytes: 1, 4 or 8. No HDF5 in it: any thread.
 // kStored: leading planes of the shuffled chunk that look random (the low bytes of times) are not deflated,
-// which would take most of the time and save nothing; up to 2 % larger.
+// which would take most of the time and save little; up to 5 % larger.
 enum class RandomPlanes { kDeflated, kStored };
 std::vector<std::byte> compress_chunk(std::span<const std::byte> rows, std::size_t item_bytes,
                                       RandomPlanes random_planes = RandomPlanes::kDeflated);

@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <limits>
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <tuple>
@@ -56,6 +57,7 @@ struct ProfileReader::State {
     std::vector<h5::ChunkedColumn> columns;  // of kBlockColumns
   };
   std::optional<Blocks> all_blocks;
+  std::mutex opening;  // of the blocks, in times()
   std::vector<std::string> more_own;
   // How many rows the tables have that rows refer to; node by row of ranks.
   std::size_t path_count = 0, counter_count = 0, node_count = 0;
@@ -208,7 +210,7 @@ struct ProfileReader::State {
     std::vector<std::uint32_t> paths, first_rows;
   };
   PathList read_paths(std::size_t node, std::size_t table) {
-    const BlockPlace::Table& place = blocks().places[node].tables[table];
+    const BlockPlace::Table& place = all_blocks->places[node].tables[table];
     PathList list;
     list.paths = read_part<std::uint32_t>(node, kPathColumn[table], 0, place.paths);
     list.first_rows = read_part<std::uint32_t>(node, kPathColumn[table] + 1, 0, place.paths);
@@ -226,7 +228,8 @@ struct ProfileReader::State {
   // Rows of the paths first up to, not including, end of `list`, in the block's order. Their ranks are
   // indices into the block's.
   template <typename Row>
-  std::vector<Row> read_rows(std::size_t node, const PathList& list, std::size_t first, std::size_t end) {
+  std::vector<Row> read_rows(std::size_t node, const PathList& list, std::size_t first, std::size_t end,
+                             std::string_view without = {}) {
     constexpr std::size_t kTable = kTableOf<Row>;
     const BlockPlace& block = all_blocks->places[node];
     if (first == end) return {};
@@ -250,6 +253,7 @@ struct ProfileReader::State {
     visit_fields(static_cast<const Row*>(nullptr), [&](std::size_t index, auto field) {
       using Field = std::remove_cvref_t<std::invoke_result_t<decltype(field), Row&>>;
       using Stored = std::conditional_t<sizeof(Field) == 1, std::uint8_t, Field>;
+      if (kBlockColumns[kRankColumn[kTable] + index].name == without) return;
       const auto column = read_part<Stored>(node, kRankColumn[kTable] + index, begin_row, end_row);
       for (std::size_t i = 0; i < rows.size(); ++i) {
         if constexpr (std::is_same_v<Field, bool>) {
@@ -297,6 +301,18 @@ struct ProfileReader::State {
     MatrixRows rows = read_rows(node);
     name_ranks(node, rows);
     return rows;
+  }
+
+  std::vector<Value> times(std::uint32_t node) {
+    {
+      const std::lock_guard<std::mutex> lock(opening);
+      check_node(node);
+    }
+    const PathList list = read_paths(node, kTableOf<Value>);
+    MatrixRows rows{read_rows<Value>(node, list, 0, list.paths.size(), "samples"), {}, {}};
+    name_ranks(node, rows);
+    shard::sort_rows(rows, shard::RowOrder::kByRank);
+    return std::move(rows.values);
   }
 
   MatrixRows rank(std::uint32_t rank) {
@@ -555,6 +571,9 @@ Result<ShardData> ProfileReader::summary() {
 }
 Result<MatrixRows> ProfileReader::node(std::uint32_t node_row) {
   return state_->get<MatrixRows>([&] { return state_->node(node_row); });
+}
+Result<std::vector<Value>> ProfileReader::times(std::uint32_t node_row) {
+  return state_->get<std::vector<Value>>([&] { return state_->times(node_row); });
 }
 Result<MatrixRows> ProfileReader::rank(std::uint32_t rank_row) {
   return state_->get<MatrixRows>([&] { return state_->rank(rank_row); });

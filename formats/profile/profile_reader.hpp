@@ -43,6 +43,9 @@ class ProfileReader {
   // Rows of one node, of one rank, sorted as the block is: by path, rank, ...
   [[nodiscard]] Result<shard::MatrixRows> node(std::uint32_t node_row);
   [[nodiscard]] Result<shard::MatrixRows> rank(std::uint32_t rank_row);
+  // Values of one node without their samples (0), sorted by rank, path, ... Several threads may call this at
+  // the same time.
+  [[nodiscard]] Result<std::vector<shard::Value>> times(std::uint32_t node_row);
   // Rows of the call paths first_path up to, not including, end_path (a subtree is such a range) on all
   // nodes: reads of every node's block the chunks that they lie in. Sorted by node, path, rank, ...
   [[nodiscard]] Result<shard::MatrixRows> paths(std::uint32_t first_path, std::uint32_t end_path);

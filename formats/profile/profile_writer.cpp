@@ -189,10 +189,10 @@ Result<void> ProfileWriter::finish(const Rest& rest) {
     state_->write_blocks(root);
     write_statistics(root, rest.statistics);
     write_sources(root, rest.sources);
-    if (rest.report.empty()) return;
+    const std::vector<std::byte> bytes = rest.report ? rest.report() : std::vector<std::byte>{};
+    if (bytes.empty()) return;
     h5::Group report = root.create_group("report");
     report.write_attribute("creator_version", std::string_view(kVersion));
-    const std::span<const std::byte> bytes = rest.report;
     report.write_column<std::uint8_t>(
         "state", std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
   });

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -33,7 +34,9 @@ class ProfileWriter {
     const shard::ShardData& head;
     const PathStatisticsTable& statistics;  // of head.paths
     std::span<const Source> sources;
-    std::span<const std::byte> report;  // what report::encode made of the analysis; may be empty
+    // What report::encode made of the analysis; may be empty, or not be there. Asked for after all else is
+    // written.
+    std::function<std::vector<std::byte>()> report;
   };
   [[nodiscard]] Result<void> finish(const Rest& rest);
 

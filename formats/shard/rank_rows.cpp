@@ -58,7 +58,8 @@ void sort_by_place(std::vector<Row>& rows, RowOrder order) {
   std::vector<std::uint32_t> starts;
   for (std::uint32_t i = 0; i < rows.size(); ++i)
     items[i] = {i, order == RowOrder::kByRank ? rows[i].path : rows[i].rank};
-  sort_items(items, scratch, starts);
+  const auto by_key = [](const Item& a, const Item& b) { return a.key < b.key; };
+  if (!std::is_sorted(items.begin(), items.end(), by_key)) sort_items(items, scratch, starts);
   for (Item& item : items) item.key = order == RowOrder::kByRank ? rows[item.row].rank : rows[item.row].path;
   sort_items(items, scratch, starts);
   std::vector<Row> sorted;

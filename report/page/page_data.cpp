@@ -7,11 +7,13 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <numeric>
+#include <optional>
 #include <span>
-#include <stdexcept>
 #include <utility>
 
+#include "base/workers.hpp"
 #include "report/analysis/activities.hpp"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/partial_sums.hpp"
@@ -41,7 +43,8 @@ class PageDataBuilder {
   PageDataBuilder(const ShardData& head, const Analysis& analysis, const PageOptions& options,
                   std::span<const std::uint64_t> path_ns);
 
-  void read(const shard::RowSource& rows);
+  // Once for each rank, in any order.
+  void add(std::uint32_t rank, std::span<const shard::Value> values);
   PageData finish();
 
  private:
@@ -57,7 +60,6 @@ class PageDataBuilder {
 
   void name_functions();
   [[nodiscard]] std::uint32_t page_function(std::uint32_t function);
-  void add(const shard::RankRows& rows);
   void add_tree();
   void add_cells();
   void add_function_rows();
@@ -153,16 +155,12 @@ std::uint32_t PageDataBuilder::page_function(std::uint32_t function) {
   return known;
 }
 
-void PageDataBuilder::read(const shard::RowSource& rows) {
-  rows.for_each_rank([this](const shard::RankRows& rank) { add(rank); });
-}
-
-void PageDataBuilder::add(const shard::RankRows& rows) {
-  if (rows.rank >= head_.ranks.size() || head_.ranks.size() != page_.row_of_rank.size()) return;
-  const bool sampled = head_.ranks[rows.rank].samples != 0;
-  const std::uint32_t position = order_.position[rows.rank];
+void PageDataBuilder::add(std::uint32_t rank, std::span<const shard::Value> values) {
+  if (rank >= head_.ranks.size() || head_.ranks.size() != page_.row_of_rank.size()) return;
+  const bool sampled = head_.ranks[rank].samples != 0;
+  const std::uint32_t position = order_.position[rank];
   const auto parent_of = [this](std::uint32_t path) { return paths_.parent(path); };
-  for (const shard::Value& value : rows.values) {
+  for (const shard::Value& value : values) {
     if (value.path >= paths_.size() || static_cast<std::size_t>(value.category) >= kCategories) continue;
     // As FunctionTime: what threads without samples did is not known.
     if (!sampled && value.category != Category::kMpi) continue;
@@ -391,6 +389,31 @@ PageData PageDataBuilder::finish() {
   return std::move(page_);
 }
 
+// Nodes are read by several threads, one of which at a time adds what it has read.
+Result<void> add_times(profile::ProfileReader& profile, std::size_t nodes, PageDataBuilder& builder) {
+  std::mutex adding;
+  std::optional<std::pair<std::size_t, Error>> first_error;  // and its node
+  share_work(useful_threads(), nodes, [&](std::size_t, std::size_t node) {
+    const Result<std::vector<shard::Value>> read = profile.times(static_cast<std::uint32_t>(node));
+    const std::lock_guard<std::mutex> lock(adding);
+    if (!read) {
+      if (!first_error || node < first_error->first) first_error.emplace(node, read.error());
+      return;
+    }
+    std::span<const shard::Value> left = read.value();
+    while (!left.empty()) {
+      const std::uint32_t rank = left.front().rank;
+      const auto end = std::find_if(left.begin(), left.end(),
+                                    [rank](const shard::Value& value) { return value.rank != rank; });
+      const auto count = static_cast<std::size_t>(end - left.begin());
+      builder.add(rank, left.first(count));
+      left = left.subspan(count);
+    }
+  });
+  if (first_error) return first_error->second;
+  return {};
+}
+
 }  // namespace
 
 Result<PageData> make_page_data(profile::ProfileReader& profile, const Analysis& analysis,
@@ -405,13 +428,10 @@ Result<PageData> make_page_data(profile::ProfileReader& profile, const Analysis&
       path_ns.push_back(path.exclusive.sum_ns);
   }
   path_ns.resize(head.value()->paths.size());
-  try {
-    PageDataBuilder maker(*head.value(), analysis, options, path_ns);
-    maker.read(*profile.rows());
-    return maker.finish();
-  } catch (const std::runtime_error& error) {  // rows that cannot be read
-    return Error{error.what()};
-  }
+  PageDataBuilder builder(*head.value(), analysis, options, path_ns);
+  if (const Result<void> added = add_times(profile, head.value()->nodes.size(), builder); !added)
+    return added.error();
+  return builder.finish();
 }
 
 PageData make_page_data(const ShardData& head, const shard::RowSource& rows, const Analysis& analysis,
@@ -421,9 +441,9 @@ PageData make_page_data(const ShardData& head, const shard::RowSource& rows, con
     for (const shard::Value& value : rank.values)
       if (value.path < path_ns.size()) path_ns[value.path] += value.wall_ns;
   });
-  PageDataBuilder maker(head, analysis, options, path_ns);
-  maker.read(rows);
-  return maker.finish();
+  PageDataBuilder builder(head, analysis, options, path_ns);
+  rows.for_each_rank([&builder](const shard::RankRows& rank) { builder.add(rank.rank, rank.values); });
+  return builder.finish();
 }
 
 }  // namespace clusterprof::report

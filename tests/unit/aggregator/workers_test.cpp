@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "aggregator/workers.hpp"
+#include "base/workers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace clusterprof::aggregator {
+namespace clusterprof {
 namespace {
 
 TEST(WorkersTest, EachItemIsDoneOnce) {
@@ -78,4 +78,4 @@ TEST(WorkersTest, WhatAnItemThrowsEndsTheWork) {
 }
 
 }  // namespace
-}  // namespace clusterprof::aggregator
+}  // namespace clusterprof

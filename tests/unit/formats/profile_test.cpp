@@ -8,6 +8,7 @@
 #include <random>
 #include <tuple>
 
+#include "base/workers.hpp"
 #include "formats/h5/h5.hpp"
 #include "formats/profile/block_layout.hpp"
 #include "formats/profile/node_matrix.hpp"
@@ -74,6 +75,25 @@ ProfileReader open(const std::filesystem::path& path) {
   return std::move(reader).value();
 }
 
+// By several threads of one reader that has read nothing before.
+void expect_times_fit(const std::filesystem::path& path, const ShardData& data) {
+  ProfileReader reader = open(path);
+  std::vector<std::vector<shard::Value>> times(4 * data.nodes.size());
+  share_work(4, times.size(), [&](std::size_t, std::size_t item) {
+    times[item] = reader.times(static_cast<std::uint32_t>(item % data.nodes.size())).value();
+  });
+  for (std::size_t item = 0; item < times.size(); ++item) {
+    const auto node = static_cast<std::uint32_t>(item % data.nodes.size());
+    MatrixRows expected = rows_of_node(data, node);
+    sort_by_path(expected);
+    std::stable_sort(expected.values.begin(), expected.values.end(),
+                     [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    for (shard::Value& value : expected.values) value.samples = 0;
+    EXPECT_EQ(times[item], expected.values) << "node " << node;
+  }
+  EXPECT_FALSE(reader.times(static_cast<std::uint32_t>(data.nodes.size())));
+}
+
 void expect_parts_fit(ProfileReader& reader, const ShardData& data, std::uint64_t seed) {
   for (std::uint32_t node = 0; node < data.nodes.size(); ++node) {
     MatrixRows expected = rows_of_node(data, node);
@@ -122,6 +142,7 @@ TEST_F(ProfileTest, PartsAreThoseOfTheWhole) {
     ASSERT_TRUE(profile::write_profile(data, path_));
     ProfileReader reader = open(path_);
     expect_parts_fit(reader, data, seed);
+    expect_times_fit(path_, data);
     ShardData head = data;
     head.values.clear();
     head.path_counters.clear();
@@ -169,7 +190,7 @@ TEST_F(ProfileTest, TheReportComesBack) {
   ASSERT_TRUE(writer);
   ASSERT_TRUE(writer.value().add(profile::encode_block(0, rows_of_node(data, 0))));
   const std::vector<std::byte> report(9000, std::byte{7});
-  ASSERT_TRUE(writer.value().finish({data, profile::path_statistics(data), {}, report}));
+  ASSERT_TRUE(writer.value().finish({data, profile::path_statistics(data), {}, [&] { return report; }}));
   EXPECT_EQ(open(path_).report().value(), report);
   EXPECT_TRUE(profile::check_profile(path_));
 }
@@ -309,6 +330,7 @@ TEST_F(ProfileTest, StatisticsThatDoNotFitTheRowsAreDamage) {
 
 // What can be asked of a profile, answered rightly.
 struct Answers {
+  std::vector<shard::Value> times;  // of node 0
   std::vector<MatrixRows> nodes, ranks, paths;
   std::map<std::uint32_t, std::size_t> values_by_rank;
 };
@@ -338,6 +360,7 @@ bool check_answers(const std::filesystem::path& path, const ShardData& data, con
   for (std::uint32_t node = 0; node < right.nodes.size(); ++node)
     expect_error_or(reader.node(node), right.nodes[node], name, noticed);
   expect_error_or(reader.rank(0), right.ranks[0], name, noticed);
+  expect_error_or(reader.times(0), right.times, name, noticed);
   for (std::uint32_t i = 0; i < right.paths.size(); ++i)
     expect_error_or(reader.paths(i * kPathStep, (i + 1) * kPathStep), right.paths[i], name, noticed);
   const Result<const ShardData*> read_head = reader.head();
@@ -383,13 +406,15 @@ TEST_F(ProfileTest, DamageIsNoticedOrHarmless) {
     ASSERT_TRUE(writer);
     for (std::uint32_t node = 0; node < 2; ++node)
       ASSERT_TRUE(writer.value().add(profile::encode_block(node, rows_of_node(data, node))));
-    ASSERT_TRUE(writer.value().finish({head, statistics, {}, std::vector<std::byte>(300, std::byte{1})}));
+    ASSERT_TRUE(writer.value().finish(
+        {head, statistics, {}, [] { return std::vector<std::byte>(300, std::byte{1}); }}));
   }
   Answers right;
   {
     ProfileReader reader = open(path_);
     for (std::uint32_t node = 0; node < 3; ++node) right.nodes.push_back(reader.node(node).value());
     right.ranks.push_back(reader.rank(0).value());
+    right.times = reader.times(0).value();
     for (std::uint32_t first = 0; first < data.paths.size(); first += kPathStep)
       right.paths.push_back(reader.paths(first, first + kPathStep).value());
     reader.rows()->for_each_rank(

@@ -1,23 +1,41 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "aggregator/workers.hpp"
+// Threads of one process that share numbered pieces of work.
+#pragma once
 
 #include <sched.h>
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstddef>
 #include <exception>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <set>
 #include <system_error>
 #include <vector>
 
-namespace clusterprof::aggregator {
-namespace {
+namespace clusterprof {
 
-// Adding a node's rows to the report's analysis and being inside of HDF5 take one thread at a time, each
-// about a fifth of the work.
-constexpr std::size_t kMostThreads = 4;
+// Of what merges and reports do with a node's rows, adding them to the results and being inside of HDF5 take
+// one thread at a time, each about a fifth of the work.
+inline constexpr std::size_t kMostThreads = 4;
+inline constexpr std::size_t kMostAhead = 8;  // items
+
+// How many threads are of use for that: one for each processor this process may run on.
+[[nodiscard]] inline std::size_t useful_threads();
+
+// Calls work(worker, item) once for each item below `items`. Each worker, 0 to `threads` - 1, has a thread
+// and one item at a time; worker 0 is the caller. Items begin in ascending order, and none begins while one
+// that is kMostAhead or more before it lasts: so what has to be kept until an earlier item has ended is
+// limited.
+//
+// When an item throws, no further one begins, and the first exception is thrown again. Where the system has
+// no room for a thread, there are fewer.
+inline void share_work(std::size_t threads, std::size_t items,
+                       const std::function<void(std::size_t worker, std::size_t item)>& work);
+
+namespace workers {
 
 class Items {
  public:
@@ -61,17 +79,17 @@ class Items {
   std::exception_ptr error_;
 };
 
-}  // namespace
+}  // namespace workers
 
-std::size_t useful_threads() {
+inline std::size_t useful_threads() {
   ::cpu_set_t processors;
   if (::sched_getaffinity(0, sizeof processors, &processors) != 0) return 1;
   return std::clamp<std::size_t>(static_cast<std::size_t>(CPU_COUNT(&processors)), 1, kMostThreads);
 }
 
-void share_work(std::size_t threads, std::size_t items,
-                const std::function<void(std::size_t worker, std::size_t item)>& work) {
-  Items all(items);
+inline void share_work(std::size_t threads, std::size_t items,
+                       const std::function<void(std::size_t worker, std::size_t item)>& work) {
+  workers::Items all(items);
   {
     std::vector<std::future<void>> others;  // are waited for when they go
     for (std::size_t worker = 1; worker < std::min(threads, items); ++worker) {
@@ -88,4 +106,4 @@ void share_work(std::size_t threads, std::size_t items,
   all.throw_error();
 }
 
-}  // namespace clusterprof::aggregator
+}  // namespace clusterprof
