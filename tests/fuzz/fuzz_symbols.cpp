@@ -19,6 +19,8 @@
 #include "cli/doctor/elf_facts.hpp"
 #include "cli/elf_needed.hpp"
 #include "collector/names/demangle.hpp"
+#include "collector/names/demangle_cython.hpp"
+#include "collector/names/demangle_rust.hpp"
 #include "collector/names/symbolize.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
