@@ -217,14 +217,14 @@ TEST(Diff, FindingsAreTheSameButForTheirNumbers) {
                 finding_of(FindingKind::kSmallIo, Severity::kHigh, 0.5, "load", 12)};
   b.findings[0].rank = 7;
   const Diff diff = compare({facts_of(a, "a")}, {facts_of(b, "b")});
-  ASSERT_EQ(diff.stayed.size(), 1u);
-  EXPECT_EQ(diff.stayed[0].finding.rank, 7);
-  EXPECT_EQ(diff.stayed[0].a_share, 0.3);
-  EXPECT_EQ(diff.stayed[0].b_share, 0.2);
-  ASSERT_EQ(diff.went.size(), 1u);
-  EXPECT_EQ(diff.went[0].finding.severity, Severity::kLow);
-  ASSERT_EQ(diff.came.size(), 1u);
-  EXPECT_EQ(diff.came[0].finding.share, 0.5);
+  ASSERT_EQ(diff.persisting.size(), 1u);
+  EXPECT_EQ(diff.persisting[0].finding.rank, 7);
+  EXPECT_EQ(diff.persisting[0].a_share, 0.3);
+  EXPECT_EQ(diff.persisting[0].b_share, 0.2);
+  ASSERT_EQ(diff.disappeared.size(), 1u);
+  EXPECT_EQ(diff.disappeared[0].finding.severity, Severity::kLow);
+  ASSERT_EQ(diff.appeared.size(), 1u);
+  EXPECT_EQ(diff.appeared[0].finding.share, 0.5);
 }
 
 TEST(Diff, OfTwoDelaysTheOneThatWasFixedIsGone) {
@@ -234,11 +234,11 @@ TEST(Diff, OfTwoDelaysTheOneThatWasFixedIsGone) {
                 finding_of(FindingKind::kDelay, Severity::kLow, 0.05, "clean", 36)};
   b.findings = {finding_of(FindingKind::kDelay, Severity::kLow, 0.08, "clean", 36)};
   const Diff diff = compare({facts_of(a, "a")}, {facts_of(b, "b")});
-  ASSERT_EQ(diff.went.size(), 1u);
-  EXPECT_EQ(diff.went[0].finding.place.function, "load_batch");
-  ASSERT_EQ(diff.stayed.size(), 1u);
-  EXPECT_EQ(diff.stayed[0].finding.place.function, "clean");
-  EXPECT_TRUE(diff.came.empty());
+  ASSERT_EQ(diff.disappeared.size(), 1u);
+  EXPECT_EQ(diff.disappeared[0].finding.place.function, "load_batch");
+  ASSERT_EQ(diff.persisting.size(), 1u);
+  EXPECT_EQ(diff.persisting[0].finding.place.function, "clean");
+  EXPECT_TRUE(diff.appeared.empty());
   const ComparedValue& elapsed = row_of(diff, DiffTable::kRun, "elapsed").values[0];
   EXPECT_EQ(verdict_of(elapsed), Verdict::kBetter)
       << "35 % less is more than chance, though there is one run a side";
@@ -254,9 +254,9 @@ TEST(Diff, FindingsOfOneKindAndPlaceAreSummedWithinARun) {
                 finding_of(FindingKind::kDelay, Severity::kMedium, 0.1, "clean", 36)};
   b.findings = {finding_of(FindingKind::kDelay, Severity::kMedium, 0.1, "clean", 36)};
   const Diff diff = compare({facts_of(a, "a")}, {facts_of(b, "b")});
-  ASSERT_EQ(diff.stayed.size(), 1u);
-  EXPECT_DOUBLE_EQ(*diff.stayed[0].a_share, 0.3);
-  EXPECT_DOUBLE_EQ(*diff.stayed[0].b_share, 0.1);
+  ASSERT_EQ(diff.persisting.size(), 1u);
+  EXPECT_DOUBLE_EQ(*diff.persisting[0].a_share, 0.3);
+  EXPECT_DOUBLE_EQ(*diff.persisting[0].b_share, 0.1);
 }
 
 // --- conditions ------------------------------------------------------------------------------
