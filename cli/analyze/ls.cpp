@@ -21,6 +21,7 @@
 #include "cli/analyze/run_lookup.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
+#include "report/analysis/efficiency.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
@@ -280,6 +281,7 @@ int print_json(const std::vector<ListedRun>& runs, const std::string& directory)
         const report::Efficiency& e = listed.efficiency;
         out("parallel", e.parallel)("load_balance", e.load_balance)("communication", e.communication);
         out("serialization", e.serialization)("transfer", e.transfer);
+        out("above_one", report::above_one(e));
       });
       out("bottleneck", text_or_null(listed.bottleneck));
       if (!listed.finding) {

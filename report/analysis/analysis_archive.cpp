@@ -303,6 +303,11 @@ template <>
 std::size_t least_bytes<Derived>() {
   return 1 + sizeof(double);
 }
+// The default value is a number; an empty text is smaller.
+template <>
+std::size_t least_bytes<Evidence::Entry>() {
+  return sizeof(EvidenceKey) + 2;
+}
 
 template <typename T>
 void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const std::vector<T>& list) {

@@ -353,6 +353,9 @@ LackedTime lacked_time(const Analysis& analysis, const RankInfo& rank) {
   double waiting_s = rank.mpi_wait_s.value_or(0);
   if (!rank.mpi_wait_s && analysis.max_useful_s && rank.useful_s)
     waiting_s = *analysis.max_useful_s - *rank.useful_s;
+  // A call that never returned waited for what did not come.
+  for (const CallUnderWayRow& call : analysis.calls_under_way)
+    if (call.rank == rank.rank && call.main_thread) waiting_s = std::max(waiting_s, call.age_s);
   const double busy_s =
       std::max(0.0, of_category(shard::Category::kMpi) - rank.startup_s.value_or(0) - waiting_s);
   return {of_category(shard::Category::kRunnable), std::min(rank.mpi_runnable_s.value_or(0), busy_s)};

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "report/analysis/efficiency.hpp"
 #include "report/analysis/regions.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/report.hpp"
@@ -79,7 +80,7 @@ class Document {
     }
     out_.object("threads_efficiency", [&] {
       out_("parallel", threads.parallel)("load_balance", threads.load_balance);
-      out_("communication", threads.communication);
+      out_("communication", threads.communication)("above_one", above_one(threads));
     });
   }
 
@@ -93,6 +94,7 @@ class Document {
       out_.object("efficiency", [&] {
         out_("parallel", e.parallel)("load_balance", e.load_balance)("communication", e.communication);
         out_("serialization", e.serialization)("transfer", e.transfer);
+        out_("above_one", above_one(e));
       });
       threads_efficiency();
       activities(a_.activity_s);
@@ -553,6 +555,7 @@ class Document {
       out_.object("efficiency", [&] {
         out_("parallel", row.efficiency.parallel)("load_balance", row.efficiency.load_balance);
         out_("communication", row.efficiency.communication);
+        out_("above_one", above_one(row.efficiency));
       });
       amounts(row.counters);
       derived(row.derived);

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "report/analysis/drops.hpp"
+#include "report/analysis/efficiency.hpp"
 #include "report/report.hpp"
 #include "report/text/format.hpp"
 #include "report/text/resources.hpp"
@@ -241,9 +242,8 @@ class Report {
     page_.section("Efficiency", "100 % is ideal");
     const auto show = [this](std::string_view name, const std::optional<double>& share,
                              std::string_view why) {
-      const std::string mark = share.value_or(0) > 1 ? " (above 100 % by measuring error)" : "";
-      page_.line(fmt::format("  {:<17}{:>8}  {:<20}  {}{}", name, share ? percent(*share) : "-",
-                             bar(share.value_or(0), 20), why, mark));
+      page_.line(fmt::format("  {:<17}{:>8}  {:<20}  {}", name, share ? percent(*share) : "-",
+                             bar(share.value_or(0), 20), why));
     };
     show("parallel", e.parallel, "load balance x communication");
     show("  load balance", e.load_balance,
@@ -278,6 +278,8 @@ class Report {
                              seconds(a_.startup_s)),
                  Style::kDim);
     page_.line("  mean, max: useful time per rank; @: the rank that has the max", Style::kDim);
+    if (!above_one(e).empty() || !above_one(a_.threads_efficiency).empty())
+      page_.line("  above 100 %: measuring errors", Style::kDim);
   }
 
   // --- ranks -------------------------------------------------------------------------------

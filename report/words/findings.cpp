@@ -302,6 +302,7 @@ class FindingWriter {
   [[nodiscard]] FindingText delay() const {
     const bool several = f_.ranks.size() > 1;
     std::string late = culprit(rank(), f_.place, names_);
+    if (several && late.ends_with(',')) late.pop_back();  // "waiting for a processor,"
     if (several) late += fmt::format(", and {} there,", text::plural(f_.ranks.size() - 1, "other rank"));
     FindingText result{fmt::format("Delay: {} made {} wait {}", late, who_waited(e_), time(Key::kWait)), ""};
     if (several) result.first += fmt::format(", rank {} for {} of it", rank(), time(Key::kRankWait));

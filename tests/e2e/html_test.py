@@ -2,6 +2,8 @@
 """The report page in Chromium, used as people use it: pages of a real run and of a synthetic one of 4,096 ranks. What
 the page shows is compared with what the command line tool says of the run. The browser's part: html/check_page.mjs."""
 
+import base64
+import gzip
 import json
 import os
 import pathlib
@@ -94,6 +96,31 @@ class Page(recording.RecordingTest):
         self.run_ok(ANALYZE, "report", self.path("run"), "--html", self.path("bare.html"), "--no-source")
         return report
 
+    def with_report(self, page, name, change):
+        """The page with another report in it."""
+        with open(self.path(page), encoding="utf-8") as file:
+            html = file.read()
+        begin = html.index(">", html.index('<script id="clusterprof-data"')) + 1
+        end = html.index("<", begin)
+        plain = gzip.decompress(base64.b64decode(html[begin:end]))
+        length = int.from_bytes(plain[8:12], "little")
+        header, arrays = json.loads(plain[12:12 + length]), plain[(12 + length + 7) // 8 * 8:]
+        change(header["report"])
+        text = json.dumps(header).encode()
+        changed = plain[:8] + len(text).to_bytes(4, "little") + text
+        changed += bytes(-len(changed) % 8) + arrays
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(html[:begin] + base64.b64encode(gzip.compress(changed)).decode() + html[end:])
+        return self.path(name)
+
+    def rare(self, report):
+        """What this run need not have: an efficiency above 100 %, a library call that blocks."""
+        report["efficiency"].update(serialization=1.03, transfer=0.9, above_one=["serialization"])
+        report["off_cpu"] = [{"kind": "sleep", "file": "a.c", "line": 3, "function": "nap", "library_function": "clock_nanosleep",
+                              "time_s": 2, "main_thread_s": 2, "rank_max": 0},
+                             {"kind": "lock", "file": "a.c", "line": 9, "function": "wait", "library_function": None,
+                              "time_s": 1, "main_thread_s": 1, "rank_max": 1}]
+
     def test_in_chromium(self):
         report = self.record_program()
         self.run_ok(SYNTH, "--nodes", "64", "--ranks-per-node", "64", "--paths", "200", "--bins", "64", self.path("large"))
@@ -121,6 +148,7 @@ class Page(recording.RecordingTest):
                 {"scenario": "searchFinds", "file": large, "query": "solver.exch", "name": "Solver.exchange()"},
                 {"scenario": "hostileStayText", "file": real, "names": NAMES, "region": REGION},
                 {"scenario": "keyboardAlone", "file": real},
+                {"scenario": "rareThings", "file": self.with_report("real.html", "rare.html", self.rare)},
                 {"scenario": "sources", "file": real, "without": self.path("bare.html"), "name": PROGRAM,
                  "line": "not in a page without sources"},
             ],

@@ -571,7 +571,19 @@ async function viewsAgree({ file, name, all, selections, functions_s, gains_s })
   await close();
 }
 
-const scenarios = { viewsAgree, policy, timeFollows, rankFollows, nodeFollows, regionFollows, searchFinds, hostileStayText, keyboardAlone, sources };
+// An efficiency above 100 %, and a library call that blocked.
+async function rareThings({ file }) {
+  const { page, close } = await open(file);
+  await goTo(page, "summary");
+  const marked = await page.$$eval("main .eff", (nodes) => nodes.filter((node) => node.innerText.includes("measuring error")).map((node) => node.className));
+  check(marked.join() === "eff eff-serialization", "marks of measuring error", marked.join());
+  await goTo(page, "offcpu");
+  const cells = await page.$$eval('main [aria-label="Lines by blocked time"] tbody tr', (rows) => rows.map((row) => row.cells[2].innerText));
+  check(cells.join() === "clock_nanosleep,", "library calls", cells.join());
+  await close();
+}
+
+const scenarios = { rareThings, viewsAgree, policy, timeFollows, rankFollows, nodeFollows, regionFollows, searchFinds, hostileStayText, keyboardAlone, sources };
 try {
   for (const { file, name, themes, access } of expected.reports) await everyPage(file, name, themes, access);
   for (const { scenario, ...arguments_ } of expected.scenarios) {

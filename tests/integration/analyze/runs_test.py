@@ -255,7 +255,7 @@ class Runs(unittest.TestCase):
         self.assertRegex(line, r"\A[ -~]{40,255}\n\Z")
         self.assertTrue(line.startswith(" ".join(report["run"]["command"])[:40]), line)
         self.assertIn("; 4 ranks on 2 nodes, ", line)
-        efficiency = {name: f"{100 * value:.0f} %" for name, value in report["efficiency"].items() if value is not None}
+        efficiency = {name: f"{100 * value:.0f} %" for name, value in report["efficiency"].items() if isinstance(value, float)}
         self.assertIn(f"; parallel efficiency {efficiency['parallel']} = load balance {efficiency['load_balance']} x "
                       f"communication {efficiency['communication']}; bound by {report['bottleneck'][0]['class']} ", line)
         worst = report["findings"][0]

@@ -45,6 +45,18 @@ TEST(Archive, WhatIsReadIsWhatWasWritten) {
   }
 }
 
+TEST(Archive, ShortEvidenceAtTheEndIsRead) {
+  Analysis analysis;
+  Finding& finding = analysis.findings.emplace_back();
+  for (const EvidenceKey key : {EvidenceKey::kCall, EvidenceKey::kPath, EvidenceKey::kNode})
+    finding.evidence.set(key, std::string("x"));
+  finding.evidence.set(EvidenceKey::kProcessors, std::vector<std::int32_t>());
+  const Bytes bytes = encode(analysis);
+  const std::optional<Analysis> read = decode(bytes);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(encode(*read), bytes);
+}
+
 TEST(Archive, TheTimelinesOfRanksCanBeLeftOut) {
   const Analysis analysis = analyse(testing::resources_run());
   ASSERT_TRUE(analysis.timeline);

@@ -167,6 +167,38 @@ TEST(Failures, OneThatWasKilledBeforeTheLauncherActedIsTheFirst) {
             "Ranks 0, 1 were ended by SIGKILL, SIGTERM; rank 0 was last seen in solve() solver.c:42.");
 }
 
+TEST(Delay, OfRanksThatWaitForAProcessorIsAPlainSentence) {
+  Finding finding;
+  finding.kind = FindingKind::kDelay;
+  finding.rank = 1, finding.ranks = {1, 2};
+  finding.place.function = shard::kRunnableName, finding.place.kind = shard::FrameKind::kKernel;
+  finding.evidence.set(EvidenceKey::kWaitingRanks, 2);
+  finding.evidence.set(EvidenceKey::kWait, 0.8);
+  finding.evidence.set(EvidenceKey::kRankWait, 0.5);
+  EXPECT_EQ(
+      text_of(Analysis(), finding),
+      "Delay: rank 1, waiting for a processor, and 1 other rank there, made 2 ranks wait 800 ms, rank 1 "
+      "for 500 ms of it.");
+}
+
+// A rank that died in MPI_Finalize: the other one spun in a barrier, without a processor half of the time.
+TEST(WaitingForAProcessor, InACallThatNeverReturnedCostsNothing) {
+  ProfileBuilder b(2);
+  const auto main = b.native("main", "/u/a.out", "/u/a.c", 99);
+  const auto barrier = b.path({main, b.mpi("MPI_Barrier")});
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    b.sampled(r, b.path({main}), Category::kNative, 1000);
+    b.called(r, barrier, 0, 9000);
+    b.data.ranks[r].mpi_runnable_ns = 4500 * kMs;
+    b.data.ranks[r].flags |= shard::kRunDelayKnown | shard::kWaitKnown;
+  }
+  EXPECT_NE(find_kind(analyse(b.data), FindingKind::kWaitingForProcessor), nullptr);
+  for (std::uint32_t r = 0; r < 2; ++r)
+    b.data.calls_under_way.push_back({r, 50, true, barrier, shard::kNone, shard::kNone, -1,
+                                      shard::CallUnderWay::kNoTag, -1, 0, 9000 * kMs});
+  EXPECT_EQ(find_kind(analyse(b.data), FindingKind::kWaitingForProcessor), nullptr);
+}
+
 // --- waiting for data ---
 
 TEST(WaitsForData, AreNotFilesToBeReadInLargerPieces) {
@@ -320,8 +352,7 @@ TEST(Estimates, AreCalledSoAndNeverHigh) {
   ASSERT_NE(finding, nullptr);
   EXPECT_TRUE(finding->is_estimate);
   EXPECT_EQ(finding->severity, Severity::kMedium) << "94 % by an estimate";
-  EXPECT_TRUE(text_of(a, *finding)
-                  .starts_with("Memory may limit 94.0 % of all rank time (estimate)"))
+  EXPECT_TRUE(text_of(a, *finding).starts_with("Memory may limit 94.0 % of all rank time (estimate)"))
       << text_of(a, *finding);
 }
 

@@ -8,6 +8,7 @@
 
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
+#include "report/analysis/efficiency.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -310,6 +311,20 @@ TEST(Efficiency, TheReplayDividesCommunication) {
   EXPECT_FALSE(e.serialization.has_value());
   EXPECT_FALSE(e.transfer.has_value());
   EXPECT_TRUE(e.communication.has_value());
+}
+
+TEST(Efficiency, WhatMeasuringMadeTooLargeIsMarked) {
+  shard::ShardData data = testing::delayed_run();
+  EXPECT_TRUE(above_one(analyse(data).efficiency).empty());
+  data.wait_analysis.ideal_ns = 8900 * kMs;
+  const Analysis a = analyse(data);
+  EXPECT_EQ(above_one(a.efficiency), std::vector<std::string>{"serialization"});
+  std::string json = render_json(a);
+  std::erase_if(json, [](char c) { return c == ' ' || c == '\n'; });
+  EXPECT_NE(json.find("\"above_one\":[\"serialization\"]"), std::string::npos);
+  TextOptions options;
+  options.sections = {"efficiency"};
+  EXPECT_NE(render_text(a, options).find("\n  above 100 %: measuring errors"), std::string::npos);
 }
 
 TEST(NodeMatrix, SumsThePairsOfRanks) {

@@ -53,6 +53,11 @@ export function placeCell(model: Model, place: Place, kind = "native"): HTMLElem
   );
 }
 
+// The library function that a line called and that holds the time.
+export function libraryCall(name: string | null | undefined): HTMLElement | null {
+  return name ? el("span", { class: "where", tip: printable(name) }, ` in ${shortenMiddle(printable(name), 40)}`) : null;
+}
+
 export function placeText(model: Model, place: Place): string {
   const label = place.function ? functionLabel(place.function, "native") : "";
   return (

@@ -124,6 +124,7 @@ export interface Efficiency {
   communication: Seconds;
   serialization: Seconds;
   transfer: Seconds;
+  above_one: Exclude<keyof Efficiency, "above_one">[]; // by measuring error
 }
 
 export interface FunctionRow extends Parts, FineParts {
@@ -296,6 +297,7 @@ export interface IoCall {
   file: string | null;
   line: number | null;
   function: string | null;
+  library_function: string | null; // that the line called, and that holds the time
   path: string | null;
   count: number;
   failed: number;
@@ -319,6 +321,7 @@ export interface OffCpuRow {
   file: string | null;
   line: number | null;
   function: string | null;
+  library_function: string | null; // that the line called, and that blocked
   time_s: number;
   main_thread_s: number;
   rank_max: number;
@@ -337,7 +340,7 @@ export interface RegionRow extends Parts {
   rank_mean_s: number;
   rank_max_s: number;
   rank_max: number;
-  efficiency: { parallel: Seconds; load_balance: Seconds; communication: Seconds };
+  efficiency: Omit<Efficiency, "serialization" | "transfer">;
   counters: Record<string, number>;
   derived: Derived[];
   bottleneck: string | null;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which files were read and written, by which lines, and what it took. All of it is of the whole run.
-import { placeCell, rankLink, shortenedNote } from "../comm/parts";
+import { libraryCall, placeCell, rankLink, shortenedNote } from "../comm/parts";
 import { type Child, type Column, el, miniBar, ofWholeRun, section, stackedBar, table } from "../core/dom";
 import { bytes, count, percent, plural, printable, seconds, shortenMiddle } from "../core/format";
 import type { Page } from "../core/page";
@@ -155,6 +155,7 @@ function callsCard(store: Store, calls: readonly IoCall[]): HTMLElement {
           value: (row) => row.first.function ?? "",
           cell: (row) => [
             placeCell(model, { ...row.first, op: null }),
+            libraryCall(row.first.library_function),
             row.first.mpi ? el("span", { class: "where" }, ` in ${printable(row.first.mpi)}`) : null,
             row.first.background && !row.first.mpi ? el("span", { class: "where" }, " on a file system of the kernel") : null,
           ],

@@ -3,7 +3,7 @@
 import { placeCell, rankLink, shortenedNote } from "../comm/parts";
 import { qualitative } from "../core/colours";
 import { type Child, choice, el, miniBar, ofWholeRun, replace, section, stackedBar, table } from "../core/dom";
-import { percent, plural, seconds } from "../core/format";
+import { percent, plural, printable, seconds, shortenMiddle } from "../core/format";
 import type { Model } from "../core/model";
 import type { Page } from "../core/page";
 import type { OffCpuRow } from "../core/report";
@@ -114,6 +114,13 @@ export const page: Page = {
           [
             { id: "kind", title: "For", class: "nowrap", value: (row) => titleOf(row.kind), cell: (row) => mark(row.kind) },
             { id: "place", title: "Line", value: (row) => row.function ?? "", cell: (row) => placeCell(model, { ...row, op: null }) },
+            {
+              id: "library",
+              title: "Library call",
+              help: "The library function that the line called and in which the thread was blocked",
+              value: (row) => row.library_function ?? "",
+              cell: (row) => (row.library_function ? el("span", { tip: printable(row.library_function) }, shortenMiddle(printable(row.library_function), 40)) : ""),
+            },
             { id: "time", title: "All threads", numeric: true, value: (row) => row.time_s, cell: (row) => seconds(row.time_s) },
             { id: "bar", title: "", cell: (row) => miniBar(most > 0 ? row.time_s / most : 0, kindColour(row.kind)) },
             { id: "share", title: "of it", numeric: true, value: (row) => row.time_s, cell: (row) => percent(all > 0 ? row.time_s / all : 0) },

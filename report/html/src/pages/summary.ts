@@ -118,7 +118,8 @@ function timeCard(store: Store): HTMLElement {
   );
 }
 
-const EFFICIENCY: Record<keyof Efficiency, { title: string; help: string; loss: string }> = {
+type EfficiencyName = Efficiency["above_one"][number];
+const EFFICIENCY: Record<EfficiencyName, { title: string; help: string; loss: string }> = {
   parallel: {
     title: "Parallel",
     help: "Mean useful time (outside MPI, not waiting for a processor) of the elapsed time without MPI_Init and MPI_Finalize: load balance × communication. 100 % would be all ranks at work all the time.",
@@ -150,8 +151,9 @@ function grade(value: number): string {
   return value >= 0.85 ? "var(--good)" : value >= 0.65 ? "var(--warn)" : "var(--bad)";
 }
 
-function efficiencyNode(name: keyof Efficiency, value: number | null | undefined): HTMLElement {
+function efficiencyNode(name: EfficiencyName, values: Efficiency): HTMLElement {
   const { title, help, loss } = EFFICIENCY[name];
+  const value = values[name];
   const known = value !== null && value !== undefined;
   return el(
     "div",
@@ -162,6 +164,7 @@ function efficiencyNode(name: keyof Efficiency, value: number | null | undefined
     },
     el("span", { class: "eff-name" }, title),
     el("span", { class: "eff-value" }, percent(value)),
+    values.above_one.includes(name) ? el("span", { class: "badge", tip: "It cannot be above 100 %: what is above is the error of measuring." }, "measuring error") : null,
     miniBar(value, known ? grade(value) : undefined),
   );
 }
@@ -183,21 +186,21 @@ function efficiencyCard(store: Store): HTMLElement | null {
     el(
       "div",
       { class: "eff-tree" },
-      efficiencyNode("parallel", values.parallel),
+      efficiencyNode("parallel", values),
       el(
         "div",
         { class: "eff-children" },
-        el("div", { class: "eff-branch" }, efficiencyNode("load_balance", values.load_balance)),
+        el("div", { class: "eff-branch" }, efficiencyNode("load_balance", values)),
         el(
           "div",
           { class: "eff-branch" },
-          efficiencyNode("communication", values.communication),
+          efficiencyNode("communication", values),
           fine
             ? el(
                 "div",
                 { class: "eff-children" },
-                el("div", { class: "eff-branch" }, efficiencyNode("serialization", values.serialization)),
-                el("div", { class: "eff-branch" }, efficiencyNode("transfer", values.transfer)),
+                el("div", { class: "eff-branch" }, efficiencyNode("serialization", values)),
+                el("div", { class: "eff-branch" }, efficiencyNode("transfer", values)),
               )
             : null,
         ),
