@@ -125,9 +125,10 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
       const CodeInfo& code = *tables.codes[raw.a];
       name(shard::FrameKind::kPython, code.name);
       frame.file = interner.string(code.file);
-      frame.line = python_line((code.python_version >> 16) & 0xff, code.first_line, code.line_table,
-                               static_cast<std::uint32_t>(raw.b))
-                       .value_or(0);
+      frame.line =
+          python_line((code.python_version >> 16) & 0xff, code.first_line, code.line_table,
+                      static_cast<std::uint32_t>(raw.b))
+              .value_or(code.line_table.empty() ? 0 : code.first_line);  // closures begin without one
       frame.function_line = code.first_line;
       break;
     }

@@ -54,7 +54,8 @@ class CallRules:
         with open(os.path.join(PROGRAMS, program)) as file:
             for node in ast.walk(ast.parse(file.read())):
                 if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                    self.lines.setdefault(node.name, set()).update(range(node.lineno, node.end_lineno + 1))
+                    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                    self.lines.setdefault(node.name, set()).update(range(first, node.end_lineno + 1))
                     if from_anywhere.get(node.lineno) == "anywhere":
                         self.from_anywhere.add(node.name)
 
@@ -65,8 +66,7 @@ class CallRules:
                 if frame is not frames[0]:
                     return "<module> was called"
                 continue
-            # Instructions that the compiler adds have no line; they call nothing.
-            if frame.name not in ("<listcomp>", "<genexpr>") and frame.line not in self.lines.get(frame.name, ()) | {0}:
+            if frame.name not in ("<listcomp>", "<genexpr>") and frame.line not in self.lines.get(frame.name, ()):
                 return f"{frame.name} at line {frame.line}"
         for caller, callee in zip(frames, frames[1:]):
             if callee.name not in self.callees.get(caller.line, ()) and callee.name not in self.from_anywhere:

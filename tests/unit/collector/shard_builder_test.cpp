@@ -197,6 +197,29 @@ TEST(ShardBuilder, KernelFramesAndWaitingForTheGil) {
   EXPECT_EQ(data.frames[0].kind, shard::FrameKind::kKernel);
 }
 
+TEST(ShardBuilder, AnInstructionWithoutALineHasTheFunctionsFirst) {
+  NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
+  FakeSegment fake;
+  fake.thread(0, 100, kStart, true);
+  // As the table of a closure: its first instruction has no line, the second one the next line.
+  fake.code(50, "a.py", "closure", 80, {0xf8, 0xe8, 0x02});
+  FakeSegment::Sample sample;
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    sample.time_ns = kStart + (i + 1) * kMs;
+    sample.words = {python_word(static_cast<std::uint32_t>(i)), 50};
+    fake.sample(0, sample);
+  }
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  state.hello(std::nullopt, 100, std::move(view).value(), {kStart, 1});
+  state.poll(kStart + 2 * kMs);
+  ShardBuilder builder;
+  const shard::ShardData data = builder.build(state.snapshot({kStart + 2 * kMs, 1}, false));
+  std::map<std::string, std::uint64_t> wall;
+  for (const shard::Value& value : data.values) wall[path_text(data, value.path)] += value.wall_ns;
+  EXPECT_EQ(wall, (std::map<std::string, std::uint64_t>{{"closure:80", kMs}, {"closure:81", kMs}}));
+}
+
 TEST(ShardBuilder, RegionsFilesAndSeries) {
   using enum wire::IoOperation;
   NodeOptions options{"run-1", "n0", {"x"}, 1, 100, "wall"};
