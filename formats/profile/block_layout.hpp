@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "formats/h5/h5.hpp"
-#include "formats/profile/node_matrix.hpp"
 #include "formats/shard/rank_rows.hpp"
 
 namespace clusterprof::profile {
+
+struct EncodedBlock;  // formats/profile/node_matrix.hpp
 
 // Of every chunked column, in files that are written now.
 inline constexpr std::uint64_t kBlockChunkRows = 8192;

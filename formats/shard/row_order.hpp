@@ -2,9 +2,9 @@
 // Orders of the matrix tables. Internal to formats/.
 #pragma once
 
-#include "formats/shard/rank_rows.hpp"
-
 namespace clusterprof::shard {
+
+struct MatrixRows;  // formats/shard/rank_rows.hpp
 
 enum class RowOrder {
   kByRank,  // rank, path; as RankRows has them

@@ -77,8 +77,6 @@ FOLDERS = {
 KNOWN_CIRCLES = {
     "units": [
         ["aggregator/run_directory", "aggregator/run_merge"],
-        ["formats/profile/block_layout", "formats/profile/node_matrix"],
-        ["formats/shard/rank_rows", "formats/shard/row_order"],
         ["report/analysis/bottlenecks", "report/analysis/placement"],
         ["report/page/page_data", "report/page/page_series", "report/page/page_sources", "report/page/rank_groups"],
     ],
