@@ -5,6 +5,28 @@
 #include <cstddef>
 
 namespace clusterprof::aggregator {
+namespace {
+
+// Ranks that are not there; of their ranges the first ones, so that few notes tell of any number.
+struct Absent {
+  std::vector<shard::RankRange> ranges;
+  std::size_t count = 0;
+};
+Absent absent_from(const std::vector<bool>& present) {
+  constexpr std::size_t kMostRanges = 24;
+  Absent absent;
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    if (present[i]) continue;
+    const std::size_t first = i;
+    while (i + 1 < present.size() && !present[i + 1]) ++i;
+    absent.count += i - first + 1;
+    if (absent.ranges.size() < kMostRanges)
+      absent.ranges.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(i)});
+  }
+  return absent;
+}
+
+}  // namespace
 
 using shard::NoteCode;
 
@@ -32,6 +54,17 @@ bool is_of_all_shards(NoteCode code) {
 bool has_note(const shard::ShardData& data, NoteCode code) {
   const std::vector<shard::Note>& notes = data.run.notes;
   return std::any_of(notes.begin(), notes.end(), [&](const shard::Note& note) { return note.code == code; });
+}
+
+void note_missing_ranks(shard::ShardData& data) {
+  const auto is_lost = [](const shard::Rank& rank) { return (rank.flags & shard::kLost) != 0; };
+  if (std::any_of(data.ranks.begin(), data.ranks.end(), is_lost)) data.run.complete = false;
+  const Absent absent = absent_from(present_ranks(data));
+  if (absent.count == 0) return unite(data.run.notes);
+  data.run.complete = false;
+  for (const shard::RankRange& range : absent.ranges)
+    data.run.notes.push_back(note_of_ranks(shard::NoteCode::kMissingRanks, range, absent.count));
+  unite(data.run.notes);
 }
 
 }  // namespace clusterprof::aggregator

@@ -16,4 +16,8 @@ std::vector<bool> present_ranks(const shard::ShardData& data);
 bool is_of_all_shards(shard::NoteCode code);
 bool has_note(const shard::ShardData& data, shard::NoteCode code);
 
+// What merge_run adds to the united data, for data merged by other means: completes
+// run.complete and the notes by looking for lost and missing ranks, and sorts the notes.
+void note_missing_ranks(shard::ShardData& data);
+
 }  // namespace clusterprof::aggregator

@@ -4,62 +4,18 @@
 #include "aggregator/run_directory.hpp"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <ctime>
-#include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "aggregator/abandoned_files.hpp"
-#include "aggregator/notes.hpp"
 #include "aggregator/run_merge.hpp"
-#include "formats/shard/run_files.hpp"
 
 namespace clusterprof::aggregator {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_shard_name(std::string_view name) {
-  return name.size() > 8 && name.starts_with("node-") && name.ends_with(".h5");
-}
-
-// Ranks that are not there; of their ranges the first ones, so that few notes tell of any number.
-struct Absent {
-  std::vector<shard::RankRange> ranges;
-  std::size_t count = 0;
-};
-Absent absent_from(const std::vector<bool>& present) {
-  constexpr std::size_t kMostRanges = 24;
-  Absent absent;
-  for (std::size_t i = 0; i < present.size(); ++i) {
-    if (present[i]) continue;
-    const std::size_t first = i;
-    while (i + 1 < present.size() && !present[i + 1]) ++i;
-    absent.count += i - first + 1;
-    if (absent.ranges.size() < kMostRanges)
-      absent.ranges.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(i)});
-  }
-  return absent;
-}
-
-// A collector began so lately that it may be at its first shard.
-bool shard_may_come(const fs::path& run_dir) {
-  constexpr std::time_t kFirstShard_s = 10;
-  std::error_code error;
-  for (fs::directory_iterator entry(run_dir, error), end; !error && entry != end; entry.increment(error)) {
-    struct stat status {};
-    if (shard::is_claim(entry->path().filename().string()) && ::lstat(entry->path().c_str(), &status) == 0 &&
-        std::abs(std::time(nullptr) - status.st_mtim.tv_sec) < kFirstShard_s)
-      return true;
-  }
-  return false;
-}
 
 // A directory that goes away with the object, with what is in it.
 class TemporaryPlace {
@@ -83,41 +39,6 @@ class TemporaryPlace {
 };
 
 }  // namespace
-
-Result<std::vector<fs::path>> await_shards(const fs::path& run_dir) {
-  constexpr std::chrono::seconds kPatience{10};
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  for (;;) {
-    Result<std::vector<fs::path>> shards = list_shards(run_dir);
-    const bool over = std::chrono::steady_clock::now() >= end;
-    if (!shards || !shards.value().empty() || over || !shard_may_come(run_dir)) return shards;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-}
-
-Result<std::vector<fs::path>> list_shards(const fs::path& run_dir) {
-  std::vector<fs::path> shards;
-  std::error_code error;
-  for (fs::directory_iterator entry(run_dir, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
-    if (is_shard_name(entry->path().filename().string()) && entry->is_regular_file(ignored))
-      shards.push_back(entry->path());
-  }
-  if (error) return Error{run_dir.string() + ": cannot be read: " + error.message()};
-  std::sort(shards.begin(), shards.end());
-  return shards;
-}
-
-void note_missing_ranks(shard::ShardData& data) {
-  const auto is_lost = [](const shard::Rank& rank) { return (rank.flags & shard::kLost) != 0; };
-  if (std::any_of(data.ranks.begin(), data.ranks.end(), is_lost)) data.run.complete = false;
-  const Absent absent = absent_from(present_ranks(data));
-  if (absent.count == 0) return unite(data.run.notes);
-  data.run.complete = false;
-  for (const shard::RankRange& range : absent.ranges)
-    data.run.notes.push_back(note_of_ranks(shard::NoteCode::kMissingRanks, range, absent.count));
-  unite(data.run.notes);
-}
 
 Result<MergeReport> merge_run(const fs::path& run_dir, const MergeOptions& options) {
   Destination destination{run_dir / kProfileName, {}, {}};

@@ -23,6 +23,7 @@
 #include "aggregator/node_rows.hpp"
 #include "aggregator/notes.hpp"
 #include "aggregator/record_quality.hpp"
+#include "aggregator/shard_files.hpp"
 #include "aggregator/wait_analyser.hpp"
 #include "base/workers.hpp"
 #include "formats/profile/node_matrix.hpp"

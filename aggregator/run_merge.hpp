@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "aggregator/run_directory.hpp"
+#include "aggregator/merge_options.hpp"
 #include "base/result.hpp"
 
 namespace clusterprof::aggregator {

@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "aggregator/merger.hpp"
+#include "aggregator/notes.hpp"
 #include "aggregator/run_directory.hpp"
 #include "base/result.hpp"
 #include "cli/analyze/output.hpp"

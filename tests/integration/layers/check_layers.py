@@ -76,7 +76,6 @@ FOLDERS = {
 # Circles that are still there. None may be added. One that is gone, or has become smaller, is changed here.
 KNOWN_CIRCLES = {
     "units": [
-        ["aggregator/run_directory", "aggregator/run_merge"],
         ["report/analysis/bottlenecks", "report/analysis/placement"],
         ["report/page/page_data", "report/page/page_series", "report/page/page_sources", "report/page/rank_groups"],
     ],

@@ -12,6 +12,7 @@
 
 #include "aggregator/corrected_time.hpp"
 #include "aggregator/merger.hpp"
+#include "aggregator/notes.hpp"
 #include "aggregator/run_directory.hpp"
 #include "aggregator/wait_analyser.hpp"
 #include "formats/profile/path_statistics.hpp"

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "aggregator/abandoned_files.hpp"
+#include "aggregator/notes.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/profile/profile_writer.hpp"
 #include "formats/shard/shard_writer.hpp"

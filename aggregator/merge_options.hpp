@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a merge is asked for, what it reports, and who looks on while it passes over the rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "aggregator/team.hpp"
+#include "base/result.hpp"
+#include "formats/shard/rank_rows.hpp"
+#include "formats/shard/shard_data.hpp"
+
+namespace clusterprof::aggregator {
+
+// What a merge does with every rank besides statistics: the report's analysis. Its results have to be the
+// same whatever the order of ranks and whoever of a team saw which.
+class RankObserver {
+ public:
+  virtual ~RankObserver() = default;
+  // `head`: complete but for the rows, and of a member other than 0 without rank_series; outlives what
+  // follows. Once more when the merge has to begin again: what was before does not count then.
+  virtual void begin(const shard::ShardData& head) = 0;
+  virtual void add(const shard::RankRows& rows) = 0;
+  [[nodiscard]] virtual Bytes state() const = 0;
+  [[nodiscard]] virtual Result<void> absorb(std::span<const std::byte> state) = 0;
+  // Member 0 alone: what to keep in the profile.
+  [[nodiscard]] virtual Bytes finish() = 0;
+};
+
+// How far a merge is, of one member's work.
+struct MergeProgress {
+  enum class Phase { kHeads, kRows, kWriting } phase = Phase::kHeads;
+  std::size_t done = 0, all = 0;  // shards; kWriting: blocks
+  double share = 0;               // 0..1 of all the work, by bytes
+};
+
+struct MergeOptions {
+  bool partial = false;     // leave damaged shards out, with a warning and a note, instead of failing
+  bool write = true;        // profile.h5 into the run directory
+  Team* team = nullptr;     // null: alone
+  std::size_t threads = 0;  // of one that merges alone; 0: as many as are of use
+  RankObserver* observer = nullptr;
+  std::function<void(const MergeProgress&)> progress{};  // called often, by one thread at a time
+  std::uint64_t most_events = std::uint64_t{1}
+                              << 23;  // that the analysis of waiting looks at; more are thinned out
+};
+
+struct MergeReport {
+  shard::ShardData head;              // without matrix rows; member 0 alone
+  std::size_t shards = 0;             // merged
+  std::size_t reused = 0;             // of them: taken over from the profile that was there
+  std::vector<std::string> warnings;  // one line each, for people
+  std::optional<Error> write_error;   // profile.h5 could not be written; the rest is good
+};
+
+}  // namespace clusterprof::aggregator
