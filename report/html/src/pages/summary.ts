@@ -165,7 +165,7 @@ function efficiencyNode(name: EfficiencyName, values: Efficiency): HTMLElement {
     el("span", { class: "eff-name" }, title),
     el("span", { class: "eff-value" }, percent(value)),
     values.above_one.includes(name) ? el("span", { class: "badge", tip: "It cannot be above 100 %: what is above is the error of measuring." }, "measuring error") : null,
-    miniBar(value, known ? grade(value) : undefined),
+    miniBar(known ? Math.min(1, value) : value, known ? grade(value) : undefined),
   );
 }
 
