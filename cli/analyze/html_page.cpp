@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "report/html/render_html.hpp"
-#include "report/page/page_data.hpp"
+#include "report/page/page_builder.hpp"
 
 namespace clusterprof::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
-#include "report/page/page_data.hpp"
+#include "report/page/page_builder.hpp"
 #include "report/tui/browser.hpp"
 
 namespace clusterprof::cli {

@@ -77,7 +77,6 @@ FOLDERS = {
 KNOWN_CIRCLES = {
     "units": [
         ["report/analysis/bottlenecks", "report/analysis/placement"],
-        ["report/page/page_data", "report/page/page_series", "report/page/page_sources", "report/page/rank_groups"],
     ],
     "folders": [
         ["report", "report/analysis"],

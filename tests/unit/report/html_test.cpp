@@ -21,6 +21,7 @@
 #include "profile_builder.hpp"
 #include "random_profile.hpp"
 #include "report/html/render_html.hpp"
+#include "report/page/page_builder.hpp"
 #include "report/page/page_sources.hpp"
 #include "report/report.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "profile_builder.hpp"
 #include "random_profile.hpp"
-#include "report/page/page_data.hpp"
+#include "report/page/page_builder.hpp"
 #include "report/page/rank_groups.hpp"
 #include "report/report.hpp"
 

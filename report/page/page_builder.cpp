@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chooses and sums up what the HTML page and the terminal browser show, so that its size is bounded for
 // any run.
-#include "report/page/page_data.hpp"
+#include "report/page/page_builder.hpp"
 
 #include <algorithm>
 #include <array>
