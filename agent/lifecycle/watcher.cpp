@@ -318,13 +318,15 @@ bool has_lost_handler() noexcept {
          action[0] != reinterpret_cast<std::uintptr_t>(sample_handler);
 }
 
-// Why a thread is not heard of that runs, or that was sent a signal.
-void look_for_silence(ThreadRecord& record) noexcept {
+// Why a thread is not heard of that runs, or that was sent a signal some time ago: a handler of ours that is
+// at work, or libc around a fork, holds it back for a moment.
+void look_for_silence(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   constexpr std::uint64_t kSilentNs = 300 * kMillisecondNs;
   const std::uint64_t sampled_ns = record.sampled_cpu_ns.load(std::memory_order_acquire);
   const std::uint64_t silent_ns = record.last_cpu_ns > sampled_ns ? record.last_cpu_ns - sampled_ns : 0;
   const bool runs = silent_ns > kSilentNs && silent_ns > 4 * g_process.period_ns;
-  const bool sleeps = record.signalled && record.signal_sent.load(std::memory_order_relaxed) != 0;
+  const bool sleeps = record.signalled && record.signal_sent.load(std::memory_order_relaxed) != 0 &&
+                      now_ns - record.watch.signalled_ns > kSilentNs;
   if (record.blocks_sample_signal || (!runs && !sleeps) ||
       record.held_number.load(std::memory_order_relaxed) >= 0)
     return;
@@ -424,7 +426,7 @@ void refresh_if_due(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   if (age_ns < kSecondNs || age_ns < 2 * record.watch.named_at_age_ns) return;
   record.watch.named_at_age_ns = age_ns;
   refresh_name(record);
-  look_for_silence(record);
+  look_for_silence(record, now_ns);
 }
 
 // Looks at the threads whose time has come; returns when the next one's will.
