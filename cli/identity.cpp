@@ -230,14 +230,17 @@ std::string hydra_job(const std::vector<std::string>& arguments) {
 pid_t find_mpi_launcher(const Environment& environment) {
   if (first_number(environment, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MPI_LOCALRANKID"}) < 0)
     return 0;
-  pid_t pid = ::getppid();
+  pid_t pid = ::getppid(), launcher = 0;
   for (int level = 0; level < 8 && pid > 1; ++level) {
-    if (is_mpi_launcher(split(read_proc(pid, "cmdline"), '\0'))) return pid;
+    if (is_mpi_launcher(split(read_proc(pid, "cmdline"), '\0')))
+      launcher = pid;
+    else if (launcher != 0)
+      return launcher;
     const auto stat = read_stat(pid);
-    if (!stat) return 0;
+    if (!stat) return launcher;
     pid = stat->parent;
   }
-  return 0;
+  return launcher;
 }
 
 int slurm_tasks_on_node(const std::string& tasks_per_node, int index) {

@@ -68,8 +68,8 @@ bool parse_spawned_as(const std::string& text, SpawnedAs& out);
 // A process that found out who it is in its world is one of that world of the run. Fails without a rank.
 Result<void> join_run(const SpawnedAs& spawned, Identity& identity);
 
-// The nearest process above this one that is an MPI launcher or its daemon on this node; 0: none, as under
-// srun. Looked for only where the environment has what such a one sets.
+// The MPI launcher above this process, or its daemon on this node: of several, one below the other, the
+// outermost. 0: none, as under srun. Looked for only where the environment has what such a one sets.
 pid_t find_mpi_launcher(const Environment& environment);
 
 // --- parts, for tests ---

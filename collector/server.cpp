@@ -92,6 +92,14 @@ std::optional<T> greeting_as(const ReceivedMessage& message, std::uint64_t magic
   return value;
 }
 
+// As it was called: "mpirun"; empty: not known.
+std::string program_name(pid_t pid) {
+  if (pid <= 0) return {};
+  const std::string command = read_text("/proc/" + std::to_string(pid) + "/cmdline").value_or("");
+  const std::string path = command.substr(0, command.find('\0'));
+  return path.substr(path.rfind('/') + 1);
+}
+
 }  // namespace
 
 class Server::Impl {
@@ -101,6 +109,8 @@ class Server::Impl {
         state_(options_.node),
         shard_file_(options_.run_directory, options_.node.node_name),
         launcher_processors_(processors_of(options_.mpi_launcher)),
+        mpi_launcher_name_(program_name(options_.mpi_launcher)),
+        mpi_launcher_(io_),
         listen_(io_, options_.listen_fd),
         accept_timer_(io_),
         timer_(io_),
@@ -139,6 +149,7 @@ class Server::Impl {
     wait_for_signals();
     wait_for_connections();
     if (control_) wait_for_control();
+    watch_mpi_launcher();
     last_checkpoint_ = Clock::now();
     last_left_ = Clock::now();
     (void)set_urgent(false);
@@ -327,6 +338,17 @@ class Server::Impl {
     }
     if (message.cut) add_note(NoteCode::kMemoryNotReceived);
     return false;
+  }
+
+  // Ends are handled in the order in which they happened: ranks that still run here failed later, if they do.
+  void watch_mpi_launcher() {
+    UniqueFd launcher = open_process(options_.mpi_launcher);
+    if (!launcher) return;
+    mpi_launcher_.assign(launcher.release());
+    mpi_launcher_.async_wait(asio::posix::stream_descriptor::wait_read,
+                             [this](const boost::system::error_code& error) {
+                               if (!error) state_.launcher_gone(mpi_launcher_name_);
+                             });
   }
 
   // --- the launcher -----------------------------------------------------------------------
@@ -778,6 +800,7 @@ class Server::Impl {
   bool has_problem_ = false;
 
   const Processors launcher_processors_;
+  const std::string mpi_launcher_name_;
   Processors processors_;  // that it was moved to; empty: those that it was started on
   bool ranks_changed_ = false;
   Clock::time_point last_move_;
@@ -785,6 +808,7 @@ class Server::Impl {
   IdleWatch idle_watch_;
 
   asio::io_context io_;
+  asio::posix::stream_descriptor mpi_launcher_;  // pidfd
   asio::posix::stream_descriptor listen_;
   std::unique_ptr<asio::posix::stream_descriptor> control_;
   asio::steady_timer accept_timer_, timer_;

@@ -366,6 +366,18 @@ std::uint32_t NodeState::world_size() const {
   return size;
 }
 
+void NodeState::launcher_gone(const std::string& launcher) {
+  std::vector<shard::Note> running;
+  for (const auto& [key, rank] : rank_numbers()) {
+    const std::list<Process>& processes = ranks_.at(key).processes;
+    if (std::none_of(processes.begin(), processes.end(), [](const Process& p) { return p.alive; })) continue;
+    running.push_back(shard::note_of_ranks(shard::NoteCode::kLauncherGone, {rank, rank}));
+    running.back().text = launcher;
+  }
+  shard::unite(running);  // to ranges
+  for (shard::Note& note : running) add_note(std::move(note));
+}
+
 void NodeState::add_note(shard::Note note) {
   if (std::find(notes_.begin(), notes_.end(), note) != notes_.end()) return;
   if (notes_.size() < kMostNotes) {

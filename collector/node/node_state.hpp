@@ -96,6 +96,8 @@ class NodeState {
   // Ranks of the run as far as known; 0: not at all.
   [[nodiscard]] std::uint32_t world_size() const;
 
+  // The MPI launcher has ended: a note on the ranks that still run.
+  void launcher_gone(const std::string& launcher);
   // For people: something that could not be recorded. Of very many the first are kept.
   void add_note(shard::Note note);
 

@@ -26,6 +26,7 @@ enum class NoteCode : std::uint8_t {
   kClocksApart,
   kRanksWithoutEvents,
   kOnlySomeRanks,
+  kLauncherGone,  // while these ranks were running
   // Processes that a collector could not record, or only in part.
   kNoSamples,
   kTooManyFiles,
@@ -90,6 +91,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"clocks_apart", NoteScope::kRun, "nodes", nullptr, nullptr},
     {"ranks_without_events", NoteScope::kRun, "ranks", nullptr, nullptr},
     {"only_some_ranks", NoteScope::kRun, nullptr, "ranks_option", nullptr},
+    {"launcher_gone", NoteScope::kRanks, nullptr, "launcher", nullptr},
     {"no_samples", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"too_many_files", NoteScope::kNode, "file_limit", nullptr, nullptr},
     {"connection_failed", NoteScope::kNode, "errno", nullptr, nullptr},

@@ -30,6 +30,7 @@ struct SourceLocation {
 
 enum class FindingKind : std::uint8_t {
   kRankFailed = 0,
+  kLauncherGone,
   kRanksEndedAfter,
   kRanksUnfinished,
   kRanksLost,
@@ -77,9 +78,10 @@ enum class FindingKind : std::uint8_t {
   kUnmatched,
   kClocks
 };
-inline constexpr std::size_t kFindingKinds = 46;
+inline constexpr std::size_t kFindingKinds = 47;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
+                                                                             "launcher_gone",
                                                                              "ranks_ended_after",
                                                                              "ranks_unfinished",
                                                                              "ranks_lost",
@@ -290,9 +292,10 @@ enum class EvidenceKey : std::uint8_t {
   kRanksMissing,
   kCpuExcess,
   kSignals,
-  kStatuses
+  kStatuses,
+  kLauncher
 };
-inline constexpr std::size_t kEvidenceKeys = 87;
+inline constexpr std::size_t kEvidenceKeys = 88;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -379,7 +382,8 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "ranks_missing",
                                                                              "cpu_excess_s",
                                                                              "signals",
-                                                                             "statuses"};
+                                                                             "statuses",
+                                                                             "launcher"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names of things, and lists of numbers, in the order in which they were added.

@@ -230,7 +230,49 @@ class Finder {
     return finding;
   }
 
+  // What they ended with.
+  static void add_ends(Finding& finding, const std::vector<const RankInfo*>& ranks) {
+    std::set<std::int32_t> signals, statuses;
+    for (const RankInfo* rank : ranks) {
+      if (rank->exit_signal)
+        signals.insert(*rank->exit_signal);
+      else if (rank->exit_status)
+        statuses.insert(*rank->exit_status);
+    }
+    finding.evidence.set(Key::kSignals, std::vector<std::int32_t>(signals.begin(), signals.end()));
+    finding.evidence.set(Key::kStatuses, std::vector<std::int32_t>(statuses.begin(), statuses.end()));
+  }
+
+  // The launcher ended before the ranks that failed did, and so is the reason. False: it did not.
+  bool launcher_went_away() {
+    const auto& notes = analysis_.run.notes;
+    const auto note = std::find_if(notes.begin(), notes.end(), [](const NoteRecord& row) {
+      return row.code == shard::NoteCode::kLauncherGone;
+    });
+    if (note == notes.end()) return false;
+    std::vector<const RankInfo*> victims;
+    for (const RankInfo& rank : analysis_.ranks) {
+      const bool was_running = std::any_of(
+          note->ranks.begin(), note->ranks.end(),
+          [&](const shard::RankRange& range) { return range.first <= rank.rank && rank.rank <= range.last; });
+      if (!was_running && failed_by_itself(rank)) return false;
+      if (failed(rank) || rank.lost) victims.push_back(&rank);
+    }
+    if (victims.empty()) return false;
+    const RankInfo& first = **std::ranges::min_element(victims, {}, &RankInfo::end_s);
+    Finding& finding = add_failure(Kind::kLauncherGone, victims, first);
+    finding.evidence.entries.clear();
+    finding.evidence.set(Key::kLauncher, note->text);
+    finding.evidence.set(Key::kElapsed, first.end_s);
+    add_ends(finding, victims);
+    return true;
+  }
+
   void failures() {
+    if (launcher_went_away()) {
+      missing_ranks();
+      return;
+    }
     const RankInfo* const first = first_failure();
     std::vector<const RankInfo*> alike, after, lost, unfinished;
     for (const RankInfo& rank : analysis_.ranks) {
@@ -248,18 +290,13 @@ class Finder {
     if (first == nullptr) vanished();
     if (!after.empty()) {
       Finding& finding = add_failure(Kind::kRanksEndedAfter, after, *after.front());
-      std::set<std::int32_t> signals, statuses;
-      for (const RankInfo* rank : after) {
-        if (rank->exit_signal)
-          signals.insert(*rank->exit_signal);
-        else
-          statuses.insert(*rank->exit_status);
-      }
-      finding.evidence.set(Key::kSignals, std::vector<std::int32_t>(signals.begin(), signals.end()));
-      finding.evidence.set(Key::kStatuses, std::vector<std::int32_t>(statuses.begin(), statuses.end()));
+      add_ends(finding, after);
       if (first != nullptr) finding.evidence.set(Key::kCauseRank, first->rank);
     }
     if (first != nullptr) vanished();
+    missing_ranks();
+  }
+  void missing_ranks() {
     if (const auto& missing = analysis_.run.missing_ranks; !missing.empty()) {
       Finding& finding = add(Kind::kRanksMissing, Severity::kHigh);
       about(finding, missing);

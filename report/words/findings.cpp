@@ -37,6 +37,8 @@ class FindingWriter {
                                 : fmt::format("exited with status {}", whole(Key::kStatus)),
                             last_seen(", rank {} first")),
                 ""};
+      case Kind::kLauncherGone:
+        return launcher_gone();
       case Kind::kRanksEndedAfter:
         return ended_after();
       case Kind::kRanksUnfinished:
@@ -257,11 +259,26 @@ class FindingWriter {
     if (where.empty()) return which;
     return fmt::format("{} in {}", which, where);
   }
-  [[nodiscard]] FindingText ended_after() const {
+  [[nodiscard]] std::string ends() const {
     std::vector<std::string> how;
     for (const std::int32_t signal : e_.list(Key::kSignals)) how.push_back(text::signal_name(signal));
     for (const std::int32_t status : e_.list(Key::kStatuses)) how.push_back(fmt::format("status {}", status));
-    const std::string list = fmt::format("{}", fmt::join(how, ", "));
+    return fmt::format("{}", fmt::join(how, ", "));
+  }
+  [[nodiscard]] FindingText launcher_gone() const {
+    const std::string launcher = e_.has(Key::kLauncher) && !e_.name(Key::kLauncher).empty()
+                                     ? text::shorten_middle(text::printable(e_.name(Key::kLauncher)), 32)
+                                     : "The MPI launcher";
+    const std::string how = ends();
+    return {
+        fmt::format("{} ended {} into the run, while the program was running: therefore {} ended{}{}.",
+                    launcher, time(Key::kElapsed),
+                    fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks", text::rank_list(f_.ranks)),
+                    how.empty() ? "" : " (" + how + ")", last_seen("; rank {} was last seen")),
+        "Find out what ended it: a kill, a time limit, a lost login."};
+  }
+  [[nodiscard]] FindingText ended_after() const {
+    const std::string list = ends();
     if (!e_.has(Key::kCauseRank))
       return {fmt::format("{} {} ended by {}{}.", who(), f_.ranks.size() == 1 ? "was" : "were", list,
                           last_seen("; rank {} was last seen")),

@@ -98,6 +98,9 @@ std::string sentence(const NoteRecord& note) {
                          one ? "rank that has" : "ranks that have");
     case NoteCode::kOnlySomeRanks:
       return fmt::format("Only some ranks were recorded, as --ranks asked: {}.", note.text);
+    case NoteCode::kLauncherGone:
+      return by_rank(note, fmt::format("{}, which had started them, ended while they were running.",
+                                       note.text.empty() ? "the MPI launcher" : note.text));
     case NoteCode::kNoSamples:
       return fmt::format(
           "{} no samples: clusterprof's library was not loaded there (the program is linked "

@@ -435,6 +435,30 @@ class Losses(recording.RecordingTest):
                 with self.subTest(case):
                     done.result()
 
+    def killed_launcher(self, flavour):
+        process, place, run, mark = self.mpi(flavour, "wait", wait=False)
+        marks = [f"{mark}.{rank}" for rank in range(RANKS)]
+        self.await_(lambda: all(os.path.exists(path) and os.path.getsize(path) == 40 and Mark(path).phase >= 1
+                                for path in marks), "all ranks")
+        process.kill()
+        process.communicate(timeout=60)
+        self.gone(place)
+        report = self.report(run)
+        first = report["findings"][0]
+        self.assertEqual((first["kind"], first["ranks"]), ("launcher_gone", list(range(RANKS))), report["findings"])
+        self.assertTrue(first["evidence"]["launcher"].startswith("mpi"), first)
+        self.assertFalse({"rank_failed", "ranks_ended_after", "ranks_lost"} & {row["kind"] for row in report["findings"]})
+        self.nothing_left(run)
+
+    def test_launchers_that_are_killed(self):
+        flavours = ("openmpi", "mpich")
+        for flavour in flavours:
+            self.compile(flavour)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for flavour, done in [(flavour, pool.submit(self.killed_launcher, flavour)) for flavour in flavours]:
+                with self.subTest(flavour):
+                    done.result()
+
     def killed_node(self, after_s):
         """All processes of one of two nodes at once. The others end as they would."""
         place, run, mark = self.place(f"node-{time.monotonic_ns()}")

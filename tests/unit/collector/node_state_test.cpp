@@ -481,6 +481,22 @@ TEST_F(NodeStateTest, NotesNameTheirRanksOnce) {
                                              note_of_ranks(kPython, {2, 2}, kPython307)}));
 }
 
+TEST_F(NodeStateTest, ALauncherThatEndsIsANoteOnTheRanksThatRun) {
+  FakeSegment fakes[4];
+  std::vector<NodeState::ProcessId> ids;
+  for (std::int32_t rank = 0; rank < 4; ++rank) {
+    run(fakes[rank], 100 + rank, 0, 10);
+    fakes[rank].header().rank = rank;
+    ids.push_back(state_.hello(std::nullopt, 100 + rank, view(fakes[rank]), at(0)));
+  }
+  state_.gone(ids[2], at(5).mono_ns, std::nullopt);
+  state_.launcher_gone("mpirun");
+  std::vector expected{note_of_ranks(shard::NoteCode::kLauncherGone, {0, 1}),
+                       note_of_ranks(shard::NoteCode::kLauncherGone, {3, 3})};
+  for (shard::Note& note : expected) note.text = "mpirun";
+  EXPECT_EQ(state_.snapshot(at(20), false).run.notes, expected);
+}
+
 TEST_F(NodeStateTest, RemarkOnPythonSaysThatGarbageCollectionIsNotKnown) {
   FakeSegment whole, partly;
   for (FakeSegment* fake : {&whole, &partly}) {

@@ -27,8 +27,9 @@ TEST(NoteKinds, NamesAreUniqueAndFoundAgain) {
 // What collectors and merges say themselves are codes and numbers: a text is a name, or words of somebody
 // else.
 TEST(NoteKinds, HaveNoTextForSentencesOfOurs) {
-  const std::set<std::string> by_nature = {"shard",      "file",         "library_message", "build_id",
-                                           "debug_file", "ranks_option", "value",           "site_message"};
+  const std::set<std::string> by_nature = {"shard",    "file",         "library_message",
+                                           "build_id", "debug_file",   "ranks_option",
+                                           "value",    "site_message", "launcher"};
   for (const NoteKind& kind : kNoteKinds)
     for (const char* const text : {kind.text, kind.detail})
       if (text != nullptr) EXPECT_TRUE(by_nature.contains(text)) << kind.name << ": " << text;

@@ -42,7 +42,7 @@ void expect_documented(const std::array<const char*, N>& names, const std::strin
 // Every enumerator has its name.
 static_assert(static_cast<std::size_t>(FindingKind::kClocks) + 1 == kFindingKinds);
 static_assert(static_cast<std::size_t>(FindingAction::kGiveProcessors) + 1 == kFindingActions);
-static_assert(static_cast<std::size_t>(EvidenceKey::kStatuses) + 1 == kEvidenceKeys);
+static_assert(static_cast<std::size_t>(EvidenceKey::kLauncher) + 1 == kEvidenceKeys);
 static_assert(kFindingKindNames.back() != nullptr && kFindingActionNames.back() != nullptr &&
               kEvidenceKeyNames.back() != nullptr);
 static_assert(std::string_view(name_of(FindingKind::kClocks)) == "clocks");
@@ -165,6 +165,28 @@ TEST(Failures, OneThatWasKilledBeforeTheLauncherActedIsTheFirst) {
   EXPECT_EQ(a.findings.size() > 1 && a.findings[1].kind == FindingKind::kRanksEndedAfter, false);
   EXPECT_EQ(text_of(a, a.findings[0]),
             "Ranks 0, 1 were ended by SIGKILL, SIGTERM; rank 0 was last seen in solve() solver.c:42.");
+}
+
+// Open MPI's ranks exit with status 195 when their daemon is gone, MPICH's are killed: neither is the reason.
+TEST(Failures, ALauncherThatWentAwayIsTheReason) {
+  shard::ShardData data = ended({{4010, 0, 195}, {4000, 0, 195}, {4020, 9, 0}});
+  data.run.notes = {shard::note_of_ranks(shard::NoteCode::kLauncherGone, {0, 2})};
+  data.run.notes[0].text = "mpirun";
+  Analysis a = analyse(data);
+  EXPECT_EQ(a.findings[0].kind, FindingKind::kLauncherGone);
+  EXPECT_EQ(a.findings[0].ranks, (std::vector<std::int32_t>{0, 1, 2}));
+  EXPECT_EQ(text_of(a, a.findings[0]),
+            "mpirun ended 4.00 s into the run, while the program was running: therefore ranks 0-2 ended "
+            "(SIGKILL, status 195); rank 1 was last seen in solve() solver.c:42. Find out what ended it: a "
+            "kill, a time limit, a lost login.");
+  for (const Finding& finding : a.findings)
+    EXPECT_TRUE(finding.kind != FindingKind::kRankFailed && finding.kind != FindingKind::kRanksEndedAfter);
+  // Rank 1 failed while the launcher was there.
+  data.run.notes = {shard::note_of_ranks(shard::NoteCode::kLauncherGone, {0, 0}),
+                    shard::note_of_ranks(shard::NoteCode::kLauncherGone, {2, 2})};
+  a = analyse(data);
+  EXPECT_EQ(a.findings[0].kind, FindingKind::kRankFailed);
+  EXPECT_EQ(a.findings[0].rank, 1);
 }
 
 TEST(Delay, OfRanksThatWaitForAProcessorIsAPlainSentence) {
