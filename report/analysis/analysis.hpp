@@ -362,6 +362,7 @@ struct RegionRow {
   CategorySeconds category_s{};     // parts of sampled_s
   Efficiency efficiency;
   Seconds mean_useful_s, max_useful_s, longest_s;  // over the ranks that were in it; longest: with MPI
+  Seconds focus_s;  // longest_s without the MPI_Init and MPI_Finalize that every rank was in there
   std::optional<std::int32_t> slowest_rank;
   Limits limits;
   CounterAmounts counters;
@@ -557,14 +558,15 @@ struct Analysis {
   // call MPI.
   Efficiency threads_efficiency;
   Seconds threads_mean_useful_s, threads_max_useful_s;
-  std::vector<FunctionRow> functions;  // by self_s, largest first
-  std::vector<LineRow> lines;          // by self_s, largest first
-  std::vector<CallTreeRow> call_tree;  // callers before what they call, then by total_s
-  double sampled_s = 0;                // sum of all threads' sampled time
-  double without_function_s = 0;       // of it, in no function: code that is not known
-  double without_line_s = 0;           // of it, in no line: as well, and where no frame has a source line
-  double helper_idle_s = 0;  // of it, threads other than the main ones, idle but not waiting for the GIL
-  bool mpi_watched = false;  // a rank's MPI calls would have been seen, had there been any
+  std::optional<std::int32_t> threads_slowest_rank;  // has threads_max_useful_s
+  std::vector<FunctionRow> functions;                // by self_s, largest first
+  std::vector<LineRow> lines;                        // by self_s, largest first
+  std::vector<CallTreeRow> call_tree;                // callers before what they call, then by total_s
+  double sampled_s = 0;                              // sum of all threads' sampled time
+  double without_function_s = 0;                     // of it, in no function: code that is not known
+  double without_line_s = 0;  // of it, in no line: as well, and where no frame has a source line
+  double helper_idle_s = 0;   // of it, threads other than the main ones, idle but not waiting for the GIL
+  bool mpi_watched = false;   // a rank's MPI calls would have been seen, had there been any
   std::vector<MpiCallRow> mpi_calls;                              // by time_s, largest first
   std::vector<CallUnderWayRow> calls_under_way;                   // by rank
   std::vector<std::vector<SourceLocation>> call_paths_under_way;  // of these, the outermost frame first

@@ -384,8 +384,8 @@ CLUSTERPROF_MEMBERS(OffCpuRow, kind, file, function, called, frame_kind, line, t
                     max_rank)
 CLUSTERPROF_MEMBERS(TimelineRow, rank, node, values)
 CLUSTERPROF_MEMBERS(RegionRow, names, count, time_s, min_s, max_s, max_n, spread, sampled_s, share,
-                    category_s, efficiency, mean_useful_s, max_useful_s, longest_s, slowest_rank, limits,
-                    counters, derived, bottleneck)
+                    category_s, efficiency, mean_useful_s, max_useful_s, longest_s, focus_s, slowest_rank,
+                    limits, counters, derived, bottleneck)
 CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, unfinished, time_s,
                     wait_s, transfer_s, spread)
 CLUSTERPROF_MEMBERS(PendingPeer, rank, any)
@@ -443,13 +443,13 @@ CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, category_s, activity_s
                     native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, startup_s,
                     focus_s, limits, memory_functions, io, off_cpu, timeline, regions, counters_multiplexed,
                     derived, mean_useful_s, max_useful_s, slowest_rank, efficiency, threads_efficiency,
-                    threads_mean_useful_s, threads_max_useful_s, functions, lines, call_tree, sampled_s,
-                    without_function_s, without_line_s, helper_idle_s, mpi_watched, mpi_calls,
-                    calls_under_way, call_paths_under_way, matrix, node_matrix, mpi_sizes, collectives,
-                    collective_matrix, collective_node_matrix, wait_quality, mpi_wait_s, mpi_transfer_s,
-                    places, waits, delays, root_causes, root_functions, critical_path, critical_functions,
-                    windows, counters, unavailable_counters, rank_counters, counter_spreads, bottlenecks,
-                    findings)
+                    threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank, functions, lines,
+                    call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s, mpi_watched,
+                    mpi_calls, calls_under_way, call_paths_under_way, matrix, node_matrix, mpi_sizes,
+                    collectives, collective_matrix, collective_node_matrix, wait_quality, mpi_wait_s,
+                    mpi_transfer_s, places, waits, delays, root_causes, root_functions, critical_path,
+                    critical_functions, windows, counters, unavailable_counters, rank_counters,
+                    counter_spreads, bottlenecks, findings)
 
 #undef CLUSTERPROF_MEMBERS
 
@@ -520,13 +520,15 @@ bool is_consistent(const Analysis& a) {
   return all(a.run.notes, [](const NoteRecord& note) { return known(note.code, shard::kNoteCodes); }) &&
          is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&
          (!a.efficiency.serialization || a.wait_quality) &&
-         is_consistent(a.threads_efficiency, a.threads_mean_useful_s, a.threads_max_useful_s, true) &&
+         is_consistent(a.threads_efficiency, a.threads_mean_useful_s, a.threads_max_useful_s,
+                       a.threads_slowest_rank.has_value()) &&
          all(a.functions, [&](const FunctionRow& row) { return frame(row.kind) && counted(row.counters); }) &&
          all(a.lines, [&](const LineRow& row) { return counted(row.counters); }) && is_tree(a.call_tree) &&
          all(a.regions,
              [&](const RegionRow& row) {
                return !row.names.empty() && counted(row.counters) &&
-                      is_consistent(row.efficiency, row.mean_useful_s, row.max_useful_s, true);
+                      is_consistent(row.efficiency, row.mean_useful_s, row.max_useful_s,
+                                    row.slowest_rank.has_value() && row.focus_s.has_value());
              }) &&
          (!a.io || all(a.io->calls,
                        [&](const IoCallRow& row) {

@@ -120,14 +120,6 @@ void add_mpi_io(double mpi_io_s, double whole_s, Bottleneck& row) {
   row.evidence.set(Key::kMpiIo, mpi_io_s);
 }
 
-// The rank whose threads that call MPI are outside it longest.
-std::int32_t slowest_with_threads(const Analysis& analysis) {
-  const auto useful_s = [](const RankInfo& rank) {
-    return rank.threads_useful_s.value_or(rank.useful_s.value_or(0));
-  };
-  return std::ranges::max_element(analysis.ranks, {}, useful_s)->rank;
-}
-
 std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& describer) {
   std::vector<Bottleneck> classes;
   // Of the time in MPI, calls that work on files are no communication.
@@ -154,7 +146,7 @@ std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& desc
     imbalance.kind = "imbalance";
     imbalance.share = (max - mean) / elapsed;
     imbalance.evidence.set(Key::kSlowestRank,
-                           threads ? slowest_with_threads(analysis) : *analysis.slowest_rank);
+                           threads ? *analysis.threads_slowest_rank : *analysis.slowest_rank);
     imbalance.evidence.set(Key::kMaxUseful, max);
     imbalance.evidence.set(Key::kMeanUseful, mean);
     add_delay(analysis, imbalance);
@@ -256,20 +248,20 @@ Bottleneck class_of_region(Describer& describer, const RegionRow& region) {
   }
   const double mpi_s = region.limits.time_s[index(Limit::kMpi)];
   if (region.efficiency.load_balance) {
-    const double mean = *region.mean_useful_s, max = *region.max_useful_s, longest = *region.longest_s;
+    const double mean = *region.mean_useful_s, max = *region.max_useful_s, focus = *region.focus_s;
     Bottleneck& imbalance = classes.emplace_back();
     imbalance.kind = "imbalance";
-    imbalance.share = (max - mean) / longest;
+    imbalance.share = (max - mean) / focus;
     imbalance.evidence.set(Key::kSlowestRank, *region.slowest_rank);
     imbalance.evidence.set(Key::kMaxUseful, max);
     imbalance.evidence.set(Key::kMeanUseful, mean);
     Bottleneck& communication = classes.emplace_back();
     communication.kind = "communication";
-    communication.share = std::max(0.0, 1 - max / longest);
+    communication.share = std::max(0.0, 1 - max / focus);
     communication.evidence.set(Key::kMpi, mpi_s);
     communication.evidence.set(Key::kWhole, region.sampled_s);
     communication.evidence.set(Key::kMaxUseful, max);
-    communication.evidence.set(Key::kElapsed, longest);
+    communication.evidence.set(Key::kElapsed, focus);
   }
   largest_first(classes);
   classes.front().region = region_name(region);

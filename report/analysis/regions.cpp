@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "report/analysis/mpi_calls.hpp"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {
@@ -26,6 +27,7 @@ RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, con
       places_(places),
       cpu_clock_(head.run.clock == "cpu"),
       of_path_(paths.size(), 0),
+      is_startup_(paths.size(), false),
       parent_(1),
       names_(1) {
   std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> children;
@@ -34,6 +36,8 @@ RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, con
     if (region == 0) continue;
     if (region != path) {
       of_path_[path] = of_path_[region];
+      const shard::Frame& frame = *paths.frame(path);
+      is_startup_[path] = frame.kind == shard::FrameKind::kMpi && is_mpi_startup(paths.text(frame.name));
       continue;
     }
     const std::uint32_t parent = of_path_[paths.parent(path)];
@@ -63,6 +67,7 @@ void RegionTime::add(const RankInput& rank) {
     RankTotals& here = rank_totals_[region];
     (in_mpi ? here.mpi_ns : value.main_thread ? here.main_ns : here.helper_ns) += value.wall_ns;
     if (value.main_thread && value.category == Category::kRunnable) here.runnable_ns += value.wall_ns;
+    if (value.main_thread && in_mpi && is_startup_[value.path]) here.startup_ns += value.wall_ns;
   }
   touched_.drain([&](std::uint32_t region) {
     const RankTotals here = rank_totals_[region];
@@ -72,13 +77,14 @@ void RegionTime::add(const RankInput& rank) {
     up.helper_ns += here.helper_ns;
     up.mpi_ns += here.mpi_ns;
     up.runnable_ns += here.runnable_ns;
+    up.startup_ns += here.startup_ns;
     const std::uint64_t outside_ns = here.main_ns + here.helper_ns;
     const std::uint64_t useful_ns = outside_ns - here.runnable_ns;
     const double useful_s = to_seconds(useful_ns);
     const double time_s = to_seconds(outside_ns + here.mpi_ns);
     if (time_s <= 0) return;
     sums_.resize(parent_.size());
-    unite(sums_[region], Sum{useful_ns, 1, useful_s, time_s, rank.position});
+    unite(sums_[region], Sum{useful_ns, 1, useful_s, time_s, to_seconds(here.startup_ns), rank.position});
   });
   rank_totals_[0] = {};
 }
@@ -200,12 +206,14 @@ void RegionTime::finish(const PathTime& time, const LimitTime& limits, const Pat
       const Sum& sum = sums_[at + 1];
       row.max_useful_s = sum.max_useful_s;
       row.longest_s = sum.longest_s;
+      // As for the run: what a rank waited there longer than others is a loss.
+      row.focus_s = sum.longest_s - std::min(sum.least_startup_s, sum.longest_s);
       row.slowest_rank = ranks.number(sum.position);
       row.mean_useful_s = to_seconds(sum.useful_ns) / static_cast<double>(sum.ranks);
     }
-    if (any_mpi && row.max_useful_s.value_or(0) > 0 && row.longest_s.value_or(0) > 0) {
+    if (any_mpi && row.max_useful_s.value_or(0) > 0 && row.focus_s.value_or(0) > 0) {
       row.efficiency.load_balance = *row.mean_useful_s / *row.max_useful_s;
-      row.efficiency.communication = *row.max_useful_s / *row.longest_s;
+      row.efficiency.communication = *row.max_useful_s / *row.focus_s;
       row.efficiency.parallel = *row.efficiency.load_balance * *row.efficiency.communication;
     }
     row.derived = derive(derived_input(analysis, row.counters, row.longest_s.value_or(0)));

@@ -38,7 +38,7 @@ class RegionTime {
  private:
   struct Sum {
     std::uint64_t useful_ns = 0, ranks = 0;
-    double max_useful_s = 0, longest_s = 0;
+    double max_useful_s = 0, longest_s = 0, least_startup_s = 0;
     std::uint32_t position = kNoPosition;  // of the rank with max_useful_s
     friend void unite(Sum& into, const Sum& from) {
       if (from.ranks == 0) return;
@@ -46,6 +46,8 @@ class RegionTime {
           (from.max_useful_s == into.max_useful_s && from.position < into.position))
         into.max_useful_s = from.max_useful_s, into.position = from.position;
       into.longest_s = std::max(into.longest_s, from.longest_s);
+      into.least_startup_s =
+          into.ranks == 0 ? from.least_startup_s : std::min(into.least_startup_s, from.least_startup_s);
       into.useful_ns += from.useful_ns;
       into.ranks += from.ranks;
     }
@@ -53,6 +55,7 @@ class RegionTime {
   struct RankTotals {
     std::uint64_t main_ns = 0, helper_ns = 0, mpi_ns = 0;  // the first two outside MPI
     std::uint64_t runnable_ns = 0;                         // of main_ns: without a processor
+    std::uint64_t startup_ns = 0;  // of mpi_ns: MPI_Init, MPI_Finalize of the main thread
   };
 
   void sum_instances(const RankOrder& ranks, std::vector<RegionRow>& rows) const;
@@ -65,6 +68,7 @@ class RegionTime {
   bool cpu_clock_;
   // Regions are numbered from 1 on, parents first; 0: outside all of them.
   std::vector<std::uint32_t> of_path_;  // the innermost one
+  std::vector<bool> is_startup_;        // by path: MPI_Init and the like
   std::vector<std::uint32_t> parent_;   // by region
   std::vector<std::vector<std::string>> names_;
   std::vector<Sum> sums_;  // by region

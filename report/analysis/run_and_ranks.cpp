@@ -309,6 +309,7 @@ void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& an
   double sum = 0, largest = 0, least_paused_s = 0, least_startup_s = 0;
   double sum_of_threads = 0, largest_of_threads = 0;
   bool any_threads = false;
+  std::int32_t slowest_of_threads = 0;
   std::size_t count = 0;
   for (const RankInfo& rank : analysis.ranks) {
     if (!rank.useful_s) continue;
@@ -318,6 +319,7 @@ void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& an
     least_startup_s = count == 0 ? startup_s : std::min(least_startup_s, startup_s);
     any_threads = any_threads || rank.threads_useful_s.has_value();
     sum_of_threads += of_threads_s;
+    if (count == 0 || of_threads_s > largest_of_threads) slowest_of_threads = rank.rank;
     largest_of_threads = std::max(largest_of_threads, of_threads_s);
     largest = count == 0 ? *rank.useful_s : std::max(largest, *rank.useful_s);
     sum += *rank.useful_s;
@@ -340,6 +342,7 @@ void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& an
     Efficiency& threads = analysis.threads_efficiency;
     analysis.threads_mean_useful_s = sum_of_threads / static_cast<double>(count);
     analysis.threads_max_useful_s = largest_of_threads;
+    analysis.threads_slowest_rank = slowest_of_threads;
     threads.load_balance = *analysis.threads_mean_useful_s / largest_of_threads;
     threads.communication = largest_of_threads / analysis.focus_s;
     threads.parallel = *threads.load_balance * *threads.communication;

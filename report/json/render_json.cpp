@@ -80,7 +80,8 @@ class Document {
     }
     out_.object("threads_efficiency", [&] {
       out_("parallel", threads.parallel)("load_balance", threads.load_balance);
-      out_("communication", threads.communication)("above_one", above_one(threads));
+      out_("communication", threads.communication)("slowest_rank", *a_.threads_slowest_rank);
+      out_("above_one", above_one(threads));
     });
   }
 
@@ -557,6 +558,7 @@ class Document {
         out_("communication", row.efficiency.communication);
         out_("above_one", above_one(row.efficiency));
       });
+      out_("mpi_startup_s", row.focus_s ? Seconds(*row.longest_s - *row.focus_s) : Seconds());
       amounts(row.counters);
       derived(row.derived);
       out_("bottleneck", text_or_null(row.bottleneck));

@@ -268,8 +268,8 @@ class Report {
       page_.line("  over all threads that call MPI");
       show("parallel", threads.parallel, "load balance x communication");
       show("  load balance", threads.load_balance,
-           fmt::format("mean {} / max {}", seconds(*a_.threads_mean_useful_s),
-                       seconds(*a_.threads_max_useful_s)));
+           fmt::format("mean {} / max {} (@{})", seconds(*a_.threads_mean_useful_s),
+                       seconds(*a_.threads_max_useful_s), *a_.threads_slowest_rank));
       show("  communication", threads.communication,
            fmt::format("max {} / run {}", seconds(*a_.threads_max_useful_s), seconds(a_.focus_s)));
     }

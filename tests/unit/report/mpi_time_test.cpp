@@ -40,6 +40,35 @@ TEST(MpiTime, EfficienciesLeaveTheStartOfMpiOut) {
   EXPECT_NEAR(*a.efficiency.parallel, 8.25 / 9, 1e-12);
 }
 
+// The same run within one region, and a region that only one rank starts MPI in.
+TEST(MpiTime, EfficienciesOfRegionsLeaveTheStartOfMpiOut) {
+  ProfileBuilder b(2);
+  const auto all = b.region("all"), main = b.native("main", "a.out", "a.c", 3);
+  const auto init = b.path({all, main, b.mpi("MPI_Init")}),
+             finalize = b.path({all, main, b.mpi("MPI_Finalize")});
+  const auto barrier = b.path({all, main, b.mpi("MPI_Barrier")});
+  b.called(0, init, 1, 900);
+  b.called(0, finalize, 1, 100);
+  b.called(1, init, 1, 2000);
+  b.called(0, barrier, 10, 500);
+  for (std::uint32_t r = 0; r < 2; ++r)
+    b.sampled(r, b.path({all, main}), Category::kNative, r == 0 ? 8500 : 8000);
+  const Analysis run = analyse(b.data);
+  ASSERT_EQ(run.regions.size(), 1u);
+  const RegionRow& region = run.regions[0];
+  EXPECT_NEAR(*region.longest_s, 10, 1e-9);
+  EXPECT_NEAR(*region.focus_s, 9, 1e-9);
+  EXPECT_NEAR(*region.efficiency.communication, *run.efficiency.communication, 1e-9);
+  EXPECT_NEAR(*region.efficiency.parallel, 8.25 / 9, 1e-9);
+  const std::optional<Analysis> alone = analyse_region(b.data, "all");
+  ASSERT_TRUE(alone);
+  EXPECT_NEAR(*alone->efficiency.parallel, *region.efficiency.parallel, 1e-9) << "report --region";
+
+  b.data.mpi_calls.erase(b.data.mpi_calls.begin() + 2);  // rank 1's
+  const Analysis one = analyse(b.data);
+  EXPECT_NEAR(*one.regions[0].focus_s, *one.regions[0].longest_s, 1e-9) << "rank 1 starts MPI elsewhere";
+}
+
 TEST(MpiTime, WorkOnFilesIsNoCommunication) {
   ProfileBuilder b(2);
   const auto main = b.native("main", "a.out", "a.c", 3);
@@ -83,6 +112,7 @@ TEST(MpiTime, AllThreadsThatCallMpiCount) {
   EXPECT_DOUBLE_EQ(*a.efficiency.parallel, 1);
   EXPECT_NEAR(*a.threads_efficiency.load_balance, (1 + 13.0 / 25) / 2, 1e-9);
   EXPECT_NEAR(*a.threads_efficiency.communication, 1, 1e-9);
+  EXPECT_EQ(a.threads_slowest_rank, 1);
   // The time is that of the threads: functions have it, the main thread's category has not.
   const auto found = std::find_if(a.functions.begin(), a.functions.end(),
                                   [](const FunctionRow& row) { return row.name == "MPI_Recv"; });
