@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -167,6 +168,41 @@ void TimeCorrector::correct(std::uint32_t rank, std::span<const Value> values,
   add_calls_before(nullptr);
 }
 
+void correct_path_series(ShardData& head, std::span<const std::uint64_t> exclusive_ns) {
+  std::vector<shard::PathSeries>& rows = head.path_series;
+  if (rows.empty()) return;
+  std::vector<std::uint64_t> sampled_ns(head.paths.size(), 0),
+      due_ns(exclusive_ns.begin(), exclusive_ns.end());
+  std::array<std::uint64_t, shard::kMostPathBins> bins{};
+  for (shard::PathSeries& row : rows) {
+    row.raw_wall_ns = row.wall_ns;
+    sampled_ns[row.path] += row.wall_ns;
+    bins[row.bin] += row.wall_ns;
+  }
+  due_ns.resize(head.paths.size(), 0);
+  for (std::size_t path = head.paths.size(); --path != 0;)
+    if (sampled_ns[path] == 0) due_ns[head.paths[path].parent] += std::exchange(due_ns[path], 0);
+  if (sampled_ns[0] == 0 && due_ns[0] != 0) {  // passed as all the rest did
+    std::vector<shard::PathSeries> of_root;
+    for (std::uint32_t bin = 0; bin < bins.size(); ++bin)
+      if (bins[bin] != 0) of_root.push_back({0, bin, bins[bin], 0});
+    sampled_ns[0] = std::accumulate(bins.begin(), bins.end(), std::uint64_t{0});
+    rows.insert(rows.begin(), of_root.begin(), of_root.end());
+  }
+  std::uint32_t path = shard::kNone;
+  std::optional<Share> share;
+  for (shard::PathSeries& row : rows) {  // by path
+    if (row.path != path) share.emplace(sampled_ns[path = row.path], due_ns[row.path]);
+    row.wall_ns = (*share)(row.wall_ns);
+  }
+  std::erase_if(rows, [](const shard::PathSeries& row) { return row.wall_ns == 0 && row.raw_wall_ns == 0; });
+}
+
+void restore_path_series(ShardData& head) {
+  for (shard::PathSeries& row : head.path_series) row.wall_ns = std::exchange(row.raw_wall_ns, 0);
+  std::erase_if(head.path_series, [](const shard::PathSeries& row) { return row.wall_ns == 0; });
+}
+
 void correct_rows(ShardData& data) {
   const shard::InMemoryRows rows(data);
   TimeCorrector corrector(data);
@@ -181,6 +217,10 @@ void correct_rows(ShardData& data) {
   std::stable_sort(corrected.begin(), corrected.end(),
                    [](const Value& a, const Value& b) { return a.rank < b.rank; });
   data.values = std::move(corrected);
+  std::vector<std::uint64_t> exclusive_ns(data.paths.size(), 0);
+  for (const Value& value : data.values)
+    if (value.path < exclusive_ns.size()) exclusive_ns[value.path] += value.wall_ns;
+  correct_path_series(data, exclusive_ns);
 }
 
 }  // namespace clusterprof::aggregator

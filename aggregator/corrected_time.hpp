@@ -44,7 +44,14 @@ class TimeCorrector {
   std::vector<Call> calls_;                // of the rank at hand, by path, the main thread's first
 };
 
-// The rows of data in memory, whose ranks are corrected.
+// Corrects table path_series, which has sampled times, and keeps these in raw_wall_ns. A path with rows then
+// has, in its own rows and in those of the paths below it together, its inclusive time: its rows get the
+// time of those below that have none. exclusive_ns: corrected times of all ranks, by path.
+void correct_path_series(shard::ShardData& head, std::span<const std::uint64_t> exclusive_ns);
+// Takes that back.
+void restore_path_series(shard::ShardData& head);
+
+// The rows of data in memory, whose ranks are corrected, and its path_series.
 void correct_rows(shard::ShardData& data);
 // Ranks and rows.
 inline void correct_times(shard::ShardData& data) {

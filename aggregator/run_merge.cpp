@@ -405,6 +405,7 @@ bool RunMerge::plan_reuse() {
 
   OldProfile& old = old_.emplace();
   old.head = *head.value();
+  restore_path_series(old.head);
   old.head.run.notes = std::move(notes);
   old.head.run.complete = complete;
   old.run_id = old.head.run.id;
@@ -1095,6 +1096,9 @@ void RunMerge::write_rest() {
   std::vector<profile::Source> sources;
   for (const Shard& row : plan_.shards) sources.push_back({row.name, row.state.size_bytes, !row.left_out});
   const profile::PathStatisticsTable statistics = statistics_->finish();
+  std::vector<std::uint64_t> exclusive_ns;
+  for (const profile::PathStatistics& path : statistics.paths) exclusive_ns.push_back(path.exclusive.sum_ns);
+  correct_path_series(union_.head, exclusive_ns);
   const Result<void> written =
       writer_->finish({.head = union_.head, .statistics = statistics, .sources = sources, .report = [&kept] {
                          return kept.get();

@@ -125,8 +125,8 @@ void dump_series(const ShardData& data, Text& out) {
   for (const NodeSeries& s : data.node_series) out.row(s.node, s.series, s.bin, s.value);
   out.table("path_axis", 1, "bin_ns\torigin_utc_ns");
   out.row(data.path_axis.bin_ns, data.path_axis.origin_utc_ns);
-  out.table("path_series", data.path_series.size(), "path\tbin\twall_ns");
-  for (const PathSeries& s : data.path_series) out.row(s.path, s.bin, s.wall_ns);
+  out.table("path_series", data.path_series.size(), "path\tbin\twall_ns\traw_wall_ns");
+  for (const PathSeries& s : data.path_series) out.row(s.path, s.bin, s.wall_ns, s.raw_wall_ns);
 }
 
 // The matrix tables: those of a profile do not fit into memory, and are read once for each of them.

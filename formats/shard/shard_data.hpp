@@ -420,13 +420,14 @@ struct NodeSeries {
   friend bool operator==(const NodeSeries&, const NodeSeries&) = default;
 };
 
-// Sampled wall time of a call path over the time of the run, exclusive like Value: of all ranks and threads
-// of the shard or profile, in bins of ShardData::path_axis. Each node tells its largest paths apart
+// Wall time of a call path over the time of the run, exclusive like Value: of all ranks and threads of the
+// shard or profile, in bins of ShardData::path_axis. Each node tells its largest paths apart
 // (path_times.hpp) and adds the time of the others to that of the nearest path above them that it tells
-// apart, or of the root. The sum of all rows is that of Value::wall_ns. No row where it is 0.
+// apart, or of the root. The sum of all rows is that of Value::wall_ns. No row where both are 0.
 struct PathSeries {
   std::uint32_t path = 0, bin = 0;  // path: index into paths; bin < kMostPathBins
-  std::uint64_t wall_ns = 0;
+  std::uint64_t wall_ns = 0;        // in shards as sampled, in profiles corrected as Value's
+  std::uint64_t raw_wall_ns = 0;    // profiles only: as sampled
   friend bool operator==(const PathSeries&, const PathSeries&) = default;
 };
 inline constexpr std::uint32_t kMostPathBins = 64;

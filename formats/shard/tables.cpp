@@ -523,10 +523,11 @@ void visit_series(Archive& archive, Data& data) {
     field("bin_ns", data.path_axis.bin_ns);
     field("origin_utc_ns", data.path_axis.origin_utc_ns);
   });
-  archive.table("path_series", data.path_series, [](auto& table) {
+  archive.table("path_series", data.path_series, [&](auto& table) {
     table.column("path", &PathSeries::path);
     table.column("bin", &PathSeries::bin);
     table.column("wall_ns", &PathSeries::wall_ns);
+    if (archive.is_profile()) table.column("raw_wall_ns", &PathSeries::raw_wall_ns);
   });
 }
 

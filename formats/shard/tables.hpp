@@ -19,7 +19,7 @@ inline constexpr const char* kProfileFormat = "clusterprof-profile";
 
 // The versions that are written, and the only ones that are read.
 inline constexpr std::uint32_t kFormatMajor = 2, kFormatMinor = 2;  // of shards
-inline constexpr std::uint32_t kProfileMajor = 3, kProfileMinor = 2;
+inline constexpr std::uint32_t kProfileMajor = 3, kProfileMinor = 3;
 
 enum class Tables {
   kAll,

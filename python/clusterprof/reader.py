@@ -30,7 +30,7 @@ KINDS = ["python", "native", "mpi", "kernel", "region"]
 WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
               "early_scan"]
 IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
-_SHARD_VERSION, _PROFILE_VERSION = (2, 2), (3, 2)
+_SHARD_VERSION, _PROFILE_VERSION = (2, 2), (3, 3)
 _NONE = 0xFFFFFFFF
 _MATRIX_TABLES = ("values", "path_counters", "data_accesses")
 
@@ -326,8 +326,9 @@ class Run:
 
     @functools.cached_property
     def path_timeline(self):
-        """Sampled time on call paths as the run passed, all ranks together: path, bin, time_ns, wall_ns. What is too little
-        to be told apart is in the rows of the nearest path above."""
+        """Time on call paths as the run passed, all ranks together: path, bin, time_ns, wall_ns. A path's rows and those of the
+        paths below it add up to its inclusive time; samples (raw_wall_ns) decide when it was. What is too little to be told
+        apart is in the rows of the nearest path above."""
         rows = self._table("path_series")
         return self._with_times(rows, "path_axis") if len(rows) else rows
 

@@ -23,6 +23,7 @@ import recording
 
 sys.path.insert(0, os.path.join(recording.SOURCE, "python"))
 try:
+    import h5py
     import clusterprof
     import clusterprof.reader
     MISSING = None
@@ -96,6 +97,7 @@ class Views:
             self.ranks = file.ranks
             self.values = file.values()
             self.paths = file.paths
+            self.path_timeline = file.path_timeline
 
     def export(self, form, *options):
         return run_analyze("export", self.run, "-f", form, *options)
@@ -166,15 +168,19 @@ class EqualViews(unittest.TestCase):
         run = os.path.join(self.directory, "many")
         subprocess.run([SYNTH, "--nodes", "64", "--ranks-per-node", "64", "--paths", "40", "--bins", "16", "--counters", "0",
                         "--seed", "4", run], check=True, timeout=120)
-        self.check(run)
+        views = self.check(run)
+        with h5py.File(os.path.join(run, "profile.h5")) as file:
+            ranks = {name: file["ranks/" + name][:].astype(float) for name in ("main_thread_mpi_ns", "raw_main_thread_mpi_ns")}
+        self.assertTrue((ranks["raw_main_thread_mpi_ns"] < 0.98 * ranks["main_thread_mpi_ns"]).all(), "samples have to differ")
+        self.near(sum(rank["mpi_s"] for rank in views.json["ranks"]), ranks["main_thread_mpi_ns"].sum() / 1e9, "mpi_s", 4096)
 
     # --- what they say ---
 
     def check(self, run):
         views = Views(run)
         for of in (self.categories_of_ranks, self.text_and_json, self.self_is_part_of_total, self.lines_and_functions,
-                   self.ranks_and_the_run, self.timeline, self.measured_calls, self.query, self.reader, self.tables, self.weighted_exports,
-                   self.functions_of_exports, self.perfetto,
+                   self.ranks_and_the_run, self.timeline, self.time_of_paths, self.measured_calls, self.query, self.reader,
+                   self.tables, self.weighted_exports, self.functions_of_exports, self.perfetto,
                    self.diff, self.ls, self.oneline, self.tui):
             with self.subTest(of.__name__):
                 of(views)
@@ -282,6 +288,22 @@ class EqualViews(unittest.TestCase):
                 if seconds is not None and category + "_ns" in names:
                     self.assertAlmostEqual(sums.get(category + "_ns", 0) / 1e9, seconds, delta=0.02 + 0.01 * seconds,
                                            msg=f"rank {rank['rank']} {category}")
+
+    def time_of_paths(self, views):
+        """Over time, a path and those below it have the path's inclusive time, whichever of them have rows."""
+        rows, paths = views.path_timeline, views.paths
+        if not len(rows):
+            return
+        found = [0] * len(paths)
+        for path, wall_ns in zip(rows["path"].to_list(), rows["wall_ns"].to_list()):
+            found[path] += int(wall_ns)
+        has_rows = set(rows["path"])
+        for path, parent in reversed(list(enumerate(paths["parent"].to_list()))):
+            if path != 0:
+                found[parent] += found[path]
+        for path in has_rows:
+            self.assertEqual(found[path], int(paths["inclusive_sum_ns"].iloc[path]), f"path {path}")
+        self.assertEqual(found[0], int(views.values["wall_ns"].sum()))
 
     def measured_calls(self, views):
         """MPI functions have the time of their calls in every table, whatever samples said."""

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -80,6 +81,36 @@ TEST_F(CorrectedTime, CallsReplaceSamplesAndTheRestIsScaled) {
       EXPECT_NE(row.samples, 0u) << "samples stay";
     }
   expect_sums(data);
+}
+
+// As `Value`, over time: a path and those below it have its inclusive time, whichever of them have rows.
+TEST_F(CorrectedTime, TimeOfPathsOverTheRunAddsUpToInclusiveTime) {
+  const std::uint32_t root = 0;
+  b_.data.path_axis = {std::uint64_t{1} << 30, 0};
+  // No sample was in the barrier; its time goes to the nearest path above with rows, here none.
+  b_.data.path_series = {
+      {work_, 0, 1000 * kMs}, {work_, 2, 3000 * kMs}, {send_, 1, 2000 * kMs}, {send_, 3, 1 * kMs}};
+  const ShardData data = corrected();
+  std::vector<std::uint64_t> due(data.paths.size()), found(due), raw(due);
+  for (const shard::Value& row : data.values) due[row.path] += row.wall_ns;
+  for (const shard::PathSeries& row : data.path_series) {
+    found[row.path] += row.wall_ns;
+    raw[row.path] += row.raw_wall_ns;
+  }
+  EXPECT_EQ(found[work_], due[work_]);
+  EXPECT_EQ(found[send_], 3500 * kMs) << "measured, not the 2001 ms of the samples";
+  EXPECT_EQ(raw[send_], 2001 * kMs);
+  EXPECT_EQ(raw[root], 0u);
+  EXPECT_EQ(found[root] + found[work_] + found[send_],
+            std::accumulate(due.begin(), due.end(), std::uint64_t{0}));
+  for (const shard::PathSeries& row : data.path_series)
+    if (row.path == work_) {
+      EXPECT_NEAR(static_cast<double>(row.wall_ns),
+                  static_cast<double>(due[work_]) * (row.bin == 0 ? 0.25 : 0.75), 1);
+    }
+  ShardData back = data;
+  restore_path_series(back);
+  EXPECT_EQ(back.path_series, b_.data.path_series);
 }
 
 TEST_F(CorrectedTime, SumsAreExactWhateverTheRounding) {

@@ -30,6 +30,13 @@ TEST(SynthTest, TimesAddUp) {
       EXPECT_EQ(wall_ns[i], rank.elapsed_ns);
       EXPECT_EQ(std::accumulate(rank.main_thread_ns.begin(), rank.main_thread_ns.end(), std::uint64_t{0}),
                 rank.elapsed_ns);
+      std::uint64_t called_ns = 0, sampled_ns = 0;
+      for (const shard::MpiCall& call : data.mpi_calls)
+        if (call.rank == i) called_ns += call.time_ns;
+      for (const shard::Value& value : data.values)
+        if (value.rank == i && value.category == shard::Category::kMpi) sampled_ns += value.wall_ns;
+      EXPECT_EQ(called_ns, rank.mpi_ns);
+      EXPECT_LT(sampled_ns, rank.mpi_ns / 100 * 98) << "samples differ from what was measured";
       if (rank.elapsed_ns - rank.mpi_ns > most_useful) {
         most_useful = rank.elapsed_ns - rank.mpi_ns;
         slowest = rank.rank;
