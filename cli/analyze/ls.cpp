@@ -282,8 +282,8 @@ int print_json(const std::vector<ListedRun>& runs, const std::string& directory)
         const report::Efficiency& e = listed.efficiency;
         out("parallel", e.parallel)("load_balance", e.load_balance)("communication", e.communication);
         out("serialization", e.serialization)("transfer", e.transfer);
-        out("above_one", report::above_one(e));
       });
+      out("efficiency_above_one", report::above_one(listed.efficiency));
       out("bottleneck", text_or_null(listed.bottleneck));
       if (!listed.finding) {
         out("finding", nullptr);

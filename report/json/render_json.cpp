@@ -75,14 +75,14 @@ class Document {
   void threads_efficiency() {
     const Efficiency& threads = a_.threads_efficiency;
     if (!threads.parallel) {
-      out_("threads_efficiency", nullptr);
+      out_("threads_efficiency", nullptr)("threads_efficiency_above_one", above_one(threads));
       return;
     }
     out_.object("threads_efficiency", [&] {
       out_("parallel", threads.parallel)("load_balance", threads.load_balance);
       out_("communication", threads.communication)("slowest_rank", *a_.threads_slowest_rank);
-      out_("above_one", above_one(threads));
     });
+    out_("threads_efficiency_above_one", above_one(threads));
   }
 
   void write() {
@@ -95,8 +95,8 @@ class Document {
       out_.object("efficiency", [&] {
         out_("parallel", e.parallel)("load_balance", e.load_balance)("communication", e.communication);
         out_("serialization", e.serialization)("transfer", e.transfer);
-        out_("above_one", above_one(e));
       });
+      out_("efficiency_above_one", above_one(e));
       threads_efficiency();
       activities(a_.activity_s);
       seconds_by_name("native_modules", a_.native_modules);
@@ -556,8 +556,8 @@ class Document {
       out_.object("efficiency", [&] {
         out_("parallel", row.efficiency.parallel)("load_balance", row.efficiency.load_balance);
         out_("communication", row.efficiency.communication);
-        out_("above_one", above_one(row.efficiency));
       });
+      out_("efficiency_above_one", above_one(row.efficiency));
       out_("mpi_startup_s", row.focus_s ? Seconds(*row.longest_s - *row.focus_s) : Seconds());
       amounts(row.counters);
       derived(row.derived);

@@ -667,7 +667,7 @@ export function makeSample(options = {}) {
   const regionRow = (name, share, count, mpiShare) => ({
     name, count: count * ranks, time_s: round(share * elapsed * ranks), min_s: 0.9, max_s: 4.2, max_n: 7, sampled_s: round(share * elapsed * ranks), share: round(share),
     ...partsOf([0.15, 0.6, 0.03, mpiShare, 0.04, 0.02, 0.01].map((x) => x * share * elapsed * ranks)), rank_min_s: round(share * elapsed * 0.9), rank_mean_s: round(share * elapsed), rank_max_s: round(share * elapsed * 1.05), rank_max: slowest,
-    efficiency: { parallel: 0.72, load_balance: 0.76, communication: 0.95, above_one: [] }, mpi_startup_s: 0, counters: {}, derived: [], bottleneck: "imbalance",
+    efficiency: { parallel: 0.72, load_balance: 0.76, communication: 0.95 }, efficiency_above_one: [], mpi_startup_s: 0, counters: {}, derived: [], bottleneck: "imbalance",
   });
   const report = {
     schema: "clusterprof.report/1",
@@ -685,8 +685,9 @@ export function makeSample(options = {}) {
       };
     }),
     ranks: reportRanks,
-    efficiency: plain ? { parallel: null, load_balance: null, communication: null, serialization: null, transfer: null, above_one: [] }
-      : { parallel: round(balance * communication), load_balance: round(balance), communication: round(communication), serialization: round(maxUseful / ideal), transfer: round(ideal / elapsed), above_one: maxUseful > ideal ? ["serialization"] : [] },
+    efficiency: plain ? { parallel: null, load_balance: null, communication: null, serialization: null, transfer: null }
+      : { parallel: round(balance * communication), load_balance: round(balance), communication: round(communication), serialization: round(maxUseful / ideal), transfer: round(ideal / elapsed) },
+    efficiency_above_one: maxUseful > ideal && !plain ? ["serialization"] : [],
     activities: { interpreter_s: 300, native_s: 2400, import_s: 40, gc_s: 12, page_fault_s: 60, system_call_s: 30, mpi_s: 700, io_s: 160, gil_s: 3, sleep_s: 0, lock_s: 22, other_wait_s: 1 },
     native_modules: { "_stencil.cpython-311-x86_64-linux-gnu.so": 1800, "_multiarray_umath.so": 400 }, system_calls: { write: 140, pwrite64: 30, openat: 8 },
     functions: reportFunctions, lines: reportLines,

@@ -321,7 +321,7 @@ TEST(Efficiency, WhatMeasuringMadeTooLargeIsMarked) {
   EXPECT_EQ(above_one(a.efficiency), std::vector<std::string>{"serialization"});
   std::string json = render_json(a);
   std::erase_if(json, [](char c) { return c == ' ' || c == '\n'; });
-  EXPECT_NE(json.find("\"above_one\":[\"serialization\"]"), std::string::npos);
+  EXPECT_NE(json.find("\"efficiency_above_one\":[\"serialization\"]"), std::string::npos);
   TextOptions options;
   options.sections = {"efficiency"};
   EXPECT_NE(render_text(a, options).find("\n  above 100 %: measuring errors"), std::string::npos);

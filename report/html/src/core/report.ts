@@ -124,8 +124,8 @@ export interface Efficiency {
   communication: Seconds;
   serialization: Seconds;
   transfer: Seconds;
-  above_one: Exclude<keyof Efficiency, "above_one">[]; // by measuring error
 }
+export type EfficiencyName = keyof Efficiency;
 
 export interface FunctionRow extends Parts, FineParts {
   name: string;
@@ -341,6 +341,7 @@ export interface RegionRow extends Parts {
   rank_max_s: number;
   rank_max: number;
   efficiency: Omit<Efficiency, "serialization" | "transfer">;
+  efficiency_above_one: EfficiencyName[]; // by measuring error
   counters: Record<string, number>;
   derived: Derived[];
   bottleneck: string | null;
@@ -398,6 +399,7 @@ export interface Report {
   nodes: NodeRow[];
   ranks: RankRow[];
   efficiency: Efficiency;
+  efficiency_above_one: EfficiencyName[];
   activities: Activities;
   native_modules: Record<string, number> | null;
   system_calls: Record<string, number> | null;

@@ -5,7 +5,7 @@ import { bytes, count, functionLabel, percent, plural, printable, seconds, short
 import { functionTarget, lineTarget, rankTarget } from "../core/links";
 import { CATEGORIES } from "../core/model";
 import type { Page } from "../core/page";
-import type { Bottleneck, Efficiency, Finding } from "../core/report";
+import type { Bottleneck, Efficiency, EfficiencyName, Finding } from "../core/report";
 import { type Store } from "../core/selection";
 import { categoryTotals, topFunctions } from "../core/totals";
 import { weights } from "../core/weights";
@@ -118,7 +118,6 @@ function timeCard(store: Store): HTMLElement {
   );
 }
 
-type EfficiencyName = Efficiency["above_one"][number];
 const EFFICIENCY: Record<EfficiencyName, { title: string; help: string; loss: string }> = {
   parallel: {
     title: "Parallel",
@@ -151,7 +150,7 @@ function grade(value: number): string {
   return value >= 0.85 ? "var(--good)" : value >= 0.65 ? "var(--warn)" : "var(--bad)";
 }
 
-function efficiencyNode(name: EfficiencyName, values: Efficiency): HTMLElement {
+function efficiencyNode(name: EfficiencyName, values: Efficiency, aboveOne: readonly EfficiencyName[]): HTMLElement {
   const { title, help, loss } = EFFICIENCY[name];
   const value = values[name];
   const known = value !== null && value !== undefined;
@@ -164,7 +163,7 @@ function efficiencyNode(name: EfficiencyName, values: Efficiency): HTMLElement {
     },
     el("span", { class: "eff-name" }, title),
     el("span", { class: "eff-value" }, percent(value)),
-    values.above_one.includes(name) ? el("span", { class: "badge", tip: "It cannot be above 100 %: what is above is the error of measuring." }, "measuring error") : null,
+    aboveOne.includes(name) ? el("span", { class: "badge", tip: "It cannot be above 100 %: what is above is the error of measuring." }, "measuring error") : null,
     miniBar(known ? Math.min(1, value) : value, known ? grade(value) : undefined),
   );
 }
@@ -175,6 +174,7 @@ function efficiencyCard(store: Store): HTMLElement | null {
   const values: Efficiency = region
     ? { ...region.efficiency, serialization: null, transfer: null }
     : report.efficiency;
+  const node = (name: EfficiencyName) => efficiencyNode(name, values, (region ?? report).efficiency_above_one);
   const follows = region !== undefined && !store.selection.time && !store.rankMask();
   const aside = store.isWholeRun ? null : follows ? el("span", { class: "note" }, "in the region") : region ? el("span", { class: "note" }, "in the region, all ranks") : ofWholeRun();
   if (values.parallel === null || values.parallel === undefined)
@@ -186,21 +186,21 @@ function efficiencyCard(store: Store): HTMLElement | null {
     el(
       "div",
       { class: "eff-tree" },
-      efficiencyNode("parallel", values),
+      node("parallel"),
       el(
         "div",
         { class: "eff-children" },
-        el("div", { class: "eff-branch" }, efficiencyNode("load_balance", values)),
+        el("div", { class: "eff-branch" }, node("load_balance")),
         el(
           "div",
           { class: "eff-branch" },
-          efficiencyNode("communication", values),
+          node("communication"),
           fine
             ? el(
                 "div",
                 { class: "eff-children" },
-                el("div", { class: "eff-branch" }, efficiencyNode("serialization", values)),
-                el("div", { class: "eff-branch" }, efficiencyNode("transfer", values)),
+                el("div", { class: "eff-branch" }, node("serialization")),
+                el("div", { class: "eff-branch" }, node("transfer")),
               )
             : null,
         ),
