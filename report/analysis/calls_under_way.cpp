@@ -78,6 +78,15 @@ class PathSearch {
   std::unordered_multimap<std::uint32_t, std::uint32_t> children_;
 };
 
+// A program that ends by itself does so in libc, or in the interpreter: that is no place to look for the
+// reason.
+bool is_of_user(const CallPaths& paths, std::uint32_t path) {
+  const shard::Frame* const leaf = paths.frame(path);
+  const bool in_mpi = leaf != nullptr && leaf->kind == shard::FrameKind::kMpi;
+  const std::uint32_t shown = in_mpi ? paths.mpi_caller(path) : paths.place(path);
+  return shown != 0 && paths.owner(shown) == Owner::kOwn;
+}
+
 // Of frames that are no call path of the profile.
 SourceLocation last_line(const std::vector<SourceLocation>& frames) {
   SourceLocation place;
@@ -97,6 +106,9 @@ void find_last_seen(const CallPaths& paths, Analysis& analysis) {
     if (!search) search.emplace(paths);
     const std::uint32_t path = search->find(rank.last_call_path);
     rank.last_seen = path != 0 ? place_of_path(paths, path) : last_line(rank.last_call_path);
+    const bool ended_by_itself = !rank.exit_signal && rank.exit_status.value_or(0) != 0;
+    if (!ended_by_itself) continue;
+    if (path != 0 ? !is_of_user(paths, path) : is_runtime_module(rank.last_seen.module)) rank.last_seen = {};
   }
 }
 

@@ -31,12 +31,7 @@ class FindingWriter {
   [[nodiscard]] FindingText text() const {
     switch (f_.kind) {
       case Kind::kRankFailed:
-        return {fmt::format("{} {}{}.", who(),
-                            e_.has(Key::kSignal)
-                                ? fmt::format("ended by {}", text::signal_name(whole(Key::kSignal)))
-                                : fmt::format("exited with status {}", whole(Key::kStatus)),
-                            last_seen(", rank {} first")),
-                ""};
+        return {rank_failed(), ""};
       case Kind::kLauncherGone:
         return launcher_gone();
       case Kind::kRanksEndedAfter:
@@ -276,6 +271,17 @@ class FindingWriter {
                     fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks", text::rank_list(f_.ranks)),
                     how.empty() ? "" : " (" + how + ")", last_seen("; rank {} was last seen")),
         "Find out what ended it: a kill, a time limit, a lost login."};
+  }
+  // A signal comes where the rank was seen last. A program that exits does so after its last sample, as a
+  // rule: an exception may have come from elsewhere.
+  [[nodiscard]] std::string rank_failed() const {
+    if (e_.has(Key::kSignal))
+      return fmt::format("{} ended by {}{}.", who(), text::signal_name(whole(Key::kSignal)),
+                         last_seen(", rank {} first"));
+    const std::string first = f_.ranks.size() > 1 && f_.rank ? fmt::format(", rank {} first", rank()) : "";
+    const std::string where = name(f_.place, names_);
+    return fmt::format("{} exited with status {}{}{}.", who(), whole(Key::kStatus), first,
+                       where.empty() ? "" : "; last sampled in " + where);
   }
   [[nodiscard]] FindingText ended_after() const {
     const std::string list = ends();

@@ -141,13 +141,26 @@ TEST(Failures, TheRankThatFailedFirstComesBeforeThoseThatTheLauncherEnded) {
   EXPECT_EQ(a.findings[0].kind, FindingKind::kRankFailed);
   EXPECT_EQ(a.findings[0].ranks, std::vector<std::int32_t>{2});
   EXPECT_EQ(a.findings[0].place.line, 42u) << "the last line of the program, not of what it calls";
-  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 2 exited with status 3 in solve() solver.c:42.");
+  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 2 exited with status 3; last sampled in solve() solver.c:42.");
   EXPECT_EQ(a.findings[1].kind, FindingKind::kRanksEndedAfter);
   EXPECT_EQ(a.findings[1].ranks, (std::vector<std::int32_t>{0, 1, 3}));
   EXPECT_EQ(text_of(a, a.findings[1]),
             "Ranks 0, 1, 3 ended after rank 2 had failed: SIGKILL, SIGTERM, status 143.");
-  EXPECT_NE(render_oneline(a).find("high: Rank 2 exited with status 3 in solve() solver.c:42"),
+  EXPECT_NE(render_oneline(a).find("high: Rank 2 exited with status 3; last sampled in solve() solver.c:42"),
             std::string::npos);
+}
+
+TEST(Failures, LibcsWayOutIsNoPlaceOfAFailure) {
+  shard::ShardData data = ended({{9000, 0, 2}, {9100, 0, 2}});
+  data.strings.emplace_back("__run_exit_handlers\t\t0\t/lib/x86_64-linux-gnu/libc.so.6\t1");
+  for (shard::Rank& rank : data.ranks)
+    rank.last_call_path = static_cast<std::uint32_t>(data.strings.size() - 1);
+  Analysis a = analyse(data);
+  EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 0, 1 exited with status 2, rank 0 first.");
+  // A signal says where it came.
+  data.ranks[0].flags |= shard::kExitSignalKnown | shard::kLost, data.ranks[0].exit_signal = 11;
+  a = analyse(data);
+  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 0 ended by SIGSEGV in __run_exit_handlers().");
 }
 
 TEST(Failures, ThoseThatFailAlikeAreOneFindingAndTheFirstIsNamed) {

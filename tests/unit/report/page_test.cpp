@@ -484,6 +484,8 @@ TEST(PageTime, OfHiddenPathsIsThatOfWhatStandsForThem) {
   b.sampled(0, b.path({main, b.native("smaller", "/u/s.so")}), Category::kNative, 50);
   b.data.ranks[0].elapsed_ns = 8150 * kMs;
   b.data.path_axis = {1024 * kMs, b.data.run.start_utc_ns + 1'000'000'000};
+  // Sampled: 5 ms of main's own, for which 50 ms were charged to a path without a row; and 95 of small's 100
+  // ms.
   b.data.path_series = {{root, 2, 5 * kMs},
                         {hot, 0, 4000 * kMs},
                         {hot, 1, 1000 * kMs},
@@ -500,10 +502,10 @@ TEST(PageTime, OfHiddenPathsIsThatOfWhatStandsForThem) {
     return std::vector<float>(page.path_time.begin() + static_cast<std::ptrdiff_t>(path * 4),
                               page.path_time.begin() + static_cast<std::ptrdiff_t>(path * 4 + 4));
   };
-  EXPECT_EQ(row(1), (std::vector<float>{0, 3, 0.005f, 0})) << "bytecode is the Python function's";
+  EXPECT_EQ(row(1), (std::vector<float>{0, 3, 0.05f, 0})) << "bytecode is the Python function's";
   EXPECT_EQ(row(2), (std::vector<float>{4, 1, 0, 0}));
   EXPECT_TRUE(page.paths[3].others);
-  EXPECT_EQ(row(3), (std::vector<float>{0, 0, 0, 0.095f}));
+  EXPECT_EQ(row(3), (std::vector<float>{0, 0, 0, 0.1f}));
   EXPECT_NEAR(self_of(page.paths[1]), 3, 1e-9);
 
   // With room for one row of four bins the small ones go into those above.
@@ -511,7 +513,7 @@ TEST(PageTime, OfHiddenPathsIsThatOfWhatStandsForThem) {
   const PageData small_page = page_of(b.data, options);
   ASSERT_EQ(small_page.path_time.size(), 16u);
   EXPECT_EQ(std::vector<float>(small_page.path_time.begin(), small_page.path_time.begin() + 12),
-            (std::vector<float>{0, 3, 0.005f, 0.095f, 0, 0, 0, 0, 4, 1, 0, 0}));
+            (std::vector<float>{0, 3, 0.05f, 0.1f, 0, 0, 0, 0, 4, 1, 0, 0}));
   EXPECT_EQ(std::count(small_page.path_time.begin() + 12, small_page.path_time.end(), 0.0f), 4);
 
   // Lines: those of the files listed, with their own.
@@ -522,7 +524,7 @@ TEST(PageTime, OfHiddenPathsIsThatOfWhatStandsForThem) {
     lines[analysis.lines[line.row].file] = line.time_s;
   }
   EXPECT_EQ(lines["/u/s.c"], (std::vector<float>{4, 1, 0, 0}));
-  EXPECT_EQ(lines["/u/m.py"], (std::vector<float>{0, 3, 0.005f, 0.095f}));
+  EXPECT_EQ(lines["/u/m.py"], (std::vector<float>{0, 3, 0.05f, 0.1f}));
 }
 
 TEST(PageMatrix, IsBinnedAndKeepsItsSums) {
