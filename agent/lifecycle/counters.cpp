@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <optional>
 
 #include "agent/lifecycle/hardware_events.h"
 #include "agent/lifecycle/options.h"
@@ -508,10 +509,8 @@ bool start_event_set(CounterState& counters, std::int32_t tid) noexcept {
   const std::uint32_t open = g_descriptors.fetch_add(g_process.set_count, std::memory_order_relaxed);
   // Descriptors are the program's; it gets at least three quarters.
   bool started = false;
-  int error = 0;
   if (g_events.without_papi) {
-    started = open_event_group(counters, tid, g_events.group, g_process.set_count, !g_events.kernel_hidden,
-                               error) == g_process.set_count;
+    started = open_event_group(counters, tid, g_events.group, g_process.set_count, !g_events.kernel_hidden);
   } else if (open + g_process.set_count <=
              static_cast<std::uint32_t>(LowDescriptorsTaken::descriptor_limit()) / 4) {
     pthread_mutex_lock(&g_setup);
@@ -648,6 +647,13 @@ void add_equivalents(Wanted& wanted) noexcept {
   }
 }
 
+void note_hidden_kernel() noexcept {
+  if (!g_events.kernel_hidden) return;
+  Reason reason;
+  describe_event_error(EACCES, reason);
+  add_missing("kernel mode of hardware events", reason);
+}
+
 // Opens the hardware events among these that the kernel has names for, as far as the processor counts them
 // together; they become the event set of this thread. `no_papi`: why the others are missing.
 void add_hardware_events(const Wanted& wanted, const char* no_papi) noexcept {
@@ -661,11 +667,8 @@ void add_hardware_events(const Wanted& wanted, const char* no_papi) noexcept {
       add_missing(wanted.names[i], no_papi);
       continue;
     }
-    // Each group is opened anew: no event may be added to one that runs.
-    if (g_process.set_count != 0) close_event_group(g_first);
-    int error = 0;
-    const std::uint32_t count = g_process.set_count + 1;
-    if (open_event_group(g_first, 0, g_events.group, count, !g_events.kernel_hidden, error) == count) {
+    const int error = add_to_event_group(g_first, 0, config, !g_events.kernel_hidden);
+    if (error == 0) {
       add_event(wanted, i, 0);
       ++g_process.set_count;
       continue;
@@ -676,17 +679,12 @@ void add_hardware_events(const Wanted& wanted, const char* no_papi) noexcept {
     if (error == ENOENT || error == ENODEV || error == EOPNOTSUPP)
       copy_text(reason, "not supported by this processor");
     add_missing(wanted.names[i], reason);
-    if (g_process.set_count != 0)
-      open_event_group(g_first, 0, g_events.group, g_process.set_count, !g_events.kernel_hidden, error);
   }
   if (g_process.set_count == 0) return;
   g_events.without_papi = true;
   g_process.read_event_set = read_event_group;
   g_first.running.store(1, std::memory_order_relaxed);
-  if (!g_events.kernel_hidden) return;
-  Reason reason;
-  describe_event_error(EACCES, reason);
-  add_missing("kernel mode of hardware events", reason);
+  note_hidden_kernel();
 }
 
 bool wants_papi(const Wanted& wanted) noexcept {
@@ -723,11 +721,7 @@ void add_papi_events(const Wanted& wanted) noexcept {
   find_descriptors(lowest, g_first);
   g_first.event_set = set;
   g_first.running.store(1, std::memory_order_relaxed);
-  if (g_events.kernel_hidden) {
-    Reason reason;
-    describe_event_error(EACCES, reason);
-    add_missing("kernel mode of hardware events", reason);
-  }
+  note_hidden_kernel();
 }
 
 void forget_events() noexcept {
@@ -838,10 +832,9 @@ void attach_counters(CounterState& counters, std::int32_t tid) noexcept {
   reset_counters(counters);
   if (g_process.counter_count == 0) return;
   counters.attached = true;
-  if (g_process.set_count != 0 && g_events.without_papi) {
-    if (!start_event_set(counters, tid)) use_equivalents(counters);
-  } else if (g_process.set_count != 0) {
-    const LowDescriptorsTaken taken;
+  if (g_process.set_count != 0) {
+    std::optional<LowDescriptorsTaken> taken;
+    if (!g_events.without_papi) taken.emplace();
     if (!start_event_set(counters, tid)) use_equivalents(counters);
   }
   start_migrations(counters, tid);

@@ -53,31 +53,35 @@ bool find_hardware_event(const char* name, std::uint64_t& config) noexcept {
   return false;
 }
 
-std::uint32_t open_event_group(CounterState& counters, std::int32_t tid, const std::uint64_t* configs,
-                               std::uint32_t count, bool in_kernel, int& error) noexcept {
+int add_to_event_group(CounterState& counters, std::int32_t tid, std::uint64_t config,
+                       bool in_kernel) noexcept {
+  const bool is_first = counters.descriptor_count == 0;
+  perf_event_attr event = {};
+  event.type = PERF_TYPE_HARDWARE;
+  event.size = sizeof event;
+  event.config = config;
+  event.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+  event.exclude_kernel = in_kernel ? 0 : 1;
+  event.exclude_hv = 1;
+  const int descriptor = open_high_event(event, tid, is_first ? -1 : counters.descriptors[0]);
+  if (descriptor < 0) return -descriptor;
+  if (is_first) {
+    counters.first_id = perf_event_id(descriptor);
+    counters.event_set = descriptor;
+  }
+  counters.descriptors[counters.descriptor_count++] = descriptor;
+  return 0;
+}
+
+bool open_event_group(CounterState& counters, std::int32_t tid, const std::uint64_t* configs,
+                      std::uint32_t count, bool in_kernel) noexcept {
   counters.descriptor_count = 0;
-  counters.first_id = 0;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    perf_event_attr event = {};
-    event.type = PERF_TYPE_HARDWARE;
-    event.size = sizeof event;
-    event.config = configs[i];
-    event.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-    event.exclude_kernel = in_kernel ? 0 : 1;
-    event.exclude_hv = 1;
-    const int descriptor = open_high_event(event, tid, i == 0 ? -1 : counters.descriptors[0]);
-    if (descriptor < 0) {
-      error = -descriptor;
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (add_to_event_group(counters, tid, configs[i], in_kernel) != 0) {
       close_event_group(counters);
-      return i;
+      return false;
     }
-    counters.descriptors[counters.descriptor_count++] = descriptor;
-  }
-  if (count != 0) {
-    counters.first_id = perf_event_id(counters.descriptors[0]);
-    counters.event_set = counters.descriptors[0];
-  }
-  return count;
+  return true;
 }
 
 void close_event_group(CounterState& counters) noexcept {

@@ -14,15 +14,19 @@ namespace clusterprof::agent {
 // one. False: it has none.
 bool find_hardware_event(const char* name, std::uint64_t& config) noexcept;
 
-// A group of events of one thread, which the processor counts together. On a failure nothing is left open.
-//
-// Opens the first `count` of `configs` for a thread (0: the calling one) and starts them. `in_kernel`: also
-// what happens in the kernel. Fills CounterState::descriptors, first_id and event_set (the descriptor of the
-// first event, for read_event_group in agent/sigsafe). Returns the number of events opened; when that is less
-// than `count`, `error` is the error number of the first that could not be, and nothing is open. EINVAL: the
-// events before it leave it no counter.
-std::uint32_t open_event_group(CounterState& counters, std::int32_t tid, const std::uint64_t* configs,
-                               std::uint32_t count, bool in_kernel, int& error) noexcept;
+// A group is what the processor counts together for one thread. Its descriptors are
+// CounterState::descriptors, and event_set is the first of them, which read_event_group in agent/sigsafe
+// reads.
+
+// Opens one more event in the group of a thread (0: the calling one), which counts from then on. `in_kernel`:
+// also what happens in the kernel. Returns 0 or the error number; EINVAL: the events before it leave it no
+// counter.
+int add_to_event_group(CounterState& counters, std::int32_t tid, std::uint64_t config,
+                       bool in_kernel) noexcept;
+
+// Opens a group of these events. False, and nothing is left open, when one of them could not be opened.
+bool open_event_group(CounterState& counters, std::int32_t tid, const std::uint64_t* configs,
+                      std::uint32_t count, bool in_kernel) noexcept;
 
 // From a thread that shares the table of descriptors. Descriptors that are no events any more stay as they
 // are.
