@@ -23,12 +23,22 @@ PendingPeer peer_of(std::int32_t rank) {
   return {rank < 0 ? std::nullopt : std::optional(rank), false};
 }
 
+bool is_in_mpi(const CallPaths& paths, std::uint32_t path) {
+  const shard::Frame* const leaf = paths.frame(path);
+  return leaf != nullptr && leaf->kind == shard::FrameKind::kMpi;
+}
+
+// The path of the user's line that the path ends below, of a library's where there is none; 0: of neither.
+std::uint32_t shown_path(const CallPaths& paths, std::uint32_t path) {
+  return is_in_mpi(paths, path) ? paths.mpi_caller(path) : paths.place(path);
+}
+
 // As everywhere else: the user's line, and behind it the library function that it called; in MPI the call.
 SourceLocation place_of_path(const CallPaths& paths, std::uint32_t path) {
   const shard::Frame* const leaf = paths.frame(path);
   if (leaf == nullptr) return {};
-  const bool in_mpi = leaf->kind == shard::FrameKind::kMpi;
-  const std::uint32_t shown = in_mpi ? paths.mpi_caller(path) : paths.place(path);
+  const bool in_mpi = is_in_mpi(paths, path);
+  const std::uint32_t shown = shown_path(paths, path);
   SourceLocation place;
   if (shown != 0)
     place = place_of(paths, shown);
@@ -78,12 +88,8 @@ class PathSearch {
   std::unordered_multimap<std::uint32_t, std::uint32_t> children_;
 };
 
-// A program that ends by itself does so in libc, or in the interpreter: that is no place to look for the
-// reason.
-bool is_of_user(const CallPaths& paths, std::uint32_t path) {
-  const shard::Frame* const leaf = paths.frame(path);
-  const bool in_mpi = leaf != nullptr && leaf->kind == shard::FrameKind::kMpi;
-  const std::uint32_t shown = in_mpi ? paths.mpi_caller(path) : paths.place(path);
+bool is_below_user_code(const CallPaths& paths, std::uint32_t path) {
+  const std::uint32_t shown = shown_path(paths, path);
   return shown != 0 && paths.owner(shown) == Owner::kOwn;
 }
 
@@ -106,9 +112,11 @@ void find_last_seen(const CallPaths& paths, Analysis& analysis) {
     if (!search) search.emplace(paths);
     const std::uint32_t path = search->find(rank.last_call_path);
     rank.last_seen = path != 0 ? place_of_path(paths, path) : last_line(rank.last_call_path);
+    // A program that ends by itself does so in libc or in the interpreter: no place to look for the reason.
     const bool ended_by_itself = !rank.exit_signal && rank.exit_status.value_or(0) != 0;
-    if (!ended_by_itself) continue;
-    if (path != 0 ? !is_of_user(paths, path) : is_runtime_module(rank.last_seen.module)) rank.last_seen = {};
+    const bool is_known =
+        path != 0 ? is_below_user_code(paths, path) : !is_runtime_module(rank.last_seen.module);
+    if (ended_by_itself && !is_known) rank.last_seen = {};
   }
 }
 
