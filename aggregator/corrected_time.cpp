@@ -182,7 +182,7 @@ void correct_path_series(ShardData& head, std::span<const std::uint64_t> exclusi
   due_ns.resize(head.paths.size(), 0);
   for (std::size_t path = head.paths.size(); --path != 0;)
     if (sampled_ns[path] == 0) due_ns[head.paths[path].parent] += std::exchange(due_ns[path], 0);
-  if (sampled_ns[0] == 0 && due_ns[0] != 0) {  // passed as all the rest did
+  if (sampled_ns[0] == 0 && due_ns[0] != 0) {  // spread over the bins as all sampled time is
     std::vector<shard::PathSeries> of_root;
     for (std::uint32_t bin = 0; bin < bins.size(); ++bin)
       if (bins[bin] != 0) of_root.push_back({0, bin, bins[bin], 0});

@@ -51,7 +51,7 @@ void correct_path_series(shard::ShardData& head, std::span<const std::uint64_t> 
 // Takes that back.
 void restore_path_series(shard::ShardData& head);
 
-// The rows of data in memory, whose ranks are corrected, and its path_series.
+// Corrects all rows of data that is in memory, and its path_series.
 void correct_rows(shard::ShardData& data);
 // Ranks and rows.
 inline void correct_times(shard::ShardData& data) {
