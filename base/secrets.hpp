@@ -1,81 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Masks passwords and keys in the command line of the recorded program before it is stored or shown.
+// Keeps passwords, keys and tokens out of what is stored and shown of a command line.
 #pragma once
 
-#include <algorithm>
-#include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace clusterprof {
-namespace secret_words {
 
-inline constexpr const char* kMask = "***";
+// Replaces what looks like a secret by "***":
+// - values of names like password, api-key or GH_PAT: --NAME=V, --NAME V, NAME=V, "NAME: V", URL?NAME=V,
+// {"NAME": "V"}
+// - passwords in addresses (scheme://user:V@host), and of curl's -u user:V
+// - keys and tokens in the formats of well-known services, wherever they stand
+// - long strings of random letters and digits
+// Words with blanks in them, such as the script of `sh -c`, are searched, too. Only values are replaced, and
+// the number of words stays the same. The first word is the program. Masking what is masked already changes
+// nothing.
+void mask_secrets(std::vector<std::string>& words);
 
-// "--hf_authToken" is "hfauthtoken".
-inline std::string letters_of(std::string_view name) {
-  std::string letters;
-  for (const char c : name) {
-    if (c >= 'A' && c <= 'Z') letters += static_cast<char>(c - 'A' + 'a');
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) letters += c;
-  }
-  return letters;
-}
+// How much of a command line is stored.
+enum class CommandDetail {
+  kName,    // the program only
+  kHash,    // the program and a number that is the same for the same arguments
+  kMasked,  // everything, without secrets
+  kFull,    // everything
+};
 
-// Compares the end of the name: "token" is secret, "tokens" and "tokenizer" are not.
-inline bool is_secret_name(std::string_view name) {
-  static constexpr std::array kEndings = std::to_array<std::string_view>(
-      {"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey",
-       "privatekey", "accesskeyid", "credential", "credentials"});
-  const std::string letters = letters_of(name);
-  return std::any_of(kEndings.begin(), kEndings.end(),
-                     [&](std::string_view ending) { return letters.ends_with(ending); });
-}
+// "name", "hash", "masked" or "full".
+std::optional<CommandDetail> command_detail(std::string_view name);
 
-inline bool is_name(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-  });
-}
-
-// scheme://user:VALUE@host
-inline void mask_in_address(std::string& word) {
-  const std::size_t scheme = word.find("://");
-  if (scheme == std::string::npos) return;
-  const std::size_t begin = scheme + 3, end = std::min(word.find_first_of("/?#", begin), word.size());
-  const std::size_t at = word.substr(0, end).rfind('@'), colon = word.find(':', begin);
-  if (at == std::string::npos || at < begin || colon == std::string::npos || colon > at) return;
-  word.replace(colon + 1, at - colon - 1, kMask);
-}
-
-}  // namespace secret_words
-
-// Replaces by *** the values of words like --password=VALUE, --api-key VALUE, TOKEN=VALUE and
-// scheme://user:VALUE@host. Only names are looked at, not values.
-inline void mask_secrets(std::vector<std::string>& words) {
-  bool is_value = false;  // of the option before it
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    std::string& word = words[i];
-    const bool is_option = word.size() > 1 && word[0] == '-';
-    if (is_value && !is_option) {
-      word = secret_words::kMask;
-      is_value = false;
-      continue;
-    }
-    is_value = false;
-    const std::size_t equals = word.find('=');
-    const std::string_view name = std::string_view(word).substr(0, equals);
-    if (i > 0 && secret_words::is_name(name) && secret_words::is_secret_name(name)) {
-      if (equals != std::string::npos)
-        word.replace(equals + 1, std::string::npos, secret_words::kMask);
-      else
-        is_value = is_option;
-      continue;
-    }
-    secret_words::mask_in_address(word);
-  }
-}
+// The words of a command line to store. The hash is made of the masked arguments, so it tells nothing about
+// secrets.
+std::vector<std::string> stored_command(std::vector<std::string> words, CommandDetail detail);
 
 }  // namespace clusterprof

@@ -62,10 +62,10 @@ Examples:
 // The record options as CLI11 sees them: all text, so that our messages can say whether a bad
 // value came from the command line or the environment.
 struct RawOptions {
-  std::string output, rate, clock, clock_sync, ranks, sample_on, spawned, argv0;
+  std::string output, rate, clock, clock_sync, ranks, sample_on, spawned, argv0, command_detail;
   std::vector<std::string> events, own;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
-  bool no_html = false, no_source = false;
+  bool no_html = false, no_source = false, no_arguments = false;
   bool quiet = false, strict = false, memory = false, help = false, version = false;
   bool started = false;
 };
@@ -81,6 +81,12 @@ class RecordParser {
     flag("-q,--quiet", raw_.quiet, "print no summary and write no page at the end", kOutput);
     flag("--no-html", raw_.no_html, "do not write DIR/report.html at the end", kOutput);
     flag("--no-source", raw_.no_source, "leave the text of source files out of the page", kOutput);
+    value("--command", raw_.command_detail, "name|hash|masked|full",
+          "what of the command line to store: the program's name; with a hash of the arguments; all without "
+          "passwords and the like; all (default: masked)",
+          kOutput);
+    flag("--no-arguments", raw_.no_arguments, "store no arguments of the command, as --command name",
+         kOutput);
     value("-r,--rate", raw_.rate, "HZ", "samples per second and thread, 1 to 10000 (default: 100)", kMeasure);
     value("--clock", raw_.clock, "wall|cpu",
           "sample by wall clock, waiting included, or by CPU time (default: wall)", kMeasure);
@@ -284,6 +290,13 @@ Result<Options> RecordParser::check() const {
                          : raw_.clock_sync == "always" ? ClockSync::kAlways
                                                        : ClockSync::kAuto;
   }
+  if (!raw_.command_detail.empty() || from_command_line("command")) {
+    const auto detail = command_detail(raw_.command_detail);
+    if (!detail)
+      return Error{label("command") + ": name, hash, masked or full, not '" + raw_.command_detail + "'"};
+    options.command_detail = *detail;
+  }
+  if (raw_.no_arguments) options.command_detail = CommandDetail::kName;
   std::size_t event_bytes = 0;
   for (const std::string& list : raw_.events) {
     for (std::size_t at = 0; at <= list.size();) {

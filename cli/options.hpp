@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/secrets.hpp"
 #include "cli/identity.hpp"
 #include "cli/sample_event.hpp"
 
@@ -37,6 +38,7 @@ struct Options {
   bool no_mpi = false;
   bool no_children = false;
   bool only_regions = false;
+  CommandDetail command_detail = CommandDetail::kMasked;  // what is stored of the command line
   bool no_html = false;
   bool no_source = false;
   std::vector<std::string> own;            // --own, absolute

@@ -317,8 +317,8 @@ std::vector<std::string> Recording::collector_command() const {
     words.push_back("--analyze=" + layout_.analyze);
   }
   words.push_back("--");
-  std::vector<std::string> command = options_.command;
-  mask_secrets(command);  // everybody can see with which words a process was started
+  // The collector's own command line can be seen by everybody, so nothing is left to it to mask.
+  const std::vector<std::string> command = stored_command(options_.command, options_.command_detail);
   words.insert(words.end(), command.begin(), command.end());
   return words;
 }

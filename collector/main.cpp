@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "base/end_patience.hpp"
-#include "base/secrets.hpp"
 #include "base/shared_directory.hpp"
 #include "base/stderr_watchdog.hpp"
 #include "collector/message.hpp"
@@ -149,7 +148,6 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   char** const own_end =
       std::find_if(argv, end, [](const char* word) { return std::strcmp(word, "--") == 0; });
   if (own_end != end) node.command.assign(own_end + 1, end);
-  clusterprof::mask_secrets(node.command);
   try {
     app.parse(static_cast<int>(own_end - argv), argv);
   } catch (const CLI::ParseError& error) {

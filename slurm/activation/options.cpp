@@ -65,6 +65,9 @@ std::string complaint(const RecordOption& option, const std::string& value) {
   } else if (option.name == "clock-sync") {
     if (value != "auto" && value != "never" && value != "always")
       return "clock-sync: auto, never or always" + not_it;
+  } else if (option.name == "command") {
+    if (value != "name" && value != "hash" && value != "masked" && value != "full")
+      return "command: name, hash, masked or full" + not_it;
   } else if (option.name == "ranks") {
     if (!is_rank_list(value)) return "ranks: ranks and ranges such as 0-3,8" + not_it;
   } else if (option.name == "sample-on") {
@@ -104,7 +107,8 @@ const std::vector<RecordOption>& record_options() {
       {"output", kValue},        {"quiet", kSwitch},       {"no-html", kSwitch},   {"no-source", kSwitch},
       {"rate", kValue},          {"clock", kValue},        {"clock-sync", kValue}, {"event", kList},
       {"sample-on", kValue},     {"no-python", kSwitch},   {"no-native", kSwitch}, {"no-mpi", kSwitch},
-      {"only-regions", kSwitch}, {"no-children", kSwitch}, {"ranks", kList},       {"own", kValue}};
+      {"only-regions", kSwitch}, {"no-children", kSwitch}, {"ranks", kList},       {"own", kValue},
+      {"command", kValue},       {"no-arguments", kSwitch}};
   return kOptions;
 }
 

@@ -58,6 +58,7 @@ TEST(Options, EveryOne) {
                                 "--only-regions",
                                 "--no-html",
                                 "--no-source",
+                                "--command=hash",
                                 "--clock-sync",
                                 "never",
                                 "--ranks",
@@ -77,6 +78,7 @@ TEST(Options, EveryOne) {
               options.wants_rank(-1));
   EXPECT_FALSE(options.wants_rank(4));
   EXPECT_EQ(options.rank_list(), "0-3,8");
+  EXPECT_EQ(options.command_detail, CommandDetail::kHash);
 }
 
 TEST(Options, SelectedRanks) {
@@ -180,11 +182,19 @@ TEST(Options, HelpAndVersionGoToStdout) {
   // Every option has its place in the help.
   for (const char* name : {"--output", "--rate", "--clock", "--event", "--no-python", "--no-native",
                            "--no-mpi", "--no-children", "--only-regions", "--ranks", "--quiet", "--no-html",
-                           "--no-source", "--strict"}) {
+                           "--no-source", "--command", "--no-arguments", "--strict"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
   for (const char* name : {"--memory", "attach", "top RUN"})  // reserved
     EXPECT_EQ(bad({"--help"}).output.find(name), std::string::npos) << name;
+}
+
+TEST(Options, StoredCommand) {
+  EXPECT_EQ(good({"true"}).command_detail, CommandDetail::kMasked);
+  EXPECT_EQ(good({"--command", "full", "true"}).command_detail, CommandDetail::kFull);
+  EXPECT_EQ(good({"--no-arguments", "true"}).command_detail, CommandDetail::kName);
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_COMMAND", "name"}}).command_detail, CommandDetail::kName);
+  EXPECT_NE(bad({"--command", "some", "true"}).error.find("name, hash, masked or full"), std::string::npos);
 }
 
 TEST(Options, PathsOfTheUsersCodeAreAbsolute) {

@@ -46,5 +46,89 @@ TEST(Secrets, WhatOnlySoundsAlike) {
   EXPECT_TRUE(masked({}).empty());
 }
 
+TEST(Secrets, ShortNames) {
+  EXPECT_EQ(masked({"./a", "PASS=x17", "--db-pass", "V", "--auth=me:x", "--cookie", "c", "GH_PAT=abc",
+                    "--sessionId=s"}),
+            (Words{"./a", "PASS=***", "--db-pass", "***", "--auth=***", "--cookie", "***", "GH_PAT=***",
+                   "--sessionId=***"}));
+  const Words plain = {"./a",
+                       "--auth",
+                       "kerberos",
+                       "--first-pass=2",
+                       "--pass",
+                       "1",
+                       "--bypass=yes",
+                       "--compass",
+                       "north",
+                       "--pat=*.txt",
+                       "--cookie-jar",
+                       "jar",
+                       "PATH=/usr/bin:/bin"};
+  EXPECT_EQ(masked(plain), plain);
+}
+
+TEST(Secrets, Headers) {
+  EXPECT_EQ(
+      masked({"curl", "-H", "Authorization: Bearer abc.def", "-H", "X-Api-Key: k1", "-H", "Accept: text/html",
+              "--header=authorization: token t0", "-u", "me:hunter2", "https://h/?access_token=q1&n=4#top"}),
+      (Words{"curl", "-H", "Authorization: ***", "-H", "X-Api-Key: ***", "-H", "Accept: text/html",
+             "--header=authorization: ***", "-u", "me:***", "https://h/?access_token=***&n=4#top"}));
+  EXPECT_EQ(masked({"srun", "-u", "a:b"}), (Words{"srun", "-u", "a:b"}));
+}
+
+TEST(Secrets, WithinScripts) {
+  EXPECT_EQ(
+      masked(
+          {"sh", "-c", "cd /w && API_KEY=abc ./a --password 'two words' --n 4; curl -H 'X-Auth-Token: t' h"}),
+      (Words{"sh", "-c", "cd /w && API_KEY=*** ./a --password '***' --n 4; curl -H 'X-Auth-Token: ***' h"}));
+  EXPECT_EQ(masked({"python3", "-c", "login(user='me', password='hunter2', n=3)"}),
+            (Words{"python3", "-c", "login(user='me', password='***', n=3)"}));
+  EXPECT_EQ(masked({"./a", R"({"user": "me", "api_key": "k", "n": 3})"}),
+            (Words{"./a", R"({"user": "me", "api_key": "***", "n": 3})"}));
+  const Words plain = {"python3", "-c", "def f(token: str, key: int): return token[key:1] == 'x'",
+                       "--lr=1e-3"};
+  EXPECT_EQ(masked(plain), plain);
+}
+
+TEST(Secrets, FormatsOfServices) {
+  const std::string letters = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+  EXPECT_EQ(masked({"./a", "ghp_" + letters, "x/hf_" + letters,
+                    "AKIA"
+                    "IOSFODNN7EXAMPLE",
+                    "glpat-"
+                    "abcdefghij0123456789"}),
+            (Words{"./a", "ghp_***", "x/hf_***", "AKIA***", "glpat-***"}));
+  EXPECT_EQ(masked({"./a", "--key=" + letters, "out/" + letters}), (Words{"./a", "--key=***", "out/***"}));
+  const Words plain = {"./a",
+                       "sk-learn",
+                       "d41d8cd98f00b204e9800998ecf8427e",
+                       "123e4567-e89b-12d3-a456-426614174000",
+                       "Run_20261122_ModelXL_lr0001_batch256_seed42",
+                       "/data/ModelXLlr0001batch256seed42/train.parquet",
+                       "--key=user_name_of_the_column"};
+  EXPECT_EQ(masked(plain), plain);
+}
+
+TEST(Secrets, MaskingTwiceChangesNothing) {
+  const Words once =
+      masked({"sh", "-c", "TOKEN=x ./a --api-key y", "Authorization: Bearer abcdefgh", "a://b:c@d"});
+  EXPECT_EQ(masked(once), once);
+}
+
+TEST(StoredCommand, HoldsAsMuchAsWasAsked) {
+  const Words words = {"./a", "--token=x", "n=4"};
+  EXPECT_EQ(stored_command(words, CommandDetail::kFull), words);
+  EXPECT_EQ(stored_command(words, CommandDetail::kMasked), (Words{"./a", "--token=***", "n=4"}));
+  EXPECT_EQ(stored_command(words, CommandDetail::kName), Words{"./a"});
+  const Words hashed = stored_command(words, CommandDetail::kHash);
+  ASSERT_EQ(hashed.size(), 2U);
+  EXPECT_EQ(hashed[1].find("n=4"), std::string::npos);
+  EXPECT_EQ(hashed, stored_command({"./a", "--token=another", "n=4"}, CommandDetail::kHash));
+  EXPECT_NE(hashed, stored_command({"./a", "--token=x", "n=5"}, CommandDetail::kHash));
+  EXPECT_NE(stored_command({"./a", "b", "c"}, CommandDetail::kHash),
+            stored_command({"./a", "bc"}, CommandDetail::kHash));
+  EXPECT_EQ(stored_command({"./a"}, CommandDetail::kHash), Words{"./a"});
+}
+
 }  // namespace
 }  // namespace clusterprof

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Names and formats of secrets are those that gitleaks and detect-secrets look for, as far as they occur in
+// command lines. A value that is masked by mistake costs its reader little; a secret in a file that people
+// share costs a lot.
+#include "base/secrets.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+namespace clusterprof {
+namespace {
+
+constexpr std::string_view kMask = "***";
+constexpr std::string_view kBlanks = " \t\n\r";
+constexpr std::string_view kQuotes = "'\"`";
+
+bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_alnum(char c) { return is_upper(c) || is_lower(c) || is_digit(c); }
+bool is_blank(char c) { return kBlanks.find(c) != std::string_view::npos; }
+bool is_quote(char c) { return kQuotes.find(c) != std::string_view::npos; }
+bool is_name_letter(char c) { return is_alnum(c) || c == '_' || c == '-' || c == '.'; }
+char to_lower(char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string lowered(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), to_lower);
+  return lower;
+}
+
+template <typename List>
+bool contains(const List& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+// "--hf_authToken" is "hfauthtoken".
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  for (const char c : name)
+    if (is_alnum(c)) letters += to_lower(c);
+  return letters;
+}
+
+// The last word of "--hf_authToken" is "token".
+std::string last_word(std::string_view name) {
+  std::size_t end = name.size();
+  while (end > 0 && !is_alnum(name[end - 1])) --end;
+  std::size_t begin = end;
+  while (begin > 0 && is_alnum(name[begin - 1])) {
+    --begin;
+    if (begin > 0 && is_upper(name[begin]) && is_lower(name[begin - 1])) break;
+  }
+  return lowered(name.substr(begin, end - begin));
+}
+
+// In bits per letter.
+double entropy(std::string_view text) {
+  std::array<int, 256> counts{};
+  for (const char c : text) ++counts[static_cast<unsigned char>(c)];
+  double bits = 0;
+  for (const int count : counts) {
+    if (count == 0) continue;
+    const double share = static_cast<double>(count) / static_cast<double>(text.size());
+    bits -= share * std::log2(share);
+  }
+  return bits;
+}
+
+// Of a value whose name leaves it open whether it is a secret.
+bool looks_random(std::string_view value) {
+  const bool letters =
+      std::any_of(value.begin(), value.end(), [](char c) { return is_upper(c) || is_lower(c); });
+  const bool digits = std::any_of(value.begin(), value.end(), is_digit);
+  const bool plain = std::all_of(value.begin(), value.end(), [](char c) {
+    return is_alnum(c) || c == '+' || c == '/' || c == '=' || c == '_' || c == '-';
+  });
+  return value.size() >= 16 && letters && digits && plain && entropy(value) >= 3.3;
+}
+
+// Of a value without a name: as random as a key of upper and lower case letters and digits, in which every
+// second letter or so is of another kind than the one before it. Words and numbers that were put together are
+// not.
+bool is_random_without_doubt(std::string_view text) {
+  constexpr std::size_t kShortest = 24;
+  if (text.size() < kShortest || entropy(text) < 3.9) return false;
+  const auto kind = [](char c) { return is_upper(c) ? 0 : is_lower(c) ? 1 : 2; };
+  std::array<bool, 3> seen{};
+  std::size_t changes = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    seen[static_cast<std::size_t>(kind(text[i]))] = true;
+    changes += i > 0 && kind(text[i]) != kind(text[i - 1]);
+  }
+  return seen[0] && seen[1] && seen[2] && changes * 9 >= text.size() * 4;
+}
+
+enum class Secrecy { kNone, kIfRandom, kUnlessHarmless, kAlways };
+
+// "token" is secret, "tokens" and "tokenizer" are not.
+Secrecy secrecy_of(std::string_view name) {
+  static constexpr auto kEndings = std::to_array<std::string_view>(
+      {"password",   "passwd",     "passphrase",  "passcode",      "secret",
+       "token",      "apikey",     "accesskey",   "accesskeyid",   "secretkey",
+       "privatekey", "accountkey", "signingkey",  "encryptionkey", "sessionkey",
+       "sessionid",  "credential", "credentials", "authorization", "connectionstring"});
+  static constexpr auto kWords = std::to_array<std::string_view>({"cookie", "cookies", "bearer", "creds"});
+  static constexpr auto kOftenHarmless = std::to_array<std::string_view>({"pass", "pwd", "pw", "auth"});
+  static constexpr auto kSometimes =
+      std::to_array<std::string_view>({"key", "sig", "signature", "pat", "webhook"});
+  const std::string letters = letters_of(name), last = last_word(name);
+  if (std::any_of(kEndings.begin(), kEndings.end(),
+                  [&](std::string_view end) { return letters.ends_with(end); }))
+    return Secrecy::kAlways;
+  if (contains(kWords, last) || name.ends_with("_PAT")) return Secrecy::kAlways;
+  if (contains(kOftenHarmless, last)) return Secrecy::kUnlessHarmless;
+  return contains(kSometimes, last) ? Secrecy::kIfRandom : Secrecy::kNone;
+}
+
+// --pass=2 of a compiler, --auth=kerberos
+bool is_harmless(std::string_view value) {
+  static constexpr auto kWords = std::to_array<std::string_view>(
+      {"",          "true",     "false",   "yes",   "no",    "on",       "off",    "none",
+       "all",       "auto",     "default", "first", "last",  "basic",    "digest", "ntlm",
+       "negotiate", "kerberos", "gssapi",  "ldap",  "munge", "oauth",    "oauth2", "saml",
+       "jwt",       "mtls",     "ssl",     "tls",   "plain", "anonymous"});
+  return contains(kWords, lowered(value)) ||
+         (value.size() <= 2 && std::all_of(value.begin(), value.end(), is_digit));
+}
+
+bool is_secret(std::string_view name, std::string_view value) {
+  switch (secrecy_of(name)) {
+    case Secrecy::kAlways:
+      return true;
+    case Secrecy::kUnlessHarmless:
+      return !is_harmless(value);
+    case Secrecy::kIfRandom:
+      return looks_random(value);
+    case Secrecy::kNone:
+      return false;
+  }
+  return false;
+}
+
+// A format of keys or tokens: what it begins with, and how many letters, at least, follow.
+struct Format {
+  std::string_view prefix;
+  std::size_t length;
+  std::string_view also;  // what may occur beside letters and digits
+};
+
+constexpr auto kFormats = std::to_array<Format>({
+    {"AKIA", 16, ""},      {"ASIA", 16, ""},
+    {"AIza", 30, "_-"},    {"ya29.", 20, "_-"},
+    {"ghp_", 30, ""},      {"gho_", 30, ""},
+    {"ghu_", 30, ""},      {"ghs_", 30, ""},
+    {"ghr_", 30, ""},      {"github_pat_", 22, "_"},
+    {"glpat-", 20, "_-"},  {"gldt-", 20, "_-"},
+    {"glrt-", 20, "_-"},   {"glptt-", 20, "_-"},
+    {"xoxb-", 10, "-"},    {"xoxp-", 10, "-"},
+    {"xoxa-", 10, "-"},    {"xoxr-", 10, "-"},
+    {"xoxs-", 10, "-"},    {"xapp-", 10, "-"},
+    {"sk-ant-", 20, "_-"}, {"sk-proj-", 20, "_-"},
+    {"hf_", 30, ""},       {"npm_", 30, ""},
+    {"pypi-", 50, "_-"},   {"dckr_pat_", 20, "_-"},
+    {"dop_v1_", 60, ""},   {"nvapi-", 40, "_-"},
+    {"lin_api_", 30, ""},  {"SG.", 40, "_-."},
+    {"eyJ", 40, "_-."},    {"AccountKey=", 20, "+/="},
+    {"T3BlbkFJ", 20, ""},  {"hooks.slack.com/services/", 20, "/"},
+});
+
+// Replaces text[begin, end) and returns where the text after it begins.
+std::size_t replace(std::string& text, std::size_t begin, std::size_t end) {
+  text.replace(begin, end - begin, kMask);
+  return begin + kMask.size();
+}
+
+void mask_formats(std::string& text) {
+  for (const Format& format : kFormats) {
+    for (std::size_t at = text.find(format.prefix); at != std::string::npos;
+         at = text.find(format.prefix, at)) {
+      const std::size_t begin = at + format.prefix.size();
+      std::size_t end = begin;
+      while (end < text.size() &&
+             (is_alnum(text[end]) || format.also.find(text[end]) != std::string_view::npos))
+        ++end;
+      const bool within_word = at > 0 && is_alnum(text[at - 1]) && is_alnum(format.prefix[0]);
+      at = end - begin >= format.length && !within_word ? replace(text, begin, end) : begin;
+    }
+  }
+  constexpr std::string_view kKeyBegins = "PRIVATE KEY-----", kKeyEnds = "-----END";
+  if (const std::size_t at = text.find(kKeyBegins); at != std::string::npos)
+    replace(text, at + kKeyBegins.size(), std::min(text.find(kKeyEnds, at), text.size()));
+}
+
+void mask_random_strings(std::string& text) {
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = begin;
+    while (end < text.size() && is_alnum(text[end])) ++end;
+    begin = is_random_without_doubt(std::string_view(text).substr(begin, end - begin))
+                ? replace(text, begin, end)
+                : end + 1;
+  }
+}
+
+// scheme://user:VALUE@host
+void mask_addresses(std::string& text) {
+  constexpr std::string_view kScheme = "://";
+  for (std::size_t at = text.find(kScheme); at != std::string::npos; at = text.find(kScheme, at)) {
+    at += kScheme.size();
+    const std::size_t end = std::min(text.find_first_of("/?# \t\n'\"`", at), text.size());
+    const std::size_t host = text.substr(0, end).rfind('@'), colon = text.find(':', at);
+    if (host == std::string::npos || host < at || colon == std::string::npos || colon > host) continue;
+    at = replace(text, colon + 1, host);
+  }
+}
+
+// Where a value ends that begins at `begin`: at its closing quote, or where `closing` says.
+std::size_t end_of_value(std::string_view text, std::size_t begin, std::string_view closing) {
+  return std::min(text.find_first_of(closing, begin), text.size());
+}
+
+// "Bearer V", wherever it stands.
+void mask_bearer(std::string& text) {
+  constexpr std::string_view kBearer = "bearer ";
+  std::string lower = lowered(text);
+  for (std::size_t at = lower.find(kBearer); at != std::string::npos; at = lower.find(kBearer, at)) {
+    at += kBearer.size();
+    const std::size_t end = end_of_value(text, at, " \t\n\r'\"`,;)");
+    constexpr std::size_t kShortest = 8;  // "bearer of bad news"
+    if (end - at < kShortest) continue;
+    at = replace(text, at, end);
+    lower = lowered(text);
+  }
+}
+
+// NAME=V, NAME: V, ?NAME=V&, {"NAME": "V"}; a word that begins with NAME is V to its end.
+void mask_named_values(std::string& text) {
+  for (std::size_t at = text.find_first_of("=:"); at != std::string::npos;
+       at = text.find_first_of("=:", at)) {
+    std::size_t name_end = at;
+    const bool quoted_name = name_end > 0 && is_quote(text[name_end - 1]);
+    if (quoted_name) --name_end;
+    std::size_t name_begin = name_end;
+    while (name_begin > 0 && is_name_letter(text[name_begin - 1])) --name_begin;
+    const std::string name = text.substr(name_begin, name_end - name_begin);
+    const bool equals = text[at] == '=';
+    const char before = name_begin > 0 ? text[name_begin - 1] : '\n';
+    ++at;
+    // A colon is also what stands before a type, a slice or a port.
+    if (name.empty() || (!equals && before != '\n' && before != '=' && !is_quote(before))) continue;
+
+    std::size_t begin = at;
+    if (!equals || quoted_name)
+      while (begin < text.size() && is_blank(text[begin])) ++begin;
+    std::size_t end = text.size();
+    const bool to_end = name_begin == 0 || (!equals && before == '=');
+    if (to_end) {
+      // --NAME=V, --header=NAME: V
+    } else if (begin < text.size() && is_quote(text[begin])) {
+      end = end_of_value(text, begin + 1, std::string_view(&text[begin], 1));
+      ++begin;
+    } else if (before == '?' || before == '&') {
+      end = end_of_value(text, begin, "&# \t\n'\"`");
+    } else if (is_quote(before) && !quoted_name) {
+      end = end_of_value(text, begin, std::string_view(&before, 1));
+    } else {
+      end = end_of_value(text, begin, " \t\n\r'\"`&;,)}]");
+    }
+    if (begin < end && is_secret(name, std::string_view(text).substr(begin, end - begin)))
+      at = replace(text, begin, end);
+  }
+}
+
+// --NAME V within the script of `sh -c`
+void mask_options_within(std::string& text) {
+  for (std::size_t at = text.find(" -"); at != std::string::npos; at = text.find(" -", at)) {
+    const std::size_t name_begin = ++at;
+    while (at < text.size() && is_name_letter(text[at])) ++at;
+    const std::string name = text.substr(name_begin, at - name_begin);
+    std::size_t begin = at;
+    while (begin < text.size() && is_blank(text[begin])) ++begin;
+    if (begin == at || begin == text.size() || text[begin] == '-') continue;
+    const bool quoted = is_quote(text[begin]);
+    const std::size_t end = quoted ? end_of_value(text, begin + 1, std::string_view(&text[begin], 1))
+                                   : end_of_value(text, begin, " \t\n\r'\"`;)");
+    if (quoted) ++begin;
+    if (begin < end && is_secret(name, std::string_view(text).substr(begin, end - begin)))
+      at = replace(text, begin, end);
+  }
+}
+
+void mask_within(std::string& word) {
+  mask_addresses(word);
+  mask_bearer(word);
+  mask_named_values(word);
+  mask_options_within(word);
+  mask_formats(word);
+  mask_random_strings(word);
+}
+
+bool is_curl(std::string_view program) {
+  const std::string_view name = program.substr(program.rfind('/') + 1);
+  return name == "curl" || name == "wget" || name == "http" || name == "https";
+}
+
+}  // namespace
+
+void mask_secrets(std::vector<std::string>& words) {
+  bool of_curl = false;
+  std::string option;  // the word before, if a value may follow it
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string& word = words[i];
+    of_curl = of_curl || is_curl(word);
+    const bool is_option = word.size() > 1 && word[0] == '-';
+    if (!option.empty() && !is_option && is_secret(option, word)) {
+      word = kMask;
+    } else if (of_curl && (option == "-u" || option == "--user" || option == "--proxy-user")) {
+      if (const std::size_t colon = word.find(':'); colon != std::string::npos)
+        replace(word, colon + 1, word.size());
+    } else if (i > 0) {
+      mask_within(word);
+    } else {
+      mask_addresses(word);
+    }
+    option = i > 0 && is_option && std::all_of(word.begin(), word.end(), is_name_letter) ? word : "";
+  }
+}
+
+std::optional<CommandDetail> command_detail(std::string_view name) {
+  if (name == "name") return CommandDetail::kName;
+  if (name == "hash") return CommandDetail::kHash;
+  if (name == "masked") return CommandDetail::kMasked;
+  if (name == "full") return CommandDetail::kFull;
+  return std::nullopt;
+}
+
+std::vector<std::string> stored_command(std::vector<std::string> words, CommandDetail detail) {
+  if (detail == CommandDetail::kFull) return words;
+  mask_secrets(words);
+  if (detail == CommandDetail::kMasked || words.size() < 2) return words;
+  if (detail == CommandDetail::kName) {
+    words.resize(1);
+    return words;
+  }
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    for (const char c : words[i] + '\0') hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "arguments-%016llx", static_cast<unsigned long long>(hash));
+  return {words[0], text.data()};
+}
+
+}  // namespace clusterprof
