@@ -7,19 +7,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/result.hpp"
-#include "formats/shard/rank_rows.hpp"
-#include "formats/shard/shard_data.hpp"
 #include "report/analysis/analysis.hpp"
+#include "report/analysis/analysis_builder.hpp"
 
 namespace clusterprof::report {
 
@@ -33,52 +27,6 @@ struct TextOptions {
 
 // The names render_text() knows, in the order in which it prints them.
 const std::vector<std::string>& section_names();
-
-// Computes the numbers of a run whose matrix rows do not fit into memory: takes them a rank at a time. The
-// result depends neither on the order of ranks nor on how they were divided among builders that then absorb
-// each other, to the last bit: what is added up over ranks is added up as integers. Memory: that of the head,
-// of call paths and of the analysis, not of the rows.
-class AnalysisBuilder {
- public:
-  // `head` must outlive the builder; rows that it may have in its matrix tables are not looked at.
-  explicit AnalysisBuilder(const shard::ShardData& head, FrameMode frames = FrameMode::kFolded);
-  ~AnalysisBuilder();
-  AnalysisBuilder(AnalysisBuilder&&) noexcept;
-  AnalysisBuilder& operator=(AnalysisBuilder&&) noexcept;
-
-  // Each rank at most once; one without rows need not be added.
-  void add(const shard::RankRows& rows);
-
-  // What was added so far, as plain bytes for absorb() of a builder over an equal head in another process of
-  // the same program.
-  [[nodiscard]] std::vector<std::byte> state() const;
-  // Error: these are no such bytes; the builder is then of no use any more.
-  [[nodiscard]] Result<void> absorb(std::span<const std::byte> state);
-
-  // Once.
-  [[nodiscard]] Analysis finish();
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
-// An analysis as plain bytes, for reports that need not compute it again. They mean something to the same
-// version of the program alone: decode() gives nothing for those of another one, and for damaged ones.
-// rank_timelines: false leaves out Timeline::ranks, which is more than all the rest and of use only to
-// section "timeline" and JSON.
-std::vector<std::byte> encode(const Analysis& analysis);
-std::optional<Analysis> decode(std::span<const std::byte> bytes, bool rank_timelines = true);
-
-// Indices that point outside their tables are ignored; see shard validation for diagnostics.
-// The same of rows that are elsewhere.
-Analysis analyse(const shard::ShardData& head, const shard::RowSource& rows,
-                 FrameMode frames = FrameMode::kFolded);
-
-// The same of a region alone, by its full name ("epoch/step"): every time is what was spent in it, and what
-// is not known of regions is left out. Empty: there is no such region.
-std::optional<Analysis> analyse_region(const shard::ShardData& head, const shard::RowSource& rows,
-                                       std::string_view name, FrameMode frames = FrameMode::kFolded);
 
 // Ends with a newline. Valid UTF-8 without control characters other than newline and, with
 // `colour`, our own escape sequences, whatever the names in the profile are.

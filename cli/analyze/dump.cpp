@@ -15,7 +15,7 @@
 #include "formats/shard/rank_rows.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "formats/wire/mpi_event.h"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::cli {
 namespace {

@@ -23,9 +23,9 @@
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "report/analysis/efficiency.hpp"
+#include "report/format/format.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/report.hpp"
-#include "report/text/format.hpp"
 #include "report/text/table.hpp"
 #include "report/words/findings.hpp"
 

@@ -14,7 +14,7 @@
 #include <system_error>
 #include <vector>
 
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::cli {
 namespace {

@@ -24,8 +24,8 @@
 #include "cli/analyze/stored_analysis.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "report/analysis/run_and_ranks.hpp"
+#include "report/format/format.hpp"
 #include "report/json/json_writer.hpp"
-#include "report/text/format.hpp"
 #include "report/text/table.hpp"
 
 namespace clusterprof::cli {

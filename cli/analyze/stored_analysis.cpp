@@ -7,7 +7,7 @@
 
 #include "cli/analyze/analysis_observer.hpp"
 #include "cli/analyze/merge_bar.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::cli {
 

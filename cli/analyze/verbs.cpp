@@ -36,8 +36,8 @@
 #include "formats/profile/file_kind.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
+#include "report/format/format.hpp"
 #include "report/report.hpp"
-#include "report/text/format.hpp"
 
 namespace clusterprof::cli {
 namespace {

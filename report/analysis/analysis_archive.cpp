@@ -27,8 +27,8 @@
 #include <variant>
 
 #include "base/version.hpp"
-#include "report/analysis_code.hpp"
-#include "report/report.hpp"
+#include "report/analysis/analysis_builder.hpp"
+#include "report/analysis/analysis_code.hpp"
 
 namespace clusterprof::report {
 namespace {

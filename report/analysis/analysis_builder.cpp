@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Computes the Analysis: feeds each rank's rows to the parts (functions, limits, regions, ...), keeps
 // their partial sums, which builders in other processes can absorb, and lets each part finish its tables.
+#include "report/analysis/analysis_builder.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cereal/archives/binary.hpp>
@@ -32,7 +34,6 @@
 #include "report/analysis/run_and_ranks.hpp"
 #include "report/analysis/timeline.hpp"
 #include "report/analysis/waiting.hpp"
-#include "report/report.hpp"
 
 namespace clusterprof::report {
 namespace {

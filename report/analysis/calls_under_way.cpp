@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "formats/shard/open_operations.hpp"
-#include "report/analysis/bottlenecks.hpp"
+#include "report/analysis/evidence.hpp"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <utility>
 
-#include "report/analysis/bottlenecks.hpp"
+#include "report/analysis/evidence.hpp"
 #include "report/analysis/limits.hpp"
 #include "report/analysis/mpi_calls.hpp"
 #include "report/analysis/placement.hpp"

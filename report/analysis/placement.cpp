@@ -12,7 +12,7 @@
 #include <tuple>
 #include <utility>
 
-#include "report/analysis/bottlenecks.hpp"
+#include "report/analysis/evidence.hpp"
 
 namespace clusterprof::report {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 
+#include "report/analysis/analysis_builder.hpp"
 #include "report/analysis/call_paths.hpp"
-#include "report/report.hpp"
 
 namespace clusterprof::report {
 namespace {

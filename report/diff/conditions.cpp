@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "report/diff/diff.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::report {
 namespace {

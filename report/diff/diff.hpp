@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "report/diff/statistics.hpp"
+#include "report/format/format.hpp"
 #include "report/report.hpp"
-#include "report/text/format.hpp"
 
 namespace clusterprof::report {
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::report {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report/diff/diff.hpp"
+#include "report/format/format.hpp"
 #include "report/json/json_writer.hpp"
-#include "report/text/format.hpp"
 #include "report/words/findings.hpp"
 
 namespace clusterprof::report {

@@ -6,7 +6,7 @@
 
 #include "report/diff/diff.hpp"
 #include "report/diff/diff_format.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 #include "report/text/table.hpp"
 #include "report/words/findings.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "report/export/charged_rows.hpp"
 #include "report/export/export.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::report {
 namespace {

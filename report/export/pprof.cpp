@@ -10,7 +10,7 @@
 #include "report/export/export.hpp"
 #include "report/export/frame_tree.hpp"
 #include "report/export/gzip_sink.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::report {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "report/export/export.hpp"
 #include "report/export/function_graph.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::report {
 namespace {

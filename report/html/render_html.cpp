@@ -24,10 +24,10 @@
 
 #include "base/version.hpp"
 #include "report/analysis/activities.hpp"
+#include "report/format/format.hpp"
 #include "report/html/page_files.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/report.hpp"
-#include "report/text/format.hpp"
 
 namespace clusterprof::report {
 namespace {

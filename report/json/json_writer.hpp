@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "report/format/format.hpp"
 #include "report/report.hpp"
-#include "report/text/format.hpp"
 
 namespace clusterprof::report {
 

@@ -9,9 +9,9 @@
 
 #include "report/analysis/efficiency.hpp"
 #include "report/analysis/regions.hpp"
+#include "report/format/format.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/report.hpp"
-#include "report/text/format.hpp"
 #include "report/words/bottlenecks.hpp"
 #include "report/words/drops.hpp"
 #include "report/words/findings.hpp"

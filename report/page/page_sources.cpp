@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::report {
 namespace {

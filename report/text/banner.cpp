@@ -5,8 +5,8 @@
 
 #include "base/split.hpp"
 #include "report/analysis/drops.hpp"
+#include "report/format/format.hpp"
 #include "report/report.hpp"
-#include "report/text/format.hpp"
 #include "report/text/table.hpp"
 #include "report/words/findings.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "report/format/format.hpp"
 #include "report/report.hpp"
-#include "report/text/format.hpp"
 #include "report/words/findings.hpp"
 
 namespace clusterprof::report {

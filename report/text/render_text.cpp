@@ -10,8 +10,8 @@
 
 #include "report/analysis/drops.hpp"
 #include "report/analysis/efficiency.hpp"
+#include "report/format/format.hpp"
 #include "report/report.hpp"
-#include "report/text/format.hpp"
 #include "report/text/resources.hpp"
 #include "report/text/table.hpp"
 #include "report/text/tree.hpp"

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "report/analysis/analysis.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 #include "report/text/table.hpp"
 
 namespace clusterprof::report::text {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::report::text {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 #include "report/text/table.hpp"
 
 namespace clusterprof::report::text {

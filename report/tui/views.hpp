@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
+#include "report/format/format.hpp"
 #include "report/page/page_data.hpp"
-#include "report/text/format.hpp"
 #include "report/text/table.hpp"
 #include "report/tui/selected_time.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "report/analysis/analysis.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::report::words {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::report::words {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::report::words {
 namespace {

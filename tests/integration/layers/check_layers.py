@@ -3,7 +3,7 @@
 - there is no circle, neither among units (x.hpp with x.cpp) nor among folders;
 - libraries, sentences and formatting stay in the folders that may use them.
 
-Usage: check_layers.py SOURCE_DIR [--circles]. --circles prints the includes that make each circle."""
+Usage: check_layers.py SOURCE_DIR. Prints each problem, and for a circle the includes that make it."""
 
 import os
 import re
@@ -50,16 +50,17 @@ FOLDERS = {
     "aggregator": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator/waits"],
     "aggregator/mpi": ["aggregator"],
 
-    "report/analysis": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h", "report"],
+    "report/analysis": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h"],
     "report": ["base", "formats/shard", "report/analysis"],
-    "report/words": ["base", "report/analysis", "report/text/format.hpp"],
-    "report/text": ["base", "formats/shard", "report", "report/analysis", "report/words"],
-    "report/json": ["report", "report/analysis", "report/words", "report/text"],
-    "report/export": ["base", "formats/shard", "report/analysis", "report/text", "report/json"],
-    "report/diff": ["report", "report/analysis", "report/words", "report/text", "report/json"],
-    "report/page": ["base", "formats/shard", "formats/profile", "report/analysis", "report/text"],
-    "report/html": ["base", "report", "report/analysis", "report/text", "report/json", "report/page"],
-    "report/tui": ["report", "report/analysis", "report/text", "report/page"],
+    "report/format": ["base", "formats/shard", "report/analysis"],
+    "report/words": ["base", "report/analysis", "report/format"],
+    "report/text": ["base", "formats/shard", "report", "report/analysis", "report/format", "report/words"],
+    "report/json": ["report", "report/analysis", "report/format", "report/words", "report/text"],
+    "report/export": ["base", "formats/shard", "report/analysis", "report/format", "report/json"],
+    "report/diff": ["report", "report/analysis", "report/format", "report/words", "report/text", "report/json"],
+    "report/page": ["base", "formats/shard", "formats/profile", "report/analysis", "report/format"],
+    "report/html": ["base", "report", "report/analysis", "report/format", "report/json", "report/page"],
+    "report/tui": ["report", "report/analysis", "report/format", "report/text", "report/page"],
 
     "cli/self_test": [],
     "cli": ["base", "formats/wire", "formats/shard/run_files.hpp"],
@@ -72,16 +73,6 @@ FOLDERS = {
     "slurm/start": [],
     "slurm/activation": ["base", "slurm/start"],
     "slurm/spank": ["base", "slurm/activation"],
-}
-# Circles that are still there. None may be added. One that is gone, or has become smaller, is changed here.
-KNOWN_CIRCLES = {
-    "units": [
-        ["report/analysis/bottlenecks", "report/analysis/placement"],
-    ],
-    "folders": [
-        ["report", "report/analysis"],
-        ["report/text", "report/words"],
-    ],
 }
 SYSTEM = {  # library header -> the only folders that may include it
     "hdf5.h": ["formats/h5"],
@@ -100,7 +91,7 @@ SENTENCES = {
                      "report/diff/render_diff_", "cli/analyze/"],
 }
 # Folders that compute, and what they must not include to format anything.
-NO_FORMATTING = {"report/analysis": ["fmt/", "<iomanip>", "<format>", "report/text/", "report/words/"]}
+NO_FORMATTING = {"report/analysis": ["fmt/", "<iomanip>", "<format>", "report/format/", "report/text/", "report/words/"]}
 # A note is a code with numbers (formats/shard/note.hpp). Who makes one may not format its texts: those are names, and
 # words of others, that come as they are.
 NOTE = re.compile(r"\bnote_of_(?:run|node|ranks)\s*\(")
@@ -150,7 +141,7 @@ def is_listed(target, row):
                for entry in row)
 
 
-def disordered_rows(folders, known_circles):
+def disordered_rows(folders):
     """Rows that list a folder which is not above them."""
     problems, above = [], []
     for folder, row in folders.items():
@@ -160,7 +151,7 @@ def disordered_rows(folders, known_circles):
             if not listed:
                 problems.append(f"the row of {folder} lists {entry}, which is no folder with a row")
             problems += [f"the row of {folder} lists {below}, whose row is not above it" for below in listed
-                         if below not in above and not any({folder, below} <= set(c) for c in known_circles)]
+                         if below not in above]
         above.append(folder)
     return problems
 
@@ -205,13 +196,8 @@ def describe_circle(edges, circle):
     return "\n".join(f"    {include}" for node in circle for target in circle for include in edges[node].get(target, []))
 
 
-def circle_problems(edges, known, what):
-    found = circles(edges)
-    problems = [f"circle of {what}: {', '.join(circle)}\n{describe_circle(edges, circle)}"
-                for circle in found if circle not in known]
-    problems += [f"the known circle of {what} {', '.join(circle)} is no longer there: remove it from KNOWN_CIRCLES, or "
-                 "write down what is left of it" for circle in known if circle not in found]
-    return problems
+def circle_problems(edges, what):
+    return [f"circle of {what}: {', '.join(circle)}\n{describe_circle(edges, circle)}" for circle in circles(edges)]
 
 
 def include_problems(path, text, folders):
@@ -232,9 +218,9 @@ def include_problems(path, text, folders):
     return problems
 
 
-def check(sources, folders, known_circles):
+def check(sources, folders):
     """The list of problems."""
-    problems = disordered_rows(folders, known_circles["folders"])
+    problems = disordered_rows(folders)
     missing = sorted({os.path.dirname(path) for path in sources} - set(folders))
     problems += [f"{folder} has no row in FOLDERS" for folder in missing]
     empty = sorted(set(folders) - {os.path.dirname(path) for path in sources})
@@ -245,14 +231,13 @@ def check(sources, folders, known_circles):
         if os.path.dirname(path) in folders:
             problems += include_problems(path, text, folders)
     for what, node_of in (("units", lambda path: os.path.splitext(path)[0]), ("folders", os.path.dirname)):
-        problems += circle_problems(graph(sources, node_of), known_circles[what], what)
+        problems += circle_problems(graph(sources, node_of), what)
     return problems
 
 
-def main(top, *options):
+def main(top):
     sources = read_sources(top, STAGES)
-    known = {"units": [], "folders": []} if "--circles" in options else KNOWN_CIRCLES
-    problems = check(sources, FOLDERS, known)
+    problems = check(sources, FOLDERS)
     for problem in problems:
         print(problem)
     print(f"{len(sources)} files, {len(problems)} problems")

@@ -6,8 +6,8 @@
 
 #include "as_sampled.hpp"
 #include "profile_builder.hpp"
+#include "report/format/format.hpp"
 #include "report/report.hpp"
-#include "report/text/format.hpp"
 
 namespace clusterprof::report {
 namespace {

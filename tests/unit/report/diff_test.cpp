@@ -10,7 +10,7 @@
 
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 namespace clusterprof::report {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 #include <gtest/gtest.h>
 
@@ -89,7 +89,8 @@ TEST(Names, ArgumentTypesGoAndOddNamesStay) {
   EXPECT_EQ(function_label("MPI_Send", FrameKind::kMpi), "MPI_Send");
   EXPECT_EQ(function_label("", FrameKind::kNative), "?");
   EXPECT_EQ(name_and_place("a_very_long_function_name()", "train.py:88", 30), "a_very_long_function_name()");
-  EXPECT_EQ(name_and_place("a_long_function()", "package/module.py:88", 30), "a_long_function() packa..py:88");
+  EXPECT_EQ(name_and_place("a_long_function()", "package/module.py:88", 30),
+            "a_long_function() packa..py:88");
   EXPECT_EQ(function_label("mini::Solver<double>::run(int)::{lambda(double)#1}::operator()(double) const",
                            FrameKind::kNative),
             "mini::Solver<double>::run()::{lambda}");

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 #include "report/tui/selected_time.hpp"
 
 namespace clusterprof::report {

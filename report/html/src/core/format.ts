@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers and names as the text report writes them (report/text/format.cpp).
+// Numbers and names as the text report writes them (report/format/format.cpp).
 
 export const UNKNOWN = "–";
 type Maybe = number | null | undefined;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Formats numbers, names, ranks and places for text output, and makes names from a profile safe to print.
-#include "report/text/format.hpp"
+#include "report/format/format.hpp"
 
 #include <fmt/format.h>
 
