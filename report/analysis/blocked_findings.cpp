@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Findings on threads that are blocked outside MPI: for the GIL, and for anything else.
+#include <algorithm>
+#include <string_view>
+
+#include "report/analysis/evidence.hpp"
+#include "report/analysis/finding_groups.hpp"
+#include "report/analysis/limits.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using Key = EvidenceKey;
+using Kind = FindingKind;
+
+FindingAction action_for_wait(OffCpu kind) {
+  switch (kind) {
+    case OffCpu::kSleep:
+      return FindingAction::kReplaceSleep;
+    case OffCpu::kLock:
+      return FindingAction::kHoldLockLess;
+    case OffCpu::kPoll:
+      return FindingAction::kWorkWhilePolling;
+    case OffCpu::kJoin:
+      return FindingAction::kWorkWhileThreadsDo;
+    case OffCpu::kChild:
+      return FindingAction::kStartChildrenEarlier;
+    case OffCpu::kGil:
+    case OffCpu::kFile:
+    case OffCpu::kNetwork:
+    case OffCpu::kPipe:
+    case OffCpu::kOther:
+      break;
+  }
+  return FindingAction::kFindWhatIsAwaited;
+}
+
+bool waits_for_holder(const CallPaths& paths, std::uint32_t path) {
+  constexpr int kFrames = 8;  // from the system call to the function that locks
+  bool python_lock = false;
+  for (int i = 0; i < kFrames && path != 0; ++i, path = paths.parent(path)) {
+    const shard::Frame* const frame = paths.frame(path);
+    if (frame == nullptr) return false;
+    const std::string_view name = paths.text(frame->name);
+    const auto says = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+    if (frame->kind == shard::FrameKind::kPython) {
+      // Conditions, queues and pools wait for locks of their own, which no thread holds.
+      const std::string_view file = paths.text(frame->file);
+      const auto is_in = [&](std::string_view module) { return file.ends_with(module); };
+      return python_lock && !is_in("threading.py") && !is_in("queue.py") && !is_in("_base.py") &&
+             !is_in("thread.py") && !is_in("locks.py");
+    }
+    if (says("mutex_lock") || says("mutex_timedlock") || says("mutex_clocklock") || says("lll_lock_wait") ||
+        says("rwlock") || says("set_lock") || says("spin_lock") || name == "flock")
+      return true;
+    python_lock = python_lock || says("PyThread_acquire_lock");
+  }
+  return false;
+}
+
+// Whether most of the waiting for locks is for locks that another thread holds. Threads wait for a condition
+// or for the result of another thread in the same way, but no thread could end that sooner by holding a lock
+// for less time.
+bool is_for_held_locks(const FindingBuilder& builder) {
+  const CallPaths& paths = builder.paths();
+  double held_ns = 0, all_ns = 0;
+  for (std::uint32_t path = 1; path < paths.size(); ++path) {
+    const double ns = builder.main_ns(path, Category::kIdle);
+    if (ns == 0 || off_cpu_of(paths, path) != OffCpu::kLock) continue;
+    all_ns += ns;
+    if (waits_for_holder(paths, path)) held_ns += ns;
+  }
+  return held_ns >= thresholds::kExplained * all_ns;
+}
+
+}  // namespace
+
+void find_gil_waits(FindingBuilder& builder) {
+  const Analysis& analysis = builder.analysis();
+  const CallPaths& paths = builder.paths();
+  const double threads_s = analysis.sampled_s - analysis.helper_idle_s;
+  const Seconds& gil = analysis.active_activity_s[index(Activity::kGilWait)];
+  if (!gil || threads_s <= 0 || *gil / threads_s < thresholds::kGil) return;
+  const double share = *gil / threads_s;
+  Finding& finding = builder.add_by_share(Kind::kGilWait, share);
+  finding.gain_s = share * analysis.recorded_s;
+  builder.blame_most(finding, builder.weigh([&](std::uint32_t path, Category category) {
+    if (activity_of(paths, path, category) != Activity::kGilWait) return 0.0;
+    return builder.main_ns(path, category) +
+           static_cast<double>(builder.time().helper_ns(cell_of(path, category)));
+  }));
+  finding.evidence.set(Key::kTime, *gil);
+  finding.action = FindingAction::kUseProcesses;
+}
+
+void find_blocked_time(FindingBuilder& builder) {
+  const Analysis& analysis = builder.analysis();
+  const CallPaths& paths = builder.paths();
+  Finding* const finding = builder.add_rank_time(
+      Kind::kBlocked, Category::kIdle,
+      [&](std::uint32_t path) { return activity_of(paths, path, Category::kIdle) != Activity::kGilWait; },
+      thresholds::kIdle, FindingAction::kFindWhatIsAwaited);
+  if (finding == nullptr) return;
+  // Waiting for the GIL is another finding; here its time is only told apart.
+  Limits others = analysis.limits;
+  double& gil_s = others.idle_s[static_cast<std::size_t>(OffCpu::kGil)];
+  const double apart_s = std::max(gil_s, analysis.activity_s[index(Activity::kGilWait)].value_or(0));
+  gil_s = 0;
+  add_idle_kinds(others, finding->evidence);
+  if (apart_s > 0) finding->evidence.set(Key::kGil, apart_s);
+  const auto most = std::max_element(others.idle_s.begin(), others.idle_s.end()) - others.idle_s.begin();
+  finding->action = action_for_wait(static_cast<OffCpu>(most));
+  if (finding->action == FindingAction::kHoldLockLess && !is_for_held_locks(builder))
+    finding->action = FindingAction::kFindWhatIsAwaited;
+}
+
+}  // namespace clusterprof::report

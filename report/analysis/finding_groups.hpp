@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The groups of findings, in the order in which find_findings() looks for them. Each adds what it finds.
+// Thresholds and formulas: docs/metrics.md, "Findings".
+#pragma once
+
+#include "report/analysis/finding_builder.hpp"
+
+namespace clusterprof::report {
+
+// Ranks and launchers that failed, ranks that are missing: what failed first, then what that took with it.
+void find_failures(FindingBuilder& builder);
+// Ranks that made others wait, and load imbalance.
+void find_delays(FindingBuilder& builder);
+// What the network costs, waiting without a single cause, transfer, and files through MPI.
+void find_mpi_costs(FindingBuilder& builder);
+// Threads that wait for the GIL.
+void find_gil_waits(FindingBuilder& builder);
+// Time in the Python interpreter and in its garbage collector.
+void find_python_time(FindingBuilder& builder);
+// Computing on data that no cache holds; page faults, and calls that map memory.
+void find_memory_costs(FindingBuilder& builder);
+// Calls on files, waiting for data of others, and many small reads or writes.
+void find_io_costs(FindingBuilder& builder);
+// Main threads that are blocked outside MPI.
+void find_blocked_time(FindingBuilder& builder);
+// Time in system calls, but those on memory.
+void find_system_calls(FindingBuilder& builder);
+// What the measurement lost, and where it is not exact.
+void find_measurement_errors(FindingBuilder& builder);
+
+}  // namespace clusterprof::report

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Findings on files: time in calls, waiting for data of other processes, and many small reads or writes.
+#include <algorithm>
+#include <vector>
+
+#include "report/analysis/evidence.hpp"
+#include "report/analysis/file_io.hpp"
+#include "report/analysis/finding_groups.hpp"
+#include "report/analysis/limits.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using Key = EvidenceKey;
+using Kind = FindingKind;
+
+// Of a rank's time: by so much samples must differ from timed calls to be mentioned.
+constexpr double kMissed = 0.05;
+
+class IoFindings {
+ public:
+  explicit IoFindings(FindingBuilder& builder)
+      : builder_(builder), analysis_(builder.analysis()), paths_(builder.paths()) {}
+
+  void find() {
+    calls();
+    waits_for_data();
+    small_calls();
+  }
+
+ private:
+  void calls() {
+    const IoCallRow* most = nullptr;
+    if (analysis_.io)
+      for (const IoCallRow& row : analysis_.io->calls)  // largest first
+        if (is_programs(row)) {
+          most = &row;
+          break;
+        }
+    if (Finding* const finding = builder_.add_rank_time(
+            Kind::kFileIo, Category::kIo, [this](std::uint32_t path) { return !is_wait_for_data(path); },
+            thresholds::kIo, FindingAction::kFewerIo)) {
+      if (most == nullptr || most->time_s < thresholds::kBlame * of(analysis_.category_s, Category::kIo))
+        return;
+      add_who_calls(*most, rank_share(*most), *finding);
+      finding->action = action_for(*most);
+      if (finding->place.file.empty() && !most->file.empty()) point_to(*finding, *most);
+      return;
+    }
+    // Too little of all ranks' time, but perhaps much of one rank's.
+    if (most == nullptr) return;
+    for (const IoCallRow& row : analysis_.io->calls)
+      if (is_programs(row) && row.rank_time_s > most->rank_time_s) most = &row;
+    const double share = rank_share(*most);
+    if (share < thresholds::kIo) return;
+    Finding& finding = builder_.add_by_share(Kind::kRankIo, builder_.share_of_ranks(most->time_s));
+    finding.gain_s = most->rank_time_s;
+    finding.evidence.set(Key::kTime, most->time_s);
+    add_who_calls(*most, share, finding);
+    finding.action = action_for(*most);
+    point_to(finding, *most);
+  }
+
+  void waits_for_data() {
+    builder_.add_rank_time(
+        Kind::kWaitsForData, Category::kIo, [this](std::uint32_t path) { return is_wait_for_data(path); },
+        thresholds::kIo, FindingAction::kFindWhatIsAwaited);
+  }
+
+  // Many small reads or writes.
+  void small_calls() {
+    if (!analysis_.io) return;
+    for (const IoCallRow& row : analysis_.io->calls) {  // largest first
+      if (!is_programs(row)) continue;
+      const double share = builder_.share_of_ranks(row.time_s);
+      if (share < thresholds::kSmallIo) return;
+      const bool read = row.operation == shard::IoOperation::kRead;
+      if ((!read && row.operation != shard::IoOperation::kWrite) || row.count < thresholds::kManyCalls)
+        continue;
+      const double size = static_cast<double>(row.bytes) / static_cast<double>(row.count);
+      if (size >= thresholds::kSmallIoBytes) continue;
+      Finding& finding = builder_.add_by_share(Kind::kSmallIo, share);
+      finding.gain_s = row.rank_time_s;
+      finding.evidence.set(Key::kTime, row.time_s);
+      add_io_evidence(analysis_, row, row.count, finding.evidence);
+      finding.evidence.set(Key::kMeanBytes, size);
+      finding.action = FindingAction::kBufferIo;
+      set_ranks(finding, {row.max_rank});
+      point_to(finding, row);
+      return;
+    }
+  }
+
+  // The rank with most time in the calls; end() where nothing is recorded of it.
+  std::vector<RankInfo>::const_iterator rank_of(const IoCallRow& row) const {
+    const std::vector<RankInfo>& ranks = analysis_.ranks;
+    const auto rank =
+        std::lower_bound(ranks.begin(), ranks.end(), row.max_rank,
+                         [](const RankInfo& r, std::int32_t number) { return r.rank < number; });
+    return rank == ranks.end() || rank->rank != row.max_rank || rank->recorded_s <= 0 ? ranks.end() : rank;
+  }
+
+  // The share of its time that the rank with most time in the calls spends in them.
+  double rank_share(const IoCallRow& row) const {
+    const auto rank = rank_of(row);
+    if (rank == analysis_.ranks.end()) return 0;
+    return row.rank_time_s / rank->recorded_s;
+  }
+
+  static FindingAction action_for(const IoCallRow& row) {
+    switch (row.operation) {
+      case shard::IoOperation::kSync:
+        return FindingAction::kFewerSyncs;
+      case shard::IoOperation::kOpen:
+      case shard::IoOperation::kClose:
+      case shard::IoOperation::kMetadata:
+        return FindingAction::kFewerFiles;
+      default:
+        return FindingAction::kFewerIo;
+    }
+  }
+
+  static void point_to(Finding& finding, const IoCallRow& row) {
+    finding.place.function = row.function;
+    finding.place.file = row.file;
+    finding.place.line = row.line;
+    finding.place.kind = row.kind;
+  }
+
+  // Adds what the rank with most time in the calls spends in them.
+  void add_who_calls(const IoCallRow& row, double share, Finding& finding) const {
+    set_ranks(finding, {row.max_rank});
+    finding.evidence.set(Key::kRankShare, share);
+    add_io_evidence(analysis_, row, row.rank_count, finding.evidence);
+    finding.evidence.set(Key::kCallTime, row.rank_time_s);
+    const auto rank = rank_of(row);
+    if (rank == analysis_.ranks.end() || rank->threads != 1) return;
+    // The calls are timed exactly, unlike the time by category.
+    const double sampled = of(rank->category_s, Category::kIo) / rank->recorded_s;
+    if (share - sampled >= kMissed) finding.evidence.set(Key::kSampledShare, sampled);
+  }
+
+  // Waits for what another process or thread has not sent yet. Larger pieces would not come sooner.
+  [[nodiscard]] bool is_wait_for_data(std::uint32_t path) const {
+    switch (off_cpu_of(paths_, path)) {
+      case OffCpu::kPipe:
+      case OffCpu::kNetwork:
+      case OffCpu::kChild:
+      case OffCpu::kJoin:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // Calls of the program itself: not on the kernel's own files, nor of an MPI function, which is another
+  // finding.
+  static bool is_programs(const IoCallRow& row) { return !row.in_background && row.mpi.empty(); }
+
+  FindingBuilder& builder_;
+  Analysis& analysis_;
+  const CallPaths& paths_;
+};
+
+}  // namespace
+
+void find_io_costs(FindingBuilder& builder) { IoFindings(builder).find(); }
+
+}  // namespace clusterprof::report
