@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HDF5 as far as the formats need it: files with groups of columns and attributes. The only
-// code that includes hdf5.h; everything else sees this.
+// The part of HDF5 that our formats use: files with groups of columns and attributes. Only this folder
+// includes hdf5.h.
 //
-// Every failure is an H5Error with one line; the library's own printing is off. Storage,
-// filters and checksums of a column are those of FORMATS.md.
+// Every failure throws H5Error with a message of one line; HDF5's own printing is off. FORMATS.md says how a
+// column is stored, filtered and checksummed.
 //
-// Different files may be used from different threads at the same time, which wait for each other only while
-// one of them is inside of HDF5. An object, and all that belongs to one file: one thread at a time, but for
-// ChunkedColumn::read().
+// Threads may use different files at the same time; they wait for each other only while one of them is inside
+// HDF5. All objects of one file must be used by one thread at a time, except for ChunkedColumn::read().
 #pragma once
 
 #include <cstddef>
@@ -44,24 +43,24 @@ inline constexpr Type kTypeOf<std::uint64_t> = Type::kUint64;
 template <>
 inline constexpr Type kTypeOf<double> = Type::kFloat64;
 
-// A chunk of a column as it is stored: shuffled (items of more than one byte), deflated, with its fletcher32,
-// as HDF5's filters of these names would have done it. Equal rows give equal bytes. `rows` are those of a
-// whole chunk. item_bytes: 1, 4 or 8. No HDF5 in it: any thread.
-// kStored: leading planes of the shuffled chunk that look random (the low bytes of times) are not deflated,
-// which would take most of the time and save little; up to 5 % larger.
+// Makes a chunk of a column as it is stored: shuffled (if items have more than one byte), deflated, and with
+// its fletcher32, as HDF5's filters of these names would do it. Equal rows give equal bytes. `rows`: those of
+// a whole chunk. item_bytes: 1, 4 or 8. Any thread may call it, for it does not use HDF5.
+// RandomPlanes::kStored leaves the leading planes of the shuffled chunk undeflated if they look random (the
+// low bytes of times): deflating these takes most of the time. The result is up to 5 % larger.
 enum class RandomPlanes { kDeflated, kStored };
 std::vector<std::byte> compress_chunk(std::span<const std::byte> rows, std::size_t item_bytes,
                                       RandomPlanes random_planes = RandomPlanes::kDeflated);
 
-// The way back, to exactly rows.size() bytes. Bit n of filter_mask: the nth of these filters was left out.
-// Throws H5Error unless the chunk is all right; `rows` may be anything then. Any thread.
+// Reverses compress_chunk(); the result must have exactly rows.size() bytes. Bit n of filter_mask says that
+// the nth filter was left out. Throws H5Error if the chunk is damaged, and leaves `rows` undefined then. Any
+// thread.
 void decompress_chunk(std::span<const std::byte> stored, std::uint32_t filter_mask, std::size_t item_bytes,
                       std::span<std::byte> rows);
 
-// Rows of a chunk of a column, but for chunked columns.
+// Rows per chunk, except in columns made by create_chunked_column().
 inline constexpr std::size_t kChunkRows = 32768;
 
-// Bytes of one item of a column.
 [[nodiscard]] std::size_t item_bytes(Type type);
 
 // Owns an HDF5 identifier of any kind.
@@ -80,26 +79,28 @@ class Handle {
   std::int64_t id_ = -1;
 };
 
-// A column that is written and read chunk by chunk. It has no checksum of its own beyond those of its chunks:
-// whoever uses it stores one elsewhere. Must be gone before File::close().
+// A column that is written and read chunk by chunk. Only its chunks have checksums; users who want one of the
+// rows must store it elsewhere. Must be destroyed before File::close().
 class ChunkedColumn {
  public:
   [[nodiscard]] std::uint64_t rows() const noexcept { return rows_; }
-  // Chunks begin at multiples of it. Also the last one is stored whole, whatever stands behind the last row.
+  // Chunks begin at multiples of this. The last chunk is stored whole, too; what follows the last row is
+  // meaningless.
   [[nodiscard]] std::uint64_t chunk_rows() const noexcept { return chunk_rows_; }
 
-  // For columns of Group::create_chunked_column(). All chunks below rows() have to be placed, in any order.
+  // For columns of Group::create_chunked_column(). Every chunk below rows() must then be placed, in any
+  // order.
   void set_rows(std::uint64_t rows);
-  // `stored`: what compress_chunk() made of chunk_rows() rows. first_row: begin of a chunk, below rows().
-  // Each chunk once.
+  // Writes a chunk, which must not have been placed before. `stored`: what compress_chunk() made of
+  // chunk_rows() rows. first_row: a multiple of chunk_rows(), below rows().
   void place(std::uint64_t first_row, std::span<const std::byte> stored);
 
-  // The chunk that begins at first_row in the form of compress_chunk(): can be placed in another column of
-  // that type and chunk_rows(). Rows behind the last one are kept. Damage need not be noticed.
+  // The chunk that begins at first_row, in the form that compress_chunk() makes: it can be placed in another
+  // column of the same type and chunk_rows(). Does not necessarily notice damage.
   [[nodiscard]] std::vector<std::byte> stored_chunk(std::uint64_t first_row) const;
 
-  // Rows first_row up to, not including, first_row + count, which may lie anywhere in rows(). Reads the
-  // chunks concerned only; of their damage, that which fletcher32 and deflate notice is noticed.
+  // Reads the rows from first_row on, anywhere within rows(). Reads only the chunks that they are in, and
+  // notices damage as far as fletcher32 and deflate do.
   template <typename T>
   void read(std::uint64_t first_row, std::span<T> rows) const {
     read_raw(kTypeOf<T>, first_row, rows.size(), rows.data());
@@ -124,10 +125,10 @@ class ChunkedColumn {
   Type type_;
   std::uint64_t rows_ = 0, chunk_rows_ = 0;
   std::uint64_t file_bytes_ = 0;
-  bool usual_filters_ = true;  // those of compress_chunk(); else HDF5 reads it
+  bool usual_filters_ = true;  // those of compress_chunk(); otherwise HDF5 has to read it
 };
 
-// A column read from its first row to its last, piece by piece.
+// Reads a column from its first row to its last, piece by piece.
 class ColumnStream {
  public:
   ColumnStream(ColumnStream&&) noexcept;
@@ -135,8 +136,8 @@ class ColumnStream {
   ~ColumnStream();
 
   [[nodiscard]] std::uint64_t rows() const noexcept;
-  // The next rows, no more than there are; pieces of kChunkRows cost least. The last ones come with the check
-  // of the column's checksum.
+  // Reads the next rows. Throws if there are fewer. Pieces of kChunkRows are fastest. When the last row has
+  // been read, the column's checksum is checked.
   template <typename T>
   void next(std::span<T> rows) {
     next_raw(kTypeOf<T>, rows.data(), rows.size());
@@ -154,13 +155,13 @@ class Group {
  public:
   [[nodiscard]] Group create_group(const char* name);
   [[nodiscard]] Group open_group(const char* name) const;
-  [[nodiscard]] bool has(const char* name) const;  // group or dataset of that name
+  [[nodiscard]] bool has(const char* name) const;  // a group or dataset of that name
 
   template <typename T>
   void write_column(const char* name, std::span<const T> rows) {
     write_raw(name, kTypeOf<T>, rows.data(), rows.size());
   }
-  // The whole column; its stored type must be exactly T and its checksum right.
+  // Reads the whole column. Its stored type must be exactly T, and its checksum must be right.
   template <typename T>
   [[nodiscard]] std::vector<T> read_column(const char* name) const {
     ColumnStream column = open_column<T>(name);
@@ -168,30 +169,30 @@ class Group {
     column.next(std::span<T>(rows));
     return rows;
   }
-  // The same, to be read piece by piece.
+  // Opens the column to read it piece by piece, under the same conditions.
   template <typename T>
   [[nodiscard]] ColumnStream open_column(const char* name) const {
     return open_stream(name, kTypeOf<T>);
   }
-  // How many rows a column has, without reading it.
+  // The number of rows of a column, which is not read.
   template <typename T>
   [[nodiscard]] std::uint64_t rows(const char* name) const {
     return open_dataset(name, kTypeOf<T>).rows;
   }
-  // Empty, to be extended.
+  // Makes an empty column. ChunkedColumn::set_rows() extends it.
   [[nodiscard]] ChunkedColumn create_chunked_column(const char* name, Type type, std::uint64_t chunk_rows);
   // The stored type must be exactly `type`. A column that is not chunked counts as one chunk.
   [[nodiscard]] ChunkedColumn open_chunked_column(const char* name, Type type) const;
-  // Strings are two columns, see FORMATS.md.
+  // Strings are stored as two columns (FORMATS.md).
   void write_strings(const char* name, const std::vector<std::string>& rows);
   [[nodiscard]] std::vector<std::string> read_strings(const char* name) const;
 
   void write_attribute(const char* name, std::uint8_t value);
   void write_attribute(const char* name, std::uint32_t value);
   void write_attribute(const char* name, std::int64_t value);
-  void write_attribute(const char* name, std::string_view value);  // without NUL inside
+  void write_attribute(const char* name, std::string_view value);  // must not contain NUL
   [[nodiscard]] bool has_attribute(const char* name) const;
-  // Integers of any width are accepted as long as the value fits.
+  // Accepts an integer of any width whose value is within the range.
   [[nodiscard]] std::int64_t read_integer(const char* name, std::int64_t minimum, std::int64_t maximum) const;
   [[nodiscard]] std::string read_string(const char* name) const;
 
@@ -203,7 +204,7 @@ class Group {
   struct Dataset {
     Handle handle;
     std::uint64_t rows = 0;
-    std::uint64_t chunk_rows = 0;  // none: it is not chunked
+    std::uint64_t chunk_rows = 0;  // 0: not chunked
     bool usual_filters = false;    // those of compress_chunk()
   };
   Group(Handle id, std::string name, std::uint64_t file_bytes)
@@ -215,7 +216,7 @@ class Group {
 
   Handle id_;
   std::string name_;
-  std::uint64_t file_bytes_ = 0;  // bounds what a damaged file can make us allocate
+  std::uint64_t file_bytes_ = 0;  // limits what a damaged file can make us allocate
 };
 
 class File {
@@ -223,7 +224,7 @@ class File {
   [[nodiscard]] static File create(const std::filesystem::path& path);  // must not exist
   [[nodiscard]] static File open(const std::filesystem::path& path);    // read only
   [[nodiscard]] Group root() const;
-  // Writes what is still buffered; errors of the disk show here. Groups must be gone.
+  // Writes what is still buffered, so a full disk may show only here. All groups must have been destroyed.
   void close();
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What matrix blocks consist of, for those who encode, write and read them. Internal to formats/.
+// What the blocks of a profile consist of, for the code that encodes, writes and reads them. Internal to
+// formats/.
 #pragma once
 
 #include <array>
@@ -17,13 +18,13 @@ namespace clusterprof::profile {
 
 struct EncodedBlock;  // formats/profile/node_matrix.hpp
 
-// Of every chunked column, in files that are written now.
+// Rows per chunk in the columns that we write.
 inline constexpr std::uint64_t kBlockChunkRows = 8192;
 
 inline constexpr std::size_t kMatrixTables = 3;
 inline constexpr std::array<const char*, kMatrixTables> kMatrixTableNames = {"values", "path_counters",
                                                                              "data_accesses"};
-// The table of paths that goes with each.
+// The table of paths that belongs to each of them.
 inline constexpr std::array<const char*, kMatrixTables> kPathTableNames = {
     "values_paths", "path_counters_paths", "data_accesses_paths"};
 
@@ -36,8 +37,8 @@ inline constexpr std::size_t kTableOf<shard::PathCounter> = 1;
 template <>
 inline constexpr std::size_t kTableOf<shard::DataAccess> = 2;
 
-// The datasets that have a part for every block. Of each table the columns of its rows, the first of them the
-// rank, then the two of its paths.
+// The columns that have a part for every block. Each table has the columns of its rows, the rank first, and
+// then the two columns of its table of paths.
 struct BlockColumn {
   std::size_t table = 0;
   bool of_paths = false;

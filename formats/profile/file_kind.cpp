@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "formats/profile/file_kind.hpp"
 
-#include "formats/shard/tables.hpp"
+#include "formats/shard/format_file.hpp"
 
 namespace clusterprof::profile {
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Opens a profile and reads parts of it.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@
 
 namespace clusterprof::profile {
 
-// An open profile: parts of it, each without the rest. Results are checked
-// (checksums, indices within their tables); errors are one line that begins with the path. Not thread-safe.
+// An open profile. Each function reads one part and checks it: checksums, and that indices are in range.
+// Errors have one line that begins with the path. Not thread-safe, except where a function says so.
 class ProfileReader {
  public:
   [[nodiscard]] static Result<ProfileReader> open(const std::filesystem::path& path);
@@ -28,28 +29,28 @@ class ProfileReader {
   ProfileReader& operator=(ProfileReader&&) noexcept;
   ~ProfileReader();
 
-  // All but the matrix tables. Read once and kept.
+  // All tables but the matrix tables (values, path_counters, data_accesses). Read once and kept.
   [[nodiscard]] Result<const shard::ShardData*> head();
-  // What rows of call paths refer to, and the communication matrix: tables run, nodes, ranks, strings,
-  // frames, paths, counters, matrix alone. Read once and kept.
+  // The tables that rows of call paths refer to, and the communication matrix: run, nodes, ranks, strings,
+  // frames, paths, counters and matrix. Read once and kept.
   [[nodiscard]] Result<const shard::ShardData*> paths_head();
-  // Tables run, nodes and ranks (and strings) alone.
+  // The tables run, nodes, ranks and strings.
   [[nodiscard]] Result<shard::ShardData> summary();
 
-  // To be taken for the user's own code besides what the file says (Run::own), in heads that are read from
-  // now on.
+  // Adds paths of the user's own code to those in the file (Run::own). Affects heads that are read after
+  // this.
   void add_own(std::vector<std::string> paths);
 
-  // Rows of one node, of one rank, sorted as the block is: by path, rank, ...
+  // The rows of one node or of one rank, sorted as the block is: by path, rank, ...
   [[nodiscard]] Result<shard::MatrixRows> node(std::uint32_t node_row);
   [[nodiscard]] Result<shard::MatrixRows> rank(std::uint32_t rank_row);
-  // Values of one node without their samples (0), sorted by rank, path, ... Several threads may call this at
-  // the same time.
+  // The values of one node, sorted by rank, path, ... Their `samples` are not read and are 0. Several threads
+  // may call this at the same time.
   [[nodiscard]] Result<std::vector<shard::Value>> times(std::uint32_t node_row);
-  // Rows of the call paths first_path up to, not including, end_path (a subtree is such a range) on all
-  // nodes: reads of every node's block the chunks that they lie in. Sorted by node, path, rank, ...
+  // The rows of the call paths from first_path up to, not including, end_path (a subtree is such a range) on
+  // all nodes. Reads only the chunks that they are in. Sorted by node, path, rank, ...
   [[nodiscard]] Result<shard::MatrixRows> paths(std::uint32_t first_path, std::uint32_t end_path);
-  // The same, a node at a time: of large subtrees there may be more rows than fit into memory.
+  // The same, one node at a time, because the rows of a large subtree may not fit into memory.
   [[nodiscard]] Result<void> paths(std::uint32_t first_path, std::uint32_t end_path,
                                    const std::function<void(const shard::MatrixRows&)>& use);
 
@@ -58,16 +59,17 @@ class ProfileReader {
   // ProfileWriter::Rest::report; empty when the file has none.
   [[nodiscard]] Result<std::vector<std::byte>> report();
 
-  // The block of a node with other numbers, given by the old ones; those that the block does not have may be
-  // anything. What encode_block() makes of the renumbered rows, but where numbers keep their order the rows'
-  // chunks are taken over as they are, without being looked at: damage to them is found by those that read
-  // them.
+  // The block of a node, renumbered for another profile: new_path[old] is the new number of a path, and so
+  // on. Numbers that the block does not use may be anything. Returns what encode_block() makes of the
+  // renumbered rows. If the new numbers keep the order, chunks are copied unread, and damage to them is
+  // noticed only when they are read.
   [[nodiscard]] Result<EncodedBlock> encoded_block(std::uint32_t node_row, std::uint32_t new_node_row,
                                                    std::span<const std::uint32_t> new_path,
                                                    std::span<const std::uint32_t> new_rank,
                                                    std::span<const std::uint32_t> new_counter);
 
-  // All ranks, a node at a time. The reader must outlive it. What it throws begins with the path.
+  // The rows of all ranks, read one node at a time. The reader must outlive the result. Messages of
+  // exceptions begin with the path.
   [[nodiscard]] std::unique_ptr<shard::RowSource> rows();
 
  private:
@@ -76,13 +78,14 @@ class ProfileReader {
   std::unique_ptr<State> state_;
 };
 
-// Everything in memory, values and all by (rank, path, ...). Of a large run that is much.
+// Reads everything into memory; values and the other matrix tables are sorted by rank, path, ... A large run
+// may not fit.
 Result<shard::ShardData> read_profile(const std::filesystem::path& path);
 Result<shard::ShardData> read_profile_summary(const std::filesystem::path& path);
 Result<PathStatisticsTable> read_path_statistics(const std::filesystem::path& path);
 Result<std::vector<Source>> read_sources(const std::filesystem::path& path);
 
-// Reads everything once, a node at a time, and checks that the statistics are those of the rows.
+// Reads everything once, one node at a time, and checks that the statistics match the rows.
 Result<void> check_profile(const std::filesystem::path& path);
 
 }  // namespace clusterprof::profile

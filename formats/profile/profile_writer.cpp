@@ -10,6 +10,7 @@
 #include "base/version.hpp"
 #include "formats/profile/block_layout.hpp"
 #include "formats/profile/statistics_table.hpp"
+#include "formats/shard/format_file.hpp"
 #include "formats/shard/tables.hpp"
 
 namespace clusterprof::profile {

@@ -6,9 +6,9 @@
 
 namespace clusterprof::profile {
 
-// A shard that lay in the run directory when the profile was made.
+// A shard that was in the run directory when the profile was made.
 struct Source {
-  std::string name;  // of the file, without directory
+  std::string name;  // file name without directory
   std::uint64_t size_bytes = 0;
   bool merged = true;  // false: damaged and left out
   friend bool operator==(const Source&, const Source&) = default;

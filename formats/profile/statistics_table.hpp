@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The columns of table path_statistics, for reader and writer. Internal to formats/.
+// The tables path_statistics and path_quantiles: their columns, for reader and writer, and reading them.
+// Internal to formats/.
 #pragma once
 
+#include "formats/h5/h5.hpp"
 #include "formats/profile/path_statistics.hpp"
 
 namespace clusterprof::profile {
 
-// Calls column(name, field) for each; field(PathStatistics) is a reference to it. The sums of squares are not
-// among them: visit_squares().
+// Calls column(name, field) for every column except the sums of squares; field(row) is a reference to the
+// value in a PathStatistics.
 template <typename Column>
 void visit_statistics(Column column) {
   column(
@@ -34,7 +36,8 @@ void visit_statistics(Column column) {
       "exclusive_max_rank", [](auto& row) -> auto& { return row.exclusive.max_rank; });
 }
 
-// Each is a column of float64, and two of uint64 with _low and _high behind the name.
+// Does the same for the sums of squares. Each is stored as a column of float64, and exactly as two columns of
+// uint64 whose names end in _low and _high.
 template <typename Column>
 void visit_squares(Column column) {
   column(
@@ -42,5 +45,8 @@ void visit_squares(Column column) {
   column(
       "exclusive_sum_squares_ns2", [](auto& row) -> auto& { return row.exclusive.sum_squares_ns2; });
 }
+
+// Throws h5::H5Error if the tables are damaged.
+[[nodiscard]] PathStatisticsTable read_statistics(const h5::Group& root);
 
 }  // namespace clusterprof::profile

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "formats/shard/format_file.hpp"
 #include "formats/shard/row_order.hpp"
 #include "formats/shard/tables.hpp"
 #include "formats/wire/mpi_event.h"

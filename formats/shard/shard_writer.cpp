@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "formats/shard/shard_writer.hpp"
 
+#include "formats/shard/format_file.hpp"
 #include "formats/shard/tables.hpp"
 
 namespace clusterprof::shard {

@@ -3,348 +3,16 @@
 // columns and serves both directions.
 #include "formats/shard/tables.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/random.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <concepts>
-#include <cstring>
-#include <limits>
-#include <new>
-#include <numeric>
-#include <optional>
-#include <system_error>
+#include <string>
 #include <tuple>
-#include <type_traits>
 
-#include "base/unique_fd.hpp"
-#include "base/version.hpp"
+#include "formats/shard/table_archive.hpp"
 
 namespace clusterprof::shard {
 namespace {
 
-// --- how a field is stored -----------------------------------------------------------------
-
-template <typename T>
-struct StoredAs {
-  using type = T;
-};
-template <>
-struct StoredAs<bool> {
-  using type = std::uint8_t;
-};
-template <typename T>
-requires std::is_enum_v<T>
-struct StoredAs<T> {
-  using type = std::underlying_type_t<T>;
-};
-
-template <typename Row, typename Field>
-using FieldType = std::remove_cvref_t<std::invoke_result_t<Field, Row&>>;
-
-// The order of the tables that can be read by rank.
-template <typename Row>
-requires requires(const Row& row) { row.rank, row.path; }
-std::uint64_t place_by_rank(const Row& row) { return std::uint64_t{row.rank} << 32 | row.path; }
-auto place_by_rank(const RankSeries& row) {
-  return std::pair(std::uint64_t{row.rank} << 32 | row.series, row.bin);
-}
-std::uint64_t place_by_rank(const CallUnderWay& row) {
-  return std::uint64_t{row.rank} << 32 | static_cast<std::uint32_t>(row.tid);
-}
-std::uint64_t place_by_rank(const PendingRequest& row) {
-  return std::uint64_t{row.rank} << 32 | static_cast<std::uint32_t>(row.tid);
-}
-
-template <typename Row>
-bool before_by_rank(const Row& a, const Row& b) {
-  return place_by_rank(a) < place_by_rank(b);
-}
-
-// --- writing -------------------------------------------------------------------------------
-
-template <typename Row>
-class TableWriter {
- public:
-  TableWriter(h5::Group group, std::span<const Row> rows) : group_(std::move(group)), rows_(rows) {}
-
-  template <typename Field>
-  void column(const char* name, Field field) {
-    using Stored = typename StoredAs<FieldType<const Row, Field>>::type;
-    std::vector<Stored> column(rows_.size());
-    for (std::size_t i = 0; i < rows_.size(); ++i)
-      column[i] = static_cast<Stored>(std::invoke(field, rows_[i]));
-    group_.write_column<Stored>(name, column);
-  }
-  template <typename Field>
-  void strings(const char* name, Field field) {
-    std::vector<std::string> column;
-    column.reserve(rows_.size());
-    for (const Row& row : rows_) column.push_back(std::invoke(field, row));
-    group_.write_strings(name, column);
-  }
-  // Values that files have by their names.
-  template <typename Field, typename NameOf, typename ByName>
-  void named(const char* name, Field field, NameOf name_of, ByName) {
-    strings(name, [&](const Row& row) { return std::string(name_of(std::invoke(field, row))); });
-  }
-  void rank_offsets(std::size_t ranks) {
-    std::vector<std::uint64_t> offsets(ranks + 1);
-    for (const Row& row : rows_) ++offsets[row.rank + 1];
-    std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
-    group_.write_column<std::uint64_t>("rank_offsets", offsets);
-  }
-
- private:
-  h5::Group group_;
-  std::span<const Row> rows_;
-};
-
-class Writer {
- public:
-  Writer(h5::Group& root, bool profile) : root_(root), profile_(profile) {}
-  [[nodiscard]] bool is_profile() const { return profile_; }
-
-  template <typename Row, typename Columns>
-  void table(const char* name, const std::vector<Row>& rows, Columns columns) {
-    TableWriter<Row> writer(root_.create_group(name), rows);
-    columns(writer);
-  }
-  template <typename Row, typename Columns>
-  void ranked_table(const char* name, const std::vector<Row>& rows, std::size_t ranks, Columns columns) {
-    std::vector<Row> sorted;
-    const bool is_sorted = std::is_sorted(rows.begin(), rows.end(), before_by_rank<Row>);
-    if (!is_sorted) {
-      sorted = rows;
-      std::stable_sort(sorted.begin(), sorted.end(), before_by_rank<Row>);
-    }
-    TableWriter<Row> writer(root_.create_group(name), is_sorted ? rows : sorted);
-    writer.rank_offsets(ranks);
-    columns(writer);
-  }
-  void list(const char* table, const char* column, const std::vector<std::string>& rows) {
-    root_.create_group(table).write_strings(column, rows);
-  }
-  void run(const Run& run) {
-    h5::Group group = root_.create_group("run");
-    group.write_attribute("id", run.id);
-    group.write_attribute("start_utc_ns", run.start_utc_ns);
-    group.write_attribute("world_size", run.world_size);
-    group.write_attribute("rate_hz", run.rate_hz);
-    group.write_attribute("clock", run.clock);
-    group.write_attribute("version", run.version);
-    group.write_attribute("mpi_library", run.mpi_library);
-    group.write_attribute("complete", static_cast<std::uint8_t>(run.complete));
-    group.write_attribute("sample_on", run.sample_on);
-    group.write_attribute("only_regions", static_cast<std::uint8_t>(run.only_regions));
-    group.write_attribute("counters_multiplexed", static_cast<std::uint8_t>(run.counters_multiplexed));
-    group.write_strings("command", run.command);
-    group.write_strings("own", run.own);
-  }
-  template <typename Fields>
-  void attributes(const char* name, Fields fields) {
-    h5::Group group = root_.create_group(name);
-    fields([&](const char* attribute, const auto& value) {
-      if constexpr (sizeof value == sizeof(std::uint64_t))
-        group.write_attribute(attribute, static_cast<std::int64_t>(value));
-      else
-        group.write_attribute(
-            attribute, static_cast<typename StoredAs<std::remove_cvref_t<decltype(value)>>::type>(value));
-    });
-  }
-
- private:
-  h5::Group& root_;
-  bool profile_;
-};
-
-// --- reading -------------------------------------------------------------------------------
-
-template <typename Row>
-class TableReader {
- public:
-  TableReader(h5::Group group, std::vector<Row>& rows) : group_(std::move(group)), rows_(rows) {}
-
-  // Columns are read in finish(), a piece of all of them at a time: while rows are in the cache.
-  template <typename Field>
-  void column(const char* name, Field field) {
-    using Value = FieldType<Row, Field>;
-    using Stored = typename StoredAs<Value>::type;
-    h5::ColumnStream column = group_.open_column<Stored>(name);
-    set_count(name, column.rows());
-    columns_.push_back([this, name = std::string(name), field,
-                        column = std::make_shared<h5::ColumnStream>(std::move(column))](std::span<Row> rows) {
-      const std::span<Stored> stored(reinterpret_cast<Stored*>(piece_.data()), rows.size());
-      column->next(stored);
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        if constexpr (std::same_as<Value, bool>) {
-          if (stored[i] > 1)
-            throw h5::H5Error("column " + group_.name() + "/" + name + " is neither 0 nor 1");
-        }
-        std::invoke(field, rows[i]) = static_cast<Value>(stored[i]);
-      }
-    });
-  }
-  template <typename Field>
-  void strings(const char* name, Field field) {
-    std::vector<std::string> column = group_.read_strings(name);
-    set_count(name, column.size());
-    columns_.push_back(
-        [field, column = std::move(column), done = std::size_t{0}](std::span<Row> rows) mutable {
-          for (Row& row : rows) std::invoke(field, row) = std::move(column[done++]);
-        });
-  }
-  template <typename Field, typename NameOf, typename ByName>
-  void named(const char* name, Field field, NameOf, ByName by_name) {
-    std::vector<std::string> column = group_.read_strings(name);
-    set_count(name, column.size());
-    columns_.push_back([this, name = std::string(name), field, by_name, column = std::move(column),
-                        done = std::size_t{0}](std::span<Row> rows) mutable {
-      for (Row& row : rows) {
-        const auto value = by_name(column[done++]);
-        if (!value) throw h5::H5Error("column " + group_.name() + "/" + name + " has an unknown name");
-        std::invoke(field, row) = *value;
-      }
-    });
-  }
-  void rank_offsets(std::size_t ranks) {
-    offsets_ = group_.read_column<std::uint64_t>("rank_offsets");
-    if (offsets_.size() != ranks + 1 || offsets_.front() != 0 ||
-        !std::is_sorted(offsets_.begin(), offsets_.end()))
-      throw h5::H5Error("column " + group_.name() + "/rank_offsets does not fit the ranks");
-  }
-  void finish() {
-    if (!offsets_.empty() && offsets_.back() != count_)
-      throw h5::H5Error("column " + group_.name() + "/rank_offsets does not fit the rows");
-    rows_.clear();
-    // Rows are larger in memory than in a column; the column's own size is checked already.
-    rows_.reserve(count_);
-    piece_.resize(std::min<std::uint64_t>(count_, h5::kChunkRows) * sizeof(std::uint64_t));
-    std::size_t rank = 0;
-    do {  // also of no rows, or their checksum would not be looked at
-      const std::size_t begin = rows_.size();
-      rows_.resize(std::min<std::size_t>(begin + h5::kChunkRows, count_));
-      const std::span<Row> rows = std::span(rows_).subspan(begin);
-      for (const auto& column : columns_) column(rows);
-      if constexpr (requires(const Row& row) { place_by_rank(row); })
-        if (!offsets_.empty()) set_ranks(begin, rank);
-    } while (rows_.size() < count_);
-  }
-
- private:
-  void set_count(const char* name, std::uint64_t count) {
-    if (sized_ && count != count_)
-      throw h5::H5Error("column " + group_.name() + "/" + name + " is not as long as the others");
-    count_ = count;
-    sized_ = true;
-  }
-  // Of the rows from `begin` on; `rank` is that of the row before.
-  void set_ranks(std::size_t begin, std::size_t& rank) {
-    for (std::size_t i = begin; i < rows_.size(); ++i) {
-      while (i >= offsets_[rank + 1]) ++rank;
-      rows_[i].rank = static_cast<std::uint32_t>(rank);
-      if (i != 0 && before_by_rank(rows_[i], rows_[i - 1]))
-        throw h5::H5Error("table " + group_.name() + " is not in order");
-    }
-  }
-
-  h5::Group group_;
-  std::vector<Row>& rows_;
-  std::vector<std::uint64_t> offsets_;
-  std::vector<std::function<void(std::span<Row>)>> columns_;
-  std::vector<std::byte> piece_;  // of a column
-  std::uint64_t count_ = 0;
-  bool sized_ = false;
-};
-
-class Reader {
- public:
-  explicit Reader(const h5::Group& root) : root_(root) {}
-  [[nodiscard]] bool is_profile() const {
-    return root_.has_attribute("format") && root_.read_string("format") == kProfileFormat;
-  }
-
-  template <typename Row, typename Columns>
-  void table(const char* name, std::vector<Row>& rows, Columns columns) {
-    TableReader<Row> reader(root_.open_group(name), rows);
-    columns(reader);
-    reader.finish();
-  }
-  template <typename Row, typename Columns>
-  void ranked_table(const char* name, std::vector<Row>& rows, std::size_t ranks, Columns columns) {
-    TableReader<Row> reader(root_.open_group(name), rows);
-    reader.rank_offsets(ranks);
-    columns(reader);
-    reader.finish();
-  }
-  void list(const char* table, const char* column, std::vector<std::string>& rows) {
-    rows = root_.open_group(table).read_strings(column);
-  }
-  void run(Run& run) {
-    const h5::Group group = root_.open_group("run");
-    run.id = group.read_string("id");
-    run.start_utc_ns = group.read_integer("start_utc_ns", std::numeric_limits<std::int64_t>::min(),
-                                          std::numeric_limits<std::int64_t>::max());
-    constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
-    run.world_size = static_cast<std::uint32_t>(group.read_integer("world_size", 0, kMaxWorldSize));
-    run.rate_hz = static_cast<std::uint32_t>(group.read_integer("rate_hz", 0, kMax));
-    run.clock = group.read_string("clock");
-    run.version = group.read_string("version");
-    run.mpi_library = group.read_string("mpi_library");
-    run.complete = group.read_integer("complete", 0, 1) != 0;
-    run.sample_on = group.read_string("sample_on");
-    run.only_regions = group.read_integer("only_regions", 0, 1) != 0;
-    run.counters_multiplexed = group.read_integer("counters_multiplexed", 0, 1) != 0;
-    run.command = group.read_strings("command");
-    run.own = group.read_strings("own");
-  }
-  template <typename Fields>
-  void attributes(const char* name, Fields fields) {
-    const h5::Group group = root_.open_group(name);
-    fields([&](const char* attribute, auto& value) {
-      using Value = std::remove_cvref_t<decltype(value)>;
-      constexpr std::int64_t kMost = sizeof value == sizeof(std::uint64_t)
-                                         ? std::numeric_limits<std::int64_t>::max()
-                                         : static_cast<std::int64_t>(std::numeric_limits<Value>::max());
-      value = static_cast<Value>(group.read_integer(attribute, 0, kMost));
-    });
-  }
-
- private:
-  const h5::Group& root_;
-};
-
-// --- the tables, for both directions -------------------------------------------------------
-
 template <typename Archive, typename Data>
-void visit_summary(Archive& archive, Data& data) {
-  archive.run(data.run);
-  archive.table("notes", data.run.notes, [](auto& table) {
-    table.named("code", &Note::code, name_of, note_code);
-    table.strings("node", &Note::node);
-    table.column("first_rank", &Note::first_rank);
-    table.column("last_rank", &Note::last_rank);
-    table.column("number", &Note::number);
-    table.strings("text", &Note::text);
-    table.strings("detail", &Note::detail);
-  });
-  archive.table("nodes", data.nodes, [](auto& table) {
-    table.strings("name", &Node::name);
-    table.column("start_utc_ns", &Node::start_utc_ns);
-    table.column("elapsed_ns", &Node::elapsed_ns);
-    table.column("cpu_ns", &Node::cpu_ns);
-    table.column("collector_cpu_ns", &Node::collector_cpu_ns);
-    table.column("collector_max_rss_bytes", &Node::collector_max_rss_bytes);
-    table.column("cpus", &Node::cpus);
-    table.column("numa_nodes", &Node::numa_nodes);
-    table.column("memory_bytes", &Node::memory_bytes);
-    table.column("cache_bytes", &Node::cache_bytes);
-    table.strings("cpu_model", &Node::cpu_model);
-  });
+void visit_ranks(Archive& archive, Data& data) {
   archive.table("ranks", data.ranks, [&archive](auto& table) {
     table.column("rank", &Rank::rank);
     table.column("node", &Rank::node);
@@ -402,6 +70,34 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("numa_nodes", &Rank::numa_nodes);
     table.column("last_call_path", &Rank::last_call_path);
   });
+}
+
+template <typename Archive, typename Data>
+void visit_summary(Archive& archive, Data& data) {
+  archive.run(data.run);
+  archive.table("notes", data.run.notes, [](auto& table) {
+    table.named("code", &Note::code, name_of, note_code);
+    table.strings("node", &Note::node);
+    table.column("first_rank", &Note::first_rank);
+    table.column("last_rank", &Note::last_rank);
+    table.column("number", &Note::number);
+    table.strings("text", &Note::text);
+    table.strings("detail", &Note::detail);
+  });
+  archive.table("nodes", data.nodes, [](auto& table) {
+    table.strings("name", &Node::name);
+    table.column("start_utc_ns", &Node::start_utc_ns);
+    table.column("elapsed_ns", &Node::elapsed_ns);
+    table.column("cpu_ns", &Node::cpu_ns);
+    table.column("collector_cpu_ns", &Node::collector_cpu_ns);
+    table.column("collector_max_rss_bytes", &Node::collector_max_rss_bytes);
+    table.column("cpus", &Node::cpus);
+    table.column("numa_nodes", &Node::numa_nodes);
+    table.column("memory_bytes", &Node::memory_bytes);
+    table.column("cache_bytes", &Node::cache_bytes);
+    table.strings("cpu_model", &Node::cpu_model);
+  });
+  visit_ranks(archive, data);
   archive.table("drops", data.drops, [](auto& table) {
     table.column("rank", &Drop::rank);
     table.strings("reason", &Drop::reason);
@@ -557,7 +253,7 @@ void visit_files_and_regions(Archive& archive, Data& data) {
   });
 }
 
-// ranks: rows of table ranks.
+// ranks: number of rows of table ranks.
 template <typename Archive, typename Data>
 void visit_matrix(Archive& archive, Data& data, std::size_t ranks) {
   archive.ranked_table("values", data.values, ranks, [](auto& table) {
@@ -586,10 +282,7 @@ void visit_matrix(Archive& archive, Data& data, std::size_t ranks) {
 }
 
 template <typename Archive, typename Data>
-void visit_tables(Archive& archive, Data& data, Tables which) {
-  visit_summary(archive, data);
-  if (which == Tables::kSummary) return;
-  archive.list("strings", "text", data.strings);
+void visit_call_paths(Archive& archive, Data& data) {
   archive.table("frames", data.frames, [](auto& table) {
     table.column("kind", &Frame::kind);
     table.column("inlined", &Frame::inlined);
@@ -607,20 +300,20 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
     table.column("parent", &Path::parent);
     table.column("frame", &Path::frame);
   });
-  const auto visit_counters = [&] { archive.list("counters", "name", data.counters); };
-  const auto visit_communication = [&] {
-    archive.table("matrix", data.matrix, [](auto& table) {
-      table.column("source", &MatrixCell::source);
-      table.column("destination", &MatrixCell::destination);
-      table.column("messages", &MatrixCell::messages);
-      table.column("bytes", &MatrixCell::bytes);
-    });
-  };
-  if (which == Tables::kPaths) {
-    visit_counters();
-    visit_communication();
-    return;
-  }
+}
+
+template <typename Archive, typename Data>
+void visit_communication_matrix(Archive& archive, Data& data) {
+  archive.table("matrix", data.matrix, [](auto& table) {
+    table.column("source", &MatrixCell::source);
+    table.column("destination", &MatrixCell::destination);
+    table.column("messages", &MatrixCell::messages);
+    table.column("bytes", &MatrixCell::bytes);
+  });
+}
+
+template <typename Archive, typename Data>
+void visit_mpi_calls(Archive& archive, Data& data) {
   archive.ranked_table("mpi_calls", data.mpi_calls, data.ranks.size(), [](auto& table) {
     table.column("path", &MpiCall::path);
     table.column("communicator", &MpiCall::communicator);
@@ -657,13 +350,16 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
     table.column("size", &Communicator::size);
     table.strings("name", &Communicator::name);
   });
-  visit_communication();
+  visit_communication_matrix(archive, data);
   archive.table("mpi_sizes", data.mpi_sizes, [](auto& table) {
     table.column("op", &MpiSize::op);
     table.column("le_bytes", &MpiSize::le_bytes);
     table.column("count", &MpiSize::count);
   });
-  visit_counters();
+}
+
+template <typename Archive, typename Data>
+void visit_counter_values(Archive& archive, Data& data) {
   archive.table("counter_values", data.counter_values, [](auto& table) {
     table.column("rank", &CounterValue::rank);
     table.column("counter", &CounterValue::counter);
@@ -673,6 +369,22 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
     table.strings("name", &UnavailableCounter::name);
     table.strings("reason", &UnavailableCounter::reason);
   });
+}
+
+template <typename Archive, typename Data>
+void visit_tables(Archive& archive, Data& data, Tables which) {
+  visit_summary(archive, data);
+  if (which == Tables::kSummary) return;
+  archive.list("strings", "text", data.strings);
+  visit_call_paths(archive, data);
+  if (which == Tables::kPaths) {
+    archive.list("counters", "name", data.counters);
+    visit_communication_matrix(archive, data);
+    return;
+  }
+  visit_mpi_calls(archive, data);
+  archive.list("counters", "name", data.counters);
+  visit_counter_values(archive, data);
   visit_series(archive, data);
   visit_files_and_regions(archive, data);
   visit_clocks(archive, data);
@@ -681,85 +393,11 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
   if (which == Tables::kAll) visit_matrix(archive, data, data.ranks.size());
 }
 
-// --- files ---------------------------------------------------------------------------------
-
-Error error_of(const std::filesystem::path& path, const std::string& what) {
-  return Error{path.string() + ": " + what};
-}
-
-std::string system_reason() { return std::strerror(errno); }
-
-// The process id alone is not enough on a file system that several machines share.
-std::string temporary_name(const std::filesystem::path& path) {
-  std::uint64_t random = 0;
-  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof random))
-    random = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  std::string name(1, '.');
-  name += path.filename().string();
-  name += '.';
-  name += std::to_string(::getpid());
-  name += '.';
-  name += std::to_string(random);
-  name += ".tmp";
-  return name;
-}
-
-// Removes the temporary file unless it got its final name.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(std::filesystem::path path) : path_(std::move(path)) {}
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-  const std::filesystem::path& path() const { return path_; }
-  void release() { path_.clear(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-void check_format(const h5::Group& root, const char* format) {
-  const bool ours = root.has_attribute("format") && root.has_attribute("format_major");
-  if (!ours) throw h5::H5Error("is not a clusterprof file");
-  const std::string found = root.read_string("format");
-  if (found != format) {
-    if (found == kShardFormat) throw h5::H5Error("is a shard, not a profile");
-    if (found == kProfileFormat) throw h5::H5Error("is a profile, not a shard");
-    throw h5::H5Error("is not a clusterprof file");
-  }
-  const bool profile = std::string_view(format) == kProfileFormat;
-  const std::uint32_t major = profile ? kProfileMajor : kFormatMajor;
-  const std::uint32_t minor = profile ? kProfileMinor : kFormatMinor;
-  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
-  const std::int64_t found_major = root.read_integer("format_major", 0, kMost);
-  const std::int64_t found_minor = root.read_integer("format_minor", 0, kMost);
-  if (found_major != major || found_minor != minor)
-    throw h5::H5Error("has format " + std::to_string(found_major) + "." + std::to_string(found_minor) +
-                      ", this clusterprof reads " + std::to_string(major) + "." + std::to_string(minor) +
-                      " only" + (profile ? "; merge the run's shards again" : ""));
-}
-
-// Errors of `act` as one line that begins with the path.
-Result<void> guarded(const std::filesystem::path& path, const char* cannot,
-                     const std::function<void()>& act) {
-  try {
-    act();
-    return {};
-  } catch (const h5::H5Error& error) {
-    return error_of(path, error.what());
-  } catch (const std::bad_alloc&) {
-    return error_of(path, std::string(cannot) + ": out of memory");
-  } catch (const std::length_error&) {
-    return error_of(path, "is damaged (a size is out of range)");
-  }
-}
-
 }  // namespace
 
 void write_tables(h5::Group& root, const ShardData& data, Tables which) {
-  Writer writer(root, which == Tables::kNoMatrix);  // shards have the matrix tables beside the others
+  // Only profiles keep the matrix tables apart from the others.
+  Writer writer(root, which == Tables::kNoMatrix);
   visit_tables(writer, data, which);
 }
 
@@ -767,7 +405,7 @@ ShardData read_tables(const h5::Group& root, Tables which) {
   ShardData data;
   Reader reader(root);
   visit_tables(reader, data, which);
-  if (which == Tables::kSummary)  // rows of strings, which are not there
+  if (which == Tables::kSummary)  // the strings that these refer to were not read
     for (Rank& rank : data.ranks)
       for (const auto text : kRankTexts) rank.*text = 0;
   return data;
@@ -778,95 +416,6 @@ MatrixRows read_matrix(const h5::Group& root, std::size_t ranks) {
   Reader reader(root);
   visit_matrix(reader, rows, ranks);
   return rows;
-}
-
-struct NewFile::State {
-  std::filesystem::path path, directory;
-  TemporaryFile temporary;
-  UniqueFd lock;  // of a profile
-  std::optional<h5::File> file;
-};
-
-NewFile::NewFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
-NewFile::NewFile(NewFile&&) noexcept = default;
-NewFile& NewFile::operator=(NewFile&&) noexcept = default;
-NewFile::~NewFile() = default;
-
-Result<NewFile> NewFile::create(const std::filesystem::path& path, const char* format) {
-  std::filesystem::path directory = path.parent_path();
-  if (directory.empty()) directory = ".";
-  // HDF5's own message for a directory that is not there or not ours says little.
-  if (::access(directory.c_str(), W_OK | X_OK) != 0)
-    return error_of(path, "cannot be written: " + system_reason());
-  const std::filesystem::path temporary = directory / temporary_name(path);
-  NewFile made(std::unique_ptr<State>(new State{path, directory, TemporaryFile(temporary), {}, {}}));
-  const Result<void> begun = guarded(path, "cannot be written", [&] {
-    made.state_->file = h5::File::create(temporary);
-    h5::Group root = made.state_->file->root();
-    const bool profile = std::string_view(format) == kProfileFormat;
-    if (profile) {  // where there are no locks, the file's age has to do
-      made.state_->lock = UniqueFd(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
-      ::flock(made.state_->lock.get(), LOCK_SH | LOCK_NB);
-    }
-    root.write_attribute("format", format);
-    root.write_attribute("format_major", profile ? kProfileMajor : kFormatMajor);
-    root.write_attribute("format_minor", profile ? kProfileMinor : kFormatMinor);
-    root.write_attribute("creator", std::string("clusterprof ") + kVersion);
-  });
-  if (!begun) return begun.error();
-  return made;
-}
-
-Result<void> NewFile::write(const std::function<void(h5::Group& root)>& fill) {
-  return guarded(state_->path, "cannot be written", [&] {
-    h5::Group root = state_->file->root();
-    fill(root);
-  });
-}
-
-Result<void> NewFile::finish() {
-  const std::filesystem::path& path = state_->path;
-  if (const Result<void> closed = guarded(path, "cannot be written", [&] { state_->file->close(); }); !closed)
-    return closed;
-  const UniqueFd fd(::open(state_->temporary.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd || ::fsync(fd.get()) != 0) return error_of(path, "cannot be written: " + system_reason());
-  if (::rename(state_->temporary.path().c_str(), path.c_str()) != 0)
-    return error_of(path, "cannot be written: " + system_reason());
-  state_->temporary.release();
-  // The name survives a crash of the machine only with the directory on disk as well. Some
-  // file systems cannot do that; the data is safe in any case.
-  const UniqueFd directory_fd(::open(state_->directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory_fd) ::fsync(directory_fd.get());
-  return {};
-}
-
-Result<void> write_file(const std::filesystem::path& path, const char* format,
-                        const std::function<void(h5::Group& root)>& fill) {
-  Result<NewFile> file = NewFile::create(path, format);
-  if (!file) return file.error();
-  if (const Result<void> written = file.value().write(fill); !written) return written;
-  return file.value().finish();
-}
-
-Result<void> reading(const std::filesystem::path& path, const std::function<void()>& use) {
-  return guarded(path, "cannot be read", use);
-}
-
-Result<h5::File> open_file(const std::filesystem::path& path, const char* format) {
-  std::optional<h5::File> file;
-  const Result<void> opened = reading(path, [&] {
-    file = h5::File::open(path);
-    check_format(file->root(), format);
-  });
-  if (!opened) return opened.error();
-  return std::move(*file);
-}
-
-Result<void> read_file(const std::filesystem::path& path, const char* format,
-                       const std::function<void(const h5::Group& root)>& use) {
-  const Result<h5::File> file = open_file(path, format);
-  if (!file) return file.error();
-  return reading(path, [&] { use(file.value().root()); });
 }
 
 }  // namespace clusterprof::shard

@@ -12,6 +12,7 @@
 #include "formats/profile/profile_writer.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "formats/shard/shard_writer.hpp"
+#include "formats/shard/format_file.hpp"
 #include "formats/shard/tables.hpp"
 #include "tests/unit/formats/random_shard.hpp"
 

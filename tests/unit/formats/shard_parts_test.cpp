@@ -11,6 +11,7 @@
 #include "formats/shard/row_order.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "formats/shard/shard_writer.hpp"
+#include "formats/shard/format_file.hpp"
 #include "formats/shard/tables.hpp"
 #include "formats/wire/mpi_event.h"
 #include "tests/unit/formats/random_shard.hpp"

@@ -1,85 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "formats/h5/h5.hpp"
-
+// Columns: how rows are stored in chunks and read back. Nothing that a file says about its layout is believed
+// before it is checked, so a damaged file cannot make us allocate or read without bound.
 #include <hdf5.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <limits>
-#include <mutex>
-#include <string_view>
-#include <system_error>
-#include <type_traits>
+#include <new>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "formats/h5/h5.hpp"
+#include "formats/h5/library.hpp"
 
 namespace clusterprof::h5 {
 namespace {
 
-static_assert(std::is_same_v<hid_t, std::int64_t>);
-
-constexpr std::size_t kCompactBytes = 4096;
-constexpr unsigned kDeflateLevel = 1;  // said in the file, of no meaning to readers: compress_chunk() chooses
+constexpr std::size_t kCompactBytes = 4096;  // smaller columns are stored beside their metadata
+constexpr unsigned kDeflateLevel =
+    1;  // HDF5 stores it, readers ignore it. compress_chunk() has its own level
 constexpr const char* kChecksumAttribute = "xxh3";
-// Deflate shrinks by at most 1032; shuffle and fletcher32 do not shrink.
+// Deflate shrinks data to a 1032nd at best; shuffle and fletcher32 do not shrink it.
 constexpr std::uint64_t kMaxCompression = 1100;
-
-// HDF5 itself takes one thread at a time, and whoever fails asks it why before another thread may enter.
-// What costs most, to compress and to decompress, is done outside.
-class InLibrary {
- public:
-  InLibrary() : lock_(mutex()) {}
-
- private:
-  static std::recursive_mutex& mutex() {
-    static auto* const instance = new std::recursive_mutex;  // handles may be closed at the very end
-    return *instance;
-  }
-  std::unique_lock<std::recursive_mutex> lock_;
-};
-
-// The library's own words for the innermost failure, as the reason in our message.
-std::string library_reason() {
-  std::string reason;
-  const auto visit = [](unsigned, const H5E_error2_t* error, void* out) -> herr_t {
-    if (error->desc != nullptr && *error->desc != '\0') *static_cast<std::string*>(out) = error->desc;
-    return 0;
-  };
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, visit, &reason);
-  H5Eclear2(H5E_DEFAULT);
-  // Of a failed system call it gives time, address and number as well.
-  constexpr std::string_view kSystem = "error message = '";
-  if (const std::size_t at = reason.find(kSystem); at != std::string::npos) {
-    const std::size_t begin = at + kSystem.size();
-    reason = reason.substr(begin, reason.find('\'', begin) - begin);
-  }
-  std::replace(reason.begin(), reason.end(), '\n', ' ');
-  return reason;
-}
-
-[[noreturn]] void fail(const std::string& what) {
-  const std::string reason = library_reason();
-  throw H5Error(reason.empty() ? what : what + " (" + reason + ")");
-}
-
-Handle checked(hid_t id, const std::string& what) {
-  if (id < 0) fail(what);
-  return Handle(id);
-}
-
-void check(herr_t status, const std::string& what) {
-  if (status < 0) fail(what);
-}
-
-void silence() {
-  // At exit it would close once more what could not be written to a full disk, and crash.
-  [[maybe_unused]] static const herr_t no_exit_handler = H5dont_atexit();
-  // Per thread in a thread-safe HDF5, and cheap.
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-}
 
 hid_t stored_type(Type type) {
   switch (type) {
@@ -99,19 +44,7 @@ hid_t stored_type(Type type) {
   throw H5Error("unknown column type");
 }
 
-Handle access_properties() {
-  Handle properties = checked(H5Pcreate(H5P_FILE_ACCESS), "HDF5 cannot be set up");
-  // v110 metadata carries checksums throughout, so damage is found before it is believed.
-  check(H5Pset_libver_bounds(properties.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), "HDF5 cannot be set up");
-  // Parallel file systems often lack locks or make them slow, and a file is complete once it
-  // has its name.
-  check(H5Pset_file_locking(properties.get(), false, true), "HDF5 cannot be set up");
-  // Groups that are still open after close() would keep the file open behind our back.
-  check(H5Pset_fclose_degree(properties.get(), H5F_CLOSE_SEMI), "HDF5 cannot be set up");
-  return properties;
-}
-
-// Of a chunked column; reader and writer of chunks rely on this pipeline.
+// The filters of a chunked column. compress_chunk() and decompress_chunk() do what they would do.
 void set_filters(hid_t creation, Type type, hsize_t chunk_rows, const std::string& what) {
   check(H5Pset_chunk(creation, 1, &chunk_rows), what);
   if (item_bytes(type) > 1) check(H5Pset_shuffle(creation), what);
@@ -134,8 +67,8 @@ bool has_usual_filters(hid_t creation, Type type) {
   return H5Pget_chunk_opts(creation, &options) >= 0 && options == 0;
 }
 
-// Each of these at most once, in any order: what inflates twice, or finds other ways to grow, is bounded by
-// nothing.
+// Allows each of our filters at most once, in any order. A second deflate, or a filter that we do not know,
+// could inflate a small file without bound.
 void check_filters(hid_t creation, const std::string& what) {
   std::vector<H5Z_filter_t> known = {H5Z_FILTER_SHUFFLE, H5Z_FILTER_DEFLATE, H5Z_FILTER_FLETCHER32};
   const int count = H5Pget_nfilters(creation);
@@ -151,15 +84,16 @@ void check_filters(hid_t creation, const std::string& what) {
 // How the rows of a one-dimensional dataset are stored.
 struct Layout {
   bool chunked = false;
-  bool usual_filters = false;  // chunked, those of set_filters()
+  bool usual_filters = false;  // it is chunked and has the filters of set_filters()
   hsize_t chunk_rows = 0;
 };
 
-// Which data there is must be in the file, and in no form that is larger than kMaxCompression times that.
+// Checks that the data is in this file, and that it cannot inflate to more than kMaxCompression times its
+// size.
 Layout checked_layout(hid_t dataset, hid_t space, Type type, std::uint64_t rows, const std::string& what) {
   const Handle creation = checked(H5Dget_create_plist(dataset), what + " has no layout");
-  // A file can name others as the place of its data: private ones, whose content would get into what is made
-  // of it, or such as never end. None of ours does.
+  // An HDF5 file can say that its data is in another file: a private one, whose content would get into the
+  // report, or one without end. Our files never do.
   const H5D_layout_t stored = H5Pget_layout(creation.get());
   if (stored == H5D_VIRTUAL || H5Pget_external_count(creation.get()) != 0)
     throw H5Error(what + " is not in this file");
@@ -171,7 +105,7 @@ Layout checked_layout(hid_t dataset, hid_t space, Type type, std::uint64_t rows,
   if (H5Pget_chunk(creation.get(), 1, &layout.chunk_rows) != 1 || layout.chunk_rows == 0)
     fail(what + " has no layout");
   check(H5Dget_num_chunks(dataset, space, &chunks), what + " is damaged");
-  // Each chunk that was never written is looked for as well.
+  // A chunk that was never written would cost a search, too, so a small file could keep us busy for long.
   if (rows / layout.chunk_rows + (rows % layout.chunk_rows != 0) > chunks)
     throw H5Error(what + " claims more rows than its data can hold");
   layout.usual_filters = has_usual_filters(creation.get(), type);
@@ -179,7 +113,7 @@ Layout checked_layout(hid_t dataset, hid_t space, Type type, std::uint64_t rows,
 }
 
 struct StoredChunk {
-  std::vector<std::byte> bytes;  // none: the chunk was never written
+  std::vector<std::byte> bytes;  // empty: the chunk was never written
   std::uint32_t filter_mask = 0;
 };
 
@@ -197,17 +131,10 @@ void read_stored_chunk(hid_t dataset, hsize_t first_row, std::uint64_t file_byte
           what + " is damaged");
 }
 
-void put_attribute(hid_t object, const std::string& where, const char* name, hid_t type, const void* value) {
-  const Handle space = checked(H5Screate(H5S_SCALAR), where + " cannot be written");
-  const Handle attribute = checked(H5Acreate2(object, name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT),
-                                   where + " cannot be written");
-  check(H5Awrite(attribute.get(), type, value), where + " cannot be written");
-}
-
 void write_chunks(hid_t dataset, std::span<const std::byte> rows, std::size_t bytes_per_item,
                   std::size_t chunk_rows, const std::string& what) {
   const std::size_t chunk_bytes = chunk_rows * bytes_per_item;
-  std::vector<std::byte> last;  // filled up with zeros
+  std::vector<std::byte> last;  // the last chunk, padded with zeros
   for (std::size_t begin = 0; begin < rows.size(); begin += chunk_bytes) {
     std::span<const std::byte> content = rows.subspan(begin);
     if (content.size() >= chunk_bytes) {
@@ -224,13 +151,13 @@ void write_chunks(hid_t dataset, std::span<const std::byte> rows, std::size_t by
   }
 }
 
-// A chunk of which part was wanted, for who wants the next part.
+// The chunk that was read last, kept because the next read may want the rest of it.
 struct InflatedChunk {
-  std::vector<std::byte> bytes;  // none: there is none
+  std::vector<std::byte> bytes;  // empty: none was read yet
   std::uint64_t first_row = 0;
 };
 
-// Rows `first_row` up to `first_row` + `rows.size()` / item of a chunked column with the usual filters.
+// Reads rows from `first_row` on, as many as fit into `rows`, of a chunked column with the usual filters.
 void read_chunks(hid_t dataset, Type type, hsize_t chunk_rows, std::uint64_t file_bytes,
                  std::uint64_t first_row, std::span<std::byte> rows, const std::string& what,
                  InflatedChunk& last) {
@@ -269,15 +196,6 @@ void read_chunks(hid_t dataset, Type type, hsize_t chunk_rows, std::uint64_t fil
   }
 }
 
-// An attribute with exactly one element, and its type.
-std::pair<Handle, Handle> open_scalar_attribute(hid_t object, const std::string& where, const char* name) {
-  Handle attribute = checked(H5Aopen(object, name, H5P_DEFAULT), where + " cannot be read");
-  const Handle space = checked(H5Aget_space(attribute.get()), where + " cannot be read");
-  if (H5Sget_simple_extent_npoints(space.get()) != 1) throw H5Error(where + " is not a single value");
-  Handle type = checked(H5Aget_type(attribute.get()), where + " cannot be read");
-  return {std::move(attribute), std::move(type)};
-}
-
 std::uint64_t stored_checksum(hid_t dataset, const std::string& what) {
   const InLibrary in_library;
   const htri_t has_checksum = H5Aexists(dataset, kChecksumAttribute);
@@ -292,75 +210,6 @@ std::uint64_t stored_checksum(hid_t dataset, const std::string& what) {
 }
 
 }  // namespace
-
-std::size_t item_bytes(Type type) {
-  switch (type) {
-    case Type::kUint8:
-      return 1;
-    case Type::kInt32:
-    case Type::kUint32:
-      return 4;
-    default:
-      return 8;
-  }
-}
-
-Handle::Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
-
-Handle& Handle::operator=(Handle&& other) noexcept {
-  if (this != &other) {
-    if (id_ >= 0) {
-      const InLibrary in_library;
-      H5Idec_ref(id_);
-    }
-    id_ = std::exchange(other.id_, -1);
-  }
-  return *this;
-}
-
-Handle::~Handle() {
-  if (id_ < 0) return;
-  const InLibrary in_library;
-  H5Idec_ref(id_);
-}
-
-// --- File -----------------------------------------------------------------------------------
-
-File File::create(const std::filesystem::path& path) {
-  const InLibrary in_library;
-  silence();
-  const Handle access = access_properties();
-  const Handle creation = checked(H5Pcreate(H5P_FILE_CREATE), "HDF5 cannot be set up");
-  // No times of modification: the same content gives the same bytes.
-  check(H5Pset_obj_track_times(creation.get(), false), "HDF5 cannot be set up");
-  return File(
-      checked(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation.get(), access.get()), "cannot be created"), 0);
-}
-
-File File::open(const std::filesystem::path& path) {
-  const InLibrary in_library;
-  silence();
-  std::error_code error;
-  const std::uint64_t bytes = std::filesystem::file_size(path, error);
-  if (error) throw H5Error("cannot be opened: " + error.message());
-  const Handle access = access_properties();
-  return File(checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "is not a readable HDF5 file"),
-              bytes);
-}
-
-Group File::root() const {
-  const InLibrary in_library;
-  return Group(checked(H5Gopen2(id_.get(), "/", H5P_DEFAULT), "root group cannot be opened"), "", bytes_);
-}
-
-void File::close() {
-  const InLibrary in_library;
-  const hid_t id = id_.get();
-  check(H5Fflush(id, H5F_SCOPE_LOCAL), "cannot be written");
-  id_ = Handle();
-}
-
-// --- ChunkedColumn --------------------------------------------------------------------------
 
 void ChunkedColumn::set_rows(std::uint64_t rows) {
   const InLibrary in_library;
@@ -389,7 +238,7 @@ std::vector<std::byte> ChunkedColumn::stored_chunk(std::uint64_t first_row) cons
     if (!chunk.bytes.empty() && chunk.filter_mask == 0) return std::move(chunk.bytes);
   }
   const std::uint64_t bytes = item_bytes(type_);
-  // Only a column without data has chunks larger than that.
+  // A chunk that holds data cannot be larger than that.
   if (chunk_rows_ > file_bytes_ * kMaxCompression / bytes) throw H5Error(what_ + " is damaged");
   std::vector<std::byte> rows(chunk_rows_ * bytes);
   read_raw(type_, first_row, std::min(chunk_rows_, rows_ - first_row), rows.data());
@@ -415,8 +264,6 @@ void ChunkedColumn::read_raw(Type type, std::uint64_t first_row, std::uint64_t c
   check(H5Dread(dataset_.get(), stored_type(type_), here.get(), there.get(), H5P_DEFAULT, rows), damaged);
 }
 
-// --- ColumnStream ---------------------------------------------------------------------------
-
 struct ColumnStream::State {
   Handle dataset;
   std::string what;
@@ -425,8 +272,8 @@ struct ColumnStream::State {
   std::uint64_t file_bytes = 0;
   std::uint64_t chunk_rows = 0;
   bool usual_filters = false;
-  InflatedChunk last;            // pieces may be far smaller than chunks
-  std::vector<std::byte> whole;  // of a column that HDF5 has to read
+  InflatedChunk last;            // callers may read pieces far smaller than a chunk
+  std::vector<std::byte> whole;  // the whole column, if HDF5 itself has to read it
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash{nullptr, XXH3_freeState};
 };
 
@@ -478,42 +325,22 @@ void ColumnStream::next_raw(Type type, void* rows, std::size_t count) {
     throw H5Error(s.what + " is damaged (wrong checksum)");
 }
 
-// --- Group ----------------------------------------------------------------------------------
-
-std::string Group::path_of(const char* name) const { return name_ + "/" + name; }
-
-Group Group::create_group(const char* name) {
-  const InLibrary in_library;
-  const std::string where = path_of(name);
-  const Handle creation = checked(H5Pcreate(H5P_GROUP_CREATE), where + " cannot be created");
-  check(H5Pset_obj_track_times(creation.get(), false), where + " cannot be created");
-  return Group(checked(H5Gcreate2(id_.get(), name, H5P_DEFAULT, creation.get(), H5P_DEFAULT),
-                       where + " cannot be created"),
-               where, file_bytes_);
+std::size_t item_bytes(Type type) {
+  switch (type) {
+    case Type::kUint8:
+      return 1;
+    case Type::kInt32:
+    case Type::kUint32:
+      return 4;
+    default:
+      return 8;
+  }
 }
 
-Group Group::open_group(const char* name) const {
-  const InLibrary in_library;
-  const std::string where = path_of(name);
-  if (!has(name)) throw H5Error("table " + where + " is missing");
-  return Group(checked(H5Gopen2(id_.get(), name, H5P_DEFAULT), "table " + where + " cannot be opened"), where,
-               file_bytes_);
-}
-
-bool Group::has(const char* name) const {
-  const InLibrary in_library;
-  const htri_t exists = H5Lexists(id_.get(), name, H5P_DEFAULT);
-  check(exists, path_of(name) + " cannot be looked up");
-  if (exists == 0) return false;
-  H5L_info_t link{};
-  check(H5Lget_info(id_.get(), name, &link, H5P_DEFAULT), path_of(name) + " cannot be looked up");
-  if (link.type != H5L_TYPE_HARD) throw H5Error(path_of(name) + " is not in this file");
-  return true;
-}
-
-// Of a small column. Made once: a shard has 200 of them, and to make it is a sixth of what writing one takes.
+// Properties of a small column. Made once: a shard has 200 such columns, and making the properties takes a
+// sixth of the time that writing a column takes.
 hid_t compact_properties() {
-  // Never given back: HDF5 does that at the end of the process, when nothing of it may be called any more.
+  // Never closed: static objects are destroyed when HDF5 may no longer be called.
   static const hid_t properties = [] {
     const hid_t made = H5Pcreate(H5P_DATASET_CREATE);
     if (made < 0) fail("HDF5 cannot be set up");
@@ -618,106 +445,6 @@ ChunkedColumn Group::open_chunked_column(const char* name, Type type) const {
   column.file_bytes_ = file_bytes_;
   column.usual_filters_ = opened.usual_filters;
   return column;
-}
-
-void Group::write_strings(const char* name, const std::vector<std::string>& rows) {
-  std::vector<std::uint64_t> offsets;
-  offsets.reserve(rows.size() + 1);
-  std::vector<std::uint8_t> bytes;
-  offsets.push_back(0);
-  for (const std::string& row : rows) {
-    bytes.insert(bytes.end(), row.begin(), row.end());
-    offsets.push_back(bytes.size());
-  }
-  const std::string column = name;
-  write_column<std::uint8_t>((column + "_bytes").c_str(), bytes);
-  write_column<std::uint64_t>((column + "_offsets").c_str(), offsets);
-}
-
-std::vector<std::string> Group::read_strings(const char* name) const {
-  const std::string column = name;
-  const auto bytes = read_column<std::uint8_t>((column + "_bytes").c_str());
-  const auto offsets = read_column<std::uint64_t>((column + "_offsets").c_str());
-  if (offsets.empty() || offsets.front() != 0 || offsets.back() != bytes.size() ||
-      !std::is_sorted(offsets.begin(), offsets.end()))
-    throw H5Error("column " + path_of(name) + "_offsets does not fit its strings");
-  std::vector<std::string> rows;
-  rows.reserve(offsets.size() - 1);
-  const char* text = reinterpret_cast<const char*>(bytes.data());
-  for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
-    rows.emplace_back();
-    if (offsets[i + 1] != offsets[i]) rows.back().assign(text + offsets[i], offsets[i + 1] - offsets[i]);
-  }
-  return rows;
-}
-
-void Group::write_attribute(const char* name, std::uint8_t value) {
-  const InLibrary in_library;
-  put_attribute(id_.get(), "attribute " + path_of(name), name, H5T_STD_U8LE, &value);
-}
-
-void Group::write_attribute(const char* name, std::uint32_t value) {
-  const InLibrary in_library;
-  put_attribute(id_.get(), "attribute " + path_of(name), name, H5T_STD_U32LE, &value);
-}
-
-void Group::write_attribute(const char* name, std::int64_t value) {
-  const InLibrary in_library;
-  put_attribute(id_.get(), "attribute " + path_of(name), name, H5T_STD_I64LE, &value);
-}
-
-void Group::write_attribute(const char* name, std::string_view value) {
-  const InLibrary in_library;
-  const std::string what = "attribute " + path_of(name);
-  const Handle type = checked(H5Tcopy(H5T_C_S1), what + " cannot be written");
-  check(H5Tset_size(type.get(), std::max<std::size_t>(value.size(), 1)), what + " cannot be written");
-  check(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), what + " cannot be written");
-  check(H5Tset_cset(type.get(), H5T_CSET_UTF8), what + " cannot be written");
-  const std::string text(value);  // with a NUL behind it, which an empty one needs
-  put_attribute(id_.get(), what, name, type.get(), text.c_str());
-}
-
-bool Group::has_attribute(const char* name) const {
-  const InLibrary in_library;
-  const htri_t exists = H5Aexists(id_.get(), name);
-  check(exists, "attribute " + path_of(name) + " cannot be looked up");
-  return exists > 0;
-}
-
-std::int64_t Group::read_integer(const char* name, std::int64_t minimum, std::int64_t maximum) const {
-  const InLibrary in_library;
-  const std::string what = "attribute " + path_of(name);
-  if (!has_attribute(name)) throw H5Error(what + " is missing");
-  const auto [attribute, type] = open_scalar_attribute(id_.get(), what, name);
-  if (H5Tget_class(type.get()) != H5T_INTEGER) throw H5Error(what + " is not a number");
-  std::int64_t value = 0;  // HDF5 clamps an uint64 that does not fit, which the range then refuses
-  check(H5Aread(attribute.get(), H5T_NATIVE_INT64, &value), what + " cannot be read");
-  if (value < minimum || value > maximum) throw H5Error(what + " is out of range");
-  return value;
-}
-
-std::string Group::read_string(const char* name) const {
-  const InLibrary in_library;
-  const std::string what = "attribute " + path_of(name);
-  if (!has_attribute(name)) throw H5Error(what + " is missing");
-  const auto [attribute, type] = open_scalar_attribute(id_.get(), what, name);
-  if (H5Tget_class(type.get()) != H5T_STRING) throw H5Error(what + " is not a string");
-  const htri_t variable = H5Tis_variable_str(type.get());
-  check(variable, what + " cannot be read");
-  std::string value;
-  if (variable > 0) {  // not how we write them, but how h5py does
-    char* text = nullptr;
-    check(H5Aread(attribute.get(), type.get(), &text), what + " cannot be read");
-    if (text != nullptr) value = text;
-    H5free_memory(text);
-    return value;
-  }
-  const std::size_t bytes = H5Tget_size(type.get());
-  if (bytes == 0 || bytes > file_bytes_) throw H5Error(what + " claims to be larger than the file");
-  value.resize(bytes);
-  check(H5Aread(attribute.get(), type.get(), value.data()), what + " cannot be read");
-  value.erase(std::find(value.begin(), value.end(), '\0'), value.end());
-  return value;
 }
 
 }  // namespace clusterprof::h5
