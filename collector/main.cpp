@@ -21,7 +21,7 @@
 #include "base/end_patience.hpp"
 #include "base/shared_directory.hpp"
 #include "base/stderr_watchdog.hpp"
-#include "collector/message.hpp"
+#include "collector/os/message.hpp"
 #include "collector/os/node_check.hpp"
 #include "collector/server.hpp"
 #include "formats/shard/shard_data.hpp"

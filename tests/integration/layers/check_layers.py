@@ -43,8 +43,8 @@ FOLDERS = {
                        "collector/charge", "collector/mpi", "collector/process", "collector/os"],
     "collector/shard": ["base", "formats/wire", "formats/shard", "collector/names", "collector/stacks",
                         "collector/charge", "collector/mpi", "collector/process", "collector/os", "collector/node"],
-    "collector": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/process", "collector/os",
-                  "collector/node", "collector/shard"],
+    "collector/loop": ["base", "formats/wire", "formats/shard", "collector/os", "collector/node", "collector/shard"],
+    "collector": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/os", "collector/node", "collector/loop"],
 
     "aggregator/waits": ["formats/shard", "formats/wire/mpi_event.h"],
     "aggregator": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator/waits"],

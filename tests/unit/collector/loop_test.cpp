@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The parts of the collector's event loop, one by one. integration.collector tests the whole.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collector/loop/checkpointer.hpp"
+#include "collector/loop/launcher_channel.hpp"
+#include "collector/loop/listener.hpp"
+#include "collector/loop/poll_interval.hpp"
+#include "collector/loop/watched_processes.hpp"
+#include "collector/node/spawned_worlds.hpp"
+#include "collector/os/os_process.hpp"
+#include "formats/wire/spawned_world.h"
+
+namespace clusterprof::collector {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(PollInterval, StartsWithTheTimeInWhichHalfARingFillsUpButAtMost100Milliseconds) {
+  EXPECT_EQ(PollInterval(0).get(), milliseconds(100));
+  EXPECT_EQ(PollInterval(100).get(), milliseconds(100));
+  EXPECT_EQ(PollInterval(1000).get(), milliseconds(64));
+  EXPECT_EQ(PollInterval(100'000).get(), milliseconds(5));
+}
+
+TEST(PollInterval, ShrinksInProportionToTheFillOfTheFullestRing) {
+  PollInterval interval(100);
+  interval.after_poll(0.7);
+  EXPECT_EQ(interval.get(), milliseconds(50));
+  for (int i = 0; i < 10; ++i) interval.after_poll(1);
+  EXPECT_EQ(interval.get(), milliseconds(5));
+}
+
+TEST(PollInterval, GrowsUpTo300MillisecondsWhileRingsAreNearlyEmpty) {
+  PollInterval interval(100);
+  interval.after_poll(0.2);  // neither full nor nearly empty
+  EXPECT_EQ(interval.get(), milliseconds(100));
+  interval.after_poll(0);
+  EXPECT_EQ(interval.get(), milliseconds(113));
+  for (int i = 0; i < 20; ++i) interval.after_poll(0.1);
+  EXPECT_EQ(interval.get(), milliseconds(300));
+}
+
+TEST(CheckpointSchedule, KeepsTheNewestShardYoungerThanFiveSecondsAndWritesAtMostHalfOfTheTime) {
+  EXPECT_EQ(CheckpointSchedule::interval({}), seconds(1));
+  EXPECT_EQ(CheckpointSchedule::interval(milliseconds(100)), milliseconds(4350));
+  // From the snapshot of one shard until the next is written, even if that takes half as long again.
+  for (const milliseconds took : {milliseconds(10), milliseconds(500), milliseconds(1200)})
+    EXPECT_LE(CheckpointSchedule::interval(took) + took * 3 / 2, seconds(5));
+  EXPECT_EQ(CheckpointSchedule::interval(seconds(3)), seconds(6));
+}
+
+TEST(CheckpointSchedule, IsDueAnIntervalAfterTheLastCheckpointBegan) {
+  CheckpointSchedule schedule;
+  const CheckpointSchedule::Clock::time_point begin{};
+  schedule.begin(begin);
+  EXPECT_FALSE(schedule.is_due(begin + milliseconds(999)));
+  EXPECT_TRUE(schedule.is_due(begin + seconds(1)));
+  schedule.wrote(milliseconds(100));
+  EXPECT_FALSE(schedule.is_due(begin + milliseconds(4349)));
+  EXPECT_TRUE(schedule.is_due(begin + milliseconds(4350)));
+}
+
+class WatchedProcessesTest : public testing::Test {
+ protected:
+  // A process that lives until it is killed.
+  pid_t start() {
+    const pid_t child = ::fork();
+    if (child == 0)
+      for (;;) ::pause();
+    children_.push_back(child);
+    return child;
+  }
+  void end(pid_t child) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    std::erase(children_, child);
+  }
+  ~WatchedProcessesTest() override {
+    while (!children_.empty()) end(children_.back());
+  }
+
+  static bool never_connected(NodeState::ProcessId) { return false; }
+  static bool always_connected(NodeState::ProcessId) { return true; }
+
+  boost::asio::io_context io_;
+  WatchedProcesses watched_{io_};
+  std::vector<pid_t> children_;
+};
+
+TEST_F(WatchedProcessesTest, FindsAProcessByIdAndPidUntilItIsRemoved) {
+  const pid_t child = start();
+  watched_.add(child, {}, open_process(child)).id = 7;
+  WatchedProcess* process = watched_.find_peer(child, {}, open_process(child), never_connected);
+  ASSERT_NE(process, nullptr);
+  EXPECT_EQ(watched_.find(7), process);
+  EXPECT_EQ(watched_.find_pid(child), process);
+  EXPECT_FALSE(process->has_ended());
+  end(child);
+  EXPECT_TRUE(process->has_ended());
+  watched_.remove(7);
+  EXPECT_EQ(watched_.find(7), nullptr);
+  EXPECT_EQ(watched_.find_pid(child), nullptr);
+}
+
+TEST_F(WatchedProcessesTest, SeesTheEndWithoutAPidfdByThePid) {
+  const pid_t child = start();
+  const WatchedProcess& process = watched_.add(child, {}, UniqueFd());
+  EXPECT_EQ(process.pidfd(), -1);
+  EXPECT_FALSE(process.has_ended());
+  end(child);
+  EXPECT_TRUE(process.has_ended());
+}
+
+TEST_F(WatchedProcessesTest, KnowsAProcessWithoutAPidByItsAliasAsLongAsItsAgentIsNotStillConnected) {
+  watched_.add(0, {12, 3}, UniqueFd()).id = 5;
+  EXPECT_EQ(watched_.find_peer(0, {12, 4}, UniqueFd(), never_connected), nullptr);
+  EXPECT_EQ(watched_.find_peer(0, {12, 3}, UniqueFd(), never_connected), watched_.find(5));
+  // Another process of another namespace that has the same number.
+  EXPECT_EQ(watched_.find_peer(0, {12, 3}, UniqueFd(), always_connected), nullptr);
+  EXPECT_EQ(watched_.find(5)->shown_pid(), 12);
+}
+
+TEST_F(WatchedProcessesTest, TellsANewProcessFromTheEndedOneThatHadItsAlias) {
+  const pid_t old = start(), young = start();
+  watched_.add(0, {12, 3}, open_process(old)).id = 5;
+  if (watched_.find(5)->pidfd() < 0) GTEST_SKIP() << "this kernel has no pidfds";
+  end(old);
+  EXPECT_EQ(watched_.find_peer(0, {12, 3}, open_process(young), never_connected), nullptr);
+}
+
+class SocketTest : public testing::Test {
+ protected:
+  boost::asio::io_context io_;
+};
+
+TEST_F(SocketTest, LauncherChannelPassesMessagesOnAndNoticesTheEndOfTheLauncher) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd ours(ends[1]);
+  UniqueFd launcher(ends[0]);
+  std::vector<std::int32_t> received;
+  int closed = 0;
+  LauncherChannel channel(
+      io_, ours.get(),
+      {[&](const wire::Control& message) { received.push_back(message.a); }, [&] { ++closed; }});
+  channel.start();
+  const wire::Control message{wire::ControlType::kChildStarted, 42, 0};
+  ASSERT_EQ(::send(launcher.get(), &message, sizeof message, 0), static_cast<ssize_t>(sizeof message));
+  ASSERT_EQ(::send(launcher.get(), "?", 1, 0), 1);  // too short: ignored
+  io_.poll();
+  EXPECT_EQ(received, std::vector<std::int32_t>{42});
+  EXPECT_TRUE(channel.connected());
+
+  channel.send(wire::ControlType::kRelease, 3);
+  wire::Control answer{};
+  ASSERT_EQ(::recv(launcher.get(), &answer, sizeof answer, MSG_DONTWAIT),
+            static_cast<ssize_t>(sizeof answer));
+  EXPECT_EQ(answer.type, wire::ControlType::kRelease);
+  EXPECT_EQ(answer.a, 3);
+
+  launcher = UniqueFd();
+  io_.restart();
+  io_.poll();
+  EXPECT_EQ(closed, 1);
+  EXPECT_FALSE(channel.connected());
+  EXPECT_EQ(::fcntl(ours.get(), F_GETFD), FD_CLOEXEC);  // still open
+}
+
+TEST_F(SocketTest, LauncherChannelWithoutALauncherDoesNothing) {
+  LauncherChannel channel(io_, -1, {});
+  channel.start();
+  channel.send(wire::ControlType::kRelease, 0);
+  EXPECT_FALSE(channel.connected());
+  EXPECT_EQ(io_.poll(), 0u);
+}
+
+TEST_F(SocketTest, ListenerHandsOverConnectionsAndRefusesThemWhenFilesRunOut) {
+  const int listening = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  ASSERT_GE(listening, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;  // without a name: the kernel chooses one
+  ASSERT_EQ(::bind(listening, reinterpret_cast<const sockaddr*>(&address), sizeof(sa_family_t)), 0);
+  ASSERT_EQ(::listen(listening, 4), 0);
+  socklen_t bytes = sizeof address;
+  ASSERT_EQ(::getsockname(listening, reinterpret_cast<sockaddr*>(&address), &bytes), 0);
+  std::vector<pid_t> peers;
+  std::vector<shard::NoteCode> refused;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{64, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  Listener listener(io_, listening,
+                    {[&](UniqueFd, pid_t peer) { peers.push_back(peer); },
+                     [&](shard::NoteCode code, std::uint64_t) { refused.push_back(code); }});
+  const UniqueFd first(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(first.get(), reinterpret_cast<const sockaddr*>(&address), bytes), 0);
+  listener.accept_all();
+  EXPECT_EQ(peers, std::vector<pid_t>{::getpid()});
+  EXPECT_TRUE(refused.empty());
+
+  std::vector<UniqueFd> others;
+  while (others.size() < 64 && (others.empty() || others.back())) others.emplace_back(::dup(first.get()));
+  listener.accept_all();
+  EXPECT_EQ(refused, std::vector<shard::NoteCode>{shard::NoteCode::kTooManyFiles});
+  others.clear();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  listener.close();
+}
+
+TEST(SpawnedWorlds, NotesOfRanksAreReadAndOtherFilesAreIgnored) {
+  char name[] = "/tmp/clusterprof-loop-test-XXXXXX";
+  ASSERT_NE(::mkdtemp(name), nullptr);
+  const std::filesystem::path directory = name;
+  EXPECT_TRUE(read_spawn_notes(directory).empty());
+  EXPECT_TRUE(read_spawned_worlds(directory).empty());
+
+  std::filesystem::create_directory(directory / wire::kWorldsDirectory);
+  const auto make = [&](int rank, wire::SpawnObstacle why) {
+    char file[64];
+    std::snprintf(file, sizeof file, wire::kSpawnNoteFormat, rank, static_cast<unsigned>(why));
+    std::ofstream(directory / wire::kWorldsDirectory / file);
+  };
+  make(3, wire::SpawnObstacle::kInfo);
+  make(-1, wire::SpawnObstacle::kInfo);
+  make(4, static_cast<wire::SpawnObstacle>(99));
+  std::ofstream(directory / wire::kWorldsDirectory / "something-else");
+  const std::vector<shard::Note> notes = read_spawn_notes(directory);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].code, shard::NoteCode::kSpawnedWithInfo);
+  EXPECT_EQ(notes[0].first_rank, 3);
+  EXPECT_EQ(notes[0].last_rank, 3);
+  std::filesystem::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace clusterprof::collector
