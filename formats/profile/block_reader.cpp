@@ -7,10 +7,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
-#include "formats/shard/row_order.hpp"
 
 namespace clusterprof::profile {
 namespace {
@@ -145,10 +145,10 @@ BlockReader::PathList BlockReader::read_paths(std::size_t node, std::size_t tabl
 }
 
 // Reads the rows of the paths from `first` up to, not including, `end` of `list`, in the block's order.
-// Row::rank is an index into the block's ranks. Leaves out the column `without`.
+// Row::rank is an index into the block's ranks.
 template <typename Row>
 std::vector<Row> BlockReader::read_rows(std::size_t node, const PathList& list, std::size_t first,
-                                        std::size_t end, std::string_view without) const {
+                                        std::size_t end) const {
   constexpr std::size_t kTable = kTableOf<Row>;
   const BlockPlace& block = places_[node];
   if (first == end) return {};
@@ -172,7 +172,6 @@ std::vector<Row> BlockReader::read_rows(std::size_t node, const PathList& list, 
   visit_fields(static_cast<const Row*>(nullptr), [&](std::size_t index, auto field) {
     using Field = std::remove_cvref_t<std::invoke_result_t<decltype(field), Row&>>;
     using Stored = std::conditional_t<sizeof(Field) == 1, std::uint8_t, Field>;
-    if (kBlockColumns[kRankColumn[kTable] + index].name == without) return;
     const auto column = read_part<Stored>(node, kRankColumn[kTable] + index, begin_row, end_row);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if constexpr (std::is_same_v<Field, bool>) {
@@ -218,13 +217,40 @@ MatrixRows BlockReader::node(std::uint32_t node) const {
   return rows;
 }
 
-std::vector<Value> BlockReader::times(std::uint32_t node) const {
+NodeTimes BlockReader::times(std::uint32_t node) const {
   check_node(node);
-  const PathList list = read_paths(node, kTableOf<Value>);
-  MatrixRows rows{read_rows<Value>(node, list, 0, list.paths.size(), "samples"), {}, {}};
-  name_ranks(node, rows);
-  shard::sort_rows(rows, shard::RowOrder::kByRank);
-  return std::move(rows.values);
+  constexpr std::size_t kTable = kTableOf<Value>, kFirst = kRankColumn[kTable];
+  const BlockPlace& block = places_[node];
+  const std::uint64_t rows = block.tables[kTable].rows;
+  NodeTimes times;
+  const std::span ranks = std::span(ranks_).subspan(block.first_rank, block.ranks);
+  times.ranks.assign(ranks.begin(), ranks.end());
+  PathList list = read_paths(node, kTable);
+  times.paths = std::move(list.paths);
+  times.first_rows = std::move(list.first_rows);
+  times.rank = read_part<std::uint32_t>(node, kFirst, 0, rows);
+  const auto read = [&](std::string_view name, auto& column) {
+    using Stored = typename std::remove_cvref_t<decltype(column)>::value_type;
+    for (std::size_t i = kFirst; i < kPathColumn[kTable]; ++i)
+      if (kBlockColumns[i].name == name) column = read_part<Stored>(node, i, 0, rows);
+  };
+  read("category", times.category);
+  read("main_thread", times.main_thread);
+  read("wall_ns", times.wall_ns);
+  read("cpu_ns", times.cpu_ns);
+
+  for (std::size_t i = 0; i < times.rank.size(); ++i) {
+    if (times.rank[i] >= times.ranks.size()) damaged_block(kTable, node, "rank out of range");
+    if (times.main_thread[i] > 1) damaged_block(kTable, node, "main_thread is neither 0 nor 1");
+    if (times.category[i] >= shard::kCategories) damaged_block(kTable, node, "unknown category");
+  }
+  const auto place = [&](std::uint32_t row) {
+    return std::uint64_t{times.rank[row]} << 32 | (times.category[row] * 2u + 1u - times.main_thread[row]);
+  };
+  for (std::size_t i = 0; i < times.paths.size(); ++i)
+    for (std::uint32_t row = times.first_rows[i] + 1; row < times.first_rows[i + 1]; ++row)
+      if (place(row - 1) >= place(row)) damaged_block(kTable, node, "rows that do not ascend");
+  return times;
 }
 
 MatrixRows BlockReader::rank(std::uint32_t rank) const {

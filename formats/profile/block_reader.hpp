@@ -8,12 +8,12 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "formats/h5/h5.hpp"
 #include "formats/profile/block_layout.hpp"
 #include "formats/profile/node_matrix.hpp"
+#include "formats/profile/node_times.hpp"
 #include "formats/shard/rank_rows.hpp"
 #include "formats/shard/shard_data.hpp"
 
@@ -27,7 +27,7 @@ class BlockReader {
 
   [[nodiscard]] shard::MatrixRows node(std::uint32_t node) const;
   [[nodiscard]] shard::MatrixRows rank(std::uint32_t rank) const;
-  [[nodiscard]] std::vector<shard::Value> times(std::uint32_t node) const;
+  [[nodiscard]] NodeTimes times(std::uint32_t node) const;
   // `use` gets the rows of one node at a time.
   void paths(std::uint32_t first_path, std::uint32_t end_path,
              const std::function<void(const shard::MatrixRows&)>& use) const;
@@ -51,7 +51,7 @@ class BlockReader {
   [[nodiscard]] PathList read_paths(std::size_t node, std::size_t table) const;
   template <typename Row>
   [[nodiscard]] std::vector<Row> read_rows(std::size_t node, const PathList& list, std::size_t first,
-                                           std::size_t end, std::string_view without = {}) const;
+                                           std::size_t end) const;
   [[nodiscard]] shard::MatrixRows read_rows(std::size_t node) const;
   void name_ranks(std::size_t node, shard::MatrixRows& all) const;
   [[nodiscard]] std::optional<EncodedBlock> copied_chunks(std::uint32_t node_row, std::uint32_t new_node_row,

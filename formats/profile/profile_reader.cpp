@@ -23,7 +23,6 @@ namespace {
 using h5::H5Error;
 using shard::MatrixRows;
 using shard::ShardData;
-using shard::Value;
 
 }  // namespace
 
@@ -180,8 +179,8 @@ Result<ShardData> ProfileReader::summary() {
 Result<MatrixRows> ProfileReader::node(std::uint32_t node_row) {
   return state_->get<MatrixRows>([&] { return state_->blocks().node(node_row); });
 }
-Result<std::vector<Value>> ProfileReader::times(std::uint32_t node_row) {
-  return state_->get<std::vector<Value>>([&] { return state_->blocks().times(node_row); });
+Result<NodeTimes> ProfileReader::times(std::uint32_t node_row) {
+  return state_->get<NodeTimes>([&] { return state_->blocks().times(node_row); });
 }
 Result<MatrixRows> ProfileReader::rank(std::uint32_t rank_row) {
   return state_->get<MatrixRows>([&] { return state_->blocks().rank(rank_row); });

@@ -13,6 +13,7 @@
 
 #include "base/result.hpp"
 #include "formats/profile/node_matrix.hpp"
+#include "formats/profile/node_times.hpp"
 #include "formats/profile/path_statistics.hpp"
 #include "formats/profile/source.hpp"
 #include "formats/shard/rank_rows.hpp"
@@ -44,9 +45,8 @@ class ProfileReader {
   // The rows of one node or of one rank, sorted as the block is: by path, rank, ...
   [[nodiscard]] Result<shard::MatrixRows> node(std::uint32_t node_row);
   [[nodiscard]] Result<shard::MatrixRows> rank(std::uint32_t rank_row);
-  // The values of one node, sorted by rank, path, ... Their `samples` are not read and are 0. Several threads
-  // may call this at the same time.
-  [[nodiscard]] Result<std::vector<shard::Value>> times(std::uint32_t node_row);
+  // Several threads may call this at the same time.
+  [[nodiscard]] Result<NodeTimes> times(std::uint32_t node_row);
   // The rows of the call paths from first_path up to, not including, end_path (a subtree is such a range) on
   // all nodes. Reads only the chunks that they are in. Sorted by node, path, rank, ...
   [[nodiscard]] Result<shard::MatrixRows> paths(std::uint32_t first_path, std::uint32_t end_path);

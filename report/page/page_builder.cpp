@@ -14,14 +14,13 @@
 #include <utility>
 
 #include "base/workers.hpp"
-#include "report/analysis/activities.hpp"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/partial_sums.hpp"
-#include "report/analysis/rank_input.hpp"
 #include "report/page/page_series.hpp"
 #include "report/page/page_sources.hpp"
 #include "report/page/path_choice.hpp"
 #include "report/page/rank_groups.hpp"
+#include "report/page/time_sums.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -41,24 +40,16 @@ float to_float_s(std::uint64_t ns) { return static_cast<float>(to_seconds(ns)); 
 class PageDataBuilder {
  public:
   PageDataBuilder(const ShardData& head, const Analysis& analysis, const PageOptions& options,
-                  std::span<const std::uint64_t> path_ns);
+                  std::span<const std::uint64_t> path_ns, std::size_t threads);
 
-  // Once for each rank, in any order.
-  void add(std::uint32_t rank, std::span<const shard::Value> values);
+  // Each rank once, in any order. Several threads may call this at the same time, each with a number of its
+  // own below the constructor's `threads`.
+  void add(std::size_t thread, const profile::NodeTimes& times);
   PageData finish();
 
  private:
-  // What a path's time of a category counts for, as functions are charged (FunctionTime).
-  struct Charge {
-    std::uint32_t path = 0, slot = 0;
-    bool is_work = true;  // even of a helper thread
-  };
-  struct Sum {
-    std::array<std::uint64_t, kCategories> self_ns{};
-    std::uint64_t helper_idle_ns = 0;
-  };
-
-  void name_functions();
+  // Returns TimeCharges' row_function.
+  std::vector<std::uint32_t> name_functions();
   [[nodiscard]] std::uint32_t page_function(std::uint32_t function);
   void add_tree();
   void add_cells();
@@ -74,59 +65,47 @@ class PageDataBuilder {
   CallPaths paths_;
   PathSlots slots_;
   RankOrder order_;
-  std::vector<Charge> charges_;               // by cell_of()
-  std::vector<std::uint32_t> row_function_;   // by path: index of its function if that has a time per row and
-                                              // is not counted further out
   std::vector<std::uint32_t> page_function_;  // by CallPaths::function; kNone: not in the page so far
   std::vector<std::uint32_t> outliers_;
   GroupTimes groups_;
-  std::vector<Sum> sums_;                       // by slot
-  std::vector<std::uint64_t> function_row_ns_;  // functions x rows
-  std::vector<OffCpu> off_cpu_;                 // by path; empty: not known
-  std::vector<std::uint64_t> off_cpu_ns_;       // ranks x kinds
-  std::vector<std::uint64_t> active_ns_;        // of the rank at hand, by path; 0 between ranks
-  TouchedTree touched_;
+  std::mutex groups_lock_;
+  std::vector<PageRank> ranks_;            // by row of the head's ranks
+  std::vector<std::uint64_t> off_cpu_ns_;  // ranks x kinds
+  std::optional<TimeCharges> charges_;
+  std::vector<TimeSums> sums_;  // by thread
   std::vector<std::uint32_t> node_of_slot_;
   PageData page_;
 };
 
 PageDataBuilder::PageDataBuilder(const ShardData& head, const Analysis& analysis, const PageOptions& options,
-                                 std::span<const std::uint64_t> path_ns)
+                                 std::span<const std::uint64_t> path_ns, std::size_t threads)
     : head_(head),
       analysis_(analysis),
       options_(options),
       paths_(head),
       slots_(paths_, path_ns, options.paths * kCandidates),
       order_(head),
-      charges_(paths_.size() * kCategories),
-      row_function_(paths_.size(), kNone),
       page_function_(paths_.functions().size(), kNone),
       outliers_(find_outliers(analysis, options.rows / 8)),
       groups_(analysis,
               {outliers_.begin(), outliers_.begin() + static_cast<std::ptrdiff_t>(
                                                           std::min(outliers_.size(), PageData::kOwnGroups))},
-              slots_.size(), options.cells * kCandidateCells),
-      sums_(slots_.size()),
-      active_ns_(paths_.size(), 0),
-      touched_(paths_.size()) {
-  for (std::uint32_t path = 0; path < paths_.size(); ++path)
-    for (std::size_t c = 0; c < kCategories; ++c) {
-      const auto category = static_cast<Category>(c);
-      Charge& charge = charges_[cell_of(path, category)];
-      charge.path = paths_.counted(path, category);
-      charge.slot = slots_.slot(charge.path);
-      charge.is_work = is_work(paths_, path, category);
-    }
-  if (analysis.off_cpu) {
-    for (std::uint32_t path = 0; path < paths_.size(); ++path) off_cpu_.push_back(off_cpu_of(paths_, path));
-    off_cpu_ns_.assign(head.ranks.size() * kOffCpuKinds, 0);
-  }
+              options.cells * kCandidateCells) {
   divide_into_rows(analysis, outliers_, options.rows, page_);
-  name_functions();
+  const std::vector<std::uint32_t> row_function = name_functions();
+  charges_.emplace(paths_, slots_, analysis.off_cpu.has_value(), row_function);
+  for (std::size_t thread = 0; thread < threads; ++thread)
+    sums_.emplace_back(*charges_, page_.row_functions, page_.rows.size());
+  if (analysis.off_cpu) off_cpu_ns_.assign(head.ranks.size() * kOffCpuKinds, 0);
+  if (head.ranks.size() != page_.row_of_rank.size()) return;
+  for (std::uint32_t rank = 0; rank < head.ranks.size(); ++rank) {
+    const std::uint32_t position = order_.position[rank];
+    ranks_.push_back({position, page_.row_of_rank[position], head.ranks[rank].samples != 0});
+  }
 }
 
 // The report's come first.
-void PageDataBuilder::name_functions() {
+std::vector<std::uint32_t> PageDataBuilder::name_functions() {
   const std::size_t count = std::min(analysis_.functions.size(), options_.report_functions);
   page_.row_functions = std::min(count, options_.functions);
   for (std::uint32_t row = 0; row < count; ++row) {
@@ -136,12 +115,13 @@ void PageDataBuilder::name_functions() {
     if (function.id < page_function_.size() && paths_.function_name(function.id) == function.name)
       page_function_[function.id] = row;
   }
-  function_row_ns_.assign(page_.row_functions * page_.rows.size(), 0);
+  std::vector<std::uint32_t> row_function(paths_.size(), kNone);
   for (std::uint32_t path = 1; path < paths_.size(); ++path) {
     if (!paths_.outermost_function(path)) continue;
     const std::uint32_t function = page_function_[paths_.function(path)];
-    if (function < page_.row_functions) row_function_[path] = function;
+    if (function < page_.row_functions) row_function[path] = function;
   }
+  return row_function;
 }
 
 std::uint32_t PageDataBuilder::page_function(std::uint32_t function) {
@@ -155,43 +135,15 @@ std::uint32_t PageDataBuilder::page_function(std::uint32_t function) {
   return known;
 }
 
-void PageDataBuilder::add(std::uint32_t rank, std::span<const shard::Value> values) {
-  if (rank >= head_.ranks.size() || head_.ranks.size() != page_.row_of_rank.size()) return;
-  const bool sampled = head_.ranks[rank].samples != 0;
-  const std::uint32_t position = order_.position[rank];
-  const auto parent_of = [this](std::uint32_t path) { return paths_.parent(path); };
-  for (const shard::Value& value : values) {
-    if (value.path >= paths_.size() || static_cast<std::size_t>(value.category) >= kCategories) continue;
-    // As FunctionTime: what threads without samples did is not known.
-    if (!sampled && value.category != Category::kMpi) continue;
-    if (value.wall_ns == 0) continue;
-    if (!off_cpu_.empty() && (value.category == Category::kIdle || value.category == Category::kIo) &&
-        value.wall_ns > value.cpu_ns)
-      off_cpu_ns_[position * kOffCpuKinds + static_cast<std::size_t>(off_cpu_[value.path])] +=
-          value.wall_ns - value.cpu_ns;
-    const Charge& charge = charges_[cell_of(value)];
-    const std::uint64_t idle_ns = value.main_thread || charge.is_work ? 0 : value.wall_ns;
-    Sum& sum = sums_[charge.slot];
-    sum.self_ns[static_cast<std::size_t>(value.category)] += value.wall_ns;
-    sum.helper_idle_ns += idle_ns;
-    groups_.add(position, charge.slot, value.wall_ns, idle_ns);
-    if (idle_ns != 0) continue;
-    touched_.touch(charge.path, parent_of);
-    active_ns_[charge.path] += value.wall_ns;
-  }
-  const std::size_t row = page_.row_of_rank[position], count = page_.rows.size();
-  touched_.drain([&](std::uint32_t path) {
-    const std::uint64_t ns = std::exchange(active_ns_[path], 0);
-    active_ns_[paths_.parent(path)] += ns;
-    if (row_function_[path] != kNone) function_row_ns_[row_function_[path] * count + row] += ns;
-  });
-  active_ns_[0] = 0;
+void PageDataBuilder::add(std::size_t thread, const profile::NodeTimes& times) {
+  if (!ranks_.empty()) sums_[thread].add(times, ranks_, groups_, groups_lock_, off_cpu_ns_);
 }
 
 void PageDataBuilder::add_tree() {
-  std::vector<std::uint64_t> self_ns(sums_.size(), 0);
-  for (std::size_t slot = 0; slot < sums_.size(); ++slot)
-    for (const std::uint64_t ns : sums_[slot].self_ns) self_ns[slot] += ns;
+  const std::vector<TimeSums::Sum>& by_slot = sums_.front().by_slot();
+  std::vector<std::uint64_t> self_ns(by_slot.size(), 0);
+  for (std::size_t slot = 0; slot < by_slot.size(); ++slot)
+    for (const std::uint64_t ns : by_slot[slot].self_ns) self_ns[slot] += ns;
   const ShownTree tree(paths_, slots_, self_ns, options_.paths);
   node_of_slot_.resize(slots_.size());
   for (std::uint32_t slot = 0; slot < node_of_slot_.size(); ++slot) node_of_slot_[slot] = tree.node(slot);
@@ -234,11 +186,11 @@ void PageDataBuilder::add_tree() {
     }
     path.frame = known;
   }
-  std::vector<Sum> sums(page_.paths.size());
-  for (std::size_t slot = 0; slot < sums_.size(); ++slot) {
-    Sum& sum = sums[node_of_slot_[slot]];
-    for (std::size_t c = 0; c < kCategories; ++c) sum.self_ns[c] += sums_[slot].self_ns[c];
-    sum.helper_idle_ns += sums_[slot].helper_idle_ns;
+  std::vector<TimeSums::Sum> sums(page_.paths.size());
+  for (std::size_t slot = 0; slot < by_slot.size(); ++slot) {
+    TimeSums::Sum& sum = sums[node_of_slot_[slot]];
+    for (std::size_t c = 0; c < kCategories; ++c) sum.self_ns[c] += by_slot[slot].self_ns[c];
+    sum.helper_idle_ns += by_slot[slot].helper_idle_ns;
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
     for (std::size_t c = 0; c < kCategories; ++c) page_.paths[i].self_s[c] = to_seconds(sums[i].self_ns[c]);
@@ -257,11 +209,13 @@ void PageDataBuilder::add_cells() {
 }
 
 void PageDataBuilder::add_function_rows() {
-  page_.function_row_s.reserve(function_row_ns_.size());
-  for (std::size_t i = 0; i < function_row_ns_.size(); ++i) {
-    const double ranks = page_.rows[i % page_.rows.size()].ranks;
-    page_.function_row_s.push_back(static_cast<float>(to_seconds(function_row_ns_[i]) / ranks));
-  }
+  const std::vector<std::uint64_t>& row_function_ns = sums_.front().row_function_ns();
+  page_.function_row_s.reserve(row_function_ns.size());
+  for (std::size_t function = 0; function < page_.row_functions; ++function)
+    for (std::size_t row = 0; row < page_.rows.size(); ++row)
+      page_.function_row_s.push_back(
+          static_cast<float>(to_seconds(row_function_ns[row * page_.row_functions + function]) /
+                             static_cast<double>(page_.rows[row].ranks)));
 }
 
 void PageDataBuilder::add_off_cpu() {
@@ -378,6 +332,7 @@ void PageDataBuilder::add_matrix() {
 }
 
 PageData PageDataBuilder::finish() {
+  for (; sums_.size() > 1; sums_.pop_back()) sums_.front().unite(sums_.back());
   add_tree();
   add_cells();
   add_function_rows();
@@ -389,29 +344,42 @@ PageData PageDataBuilder::finish() {
   return std::move(page_);
 }
 
-// Nodes are read by several threads, one of which at a time adds what it has read.
-Result<void> add_times(profile::ProfileReader& profile, std::size_t nodes, PageDataBuilder& builder) {
-  std::mutex adding;
+Result<void> add_times(profile::ProfileReader& profile, std::size_t nodes, std::size_t threads,
+                       PageDataBuilder& builder) {
+  std::mutex failing;
   std::optional<std::pair<std::size_t, Error>> first_error;  // and its node
-  share_work(useful_threads(), nodes, [&](std::size_t, std::size_t node) {
-    const Result<std::vector<shard::Value>> read = profile.times(static_cast<std::uint32_t>(node));
-    const std::lock_guard<std::mutex> lock(adding);
-    if (!read) {
-      if (!first_error || node < first_error->first) first_error.emplace(node, read.error());
-      return;
-    }
-    std::span<const shard::Value> left = read.value();
-    while (!left.empty()) {
-      const std::uint32_t rank = left.front().rank;
-      const auto end = std::find_if(left.begin(), left.end(),
-                                    [rank](const shard::Value& value) { return value.rank != rank; });
-      const auto count = static_cast<std::size_t>(end - left.begin());
-      builder.add(rank, left.first(count));
-      left = left.subspan(count);
-    }
+  share_work(threads, nodes, [&](std::size_t thread, std::size_t node) {
+    const Result<profile::NodeTimes> read = profile.times(static_cast<std::uint32_t>(node));
+    if (read) return builder.add(thread, read.value());
+    const std::lock_guard<std::mutex> lock(failing);
+    if (!first_error || node < first_error->first) first_error.emplace(node, read.error());
   });
   if (first_error) return first_error->second;
   return {};
+}
+
+// Of values in any order; those of unknown paths and categories are left out.
+profile::NodeTimes times_of(const shard::RankRows& rows, std::size_t paths) {
+  std::vector<shard::Value> values;
+  for (const shard::Value& value : rows.values)
+    if (value.path < paths && static_cast<std::size_t>(value.category) < kCategories) values.push_back(value);
+  std::stable_sort(values.begin(), values.end(),
+                   [](const shard::Value& a, const shard::Value& b) { return a.path < b.path; });
+  profile::NodeTimes times;
+  times.ranks = {rows.rank};
+  for (const shard::Value& value : values) {
+    if (times.paths.empty() || times.paths.back() != value.path) {
+      times.paths.push_back(value.path);
+      times.first_rows.push_back(static_cast<std::uint32_t>(times.rank.size()));
+    }
+    times.rank.push_back(0);
+    times.category.push_back(static_cast<std::uint8_t>(value.category));
+    times.main_thread.push_back(value.main_thread ? 1 : 0);
+    times.wall_ns.push_back(value.wall_ns);
+    times.cpu_ns.push_back(value.cpu_ns);
+  }
+  times.first_rows.push_back(static_cast<std::uint32_t>(times.rank.size()));
+  return times;
 }
 
 }  // namespace
@@ -428,9 +396,9 @@ Result<PageData> make_page_data(profile::ProfileReader& profile, const Analysis&
       path_ns.push_back(path.exclusive.sum_ns);
   }
   path_ns.resize(head.value()->paths.size());
-  PageDataBuilder builder(*head.value(), analysis, options, path_ns);
-  if (const Result<void> added = add_times(profile, head.value()->nodes.size(), builder); !added)
-    return added.error();
+  const std::size_t threads = useful_threads(), nodes = head.value()->nodes.size();
+  PageDataBuilder builder(*head.value(), analysis, options, path_ns, threads);
+  if (const Result<void> added = add_times(profile, nodes, threads, builder); !added) return added.error();
   return builder.finish();
 }
 
@@ -441,8 +409,10 @@ PageData make_page_data(const ShardData& head, const shard::RowSource& rows, con
     for (const shard::Value& value : rank.values)
       if (value.path < path_ns.size()) path_ns[value.path] += value.wall_ns;
   });
-  PageDataBuilder builder(head, analysis, options, path_ns);
-  rows.for_each_rank([&builder](const shard::RankRows& rank) { builder.add(rank.rank, rank.values); });
+  PageDataBuilder builder(head, analysis, options, path_ns, 1);
+  rows.for_each_rank([&](const shard::RankRows& rank) {
+    if (rank.rank < head.ranks.size()) builder.add(0, times_of(rank, head.paths.size()));
+  });
   return builder.finish();
 }
 

@@ -120,9 +120,9 @@ void divide_into_rows(const Analysis& analysis, const std::vector<std::uint32_t>
   }
 }
 
-GroupTimes::GroupTimes(const Analysis& analysis, const std::vector<std::uint32_t>& alone, std::size_t keys,
+GroupTimes::GroupTimes(const Analysis& analysis, const std::vector<std::uint32_t>& alone,
                        std::size_t most_times)
-    : places_(analysis.ranks.size()), most_times_(most_times), dense_(keys) {
+    : places_(analysis.ranks.size()), most_times_(most_times) {
   std::vector<std::uint32_t> on_node(analysis.nodes.size() + 1, 0);
   std::uint32_t most_on_node = 1;
   for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -144,57 +144,46 @@ GroupTimes::Group GroupTimes::group_of(std::uint32_t rank) const {
   return {place.node >> (shift_ - node_shift_), 0};
 }
 
-void GroupTimes::add(std::uint32_t rank, std::uint32_t key, std::uint64_t all_ns,
-                     std::uint64_t helper_idle_ns) {
-  if (rank != current_rank_) {
-    if (current_rank_ == shard::kNone || group_of(rank) != current_) finish_current();
-    current_rank_ = rank;
-    current_ = group_of(rank);
+GroupTimes::Division GroupTimes::divide(std::span<const std::uint32_t> ranks) const {
+  Division division;
+  std::map<Group, std::uint32_t> numbers;
+  for (const std::uint32_t rank : ranks) {
+    const auto [at, is_new] =
+        numbers.try_emplace(group_of(rank), static_cast<std::uint32_t>(division.first_rank.size()));
+    if (is_new) division.first_rank.push_back(rank);
+    division.group_of.push_back(at->second);
   }
-  Time& time = dense_[key];
-  if (time.all_ns == 0 && all_ns != 0) touched_.push_back(key);
-  time.all_ns += all_ns;
-  time.helper_idle_ns += helper_idle_ns;
+  return division;
 }
 
 void GroupTimes::unite(Times& into, const Times& from) {
-  Times all;
-  all.reserve(into.size() + from.size());
-  std::merge(into.begin(), into.end(), from.begin(), from.end(), std::back_inserter(all),
-             [](const Time& a, const Time& b) { return a.key < b.key; });
-  std::size_t size = 0;
-  for (const Time& time : all) {
-    if (size != 0 && all[size - 1].key == time.key) {
-      all[size - 1].all_ns += time.all_ns;
-      all[size - 1].helper_idle_ns += time.helper_idle_ns;
-    } else {
-      all[size++] = time;
+  const auto before = [](const Time& a, const Time& b) { return a.key < b.key; };
+  if (!std::includes(into.begin(), into.end(), from.begin(), from.end(), before)) {
+    Times keys;
+    keys.reserve(into.size() + from.size());
+    std::set_union(into.begin(), into.end(), from.begin(), from.end(), std::back_inserter(keys), before);
+    for (auto key = keys.begin(), known = into.begin(); key != keys.end(); ++key) {
+      if (known != into.end() && known->key == key->key)
+        ++known;
+      else
+        *key = {key->key, 0, 0};
     }
+    into = std::move(keys);
   }
-  all.resize(size);
-  into = std::move(all);
+  auto at = into.begin();
+  for (const Time& time : from) {
+    while (at->key != time.key) ++at;
+    at->all_ns += time.all_ns;
+    at->helper_idle_ns += time.helper_idle_ns;
+  }
 }
 
-void GroupTimes::finish_current() {
-  if (current_rank_ == shard::kNone) return;
-  std::sort(touched_.begin(), touched_.end());
-  Times times;
-  times.reserve(touched_.size());
-  for (const std::uint32_t key : touched_) {
-    times.push_back({key, dense_[key].all_ns, dense_[key].helper_idle_ns});
-    dense_[key] = {};
-  }
-  touched_.clear();
-  const auto [at, is_new] = contents_.try_emplace(current_);
-  Content& content = at->second;
-  if (is_new) content.rank = current_rank_;
+void GroupTimes::add(std::uint32_t rank, const Times& times) {
+  Content& content = contents_[group_of(rank)];
+  content.rank = rank;
   times_ -= content.times.size();
-  if (is_new)
-    content.times = std::move(times);
-  else
-    unite(content.times, times);
+  unite(content.times, times);
   times_ += content.times.size();
-  current_rank_ = shard::kNone;
   shrink_to(most_times_);
 }
 
@@ -216,22 +205,27 @@ void GroupTimes::shrink_to(std::size_t most_times) {
 }
 
 void GroupTimes::rename(const std::function<std::uint32_t(std::uint32_t)>& new_key, std::size_t most_times) {
-  finish_current();
   times_ = 0;
   for (auto& [group, content] : contents_) {
-    for (Time& time : content.times) time.key = new_key(time.key);
-    std::stable_sort(content.times.begin(), content.times.end(),
-                     [](const Time& a, const Time& b) { return a.key < b.key; });
-    Times united;
-    unite(united, content.times);
-    content.times = std::move(united);
-    times_ += content.times.size();
+    Times& times = content.times;
+    for (Time& time : times) time.key = new_key(time.key);
+    std::sort(times.begin(), times.end(), [](const Time& a, const Time& b) { return a.key < b.key; });
+    std::size_t size = 0;
+    for (const Time& time : times) {
+      if (size != 0 && times[size - 1].key == time.key) {
+        times[size - 1].all_ns += time.all_ns;
+        times[size - 1].helper_idle_ns += time.helper_idle_ns;
+      } else {
+        times[size++] = time;
+      }
+    }
+    times.resize(size);
+    times_ += size;
   }
   shrink_to(most_times);
 }
 
-std::pair<std::vector<std::uint32_t>, std::vector<const GroupTimes::Times*>> GroupTimes::groups() {
-  finish_current();
+std::pair<std::vector<std::uint32_t>, std::vector<const GroupTimes::Times*>> GroupTimes::groups() const {
   static const Times kNone;
   std::map<Group, std::uint32_t> numbers;
   std::vector<std::uint32_t> group_of_rank(places_.size());

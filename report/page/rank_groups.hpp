@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,8 +22,8 @@ std::vector<std::uint32_t> find_outliers(const Analysis& analysis, std::size_t m
 void divide_into_rows(const Analysis& analysis, const std::vector<std::uint32_t>& outliers, std::size_t most,
                       PageData& page);
 
-// Sums up times of ranks as they come; ranks are put together as soon as there are more sums than wanted.
-// What comes out does not depend on their order.
+// Sums up times of ranks as they come. As soon as there are more sums than wanted, ranks are put together.
+// The result does not depend on the order in which ranks come.
 class GroupTimes {
  public:
   struct Time {
@@ -32,17 +33,22 @@ class GroupTimes {
   using Times = std::vector<Time>;  // by key, each once
 
   // `alone`: ranks (indices into Analysis::ranks) that stay by themselves.
-  GroupTimes(const Analysis& analysis, const std::vector<std::uint32_t>& alone, std::size_t keys,
-             std::size_t most_times);
+  GroupTimes(const Analysis& analysis, const std::vector<std::uint32_t>& alone, std::size_t most_times);
 
-  // Of one rank after the other; all of a rank's together, those of one node best so, too.
-  void add(std::uint32_t rank, std::uint32_t key, std::uint64_t all_ns, std::uint64_t helper_idle_ns);
+  // Which of some ranks are in the same group at present. They stay in the same one.
+  struct Division {
+    std::vector<std::uint32_t> group_of;    // by index into the ranks asked for
+    std::vector<std::uint32_t> first_rank;  // by group
+  };
+  [[nodiscard]] Division divide(std::span<const std::uint32_t> ranks) const;
+  // Adds times of ranks that are in the same group as `rank`.
+  void add(std::uint32_t rank, const Times& times);
 
   // Gives every key another one, of which there may be fewer, and then keeps to `most_times`.
   void rename(const std::function<std::uint32_t(std::uint32_t)>& new_key, std::size_t most_times);
 
   // By rank: its group, by first appearance; by group: its times.
-  [[nodiscard]] std::pair<std::vector<std::uint32_t>, std::vector<const Times*>> groups();
+  [[nodiscard]] std::pair<std::vector<std::uint32_t>, std::vector<const Times*>> groups() const;
 
  private:
   // Where a rank is: its node, its place there.
@@ -53,7 +59,6 @@ class GroupTimes {
   // Ranks with the same one are together.
   using Group = std::pair<std::uint32_t, std::uint32_t>;
   [[nodiscard]] Group group_of(std::uint32_t rank) const;
-  void finish_current();
   void shrink_to(std::size_t most_times);
   struct Content {
     std::uint32_t rank = 0;  // one of them
@@ -66,11 +71,6 @@ class GroupTimes {
   std::uint32_t last_shift_ = 0;              // all are together
   std::size_t most_times_, times_ = 0;
   std::map<Group, Content> contents_;
-  // The group at hand, as long as ranks of the same one come.
-  std::uint32_t current_rank_ = shard::kNone;
-  Group current_;
-  Times dense_;
-  std::vector<std::uint32_t> touched_;
 };
 
 }  // namespace clusterprof::report

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <random>
 #include <set>
 #include <tuple>
 #include <vector>
 
+#include "aggregator/merger.hpp"
+#include "formats/profile/profile_reader.hpp"
+#include "formats/profile/profile_writer.hpp"
 #include "profile_builder.hpp"
 #include "random_profile.hpp"
 #include "report/page/page_builder.hpp"
@@ -246,6 +251,54 @@ TEST_P(OfRandomRuns, FewCellsJoinRanksWhateverTheirOrder) {
   }
 }
 
+// Nodes of a profile are read whole, by several threads; rows in memory come rank by rank.
+void expect_same_page_of_profile(ShardData data, std::size_t rows) {
+  for (std::uint32_t row = 1; row < data.paths.size(); ++row) {
+    shard::Path& path = data.paths[row];
+    path.id = shard::path_id(data.paths[path.parent].id, data.frames[path.frame], data.strings);
+  }
+  aggregator::Merger merger;
+  merger.add(std::move(data));
+  data = merger.finish();
+  data.region_times.clear();  // random ones may be of call paths that are no regions, which no file may have
+  aggregator::correct_times(data);
+  const Analysis analysis = analyse(data);
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / ("page-" + std::to_string(::getpid()) + ".h5");
+  const Result<void> written = profile::write_profile(data, path);
+  ASSERT_TRUE(written) << written.error().message;
+  Result<profile::ProfileReader> reader = profile::ProfileReader::open(path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(reader) << reader.error().message;
+
+  PageOptions options;
+  options.rows = rows;
+  ASSERT_FALSE(analysis.functions.empty());
+  const std::size_t all_cells = make_page_data(data, shard::InMemoryRows(data), analysis, {}).cells.size();
+  for (const std::size_t cells : {all_cells, all_cells / 2, std::size_t{1}}) {
+    options.cells = cells;
+    const PageData expected = make_page_data(data, shard::InMemoryRows(data), analysis, options);
+    const Result<PageData> page = make_page_data(reader.value(), analysis, options);
+    ASSERT_TRUE(page) << page.error().message;
+    EXPECT_EQ(page.value().group_of_rank, expected.group_of_rank);
+    EXPECT_EQ(page.value().function_row_s, expected.function_row_s);
+    EXPECT_EQ(page.value().rank_off_cpu_s, expected.rank_off_cpu_s);
+    EXPECT_EQ(page.value().path_time, expected.path_time);
+    EXPECT_EQ(self_times(page.value()), self_times(expected));
+    ASSERT_EQ(page.value().cells.size(), expected.cells.size());
+    for (std::size_t i = 0; i < expected.cells.size(); ++i) {
+      const PageCell &cell = page.value().cells[i], &other = expected.cells[i];
+      EXPECT_EQ(std::tie(cell.group, cell.path, cell.self_s, cell.helper_idle_s),
+                std::tie(other.group, other.path, other.self_s, other.helper_idle_s))
+          << i;
+    }
+  }
+}
+
+TEST_P(OfRandomRuns, PageOfAProfileEqualsPageOfItsRanks) {
+  expect_same_page_of_profile(random_profile(static_cast<std::uint64_t>(GetParam())), 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Page, OfRandomRuns, ::testing::Range(0, 12));
 
 // Ranks alike but for some.
@@ -323,6 +376,11 @@ TEST(PageRows, GroupsAreOfOneNodeAsLongAsTheyCan) {
   std::map<std::uint32_t, std::set<std::uint32_t>> nodes;
   for (std::uint32_t rank = 0; rank < 4000; ++rank) nodes[page.group_of_rank[rank]].insert(rank / 100);
   for (const auto& [group, of] : nodes) EXPECT_EQ(of.size(), 1u) << group;
+}
+
+// Ranks of one node share a group before they share a row.
+TEST(PageRows, OfManyNodesAreThoseOfTheRanksOneByOne) {
+  expect_same_page_of_profile(many_ranks(512, 16), 128);
 }
 
 TEST(PageRows, OutliersAreFarFromTheMedian) {
