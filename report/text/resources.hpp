@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The sections on files, blocked time, regions, time and nodes.
+// The sections on files, blocked time, regions, the timeline and nodes.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,16 @@ namespace clusterprof::report::text {
 
 struct ResourceOptions {
   std::size_t rows = 15;
-  bool full = true;      // false: the first few rows of the one table that says most
+  bool full = true;      // false: only the first rows of the most important table
   bool unicode = false;  // block characters
 };
 
-// Each of an analysis that has it.
+// Each needs an analysis that has the data.
 void print_io(Page& page, const Analysis& analysis, const ShortPaths& paths, const ResourceOptions& options);
 void print_off_cpu(Page& page, const Analysis& analysis, const ShortPaths& paths,
                    const ResourceOptions& options);
 void print_regions(Page& page, const Analysis& analysis, const ResourceOptions& options);
 void print_timeline(Page& page, const Analysis& analysis, const ResourceOptions& options);
 void print_nodes(Page& page, const Analysis& analysis, const ResourceOptions& options);
-
-// "IPC  1.57  PAPI_TOT_INS / PAPI_TOT_CYC": a line each.
-void print_derived(Page& page, const std::vector<Derived>& derived);
 
 }  // namespace clusterprof::report::text

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The section on parallel efficiency.
+#include "report/analysis/efficiency.hpp"
+
+#include <fmt/format.h>
+
+#include "report/text/section.hpp"
+#include "report/text/sections.hpp"
+
+namespace clusterprof::report::text {
+namespace {
+
+class EfficiencySection : private Section {
+ public:
+  using Section::Section;
+
+  void print() {
+    const Efficiency& e = a_.efficiency;
+    if (!worth(e.parallel.has_value(), "Efficiency", "Not known: no rank used MPI.")) return;
+    page_.section("Efficiency", "100 % is ideal");
+    const auto show = [this](std::string_view name, const std::optional<double>& share,
+                             std::string_view why) {
+      page_.line(fmt::format("  {:<17}{:>8}  {:<20}  {}", name, share ? percent(*share) : "-",
+                             bar(share.value_or(0), 20), why));
+    };
+    show("parallel", e.parallel, "load balance x communication");
+    show("  load balance", e.load_balance,
+         fmt::format("mean {} / max {} (@{})", seconds(*a_.mean_useful_s), seconds(*a_.max_useful_s),
+                     *a_.slowest_rank));
+    show("  communication", e.communication,
+         fmt::format("max {} / run {}", seconds(*a_.max_useful_s), seconds(a_.focus_s)));
+    if (e.serialization && e.transfer) {
+      const std::string ideal = seconds(a_.wait_quality->ideal_s.value_or(0));
+      show("    serialization", e.serialization,
+           fmt::format("max {} / ideal {}", seconds(*a_.max_useful_s), ideal));
+      show("    transfer", e.transfer, fmt::format("ideal {} / run {}", ideal, seconds(a_.focus_s)));
+      page_.line("  ideal: of the same run on a network that takes no time", Style::kDim);
+    } else if (!all_) {
+      const char* const why = !a_.wait_quality                   ? "waiting was not analysed"
+                              : a_.wait_quality->event_level > 0 ? "the events are a sample"
+                                                                 : "the replay was not possible";
+      show("    serialization", {}, why);
+      show("    transfer", {}, why);
+    }
+    if (const Efficiency& threads = a_.threads_efficiency; threads.parallel) {
+      page_.line("  over all threads that call MPI");
+      show("parallel", threads.parallel, "load balance x communication");
+      show("  load balance", threads.load_balance,
+           fmt::format("mean {} / max {} (@{})", seconds(*a_.threads_mean_useful_s),
+                       seconds(*a_.threads_max_useful_s), *a_.threads_slowest_rank));
+      show("  communication", threads.communication,
+           fmt::format("max {} / run {}", seconds(*a_.threads_max_useful_s), seconds(a_.focus_s)));
+    }
+    if (a_.startup_s > 0)
+      page_.line(fmt::format("  run: without the {} that every rank was in MPI_Init and MPI_Finalize",
+                             seconds(a_.startup_s)),
+                 Style::kDim);
+    page_.line("  mean, max: useful time per rank; @: the rank that has the max", Style::kDim);
+    if (!above_one(e).empty() || !above_one(a_.threads_efficiency).empty())
+      page_.line("  above 100 %: measuring errors", Style::kDim);
+  }
+};
+
+}  // namespace
+
+void print_efficiency(Report& report) { EfficiencySection(report).print(); }
+
+}  // namespace clusterprof::report::text

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The section on regions of the program.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/text/cells.hpp"
+#include "report/text/resources.hpp"
+
+namespace clusterprof::report::text {
+namespace {
+
+using Align = Table::Align;
+
+// The last part of the name, indented by the regions around it.
+std::string indented_name(const RegionRow& row) {
+  return std::string(2 * (std::min<std::size_t>(row.names.size(), 12) - 1), ' ') +
+         printable(row.names.back());
+}
+
+void print_region_parts(Page& page, const Analysis& a, const TimeScale& scale, std::size_t shown) {
+  title(page, "What they are made of, in %, and time by rank");
+  print_table(page,
+              {{"python"},
+               {"native"},
+               {"system"},
+               {"mpi"},
+               {"io"},
+               {"idle"},
+               {"ready"},
+               {"min"},
+               {"max"},
+               {"@rank"},
+               {"region", Align::kLeft}},
+              [&](Table& table, std::size_t room) {
+                for (std::size_t i = 0; i < shown; ++i) {
+                  const RegionRow& row = a.regions[i];
+                  std::vector<std::string> cells;
+                  for (std::size_t c = 0; c < shard::kCategories; ++c)
+                    cells.push_back(row.sampled_s > 0 ? share_cell(row.category_s[c], row.sampled_s) : "-");
+                  cells.push_back(row.time_s ? scale(row.spread.min_s) : "-");
+                  cells.push_back(row.time_s ? scale(row.spread.max_s) : "-");
+                  cells.push_back(row.time_s ? std::to_string(row.spread.max_rank) : "-");
+                  cells.push_back(room == 0 ? "" : shorten_middle(indented_name(row), room));
+                  table.row(std::move(cells));
+                }
+              });
+}
+
+}  // namespace
+
+void print_regions(Page& page, const Analysis& a, const ResourceOptions& options) {
+  if (a.regions.empty()) return;
+  double longest = 0;
+  for (const RegionRow& row : a.regions) longest = std::max({longest, row.time_s.value_or(0), row.sampled_s});
+  const TimeScale scale(longest);
+  page.section("Regions", fmt::format("in {}; all ranks", scale.unit()));
+  const std::size_t shown = rows_shown(a.regions.size(), options);
+  print_table(page,
+              {{"time"},
+               {"% run"},
+               {"count"},
+               {"longest"},
+               {"n"},
+               {"parallel"},
+               {"bound by", Align::kLeft},
+               {"region", Align::kLeft}},
+              [&](Table& table, std::size_t room) {
+                for (std::size_t i = 0; i < shown; ++i) {
+                  const RegionRow& row = a.regions[i];
+                  table.row({row.time_s ? scale(*row.time_s) : "-", fmt::format("{:.1f}", 100 * row.share),
+                             count_cell(row.count), row.max_s ? seconds(*row.max_s) : "-",
+                             row.max_n ? std::to_string(*row.max_n) : "-",
+                             row.efficiency.parallel ? percent(*row.efficiency.parallel) : "-",
+                             row.bottleneck.empty() ? "-" : row.bottleneck,
+                             room == 0 ? "" : shorten_middle(indented_name(row), room)});
+                }
+              });
+  note_the_rest(page, shown, a.regions.size());
+  page.line("  % run: sampled; n: the program's number of the longest; parallel: efficiency", Style::kDim);
+  if (options.full) print_region_parts(page, a, scale, shown);
+}
+
+}  // namespace clusterprof::report::text
