@@ -153,6 +153,23 @@ void unite_equal(std::vector<Row>& rows, Place place, Unite unite_rows) {
   rows.resize(kept);
 }
 
+// For each row of a table, its row in another one.
+struct NewRows {
+  std::vector<std::uint32_t> rank, path, communicator, counter, file;
+};
+
+// Translates what the rows of a table refer to, but for ranks: arrange() needs those that were left out.
+template <typename Row>
+void renumber(std::vector<Row>& rows, const NewRows& to) {
+  for (Row& row : rows) {
+    if constexpr (requires { row.path; }) row.path = to.path[row.path];
+    if constexpr (requires { row.communicator; })
+      if (row.communicator != kNone) row.communicator = to.communicator[row.communicator];
+    if constexpr (requires { row.counter; }) row.counter = to.counter[row.counter];
+    if constexpr (requires { row.file; }) row.file = to.file[row.file];
+  }
+}
+
 }  // namespace
 
 struct Merger::State {
@@ -254,6 +271,42 @@ struct Merger::State {
     return new_rank;
   }
 
+  // Communicators that only events tell of are WaitAnalyser's: a run may have any number of them.
+  std::vector<std::uint32_t> add_communicators(const ShardData& input) {
+    std::vector<bool> called(input.communicators.size());
+    for (const MpiCall& call : input.mpi_calls)
+      if (call.communicator != kNone) called[call.communicator] = true;
+    for (const CallUnderWay& call : input.calls_under_way)
+      if (call.communicator != kNone) called[call.communicator] = true;
+    std::vector<std::uint32_t> new_communicator(input.communicators.size(), kNone);
+    for (std::size_t i = 0; i < input.communicators.size(); ++i) {
+      if (!called[i]) continue;
+      const Communicator& communicator = input.communicators[i];
+      const auto [entry, added] = communicator_index.try_emplace(
+          {communicator.identity, communicator.size}, static_cast<std::uint32_t>(communicators.size()));
+      new_communicator[i] = entry->second;
+      if (added) {
+        communicators.push_back(communicator);
+        continue;
+      }
+      std::string& name = communicators[entry->second].name;
+      if (name.empty() || (!communicator.name.empty() && communicator.name < name)) name = communicator.name;
+    }
+    return new_communicator;
+  }
+
+  std::vector<std::uint32_t> add_counters(const ShardData& input) {
+    std::vector<std::uint32_t> new_counter;
+    for (const std::string& name : input.counters) {
+      const auto found = std::find(counters.begin(), counters.end(), name);
+      new_counter.push_back(static_cast<std::uint32_t>(found - counters.begin()));
+      if (found == counters.end()) counters.push_back(name);
+    }
+    for (const UnavailableCounter& counter : input.unavailable_counters)
+      unavailable.emplace(counter.name, counter.reason);
+    return new_counter;
+  }
+
   std::vector<std::uint32_t> add_files(const ShardData& input) {
     std::vector<std::uint32_t> new_file;
     new_file.reserve(input.io_files.size());
@@ -266,10 +319,35 @@ struct Merger::State {
     return new_file;
   }
 
+  // Calls use(parts, member of ShardData) for each table that has several rows per rank.
+  template <typename Use>
+  void for_each_table(Use use) {
+    use(values, &ShardData::values);
+    use(mpi_calls, &ShardData::mpi_calls);
+    use(calls_under_way, &ShardData::calls_under_way);
+    use(pending_requests, &ShardData::pending_requests);
+    use(counter_values, &ShardData::counter_values);
+    use(path_counters, &ShardData::path_counters);
+    use(drops, &ShardData::drops);
+    use(handler_costs, &ShardData::handler_costs);
+    use(io_calls, &ShardData::io_calls);
+    use(data_accesses, &ShardData::data_accesses);
+    use(region_times, &ShardData::region_times);
+  }
+
   Run united_run() const;
   std::vector<Node> united_nodes(std::vector<std::uint32_t>& first_node,
                                  std::vector<std::uint32_t>& new_node) const;
-  std::vector<IoFile> arrange_files(const std::vector<std::uint32_t>& new_rank);
+  std::vector<Rank> arrange_ranks(const std::vector<std::uint32_t>& first_node,
+                                  const std::vector<std::uint32_t>& new_node,
+                                  std::vector<std::uint32_t>& new_rank) const;
+  std::vector<IoFile> arrange_files(const std::vector<std::uint32_t>& new_rank,
+                                    std::vector<std::uint32_t>& new_file);
+  std::vector<Communicator> arrange_communicators(const std::vector<std::uint32_t>& new_rank,
+                                                  std::vector<std::uint32_t>& new_communicator) const;
+  std::vector<std::string> arrange_counters(std::vector<std::uint32_t>& new_counter) const;
+  void unite_tables_of_inputs(const NewRows& rows, const std::vector<std::uint32_t>& new_string,
+                              ShardData& out);
   void arrange_paths(ShardData& out, std::vector<std::uint32_t>& new_path,
                      std::vector<std::uint32_t>& new_string);
 };
@@ -297,12 +375,15 @@ void Merger::add(ShardData input, const std::vector<bool>* known_left_out) {
   std::vector<std::uint32_t> new_string;
   new_string.reserve(input.strings.size());
   for (const std::string& text : input.strings) new_string.push_back(state.string(text));
-  const std::vector<std::uint32_t> new_path = state.add_paths(input, new_string);
-  const std::vector<std::uint32_t> new_rank = state.add_ranks(input, new_string, left_out);
-  const std::vector<std::uint32_t> new_file = state.add_files(input);
+  NewRows rows;
+  rows.path = state.add_paths(input, new_string);
+  rows.rank = state.add_ranks(input, new_string, left_out);
+  rows.file = state.add_files(input);
+  rows.communicator = state.add_communicators(input);
+  rows.counter = state.add_counters(input);
   state.time_series.add(input, source.nodes.size(), new_string, left_out);
-  source.ranks = new_rank;
-  for (PathSeries& row : input.path_series) row.path = new_path[row.path];
+  source.ranks = rows.rank;
+  for (PathSeries& row : input.path_series) row.path = rows.path[row.path];
   if (known_left_out == nullptr) {
     source.path_axis = input.path_axis;
     source.path_series = std::move(input.path_series);
@@ -311,76 +392,11 @@ void Merger::add(ShardData input, const std::vector<bool>* known_left_out) {
   }
   for (MpiSize& size : source.mpi_sizes) size.op = new_string[size.op];
 
-  // Communicators that only events tell of are WaitAnalyser's: a run may have any number of them.
-  std::vector<bool> called(input.communicators.size());
-  for (const MpiCall& call : input.mpi_calls)
-    if (call.communicator != kNone) called[call.communicator] = true;
-  for (const CallUnderWay& call : input.calls_under_way)
-    if (call.communicator != kNone) called[call.communicator] = true;
-  std::vector<std::uint32_t> new_communicator(input.communicators.size(), kNone);
-  for (std::size_t i = 0; i < input.communicators.size(); ++i) {
-    if (!called[i]) continue;
-    const Communicator& communicator = input.communicators[i];
-    const auto [entry, added] = state.communicator_index.try_emplace(
-        {communicator.identity, communicator.size}, static_cast<std::uint32_t>(state.communicators.size()));
-    new_communicator[i] = entry->second;
-    if (added) {
-      state.communicators.push_back(communicator);
-      continue;
-    }
-    std::string& name = state.communicators[entry->second].name;
-    if (name.empty() || (!communicator.name.empty() && communicator.name < name)) name = communicator.name;
-  }
-  std::vector<std::uint32_t> new_counter;
-  for (const std::string& name : input.counters) {
-    const auto found = std::find(state.counters.begin(), state.counters.end(), name);
-    new_counter.push_back(static_cast<std::uint32_t>(found - state.counters.begin()));
-    if (found == state.counters.end()) state.counters.push_back(name);
-  }
-  for (const UnavailableCounter& counter : input.unavailable_counters)
-    state.unavailable.emplace(counter.name, counter.reason);
-
-  for (Value& value : state.values.emplace_back(std::move(input.values))) {
-    value.rank = new_rank[value.rank];
-    value.path = new_path[value.path];
-  }
-  for (MpiCall& call : state.mpi_calls.emplace_back(std::move(input.mpi_calls))) {
-    call.rank = new_rank[call.rank];
-    call.path = new_path[call.path];
-    if (call.communicator != kNone) call.communicator = new_communicator[call.communicator];
-  }
-  for (CallUnderWay& call : state.calls_under_way.emplace_back(std::move(input.calls_under_way))) {
-    call.rank = new_rank[call.rank];
-    call.path = new_path[call.path];
-    if (call.communicator != kNone) call.communicator = new_communicator[call.communicator];
-  }
-  for (PendingRequest& request : state.pending_requests.emplace_back(std::move(input.pending_requests)))
-    request.rank = new_rank[request.rank];
-  for (CounterValue& value : state.counter_values.emplace_back(std::move(input.counter_values))) {
-    value.rank = new_rank[value.rank];
-    value.counter = new_counter[value.counter];
-  }
-  for (PathCounter& value : state.path_counters.emplace_back(std::move(input.path_counters))) {
-    value.rank = new_rank[value.rank];
-    value.path = new_path[value.path];
-    value.counter = new_counter[value.counter];
-  }
-  for (Drop& drop : state.drops.emplace_back(std::move(input.drops))) drop.rank = new_rank[drop.rank];
-  for (HandlerCost& cost : state.handler_costs.emplace_back(std::move(input.handler_costs)))
-    cost.rank = new_rank[cost.rank];
-  for (IoCall& call : state.io_calls.emplace_back(std::move(input.io_calls))) {
-    call.rank = new_rank[call.rank];
-    call.path = new_path[call.path];
-    call.file = new_file[call.file];
-  }
-  for (DataAccess& access : state.data_accesses.emplace_back(std::move(input.data_accesses))) {
-    access.rank = new_rank[access.rank];
-    access.path = new_path[access.path];
-  }
-  for (RegionTime& region : state.region_times.emplace_back(std::move(input.region_times))) {
-    region.rank = new_rank[region.rank];
-    region.path = new_path[region.path];
-  }
+  state.for_each_table([&](auto& parts, auto table) {
+    auto& part = parts.emplace_back(std::move(input.*table));
+    for (auto& row : part) row.rank = rows.rank[row.rank];
+    renumber(part, rows);
+  });
 }
 
 // Every field by a rule that does not depend on the order of sources. What cannot be united
@@ -450,20 +466,19 @@ std::vector<Node> Merger::State::united_nodes(std::vector<std::uint32_t>& first_
 }
 
 // By path and file system, without those that only ranks that were left out used.
-std::vector<IoFile> Merger::State::arrange_files(const std::vector<std::uint32_t>& new_rank) {
+std::vector<IoFile> Merger::State::arrange_files(const std::vector<std::uint32_t>& new_rank,
+                                                 std::vector<std::uint32_t>& new_file) {
   std::vector<bool> used(io_files.size());
   for (const std::vector<IoCall>& part : io_calls)
     for (const IoCall& call : part)
       if (new_rank[call.rank] != kNone) used[call.file] = true;
   std::vector<IoFile> files;
-  std::vector<std::uint32_t> new_file(io_files.size(), kNone);
+  new_file.assign(io_files.size(), kNone);
   for (const auto& [name, file] : io_file_index) {  // in order
     if (!used[file]) continue;
     new_file[file] = static_cast<std::uint32_t>(files.size());
     files.push_back(std::move(io_files[file]));
   }
-  for (std::vector<IoCall>& part : io_calls)
-    for (IoCall& call : part) call.file = new_file[call.file];
   return files;
 }
 
@@ -549,6 +564,85 @@ void Merger::State::arrange_paths(ShardData& out, std::vector<std::uint32_t>& ne
   }
 }
 
+// By world rank. new_rank: as for arrange().
+std::vector<Rank> Merger::State::arrange_ranks(const std::vector<std::uint32_t>& first_node,
+                                               const std::vector<std::uint32_t>& new_node,
+                                               std::vector<std::uint32_t>& new_rank) const {
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < ranks.size(); ++i)
+    if (ranks[i].used) order.push_back(i);
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return ranks[a].rank.rank < ranks[b].rank.rank; });
+  std::vector<Rank> arranged;
+  new_rank.assign(ranks.size(), kNone);
+  for (const std::uint32_t row : order) {
+    new_rank[row] = static_cast<std::uint32_t>(arranged.size());
+    arranged.push_back(ranks[row].rank);
+    std::uint32_t& node = arranged.back().node;
+    node = new_node[first_node[ranks[row].source] + node];
+  }
+  return arranged;
+}
+
+// By identity and size, without those that only ranks that were left out called.
+std::vector<Communicator> Merger::State::arrange_communicators(
+    const std::vector<std::uint32_t>& new_rank, std::vector<std::uint32_t>& new_communicator) const {
+  std::vector<bool> called(communicators.size());
+  const auto mark_called = [&](const auto& parts) {
+    for (const auto& part : parts)
+      for (const auto& call : part)
+        if (new_rank[call.rank] != kNone && call.communicator != kNone) called[call.communicator] = true;
+  };
+  mark_called(mpi_calls);
+  mark_called(calls_under_way);
+  std::vector<Communicator> arranged;
+  new_communicator.assign(communicators.size(), kNone);
+  for (const auto& [identity, row] : communicator_index) {  // in order
+    if (!called[row]) continue;
+    new_communicator[row] = static_cast<std::uint32_t>(arranged.size());
+    arranged.push_back(communicators[row]);
+  }
+  return arranged;
+}
+
+// By name.
+std::vector<std::string> Merger::State::arrange_counters(std::vector<std::uint32_t>& new_counter) const {
+  std::vector<std::string> arranged = counters;
+  std::sort(arranged.begin(), arranged.end());
+  for (const std::string& name : counters)
+    new_counter.push_back(static_cast<std::uint32_t>(
+        std::lower_bound(arranged.begin(), arranged.end(), name) - arranged.begin()));
+  return arranged;
+}
+
+// Tables of whole inputs, of which single ranks cannot be left out.
+void Merger::State::unite_tables_of_inputs(const NewRows& rows, const std::vector<std::uint32_t>& new_string,
+                                           ShardData& out) {
+  for (Source& source : sources) {
+    if (!source.used) continue;
+    std::set<std::int32_t> left_out;
+    for (const std::uint32_t row : source.ranks)
+      if (!ranks[row].used) left_out.insert(ranks[row].rank.rank);
+    for (const MatrixCell& cell : source.matrix)
+      if (!left_out.contains(cell.source)) out.matrix.push_back(cell);
+    for (const MpiSize& size : source.mpi_sizes)
+      out.mpi_sizes.push_back({new_string[size.op], size.le_bytes, size.count});
+    source.matrix = {};
+    path_series.add(source.path_axis, source.path_series);
+    source.path_series = {};
+  }
+  path_series.finish(rows.path, out);
+  unite_equal(
+      out.matrix, [](const MatrixCell& cell) { return std::tie(cell.source, cell.destination); },
+      [](MatrixCell& into, const MatrixCell& cell) {
+        into.messages += cell.messages;
+        into.bytes += cell.bytes;
+      });
+  unite_equal(
+      out.mpi_sizes, [](const MpiSize& size) { return std::tie(size.op, size.le_bytes); },
+      [](MpiSize& into, const MpiSize& size) { into.count += size.count; });
+}
+
 ShardData Merger::finish() {
   const std::unique_ptr<State> taken =
       std::exchange(state_, std::make_unique<State>(state_->time_series.most_rows()));
@@ -560,119 +654,30 @@ ShardData Merger::finish() {
         source.ranks.empty() || std::any_of(source.ranks.begin(), source.ranks.end(),
                                             [&](std::uint32_t row) { return state.ranks[row].used; });
   out.run = state.united_run();
-  std::vector<std::uint32_t> first_node, new_node;
+  std::vector<std::uint32_t> first_node, new_node, new_string;
+  NewRows rows;
   out.nodes = state.united_nodes(first_node, new_node);
-
-  std::vector<std::uint32_t> rank_order;
-  for (std::uint32_t i = 0; i < state.ranks.size(); ++i)
-    if (state.ranks[i].used) rank_order.push_back(i);
-  std::sort(rank_order.begin(), rank_order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return state.ranks[a].rank.rank < state.ranks[b].rank.rank;
-  });
-  std::vector<std::uint32_t> new_rank(state.ranks.size(), kNone);
-  for (const std::uint32_t row : rank_order) {
-    new_rank[row] = static_cast<std::uint32_t>(out.ranks.size());
-    Rank rank = state.ranks[row].rank;
-    rank.node = new_node[first_node[state.ranks[row].source] + rank.node];
-    out.ranks.push_back(rank);
-  }
-
-  std::vector<std::uint32_t> new_path, new_string;
-  state.arrange_paths(out, new_path, new_string);
+  out.ranks = state.arrange_ranks(first_node, new_node, rows.rank);
+  state.arrange_paths(out, rows.path, new_string);
   for (Rank& rank : out.ranks) {
     for (const auto text : shard::kRankTexts) rank.*text = new_string[rank.*text];
   }
-  out.io_files = state.arrange_files(new_rank);
-
-  std::vector<bool> called(state.communicators.size());
-  const auto mark_called = [&](const auto& parts) {
-    for (const auto& part : parts)
-      for (const auto& call : part)
-        if (new_rank[call.rank] != kNone && call.communicator != kNone) called[call.communicator] = true;
-  };
-  mark_called(state.mpi_calls);
-  mark_called(state.calls_under_way);
-  std::vector<std::uint32_t> new_communicator(state.communicators.size(), kNone);
-  for (const auto& [identity, row] : state.communicator_index) {  // in order
-    if (!called[row]) continue;
-    new_communicator[row] = static_cast<std::uint32_t>(out.communicators.size());
-    out.communicators.push_back(state.communicators[row]);
-  }
-  out.counters = state.counters;
-  std::sort(out.counters.begin(), out.counters.end());
-  std::vector<std::uint32_t> new_counter;
-  for (const std::string& name : state.counters)
-    new_counter.push_back(static_cast<std::uint32_t>(
-        std::lower_bound(out.counters.begin(), out.counters.end(), name) - out.counters.begin()));
+  out.io_files = state.arrange_files(rows.rank, rows.file);
+  out.communicators = state.arrange_communicators(rows.rank, rows.communicator);
+  out.counters = state.arrange_counters(rows.counter);
   for (const auto& [name, reason] : state.unavailable) out.unavailable_counters.push_back({name, reason});
 
-  for (auto& part : state.values)
-    for (Value& value : part) value.path = new_path[value.path];
-  const auto renumber_calls = [&](auto& parts) {
-    for (auto& part : parts) {
-      for (auto& call : part) {
-        call.path = new_path[call.path];
-        if (call.communicator != kNone) call.communicator = new_communicator[call.communicator];
-      }
-    }
-  };
-  renumber_calls(state.mpi_calls);
-  renumber_calls(state.calls_under_way);
-  for (auto& part : state.counter_values)
-    for (CounterValue& value : part) value.counter = new_counter[value.counter];
-  for (auto& part : state.path_counters) {
-    for (PathCounter& value : part) {
-      value.path = new_path[value.path];
-      value.counter = new_counter[value.counter];
-    }
-  }
-  for (auto& part : state.io_calls)
-    for (IoCall& call : part) call.path = new_path[call.path];
-  for (auto& part : state.data_accesses)
-    for (DataAccess& access : part) access.path = new_path[access.path];
-  for (auto& part : state.region_times)
-    for (RegionTime& region : part) region.path = new_path[region.path];
-  out.values = arrange(std::move(state.values), new_rank);
-  out.mpi_calls = arrange(std::move(state.mpi_calls), new_rank);
-  out.calls_under_way = arrange(std::move(state.calls_under_way), new_rank);
-  out.pending_requests = arrange(std::move(state.pending_requests), new_rank);
-  out.counter_values = arrange(std::move(state.counter_values), new_rank);
-  out.path_counters = arrange(std::move(state.path_counters), new_rank);
-  out.drops = arrange(std::move(state.drops), new_rank);
-  out.handler_costs = arrange(std::move(state.handler_costs), new_rank);
-  out.io_calls = arrange(std::move(state.io_calls), new_rank);
-  out.data_accesses = arrange(std::move(state.data_accesses), new_rank);
-  out.region_times = arrange(std::move(state.region_times), new_rank);
+  state.for_each_table([&](auto& parts, auto table) {
+    for (auto& part : parts) renumber(part, rows);
+    out.*table = arrange(std::move(parts), rows.rank);
+  });
 
   // What a node that is taken from elsewhere says of its time is left out with its ranks.
   for (std::size_t i = 0; i < state.sources.size(); ++i)
     if (!state.sources[i].used)
       std::fill_n(new_node.begin() + first_node[i], state.sources[i].nodes.size(), kNone);
-  state.time_series.finish(new_rank, new_node, new_string, out);
-
-  for (Source& source : state.sources) {
-    if (!source.used) continue;
-    std::set<std::int32_t> left_out;
-    for (const std::uint32_t row : source.ranks)
-      if (!state.ranks[row].used) left_out.insert(state.ranks[row].rank.rank);
-    for (const MatrixCell& cell : source.matrix)
-      if (!left_out.contains(cell.source)) out.matrix.push_back(cell);
-    for (const MpiSize& size : source.mpi_sizes)
-      out.mpi_sizes.push_back({new_string[size.op], size.le_bytes, size.count});
-    source.matrix = {};
-    state.path_series.add(source.path_axis, source.path_series);
-    source.path_series = {};
-  }
-  state.path_series.finish(new_path, out);
-  unite_equal(
-      out.matrix, [](const MatrixCell& cell) { return std::tie(cell.source, cell.destination); },
-      [](MatrixCell& into, const MatrixCell& cell) {
-        into.messages += cell.messages;
-        into.bytes += cell.bytes;
-      });
-  unite_equal(
-      out.mpi_sizes, [](const MpiSize& size) { return std::tie(size.op, size.le_bytes); },
-      [](MpiSize& into, const MpiSize& size) { into.count += size.count; });
+  state.time_series.finish(rows.rank, new_node, new_string, out);
+  state.unite_tables_of_inputs(rows, new_string, out);
   return out;
 }
 

@@ -180,16 +180,14 @@ void TraceBuilder::add(const shard::ShardData& shard) {
     part.gaps.push_back({gap.event, new_path[gap.path], static_cast<float>(gap.wall_ns)});
 }
 
-Trace TraceBuilder::finish(const shard::ShardData& merged) {
-  Trace trace;
-  // Of several records of a rank, the one that the merge took.
-  std::unordered_map<std::int32_t, std::uint32_t> row_of_rank;
-  for (std::uint32_t i = 0; i < merged.ranks.size(); ++i) row_of_rank.emplace(merged.ranks[i].rank, i);
-  std::vector<std::uint32_t> taken(merged.ranks.size(), kNone), new_rank(sources_.size(), kNone);
+// Of several records of a rank, takes the one that the merge took.
+void TraceBuilder::choose_sources(const shard::ShardData& merged, NewRows& rows) const {
+  std::vector<std::uint32_t> taken(merged.ranks.size(), kNone);
+  rows.rank.assign(sources_.size(), kNone);
   for (std::uint32_t i = 0; i < sources_.size(); ++i) {
     const Source& source = sources_[i];
-    const auto found = row_of_rank.find(source.rank.rank);
-    if (found == row_of_rank.end()) continue;
+    const auto found = rows.rank_of_number.find(source.rank.rank);
+    if (found == rows.rank_of_number.end()) continue;
     const shard::Rank& row = merged.ranks[found->second];
     shard::Rank same = source.rank;
     same.node = row.node;  // rows of other tables
@@ -204,47 +202,41 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
   }
   for (std::uint32_t i = 0; i < taken.size(); ++i) {
     if (taken[i] == kNone) continue;
-    new_rank[taken[i]] = i;
+    rows.rank[taken[i]] = i;
     if (sources_[taken[i]].events != 0)
-      trace.level = std::max(trace.level, std::min(merged.ranks[i].event_level, wire::kMaxEventLevel));
+      rows.level = std::max(rows.level, std::min(merged.ranks[i].event_level, wire::kMaxEventLevel));
   }
+}
 
+void TraceBuilder::arrange_clock_offsets(const NewRows& rows) {
   for (const SourceOffset& row : offsets_) {
-    if (new_rank[row.source] == kNone) continue;
+    if (rows.rank[row.source] == kNone) continue;
     clock_offsets_.push_back(row.offset);
-    clock_offsets_.back().rank = new_rank[row.source];
+    clock_offsets_.back().rank = rows.rank[row.source];
   }
   std::sort(clock_offsets_.begin(), clock_offsets_.end(),
             [](const shard::ClockOffset& a, const shard::ClockOffset& b) {
               return std::tie(a.rank, a.local_ns, a.reference_rank, a.offset_ns) <
                      std::tie(b.rank, b.local_ns, b.reference_rank, b.offset_ns);
             });
+}
 
-  std::vector<std::uint32_t> new_path(path_ids_.size());
-  for (std::uint32_t i = 1; i < merged.paths.size(); ++i) {
-    const auto found = path_index_.find(merged.paths[i].id);
-    if (found != path_index_.end()) new_path[found->second] = i;
-  }
-  const std::vector<std::uint32_t> new_channel =
-      sort_rows(channels_, [](const Channel& a, const Channel& b) { return a.identity < b.identity; });
-  trace.channels = std::move(channels_);
-  const std::vector<std::uint32_t> new_op = sort_rows(op_names_, std::less<std::string>());
-  for (const std::string& name : op_names_)
-    trace.ops.push_back({name, sync_of(name), always_synchronises(name)});
+bool TraceBuilder::is_selected(const shard::ShardData& merged, const NewRows& rows, const Trace& trace,
+                               const Part& part, std::uint32_t e) {
+  if (trace.level == 0) return true;
+  const Event& event = part.events[e];
+  const std::uint64_t channel =
+      event.channel == kNone ? 0 : trace.channels[rows.channel[event.channel]].identity;
+  const std::int32_t rank = merged.ranks[rows.rank[part.lanes[event.lane].rank]].rank;
+  return wire::event_is_selected(
+      wire::event_stream(event.kind, channel, rank, static_cast<std::int32_t>(event.peer), event.tag),
+      event.sequence, trace.level);
+}
 
-  const auto is_selected = [&](const Part& part, std::uint32_t e) {
-    if (trace.level == 0) return true;
-    const Event& event = part.events[e];
-    const std::uint64_t channel =
-        event.channel == kNone ? 0 : trace.channels[new_channel[event.channel]].identity;
-    const std::int32_t rank = merged.ranks[new_rank[part.lanes[event.lane].rank]].rank;
-    return wire::event_is_selected(
-        wire::event_stream(event.kind, channel, rank, static_cast<std::int32_t>(event.peer), event.tag),
-        event.sequence, trace.level);
-  };
-
-  // Where each lane goes. Lanes of a rank that was left out, and events that the level leaves out, are not
-  // copied.
+// Raises the level until the events fit, and makes the lanes of the trace. Lanes of a rank that was left out,
+// and lanes of which the level leaves no event, have no place.
+std::vector<std::vector<std::uint32_t>> TraceBuilder::place_lanes(const shard::ShardData& merged,
+                                                                  const NewRows& rows, Trace& trace) const {
   struct Place {
     std::uint32_t part, lane, events;
   };
@@ -253,12 +245,13 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     places.clear();
     std::uint64_t all = 0;
     for (std::uint32_t p = 0; p < parts_.size(); ++p) {
-      Part& part = parts_[p];
+      const Part& part = parts_[p];
       for (std::uint32_t l = 0; l < part.lanes.size(); ++l) {
         const Lane& lane = part.lanes[l];
-        if (new_rank[lane.rank] == kNone) continue;
+        if (rows.rank[lane.rank] == kNone) continue;
         std::uint32_t kept = 0;
-        for (std::uint32_t e = lane.first; e < lane.end; ++e) kept += is_selected(part, e) ? 1 : 0;
+        for (std::uint32_t e = lane.first; e < lane.end; ++e)
+          kept += is_selected(merged, rows, trace, part, e) ? 1 : 0;
         all += kept;
         if (kept != 0) places.push_back({p, l, kept});
       }
@@ -268,7 +261,7 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
   }
   std::sort(places.begin(), places.end(), [&](const Place& a, const Place& b) {
     const Lane &x = parts_[a.part].lanes[a.lane], &y = parts_[b.part].lanes[b.lane];
-    return std::pair(new_rank[x.rank], x.thread) < std::pair(new_rank[y.rank], y.thread);
+    return std::pair(rows.rank[x.rank], x.thread) < std::pair(rows.rank[y.rank], y.thread);
   });
   std::vector<std::vector<std::uint32_t>> lane_of(parts_.size());
   for (std::size_t p = 0; p < parts_.size(); ++p) lane_of[p].assign(parts_[p].lanes.size(), kNone);
@@ -276,7 +269,7 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
   for (const Place& place : places) {
     const Lane& old = parts_[place.part].lanes[place.lane];
     Lane lane;
-    lane.rank = new_rank[old.rank];
+    lane.rank = rows.rank[old.rank];
     lane.node = merged.ranks[lane.rank].node;
     lane.thread = old.thread;
     lane.first = events;
@@ -284,40 +277,42 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     lane_of[place.part][place.lane] = static_cast<std::uint32_t>(trace.lanes.size());
     trace.lanes.push_back(lane);
   }
-
   trace.events.resize(events);
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    Part& part = parts_[p];
-    std::size_t gap = 0;
-    for (std::uint32_t l = 0; l < part.lanes.size(); ++l) {
-      const Lane& old = part.lanes[l];
-      const std::uint32_t lane = lane_of[p][l];
-      std::uint32_t next = lane == kNone ? 0 : trace.lanes[lane].first;
-      while (gap < part.gaps.size() && part.gaps[gap].event < old.first) ++gap;
-      for (std::uint32_t e = old.first; e < old.end; ++e) {
-        // What was seen before an event that is left out counts for the next one that is kept.
-        for (; gap < part.gaps.size() && part.gaps[gap].event == e; ++gap)
-          if (lane != kNone && next < trace.lanes[lane].end)
-            trace.gaps.push_back({next, new_path[part.gaps[gap].path], part.gaps[gap].wall_ns});
-        if (lane == kNone || !is_selected(part, e)) continue;
-        Event& event = trace.events[next++] = part.events[e];
-        event.lane = lane;
-        event.path = new_path[event.path];
-        event.op = static_cast<std::uint16_t>(new_op[event.op]);
-        if (event.channel != kNone) event.channel = new_channel[event.channel];
-        const auto number = static_cast<std::int32_t>(event.peer);  // negative: none
-        const auto peer = number < 0 ? row_of_rank.end() : row_of_rank.find(number);
-        event.peer = peer == row_of_rank.end() ? kNone : peer->second;
-      }
-    }
-    part = {};
-  }
-  std::sort(trace.gaps.begin(), trace.gaps.end(), [](const Gap& a, const Gap& b) {
-    return std::tie(a.event, a.path, a.wall_ns) < std::tie(b.event, b.path, b.wall_ns);
-  });
+  return lane_of;
+}
 
-  // When each rank began and ended, on the clock of the events: real-time and monotonic clock of a node are
-  // apart by what lets the first of its ranks end with its last event.
+// Moves the events of a part to where their lanes are now, in the numbers of the merged tables.
+void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& rows, Part part,
+                               const std::vector<std::uint32_t>& lane_of, Trace& trace) {
+  std::size_t gap = 0;
+  for (std::uint32_t l = 0; l < part.lanes.size(); ++l) {
+    const Lane& old = part.lanes[l];
+    const std::uint32_t lane = lane_of[l];
+    std::uint32_t next = lane == kNone ? 0 : trace.lanes[lane].first;
+    while (gap < part.gaps.size() && part.gaps[gap].event < old.first) ++gap;
+    for (std::uint32_t e = old.first; e < old.end; ++e) {
+      // What was seen before an event that is left out counts for the next one that is kept.
+      for (; gap < part.gaps.size() && part.gaps[gap].event == e; ++gap)
+        if (lane != kNone && next < trace.lanes[lane].end)
+          trace.gaps.push_back({next, rows.path[part.gaps[gap].path], part.gaps[gap].wall_ns});
+      if (lane == kNone || !is_selected(merged, rows, trace, part, e)) continue;
+      Event& event = trace.events[next++] = part.events[e];
+      event.lane = lane;
+      event.path = rows.path[event.path];
+      event.op = static_cast<std::uint16_t>(rows.op[event.op]);
+      if (event.channel != kNone) event.channel = rows.channel[event.channel];
+      const auto number = static_cast<std::int32_t>(event.peer);  // negative: none
+      const auto peer = number < 0 ? rows.rank_of_number.end() : rows.rank_of_number.find(number);
+      event.peer = peer == rows.rank_of_number.end() ? kNone : peer->second;
+    }
+  }
+}
+
+namespace {
+
+// When each thread began and ended, on the clock of the events. The real-time and the monotonic clock of a
+// node are apart by what lets the first of its ranks end with its last event.
+void set_begin_and_end(const shard::ShardData& merged, Trace& trace) {
   std::vector<std::int64_t> utc_minus_local(merged.nodes.size(), std::numeric_limits<std::int64_t>::max());
   for (const Lane& lane : trace.lanes) {
     const shard::Rank& rank = merged.ranks[lane.rank];
@@ -342,6 +337,10 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     lane.tail_ns = std::max<std::int64_t>(
         lane.end_ns - last.exit_ns - std::max<std::int64_t>(signed_ns(rank.mpi_ns) - mpi_until, 0), 0);
   }
+}
+
+// When each rank was in MPI_Init and in MPI_Finalize.
+void set_init_and_finalize(const shard::ShardData& merged, Trace& trace) {
   struct Startup {
     std::uint32_t path = 0;
     std::int64_t init_ns = 0, finalize_ns = 0;
@@ -371,6 +370,10 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     if (rank.mpi_finalize_begin_ns != 0)
       lane.finalize = {signed_ns(rank.mpi_finalize_begin_ns), startup.finalize_ns};
   }
+}
+
+// What is to be known of the call paths: what called MPI, and where a thread lacked a processor.
+void set_paths(const shard::ShardData& merged, Trace& trace) {
   trace.outside.resize(merged.paths.size());
   for (std::uint32_t i = 1; i < merged.paths.size(); ++i) {
     const shard::Path& path = merged.paths[i];
@@ -381,6 +384,40 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     trace.lacks_processor.resize(merged.paths.size());
     trace.lacks_processor[i] = true;
   }
+}
+
+}  // namespace
+
+Trace TraceBuilder::finish(const shard::ShardData& merged) {
+  Trace trace;
+  NewRows rows;
+  for (std::uint32_t i = 0; i < merged.ranks.size(); ++i)
+    rows.rank_of_number.emplace(merged.ranks[i].rank, i);
+  choose_sources(merged, rows);
+  arrange_clock_offsets(rows);
+  trace.level = rows.level;
+
+  rows.path.resize(path_ids_.size());
+  for (std::uint32_t i = 1; i < merged.paths.size(); ++i) {
+    const auto found = path_index_.find(merged.paths[i].id);
+    if (found != path_index_.end()) rows.path[found->second] = i;
+  }
+  rows.channel =
+      sort_rows(channels_, [](const Channel& a, const Channel& b) { return a.identity < b.identity; });
+  trace.channels = std::move(channels_);
+  rows.op = sort_rows(op_names_, std::less<std::string>());
+  for (const std::string& name : op_names_)
+    trace.ops.push_back({name, sync_of(name), always_synchronises(name)});
+
+  const std::vector<std::vector<std::uint32_t>> lane_of = place_lanes(merged, rows, trace);
+  for (std::size_t p = 0; p < parts_.size(); ++p)
+    take_events(merged, rows, std::exchange(parts_[p], {}), lane_of[p], trace);
+  std::sort(trace.gaps.begin(), trace.gaps.end(), [](const Gap& a, const Gap& b) {
+    return std::tie(a.event, a.path, a.wall_ns) < std::tie(b.event, b.path, b.wall_ns);
+  });
+  set_begin_and_end(merged, trace);
+  set_init_and_finalize(merged, trace);
+  set_paths(merged, trace);
 
   const auto offsets = std::move(clock_offsets_);
   *this = TraceBuilder();

@@ -186,6 +186,24 @@ class TraceBuilder {
     std::uint32_t source = 0;
     shard::ClockOffset offset;
   };
+  // Rows of the merged tables, by those of the builder's.
+  struct NewRows {
+    std::unordered_map<std::int32_t, std::uint32_t> rank_of_number;  // by world rank
+    std::vector<std::uint32_t> rank;                                 // by row of sources_; kNone: left out
+    std::vector<std::uint32_t> path, channel, op;
+    std::uint32_t level = 0;  // the highest that the ranks have
+  };
+  void choose_sources(const shard::ShardData& merged, NewRows& rows) const;
+  void arrange_clock_offsets(const NewRows& rows);
+  // Lane of the trace, by part and its lane; kNone: none.
+  std::vector<std::vector<std::uint32_t>> place_lanes(const shard::ShardData& merged, const NewRows& rows,
+                                                      Trace& trace) const;
+  static void take_events(const shard::ShardData& merged, const NewRows& rows, Part part,
+                          const std::vector<std::uint32_t>& lane_of, Trace& trace);
+  // Whether the trace's level keeps an event.
+  static bool is_selected(const shard::ShardData& merged, const NewRows& rows, const Trace& trace,
+                          const Part& part, std::uint32_t e);
+
   std::vector<Source> sources_;
   std::vector<Part> parts_;
   std::vector<SourceOffset> offsets_;
