@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 import assert from "node:assert/strict";
 import test from "node:test";
-import { leftOutText } from "../src/comm/matrix_part";
+import { leftOutText } from "../src/comm/matrix_content";
 import { deviations, markedOutliers, rowMeans, spreadOf } from "../src/charts/balance_rows";
 import { extremeBoxes } from "../src/charts/distribution";
 import { denseMatrix, nodesOfBins, partnersOf } from "../src/charts/matrix";
