@@ -26,7 +26,7 @@ std::variant<std::vector<report::RunFacts>, int> facts_of(const std::vector<std:
     const std::variant<fs::path, int> directory = run_directory(run);
     if (const int* status = std::get_if<int>(&directory)) return *status;
     const Result<report::Analysis> analysis = stored_analysis(std::get<fs::path>(directory), false);
-    if (!analysis) return complain(kBadInput, analysis.error().message);
+    if (!analysis) return complain(analysis.error());
     facts.push_back(report::facts_of(analysis.value(), run));
   }
   return facts;
@@ -78,7 +78,7 @@ int diff(const DiffOptions& options) {
   int status = kOk;
   if (!options.html.empty()) {
     const Result<void> written = write_named_file(options.html, report::render_diff_html(result, judgements));
-    if (!written) return complain(kBadInput, written.error().message);
+    if (!written) return complain(written.error());
   }
   if (options.json) {
     Output output;

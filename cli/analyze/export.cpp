@@ -114,7 +114,7 @@ int write_to(const std::string& output, const std::function<void(const ExportSin
   NamedFileWriter file(output);
   if (!file.failed()) write([&](std::string_view piece) { file(piece); });
   const Result<void> written = file.finish();
-  return written ? kOk : complain(kBadInput, written.error().message);
+  return written ? kOk : complain(written.error());
 }
 
 // What cannot be meant, as a sentence; empty: nothing.
@@ -182,16 +182,16 @@ int export_tables(const ExportVerbOptions& options, const fs::path& run) {
   std::optional<profile::ProfileReader> profile;
   if (analyse) {
     Result<AnalysedRun> analysed = analysed_run(run, false);
-    if (!analysed) return complain(kBadInput, analysed.error().message);
+    if (!analysed) return complain(analysed.error());
     analysis = std::move(analysed.value().analysis);
     profile = std::move(analysed.value().profile);
   } else {
     Result<profile::ProfileReader> opened = open_profile(run, nullptr);
-    if (!opened) return complain(kBadInput, opened.error().message);
+    if (!opened) return complain(opened.error());
     profile = std::move(opened.value());
   }
   const Result<const ShardData*> head = profile->head();
-  if (!head) return complain(kBadInput, head.error().message);
+  if (!head) return complain(head.error());
   auto selected = select(options, *head.value());
   if (const int* status = std::get_if<int>(&selected)) return *status;
   ExportOptions how;
@@ -220,7 +220,7 @@ int export_tables(const ExportVerbOptions& options, const fs::path& run) {
 
 int export_json(const ExportVerbOptions& options, const fs::path& run) {
   const Result<report::Analysis> analysis = stored_analysis(run, true);
-  if (!analysis) return complain(kBadInput, analysis.error().message);
+  if (!analysis) return complain(analysis.error());
   return write_to(options.output,
                   [&](const ExportSink& sink) { report::render_json(analysis.value(), sink); });
 }
@@ -241,9 +241,9 @@ int export_run(const ExportVerbOptions& options) {
   if (format->name == "json") return export_json(options, run);
 
   Result<profile::ProfileReader> profile = open_profile(run, nullptr);
-  if (!profile) return complain(kBadInput, profile.error().message);
+  if (!profile) return complain(profile.error());
   const Result<const ShardData*> head = profile.value().head();
-  if (!head) return complain(kBadInput, head.error().message);
+  if (!head) return complain(head.error());
   auto selected = select(options, *head.value());
   if (const int* status = std::get_if<int>(&selected)) return *status;
   ExportOptions how;

@@ -25,6 +25,16 @@ bool silent = false;
 
 void be_silent() { silent = true; }
 
+int exit_status_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kOther:
+    case ErrorKind::kDamaged:
+    case ErrorKind::kOtherVersion:
+      break;
+  }
+  return kBadInput;
+}
+
 int complain(int status, const std::string& text) {
   if (silent) return status;
   std::string line = "clusterprof: " + text;
@@ -32,6 +42,8 @@ int complain(int status, const std::string& text) {
   std::fprintf(stderr, "%s\n", report::text::printable(line).c_str());
   return status;
 }
+
+int complain(const Error& error) { return complain(exit_status_of(error.kind), error.message); }
 
 int print(std::string_view text) {
   Output output;

@@ -18,7 +18,7 @@ int query_functions(const QueryOptions& options) {
   const auto directory = run_directory(options.run);
   if (const int* status = std::get_if<int>(&directory)) return *status;
   Result<report::Analysis> read = stored_analysis(std::get<std::filesystem::path>(directory), false);
-  if (!read) return complain(kBadInput, read.error().message);
+  if (!read) return complain(read.error());
   const report::Analysis& analysis = read.value();
   if (!options.json) {
     report::TextOptions text;

@@ -28,9 +28,9 @@ std::variant<OpenedProfile, int> open_for_query(const std::string& run) {
   const auto directory = run_directory(run);
   if (const int* status = std::get_if<int>(&directory)) return *status;
   Result<ProfileReader> profile = open_profile(std::get<std::filesystem::path>(directory), nullptr);
-  if (!profile) return complain(kBadInput, profile.error().message);
+  if (!profile) return complain(profile.error());
   const Result<const ShardData*> head = profile.value().paths_head();
-  if (!head) return complain(kBadInput, head.error().message);
+  if (!head) return complain(head.error());
   return OpenedProfile{std::move(profile.value()), head.value()};
 }
 

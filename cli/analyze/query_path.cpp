@@ -254,11 +254,11 @@ int query_path(const QueryOptions& options) {
                                        options.run + " rank R lists rows, from 0 to " +
                                        std::to_string(data.paths.size() - 1));
   const Result<PathStatisticsTable> table = profile.statistics();
-  if (!table) return complain(kBadInput, table.error().message);
+  if (!table) return complain(table.error());
   const PathStatistics& statistics = table.value().paths[*row];
   const profile::Spread& spread = options.inclusive ? statistics.inclusive : statistics.exclusive;
   Result<PathTimes> times = times_of(profile, data, *row, options.inclusive);
-  if (!times) return complain(kBadInput, times.error().message);
+  if (!times) return complain(times.error());
   PathAnswer answer{*row,
                     frames_of(data, *row),
                     table.value(),

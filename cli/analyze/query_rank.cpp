@@ -122,7 +122,7 @@ int query_rank(const QueryOptions& options) {
                                        ranks_of(data, options.run));
   const shard::Rank& rank = *found;
   const Result<shard::MatrixRows> rows = profile.rank(static_cast<std::uint32_t>(found - data.ranks.begin()));
-  if (!rows) return complain(kBadInput, rows.error().message);
+  if (!rows) return complain(rows.error());
   const RankAnswer answer = answer_of(data, rank, rows.value());
   return options.json ? print_json(options, data, answer) : print_text(options, data, answer);
 }

@@ -191,7 +191,7 @@ std::variant<fs::path, int> run_directory(const std::string& argument) {
   const Result<std::vector<fs::path>> shards = fs::exists(path / aggregator::kProfileName, error)
                                                    ? aggregator::list_shards(path)
                                                    : aggregator::await_shards(path);
-  if (!shards) return complain(kBadInput, shards.error().message);
+  if (!shards) return complain(shards.error());
   if (shards.value().empty() && !fs::exists(path / aggregator::kProfileName, error)) {
     const std::string name = path == argument ? argument : argument + " (" + path.filename().string() + ")";
     return complain(kNothingFound, name + ": nothing found: neither node-*.h5 nor profile.h5 in it");

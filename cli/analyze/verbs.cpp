@@ -161,7 +161,7 @@ int merge(const MergeVerbOptions& options, aggregator::Team* team) {
   if (const int* status = std::get_if<int>(&directory)) return *status;
   const fs::path& path = std::get<fs::path>(directory);
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
-  if (!shards) return complain(kBadInput, shards.error().message);
+  if (!shards) return complain(shards.error());
   if (shards.value().empty())
     return complain(kNothingFound, options.run + ": nothing found: no node-*.h5 in it");
   const bool speaks = team == nullptr || team->member() == 0;
@@ -174,7 +174,7 @@ int merge(const MergeVerbOptions& options, aggregator::Team* team) {
   how.progress = [&](const aggregator::MergeProgress& progress) { bar.update(progress); };
   const Result<aggregator::MergeReport> merged = aggregator::merge_run(path, how);
   bar.finish();
-  if (!merged) return complain(kBadInput, merged.error().message);
+  if (!merged) return complain(merged.error());
   if (!speaks) return kOk;
   const aggregator::MergeReport& report = merged.value();
   for (const std::string& warning : report.warnings) complain(kOk, warning);
@@ -192,13 +192,13 @@ namespace {
 
 int page_to(const ReportOptions& options, const fs::path& run) {
   Result<AnalysedRun> analysed = analysed_run(run, true);
-  if (!analysed) return complain(kBadInput, analysed.error().message);
+  if (!analysed) return complain(analysed.error());
   const Result<HtmlPage> page =
       html_page(analysed.value().profile, std::move(analysed.value().analysis), !options.no_source);
-  if (!page) return complain(kBadInput, page.error().message);
+  if (!page) return complain(page.error());
   if (options.html == "-") return print(page.value().text);
   const Result<void> written = write_named_file(options.html, page.value().text, page.value().sources);
-  return written ? kOk : complain(kBadInput, written.error().message);
+  return written ? kOk : complain(written.error());
 }
 
 // RUN/report.html at the end of a job. What the banner says of it: where it is, or how to make it; nothing
@@ -234,13 +234,13 @@ int report(const ReportOptions& options) {
   std::optional<report::Analysis> analysis;
   if (options.region.empty()) {
     Result<report::Analysis> whole = stored_analysis(run, options.json || timeline);
-    if (!whole) return complain(kBadInput, whole.error().message);
+    if (!whole) return complain(whole.error());
     analysis = std::move(whole.value());
   } else {
     Result<profile::ProfileReader> profile = open_profile(run, nullptr);
-    if (!profile) return complain(kBadInput, profile.error().message);
+    if (!profile) return complain(profile.error());
     const Result<const ShardData*> head = profile.value().head();
-    if (!head) return complain(kBadInput, head.error().message);
+    if (!head) return complain(head.error());
     analysis =
         report::analyse_region(*head.value(), *profile.value().rows(), options.region, chosen_view().frames);
     if (!analysis) return complain(kNothingFound, "report: there is no region " + options.region);
@@ -274,7 +274,7 @@ int banner(const BannerOptions& options) {
   how.partial = true;
   how.observer = &observer;
   const Result<aggregator::MergeReport> merged = aggregator::merge_run(path, how);
-  if (!merged) return complain(kBadInput, merged.error().message);
+  if (!merged) return complain(merged.error());
   if (const std::vector<std::string>& warnings = merged.value().warnings; !warnings.empty()) {
     const std::size_t others = warnings.size() - 1;  // the report's notes have them all
     complain(kOk, warnings[0] + (others == 0 ? "" : " (and " + std::to_string(others) + " more)"));
@@ -299,7 +299,7 @@ int dump_file(const std::string& file) {
   if (fs::is_directory(path, error)) path /= aggregator::kProfileName;
   Output output;
   const Result<void> dumped = dump(path, [&](std::string_view text) { output(text); });
-  if (!dumped) return complain(kBadInput, dumped.error().message);
+  if (!dumped) return complain(dumped.error());
   return output.finish();
 }
 
@@ -313,15 +313,14 @@ int validate(const std::string& file_or_run) {
     const std::variant<fs::path, int> directory = run_directory(path.string());
     if (const int* status = std::get_if<int>(&directory)) return *status;
     Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
-    if (!shards) return complain(kBadInput, shards.error().message);
+    if (!shards) return complain(shards.error());
     files = std::move(shards.value());
     if (fs::exists(path / aggregator::kProfileName, error)) files.push_back(path / aggregator::kProfileName);
   }
   int status = kOk;
   for (const fs::path& file : files) {
     const Result<void> checked = check_file(file);
-    const int result =
-        checked ? print(printable(file.string()) + ": ok\n") : complain(kBadInput, checked.error().message);
+    const int result = checked ? print(printable(file.string()) + ": ok\n") : complain(checked.error());
     status = std::max(status, result);
   }
   return status;

@@ -159,10 +159,10 @@ int browse(const std::string& argument) {
   if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0)
     return complain(kBadUsage, "tui needs a terminal; `clusterprof report` does not");
   Result<AnalysedRun> run = analysed_run(std::get<fs::path>(directory), true);
-  if (!run) return complain(kBadInput, run.error().message);
+  if (!run) return complain(run.error());
   const report::Analysis& analysis = run.value().analysis;
   const Result<report::PageData> data = report::make_page_data(run.value().profile, analysis, {});
-  if (!data) return complain(kBadInput, data.error().message);
+  if (!data) return complain(data.error());
 
   report::Browser browser(analysis, data.value(), wants_unicode());
   const Terminal terminal;
