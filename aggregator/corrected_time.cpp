@@ -173,7 +173,7 @@ void correct_path_series(ShardData& head, std::span<const std::uint64_t> exclusi
   if (rows.empty()) return;
   std::vector<std::uint64_t> sampled_ns(head.paths.size(), 0),
       due_ns(exclusive_ns.begin(), exclusive_ns.end());
-  std::array<std::uint64_t, shard::kMostPathBins> bins{};
+  std::array<std::uint64_t, shard::kMaxPathBins> bins{};
   for (shard::PathSeries& row : rows) {
     row.raw_wall_ns = row.wall_ns;
     sampled_ns[row.path] += row.wall_ns;

@@ -34,7 +34,7 @@ void PathSeriesMerger::add(const TimeAxis& axis, const std::vector<PathSeries>& 
   for (const PathSeries& row : rows)
     if (row.wall_ns != 0) end_ns_ = std::max(end_ns_, origin_ns + (row.bin + 1) * axis.bin_ns);
   std::uint64_t bin_ns = std::max(bin_ns_, axis.bin_ns);
-  while (bins(bin_ns) > kMostPathBins) bin_ns *= 2;
+  while (bins(bin_ns) > kMaxPathBins) bin_ns *= 2;
   set_width(bin_ns);
 
   const int shift = std::countr_zero(bin_ns_ / axis.bin_ns);
@@ -66,7 +66,7 @@ void PathSeriesMerger::finish(const std::vector<std::uint32_t>& new_path, ShardD
         std::count_if(bins.begin(), bins.end(), [](std::uint64_t ns) { return ns != 0; }));
   out.path_series.reserve(rows);
   for (const std::uint32_t row : order)
-    for (std::uint32_t bin = 0; bin < kMostPathBins; ++bin)
+    for (std::uint32_t bin = 0; bin < kMaxPathBins; ++bin)
       if (times_[row][bin] != 0) out.path_series.push_back({paths_[row], bin, times_[row][bin]});
   *this = {};
 }

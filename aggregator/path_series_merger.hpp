@@ -10,8 +10,8 @@
 namespace clusterprof::aggregator {
 
 // Adds up the path series of several inputs on one axis. Its bins are as wide as the widest of the inputs',
-// or twice as wide and so on until all fit into kMostPathBins; so the order of inputs does not matter, nor
-// which of them were united before. Memory is that of the paths that have rows, kMostPathBins to each.
+// or twice as wide and so on until all fit into kMaxPathBins; so the order of inputs does not matter, nor
+// which of them were united before. Memory is that of the paths that have rows, kMaxPathBins to each.
 //
 // Inputs must be valid (as read_shard leaves them). Not thread-safe.
 class PathSeriesMerger {
@@ -22,7 +22,7 @@ class PathSeriesMerger {
   void finish(const std::vector<std::uint32_t>& new_path, shard::ShardData& out);
 
  private:
-  using Bins = std::array<std::uint64_t, shard::kMostPathBins>;
+  using Bins = std::array<std::uint64_t, shard::kMaxPathBins>;
 
   // Also makes place for them: bins of that width, from the one with begin_ns_ on.
   void set_width(std::uint64_t bin_ns);

@@ -101,7 +101,7 @@ void SeriesMerger::add(const ShardData& input, std::size_t nodes,
   for (const NodeSeries& row : input.node_series) extend(row);
   if (bin_ns_ == 0) bin_ns_ = axis.bin_ns;
   std::uint64_t bin_ns = std::max(bin_ns_, axis.bin_ns);
-  while (bins(bin_ns) > TimeAxis::kMostBins) bin_ns *= 2;
+  while (bins(bin_ns) > TimeAxis::kMaxBins) bin_ns *= 2;
   widen(bin_ns);
 
   append(axis, input.rank_series, &RankSeries::rank, new_series, left_out, first_rank, rank_tracks_);

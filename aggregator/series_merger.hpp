@@ -16,7 +16,7 @@ namespace clusterprof::aggregator {
 inline constexpr std::size_t kMostSeriesRows = std::size_t{1} << 23;
 
 // Brings the time series of several inputs onto one axis. Its bins are as wide as the widest of the inputs',
-// or wider: until all fit into TimeAxis::kMostBins, and there are fewer than most_rows rows of ranks, or two
+// or wider: until all fit into TimeAxis::kMaxBins, and there are fewer than most_rows rows of ranks, or two
 // bins. What the inputs have counts for that, whether or not it is left out in the end; so the order of
 // inputs does not matter. Memory is that of the rows of the result.
 //

@@ -5,7 +5,7 @@
 
 namespace clusterprof {
 
-// The part after the last slash; the whole path where there is none.
+// The part after the last slash, or the whole path if it has none.
 inline std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace clusterprof

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bytes as streams, without the copy in a string that a string stream makes.
+// Stream buffers that write to and read from bytes in place. A string stream would copy them into a string.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace clusterprof {
 
-// Appends to `bytes`, which must outlive it.
+// Appends what is written to `bytes`, which must outlive this.
 class ByteWriter final : public std::streambuf {
  public:
   explicit ByteWriter(std::vector<std::byte>& bytes) : bytes_(bytes) {}
@@ -29,11 +29,11 @@ class ByteWriter final : public std::streambuf {
   std::vector<std::byte>& bytes_;
 };
 
-// Reads bytes, which must outlive it.
+// Reads `bytes`, which must outlive this.
 class ByteReader final : public std::streambuf {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) {
-    // Only a put area would be written to.
+    // setg() wants char*, but nothing writes to a get area.
     char* const begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
     setg(begin, begin, begin + bytes.size());
   }

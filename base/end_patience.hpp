@@ -14,14 +14,14 @@ namespace clusterprof {
 inline constexpr const char* kEndPatienceVariable = "CLUSTERPROF_END_PATIENCE";  // in seconds
 inline constexpr std::chrono::seconds kEndPatience{60};
 
-// Parses the variable's value; nullptr is the default. None when it is not a number of seconds.
+// Parses the variable's value; nullptr gives the default. No value: it is not a number of seconds.
 inline std::optional<std::chrono::seconds> end_patience(const char* text) {
   if (text == nullptr) return kEndPatience;
-  constexpr std::uint32_t kMostSeconds = 7 * 86400;
+  constexpr std::uint32_t kMaxSeconds = 7 * 86400;
   std::uint32_t seconds = 0;
   const char* const end = text + std::strlen(text);
   const auto [stop, error] = std::from_chars(text, end, seconds);
-  if (error != std::errc() || stop != end || seconds == 0 || seconds > kMostSeconds) return std::nullopt;
+  if (error != std::errc() || stop != end || seconds == 0 || seconds > kMaxSeconds) return std::nullopt;
   return std::chrono::seconds(seconds);
 }
 

@@ -57,8 +57,8 @@ class PathResolver {
   [[nodiscard]] ResolvedPath& result() { return found_; }                 // when there is no error
 
  private:
-  static constexpr int kMostLinks = 40;  // as in the kernel
-  static constexpr int kMostTries = 200;
+  static constexpr int kMaxLinks = 40;  // as in the kernel
+  static constexpr int kMaxTries = 200;
 
   PathResolver(const std::string& path, mode_t make_mode, bool accept_untrusted_cwd)
       : make_mode_(make_mode), part_(path) {
@@ -159,12 +159,12 @@ class PathResolver {
       return;
     }
     // Another process may create it first; its owner is checked when it is entered.
-    if (++tries_ > kMostTries) return fail(error);
+    if (++tries_ > kMaxTries) return fail(error);
     if (::mkdirat(found_.parent.fd.get(), name.c_str(), make_mode_) != 0 && errno != EEXIST) fail(errno);
   }
 
   void follow_link(const std::string& name, int link) {
-    if (++links_ > kMostLinks || found_untrusted_) return fail(ELOOP);
+    if (++links_ > kMaxLinks || found_untrusted_) return fail(ELOOP);
     const auto target = target_of(link);
     if (!target) return fail(errno);
     struct statfs system = {};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Result<T>: how functions report expected failures.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +11,21 @@
 
 namespace clusterprof {
 
-// What callers decide by; nobody reads a message to find out.
+// The kind of an Error. Callers decide by it and never by the message.
 enum class ErrorKind : std::uint8_t {
-  kOther = 0,     // the system said no, or nothing below
-  kDamaged,       // what was read cannot be right
-  kOtherVersion,  // another version of clusterprof made it
+  kOther = 0,     // everything else, for example a system call that failed
+  kDamaged,       // the input cannot be right
+  kOtherVersion,  // the input was made by another version of clusterprof
 };
 
-// What went wrong, for a person: one line, no trailing full stop, names the file concerned.
+// What went wrong. `message` is for people: one line that names the file concerned, without a full stop.
 struct Error {
   std::string message;
   ErrorKind kind = ErrorKind::kOther;
 };
 
-// A value or an Error. Expected failures (bad input, missing file) travel in these;
-// exceptions are for the HDF5 layer and for main.
+// A value or an Error. Functions return it for failures that are to be expected (bad input, a missing file).
+// Exceptions are used only in formats/ around HDF5, and for lack of memory.
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -7,7 +7,7 @@
 
 namespace clusterprof {
 
-// The parts between separators. A separator at the end of the text adds no empty part.
+// Splits at separators. A separator at the end of the text adds no empty part.
 inline std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; at < text.size();) {

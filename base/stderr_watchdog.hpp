@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A batch system that reads the job's stderr to its end waits for every process that has it open. A process
-// that hangs in a file server at the end of the job would so keep the whole job from ending. Used by the
-// collector and by the merge at the end of a run.
+// Lets go of stderr if this process hangs at the end of a job. A batch system reads the job's stderr until
+// every process has closed it, so a process that hangs in a file server would keep the whole job from ending.
+// Used by the collector and by the merge at the end of a run.
 #pragma once
 
 #include <fcntl.h>
@@ -24,8 +24,8 @@ inline std::int64_t clock_value_ns(clockid_t clock) {
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-// Starts a thread that waits until the launcher at the other end of `launcher_fd` is gone, and then until
-// this process has used no CPU time for some seconds: then it points stderr at /dev/null. The caller keeps
+// Starts a thread that waits until the launcher at the other end of `launcher_fd` has ended and this process
+// has used no CPU time for some seconds. Then it redirects stderr to /dev/null. The caller keeps
 // `launcher_fd` open.
 inline void start_stderr_watchdog(int launcher_fd) {
   if (launcher_fd < 0) return;

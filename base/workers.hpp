@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads of one process that share numbered pieces of work.
+// Threads of one process that share numbered items of work.
 #pragma once
 
 #include <sched.h>
@@ -17,21 +17,21 @@
 
 namespace clusterprof {
 
-// Of what merges and reports do with a node's rows, adding them to the results and being inside of HDF5 take
-// one thread at a time, each about a fifth of the work.
-inline constexpr std::size_t kMostThreads = 4;
-inline constexpr std::size_t kMostAhead = 8;  // items
+// The largest useful number of threads. When merges and reports process a node's rows, only one thread at a
+// time can add to the results and only one can be inside HDF5; each takes about a fifth of the work.
+inline constexpr std::size_t kMaxThreads = 4;
+inline constexpr std::size_t kMaxAhead = 8;  // items
 
-// How many threads are of use for that: one for each processor this process may run on.
+// The number of threads to use: one for each processor that this process may run on, up to that limit.
 [[nodiscard]] inline std::size_t useful_threads();
 
-// Calls work(worker, item) once for each item below `items`. Each worker, 0 to `threads` - 1, has a thread
-// and one item at a time; worker 0 is the caller. Items begin in ascending order, and none begins while one
-// that is kMostAhead or more before it lasts: so what has to be kept until an earlier item has ended is
-// limited.
+// Calls work(worker, item) once for each item below `items`. Each worker, 0 to `threads` - 1, has a thread of
+// its own and works on one item at a time; worker 0 is the caller. Items are started in ascending order. An
+// item is not started while an item kMaxAhead or more before it is unfinished, so only little has to be kept
+// for later.
 //
-// When an item throws, no further one begins, and the first exception is thrown again. Where the system has
-// no room for a thread, there are fewer.
+// If an item throws, no further item is started, and the first exception is thrown again. If the system
+// cannot start enough threads, fewer are used.
 inline void share_work(std::size_t threads, std::size_t items,
                        const std::function<void(std::size_t worker, std::size_t item)>& work);
 
@@ -46,7 +46,7 @@ class Items {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
       ended_.wait(lock, [this] {
-        return is_over() || under_way_.empty() || next_ - *under_way_.begin() < kMostAhead;
+        return is_over() || under_way_.empty() || next_ - *under_way_.begin() < kMaxAhead;
       });
       if (is_over()) return;
       const std::size_t item = next_++;
@@ -84,7 +84,7 @@ class Items {
 inline std::size_t useful_threads() {
   ::cpu_set_t processors;
   if (::sched_getaffinity(0, sizeof processors, &processors) != 0) return 1;
-  return std::clamp<std::size_t>(static_cast<std::size_t>(CPU_COUNT(&processors)), 1, kMostThreads);
+  return std::clamp<std::size_t>(static_cast<std::size_t>(CPU_COUNT(&processors)), 1, kMaxThreads);
 }
 
 inline void share_work(std::size_t threads, std::size_t items,

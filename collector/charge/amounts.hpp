@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Amounts that processes have by call path, and the keys under which they are added up. Paths are nodes of
-// the RawStore; times are in nanoseconds. Plain data: any thread may use its own copy.
+// What a process's time, MPI calls and file operations amount to by call path, and the keys under which they
+// are added up. Paths are nodes of the RawStore; times are in nanoseconds. Plain data: any thread may use its
+// own copy.
 #pragma once
 
 #include <array>
@@ -31,7 +32,7 @@ struct RawCounterKey {
 struct RawCallKey {
   std::uint32_t path = 0;
   std::uint64_t communicator = 0;  // identity, 0 none
-  bool main_thread = true;         // it made the calls
+  bool main_thread = true;         // the main thread made the calls
   friend bool operator==(const RawCallKey&, const RawCallKey&) = default;
 };
 struct RawIoKey {
@@ -58,7 +59,8 @@ struct RawKeyHash {
 
 struct RawCall {
   std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0, sent_bytes = 0, recv_bytes = 0;
-  std::uint64_t unfinished = 0;  // calls under way: in time_ns, but not in count, min_ns and max_ns
+  std::uint64_t unfinished =
+      0;  // calls that have not returned: counted in time_ns, but not in count, min_ns and max_ns
   void add(const RawCall& other);
 };
 // wire::Region
@@ -78,17 +80,17 @@ struct RawAccess {
   void add(const RawAccess& other);
 };
 
-// Columns of the series of a main thread: its wall time by category, as samples say; of it in MPI, as its
-// calls measured; of that, without a processor.
+// Columns of a main thread's series: its wall time by category, by samples; its time in MPI, as the calls
+// measured it; and the part of that in which it waited for a processor.
 inline constexpr std::uint32_t kMeasuredMpiColumn = shard::kCategories;
 inline constexpr std::uint32_t kMpiRunnableColumn = shard::kCategories + 1;
 inline constexpr std::uint32_t kMainColumns = shard::kCategories + 2;
 
-// What samples cost the program, by time in the handler: four bins to an octave.
+// Histogram of the time that samples spend in the handler: four bins for each factor of two.
 struct HandlerCosts {
   static constexpr std::size_t kBins = 97;
   std::array<std::uint64_t, kBins> counts{};
-  // Bin b: at most this, and more than bin b - 1. The last one takes whatever is more.
+  // The upper limit of bin b. The last bin also takes everything above its limit.
   [[nodiscard]] static std::uint64_t le_ns(std::size_t bin) noexcept;
   void add(std::uint32_t cost_ns) noexcept;
 };

@@ -9,7 +9,7 @@
 namespace clusterprof::collector {
 
 void PathTimes::add_row(std::uint32_t path) {
-  if (rows_.size() == kMostRows) give_up_small_rows();
+  if (rows_.size() == kMaxRows) give_up_small_rows();
   if (path >= row_of_.size())
     row_of_.resize(std::max<std::size_t>(store_.tables().nodes.size(), path + std::size_t{1}), shard::kNone);
   if (row_of_[path] != shard::kNone) return;  // since others were given up in its favour
@@ -23,7 +23,7 @@ void PathTimes::give_up_small_rows() {
   for (const RawNode& node : store_.tables().nodes) parents.push_back(node.parent);
   std::vector<shard::PathWeight> weights;
   for (const Row& row : rows_) weights.push_back({row.path, row.wall_ns, 1});
-  const std::vector<std::uint32_t> kept = shard::keep_largest_paths(parents, weights, kMostRows / 2);
+  const std::vector<std::uint32_t> kept = shard::keep_largest_paths(parents, weights, kMaxRows / 2);
 
   std::vector<Row> before = std::exchange(rows_, {});
   for (const Row& row : before) row_of_[row.path] = shard::kNone;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The wall time of the node's call paths over the time of the run: of all processes and threads together.
+// Wall time of the node's call paths over the time of the run, all processes and threads together.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,21 @@ namespace clusterprof::collector {
 struct PathTime {
   std::uint32_t path = 0;  // node of the RawStore
   Stretch when;
-  std::uint64_t wall_ns = 0;  // maybe less than the stretch is long
+  std::uint64_t wall_ns = 0;  // may be less than the length of the stretch
 };
 
-// Memory is bounded: 4 bytes per node of the RawStore, and for at most kMostRows of them, those that samples
-// found, some 100 bytes and 8 per bin. With more, small ones are given up in favour of those above them, as
-// keep_largest_paths() does, so that sums stay exact.
+// Memory is bounded: 4 bytes per node of the RawStore, and about 100 bytes and 8 per bin for each path that
+// samples found, kMaxRows paths at most. If there are more, the time of small ones is added to paths above
+// them, as keep_largest_paths() does, so sums stay exact.
 class PathTimes {
  public:
-  static constexpr std::size_t kMostRows = 1u << 14;
+  static constexpr std::size_t kMaxRows = 1u << 14;
 
   explicit PathTimes(const RawStore& store) : store_(store) {}
 
   TimeGrid& grid() noexcept { return grid_; }
 
-  // Spreads it over the bins of the stretch.
+  // Spreads the time over the bins of the stretch.
   void spend(std::uint32_t path, const Stretch& when, std::uint64_t wall_ns) {
     if (wall_ns == 0 || !grid_.begun()) return;
     if (path >= row_of_.size() || row_of_[path] == shard::kNone) add_row(path);
@@ -45,10 +45,10 @@ class PathTimes {
     std::uint64_t wall_ns = 0;
   };
   struct Cells {
-    shard::TimeAxis axis;     // bin_ns 0: there are none
-    std::vector<Cell> cells;  // maybe several of one path and bin
+    shard::TimeAxis axis;     // bin_ns 0: there are no bins
+    std::vector<Cell> cells;  // a path and bin may occur several times
   };
-  // All of it, with what is not part of it yet.
+  // All times, including `open` ones that have not been added yet.
   [[nodiscard]] Cells cells(std::span<const PathTime> open);
 
   [[nodiscard]] std::size_t rows() const noexcept { return rows_.size(); }
@@ -63,7 +63,7 @@ class PathTimes {
   void give_up_small_rows();
 
   const RawStore& store_;
-  TimeGrid grid_{shard::kMostPathBins};
+  TimeGrid grid_{shard::kMaxPathBins};
   std::vector<std::uint32_t> row_of_;  // by node of the store
   std::vector<Row> rows_;
 };

@@ -8,7 +8,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMostAccesses = 1u << 16;
+constexpr std::size_t kMaxAccesses = 1u << 16;
 
 std::uint64_t row_number(const RawValueKey& key) {
   static_assert(shard::kCategories <= 8);
@@ -64,7 +64,7 @@ void ProcessCharges::add_access(std::uint32_t row, bool has_address, std::uint64
     access_of_row_.resize(std::max<std::size_t>(rows_.capacity(), row + 1), FlatIndex::kAbsent);
   std::uint32_t& index = access_of_row_[row];
   if (index == FlatIndex::kAbsent) {
-    if (accesses_.size() >= kMostAccesses) return;
+    if (accesses_.size() >= kMaxAccesses) return;
     index = static_cast<std::uint32_t>(accesses_.size());
     accesses_.push_back({row, {}});
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the samples of one process amount to: wall and CPU time, samples, counters and data addresses by call
-// path, and the same over time. ThreadAccount decides what is charged to what, and tells a ChargeSink.
+// Adds up the samples of one process: wall and CPU time, samples, counters and data addresses by call path,
+// and the same over time. ThreadAccount decides what is charged to which path, and passes it to a ChargeSink.
 //
-// Bounded: rows of amounts are taken from the RawStore, which has so many for all processes of the node.
-// Where there is no room for another, a path is charged without its callers (RawStore::shorten). Times are in
-// nanoseconds of the monotonic clock. The thread that polls the process calls this.
+// Memory is bounded: the RawStore has a limited number of rows for all processes of the node. If none is
+// left, a path is charged without its callers (RawStore::shorten). Times are in nanoseconds of the monotonic
+// clock. Only the thread that polls the process may call this.
 #pragma once
 
 #include <cstddef>
@@ -36,9 +36,9 @@ class ProcessCharges {
     RawAmount amount;
   };
 
-  // The row of a path; where there is no room for another one, that of the path without its callers.
+  // The row of a path. If no row is left: the row of the path without its callers.
   ChargeTarget target(const RawValueKey& key);
-  // As target() has given it.
+  // `target`: as target() returned it.
   [[nodiscard]] ChargeTarget target_of_row(std::uint32_t row) const noexcept {
     return {rows_[row].key.path, rows_[row].key.category, row};
   }
@@ -49,13 +49,11 @@ class ProcessCharges {
     rows_[row].amount.cpu_ns += cpu_ns;
   }
   void add_sample(std::uint32_t row) noexcept { ++rows_[row].amount.samples; }
-  // What a sample of running native code says of the data that it uses. `data_address` counts if
-  // `has_address`.
+  // A sample of running native code. `data_address`: the address that its instruction uses, if `has_address`.
   void add_access(std::uint32_t row, bool has_address, std::uint64_t data_address);
 
-  // The process's performance counters, in the order in which its samples have them: numbers of
-  // RawTables::counters. Counters are opened after the greeting; a sample that has them was written after
-  // their names.
+  // The process's performance counters, as indices into RawTables::counters, in the order of its samples. The
+  // agent opens counters after the greeting, and writes their names before the first sample that has them.
   void read_counter_names(const wire::SegmentHeader& header);
   [[nodiscard]] const std::vector<std::uint32_t>& counter_numbers() const noexcept {
     return counter_numbers_;
@@ -64,17 +62,17 @@ class ProcessCharges {
   [[nodiscard]] const std::vector<Row>& rows() const noexcept { return rows_; }
   using Counters = std::unordered_map<RawCounterKey, std::uint64_t, RawKeyHash>;
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
-  // By call path. Empty unless at least one sample had an address.
+  // By call path. Empty if no sample had an address.
   [[nodiscard]] std::unordered_map<std::uint32_t, RawAccess> accesses() const;
   [[nodiscard]] const SeriesBlock& main_series() const noexcept { return main_series_; }
   [[nodiscard]] const SeriesBlock& counter_series() const noexcept { return counter_series_; }
-  // Of the main thread: while recording was paused, and in MPI without a processor.
+  // The main thread's time while recording was paused, and its time in MPI without a processor.
   [[nodiscard]] std::uint64_t paused_ns() const noexcept { return paused_ns_; }
   [[nodiscard]] std::uint64_t mpi_runnable_ns() const noexcept { return mpi_runnable_ns_; }
-  // Callers of some paths are left out.
+  // Whether callers of some paths were left out.
   [[nodiscard]] bool left_callers_out() const noexcept { return left_callers_out_; }
 
-  // What calls measured, spread over that time.
+  // Adds time that calls measured, spread over that stretch.
   void add_measured_mpi(const Stretch& when, std::uint64_t ns) {
     main_series_.spread(grid_, kMeasuredMpiColumn, when.begin_ns, when.end_ns, ns);
   }
@@ -109,7 +107,7 @@ class ProcessCharges {
   bool has_addresses_ = false;
 };
 
-// Where the ThreadAccount of one thread charges to: the process's amounts.
+// Receives what the ThreadAccount of one thread charges, and adds it to the process's amounts.
 class ChargeSink {
  public:
   ChargeSink(ProcessCharges& charges, bool main_thread) : charges_(charges), main_thread_(main_thread) {}

@@ -8,7 +8,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kFewestRemembered = 1024, kMostRemembered = 16384;  // powers of two
+constexpr std::size_t kMinRemembered = 1024, kMaxRemembered = 16384;  // powers of two
 
 shard::Category category_of(const Stack& stack, const StackContext& context) {
   if (context.mpi_op != 0) return shard::Category::kMpi;
@@ -21,7 +21,7 @@ shard::Category category_of(const Stack& stack, const StackContext& context) {
 }  // namespace
 
 StackCharges::StackCharges(StackResolver& stacks, ProcessCharges& charges)
-    : stacks_(stacks), charges_(charges), remembered_(kFewestRemembered) {}
+    : stacks_(stacks), charges_(charges), remembered_(kMinRemembered) {}
 
 ChargeTarget StackCharges::target(std::span<const std::uint64_t> words, const StackContext& context,
                                   bool main_thread) {
@@ -41,7 +41,7 @@ ChargeTarget StackCharges::target(std::span<const std::uint64_t> words, const St
 }
 
 void StackCharges::remember(std::uint64_t hash, std::uint32_t row) {
-  if (slot_of(hash).hash != 0 && ++replaced_ > remembered_.size() && remembered_.size() < kMostRemembered) {
+  if (slot_of(hash).hash != 0 && ++replaced_ > remembered_.size() && remembered_.size() < kMaxRemembered) {
     std::vector<Remembered> old(2 * remembered_.size());
     old.swap(remembered_);
     for (const Remembered& entry : old)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From the stack of a sample to what its time is charged to: resolves the stack (stacks/stack_resolver.hpp),
-// decides its category, and finds the row of the two. Remembers the row of whole stacks: the exact address of
-// the leaf is different almost every time, but hot loops are small. The thread that polls the process calls
+// Finds what a sample's time is charged to: resolves its stack (stacks/stack_resolver.hpp), decides the
+// category, and finds the row of both. Remembers the rows of whole stacks: although the leaf's exact address
+// differs almost every time, hot loops have few addresses. Only the thread that polls the process may call
 // this.
 #pragma once
 
@@ -21,12 +21,12 @@ class StackCharges {
   // Both must outlive it.
   StackCharges(StackResolver& stacks, ProcessCharges& charges);
 
-  // With a row.
+  // The result has a row.
   ChargeTarget target(std::span<const std::uint64_t> words, const StackContext& context, bool main_thread);
 
  private:
   struct Remembered {
-    std::uint64_t hash = 0;  // 0: nothing
+    std::uint64_t hash = 0;  // 0: empty slot
     std::uint32_t row = 0;   // of ProcessCharges
   };
   void remember(std::uint64_t hash, std::uint32_t row);

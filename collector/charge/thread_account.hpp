@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the samples of one thread become time on call paths. A sample accounts for the time since the
-// thread's previous one (W by the wall clock, C of it by the thread's CPU clock). Call a sample
-// "blocked" when the agent took it because the thread did not run (Trigger::kBlocked) and
-// found it in a system call. Such a sample tells where the thread waits, not where it ran before, so
-// with one the CPU time is carried to the next sample that shows the thread running:
+// Turns the samples of one thread into time on call paths. A sample accounts for the time since the thread's
+// previous one: W by the wall clock, of which C by the thread's CPU clock. A sample is called "blocked" if
+// the agent took it because the thread did not run (Trigger::kBlocked) and found it in a system call. A
+// blocked sample tells where the thread waits, but not where it ran before, so its CPU time is carried to the
+// next running sample:
 //
 //   previous      this          charged
 //   running       running       W (C of it CPU) to this
 //   running       blocked       W - C to this; C is carried
 //   blocked       running       W - C to the previous; C and what was carried to this
 //   blocked       blocked       W - C to the previous; C is carried
-//   running       running,      if it waited of its own accord, and was seen idle or in I/O in the last half
-//                   gave way    second, W - C to where that was; C to this. Waits that are shorter than the
-//                               watcher's looks are far apart (for the GIL, say) are seen now and then only
+//   running       running,      C to this. If the thread was seen idle or in I/O in the last half second,
+//                   gave way    W - C to that place: waits shorter than the interval between the watcher's
+//                               looks, for the GIL for example, are seen only now and then
 //   -             thread end    the remainder to the previous, the carried part to the last running one
 //
 // With the CPU clock as the base, W := C. Counters follow C.
 //
-// A record taken while recording was paused is like a sample at a place to which nothing is charged: what the
-// table above would charge to it, and C and the counters since the record before it, are dropped. What was
-// carried goes to the last running sample.
+// A record taken while recording was paused is like a sample at a place to which nothing is charged. What the
+// table would charge to it is dropped, and so are C and the counters since the record before. CPU time that
+// was carried goes to the last running sample.
 //
-// Waiting for a processor. Of W - C, a thread was blocked for a part and ready without a processor (R) for
-// the rest. One that was running at both samples and did not give way in between was preempted: R is all of W
-// - C. Otherwise the kernel's account of the thread says how long it was: R is taken out of what it has
-// counted and no stretch has had yet. That account is read now and then only, so a preempted stretch may run
-// into debt with it. What the table above would charge as W is charged without R, and R as category runnable:
-// to the path where the thread waited or ran. As far as the thread was inside MPI, R remains time in MPI
-// (Sink::runnable_in_mpi); of a stretch that was in MPI for a part, R is divided as W is, and each part goes
-// to where the thread ran last on that side.
+// Waiting for a processor. During W - C the thread was either blocked, or ready to run but without a
+// processor (R). If it was running at both samples and did not give way in between, it was preempted, and R
+// is all of W - C. Otherwise R comes from the kernel's account of the thread (run delay): what the kernel has
+// counted and no earlier stretch has been charged. That account is read only now and then, so a preempted
+// stretch may run into debt with it. R is subtracted from what the table charges as W, and charged as
+// category runnable to the path where the thread waited or ran. Inside MPI, R remains time in MPI
+// (Sink::runnable_in_mpi). If a stretch was partly in MPI, R is divided like W, and each part goes to where
+// the thread ran last on that side.
 //
-// When it was is told as well: of W, a thread that was running ran first and waited then, one that was
-// blocked the other way round.
+// The sink is also told when the time was spent: a thread that was running ran first and waited afterwards;
+// one that was blocked did the opposite.
 //
-// Page faults. The kernel says how much of C was its own (by the tick, so in lumps of some milliseconds) and
-// how many pages faulted. Per thread a pool keeps the kernel's time that has no place yet: a running sample
-// in a system call takes what it is charged out of the pool, and what is left is what was done without being
-// called. A running sample elsewhere, with faults since the pool was last empty, gives its path's page faults
-// (Sink::page_fault) as much of its charge as the pool has. The pool may run into debt, since the sample in a
-// system call often comes before the tick that shows its time. Without faults, time in the pool stays where
-// it was charged: interrupts, and the delivery of our own signals.
+// Page faults. The kernel says how much of C it used itself (counted by ticks, so in lumps of some
+// milliseconds) and how many pages faulted. A pool per thread keeps kernel time that has not been explained
+// yet. A running sample in a system call takes its charge out of the pool; what remains was not spent in
+// system calls. A running sample elsewhere, if pages have faulted since the pool was last empty, charges as
+// much of its time to its path's page faults (Sink::page_fault) as the pool holds. The pool may run into
+// debt, because a sample in a system call often comes before the tick that shows its time. Without faults,
+// the time stays where it was charged: it went to interrupts and the delivery of our own signals.
 #pragma once
 
 #include <algorithm>
@@ -59,15 +59,15 @@ struct ChargeTarget {
   static constexpr std::uint32_t kNoRow = 0xffff'ffffu;
   std::uint32_t path = 0;
   shard::Category category = shard::Category::kNative;
-  std::uint32_t row = kNoRow;  // where the sink keeps the amounts of the two, if it says so
+  std::uint32_t row = kNoRow;  // where the sink keeps the amounts of both, if it has told
   friend bool operator==(const ChargeTarget&, const ChargeTarget&) = default;
 };
 
-// What a sample tells about the kernel's part in the CPU time.
+// What a sample tells about the kernel's share of the CPU time.
 struct KernelUse {
   std::uint64_t system_ns = 0, page_faults = 0;  // since the thread's start; 0 and 0: not known
   bool in_syscall = false;
-  bool may_fault = true;  // false: page faults are not told apart there
+  bool may_fault = true;  // false: page faults are not separated there
   bool gave_way = false;  // the thread stopped running of its own accord since the last sample
   // Since the thread's start: how long it waited for a processor, as far as that was read; no value: the
   // kernel does not say. And its time inside MPI.
@@ -161,7 +161,7 @@ class ThreadAccount {
     return charged;
   }
 
-  // A record of a time in which recording was paused.
+  // A record taken while recording was paused.
   template <typename Sink>
   void pause(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, const KernelUse& kernel,
              std::span<const std::uint64_t> counters, Sink&& sink) {
@@ -180,7 +180,8 @@ class ThreadAccount {
 
   [[nodiscard]] bool has_samples() const noexcept { return has_previous_; }
 
-  // The event that is sampled on occurred: counters grew there, the time is left to the next sample.
+  // A sample taken because the event of --sample-on occurred. Charges counters; the time is left to the next
+  // sample.
   template <typename Sink>
   void event(std::uint64_t time_ns, bool gave_way, const ChargeTarget& target,
              std::span<const std::uint64_t> counters, Sink&& sink) {
@@ -243,11 +244,11 @@ class ThreadAccount {
   struct Step {
     std::uint64_t wall_ns, cpu_ns;
   };
-  static constexpr std::int64_t kMostPool_ns = 40'000'000;  // some ticks: what lumps can amount to
-  static constexpr std::int64_t kMostDebt_ns = 200'000'000;
+  static constexpr std::int64_t kMaxPool_ns = 40'000'000;  // some ticks: what lumps can amount to
+  static constexpr std::int64_t kMaxDebt_ns = 200'000'000;
   static constexpr std::uint64_t kFaultWindow_ns = 20'000'000;  // of CPU time: a fault shows up that late
-  static constexpr std::uint64_t kMostPerFault_ns = 500'000;    // clearing a huge page, and to spare
-  static constexpr std::uint64_t kMostFaults = 1u << 20;        // counted at a time
+  static constexpr std::uint64_t kMaxPerFault_ns = 500'000;     // clearing a huge page, and to spare
+  static constexpr std::uint64_t kMaxFaults = 1u << 20;         // counted at a time
 
   void take_kernel_time(const KernelUse& kernel) {
     if (forgets_kernel_) {
@@ -265,7 +266,7 @@ class ThreadAccount {
       system_ns_ = kernel.system_ns;
     }
     if (kernel.page_faults > page_faults_) {
-      credit_ns_ += std::min(kernel.page_faults - page_faults_, kMostFaults) * kMostPerFault_ns;
+      credit_ns_ += std::min(kernel.page_faults - page_faults_, kMaxFaults) * kMaxPerFault_ns;
       credit_ns_ = std::min(credit_ns_, kMaxStep_ns);
       page_faults_ = kernel.page_faults;
       fault_seen_ns_ = cpu_ns_;
@@ -282,10 +283,10 @@ class ThreadAccount {
     } else if (pool_ns_ > 0) {
       faulted = std::min({static_cast<std::uint64_t>(pool_ns_), ran_ns, credit_ns_});
       pool_ns_ -= static_cast<std::int64_t>(faulted);
-      credit_ns_ = std::min(credit_ns_ - faulted, static_cast<std::uint64_t>(kMostPool_ns));
+      credit_ns_ = std::min(credit_ns_ - faulted, static_cast<std::uint64_t>(kMaxPool_ns));
       if (!kernel.may_fault) faulted = 0;
     }
-    pool_ns_ = std::clamp(pool_ns_, -kMostDebt_ns, kMostPool_ns);
+    pool_ns_ = std::clamp(pool_ns_, -kMaxDebt_ns, kMaxPool_ns);
     return faulted;
   }
 
@@ -300,7 +301,7 @@ class ThreadAccount {
     const auto pool_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(delay_pool_ns_, 0));
     const std::uint64_t runnable = was_preempted ? off_ns : std::min(off_ns, pool_ns);
     delay_pool_ns_ -= static_cast<std::int64_t>(std::min(runnable, kMaxStep_ns));
-    delay_pool_ns_ = std::clamp(delay_pool_ns_, -kMostDelayDebt_ns, static_cast<std::int64_t>(kMaxStep_ns));
+    delay_pool_ns_ = std::clamp(delay_pool_ns_, -kMaxDelayDebt_ns, static_cast<std::int64_t>(kMaxStep_ns));
     return runnable;
   }
   void forget_run_delay(const KernelUse& kernel) {
@@ -355,7 +356,7 @@ class ThreadAccount {
       charge(sink.runnable(at_mpi ? *outside_at_ : at), when, outside_ns, 0, sink);
   }
 
-  static constexpr std::int64_t kMostDelayDebt_ns = 200'000'000;  // between two looks at the kernel's account
+  static constexpr std::int64_t kMaxDelayDebt_ns = 200'000'000;  // between two looks at the kernel's account
   static constexpr std::uint64_t kMaxStep_ns = 1'000'000'000'000;
   static constexpr std::uint64_t kWaitedLately_ns = 500'000'000;
   static constexpr std::uint64_t kShortestWait_ns = 500'000;  // less may be the time of signals

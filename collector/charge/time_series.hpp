@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Quantities over the time of the run, in bins that double in width whenever the run outgrows them, so that
-// memory is bounded whatever the run's length. Bins are numbered from 1970 on: number n of width w holds
-// [n * w, (n + 1) * w) of real time, which makes those of all nodes fit into each other.
+// Quantities over the time of the run. They are kept in bins whose width doubles whenever the run outgrows
+// them, so memory is bounded for any length. Bins are numbered from 1970 on: bin n of width w holds the real
+// time [n * w, (n + 1) * w), so the bins of all nodes can be joined.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,17 @@ namespace clusterprof::collector {
 // The bins that all series of a node have. Times are of the monotonic clock.
 class TimeGrid {
  public:
-  static constexpr std::uint32_t kMostBins = shard::TimeAxis::kMostBins;
-  // With more ranks they are fewer, so that the files of large jobs stay small: ranks times bins at most, as
-  // long as that leaves kFewestBins.
-  static constexpr std::uint32_t kMostCells = 1u << 18, kFewestBins = 128;
-  explicit TimeGrid(std::uint32_t most_bins = kMostBins) : most_bins_(most_bins) {}
+  static constexpr std::uint32_t kMaxBins = shard::TimeAxis::kMaxBins;
+  // Limit of ranks times bins: large jobs have fewer bins, so that their files stay small, but at least
+  // kMinBins.
+  static constexpr std::uint32_t kMaxCells = 1u << 18, kMinBins = 128;
+  explicit TimeGrid(std::uint32_t most_bins = kMaxBins) : most_bins_(most_bins) {}
   void set_ranks(std::uint32_t ranks) {
-    most_bins_ = std::clamp(kMostCells / std::max(ranks, 1u), kFewestBins, kMostBins);
+    most_bins_ = std::clamp(kMaxCells / std::max(ranks, 1u), kMinBins, kMaxBins);
     if (begun_) double_width();
   }
 
-  // The bins begin then; what is reported to have been before is put into the first one.
+  // Starts the bins at this time. What is reported for earlier times goes into the first bin.
   void begin(std::uint64_t mono_ns, std::int64_t utc_ns) {
     if (begun_ || utc_ns < 0 || static_cast<std::uint64_t>(utc_ns) >= shard::TimeAxis::kEnd_utc_ns) return;
     begun_ = true;
@@ -35,25 +35,25 @@ class TimeGrid {
     first_ = last_ = bin(mono_ns);
     next_bin_mono_ns_ = begin_of(last_ + 1);
   }
-  // A process had begun before: a little, or it is not believed.
+  // A process started earlier. Moves the start back, unless the difference is too large to be true.
   void reach_back(std::uint64_t mono_ns) {
-    constexpr std::uint64_t kMost_ns = 10'000'000'000;
+    constexpr std::uint64_t kMax_ns = 10'000'000'000;
     const std::uint64_t start_utc_ns = start_mono_ns_ + utc_offset_ns_;
     if (!begun_ || mono_ns >= start_mono_ns_) return;
     const std::uint64_t back_ns = start_mono_ns_ - mono_ns;
-    if (back_ns > kMost_ns || back_ns > start_utc_ns) return;
+    if (back_ns > kMax_ns || back_ns > start_utc_ns) return;
     start_mono_ns_ = mono_ns;
     first_ = bin(mono_ns);
     double_width();
   }
   [[nodiscard]] bool begun() const noexcept { return begun_; }
   [[nodiscard]] std::uint64_t start_mono_ns() const noexcept { return start_mono_ns_; }
-  // Once it has begun.
+  // Whether begin() was called.
   [[nodiscard]] std::int64_t utc_ns(std::uint64_t mono_ns) const noexcept {
     return static_cast<std::int64_t>(mono_ns + utc_offset_ns_);
   }
 
-  // Makes sure that there is a bin for what happens at that time.
+  // Makes sure that there is a bin for this time.
   void reach(std::uint64_t mono_ns) {
     if (mono_ns < next_bin_mono_ns_ || !begun_) return;
     last_ = bin(mono_ns);
@@ -66,7 +66,7 @@ class TimeGrid {
   [[nodiscard]] std::uint32_t doublings() const noexcept { return doublings_; }
   [[nodiscard]] std::uint64_t first() const noexcept { return first_; }
   [[nodiscard]] std::uint64_t last() const noexcept { return last_; }
-  // The number of the bin with that time, and where one begins.
+  // The number of the bin that contains a time, and the time at which a bin starts.
   [[nodiscard]] std::uint64_t bin(std::uint64_t mono_ns) const noexcept {
     return (mono_ns + utc_offset_ns_) / shard::TimeAxis::kFirstBin_ns >> doublings_;
   }
@@ -94,17 +94,16 @@ class TimeGrid {
   std::uint64_t next_bin_mono_ns_ = 0;
 };
 
-// Some series over the bins of a TimeGrid, from the first bin that has anything on. Follows the grid when it
-// is used.
+// Some series over the bins of a TimeGrid, from the first bin that is not empty. Adjusts to changes of the
+// grid whenever it is used.
 class SeriesBlock {
  public:
   SeriesBlock() = default;
-  // maximum_columns: a bit for each of them that is a level.
+  // maximum_columns: a bit for each column that is a level (a maximum, not a sum).
   explicit SeriesBlock(std::uint32_t columns, std::uint32_t maximum_columns = 0)
       : columns_(columns), maxima_(maximum_columns) {}
 
-  // An amount that came up over [begin_ns, end_ns], in proportion to what of it lies in each bin; the sum is
-  // exact.
+  // Spreads an amount over [begin_ns, end_ns] in proportion to the overlap with each bin. The sum is exact.
   void spread(TimeGrid& grid, std::uint32_t column, std::uint64_t begin_ns, std::uint64_t end_ns,
               std::uint64_t amount) {
     if (amount == 0 || !grid.begun()) return;
@@ -115,15 +114,15 @@ class SeriesBlock {
     }
     spread_over_bins(grid, column, begin_ns, end_ns, amount);
   }
-  // A level that held over [begin_ns, end_ns].
+  // Sets a level that held during [begin_ns, end_ns].
   void level(TimeGrid& grid, std::uint32_t column, std::uint64_t begin_ns, std::uint64_t end_ns,
              std::uint64_t value);
-  // Adds another one of the same grid and columns.
+  // Adds another block with the same grid and columns.
   void add(SeriesBlock other);
 
   [[nodiscard]] bool empty() const noexcept { return rows_.empty(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return rows_.capacity() * sizeof(std::uint64_t); }
-  // visit(column, bin counted from the grid's first one, value) where it is not 0.
+  // Calls visit(column, bin, value) for values that are not 0. The grid's first bin is 0.
   template <typename Visit>
   void for_each(const TimeGrid& grid, Visit&& visit) {
     follow(grid.doublings());

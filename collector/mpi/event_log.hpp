@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The MPI events of one process that are kept until the shard is written, in a few bytes each: what the
-// events of a call site repeat is stored once, times and counts as differences. When there are more than the
-// budget, the level of wire::event_is_selected rises and what it no longer selects is dropped, so that the
-// log is at any time a uniform sample of all operations so far.
+// Keeps the MPI events of one process until the shard is written, in a few bytes each: what all events of a
+// call site have in common is stored once, times and counts as differences. If there are more events than the
+// budget, the level of wire::event_is_selected rises and events that it no longer selects are dropped. So the
+// log is always a uniform sample of all operations so far.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@
 
 namespace clusterprof::collector {
 
-// Which of a process's MPI events a report has.
+// Which of a process's MPI events a report contains.
 enum class Events : std::uint8_t {
-  kFew,  // so few that they can be written every few seconds, of a higher level
+  kFew,  // few enough to be written every few seconds; of a higher level
   kAll,
 };
 
@@ -45,32 +45,32 @@ class EventLog {
  public:
   explicit EventLog(std::size_t budget);
 
-  // Events at most; 0: none at all, and the level is the highest.
+  // How many events to keep. 0: none, and the level is the highest.
   void set_budget(std::size_t budget);
-  // The process's number in MPI_COMM_WORLD, before the first event.
+  // The process's rank in MPI_COMM_WORLD. Call this before the first event.
   void set_rank(std::int32_t rank) noexcept { rank_ = rank; }
-  // Is the event one of those that the level has left?
+  // Whether the current level selects the event.
   [[nodiscard]] bool selects(const KeptEvent& event) const noexcept {
     return level_ == 0 ||
            wire::event_is_selected(wire::event_stream(static_cast<wire::MpiEventKind>(event.kind),
                                                       event.channel, rank_, event.peer, event.tag),
                                    event.sequence, level_);
   }
-  // Drops what that level does not select.
+  // Drops the events that this level does not select.
   void raise_level(std::uint32_t level);
 
-  // The next event of a thread, in order of exit_ns, with what the thread did since the one before. The gap
-  // of an event that is not kept goes to the next one of the same call.
+  // Adds the next event of a thread, in order of exit_ns, with what the thread did since its event before. If
+  // the event is not kept, its gap goes to the next event of the same call.
   void add(std::uint32_t thread, const KeptEvent& event, std::span<const GapPart> gap);
 
   [[nodiscard]] std::size_t budget() const noexcept { return budget_; }
   [[nodiscard]] std::uint32_t level() const noexcept { return level_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  // Selected events for which there was no room: the level cannot rise any more.
+  // Events that were selected but did not fit, because the level cannot rise any further.
   [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
-  // visit(thread, const KeptEvent&, std::span<const GapPart>) for all, by thread, then time.
+  // Calls visit(thread, const KeptEvent&, std::span<const GapPart>) for all events, by thread, then time.
   template <typename Visit>
   void for_each(Visit&& visit) const {
     for (const auto& [number, thread] : threads_) {

@@ -132,7 +132,7 @@ void MpiEventReader::keep(const ThreadEvents& thread, const wire::MpiEvent& even
   KeptEvent kept = kept_event(event);
   const std::int32_t rank = segment_.header().mpi_rank.load(std::memory_order_relaxed);
   // Calls without an event are a part of the gap, too.
-  std::array<GapPart, GapTimeline::kMostParts + 1> parts;
+  std::array<GapPart, GapTimeline::kMaxParts + 1> parts;
   if (event.between_ns != 0 && gap.size() < parts.size()) {
     const auto end = std::copy(gap.begin(), gap.end(), parts.begin());
     *end = {sites_.path_of_event(event.between_site, event.op), event.between_ns};

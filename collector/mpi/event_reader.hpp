@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Takes the MPI events of a process out of its rings of events (wire::MpiEventRing), checks them, brings them
-// together with what the samples say of the time between them (GapTimeline), and keeps them in two EventLogs:
-// all that the budget allows, and a few that are quickly written.
+// Reads the MPI events of a process from its event rings (wire::MpiEventRing), checks them, combines them
+// with what samples say about the time between them (GapTimeline), and keeps them in two EventLogs: one with
+// all events that the budget allows, and one with few events that is quickly written.
 //
-// When a log is over its budget, it and the wrappers agree on a higher level (wire::event_is_selected), so
+// If a log exceeds its budget, it raises its level and that of the wrappers (wire::event_is_selected), so
 // that all ranks keep the same operations. Damaged events are counted ("damaged_mpi_event",
 // "damaged_mpi_event_ring"). Times are in nanoseconds of the monotonic clock. The thread that polls the
 // process calls this; a log that was handed out may be read by another thread.
@@ -25,7 +25,8 @@
 
 namespace clusterprof::collector {
 
-// How far ahead the collector's own clock may be of events, should it be stopped in the midst of a round.
+// How much newer than the clock reading of this round events may be: the collector may be stopped within a
+// round.
 inline constexpr std::uint64_t kMaxStopNs = 60'000'000'000;
 
 // The events of one thread that are on their way from its ring to the logs.
@@ -40,7 +41,7 @@ class MpiEventReader {
   MpiEventReader(const SegmentView& segment, const ProcessStart& start, MpiCallSites& sites,
                  DropCounts& drops);
 
-  // How many events to keep at most, in all and for Events::kFew.
+  // The largest number of events to keep, in all and for Events::kFew.
   void set_budget(std::size_t all, std::size_t few);
   // Before and after each round: looks whether the process uses MPI, and agrees with its wrappers on the
   // level.
@@ -48,13 +49,13 @@ class MpiEventReader {
   void agree_on_level();
   [[nodiscard]] bool uses_mpi() const noexcept { return uses_mpi_; }
 
-  // Events that wait in the ring of a thread slot.
+  // The number of events that wait in the ring of a thread slot.
   [[nodiscard]] std::uint64_t waiting(std::uint32_t slot) const;
-  // Takes those that ended by `until_ns`. None may end after `latest_ns`, which is now.
+  // Takes the events that ended by `until_ns`. An event that ends after `latest_ns` (now) is damaged.
   void take(ThreadEvents& thread, std::uint32_t slot, std::uint64_t until_ns, std::uint64_t latest_ns);
-  // All samples of the thread up to then have been seen.
+  // All samples of the thread up to this time have been read.
   void sampled_until(ThreadEvents& thread, std::uint64_t time_ns);
-  // No more samples of the thread will come.
+  // The thread will have no more samples.
   void finish(ThreadEvents& thread);
 
   [[nodiscard]] const std::shared_ptr<EventLog>& log(Events which) const noexcept {

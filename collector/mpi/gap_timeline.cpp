@@ -21,9 +21,9 @@ void GapTimeline::charge(std::vector<GapPart>& parts, std::uint64_t ns, std::uin
       return;
     }
   }
-  if (parts.size() == kMostPaths) {
-    std::nth_element(parts.begin(), parts.begin() + kMostPaths / 2, parts.end(), larger);
-    parts.resize(kMostPaths / 2);
+  if (parts.size() == kMaxPaths) {
+    std::nth_element(parts.begin(), parts.begin() + kMaxPaths / 2, parts.end(), larger);
+    parts.resize(kMaxPaths / 2);
   }
   parts.push_back({path, ns});
 }
@@ -61,7 +61,7 @@ void GapTimeline::finish_parts() {
     std::erase_if(call.parts, [](const GapPart& part) { return part.wall_ns == 0; });
   }
   std::sort(call.parts.begin(), call.parts.end(), larger);
-  if (call.parts.size() > kMostParts) call.parts.resize(kMostParts);
+  if (call.parts.size() > kMaxParts) call.parts.resize(kMaxParts);
 }
 
 }  // namespace clusterprof::collector

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Brings together the MPI events and the samples of one thread, which come from two rings: between two calls
-// with events lies a gap, and of each gap is found out which call paths outside MPI it was spent on.
+// Combines the MPI events and the samples of one thread, which come from two rings. The time between two
+// calls with events is called a gap; samples tell on which call paths outside MPI the gap was spent.
 //
-// An event waits until a sample from after the call's begin has been seen, since a sample accounts for the
-// time before it; when many wait, the oldest goes with what is known. So memory is bounded however far one
-// ring is behind the other.
+// A sample accounts for the time before it, so an event waits until a sample from after the beginning of its
+// call has been read. If too many events wait, the oldest goes on with what is known. So memory is bounded
+// even if one ring is far behind the other.
 #pragma once
 
 #include <algorithm>
@@ -19,18 +19,18 @@
 
 namespace clusterprof::collector {
 
-// What is known of a stretch of time; call paths of the thread, or kNoPath.
+// Where a thread was during a stretch of time: its call path, or kNoPath.
 struct Whereabouts {
-  std::uint32_t path;         // when no MPI call lies in it
-  std::uint32_t before_call;  // else before the first one
-  std::uint32_t after_call;   // and after that
+  std::uint32_t path;         // if there was no MPI call
+  std::uint32_t before_call;  // otherwise: before the first call
+  std::uint32_t after_call;   // and after it
 };
 inline constexpr std::uint32_t kNoPath = 0xffff'ffffu;
 
 class GapTimeline {
  public:
-  static constexpr std::size_t kMostParts = 8;       // of a gap: the largest
-  static constexpr std::size_t kMostWaiting = 4096;  // events
+  static constexpr std::size_t kMaxParts = 8;       // of a gap: the largest
+  static constexpr std::size_t kMaxWaiting = 4096;  // events
 
   explicit GapTimeline(std::uint64_t start_ns = 0)
       : sampled_until_ns_(start_ns), call_{start_ns, start_ns, 0} {}
@@ -52,7 +52,7 @@ class GapTimeline {
       begin_call(event);
     }
     while (!waiting_.empty() &&
-           (waiting_.front().enter_ns <= sampled_until_ns_ || events_.size() > kMostWaiting)) {
+           (waiting_.front().enter_ns <= sampled_until_ns_ || events_.size() > kMaxWaiting)) {
       pass_on(sink);
     }
   }
@@ -78,9 +78,9 @@ class GapTimeline {
       open_.back().end_ns = end_ns;
       return;
     }
-    if (open_.size() == kMostOpen) {
+    if (open_.size() == kMaxOpen) {
       // Long before any call that the latest samples may lie in.
-      const auto old = open_.begin() + kMostOpen / 2;
+      const auto old = open_.begin() + kMaxOpen / 2;
       for (auto it = open_.begin(); it != old; ++it)
         charge(settled_, part_of(it->end_ns - it->begin_ns, it->share), it->path);
       open_.erase(open_.begin(), old);
@@ -88,14 +88,14 @@ class GapTimeline {
     open_.push_back({begin_ns, end_ns, path, share});
   }
 
-  // All samples up to then have been seen.
+  // All samples up to this time have been read.
   template <typename Sink>
   void sampled_until(std::uint64_t time_ns, Sink&& sink) {
     sampled_until_ns_ = std::max(sampled_until_ns_, time_ns);
     while (!waiting_.empty() && waiting_.front().enter_ns <= sampled_until_ns_) pass_on(sink);
   }
 
-  // No more samples will come.
+  // There will be no more samples.
   template <typename Sink>
   void flush(Sink&& sink) {
     while (!waiting_.empty()) pass_on(sink);
@@ -105,8 +105,8 @@ class GapTimeline {
   [[nodiscard]] std::uint64_t last_exit_ns() const noexcept { return call_.exit_ns; }
 
  private:
-  static constexpr std::size_t kMostOpen = 64;
-  static constexpr std::size_t kMostPaths = 256;  // of a gap, until it ends
+  static constexpr std::size_t kMaxOpen = 64;
+  static constexpr std::size_t kMaxPaths = 256;  // of a gap, until it ends
 
   struct Interval {
     std::uint64_t begin_ns, end_ns;
@@ -156,10 +156,9 @@ class GapTimeline {
   std::vector<GapPart> settled_;  // of the open gap too: what is older
 };
 
-// Which stretches of time the samples of a thread account for: by the rules of ThreadAccount where no MPI
-// call lies between two samples. Where one does, the thread was at the place of the first sample until the
-// call, however much it ran, and at that of the second one after it. A sample in MPI says only where the
-// thread was before.
+// Decides which stretches of time the samples of a thread account for. Without an MPI call between two
+// samples, the rules of ThreadAccount hold. With one, the thread was at the first sample's place until the
+// call, and at the second one's after it. A sample inside MPI tells only where the thread was before.
 class SampledTime {
  public:
   struct SampledPath {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a process has to say of its use of MPI, besides the amounts by call path: calls under way, traffic
-// between ranks, communicators, measurements of the clock. Plain data: any thread may use its own copy.
+// A process's use of MPI, besides the amounts by call path: calls under way, traffic between ranks,
+// communicators, and clock measurements. Plain data: any thread may use its own copy.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ struct RawCallUnderWay {
   std::vector<Pending> pending;
 };
 
-// Threads other than the main one that have called MPI.
+// Threads other than the main thread that have called MPI.
 struct HelperThreads {
   std::uint32_t count = 0;
   std::uint64_t elapsed_ns = 0, mpi_ns = 0;  // sums

@@ -9,7 +9,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMostCallsAtEnd = 4096;  // a process may end threads in calls without end
+constexpr std::size_t kMaxCallsAtEnd = 4096;  // a process may end threads in calls without end
 
 bool is_rank(std::int32_t rank) {
   return rank >= wire::kAnyPeer && rank < static_cast<std::int32_t>(shard::kMaxWorldSize);
@@ -45,7 +45,7 @@ std::optional<Copy> copy_of(const wire::MpiCallUnderWay& record) {
     copy.paused = record.paused.load(kRelaxed) != 0;
     call.requests = record.requests.load(kRelaxed);
     const std::uint32_t kinds = record.pending_kinds.load(kRelaxed);
-    for (std::uint32_t p = 0; p < wire::kMostPending; ++p) {
+    for (std::uint32_t p = 0; p < wire::kMaxPending; ++p) {
       const wire::PendingKind kind = wire::pending_kind(kinds, p);
       if (kind != wire::PendingKind::kNone)
         call.pending.push_back({kind, record.pending_peers[p].load(kRelaxed)});
@@ -111,7 +111,7 @@ void TimeInMpi::end_thread(const Thread& thread, const wire::ThreadSlot& slot, s
   if (thread.main) ended_main_ns_ += of_slot(slot, now_ns);
   ended_helpers_.add(of_helper(thread, slot, now_ns));
   if (const auto call = call_under_way(thread, slot, now_ns)) {
-    if (calls_at_end_.size() < kMostCallsAtEnd)
+    if (calls_at_end_.size() < kMaxCallsAtEnd)
       calls_at_end_.push_back(*call);
     else
       drops_.add("calls_under_way_full");

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long the threads of a process are in MPI, as their calls measure it, and which calls are under way:
-// read from the threads' slots (wire::ThreadSlot, wire::MpiCallUnderWay), and kept of those that have ended.
+// How long the threads of a process are in MPI, as their calls measure it, and which calls are under way.
+// Reads this from the threads' slots (wire::ThreadSlot, wire::MpiCallUnderWay), and keeps it for threads that
+// have ended.
 //
-// Times are in nanoseconds of the monotonic clock. A call that cannot be is counted ("damaged_mpi_call"); of
-// very many calls that never ended the first are kept ("calls_under_way_full"). The thread that polls the
-// process calls this.
+// Times are in nanoseconds of the monotonic clock. Impossible calls are counted ("damaged_mpi_call"). Of
+// calls that never ended, only the first few thousand are kept ("calls_under_way_full"). Only the thread that
+// polls the process may call this.
 #pragma once
 
 #include <cstdint>

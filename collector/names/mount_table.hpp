@@ -12,12 +12,12 @@ namespace clusterprof::collector {
 class MountTable {
  public:
   MountTable() = default;
-  // The content of a /proc/PID/mountinfo. Lines that are no such are left out.
+  // The content of a /proc/PID/mountinfo. Lines that cannot be parsed are ignored.
   explicit MountTable(std::string_view mountinfo);
 
-  // "ext4 /home": type and mount point. By device (st_dev) the mount point that is the longest beginning of
-  // the path; some file systems give their files devices that no mount has: then by the path alone, if the
-  // type that statfs told (`magic`, 0 not known) does not contradict. Empty: not known.
+  // Type and mount point, "ext4 /home". Chooses the longest mount point of the device (st_dev) that the path
+  // begins with. Some file systems give files a device that no mount has: then the path alone decides, unless
+  // the type that statfs told (`magic`, 0: not known) contradicts. Empty: not known.
   [[nodiscard]] std::string file_system(std::string_view path, std::uint64_t device,
                                         std::uint64_t magic) const;
 

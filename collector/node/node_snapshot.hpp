@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A copy of all that is known of the node at some instant: what a shard is built from. Plain data: the
-// NodeState makes it, another thread may build the shard while the node goes on.
+// A copy of everything that is known about the node at one instant. A shard is built from it. Plain data:
+// NodeState makes it, and another thread may build the shard while the node goes on.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace clusterprof::collector {
 
-// Columns of the series of a rank that come from the operating system, and of those of the node.
+// Columns of a rank's series that come from the operating system, and columns of the node's series.
 enum RankColumn : std::uint32_t {
   kCpuUser = 0,
   kCpuSystem,
@@ -43,7 +43,7 @@ enum NodeColumn : std::uint32_t {
 };
 inline constexpr std::uint32_t kNodeLevels = 1u << kMemoryUsed;
 
-// One rank as it goes into a shard, its paths still raw.
+// One rank as it goes into a shard, with paths that are still raw.
 struct RankSnapshot {
   shard::Rank rank;  // `node` is 0
   ProcessReport report;

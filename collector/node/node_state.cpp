@@ -14,12 +14,12 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMostNotes = 50;
-constexpr std::size_t kMostMpiHelpers = 16;  // that ended and are kept, of a rank
+constexpr std::size_t kMaxNotes = 50;
+constexpr std::size_t kMaxMpiHelpers = 16;  // that ended and are kept, of a rank
 // MPI events. Those of a node are written within seconds when it ends, those of a job analysed in memory.
 constexpr std::size_t kJobEvents = std::size_t{1} << 25, kNodeEvents = std::size_t{1} << 22,
-                      kMostRankEvents = std::size_t{1} << 18, kFewestRankEvents = std::size_t{1} << 12;
-constexpr std::size_t kCheckpointEvents = std::size_t{1} << 16, kFewestCheckpointEvents = 256;
+                      kMaxRankEvents = std::size_t{1} << 18, kMinRankEvents = std::size_t{1} << 12;
+constexpr std::size_t kCheckpointEvents = std::size_t{1} << 16, kMinCheckpointEvents = 256;
 
 }  // namespace
 
@@ -71,7 +71,7 @@ void NodeState::move_to(ProcessId id, RankKey key) {
 NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::int32_t rank,
                                          std::int32_t world_size, std::int32_t pid, Instant now) {
   // Processes of a world that MPI_Comm_spawn made count those before them.
-  if (world_size > 0 && world_size <= kMostRanks)
+  if (world_size > 0 && world_size <= kMaxRanks)
     options_.world_size = std::max(options_.world_size, static_cast<std::uint32_t>(world_size));
   grid_.set_ranks(options_.world_size);
   Process* process = known ? find(*known) : nullptr;
@@ -156,7 +156,7 @@ void NodeState::add_up_helpers(RankGroup& group) {
     if (ended_helper && process.past->mpi_state != wire::MpiState::kNone) {
       const ProcessReport& past = *process.past;
       const bool is_first =
-          told.size() < kMostMpiHelpers &&
+          told.size() < kMaxMpiHelpers &&
           told.emplace(past.mpi_state, past.mpi_rank, past.mpi_size, past.world_size).second;
       stays = is_first;
     }
@@ -280,11 +280,11 @@ void NodeState::set_event_budget(ProcessRecorder& recorder) const {
   const wire::SegmentHeader& header = recorder.header();
   std::size_t world = std::max(1u, options_.world_size);
   for (const std::int32_t size : {header.world_size, header.mpi_size.load(std::memory_order_relaxed)})
-    if (size > 0 && size <= kMostRanks) world = std::max(world, static_cast<std::size_t>(size));
+    if (size > 0 && size <= kMaxRanks) world = std::max(world, static_cast<std::size_t>(size));
   const std::size_t local = std::max<std::size_t>({1, options_.local_ranks, ranks_.size()});
   const std::size_t all = options_.event_budget.value_or(
-      std::clamp(std::min(kJobEvents / world, kNodeEvents / local), kFewestRankEvents, kMostRankEvents));
-  recorder.set_event_budget(all, std::max(kCheckpointEvents / local, kFewestCheckpointEvents));
+      std::clamp(std::min(kJobEvents / world, kNodeEvents / local), kMinRankEvents, kMaxRankEvents));
+  recorder.set_event_budget(all, std::max(kCheckpointEvents / local, kMinCheckpointEvents));
 }
 
 double NodeState::poll(std::uint64_t now_ns) {
@@ -360,7 +360,7 @@ std::uint32_t NodeState::world_size() const {
   std::uint32_t size = options_.world_size;
   if (size == 0) return 0;  // without that of the first world the others say nothing of the whole
   for (const SpawnedWorld& world : spawned_worlds_) {
-    if (world.first_rank >= 0 && world.size <= kMostRanks - world.first_rank)
+    if (world.first_rank >= 0 && world.size <= kMaxRanks - world.first_rank)
       size = std::max(size, static_cast<std::uint32_t>(world.first_rank + world.size));
   }
   return size;
@@ -380,7 +380,7 @@ void NodeState::launcher_gone(const std::string& launcher) {
 
 void NodeState::add_note(shard::Note note) {
   if (std::find(notes_.begin(), notes_.end(), note) != notes_.end()) return;
-  if (notes_.size() < kMostNotes) {
+  if (notes_.size() < kMaxNotes) {
     notes_.push_back(std::move(note));
   } else {
     ++notes_left_out_;

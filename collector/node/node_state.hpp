@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the collector knows about its node: ranks, their processes, and what those told. No input or output
-// here: the server tells it what happened, and asks for a snapshot to be written.
+// What the collector knows about its node: the ranks, their processes, and what these reported. Does no input
+// or output: the server tells it what happened, and asks for snapshots.
 #pragma once
 
 #include <cstdint>
@@ -41,67 +41,68 @@ struct NodeOptions {
   std::vector<std::string> own{};    // --own: absolute paths
 };
 
-inline constexpr auto kMostRanks = static_cast<std::int32_t>(shard::kMaxWorldSize);  // no run has more
+inline constexpr auto kMaxRanks = static_cast<std::int32_t>(shard::kMaxWorldSize);  // no run has more
 
 class NodeState {
  public:
-  // A process, from its first sign of life to its end; exec does not end one. Never reused.
+  // Identifies a process from when it is first seen to its end. exec does not change it. Never reused.
   using ProcessId = std::uint64_t;
 
   explicit NodeState(NodeOptions options);
 
-  // The process with this pid (a new one unless `known` is given) will be the program of `rank`.
+  // The process with this pid will be the program of `rank`. It is a new process unless `known` is given.
   ProcessId announce(std::optional<ProcessId> known, std::int32_t rank, std::int32_t world_size,
                      std::int32_t pid, Instant now);
 
-  // The process handed over a segment. One that it had before has ended with its exec.
+  // The process sent a segment. If it had one before, that ended with its exec.
   ProcessId hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment, Instant now);
 
-  // Its segment gets no more records, but the process goes on (exec of something not recorded).
+  // The segment gets no more records, but the process continues: it has executed something that is not
+  // recorded.
   void segment_ended(ProcessId process, std::uint64_t now_ns);
 
-  // The process is gone. wait_status: as from waitpid, if it is known.
+  // The process has ended. wait_status: as from waitpid, if it is known.
   void gone(ProcessId process, std::uint64_t now_ns, std::optional<int> wait_status);
-  // Later and better knowledge of it.
+  // The wait status became known later.
   void set_wait_status(ProcessId process, int wait_status);
 
   void set_usage(ProcessId process, const SystemUsage& usage);
   void set_look(ProcessId process, ProcessLook look);
   void set_node_facts(NodeFacts facts);
 
-  // Begins the time that series have. Without it that is when the first process shows itself.
+  // Starts the time axis of the series. Otherwise it starts when the first process is seen.
   void begin(Instant now);
-  // About once a second, after set_usage() and set_look() of those that there is something new of: what
-  // processes have used since the last time becomes part of their ranks' series.
+  // Adds what processes have used since the last call to their ranks' series. Call it about once a second,
+  // after set_usage() and set_look().
   void update_series(std::uint64_t now_ns);
   void update_node_series(std::uint64_t now_ns, const NodeUsage& usage);
 
-  // Drains all rings; how full the fullest was, 0..1.
+  // Empties all rings. Returns how full the fullest one was, 0 to 1.
   double poll(std::uint64_t now_ns);
 
   [[nodiscard]] bool has_segment(ProcessId process) const;
-  // The agent told that the process is about to become another program.
+  // Whether the agent told that the process is about to become another program.
   [[nodiscard]] bool announced_exec(ProcessId process) const;
-  // The process, or a helper of its rank, initialised MPI and did not finalise it.
+  // Whether the process, or a helper of its rank, initialised MPI and did not finalise it.
   [[nodiscard]] bool left_mpi_open(ProcessId process) const;
   [[nodiscard]] bool has_rank(std::int32_t rank) const;
-  // The furthest that a process came in the MPI of several ranks.
+  // The furthest state of MPI that any process has reached, in worlds of several ranks.
   [[nodiscard]] wire::MpiState mpi_progress() const;
 
-  // Worlds that MPI_Comm_spawn has made, all there are: first rank in the run and size.
+  // All worlds that MPI_Comm_spawn has made: their first rank in the run, and their size.
   struct SpawnedWorld {
     std::int32_t first_rank = 0, size = 0;
   };
   void set_spawned_worlds(std::vector<SpawnedWorld> worlds);
-  // Ranks of the run as far as known; 0: not at all.
+  // The number of ranks of the run. 0: not known.
   [[nodiscard]] std::uint32_t world_size() const;
 
-  // The MPI launcher has ended: a note on the ranks that still run.
+  // The MPI launcher has ended. Adds a note about the ranks that still run.
   void launcher_gone(const std::string& launcher);
-  // For people: something that could not be recorded. Of very many the first are kept.
+  // Adds a note. Only the first ones are kept.
   void add_note(shard::Note note);
 
-  // The shard's content as of now. `complete`: all ranks have ended.
+  // The content for a shard, as it is now. `complete`: all ranks have ended.
   [[nodiscard]] NodeSnapshot snapshot(Instant now, bool complete, Events events = Events::kAll);
 
  private:

@@ -129,7 +129,7 @@ std::map<NodeState::RankKey, std::int32_t> NodeState::rank_numbers() const {
       }
       if (launched <= 0) launched = static_cast<std::int32_t>(options_.world_size);
       const bool same_job = launched == 0 || size == launched;
-      if (rank < 0 || size <= 1 || size > kMostRanks || rank >= size || !same_job ||
+      if (rank < 0 || size <= 1 || size > kMaxRanks || rank >= size || !same_job ||
           !taken.insert(rank).second)
         continue;
       numbers[key] = rank;
@@ -277,7 +277,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
     run.counters_multiplexed = run.counters_multiplexed || report.counters_multiplexed;
     if (run.mpi_library.empty()) run.mpi_library = report.mpi_library;
     for (const std::int32_t size : {report.world_size, report.mpi_size}) {
-      if (options_.world_size == 0 && size > 0 && size <= kMostRanks)
+      if (options_.world_size == 0 && size > 0 && size <= kMaxRanks)
         run.world_size = std::max(run.world_size, static_cast<std::uint32_t>(size));
     }
   }

@@ -49,7 +49,7 @@ std::vector<shard::Note> read_spawn_notes(const std::filesystem::path& run_direc
     unsigned obstacle = 0;
     if (std::sscanf(it->path().filename().c_str(), wire::kSpawnNoteFormat, &rank, &obstacle) != 2) continue;
     const std::optional<NoteCode> code = note_on(static_cast<wire::SpawnObstacle>(obstacle));
-    if (code && rank >= 0 && rank < wire::kMostRunRanks)
+    if (code && rank >= 0 && rank < wire::kMaxRunRanks)
       notes.push_back(shard::note_of_ranks(*code, {rank, rank}));
   }
   return notes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What processes used of the machine, put together from what their agents and the kernel tell. No state: any
-// thread may call this.
+// Combines what agents and the kernel tell about the resources that processes used. No state: any thread may
+// call this.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@
 
 namespace clusterprof::collector {
 
-// Of each quantity the larger of the two: both grow, and one of them may be older.
+// The larger value of each quantity: all of them grow, so the larger one is newer.
 [[nodiscard]] SystemUsage larger_usage(const wire::ProcessUsage& agent,
                                        const std::optional<SystemUsage>& system);
 
-// Of a process with that report. If the agent did not see its end, the kernel's figures may be a second old;
-// its samples are not. They do not tell user time from system time.
+// What a process used. If the agent did not see its end, the kernel's figures may be a second old; then
+// samples, which do not separate user and system time, tell the CPU time.
 [[nodiscard]] SystemUsage usage_of(const ProcessReport& report, const std::optional<SystemUsage>& system);
 
-// Of several processes; of memory, the largest.
+// Sums for several processes; for memory, the largest value.
 void add_usage(SystemUsage& sum, const SystemUsage& usage);
 
 }  // namespace clusterprof::collector

@@ -14,7 +14,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMostBytes = 8192, kMostNotes = 10, kMostNoteBytes = 240;
+constexpr std::size_t kMaxBytes = 8192, kMaxNotes = 10, kMaxNoteBytes = 240;
 constexpr std::pair<std::string_view, shard::NoteCode> kGrades[] = {
     {"warn: ", shard::NoteCode::kNodeCheckWarned}, {"fail: ", shard::NoteCode::kNodeCheckFailed}};
 
@@ -22,7 +22,7 @@ std::string read_beginning(const std::filesystem::path& file) {
   const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
-  std::string text(kMostBytes, '\0');
+  std::string text(kMaxBytes, '\0');
   std::size_t bytes = 0;
   while (bytes < text.size()) {
     const ssize_t got = read(fd.get(), text.data() + bytes, text.size() - bytes);
@@ -36,7 +36,7 @@ std::string read_beginning(const std::filesystem::path& file) {
 
 // Only what every terminal and file format can take, in one line.
 std::string plain(std::string_view text) {
-  std::string out(text.substr(0, kMostNoteBytes));
+  std::string out(text.substr(0, kMaxNoteBytes));
   std::replace_if(
       out.begin(), out.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return out;
@@ -47,7 +47,7 @@ std::string plain(std::string_view text) {
 std::vector<shard::Note> node_check_notes(const std::filesystem::path& file, const std::string& node) {
   const std::string text = read_beginning(file);
   std::vector<shard::Note> notes;
-  for (std::size_t begin = 0; begin < text.size() && notes.size() < kMostNotes;) {
+  for (std::size_t begin = 0; begin < text.size() && notes.size() < kMaxNotes;) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = std::string_view(text).substr(begin, end - begin);
     begin = end + 1;

@@ -11,8 +11,8 @@
 namespace clusterprof::collector {
 
 // What the site's job prolog found wrong with this node, as notes for its shard. The file (slurm/prolog) has
-// lines "warn: TEXT" and "fail: TEXT". It is not trusted: other lines are passed by, and number, length and
-// characters of the notes are bounded. Empty when there is none.
+// lines "warn: TEXT" and "fail: TEXT". It is not trusted: other lines are ignored, and the number, length and
+// characters of notes are limited. Empty if there is no file.
 std::vector<shard::Note> node_check_notes(const std::filesystem::path& file, const std::string& node);
 
 // The file of the Slurm job that this process belongs to; empty outside of one.

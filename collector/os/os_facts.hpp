@@ -8,7 +8,7 @@
 
 namespace clusterprof::collector {
 
-// Instants on the two clocks, as close together as one can get them.
+// The same instant on both clocks, as nearly as they can be read.
 struct Instant {
   std::uint64_t mono_ns = 0;
   std::int64_t utc_ns = 0;
@@ -23,7 +23,7 @@ struct SystemUsage {
   bool has_rss = false;  // and switches
 };
 
-// What can be known of a living process at little cost. 0, empty: not known.
+// What can be learned about a living process at little cost. 0 or empty: not known.
 struct ProcessLook {
   std::uint64_t rss_bytes = 0;
   std::string affinity;    // of its main thread, "0-3,8"
@@ -37,7 +37,7 @@ struct NodeFacts {
   std::string cpu_model;
 };
 
-// What the machine did since it was started, and the memory that is in use.
+// What the machine has done since it was started, and how much memory is in use.
 struct NodeUsage {
   std::uint64_t cpu_busy_ns = 0, memory_used_bytes = 0;
   std::uint64_t network_received_bytes = 0, network_sent_bytes = 0;

@@ -19,7 +19,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::uint32_t kMostCpus = 8192;    // of Linux
+constexpr std::uint32_t kMaxCpus = 8192;     // of Linux
 constexpr std::uint64_t kSectorBytes = 512;  // whatever the disk's own are
 
 // Cuts the first line, or the first word, off a text.
@@ -88,7 +88,7 @@ std::vector<std::uint32_t> parse_number_list(std::string_view text) {
     std::uint32_t to = from;
     if (parsed.ec == std::errc() && parsed.ptr != end && *parsed.ptr == '-')
       parsed = std::from_chars(parsed.ptr + 1, end, to);
-    if (parsed.ec != std::errc() || from > to || to >= kMostCpus) break;
+    if (parsed.ec != std::errc() || from > to || to >= kMaxCpus) break;
     for (std::uint32_t i = from; i <= to; ++i) numbers.push_back(i);
     at = parsed.ptr;
     if (at == end || *at != ',') break;
@@ -170,8 +170,8 @@ bool Machine::is_real_interface(const std::string& name) {
   if (known != interfaces_.end()) return known->second;
   std::error_code error;
   const bool real = std::filesystem::exists(root_ + "/sys/class/net/" + name + "/device", error);
-  constexpr std::size_t kMostInterfaces = 4096;  // containers come and go
-  if (interfaces_.size() < kMostInterfaces) interfaces_.emplace_back(name, real);
+  constexpr std::size_t kMaxInterfaces = 4096;  // containers come and go
+  if (interfaces_.size() < kMaxInterfaces) interfaces_.emplace_back(name, real);
   return real;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the kernel tells about the machine: what it has, and what is made of it. Containers may hide any of
-// it; what cannot be read is 0 or empty.
+// What the kernel tells about the machine: its hardware, and how it is used. Containers may hide any of it;
+// what cannot be read is 0 or empty.
 #pragma once
 
 #include <sys/types.h>
@@ -15,16 +15,16 @@
 
 namespace clusterprof::collector {
 
-// Sorted numbers as text, "0-3,8", and back; parsing ends at what is no number.
+// Sorted numbers as text, "0-3,8", and back. Parsing stops at the first character that does not fit.
 [[nodiscard]] std::string number_list(const std::vector<std::uint32_t>& numbers);
 [[nodiscard]] std::vector<std::uint32_t> parse_number_list(std::string_view text);
 
-// "sda", "nvme0n1": neither a part of one, nor made of others.
+// True for whole disks such as "sda" and "nvme0n1", false for partitions and for devices made of others.
 [[nodiscard]] bool is_whole_disk(std::string_view name);
 
 class Machine {
  public:
-  // `root`: "" or where another machine's /proc and /sys lie, without a slash at the end.
+  // `root`: "", or the directory that another machine's /proc and /sys are in, without a slash at the end.
   explicit Machine(std::string root = {});
 
   [[nodiscard]] const NodeFacts& facts() const noexcept { return facts_; }

@@ -65,12 +65,12 @@ std::uint64_t clock_ns(clockid_t clock) {
 }  // namespace
 
 std::optional<std::string> read_text(const std::string& path) {
-  constexpr std::size_t kMostBytes = 1u << 20, kFirstBytes = 4096;
+  constexpr std::size_t kMaxBytes = 1u << 20, kFirstBytes = 4096;
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return std::nullopt;
   std::string text(kFirstBytes, '\0');
   std::size_t used = 0;
-  while (used < kMostBytes) {
+  while (used < kMaxBytes) {
     if (used == text.size()) text.resize(2 * used);
     const ssize_t bytes = read(file.get(), text.data() + used, text.size() - used);
     if (bytes < 0 && errno == EINTR) continue;

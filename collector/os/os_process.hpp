@@ -13,22 +13,22 @@
 
 namespace clusterprof::collector {
 
-// A file of /proc or /sys, or the first 1 MiB of it.
+// The content of a file in /proc or /sys, at most 1 MiB of it.
 [[nodiscard]] std::optional<std::string> read_text(const std::string& path);
 
 // CLOCK_MONOTONIC and CLOCK_REALTIME.
 [[nodiscard]] Instant instant_now();
 
-// A descriptor for the process at the other end of a Unix socket, whose pid is 0 when it is of another PID
-// namespace, or for `pid`. Invalid when the process is gone already or the kernel has none (before Linux 5.3;
-// of other PID namespaces before 6.5).
+// A pidfd for the process at the other end of a Unix socket (`pid` is 0 if it is in another PID namespace),
+// or for `pid`. Invalid if the process is gone, or if the kernel has no pidfds (before Linux 5.3; for other
+// PID namespaces before 6.5).
 [[nodiscard]] UniqueFd open_peer_process(int socket, pid_t pid);
 [[nodiscard]] UniqueFd open_process(pid_t pid);
 
-// Whether a descriptor that was received is one of a process (Linux 5.4 on).
+// Whether a received descriptor is a pidfd (from Linux 5.4 on).
 [[nodiscard]] bool is_process(int fd);
 
-// What no other process has had since the machine started; none before Linux 6.9.
+// A number that no other process has had since the machine was started. No value before Linux 6.9.
 [[nodiscard]] std::optional<std::uint64_t> process_number(int pidfd);
 
 // Whether the other end of a connection has been closed, with nothing left to be read.
@@ -37,11 +37,11 @@ namespace clusterprof::collector {
 // True when the process behind the descriptor has ended.
 [[nodiscard]] bool process_ended(int pidfd);
 
-// How a process that ended did so, as a wait status: from the descriptor (Linux 6.15 on, when it was
-// waited for), or from /proc while it is still a zombie.
+// The wait status of a process that has ended: from the pidfd (from Linux 6.15 on, once the parent has waited
+// for it), or from /proc while it is a zombie.
 [[nodiscard]] std::optional<int> exit_wait_status(int pidfd, pid_t pid);
 
-// From /proc; works for a zombie (times and faults only). No value when the process is gone.
+// Reads /proc. For a zombie, only times and faults are known. No value: the process is gone.
 [[nodiscard]] std::optional<SystemUsage> read_usage(pid_t pid);
 
 }  // namespace clusterprof::collector

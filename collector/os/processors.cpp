@@ -20,10 +20,10 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMostProcessors = 8192;  // of Linux
-constexpr int kMostThreads = 64;               // looked at, of a process
+constexpr std::size_t kMaxProcessors = 8192;  // of Linux
+constexpr int kMaxThreads = 64;               // looked at, of a process
 
-using Mask = std::array<std::uint64_t, kMostProcessors / 64>;
+using Mask = std::array<std::uint64_t, kMaxProcessors / 64>;
 static_assert(sizeof(Mask) % sizeof(cpu_set_t) == 0);
 
 bool read_mask(pid_t thread, Mask& mask) {
@@ -70,7 +70,7 @@ Processors processors_of(pid_t pid) {
 Processors processors_of_threads(pid_t pid) {
   Mask all;
   if (pid <= 0 || !read_mask(pid, all)) return {};
-  int left = kMostThreads;
+  int left = kMaxThreads;
   for_each_thread(std::to_string(pid), [&](pid_t thread) {
     Mask one;
     if (thread != pid && !is_ours(pid, thread) && read_mask(thread, one))
@@ -95,7 +95,7 @@ Processors choose_processors(const Processors& launcher, const std::vector<Proce
 bool move_to(const Processors& processors) {
   Mask mask{};
   for (const std::uint32_t processor : processors)
-    if (processor < kMostProcessors) mask[processor / 64] |= std::uint64_t{1} << processor % 64;
+    if (processor < kMaxProcessors) mask[processor / 64] |= std::uint64_t{1} << processor % 64;
   bool moved = true;
   for_each_thread("self", [&](pid_t thread) {
     moved &= sched_setaffinity(thread, sizeof mask, reinterpret_cast<const cpu_set_t*>(mask.data())) == 0;

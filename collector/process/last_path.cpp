@@ -6,7 +6,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMostOutermost = 256;  // the module, what is called at the end, threads that fork
+constexpr std::size_t kMaxOutermost = 256;  // the module, what is called at the end, threads that fork
 
 }  // namespace
 
@@ -17,7 +17,7 @@ void LastPath::note(std::span<const std::uint64_t> words, std::uint32_t path, st
     if ((words[i] & wire::kFrameTagMask) == wire::kPythonFrameTag && i + 1 < words.size())
       outermost = words[++i];
   if (!outermost) return;
-  if (last_below_.size() < kMostOutermost || last_below_.contains(*outermost))
+  if (last_below_.size() < kMaxOutermost || last_below_.contains(*outermost))
     last_below_[*outermost] = Seen{path, time_ns};
 }
 

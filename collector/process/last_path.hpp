@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the main thread of a process was last: for ranks that failed or were lost. Paths are nodes of the
-// RawStore, times of the monotonic clock. The thread that polls the process calls this.
+// Where the main thread of a process was last, for ranks that failed or were lost. Paths are nodes of the
+// RawStore; times are of the monotonic clock. Only the thread that polls the process may call this.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,8 @@ class LastPath {
   // A sample of the main thread: its frame words (wire::SampleRecord) and the path that they stand for.
   void note(std::span<const std::uint64_t> words, std::uint32_t path, std::uint64_t time_ns);
 
-  // Where it was: in a call of `calls_under_way` that began after the last sample, or at that sample. Of a
-  // Python process that ended by itself, what its program did last counts, and not what the interpreter did
-  // after it.
+  // The last path: the call in `calls_under_way` that began after the last sample, or that sample. For a
+  // Python process that ended by itself: what the program did last, not what the interpreter did after it.
   [[nodiscard]] std::optional<std::uint32_t> find(const std::vector<RawCallUnderWay>& calls_under_way,
                                                   bool ended_by_itself, const StackResolver& stacks) const;
 

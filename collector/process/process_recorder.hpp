@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Everything the collector takes out of one process's shared memory. The stages do the work; this connects
-// them:
+// Reads everything from one process's shared memory. The stages do the work; this connects them:
 //
 //   ThreadSlots      which threads there are                                     rings/
 //   SampleCharger    samples from their rings, and what they are charged to      process/, charge/, stacks/
@@ -38,27 +37,27 @@ namespace clusterprof::collector {
 
 class ProcessRecorder {
  public:
-  // All but the segment must outlive it. The grid reaches back to the start of the process already.
+  // All but the segment must outlive this. The grid already reaches back to the start of the process.
   ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid, PathTimes& path_times);
   ProcessRecorder(const ProcessRecorder&) = delete;
   ProcessRecorder& operator=(const ProcessRecorder&) = delete;
 
-  // How many MPI events to keep at most, in all and for Events::kFew.
+  // The largest number of MPI events to keep, in all and for Events::kFew.
   void set_event_budget(std::size_t all, std::size_t few) { events_.set_budget(all, few); }
 
-  // Drains all rings. Returns how full the fullest one was, 0..1, or how many of the slots for threads
-  // were waiting to be freed, whichever is more.
+  // Empties all rings. Returns how full the fullest one was (0 to 1), or the fraction of thread slots that
+  // were waiting to be freed, whichever is larger.
   double poll(std::uint64_t now_ns);
 
-  // The process is gone, or became another program, at `end_ns`: drains, and closes the accounts of
-  // threads that did not tell that they end. Afterwards only report() may be called.
+  // The process has ended, or become another program, at `end_ns`. Empties the rings and closes the accounts
+  // of threads that did not report their end. After this, only report() may be called.
   void finish(std::uint64_t end_ns);
 
-  // What was counted inside MPI since the last time becomes part of the series of counters. Once a second or
-  // so.
+  // Adds what was counted inside MPI since the last call to the series of counters. Call it about once a
+  // second.
   void update_mpi_counters(std::uint64_t now_ns) { tables_.update_mpi_counters(now_ns); }
 
-  // As of now; for a process that lives, including the time since each thread's last sample.
+  // The state at this instant. For a living process it includes the time since each thread's last sample.
   [[nodiscard]] ProcessReport report(std::uint64_t now_ns, Events which = Events::kAll);
 
   [[nodiscard]] const wire::SegmentHeader& header() const noexcept { return segment_.header(); }
@@ -67,7 +66,7 @@ class ProcessRecorder {
   // Empties the rings of a slot. Returns how full the fuller one was, 0..1.
   double drain(std::uint32_t slot_index, std::uint64_t now_ns);
   void begin_thread(RecordedThread& thread, const wire::ThreadSlot& slot, std::uint64_t now_ns);
-  // The slot is another thread's now; this one did not tell that it ended.
+  // Another thread has the slot now, and this one did not report its end.
   void end_replaced_thread(RecordedThread& thread, std::uint64_t end_ns);
   void update_measured_mpi(std::uint64_t now_ns);
 

@@ -9,7 +9,7 @@
 namespace clusterprof::collector {
 
 void ProcessReport::add_note(shard::NoteCode code, std::uint64_t number) {
-  if (notes.size() < kMostNotes) notes.emplace(code, number);
+  if (notes.size() < kMaxNotes) notes.emplace(code, number);
 }
 
 void ProcessReport::begin_with(const ProcessReport& past) {

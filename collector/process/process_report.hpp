@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is known of one process at some instant, its call paths still nodes of the RawStore; also the sum of
-// several processes of a rank. The ProcessRecorder fills it, the NodeState adds up, the ShardBuilder reads.
-// Plain data.
+// What is known about one process at one instant, or the sum over several processes of a rank. Call paths are
+// nodes of the RawStore. ProcessRecorder fills it, NodeState adds up, ShardBuilder reads it. Plain data.
 #pragma once
 
 #include <array>
@@ -25,7 +24,7 @@
 
 namespace clusterprof::collector {
 
-// What one process, or several added up, had to say.
+// What one process reported, or several added up.
 struct ProcessReport {
   std::int32_t pid = 0, parent_pid = 0, rank = -1, world_size = -1, mpi_rank = -1, mpi_size = -1;
   std::uint64_t start_mono_ns = 0;
@@ -38,8 +37,7 @@ struct ProcessReport {
   std::uint32_t python_version = 0;
   bool python_unread = false;  // an interpreter's frames were not read, or none was looked for
   bool python_partly = false;  // they were, but something about them is missing
-  // Why, and what else is not as it should be: codes of NoteScope::kRanks and their numbers; the first
-  // kMostNotes.
+  // Why, and other problems: codes of NoteScope::kRanks with their numbers, the first kMaxNotes.
   std::set<std::pair<shard::NoteCode, std::uint64_t>> notes;
   std::string mpi_library;
   wire::ProcessUsage usage{};
@@ -57,7 +55,7 @@ struct ProcessReport {
   // Threads that ended before their first sample, and their CPU time.
   std::uint64_t unsampled_threads = 0, unsampled_cpu_ns = 0;
   bool counters_multiplexed = false;
-  // Samples of threads that ran, and the time that these sampled: together the rate reached.
+  // Samples of running threads, and the time between them: their ratio is the sampling rate that was reached.
   std::uint64_t running_samples = 0, running_ns = 0;
   bool knows_page_faults = false;  // at least some samples told
   HandlerCosts handler_costs;
@@ -79,15 +77,14 @@ struct ProcessReport {
   std::array<std::shared_ptr<const EventLog>, 2> events;  // by Events; null: not asked for
   std::vector<ClockReading> clocks;
 
-  static constexpr std::size_t kMostNotes = 16;
+  static constexpr std::size_t kMaxNotes = 16;
   void add_note(shard::NoteCode code, std::uint64_t number = 0);
-  // Adds amounts (not identity, end or usage) of another process of the same rank. Events are those of one
-  // process, the one that keeps the main thread.
+  // Adds the amounts of another process of the same rank, but not its identity, end, usage and events.
   void add_amounts(const ProcessReport& other, bool keep_main_thread);
-  // `past` is what the same process did before it executed this program: all of it is one process.
+  // Adds what the same process did before it executed this program.
   void begin_with(const ProcessReport& past);
-  // Threads other than the rank's main one that were blocked in accept, recv or on a pipe had nothing to do:
-  // that time becomes idle. What they ran in there stays input and output. Of a whole rank.
+  // Call this for the sum over a whole rank. Threads other than its main thread that were blocked in accept,
+  // recv or on a pipe had nothing to do, so that time becomes idle. Time in which they ran there stays I/O.
   void call_waiting_helpers_idle(const RawTables& tables);
 };
 

@@ -3,9 +3,9 @@
 // MPI calls by call site, communicators, traffic between ranks, sizes of messages, regions, calls on files,
 // measurements of the clock.
 //
-// Every index and length is checked before it is used; a row that cannot be is counted ("damaged_...") and
-// left out. The rows go on growing while they are read, so what belongs together may differ by a call. Times
-// are in nanoseconds. The thread that polls the process calls this.
+// Every index and length is checked before it is used; impossible rows are counted ("damaged_...") and left
+// out. Rows keep growing while they are read, so numbers that belong together may differ by one call. Times
+// are in nanoseconds. Only the thread that polls the process may call this.
 #pragma once
 
 #include <array>
@@ -37,11 +37,11 @@ class ProcessTables {
         charges_(charges),
         drops_(drops) {}
 
-  // Adds all tables, as of now, to a report that has none of them yet.
+  // Adds all tables, as they are now, to a report that has none of them yet.
   void read(ProcessReport& report, std::uint64_t now_ns);
 
-  // What performance counters counted inside MPI since the last time becomes part of the series of counters.
-  // Once a second or so.
+  // Adds what performance counters counted inside MPI since the last call to the series of counters. Call it
+  // about once a second.
   void update_mpi_counters(std::uint64_t now_ns);
 
  private:

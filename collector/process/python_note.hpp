@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which note a process's Python deserves. No state: any thread may call this.
+// Finds the note on a process's Python. No state: any thread may call this.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace clusterprof::collector {
 
-// What the agent says of the interpreter (SegmentHeader::python_state, python_note) as a note on the rank. No
-// value: all is well, there is none, or the two do not fit: the program can write over them.
+// Makes a note of what the agent says about the interpreter (SegmentHeader::python_state, python_note). No
+// value: all is well, there is no Python, or the two contradict each other, since the program can overwrite
+// them.
 [[nodiscard]] std::optional<shard::NoteCode> note_on_python(wire::PythonState state, std::uint32_t note);
 
 }  // namespace clusterprof::collector

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Takes the samples of a process's threads out of their rings and charges the time since each thread's sample
-// before:
+// Reads the samples of a process's threads from their rings and charges the time since each thread's previous
+// sample:
 //
 //   ring record -> read_record() -> StackCharges (call path, category) -> ThreadAccount -> ProcessCharges
 //
-// It also tells the thread's MPI events what was done between them (GapTimeline). Records that cannot be are
-// counted
-// ("damaged_record"). Times are in nanoseconds of the monotonic clock. The thread that polls the process
-// calls this.
+// It also tells GapTimeline what was done between the thread's MPI events. Impossible records are counted
+// ("damaged_record"). Times are in nanoseconds of the monotonic clock. Only the thread that polls the process
+// may call this.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +27,9 @@
 
 namespace clusterprof::collector {
 
-// A thread whose samples are taken, from the time that its slot shows it until the slot is free again.
+// A thread that is being recorded, from when its slot shows it until the slot is free again.
 struct RecordedThread {
-  // kEnded: it has told that it ended, and its slot is still taken.
+  // kEnded: the thread has reported its end, but its slot is not free yet.
   enum class State : std::uint8_t { kNone, kActive, kEnded };
 
   State state = State::kNone;
@@ -65,8 +64,7 @@ class SampleCharger {
   void take(RecordedThread& thread, std::uint32_t slot, const wire::RecordHeader& record,
             const wire::Ring& ring, std::uint64_t latest_ns);
 
-  // Closes the account of an active thread that has not told that it ended: it was killed, or its process is
-  // gone.
+  // Closes the account of a thread that did not report its end: it was killed, or its process is gone.
   void end_without_record(RecordedThread& thread, std::uint64_t time_ns);
 
   [[nodiscard]] const SampleStatistics& statistics() const noexcept { return statistics_; }

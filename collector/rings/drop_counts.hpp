@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much of what a process wrote was not used, by reason: it was damaged, or there was no room for it. All
-// stages that read a process's shared memory count into the same object. One thread at a time.
+// Counts by reason what a process wrote and the collector did not use: it was damaged, or there was no room
+// for it. All stages that read a process's shared memory use the same object. One thread at a time.
 #pragma once
 
 #include <cstdint>

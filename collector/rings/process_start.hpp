@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When a process began, as far as it is believed: no time of the process lies before that. Times are of the
-// monotonic clock, in nanoseconds. One thread at a time.
+// When a process started, checked for plausibility: no time of the process may be earlier. Times are in
+// nanoseconds of the monotonic clock. One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ class ProcessStart {
  public:
   explicit ProcessStart(std::uint64_t told_ns) : start_ns_(told_ns) {}
 
-  // Decides, the first time it is called, whether to believe what the process told: it began neither after
-  // `now_ns` nor before `earliest_ns`, where that is known. A process that is not believed began now.
+  // The first call decides whether the time that the process told is accepted: it must not be after `now_ns`
+  // or, if known, before `earliest_ns`. Otherwise the process counts as started now.
   void check(std::optional<std::uint64_t> earliest_ns, std::uint64_t now_ns) {
     if (checked_) return;
     checked_ = true;
@@ -22,11 +22,11 @@ class ProcessStart {
     if (refused_) start_ns_ = now_ns;
   }
 
-  // When it began, but not after `now_ns`.
+  // The start, but at most `now_ns`.
   [[nodiscard]] std::uint64_t not_after(std::uint64_t now_ns) const noexcept {
     return std::min(start_ns_, now_ns);
   }
-  // The process told a time that cannot be.
+  // Whether the process told an impossible time.
   [[nodiscard]] bool was_refused() const noexcept { return refused_; }
 
  private:
@@ -34,7 +34,7 @@ class ProcessStart {
   bool checked_ = false, refused_ = false;
 };
 
-// How far ahead of ours a process's clock readings may be: it may have read the clock after we did.
+// A process may read the clock after we did, so its readings may be this much newer than ours.
 inline constexpr std::uint64_t kClockToleranceNs = 1'000'000'000;
 
 }  // namespace clusterprof::collector

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads the records of a thread's ring (formats/wire/sample.h, ring.h): copies a sample out and checks every
-// length in it before anything is used, since the ring belongs to another process, which may write to it
-// meanwhile.
+// Reads the records of a thread's ring (formats/wire/sample.h, ring.h). Copies each sample and checks every
+// length in the copy before anything is used, because the ring belongs to another process, which may write to
+// it meanwhile.
 //
 // Input: a record inside a ring, as wire::ring_drain() visits them. Output: a RingSample, and with FrameWords
 // the words of its call path. Nothing is thrown but for a lack of memory. The thread that polls the process
@@ -32,21 +32,21 @@ struct RingSample {
 
 enum class RecordKind : std::uint8_t {
   kSample,
-  kOther,          // a type of record that we do not know: of a later minor version
+  kOther,          // an unknown type of record, of a later minor version
   kTooShort,       // damaged: not even a sample's fixed part
   kDamagedSample,  // a sample whose lengths do not fit. The thread's next ones may build on it
 };
 
-// `known_words`: how many words of frames are known of the thread, which the sample may share.
+// `known_words`: how many frame words of the thread's previous sample are known, which this one may share.
 [[nodiscard]] RecordKind read_record(const wire::RecordHeader& record, const wire::Ring& ring,
                                      std::size_t known_words, RingSample& sample);
 
-// The frames of a thread's last sample, leaf first: the next sample has only the words that differ.
+// The frame words of a thread's last sample, leaf first. The next sample contains only the words that differ.
 class FrameWords {
  public:
-  // Makes them those of `sample`, which read_record() returned with known_words == size().
+  // Replaces them by those of `sample`, which read_record() returned with known_words == size().
   void update(const RingSample& sample);
-  // After a loss, or a pause: the next sample must have all of its words.
+  // Forgets them after a loss or a pause: the next sample must contain all of its words.
   void clear() noexcept { words_.clear(); }
   [[nodiscard]] std::size_t size() const noexcept { return words_.size(); }
   [[nodiscard]] std::span<const std::uint64_t> words() const noexcept { return words_; }

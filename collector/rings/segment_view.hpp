@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The collector's side of a process's shared memory (formats/wire/segment.h). Everything in it is
-// written by a process that may be broken or hostile: the layout is checked and copied once, what
-// is read later is copied out and checked before use, and shrinking the file cannot kill us (it is
-// sealed where that is possible, and a SIGBUS handler puts zero pages where the file ended).
+// The collector's view of a process's shared memory (formats/wire/segment.h). The process that writes it may
+// be broken or hostile. So the layout is checked and copied once, and everything that is read later is copied
+// and checked before use. Shrinking the file cannot kill the collector: it is sealed if possible, and a
+// SIGBUS handler maps zero pages behind its end.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +60,8 @@ class SegmentView {
     return reinterpret_cast<const T*>(base_ + offset);
   }
 
-  // Calls visit(index) for the entries of a table that lie in pages that were ever written: reading
-  // the others would make the kernel allocate them.
+  // Calls visit(index) for the entries of a table that are in pages that have been written. Reading other
+  // pages would make the kernel allocate them.
   template <typename Visit>
   void for_each_touched(std::uint64_t offset, std::uint32_t count, std::uint64_t entry_bytes,
                         Visit&& visit) const {
@@ -101,7 +101,7 @@ class SegmentView {
   Layout layout_{};
 };
 
-// A path, or a name, that a process tells is at most as long.
+// The longest path or name that is accepted from a process.
 inline constexpr std::uint32_t kMaxTextBytes = 1u << 16;
 
 // The text of a fixed-size field up to its NUL, or all of it when there is none.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which of a process's thread slots are, or were, in use. Looks again once a second, and when the process
-// says that it has seen another thread. The thread that polls the process calls this.
+// Finds the thread slots of a process that are or were in use. Looks again once a second, and when the
+// process reports a new thread. Only the thread that polls the process may call this.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ class ThreadSlots {
 
   // Numbers of slots, < layout().thread_slots, as of now (monotonic clock).
   const std::vector<std::uint32_t>& find(std::uint64_t now_ns);
-  // As find() returned them last.
+  // What find() returned last.
   [[nodiscard]] const std::vector<std::uint32_t>& found() const noexcept { return slots_; }
-  // The next find() looks at all slots.
+  // Makes the next find() look at all slots.
   void look_again() noexcept { next_search_ns_ = 0; }
 
  private:

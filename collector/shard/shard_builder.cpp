@@ -58,9 +58,9 @@ std::string_view descriptor_name(std::uint32_t descriptor) {
 
 // As shard::Rank::last_call_path has it: a line per frame, the outermost first.
 std::string call_path_text(const shard::ShardData& data, std::uint32_t path) {
-  constexpr std::size_t kMostFrames = 200;  // the innermost ones
+  constexpr std::size_t kMaxFrames = 200;  // the innermost ones
   std::vector<std::string> lines;
-  for (; path != 0 && lines.size() < kMostFrames; path = data.paths[path].parent) {
+  for (; path != 0 && lines.size() < kMaxFrames; path = data.paths[path].parent) {
     const shard::Frame& frame = data.frames[data.paths[path].frame];
     const auto field = [&](shard::StringIndex index) {
       std::string text = data.strings[index];
@@ -75,7 +75,7 @@ std::string call_path_text(const shard::ShardData& data, std::uint32_t path) {
 }
 
 // Rows of a rank beyond so many join others of their function.
-constexpr std::size_t kMostAccessRows = 4096;
+constexpr std::size_t kMaxAccessRows = 4096;
 
 constexpr std::array<const char*, kRankColumns> kRankColumnNames = {
     "cpu_user_ns",          "cpu_system_ns", "minor_faults", "major_faults", "voluntary_switches",
@@ -303,7 +303,7 @@ void ShardBuilder::add_accesses(const ProcessReport& report, std::uint32_t rank,
   std::map<std::uint32_t, RawAccess> by_path;
   for (const auto& [path, access] : report.accesses) by_path[path_of[path]].add(access);
   std::vector<std::pair<std::uint32_t, RawAccess>> rows(by_path.begin(), by_path.end());
-  if (rows.size() > kMostAccessRows) {
+  if (rows.size() > kMaxAccessRows) {
     std::stable_sort(rows.begin(), rows.end(),
                      [](const auto& a, const auto& b) { return a.second.samples > b.second.samples; });
     using Function = std::tuple<shard::StringIndex, shard::StringIndex, shard::StringIndex>;
@@ -315,7 +315,7 @@ void ShardBuilder::add_accesses(const ProcessReport& report, std::uint32_t rank,
       if (frame != shard::kNone)
         function = {data.frames[frame].name, data.frames[frame].file, data.frames[frame].module};
       const auto [first, is_first] = largest.try_emplace(function, kept);
-      if (i < kMostAccessRows || is_first) {
+      if (i < kMaxAccessRows || is_first) {
         rows[kept++] = rows[i];
       } else {
         rows[first->second].second.add(rows[i].second);
@@ -383,7 +383,7 @@ void ShardBuilder::add_path_series(const NodeSnapshot& snapshot, const std::vect
   data.path_axis = times.axis;
   shard::PathTimeTable table(data.paths.size());
   for (const PathTimes::Cell& cell : times.cells) table.add(path_of[cell.path], cell.bin, cell.wall_ns);
-  data.path_series = table.rows(data.paths, shard::most_path_series_rows(snapshot.ranks.size()));
+  data.path_series = table.rows(data.paths, shard::max_path_series_rows(snapshot.ranks.size()));
 }
 
 void ShardBuilder::add_values(const ProcessReport& report, std::uint32_t rank,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From a snapshot to a shard: raw frames get names, equal ones become one.
+// Builds a shard from a snapshot: gives names to raw frames, and joins frames that have become equal.
 #pragma once
 
 #include <chrono>
@@ -16,16 +16,15 @@
 
 namespace clusterprof::collector {
 
-// Remembers what it resolved from one shard to the next. Used by one thread at a time, not necessarily the
-// one that feeds the NodeState. All snapshots must come from the same NodeState.
+// Remembers the names that it has found for the next shard. One thread at a time, not necessarily the one
+// that feeds the NodeState. All snapshots must come from the same NodeState.
 class ShardBuilder {
  public:
-  // Whether debug information may be read, on which `spent` CPU time has gone so far. Asked again and again.
+  // Whether more debug information may be read, after `spent` CPU time was used for it. Called repeatedly.
   using MayReadLines = std::function<bool(std::chrono::nanoseconds spent)>;
 
-  // Everything but Node::collector_cpu_ns and collector_max_rss_bytes. Native frames of which debug
-  // information was not to be read have the name that the symbol table gives them, no line, and no inlined
-  // calls.
+  // Fills everything except Node::collector_cpu_ns and collector_max_rss_bytes. Native frames whose debug
+  // information may not be read get their name from the symbol table, and no line and no inlined calls.
   shard::ShardData build(
       const NodeSnapshot& snapshot, const MayReadLines& may_read_lines = [](auto) { return true; });
 

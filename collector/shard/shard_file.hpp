@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node's shard: builds it from a snapshot and writes it under the node's name, in the place of the one
-// before. One thread at a time, not necessarily the one that feeds the NodeState.
+// Builds the node's shard from a snapshot and writes it, replacing the previous one. One thread at a time,
+// not necessarily the one that feeds the NodeState.
 #pragma once
 
 #include <filesystem>
@@ -17,8 +17,8 @@ class ShardFile {
  public:
   ShardFile(const std::filesystem::path& directory, const std::string& node) : name_(directory, node) {}
 
-  // Tries `tries` times at most. An error tells why the last one failed; then the shard before it is still
-  // there. Throws std::bad_alloc when there is no memory even for that.
+  // Tries up to `tries` times. The Error tells why the last try failed; the previous shard is still there
+  // then. Throws std::bad_alloc if there is no memory even for the Error.
   Result<void> write(const NodeSnapshot& snapshot, int tries,
                      const ShardBuilder::MayReadLines& may_read_lines);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the shard of a node goes: a name that no other collector of the run has, be it an earlier one of the
-// node or one on another machine that goes by the same name. A hidden file beside it claims it until the
-// shard is there. One thread at a time. Where nothing can be written there is no claim; writing the shard
-// tells why.
+// Finds a file name for the node's shard that no other collector of the run has: neither an earlier one on
+// this node nor one on another machine with the same name. A hidden file claims the name until the shard
+// exists. If nothing can be written there is no claim, and writing the shard will report why. One thread at a
+// time.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ class ShardName {
   ~ShardName() { give_up(); }
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  // Removes the claim: a shard of that name is there, or never will be.
+  // Removes the claim. Call it when a shard with that name exists, or never will.
   void give_up();
 
  private:

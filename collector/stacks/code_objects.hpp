@@ -2,8 +2,8 @@
 // The Python code objects that a process has described in its shared memory (wire::CodeSlot,
 // wire::CodeEntry), looked up by the id that samples have of them.
 //
-// A damaged entry is counted ("damaged_code") and stands as a function of that name. The thread that polls
-// the process calls this.
+// A damaged entry is counted ("damaged_code") and shown as a function of that name. Only the thread that
+// polls the process may call this.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace clusterprof::collector {
 class CodeObjects {
  public:
   enum class State : std::uint8_t {
-    kNotYet,  // not described, or just about to be
+    kNotYet,  // not described yet
     kKnown,   // index() has it
-    kNever,   // and never will be
+    kNever,   // it will never be described
   };
 
   // All of them must outlive it.
@@ -32,11 +32,10 @@ class CodeObjects {
   State find(std::uint64_t code_id);
   // Its number in the RawStore. No value: find() has not found it.
   [[nodiscard]] std::optional<std::uint32_t> index(std::uint64_t code_id) const;
-  // Whether entries may have been completed since this was asked last. An entry is complete some time after
-  // room was made for it, perhaps much later where the thread lost its processor: so they are looked at once
-  // a second anyway.
+  // Whether entries may have been completed since the last call. An entry is completed some time after its
+  // room was reserved, much later if the thread lost its processor, so this is also true once a second.
   [[nodiscard]] bool may_have_news(std::uint64_t now_ns);
-  // The next may_have_news() is true.
+  // Makes the next may_have_news() return true.
   void expect_news() noexcept { next_search_ns_ = 0; }
 
  private:

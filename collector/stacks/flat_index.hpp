@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A hash table from 64-bit keys to 32-bit values in one block of memory, for what is looked up at every
-// sample. Entries are never removed one by one.
+// A hash table from 64-bit keys to 32-bit values in one block of memory, for lookups that every sample needs.
+// Single entries cannot be removed.
 #pragma once
 
 #include <cstddef>

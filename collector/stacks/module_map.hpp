@@ -2,10 +2,9 @@
 // Which object file a process has mapped at an address, and since when: read from the module arena of its
 // shared memory (wire::ModuleEntry), where the agent appends what it finds.
 //
-// Addresses are the process's own, epochs are SegmentHeader::module_epoch. A damaged entry ends the reading
-// for good
-// ("damaged_module"), since where the next one begins cannot be known. The thread that polls the process
-// calls this.
+// Addresses are the process's own; epochs are SegmentHeader::module_epoch. After a damaged entry
+// ("damaged_module") nothing more is read, because it is not known where the next entry begins. Only the
+// thread that polls the process may call this.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +30,10 @@ class ModuleMap {
 
   // Reads the entries that were added since the last time.
   void read();
-  // Whether read() found any since this was asked last.
+  // Whether read() has found entries since the last call.
   [[nodiscard]] bool take_news() noexcept;
 
-  // The mapping that has the address, for a sample of that epoch; null: none that is known.
+  // The mapping that contained the address when a sample of this epoch was taken. null: not known.
   [[nodiscard]] const Mapping* find(std::uint64_t address, std::uint32_t epoch) const;
 
   // The module of the Python interpreter, or kNoModule.

@@ -9,14 +9,14 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMostPending = 1u << 15;  // of a kind
+constexpr std::size_t kMaxPending = 1u << 15;  // of a kind
 
 }  // namespace
 
 std::uint32_t PendingFrames::add(Frames& frames, const Key& key, shard::FrameKind kind) {
   if (const auto found = frames.find(key); found != frames.end()) return found->second;
   const std::optional<std::uint32_t> frame =
-      frames.size() < kMostPending ? store_.add_pending(kind) : std::nullopt;
+      frames.size() < kMaxPending ? store_.add_pending(kind) : std::nullopt;
   if (!frame) return store_.unknown(kind);
   frames.emplace(key, *frame);
   return *frame;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames of samples that refer to something the process has not described yet: an address in no known module,
-// a Python code object, a region. Each gets a frame of its own in the RawStore, which is told what it is once
-// the description is there.
+// Frames that refer to something the process has not described yet: an address in no known module, a Python
+// code object, or a region. Each gets a frame of its own in the RawStore, which is resolved when the
+// description arrives.
 //
-// Bounded: code made at run time can have any number of addresses; the frames above that share one that says
-// nothing (RawStore::unknown). The thread that polls the process calls this.
+// Their number is limited, because code generated at run time can have any number of addresses. Frames beyond
+// the limit share one frame that says nothing (RawStore::unknown). Only the thread that polls the process may
+// call this.
 #pragma once
 
 #include <compare>
@@ -29,10 +30,10 @@ class PendingFrames {
   std::uint32_t code(std::uint64_t code_id, std::uint32_t instruction);
   std::uint32_t region(std::uint32_t index);
 
-  // Looks for the descriptions of frames that wait, where there may be new ones.
+  // Resolves frames whose descriptions have arrived.
   void settle(std::uint64_t now_ns);
-  // The process has ended: gives addresses in no object file, code that was made at run time, the names that
-  // the process left in its perf map (names/perf_map.hpp).
+  // Call this when the process has ended. Addresses outside all object files, which are code generated at run
+  // time, get the names in the process's perf map (names/perf_map.hpp).
   void name_generated_code(std::int32_t pid, std::int64_t process_start_utc_ns);
 
  private:

@@ -39,7 +39,7 @@ bool is_code(RawKind kind) {
 
 // Frames of a path's end: the code that runs, and what it is in: a collection, MPI or a system call, its
 // descriptor, waiting for the GIL, a page fault.
-constexpr std::size_t kMostOfEnd = 8;
+constexpr std::size_t kMaxOfEnd = 8;
 
 // Nodes that are told apart above callers that are left out, when there is no room for all first ones.
 constexpr std::size_t kFirstOfAll = 64;
@@ -176,7 +176,7 @@ std::uint32_t RawStore::left_out(std::uint32_t parent, std::size_t first_nodes) 
 }
 
 std::uint32_t RawStore::shorten(std::uint32_t path) {
-  std::array<std::uint32_t, kMostOfEnd> end;  // of the path, the innermost first
+  std::array<std::uint32_t, kMaxOfEnd> end;  // of the path, the innermost first
   std::size_t count = 0;
   std::uint32_t above = path;
   while (above != 0 && !is_region(above) && count < end.size()) {
@@ -193,7 +193,7 @@ std::uint32_t RawStore::shorten(std::uint32_t path) {
 
 bool RawStore::is_short(std::uint32_t path) const noexcept {
   if (left_out_frame_ == FlatIndex::kAbsent) return false;
-  for (std::size_t i = 0; path != 0 && i <= kMostOfEnd; ++i, path = tables_.nodes[path].parent)
+  for (std::size_t i = 0; path != 0 && i <= kMaxOfEnd; ++i, path = tables_.nodes[path].parent)
     if (is_left_out(path)) return true;
   return false;
 }
@@ -219,7 +219,7 @@ std::uint32_t RawStore::file(const FileInfo& file) {
   append(key, file.device);
   append(key, file.file_system);
   if (const auto found = files_.find(key); found != files_.end()) return found->second;
-  if (tables_.files.size() >= kMostFiles) return 0;
+  if (tables_.files.size() >= kMaxFiles) return 0;
   const auto index = static_cast<std::uint32_t>(tables_.files.size());
   tables_.files.push_back(std::make_shared<const FileInfo>(file));
   files_.emplace(std::move(key), index);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Call paths of a node before they have names: a tree over "raw" frames, cheap enough to be built
-// while samples come in. Raw frames do not depend on the process (object file and address in it, code
-// object by content), so all processes of the node share one tree. Append only: indices stay valid.
+// The node's call paths before they have names: a tree of "raw" frames that is cheap enough to be built while
+// samples arrive. Raw frames do not depend on the process (they are an object file with an address in it, or
+// a code object by content), so all processes of the node share one tree. Append only: indices stay valid.
 //
-// Bounded, since recursion makes a new path of nearly every sample. What comes when the tree is full is told
-// apart by its end alone, the frame that runs and what it is in, below a frame that says that callers are
-// left out (RawKind::kLeftOut). That one lies below the innermost of the path's callers that are among the
-// first nodes of the tree, or its region: sums of those, and of functions, stay right.
+// The tree is limited, because recursion can make a new path of nearly every sample. When it is full, a new
+// path keeps only its innermost frames, below a frame that says that callers were left out
+// (RawKind::kLeftOut). That frame is attached to the path's innermost caller among the first nodes of the
+// tree, or to its region, so the sums of those and of functions stay right.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@
 
 namespace clusterprof::collector {
 
-// What an object file is to us; decided by its name.
+// The role of an object file, decided by its name.
 enum class ModuleRole : std::uint8_t {
   kProgram,
   kAgent,        // our preload object: its frames are never shown
@@ -55,15 +55,15 @@ enum class RawKind : std::uint8_t {
   kMpi,           // a: MPI function number
   kKernel,        // a: system call number (may be -1)
   kGilWait,       // waiting for the interpreter's lock, below the system call that waits
-  kPageFault,     // the kernel, not asked by a system call
-  kRunnable,      // ready, without a processor: of event gaps
+  kPageFault,     // the kernel, without a system call
+  kRunnable,      // waiting for a processor; in event gaps
   kGarbage,       // Python's cyclic garbage collection; a: module of the interpreter or kNoModule
   kDescriptor,    // a: Descriptor, below the system call that is about it
   kRegion,        // a: index into names
   kNamed,         // a: index into names: code made at run time
-  kPending,       // a: index into pending(): refers to something not described (yet)
-  kLeftOut,       // callers that are not told apart
-  kOtherSites,    // call sites of an MPI function that found no room in their process's table
+  kPending,       // a: index into pending(): not described yet
+  kLeftOut,       // callers that were left out
+  kOtherSites,    // call sites of an MPI function for which the process's table had no room
 };
 
 inline constexpr std::uint32_t kNoModule = 0xffff'ffffu;
@@ -95,7 +95,7 @@ struct FileInfo {
   std::uint64_t file_system = 0;  // statfs f_type; 0 not known
 };
 
-// What naming the paths needs; a copy of it can be used by another thread.
+// What is needed to name the paths. Another thread may use a copy.
 struct RawTables {
   std::vector<RawFrame> frames;
   std::vector<RawNode> nodes{RawNode{}};
@@ -104,18 +104,18 @@ struct RawTables {
   std::vector<PendingFrame> pending;
   std::vector<std::shared_ptr<const std::string>> names;
   std::vector<std::string> counters;  // names of performance counters
-  // files[0] stands for those that were too many to be told apart.
+  // files[0] stands for all files beyond the limit.
   std::vector<std::shared_ptr<const FileInfo>> files{std::make_shared<const FileInfo>()};
 };
 
-// How many there are at most.
+// The limits of a RawStore.
 struct StoreLimits {
   std::size_t nodes = 1u << 18;
   std::size_t frames = 1u << 19;       // of code; of other kinds there are few
   std::size_t first_nodes = 1u << 12;  // that paths without their callers can be below
   std::size_t short_nodes = 1u << 16;  // of such paths, besides `nodes`
-  // Rows of amounts that processes have by call path: of those that run, of one of them, and what each may
-  // have whatever the others have.
+  // Rows of amounts by call path: of all running processes, of one process, and what each process may have in
+  // any case.
   std::size_t rows = 1u << 20, process_rows = 1u << 17, fewest_rows = 1u << 10;
   std::size_t short_rows = 1u << 12;  // of one process on paths without their callers, besides these
 };
@@ -131,33 +131,33 @@ class RawStore {
   std::uint32_t code(CodeInfo info);
   std::uint32_t name(const std::string& name);
   std::uint32_t frame(const RawFrame& frame);
-  // The child of `parent` with that frame: of one that calls something, of one that a path ends with, or that
-  // only others follow that say what its thread did there, and of a region. Where there is no room, a node
-  // that stands for it.
+  // The child of `parent` with this frame: for a frame that calls another one, for the last frame of a path
+  // (or one that is followed only by frames that say what the thread did), and for a region. If there is no
+  // room: the node that stands for it.
   std::uint32_t node(std::uint32_t parent, std::uint32_t frame);
   std::uint32_t leaf(std::uint32_t parent, std::uint32_t frame);
   std::uint32_t region(std::uint32_t parent, std::uint32_t frame);
   // The path without its callers.
   std::uint32_t shorten(std::uint32_t path);
-  // The path of which nothing is known.
+  // The path that stands for paths about which nothing is known.
   std::uint32_t shortest() { return left_out(0, 1); }
   // Whether callers are left out.
   [[nodiscard]] bool is_short(std::uint32_t path) const noexcept;
 
-  // Of limits().rows. False: there are not so many left.
+  // Takes rows out of limits().rows. False: there are not enough left.
   bool take_rows(std::size_t count) noexcept;
   void give_rows_back(std::size_t count) noexcept { rows_ -= count; }
 
   std::uint32_t counter(std::string_view name);
 
-  // 0 for those that are more than kMostFiles.
-  static constexpr std::size_t kMostFiles = 1u << 16;
+  // Returns 0 beyond kMaxFiles.
+  static constexpr std::size_t kMaxFiles = 1u << 16;
   std::uint32_t file(const FileInfo& file);
 
-  // A new frame that refers to nothing yet, and what it turned out to be. No value: there is no room.
+  // Adds a frame that is not described yet, and resolves it later. No value: there is no room.
   std::optional<std::uint32_t> add_pending(shard::FrameKind kind);
   void resolve_pending(std::uint32_t index, const RawFrame& resolution);
-  // The frame of all that will never be known.
+  // The frame for everything that will never be known.
   std::uint32_t unknown(shard::FrameKind kind);
 
  private:

@@ -19,7 +19,7 @@ std::optional<std::uint32_t> RegionPaths::path(std::uint32_t index) {
   std::vector<std::uint32_t> chain;
   std::uint32_t path = 0;
   for (std::uint32_t at = index; at != wire::kNoRegion; at = regions[at].parent) {
-    if (at >= segment_.layout().regions || chain.size() >= shard::kMostRegionDepth || !name(at))
+    if (at >= segment_.layout().regions || chain.size() >= shard::kMaxRegionDepth || !name(at))
       return std::nullopt;
     if (const auto known = paths_.find(at); known != paths_.end()) {
       path = known->second;
@@ -29,7 +29,7 @@ std::optional<std::uint32_t> RegionPaths::path(std::uint32_t index) {
   }
   std::size_t depth = chain.size();
   for (std::uint32_t at = path; at != 0; at = store_.tables().nodes[at].parent) ++depth;
-  if (depth > shard::kMostRegionDepth) return std::nullopt;
+  if (depth > shard::kMaxRegionDepth) return std::nullopt;
   for (std::size_t i = chain.size(); i-- > 0;) {
     const std::uint32_t inner = store_.region(path, store_.frame({RawKind::kRegion, *name(chain[i]), 0}));
     if (inner == path) return std::nullopt;  // no room

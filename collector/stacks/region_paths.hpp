@@ -19,8 +19,8 @@ class RegionPaths {
 
   // RawTables::names of a region, index < layout().regions. No value: it is not described (yet).
   std::optional<std::uint32_t> name(std::uint32_t index);
-  // The node whose innermost frame is the region. No value: there cannot be one, since the regions around it
-  // are damaged, nested too deep or not described, or there is no room.
+  // The node whose innermost frame is the region. No value: the regions around it are damaged, nested too
+  // deeply or not described, or there is no room.
   std::optional<std::uint32_t> path(std::uint32_t index);
 
  private:

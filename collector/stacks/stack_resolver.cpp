@@ -11,7 +11,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMostCachedStacks = 1u << 15;
+constexpr std::size_t kMaxCachedStacks = 1u << 15;
 
 bool is_mpi(ModuleRole role) { return role == ModuleRole::kMpiWrapper || role == ModuleRole::kMpiLibrary; }
 
@@ -54,7 +54,7 @@ Stack StackResolver::resolve(std::span<const std::uint64_t> words, const StackCo
   } else {
     stack = build(leaf, words, context);
     if (stack.settled) {
-      if (stacks_.size() >= kMostCachedStacks) {
+      if (stacks_.size() >= kMaxCachedStacks) {
         cache_.clear();
         stacks_.clear();
       }
@@ -146,7 +146,7 @@ bool StackResolver::read_frames(const std::optional<Frame>& leaf, std::span<cons
     const std::uint64_t tag = words[i] & wire::kFrameTagMask;
     const auto number = static_cast<std::uint32_t>(words[i]);
     if (tag == wire::kRegionFrameTag && number < segment_.layout().regions &&
-        region_frames_.size() < shard::kMostRegionDepth) {
+        region_frames_.size() < shard::kMaxRegionDepth) {
       region_frames_.push_back(region_frame(number));
       settled = settled && region_frames_.back().settled;
       continue;

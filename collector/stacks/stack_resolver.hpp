@@ -2,11 +2,11 @@
 // Turns the frame words of a sample, or of a call site, into a call path: a node of the RawStore that all
 // processes of the collector share.
 //
-// Input: words as in wire::SampleRecord, leaf first, checked for length but for nothing else, and what the
-// thread did. Output: a Stack. Frames of our own (agent, wrappers) are left out, and so is all that lies
-// below an MPI wrapper; what follows the code is what the thread did there (MPI function, system call,
-// waiting for the GIL). Words that make no sense are counted ("damaged_record") and end the path. The thread
-// that polls the process calls this.
+// Input: words as in wire::SampleRecord, leaf first, of which only the length has been checked, and what the
+// thread did. Output: a Stack. Our own frames (agent, wrappers) and everything below an MPI wrapper are left
+// out. The last frames say what the thread did (MPI function, system call, waiting for the GIL). Impossible
+// words are counted ("damaged_record") and end the path. Only the thread that polls the process may call
+// this.
 #pragma once
 
 #include <cstddef>
@@ -51,25 +51,25 @@ class StackResolver {
   // All of them must outlive it.
   StackResolver(const SegmentView& segment, RawStore& store, DropCounts& drops);
 
-  // Reads what the process has described since the last time, and tells the RawStore what frames that waited
-  // for it are. Before each round of samples.
+  // Reads what the process has described since the last call, and resolves pending frames. Call it before
+  // each round of samples.
   void read_descriptions(std::uint64_t now_ns);
-  // The process has ended: as above, for the last time.
+  // Does the same for the last time, when the process has ended.
   void finish(std::int32_t pid, std::int64_t process_start_utc_ns, std::uint64_t now_ns);
 
   [[nodiscard]] Stack resolve(std::span<const std::uint64_t> words, const StackContext& context);
-  // The path of a call site, whose words lie in the path arena; mpi_op as in StackContext. No value: they lie
-  // outside.
+  // The path of a call site, whose words are in the path arena; mpi_op as in StackContext. No value: the
+  // words are outside the arena.
   [[nodiscard]] std::optional<std::uint32_t> call_site_path(std::uint64_t arena_offset, std::uint32_t words,
                                                             std::uint32_t mpi_op);
-  // The path of a thread that has run nothing but its start function. 0: not known.
+  // The path that consists of a thread's start function alone. 0: not known.
   [[nodiscard]] std::uint32_t start_path(std::uint64_t start_function);
-  // The path whose innermost frame is the region. No value: there cannot be one.
+  // The path whose innermost frame is the region. No value: it cannot be resolved.
   [[nodiscard]] std::optional<std::uint32_t> region_path(std::uint32_t index) { return regions_.path(index); }
 
-  // Whether the code object is what a Python module runs when it is imported or started.
+  // Whether the code object is the body of a Python module, which runs when it is imported or started.
   [[nodiscard]] bool is_module_body(std::uint64_t code_id) const;
-  // Some call sites had callers for which there was no room.
+  // Whether callers of some call sites were left out for lack of room.
   [[nodiscard]] bool left_callers_out() const noexcept { return left_callers_out_; }
 
  private:

@@ -59,12 +59,12 @@ std::uint32_t fold(std::uint64_t sum) {
 // values that `first` had. Eight words at a time, each lane with sums of its own.
 std::uint32_t fletcher32(std::span<const std::byte> bytes) {
   constexpr std::size_t kLanes = 8;
-  constexpr std::size_t kMostSteps = 256;  // a lane's second sum fits into 32 bits then
+  constexpr std::size_t kMaxSteps = 256;  // a lane's second sum fits into 32 bits then
   const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
   std::uint64_t first = 0, second = 0;
   std::size_t words = bytes.size() / 2;
   while (words >= kLanes) {
-    const std::size_t steps = std::min(words / kLanes, kMostSteps);
+    const std::size_t steps = std::min(words / kLanes, kMaxSteps);
     std::array<std::uint32_t, kLanes> lane_first{}, lane_second{};
     for (std::size_t step = 0; step < steps; ++step, data += 2 * kLanes) {
       std::array<std::uint16_t, kLanes> word;
@@ -185,8 +185,8 @@ void check_item(std::size_t bytes, std::size_t item_bytes) {
 // Little gain from a Huffman code, by the collision entropy (6.7 bits per byte or more, which is about 7.2
 // bits of Shannon's), nor steps between neighbours that repeat, as in numbers that count up.
 bool looks_random(std::span<const std::byte> plane) {
-  constexpr std::size_t kFewest = 4096;  // below that the estimate is itself random
-  if (plane.size() < kFewest) return false;
+  constexpr std::size_t kMin = 4096;  // below that the estimate is itself random
+  if (plane.size() < kMin) return false;
   std::array<std::uint32_t, 256> bytes{}, steps{};
   std::uint8_t last = 0;
   for (const std::byte item : plane) {
@@ -205,7 +205,7 @@ bool looks_random(std::span<const std::byte> plane) {
   return true;
 }
 
-constexpr std::size_t kStoredHeader = 5, kMostStored = 65535;  // RFC 1951, 3.2.4
+constexpr std::size_t kStoredHeader = 5, kMaxStored = 65535;  // RFC 1951, 3.2.4
 
 // RFC 1950, with the first `prefix` bytes in stored blocks. Bytes written to `out`, which has room.
 std::size_t deflate_behind(std::span<const std::byte> content, std::size_t prefix, std::span<std::byte> out) {
@@ -213,7 +213,7 @@ std::size_t deflate_behind(std::span<const std::byte> content, std::size_t prefi
   const auto put = [&](std::uint32_t byte) { out[end++] = static_cast<std::byte>(byte); };
   put(0x78), put(0x01);
   for (std::size_t at = 0; at < prefix;) {
-    const std::size_t bytes = std::min(prefix - at, kMostStored);
+    const std::size_t bytes = std::min(prefix - at, kMaxStored);
     put(0);  // not the last one; stored
     put(bytes & 0xff), put(static_cast<std::uint32_t>(bytes >> 8));
     put(~bytes & 0xff), put(~bytes >> 8 & 0xff);
@@ -251,7 +251,7 @@ std::vector<std::byte> compress_chunk(std::span<const std::byte> rows, std::size
     while (prefix < content.size() && looks_random(content.subspan(prefix, plane))) prefix += plane;
   }
   const std::size_t bound = libdeflate_zlib_compress_bound(compressor(), content.size()) +
-                            (prefix / kMostStored + 1) * kStoredHeader;
+                            (prefix / kMaxStored + 1) * kStoredHeader;
   std::vector<std::byte> stored(bound + kChecksumBytes);
   const std::size_t bytes = prefix != 0 ? deflate_behind(content, prefix, {stored.data(), bound})
                                         : libdeflate_zlib_compress(compressor(), content.data(),

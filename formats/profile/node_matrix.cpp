@@ -258,8 +258,8 @@ BlockParts unpack(const EncodedBlock& block) {
 }
 
 EncodedBlock encode_block(std::uint32_t node, shard::MatrixRows rows) {
-  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
-  if (std::max({rows.values.size(), rows.path_counters.size(), rows.data_accesses.size()}) > kMost)
+  constexpr std::size_t kMax = std::numeric_limits<std::uint32_t>::max();
+  if (std::max({rows.values.size(), rows.path_counters.size(), rows.data_accesses.size()}) > kMax)
     throw std::length_error("a node has more rows than a block can hold");
   shard::sort_rows(rows, shard::RowOrder::kByPath);
   unite_equal(rows.values);

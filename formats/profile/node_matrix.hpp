@@ -12,16 +12,16 @@
 
 namespace clusterprof::profile {
 
-// A node's block as it is stored: chunks of all columns, compressed, and what says where they belong. Depends
-// on the node's rows alone (not on other nodes, nor on the process that made it), but for the numbers of
-// paths, ranks and counters, which are the profile's. Can be sent and stored: it is plain bytes.
+// A node's block as it is stored: the compressed chunks of all columns, and where they belong. It depends
+// only on the node's rows and on the profile's numbers of paths, ranks and counters, not on other nodes or on
+// the process that made it. Plain bytes, which can be sent and stored.
 struct EncodedBlock {
   std::vector<std::byte> bytes;
 };
 
-// `rows`: of one node, numbered as in the profile; is sorted by (path, rank, ...), fastest when it comes by
-// rank and path. Rows that are the same but for their amounts become one. No HDF5 in it: may run on any
-// thread. Throws std::length_error for 2^32 rows or more.
+// Sorts `rows`, which are those of one node, numbered as in the profile, by (path, rank, ...). Fastest if
+// they come sorted by rank and path. Adds up rows that differ only in their amounts. Does not use HDF5, so
+// any thread may call it. Throws std::length_error for 2^32 rows or more.
 EncodedBlock encode_block(std::uint32_t node, shard::MatrixRows rows);
 
 }  // namespace clusterprof::profile

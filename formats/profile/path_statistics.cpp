@@ -216,7 +216,7 @@ struct PathStatisticsBuilder::State {
   // Values by path, paths in preorder.
   void collect(std::int32_t rank, std::span<const shard::Value> values) {
     if (values.empty()) return;
-    if (collected_ranks == kTogether || collected.size() >= kMostCollected) take_collected();
+    if (collected_ranks == kTogether || collected.size() >= kMaxCollected) take_collected();
     const auto slot = static_cast<std::uint8_t>(collected_ranks++);
     rank_of_slot[slot] = rank;
     for (std::size_t i = 0; i < values.size();) {
@@ -279,8 +279,8 @@ struct PathStatisticsBuilder::State {
   BinPool pool;
 
  private:
-  static constexpr std::size_t kTogether = 64;                         // ranks; bits of Open::slots
-  static constexpr std::size_t kMostCollected = std::size_t{1} << 20;  // values, but for the last rank's
+  static constexpr std::size_t kTogether = 64;                        // ranks; bits of Open::slots
+  static constexpr std::size_t kMaxCollected = std::size_t{1} << 20;  // values, but for the last rank's
 
   struct Collected {
     std::uint64_t wall_ns = 0;

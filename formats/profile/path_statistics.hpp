@@ -16,11 +16,10 @@
 
 namespace clusterprof::profile {
 
-// Exact: sums of squares of times do not fit into 64 bits, and those of floating point numbers depend on
-// their order.
+// Sums of squares are exact: they do not fit into 64 bits, and floating point sums would depend on the order.
 __extension__ using Squares = unsigned __int128;
 
-// Over the ranks that have the path. Wall time, all threads of a rank together.
+// Over the ranks that have the path; wall time of all threads of a rank together.
 struct Spread {
   std::uint64_t sum_ns = 0, min_ns = 0, max_ns = 0;
   std::int32_t min_rank = 0, max_rank = 0;  // world ranks; the lowest of several
@@ -52,14 +51,14 @@ struct PathStatisticsTable {
   std::vector<QuantileBin> quantile_bins;  // by path, inclusive first, bin; none without ranks
   friend bool operator==(const PathStatisticsTable&, const PathStatisticsTable&) = default;
 
-  // The time that `share` (0..1) of the ranks that have the path are at or below: the middle of its bin, at
-  // most 5 % wrong, and not beyond the least and the most of a rank. Empty when no rank has the path.
+  // A quantile: `share` (0 to 1) of the ranks that have the path have at most this time. It is the middle of
+  // a bin, at most 5 % wrong, and within the minimum and maximum of the ranks. Empty if no rank has the path.
   [[nodiscard]] std::optional<double> quantile_ns(std::uint32_t path, bool exclusive, double share) const;
 };
 
-// Adds up ranks one at a time. The result does not depend on their order, nor on how they were divided among
-// builders that then absorb each other. Every parent must come before its children; paths in preorder are
-// faster. Memory: that of the paths, not of the ranks.
+// Adds up ranks one at a time. The result depends neither on their order nor on how they are divided among
+// builders that are united afterwards. Parents must come before their children; paths in preorder are faster.
+// Memory grows with paths, not with ranks.
 class PathStatisticsBuilder {
  public:
   explicit PathStatisticsBuilder(const std::vector<shard::Path>& paths);
@@ -67,9 +66,9 @@ class PathStatisticsBuilder {
   PathStatisticsBuilder(PathStatisticsBuilder&&) noexcept;
   PathStatisticsBuilder& operator=(PathStatisticsBuilder&&) noexcept;
 
-  // Each rank once. `values` by path is faster than in another order. One without values does not count.
+  // Call it once for each rank. Fastest if `values` are sorted by path. A rank without values does not count.
   void add(std::int32_t world_rank, std::span<const shard::Value> values);
-  // Unites with what another builder (maybe of another process, over the same paths) has.
+  // Adds the result of another builder for the same paths, perhaps of another process.
   void absorb(const PathStatisticsTable& other);
   [[nodiscard]] PathStatisticsTable finish();
 
@@ -78,11 +77,11 @@ class PathStatisticsBuilder {
   std::unique_ptr<State> state_;
 };
 
-// Plain bytes, to be sent to another process of the same program.
+// Plain bytes that can be sent to another process of the same program.
 std::vector<std::byte> to_bytes(const PathStatisticsTable& table);
 Result<PathStatisticsTable> from_bytes(std::span<const std::byte> bytes);
 
-// Of data in memory, which must be valid; order of its tables does not matter.
+// The statistics of data in memory, which must be valid. Its tables may be in any order.
 PathStatisticsTable path_statistics(const shard::ShardData& data);
 
 }  // namespace clusterprof::profile

@@ -17,9 +17,9 @@
 
 namespace clusterprof::profile {
 
-// Writes a profile piece by piece: memory is that of the head and of one block. The file has its name when
-// finish() has succeeded, with the guarantees of shard::write_shard; a writer that is destroyed before leaves
-// nothing. Not thread-safe. After an error only the destructor may be called.
+// Writes a profile piece by piece, so only the head and one block are in memory. The file gets its name when
+// finish() succeeds, with the guarantees of shard::write_shard(); a writer that is destroyed earlier leaves
+// nothing behind. Not thread-safe. After an error, only the destructor may be called.
 class ProfileWriter {
  public:
   [[nodiscard]] static Result<ProfileWriter> create(const std::filesystem::path& path);
@@ -27,15 +27,15 @@ class ProfileWriter {
   ProfileWriter& operator=(ProfileWriter&&) noexcept;
   ~ProfileWriter();
 
-  // In ascending order of node; nodes without rows may be left out.
+  // Call it in ascending order of nodes. Nodes without rows may be left out.
   [[nodiscard]] Result<void> add(const EncodedBlock& block);
 
   struct Rest {
     const shard::ShardData& head;
     const PathStatisticsTable& statistics;  // of head.paths
     std::span<const Source> sources;
-    // What report::encode made of the analysis; may be empty, or not be there. Asked for after all else is
-    // written.
+    // Returns what report::encode() made of the analysis, or nothing. May be empty itself. Called after
+    // everything else is written.
     std::function<std::vector<std::byte>()> report;
   };
   [[nodiscard]] Result<void> finish(const Rest& rest);
@@ -46,7 +46,7 @@ class ProfileWriter {
   std::unique_ptr<State> state_;
 };
 
-// All at once, of data that is in memory.
+// Writes data that is in memory all at once.
 Result<void> write_profile(const shard::ShardData& merged, const std::filesystem::path& path,
                            const std::vector<Source>& sources = {});
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What was not recorded or is not as it should be, as data: report/words makes sentences of it, and nothing
-// else does. FORMATS.md, "notes", says what each code means.
+// Notes: what was not recorded, or not as it should be. A note is data, a code with a few fields; only
+// report/words makes sentences of notes. Table "notes" in FORMATS.md says what each code means.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 
 namespace clusterprof::shard {
 
-// In the order in which people are told. Files hold the names of kNoteKinds, so values may change.
+// Reports show notes in this order. Files store the names in kNoteKinds, so the values may change.
 enum class NoteCode : std::uint8_t {
-  // What is missing of the whole run; the merge and the report find out.
+  // About the whole run. The merge and the report find these.
   kMissingRanks = 0,
   kDamagedShard,
   kIncompleteShard,
@@ -26,8 +26,8 @@ enum class NoteCode : std::uint8_t {
   kClocksApart,
   kRanksWithoutEvents,
   kOnlySomeRanks,
-  kLauncherGone,  // while these ranks were running
-  // Processes that a collector could not record, or only in part.
+  kLauncherGone,  // the MPI launcher ended while these ranks were running
+  // Processes that a collector could not record, or only in part
   kNoSamples,
   kTooManyFiles,
   kConnectionFailed,
@@ -43,7 +43,7 @@ enum class NoteCode : std::uint8_t {
   kSpawnedCommandNotFound,
   kSpawnedWithoutNumbers,
   kCallersLeftOut,
-  // Python frames are missing,
+  // Why there are no Python frames
   kPythonVersionNotTold,
   kPythonVersionNotSupported,
   kPythonFreeThreaded,
@@ -53,10 +53,10 @@ enum class NoteCode : std::uint8_t {
   kPythonOtherLayout,
   kPythonCodeNotFound,
   kPythonFramesNotFound,
-  // or something beside them.
+  // What is missing although there are Python frames
   kPythonNativeMissing,
   kPythonGarbageUnknown,
-  // Names and lines.
+  // Files whose names and lines could not be read, and the rest
   kFileNotOpened,
   kFileNotRegular,
   kFileNotReadable,
@@ -70,15 +70,16 @@ enum class NoteCode : std::uint8_t {
   kMoreNotes
 };
 
-// What a note is about; the run: neither of one node nor of some ranks.
+// What a note is about: the whole run, one node, or a range of ranks.
 enum class NoteScope : std::uint8_t { kRun, kNode, kRanks };
 
-// Which fields a code has, and by what names programs see them; null: the field is 0 or empty.
+// The fields that a code uses, with the names that JSON gives them. null: the field is not used and 0 or
+// empty.
 struct NoteKind {
   const char* name;
   NoteScope scope;
   const char* number;
-  const char* text;  // what is text by nature: of a file, a system or a person, never ours
+  const char* text;  // comes from a file, the system or a person; never a sentence of ours
   const char* detail;
 };
 inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
@@ -138,17 +139,18 @@ constexpr const char* name_of(NoteCode code) { return kind_of(code).name; }
 std::optional<NoteCode> note_code(std::string_view name);
 
 struct RankRange {
-  std::int32_t first = 0, last = 0;  // both are in it
+  std::int32_t first = 0, last = 0;  // inclusive
   friend auto operator<=>(const RankRange&, const RankRange&) = default;
 };
 
-// Of one node or one range of ranks: what is true of several is several notes, equal but for that.
+// A note about the run, one node or one range of ranks. What is true of several nodes or ranges is several
+// notes.
 struct Note {
   NoteCode code = NoteCode::kMissingRanks;
-  std::string node;  // its name
+  std::string node;  // its name; empty: not about a node
   std::string text, detail;
   std::uint64_t number = 0;
-  std::int32_t first_rank = -1, last_rank = -1;  // -1: not of ranks
+  std::int32_t first_rank = -1, last_rank = -1;  // -1: not about ranks
   friend auto operator<=>(const Note&, const Note&) = default;
 };
 
@@ -156,10 +158,10 @@ Note note_of_run(NoteCode code, std::uint64_t number = 0, std::string text = {},
 Note note_of_node(NoteCode code, std::string node, std::uint64_t number = 0, std::string text = {});
 Note note_of_ranks(NoteCode code, RankRange ranks, std::uint64_t number = 0);
 
-// Sorts them and leaves each fact once: ranges of ranks that meet or overlap become one.
+// Sorts notes and removes duplicates. Joins ranges of ranks that overlap or follow each other.
 void unite(std::vector<Note>& notes);
 
-// What is wrong with it by the rules of its code; null: nothing.
+// What is wrong with a note by the rules of its code. null: nothing.
 const char* problem_of(const Note& note);
 
 }  // namespace clusterprof::shard

@@ -62,15 +62,15 @@ void OpenOperations::find_absent(const Operation& operation, const std::set<std:
 
   std::vector<std::uint32_t> in_calls;
   for (const std::uint32_t member : members) {
-    if (absent.ranks.size() == kMostAbsent) break;
+    if (absent.ranks.size() == kMaxAbsent) break;
     if (inside.contains(member)) continue;
     const auto latest = latest_.find({communicator, member});
     if (latest != latest_.end() && latest->second > sequence) continue;
     std::vector<std::uint32_t>& which = main_call_.contains(member) ? in_calls : absent.ranks;
-    if (which.size() < kMostAbsent) which.push_back(member);
+    if (which.size() < kMaxAbsent) which.push_back(member);
   }
   for (const std::uint32_t member : in_calls)
-    if (absent.ranks.size() < kMostAbsent) absent.ranks.push_back(member);
+    if (absent.ranks.size() < kMaxAbsent) absent.ranks.push_back(member);
 }
 
 bool OpenOperations::is_beyond(const CallUnderWay& operation, std::uint32_t rank) const {

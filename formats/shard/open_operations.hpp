@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who the calls under way (ShardData::calls_under_way) wait for, as far as their records tell.
+// Finds the ranks that MPI calls under way (ShardData::calls_under_way) wait for.
 #pragma once
 
 #include <cstddef>
@@ -18,36 +18,35 @@ namespace clusterprof::shard {
 
 class OpenOperations {
  public:
-  static constexpr std::size_t kMostAbsent = 64;
+  static constexpr std::size_t kMaxAbsent = 64;
 
-  // The ranks that belong to a collective operation and are not in it, by their row: the first kMostAbsent,
-  // those that are in no MPI call first.
+  // The ranks that belong to a collective operation and are not in it.
   struct Absent {
-    std::vector<std::uint32_t> ranks;
-    std::size_t inside = 0;  // ranks that are in it
-    // Members that are neither inside nor, as far as is known, beyond it; no value: the communicator's size
-    // is not known. May be more than `ranks` also because members are not known.
+    std::vector<std::uint32_t> ranks;  // their rows, kMaxAbsent at most; those in no MPI call come first
+    std::size_t inside = 0;            // how many ranks are in it
+    // How many members are neither inside nor known to be beyond it. No value: the communicator's size is not
+    // known. Larger than `ranks` if there are too many, or if not all members are known.
     std::optional<std::size_t> all;
   };
 
-  // Refers to the data.
+  // `data` must outlive this.
   explicit OpenOperations(const ShardData& data);
 
   static bool is_collective(const CallUnderWay& call) {
     return call.sequence != kNone && call.communicator != kNone;
   }
-  // Of a collective operation.
+  // `call` must be collective.
   [[nodiscard]] const Absent& absent(const CallUnderWay& call) const {
     return absent_.at({call.communicator, call.sequence});
   }
   [[nodiscard]] bool is_inside(const CallUnderWay& operation, std::uint32_t rank) const {
     return inside_.at({operation.communicator, operation.sequence}).contains(rank);
   }
-  // The rank has left the operation: it is in a later one of that communicator.
+  // Whether the rank has left the operation: it is in a later one of the same communicator.
   [[nodiscard]] bool is_beyond(const CallUnderWay& operation, std::uint32_t rank) const;
-  // What the call waits for, of one that waits for requests.
+  // The requests that a call like MPI_Waitall waits for.
   [[nodiscard]] std::span<const PendingRequest> pending(const CallUnderWay& call) const;
-  // The call that the rank's main thread is in; null: none.
+  // The call that the rank's main thread is in. null: none.
   [[nodiscard]] const CallUnderWay* main_call(std::uint32_t rank) const {
     const auto call = main_call_.find(rank);
     return call == main_call_.end() ? nullptr : call->second;

@@ -8,7 +8,7 @@
 namespace clusterprof::shard {
 namespace {
 
-constexpr std::size_t kRowsPerRank = 256, kFewestRows = 8192, kMostRows = 1u << 16;
+constexpr std::size_t kRowsPerRank = 256, kMinRows = 8192, kMaxRows = 1u << 16;
 
 // The paths that have time and all above them, parents first.
 class WeightedTree {
@@ -51,15 +51,15 @@ class WeightedTree {
     return bins + static_cast<std::size_t>(std::popcount(scratch_[0].bins));
   }
 
-  // The least time that leaves no more than most_bins, to a sixteenth.
-  std::uint64_t least_time(std::size_t most_bins) {
-    if (bins_of_kept(0) <= most_bins) return 0;
+  // The least time that leaves no more than max_bins, to a sixteenth.
+  std::uint64_t least_time(std::size_t max_bins) {
+    if (bins_of_kept(0) <= max_bins) return 0;
     std::uint64_t too_little = 0, enough = total_ns_ + 1;  // the root alone
     while (enough - too_little > 1 + too_little / 16) {
       const auto middle = static_cast<std::uint64_t>(
           std::sqrt((static_cast<double>(too_little) + 1) * static_cast<double>(enough)));
       const std::uint64_t least_ns = std::clamp(middle, too_little + 1, enough - 1);
-      (bins_of_kept(least_ns) <= most_bins ? enough : too_little) = least_ns;
+      (bins_of_kept(least_ns) <= max_bins ? enough : too_little) = least_ns;
     }
     return enough;
   }
@@ -87,14 +87,14 @@ class WeightedTree {
 
 }  // namespace
 
-std::size_t most_path_series_rows(std::size_t ranks) {
-  return std::clamp(kRowsPerRank * ranks, kFewestRows, kMostRows);
+std::size_t max_path_series_rows(std::size_t ranks) {
+  return std::clamp(kRowsPerRank * ranks, kMinRows, kMaxRows);
 }
 
 std::vector<std::uint32_t> keep_largest_paths(std::span<const std::uint32_t> parents,
-                                              std::span<const PathWeight> weights, std::size_t most_bins) {
+                                              std::span<const PathWeight> weights, std::size_t max_bins) {
   WeightedTree tree(parents, weights);
-  return tree.targets(tree.least_time(most_bins));
+  return tree.targets(tree.least_time(max_bins));
 }
 
 void PathTimeTable::add(std::uint32_t path, std::uint32_t bin, std::uint64_t wall_ns) {
@@ -107,12 +107,12 @@ void PathTimeTable::add(std::uint32_t path, std::uint32_t bin, std::uint64_t wal
   times_[row][bin] += wall_ns;
 }
 
-std::vector<PathSeries> PathTimeTable::rows(const std::vector<Path>& paths, std::size_t most_rows) const {
+std::vector<PathSeries> PathTimeTable::rows(const std::vector<Path>& paths, std::size_t max_rows) const {
   std::vector<PathWeight> weights;
   for (std::size_t row = 0; row < times_.size(); ++row) {
     PathWeight& weight = weights.emplace_back();
     weight.path = paths_[row];
-    for (std::uint32_t bin = 0; bin < kMostPathBins; ++bin) {
+    for (std::uint32_t bin = 0; bin < kMaxPathBins; ++bin) {
       weight.wall_ns += times_[row][bin];
       weight.bins |= std::uint64_t{times_[row][bin] != 0} << bin;
     }
@@ -120,16 +120,16 @@ std::vector<PathSeries> PathTimeTable::rows(const std::vector<Path>& paths, std:
   std::vector<std::uint32_t> parents;
   parents.reserve(paths.size());
   for (const Path& path : paths) parents.push_back(path.parent);
-  const std::vector<std::uint32_t> target = keep_largest_paths(parents, weights, most_rows);
+  const std::vector<std::uint32_t> target = keep_largest_paths(parents, weights, max_rows);
   PathTimeTable kept(paths.size());
   for (std::size_t row = 0; row < times_.size(); ++row)
-    for (std::uint32_t bin = 0; bin < kMostPathBins; ++bin)
+    for (std::uint32_t bin = 0; bin < kMaxPathBins; ++bin)
       if (times_[row][bin] != 0) kept.add(target[row], bin, times_[row][bin]);
   std::vector<PathSeries> table;
   for (std::uint32_t path = 0; path < kept.row_of_.size(); ++path) {
     if (kept.row_of_[path] == kNone) continue;
     const Bins& bins = kept.times_[kept.row_of_[path]];
-    for (std::uint32_t bin = 0; bin < kMostPathBins; ++bin)
+    for (std::uint32_t bin = 0; bin < kMaxPathBins; ++bin)
       if (bins[bin] != 0) table.push_back({path, bin, bins[bin]});
   }
   return table;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bounds for table path_series: which call paths are told apart, and where the time of the others goes.
+// Keeps table path_series small: decides which call paths have rows of their own, and which path above them
+// gets the time of the others.
 #pragma once
 
 #include <array>
@@ -12,35 +13,36 @@
 
 namespace clusterprof::shard {
 
-// Rows that a node of so many ranks has at most. A row is 3.5 to 4 bytes in the file (measured): 1 kB per
-// rank, or 30 kB on a node of few ranks.
-[[nodiscard]] std::size_t most_path_series_rows(std::size_t ranks);
+// How many rows a node with so many ranks may have. A row takes 3.5 to 4 bytes in the file (measured): 1 kB
+// per rank, or 30 kB on a node with few ranks.
+[[nodiscard]] std::size_t max_path_series_rows(std::size_t ranks);
 
 struct PathWeight {
   std::uint32_t path = 0;
   std::uint64_t wall_ns = 0;
-  std::uint64_t bins = 0;  // a bit for each that has a part of it
+  std::uint64_t bins = 0;  // a bit for each bin in which it has time
 };
 
-// For each of `weights` (no two of one path) the path that its time is given to: its own, or the nearest one
-// above that is kept. A path is kept when it and what it is given by those below have at least a certain
-// time: as little as makes the bins of all together no more than most_bins. The root is kept always.
-// parents: by path; 0 is the root, a parent comes before its children.
+// Returns, for each of `weights`, the path that gets its time: itself if it is kept, otherwise the nearest
+// path above that is kept. A path is kept if its time, with what it gets from paths below, reaches a
+// threshold. The threshold is the lowest one at which all kept paths together have at most max_bins bins. The
+// root is always kept. weights: no path twice. parents: by path; 0 is the root, and parents come before their
+// children.
 [[nodiscard]] std::vector<std::uint32_t> keep_largest_paths(std::span<const std::uint32_t> parents,
                                                             std::span<const PathWeight> weights,
-                                                            std::size_t most_bins);
+                                                            std::size_t max_bins);
 
-// Adds up times and makes the table of them.
+// Adds up times and makes the rows of table path_series.
 class PathTimeTable {
  public:
   explicit PathTimeTable(std::size_t paths) : row_of_(paths, kNone) {}
 
-  void add(std::uint32_t path, std::uint32_t bin, std::uint64_t wall_ns);  // bin < kMostPathBins
-  // Sums are exact, whatever the number of rows; there may be kMostPathBins for the root.
-  [[nodiscard]] std::vector<PathSeries> rows(const std::vector<Path>& paths, std::size_t most_rows) const;
+  void add(std::uint32_t path, std::uint32_t bin, std::uint64_t wall_ns);  // bin < kMaxPathBins
+  // The sums are exact for any max_rows. The root may add kMaxPathBins rows to them.
+  [[nodiscard]] std::vector<PathSeries> rows(const std::vector<Path>& paths, std::size_t max_rows) const;
 
  private:
-  using Bins = std::array<std::uint64_t, kMostPathBins>;
+  using Bins = std::array<std::uint64_t, kMaxPathBins>;
   std::vector<std::uint32_t> row_of_;  // by path
   std::vector<std::uint32_t> paths_;   // by row
   std::vector<Bins> times_;            // by row

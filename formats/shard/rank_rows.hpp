@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The matrix tables: those that grow with ranks times call paths. At 65,536 ranks they do not fit into
-// memory, so they are read, merged and analysed a node and a rank at a time.
+// The matrix tables: values, path_counters and data_accesses, which grow with ranks times call paths. At
+// 65,536 ranks they do not fit into memory, so they are read, merged and analysed one node and one rank at a
+// time.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +16,18 @@
 
 namespace clusterprof::shard {
 
-// A ShardData without rows in the matrix tables and in mpi_events and event_gaps is called a head.
+// A ShardData without rows in the matrix tables, mpi_events and event_gaps is called a head.
 
-// One rank's rows. `rank` of every row is `rank`; spans live as long as the call they are handed to.
+// The rows of one rank. They are valid only during the call that they are passed to.
 struct RankRows {
-  std::uint32_t rank = 0;                      // row of the head's ranks
+  std::uint32_t rank = 0;                      // row of table ranks in the head; also that of every row
   std::span<const Value> values;               // by path, category, the main thread's first
   std::span<const PathCounter> path_counters;  // by path, counter
   std::span<const DataAccess> data_accesses;   // by path
 };
 
-// The union of rows that mean the same: of one rank and path, and alike in what else tells rows apart.
-// Commutative and associative.
+// Adds a row to another one of the same rank and path, and the same category, thread or counter. The order of
+// additions does not matter.
 inline void unite(Value& into, const Value& row) {
   into.wall_ns += row.wall_ns;
   into.cpu_ns += row.cpu_ns;
@@ -39,7 +40,7 @@ inline void unite(DataAccess& into, const DataAccess& row) {
   for (std::size_t i = 0; i < into.blocks.size(); ++i) into.blocks[i] |= row.blocks[i];
 }
 
-// Rows of several ranks in the matrix tables. The order is said where it is used.
+// Rows of several ranks. Whoever uses it says how they are sorted.
 struct MatrixRows {
   std::vector<Value> values;
   std::vector<PathCounter> path_counters;
@@ -47,16 +48,16 @@ struct MatrixRows {
   friend bool operator==(const MatrixRows&, const MatrixRows&) = default;
 };
 
-// Whatever can hand out the matrix rows of all ranks: data in memory, a file.
+// Something that has the matrix rows of all ranks: data in memory, or a file.
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Calls `use` once per rank that has rows, in an order of its own. Throws h5::H5Error when they cannot be
-  // read. May be called again.
+  // Calls `use` once for each rank that has rows, in any order. Throws h5::H5Error if they cannot be read.
+  // May be called several times.
   virtual void for_each_rank(const std::function<void(const RankRows&)>& use) const = 0;
 };
 
-// The rows in a ShardData, which must outlive it. Order of its tables does not matter.
+// The rows of a ShardData, which must outlive this. Its tables may be in any order.
 class InMemoryRows final : public RowSource {
  public:
   explicit InMemoryRows(const ShardData& data) : data_(data) {}
@@ -66,9 +67,9 @@ class InMemoryRows final : public RowSource {
   const ShardData& data_;
 };
 
-// Hands out rows that are sorted as RankRows wants them, rank by rank.
+// Passes rows on rank by rank. They must be sorted as RankRows says.
 void for_each_rank_of_sorted(const MatrixRows& rows, const std::function<void(const RankRows&)>& use);
-// Sorts them before.
+// Does the same with rows in any order.
 void for_each_rank_of(MatrixRows rows, const std::function<void(const RankRows&)>& use);
 
 }  // namespace clusterprof::shard

@@ -11,9 +11,9 @@ enum class RowOrder {
   kByPath,  // path, rank
 };
 
-// Rows of equal rank and path: values by category, the main thread's first; path_counters by counter. Takes
-// time in proportion to the rows, and next to none when they are sorted already. Rows that agree in all of
-// that stay in the order in which they were.
+// Sorts rows. Within a rank and path, values are sorted by category, the main thread's first, and
+// path_counters by counter. Stable. The time is proportional to the number of rows, and negligible if they
+// are sorted already.
 void sort_rows(MatrixRows& rows, RowOrder order);
 
 [[nodiscard]] bool is_sorted(const MatrixRows& rows, RowOrder order);

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Names of what launchers and collectors put into a run directory, beside the shards, and into its parent
-// while they start and work. All but the first two are gone when nobody was killed.
+// Names of the files that launchers and collectors create in a run directory besides the shards, and in its
+// parent directory. The first two stay; the others are removed, unless somebody was killed.
 #pragma once
 
 #include <string_view>
 
 namespace clusterprof::shard {
 
-inline constexpr std::string_view kOwnerLink = ".run";  // to the key of the job step; stays
-inline constexpr std::string_view kJobLink = ".job";    // to what the batch system calls it ("1234.0"); stays
+inline constexpr std::string_view kOwnerLink = ".run";  // its target is the key of the job step
+inline constexpr std::string_view kJobLink =
+    ".job";  // its target is what the batch system calls the job step ("1234.0")
 inline constexpr std::string_view kRendezvousLinkPrefix =
-    ".clusterprof-";                                                   // in the parent, behind it the key
-inline constexpr std::string_view kExitMarkPrefix = ".left-";          // a node whose ranks have all met
+    ".clusterprof-";                                           // in the parent directory; followed by the key
+inline constexpr std::string_view kExitMarkPrefix = ".left-";  // a node whose ranks have all met
 inline constexpr std::string_view kClocksDirectoryPrefix = ".clocks";  // directories
-inline constexpr std::string_view kClaimSuffix = ".claim";             // of .node-NAME.claim
+inline constexpr std::string_view kClaimSuffix = ".claim";             // .node-NAME.claim
 inline bool is_claim(std::string_view name) {
   return name.starts_with(".node-") && name.ends_with(kClaimSuffix);
 }

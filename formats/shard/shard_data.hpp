@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The content of a shard (one node) or of a merged profile (all nodes) in memory: plain
-// tables that refer to each other by index. The collector fills one, formats/shard writes and
-// reads it, the aggregator unites several into one, report/ explains one.
-//
-// FORMATS.md describes the same tables as they stand in the file.
+// ShardData: a shard (one node) or a merged profile (all nodes) in memory, as plain tables that refer to each
+// other by index. The collector fills one, formats/shard writes and reads it, the aggregator unites several
+// into one, and report/ explains it. FORMATS.md describes the same tables in files.
 #pragma once
 
 #include <array>
@@ -24,29 +22,28 @@ struct PathId {
   friend auto operator<=>(const PathId&, const PathId&) = default;
 };
 
-// kRegion: a part of the run that the program named; such frames are the outermost ones of a path, the
-// outermost region first.
+// kRegion: a part of the run that the program named. Regions are the outermost frames of a path.
 enum class FrameKind : std::uint8_t { kPython = 0, kNative = 1, kMpi = 2, kKernel = 3, kRegion = 4 };
 inline constexpr std::uint8_t kFrameKinds = 5;
 
-// What a thread was doing; see "Definitions" in docs/metrics.md.
-// kRunnable: ready, without a processor, outside MPI.
+// What a thread was doing; docs/metrics.md defines these. kRunnable: ready to run but without a processor,
+// outside MPI.
 enum class Category : std::uint8_t { kPython = 0, kNative, kSystem, kMpi, kIo, kIdle, kRunnable };
 inline constexpr std::size_t kCategories = 7;
 inline constexpr std::array<const char*, kCategories> kCategoryNames = {"python", "native", "system",  "mpi",
                                                                         "io",     "idle",   "runnable"};
 
-// Frames that stand for what a thread was doing and not for code: names no function has.
+// Frames that stand for what a thread was doing and not for code. No function has these names.
 inline constexpr std::string_view kGilWaitName = "waiting for the GIL";  // kernel, below its system call
 inline constexpr std::string_view kPageFaultName = "page fault";         // kernel
-// Kernel, in event_gaps and what is made of them, below the path that ran: category runnable.
+// Kernel, below the path that was running; only in event_gaps and in what is computed from them.
 inline constexpr std::string_view kRunnableName = "waiting for a processor";
 inline constexpr std::string_view kGarbageName = "garbage collection";  // native, of the interpreter
-// Native, of no object file: callers that are not told apart, since there are too many call paths.
+// Native, in no object file: callers that were left out because there are too many call paths.
 inline constexpr std::string_view kCallersLeftOutName = "[callers left out]";
-// Native, of no object file: call sites of an MPI function that found no room to be told apart.
+// Native, in no object file: all call sites of an MPI function for which the table had no room.
 inline constexpr std::string_view kOtherCallSitesName = "[other call sites]";
-// Kernel, below a system call that may be about any of them: what its descriptor was.
+// Kernel, below a system call such as read: what kind of descriptor it was called with.
 inline constexpr std::string_view kOnFileName = "of a file";
 inline constexpr std::string_view kOnSocketName = "of a socket";
 inline constexpr std::string_view kOnPipeName = "of a pipe or terminal";
@@ -55,11 +52,10 @@ inline constexpr std::string_view kOnThreadName = "of a thread that is joined";
 using StringIndex = std::uint32_t;  // into ShardData::strings; 0 is the empty string
 inline constexpr std::uint32_t kNone = 0xffff'ffffu;
 
-// More ranks than any job has: a file that says more is damaged, and readers may size tables by it.
+// No job has more ranks. A file that says more is damaged; readers rely on this when they size tables.
 inline constexpr std::uint32_t kMaxWorldSize = 1u << 24;
 
-// A place in the program: a source line of a function. Two frames are the same when all
-// fields are.
+// A place in the program: a source line of a function. Two frames are the same if all fields are equal.
 struct Frame {
   FrameKind kind = FrameKind::kNative;
   bool inlined = false;             // the compiler put this function into its caller
@@ -72,9 +68,9 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// Frames of a call path, and regions among them. Samples have 2048 words and, for each that is a call in
-// compiled code, as many frames as were inlined there.
-inline constexpr std::uint32_t kMostPathDepth = 65536, kMostRegionDepth = 256;
+// Limits for the frames of a call path and the regions among them. A sample has at most 2048 words, and each
+// call in compiled code stands for as many frames as were inlined there.
+inline constexpr std::uint32_t kMaxPathDepth = 65536, kMaxRegionDepth = 256;
 
 // A node of the call path tree. paths[0] is the root: no frame, its own parent.
 // A parent always comes before its children.
@@ -85,8 +81,7 @@ struct Path {
   friend bool operator==(const Path&, const Path&) = default;
 };
 
-// No node, rank or run starts before or ends after these, 1933 and 2189: what lies between any two such times
-// is a number that fits.
+// No node, rank or run starts before 1933 or ends after 2189, so the difference of two times always fits.
 inline constexpr std::int64_t kEarliest_utc_ns = -(std::int64_t{1} << 60);
 inline constexpr std::int64_t kLatest_utc_ns = std::int64_t{3} << 61;
 
@@ -97,7 +92,7 @@ struct Node {
   std::uint64_t cpu_ns = 0;       // CPU time of all its recorded processes
   std::uint64_t collector_cpu_ns = 0;
   std::uint64_t collector_max_rss_bytes = 0;
-  // 0, empty: not known.
+  // 0 or empty: not known.
   std::uint32_t cpus = 0, numa_nodes = 0;  // logical processors that are on
   std::uint64_t memory_bytes = 0;
   std::uint64_t cache_bytes = 0;  // of one instance of the largest cache
@@ -116,18 +111,18 @@ enum RankFlags : std::uint32_t {
   kMpiUnwatched = 1u << 7,  // calls would not have been seen: --no-mpi, or no agent in the process
   kFaultsApart = 1u << 8,   // the time in page faults is told apart
   kGarbageApart = 1u << 9,  // so is Python's garbage collection
-  // A process may have run Python whose frames were not read: what the interpreter did is not told apart.
+  // A process may have run Python whose frames were not read, so the time of Python code counts as native.
   kPythonUnread = 1u << 10,
   kSpawned = 1u << 11,  // of a world that MPI_Comm_spawn made
-  // Its operations on files were watched: where io_calls has none there were none.
+  // Its file operations were watched: if io_calls has none, there were none.
   kFilesKnown = 1u << 12,
-  // The kernel tells how long its threads waited for a processor: category runnable and mpi_runnable_ns are
+  // The kernel told how long its threads waited for a processor, so category runnable and mpi_runnable_ns are
   // known.
   kRunDelayKnown = 1u << 13,
 };
 
-// One rank: its main process (the one that initialised MPI, else the first), plus the sums
-// over the helper processes it started.
+// One rank: its main process (the one that initialised MPI, otherwise the first), with the sums over the
+// helper processes that it started.
 struct Rank {
   std::int32_t rank = 0;
   std::uint32_t node = 0;  // index into nodes
@@ -139,46 +134,47 @@ struct Rank {
   std::uint64_t user_ns = 0, system_ns = 0;
   std::uint64_t samples = 0;
   std::uint32_t threads = 0, processes = 0;
-  // Wall time of the main thread. In a shard as samples say; in a profile corrected, so that it adds up to
-  // the recorded time (aggregator/corrected_time.hpp), and raw_main_thread_ns is what samples said.
+  // Wall time of the main thread by category. Shards have what samples say. Profiles have corrected times
+  // that add up to the recorded time (aggregator/corrected_time.hpp), and what samples said in
+  // raw_main_thread_ns.
   std::array<std::uint64_t, kCategories> main_thread_ns{}, raw_main_thread_ns{};
   std::uint64_t mpi_ns = 0;  // main thread inside MPI, measured at enter and exit
   // When MPI_Init returned and MPI_Finalize was entered, since start_utc_ns; 0: not seen.
   std::uint64_t mpi_init_end_ns = 0, mpi_finalize_begin_ns = 0;
-  // Threads of the main process other than its main one that have called MPI: how many, how long they lived,
-  // and how much of it they were inside MPI.
+  // Threads of the main process, other than the main thread, that called MPI: how many, how long they lived,
+  // and how long they were inside MPI.
   std::uint32_t mpi_helper_threads = 0;
   std::uint64_t mpi_helper_elapsed_ns = 0, mpi_helper_ns = 0;
-  std::uint64_t mpi_wait_ns = 0;      // of it, waiting for other ranks
-  std::uint64_t mpi_runnable_ns = 0;  // of mpi_ns, ready without a processor; sampled
+  std::uint64_t mpi_wait_ns = 0;      // the part of mpi_ns that was waiting for other ranks
+  std::uint64_t mpi_runnable_ns = 0;  // the part of mpi_ns that was waiting for a processor; sampled
   std::uint64_t max_rss_bytes = 0, read_bytes = 0, write_bytes = 0;
   std::uint64_t minor_faults = 0, major_faults = 0, voluntary_switches = 0, involuntary_switches = 0;
   std::int32_t exit_status = 0, exit_signal = 0;
   std::uint64_t handler_ns = 0;                                      // what sampling cost the rank
   std::uint64_t truncated = 0, merges_tried = 0, merges_failed = 0;  // samples
   std::uint32_t python_version = 0;                                  // PY_VERSION_HEX, 0 none
-  // Samples of threads that ran, and the running time between them: together the rate reached. 0, 0 not
-  // known.
+  // Samples of running threads, and the running time between them: their ratio is the sampling rate that was
+  // reached. Both 0: not known.
   std::uint64_t running_samples = 0, running_ns = 0;
   std::uint32_t event_level = 0;     // of its mpi_events, see wire::event_is_selected
-  std::uint64_t mpi_operations = 0;  // that would have an event at level 0
+  std::uint64_t mpi_operations = 0;  // those that would have an event at level 0
   std::uint64_t paused_ns = 0;       // main thread; in elapsed_ns but in no category
   StringIndex affinity = 0;          // processors its main process may run on, "0-3,8"; 0 not known
   StringIndex numa_nodes = 0;        // those processors' memory nodes, "0-1"; 0 not known
-  // Where the main thread was last seen, of a rank that is lost: a line per frame, the outermost first. 0 not
+  // For a lost rank: where its main thread was last seen, one line per frame, the outermost first. 0: not
   // known.
   StringIndex last_call_path = 0;
-  // Threads that ended before their first sample, and their CPU time: charged to the functions they began
-  // with.
+  // Threads that ended before their first sample, and their CPU time, which is charged to the functions that
+  // they started with.
   std::uint64_t unsampled_threads = 0, unsampled_cpu_ns = 0;
   friend bool operator==(const Rank&, const Rank&) = default;
 };
 inline constexpr StringIndex Rank::*kRankTexts[] = {&Rank::affinity, &Rank::numa_nodes,
                                                     &Rank::last_call_path};
 
-// Time of one rank on one call path (exclusive: the path's last frame was the leaf). In a shard wall_ns is
-// what samples say; in a profile it is corrected: measured where calls are timed, and the main thread's rows
-// of a category add up to Rank::main_thread_ns.
+// Exclusive time of one rank on one call path: the path's last frame was the innermost. In shards, wall_ns is
+// what samples say. In profiles it is corrected: calls that are timed have their measured time, and the main
+// thread's rows of a category add up to Rank::main_thread_ns.
 struct Value {
   std::uint32_t rank = 0;  // index into ranks
   std::uint32_t path = 0;  // index into paths
@@ -189,39 +185,39 @@ struct Value {
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-// One MPI call site of one rank. The path's last frame is the MPI function. time_ns includes calls under way
-// up to the last look at them; the other numbers are of calls that returned.
+// One MPI call site of one rank. The path's last frame is the MPI function. time_ns includes calls that have
+// not returned, up to the last look at them; the other numbers are only of calls that returned.
 struct MpiCall {
   std::uint32_t rank = 0, path = 0;
   std::uint32_t communicator = kNone;  // index into communicators
   std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0;
   std::uint64_t sent_bytes = 0, recv_bytes = 0;
-  bool main_thread = true;       // made the calls; false: other threads did
+  bool main_thread = true;       // the main thread made the calls; false: other threads did
   std::uint64_t unfinished = 0;  // calls under way
   friend bool operator==(const MpiCall&, const MpiCall&) = default;
 };
 
-// An MPI call that a thread was in at the last look at it: what is known of a call that never returned.
+// An MPI call that had not returned when its thread was last looked at.
 struct CallUnderWay {
-  // Beside the numbers of ranks and tags: none, any.
+  // Special values of peer, root and tag.
   static constexpr std::int32_t kNoRank = -1, kAnyRank = -2, kAnyTag = -1, kNoTag = INT32_MIN;
   std::uint32_t rank = 0;  // index into ranks
   std::int32_t tid = 0;
   bool main_thread = true;
   std::uint32_t path = 0;              // the last frame is the MPI function
   std::uint32_t communicator = kNone;  // index into communicators
-  std::uint32_t sequence = kNone;      // number of the collective call on the communicator; kNone: it is none
-  std::int32_t peer = kNoRank;         // world rank of the other side, kAnyRank
+  std::uint32_t sequence = kNone;  // number of the collective call on the communicator; kNone: not collective
+  std::int32_t peer = kNoRank;     // world rank of the other side, kAnyRank
   std::int32_t tag = kNoTag;
   std::int32_t root = kNoRank;  // world rank
   std::uint64_t enter_ns = 0;   // the node's monotonic clock
   std::uint64_t lasted_ns = 0;  // until the last look
-  std::uint32_t requests = 0;  // that have events, that it waits for and that were not complete when it began
+  std::uint32_t requests = 0;  // recorded requests that it waits for and that were not complete when it began
   friend bool operator==(const CallUnderWay&, const CallUnderWay&) = default;
 };
 
-// What a call under way waits for that waits for requests: the first of those that were not complete when it
-// began, those that are about the same once. The numbers are those of wire::PendingKind.
+// A request that a call under way waits for. Only the first ones that were not complete when the call began
+// are listed, and equal ones once. The numbers are those of wire::PendingKind.
 enum class PendingKind : std::uint8_t { kSend = 1, kReceive = 2, kCollective = 3 };
 struct PendingRequest {
   std::uint32_t rank = 0;      // index into ranks
@@ -232,11 +228,11 @@ struct PendingRequest {
   friend bool operator==(const PendingRequest&, const PendingRequest&) = default;
 };
 
-// One message or collective operation as one rank saw it; wire::MpiEvent describes the fields. Only in
-// shards: a merge makes the tables of the analysis of waiting out of them (WaitState and below).
+// One message or collective operation as one rank saw it; wire::MpiEvent describes the fields. Only shards
+// have events: the merge analyses them and stores what it finds (WaitState and the tables after it).
 struct MpiEvent {
   std::uint32_t rank = 0;    // index into ranks
-  std::uint32_t thread = 0;  // numbers the rank's threads that have events; 0: the first one that had
+  std::uint32_t thread = 0;  // number among the rank's threads that have events, in order of their first one
   std::uint32_t path = 0;    // call site of the call; the last frame is the MPI function
   std::uint32_t communicator = kNone;  // index into communicators
   StringIndex op = 0;                  // the operation, "MPI_Ibcast"
@@ -248,9 +244,9 @@ struct MpiEvent {
   friend bool operator==(const MpiEvent&, const MpiEvent&) = default;
 };
 
-// What samples showed a thread do outside MPI between two events of its: exclusive, like Value. Of each
-// interval the call paths with the most time. A path that is an MPI function's: calls there that have no
-// events (MPI_Get, MPI_Win_lock), of the site with the most time.
+// What a thread did outside MPI between two of its events, by samples; exclusive, like Value. Each interval
+// has only the call paths with the most time. If the path ends in an MPI function, the time is that of calls
+// without events (MPI_Get, MPI_Win_lock), from the call site with the most time.
 struct EventGap {
   std::uint32_t event = 0;  // index into mpi_events: the one at whose enter_ns the interval ends
   std::uint32_t path = 0;
@@ -258,7 +254,7 @@ struct EventGap {
   friend bool operator==(const EventGap&, const EventGap&) = default;
 };
 
-// The clock of a rank's node against that of another one (wire::ClockMeasurement).
+// A comparison of the clock of a rank's node with another node's (wire::ClockMeasurement).
 struct ClockOffset {
   std::uint32_t rank = 0;           // index into ranks
   std::int32_t reference_rank = 0;  // world rank
@@ -284,7 +280,7 @@ inline constexpr std::array<const char*, kWaitKinds> kWaitKindNames = {
     "late_sender",    "late_receiver", "wait_at_barrier", "wait_at_nxn",
     "late_broadcast", "early_reduce",  "early_scan"};
 
-// Time one rank waited in calls from one call site for one other rank that was doing one thing.
+// Time that one rank waited, at one call site, for another rank that was doing one thing.
 struct WaitState {
   std::uint32_t rank = 0;  // index into ranks: who waited
   std::uint32_t path = 0;  // where; the last frame is the MPI function
@@ -295,8 +291,8 @@ struct WaitState {
   friend bool operator==(const WaitState&, const WaitState&) = default;
 };
 
-// Waiting of all ranks that goes back to one rank being on one call path, directly or through others that had
-// to wait for it in turn.
+// All waiting that one rank caused by being on one call path, directly or through ranks that had to wait for
+// it and were late themselves.
 struct RootCause {
   std::uint32_t rank = 0;  // index into ranks
   std::uint32_t path = 0;  // 0 not known
@@ -305,8 +301,8 @@ struct RootCause {
   friend bool operator==(const RootCause&, const RootCause&) = default;
 };
 
-// Time of the critical path on a call path: the chain of dependent work that ends with the last rank to
-// finish.
+// Time that the critical path spends on a call path. The critical path is the chain of dependent work that
+// ends with the last rank to finish.
 struct CriticalTime {
   std::uint32_t rank = 0;  // index into ranks
   std::uint32_t path = 0;  // 0 not known
@@ -314,28 +310,28 @@ struct CriticalTime {
   friend bool operator==(const CriticalTime&, const CriticalTime&) = default;
 };
 
-// Parts of the run of equal length. Sums over the ranks.
+// One of the parts of equal length that the run is divided into. Sums over the ranks.
 struct TimeWindow {
   std::uint64_t begin_ns = 0, end_ns = 0;  // since the first rank's start
   double useful_mean_ns = 0, useful_max_ns = 0;
   std::uint64_t wait_ns = 0;
-  // That every rank was in MPI_Init, MPI_Finalize or the like: no part of what efficiencies are of.
+  // Time in which every rank was in MPI_Init, MPI_Finalize or the like. Efficiencies leave it out.
   std::uint64_t startup_ns = 0;
   friend bool operator==(const TimeWindow&, const TimeWindow&) = default;
 };
 
-// WaitAnalysis::clock_error_ns where the clocks of some nodes could not be compared.
+// Value of WaitAnalysis::clock_error_ns if the clocks of some nodes could not be compared.
 inline constexpr std::uint64_t kClocksApart = INT64_MAX;
 
-// How the analysis went.
+// How the analysis of waiting went.
 struct WaitAnalysis {
-  bool done = false;                         // false: no rank had events; all else is 0
-  std::uint64_t ideal_ns = 0;                // elapsed time on an ideal network; 0 not known
-  std::uint32_t event_level = 0;             // > 0: about one in 2^level operations was looked at, and scaled
+  bool done = false;              // false: no rank had events; all else is 0
+  std::uint64_t ideal_ns = 0;     // elapsed time on an ideal network; 0 not known
+  std::uint32_t event_level = 0;  // > 0: about one in 2^level operations was analysed, and the result scaled
   std::uint64_t operations = 0, events = 0;  // MPI operations of all ranks; events analysed
   std::uint64_t messages = 0, unmatched_messages = 0;
   std::uint64_t collectives = 0, unmatched_collectives = 0;  // instances
-  std::uint64_t clock_error_ns = 0;                          // waits below it between nodes are not counted
+  std::uint64_t clock_error_ns = 0;                          // shorter waits between nodes are not counted
   std::uint64_t clock_violations = 0;                        // messages received before they were sent
   std::uint64_t worst_violation_ns = 0;
   friend bool operator==(const WaitAnalysis&, const WaitAnalysis&) = default;
@@ -355,7 +351,7 @@ struct MatrixCell {
   friend bool operator==(const MatrixCell&, const MatrixCell&) = default;
 };
 
-// Messages of one MPI function with at most le_bytes (and more than the next smaller bin).
+// Messages of one MPI function with at most le_bytes, and more than the next smaller le_bytes.
 struct MpiSize {
   StringIndex op = 0;
   std::uint64_t le_bytes = 0;
@@ -378,15 +374,15 @@ struct UnavailableCounter {
   friend bool operator==(const UnavailableCounter&, const UnavailableCounter&) = default;
 };
 
-// Time of the main thread in MPI over time as its calls measured it; of "mpi_ns" samples say what they saw.
+// The main thread's time in MPI over time, as the calls measured it. Series "mpi_ns" has what samples say.
 inline constexpr std::string_view kMeasuredMpiSeries = "mpi_measured_ns";
-// Of it, what the main thread was ready and without a processor.
+// The part of it in which the main thread waited for a processor.
 inline constexpr std::string_view kMpiRunnableSeries = "mpi_runnable_ns";
 
 // One quantity over time, of ranks or of nodes.
 enum class SeriesKind : std::uint8_t {
-  kSum = 0,      // an amount: of a bin twice as wide, the sum
-  kMaximum = 1,  // a level: of a bin twice as wide, the larger one
+  kSum = 0,      // an amount: when two bins are joined, the sum
+  kMaximum = 1,  // a level: when two bins are joined, the larger one
 };
 struct Series {
   StringIndex name = 0;  // "python_ns", "rss_bytes", a counter's name; no two have the same name and kind
@@ -394,23 +390,23 @@ struct Series {
   friend bool operator==(const Series&, const Series&) = default;
 };
 
-// The bins of all series: bin b holds what happened from origin_utc_ns + b * bin_ns on. All ranks and nodes
-// have the same ones. bin_ns is kFirstBin_ns times a power of two, origin_utc_ns a multiple of bin_ns, so
-// that those of different shards fit into each other.
+// The bins of all series: bin b starts at origin_utc_ns + b * bin_ns. All ranks and nodes have the same bins.
+// bin_ns is kFirstBin_ns times a power of two and origin_utc_ns a multiple of bin_ns, so bins of different
+// shards can be joined.
 struct TimeAxis {
   static constexpr std::uint64_t kFirstBin_ns = 1'000'000;
-  static constexpr std::uint32_t kMostBins = 1024;
-  // Bins begin in 1970 and end before 2109: kMostBins of the widest ones hold all of it.
+  static constexpr std::uint32_t kMaxBins = 1024;
+  // All times are between 1970 and 2109: kMaxBins of the widest bins cover this.
   static constexpr std::uint64_t kWidestBin_ns = kFirstBin_ns << 32;
-  static constexpr std::uint64_t kEnd_utc_ns = kMostBins * kWidestBin_ns;
+  static constexpr std::uint64_t kEnd_utc_ns = kMaxBins * kWidestBin_ns;
   std::uint64_t bin_ns = 0;  // 0: there are no series
   std::int64_t origin_utc_ns = 0;
   friend bool operator==(const TimeAxis&, const TimeAxis&) = default;
 };
 
-// No row where the value is 0.
+// Both series tables have no rows with value 0.
 struct RankSeries {
-  std::uint32_t rank = 0, series = 0, bin = 0;  // indices into ranks, series; bin < TimeAxis::kMostBins
+  std::uint32_t rank = 0, series = 0, bin = 0;  // indices into ranks, series; bin < TimeAxis::kMaxBins
   std::uint64_t value = 0;
   friend bool operator==(const RankSeries&, const RankSeries&) = default;
 };
@@ -420,17 +416,17 @@ struct NodeSeries {
   friend bool operator==(const NodeSeries&, const NodeSeries&) = default;
 };
 
-// Wall time of a call path over the time of the run, exclusive like Value: of all ranks and threads of the
-// shard or profile, in bins of ShardData::path_axis. Each node tells its largest paths apart
-// (path_times.hpp) and adds the time of the others to that of the nearest path above them that it tells
-// apart, or of the root. The sum of all rows is that of Value::wall_ns. No row where both are 0.
+// Wall time of a call path over the time of the run, in bins of ShardData::path_axis. Exclusive like Value,
+// and summed over all ranks and threads of the shard or profile. Only a node's largest paths have rows
+// (path_times.hpp); the time of another path is added to the nearest path above it that has rows, or to the
+// root. All rows add up to Value::wall_ns. There are no rows in which both times are 0.
 struct PathSeries {
-  std::uint32_t path = 0, bin = 0;  // path: index into paths; bin < kMostPathBins
-  std::uint64_t wall_ns = 0;        // in shards as sampled, in profiles corrected as Value's
+  std::uint32_t path = 0, bin = 0;  // path: index into paths; bin < kMaxPathBins
+  std::uint64_t wall_ns = 0;        // in shards as sampled, in profiles corrected like Value::wall_ns
   std::uint64_t raw_wall_ns = 0;    // profiles only: as sampled
   friend bool operator==(const PathSeries&, const PathSeries&) = default;
 };
-inline constexpr std::uint32_t kMostPathBins = 64;
+inline constexpr std::uint32_t kMaxPathBins = 64;
 
 // The values of wire::IoOperation.
 enum class IoOperation : std::uint8_t { kOpen = 0, kClose, kRead, kWrite, kSync, kSeek, kMetadata, kMap };
@@ -439,12 +435,12 @@ inline constexpr std::array<const char*, kIoOperations> kIoOperationNames = {
     "open", "close", "read", "write", "sync", "seek", "metadata", "map"};
 
 struct IoFile {
-  std::string path;         // absolute; empty: all files that were too many to be told apart
-  std::string file_system;  // "ext4 /home", type and mount point as the node had them; empty: not known
+  std::string path;         // absolute; empty: all files for which the table had no room
+  std::string file_system;  // type and mount point on the node, "ext4 /home"; empty: not known
   friend bool operator==(const IoFile&, const IoFile&) = default;
 };
 
-// Operations of one kind on one file by one call path, whose last frame is the caller.
+// Operations of one kind on one file by one call path. The path's last frame is the caller.
 struct IoCall {
   std::uint32_t rank = 0, path = 0;
   std::uint32_t file = 0;  // index into io_files
@@ -453,27 +449,27 @@ struct IoCall {
   friend bool operator==(const IoCall&, const IoCall&) = default;
 };
 
-// What a rank's running, native samples on a call path said of the data they used.
+// Which data a rank used on a call path, by samples of running native code.
 struct DataAccess {
   std::uint32_t rank = 0, path = 0;
-  std::uint64_t samples = 0;   // that were looked at
-  std::uint64_t accesses = 0;  // of them, instructions with a memory operand outside the stack
-  // Which 256 KiB blocks these lay in: bit h(block) of 256, where h is a hash. Those of several rows, joined
-  // by or, say how many different blocks that were (linear counting).
+  std::uint64_t samples = 0;   // whose instruction was looked at
+  std::uint64_t accesses = 0;  // samples whose instruction has a memory operand outside the stack
+  // Which 256 KiB blocks the operands were in: bit h(block) of 256, where h is a hash. The bits of several
+  // rows joined by "or" tell how many different blocks there were (linear counting).
   static constexpr std::uint64_t kBlockBytes = 1u << 18;
   std::array<std::uint64_t, 4> blocks{};
   friend bool operator==(const DataAccess&, const DataAccess&) = default;
 };
 
-// A region of a rank: path is its innermost frame. Instances of all threads that ended.
+// A region of a rank; it is the last frame of `path`. Counts instances that have ended, of all threads.
 struct RegionTime {
   std::uint32_t rank = 0, path = 0;
   std::uint64_t count = 0, time_ns = 0, min_ns = 0, max_ns = 0;
-  std::int64_t max_n = -1;  // the number the program gave to the instance of max_ns; -1 none
+  std::int64_t max_n = -1;  // the number that the program gave to the longest instance; -1: none
   friend bool operator==(const RegionTime&, const RegionTime&) = default;
 };
 
-// Samples of a rank whose handler took at most le_ns (and more than the next smaller bin).
+// Samples of a rank whose handler took at most le_ns, and more than the next smaller le_ns.
 struct HandlerCost {
   std::uint32_t rank = 0;
   std::uint64_t le_ns = 0;
@@ -493,16 +489,16 @@ struct Run {
   std::vector<std::string> command;
   std::vector<std::string> own;  // absolute paths: the program's directory, and what --own names
   std::int64_t start_utc_ns = 0;
-  std::uint32_t world_size = 0;  // ranks the job was started with; 0 unknown
+  std::uint32_t world_size = 0;  // ranks that the job was started with; 0: not known
   std::uint32_t rate_hz = 0;
   std::string clock;                  // "wall" or "cpu"
-  std::string sample_on;              // the event whose overflows samples were taken at; empty: the clock
+  std::string sample_on;              // samples were taken when this event overflowed; empty: by the clock
   bool only_regions = false;          // --only-regions
   bool counters_multiplexed = false;  // the counters took turns: their values are estimates
   std::string version;                // of clusterprof
   std::string mpi_library;            // empty without MPI
-  bool complete = false;              // shard: all its ranks ended; profile: no rank missing
-  std::vector<Note> notes;            // what was not recorded, and why; sorted, each fact once
+  bool complete = false;              // shard: all its ranks have ended; profile: no rank is missing
+  std::vector<Note> notes;            // what was not recorded, and why; as unite() leaves them
   friend bool operator==(const Run&, const Run&) = default;
 };
 
@@ -530,7 +526,7 @@ struct ShardData {
   std::vector<Series> series;
   std::vector<RankSeries> rank_series;  // by rank, series, bin
   std::vector<NodeSeries> node_series;  // by node, series, bin
-  TimeAxis path_axis;                   // of path_series, by the rules of time_axis; bin_ns 0: there are none
+  TimeAxis path_axis;  // of path_series; the rules of time_axis hold; bin_ns 0: there are none
   std::vector<PathSeries> path_series;  // by path, bin
   std::vector<IoFile> io_files;
   std::vector<IoCall> io_calls;
@@ -547,17 +543,15 @@ struct ShardData {
   friend bool operator==(const ShardData&, const ShardData&) = default;
 };
 
-// Adds strings, frames and call paths to a ShardData without duplicates.
-// Not thread-safe. Keeps indices into `data`, which must outlive it and must not be changed
-// in these three tables by others.
+// Adds strings, frames and call paths to a ShardData without duplicates. Not thread-safe. `data` must outlive
+// this, and nobody else may change these three tables.
 class PathInterner {
  public:
   explicit PathInterner(ShardData& data);
 
   StringIndex string(std::string_view text);
   std::uint32_t frame(const Frame& frame);
-  // The child of `parent` (index into paths) with that frame; its id is
-  // path_id(parent id, frame).
+  // The child of `parent` (an index into paths) with this frame.
   std::uint32_t path(std::uint32_t parent, std::uint32_t frame);
 
  private:
@@ -573,8 +567,8 @@ class PathInterner {
   std::unordered_map<std::uint64_t, std::uint32_t, ChildHash> children_;  // parent << 32 | frame
 };
 
-// XXH3-128 over the parent's id and the frame's content (kind, inlined, name, file, the
-// module's base name, line, function line; strings with their lengths). Equal on all nodes.
+// XXH3-128 of the parent's id and the frame's content (kind, inlined, name, file, the module's base name,
+// line, function line; strings with their lengths). The same call path has the same id on all nodes.
 PathId path_id(const PathId& parent, const Frame& frame, const std::vector<std::string>& strings);
 
 }  // namespace clusterprof::shard

@@ -19,7 +19,7 @@ namespace {
 
 // Of the names, files and modules of all frames, and of the names of regions with those around them: what
 // reports have of each by itself, while files have a text once for all.
-constexpr std::uint64_t kMostFrameText = std::uint64_t{4} << 30;
+constexpr std::uint64_t kMaxFrameText = std::uint64_t{4} << 30;
 
 Error at(const char* table, std::size_t row, const char* what) {
   return Error{std::string("row ") + std::to_string(row) + " of table " + table + ": " + what};
@@ -63,12 +63,12 @@ std::uint64_t bins_until_end(const TimeAxis& axis) {
 }
 
 // Its bins reach the end of time when they are as wide as can be.
-Result<void> validate_axis(const char* name, const TimeAxis& axis, std::uint32_t most_bins) {
+Result<void> validate_axis(const char* name, const TimeAxis& axis, std::uint32_t max_bins) {
   if (axis.bin_ns == 0) return {};
   const auto wrong = [&](const char* what) { return Error{std::string(name) + ": " + what}; };
   const std::uint64_t width = axis.bin_ns / TimeAxis::kFirstBin_ns;
   if (axis.bin_ns % TimeAxis::kFirstBin_ns != 0 || !std::has_single_bit(width) ||
-      axis.bin_ns > TimeAxis::kEnd_utc_ns / most_bins)
+      axis.bin_ns > TimeAxis::kEnd_utc_ns / max_bins)
     return wrong("bin_ns is not 1 ms times a power of two");
   if (axis.origin_utc_ns < 0 || static_cast<std::uint64_t>(axis.origin_utc_ns) >= TimeAxis::kEnd_utc_ns)
     return wrong("origin_utc_ns is out of range");
@@ -90,7 +90,7 @@ Result<void> validate_bins(const ShardData& data, const char* table, const std::
     const Row& row = rows[i];
     if (row.*owner >= owners) return at(table, i, "rank or node out of range");
     if (row.series >= data.series.size()) return at(table, i, "series out of range");
-    if (row.bin >= TimeAxis::kMostBins || row.bin >= bins) return at(table, i, "bin out of range");
+    if (row.bin >= TimeAxis::kMaxBins || row.bin >= bins) return at(table, i, "bin out of range");
     if (i != 0 && place(row) <= place(rows[i - 1]))
       return at(table, i, "not sorted by series and bin, or listed twice");
   }
@@ -98,7 +98,7 @@ Result<void> validate_bins(const ShardData& data, const char* table, const std::
 }
 
 Result<void> validate_series(const ShardData& data) {
-  if (const Result<void> axis = validate_axis("time_axis", data.time_axis, TimeAxis::kMostBins); !axis)
+  if (const Result<void> axis = validate_axis("time_axis", data.time_axis, TimeAxis::kMaxBins); !axis)
     return axis;
   if (data.series.size() >= kNone) return Error{"a table has more rows than an index can name"};
   std::set<std::pair<std::string_view, SeriesKind>> seen;
@@ -116,10 +116,10 @@ Result<void> validate_series(const ShardData& data) {
 
 Result<void> validate_path_series(const ShardData& data) {
   const TimeAxis& axis = data.path_axis;
-  if (const Result<void> valid = validate_axis("path_axis", axis, kMostPathBins); !valid) return valid;
+  if (const Result<void> valid = validate_axis("path_axis", axis, kMaxPathBins); !valid) return valid;
   if (data.path_series.empty()) return {};
   if (axis.bin_ns == 0) return at("path_series", 0, "without a time axis");
-  const std::uint64_t bins = std::min<std::uint64_t>(kMostPathBins, bins_until_end(axis));
+  const std::uint64_t bins = std::min<std::uint64_t>(kMaxPathBins, bins_until_end(axis));
   const auto place = [](const PathSeries& row) { return std::pair(row.path, row.bin); };
   for (std::size_t i = 0; i < data.path_series.size(); ++i) {
     const PathSeries& row = data.path_series[i];
@@ -231,7 +231,7 @@ Result<void> validate(const ShardData& data) {
       return at("frames", i, "string out of range");
     text_bytes +=
         data.strings[frame.name].size() + data.strings[frame.file].size() + data.strings[frame.module].size();
-    if (text_bytes > kMostFrameText) return at("frames", i, "too much text");
+    if (text_bytes > kMaxFrameText) return at("frames", i, "too much text");
   }
   std::vector<std::uint32_t> depth(paths, 0);
   std::vector<std::uint64_t> region_text(paths, 0);
@@ -243,12 +243,12 @@ Result<void> validate(const ShardData& data) {
     if (region && path.parent != 0 && data.frames[data.paths[path.parent].frame].kind != FrameKind::kRegion)
       return at("paths", i, "region inside a function");
     depth[i] = depth[path.parent] + 1;
-    if (depth[i] > (region ? kMostRegionDepth : kMostPathDepth))
+    if (depth[i] > (region ? kMaxRegionDepth : kMaxPathDepth))
       return at("paths", i, "too many callers or regions around it");
     if (region) {
       region_text[i] = region_text[path.parent] + data.strings[data.frames[path.frame].name].size();
       text_bytes += region_text[i];
-      if (text_bytes > kMostFrameText) return at("paths", i, "too much text");
+      if (text_bytes > kMaxFrameText) return at("paths", i, "too much text");
     }
     if (path.id != path_id(data.paths[path.parent].id, data.frames[path.frame], data.strings))
       return at("paths", i, "id is not the hash of the call path");

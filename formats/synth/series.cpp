@@ -148,7 +148,7 @@ void SeriesBuilder::add_node() {
 // The solver's own paths run all the time. One in three of the others runs only in the first half, one in
 // three only in the second. Paths of file operations run when files are used.
 void SeriesBuilder::add_paths() {
-  data_.path_axis = axis_of(std::min(shape_.bins, kMostPathBins));
+  data_.path_axis = axis_of(std::min(shape_.bins, kMaxPathBins));
   const std::uint32_t bins = bins_of(data_.path_axis);
   std::vector<std::uint64_t> time_ns(data_.paths.size());
   for (const Value& value : data_.values) time_ns[value.path] += value.wall_ns;
@@ -181,7 +181,7 @@ void SeriesBuilder::add_paths() {
       before = until;
     }
   }
-  data_.path_series = table.rows(data_.paths, most_path_series_rows(shape_.ranks_per_node));
+  data_.path_series = table.rows(data_.paths, max_path_series_rows(shape_.ranks_per_node));
 }
 
 }  // namespace clusterprof::synth

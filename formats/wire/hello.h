@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The greeting: one SOCK_SEQPACKET message from the agent to its node's collector over an
-// abstract Unix socket, carrying the segment's memory file as SCM_RIGHTS. The collector
-// checks the peer's credentials (same uid), maps the file and answers nothing. The agent
-// keeps the socket open; its end tells the collector to look whether the process is gone.
+// The messages between launchers, agents and the collector.
+//
+// Hello is one SOCK_SEQPACKET message from the agent to its node's collector over an abstract Unix socket. It
+// carries the segment's memory file as SCM_RIGHTS. The collector checks the peer's credentials (same uid), maps the
+// file, and does not answer. The agent keeps the socket open; when it is closed, the collector checks whether the
+// process is gone.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +22,11 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 32);
 
-// Sent by the launcher process of every rank before it becomes the program, on a connection of
-// its own; the collector answers with one byte (kAnnounceAccepted) and from then on stays until
-// that process is gone. Without the answer the launcher tries the election again. Where the collector is
-// in another PID namespace, a pidfd of the process comes along as SCM_RIGHTS: before Linux 6.5 the
-// collector has nothing else to see its end by, and answers kAnnounceUnseen without.
+// The launcher process of every rank sends Announce on a connection of its own before it becomes the program. The
+// collector answers with one byte (kAnnounceAccepted), and stays until that process is gone. Without an answer, the
+// launcher tries the election again. If the collector is in another PID namespace, a pidfd of the process comes with
+// the message as SCM_RIGHTS: before Linux 6.5 the collector cannot see the end of the process without it, and answers
+// kAnnounceUnseen.
 inline constexpr std::uint64_t kAnnounceMagic = 0x31'4e'4e'41'46'52'50'43ull;  // "CPRFANN1"
 inline constexpr std::uint8_t kAnnounceAccepted = 'A';
 inline constexpr std::uint8_t kAnnounceUnseen = 'U';  // not recorded; the collector has said so
@@ -37,8 +39,8 @@ struct Announce {
 };
 static_assert(sizeof(Announce) == 32);
 
-// Between the launcher process that stays (parent of the program) and its collector, over a
-// socket pair (SOCK_SEQPACKET).
+// Messages between the launcher process that stays as the program's parent and its collector, over a socket pair
+// (SOCK_SEQPACKET).
 enum class ControlType : std::uint32_t {
   kChildStarted = 1,  // launcher: a = pid, b = rank
   kChildExited = 2,   // launcher: a = pid, b = wait status as from waitpid
@@ -59,13 +61,13 @@ inline constexpr const char* kSocketVariable = "CLUSTERPROF_AGENT_SOCKET";  // a
 inline constexpr const char* kRankVariable = "CLUSTERPROF_AGENT_RANK";
 inline constexpr const char* kWorldSizeVariable = "CLUSTERPROF_AGENT_WORLD_SIZE";
 inline constexpr const char* kPreloadVariable = "CLUSTERPROF_AGENT_PRELOAD";  // our entries of LD_PRELOAD, colon separated
-// 16 hex digits of launch_evidence(), a colon, and where the ranks meet before they exchange clocks over MPI: a
-// directory, absolute, made when it is needed; or kClockVouched: the user has said that all ranks are recorded.
-// Absent: no exchange.
+// 16 hex digits of launch_evidence(), a colon, and the absolute path of the directory in which the ranks meet before
+// they exchange clocks over MPI (it is created when needed), or kClockVouched if the user has said that all ranks are
+// recorded. Not set: no exchange.
 inline constexpr const char* kClockVariable = "CLUSTERPROF_AGENT_CLOCKS";
 inline constexpr const char* kClockVouched = "always";
-// What --sample-on names, as the kernel is to be asked for it (SampleEvent in hexadecimal, separated by commas);
-// or '!' and why it cannot be had.
+// The event of --sample-on in the form that the kernel takes (the fields of SampleEvent in hexadecimal, separated by
+// commas), or '!' and the reason why it is not available.
 inline constexpr const char* kSampleEventVariable = "CLUSTERPROF_AGENT_SAMPLE_EVENT";
 inline constexpr const char* kSampleOnVariable = "CLUSTERPROF_SAMPLE_ON";  // EVENT[:PERIOD], as the user wrote it
 
@@ -77,7 +79,7 @@ enum class SampleEventKind : std::uint32_t {
 struct SampleEvent {
   std::uint32_t type;  // as in perf_event_attr
   std::uint64_t config, config1, config2;
-  std::uint64_t period;  // 0: as makes so many samples per second as the rate says
+  std::uint64_t period;  // 0: chosen so that samples come at the sampling rate
   SampleEventKind kind;
 };
 

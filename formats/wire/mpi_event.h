@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a wrapper says of one message or one collective operation, so that after the run the waiting of one
-// rank can be charged to another. A call that completes several operations (MPI_Waitall) writes one event for
-// each, all with the same times.
+// An MPI event: what a wrapper records about one message or one collective operation. After the run, events
+// tell which rank made another one wait. A call that completes several operations (MPI_Waitall) writes one
+// event for each, all with the same times.
 //
-// Events of both sides are matched by (kind of operation, channel, sequence) alone, never by time. Every
-// operation takes its number whether or not an event of it is written, so losing events does no harm to
-// others.
+// The events of both sides are matched by kind of operation, channel and sequence, never by time. Every
+// operation takes a sequence number even if no event is written, so lost events do not affect others.
 #pragma once
 
 #include <atomic>
@@ -15,7 +14,7 @@ namespace clusterprof::wire {
 
 enum class MpiEventKind : std::uint8_t {
   kSend = 0,         // a message left: a blocking send, or the call that started one
-  kSendDone,         // the call that completed a nonblocking or persistent send; some complete unseen
+  kSendDone,         // the call that completed a nonblocking or persistent send; not every completion is seen
   kReceive,          // the call in which a receive completed
   kProbe,            // a blocking probe found a message; the receive that takes it has the same sequence
   kCollective,       // a blocking collective operation
@@ -29,8 +28,8 @@ enum MpiEventFlags : std::uint8_t {
   kEventNonblocking = 1u << 1,  // kSend: a kSendDone follows. kReceive: begun by an earlier call
 };
 
-// Tags of what is no message but behaves like one: the synchronisation of one-sided access epochs. Program
-// tags are not negative.
+// Tags for the synchronisation of one-sided access epochs, which is recorded like messages. Programs cannot
+// use negative tags.
 inline constexpr std::int32_t kTagWinPost = -2;      // MPI_Win_post to MPI_Win_start
 inline constexpr std::int32_t kTagWinComplete = -3;  // MPI_Win_complete to MPI_Win_wait
 
@@ -53,20 +52,20 @@ struct MpiEvent {
   MpiEventKind kind;
   std::uint8_t flags;               // MpiEventFlags
   std::uint32_t communicator_size;  // collectives; else 0
-  // Between this call and the one with the event before, of the calls without an event (MPI_Get,
-  // MPI_Win_lock, those that poll) those from one site with the most time: the site, and that time; 0:
-  // nothing to speak of.
+  // Calls without an event (MPI_Get, MPI_Win_lock, polling calls) between the call with the event before and
+  // this one: the call site with the most time, and its time. 0: hardly any.
   std::uint32_t between_site, reserved;
   std::uint64_t between_ns;
 };
 static_assert(sizeof(MpiEvent) == 88);
 
-// Which operations are written down while there are too many for all of them: of each stream, runs of 32 with
-// consecutive numbers. A level keeps about half of what the one before kept, the same on all ranks without
-// talking.
+// If there are too many operations to record all, some are selected: runs of 32 consecutive numbers of each
+// stream. Each level selects about half of what the level before selects. All ranks select the same without
+// communicating.
 //
-// A stream: the collective operations of a channel, or the messages between two ranks on one with tags alike.
-// The same on both sides of a message. rank: the world rank of whose event it is.
+// A stream consists of the collective operations of a channel, or of the messages between two ranks on a
+// channel with similar tags. Both sides of a message compute the same stream. rank: the world rank that
+// records the event.
 constexpr std::uint64_t event_stream(MpiEventKind kind, std::uint64_t channel, std::int32_t rank,
                                      std::int32_t peer, std::int32_t tag) noexcept {
   if (kind >= MpiEventKind::kCollective) return channel;  // the tag is the rank's own
@@ -77,9 +76,9 @@ constexpr std::uint64_t event_stream(MpiEventKind kind, std::uint64_t channel, s
   return hash ^ (word(tag) >> 6);
 }
 
-// To tell what a late rank did, and whom it waited for in turn, its other streams have to be there as well:
-// runs with the same number go together. But for the first, or all of a program whose streams are short would
-// go at once.
+// To find out what a late rank did, and whom it waited for itself, its other streams are needed, too. So runs
+// with the same number are selected together, except for the first run of each stream: programs with short
+// streams would otherwise lose all of them at the same level.
 inline constexpr std::uint32_t kMaxEventLevel = 24;
 constexpr bool event_is_selected(std::uint64_t stream, std::uint32_t sequence, std::uint32_t level) noexcept {
   const std::uint32_t run = sequence >> 5;
@@ -95,8 +94,9 @@ constexpr bool event_is_selected(std::uint64_t stream, std::uint32_t sequence, s
 inline constexpr std::uint32_t kEventRingEvents = 8192;  // power of two
 struct MpiEventRing {
   alignas(64) std::atomic<std::uint64_t> written;  // stored by the producer (release)
-  // The producer's own, for MpiEvent::between_site. Of the calls since the event before: the latest one,
-  // which may have an event yet, and of those before it the site with the most time, of calls in succession.
+  // Used by the producer alone, for MpiEvent::between_site. About the calls since the event before: the
+  // latest one, which may still get an event, and the site with the most time in consecutive calls among the
+  // others.
   struct Calls {
     std::uint32_t site;
     std::uint64_t time_ns;
@@ -117,7 +117,8 @@ inline void publish_event(MpiEventRing& ring) noexcept {
   ring.written.store(ring.written.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-// How far the clock of another rank's node is from this one's: one exchange at MPI_Init, one at MPI_Finalize.
+// The difference between the clocks of another rank's node and this one. Measured in MPI_Init and in
+// MPI_Finalize.
 struct ClockMeasurement {
   std::atomic<std::uint32_t> ready;  // 1: the rest is valid
   std::int32_t reference_rank;       // world rank; this process's own rank: it is the reference

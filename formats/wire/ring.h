@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A single-producer single-consumer byte ring in memory shared by a sampled thread
-// (producer, possibly inside its signal handler) and the node's collector (consumer).
+// A byte ring with one producer and one consumer in shared memory. The producer is a sampled thread, possibly
+// in its signal handler; the consumer is the node's collector.
 //
-// The ring never blocks: a record that does not fit is dropped and counted by the caller.
-// Records are contiguous: one that would cross the end is preceded by a kPadding record.
+// The ring never blocks: the caller drops and counts a record that does not fit. Records are contiguous: if
+// one would cross the end, a kPadding record fills the rest.
 #pragma once
 
 #include <atomic>

@@ -14,10 +14,10 @@ enum class Trigger : std::uint8_t {
   kWallTimer = 1,  // the wall clock passed a period (rates of 500 Hz and above)
   kBlocked = 2,    // the thread does not run: the watcher saw it, or the wall clock's timer found it waiting
   kThreadEnd = 3,  // last record of a thread; has no frames
-  kStop = 4,       // the thread itself: recording begins (kPaused) or ends here. No sample: what passed is where
-                   // the one before it was, if recording had begun before that
-  kEvent = 5,      // the event that is sampled on besides the clock occurred often enough. Says where counters
-                   // grew; the time is left to the next sample
+  kStop = 4,       // written by the thread itself: recording begins (kPaused) or ends here. Not a sample: the time
+                   // before it belongs to the sample before, if recording had begun then
+  kEvent = 5,      // the event of --sample-on occurred often enough. Tells where counters grew; the time is left
+                   // to the next sample
 };
 
 enum SampleFlags : std::uint32_t {

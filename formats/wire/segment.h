@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The shared memory of one process ("segment"): a memory file made by the agent, handed to
-// the node's collector over its socket. All sizes are fixed when it is made, so the memory a
-// process can use is bounded by structure and not by time; pages never touched cost nothing.
+// The shared memory of one process ("segment"): a memory file that the agent creates and sends to the node's
+// collector. All sizes are fixed when it is created, so the memory that a process can use does not grow with
+// time. Pages that are never touched cost nothing.
 //
 //   SegmentHeader
 //   CodeSlot[code_slots]            hash table of Python code objects seen
@@ -43,7 +43,7 @@ inline constexpr std::uint64_t kSegmentMagic = 0x35'47'45'53'46'52'50'43ull;  //
 inline constexpr std::uint32_t kWireMajor = 6;
 inline constexpr std::uint32_t kWireMinor = 1;
 
-// One reason per way in which something measured can be lost. Names: kDropReasonNames.
+// Why something that was measured was lost. Names: kDropReasonNames.
 enum class DropReason : std::uint32_t {
   kRingFull = 0,
   kReentrant,      // the signal came while the agent itself ran on the thread
@@ -57,14 +57,14 @@ enum class DropReason : std::uint32_t {
   kFaultInWalk,       // a guarded read faulted; the rest of that walk was dropped
   kTimerFailed,       // a thread's timer could not be made
   kCounterFailed,     // PAPI could not count on a thread
-  kMpiEventRingFull,  // or a thread that has none: an event that is missing in the analysis of waiting
-  kSignalBlocked,     // a thread that blocks the signal it is sampled with, past our functions
-  kRegionTableFull,   // an instance of a region that is not told apart from the one around it
+  kMpiEventRingFull,  // or the thread has no ring: the event is missing in the analysis of waiting
+  kSignalBlocked,     // a thread blocks the sampling signal by a way that our functions do not see
+  kRegionTableFull,   // an instance of a region that counts as the region around it
   kRegionMismatch,    // the end of a region that was not the innermost one, or of none
   kIoFileTableFull,   // an operation on a file that is counted with others of its directory, or with all
                       // others
   kIoSiteTableFull,   // an operation on a file that is counted by file only: its call path found no room
-  kThrottled,         // a tick that was left out, since samples of the thread take too long
+  kThrottled,         // a tick that was left out because the thread's samples take too long
   kIoPathRoomFull,    // an operation on a file whose call path found no room in the path arena
   kCount
 };
@@ -86,7 +86,8 @@ enum class PythonState : std::uint32_t {
   kDisabled = 4,     // --no-python
 };
 
-// Why no Python frames are read (kUnsupported, kCheckFailed), or what is missing beside them (kActive).
+// Why no Python frames are read (kUnsupported, kCheckFailed), or what is missing although they are read
+// (kActive).
 enum class PythonNote : std::uint32_t {
   kNothing = 0,
   kVersionNotTold,
@@ -120,12 +121,12 @@ struct ProcessUsage {
   std::uint64_t usage_has_io;             // 0: /proc/self/io was not readable
 };
 
-// Longer than the rate says, by 1/73: a program whose turns take a round number of milliseconds would be
-// sampled at the same places of every turn, and shares could be any. So the samples move through its turns.
-// rate_hz: at least 1.
+// The time between two samples is longer than the rate says, by 1/73. Otherwise a program whose iterations
+// take a round number of milliseconds would be sampled at the same places of every iteration, and its profile
+// would be wrong. rate_hz: at least 1.
 constexpr std::uint64_t sampling_period_ns(std::uint32_t rate_hz) { return 74'000'000'000u / 73 / rate_hz; }
 
-// Threads that ended without ever having a slot, by the function that they were started with.
+// Counts threads that never had a slot and have ended, by the function that they were started with.
 struct UnrecordedThreads {
   std::atomic<std::uint64_t> start_function;  // ThreadSlot::start_function, set by compare-exchange; 0 free
   std::atomic<std::uint64_t> threads, cpu_ns;
@@ -175,8 +176,8 @@ struct SegmentHeader {
   alignas(64) std::atomic<std::uint64_t> samples_taken;
   std::atomic<std::uint64_t> samples_truncated, merges_tried, merges_failed;
   std::atomic<std::uint64_t> handler_ns;  // time spent in the handler, all threads
-  // With CLUSTERPROF_CHECK_PATHS: call paths that were remembered, and those of them that a walk found to be
-  // others.
+  // With CLUSTERPROF_CHECK_PATHS: how many remembered call paths were used, and how many of them a walk found
+  // to be wrong.
   std::atomic<std::uint64_t> paths_checked, paths_wrong;
   alignas(64) std::uint32_t counter_count;
   char counter_names[kMaxCounters][kCounterNameBytes];
@@ -186,11 +187,11 @@ struct SegmentHeader {
   std::uint32_t counts_mpi_sites;      // 1: MPI calls read the counters, see MpiSiteCounters
   std::uint32_t counters_multiplexed;  // 1: they took turns, and the values are estimates
   ProcessUsage usage;
-  // Time in which recording was paused, of the main thread: pauses that are over, and since when it is
-  // (CLOCK_MONOTONIC; 0: it is not).
+  // Time in which recording of the main thread was paused: the sum of the pauses that are over, and the
+  // beginning of the present one (CLOCK_MONOTONIC; 0: not paused).
   std::atomic<std::uint64_t> paused_ns, paused_since_ns;
-  // Raised by the collector, to stay within its budget, and by a wrapper whose ring is full; never lowered.
-  // See event_is_selected.
+  // See event_is_selected(). Raised by the collector to stay within its budget, and by a wrapper whose ring
+  // is full. Never lowered.
   std::atomic<std::uint32_t> mpi_event_level;
   std::atomic<std::uint64_t> mpi_operations;  // that would have an event at level 0
   ClockMeasurement clock_at_init, clock_at_finalize;
@@ -257,8 +258,8 @@ struct MpiSite {
 };
 static_assert(sizeof(MpiSite) == 96);
 
-// Room that is kept for every function: here its calls are counted whose call site finds no place in the hash
-// table. One row for the main thread, one for all others.
+// The rows for calls whose call site finds no room in the hash table. Each MPI function has one row for the
+// main thread and one for all other threads.
 constexpr std::uint32_t other_mpi_site(std::uint32_t mpi_sites, std::uint32_t op,
                                        bool helper_thread) noexcept {
   return mpi_sites + 2 * op + (helper_thread ? 1 : 0);
@@ -382,7 +383,7 @@ inline constexpr std::int32_t kAnyTag = -1, kNoTag = INT32_MIN;
 
 // What a request is about that a call waits for.
 enum class PendingKind : std::uint32_t { kNone = 0, kSend = 1, kReceive = 2, kCollective = 3 };
-inline constexpr std::uint32_t kMostPending = 8, kPendingKindBits = 2;
+inline constexpr std::uint32_t kMaxPending = 8, kPendingKindBits = 2;
 constexpr PendingKind pending_kind(std::uint32_t kinds, std::uint32_t i) {
   return static_cast<PendingKind>(kinds >> (i * kPendingKindBits) & ((1u << kPendingKindBits) - 1));
 }
@@ -409,7 +410,7 @@ struct MpiCallUnderWay {
   // kPendingKindBits wide.
   std::atomic<std::uint32_t> requests;
   std::atomic<std::uint32_t> pending_kinds;
-  std::array<std::atomic<std::int32_t>, kMostPending> pending_peers;  // world ranks, kAnyPeer, kNoPeer
+  std::array<std::atomic<std::int32_t>, kMaxPending> pending_peers;  // world ranks, kAnyPeer, kNoPeer
 };
 
 struct ThreadSlot {

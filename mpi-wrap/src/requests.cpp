@@ -318,7 +318,7 @@ struct Pending {
     const std::int32_t peer = kind == wire::PendingKind::kCollective ? wire::kNoPeer : peer_of(request);
     for (std::uint32_t i = 0; i < count; ++i)
       if (call.pending_peers[i] == peer && wire::pending_kind(call.pending_kinds, i) == kind) return;
-    if (count == wire::kMostPending) return;
+    if (count == wire::kMaxPending) return;
     call.pending_peers[count] = peer;
     call.pending_kinds |= static_cast<std::uint32_t>(kind) << (count * wire::kPendingKindBits);
     ++count;

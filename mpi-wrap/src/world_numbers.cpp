@@ -115,7 +115,7 @@ NewWorld make_world(const char* path, int own, std::int32_t first_size, const Sp
       last = made;
       ++number;
     }
-    if (size > wire::kMostRunRanks - last.first - last.size) return {};
+    if (size > wire::kMaxRunRanks - last.first - last.size) return {};
     made = {last.first + last.size, size, 0, 0, 0};
     if (call.callers->is_regular(made.caller, made.caller_stride)) made.callers = call.callers->size();
     // Two that take the same number would write one file.
@@ -183,7 +183,7 @@ bool read_callers(const char* path, int number, RankMap& callers) noexcept {
   struct stat status {};
   constexpr auto kOne = static_cast<off_t>(sizeof(std::int32_t));
   if (!is_regular(file, status) || status.st_size <= 0 || status.st_size % kOne != 0 ||
-      status.st_size / kOne > wire::kMostRunRanks) {
+      status.st_size / kOne > wire::kMaxRunRanks) {
     return false;
   }
   const auto bytes = static_cast<std::size_t>(status.st_size);

@@ -188,7 +188,7 @@ class Spawn {
       all += processes[i];
     }
     if (all < 1) return SpawnObstacle::kArguments;
-    if (all > wire::kMostRunRanks) return SpawnObstacle::kNumbers;
+    if (all > wire::kMaxRunRanks) return SpawnObstacle::kNumbers;
     if (!is_executable(nullptr, 0, words.launcher)) return SpawnObstacle::kLauncher;
     if (!allocate_memory(count, arguments, words)) return SpawnObstacle::kNumbers;
     world_ = make_world(call_, static_cast<std::int32_t>(all));

@@ -64,7 +64,7 @@ std::map<std::uint32_t, TimelineRow> rows_by_owner(const ShardData& data, const 
   std::pair<std::uint32_t, std::uint32_t> last;
   for (const Row& row : table) {
     const auto owner = owner_of(row);
-    if (!owner || row.series >= data.series.size() || row.bin >= TimeAxis::kMostBins) continue;
+    if (!owner || row.series >= data.series.size() || row.bin >= TimeAxis::kMaxBins) continue;
     const std::pair key(*owner, row.series);
     if (at == nullptr || key != last) at = &bins[key], last = key;
     const std::uint32_t bin = row.bin / join;
@@ -79,7 +79,7 @@ std::map<std::uint32_t, TimelineRow> rows_by_owner(const ShardData& data, const 
 
 // How many bins to make one of, so that the rows by owner have no more than kMostTimelineCells.
 std::uint32_t bins_to_join(const ShardData& data) {
-  std::vector<std::uint64_t> ends(TimeAxis::kMostBins, 0);  // series of an owner by their last bin
+  std::vector<std::uint64_t> ends(TimeAxis::kMaxBins, 0);  // series of an owner by their last bin
   const auto count = [&](const auto& table, auto owner) {
     for (std::size_t i = 0; i < table.size(); ++i) {
       const bool last = i + 1 == table.size() || table[i + 1].*owner != table[i].*owner ||
@@ -95,7 +95,7 @@ std::uint32_t bins_to_join(const ShardData& data) {
     for (std::uint32_t bin = 0; bin < ends.size(); ++bin) sum += ends[bin] * (bin / join + 1);
     return sum;
   };
-  while (join < TimeAxis::kMostBins && cells() > kMostTimelineCells) join *= 2;
+  while (join < TimeAxis::kMaxBins && cells() > kMostTimelineCells) join *= 2;
   return join;
 }
 
@@ -170,7 +170,7 @@ std::vector<double> recorded_in_bins(const ShardData& data, const shard::Rank& r
                                 static_cast<std::uint64_t>(data.time_axis.origin_utc_ns)));
   const double end_ns = begin_ns + static_cast<double>(rank.elapsed_ns);
   std::vector<double> parts;
-  for (std::size_t bin = 0; bin < TimeAxis::kMostBins / join; ++bin) {
+  for (std::size_t bin = 0; bin < TimeAxis::kMaxBins / join; ++bin) {
     const double from_ns = static_cast<double>(bin) * bin_ns;
     if (from_ns >= end_ns) break;
     parts.push_back(std::max(0.0, std::min(end_ns, from_ns + bin_ns) - std::max(begin_ns, from_ns)));

@@ -199,7 +199,7 @@ class Series {
   }
   // Of damaged tables nothing.
   [[nodiscard]] bool known(std::uint32_t series, std::uint32_t bin) const {
-    return head_.time_axis.bin_ns != 0 && series < shown_.size() && bin < shard::TimeAxis::kMostBins;
+    return head_.time_axis.bin_ns != 0 && series < shown_.size() && bin < shard::TimeAxis::kMaxBins;
   }
 
  private:

@@ -54,7 +54,7 @@ PathBins path_bins(const shard::ShardData& head) {
   PathBins bins;
   if (head.path_axis.bin_ns == 0) return bins;
   for (const shard::PathSeries& row : head.path_series)
-    if (row.bin < shard::kMostPathBins) bins.count = std::max<std::size_t>(bins.count, row.bin + 1);
+    if (row.bin < shard::kMaxPathBins) bins.count = std::max<std::size_t>(bins.count, row.bin + 1);
   if (bins.count == 0) return bins;
   bins.begin_s = axis_begin_s(head, head.path_axis);
   bins.bin_s = to_seconds(head.path_axis.bin_ns);

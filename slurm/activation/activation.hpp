@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What has to be in the environment of a task for it to be recorded, and who wants that.
+// Decides whether a task is recorded, and what its environment must contain for that.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace clusterprof::slurm {
 
-// The value of a variable of the job, or none.
+// Returns the value of a variable of the job, if it is set.
 using JobVariable = std::function<std::optional<std::string>(const char* name)>;
 
 // What the site says, in plugstack.conf.
@@ -23,17 +23,17 @@ struct Site {
 };
 Site parse_site(const std::vector<std::string>& arguments);
 
-// DIR/lib/clusterprof/spank_clusterprof.so and DIR/lib/clusterprof/slurm-22.05/spank_clusterprof.so are of
-// the prefix DIR; empty: it is none of the two.
+// The prefix DIR of DIR/lib/clusterprof/spank_clusterprof.so or
+// DIR/lib/clusterprof/slurm-22.05/spank_clusterprof.so. Empty: the path is neither.
 std::string prefix_of(const std::string& plugin);
 
-// `option`: of the command line, if there was one; then CLUSTERPROF_SLURM counts, then the site. `opted_out`
-// is asked only when the site's default decides.
+// The command line's `option` counts first, if it was given, then CLUSTERPROF_SLURM, then the site's default.
+// Only if that decides, `opted_out` is called.
 struct Decision {
   enum Kind {
     kNothing,   // nobody asks for anything
     kActivate,  // with request.variables
-    kStrip,     // what was asked for of the job is not wanted here
+    kStrip,     // remove the job's request: it does not hold here
   } kind = kNothing;
   Request request;
   std::string problem;  // why a request is not followed; one line, or empty
@@ -41,17 +41,17 @@ struct Decision {
 Decision decide(const std::optional<std::string>& option, const Site& site, const JobVariable& job,
                 const std::function<bool()>& opted_out);
 
-// What begins, and whose it is.
+// The task that starts, and its user.
 struct Step {
-  bool has_tasks = true;  // else it is a batch script or an interactive shell
+  bool has_tasks = true;  // false: a batch script or an interactive shell
   std::string user, home;
 };
-// Changes to the environment; an empty value removes.
+// Changes to the environment. An empty value removes the variable.
 Variables activate(const Decision& decision, const Site& site, const Step& step, const JobVariable& job);
 
-// Why nothing of this installation can be loaded on this node; empty: it can.
+// Why this installation cannot be loaded on this node. Empty: it can.
 std::string obstacle(const Site& site);
-// ~/.clusterprof-off is there.
+// Whether ~/.clusterprof-off exists.
 bool has_opted_out(const std::string& home);
 
 std::string starter_of(const std::string& prefix);

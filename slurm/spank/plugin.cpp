@@ -36,7 +36,7 @@ namespace {
 constexpr uint32_t kExternStep = 0xfffffffc;
 constexpr uint32_t kBatchStep = 0xfffffffb;
 constexpr uint32_t kInteractiveStep = 0xfffffffa;
-constexpr int kMostVariableBytes = 1 << 16;
+constexpr int kMaxVariableBytes = 1 << 16;
 
 // Of one process: the plugin's state lives as long as srun, or as the step's daemon.
 struct State {
@@ -68,8 +68,8 @@ std::optional<std::string> own_variable(const char* name) {
 // Of the task, which is not this process's.
 JobVariable variables_of(spank_t spank) {
   return [spank](const char* name) -> std::optional<std::string> {
-    std::vector<char> value(kMostVariableBytes);
-    const spank_err_t error = ::spank_getenv(spank, name, value.data(), kMostVariableBytes);
+    std::vector<char> value(kMaxVariableBytes);
+    const spank_err_t error = ::spank_getenv(spank, name, value.data(), kMaxVariableBytes);
     if (error != ESPANK_SUCCESS) return std::nullopt;
     return std::string(value.data());
   };

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether a process with the starter in it is to be recorded; system calls are left to start.cpp, so that
-// tests can be any process. No libc: see start.cpp.
+// Decides whether a process that has the starter in it is to be recorded. Makes no system calls (start.cpp
+// does), so tests can pretend to be any process. Uses no libc: see start.cpp.
 #pragma once
 
 namespace clusterprof::start {
 
 inline constexpr const char* kStartVariable = "CLUSTERPROF_START";  // the launcher's absolute path
-// Set where it is no task of srun that begins, but a batch script or a shell: SLURM_STEP_ID may be left from
-// the step that the job was submitted from.
+// Set for batch scripts and shells, which are no tasks of srun: their SLURM_STEP_ID may be left over from the
+// step that the job was submitted from.
 inline constexpr const char* kBatchVariable = "CLUSTERPROF_START_BATCH";
-// Why the launcher is not to record; for what cannot be said earlier.
+// Why the launcher must not record, if that could not be reported earlier.
 inline constexpr const char* kProblemVariable = "CLUSTERPROF_START_PROBLEM";
 inline constexpr const char* kObjectName = "libclusterprof_start.so";
 
 enum class Action {
-  kLeave,      // as it is: what it starts inherits the starter
-  kStepAside,  // neither it nor what it starts is for the starter
-  kSubmit,     // the same, and the job that it submits has not been asked to be recorded by this one's having
-               // been
-  kStart,      // begin anew below the launcher
+  kLeave,      // leave it alone; what it starts inherits the starter
+  kStepAside,  // leave it alone, and remove the starter from what it starts
+  kSubmit,     // the same; it submits a job, which must not be recorded only because this one is
+  kStart,      // start it again below the launcher
 };
 
 struct Process {
-  const char* path;              // as it was given to execve
+  const char* path;              // as given to execve
   const char* executable;        // the file that the kernel runs: of a script, the interpreter; "" if unknown
   const char* const* variables;  // its environment
   long pid;
@@ -30,23 +29,23 @@ struct Process {
 
 Action decide(const Process& process) noexcept;
 
-// The value of a variable, nullptr when unset.
+// The value of a variable. nullptr: not set.
 const char* value_of(const char* const* variables, const char* name) noexcept;
 
 bool same(const char* a, const char* b) noexcept;
 
-// The first of argv that the user has given: behind what the kernel puts before it for a script. -1: cannot
-// be told.
+// The index of the first argument that the user has given. For a script, the kernel inserts others before it.
+// -1: not known.
 int first_argument(const char* path, bool is_script, int argc, const char* const* argv) noexcept;
 
-// Takes the starter out of LD_PRELOAD, and that variable out when nothing is left, and CLUSTERPROF_START; in
+// Removes the starter from LD_PRELOAD (and the variable, if nothing is left) and CLUSTERPROF_START. Works in
 // place.
 void remove_starter(char** variables) noexcept;
 
-// Takes the plugin's option out, which Slurm hands down from a job to the jobs it submits; in place.
+// Removes the plugin's option, which Slurm passes on from a job to the jobs that it submits. Works in place.
 void remove_option(char** variables) noexcept;
 
-// Messages that would be the same on every rank are for one of them.
+// Whether this rank prints messages that would be the same on every rank.
 bool speaks_for_all(const char* const* variables) noexcept;
 
 }  // namespace clusterprof::start

@@ -121,8 +121,8 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
     return;
   }
 
-  constexpr int kMostWordsBefore = 6;
-  const std::size_t words = kMostWordsBefore + 1 + static_cast<std::size_t>(argc - first);
+  constexpr int kMaxWordsBefore = 6;
+  const std::size_t words = kMaxWordsBefore + 1 + static_cast<std::size_t>(argc - first);
   const std::size_t bytes = words * sizeof(char*) + length(path) + length(argv[0]) + 32;
   const long memory = system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

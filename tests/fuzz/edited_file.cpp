@@ -22,7 +22,7 @@ namespace clusterprof::fuzz {
 namespace {
 
 constexpr const char* kChecksum = "xxh3";
-constexpr std::size_t kMostEdits = 32, kMostRows = 1 << 16;
+constexpr std::size_t kMaxEdits = 32, kMaxRows = 1 << 16;
 
 herr_t note_attribute(hid_t object, const char* name, const H5A_info_t*, void* out) {
   if (std::strcmp(name, kChecksum) == 0) return 0;
@@ -156,7 +156,7 @@ void apply(hid_t file, const std::string& name, const Edit& edit) {
         now = row;
         break;
       default:  // longer
-        now = std::min<hsize_t>(rows + 1 + edit.number % 64, kMostRows);
+        now = std::min<hsize_t>(rows + 1 + edit.number % 64, kMaxRows);
         break;
     }
     bytes.resize(now * width);
@@ -275,7 +275,7 @@ const std::filesystem::path& EditedFile::make(std::span<const std::uint8_t> inpu
   const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDWR, access);
   H5Pclose(access);
   bool blocks_changed = false;
-  for (std::size_t i = 0; i < kMostEdits && (i + 1) * kEditBytes <= input.size(); ++i) {
+  for (std::size_t i = 0; i < kMaxEdits && (i + 1) * kEditBytes <= input.size(); ++i) {
     const Edit edit = edit_at(input.data() + i * kEditBytes);
     const std::size_t number = edit.column % (names_.columns.size() + names_.attributes.size());
     if (number >= names_.columns.size()) {

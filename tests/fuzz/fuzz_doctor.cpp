@@ -85,6 +85,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     if ((static_cast<unsigned char>(c) < ' ' && c != '\n') || c == 127) std::abort();
   if (json_of(checks, "n1", true).empty()) std::abort();
   for (const Check& check : checks)
-    if (note_of(check).size() > kMostNoteBytes) std::abort();
+    if (note_of(check).size() > kMaxNoteBytes) std::abort();
   return 0;
 }

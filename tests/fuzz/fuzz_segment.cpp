@@ -347,8 +347,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const std::uint8_t end = input.byte();
   {
     Node node;
-    constexpr int kMostActions = 64;
-    for (int actions = 0; !input.empty() && actions < kMostActions; ++actions) act(node, input);
+    constexpr int kMaxActions = 64;
+    for (int actions = 0; !input.empty() && actions < kMaxActions; ++actions) act(node, input);
     node.pass(300'000'000);
     node.finish(end % 3 == 0 ? std::nullopt
                              : std::optional<int>(end % 3 == 1 ? W_EXITCODE(end, 0) : SIGSEGV));

@@ -32,7 +32,7 @@ namespace {
 
 using namespace clusterprof;
 
-constexpr std::uint64_t kMostAddresses = 48;
+constexpr std::uint64_t kMaxAddresses = 48;
 
 bool is_object(const std::uint8_t* bytes, std::size_t size) {
   return size >= sizeof(Elf64_Ehdr) && std::memcmp(bytes, ELFMAG, SELFMAG) == 0;
@@ -89,8 +89,8 @@ std::vector<std::uint64_t> addresses_of(const std::uint8_t* bytes, std::size_t s
     Elf64_Phdr segment;
     if (!read_at(bytes, size, header.e_phoff + i * sizeof segment, segment)) break;
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
-    const std::uint64_t step = std::max<std::uint64_t>(segment.p_memsz / kMostAddresses, 1);
-    for (std::uint64_t n = 0; n < kMostAddresses; ++n) addresses.push_back(segment.p_vaddr + n * step);
+    const std::uint64_t step = std::max<std::uint64_t>(segment.p_memsz / kMaxAddresses, 1);
+    for (std::uint64_t n = 0; n < kMaxAddresses; ++n) addresses.push_back(segment.p_vaddr + n * step);
     break;
   }
   return addresses;

@@ -19,7 +19,7 @@ using namespace clusterprof;
 using namespace clusterprof::agent;
 using fuzz::Input;
 
-constexpr std::size_t kMostBytes = 1 << 16;
+constexpr std::size_t kMaxBytes = 1 << 16;
 
 std::uint64_t address_of(const std::uint8_t* place) { return reinterpret_cast<std::uint64_t>(place); }
 Bytes all_of(std::span<std::uint8_t> bytes) { return {bytes.data(), bytes.data() + bytes.size()}; }
@@ -106,14 +106,14 @@ void instructions(Input& input, std::span<std::uint8_t> content, bool wants_data
 // Layout: what and where (1), a machine (64 + 4 + 17), 160 bytes of which each kind takes what it needs, the
 // content.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  static fuzz::GuardedBytes memory(kMostBytes);
+  static fuzz::GuardedBytes memory(kMaxBytes);
   Input input(bytes, size);
   const std::uint8_t what = input.byte();
   const bool at_the_end = (what & 0x80) == 0;
   const Machine machine = machine_of(input, at_the_end);
   const auto numbers = input.take(160);
   Input parameters(numbers.data(), numbers.size());
-  const std::span<std::uint8_t> content = memory.hold(input.take(kMostBytes), at_the_end);
+  const std::span<std::uint8_t> content = memory.hold(input.take(kMaxBytes), at_the_end);
   switch ((what & 0x7f) % 5) {
     case 0:
       sections(parameters, content, machine);

@@ -67,13 +67,13 @@ void write_unwinding(const fs::path& seeds) {
   if (vdso == nullptr) return;
   Elf64_Ehdr header;
   std::memcpy(&header, vdso, sizeof header);
-  constexpr std::size_t kMostBytes = 2048;
+  constexpr std::size_t kMaxBytes = 2048;
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;
     std::memcpy(&segment, vdso + header.e_phoff + i * sizeof segment, sizeof segment);
     const std::uint8_t* const content = vdso + segment.p_offset;
     if (segment.p_type == PT_GNU_EH_FRAME) {
-      const std::span<const std::uint8_t> sections(content, kMostBytes);
+      const std::span<const std::uint8_t> sections(content, kMaxBytes);
       for (const unsigned row : {0u, 1u, 3u}) {
         for (const unsigned at_the_beginning : {0u, 0x80u}) {
           Seed seed = unwinding(at_the_beginning);

@@ -25,7 +25,7 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* bytes, std::size_t size, s
 
 namespace {
 
-constexpr std::size_t kMostGrowth = 4096;
+constexpr std::size_t kMaxGrowth = 4096;
 
 using Input = std::vector<std::uint8_t>;
 
@@ -77,7 +77,7 @@ void change_once(Input& input) {
     return;
   }
   const std::size_t size = input.size();
-  input.resize(size + kMostGrowth);
+  input.resize(size + kMaxGrowth);
   input.resize(
       LLVMFuzzerCustomMutator(input.data(), size, input.size(), static_cast<unsigned>(the_random())));
 }

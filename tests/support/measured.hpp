@@ -41,14 +41,14 @@ class Measurements {
 // not one.
 template <class Run>
 bool measured(Run run) {
-  constexpr int kMostRuns = 3;
-  for (int number = 1; number <= kMostRuns; ++number) {
+  constexpr int kMaxRuns = 3;
+  for (int number = 1; number <= kMaxRuns; ++number) {
     Measurements measurements;
     run(measurements);
     if (testing::Test::HasFailure()) return false;
     const bool is_inside = measurements.are_inside();
     if (number > 1 || !is_inside)
-      std::printf("measured, run %d of at most %d: %s\n%s", number, kMostRuns,
+      std::printf("measured, run %d of at most %d: %s\n%s", number, kMaxRuns,
                   is_inside ? "inside" : "outside", measurements.outside().c_str());
     if (number == 1 && is_inside) return true;
     if (number > 1 && !is_inside) return false;

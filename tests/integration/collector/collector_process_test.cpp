@@ -381,7 +381,7 @@ class CollectorProcess : public testing::Test {
   test::Faults* faults_ = nullptr;
 };
 
-TEST_F(CollectorProcess, TwoRanksExactly) {
+TEST_F(CollectorProcess, RecordsTwoRanksExactly) {
   start({"--local-ranks", "2", "--world-size", "2"});
   Rank first([&](const auto& wait) { return play_rank(0, 0, wait, false); });
   tell(wire::ControlType::kChildStarted, first.pid(), 0);
@@ -431,7 +431,7 @@ TEST_F(CollectorProcess, TwoRanksExactly) {
   EXPECT_GT(data.nodes[0].collector_max_rss_bytes, 0u);
 }
 
-TEST_F(CollectorProcess, KilledRankIsLostButItsSamplesAreNot) {
+TEST_F(CollectorProcess, KeepsTheSamplesOfAKilledRank) {
   start({"--local-ranks", "1"});
   Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
   tell(wire::ControlType::kChildStarted, rank.pid(), 0);
@@ -449,7 +449,7 @@ TEST_F(CollectorProcess, KilledRankIsLostButItsSamplesAreNot) {
   EXPECT_EQ(data.ranks[0].main_thread_ns[0], data.ranks[0].elapsed_ns);
 }
 
-TEST_F(CollectorProcess, ExitStatusOfARankThatIsNobodysChildHere) {
+TEST_F(CollectorProcess, FindsTheExitStatusOfARankThatIsNotAChild) {
   start({"--local-ranks", "1"});
   control_.reset();  // no launcher left
   Rank rank([&](const auto& wait) { return play_rank(0, 7, wait, true, false); });
@@ -463,7 +463,7 @@ TEST_F(CollectorProcess, ExitStatusOfARankThatIsNobodysChildHere) {
   EXPECT_EQ(data.ranks[0].flags & shard::kLost, 0u);
 }
 
-TEST_F(CollectorProcess, RankWithoutAnAgent) {
+TEST_F(CollectorProcess, RecordsARankWithoutAnAgent) {
   start({"--local-ranks", "1"});
   Rank rank([](const auto& wait) {
     wait();
@@ -483,7 +483,7 @@ TEST_F(CollectorProcess, RankWithoutAnAgent) {
   ASSERT_EQ(data.run.notes.size(), 1u);
 }
 
-TEST_F(CollectorProcess, FailedProgramReleasesTheLauncherWhileOthersRun) {
+TEST_F(CollectorProcess, ReleasesTheLauncherOfAFailedProgramWhileOthersRun) {
   start({"--local-ranks", "2"});
   Rank first([&](const auto& wait) { return play_rank(0, 3, wait, false); });
   tell(wire::ControlType::kChildStarted, first.pid(), 0);
@@ -507,7 +507,7 @@ TEST_F(CollectorProcess, FailedProgramReleasesTheLauncherWhileOthersRun) {
   EXPECT_TRUE(shard().run.complete);
 }
 
-TEST_F(CollectorProcess, TerminationWritesAtOnceAndGoesOn) {
+TEST_F(CollectorProcess, WritesAtOnceOnSigtermAndGoesOn) {
   start();
   Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
   tell(wire::ControlType::kChildStarted, rank.pid(), 0);
@@ -528,7 +528,7 @@ TEST_F(CollectorProcess, TerminationWritesAtOnceAndGoesOn) {
   EXPECT_TRUE(shard().run.complete);
 }
 
-TEST_F(CollectorProcess, SignalsMeantForTheProgramAreNotForIt) {
+TEST_F(CollectorProcess, IgnoresSignalsMeantForTheProgram) {
   start();
   Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
   tell(wire::ControlType::kChildStarted, rank.pid(), 0);
@@ -555,7 +555,7 @@ TEST_F(CollectorProcess, SignalsMeantForTheProgramAreNotForIt) {
   EXPECT_TRUE(shard().run.complete);
 }
 
-TEST_F(CollectorProcess, LaterCollectorOfTheNodeTakesAnotherName) {
+TEST_F(CollectorProcess, TakesAnotherNameIfTheNodeHasAShard) {
   for (const char* const name : {"node-n0.h5", "node-n0.2.h5"}) {
     start();
     control_.reset();
@@ -565,7 +565,7 @@ TEST_F(CollectorProcess, LaterCollectorOfTheNodeTakesAnotherName) {
   EXPECT_FALSE(std::filesystem::exists(directory_ / "node-n0.3.h5"));
 }
 
-TEST_F(CollectorProcess, NameThatAnotherCollectorHas) {
+TEST_F(CollectorProcess, TakesAnotherNameIfTheNameIsClaimed) {
   const std::filesystem::path claim = directory_ / ".node-n0.claim", old = directory_ / ".node-n0.h5.1.2.tmp",
                               fresh = directory_ / ".node-n0.h5.3.4.tmp";
   for (const auto& path : {claim, old, fresh}) std::ofstream(path) << "x";
@@ -582,7 +582,7 @@ TEST_F(CollectorProcess, NameThatAnotherCollectorHas) {
   EXPECT_TRUE(std::filesystem::exists(fresh));
 }
 
-TEST_F(CollectorProcess, CommandIsKeptAsItIs) {
+TEST_F(CollectorProcess, KeepsTheCommandUnchanged) {
   const std::vector<std::string> command = {"./program", "[a,b]", "--", "-x", "", "--node=y", "{c}"};
   start({}, command);
   control_.reset();
@@ -590,7 +590,7 @@ TEST_F(CollectorProcess, CommandIsKeptAsItIs) {
   EXPECT_EQ(shard().run.command, command);
 }
 
-TEST_F(CollectorProcess, SomeRanksOnly) {
+TEST_F(CollectorProcess, RecordsOnlyTheRanksAskedFor) {
   start({"--world-size", "4", "--ranks=1,3", "--wait-ranks=2", "--banner-rank=1", "--banner",
          "--analyze=/bin/echo"});
   Rank rank([&](const auto& wait) { return play_rank(1, 0, wait, false); });
@@ -606,7 +606,7 @@ TEST_F(CollectorProcess, SomeRanksOnly) {
   EXPECT_EQ(data.run.notes, std::vector{note_of_run(shard::NoteCode::kOnlySomeRanks, 0, "1,3")});
 }
 
-TEST_F(CollectorProcess, RanksThatMpiHasFinishedWithoutAreNotWaitedFor) {
+TEST_F(CollectorProcess, DoesNotWaitForRanksThatMpiFinishedWithout) {
   mpi_size_ = 2;
   start({"--local-ranks", "2", "--world-size", "2"});
   Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
@@ -618,7 +618,7 @@ TEST_F(CollectorProcess, RanksThatMpiHasFinishedWithoutAreNotWaitedFor) {
   EXPECT_EQ(shard().ranks.size(), 1u);
 }
 
-TEST_F(CollectorProcess, MoreConnectionsThanFiles) {
+TEST_F(CollectorProcess, SurvivesMoreConnectionsThanFileDescriptors) {
   file_limit_ = 64;
   start({"--local-ranks", "1"});
   Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
@@ -645,7 +645,7 @@ TEST_F(CollectorProcess, MoreConnectionsThanFiles) {
   EXPECT_EQ(data.run.notes, std::vector{note_of_node(shard::NoteCode::kTooManyFiles, "n0", 64)});
 }
 
-TEST_F(CollectorProcess, MpiEventsAreInTheShardsOnTheWayAndInTheLast) {
+TEST_F(CollectorProcess, WritesMpiEventsToCheckpointsAndTheLastShard) {
   events_ = 900;
   mpi_size_ = 2;
   start({"--local-ranks", "2", "--world-size", "2"});
@@ -688,7 +688,7 @@ TEST_F(CollectorProcess, MpiEventsAreInTheShardsOnTheWayAndInTheLast) {
   EXPECT_EQ(data.ranks[0].event_level, 0u);
 }
 
-TEST_F(CollectorProcess, TheEventBudgetOfTheEnvironment) {
+TEST_F(CollectorProcess, TakesTheEventBudgetFromTheEnvironment) {
   for (const auto& [text, most, note] :
        {std::tuple("100", 100u, false), std::tuple("0", 0u, false), std::tuple("many", 900u, true)}) {
     SCOPED_TRACE(text);
@@ -719,12 +719,12 @@ TEST_F(CollectorProcess, TheEventBudgetOfTheEnvironment) {
   }
 }
 
-TEST_F(CollectorProcess, UnknownOption) {
+TEST_F(CollectorProcess, RefusesAnUnknownOption) {
   start({"--no-such-option"});
   EXPECT_EQ(finish(), 2);
 }
 
-TEST_F(CollectorProcess, RunDirectoryThatIsNoLongerThere) {
+TEST_F(CollectorProcess, FailsIfTheRunDirectoryIsGone) {
   start();
   // Gone while it ran. Renamed first: the collector may be making its first file there.
   const std::filesystem::path elsewhere = std::filesystem::path(directory_).concat(".gone");
@@ -734,7 +734,7 @@ TEST_F(CollectorProcess, RunDirectoryThatIsNoLongerThere) {
   EXPECT_EQ(finish(), 125);
 }
 
-TEST_F(CollectorProcess, NonsenseDoesNoHarm) {
+TEST_F(CollectorProcess, SurvivesNonsenseOnItsSocket) {
   start({"--local-ranks", "1"});
   const UniqueFd silent = connect_to(socket_);
   const UniqueFd noise = connect_to(socket_);
@@ -758,7 +758,7 @@ TEST_F(CollectorProcess, NonsenseDoesNoHarm) {
   EXPECT_EQ(shard().run.notes[0].code, shard::NoteCode::kProcessDamaged);
 }
 
-TEST_F(CollectorProcess, OtherUsersAreRefused) {
+TEST_F(CollectorProcess, RefusesOtherUsers) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   start();
   Rank stranger([&](const auto&) {
@@ -771,7 +771,7 @@ TEST_F(CollectorProcess, OtherUsersAreRefused) {
   EXPECT_TRUE(shard().ranks.empty());
 }
 
-TEST_F(CollectorProcess, RanksInOtherPidNamespaces) {
+TEST_F(CollectorProcess, RecordsRanksInOtherPidNamespaces) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root for a PID namespace";
   own_pid_namespace_ = true;
   late_samples_ = 5;
@@ -810,7 +810,7 @@ TEST_F(CollectorProcess, RanksInOtherPidNamespaces) {
   for (const shard::Rank& rank : data.ranks) EXPECT_EQ(rank.flags & shard::kLost, 0u);
 }
 
-TEST_F(CollectorProcess, RanksInOtherPidNamespacesWhereTheKernelTellsNothing) {
+TEST_F(CollectorProcess, RefusesRanksInOtherPidNamespacesWhoseEndItCannotSee) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root for a PID namespace";
   own_pid_namespace_ = hides_peer_processes_ = sends_itself_ = true;
   late_samples_ = 5;
@@ -850,7 +850,7 @@ TEST_F(CollectorProcess, RanksInOtherPidNamespacesWhereTheKernelTellsNothing) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1);
 }
 
-TEST_F(CollectorProcess, WhoNeverStopsSendingIsTurnedAway) {
+TEST_F(CollectorProcess, TurnsAwayAProcessThatSendsWithoutEnd) {
   start();
   FakeSegment segment;
   segment.header().rank = 0;
@@ -892,7 +892,7 @@ class FaultsOfTheCollector : public CollectorProcess {
   std::optional<Rank> rank_;
 };
 
-TEST_F(FaultsOfTheCollector, TheLastShardIsTriedTwice) {
+TEST_F(FaultsOfTheCollector, WritesTheLastShardAgainAfterAFailure) {
   faults_->renames = 1;
   start_with_rank();
   end_rank();
@@ -903,7 +903,7 @@ TEST_F(FaultsOfTheCollector, TheLastShardIsTriedTwice) {
   EXPECT_EQ(shard().ranks.at(0).samples, 10u);
 }
 
-TEST_F(FaultsOfTheCollector, NothingCanBeWrittenAndNobodyReadsWhatIsSaid) {
+TEST_F(FaultsOfTheCollector, SurvivesFullDiskAndClosedStderr) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
@@ -919,7 +919,7 @@ TEST_F(FaultsOfTheCollector, NothingCanBeWrittenAndNobodyReadsWhatIsSaid) {
   EXPECT_EQ(shard().ranks.at(0).samples, 10u);
 }
 
-TEST_F(FaultsOfTheCollector, NoMemoryForAShardOnTheWay) {
+TEST_F(FaultsOfTheCollector, SkipsACheckpointWithoutMemory) {
   constexpr std::size_t kSeries = 4096;  // bytes, and more of them than that
   start_with_rank();
   EXPECT_TRUE(comes_true([&] { return std::filesystem::exists(directory_ / "node-n0.h5"); }));
@@ -934,7 +934,7 @@ TEST_F(FaultsOfTheCollector, NoMemoryForAShardOnTheWay) {
   EXPECT_EQ(shard().ranks.at(0).samples, 10u);
 }
 
-TEST_F(FaultsOfTheCollector, NoMemoryAtAllEndsItInOrder) {
+TEST_F(FaultsOfTheCollector, EndsInOrderWithoutMemory) {
   start_with_rank();
   EXPECT_TRUE(comes_true([&] { return std::filesystem::exists(directory_ / "node-n0.h5"); }));
   faults_->allocations = 1;
@@ -944,7 +944,7 @@ TEST_F(FaultsOfTheCollector, NoMemoryAtAllEndsItInOrder) {
   EXPECT_EQ(shard().ranks.at(0).samples, 10u);
 }
 
-TEST_F(CollectorProcess, HelpersAndShortLivedProcessesCount) {
+TEST_F(CollectorProcess, CountsHelpersAndShortLivedProcesses) {
   start({"--local-ranks", "1"});
   Rank main([&](const auto& wait) { return play_rank(0, 0, wait, false); });
   tell(wire::ControlType::kChildStarted, main.pid(), 0);
@@ -967,7 +967,7 @@ TEST_F(CollectorProcess, HelpersAndShortLivedProcessesCount) {
   EXPECT_EQ(data.ranks[0].main_thread_ns[0], 100 * kMs);
 }
 
-TEST_F(CollectorProcess, BecomesTheBannerWhereRankZeroWas) {
+TEST_F(CollectorProcess, PrintsTheSummaryOnTheNodeOfRankZero) {
   const std::string script = (directory_ / "analyze").string();
   std::ofstream(script) << "#!/bin/sh\nsleep 0.3\necho \"$@\" >&2\n";
   chmod(script.c_str(), 0755);
@@ -986,7 +986,7 @@ TEST_F(CollectorProcess, BecomesTheBannerWhereRankZeroWas) {
   EXPECT_EQ(finish(), 0);
 }
 
-TEST_F(CollectorProcess, NoBannerElsewhere) {
+TEST_F(CollectorProcess, PrintsNoSummaryOnOtherNodes) {
   start({"--local-ranks", "1", "--banner", "--analyze", "/bin/false"});
   Rank rank([&](const auto& wait) { return play_rank(1, 0, wait, false); });
   tell(wire::ControlType::kChildStarted, rank.pid(), 1);

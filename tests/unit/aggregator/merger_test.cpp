@@ -331,7 +331,7 @@ TEST(MergerTest, PathSeriesStayWithinTheirBins) {
   merge_into(all, with_path_series("b", 1, "f", {1'000'000, last}, {{0, 5}}));
   const Result<void> valid = validate(all);
   ASSERT_TRUE(valid) << valid.error().message;
-  EXPECT_EQ(all.path_axis, (TimeAxis{TimeAxis::kEnd_utc_ns / kMostPathBins, 0}));
+  EXPECT_EQ(all.path_axis, (TimeAxis{TimeAxis::kEnd_utc_ns / kMaxPathBins, 0}));
   EXPECT_EQ(path_series_of(all),
             (std::map<std::pair<std::string, std::uint32_t>, std::uint64_t>{{{"f", 0}, 1}, {{"f", 63}, 5}}));
 }

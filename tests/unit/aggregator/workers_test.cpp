@@ -44,7 +44,7 @@ TEST(WorkersTest, NoneIsFarAheadOfTheFirstThatLasts) {
   std::set<std::size_t> under_way;
   std::size_t next = 0, most_ahead = 0;
   std::atomic<std::size_t> begun{0};
-  share_work(2, 3 * kMostAhead, [&](std::size_t, std::size_t item) {
+  share_work(2, 3 * kMaxAhead, [&](std::size_t, std::size_t item) {
     {
       const std::lock_guard<std::mutex> lock(mutex);
       EXPECT_EQ(item, next++);
@@ -52,12 +52,12 @@ TEST(WorkersTest, NoneIsFarAheadOfTheFirstThatLasts) {
       most_ahead = std::max(most_ahead, item - *under_way.begin());
     }
     ++begun;
-    while (item == 0 && begun < kMostAhead) std::this_thread::yield();
+    while (item == 0 && begun < kMaxAhead) std::this_thread::yield();
     const std::lock_guard<std::mutex> lock(mutex);
     under_way.erase(item);
   });
-  EXPECT_EQ(next, 3 * kMostAhead);
-  EXPECT_EQ(most_ahead, kMostAhead - 1);
+  EXPECT_EQ(next, 3 * kMaxAhead);
+  EXPECT_EQ(most_ahead, kMaxAhead - 1);
 }
 
 TEST(WorkersTest, WhatAnItemThrowsEndsTheWork) {
@@ -73,7 +73,7 @@ TEST(WorkersTest, WhatAnItemThrowsEndsTheWork) {
     } catch (const std::runtime_error& error) {
       EXPECT_STREQ(error.what(), "item 5");
     }
-    EXPECT_LE(begun, 5 + kMostAhead) << threads << " threads";
+    EXPECT_LE(begun, 5 + kMaxAhead) << threads << " threads";
   }
 }
 

@@ -99,7 +99,7 @@ std::vector<Entry> by_thread(const std::vector<Entry>& entries) {
   return sorted;
 }
 
-TEST(EventLogTest, GivesBackWhatItGot) {
+TEST(EventLogTest, ReturnsEventsUnchanged) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     EventLog log(10'000);
     const std::vector<Entry> entries = random_entries(3000, seed);
@@ -171,7 +171,7 @@ TEST(EventLogTest, TakesAFewBytesPerEvent) {
   EXPECT_LT(log.memory_bytes(), 24 * entries.size());
 }
 
-TEST(EventLogTest, TheGapOfADroppedEventGoesToTheNextOfTheCall) {
+TEST(EventLogTest, GapOfADroppedEventMovesToTheNextEventOfTheCall) {
   std::uint32_t dropped = 0, kept = 0;  // at level 1
   while (is_selected(dropped, 1)) ++dropped;
   while (!is_selected(kept, 1)) ++kept;
@@ -191,7 +191,7 @@ TEST(EventLogTest, TheGapOfADroppedEventGoesToTheNextOfTheCall) {
 }
 
 // The level rises between the two events of a call, of which only the second is selected.
-TEST(EventLogTest, AGapOutlivesALevelThatRisesWithinTheCall) {
+TEST(EventLogTest, GapSurvivesWhenTheLevelRisesWithinTheCall) {
   std::uint32_t at_1 = 0, at_2 = 0;  // the highest level that selects it, or above
   while (!is_selected(at_1, 1) || is_selected(at_1, 2)) ++at_1;
   while (!is_selected(at_2, 2)) ++at_2;
@@ -210,7 +210,7 @@ TEST(EventLogTest, AGapOutlivesALevelThatRisesWithinTheCall) {
   EXPECT_EQ(content(log), expected);
 }
 
-TEST(EventLogTest, WithoutABudgetNothingIsKept) {
+TEST(EventLogTest, KeepsNothingWithoutABudget) {
   EventLog log(0);
   for (const Entry& entry : iterations(100)) log.add(0, entry.event, entry.gap);
   EXPECT_EQ(log.size(), 0u);
@@ -218,7 +218,7 @@ TEST(EventLogTest, WithoutABudgetNothingIsKept) {
   EXPECT_TRUE(content(log).empty());
 }
 
-TEST(EventLogTest, ABudgetThatShrinksRaisesTheLevel) {
+TEST(EventLogTest, RaisesTheLevelWhenTheBudgetShrinks) {
   EventLog log(10'000);
   for (const Entry& entry : iterations(4000)) log.add(0, entry.event, entry.gap);
   EXPECT_EQ(log.level(), 0u);
@@ -229,7 +229,7 @@ TEST(EventLogTest, ABudgetThatShrinksRaisesTheLevel) {
 }
 
 // All of one sequence that every level selects: no level helps, the budget holds.
-TEST(EventLogTest, TheBudgetHoldsAgainstEventsThatCannotBeThinned) {
+TEST(EventLogTest, KeepsToTheBudgetWhenNoLevelLeavesEventsOut) {
   std::uint32_t always = 0;
   while (!is_selected(always, wire::kMaxEventLevel)) always += 32;
   EventLog log(500);

@@ -47,7 +47,7 @@ class GapTimelineTest : public ::testing::Test {
   GapTimeline timeline_{1000};
 };
 
-TEST_F(GapTimelineTest, TimeInACallIsNotOfTheGap) {
+TEST_F(GapTimelineTest, LeavesTimeInsideACallOutOfTheGap) {
   event(2000, 3000, 0);
   spent(1000, 1500, 1);
   spent(1500, 3600, 2);  // a sample at 3600 that stands for 2100 ns, 1000 of them in the call
@@ -58,7 +58,7 @@ TEST_F(GapTimelineTest, TimeInACallIsNotOfTheGap) {
   EXPECT_EQ(passed_, (std::vector<Passed>{{2000, 0, {{1, 500}, {2, 500}}}, {4000, 0, {{2, 600}, {3, 400}}}}));
 }
 
-TEST_F(GapTimelineTest, OneSampleMayLieInSeveralGaps) {
+TEST_F(GapTimelineTest, DividesOneSampleAmongSeveralGaps) {
   event(2000, 2100, 0);
   event(3000, 3500, 100);
   event(4000, 4100, 600);
@@ -69,7 +69,7 @@ TEST_F(GapTimelineTest, OneSampleMayLieInSeveralGaps) {
             (std::vector<Passed>{{2000, 0, {{7, 200}}}, {3000, 0, {{7, 900}}}, {4000, 0, {{7, 500}}}}));
 }
 
-TEST_F(GapTimelineTest, ACallDividesWhatLiesBetweenTwoSamples) {
+TEST_F(GapTimelineTest, DividesTheTimeBetweenTwoSamplesAtACall) {
   timeline_.spent(1000, 1500, {1, 2, 3});  // no call in it
   event(2000, 2100, 0);
   event(3000, 3500, 100);
@@ -82,7 +82,7 @@ TEST_F(GapTimelineTest, ACallDividesWhatLiesBetweenTwoSamples) {
                 {2000, 0, {{1, 500}, {2, 500}}}, {3000, 0, {{3, 900}}}, {4200, 0, {{3, 500}, {1, 200}}}}));
 }
 
-TEST_F(GapTimelineTest, SamplesBeforeTheirEvent) {
+TEST_F(GapTimelineTest, AcceptsSamplesThatArriveBeforeTheirEvent) {
   spent(1000, 2500, 1);  // the last part of it is in the call, as turns out later
   until(2500);
   event(2000, 2600, 0);
@@ -94,7 +94,7 @@ TEST_F(GapTimelineTest, SamplesBeforeTheirEvent) {
   EXPECT_EQ(passed_, (std::vector<Passed>{{2000, 0, {{1, 1000}}}, {3000, 0, {{2, 300}}}}));
 }
 
-TEST_F(GapTimelineTest, EventsOfOneCallShareTheGapOfTheFirst) {
+TEST_F(GapTimelineTest, GivesTheGapToTheFirstEventOfACall) {
   event(2000, 3000, 0, 1);
   event(2000, 3000, 0, 2);
   spent(1000, 2200, 4);
@@ -107,7 +107,7 @@ TEST_F(GapTimelineTest, EventsOfOneCallShareTheGapOfTheFirst) {
             (std::vector<Passed>{{2000, 1, {{4, 1000}}}, {2000, 2, {}}, {2000, 3, {}}, {6000, 4, {}}}));
 }
 
-TEST_F(GapTimelineTest, CallsWithoutEventsLeaveLessForTheGap) {
+TEST_F(GapTimelineTest, SubtractsCallsWithoutEventsFromTheGap) {
   event(2000, 2000, 0);
   spent(2000, 3000, 1);
   spent(3000, 6000, 2);
@@ -117,7 +117,7 @@ TEST_F(GapTimelineTest, CallsWithoutEventsLeaveLessForTheGap) {
   EXPECT_EQ(passed_.back(), (Passed{6000, 0, {{2, 1500}, {1, 500}}}));
 }
 
-TEST_F(GapTimelineTest, TheLargestPartsStay) {
+TEST_F(GapTimelineTest, KeepsTheLargestPartsOfAGap) {
   std::uint64_t at = 1000;
   for (std::uint32_t path = 1; path <= 600; ++path) {
     const std::uint64_t ns = path % 50 == 0 ? 1000 + path : 10;
@@ -133,19 +133,19 @@ TEST_F(GapTimelineTest, TheLargestPartsStay) {
   EXPECT_EQ(passed_[0].gap, expected);
 }
 
-TEST_F(GapTimelineTest, EventsDoNotWaitForSamplesWithoutLimit) {
+TEST_F(GapTimelineTest, LimitsHowManyEventsWaitForSamples) {
   constexpr std::uint32_t kEvents = 100'000;
   for (std::uint32_t i = 0; i < kEvents; ++i) event(2000 + 10 * i, 2005 + 10 * i, 5 * i, i);
-  EXPECT_EQ(passed_.size(), kEvents - GapTimeline::kMostWaiting);
+  EXPECT_EQ(passed_.size(), kEvents - GapTimeline::kMaxWaiting);
   // Of one call too.
   passed_.clear();
   for (std::uint32_t i = 0; i < kEvents; ++i) event(3'000'000, 3'000'001, 5 * kEvents, i);
-  EXPECT_GE(passed_.size(), kEvents - GapTimeline::kMostWaiting);
+  EXPECT_GE(passed_.size(), kEvents - GapTimeline::kMaxWaiting);
   flush();
-  EXPECT_EQ(passed_.size(), kEvents + GapTimeline::kMostWaiting);
+  EXPECT_EQ(passed_.size(), kEvents + GapTimeline::kMaxWaiting);
 }
 
-TEST_F(GapTimelineTest, SamplesDoNotPileUpWithoutEvents) {
+TEST_F(GapTimelineTest, LimitsHowManySamplesAreKeptWithoutEvents) {
   for (std::uint64_t i = 0; i < 1'000'000; ++i)
     spent(1000 + 10 * i, 1010 + 10 * i, static_cast<std::uint32_t>(i % 3));
   event(10'001'000, 10'001'000, 0);
@@ -192,7 +192,7 @@ TEST_F(SampledTimeTest, ASleepBeginsWhereTheProcessorTimeEnds) {
             (std::vector<Stretch>{{1500, 1970, 5, 5, 2}, {1970, 2000, 2, 2, 2}}));
 }
 
-TEST_F(SampledTimeTest, WokenAndBlockedAgain) {
+TEST_F(SampledTimeTest, SplitsTheTimeOfAThreadThatWokeUpAndBlockedAgain) {
   sample(1100, 100, false, 1);
   sample(1500, 100, true, 5);
   EXPECT_EQ(sample(1900, 140, true, 6), (std::vector<Stretch>{{1500, 1860, 5, 5, 6}, {1860, 1900, 1, 1, 6}}));
@@ -205,7 +205,7 @@ TEST_F(SampledTimeTest, ASampleInMpiSaysWhereTheThreadWasBefore) {
             (std::vector<Stretch>{{1500, 1970, kNoPath, kNoPath, 2}, {1970, 2000, 2, 2, 2}}));
 }
 
-TEST_F(SampledTimeTest, ClocksThatGoBackStandStill) {
+TEST_F(SampledTimeTest, TreatsAClockThatGoesBackAsStandingStill) {
   sample(1100, 100, false, 1);
   EXPECT_EQ(sample(1050, 500, false, 2), (std::vector<Stretch>{}));
   EXPECT_EQ(sample(1200, 90, true, 3), (std::vector<Stretch>{{1100, 1200, 3, 2, 3}}));

@@ -27,7 +27,7 @@ constexpr const char* kMountInfo =
     "37 22 x:y / /bad rw - ext4 /dev/x rw\n"
     "38 22 8:9 / /bad\n";
 
-TEST(MountTable, LongestMountPointOfTheDevice) {
+TEST(MountTable, ChoosesTheLongestMountPointOfTheDevice) {
   const MountTable table(kMountInfo);
   EXPECT_EQ(table.file_system("/etc/passwd", makedev(8, 1), 0xef53), "ext4 /");
   EXPECT_EQ(table.file_system("/mnt/srv/x", makedev(8, 1), 0xef53), "ext4 /mnt/srv");
@@ -39,7 +39,7 @@ TEST(MountTable, LongestMountPointOfTheDevice) {
   EXPECT_EQ(table.file_system("/home/a", makedev(0, 72), 0), "tmpfs /home");
 }
 
-TEST(MountTable, DevicesThatNoMountHas) {
+TEST(MountTable, UsesThePathForAnUnknownDeviceIfTheTypeAgrees) {
   const MountTable table(kMountInfo);
   EXPECT_EQ(table.file_system("/data/a", makedev(0, 99), 0x9123683e), "btrfs /data");
   EXPECT_EQ(table.file_system("/fuse/a", makedev(0, 98), 0x65735546), "fuse.sshfs /fuse");
@@ -48,7 +48,7 @@ TEST(MountTable, DevicesThatNoMountHas) {
   EXPECT_EQ(table.file_system("/data/a", makedev(0, 99), 0x12345), "");
 }
 
-TEST(MountTable, PathsThatAreNotKnown) {
+TEST(MountTable, UsesTheDeviceIfThePathIsUnknown) {
   const MountTable table(kMountInfo);
   EXPECT_EQ(table.file_system("", makedev(8, 1), 0), "ext4 /");
   EXPECT_EQ(table.file_system("", 0, 0), "");
@@ -57,14 +57,14 @@ TEST(MountTable, PathsThatAreNotKnown) {
   EXPECT_EQ(table.file_system("/inside/a", makedev(0, 70), 0), "lustre /scratch");
 }
 
-TEST(MountTable, NothingToGoBy) {
+TEST(MountTable, NamesTheTypeAloneWithoutMounts) {
   const MountTable none;
   EXPECT_EQ(none.file_system("/etc/passwd", 5, 0xef53), "ext4");
   EXPECT_EQ(none.file_system("/etc/passwd", 5, 0), "");
   EXPECT_EQ(MountTable("\\ - \n   -  \n - - - - - - -").file_system("/", 0, 0), "");
 }
 
-TEST(MountTable, ThisMachine) {
+TEST(MountTable, FindsProcOnThisMachine) {
   std::ifstream file("/proc/self/mountinfo");
   std::stringstream text;
   text << file.rdbuf();

@@ -132,7 +132,7 @@ class MpiEvents : public testing::Test {
 
 using Parts = std::map<std::string, std::uint64_t>;
 
-TEST_F(MpiEvents, CallsWithoutEventsArePartOfTheGap) {
+TEST_F(MpiEvents, CallsWithoutEventsBelongToTheGap) {
   fake_.site(7, wire::kMPI_Get, wire::kNoPath, 1, 5'000'000, 5, 5, 0, 8, {});
   wire::MpiEvent barrier = event(10'000, 10'100, 0);
   barrier.mpi_ns = 5'000'000;
@@ -149,7 +149,7 @@ TEST_F(MpiEvents, CallsWithoutEventsArePartOfTheGap) {
   EXPECT_EQ(dropped(data, "damaged_mpi_event"), 1u);
 }
 
-TEST_F(MpiEvents, ArriveInTheShardAsTheyAre) {
+TEST_F(MpiEvents, AreStoredInTheShardUnchanged) {
   wire::MpiEvent send = event(1000, 1100, 5);
   send.site = 0;
   send.op = wire::kMPI_Send;
@@ -214,7 +214,7 @@ TEST_F(MpiEvents, ArriveInTheShardAsTheyAre) {
   EXPECT_EQ(data.mpi_calls.size(), 3u) << "call sites keep their own path";
 }
 
-TEST_F(MpiEvents, GapsShowWhatWasDoneInstead) {
+TEST_F(MpiEvents, GapsTellWhatTheThreadDidBetweenCalls) {
   // 0..20 ms compute in load, 20..60 ms sleep in load, 60..80 compute in step, MPI from 80 to 100 ms;
   // 100..104 compute in step, MPI from 104 to 120 ms. The last sample in MPI comes at 118 ms.
   sample(10'000, 10'000, 8);
@@ -236,7 +236,7 @@ TEST_F(MpiEvents, GapsShowWhatWasDoneInstead) {
   EXPECT_EQ(gap(data, 1), (Parts{{"step", 4000}}));
 }
 
-TEST_F(MpiEvents, OneRingFarBehindTheOther) {
+TEST_F(MpiEvents, AreCompleteWhenOneRingIsFarBehindTheOther) {
   // All events of 100 iterations of 1 ms are there before any sample: half of each is MPI.
   for (std::uint32_t i = 0; i < 100; ++i) {
     wire::MpiEvent e = event(1000 * i + 500, 1000 * i + 1000, i);
@@ -252,7 +252,7 @@ TEST_F(MpiEvents, OneRingFarBehindTheOther) {
     EXPECT_EQ(gap(data, i), (Parts{{i < 50 ? "step" : "load", 500}})) << i;
 }
 
-TEST_F(MpiEvents, OfAKilledProcessAreKept) {
+TEST_F(MpiEvents, AreKeptAfterTheProcessIsKilled) {
   fake_.mpi_event(0, event(1000, 1100));
   state();
   fake_.mpi_event(0, event(2000, 2100, 1));
@@ -262,7 +262,7 @@ TEST_F(MpiEvents, OfAKilledProcessAreKept) {
   EXPECT_EQ(shard(6, Events::kFew).mpi_events, data.mpi_events);
 }
 
-TEST_F(MpiEvents, AThreadsEventsAreItsOwnWhenItsSlotIsUsedAgain) {
+TEST_F(MpiEvents, DistinguishThreadsThatUseTheSameSlot) {
   fake_.thread(1, 101, kStart + kMs);
   fake_.mpi_event(0, event(500, 600, 0));
   fake_.mpi_event(1, event(1500, 1600, 1));
@@ -282,14 +282,14 @@ TEST_F(MpiEvents, AThreadsEventsAreItsOwnWhenItsSlotIsUsedAgain) {
   EXPECT_EQ(found, (std::vector<std::pair<std::uint32_t, std::uint32_t>>{{0, 0}, {1, 1}, {1, 2}, {2, 3}}));
 }
 
-TEST_F(MpiEvents, ThreadsBeyondTheRingsHaveNone) {
+TEST_F(MpiEvents, AreMissingForThreadsWithoutARing) {
   fake_.thread(FakeSegment::kEventRings, 103, kStart);
   fake_.mpi_event(0, event(500, 600));
   state().poll(at(3).mono_ns);
   EXPECT_EQ(shard(4).mpi_events.size(), 1u);
 }
 
-TEST_F(MpiEvents, AboveTheBudgetOneUniformSampleIsKept) {
+TEST_F(MpiEvents, AreThinnedUniformlyAboveTheBudget) {
   options_.event_budget = 1000;
   std::uint32_t sequence = 0;
   std::uint64_t us = 0;
@@ -318,7 +318,7 @@ TEST_F(MpiEvents, AboveTheBudgetOneUniformSampleIsKept) {
   EXPECT_EQ(dropped(data, "mpi_event_budget"), 0u);
 }
 
-TEST_F(MpiEvents, ALevelThatTheWrapperRaisedHoldsForTheEventsBeforeIt) {
+TEST_F(MpiEvents, EarlierEventsAreThinnedWhenTheWrapperRaisesTheLevel) {
   for (std::uint32_t i = 0; i < 1000; ++i) fake_.mpi_event(0, event(10 * i, 10 * i + 5, i));
   state().poll(at(11).mono_ns);
   fake_.header().mpi_event_level = 2;
@@ -336,7 +336,7 @@ TEST_F(MpiEvents, ALevelThatTheWrapperRaisedHoldsForTheEventsBeforeIt) {
 }
 
 // Which of many short streams are kept depends on who talks to whom.
-TEST_F(MpiEvents, OfShortStreamsSomeAreKept) {
+TEST_F(MpiEvents, KeepSomeOfShortStreams) {
   std::vector<std::pair<std::int32_t, std::int32_t>> expected, found;
   std::uint64_t us = 0;
   for (std::int32_t tag = 0; tag < 64 * 40; tag += 64) {
@@ -360,7 +360,7 @@ TEST_F(MpiEvents, OfShortStreamsSomeAreKept) {
   EXPECT_EQ(found, expected);
 }
 
-TEST_F(MpiEvents, WithoutABudgetTheWrappersAreToldToWriteNone) {
+TEST_F(MpiEvents, WrappersAreToldToWriteNoneWithoutABudget) {
   options_.event_budget = 0;
   state();
   EXPECT_EQ(fake_.header().mpi_event_level, wire::kMaxEventLevel);
@@ -371,7 +371,7 @@ TEST_F(MpiEvents, WithoutABudgetTheWrappersAreToldToWriteNone) {
   EXPECT_EQ(fake_.event_ring(0).read, 100u) << "the ring has to be emptied all the same";
 }
 
-TEST_F(MpiEvents, TheDefaultBudgetIsSharedByTheJob) {
+TEST_F(MpiEvents, RanksOfTheJobShareTheDefaultBudget) {
   options_.world_size = 16'384;  // 2^25 / 2^14 = 2^11, and at least 2^12
   std::uint64_t us = 0;
   for (std::uint32_t i = 0; i < 4097; ++i, us += 10) {
@@ -385,7 +385,7 @@ TEST_F(MpiEvents, TheDefaultBudgetIsSharedByTheJob) {
   EXPECT_EQ(shard(us / 1000 + 1).ranks[0].event_level, 1u);
 }
 
-TEST_F(MpiEvents, ShardsOnTheWayHaveFewer) {
+TEST_F(MpiEvents, CheckpointsHaveFewer) {
   options_.local_ranks = 256;  // 2^16 / 256 events of each
   std::uint64_t us = 0;
   for (std::uint32_t i = 0; i < 5000; ++i, us += 10) ASSERT_TRUE(fake_.mpi_event(0, event(us, us + 5, i)));
@@ -405,7 +405,7 @@ TEST_F(MpiEvents, ShardsOnTheWayHaveFewer) {
   EXPECT_EQ(all.ranks[0].event_level, 0u);
 }
 
-TEST_F(MpiEvents, DamagedOnesAreCounted) {
+TEST_F(MpiEvents, DamagedEventsAreCounted) {
   const auto damaged = [&](auto spoil) {
     static std::uint32_t number = 0;
     wire::MpiEvent e = event(2000 + 10 * number, 2005 + 10 * number, 7);
@@ -436,7 +436,7 @@ TEST_F(MpiEvents, DamagedOnesAreCounted) {
   EXPECT_EQ(data.mpi_events[1].sequence, 2u);
 }
 
-TEST_F(MpiEvents, DamagedRingIsCountedAndGoesOn) {
+TEST_F(MpiEvents, ADamagedRingIsCountedAndReadOn) {
   fake_.mpi_event(0, event(1000, 1100, 1));
   fake_.event_ring(0).written += wire::kEventRingEvents;  // more than it can hold
   state().poll(at(10).mono_ns);
@@ -454,7 +454,7 @@ TEST_F(MpiEvents, DamagedRingIsCountedAndGoesOn) {
 }
 
 // A collector that was stopped in the midst of a round believes that it is earlier than it is.
-TEST_F(MpiEvents, OfAfterTheRoundBeganWaitForTheNextOne) {
+TEST_F(MpiEvents, EventsWrittenDuringAPollWaitForTheNextPoll) {
   fake_.mpi_event(0, event(1000, 1100, 1));
   fake_.mpi_event(0, event(5'000'000, 5'000'100, 2));
   fake_.thread(1, 101, kStart + kMs);
@@ -468,7 +468,7 @@ TEST_F(MpiEvents, OfAfterTheRoundBeganWaitForTheNextOne) {
   EXPECT_EQ(dropped(data, "damaged_mpi_event"), 0u);
 }
 
-TEST_F(MpiEvents, CollectivesTellTheSizeOfACommunicatorThatHasNoEntry) {
+TEST_F(MpiEvents, TakeTheSizeOfAnUnknownCommunicatorFromCollectives) {
   const auto on = [&](std::uint64_t us, std::uint64_t channel, std::uint32_t size) {
     wire::MpiEvent e = event(us, us + 10);
     e.channel = channel;
@@ -493,7 +493,7 @@ TEST_F(MpiEvents, CollectivesTellTheSizeOfACommunicatorThatHasNoEntry) {
 }
 
 // What a process said of itself stays when another one of the rank has no events either.
-TEST(ProcessReportTest, OperationsWithoutEventsAreKept) {
+TEST(ProcessReportTest, KeepsCountsOfOperationsWithoutEvents) {
   ProcessReport report, before;
   report.mpi_operations = 100;
   report.clocks.push_back({1, 2, 3, 4});

@@ -37,12 +37,12 @@ TEST_F(NodeCheckTest, WarningsAndFailuresNameTheNode) {
   EXPECT_EQ(notes_of("ok: Python 3.11\nwarn: perf_event_paranoid is 4\nfail: /dev/shm is full"), expected);
 }
 
-TEST_F(NodeCheckTest, OtherLinesArePassedBy) {
+TEST_F(NodeCheckTest, IgnoresOtherLines) {
   EXPECT_TRUE(notes_of("").empty());
   EXPECT_TRUE(notes_of("\n\nwarn:\nwarn: \n warn: indented\nhello\nok: all is well\n").empty());
 }
 
-TEST_F(NodeCheckTest, NumberAndLengthAreBounded) {
+TEST_F(NodeCheckTest, LimitsTheNumberAndLengthOfNotes) {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "warn: " + std::to_string(i) + std::string(1000, 'x') + "\n";
   const auto notes = notes_of(text);
@@ -52,13 +52,13 @@ TEST_F(NodeCheckTest, NumberAndLengthAreBounded) {
   EXPECT_EQ(notes_of(std::string(1 << 20, 'a')).size(), 0u);
 }
 
-TEST_F(NodeCheckTest, CharactersAreThoseOfATerminalsLine) {
+TEST_F(NodeCheckTest, ReplacesCharactersThatATerminalWouldInterpret) {
   const auto notes = notes_of(std::string("warn: a\x1b[31mb\tc\r\0d\xc3\xa4\x7f", 21) + "\n");
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_EQ(notes[0].text, "a?[31mb?c??d???");
 }
 
-TEST_F(NodeCheckTest, OnlyRegularFilesAreRead) {
+TEST_F(NodeCheckTest, ReadsOnlyRegularFiles) {
   EXPECT_TRUE(node_check_notes(file_, "n3").empty());
   std::ofstream(directory_ / "other") << "warn: secret\n";
   fs::create_symlink(directory_ / "other", file_);
@@ -69,7 +69,7 @@ TEST_F(NodeCheckTest, OnlyRegularFilesAreRead) {
   EXPECT_TRUE(node_check_notes(directory_, "n3").empty());
 }
 
-TEST_F(NodeCheckTest, TheFileIsThatOfTheJob) {
+TEST_F(NodeCheckTest, ReadsTheFileOfTheJob) {
   EXPECT_EQ(node_check_file("4711"), fs::path("/run/clusterprof/4711/node-check"));
   for (const char* job : {"", "../1", "12a", "-1", "123456789012345678901"})
     EXPECT_EQ(node_check_file(job), "");

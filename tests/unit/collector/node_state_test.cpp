@@ -54,7 +54,7 @@ class NodeStateTest : public testing::Test {
   NodeState state_{NodeOptions{"run-1", "n0", {"./program"}, 0, 100, "wall"}};
 };
 
-TEST_F(NodeStateTest, OneRank) {
+TEST_F(NodeStateTest, RecordsOneRank) {
   FakeSegment fake;
   const auto id = state_.announce(std::nullopt, 3, 8, 100, at(0));
   run(fake, 100, 5, 105);
@@ -89,7 +89,7 @@ TEST_F(NodeStateTest, OneRank) {
   EXPECT_EQ(snapshot.node.cpu_ns, 100u);
 }
 
-TEST_F(NodeStateTest, StartsThatCannotBeTrueAreNotBelieved) {
+TEST_F(NodeStateTest, RejectsImpossibleStartTimes) {
   struct Said {
     std::uint64_t mono_ns, realtime_ns;
   };
@@ -121,7 +121,7 @@ TEST_F(NodeStateTest, StartsThatCannotBeTrueAreNotBelieved) {
   EXPECT_EQ(s.run.notes, std::vector{note_of_ranks(shard::NoteCode::kStartNotKnown, {0, 2})});
 }
 
-TEST_F(NodeStateTest, NotesAreBounded) {
+TEST_F(NodeStateTest, LimitsTheNumberOfNotes) {
   for (std::uint64_t pid = 0; pid < 1000; ++pid)
     state_.add_note(note_of_node(shard::NoteCode::kProcessDamaged, "n", pid));
   const std::vector<shard::Note> notes = state_.snapshot(at(0), true).run.notes;
@@ -130,7 +130,7 @@ TEST_F(NodeStateTest, NotesAreBounded) {
   EXPECT_EQ(notes.back(), note_of_node(shard::NoteCode::kMoreNotes, notes.back().node, 950));
 }
 
-TEST_F(NodeStateTest, ImpossibleSizesAreNotBelieved) {
+TEST_F(NodeStateTest, RejectsImpossibleWorldSizes) {
   FakeSegment fake;
   run(fake, 100, 5, 105);
   fake.header().world_size = 2'000'000'000;
@@ -165,7 +165,7 @@ TEST_F(NodeStateTest, ExecContinuesTheProcess) {
             shard::kExitStatusKnown);
 }
 
-TEST_F(NodeStateTest, ExecOfSomethingThatIsNotRecordedEndsWithTheProcess) {
+TEST_F(NodeStateTest, ProcessThatExecsAnUnrecordedProgramIsKeptUntilItsEnd) {
   FakeSegment shell;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
   run(shell, 100, 0, 40);
@@ -245,7 +245,7 @@ TEST_F(NodeStateTest, ManyHelpersAddUp) {
 }
 
 // A script that runs many MPI programs one after the other.
-TEST_F(NodeStateTest, HelpersThatUsedMpiAddUpButForTheFirstOfAKind) {
+TEST_F(NodeStateTest, AddsUpHelpersThatUsedMpiExceptTheFirstOfEachKind) {
   FakeSegment script;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
   run(script, 100, 0, 600);
@@ -287,7 +287,7 @@ TEST_F(NodeStateTest, HelpersThatUsedMpiAddUpButForTheFirstOfAKind) {
   EXPECT_EQ(all, (600 + kHelpers * 10) * kMs);
 }
 
-TEST_F(NodeStateTest, HelpersThatUsedMpiAreBounded) {
+TEST_F(NodeStateTest, LimitsTheNumberOfHelpersThatUsedMpi) {
   FakeSegment script;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
   run(script, 100, 0, 600);
@@ -334,7 +334,7 @@ TEST_F(NodeStateTest, RankWithoutAnAgent) {
   EXPECT_EQ(snapshot.run.notes, std::vector{note_of_ranks(shard::NoteCode::kNoSamples, {0, 1})});
 }
 
-TEST_F(NodeStateTest, Ends) {
+TEST_F(NodeStateTest, TellsExitStatusSignalAndLossApart) {
   struct Case {
     std::uint32_t said;
     int status, signal;
@@ -372,7 +372,7 @@ TEST_F(NodeStateTest, Ends) {
   }
 }
 
-TEST_F(NodeStateTest, WhoLeavesTheOthersInMpiIsLost) {
+TEST_F(NodeStateTest, RankThatExitsWithoutFinalizeIsLost) {
   for (const int size : {1, 4}) {
     NodeState state(NodeOptions{});
     FakeSegment fake;
@@ -391,7 +391,7 @@ TEST_F(NodeStateTest, WhoLeavesTheOthersInMpiIsLost) {
 }
 
 // Killed: what the kernel said last is old.
-TEST_F(NodeStateTest, OfAKilledRankTheSamplesTellCpuTimeAndWhereItWas) {
+TEST_F(NodeStateTest, KilledRankHasItsCpuTimeAndLastPathFromSamples) {
   FakeSegment fake;
   run(fake, 100, 0, 100);
   fake.header().end_mono_ns = 0;
@@ -416,7 +416,7 @@ TEST_F(NodeStateTest, OfAKilledRankTheSamplesTellCpuTimeAndWhereItWas) {
   EXPECT_NE(*rank.last_path, 0u);
 }
 
-TEST_F(NodeStateTest, RanksWithoutNumbersGetThemFromMpi) {
+TEST_F(NodeStateTest, RanksWithoutANumberGetItFromMpi) {
   FakeSegment a, b;
   run(a, 100, 0, 10);
   run(b, 101, 0, 10);
@@ -462,7 +462,7 @@ TEST_F(NodeStateTest, SingletonsKeepTheNumbersOfTheLauncher) {
 
 constexpr std::uint32_t kPython307 = 0x030700f0, kPython311 = 0x030b02f0;  // the latter is FakeSegment's
 
-TEST_F(NodeStateTest, NotesNameTheirRanksOnce) {
+TEST_F(NodeStateTest, NotesNameEachRankOnce) {
   FakeSegment a, b;
   for (FakeSegment* fake : {&a, &b}) {
     run(*fake, fake == &a ? 100 : 101, 0, 10);
@@ -481,7 +481,7 @@ TEST_F(NodeStateTest, NotesNameTheirRanksOnce) {
                                              note_of_ranks(kPython, {2, 2}, kPython307)}));
 }
 
-TEST_F(NodeStateTest, ALauncherThatEndsIsANoteOnTheRanksThatRun) {
+TEST_F(NodeStateTest, EndOfTheMpiLauncherIsANoteAboutTheRunningRanks) {
   FakeSegment fakes[4];
   std::vector<NodeState::ProcessId> ids;
   for (std::int32_t rank = 0; rank < 4; ++rank) {
@@ -497,7 +497,7 @@ TEST_F(NodeStateTest, ALauncherThatEndsIsANoteOnTheRanksThatRun) {
   EXPECT_EQ(state_.snapshot(at(20), false).run.notes, expected);
 }
 
-TEST_F(NodeStateTest, RemarkOnPythonSaysThatGarbageCollectionIsNotKnown) {
+TEST_F(NodeStateTest, MissingNativeFramesMakeCollectionTimeUnknown) {
   FakeSegment whole, partly;
   for (FakeSegment* fake : {&whole, &partly}) {
     run(*fake, fake == &whole ? 100 : 101, 0, 10);
@@ -541,17 +541,17 @@ class PythonOfARank : public NodeStateTest {
   std::uint32_t flags_ = 0;
 };
 
-TEST_F(PythonOfARank, IsKnownWhereItIsReadOrThereIsNone) {
+TEST_F(PythonOfARank, IsKnownIfItWasReadOrThereIsNoPython) {
   snapshot(wire::PythonState::kNone, wire::PythonState::kActive);
   EXPECT_EQ(flags_, shard::kGarbageApart);
 }
 
-TEST_F(PythonOfARank, IsNotKnownWithoutLooking) {
+TEST_F(PythonOfARank, IsUnknownIfNobodyLooked) {
   EXPECT_TRUE(snapshot(wire::PythonState::kDisabled, wire::PythonState::kDisabled).run.notes.empty());
   EXPECT_EQ(flags_, shard::kPythonUnread);
 }
 
-TEST_F(PythonOfARank, IsNotKnownForAHelperThatEnded) {
+TEST_F(PythonOfARank, IsUnknownIfAnEndedHelperWasNotRead) {
   EXPECT_EQ(
       snapshot(wire::PythonState::kNone, wire::PythonState::kUnsupported, wire::PythonNote::kFreeThreaded)
           .run.notes,
@@ -559,7 +559,7 @@ TEST_F(PythonOfARank, IsNotKnownForAHelperThatEnded) {
   EXPECT_EQ(flags_, shard::kPythonUnread);
 }
 
-TEST_F(PythonOfARank, CollectionsAreNotKnownForAHelperThatEnded) {
+TEST_F(PythonOfARank, CollectionTimeIsUnknownIfAnEndedHelperDidNotTell) {
   EXPECT_EQ(
       snapshot(wire::PythonState::kActive, wire::PythonState::kActive, wire::PythonNote::kGarbageUnknown)
           .run.notes,
@@ -568,7 +568,7 @@ TEST_F(PythonOfARank, CollectionsAreNotKnownForAHelperThatEnded) {
 }
 
 // The program may have written over both.
-TEST_F(PythonOfARank, NotesThatDoNotFitTheStateAreNone) {
+TEST_F(PythonOfARank, IgnoresNotesThatContradictTheState) {
   EXPECT_TRUE(
       snapshot(wire::PythonState::kActive, wire::PythonState::kActive, wire::PythonNote::kFreeThreaded)
           .run.notes.empty());
@@ -576,7 +576,7 @@ TEST_F(PythonOfARank, NotesThatDoNotFitTheStateAreNone) {
 }
 
 // Its shard would be refused.
-TEST_F(NodeStateTest, RanksThatCannotBeHaveNoNotes) {
+TEST_F(NodeStateTest, ImpossibleRanksHaveNoNotes) {
   FakeSegment fake;
   run(fake, 100, 0, 10);
   fake.header().rank = INT32_MAX - 1;
@@ -586,7 +586,7 @@ TEST_F(NodeStateTest, RanksThatCannotBeHaveNoNotes) {
     EXPECT_EQ(problem_of(note), nullptr) << name_of(note.code);
 }
 
-TEST_F(NodeStateTest, SpawnedWorldsComeBehindTheFirst) {
+TEST_F(NodeStateTest, RanksOfSpawnedWorldsFollowTheFirstWorld) {
   FakeSegment first, child;
   const auto parent_id = state_.announce(std::nullopt, 1, 2, 100, at(0));
   run(first, 100, 5, 105);
@@ -638,7 +638,7 @@ std::map<std::uint32_t, std::uint64_t> bins(const NodeSnapshot& snapshot, Series
   return found;
 }
 
-TEST_F(NodeStateTest, WhatARankUsesOverTimeAddsUpToWhatItUsed) {
+TEST_F(NodeStateTest, UsageSeriesOfARankAddUpToItsTotals) {
   FakeSegment main, helper;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
   run(main, 100, 0, 100);
@@ -695,7 +695,7 @@ TEST_F(NodeStateTest, WhatARankUsesOverTimeAddsUpToWhatItUsed) {
   EXPECT_EQ(rank.numa_nodes, "0");
 }
 
-TEST_F(NodeStateTest, WhatWasUsedBeforeTheRankWasKnownStays) {
+TEST_F(NodeStateTest, UsageBeforeTheRankWasKnownIsKept) {
   FakeSegment fake;
   run(fake, 100, 0, 100);
   fake.header().rank = -1;
@@ -710,7 +710,7 @@ TEST_F(NodeStateTest, WhatWasUsedBeforeTheRankWasKnownStays) {
   EXPECT_EQ(sums(snapshot, snapshot.ranks[0].series)[kCpuUser], 9 * kMs);
 }
 
-TEST_F(NodeStateTest, AProcessThatWasNeverLookedAtHadItsPeak) {
+TEST_F(NodeStateTest, MemorySeriesOfAProcessThatWasNeverLookedAtEndsWithItsPeak) {
   FakeSegment main;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
   run(main, 100, 0, 10);
@@ -723,7 +723,7 @@ TEST_F(NodeStateTest, AProcessThatWasNeverLookedAtHadItsPeak) {
   EXPECT_EQ(rss.at(9), 8192u);
 }
 
-TEST_F(NodeStateTest, SeriesOfCategoriesAreThoseOfTheMainProcess) {
+TEST_F(NodeStateTest, CategorySeriesCoverOnlyTheMainProcess) {
   FakeSegment shell, program;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
   run(shell, 100, 0, 40);
@@ -751,7 +751,7 @@ TEST_F(NodeStateTest, SeriesOfCategoriesAreThoseOfTheMainProcess) {
   }
 }
 
-TEST_F(NodeStateTest, SeriesOfTheNode) {
+TEST_F(NodeStateTest, NodeSeriesHoldUsagePerBin) {
   state_.begin(at(0));
   state_.set_node_facts({6, 2, 1000, 32, "Abacus"});
   NodeUsage usage{5'000'000, 400, 10, 20, 30, 40};
@@ -800,7 +800,7 @@ void wait_in(FakeSegment& fake, std::uint32_t index, std::int32_t tid, bool main
   fake.thread_end(index, kStart + 100 * kMs, 20 * kMs);
 }
 
-TEST_F(NodeStateTest, HelpersThatWaitForOthersAreIdleAndTheMainThreadIsNot) {
+TEST_F(NodeStateTest, HelpersThatWaitForOthersAreIdleAndTheMainThreadIsInIo) {
   struct Case {
     std::int32_t call;
     std::uint32_t about;
@@ -851,7 +851,7 @@ TEST_F(NodeStateTest, HelpersThatWaitForOthersAreIdleAndTheMainThreadIsNot) {
   }
 }
 
-TEST_F(NodeStateTest, PausedTimeIsThatOfTheMainProcess) {
+TEST_F(NodeStateTest, PausedTimeCoversOnlyTheMainProcess) {
   FakeSegment main, helper;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
   run(main, 100, 0, 100);

@@ -67,7 +67,7 @@ class OsNode : public testing::Test {
   std::string root_;
 };
 
-TEST_F(OsNode, Facts) {
+TEST_F(OsNode, ReadsFactsOfTheMachine) {
   put_machine();
   const Machine machine(root_);
   const NodeFacts& facts = machine.facts();
@@ -82,7 +82,7 @@ TEST_F(OsNode, Facts) {
   EXPECT_EQ(machine.numa_nodes_of({100}), "");
 }
 
-TEST_F(OsNode, Usage) {
+TEST_F(OsNode, ReadsUsageOfTheMachine) {
   put_machine();
   for (const char* name : {"eth0", "ib0"}) put(std::string("/sys/class/net/") + name + "/device", "");
   Machine machine(root_);
@@ -102,12 +102,12 @@ TEST_F(OsNode, Usage) {
   EXPECT_EQ(usage.disk_read_bytes, (107u + 8) * 512);
 }
 
-TEST_F(OsNode, InterfacesOfAContainerHaveNoHardware) {
+TEST_F(OsNode, AddsUpVirtualInterfacesOfAContainer) {
   put_machine();
   EXPECT_EQ(Machine(root_).usage().network_received_bytes, 1000u + 10 + 1010);
 }
 
-TEST_F(OsNode, WhatIsHiddenIsNotKnown) {
+TEST_F(OsNode, LeavesHiddenFilesUnknown) {
   Machine machine(root_);
   EXPECT_EQ(machine.facts().cpus, 0u);
   EXPECT_EQ(machine.facts().numa_nodes, 0u);
@@ -119,7 +119,7 @@ TEST_F(OsNode, WhatIsHiddenIsNotKnown) {
   EXPECT_EQ(machine.look_at(getpid()).rss_bytes, 0u);
 }
 
-TEST_F(OsNode, DamagedFiles) {
+TEST_F(OsNode, LeavesDamagedFilesUnknown) {
   put_machine();
   for (const std::string text :
        {"", "\n\n", ":", "cpu", "cpu x y\n", "a:b:c: 1 2\n", "   8 0 sda", "MemTotal:\n",
@@ -134,7 +134,7 @@ TEST_F(OsNode, DamagedFiles) {
   }
 }
 
-TEST(OsNodeLists, ThereAndBack) {
+TEST(OsNodeLists, RangesOfProcessorsRoundTrip) {
   EXPECT_EQ(number_list({}), "");
   EXPECT_EQ(number_list({3}), "3");
   EXPECT_EQ(number_list({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
@@ -142,7 +142,7 @@ TEST(OsNodeLists, ThereAndBack) {
   EXPECT_EQ(parse_number_list("4,x"), (std::vector<std::uint32_t>{4}));
 }
 
-TEST(OsNodeDisks, WholeOnes) {
+TEST(OsNodeDisks, CountsWholeDisksAndNoPartitions) {
   for (const char* name :
        {"sda", "sdaa", "vda", "xvdb", "hdc", "nvme0n1", "nvme12n3", "mmcblk0", "pmem1", "dasda"})
     EXPECT_TRUE(is_whole_disk(name)) << name;
@@ -151,7 +151,7 @@ TEST(OsNodeDisks, WholeOnes) {
     EXPECT_FALSE(is_whole_disk(name)) << name;
 }
 
-TEST(OsNodeProcess, This) {
+TEST(OsNodeProcess, LooksAtThisProcess) {
   Machine machine;
   EXPECT_GT(machine.facts().cpus, 0u);
   EXPECT_GT(machine.facts().memory_bytes, 1u << 20);

@@ -57,7 +57,7 @@ TEST_F(PathTimesTest, BinsGetWiderWithTheRun) {
   EXPECT_EQ(table(), expected);
 }
 
-TEST_F(PathTimesTest, WhatIsOpenIsShownAndNotKept) {
+TEST_F(PathTimesTest, OpenStretchesAreShownButNotKept) {
   const std::uint32_t f = path(0, 1);
   times_.spend(f, ms(0, 2), 2 * kMs);
   const PathTime open[] = {{f, ms(1, 3), kMs}, {path(0, 2), ms(0, 1), 5}};
@@ -68,14 +68,14 @@ TEST_F(PathTimesTest, WhatIsOpenIsShownAndNotKept) {
   EXPECT_EQ(times_.cells(late).axis.bin_ns, 128 * kMs);
 }
 
-TEST_F(PathTimesTest, WithoutATimeThereAreNone) {
+TEST_F(PathTimesTest, HasNoRowsWithoutTime) {
   PathTimes never(store_);
   never.spend(path(0, 1), ms(0, 10), 10);
   EXPECT_EQ(never.cells({}).axis.bin_ns, 0u);
   EXPECT_TRUE(never.cells({}).cells.empty());
 }
 
-TEST_F(PathTimesTest, RowsAreBoundedAndSumsExact) {
+TEST_F(PathTimesTest, LimitsRowsAndKeepsSumsExact) {
   // Two functions that have half of all time, the first in the first half of the run, and any number of small
   // ones below a third one.
   const std::uint32_t f = path(0, 1), g = path(0, 2), small = path(0, 3);
@@ -88,13 +88,13 @@ TEST_F(PathTimesTest, RowsAreBoundedAndSumsExact) {
     const std::uint64_t ns = 1 + random() % kMs;
     times_.spend(path(small, 10 + i), ms(i, i + 1), ns);
     small_ns += ns;
-    ASSERT_LE(times_.rows(), PathTimes::kMostRows);
+    ASSERT_LE(times_.rows(), PathTimes::kMaxRows);
   }
   const PathTimes::Cells cells = times_.cells({});
   std::uint64_t of_large = 0, of_small = 0;
   for (const PathTimes::Cell& cell : cells.cells) {
     ASSERT_LT(cell.path, store_.tables().nodes.size());
-    ASSERT_LT(cell.bin, shard::kMostPathBins);
+    ASSERT_LT(cell.bin, shard::kMaxPathBins);
     (cell.path == f || cell.path == g ? of_large : of_small) += cell.wall_ns;
     const std::uint64_t half = kPaths / 2 * kMs / cells.axis.bin_ns;
     if (cell.path == f) {

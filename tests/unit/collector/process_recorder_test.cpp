@@ -135,7 +135,7 @@ class Recording : public testing::Test {
     for (const auto& [key, amount] : report.values)
       if (amount.wall_ns != 0) expected[key.path] += amount.wall_ns;
     for (const PathTimes::Cell& cell : path_times_.cells(report.open_times).cells) {
-      EXPECT_LT(cell.bin, shard::kMostPathBins);
+      EXPECT_LT(cell.bin, shard::kMaxPathBins);
       found[cell.path] += cell.wall_ns;
     }
     EXPECT_EQ(found, expected);
@@ -170,7 +170,7 @@ class Recording : public testing::Test {
   std::unique_ptr<ProcessRecorder> recorder_;
 };
 
-TEST(ProcessReports, OfAProcessThatExecutedAnotherProgramCountFromItsStart) {
+TEST(ProcessReports, CountFromTheFirstProgramOfAProcessThatExecs) {
   ProcessReport shell, program;
   shell.start_mono_ns = 1000;
   program.start_mono_ns = 5000;
@@ -181,7 +181,7 @@ TEST(ProcessReports, OfAProcessThatExecutedAnotherProgramCountFromItsStart) {
   EXPECT_EQ(program.mpi_finalize_begin_ns, 0u) << "not seen";
 }
 
-TEST_F(Recording, NativeStack) {
+TEST_F(Recording, NativeStackBecomesACallPath) {
   Sample s;
   s.words = {kProgram + 0x100, kProgram + 0x200};
   EXPECT_EQ(only(s), (Row{"program+200;program+100!", Category::kNative, true, 10 * kMs, 10 * kMs, 1}));
@@ -200,7 +200,7 @@ TEST_F(Recording, ExtensionCodeBelowPythonIsNative) {
   EXPECT_EQ(only(s).category, Category::kNative);
 }
 
-TEST_F(Recording, SystemCallDecidesTheCategoryAndIsTheLeaf) {
+TEST_F(Recording, SystemCallIsTheLeafAndDecidesTheCategory) {
   Sample s;
   s.words = {kLibc + 1, python_word(3), 7};
   s.flags = wire::kInSyscall;
@@ -261,7 +261,7 @@ TEST_F(Recording, PageFaultsHaveAPathOfTheirOwn) {
 }
 
 // 100 threads of 4 ms each, of which every third is sampled: 100 Hz, as one thread of that time would be.
-TEST_F(Recording, RateReachedOfShortThreads) {
+TEST_F(Recording, ShortThreadsCountInTheRateReached) {
   for (std::uint64_t i = 0; i < 100; ++i) {
     const std::uint64_t begin = kStart + 10 * kMs * i;
     fake_.thread(1, 200 + static_cast<std::int32_t>(i), begin);
@@ -280,7 +280,7 @@ TEST_F(Recording, RateReachedOfShortThreads) {
 
 // Woken, a thread may be sampled running in take_gil: it waits all the same, and what it ran belongs to what
 // it does next.
-TEST_F(Recording, CpuTimeOfWaitingForTheGilIsNoIdleTime) {
+TEST_F(Recording, CpuTimeSpentWaitingForTheGilIsNotIdle) {
   Sample s;
   s.words = {kLibc + 1, kPython + 0x100, python_word(3), 7};
   s.time_ns = kStart + 10 * kMs;
@@ -303,7 +303,7 @@ TEST_F(Recording, CpuTimeOfWaitingForTheGilIsNoIdleTime) {
   EXPECT_EQ(times[Category::kPython], (std::pair{7 * kMs, 7 * kMs}));
 }
 
-TEST_F(Recording, WhatTheHandlerCostIsBinned) {
+TEST_F(Recording, HandlerCostsAreBinned) {
   Sample s;
   s.words = {kProgram + 0x100};
   for (const std::uint32_t cost : {1u, 64u, 65u, 1024u, 1025u, 1100u, 0u, 0xffff'ffffu}) {
@@ -319,7 +319,7 @@ TEST_F(Recording, WhatTheHandlerCostIsBinned) {
                        {64, 2}, {76, 1}, {1024, 1}, {1217, 2}, {1073741824, 1}}));
 }
 
-TEST_F(Recording, RateReachedIsThatOfRunningThreads) {
+TEST_F(Recording, RateReachedCountsRunningThreads) {
   Sample s;
   s.words = {kProgram + 0x100};
   s.time_ns = kStart + 10 * kMs;
@@ -344,7 +344,7 @@ TEST_F(Recording, RateReachedIsThatOfRunningThreads) {
 
 // A sample of the wall clock's timer stands for elapsed time, also where the thread had the processor for a
 // part of it: the rate is that by the wall clock.
-TEST_F(Recording, RateReachedByTheWallClockIsThatOfElapsedTime) {
+TEST_F(Recording, RateReachedByTheWallClockCountsElapsedTime) {
   Sample s;
   s.words = {kProgram + 0x100};
   s.trigger = wire::Trigger::kWallTimer;
@@ -380,7 +380,7 @@ TEST_F(Recording, InsideMpiTheFunctionIsTheLeaf) {
   EXPECT_EQ(row.category, Category::kMpi);
 }
 
-TEST_F(Recording, FortranBindingsAreCutToo) {
+TEST_F(Recording, FortranBindingsOfMpiAreCutOff) {
   Sample s;
   s.mpi_op = wire::kMPI_Send + 1;
   // libmpi <- wrapper <- libmpi_mpifh <- program
@@ -388,14 +388,14 @@ TEST_F(Recording, FortranBindingsAreCutToo) {
   EXPECT_EQ(only(s).path, "program+5;MPI_Send");
 }
 
-TEST_F(Recording, MpiWithoutAVisibleWrapper) {
+TEST_F(Recording, MpiFunctionIsAddedWhenItsWrapperIsNotOnTheStack) {
   Sample s;
   s.mpi_op = wire::kMPI_Send + 1;
   s.words = {kLibc + 1, kMpi + 2, python_word(3), 7};
   EXPECT_EQ(only(s).path, "step:3;MPI_Send");
 }
 
-TEST_F(Recording, CallBackFromMpiIsStillMpi) {
+TEST_F(Recording, CallbackFromMpiCountsAsMpi) {
   Sample s;
   s.mpi_op = wire::kMPI_Reduce + 1;
   // the user's operation <- libmpi <- wrapper <- program
@@ -403,13 +403,13 @@ TEST_F(Recording, CallBackFromMpiIsStillMpi) {
   EXPECT_EQ(only(s).path, "program+5;MPI_Reduce");
 }
 
-TEST_F(Recording, OwnFramesAreNotShown) {
+TEST_F(Recording, FramesOfTheAgentAreRemoved) {
   Sample s;
   s.words = {kWrapper + 1, kProgram + 5, kAgent + 2, kLibc + 3};
   EXPECT_EQ(only(s).path, "libc.so.6+3;program+5");
 }
 
-TEST_F(Recording, CallSiteHasThePathOfItsSamples) {
+TEST_F(Recording, CallSiteAndItsSamplesHaveTheSamePath) {
   Sample s;
   s.mpi_op = wire::kMPI_Allreduce + 1;
   s.words = {kMpi + 2, kWrapper + 4, kNumpy + 5, python_word(3), 7};
@@ -429,7 +429,7 @@ TEST_F(Recording, CallSiteHasThePathOfItsSamples) {
   EXPECT_EQ(report.communicators.at(55).name, "row");
 }
 
-TEST_F(Recording, CallSiteWhosePathWasDropped) {
+TEST_F(Recording, CallSiteWhosePathWasDroppedIsBelowTheRoot) {
   fake_.site(3, wire::kMPI_Send, wire::kNoPath, 1, 5, 5, 5, 8, 0, {});
   recorder().poll(kStart);
   const ProcessReport report = recorder().report(kStart + kMs);
@@ -438,7 +438,7 @@ TEST_F(Recording, CallSiteWhosePathWasDropped) {
   EXPECT_EQ(report.calls.begin()->first.communicator, 0u);
 }
 
-TEST_F(Recording, TrafficAndSizes) {
+TEST_F(Recording, TrafficAndMessageSizesAreRead) {
   fake_.peer(0, 1, 2, 3, 300);
   fake_.peer(9, 1, 1, 1, 8);
   fake_.peer(10, -1, 0, 2, 16);
@@ -479,7 +479,7 @@ TEST_F(Recording, EndedThreadsGiveTheirSlotBack) {
   EXPECT_EQ(wall, 13 * kMs + 1 * kMs);
 }
 
-TEST_F(Recording, EndRecordIsNotCountedTwiceWhileTheSlotIsStillLive) {
+TEST_F(Recording, EndRecordIsCountedOnceWhileTheSlotIsLive) {
   Sample s;
   s.time_ns = kStart + 10 * kMs;
   s.cpu_ns = 10 * kMs;
@@ -495,7 +495,7 @@ TEST_F(Recording, EndRecordIsNotCountedTwiceWhileTheSlotIsStillLive) {
   EXPECT_EQ(wall, 12 * kMs);
 }
 
-TEST_F(Recording, KilledProcessIsAccountedUntilItsEnd) {
+TEST_F(Recording, KilledProcessIsChargedUntilItsEnd) {
   Sample s;
   s.time_ns = kStart + 10 * kMs;
   s.cpu_ns = 10 * kMs;
@@ -527,7 +527,7 @@ TEST_F(Recording, ReportOfALivingProcessIncludesTheTimeSinceTheLastSample) {
   EXPECT_EQ(rows(recorder().report(kStart + 20 * kMs)).at(0).wall, 20 * kMs);
 }
 
-TEST_F(Recording, ModuleDescribedAfterTheSample) {
+TEST_F(Recording, SampleIsResolvedWhenItsModuleIsDescribedLater) {
   Sample s;
   s.words = {kProgram + 1, 0x90100};
   s.time_ns = kStart + kMs;
@@ -539,7 +539,7 @@ TEST_F(Recording, ModuleDescribedAfterTheSample) {
   EXPECT_EQ(rows(recorder().report(kStart + kMs)).at(0).path, "late.so+100;program+1!");
 }
 
-TEST_F(Recording, AddressUsedByTwoModulesInTurn) {
+TEST_F(Recording, AddressUsedByTwoModulesIsResolvedByTime) {
   fake_.module("/usr/lib/first.so", 0x90000, 0xa0000, 0x90000, 2);
   fake_.module("/usr/lib/second.so", 0x90000, 0xa0000, 0x90000, 5);
   std::vector<std::string> seen;
@@ -557,13 +557,13 @@ TEST_F(Recording, AddressUsedByTwoModulesInTurn) {
   EXPECT_EQ(seen, (std::vector<std::string>{"first.so+10! 3", "second.so+10! 2"}));
 }
 
-TEST_F(Recording, CodeThatIsNotDescribed) {
+TEST_F(Recording, UnknownPythonCodeIsOneFrame) {
   Sample s;
   s.words = {python_word(1), 999};
   EXPECT_EQ(only(s).path, "?");
 }
 
-TEST_F(Recording, CountersPerPath) {
+TEST_F(Recording, CountersAreChargedToPaths) {
   recorder();  // as in a real process, which greets before its counters are open
   std::strcpy(fake_.header().counter_names[0], "PAPI_TOT_INS");
   fake_.header().counter_count = 1;
@@ -588,7 +588,7 @@ TEST_F(Recording, CountersPerPath) {
 
 // What the interpreter does when it ends hides what the program did last; a signal may end it there all the
 // same.
-TEST_F(Recording, LastPathOfAPythonProgramThatEndedItself) {
+TEST_F(Recording, LastPathOfAPythonProgramIsBeforeItsShutdown) {
   fake_.code(8, "train.py", "<module>", 1);
   fake_.code(9, "threading.py", "_shutdown", 1);
   Sample s;
@@ -610,7 +610,7 @@ TEST_F(Recording, LastPathOfAPythonProgramThatEndedItself) {
   EXPECT_EQ(last(), "python3.11+50;<module>:5;step:3;python3.11+100!");
 }
 
-TEST_F(Recording, LastPathIsTheCallUnderWay) {
+TEST_F(Recording, LastPathIsTheMpiCallUnderWay) {
   Sample s;
   s.words = {kProgram + 9};
   s.time_ns = kStart + 10 * kMs;
@@ -621,7 +621,7 @@ TEST_F(Recording, LastPathIsTheCallUnderWay) {
   EXPECT_EQ(text(recorder().report(kStart + 100 * kMs).last_path.value()), "program+5;MPI_Recv");
 }
 
-TEST_F(Recording, MpiTimeOfTheMainThread) {
+TEST_F(Recording, MpiTimeIsThatOfTheMainThread) {
   fake_.thread(1, 101, kStart);
   fake_.slot(0).mpi_time_ns = 40 * kMs;
   fake_.enter_mpi(0, wire::kMPI_Recv, kStart + 90 * kMs, wire::kNoPath, 1, 7, {kProgram + 1});  // since
@@ -676,7 +676,7 @@ TEST_F(Recording, CallThatReturnedIsNotUnderWay) {
   EXPECT_EQ(report.mpi_ns, 10 * kMs);
 }
 
-TEST_F(Recording, CallUnderWayWhileRecordingIsPausedCountsForNothing) {
+TEST_F(Recording, CallUnderWayIsIgnoredWhileRecordingIsPaused) {
   fake_.enter_mpi(0, wire::kMPI_Recv, kStart + 20 * kMs, wire::kNoPath, 3, 7, {});
   fake_.slot(0).mpi_call.paused = 1;
   recorder().poll(kStart + 100 * kMs);
@@ -685,7 +685,7 @@ TEST_F(Recording, CallUnderWayWhileRecordingIsPausedCountsForNothing) {
   EXPECT_EQ(report.mpi_ns, 0u);
 }
 
-TEST_F(Recording, CallUnderWayThatWaitsForRequests) {
+TEST_F(Recording, CallUnderWayListsTheRequestsItWaitsFor) {
   fake_.enter_mpi(0, wire::kMPI_Waitall, kStart + 20 * kMs, wire::kNoPath, -1, 0, {kProgram + 5});
   wire::MpiCallUnderWay& record = fake_.slot(0).mpi_call;
   record.requests = 5;
@@ -706,7 +706,7 @@ TEST_F(Recording, CallUnderWayThatWaitsForRequests) {
   EXPECT_TRUE(recorder().report(kStart + 100 * kMs).calls_under_way.empty());
 }
 
-TEST_F(Recording, DamagedCallUnderWay) {
+TEST_F(Recording, DamagedCallUnderWayIsIgnored) {
   fake_.enter_mpi(0, 0xfff0, kStart + 20 * kMs, wire::kNoPath, 3, 7, {kProgram + 5});
   fake_.thread(1, 101, kStart);
   fake_.enter_mpi(1, wire::kMPI_Recv, kStart + 20 * kMs, 0xfff, 3, 7, {kProgram + 5});
@@ -718,7 +718,7 @@ TEST_F(Recording, DamagedCallUnderWay) {
   EXPECT_GE(report.drops.at("damaged_mpi_call"), 2u);
 }
 
-TEST_F(Recording, ThreadsThatCallMpiBesidesTheMainOne) {
+TEST_F(Recording, HelperThreadsThatCallMpiAreCounted) {
   fake_.thread(1, 101, kStart + 10 * kMs);
   fake_.thread(2, 102, kStart + 10 * kMs);  // calls none
   fake_.slot(1).mpi_time_ns = 30 * kMs;
@@ -744,7 +744,7 @@ TEST_F(Recording, ThreadsThatCallMpiBesidesTheMainOne) {
   EXPECT_EQ(report.mpi_helpers.mpi_ns, 50 * kMs);
 }
 
-TEST_F(Recording, CallsThatFoundNoRoomAreARowOfTheirFunction) {
+TEST_F(Recording, CallsWithoutRoomForACallSiteAreOneRowPerFunction) {
   const std::uint32_t place = wire::other_mpi_site(FakeSegment::kSites, wire::kMPI_Send, false);
   fake_.site(3, wire::kMPI_Send, wire::kNoPath, 1, 5, 5, 5, 8, 0, {kProgram + 5});
   fake_.site(place, wire::kMPI_Send, wire::kNoPath, 31, 62, 1, 4, 800, 0, {});
@@ -774,7 +774,7 @@ TEST_F(Recording, RingThatWrapsLosesNothing) {
   EXPECT_TRUE(report.drops.empty());
 }
 
-TEST_F(Recording, DamagedRingIsCountedAndGoesOn) {
+TEST_F(Recording, ADamagedRingIsCountedAndReadOn) {
   Sample s;
   s.words = {kProgram + 1};
   s.time_ns = kStart + kMs;
@@ -789,7 +789,7 @@ TEST_F(Recording, DamagedRingIsCountedAndGoesOn) {
   EXPECT_EQ(report.samples, 1u);
 }
 
-TEST_F(Recording, RecordThatClaimsMoreThanItHas) {
+TEST_F(Recording, RecordWithTooLargeLengthsIsDropped) {
   Sample s;
   s.words = {kProgram + 1};
   fake_.sample(0, s);
@@ -800,7 +800,7 @@ TEST_F(Recording, RecordThatClaimsMoreThanItHas) {
   EXPECT_EQ(report.samples, 0u);
 }
 
-TEST_F(Recording, SharedWordsAreThoseOfTheSampleBefore) {
+TEST_F(Recording, SharedWordsComeFromThePreviousSample) {
   Sample s;
   const auto push = [&](std::vector<std::uint64_t> words, std::uint16_t shared) {
     s.words = std::move(words);
@@ -826,7 +826,7 @@ TEST_F(Recording, SharedWordsAreThoseOfTheSampleBefore) {
   EXPECT_TRUE(report.drops.empty());
 }
 
-TEST_F(Recording, NothingIsBuiltOnADamagedRecord) {
+TEST_F(Recording, SampleThatSharesWordsWithADamagedOneIsDropped) {
   Sample s;
   const auto push = [&](std::vector<std::uint64_t> words, std::uint16_t shared, std::uint64_t at_ms) {
     s.words = std::move(words);
@@ -849,7 +849,7 @@ TEST_F(Recording, DropsAreReported) {
   EXPECT_EQ(recorder().report(kStart).drops, (std::map<std::string, std::uint64_t>{{"ring_full", 17}}));
 }
 
-TEST_F(Recording, WhatADescriptorStandsForIsBelowTheSystemCall) {
+TEST_F(Recording, KindOfDescriptorIsTheFrameBelowTheSystemCall) {
   const std::pair<std::uint32_t, const char*> cases[] = {
       {wire::kOnFile, "file"}, {wire::kOnSocket, "socket"}, {wire::kOnPipe, "pipe"}};
   std::uint64_t ms = 0;
@@ -879,7 +879,7 @@ TEST_F(Recording, WhatADescriptorStandsForIsBelowTheSystemCall) {
                        {call + ";sys0;pipe", {Category::kIo, 2}}}));
 }
 
-TEST_F(Recording, WaitingForTheEndOfAThreadIsToldFromWaitingForALock) {
+TEST_F(Recording, JoiningAThreadIsToldFromWaitingForALock) {
   Sample s;
   s.words = {kLibc + 1};
   s.flags = wire::kInSyscall | wire::kOnThread;
@@ -889,7 +889,7 @@ TEST_F(Recording, WaitingForTheEndOfAThreadIsToldFromWaitingForALock) {
   EXPECT_EQ(row.category, Category::kIdle);
 }
 
-TEST_F(Recording, DescriptorsThatOneWaitsOnAreStillWaitedOn) {
+TEST_F(Recording, PollOnASocketIsIdle) {
   Sample s;
   s.words = {kLibc + 1};
   s.flags = wire::kInSyscall | wire::kOnSocket;
@@ -909,7 +909,7 @@ TEST_F(Recording, RegionsAreTheOutermostFrames) {
   EXPECT_EQ(row.category, Category::kPython);
 }
 
-TEST_F(Recording, RegionsOfANativeProgramAreNoPython) {
+TEST_F(Recording, RegionsOfANativeProgramAreNotPython) {
   fake_.region(0, wire::kNoRegion, "solve");
   Sample s;
   s.words = {kLibc + 1, kPython + 1, region_word(0)};
@@ -928,7 +928,7 @@ TEST_F(Recording, CallSitesInRegionsHaveThePathOfTheirSamples) {
   EXPECT_EQ(report.calls.begin()->first.path, report.values.begin()->first.path);
 }
 
-TEST_F(Recording, CodeThatWillNotBeDescribedIsOneFrame) {
+TEST_F(Recording, AllLinesOfCodeThatCannotBeDescribedAreOneFrame) {
   auto* const slots = fake_.table<wire::CodeSlot>(fake_.header().code_slots_offset);
   slots[9].key = 9;
   slots[9].entry_offset = wire::kNoCodeEntry;
@@ -947,7 +947,7 @@ TEST_F(Recording, CodeThatWillNotBeDescribedIsOneFrame) {
   EXPECT_EQ(store_.tables().pending.size(), 1u);
 }
 
-TEST_F(Recording, CodeThatIsDescribedLongAfterThereWasRoomForIt) {
+TEST_F(Recording, CodeDescribedLateIsStillResolved) {
   fake_.code(9, "late.py", "late", 1);
   auto* const slots = fake_.table<wire::CodeSlot>(fake_.header().code_slots_offset);
   const std::uint64_t place = slots[9].entry_offset.exchange(0);
@@ -1019,7 +1019,7 @@ class FewPaths : public Recording {
   }
 };
 
-TEST_F(FewPaths, CallersAreLeftOutWhereThereAreTooManyNodes) {
+TEST_F(FewPaths, CallersAreLeftOutWhenThereAreTooManyNodes) {
   expect_whole(search(2000), 2000);
   EXPECT_LE(store_.tables().nodes.size(), 200u + 32u);
 }
@@ -1035,7 +1035,7 @@ class FewRows : public FewPaths {
   FewRows() : FewPaths(few_rows()) {}
 };
 
-TEST_F(FewRows, CallersAreLeftOutWhereThereAreTooManyRows) {
+TEST_F(FewRows, CallersAreLeftOutWhenThereAreTooManyRows) {
   const ProcessReport report = search(2000);
   expect_whole(report, 2000);
   EXPECT_LE(report.values.size(), 20u + 8u);
@@ -1045,7 +1045,7 @@ TEST_F(FewRows, CallersAreLeftOutWhereThereAreTooManyRows) {
   EXPECT_FALSE(store_.take_rows(1));
 }
 
-TEST_F(FewPaths, PathsOfNothingButTheirEndAreTheLast) {
+TEST_F(FewPaths, PathsOfTheirLastFrameAloneAreTheLastResort) {
   for (std::uint32_t i = 0; i < 1000; ++i) {
     const std::uint32_t path = store_.leaf(0, store_.frame({RawKind::kKernel, i, 0}));
     EXPECT_TRUE(i < 199 || store_.is_short(path)) << i;
@@ -1055,7 +1055,7 @@ TEST_F(FewPaths, PathsOfNothingButTheirEndAreTheLast) {
   EXPECT_EQ(region, 0u);
 }
 
-TEST_F(FewPaths, AddressesOfNoModuleAreBounded) {
+TEST_F(FewPaths, LimitsAddressesOutsideAllModules) {
   Sample s;
   for (std::uint64_t i = 1; i <= 500; ++i) {
     s.time_ns = kStart + i * kMs;
@@ -1071,18 +1071,18 @@ TEST_F(FewPaths, AddressesOfNoModuleAreBounded) {
   EXPECT_LE(store_.tables().frames.size(), 66u);
 }
 
-TEST_F(Recording, RegionsInMoreRegionsThanAShardHas) {
+TEST_F(Recording, SampleInTooManyRegionsIsDropped) {
   fake_.region(0, wire::kNoRegion, "solve");
   Sample s;
   s.time_ns = kStart + kMs;
   s.words.assign(1000, region_word(0));
   fake_.sample(0, s);
   recorder().poll(kStart + 2 * kMs);
-  EXPECT_LE(store_.tables().nodes.size(), 1 + shard::kMostRegionDepth);
+  EXPECT_LE(store_.tables().nodes.size(), 1 + shard::kMaxRegionDepth);
   EXPECT_EQ(recorder().report(kStart + kMs).drops.at("damaged_record"), 1u);
 }
 
-TEST_F(Recording, ARegionThatIsDescribedLater) {
+TEST_F(Recording, RegionDescribedLaterIsStillResolved) {
   Sample s;
   s.words = {kProgram + 1, region_word(3)};
   s.time_ns = kStart + kMs;
@@ -1094,7 +1094,7 @@ TEST_F(Recording, ARegionThatIsDescribedLater) {
   EXPECT_EQ(rows(recorder().report(kStart + kMs)).at(0).path, "[late];program+1!");
 }
 
-TEST_F(Recording, RegionWordsThatCannotBeTrue) {
+TEST_F(Recording, SamplesWithImpossibleRegionWordsAreDropped) {
   fake_.region(0, wire::kNoRegion, "solve");
   Sample s;
   s.time_ns = kStart + kMs;
@@ -1112,7 +1112,7 @@ TEST_F(Recording, RegionWordsThatCannotBeTrue) {
   EXPECT_EQ(paths, (std::set<std::string>{"program+1!", "[solve];program+1!", "[solve]"}));
 }
 
-TEST_F(Recording, RegionsHaveTheirTimes) {
+TEST_F(Recording, RegionTimesAreRead) {
   fake_.region(2, wire::kNoRegion, "epoch", 3, 900, 200, 400, 2);
   fake_.region(5, 2, "step", 30, 800, 20, 40, 17);
   fake_.region(6, wire::kNoRegion, "step", 1, 5, 5, 5);
@@ -1172,7 +1172,7 @@ TEST_F(Recording, PausedTimeHasNoPath) {
   EXPECT_EQ(report.paused_ns, 20 * kMs);
 }
 
-TEST_F(Recording, PausedSince) {
+TEST_F(Recording, PauseThatIsUnderWayCounts) {
   fake_.header().paused_ns = 5 * kMs;
   fake_.header().paused_since_ns = kStart + 10 * kMs;
   EXPECT_EQ(recorder().report(kStart + 30 * kMs).paused_ns, 25 * kMs);
@@ -1183,7 +1183,7 @@ TEST_F(Recording, PausedSince) {
   EXPECT_EQ(recorder().report(kStart + 30 * kMs).paused_ns, 30 * kMs);
 }
 
-TEST_F(Recording, EventsSayWhereCountersGrew) {
+TEST_F(Recording, EventSamplesChargeCountersOnly) {
   std::strcpy(fake_.header().counter_names[0], "page-faults");
   fake_.header().counter_count = 1;
   Sample s;
@@ -1214,7 +1214,7 @@ TEST_F(Recording, EventsSayWhereCountersGrew) {
   EXPECT_EQ(wall, 20 * kMs);
 }
 
-TEST_F(Recording, CountersInsideMpiAreThoseOfTheCallSites) {
+TEST_F(Recording, CountersInsideMpiComeFromTheCallSites) {
   std::strcpy(fake_.header().counter_names[0], "cycles");
   std::strcpy(fake_.header().counter_names[1], "instructions");
   fake_.header().counter_count = 2;
@@ -1253,7 +1253,7 @@ TEST_F(Recording, CountersInsideMpiAreThoseOfTheCallSites) {
                 {{0, false}, 70}, {{1, false}, 30}, {{0, true}, 30}}));
 }
 
-TEST_F(Recording, FilesAndTheirCallSites) {
+TEST_F(Recording, FilesAndTheirCallSitesAreRead) {
   fake_.region(0, wire::kNoRegion, "load");
   fake_.io_file(0, "");
   fake_.io_file(1, "/data/in.bin", 77, 0xef53);
@@ -1286,7 +1286,7 @@ TEST_F(Recording, FilesAndTheirCallSites) {
   EXPECT_EQ(paths, (std::set<std::string>{"", "/data/in.bin", "/data/late"}));
 }
 
-TEST_F(Recording, DamagedFilesAndCallSites) {
+TEST_F(Recording, DamagedFilesAndCallSitesAreIgnored) {
   fake_.io_file(1, "/data/a");
   fake_.table<wire::IoFile>(fake_.header().io_files_offset)[1].path_bytes = 0xffff'ffffu;
   fake_.io_file(2, "/data/b");
@@ -1316,7 +1316,7 @@ TEST_F(Recording, DamagedFilesAndCallSites) {
 }
 
 // Anything at all in the new tables and the records: nothing but counted damage comes of it.
-TEST_F(Recording, NonsenseInTheTables) {
+TEST_F(Recording, NonsenseInTheTablesIsIgnored) {
   std::mt19937_64 random(5);
   fake_.header().counts_mpi_sites = 1;
   fake_.header().counter_count = 0xffff'ffffu;
@@ -1375,19 +1375,19 @@ TEST_F(Recording, NonsenseInTheTables) {
     for (const auto& [key, amount] : report.values) by_path_ns += amount.wall_ns;
     for (const PathTimes::Cell& cell : path_times.cells(report.open_times).cells) {
       EXPECT_LT(cell.path, store.tables().nodes.size());
-      EXPECT_LT(cell.bin, shard::kMostPathBins);
+      EXPECT_LT(cell.bin, shard::kMaxPathBins);
       over_time_ns += cell.wall_ns;
     }
     EXPECT_EQ(over_time_ns, by_path_ns);
     SeriesBlock series = report.main_series;
     series.for_each(grid, [&](std::uint32_t column, std::uint32_t bin, std::uint64_t) {
       EXPECT_LT(column, shard::kCategories);
-      EXPECT_LT(bin, TimeGrid::kMostBins);
+      EXPECT_LT(bin, TimeGrid::kMaxBins);
     });
   }
 }
 
-TEST_F(Recording, WhatNativeCodeSaysOfItsData) {
+TEST_F(Recording, DataAddressesOfNativeCodeAreCollected) {
   constexpr std::uint64_t kBlock = shard::DataAccess::kBlockBytes;
   Sample s;
   const auto push = [&](std::uint64_t at, std::uint32_t flags, std::vector<std::uint64_t> words,
@@ -1421,14 +1421,14 @@ TEST_F(Recording, WhatNativeCodeSaysOfItsData) {
                                                                       {"program+1!", {1, 1, 1}}}));
 }
 
-TEST_F(Recording, WithoutAddressesThereIsNothingToSayOfData) {
+TEST_F(Recording, HasNoDataAccessesWithoutAddresses) {
   Sample s;
   s.words = {kProgram + 1};
   only(s);
   EXPECT_TRUE(recorder().report(kStart + 20 * kMs).accesses.empty());
 }
 
-TEST_F(Recording, SeriesOfTheMainThread) {
+TEST_F(Recording, CategorySeriesCoverTheMainThread) {
   fake_.thread(1, 101, kStart);
   std::strcpy(fake_.header().counter_names[0], "task-clock");
   fake_.header().counter_count = 1;
@@ -1468,7 +1468,7 @@ TEST_F(Recording, SeriesOfTheMainThread) {
   EXPECT_EQ(counted, 400u);
 }
 
-TEST(ModuleRole, GoesByName) {
+TEST(ModuleRole, IsDecidedByTheFileName) {
   EXPECT_EQ(module_role("/p/lib/clusterprof/libclusterprof_agent.so"), ModuleRole::kAgent);
   EXPECT_EQ(module_role("/p/lib/clusterprof/libclusterprof_mpi_mpich.so"), ModuleRole::kMpiWrapper);
   for (const char* name : {"libmpi.so.40", "libmpich.so.12", "libmpi_mpifh.so.40", "libopen-pal.so.40",

@@ -17,12 +17,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-TEST(Processors, ThoseOfTheRanksWithoutAnMpiLauncher) {
+TEST(Processors, AreThoseOfTheRanksWithoutAnMpiLauncher) {
   EXPECT_EQ(choose_processors({}, {{2}, {5}, {2}}), (Processors{2, 5}));
   EXPECT_EQ(choose_processors({}, {{4, 5, 6}, {0, 6, 7}}), (Processors{0, 4, 5, 6, 7}));
 }
 
-TEST(Processors, ThoseOfTheLauncherThatNoRankMayUseComeFirst) {
+TEST(Processors, OfTheLauncherThatNoRankMayUseComeFirst) {
   EXPECT_EQ(choose_processors({0, 1, 2, 3}, {{0}, {2}}), (Processors{1, 3}));
   EXPECT_EQ(choose_processors({0, 1, 2, 3}, {{0, 1}, {2, 3}}), (Processors{0, 1, 2, 3}));
   // Ranks on other processors than their launcher: those are theirs, too.
@@ -30,7 +30,7 @@ TEST(Processors, ThoseOfTheLauncherThatNoRankMayUseComeFirst) {
   EXPECT_EQ(choose_processors({4}, {{4}, {5}}), (Processors{4, 5}));
 }
 
-TEST(Processors, RanksThatCannotBeSeenDoNotCount) {
+TEST(Processors, IgnoreRanksThatCannotBeSeen) {
   EXPECT_EQ(choose_processors({0, 1}, {{}, {1}}), (Processors{0}));
   EXPECT_EQ(choose_processors({}, {{}, {1}}), (Processors{1}));
   // Nothing known of any rank: not even the launcher's are taken.
@@ -49,7 +49,7 @@ TEST(Processors, AreThoseThatTheKernelNames) {
   EXPECT_EQ(processors_of(-1), Processors{});
 }
 
-TEST(Processors, OfAllThreadsOfAProcess) {
+TEST(Processors, IncludeThoseOfAllThreads) {
   const Processors before = processors_of(getpid());
   if (before.size() < 2) GTEST_SKIP() << "one processor";
   std::atomic<bool> bound{false}, end{false};
@@ -79,7 +79,7 @@ TEST(Processors, OfAllThreadsOfAProcess) {
   EXPECT_EQ(processors_of(getpid()), before);
 }
 
-TEST(Processors, OfAProcessThatIsGone) {
+TEST(Processors, AreEmptyForAProcessThatIsGone) {
   const pid_t pid = fork();
   if (pid == 0) _exit(0);
   ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
@@ -105,7 +105,7 @@ TEST(IdleTime, IsThatOfTheGivenProcessors) {
   EXPECT_EQ(idle_time("cpu0 1 2", {0}), ticks(0));
 }
 
-TEST(IdleWatch, LooksAtTheTimeSinceItsLastLook) {
+TEST(IdleWatch, ComparesWithItsLastLook) {
   IdleWatch watch;
   EXPECT_TRUE(watch.had_room(milliseconds(5000), milliseconds(100)));  // nothing is known yet
   EXPECT_FALSE(watch.had_room(milliseconds(5000), milliseconds(1100)));
@@ -125,7 +125,7 @@ TEST(Urgency, BeginsAndEndsAtDifferentFills) {
 }
 
 // Whoever is not root may go back and forth, too.
-TEST(Urgency, IsTheKernelsToo) {
+TEST(Urgency, ChangesTheSchedulingPolicy) {
   const pid_t pid = fork();
   if (pid == 0) {
     if (geteuid() == 0 && setuid(65534) != 0) _exit(9);

@@ -44,7 +44,7 @@ struct Received : testing::Test {
   UniqueFd here, there;
 };
 
-TEST_F(Received, NothingToReadNowIsNotTheEnd) {
+TEST_F(Received, EmptySocketIsNotTheEnd) {
   EXPECT_TRUE(receive(here.get()).would_block);
   there.reset();
   const ReceivedMessage message = receive(here.get());

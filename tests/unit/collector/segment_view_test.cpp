@@ -22,7 +22,7 @@ namespace {
 using test::FakeSegment;
 using test::fill;
 
-TEST(SegmentView, AcceptsAValidOne) {
+TEST(SegmentView, AcceptsAValidSegment) {
   FakeSegment fake;
   const auto view = SegmentView::open(fake.file(), fake.bytes());
   ASSERT_TRUE(view.ok()) << view.error().message;
@@ -30,7 +30,7 @@ TEST(SegmentView, AcceptsAValidOne) {
   EXPECT_EQ(view.value().header().pid, 100);
 }
 
-TEST(SegmentView, SealsItAgainstShrinking) {
+TEST(SegmentView, SealsTheFileAgainstShrinking) {
   FakeSegment fake;
   const auto view = SegmentView::open(fake.file(), fake.bytes());
   ASSERT_TRUE(view.ok());
@@ -64,7 +64,7 @@ TEST(SegmentView, RefusesWrongSizes) {
   EXPECT_FALSE(SegmentView::open(fake.file(), ~0ull).ok());
 }
 
-TEST(SegmentView, RefusesWhatIsNotAMemoryFile) {
+TEST(SegmentView, RefusesOtherKindsOfFile) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const UniqueFd other(ends[1]);
@@ -188,7 +188,7 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
     SeriesBlock series = snapshot.ranks[0].report.main_series;
     series.for_each(snapshot.grid, [&](std::uint32_t column, std::uint32_t bin, std::uint64_t) {
       ASSERT_LT(column, shard::kCategories);
-      ASSERT_LT(bin, TimeGrid::kMostBins);
+      ASSERT_LT(bin, TimeGrid::kMaxBins);
     });
     for (const auto& [key, amount] : snapshot.ranks[0].report.values) {
       ASSERT_LT(key.path, snapshot.tables.nodes.size());

@@ -79,7 +79,7 @@ class Building : public testing::Test {
   NodeState state_{NodeOptions{"run-1", "n0", {"python3", "train.py"}, 0, 100, "wall"}};
 };
 
-TEST_F(Building, ExactTables) {
+TEST_F(Building, ProducesExactlyTheExpectedTables) {
   FakeSegment a, b;
   rank(a, 0, 0x10000);
   rank(b, 1, 0x7f0000);
@@ -152,7 +152,7 @@ TEST_F(Building, ExactTables) {
   EXPECT_EQ(data.drops[0].reason, "ring_full");
 }
 
-TEST_F(Building, TwiceGivesTheSame) {
+TEST_F(Building, IsRepeatable) {
   FakeSegment a;
   rank(a, 0, 0x10000);
   ShardBuilder builder;
@@ -172,7 +172,7 @@ TEST(ShardBuilder, NodeWithoutRanksIsAValidShard) {
   EXPECT_TRUE(data.ranks.empty());
 }
 
-TEST(ShardBuilder, KernelFramesAndWaitingForTheGil) {
+TEST(ShardBuilder, AddsKernelFramesAndWaitingForTheGil) {
   NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
   FakeSegment fake;
   fake.thread(0, 100, kStart, true);
@@ -197,7 +197,7 @@ TEST(ShardBuilder, KernelFramesAndWaitingForTheGil) {
   EXPECT_EQ(data.frames[0].kind, shard::FrameKind::kKernel);
 }
 
-TEST(ShardBuilder, AnInstructionWithoutALineHasTheFunctionsFirst) {
+TEST(ShardBuilder, InstructionWithoutALineGetsTheFunctionsFirstLine) {
   NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
   FakeSegment fake;
   fake.thread(0, 100, kStart, true);
@@ -220,7 +220,7 @@ TEST(ShardBuilder, AnInstructionWithoutALineHasTheFunctionsFirst) {
   EXPECT_EQ(wall, (std::map<std::string, std::uint64_t>{{"closure:80", kMs}, {"closure:81", kMs}}));
 }
 
-TEST(ShardBuilder, RegionsFilesAndSeries) {
+TEST(ShardBuilder, AddsRegionsFilesAndSeries) {
   using enum wire::IoOperation;
   NodeOptions options{"run-1", "n0", {"x"}, 1, 100, "wall"};
   options.sample_on = "page-faults";
@@ -377,7 +377,7 @@ TEST(ShardBuilder, CountersMayBeNamedLikeOtherSeries) {
 }
 
 // With more frames than are kept of those that nobody has described.
-TEST(ShardBuilder, RegionInARegionThatIsNeverDescribed) {
+TEST(ShardBuilder, RegionInsideAnUndescribedRegionIsKept) {
   NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
   FakeSegment fake;
   fake.region(1, wire::kNoRegion, "inner");

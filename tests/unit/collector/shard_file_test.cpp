@@ -29,14 +29,14 @@ struct ShardNames : testing::Test {
   std::filesystem::path directory;
 };
 
-TEST_F(ShardNames, ASecondCollectorOfTheNodeTakesTheNextName) {
+TEST_F(ShardNames, SecondCollectorOfTheNodeTakesTheNextName) {
   const ShardName first(directory, "n1"), second(directory, "n1"), other(directory, "n2");
   EXPECT_EQ(first.path(), directory / "node-n1.h5");
   EXPECT_EQ(second.path(), directory / "node-n1.2.h5");
   EXPECT_EQ(other.path(), directory / "node-n2.h5");
 }
 
-TEST_F(ShardNames, ANameWithAShardIsTakenAndItsClaimGivenUp) {
+TEST_F(ShardNames, NameOfAnExistingShardIsSkippedAndItsClaimReleased) {
   make_file("node-n1.h5");
   {
     const ShardName name(directory, "n1");
@@ -58,7 +58,7 @@ TEST_F(ShardNames, OnlyOldHalfWrittenShardsOfTheNodeAreRemoved) {
   EXPECT_TRUE(std::filesystem::exists(directory / ".node-n2.125.tmp"));
 }
 
-TEST_F(ShardNames, WithoutADirectoryThereIsNoClaimAndWritingTellsWhy) {
+TEST_F(ShardNames, MissingDirectoryFailsWhenTheShardIsWritten) {
   ShardFile file(directory / "missing", "n1");
   NodeSnapshot nothing;
   const Result<void> written = file.write(nothing, 1, [](auto) { return true; });

@@ -33,7 +33,7 @@ SegmentView view_of(const FakeSegment& segment) {
 
 // --- ProcessStart --------------------------------------------------------------------------
 
-TEST(ProcessStart, IsBelievedWithinTheRecordedTime) {
+TEST(ProcessStart, IsAcceptedWithinTheRecordedTime) {
   ProcessStart start(500);
   start.check(400, 1000);
   EXPECT_FALSE(start.was_refused());
@@ -151,7 +151,7 @@ TEST(SampleReader, RefusesASampleThatReachesBeyondTheRing) {
 
 // --- ThreadSlots ---------------------------------------------------------------------------
 
-TEST(ThreadSlots, AreSearchedWhenAThreadWasSeenAndOnceASecond) {
+TEST(ThreadSlots, AreSearchedForNewThreadsAndOnceASecond) {
   FakeSegment segment;
   const SegmentView view = view_of(segment);
   ThreadSlots slots(view);
@@ -191,7 +191,7 @@ TEST_F(Modules, AddressesAreInTheMappingThatCoversThem) {
   EXPECT_EQ(path(0x4000, 1), "");
 }
 
-TEST_F(Modules, OfTwoAtOneAddressTheNewestThatTheSampleCouldKnow) {
+TEST_F(Modules, NewestModuleThatTheSampleCouldKnowWins) {
   segment.module("/old", 0x1000, 0x2000, 0, 1);
   segment.module("/new", 0x1000, 0x2000, 0, 3);
   EXPECT_EQ(path(0x1500, 1), "/old");
@@ -200,7 +200,7 @@ TEST_F(Modules, OfTwoAtOneAddressTheNewestThatTheSampleCouldKnow) {
   EXPECT_EQ(path(0x1500, 0), "/old");  // the first that came after the sample
 }
 
-TEST_F(Modules, NewsAreTakenOnce) {
+TEST_F(Modules, ChangesAreReportedOnce) {
   EXPECT_FALSE(map.take_news());
   segment.module("/a", 0x1000, 0x2000, 0);
   map.read();
@@ -220,7 +220,7 @@ TEST_F(Modules, ADamagedEntryEndsTheReading) {
   EXPECT_EQ(drops.counts().at("damaged_module"), 1u);
 }
 
-TEST_F(Modules, TheInterpretersLibraryComesBeforeItsProgram) {
+TEST_F(Modules, LibpythonIsTheInterpreterAndNotItsProgram) {
   EXPECT_EQ(map.interpreter(), kNoModule);
   segment.module("/usr/lib/libpython3.11.so", 0x1000, 0x2000, 0);
   segment.module("/usr/bin/python3.11", 0x3000, 0x4000, 0);
@@ -250,7 +250,7 @@ TEST_F(Stacks, TheSameWordsGiveTheSamePath) {
   EXPECT_NE(first.path, 0u);
 }
 
-TEST_F(Stacks, AFrameOfNoModuleIsSettledWhenItsModuleIsDescribed) {
+TEST_F(Stacks, PendingFrameIsResolvedWhenItsModuleIsDescribed) {
   const std::vector<std::uint64_t> words{0x1100};
   const Stack before = stacks.resolve(words, context);
   EXPECT_FALSE(before.settled);
@@ -269,7 +269,7 @@ TEST_F(Stacks, ACallSiteOutsideTheArenaHasNoPath) {
   EXPECT_EQ(stacks.call_site_path(0, wire::kMaxFrameWords + 1, 1), std::nullopt);
 }
 
-TEST_F(Stacks, OnlyTheCodeOfAModuleIsAModuleBody) {
+TEST_F(Stacks, OnlyTheCodeObjectNamedModuleIsAModuleBody) {
   segment.code(5, "program.py", "<module>", 1);
   segment.code(6, "program.py", "solve", 10);
   const std::vector<std::uint64_t> words{test::python_word(0), 6, test::python_word(0), 5};
@@ -298,7 +298,7 @@ struct Charges : testing::Test {
   PathTimes path_times{store};
 };
 
-TEST_F(Charges, GiveTheirRowsBack) {
+TEST_F(Charges, CanBeReadBack) {
   {
     ProcessCharges charges(store, grid, path_times);
     for (std::uint32_t i = 0; i < 3; ++i) (void)charges.target({path(i), shard::Category::kNative, true});
@@ -307,7 +307,7 @@ TEST_F(Charges, GiveTheirRowsBack) {
   EXPECT_TRUE(store.take_rows(3));
 }
 
-TEST_F(Charges, WithoutRoomForARowAPathIsChargedWithoutItsCallers) {
+TEST_F(Charges, DropCallersWhenThereIsNoRoomForARow) {
   ProcessCharges charges(store, grid, path_times);
   for (std::uint32_t i = 0; i < 3; ++i) (void)charges.target({path(i), shard::Category::kNative, true});
   EXPECT_FALSE(charges.left_callers_out());
@@ -318,7 +318,7 @@ TEST_F(Charges, WithoutRoomForARowAPathIsChargedWithoutItsCallers) {
   EXPECT_EQ(charges.rows()[target.row].amount.wall_ns, 7u);
 }
 
-TEST_F(Charges, AccessesAreToldOnlyIfASampleHadAnAddress) {
+TEST_F(Charges, HaveDataAccessesOnlyIfASampleHadAnAddress) {
   ProcessCharges charges(store, grid, path_times);
   const ChargeTarget target = charges.target({path(0), shard::Category::kNative, true});
   charges.add_access(target.row, false, 0);
@@ -349,7 +349,7 @@ TEST_F(Stacks, TheLastPathIsTheCallThatBeganAfterTheLastSample) {
 
 // --- TimeInMpi -----------------------------------------------------------------------------
 
-TEST_F(Stacks, HelpersThatNeverCalledMpiAreNone) {
+TEST_F(Stacks, HelperThreadsWithoutMpiCallsAreNotCounted) {
   segment.thread(0, 100, FakeSegment::kStart);
   const ProcessStart start(FakeSegment::kStart);
   const TimeInMpi time(view, start, stacks, drops);

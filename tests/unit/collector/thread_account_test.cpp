@@ -152,7 +152,7 @@ TEST(ThreadAccount, EndWhileBlockedGivesTheCarriedTimeToTheLastRunningSample) {
   EXPECT_EQ(ledger.total(), 300u);
 }
 
-TEST(ThreadAccount, EndWhileBlockedWithoutAnyRunningSampleStaysThere) {
+TEST(ThreadAccount, EndWhileBlockedWithoutARunningSampleChargesTheBlockedOne) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   account.sample(100, 20, true, {}, kB, {}, ledger);
@@ -198,7 +198,7 @@ TEST(ThreadAccount, CpuTimeIsNeverMoreThanWallTime) {
   EXPECT_EQ(ledger.at(1), (Time{100, 100}));
 }
 
-TEST(ThreadAccount, ClocksThatGoBackwardsStandStill) {
+TEST(ThreadAccount, TreatsAClockThatGoesBackAsStandingStill) {
   ThreadAccount account(1000, 1000, false);
   Ledger ledger;
   account.sample(500, 400, false, {}, kA, {}, ledger);
@@ -239,7 +239,7 @@ class ShortWaits : public testing::Test {
   Ledger ledger_;
 };
 
-TEST_F(ShortWaits, GoToWhereTheThreadWasSeenWaiting) {
+TEST_F(ShortWaits, AreChargedToWhereTheThreadWasSeenWaiting) {
   step(true, true, kB);
   for (int i = 0; i < 40; ++i) step(true);
   EXPECT_EQ(ledger_.at(2), (Time{41 * 5'000'000, 0}));
@@ -247,7 +247,7 @@ TEST_F(ShortWaits, GoToWhereTheThreadWasSeenWaiting) {
   EXPECT_EQ(ledger_.total(), now_ns_);
 }
 
-TEST_F(ShortWaits, AreNotGuessed) {
+TEST_F(ShortWaits, AreNotChargedWithoutARecentPlace) {
   for (int i = 0; i < 4; ++i) step(true);  // never seen waiting
   EXPECT_EQ(ledger_.at(3), (Time{now_ns_, ran_ns_}));
   step(true, true, kB);
@@ -262,7 +262,7 @@ TEST_F(ShortWaits, AreNotGuessed) {
   EXPECT_EQ(ledger_.total(), now_ns_);
 }
 
-TEST_F(ShortWaits, AreToldByEventsToo) {
+TEST_F(ShortWaits, AreFoundByEventSamples) {
   step(true, true, kB);
   step(true);
   const std::uint64_t before = ledger_.at(2).first;
@@ -302,7 +302,7 @@ TEST_F(PageFaults, TakeTheSystemTimeOfTheInterval) {
   EXPECT_EQ(ledger_.total(), now_ns_);
 }
 
-TEST(ThreadAccount, PageFaultsHaveTheirPartOfTheWaitForAProcessor) {
+TEST(ThreadAccount, PageFaultsShareTheWaitForAProcessor) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   account.sample(10 * kMs, 10 * kMs, false, {1, 1}, kA, {}, ledger);
@@ -312,7 +312,7 @@ TEST(ThreadAccount, PageFaultsHaveTheirPartOfTheWaitForAProcessor) {
   EXPECT_EQ(ledger.total(), 30 * kMs);
 }
 
-TEST_F(PageFaults, LumpsOfTheTickAreSpreadOverSamples) {
+TEST_F(PageFaults, TickSizedSystemTimeIsSpreadOverSamples) {
   step(0, 0);
   step(0, 500);
   step(16, 500);  // more than the interval: the rest comes with the next sample
@@ -360,14 +360,14 @@ TEST_F(PageFaults, SystemCallsAndFaultsShareAsTheKernelSays) {
   EXPECT_EQ(ledger_.total(), now_ns_);
 }
 
-TEST_F(PageFaults, InsideMpiAreMpi) {
+TEST_F(PageFaults, InsideMpiCountAsMpi) {
   step(0, 0);
   for (int i = 0; i < 10; ++i) step(10, 100, kA, false, false);
   EXPECT_TRUE(ledger_.faults.empty());
   EXPECT_EQ(ledger_.total(), now_ns_);
 }
 
-TEST_F(PageFaults, BeforeTheAccountBeganDoNotCount) {
+TEST_F(PageFaults, BeforeTheFirstSampleAreIgnored) {
   account_ = ThreadAccount(0, 30 * kMs, false);
   system_ns_ = 25 * kMs;
   faults_ = 3000;
@@ -387,7 +387,7 @@ TEST(ThreadAccount, UnknownSystemTimeChangesNothing) {
   EXPECT_TRUE(ledger.faults.empty());
 }
 
-TEST(ThreadAccount, NonsenseFromTheProcessKeepsTheSum) {
+TEST(ThreadAccount, ImpossibleValuesKeepTheSum) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   const std::uint64_t huge = ~std::uint64_t{0};
@@ -399,7 +399,7 @@ TEST(ThreadAccount, NonsenseFromTheProcessKeepsTheSum) {
   EXPECT_EQ(ledger.total(), 50 * kMs);
 }
 
-TEST(ThreadAccount, TellsWhenItWas) {
+TEST(ThreadAccount, ReportsTheTimeOfEachCharge) {
   ThreadAccount account(1000, 0, false);
   Ledger ledger;
   account.sample(1100, 90, false, {}, kA, {}, ledger);   // ran
@@ -432,7 +432,7 @@ TEST(ThreadAccount, PageFaultsAreSystemTimeOfTheSameStretch) {
   EXPECT_EQ(all, 20 * kMs);
 }
 
-TEST(ThreadAccount, PausedTimeIsNobodys) {
+TEST(ThreadAccount, PausedTimeIsNotCharged) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   account.sample(100, 100, false, {}, kA, {}, ledger);
@@ -446,7 +446,7 @@ TEST(ThreadAccount, PausedTimeIsNobodys) {
 }
 
 // It waited before the pause, in the pause, and after it.
-TEST(ThreadAccount, ABlockedThreadIsPausedToo) {
+TEST(ThreadAccount, PausedTimeOfABlockedThreadIsNotCharged) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   account.sample(100, 100, false, {}, kA, {}, ledger);
@@ -463,7 +463,7 @@ TEST(ThreadAccount, ABlockedThreadIsPausedToo) {
   EXPECT_EQ(ledger.total() + ledger.paused_ns, 1200u);
 }
 
-TEST(ThreadAccount, AThreadThatEndsInAPauseHasNoMoreTime) {
+TEST(ThreadAccount, ThreadThatEndsInAPauseIsChargedNothingMore) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   account.sample(100, 100, false, {}, kA, {}, ledger);
@@ -483,7 +483,7 @@ TEST(ThreadAccount, PausedBeforeTheFirstSample) {
   EXPECT_EQ(ledger.paused_ns, 300u);
 }
 
-TEST(ThreadAccount, CountersOfAPauseAreNobodys) {
+TEST(ThreadAccount, CountersOfAPauseAreNotCharged) {
   for (const bool told : {true, false}) {  // the record of the pause has values or not
     ThreadAccount account(0, 0, false);
     Ledger ledger;
@@ -506,7 +506,7 @@ TEST(ThreadAccount, CountersOfAPauseAreNobodys) {
   }
 }
 
-TEST(ThreadAccount, KernelTimeOfAPauseIsNoPageFault) {
+TEST(ThreadAccount, KernelTimeOfAPauseIsNotChargedToPageFaults) {
   for (const bool told : {true, false}) {
     ThreadAccount account(0, 0, false);
     Ledger ledger;
@@ -535,7 +535,7 @@ TEST(ThreadAccount, AnEventSaysWhereCountersGrewAndLeavesTheTime) {
 }
 
 // Whatever comes: all time is somebody's or nobody's, once, and told to have been within the thread's life.
-TEST(ThreadAccount, AnyRecordsAddUp) {
+TEST(ThreadAccount, RandomRecordsAddUp) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {
     ThreadAccount account(1000, 0, false);
@@ -593,7 +593,7 @@ TEST(ThreadAccountRunnable, PreemptedThreadWaitedForAProcessorForAllOfWMinusC) {
   EXPECT_EQ(ledger.total(), 900u);
 }
 
-TEST(ThreadAccountRunnable, WhatAPreemptedStretchHasHadIsNotGivenToASleepAgain) {
+TEST(ThreadAccountRunnable, DelayChargedToAPreemptedStretchIsNotChargedToASleep) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   account.sample(400, 100, false, waited(0), kA, {}, ledger);          // 300 in debt
@@ -614,7 +614,7 @@ TEST(ThreadAccountRunnable, SleepingThreadIsNotRunnable) {
   for (const auto& [path, amount] : ledger.time) EXPECT_LT(path, kRunnableAt);
 }
 
-TEST(ThreadAccountRunnable, WithoutTheKernelsWordTheTimeStaysWhereTheThreadRan) {
+TEST(ThreadAccountRunnable, UnknownDelayLeavesTheTimeWhereTheThreadRan) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   account.sample(400, 100, false, {}, kA, {}, ledger);
@@ -639,7 +639,7 @@ TEST(ThreadAccountRunnable, MpiKeepsItsTime) {
   EXPECT_EQ(ledger.total(), 1300u);
 }
 
-TEST(ThreadAccountRunnable, ThreadThatWakesUpIsReadyWhereItGoesOn) {
+TEST(ThreadAccountRunnable, WakingThreadIsRunnableWhereItContinues) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   account.sample(1000, 0, true, waited(0, true, 1000), kM, {}, ledger);  // blocked in MPI
@@ -649,7 +649,7 @@ TEST(ThreadAccountRunnable, ThreadThatWakesUpIsReadyWhereItGoesOn) {
   EXPECT_EQ(ledger.runnable_in_mpi_ns, 300u);
 }
 
-TEST(ThreadAccountRunnable, PausesAreNobodys) {
+TEST(ThreadAccountRunnable, PausesAreNotCharged) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
   account.sample(100, 100, false, waited(0), kA, {}, ledger);

@@ -18,7 +18,7 @@ using Content = std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t>
 Content content(const TimeGrid& grid, SeriesBlock block) {
   Content found;
   block.for_each(grid, [&](std::uint32_t column, std::uint32_t bin, std::uint64_t value) {
-    EXPECT_LT(bin, TimeGrid::kMostBins);
+    EXPECT_LT(bin, TimeGrid::kMaxBins);
     EXPECT_TRUE(found.emplace(std::pair(column, bin), value).second);
   });
   return found;
@@ -39,7 +39,7 @@ class TimeSeries : public testing::Test {
   TimeGrid grid_;
 };
 
-TEST_F(TimeSeries, BinsAreThoseOfRealTime) {
+TEST_F(TimeSeries, BinsFollowRealTime) {
   grid_.reach(kStart + 3 * kMs);
   EXPECT_EQ(grid_.width_ns(), kMs);
   EXPECT_EQ(grid_.first() * grid_.width_ns(), static_cast<std::uint64_t>(kUtc) / kMs * kMs);
@@ -60,7 +60,7 @@ TEST_F(TimeSeries, AnAmountGoesToTheBinsByOverlap) {
             (Content{{{0, 0}, 100}, {{1, 0}, first}, {{1, 1}, kMs}, {{1, 2}, kMs}, {{1, 3}, kMs - first}}));
 }
 
-TEST_F(TimeSeries, AnAmountThatIsLessThanItsStretchIsSpreadEvenly) {
+TEST_F(TimeSeries, AmountSmallerThanItsStretchIsSpreadEvenly) {
   SeriesBlock block(1);
   const std::uint64_t first = kMs - into_first();
   block.spread(grid_, 0, kStart + first, kStart + first + 4 * kMs, 4003);
@@ -70,14 +70,14 @@ TEST_F(TimeSeries, AnAmountThatIsLessThanItsStretchIsSpreadEvenly) {
     EXPECT_NEAR(static_cast<double>(found.at({0, bin})), 1000.75, 1.0);
 }
 
-TEST_F(TimeSeries, WhatTakesNoTimeIsInOneBin) {
+TEST_F(TimeSeries, AmountWithoutDurationIsInOneBin) {
   SeriesBlock block(1);
   block.spread(grid_, 0, kStart + 7, kStart + 7, 5);
   block.spread(grid_, 0, kStart + 9, kStart + 2, 6);  // ends before it begins
   EXPECT_EQ(content(grid_, block), (Content{{{0, 0}, 11}}));
 }
 
-TEST_F(TimeSeries, WhatWasBeforeIsInTheFirstBin) {
+TEST_F(TimeSeries, AmountsFromBeforeTheStartAreInTheFirstBin) {
   SeriesBlock block(1);
   block.spread(grid_, 0, 0, kStart - 10, 5);
   block.spread(grid_, 0, 0, kStart + 10, 7);
@@ -139,7 +139,7 @@ TEST_F(TimeSeries, ALevelFillsTheBinsItHeldIn) {
   EXPECT_EQ(content(grid_, block), (Content{{{0, 1}, 9}, {{0, 2}, 9}, {{0, 3}, 9}}));
 }
 
-TEST_F(TimeSeries, BlocksAddUpWhicheverIsBehind) {
+TEST_F(TimeSeries, BlocksAddUpInEitherOrder) {
   SeriesBlock a(1), b(2), late(1);
   a.spread(grid_, 0, kStart, kStart + kMs, 3);
   b.spread(grid_, 1, kStart, kStart + 9000 * kMs, 5);
@@ -156,7 +156,7 @@ TEST_F(TimeSeries, BlocksAddUpWhicheverIsBehind) {
   EXPECT_EQ(content(grid_, empty), content(grid_, ab));
 }
 
-TEST_F(TimeSeries, ColumnsComeAsTheyAreUsed) {
+TEST_F(TimeSeries, ColumnsAreAllocatedOnFirstUse) {
   SeriesBlock block;
   block.spread(grid_, 0, kStart, kStart + 2 * kMs, 2);
   block.spread(grid_, 3, kStart, kStart, 4);
@@ -167,7 +167,7 @@ TEST_F(TimeSeries, ColumnsComeAsTheyAreUsed) {
   EXPECT_EQ(found.at({3, 0}), 8u);
 }
 
-TEST(TimeSeriesGrid, WithoutABeginningThereIsNothing) {
+TEST(TimeSeriesGrid, IsEmptyBeforeTheRunBegins) {
   TimeGrid grid;
   SeriesBlock block(1);
   block.spread(grid, 0, 5, 10, 5);
@@ -198,7 +198,7 @@ TEST(TimeSeriesGrid, LargeJobsHaveFewerBins) {
   }
 }
 
-TEST(TimeSeriesGrid, AProcessMayHaveBegunALittleBefore) {
+TEST(TimeSeriesGrid, MovesBackForAProcessThatStartedALittleEarlier) {
   TimeGrid grid;
   SeriesBlock block(1);
   grid.begin(20'000 * kMs, kUtc);
@@ -215,7 +215,7 @@ TEST(TimeSeriesGrid, AProcessMayHaveBegunALittleBefore) {
 }
 
 // Same bins, so those of one fit into those of the other.
-TEST(TimeSeriesGrid, NodesThatBeganAtDifferentTimesFit) {
+TEST(TimeSeriesGrid, BinsOfNodesWithDifferentStartsAlign) {
   TimeGrid a, b;
   a.begin(kStart, kUtc);
   b.begin(77, kUtc + 1234567);
@@ -227,7 +227,7 @@ TEST(TimeSeriesGrid, NodesThatBeganAtDifferentTimesFit) {
 }
 
 // A pair of amounts over random stretches, against a straightforward account in nanoseconds.
-TEST_F(TimeSeries, AgreesWithASimpleAccount) {
+TEST_F(TimeSeries, AgreesWithASimpleReferenceImplementation) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 50; ++round) {
     TimeGrid grid;

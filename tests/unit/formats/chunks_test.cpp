@@ -74,7 +74,7 @@ TEST(ChunksTest, RoundTrip) {
   check_round_trip<std::uint64_t>();
 }
 
-TEST(ChunksTest, AnyThreadGivesTheSameBytes) {
+TEST(ChunksTest, EveryThreadProducesTheSameBytes) {
   std::vector<std::vector<std::uint64_t>> rows;
   std::vector<Bytes> expected;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
@@ -326,7 +326,7 @@ TEST_F(BesideHdf5Test, WeReadWhatHdf5Writes) {
 }
 
 // Low bytes random, high ones not, as times are: HDF5 reads what was partly stored.
-TEST_F(BesideHdf5Test, ChunksThatStandInEachOthersPlace) {
+TEST_F(BesideHdf5Test, SwappedChunksAreDamage) {
   const auto column = some_rows<std::uint64_t>(4 * h5::kChunkRows, 2);
   const auto rows = std::span(column);
   for (const auto& [a, b] : {std::pair(0u, 1u), std::pair(1u, 3u)}) {
@@ -346,7 +346,7 @@ TEST_F(BesideHdf5Test, ChunksThatStandInEachOthersPlace) {
   }
 }
 
-TEST_F(BesideHdf5Test, StoredPlanes) {
+TEST_F(BesideHdf5Test, Hdf5ReadsChunksWithStoredPlanes) {
   constexpr std::size_t kRows = 20000;  // four random planes are more than one stored block
   std::vector<std::uint64_t> rows(kRows);
   std::mt19937_64 random(7);
@@ -374,7 +374,7 @@ TEST(ChunksTest, PlanesThatHardlyShrinkAreStored) {
   EXPECT_EQ(std::memcmp(back.data(), rows.data(), back.size()), 0);
 }
 
-TEST_F(BesideHdf5Test, FiltersLeftOutOfSomeChunks) {
+TEST_F(BesideHdf5Test, ChunksWithLeftOutFiltersAreRead) {
   constexpr hsize_t kRows = 1000;
   const auto column = some_rows<std::uint64_t>(3 * kRows, 2);
   ASSERT_NO_FATAL_FAILURE(write_by_hdf5(path_, "column", column, [&](hid_t creation) {
@@ -435,7 +435,7 @@ TEST_F(BesideHdf5Test, ChunksAreInflatedOnceForAllPieces) {
   EXPECT_EQ(rows, column);
 }
 
-TEST_F(BesideHdf5Test, RowsThatNobodyWroteAreRefused) {
+TEST_F(BesideHdf5Test, RowsThatWereNeverWrittenAreRefused) {
   const hsize_t one = 1, rows = 300'000;
   const std::vector<std::uint64_t> large(5000);
   const auto write_one_chunk = [&](bool filtered) {
@@ -514,7 +514,7 @@ class ChunkedColumnTest : public BesideHdf5Test {
 };
 
 // Each thread writes and reads a file of its own, and looks for columns that are not there.
-TEST_F(ChunkedColumnTest, OtherThreadsMayUseOtherFiles) {
+TEST_F(ChunkedColumnTest, ThreadsUseDifferentFilesAtTheSameTime) {
   constexpr std::size_t kThreads = 4, kFiles = 20;
   std::vector<std::string> wrong(kThreads);
   {
@@ -602,7 +602,7 @@ TEST_F(ChunkedColumnTest, TheSameColumnGivesTheSameFile) {
   EXPECT_EQ(testing::read_bytes(path_), first);
 }
 
-TEST_F(ChunkedColumnTest, WhatIsNotThereIsAnError) {
+TEST_F(ChunkedColumnTest, MissingColumnsAndRowsAreErrors) {
   write_column();
   const h5::File file = h5::File::open(path_);
   const h5::Group root = file.root();

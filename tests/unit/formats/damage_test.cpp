@@ -10,9 +10,9 @@
 #include "formats/h5/h5.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/profile/profile_writer.hpp"
+#include "formats/shard/format_file.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "formats/shard/shard_writer.hpp"
-#include "formats/shard/format_file.hpp"
 #include "formats/shard/tables.hpp"
 #include "tests/unit/formats/random_shard.hpp"
 
@@ -57,7 +57,7 @@ class DamageTest : public ::testing::Test {
 };
 
 // A file can name others as the place of its data. What is there is not read, even where it would fit.
-TEST_F(DamageTest, DataOfOtherFilesAreNotRead) {
+TEST_F(DamageTest, ExternalAndVirtualDataAreRefused) {
   write_original(1, {.ranks = {0, 1}, .paths = 300, .values_per_rank = 100, .names = 20});
   const std::string other = (directory_.path() / "other.h5").string();
   testing::write_bytes(other, original_);
@@ -132,7 +132,7 @@ TEST_F(DamageTest, ForgedNotesAreRefused) {
             ": is damaged (row 0 of table notes: a text that its code does not have)");
 }
 
-TEST_F(DamageTest, Truncation) {
+TEST_F(DamageTest, TruncatedShardsAreRefused) {
   write_original(1, {.ranks = {0, 1, 2}, .paths = 3000, .values_per_rank = 1500, .names = 200});
   std::size_t noticed = 0;
   const std::size_t tries = 500;
@@ -146,7 +146,7 @@ TEST_F(DamageTest, Truncation) {
   EXPECT_EQ(noticed, tries);
 }
 
-TEST_F(DamageTest, BitFlips) {
+TEST_F(DamageTest, FlippedBitsAreNoticedOrHarmless) {
   // Once mostly metadata and compact columns, once mostly chunks.
   for (const std::uint32_t size : {40u, 3000u}) {
     write_original(2, {.ranks = {0, 1, 2}, .paths = size, .values_per_rank = size / 2, .names = 200});
@@ -164,7 +164,7 @@ TEST_F(DamageTest, BitFlips) {
   }
 }
 
-TEST_F(DamageTest, OverwrittenRanges) {
+TEST_F(DamageTest, OverwrittenRangesAreNoticedOrHarmless) {
   write_original(3, {.ranks = {0, 1, 2}, .paths = 3000, .values_per_rank = 1500, .names = 200});
   std::size_t noticed = 0;
   for (std::size_t i = 0; i < 500; ++i) {
@@ -182,7 +182,7 @@ TEST_F(DamageTest, OverwrittenRanges) {
   EXPECT_GT(noticed, 400u);
 }
 
-TEST_F(DamageTest, OtherFiles) {
+TEST_F(DamageTest, OtherFilesAreRefused) {
   std::size_t noticed = 0;
   check({}, "empty", noticed);
   check(Bytes(100, 'x'), "text", noticed);
@@ -218,7 +218,7 @@ class ForgedTest : public DamageTest {
   }
 };
 
-TEST_F(ForgedTest, OtherVersions) {
+TEST_F(ForgedTest, OtherVersionsAreRefused) {
   const auto write = [&](h5::Group& root) { shard::write_tables(root, data_); };
   data_ = testing::random_shard(11, {.ranks = {0, 1}});
   for (const auto& [major, minor] :
@@ -230,7 +230,7 @@ TEST_F(ForgedTest, OtherVersions) {
   }
 }
 
-TEST_F(ForgedTest, WhatOthersAddedIsNotLookedAt) {
+TEST_F(ForgedTest, UnknownTablesAndColumnsAreIgnored) {
   data_ = testing::random_shard(11, {.ranks = {0, 1}});
   EXPECT_EQ(message_of(shard::kShardFormat, shard::kFormatMajor, shard::kFormatMinor,
                        [&](h5::Group& root) {
@@ -244,7 +244,7 @@ TEST_F(ForgedTest, WhatOthersAddedIsNotLookedAt) {
             "");
 }
 
-TEST_F(ForgedTest, OtherKinds) {
+TEST_F(ForgedTest, OtherKindsOfFileAreRefused) {
   EXPECT_NE(message_of("something-else", shard::kFormatMajor, shard::kFormatMinor, [](h5::Group&) {})
                 .find("is not a clusterprof file"),
             std::string::npos);
@@ -253,7 +253,7 @@ TEST_F(ForgedTest, OtherKinds) {
   EXPECT_NE(shard::read_shard(path_).error().message.find("is not a clusterprof file"), std::string::npos);
 }
 
-TEST_F(ForgedTest, MissingTablesAndColumns) {
+TEST_F(ForgedTest, MissingTablesAndColumnsAreRefused) {
   EXPECT_NE(message_of(shard::kShardFormat, shard::kFormatMajor, shard::kFormatMinor, [](h5::Group&) {})
                 .find("table /run is missing"),
             std::string::npos);
@@ -266,7 +266,7 @@ TEST_F(ForgedTest, MissingTablesAndColumns) {
             std::string::npos);
 }
 
-TEST_F(ForgedTest, AbsurdWorldSize) {
+TEST_F(ForgedTest, AbsurdWorldSizeIsRefused) {
   const auto path = directory_.path() / "node-absurd.h5";
   ShardData data = testing::random_shard(3, {.ranks = {0}, .paths = 5, .values_per_rank = 5, .names = 5});
   data.run.world_size = shard::kMaxWorldSize;
@@ -280,7 +280,7 @@ TEST_F(ForgedTest, AbsurdWorldSize) {
       << read.error().message;
 }
 
-TEST_F(ForgedTest, WrongColumns) {
+TEST_F(ForgedTest, WrongColumnsAreRefused) {
   const auto reading = [&](auto write) {
     std::filesystem::remove(path_);
     {
@@ -323,7 +323,7 @@ TEST_F(ForgedTest, WrongColumns) {
   EXPECT_EQ(text({0, ~0ull, 2}), misfit);
 }
 
-TEST_F(ForgedTest, InconsistentTables) {
+TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   // Through the writer of tables, which does not validate.
   const auto has_rows_to_spoil = [](const ShardData& d) {
     return d.paths.size() > 3 && d.frames.size() > 3 && !d.values.empty() && d.mpi_calls.size() > 1 &&
@@ -380,8 +380,8 @@ TEST_F(ForgedTest, InconsistentTables) {
     const std::uint32_t index = interner.frame(frame);
     for (std::uint32_t i = 0, at = 0; i < count; ++i) at = interner.path(at, index);
   };
-  refused([&](ShardData& d) { nest(d, shard::FrameKind::kNative, shard::kMostPathDepth + 1); }, "too many");
-  refused([&](ShardData& d) { nest(d, shard::FrameKind::kRegion, shard::kMostRegionDepth + 1); }, "too many");
+  refused([&](ShardData& d) { nest(d, shard::FrameKind::kNative, shard::kMaxPathDepth + 1); }, "too many");
+  refused([&](ShardData& d) { nest(d, shard::FrameKind::kRegion, shard::kMaxRegionDepth + 1); }, "too many");
   // A text is in a file once.
   refused(
       [](ShardData& d) {
@@ -402,12 +402,12 @@ TEST_F(ForgedTest, InconsistentTables) {
       },
       "too much text");
   data_ = good;
-  nest(data_, shard::FrameKind::kNative, shard::kMostPathDepth);
-  nest(data_, shard::FrameKind::kRegion, shard::kMostRegionDepth);
+  nest(data_, shard::FrameKind::kNative, shard::kMaxPathDepth);
+  nest(data_, shard::FrameKind::kRegion, shard::kMaxRegionDepth);
   EXPECT_EQ(message_of(shard::kShardFormat, shard::kFormatMajor, shard::kFormatMinor, write), "");
 }
 
-TEST(ProfileDamageTest, TruncationAndFlips) {
+TEST(ProfileDamageTest, TruncationAndFlippedBitsAreNoticedOrHarmless) {
   const testing::TemporaryDirectory directory;
   const auto path = directory.path() / "profile.h5";
   const ShardData data = testing::random_shard(2, {.ranks = {0, 1, 2}, .paths = 300});

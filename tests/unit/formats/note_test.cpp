@@ -26,7 +26,7 @@ TEST(NoteKinds, NamesAreUniqueAndFoundAgain) {
 
 // What collectors and merges say themselves are codes and numbers: a text is a name, or words of somebody
 // else.
-TEST(NoteKinds, HaveNoTextForSentencesOfOurs) {
+TEST(NoteKinds, HoldNoSentences) {
   const std::set<std::string> by_nature = {"shard",    "file",         "library_message",
                                            "build_id", "debug_file",   "ranks_option",
                                            "value",    "site_message", "launcher"};
@@ -36,7 +36,7 @@ TEST(NoteKinds, HaveNoTextForSentencesOfOurs) {
 }
 
 // In FORMATS.md a row "| `code` | ranks | `missing` | ... |" tells what each code has.
-TEST(NoteKinds, AreThoseThatTheDocumentDescribes) {
+TEST(NoteKinds, AreThoseInFormatsMd) {
   std::ifstream file(FORMATS_MD);
   std::ostringstream text;
   text << file.rdbuf();
@@ -54,7 +54,7 @@ TEST(NoteKinds, AreThoseThatTheDocumentDescribes) {
   }
 }
 
-TEST(Notes, RangesOfRanksThatMeetBecomeOne) {
+TEST(Notes, AdjacentRangesOfRanksAreJoined) {
   const auto of = [](std::int32_t first, std::int32_t last, std::uint64_t version = 1) {
     return note_of_ranks(NoteCode::kPythonFreeThreaded, {first, last}, version);
   };
@@ -64,7 +64,7 @@ TEST(Notes, RangesOfRanksThatMeetBecomeOne) {
   EXPECT_EQ(notes, (std::vector{of(0, 5), of(7, 9), of(20, 20), of(0, 1, 2)}));
 }
 
-TEST(Notes, RangesReachAsFarAsNumbersDo) {
+TEST(Notes, RangesUpToTheLargestRankAreJoined) {
   const Note all = note_of_ranks(NoteCode::kNoSamples, {INT32_MIN, INT32_MAX});
   std::vector<Note> notes = {note_of_ranks(NoteCode::kNoSamples, {INT32_MAX, INT32_MAX}), all,
                              note_of_ranks(NoteCode::kNoSamples, {0, 1})};
@@ -72,7 +72,7 @@ TEST(Notes, RangesReachAsFarAsNumbersDo) {
   EXPECT_EQ(notes, std::vector{all});
 }
 
-TEST(Notes, EachFactIsThereOnce) {
+TEST(Notes, DuplicatesAreRemoved) {
   const Note of_a = note_of_node(NoteCode::kOtherUser, "a", 7),
              of_b = note_of_node(NoteCode::kOtherUser, "b", 7);
   const Note run = note_of_run(NoteCode::kDifferentRuns);
@@ -93,7 +93,7 @@ TEST(Notes, UnitingDoesNotDependOnOrderOrSteps) {
   EXPECT_EQ(all, steps);
 }
 
-TEST(Notes, FieldsThatTheCodeDoesNotHaveAreRefused) {
+TEST(Notes, FieldsThatTheCodeDoesNotUseAreRefused) {
   EXPECT_EQ(problem_of(note_of_ranks(NoteCode::kMissingRanks, {0, 70000}, 3)), nullptr);
   EXPECT_EQ(problem_of(note_of_node(NoteCode::kOtherUser, "n", 3)), nullptr);
   EXPECT_NE(problem_of(note_of_node(NoteCode::kOtherUser, "n", 3, "text")), nullptr);

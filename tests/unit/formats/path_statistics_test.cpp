@@ -18,7 +18,7 @@ namespace {
 
 using namespace shard;
 
-TEST(PathStatisticsTest, ByHand) {
+TEST(PathStatisticsTest, MatchesAnExampleComputedByHand) {
   ShardData data;
   PathInterner interner(data);
   const std::uint32_t f = interner.path(0, interner.frame({FrameKind::kPython, false, interner.string("f")}));
@@ -146,7 +146,7 @@ TEST(PathStatisticsTest, AgreesWithTheDefinition) {
   }
 }
 
-TEST(PathStatisticsTest, HoweverRanksAreDividedTheUnionIsTheSame) {
+TEST(PathStatisticsTest, UnionDoesNotDependOnHowRanksAreDivided) {
   std::mt19937 random(7);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     ShardData data = testing::random_shard(seed, {.ranks = some_ranks(40), .paths = 90});
@@ -200,7 +200,7 @@ TEST(PathStatisticsTest, SquaresAreExact) {
   EXPECT_TRUE(path_statistics(data).paths[0].inclusive.sum_squares_ns2 == squares);
 }
 
-TEST(PathStatisticsTest, BytesOfNoTableAreRefused) {
+TEST(PathStatisticsTest, DamagedBytesAreRefused) {
   const ShardData data = testing::random_shard(1, {.ranks = {0, 1}});
   const std::vector<std::byte> bytes = to_bytes(path_statistics(data));
   for (std::size_t length = 0; length < bytes.size(); length += 1 + length / 8)

@@ -13,7 +13,7 @@ namespace {
 
 using Parents = std::vector<std::uint32_t>;
 
-TEST(KeepLargestPaths, SmallOnesGoToTheNearestOneAbove) {
+TEST(KeepLargestPaths, TimeOfSmallPathsGoesToTheNearestKeptPathAbove) {
   //  0 - 1 - 2 - 3   (100, 0, 3, 2)     4 and 5 below 2: 40, 1
   const Parents parents = {0, 0, 1, 2, 2, 2};
   const std::vector<PathWeight> weights = {{0, 100, 1}, {2, 3, 1}, {3, 2, 1}, {4, 40, 1}, {5, 1, 1}};
@@ -24,7 +24,7 @@ TEST(KeepLargestPaths, SmallOnesGoToTheNearestOneAbove) {
   EXPECT_EQ(keep_largest_paths(parents, weights, 1), (Parents{0, 0, 0, 0, 0}));
 }
 
-TEST(KeepLargestPaths, WhatIsTogetherLargeIsKeptWhereItMeets) {
+TEST(KeepLargestPaths, ParentOfManySmallPathsIsKept) {
   // A function, 1, whose hundred lines are small, and one line of another function that is not.
   Parents parents = {0, 0, 0};
   std::vector<PathWeight> weights = {{2, 50, 1}};
@@ -37,7 +37,7 @@ TEST(KeepLargestPaths, WhatIsTogetherLargeIsKeptWhereItMeets) {
   for (std::size_t i = 1; i < kept.size(); ++i) EXPECT_EQ(kept[i], 1u);
 }
 
-TEST(PathTimeTable, SumsAreExactWhateverTheBound) {
+TEST(PathTimeTable, SumsAreExactForAnyLimit) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 50; ++round) {
     std::vector<Path> paths{Path{}};
@@ -47,12 +47,12 @@ TEST(PathTimeTable, SumsAreExactWhateverTheBound) {
       paths.push_back({{}, parent, 0});
     }
     PathTimeTable table(paths.size());
-    std::array<std::uint64_t, kMostPathBins> by_bin{};
+    std::array<std::uint64_t, kMaxPathBins> by_bin{};
     std::map<std::uint32_t, std::uint64_t> by_path;
     for (int i = 0; i < 3000; ++i) {
       const auto path =
           static_cast<std::uint32_t>(random() % 3 == 0 ? random() % paths.size() : random() % 40);
-      const auto bin = static_cast<std::uint32_t>(random() % kMostPathBins);
+      const auto bin = static_cast<std::uint32_t>(random() % kMaxPathBins);
       const std::uint64_t ns = random() % 1'000'000;
       table.add(path, bin, ns);
       by_bin[bin] += ns;
@@ -61,7 +61,7 @@ TEST(PathTimeTable, SumsAreExactWhateverTheBound) {
     for (const std::size_t most :
          {std::size_t{1}, std::size_t{100}, std::size_t{900}, std::size_t{100'000}}) {
       const std::vector<PathSeries> rows = table.rows(paths, most);
-      EXPECT_LE(rows.size(), std::max<std::size_t>(most, kMostPathBins));
+      EXPECT_LE(rows.size(), std::max<std::size_t>(most, kMaxPathBins));
       auto left = by_bin;
       std::map<std::uint32_t, std::uint64_t> kept;
       for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -72,7 +72,7 @@ TEST(PathTimeTable, SumsAreExactWhateverTheBound) {
         left[rows[i].bin] -= rows[i].wall_ns;
         kept[rows[i].path] += rows[i].wall_ns;
       }
-      EXPECT_EQ(left, (std::array<std::uint64_t, kMostPathBins>{}));
+      EXPECT_EQ(left, (std::array<std::uint64_t, kMaxPathBins>{}));
       if (most == 100'000) {
         std::erase_if(by_path, [](const auto& of) { return of.second == 0; });
         EXPECT_EQ(kept, by_path);
@@ -89,14 +89,12 @@ TEST(PathTimeTable, SumsAreExactWhateverTheBound) {
   }
 }
 
-TEST(PathTimeTable, WithoutAnythingThereAreNoRows) {
-  EXPECT_TRUE(PathTimeTable(1).rows({Path{}}, 10).empty());
-}
+TEST(PathTimeTable, EmptyTableHasNoRows) { EXPECT_TRUE(PathTimeTable(1).rows({Path{}}, 10).empty()); }
 
-TEST(PathTimeTable, TheBoundGrowsWithTheRanks) {
-  EXPECT_EQ(most_path_series_rows(0), most_path_series_rows(1));
-  EXPECT_GT(most_path_series_rows(64), most_path_series_rows(1));
-  EXPECT_EQ(most_path_series_rows(1u << 20), most_path_series_rows(1u << 24));
+TEST(PathTimeTable, LimitGrowsWithTheRanks) {
+  EXPECT_EQ(max_path_series_rows(0), max_path_series_rows(1));
+  EXPECT_GT(max_path_series_rows(64), max_path_series_rows(1));
+  EXPECT_EQ(max_path_series_rows(1u << 20), max_path_series_rows(1u << 24));
 }
 
 }  // namespace

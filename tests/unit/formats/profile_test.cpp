@@ -144,7 +144,7 @@ class ProfileTest : public ::testing::Test {
   const std::filesystem::path path_ = directory_.path() / "profile.h5";
 };
 
-TEST_F(ProfileTest, PartsAreThoseOfTheWhole) {
+TEST_F(ProfileTest, PartsEqualTheWholeProfile) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     // Columns of several chunks too.
     const ShardData data = seed == 0 ? random_run(seed, 2, 12, 4000) : random_run(seed, 1 + seed % 4, 9);
@@ -168,7 +168,7 @@ TEST_F(ProfileTest, PartsAreThoseOfTheWhole) {
   }
 }
 
-TEST_F(ProfileTest, WrittenInPiecesItIsTheSameFile) {
+TEST_F(ProfileTest, WritingInPiecesGivesTheSameFile) {
   const ShardData data = random_run(3, 3, 8, 300);
   ASSERT_TRUE(profile::write_profile(data, path_));
   std::mt19937 random(1);
@@ -193,7 +193,7 @@ TEST_F(ProfileTest, WrittenInPiecesItIsTheSameFile) {
   EXPECT_EQ(testing::read_bytes(other), testing::read_bytes(path_));
 }
 
-TEST_F(ProfileTest, TheReportComesBack) {
+TEST_F(ProfileTest, StoredReportIsReadBack) {
   const ShardData data = random_run(4, 1, 2);
   Result<ProfileWriter> writer = ProfileWriter::create(path_);
   ASSERT_TRUE(writer);
@@ -214,7 +214,7 @@ TEST_F(ProfileTest, AnUnfinishedWriterLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
 }
 
-TEST_F(ProfileTest, TheWriterRefusesWhatDoesNotFit) {
+TEST_F(ProfileTest, WriterRefusesInconsistentBlocks) {
   const ShardData data = random_run(5, 2, 4);
   const profile::PathStatisticsTable statistics = profile::path_statistics(data);
   const auto refused = [&](const std::vector<EncodedBlock>& blocks, const ShardData& head,
@@ -243,7 +243,7 @@ TEST_F(ProfileTest, TheWriterRefusesWhatDoesNotFit) {
   EXPECT_TRUE(refused({cut}, data, statistics));
 }
 
-TEST(EncodedBlockTest, RowsOfEqualPlaceBecomeOne) {
+TEST(EncodedBlockTest, RowsWithEqualKeysAreAddedUp) {
   MatrixRows rows;
   rows.values = {{1, 4, shard::Category::kMpi, true, 5, 6, 7},
                  {1, 4, shard::Category::kMpi, true, 10, 20, 30}};
@@ -267,7 +267,7 @@ std::vector<std::uint32_t> larger_numbers(std::size_t count, std::mt19937& rando
   return numbers;
 }
 
-TEST_F(ProfileTest, BlocksTakenOverAreThoseOfTheRenumberedRows) {
+TEST_F(ProfileTest, CopiedBlocksEqualEncodedRenumberedRows) {
   std::mt19937 random(9);
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     const ShardData data = seed == 0 ? random_run(seed, 2, 10, 4000) : random_run(seed, 3, 9, 200);
@@ -293,7 +293,7 @@ TEST_F(ProfileTest, BlocksTakenOverAreThoseOfTheRenumberedRows) {
   }
 }
 
-TEST(GoldenProfileTest, IsReadInParts) {
+TEST(GoldenProfileTest, PartsEqualTheWholeProfile) {
   const auto path = std::filesystem::path(PROFILE_GOLDEN_FOLDER) / "profile.h5";
   const Result<ShardData> data = profile::read_profile(path);
   ASSERT_TRUE(data) << data.error().message;
@@ -310,7 +310,7 @@ TEST(GoldenProfileTest, IsReadInParts) {
   EXPECT_EQ(over_time_ns, by_path_ns);
 }
 
-TEST_F(ProfileTest, StatisticsThatDoNotFitTheRowsAreDamage) {
+TEST_F(ProfileTest, StatisticsThatContradictTheRowsAreDamage) {
   const ShardData data = random_run(6, 2, 5);
   const profile::PathStatisticsTable good = profile::path_statistics(data);
   const auto checked = [&](const profile::PathStatisticsTable& table) {
@@ -457,7 +457,7 @@ TEST_F(ProfileTest, DamageIsNoticedOrHarmless) {
   EXPECT_GT(overwritten, 40u);
 }
 
-TEST_F(ProfileTest, BlocksOfWrongContentAreRefused) {
+TEST_F(ProfileTest, BlocksWithWrongContentAreRefused) {
   const ShardData data = random_run(12, 1, 6, 200);
   const profile::PathStatisticsTable statistics = profile::path_statistics(data);
   const auto message_of = [&](auto spoil) {

@@ -101,8 +101,8 @@ class Builder {
   }
   std::set<std::uint32_t> some_bins() {
     std::set<std::uint32_t> bins;
-    for (std::uint32_t i = below(20); i > 0; --i) bins.insert(below(TimeAxis::kMostBins));
-    if (chance(3)) bins.insert({0, TimeAxis::kMostBins - 1});
+    for (std::uint32_t i = below(20); i > 0; --i) bins.insert(below(TimeAxis::kMaxBins));
+    if (chance(3)) bins.insert({0, TimeAxis::kMaxBins - 1});
     return bins;
   }
   void add_node_series() {
@@ -115,7 +115,7 @@ class Builder {
     const std::uint64_t origin = 1'700'000'000'000'000'000 + below(40) * 1'000'000'000ull;
     data_.path_axis = {width, static_cast<std::int64_t>(origin / width * width)};
     for (std::uint32_t path = 0; path < data_.paths.size(); ++path)
-      for (std::uint32_t bin = below(kMostPathBins); bin < kMostPathBins; bin += 1 + below(30))
+      for (std::uint32_t bin = below(kMaxPathBins); bin < kMaxPathBins; bin += 1 + below(30))
         data_.path_series.push_back({path, bin, 1 + amount()});
   }
 

@@ -49,7 +49,7 @@ TEST(RoundTripTest, RandomShardsComeBackEqual) {
   EXPECT_EQ(names_in(directory.path()), std::vector<std::string>{"node-x.h5"});
 }
 
-TEST(RoundTripTest, NotesThatCannotBeAreRefused) {
+TEST(RoundTripTest, ImpossibleNotesAreRefused) {
   const testing::TemporaryDirectory directory;
   ShardData data;
   data.run.notes = {note_of_ranks(shard::NoteCode::kNoSamples, {3, 2})};
@@ -59,7 +59,7 @@ TEST(RoundTripTest, NotesThatCannotBeAreRefused) {
       << written.error().message;
 }
 
-TEST(RoundTripTest, EmptyShard) {
+TEST(RoundTripTest, EmptyShardComesBackEqual) {
   const testing::TemporaryDirectory directory;
   const auto path = directory.path() / "node-x.h5";
   ASSERT_TRUE(shard::write_shard({}, path));
@@ -68,7 +68,7 @@ TEST(RoundTripTest, EmptyShard) {
   EXPECT_EQ(read.value(), ShardData{});
 }
 
-TEST(RoundTripTest, LongAttributes) {
+TEST(RoundTripTest, LongAttributesComeBackEqual) {
   const testing::TemporaryDirectory directory;
   const auto path = directory.path() / "node-x.h5";
   ShardData data;
@@ -98,7 +98,7 @@ TEST(RoundTripTest, RowsByRankMayComeInAnyOrder) {
   EXPECT_EQ(read, sorted);
 }
 
-TEST(RoundTripTest, TheLastPossibleBins) {
+TEST(RoundTripTest, LastPossibleBinsComeBackEqual) {
   const testing::TemporaryDirectory directory;
   const auto path = directory.path() / "node-x.h5";
   ShardData data = testing::random_shard(3, {.ranks = {1}});
@@ -106,7 +106,7 @@ TEST(RoundTripTest, TheLastPossibleBins) {
   data.time_axis = {width, static_cast<std::int64_t>(1000 * width)};
   data.rank_series = {{0, 0, 0, 1}, {0, 0, 23, ~0ull}};
   data.node_series.clear();
-  const std::uint64_t path_width = shard::TimeAxis::kEnd_utc_ns / shard::kMostPathBins;
+  const std::uint64_t path_width = shard::TimeAxis::kEnd_utc_ns / shard::kMaxPathBins;
   data.path_axis = {path_width, static_cast<std::int64_t>(60 * path_width)};
   data.path_series = {{0, 0, 1}, {0, 3, ~0ull}, {1, 0, 5}};
   ASSERT_TRUE(shard::write_shard(data, path));
@@ -134,7 +134,7 @@ TEST(RoundTripTest, SummaryHasTheSmallTables) {
   EXPECT_TRUE(summary.values.empty());
 }
 
-TEST(RoundTripTest, Profile) {
+TEST(RoundTripTest, ProfileComesBackEqual) {
   const testing::TemporaryDirectory directory;
   const auto path = directory.path() / "profile.h5";
   const ShardData data = testing::random_shard(5, {.ranks = {1, 2, 3}});
@@ -146,7 +146,7 @@ TEST(RoundTripTest, Profile) {
   EXPECT_EQ(profile::read_path_statistics(path).value(), profile::path_statistics(data));
 }
 
-TEST(RoundTripTest, KindsAreToldApart) {
+TEST(RoundTripTest, ShardAndProfileAreToldApart) {
   const testing::TemporaryDirectory directory;
   ASSERT_TRUE(shard::write_shard({}, directory.path() / "s.h5"));
   ASSERT_TRUE(profile::write_profile({}, directory.path() / "p.h5"));
@@ -238,12 +238,12 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.path_axis = {}; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.path_axis.bin_ns *= 3; }));
   EXPECT_TRUE(refused([](ShardData& d) {
-    d.path_axis.bin_ns = 2 * (shard::TimeAxis::kEnd_utc_ns / shard::kMostPathBins);
+    d.path_axis.bin_ns = 2 * (shard::TimeAxis::kEnd_utc_ns / shard::kMaxPathBins);
     d.path_axis.origin_utc_ns = 0;
   }));
   EXPECT_TRUE(refused([](ShardData& d) { d.path_axis.origin_utc_ns += 500'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.path_series.back().path = 1'000'000; }));
-  EXPECT_TRUE(refused([](ShardData& d) { d.path_series.back().bin = shard::kMostPathBins; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.path_series.back().bin = shard::kMaxPathBins; }));
   EXPECT_TRUE(refused([](ShardData& d) { std::swap(d.path_series[0], d.path_series[1]); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.path_series[1] = d.path_series[0]; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.io_calls[0].rank = 9; }));

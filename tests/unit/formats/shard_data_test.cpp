@@ -17,7 +17,7 @@ std::string hex(const PathId& id) {
 
 // Ids are in files and must never change. These were computed from the bytes that FORMATS.md
 // describes, put together in Python, by libxxhash's XXH3_128bits.
-TEST(PathIdTest, IsFrozen) {
+TEST(PathIdTest, ValuesNeverChange) {
   const std::vector<std::string> strings{"", "main", "solve.py", "/usr/lib/libm.so.6"};
   const Frame python{FrameKind::kPython, false, 1, 2, 0, 12, 10};
   const Frame native{FrameKind::kNative, true, 1, 0, 3, 0, 0};
@@ -52,7 +52,7 @@ TEST(PathIdTest, DependsOnEveryField) {
   EXPECT_NE(path_id(parent, two, {"", "ab", "c"}), path_id(parent, two, {"", "a", "bc"}));
 }
 
-TEST(PathIdTest, TakesLongStrings) {
+TEST(PathIdTest, AcceptsLongStrings) {
   std::vector<std::string> strings{"", std::string(5000, 'x'), std::string(5000, 'x') + "y"};
   const Frame a{FrameKind::kNative, false, 1, 0, 0, 0, 0};
   Frame b = a;

@@ -8,10 +8,10 @@
 #include <tuple>
 
 #include "formats/h5/h5.hpp"
+#include "formats/shard/format_file.hpp"
 #include "formats/shard/row_order.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "formats/shard/shard_writer.hpp"
-#include "formats/shard/format_file.hpp"
 #include "formats/shard/tables.hpp"
 #include "formats/wire/mpi_event.h"
 #include "tests/unit/formats/random_shard.hpp"
@@ -113,7 +113,7 @@ void check_parts(const std::filesystem::path& path) {
   EXPECT_EQ(collector.all, sorted(rows_of(data)));
 }
 
-TEST(ShardPartsTest, PartsAreWhatTheWholeShardHas) {
+TEST(ShardPartsTest, PartsEqualTheWholeShard) {
   const testing::TemporaryDirectory directory;
   const auto path = directory.path() / "node-x.h5";
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -130,7 +130,7 @@ TEST(ShardPartsTest, PartsAreWhatTheWholeShardHas) {
   ASSERT_NO_FATAL_FAILURE(check_parts(path));
 }
 
-TEST(ShardPartsTest, OfGoldenShards) {
+TEST(ShardPartsTest, PartsOfGoldenShardsEqualTheWhole) {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(GOLDEN_SHARDS))
     if (entry.path().extension() == ".h5") {
@@ -238,7 +238,8 @@ TEST(ShardPartsTest, EachPartIsChecked) {
     EXPECT_NE(messages.matrix.find(table), std::string::npos) << messages.matrix;
   };
   in_matrix([](ShardData& d) { d.values.back().path = 9999; }, "values");
-  in_matrix([](ShardData& d) { d.values[3].category = static_cast<shard::Category>(shard::kCategories); }, "values");
+  in_matrix([](ShardData& d) { d.values[3].category = static_cast<shard::Category>(shard::kCategories); },
+            "values");
   in_matrix([](ShardData& d) { d.path_counters.back().path = 9999; }, "path_counters");
   in_matrix([](ShardData& d) { d.path_counters[1].counter = 2; }, "path_counters");
   in_matrix([](ShardData& d) { d.data_accesses.back().path = 9999; }, "data_accesses");
@@ -252,7 +253,7 @@ TEST(ShardPartsTest, EachPartIsChecked) {
   EXPECT_NE(node.matrix.find("ranks"), std::string::npos) << node.matrix;
 }
 
-TEST(ShardPartsTest, DamagedFiles) {
+TEST(ShardPartsTest, DamagedFilesAreRefused) {
   const testing::TemporaryDirectory directory;
   const auto path = directory.path() / "node-x.h5";
   ASSERT_TRUE(shard::write_shard(

@@ -181,7 +181,7 @@ TEST(SynthTest, SeriesAndFilesAndRegionsAgreeWithTheRest) {
   EXPECT_FALSE(data.node_series.empty());
 }
 
-TEST(SynthTest, WithoutSeries) {
+TEST(SynthTest, HasNoSeriesIfNoneAreAskedFor) {
   const shard::ShardData data =
       shard_of_node({.nodes = 2, .ranks_per_node = 2, .paths = 50, .seed = 4, .bins = 0}, 0);
   EXPECT_TRUE(shard::validate(data));
@@ -200,7 +200,7 @@ TEST(SynthTest, PathsHaveTheirTimeInPhases) {
     const Result<void> valid = shard::validate(data);
     ASSERT_TRUE(valid) << valid.error().message;
     EXPECT_EQ(data.path_axis.bin_ns, 1'024'000'000u);
-    EXPECT_LE(data.path_series.size(), shard::most_path_series_rows(2));
+    EXPECT_LE(data.path_series.size(), shard::max_path_series_rows(2));
     std::uint64_t sum = 0, values = 0;
     std::map<std::uint32_t, std::set<std::uint32_t>> bins_of;
     for (const shard::PathSeries& row : data.path_series) {
@@ -278,7 +278,7 @@ TEST(SynthTest, DependsOnTheSeedAlone) {
   EXPECT_NE(shard_of_node(shape, 1), shard_of_node(other, 1));
 }
 
-TEST(SynthTest, OneRank) {
+TEST(SynthTest, OneRankHasNoMpi) {
   const shard::ShardData data = shard_of_node({.nodes = 1, .ranks_per_node = 1, .paths = 3, .seed = 0}, 0);
   EXPECT_TRUE(shard::validate(data));
   EXPECT_TRUE(data.matrix.empty());

@@ -40,7 +40,7 @@ TEST(TablePlace, FewKeysTouchFewPages) {
   EXPECT_LE(pages.size(), 3u);
 }
 
-TEST(TablePlace, KeysAreFoundAgainInATableThatIsThreeQuartersFull) {
+TEST(TablePlace, KeysAreFoundInATableThatIsThreeQuartersFull) {
   for (const std::size_t places : {std::size_t{64}, std::size_t{8191}, std::size_t{65536}}) {
     std::vector<std::uint64_t> table(places);
     std::mt19937_64 random(places);
@@ -54,7 +54,7 @@ TEST(TablePlace, KeysAreFoundAgainInATableThatIsThreeQuartersFull) {
   }
 }
 
-TEST(TablePlace, NearlyAllPlacesCanBeUsed) {
+TEST(TablePlace, NearlyAllSlotsCanBeUsed) {
   for (const std::size_t places : {std::size_t{1}, std::size_t{64}, std::size_t{1000}, std::size_t{8191}}) {
     std::vector<std::uint64_t> table(places);
     std::mt19937_64 random(places);

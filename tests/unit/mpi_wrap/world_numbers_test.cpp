@@ -210,7 +210,7 @@ TEST_F(WorldNumbers, AreGivenOnceToManyAtATime) {
 TEST_F(WorldNumbers, NothingIsMadeOutOfNonsense) {
   const SpawnCall call{1, 0, &all_};
   EXPECT_EQ(make(call, 0).number, 0);
-  EXPECT_EQ(make(call, wire::kMostRunRanks).number, 0);
+  EXPECT_EQ(make(call, wire::kMaxRunRanks).number, 0);
   EXPECT_EQ(make_world(worlds_.c_str(), 3, 0, call, 1).number, 0);  // its own world is not there
   EXPECT_EQ(make_world("/proc/nowhere/.worlds", 0, 4, call, 1).number, 0);
   wire::SpawnedWorld world{};

@@ -208,7 +208,7 @@ TEST(CallPaths, ManyBelowDeepOnes) {
   };
   const std::uint32_t inner = frame(b.native("f", "/lib/libmpi.so.40")), leaf = frame(b.kernel("select"));
   b.child(0, b.python("main", "/u/main.py", 1, 1));
-  for (std::uint32_t i = 0; i < shard::kMostPathDepth - 2; ++i)
+  for (std::uint32_t i = 0; i < shard::kMaxPathDepth - 2; ++i)
     b.data.paths.push_back({{}, static_cast<std::uint32_t>(b.data.paths.size() - 1), inner});
   const auto deepest = static_cast<std::uint32_t>(b.data.paths.size() - 1);
   constexpr std::uint32_t kLeaves = 2'000'000;

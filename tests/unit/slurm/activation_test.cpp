@@ -43,13 +43,13 @@ Environment after(const std::optional<std::string>& option, const std::vector<st
   return changed(before, activate(decision, site, {has_tasks, "ada", "/home/ada"}, job(before)));
 }
 
-TEST(SlurmActivation, NothingUnlessAsked) {
+TEST(SlurmActivation, DoesNothingUnlessAsked) {
   const Environment before = {{"LD_PRELOAD", "a.so"}, {"CLUSTERPROF_RATE", "5"}};
   EXPECT_EQ(after(std::nullopt, {"root=/scratch", "options=quiet"}, before), before);
   EXPECT_EQ(after(std::nullopt, {"default=off"}, before), before);
 }
 
-TEST(SlurmActivation, OfTheOption) {
+TEST(SlurmActivation, FollowsTheOption) {
   EXPECT_EQ(after("", {}, {}), (Environment{{"LD_PRELOAD", kStarter}, {"CLUSTERPROF_START", kLauncher}}));
   EXPECT_EQ(after("rate=7", {}, {{"LD_PRELOAD", "libasan.so.8 a.so"}, {"CLUSTERPROF_RATE", "5"}}),
             (Environment{{"LD_PRELOAD", "libasan.so.8:a.so:" + kStarter},
@@ -60,7 +60,7 @@ TEST(SlurmActivation, OfTheOption) {
             (Environment{{"LD_PRELOAD", "a.so:" + kStarter}, {"CLUSTERPROF_START", kLauncher}}));
 }
 
-TEST(SlurmActivation, OfTheVariable) {
+TEST(SlurmActivation, FollowsTheVariable) {
   EXPECT_EQ(after(std::nullopt, {}, {{"CLUSTERPROF_SLURM", "on,no-mpi"}}),
             (Environment{{"LD_PRELOAD", kStarter},
                          {"CLUSTERPROF_START", kLauncher},
@@ -71,7 +71,7 @@ TEST(SlurmActivation, OfTheVariable) {
   EXPECT_EQ(after("", {}, off).count("CLUSTERPROF_START"), 1u);
 }
 
-TEST(SlurmActivation, OfTheSite) {
+TEST(SlurmActivation, FollowsTheSitesConfiguration) {
   const std::vector<std::string> site = {"default=on", "root=/scratch/%u/%%/%h/runs",
                                          "options=quiet,rate=50"};
   EXPECT_EQ(after(std::nullopt, site, {{"CLUSTERPROF_RATE", "9"}}),
@@ -90,14 +90,14 @@ TEST(SlurmActivation, OfTheSite) {
   EXPECT_EQ(after("", {"default=on"}, {}, kOptsOut).count("CLUSTERPROF_START"), 1u);
 }
 
-TEST(SlurmActivation, OffStripsWhatTheJobHas) {
+TEST(SlurmActivation, OffRemovesTheJobsSetting) {
   const Environment active = {{"LD_PRELOAD", "a.so:" + kStarter}, {"CLUSTERPROF_START", kLauncher}};
   EXPECT_EQ(after("off", {}, active), (Environment{{"LD_PRELOAD", "a.so"}}));
   EXPECT_EQ(after("off", {}, {{"LD_PRELOAD", kStarter}, {"CLUSTERPROF_START", kLauncher}}), Environment{});
   EXPECT_EQ(after("off", {}, {{"LD_PRELOAD", "a.so  b.so"}}), (Environment{{"LD_PRELOAD", "a.so  b.so"}}));
 }
 
-TEST(SlurmActivation, BatchScriptsAreNoTasks) {
+TEST(SlurmActivation, LeavesBatchScriptsAlone) {
   const Environment batch = after("", {}, {}, kStays, false);
   EXPECT_EQ(batch, (Environment{{"LD_PRELOAD", kStarter},
                                 {"CLUSTERPROF_START", kLauncher},
@@ -116,7 +116,7 @@ TEST(SlurmActivation, BadOptionsRecordNothing) {
   EXPECT_EQ(decide(std::nullopt, site, job({{"CLUSTERPROF_SLURM", ""}}), kStays).kind, Decision::kNothing);
 }
 
-TEST(SlurmActivation, SitesMistakesAreNamed) {
+TEST(SlurmActivation, NamesMistakesInTheSitesConfiguration) {
   for (const char* word :
        {"defualt=on", "default=maybe", "root=here", "prefix=", "options=rte=5", "options=off", "x"}) {
     const Site site = parse_site({word, "default=on"});
@@ -126,7 +126,7 @@ TEST(SlurmActivation, SitesMistakesAreNamed) {
   }
 }
 
-TEST(SlurmActivation, PrefixOfThePlugin) {
+TEST(SlurmActivation, FindsThePrefixOfThePlugin) {
   EXPECT_EQ(prefix_of("/opt/cp/lib/clusterprof/spank_clusterprof.so"), "/opt/cp");
   EXPECT_EQ(prefix_of("/opt/cp/lib/clusterprof/slurm-22.05/spank_clusterprof.so"), "/opt/cp");
   EXPECT_EQ(prefix_of("/usr/lib/slurm/spank_clusterprof.so"), "");

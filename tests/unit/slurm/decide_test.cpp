@@ -61,13 +61,13 @@ TEST(Starter, DoesNothingUnlessAsked) {
             Action::kLeave);
 }
 
-TEST(Starter, LeavesWhatATaskStarts) {
+TEST(Starter, LeavesProcessesThatATaskStartsAlone) {
   // TaskProlog and its children, and those of the task.
   EXPECT_EQ(of("/etc/slurm/task_prolog", task_of_srun(), "/usr/bin/dash", kPid + 1), Action::kLeave);
   EXPECT_EQ(of("/usr/bin/date", task_of_srun(), nullptr, kPid + 2), Action::kLeave);
 }
 
-TEST(Starter, LeavesBatchScriptsAndShells) {
+TEST(Starter, LeavesBatchScriptsAndShellsAlone) {
   for (const char* step :
        {"SLURM_STEP_ID=4294967291", "SLURM_STEP_ID=4294967290", "SLURM_STEP_ID=4294967292"}) {
     EXPECT_EQ(of("/var/spool/slurm_script", {kActive, step, "SLURM_TASK_PID=4711"}, "/usr/bin/bash"),
@@ -100,7 +100,7 @@ TEST(Starter, IsNotMisledByGarbage) {
   EXPECT_EQ(of("", task_of_srun()), Action::kStart);
 }
 
-TEST(Starter, LeavesLaunchersForTheirRanks) {
+TEST(Starter, LeavesMpiLaunchersAlone) {
   const std::vector<std::string> batch = {kActive, "SLURM_TASK_PID=99"};
   for (const char* path : {"/usr/bin/mpirun", "/usr/bin/mpirun.openmpi", "/usr/bin/mpiexec.hydra",
                            "/usr/bin/orterun", "/usr/bin/orted", "/usr/bin/prterun", "/usr/bin/prted",
@@ -116,7 +116,7 @@ TEST(Starter, LeavesLaunchersForTheirRanks) {
   EXPECT_EQ(of("/home/u/mpirun/stencil", task_of_srun()), Action::kStart);
 }
 
-TEST(Starter, StartsRanksOfLaunchers) {
+TEST(Starter, StartsRanksOfMpiLaunchers) {
   EXPECT_EQ(of("/home/u/stencil", {kActive, "SLURM_TASK_PID=99", "OMPI_COMM_WORLD_RANK=0"}), Action::kStart);
   EXPECT_EQ(
       of("/home/u/stencil", {kActive, "SLURM_TASK_PID=99", "SLURM_STEP_ID=0", "OMPI_COMM_WORLD_RANK=7"}),
@@ -181,7 +181,7 @@ TEST(Starter, RemovesTheOptionOfTheJob) {
   EXPECT_EQ(variables.left(), (std::vector<std::string>{"A=1", "_SLURM_SPANK_OPTION_other_other=1"}));
 }
 
-TEST(Starter, OneRankSpeaks) {
+TEST(Starter, PrintsMessagesFromOneRankOnly) {
   const auto speaks = [](std::vector<std::string> entries) {
     Variables variables(std::move(entries));
     return speaks_for_all(variables.data());

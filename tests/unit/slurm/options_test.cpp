@@ -119,7 +119,7 @@ TEST(SlurmOptions, ProblemsReachTheLauncher) {
   EXPECT_STREQ(start::kProblemVariable, cli::kStartProblemVariable);
 }
 
-TEST(SlurmOptions, OnAndOff) {
+TEST(SlurmOptions, TurnRecordingOnAndOff) {
   EXPECT_TRUE(good("").empty());
   EXPECT_TRUE(good("on").empty());
   EXPECT_EQ(good("on,rate=5"), (Variables{{"CLUSTERPROF_RATE", "5"}}));
@@ -134,7 +134,7 @@ TEST(SlurmOptions, OnAndOff) {
   EXPECT_NE(bad("rate=1,off").find("stands alone"), std::string::npos);
 }
 
-TEST(SlurmOptions, Refusals) {
+TEST(SlurmOptions, RefuseBadValues) {
   EXPECT_NE(bad("rte=5").find("no option 'rte'"), std::string::npos);
   EXPECT_NE(bad("rte=5").find("rate="), std::string::npos);
   EXPECT_NE(bad("no-mpi=1").find("takes no value"), std::string::npos);

@@ -21,13 +21,13 @@ Tried tried(const std::vector<bool>& inside) {
   return {passed, runs};
 }
 
-TEST(Measured, OneRunThatIsInsidePasses) {
+TEST(Measured, OneRunWithinTolerancePasses) {
   const Tried once = tried({true});
   EXPECT_TRUE(once.passed);
   EXPECT_EQ(once.runs, 1u);
 }
 
-TEST(Measured, AfterOneOutsideTwoHaveToBeInside) {
+TEST(Measured, TwoMoreRunsMustPassAfterAFailure) {
   const Tried both = tried({false, true, true});
   EXPECT_TRUE(both.passed);
   EXPECT_EQ(both.runs, 3u);
@@ -59,7 +59,7 @@ TEST(Measured, AnInvariantIsNeverTriedAgain) {
   EXPECT_NE(text.find("passed 0 after 2 runs"), std::string::npos) << text;
 }
 
-TEST(Measured, NoNumberIsOutside) {
+TEST(Measured, NotANumberFails) {
   Measurements all;
   all.near(std::nan(""), 1, 1, "nan");
   EXPECT_FALSE(all.are_inside());

@@ -12,7 +12,7 @@
 namespace clusterprof::collector {
 namespace {
 
-TEST(DemangleTest, Cxx) {
+TEST(DemangleTest, DemanglesCxx) {
   EXPECT_EQ(readable_name("_ZN4grid5sweepEl"), "grid::sweep(long)");
   EXPECT_EQ(readable_name("_ZN4grid5FieldC2Ev"), "grid::Field::Field()");
   EXPECT_EQ(readable_name("_Z4stepi.constprop.0.isra.0"), "step(int)");
@@ -31,14 +31,14 @@ TEST(DemangleTest, PlainNamesStay) {
   EXPECT_EQ(readable_name("step._omp_fn.0"), "step._omp_fn.0");
 }
 
-TEST(DemangleTest, Fortran) {
+TEST(DemangleTest, DemanglesFortran) {
   EXPECT_EQ(readable_name("__kernels_MOD_relax"), "kernels::relax");
   EXPECT_EQ(readable_name("__kernels_MOD_relax.constprop.0"), "kernels::relax");
   EXPECT_EQ(readable_name("__my_kernels_MOD_relax_all._omp_fn.0"), "my_kernels::relax_all._omp_fn.0");
 }
 
 // From the specification (RFC 2603) and from compiled programs.
-TEST(DemangleTest, RustV0) {
+TEST(DemangleTest, DemanglesRustV0) {
   EXPECT_EQ(readable_name("_RNvCs1234_7mycrate3foo"), "mycrate::foo");
   EXPECT_EQ(readable_name("_RINvNtCs1aBWwuGybLu_1k6solver4eachNCNvB4_4main0EB4_"),
             "k::solver::each::<k::main::{closure#0}>");
@@ -97,7 +97,7 @@ TEST(DemangleTest, DamagedRustV0StaysAsItIs) {
   EXPECT_EQ(demangle_rust_v0(doubling + "E"), std::nullopt);
 }
 
-TEST(DemangleTest, RustLegacy) {
+TEST(DemangleTest, DemanglesLegacyRust) {
   EXPECT_EQ(readable_name("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
   EXPECT_EQ(readable_name(
                 "_ZN60_$LT$k..solver..Grid$LT$T$GT$$u20$as$u20$k..solver..Step$GT$4step17h3d37fa2467da7616E"),
@@ -108,7 +108,7 @@ TEST(DemangleTest, RustLegacy) {
   EXPECT_EQ(readable_name("_ZN3foo17habcdefghijklmnopE"), "foo::habcdefghijklmnop");
 }
 
-TEST(DemangleTest, Cython) {
+TEST(DemangleTest, DemanglesCython) {
   EXPECT_EQ(readable_name("__pyx_pw_4heat_1run"), "heat.run");
   EXPECT_EQ(readable_name("__pyx_pf_4heat_2run_all.constprop.0"), "heat.run_all");
   EXPECT_EQ(readable_name("__pyx_pf_4heat_run"), "heat.run");

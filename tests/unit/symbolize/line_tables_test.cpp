@@ -54,7 +54,7 @@ TEST(LineTablesTest, UnknownVersionsHaveNoLines) {
   EXPECT_EQ(python_line(16, 10, table, 0), Line());
 }
 
-TEST(LineTablesTest, SurvivesAnyBytes) {
+TEST(LineTablesTest, SurvivesRandomBytes) {
   std::mt19937 random(7);
   std::uint64_t lines = 0;
   for (int round = 0; round < 20'000; ++round) {

@@ -41,7 +41,7 @@ class PerfMapTest : public ::testing::Test {
   std::string folder_, path_;
 };
 
-TEST_F(PerfMapTest, NamesWhatALineCovers) {
+TEST_F(PerfMapTest, NamesTheAddressesThatALineCovers) {
   write("1000 10 first function\n1010 20 second\n");
   EXPECT_EQ(name(0xfff), "");
   EXPECT_EQ(name(0x1000), "first function");
@@ -53,7 +53,7 @@ TEST_F(PerfMapTest, NamesWhatALineCovers) {
   EXPECT_EQ(perf_map_path(17), "/tmp/perf-17.map");
 }
 
-TEST_F(PerfMapTest, PassesOverDamagedLines) {
+TEST_F(PerfMapTest, SkipsDamagedLines) {
   write(
       "\nx\n1000\n1000 \n1000 10\n1000 10 \nffffffffffffffff ffffffffffffffff all\n1000 zz z\n2000 8 good\n" +
       std::string(100'000, 'a') + "\n3000 8 " + std::string(200'000, 'n') +
@@ -71,7 +71,7 @@ TEST_F(PerfMapTest, CutsLongNames) {
   EXPECT_EQ(name(0x1000), std::string(1024, 'n'));
 }
 
-TEST_F(PerfMapTest, TwoNamesForAnAddressAreNone) {
+TEST_F(PerfMapTest, AddressWithTwoNamesHasNone) {
   write("1000 10 one\n1008 10 two\n1000 4 one\n");
   EXPECT_EQ(name(0x1000), "one");
   EXPECT_EQ(name(0x1007), "one");
@@ -79,7 +79,7 @@ TEST_F(PerfMapTest, TwoNamesForAnAddressAreNone) {
   EXPECT_EQ(name(0x1010), "two");
 }
 
-TEST_F(PerfMapTest, BelievesOnlyFreshRegularFiles) {
+TEST_F(PerfMapTest, ReadsOnlyFreshRegularFiles) {
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   const std::int64_t now_ns = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
@@ -97,7 +97,7 @@ TEST_F(PerfMapTest, BelievesOnlyFreshRegularFiles) {
   EXPECT_EQ(name(0x1000), "");
 }
 
-TEST_F(PerfMapTest, RefusesFilesOfOthers) {
+TEST_F(PerfMapTest, RefusesFilesOfOtherUsers) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can make a file of another user";
   write("1000 10 code\n");
   ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);

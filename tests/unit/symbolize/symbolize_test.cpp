@@ -170,7 +170,7 @@ TEST(SymbolizeTest, LoadsNoClientOfDebuginfod) {
   EXPECT_EQ(dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_NOLOAD), nullptr);
 }
 
-TEST(SymbolizeTest, AnswersAreKept) {
+TEST(SymbolizeTest, RemembersAnswers) {
   const auto recorded = run_sample(SAMPLE_GCC);
   Symbolizer symbolizer;
   const auto module = symbolizer.add_module(SAMPLE_GCC, {});
