@@ -17,8 +17,8 @@
 namespace clusterprof::shard {
 namespace {
 
-// Of the names, files and modules of all frames, and of the names of regions with those around them: what
-// reports have of each by itself, while files have a text once for all.
+// Limit for the names, files and modules of all frames, and for the names of regions together with those
+// around them. Reports hold the texts of every frame, while a file stores each text only once.
 constexpr std::uint64_t kMaxFrameText = std::uint64_t{4} << 30;
 
 Error at(const char* table, std::size_t row, const char* what) {
@@ -211,18 +211,8 @@ Result<void> validate_waiting(const ShardData& data) {
   return {};
 }
 
-}  // namespace
-
-Result<void> validate(const ShardData& data) {
-  const std::size_t strings = data.strings.size(), frames = data.frames.size(), paths = data.paths.size(),
-                    nodes = data.nodes.size(), ranks = data.ranks.size(), counters = data.counters.size();
-  if (strings == 0 || !data.strings[0].empty())
-    return Error{"row 0 of table strings is not the empty string"};
-  if (paths == 0 || data.paths[0].parent != 0 || data.paths[0].frame != kNone || data.paths[0].id != PathId{})
-    return Error{"row 0 of table paths is not the root"};
-  for (const std::size_t rows : {strings, frames, paths, nodes, ranks, counters, data.communicators.size()})
-    if (rows >= kNone) return Error{"a table has more rows than an index can name"};
-
+Result<void> validate_call_paths(const ShardData& data) {
+  const std::size_t strings = data.strings.size(), frames = data.frames.size(), paths = data.paths.size();
   std::uint64_t text_bytes = 0;
   for (std::size_t i = 0; i < frames; ++i) {
     const Frame& frame = data.frames[i];
@@ -253,6 +243,11 @@ Result<void> validate(const ShardData& data) {
     if (path.id != path_id(data.paths[path.parent].id, data.frames[path.frame], data.strings))
       return at("paths", i, "id is not the hash of the call path");
   }
+  return {};
+}
+
+Result<void> validate_run(const ShardData& data) {
+  const std::size_t strings = data.strings.size(), nodes = data.nodes.size(), ranks = data.ranks.size();
   if (!are_times(data.run.start_utc_ns, 0)) return Error{"the run's start is out of range"};
   for (std::size_t i = 0; i < data.run.notes.size(); ++i)
     if (const char* const problem = problem_of(data.run.notes[i])) return at("notes", i, problem);
@@ -268,6 +263,11 @@ Result<void> validate(const ShardData& data) {
       if (data.ranks[i].*text >= strings) return at("ranks", i, "string out of range");
     if (!seen.insert(data.ranks[i].rank).second) return at("ranks", i, "rank listed twice");
   }
+  return {};
+}
+
+Result<void> validate_mpi_calls(const ShardData& data) {
+  const std::size_t strings = data.strings.size(), paths = data.paths.size(), ranks = data.ranks.size();
   for (std::size_t i = 0; i < data.mpi_calls.size(); ++i) {
     const MpiCall& call = data.mpi_calls[i];
     if (call.rank >= ranks) return at("mpi_calls", i, "rank out of range");
@@ -290,6 +290,11 @@ Result<void> validate(const ShardData& data) {
   }
   for (std::size_t i = 0; i < data.mpi_sizes.size(); ++i)
     if (data.mpi_sizes[i].op >= strings) return at("mpi_sizes", i, "string out of range");
+  return {};
+}
+
+Result<void> validate_counts(const ShardData& data) {
+  const std::size_t ranks = data.ranks.size(), counters = data.counters.size();
   for (std::size_t i = 0; i < data.counter_values.size(); ++i) {
     const CounterValue& value = data.counter_values[i];
     if (value.rank >= ranks) return at("counter_values", i, "rank out of range");
@@ -299,6 +304,25 @@ Result<void> validate(const ShardData& data) {
     if (data.drops[i].rank >= ranks) return at("drops", i, "rank out of range");
   for (std::size_t i = 0; i < data.handler_costs.size(); ++i)
     if (data.handler_costs[i].rank >= ranks) return at("handler_costs", i, "rank out of range");
+  return {};
+}
+
+}  // namespace
+
+Result<void> validate(const ShardData& data) {
+  const std::size_t strings = data.strings.size(), frames = data.frames.size(), paths = data.paths.size(),
+                    nodes = data.nodes.size(), ranks = data.ranks.size(), counters = data.counters.size();
+  if (strings == 0 || !data.strings[0].empty())
+    return Error{"row 0 of table strings is not the empty string"};
+  if (paths == 0 || data.paths[0].parent != 0 || data.paths[0].frame != kNone || data.paths[0].id != PathId{})
+    return Error{"row 0 of table paths is not the root"};
+  for (const std::size_t rows : {strings, frames, paths, nodes, ranks, counters, data.communicators.size()})
+    if (rows >= kNone) return Error{"a table has more rows than an index can name"};
+
+  if (const Result<void> call_paths = validate_call_paths(data); !call_paths) return call_paths;
+  if (const Result<void> run = validate_run(data); !run) return run;
+  if (const Result<void> calls = validate_mpi_calls(data); !calls) return calls;
+  if (const Result<void> counts = validate_counts(data); !counts) return counts;
   if (const Result<void> series = validate_series(data); !series) return series;
   if (const Result<void> series = validate_path_series(data); !series) return series;
   if (const Result<void> rest = validate_files_and_regions(data); !rest) return rest;
