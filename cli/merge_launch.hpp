@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `mpirun clusterprof merge RUN`: which program merges, in all processes of the job together or in one of
-// them.
+// `mpirun clusterprof merge RUN`: decides which program merges, and whether all processes of the job take
+// part or only one.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct MergeLaunch {
   ProgramProblem alone_because;
 };
 
-// Nothing when `program` runs on this machine with all its libraries.
+// Empty if `program` runs on this machine with all its libraries.
 using ProgramCheck = std::function<std::optional<ProgramProblem>(const std::string& program)>;
 std::optional<ProgramProblem> check_by_running(const std::string& program);
 

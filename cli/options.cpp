@@ -90,29 +90,31 @@ class RecordParser {
     value("-r,--rate", raw_.rate, "HZ", "samples per second and thread, 1 to 10000 (default: 100)", kMeasure);
     value("--clock", raw_.clock, "wall|cpu",
           "sample by wall clock, waiting included, or by CPU time (default: wall)", kMeasure);
-    value(
-        "--clock-sync", raw_.clock_sync, "auto|never|always",
-        "compare the clocks of the nodes: auto only when all ranks are known to be recorded (default: auto)",
-        kMeasure);
-    app_.add_option("-e,--event", raw_.events,
-                    "count these instead of the default events: PAPI's presets and native\nevents; repeat or "
-                    "separate by commas; none for no counters")
+    value("--clock-sync", raw_.clock_sync, "auto|never|always",
+          "compare the clocks of the nodes; auto: only if all ranks are known to be recorded (default: auto)",
+          kMeasure);
+    app_.add_option(
+            "-e,--event", raw_.events,
+            "count these events instead of the default ones: PAPI's presets and native\nevents; repeat or "
+            "separate by commas; none: no counters")
         ->type_name("EVENT")
         ->group(kMeasure)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->expected(1)
         ->allow_extra_args(false);
-    app_.add_option(
-            "--own", raw_.own,
-            "code below PATH is your own, too, and not a library's: findings end there; repeat\nor separate "
-            "by colons (default: the program's directory, and what is not installed)")
+    app_.add_option("--own", raw_.own,
+                    "treat code below PATH as your own, not as a library's, so that findings name its lines; "
+                    "repeat\nor separate "
+                    "by colons (default: the program's directory, and code that is not installed)")
         ->type_name("PATH")
         ->group(kMeasure)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->expected(1)
         ->allow_extra_args(false);
-    value("--sample-on", raw_.sample_on, "EVENT[:PERIOD]",
-          "sample where this event occurs: every PERIOD times, or as often as --rate says", kMeasure);
+    value(
+        "--sample-on", raw_.sample_on, "EVENT[:PERIOD]",
+        "sample at this event instead of by time: after every PERIOD occurrences, or as often as --rate says",
+        kMeasure);
     flag("--no-python", raw_.no_python, "do not record Python frames", kMeasure);
     flag("--no-native", raw_.no_native, "do not record native frames", kMeasure);
     flag("--no-mpi", raw_.no_mpi, "do not wrap MPI calls", kMeasure);
@@ -120,7 +122,7 @@ class RecordParser {
     flag("--no-children", raw_.no_children, "do not record the processes that the command starts", kScope);
     value("--ranks", raw_.ranks, "LIST", "record only these ranks, as in 0-3,8; the others run untouched",
           kScope);
-    flag("--strict", raw_.strict, "do not run the command when it cannot be recorded", kScope);
+    flag("--strict", raw_.strict, "do not run the command if it cannot be recorded", kScope);
     flag("--memory", raw_.memory, "", kHidden);  // reserved; refused below
     flag("-h,--help", raw_.help, "show this help", kOutput);
     flag("-V,--version", raw_.version, "show the version", kOutput);
@@ -144,7 +146,7 @@ class RecordParser {
  private:
   static constexpr const char* kOutput = "Output";
   static constexpr const char* kMeasure = "What is measured";
-  static constexpr const char* kScope = "Where";
+  static constexpr const char* kScope = "What is recorded";
   static constexpr const char* kHidden = "";  // not in the help; mostly between parts of clusterprof
 
   void value(const char* names, std::string& target, const char* type, const char* what, const char* group) {

@@ -6,9 +6,8 @@
 
 namespace clusterprof::cli {
 
-// Records options.command: becomes it, or, where this process is the one to start the node's
-// collector, runs it as a child and ends as it does. Returns only with an exit status of
-// clusterprof's own.
+// Records options.command: becomes it by exec. The process that starts the node's collector runs it as a
+// child instead and ends as it does. Returns only with an exit status of clusterprof's own.
 int record(const Options& options, const Environment& environment);
 
 }  // namespace clusterprof::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How all ranks of a job step come to write into one directory without talking to each other:
-// through the shared file system, by operations that are atomic there (mkdir, symlink).
+// Lets all ranks of a job step agree on one run directory without talking to each other: through the shared
+// file system, by operations that are atomic there (mkdir, symlink).
 //
 //   DIR/.run -> KEY                  whoever makes this link makes DIR the run directory of KEY
 //   DIR/.job -> JOB                  what the batch system calls the job step ("1234.0"; of an array
@@ -12,7 +12,8 @@
 //                                    for those that came later
 //
 //   DIR/.clocks/RANK -> in-...|out  ranks that take part in the exchange of clocks while MPI_Init lasts
-//                                    (mpi-wrap/src/clock_rendezvous.hpp); those of spawned world N in .clocks-N
+//                                    (mpi-wrap/src/clock_rendezvous.hpp); those of spawned world N in
+//                                    .clocks-N
 //   DIR/.worlds/...                  spawned worlds (formats/wire/spawned_world.h)
 //
 // Where all may write (/tmp), directories and links of other users are passed by (base/path_resolver.hpp);
@@ -47,7 +48,7 @@ struct RunDirectory {
 Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const Identity& identity,
                                             bool* refused = nullptr);
 
-// Removes the meeting link, which no rank of the job will need any more.
+// Removes the rendezvous link, which no rank of the job needs any more.
 void remove_rendezvous_link(const RunDirectory& directory);
 
 // `ranks` ranks of the node, which nobody counted before, have come and gone. Each node leaves a mark
@@ -57,10 +58,11 @@ void leave_rendezvous(const RunDirectory& directory, const std::string& node, in
 // Where ranks of a world meet before they exchange clocks; the first one there makes it.
 std::string clock_rendezvous_path(const RunDirectory& directory, int world);
 
-// All ranks of this node have ended: removes what ranks have left there, for want of an orderly end.
+// When all ranks of this node have ended: removes files that ranks left there because they ended
+// without cleaning up.
 void remove_clock_rendezvous(const RunDirectory& directory, int world);
 
-// Takes back a directory nothing was written to. Only by the process that created it.
+// Removes a directory that nothing was written to. Only for the process that created it.
 void withdraw_run_directory(const RunDirectory& directory);
 // Before that, what the collector of a run of one process may have begun to write.
 void remove_shards(const RunDirectory& directory, const std::string& node);

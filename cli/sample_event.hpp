@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// --sample-on: from the name of an event to what the kernel is asked for. Done by the launcher, so that the
-// program need not have the libraries that know the names.
+// --sample-on: translates the name of an event to what the kernel is asked for. The launcher does this, so
+// that the program need not load the libraries that know the names.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The launcher process of the elected rank stays as parent of the program and passes for it: it
-// hands on signals, stops and continues with it, and ends as it ended.
+// The launcher process of the elected rank stays as the parent of the program and stands in for it: it
+// forwards signals, stops and continues with the program, and ends with the same status.
 #pragma once
 
 #include <signal.h>

@@ -86,7 +86,7 @@ struct Verbs {
 // To verbs that show code.
 void add_own(CLI::App* verb, std::vector<std::string>& own) {
   verb->add_option("--own", own,
-                   "code below PATH is your own, too, and not a library's; repeat or separate by colons")
+                   "treat code below PATH as your own, not as a library's; repeat or separate by colons")
       ->type_name("PATH")
       ->envname("CLUSTERPROF_OWN")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The one thing that a thread was doing at a sample: finer than the category. Precedence and definitions:
-// docs/metrics.md, "Activities".
+// Activities: what a thread was doing at a sample, in more detail than the category. Each sample has one.
+// Definitions, and which one wins: docs/metrics.md, "Activities".
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ enum class Activity : std::uint8_t {
   kRunnable,
 };
 inline constexpr std::size_t kActivities = 13;
-// As in "where the time went".
+// For readers.
 inline constexpr std::array<const char*, kActivities> kActivityNames = {
     "interpreter", "native code", "import", "garbage collection", "page faults", "system calls", "MPI", "I/O",
     "GIL",         "sleep",       "locks",  "other waits",        "no processor"};
@@ -44,17 +44,16 @@ inline constexpr std::array<const char*, kActivities> kActivityKeys = {
 
 constexpr std::size_t index(Activity activity) { return static_cast<std::size_t>(activity); }
 
-// What a value on this call path (not the one it counts for) was spent on.
+// The activity of a value that was recorded on this call path, which need not be the path that it counts for.
 Activity activity_of(const CallPaths& paths, std::uint32_t path, shard::Category category);
 
-// Whether a helper thread's value counts as work and not as a thread that idles: it does while it waits for
-// the GIL.
+// Whether a helper thread's value counts as work, and not as idling. Waiting for the GIL counts as work.
 bool is_work(const CallPaths& paths, std::uint32_t path, shard::Category category);
 
 // The system call that a path ends in; empty without one.
 std::string_view system_call_of(const CallPaths& paths, std::uint32_t path);
 
-// A system call whose work is mapping and unmapping memory.
+// Whether the system call maps or unmaps memory.
 bool maps_memory(std::string_view system_call);
 
 // What a blocked thread waits for: docs/metrics.md, "Off-CPU".
@@ -74,7 +73,7 @@ inline constexpr std::size_t kOffCpuKinds = 10;
 inline constexpr std::array<const char*, kOffCpuKinds> kOffCpuNames = {
     "sleep", "lock", "gil", "poll", "file", "network", "pipe", "join", "child", "other"};
 
-// Of the path of a value of category idle or io.
+// For a call path with a value of category idle or io.
 OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path);
 
 }  // namespace clusterprof::report

@@ -5,7 +5,7 @@
 
 namespace clusterprof::report {
 
-// What stands behind the last slash of a path.
+// The part of a path behind its last slash.
 inline std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace clusterprof::report

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every call path of a profile counts for: which function, which source line, which caller.
+// What the time of each call path counts for: which function, which source line, which caller.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,19 @@
 
 namespace clusterprof::report {
 
-// One of the frames below a system call that say what it was about: its descriptor, or a thread.
+// Whether this is the name of a frame that the recorder puts below a system call to say what it was about:
+// its descriptor, or a thread.
 bool is_descriptor_name(std::string_view name);
 
-// Whom a thread that is blocked there waits for, by the functions that it is in.
+// What a blocked thread waits for, judged by the functions that it is in.
 enum class Awaited : std::uint8_t { kOthers, kThreads, kChildren };
 
-// A function through which others are called, and not one that somebody calls by its name.
+// Whether a function only passes calls on to others, and is not called by its name.
 bool is_wrapper(std::string_view name);
 
-// kFolded: what has no name is one function per module, the interpreter's own frames count for the function
-// that it runs, and library code counts for the line of the user's that called it. kAll: every frame for
-// itself. The sums over all functions and lines are the same.
+// kFolded: all code without a name is one function per module, the interpreter's own frames count for the
+// Python function that runs, and library code counts for the user's line that called it. kAll: every frame
+// counts for itself. The sums over all functions and lines are the same.
 enum class FrameMode : std::uint8_t { kFolded, kAll };
 
 // Refers to the ShardData it was made from. Paths are indices into ShardData::paths; 0 is the
@@ -42,34 +43,33 @@ class CallPaths {
 
   // Whose code the path's last frame is. The root is kOwn.
   [[nodiscard]] Owner owner(std::uint32_t path) const { return owner_[path]; }
-  // Its last frame is one of FrameOwners::is_machinery.
+  // FrameOwners::is_machinery() of its last frame.
   [[nodiscard]] bool is_machinery(std::uint32_t path) const;
-  // FrameOwners::package of its last frame.
+  // FrameOwners::package() of its last frame.
   [[nodiscard]] std::string_view package(std::uint32_t path) const;
 
-  // The path a value of this category counts for: bytecode, and what the interpreter does in its own
-  // functions, belongs to the function around it. What a system call's descriptor was is no function.
+  // The path that a value of this category counts for. Bytecode, and the interpreter's work in its own
+  // functions, count for the Python function around them; frames that name a descriptor are skipped.
   [[nodiscard]] std::uint32_t counted(std::uint32_t path, shard::Category category) const;
-  // The path itself or its nearest ancestor with a source line of the user's. Where no frame of the path is
-  // the user's: the library line that says most.
+  // The path itself or its nearest ancestor with a source line of the user's code. If no frame is the user's:
+  // the most informative line of a library.
   [[nodiscard]] std::uint32_t source(std::uint32_t path) const { return source_[path]; }
-  // What a report names when it says where something happened: source(), but the user's code without a source
-  // line comes before a library's with one. 0: there is none.
+  // The path that reports name as the place where something happened. As source(), but the user's code
+  // without a source line is preferred to library code with one. 0: there is none.
   [[nodiscard]] std::uint32_t place(std::uint32_t path) const { return place_[path]; }
   // The path of the library function that the user's code called, where place() is the user's and the path
   // goes on into a library; 0: it does not.
   [[nodiscard]] std::uint32_t called(std::uint32_t path) const { return called_[path]; }
-  // "numpy.dot", "threading.Condition.wait", "libopenblas.dgemm_": the function of a path as its users know
-  // it.
+  // The function of a path by the name that users of the library know: "numpy.dot",
+  // "threading.Condition.wait", "libopenblas.dgemm_".
   [[nodiscard]] std::string library_name(std::uint32_t path) const;
   // The path of the innermost region frame; 0 outside all regions.
   [[nodiscard]] std::uint32_t region(std::uint32_t path) const { return region_[path]; }
   // Below a frame of the import machinery.
   [[nodiscard]] bool in_import(std::uint32_t path) const { return import_[path]; }
-  // Native frames above it, up to the first that is none, are of Python's time.sleep().
+  // Whether it was called by Python's time.sleep(), through native frames only.
   [[nodiscard]] bool in_python_sleep(std::uint32_t path) const { return python_sleep_[parent_[path]]; }
-  // Threads of its own that it joins, or child processes: of subprocess, multiprocessing and
-  // concurrent.futures.
+  // Threads that it joins, or child processes of subprocess, multiprocessing and concurrent.futures.
   [[nodiscard]] Awaited awaited(std::uint32_t path) const { return awaited_[path]; }
   // In Python's cyclic garbage collection, below the innermost Python frame.
   [[nodiscard]] bool in_garbage_collection(std::uint32_t path) const { return garbage_[path]; }
@@ -79,7 +79,8 @@ class CallPaths {
   // Dense ids. kNone for the root, and for lines where none is known.
   [[nodiscard]] std::uint32_t function(std::uint32_t path) const { return function_[path]; }
   [[nodiscard]] std::uint32_t line(std::uint32_t path) const { return line_[path]; }
-  // No ancestor has the same function (line): where recursion is counted, once.
+  // No ancestor has the same function (line). Inclusive time is counted only there, so that recursion counts
+  // once.
   [[nodiscard]] bool outermost_function(std::uint32_t path) const { return outermost_function_[path]; }
   [[nodiscard]] bool outermost_line(std::uint32_t path) const { return outermost_line_[path]; }
   // What to call a function by id: its frame's name, but "_multiarray_umath, no names" for all of a module

@@ -7,7 +7,7 @@
 
 namespace clusterprof::report {
 
-// Analysis::call_tree, of the sums over all ranks.
+// Fills in Analysis::call_tree from the sums over all ranks.
 void find_call_tree(const PathTime& time, const CallPaths& paths, Analysis& analysis);
 
 }  // namespace clusterprof::report

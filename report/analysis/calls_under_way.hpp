@@ -7,10 +7,10 @@
 
 namespace clusterprof::report {
 
-// Analysis::calls_under_way and call_paths_under_way. The analysis knows its ranks.
+// Fills in Analysis::calls_under_way and call_paths_under_way. Needs Analysis::ranks.
 void list_calls_under_way(const shard::ShardData& data, const CallPaths& paths, Analysis& analysis);
 
-// RankInfo::last_seen of all ranks that have a last call path.
+// Fills in RankInfo::last_seen of all ranks that have a last call path.
 void find_last_seen(const CallPaths& paths, Analysis& analysis);
 
 }  // namespace clusterprof::report

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counters by what they count, whatever they were asked for as, and what is computed from them.
+// Counters by what they count, under whichever of its names an event was requested, and values derived from
+// them.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ inline constexpr std::string_view kCacheMisses[] = {"PAPI_L3_TCM", "perf::CACHE-
 inline constexpr std::string_view kBranchMisses[] = {"PAPI_BR_MSP", "perf::BRANCH-MISSES",
                                                      "perf::PERF_COUNT_HW_BRANCH_MISSES", "branch-misses"};
 
-// The first of these names that was counted; shard::kNone: none was.
+// The counter of the first of these names that was counted; shard::kNone: none was.
 std::uint32_t find_counter(const std::vector<std::string>& counters, std::span<const std::string_view> names);
 
 struct DerivedInput {
@@ -40,7 +41,7 @@ struct DerivedInput {
 };
 std::vector<Derived> derive(const DerivedInput& input);
 
-// Totals, spreads and derived values of the run and its ranks, which the analysis has.
+// Fills in totals, spreads and derived values of the run and of its ranks. Needs Analysis::ranks.
 void count_counters(const shard::ShardData& data, const std::vector<std::uint32_t>& ascending,
                     Analysis& analysis);
 
@@ -59,7 +60,7 @@ class PathCounts {
     table(self.bytecode_, words_of(self.paths_.size()));
   }
 
-  // Amounts of functions and lines, which the analysis has.
+  // Fills in the amounts of functions and lines, which must be in the analysis.
   void finish(Analysis& analysis) const;
 
   [[nodiscard]] std::size_t counters() const { return counters_.size(); }

@@ -7,12 +7,12 @@
 
 namespace clusterprof::report {
 
-// What there is less of. Counts of different kinds cannot be compared, nor added.
+// What was lost. Counts of different kinds can be neither compared nor added.
 enum class Dropped : std::uint8_t { kSamples, kMpiCalls, kMpiEvents, kFileOperations, kOther };
 
 Dropped what_was_dropped(std::string_view reason);
 
-// A few samples less change nothing in what a report says; of anything else each one is told.
+// Whether a report mentions the loss. A few lost samples change nothing; any other loss is mentioned.
 bool drop_matters(std::string_view reason, std::uint64_t count, std::uint64_t samples);
 
 }  // namespace clusterprof::report

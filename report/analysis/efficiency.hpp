@@ -9,12 +9,12 @@
 
 namespace clusterprof::report {
 
-// Efficiencies are shares of what is possible.
+// Whether an efficiency is above 1, which only measuring errors can cause.
 [[nodiscard]] inline bool is_measuring_error(const std::optional<double>& share) {
   return share.value_or(0) > 1;
 }
 
-// The names of those that measuring errors made larger than 1.
+// The names of efficiencies above 1.
 [[nodiscard]] inline std::vector<std::string> above_one(const Efficiency& efficiency) {
   std::vector<std::string> names;
   const auto look = [&](const char* name, const std::optional<double>& share) {

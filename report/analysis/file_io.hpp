@@ -12,18 +12,18 @@
 
 namespace clusterprof::report {
 
-// Whether the profile is of a recorder that knew of file I/O, series and nodes' hardware: without that, no
-// rows means not measured.
+// Whether the recorder measured file I/O, series and nodes' hardware. If not, missing rows mean "not
+// measured".
 bool records_resources(const shard::ShardData& data);
 
-// "proc /proc", "sysfs /sys" and their kin: what is read there is the kernel's own account of itself.
+// Whether the file system has the kernel's own files: "proc /proc", "sysfs /sys" and similar.
 bool is_file_system_of_kernel(std::string_view file_system);
-// The path with * for each run of digits in its last part.
+// The path with a * for each run of digits in its file name.
 std::string pattern_of(std::string_view path);
-// Reads, writes and syncs; the other operations are about names and descriptors.
+// Whether the operation is a read, write or sync. The others work on names and descriptors.
 bool moves_bytes(shard::IoOperation operation);
 
-// Analysis::io.
+// Fills in Analysis::io.
 void find_file_io(const shard::ShardData& data, const CallPaths& paths,
                   const std::vector<std::uint32_t>& ascending, Analysis& analysis);
 

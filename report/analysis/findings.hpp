@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a person should be told first. Steps of analyse().
+// Findings: the problems of a run that a report names first.
 #pragma once
 
 #include "report/analysis/analysis.hpp"
@@ -8,7 +8,8 @@
 
 namespace clusterprof::report {
 
-// Fills Analysis::findings from the rest of the Analysis. `time`: with the slowest rank apart.
+// Fills in Analysis::findings from the rest of the analysis. `time` must keep the time of the slowest rank
+// separately.
 void find_findings(const PathTime& time, const CallPaths& paths, Analysis& analysis);
 
 }  // namespace clusterprof::report

@@ -11,11 +11,11 @@
 
 namespace clusterprof::report {
 
-// kLibrary: installed packages, the standard library, MPI, the system's libraries, MPI calls and the kernel.
-// kInterpreter: native code of Python itself.
+// kLibrary: installed packages, the standard library, MPI and its calls, the system's libraries, and the
+// kernel. kInterpreter: native code of Python itself.
 enum class Owner : std::uint8_t { kOwn = 0, kLibrary, kInterpreter };
 
-// C library and loader, MPI library, and the interpreter: code whose own source lines explain nothing to the
+// The C library, the loader, the MPI library and the interpreter: their source lines explain nothing to the
 // author of the program.
 bool is_runtime_module(std::string_view module_path);
 bool is_mpi_module(std::string_view module_path);
@@ -37,7 +37,7 @@ class FrameOwners {
   // none to name.
   [[nodiscard]] std::string_view package(const shard::Frame& frame) const;
   [[nodiscard]] bool is_standard(const shard::Frame& frame) const;  // of Python's standard library
-  // Code that starts or imports other code: it says nothing about what the program does.
+  // Code that only starts or imports other code.
   [[nodiscard]] bool is_machinery(const shard::Frame& frame) const;
 
  private:

@@ -19,12 +19,12 @@ namespace clusterprof::report {
 
 using ActivityTimes = std::array<std::uint64_t, kActivities>;  // nanoseconds
 
-// The distribution over ranks; sums are PathTime's.
+// How the time of functions and lines is distributed over ranks. Their sums come from PathTime.
 class FunctionTime {
  public:
   explicit FunctionTime(const CallPaths& paths);
 
-  // What the rank's threads did.
+  // Adds a rank. Returns the time of its threads by activity.
   ActivityTimes add(const RankInput& rank);
   template <typename Self, typename Table>
   static void each_table(Self& self, const Table& table) {
@@ -63,7 +63,7 @@ class FunctionTime {
   std::vector<std::uint32_t> touched_functions_, touched_lines_;
 };
 
-// By rank: what is not known of it stays empty.
+// Fills in the activities of a rank; what is not known of it stays empty.
 void give_activities(const shard::Rank& rank, const ActivityTimes& times, bool cpu_clock, RankInfo& info);
 
 }  // namespace clusterprof::report

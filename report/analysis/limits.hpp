@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What limited the program, second by second: docs/metrics.md, "Bottlenecks".
+// What limited the program, for all of its time: docs/metrics.md, "Bottlenecks".
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace clusterprof::report {
 
 constexpr std::size_t index(Limit limit) { return static_cast<std::size_t>(limit); }
 
-// The finest division of time by what limited it: from kIdle on by OffCpu.
+// The finest division of time by what limited it. Idle time is further divided by OffCpu.
 namespace causes {
 inline constexpr std::uint8_t kPython = 0, kNative = 1, kNativeMemory = 2, kKernel = 3, kPageFault = 4;
 inline constexpr std::uint8_t kMapping = 5, kIo = 6, kMpi = 7, kRunnable = 8, kIdle = 9;
@@ -29,12 +29,12 @@ Limit limit_of(std::uint8_t cause);
 std::uint8_t cause_of(const CallPaths& paths, std::uint32_t path, shard::Category category);
 void add_time(Limits& to, std::uint8_t cause, double time_s);
 
-// The main threads' time as it adds up to their ranks' categories.
+// The main threads' time by what limited it. It adds up to the categories of their ranks.
 class LimitTime {
  public:
   LimitTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places);
 
-  // Those of the rank, of which `memory` knows.
+  // Adds a rank, which `memory` must have, and returns its limits.
   Limits add(const RankInput& rank, const MemoryUse& memory);
   template <typename Self, typename Table>
   static void each_table(Self& self, const Table& table) {
@@ -44,11 +44,11 @@ class LimitTime {
     table(self.bound_, self.paths_.functions().size());
   }
 
-  // Analysis::limits, memory_functions. The analysis has its ranks with their limits.
+  // Fills in Analysis::limits and memory_functions. Needs the ranks with their limits.
   void finish(const RankOrder& ranks, Analysis& analysis) const;
 
-  // For regions. Of cell_of(path, category), of it in native code that memory limits; helper threads' time of
-  // that kind as it was charged.
+  // For regions: the time of cell_of(path, category), and how much of it is native code that memory limits.
+  // Helper threads' time of that kind is as it was charged.
   [[nodiscard]] std::uint64_t main_ns(std::size_t cell) const {
     return path_ns_.empty() ? 0 : path_ns_[cell];
   }
@@ -66,7 +66,7 @@ class LimitTime {
     std::uint8_t cause = 0;
     bool counts = true;
   };
-  // A function that memory limits, on the rank where it takes longest.
+  // A function that is limited by memory, on the rank where it takes longest.
   struct Bound {
     double time_s = 0;
     std::uint32_t position = kNoPosition;

@@ -19,11 +19,11 @@ struct WorkingSet {
   bool is_more = false;       // there is no upper bound
 };
 
-// From which blocks `accesses` random accesses to data lay in: shard::DataAccess.
+// Estimated from the blocks that `accesses` random accesses to data were in (shard::DataAccess).
 WorkingSet estimate_working_set(const std::array<std::uint64_t, 4>& blocks, std::uint64_t accesses);
 
-// What one rank's rows say of the data of its functions (CallPaths::function); and over all ranks, of each
-// function, the largest data.
+// The memory that functions (CallPaths::function) work on: of the rank that was added last, and for each
+// function the largest of all ranks.
 class MemoryUse {
  public:
   struct Use {
@@ -41,7 +41,7 @@ class MemoryUse {
     table(self.largest_, self.use_of_.size());
   }
 
-  // Of the rank that was added last. Null: nothing is known.
+  // For the rank that was added last. Null: nothing is known.
   [[nodiscard]] const Use* of(std::uint32_t function) const {
     const std::uint32_t at = use_of_[function];
     return at == 0 ? nullptr : &uses_[at];
@@ -53,7 +53,7 @@ class MemoryUse {
   }
   [[nodiscard]] bool any_bound() const { return any_bound_; }
 
-  // Gives functions what is known of their data.
+  // Fills in what is known of the memory of these functions.
   void finish(std::vector<FunctionRow>& rows) const;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What collective operations move that address nobody: rooted and reducing ones, and gathers to all.
+// What collective operations move between ranks although they address no single rank: rooted and reducing
+// operations, and gathers to all.
 #pragma once
 
 #include "formats/shard/shard_data.hpp"
@@ -8,8 +9,8 @@
 
 namespace clusterprof::report {
 
-// Analysis::collectives, collective_matrix, collective_node_matrix. docs/metrics.md, "Communication", has the
-// formulas.
+// Fills in Analysis::collectives, collective_matrix and collective_node_matrix. docs/metrics.md,
+// "Communication", has the formulas.
 void count_collectives(const shard::ShardData& data, const CallPaths& paths, Analysis& analysis);
 
 }  // namespace clusterprof::report

@@ -7,7 +7,8 @@
 
 namespace clusterprof::report {
 
-// What is wrong with one node or rank mostly is with others: notes that differ in nothing else become one.
+// Joins notes that differ only in their node or rank, because most problems of one node or rank are problems
+// of many.
 std::vector<NoteRecord> united_notes(std::vector<shard::Note> notes);
 
 }  // namespace clusterprof::report

@@ -28,7 +28,7 @@ class OffCpuTime {
     table(self.sums_, self.waits_.size());
   }
 
-  // Analysis::off_cpu. The analysis knows how many samples there are.
+  // Fills in Analysis::off_cpu. Needs the number of samples.
   void finish(const PathTime& time, const RankOrder& ranks, Analysis& analysis) const;
 
  private:

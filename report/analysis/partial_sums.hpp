@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tables that several builders of one analysis fill, each for the ranks it was given, and that are then
-// united element by element. All uniting is commutative and associative.
+// Tables that several builders of one analysis fill, each for its own ranks, and that are then merged element
+// by element. Merging is commutative and associative.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace clusterprof::report {
 
-// Nobody's position among the ranks.
+// No rank's position.
 inline constexpr std::uint32_t kNoPosition = shard::kNone;
 
 inline void unite(std::uint64_t& into, std::uint64_t from) { into += from; }
@@ -35,13 +35,13 @@ inline void insert(std::vector<Bits64>& set, std::size_t member, bool yes = true
 }
 constexpr std::size_t words_of(std::size_t members) { return (members + 63) / 64; }
 
-// Distribution over ranks of a quantity of which most may have nothing.
+// How a quantity is distributed over ranks. Most ranks may have none of it.
 struct Extremes {
   std::uint64_t min = 0, max = 0;
   std::uint32_t ranks = 0;                   // that have some
   std::uint32_t max_position = kNoPosition;  // of the first rank with max
 
-  // Once per rank that has some.
+  // Call once for each rank that has some.
   void add(std::uint64_t amount, std::uint32_t position) { unite_with({amount, amount, 1, position}); }
   void unite_with(const Extremes& other) {
     if (other.ranks == 0) return;
@@ -65,8 +65,8 @@ struct RankOrder {
   std::vector<std::int32_t> numbers;     // by position
 };
 
-// Each stage of an analysis names its tables to one of these: table(rows, size), where `rows` has that many
-// elements or, as long as no rank had any of it, none.
+// Each stage of an analysis passes its tables to a SumsWriter or SumsReader: table(rows, size). `rows` has
+// `size` elements, or none as long as no rank has any.
 class SumsWriter {
  public:
   explicit SumsWriter(cereal::BinaryOutputArchive& archive) : archive_(archive) {}
@@ -81,7 +81,7 @@ class SumsWriter {
   cereal::BinaryOutputArchive& archive_;
 };
 
-// Unites what was written with what is there. Throws cereal::Exception when it does not fit.
+// Merges what was written into what is there. Throws cereal::Exception if it does not fit.
 class SumsReader {
  public:
   explicit SumsReader(cereal::BinaryInputArchive& archive) : archive_(archive) {}
@@ -105,19 +105,19 @@ class SumsReader {
   cereal::BinaryInputArchive& archive_;
 };
 
-// What one rank touched of a tree whose nodes are numbered so that parents stand before their children, 0
-// being the root, which is never in it.
+// The nodes of a tree that one rank uses. Parents have lower numbers than their children; the root, 0, is
+// never among the nodes.
 class TouchedTree {
  public:
   explicit TouchedTree(std::size_t nodes) : words_(words_of(nodes), 0) {}
 
-  // With its ancestors.
+  // Adds a node and its ancestors.
   template <typename ParentOf>
   void touch(std::uint32_t node, const ParentOf& parent_of) {
     for (; node != 0 && (words_[node / 64] >> node % 64 & 1) == 0; node = parent_of(node))
       words_[node / 64] |= std::uint64_t{1} << node % 64;
   }
-  // Children before their parents; then nothing is touched.
+  // Visits the nodes, children before their parents, and forgets them.
   template <typename Use>
   void drain(const Use& use) {
     for (std::size_t w = words_.size(); w-- > 0;)

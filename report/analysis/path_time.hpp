@@ -13,11 +13,11 @@
 
 namespace clusterprof::report {
 
-// Charged time of all ranks by call path, category and kind of thread: all that is the same sum whichever
-// ranks it was spent on is computed from this once all ranks were there.
+// Charged time of all ranks by call path, category and kind of thread. Sums over all ranks are computed from
+// it once all ranks are added.
 class PathTime {
  public:
-  // `apart`: number of the ranks whose time is also kept by itself.
+  // `separate_rank`: the rank whose time is also kept by itself.
   PathTime(const shard::ShardData& head, std::optional<std::int32_t> separate_rank);
 
   void add(const RankInput& rank);
@@ -28,19 +28,19 @@ class PathTime {
     table(self.cpu_ns_, self.cells_);
   }
 
-  // Of cell_of(path, category).
+  // For cell_of(path, category).
   [[nodiscard]] std::uint64_t main_ns(std::size_t cell) const { return sum(cell * 2, {0, 1, 2, 3}); }
   [[nodiscard]] std::uint64_t helper_ns(std::size_t cell) const { return sum(cell * 2 + 1, {0, 1, 2, 3}); }
-  // What samples or calls told: without the time of ranks that have no samples, of which what threads did is
-  // not known, but with their calls.
+  // What was observed by samples or calls. Of ranks without samples, only the calls: what their threads did
+  // otherwise is not known.
   [[nodiscard]] std::uint64_t observed_main_ns(std::size_t cell) const { return observed(cell, 0); }
   [[nodiscard]] std::uint64_t observed_helper_ns(std::size_t cell) const { return observed(cell, 1); }
-  // Main threads' of the ranks that used MPI; of the rank apart.
+  // Of the main threads of ranks that used MPI; of the separate rank.
   [[nodiscard]] std::uint64_t mpi_ranks_ns(std::size_t cell) const { return sum(cell * 2, {1, 3}); }
   [[nodiscard]] std::uint64_t separate_rank_ns(std::size_t cell) const {
     return separate_rank_ns_.empty() ? 0 : separate_rank_ns_[cell];
   }
-  // On a processor, of all threads.
+  // CPU time of all threads.
   [[nodiscard]] std::uint64_t cpu_ns(std::size_t cell) const { return cpu_ns_.empty() ? 0 : cpu_ns_[cell]; }
   [[nodiscard]] std::size_t cells() const { return cells_; }
 

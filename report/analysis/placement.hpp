@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the nodes' processors and memory did to the ranks: docs/metrics.md, "Findings".
+// Time that ranks lost because of the processors and the memory of their nodes: docs/metrics.md, "Findings".
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace clusterprof::report {
 
-// Main threads' time without a processor that may have cost something, outside MPI and in it; 0 where it is
-// not known. A rank that has to wait for others loses nothing by waiting without a processor: in MPI, no more
-// counts than it was there without waiting. Where waiting is not known, that is the time that a perfect
-// balance of useful time would leave. MPI_Init and MPI_Finalize count for nothing.
+// The time that main threads waited for a processor and that may have delayed the run, outside MPI and in
+// MPI; 0 where it is not known. A rank that waits for other ranks anyway loses nothing by lacking a
+// processor, so in MPI at most the time counts in which it did not wait for them. Where that is not known, it
+// is the time that a perfect balance of useful time would leave. MPI_Init and MPI_Finalize do not count.
 struct LackedTime {
   double runnable_s = 0, mpi_runnable_s = 0;
   [[nodiscard]] double all_s() const { return runnable_s + mpi_runnable_s; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the stages of an analysis get of one rank. They add up over ranks in integers and decide ties by the
-// rank's position, so that the order in which ranks come and how they were divided among builders say
-// nothing.
+// What the stages of an analysis get of one rank. They add up integers and decide ties by the rank's
+// position, so that the result depends neither on the order of ranks nor on how they were divided among
+// builders.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the run, its nodes and its ranks say of themselves.
+// Copies what the profile records of the run, its nodes and its ranks.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two runs, or two groups of runs of one program, compared: what the numbers of their reports differ by, and
-// whether that is more than noise. docs/diff.md defines everything.
+// Compares two runs, or two groups of runs, of one program: by how much the numbers of their reports differ,
+// and whether that is more than noise. Definitions: docs/diff.md.
 #pragma once
 
 #include <array>
@@ -64,7 +64,7 @@ struct FactRow {
   std::vector<Measured> values;
 };
 
-// What is kept of a run for comparing it.
+// What is kept of a run for the comparison.
 struct RunFacts {
   std::string name;  // as the user calls it
   std::string id, version, region;
@@ -132,7 +132,7 @@ struct Diff {
   }
 };
 
-// At least one run a side.
+// Each side has at least one run.
 Diff compare(std::vector<RunFacts> a, std::vector<RunFacts> b);
 
 // --- conditions ------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers of a comparison as text and HTML have them.
+// Writes the numbers of a comparison for text and HTML.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ std::string relative_text(double relative);             // "+4.2 %"
 std::string change_cell(Unit unit, const Comparison& comparison);
 // Half the width of its confidence interval, in the same terms; empty where it is not known.
 std::string width_cell(Unit unit, const Comparison& comparison);
-const char* verdict_text(const ComparedValue& value);  // "better", "noise"; empty: no saying
+const char* verdict_text(const ComparedValue& value);  // "better", "noise"; empty: it cannot be said
 
 const char* title_of(DiffTable table);
 // What a row is about: "step() train.py:88". `width`: columns.

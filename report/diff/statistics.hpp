@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Several runs of one program as a sample: docs/diff.md has the formulas.
+// Treats several runs of one program as a statistical sample. Formulas: docs/diff.md.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rows of a profile as exports count them.
+// The rows of a profile, charged to the call paths that exports show.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes a merged profile in the formats of other tools. docs/exports.md says what each of them holds.
 //
-// All take the rows of ranks one rank at a time and keep sums over them by call path, never the rows. Times
-// are the profile's (docs/metrics.md, "One set of numbers"); samples and CPU time are as recorded. Output
-// depends on nothing but the arguments. What rows or the sink throw passes through.
+// All exports read the rows one rank at a time and keep only sums by call path. Times are the profile's
+// (docs/metrics.md, "One set of numbers"); samples and CPU time are as recorded. Output depends on nothing
+// but the arguments. Exceptions of the rows and of the sink are passed on.
 #pragma once
 
 #include <functional>

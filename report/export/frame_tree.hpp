@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Call paths by function: those that differ in lines alone are one node.
+// The tree of call paths by function: paths that differ only in lines are one node.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ inline constexpr std::string_view kOutside = "(outside all calls)";
 // "python", "native", "mpi", "kernel", "region".
 const char* kind_name(shard::FrameKind kind);
 
-// What a frame is called where only a name tells functions apart. Equal only for what is the same function,
-// as far as names, files and modules say so.
+// Names for formats that tell functions apart only by name. Two functions have the same name only if their
+// names, files and modules are the same.
 std::vector<std::string> unique_names(const CallPaths& paths);  // by CallPaths::function
 
 class FrameTree {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers and names as people read them. All results are printable UTF-8.
+// Writes numbers, names and source locations for readers. All results are printable UTF-8.
 #pragma once
 
 #include <cstddef>

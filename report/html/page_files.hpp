@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What embed.cmake made of page.html and dist/.
+// page.html and dist/ as embed.cmake put them into the library.
 #pragma once
 
 #include <string_view>

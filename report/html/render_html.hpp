@@ -10,8 +10,8 @@
 namespace clusterprof::report {
 
 // The report as one HTML file that needs nothing else: no network, no other file. FORMAT.md describes the
-// data in it. `page`: of this analysis, made with these options. The same bytes for the same arguments;
-// whatever names are in the profile, they are data to the page and never markup.
+// data in it. `page` must be made from this analysis with these options. The same arguments give the same
+// bytes. Names in the profile are data to the page, never markup.
 Result<std::string> render_html(Analysis analysis, const PageData& page, const PageOptions& options);
 
 }  // namespace clusterprof::report

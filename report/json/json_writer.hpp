@@ -17,7 +17,7 @@
 
 namespace clusterprof::report {
 
-// Where rapidjson puts characters: handed on in pieces.
+// The stream that rapidjson writes characters to. It passes them on in pieces.
 class JsonChunks {
  public:
   using Ch = char;
@@ -37,7 +37,7 @@ class JsonChunks {
   std::string buffer_;
 };
 
-// One JSON document, written as it is made. What was not measured is null.
+// Writes one JSON document piece by piece. What was not measured is null.
 class JsonWriter {
  public:
   explicit JsonWriter(const JsonSink& sink) : pieces_(sink), out_(pieces_) { out_.SetIndent(' ', 1); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lines of a report: columns, colours, bars. Whatever is added is made printable here, so no
-// name from a profile can reach the terminal raw.
+// The lines of a text report: columns, colours, bars. All text is made printable here, so that no name from a
+// profile reaches the terminal as it is.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace clusterprof::report::text {
 
-// Those of categories in the order of shard::Category.
+// The styles of categories are in the order of shard::Category.
 enum class Style {
   kPlain,
   kTitle,

@@ -11,11 +11,11 @@ namespace clusterprof::report::text {
 
 struct TreeOptions {
   std::size_t rows = 15;  // where not full
-  bool full = true;       // false: the largest rows alone
+  bool full = true;       // false: only the largest rows
 };
 
-// The call tree of an analysis that has one: callers above what they call, indented; what took less than a
-// hundredth is summed up.
+// Prints the call tree, callers above what they call. Nodes with less than 1 % of the time are summed up.
+// Needs an analysis with a call tree.
 void print_tree(Page& page, const Analysis& analysis, const ShortPaths& paths, const TreeOptions& options);
 
 }  // namespace clusterprof::report::text

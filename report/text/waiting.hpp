@@ -14,14 +14,15 @@ namespace clusterprof::report::text {
 
 struct WaitsOptions {
   std::size_t rows = 15;
-  bool full = true;      // false: kinds, the first root causes and the quality alone
+  bool full = true;      // false: only kinds, the first root causes and the quality
   bool unicode = false;  // block characters
 };
 
-// The section on waiting of an analysis that has one.
+// Prints the section on waiting. Needs an analysis with one.
 void print_waits(Page& page, const Analysis& analysis, const ShortPaths& paths, const WaitsOptions& options);
 
-// A share (0..1) for each column, as characters of eight heights between two bars; `?` for one not known.
+// Draws a share (0..1) in each column as a character of one of eight heights, between two bars; `?`: not
+// known.
 std::string sparkline(const std::vector<std::optional<double>>& shares, bool unicode);
 
 }  // namespace clusterprof::report::text

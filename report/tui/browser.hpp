@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Browsing a run in a terminal: what is on the screen, and what keys do. Knows nothing of terminals, so that
-// it can be tested; cli/tui shows it with ncurses.
+// The terminal browser: what is on the screen, and what keys do. It knows nothing of terminals, so that it
+// can be tested; cli/tui shows it with ncurses.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ class Browser {
   Browser(const Analysis& analysis, const PageData& data, bool unicode);
   ~Browser();
 
-  // A key, and what was typed (UTF-8) with Key::kText. False: the user has seen enough.
+  // A key, and what was typed (UTF-8) with Key::kText. False: the user quits.
   bool press(Key key, std::string_view text = {});
 
   // As many lines as the screen has rows. Of a screen that is too small: what would be needed.

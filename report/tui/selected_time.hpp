@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Time by call path and by function of all ranks or of one group of them, from the data of a page.
+// Time by call path and by function, of all ranks or of one group of ranks, from the data of a page.
 #pragma once
 
 #include <cstddef>

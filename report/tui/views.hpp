@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The lists that a Browser shows. Each has items, of which only those on the screen are rendered.
+// The views of the terminal browser. Each is a list of items; only those on the screen are rendered.
 #pragma once
 
 #include <cstddef>
@@ -53,12 +53,13 @@ class View {
   [[nodiscard]] virtual std::string title() const = 0;
   // Keys of its own, for the last line of the screen: "s sort  r reverse".
   [[nodiscard]] virtual std::string keys() const { return {}; }
-  // Before the others, when the screen has become so wide: for views whose items depend on that.
+  // Called before the other functions when the width of the screen changes, for views whose items depend on
+  // it.
   virtual void lay_out(std::size_t columns) { static_cast<void>(columns); }
-  // After a change of the selection, of the filter or by a key.
+  // Called after a change of the selection or the filter, or after a key.
   virtual void refresh(std::string_view filter) = 0;
   [[nodiscard]] virtual std::size_t size() const = 0;
-  // Above the list; may be nothing.
+  // The line above the list; may be empty.
   [[nodiscard]] virtual Spans heading(std::size_t columns) const = 0;
   [[nodiscard]] virtual Spans render(std::size_t item, std::size_t columns) const = 0;
   [[nodiscard]] virtual bool selectable(std::size_t item) const {
@@ -100,7 +101,7 @@ class SourceView : public View {
 };
 std::unique_ptr<SourceView> source_view(const Run& run);
 
-// Whether a text has the filter in it; small and large letters are the same. Every text has an empty one.
+// Whether the text contains the filter, in upper or lower case. An empty filter matches every text.
 bool matches(std::string_view text, std::string_view filter);
 
 }  // namespace clusterprof::report::tui

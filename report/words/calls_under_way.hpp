@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where ranks were that had not come back from MPI, and where those were that they waited for.
+// Sentences about MPI calls that had not returned: where ranks were in them, and where the ranks were that
+// they waited for.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Findings as sentences. Renderers alone include this: what computes and what compares looks at the data.
+// Makes sentences of findings. Only renderers include this; code that computes or compares uses the data.
 #pragma once
 
 #include <string>

@@ -104,7 +104,7 @@ TEST(Identity, OfAWorldOfOneIsUnique) {
   EXPECT_NE(who(one).key, who(one).key);
 }
 
-TEST(Identity, OfAnUnknownLaunchersRankGoesByTheParent) {
+TEST(Identity, UnderAnUnknownLauncherIsThatOfTheParent) {
   const Identity identity = who({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}});
   EXPECT_EQ(identity.rank, 2);
   EXPECT_TRUE(identity.has_peers);
@@ -179,7 +179,7 @@ TEST(Identity, OfASpawnedProcess) {
   EXPECT_EQ(identity.world, 0);
 }
 
-TEST(Identity, WhatIsNoSpawnedWorld) {
+TEST(Identity, MalformedSpawnedWorldsAreRefused) {
   SpawnedAs spawned;
   for (const char* text : {"", "key", "key:1", ":1:2", "key:0:2", "key:1:0", "key:1:-2", "key:1:2x",
                            "key:x:2", "key:1:", "key::2", "key:99999999999:2"}) {

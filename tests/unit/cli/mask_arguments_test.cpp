@@ -18,7 +18,7 @@ Words hidden(Words words) {
   return words;
 }
 
-TEST(HiddenWords, ValuesBecomeStarsInPlace) {
+TEST(HiddenWords, SecretValuesAreOverwrittenWithStars) {
   EXPECT_EQ(hidden({"record", "-r", "17", "./a", "--password=hunter2", "--api-key", "k", "n=4", "--token="}),
             (Words{"record", "-r", "17", "./a", "--password=*******", "--api-key", "*", "n=4", "--token="}));
   EXPECT_EQ(hidden({"./a", "postgres://me:hunter2@db:5432/x", "https://me:a@b@host/?q=1", "https://host/"}),

@@ -37,7 +37,7 @@ bool is_pending() {
   std::_Exit(as_before ? 0 : 2);
 }
 
-TEST(Message, ToNobodyIsLostAndNothingElse) {
+TEST(Message, ToAClosedStderrIsDropped) {
   EXPECT_EXIT(say_to_nobody(false), testing::ExitedWithCode(0), "");
   EXPECT_EXIT(say_to_nobody(true), testing::ExitedWithCode(0), "");
 }

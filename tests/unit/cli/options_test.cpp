@@ -41,7 +41,7 @@ TEST(Options, Defaults) {
   EXPECT_EQ(options.clock_sync, ClockSync::kAuto);
 }
 
-TEST(Options, EveryOne) {
+TEST(Options, AllAreParsed) {
   const Options options = good({"-o",
                                 "d",
                                 "--rate=500",
@@ -92,14 +92,14 @@ TEST(Options, SelectedRanks) {
   EXPECT_EQ(all.selected_ranks(-1).count, 0);
 }
 
-TEST(Options, ShortOnesTogether) {
+TEST(Options, ShortOptionsCanBeJoined) {
   EXPECT_EQ(good({"-qr", "200", "true"}).rate_hz, 200);
   EXPECT_EQ(good({"-qr200", "true"}).rate_hz, 200);
 }
 
 TEST(Options, TheLastOneWins) { EXPECT_EQ(good({"-r", "1", "-r", "2", "true"}).rate_hz, 2); }
 
-TEST(Options, TheCommandsOwnAreLeftAlone) {
+TEST(Options, OfTheCommandAreNotParsed) {
   EXPECT_EQ(good({"prog", "-r", "x", "--nonsense", "--", "-q"}).command,
             (Words{"prog", "-r", "x", "--nonsense", "--", "-q"}));
   EXPECT_EQ(good({"-q", "--", "report", "--json"}).command, (Words{"report", "--json"}));
@@ -107,7 +107,7 @@ TEST(Options, TheCommandsOwnAreLeftAlone) {
   EXPECT_FALSE(good({"prog", "-q"}).quiet);
 }
 
-TEST(Options, ComeFromTheEnvironmentToo) {
+TEST(Options, CanComeFromTheEnvironment) {
   EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_RATE", "50"}}).rate_hz, 50);
   EXPECT_EQ(good({"-r", "70", "true"}, {{"CLUSTERPROF_RATE", "50"}}).rate_hz, 70);
   EXPECT_EQ(good({"-r", "70", "true"}, {{"CLUSTERPROF_RATE", "no number"}}).rate_hz, 70);
@@ -168,7 +168,7 @@ TEST(Options, LaunchersComeFirst) {
   EXPECT_EQ(good({"./mpirunner"}).command.front(), "./mpirunner");
 }
 
-TEST(Options, WhatIsNotInThisVersionIsRefused) {
+TEST(Options, ReservedOptionsAreRefused) {
   EXPECT_EQ(bad({"--memory", "true"}).status, 125);
   EXPECT_EQ(bad({"true"}, {{"CLUSTERPROF_MEMORY", "1"}}).status, 125);
 }
@@ -206,7 +206,7 @@ TEST(Options, PathsOfTheUsersCodeAreAbsolute) {
   EXPECT_NE(bad({"--own", "/a::/b", "true"}).error.find("an empty path"), std::string::npos);
 }
 
-TEST(AnalysisVerbs, AreThoseThatWereMeant) {
+TEST(AnalysisVerbs, MistypedVerbsGetASuggestion) {
   EXPECT_EQ(meant_verb("reprot"), "report");
   EXPECT_EQ(meant_verb("stat"), "");
   EXPECT_EQ(meant_verb("l"), "");
@@ -246,7 +246,7 @@ TEST(Options, OfTheRunAsWords) {
   bad({"--spawned=nonsense", "true"});
 }
 
-TEST(Options, WhatIsForOurselvesIsNotInTheHelp) {
+TEST(Options, InternalOptionsAreNotInTheHelp) {
   EXPECT_EQ(bad({"--help"}).output.find("spawned"), std::string::npos);
 }
 

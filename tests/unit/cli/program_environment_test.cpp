@@ -15,7 +15,7 @@ TEST(MergePreloads, OursComeFirst) {
   EXPECT_EQ(merge_preloads({"/p/a.so"}, "/u/x.so y.so"), "/p/a.so:/u/x.so:y.so");
 }
 
-TEST(MergePreloads, ButBehindAddressSanitizer) {
+TEST(MergePreloads, OursComeBehindAddressSanitizer) {
   EXPECT_EQ(merge_preloads({"/p/a.so"}, "/u/x.so:/lib/libasan.so.8"), "/lib/libasan.so.8:/p/a.so:/u/x.so");
 }
 

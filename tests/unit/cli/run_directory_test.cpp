@@ -53,7 +53,7 @@ class RunDirectoryTest : public testing::Test {
   std::string root_;
 };
 
-TEST_F(RunDirectoryTest, RanksOfOneJobMeet) {
+TEST_F(RunDirectoryTest, RanksOfOneJobAgree) {
   const auto first = agree_on_run_directory(chosen(), rank_of("a"));
   const auto second = agree_on_run_directory({"", root_, "other"}, rank_of("a"));
   ASSERT_TRUE(first.ok() && second.ok());
@@ -64,7 +64,7 @@ TEST_F(RunDirectoryTest, RanksOfOneJobMeet) {
 }
 
 // In /tmp, all names can be foreseen but the key of a job that has a secret.
-TEST_F(RunDirectoryTest, WhatOthersHavePreparedIsPassedBy) {
+TEST_F(RunDirectoryTest, EntriesPlantedByOthersAreSkipped) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
   ASSERT_EQ(::mkdir((root_ + "/theirs").c_str(), 0777), 0);
@@ -92,7 +92,7 @@ TEST_F(RunDirectoryTest, WhatOthersHavePreparedIsPassedBy) {
 }
 
 // Whose directory it is can change between two looks.
-TEST_F(RunDirectoryTest, WhatOthersMoveIntoPlaceIsPassedBy) {
+TEST_F(RunDirectoryTest, EntriesMovedIntoPlaceByOthersAreSkipped) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
   const std::string theirs = root_ + "/clusterprof-train-12.0", aside = root_ + "/aside";
@@ -109,7 +109,7 @@ TEST_F(RunDirectoryTest, WhatOthersMoveIntoPlaceIsPassedBy) {
   EXPECT_TRUE(fs::is_empty(theirs));
 }
 
-TEST_F(RunDirectoryTest, ALinkThatOthersMakeAndRemoveIsPassedBy) {
+TEST_F(RunDirectoryTest, LinksThatOthersMakeAndRemoveAreSkipped) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
   const std::string theirs = root_ + "/theirs", link = root_ + "/.clusterprof-a";
@@ -189,7 +189,7 @@ TEST_F(RunDirectoryTest, TheCurrentDirectoryMayBeOfOthers) {
 }
 
 // A file server that does not trust root makes all it does somebody else's.
-TEST_F(RunDirectoryTest, RanksMeetWhereTheirFilesAreNotTheirs) {
+TEST_F(RunDirectoryTest, RanksAgreeWhereFilesGetAnotherOwner) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root is somebody else";
   ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
   ::setfsuid(1);
@@ -219,7 +219,7 @@ TEST_F(RunDirectoryTest, IsForItsOwnerAlone) {
   EXPECT_EQ(above.st_mode & 0777, 0775u);
 }
 
-TEST_F(RunDirectoryTest, JobsDoNot) {
+TEST_F(RunDirectoryTest, JobsDoNotShareADirectory) {
   const auto first = agree_on_run_directory(chosen(), rank_of("a"));
   const auto second = agree_on_run_directory(chosen(), rank_of("b"));
   ASSERT_TRUE(first.ok() && second.ok());
@@ -246,7 +246,7 @@ TEST_F(RunDirectoryTest, PlainRunsLeaveNoLink) {
   EXPECT_TRUE(directory.value().rendezvous_link.empty());
 }
 
-TEST_F(RunDirectoryTest, LinkGoesAndDirectoryStays) {
+TEST_F(RunDirectoryTest, RendezvousLinkIsRemovedAndDirectoryStays) {
   const auto directory = agree_on_run_directory(chosen(), rank_of("a"));
   EXPECT_EQ(entries().size(), 2u);
   remove_rendezvous_link(directory.value());
@@ -254,7 +254,7 @@ TEST_F(RunDirectoryTest, LinkGoesAndDirectoryStays) {
   EXPECT_TRUE(fs::exists(directory.value().path));
 }
 
-TEST_F(RunDirectoryTest, SaysWhatJobItIsOf) {
+TEST_F(RunDirectoryTest, RecordsTheJob) {
   Identity task = rank_of("a");
   task.batch_name = task.batch_id = "12.0";
   const RunDirectory first = agree_on_run_directory(chosen(), task).value();
@@ -290,7 +290,7 @@ TEST_F(RunDirectoryTest, OnlyNodeRemovesTheLink) {
   EXPECT_EQ(entries().size(), 1u);
 }
 
-TEST_F(RunDirectoryTest, WhatIsLeftOfTheMeetingOfClocksGoes) {
+TEST_F(RunDirectoryTest, LeftoversOfTheClockExchangeAreRemoved) {
   const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
   remove_clock_rendezvous(directory, 0);  // there was none
   const std::string place = clock_rendezvous_path(directory, 0);
@@ -309,7 +309,7 @@ TEST_F(RunDirectoryTest, WhatIsLeftOfTheMeetingOfClocksGoes) {
 }
 
 // Who may write into the run directory may have put something else there.
-TEST_F(RunDirectoryTest, NothingButLinksOfAMeetingOfClocksGoes) {
+TEST_F(RunDirectoryTest, OnlyLinksOfTheClockExchangeAreRemoved) {
   const RunDirectory directory = agree_on_run_directory(chosen(), rank_of("a")).value();
   const std::string place = clock_rendezvous_path(directory, 0), home = root_ + "/home";
   fs::create_directory(home);
@@ -361,7 +361,7 @@ TEST_F(RunDirectoryTest, AbandonedLinksAreSweptUp) {
   EXPECT_EQ(entries().count(".clusterprof-new"), 1u);
 }
 
-TEST_F(RunDirectoryTest, AKeyUsedLongAgoIsNotOurs) {
+TEST_F(RunDirectoryTest, OldUseOfAReusableKeyIsIgnored) {
   const auto old = agree_on_run_directory(chosen(), rank_of("port"));
   ASSERT_TRUE(old.ok());
   Identity now = rank_of("port");
@@ -372,7 +372,7 @@ TEST_F(RunDirectoryTest, AKeyUsedLongAgoIsNotOurs) {
   EXPECT_FALSE(agree_on_run_directory({old.value().path, "", "train"}, now).ok());
 }
 
-TEST_F(RunDirectoryTest, ALinkToNowhereIsPassedBy) {
+TEST_F(RunDirectoryTest, DanglingLinkIsSkipped) {
   ASSERT_EQ(::symlink("gone", (root_ + "/.clusterprof-a").c_str()), 0);
   const auto directory = agree_on_run_directory(chosen(), rank_of("a"));
   ASSERT_TRUE(directory.ok()) << directory.error().message;
@@ -406,7 +406,7 @@ TEST_F(RunDirectoryTest, GivenOneWithOtherFilesIsRefused) {
   EXPECT_FALSE(fs::is_symlink(root_ + "/home/.run"));
 }
 
-TEST_F(RunDirectoryTest, UnwritableOnesSayWhy) {
+TEST_F(RunDirectoryTest, UnwritableDirectoryIsAnErrorWithTheReason) {
   const auto directory = agree_on_run_directory({"/proc/nothing", "", "train"}, rank_of("a"));
   ASSERT_FALSE(directory.ok());
   EXPECT_EQ(directory.error().message.rfind("/proc/nothing: ", 0), 0u);

@@ -47,7 +47,7 @@ TEST(SampleEvent, OtherNamesAreLibpfms) {
   EXPECT_EQ(event.value().config, static_cast<std::uint64_t>(PERF_COUNT_SW_CGROUP_SWITCHES));
 }
 
-TEST(SampleEvent, WhatCannotBeHadIsSaidInFewWords) {
+TEST(SampleEvent, UnavailableEventGivesAShortReason) {
   const auto unknown = resolve_sample_event({"no-such-event", 0}, 100);
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().message.find("unknown event"), std::string::npos) << unknown.error().message;

@@ -72,7 +72,7 @@ class OffCpuKind : public ::testing::Test {
   shard::Frame futex_ = b_.kernel("futex");
 };
 
-TEST_F(OffCpuKind, JoiningAThreadIsNoLock) {
+TEST_F(OffCpuKind, ThreadJoinIsNotALockWait) {
   EXPECT_EQ(of({step_, futex_}), OffCpu::kLock);
   EXPECT_EQ(of({b_.native("main", "/home/u/a.out"), futex_, b_.kernel("of a thread that is joined")}),
             OffCpu::kJoin);
@@ -88,7 +88,7 @@ TEST_F(OffCpuKind, JoiningAThreadIsNoLock) {
   EXPECT_EQ(of({of_library("Thread.join", "threading.py"), step_, futex_}), OffCpu::kLock);
 }
 
-TEST_F(OffCpuKind, WaitingForAPoolIsWaitingForWhatItIsMadeOf) {
+TEST_F(OffCpuKind, PoolWaitIsForItsThreadsOrProcesses) {
   const auto wait = [&] {
     return of({step_, of_library("Future.result", "concurrent/futures/_base.py"),
                of_library("Condition.wait", "threading.py"), futex_});
@@ -110,7 +110,7 @@ TEST_F(OffCpuKind, WaitingForAPoolIsWaitingForWhatItIsMadeOf) {
             OffCpu::kChild);
 }
 
-TEST_F(OffCpuKind, WhatSubprocessesSayIsWaitedForThere) {
+TEST_F(OffCpuKind, ReadFromSubprocessIsAChildWait) {
   const shard::Frame communicate = of_library("Popen._communicate", "subprocess.py");
   EXPECT_EQ(of({step_, communicate, of_library("PollSelector.select", "selectors.py"), b_.kernel("poll")}),
             OffCpu::kChild);
@@ -119,19 +119,19 @@ TEST_F(OffCpuKind, WhatSubprocessesSayIsWaitedForThere) {
   EXPECT_EQ(of({step_, communicate, b_.kernel("read"), b_.kernel("of a file")}), OffCpu::kFile);
 }
 
-TEST_F(ActivityOf, JoiningIsNoLock) {
+TEST_F(ActivityOf, ThreadJoinIsNotALockWait) {
   const shard::Frame join = b_.python("Thread.join", "/usr/lib/python3.11/threading.py", 5, 1);
   EXPECT_EQ(of({step_, join, b_.kernel("futex")}, Category::kIdle), Activity::kOtherWait);
   EXPECT_EQ(of({step_, b_.kernel("futex"), b_.kernel("of a thread that is joined")}, Category::kIdle),
             Activity::kOtherWait);
 }
 
-TEST_F(ActivityOf, PageFaultComesBeforeWhatItHappenedIn) {
+TEST_F(ActivityOf, PageFaultWinsOverTheCodeItInterrupted) {
   EXPECT_EQ(of({step_, fault_}, Category::kSystem), Activity::kPageFault);
   EXPECT_EQ(of({import_, collection_, fault_}, Category::kSystem), Activity::kPageFault);
 }
 
-TEST_F(ActivityOf, CollectionComesBeforeImportAndImportBeforeCode) {
+TEST_F(ActivityOf, GarbageCollectionWinsOverImportAndImportOverCode) {
   EXPECT_EQ(of({import_, step_, collection_, numpy_}, Category::kPython), Activity::kGarbageCollection);
   EXPECT_EQ(of({import_, step_, numpy_}, Category::kNative), Activity::kImport);
   EXPECT_EQ(of({import_, step_}, Category::kPython), Activity::kImport);
@@ -140,7 +140,7 @@ TEST_F(ActivityOf, CollectionComesBeforeImportAndImportBeforeCode) {
   EXPECT_EQ(of({step_, collection_, step_}, Category::kPython), Activity::kInterpreter);
 }
 
-TEST_F(ActivityOf, MpiAndSystemCallsComeFirst) {
+TEST_F(ActivityOf, MpiAndSystemCallsWinOverAllOthers) {
   EXPECT_EQ(of({import_, b_.mpi("MPI_Init")}, Category::kMpi), Activity::kMpi);
   EXPECT_EQ(of({import_, collection_, b_.kernel("read")}, Category::kIo), Activity::kIo);
 }
@@ -217,7 +217,7 @@ TEST(Activities, AHelperThatWaitsForTheGilIsNotIdle) {
   EXPECT_EQ(a.findings[0].place.line, 5u);
 }
 
-TEST(Activities, BytecodeIsNotWhatCollectionsAndImportsTake) {
+TEST(Activities, BytecodeLeavesOutCollectionsAndImports) {
   ProfileBuilder b(1);
   b.data.ranks[0].flags |= shard::kGarbageApart;
   const auto step = b.python("step", "/home/u/train.py", 5, 1);
@@ -236,7 +236,7 @@ TEST(Activities, BytecodeIsNotWhatCollectionsAndImportsTake) {
   EXPECT_EQ(a.findings[1].severity, Severity::kLow);
 }
 
-TEST(Activities, AreNotKnownWherePythonWasNotRead) {
+TEST(Activities, AreUnknownWherePythonFramesWereNotRead) {
   const Analysis a = one_line(shard::kFaultsApart | shard::kPythonUnread);
   for (const Activity unknown :
        {Activity::kInterpreter, Activity::kImport, Activity::kGarbageCollection, Activity::kGilWait})
@@ -245,7 +245,7 @@ TEST(Activities, AreNotKnownWherePythonWasNotRead) {
   EXPECT_TRUE(a.activity_s[index(Activity::kSleep)]);
 }
 
-TEST(Activities, OfTheRunAreKnownWhenAllRanksKnowThem) {
+TEST(Activities, OfTheRunAreKnownOnlyIfKnownForAllRanks) {
   ProfileBuilder b(3);
   const auto path = b.path({b.native("work", "/a.out")});
   b.sampled(0, path, Category::kNative, 1000);
@@ -271,7 +271,7 @@ TEST(Activities, NeedSamples) {
   EXPECT_NE(render_json(a).find("\"native_modules\": null"), std::string::npos);
 }
 
-TEST(Activities, WhatWasNotToldApartIsNotKnown) {
+TEST(Activities, ThatWereNotDistinguishedAreUnknown) {
   const Analysis a = one_line(0);
   EXPECT_FALSE(a.activity_s[index(Activity::kPageFault)]);
   EXPECT_FALSE(a.activity_s[index(Activity::kGarbageCollection)]);
@@ -291,7 +291,7 @@ TEST(Quality, HandlerCostAndRate) {
   EXPECT_DOUBLE_EQ(a.quality.merge_success.value(), 0.999);
 }
 
-TEST(Quality, NothingMeasuredIsNotKnown) {
+TEST(Quality, IsUnknownWhereNothingWasMeasured) {
   ProfileBuilder b(1);
   const Analysis a = analyse(b.data);
   EXPECT_FALSE(a.quality.handler_median_s);

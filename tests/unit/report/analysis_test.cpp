@@ -98,7 +98,7 @@ TEST(Functions, SpreadIsOverAllRanks) {
   EXPECT_EQ(one.max_rank, 2);
 }
 
-TEST(Functions, RanksMayStandInAnyOrder) {
+TEST(Functions, DoNotDependOnTheOrderOfRanks) {
   ProfileBuilder b(3);
   const auto work = b.path({b.python("work", "f.py", 2, 1)});
   for (std::uint32_t r = 0; r < 3; ++r) b.sampled(r, work, Category::kPython, 1000);
@@ -109,7 +109,7 @@ TEST(Functions, RanksMayStandInAnyOrder) {
   EXPECT_EQ(find_function(a, "work")->spread.max_rank, 0) << "of equal ranks the lowest";
 }
 
-TEST(Functions, WhatTheInterpreterDoesBelongsToThePythonFunction) {
+TEST(Functions, InterpreterTimeCountsForThePythonFunction) {
   ProfileBuilder b(1);
   const auto f = b.python("f", "f.py", 2, 1);
   const auto add = b.native("long_add", "/usr/bin/python3.11", "longobject.c", 99);
@@ -152,7 +152,7 @@ TEST(Functions, TotalsIncludeMpiBelow) {
       << "MPI called through mpi4py belongs to the user's line";
 }
 
-TEST(Functions, HelperThreadsCountWhereTheyWork) {
+TEST(Functions, WorkingHelperThreadsAreActiveTime) {
   ProfileBuilder b(1);
   const auto work = b.path({b.native("work", "/a.out", "a.c", 3)});
   const auto wait = b.path({b.native("pool", "/a.out", "a.c", 9), b.native("futex", "/lib/libc.so.6")});
@@ -209,7 +209,7 @@ TEST(Categories, RunnableIsScaledLikeTheOthersAndNotUseful) {
   EXPECT_EQ(a.bottlenecks[0].kind, "runnable");
 }
 
-TEST(Categories, RunnableIsNotKnownWhereTheKernelDoesNotSay) {
+TEST(Categories, RunnableIsUnknownWithoutKernelAccounting) {
   ProfileBuilder b(1);
   b.data.ranks[0].flags &= ~shard::kRunDelayKnown;
   b.sampled(0, b.path({b.native("work", "/a.out")}), Category::kNative, 2000);
@@ -322,7 +322,7 @@ TEST(Run, ElapsedIsFirstStartToLastEnd) {
   EXPECT_DOUBLE_EQ(analyse(b.data).run.elapsed_s, 12);
 }
 
-TEST(Run, ClocksThatCannotBothBeRightAreNotBelieved) {
+TEST(Run, ContradictoryClocksAreIgnored) {
   ProfileBuilder b(2, 2);
   for (shard::Rank& rank : b.data.ranks) rank.flags |= shard::kUsedMpi;
   b.data.ranks[1].start_utc_ns += static_cast<std::int64_t>(3'600'000 * kMs);
@@ -332,7 +332,7 @@ TEST(Run, ClocksThatCannotBothBeRightAreNotBelieved) {
   EXPECT_EQ(a.run.notes[0].code, shard::NoteCode::kClocksDisagree);
 }
 
-TEST(Run, NotesOfManyNodesAreOne) {
+TEST(Run, EqualNotesOfManyNodesAreJoined) {
   ProfileBuilder b(1);
   const auto warned = [](const std::string& node, const std::string& text) {
     return note_of_node(shard::NoteCode::kNodeCheckWarned, node, 0, text);
@@ -438,7 +438,7 @@ TEST(Tables, DuplicatesAddUpInOrder) {
   EXPECT_EQ(a.run.dropped, (std::map<std::string, std::uint64_t>{{"ring_full", 7}}));
 }
 
-TEST(Findings, DropsOfMpiAreNoSamples) {
+TEST(Findings, MpiDropsAreNotComparedWithSamples) {
   ProfileBuilder b(1);
   const auto path = b.path({b.python("f", "f.py", 2, 1)});
   b.sampled(0, path, Category::kPython, 1000);
@@ -509,7 +509,7 @@ TEST(Findings, ExcessInManyLinesIsBlamedOnTheirCaller) {
   EXPECT_EQ(finding->place.line, 30u);
 }
 
-TEST(Findings, BalancedComputingSaysNothing) {
+TEST(Findings, BalancedComputingRunHasNone) {
   ProfileBuilder b(4);
   const auto work = b.path({b.native("work", "/a.out", "a.c", 3)});
   for (std::uint32_t r = 0; r < 4; ++r) {
@@ -519,7 +519,7 @@ TEST(Findings, BalancedComputingSaysNothing) {
   EXPECT_TRUE(analyse(b.data).findings.empty());
 }
 
-TEST(Findings, ALosingRunIsWorseThanAPythonRun) {
+TEST(Findings, LostTimeIsRatedAbovePythonTime) {
   ProfileBuilder b(2);
   const auto work = b.path({b.python("work", "f.py", 5, 1)});
   const auto wait = b.path({b.python("main", "f.py", 9, 8), b.mpi("MPI_Barrier")});
@@ -552,7 +552,7 @@ TEST(Findings, AbnormalEndsComeFirstAndThereAreAtMostEight) {
   EXPECT_EQ(a.findings[1].ranks.size(), 12u) << "all others are one finding";
 }
 
-TEST(Findings, OfLostRanksTheySayWhereTheyWereLastSeen) {
+TEST(Findings, OnLostRanksNameTheLastSampledPlace) {
   ProfileBuilder b(4);
   for (std::uint32_t r = 0; r < 4; ++r) {
     b.data.ranks[r].flags |= shard::kLost | shard::kExitSignalKnown;
@@ -586,7 +586,7 @@ TEST(Bottleneck, LargestShareOfTheRunComesFirst) {
   EXPECT_EQ(a.bottlenecks.back().rank, 3);
 }
 
-TEST(Empty, ProfileIsExplainedToo) {
+TEST(Empty, ProfileGivesAReport) {
   const Analysis a = analyse(shard::ShardData{});
   EXPECT_EQ(a.run.elapsed_s, 0);
   EXPECT_FALSE(render_text(a, {}).empty());

@@ -33,7 +33,7 @@ std::string all_sections(const Analysis& analysis) {
   return render_text(analysis, options);
 }
 
-TEST(Archive, WhatIsReadIsWhatWasWritten) {
+TEST(Archive, AnalysisReadEqualsAnalysisWritten) {
   for (const Analysis& analysis : analyses()) {
     const Bytes bytes = encode(analysis);
     const std::optional<Analysis> read = decode(bytes);
@@ -45,7 +45,7 @@ TEST(Archive, WhatIsReadIsWhatWasWritten) {
   }
 }
 
-TEST(Archive, ShortEvidenceAtTheEndIsRead) {
+TEST(Archive, ShortEvidenceOfTheLastFindingIsRead) {
   Analysis analysis;
   Finding& finding = analysis.findings.emplace_back();
   for (const EvidenceKey key : {EvidenceKey::kCall, EvidenceKey::kPath, EvidenceKey::kNode})
@@ -68,7 +68,7 @@ TEST(Archive, TheTimelinesOfRanksCanBeLeftOut) {
   EXPECT_EQ(render_text(*read, {}), render_text(analysis, {}));
 }
 
-TEST(Archive, DamagedBytesAreNotRead) {
+TEST(Archive, DamagedBytesAreRefused) {
   const Bytes good = encode(analyse(testing::resources_run()));
   std::mt19937_64 random(7);
   for (std::size_t size = 0; size < good.size(); size += 1 + random() % 97)
@@ -84,7 +84,7 @@ TEST(Archive, DamagedBytesAreNotRead) {
   EXPECT_FALSE(decode({}));
 }
 
-TEST(Archive, WhatIsNoNumberIsNotRead) {
+TEST(Archive, NanIsRefused) {
   const Analysis good = analyse(testing::resources_run());
   ASSERT_TRUE(decode(encode(good)));
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -178,7 +178,7 @@ TEST(Archive, DamageThatChecksumsDoNotShowIsHarmless) {
   EXPECT_GT(refused, 50);
 }
 
-TEST(Archive, ThoseOfOtherCodeAreNotRead) {
+TEST(Archive, BytesOfOtherCodeAreRefused) {
   Bytes bytes = encode(analyse(testing::training_run()));
   ASSERT_TRUE(decode(bytes));
   bytes[0] ^= std::byte{1};

@@ -68,7 +68,7 @@ TEST(WorkingSet, IsEstimatedFromBlocks) {
   EXPECT_TRUE(std::isfinite(full.bytes));
 }
 
-TEST(Verdict, SharesOfARankAddUp) {
+TEST(Bottleneck, SharesOfARankAddUp) {
   const Analysis a = analyse(testing::resources_run());
   for (const RankInfo& rank : a.ranks) {
     double sum = 0;
@@ -77,7 +77,7 @@ TEST(Verdict, SharesOfARankAddUp) {
   }
 }
 
-TEST(Verdict, NothingToSay) {
+TEST(Bottleneck, RunWithoutTimeHasNone) {
   ProfileBuilder b(2);
   b.data.nodes[0].cpus = 2, b.data.nodes[0].cache_bytes = 32u << 20,
   b.data.nodes[0].memory_bytes = 8'000'000'000;
@@ -103,7 +103,7 @@ TEST(Verdict, NothingToSay) {
   EXPECT_TRUE(a.bottlenecks[1].rank) << "no other class of the run has 5 %";
 }
 
-TEST(Verdict, Memory) {
+TEST(Bottleneck, Memory) {
   ProfileBuilder b = bound_by(Category::kNative, [](ProfileBuilder& p) { return native(p, "sweep", 20); });
   b.accessed(0, native(b, "sweep", 20), 1536, 600, 700);
   b.accessed(0, native(b, "compute", 10), 2, 200, 300);
@@ -121,7 +121,7 @@ TEST(Verdict, Memory) {
       << text_of(a, *finding);
 }
 
-TEST(Verdict, MemoryNeedsMoreDataThanTheCacheAndEnoughToTell) {
+TEST(Bottleneck, MemoryNeedsMoreDataThanTheCacheAndEnoughToTell) {
   const auto kind = [](std::uint64_t blocks, std::uint64_t accesses, std::uint64_t samples,
                        bool cache = true) {
     ProfileBuilder b = bound_by(Category::kNative, [](ProfileBuilder& p) { return native(p, "sweep", 20); });
@@ -137,7 +137,7 @@ TEST(Verdict, MemoryNeedsMoreDataThanTheCacheAndEnoughToTell) {
   EXPECT_EQ(kind(10'000, 600, 700, false), "compute") << "the cache is not known";
 }
 
-TEST(Verdict, CountersDecideAboutMemoryWhereThereAreSome) {
+TEST(Bottleneck, CountersDecideAboutMemoryWhereThereAreSome) {
   const auto kind = [](std::uint64_t misses, std::uint64_t instructions) {
     ProfileBuilder b = bound_by(Category::kNative, [](ProfileBuilder& p) { return native(p, "sweep", 20); });
     for (shard::Value& value : b.data.values) value.cpu_ns = value.wall_ns;
@@ -157,7 +157,7 @@ TEST(Verdict, CountersDecideAboutMemoryWhereThereAreSome) {
   EXPECT_EQ(kind(100'000'000, 10'100'000'000), "compute") << "9.9 per 1000 instructions";
 }
 
-TEST(Verdict, PageFaultsAreMemoryAndSoIsMapping) {
+TEST(Bottleneck, PageFaultsAreMemoryAndSoIsMapping) {
   ProfileBuilder b =
       bound_by(Category::kSystem, [](ProfileBuilder& p) { return in_kernel(p, "touch", 20, "page fault"); });
   b.sampled(0, in_kernel(b, "touch", 22, "munmap"), Category::kSystem, 2000);
@@ -183,7 +183,7 @@ TEST(Verdict, PageFaultsAreMemoryAndSoIsMapping) {
   EXPECT_NE(text_of(a, finding).find("Reuse memory"), std::string::npos);
 }
 
-TEST(Verdict, OtherSystemCallsAreCompute) {
+TEST(Bottleneck, OtherSystemCallsAreCompute) {
   const ProfileBuilder b =
       bound_by(Category::kSystem, [](ProfileBuilder& p) { return in_kernel(p, "spin", 20, "sched_yield"); });
   const Analysis a = analyse(b.data);
@@ -192,7 +192,7 @@ TEST(Verdict, OtherSystemCallsAreCompute) {
   EXPECT_NE(find_finding(a, "System calls other than I/O and mapping take 70.0 %"), nullptr);
 }
 
-TEST(Verdict, Fsync) {
+TEST(Bottleneck, Fsync) {
   ProfileBuilder b =
       bound_by(Category::kIo, [](ProfileBuilder& p) { return in_kernel(p, "store", 88, "fsync"); });
   b.file_called(0, native(b, "store", 88), "/scratch/out.dat", IoOperation::kSync, 12'000, 6000);
@@ -218,7 +218,7 @@ TEST(Verdict, Fsync) {
   EXPECT_EQ(find_finding(analyse(b.data), "(timed;"), nullptr) << "another thread may have called";
 }
 
-TEST(Verdict, AFileThatOneRankAloneIsSlowWith) {
+TEST(Bottleneck, FileThatIsSlowOnOneRankIsAFinding) {
   ProfileBuilder b(20);
   for (std::uint32_t r = 0; r < 20; ++r)
     b.sampled(r, native(b, "compute", 10), Category::kNative, r == 3 ? 8900 : 10'000);
@@ -236,7 +236,7 @@ TEST(Verdict, AFileThatOneRankAloneIsSlowWith) {
   EXPECT_TRUE(analyse(b.data).findings.empty()) << "less than a tenth of its time";
 }
 
-TEST(Verdict, SmallWrites) {
+TEST(Bottleneck, SmallWrites) {
   ProfileBuilder b(1);
   b.sampled(0, native(b, "compute", 10), Category::kNative, 9400);
   b.sampled(0, in_kernel(b, "log_line", 30, "write"), Category::kIo, 600);
@@ -257,7 +257,7 @@ TEST(Verdict, SmallWrites) {
   EXPECT_TRUE(analyse(quick).findings.empty());
 }
 
-TEST(Verdict, IdleSaysWhatFor) {
+TEST(Bottleneck, IdleTimeNamesWhatIsAwaited) {
   const struct {
     const char *call, *evidence, *advice;
   } cases[] = {{"clock_nanosleep", "sleep 7.00 s", "Wait for the event itself instead of sleeping."},
@@ -279,7 +279,7 @@ TEST(Verdict, IdleSaysWhatFor) {
   }
 }
 
-TEST(Verdict, OnlyALockThatSomebodyHoldsIsToBeHeldForLess) {
+TEST(Bottleneck, OnlyHeldLocksAreAdvisedToBeHeldForLess) {
   const auto advice = [](std::string_view caller) {
     const ProfileBuilder b = bound_by(Category::kIdle, [&](ProfileBuilder& p) {
       return p.child(p.child(native(p, "rest", 20), p.native(caller, "/lib/libc.so.6")), p.kernel("futex"));
@@ -293,7 +293,7 @@ TEST(Verdict, OnlyALockThatSomebodyHoldsIsToBeHeldForLess) {
   EXPECT_EQ(advice("pthread_join"), FindingAction::kWorkWhileThreadsDo);
 }
 
-TEST(Verdict, AFightForTheGil) {
+TEST(Bottleneck, GilContentionIsAFinding) {
   ProfileBuilder b(1);
   const auto fight = b.python("fight", "/u/gil.py", 12, 10);
   const auto wait = b.path({fight, b.kernel("futex"), b.kernel(shard::kGilWaitName)});
@@ -310,7 +310,7 @@ TEST(Verdict, AFightForTheGil) {
   EXPECT_EQ(find_finding(a, "ranks are blocked"), nullptr);
 }
 
-TEST(Verdict, Imbalance) {
+TEST(Bottleneck, Imbalance) {
   ProfileBuilder b(2);
   for (std::uint32_t r = 0; r < 2; ++r) {
     b.called(r, b.child(native(b, "step", 30), b.mpi("MPI_Barrier")), 10, r == 0 ? 6000 : 0);
@@ -323,7 +323,7 @@ TEST(Verdict, Imbalance) {
   EXPECT_NE(find_finding(a, "Give the ranks equal work."), nullptr);
 }
 
-TEST(Verdict, Communication) {
+TEST(Bottleneck, Communication) {
   ProfileBuilder b(2);
   for (std::uint32_t r = 0; r < 2; ++r) {
     b.called(r, b.child(native(b, "step", 30), b.mpi("MPI_Alltoall")), 10, 6000);
@@ -336,7 +336,7 @@ TEST(Verdict, Communication) {
 }
 
 // What is recorded of a run is what the rank that paused least recorded.
-TEST(Verdict, RanksThatPausedForDifferentTimes) {
+TEST(Bottleneck, DifferentPausesAreNotImbalance) {
   ProfileBuilder b(3);
   const std::uint64_t paused_s[] = {5, 2, 4};
   for (std::uint32_t r = 0; r < 3; ++r) {
@@ -351,7 +351,7 @@ TEST(Verdict, RanksThatPausedForDifferentTimes) {
   EXPECT_DOUBLE_EQ(*a.efficiency.communication, 7.0 / 8);
 }
 
-TEST(Verdict, PausedTimeIsNobodys) {
+TEST(Bottleneck, PausedTimeCountsForNoClass) {
   ProfileBuilder b(2);
   for (std::uint32_t r = 0; r < 2; ++r) {
     b.called(r, b.child(native(b, "step", 30), b.mpi("MPI_Barrier")), 10, 1000);
@@ -369,7 +369,7 @@ TEST(Verdict, PausedTimeIsNobodys) {
   EXPECT_DOUBLE_EQ(*a.efficiency.load_balance, 1);
 }
 
-TEST(Regions, HaveVerdictsOfTheirOwn) {
+TEST(Regions, HaveBottlenecksOfTheirOwn) {
   const Analysis a = analyse(testing::resources_run());
   ASSERT_EQ(a.regions.size(), 2u);
   const RegionRow &epoch = a.regions[0], &step = a.regions[1];

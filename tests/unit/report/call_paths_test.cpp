@@ -92,7 +92,7 @@ bool in_python_sleep(const CallPaths& paths, std::uint32_t path) {
   return false;
 }
 
-TEST(CallPaths, AreWhatWalkingUpSays) {
+TEST(CallPaths, EqualThoseOfAWalkToTheRoot) {
   std::mt19937 random(5);
   for (int round = 0; round < 30; ++round) {
     ProfileBuilder b(1);
@@ -161,7 +161,7 @@ TEST_F(Folding, WithoutCodeOfTheUsersAPackageSaysMoreThanWhatStartsThreads) {
   EXPECT_EQ(paths.text(paths.frame(paths.place(of_pool))->name), "_worker");
 }
 
-TEST_F(Folding, WhatHasNoNameIsOneFunctionOfItsModule) {
+TEST_F(Folding, CodeWithoutNamesIsOneFunctionPerModule) {
   b.sampled(0, b.path({main, call, nameless}), shard::Category::kNative, 3000);
   b.sampled(0, b.path({main, call, nameless, other}), shard::Category::kNative, 1000);
   b.sampled(0, b.path({main, call}), shard::Category::kNative, 500);  // the interpreter's own work
@@ -187,7 +187,7 @@ TEST_F(Folding, WhatHasNoNameIsOneFunctionOfItsModule) {
   EXPECT_DOUBLE_EQ(folded_s, all_s);
 }
 
-TEST_F(Folding, ADirectoryOfTheNameOfALibraryIsNone) {
+TEST_F(Folding, DirectoryWithALibrarysNameIsNotALibrary) {
   for (const char* file : {"/home/u/mpi4py/solver.py", "/home/u/lib/run.py", "/home/u/numpy/run.py"}) {
     b.called(0,
              b.path({b.python("solve", file, 7, 5),
@@ -200,7 +200,7 @@ TEST_F(Folding, ADirectoryOfTheNameOfALibraryIsNone) {
 }
 
 // By walking up from each of them this takes longer than anybody waits.
-TEST(CallPaths, ManyBelowDeepOnes) {
+TEST(CallPaths, ManyPathsBelowDeepOnesTakeLittleTime) {
   ProfileBuilder b(1);
   const auto frame = [&](const Frame& of) {
     b.data.frames.push_back(of);

@@ -103,7 +103,7 @@ TEST(DiffStatistics, TheDifferencesIntervalIsWelchs) {
 
 // --- comparing -------------------------------------------------------------------------------
 
-TEST(Diff, FunctionsThatCameChangedAndWent) {
+TEST(Diff, FunctionsAreNewChangedOrGone) {
   const Diff diff = diff_of({run_of(1000, 500, 100)}, {run_of(3000, 0, 100)});
   const ComparedRow& step = row_of(diff, DiffTable::kFunctions, "step");
   EXPECT_DOUBLE_EQ(step.values[0].all.a->mean, 2);
@@ -186,7 +186,7 @@ TEST(Diff, FilesOfOneNameInOneRunStayApart) {
   EXPECT_DOUBLE_EQ(*diff.of(DiffTable::kFunctions)[1].values[0].all.difference, 0);
 }
 
-TEST(Diff, WhatIsNotMeasuredIsNotZero) {
+TEST(Diff, UnmeasuredValuesAreNotZero) {
   shard::ShardData unwatched = run_of(1000, 0, 100);
   unwatched.mpi_calls.clear();
   for (shard::Rank& rank : unwatched.ranks)
@@ -209,7 +209,7 @@ Finding finding_of(FindingKind kind, Severity severity, double share, std::strin
   return finding;
 }
 
-TEST(Diff, FindingsAreTheSameButForTheirNumbers) {
+TEST(Diff, FindingsThatDifferOnlyInNumbersAreTheSame) {
   Analysis a, b;
   a.findings = {finding_of(FindingKind::kLoadImbalance, Severity::kHigh, 0.3, "clean", 36),
                 finding_of(FindingKind::kMpiTime, Severity::kLow, 0.1, "step", 88)};
@@ -227,7 +227,7 @@ TEST(Diff, FindingsAreTheSameButForTheirNumbers) {
   EXPECT_EQ(diff.appeared[0].finding.share, 0.5);
 }
 
-TEST(Diff, OfTwoDelaysTheOneThatWasFixedIsGone) {
+TEST(Diff, FixedDelayIsGoneAndTheOtherPersists) {
   Analysis a, b;
   a.run.elapsed_s = 10, b.run.elapsed_s = 6.5;
   a.findings = {finding_of(FindingKind::kDelay, Severity::kMedium, 0.2, "load_batch", 41),
@@ -289,7 +289,7 @@ TEST(DiffConditions, AreRead) {
   EXPECT_DOUBLE_EQ(c[5].value, 2e6);
 }
 
-TEST(DiffConditions, AreRefusedWhereTheyMeanNothing) {
+TEST(DiffConditions, MeaninglessOnesAreRefused) {
   for (const char* expression : {"",
                                  "elapsed",
                                  "elapsed>",
@@ -358,7 +358,7 @@ TEST(DiffConditions, NewTimeIsMoreThanAnyShare) {
   EXPECT_EQ(holds(diff, "function:fast>+1000%"), true);
 }
 
-TEST(DiffConditions, NoiseMakesNoConditionTrue) {
+TEST(DiffConditions, DifferenceWithinNoiseDoesNotHold) {
   const Diff diff = diff_of({run_of(1000, 0, 100), run_of(1200, 0, 100), run_of(1100, 0, 100)},
                             {run_of(1150, 0, 100), run_of(1000, 0, 100), run_of(1450, 0, 100)});
   EXPECT_EQ(holds(diff, "elapsed>+5%"), false);
@@ -384,7 +384,7 @@ Diff evil_diff() {
   return compare(std::move(a), std::move(b));
 }
 
-TEST(DiffText, NamesCannotSteerTheTerminal) {
+TEST(DiffText, NamesHaveNoControlCharacters) {
   const std::string text = render_diff_text(evil_diff(), judged(evil_diff(), "elapsed>+5%"), {});
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_EQ(text.find("\xe2\x80\xae"), std::string::npos);
@@ -405,7 +405,7 @@ TEST(DiffText, FitsThePage) {
   }
 }
 
-TEST(DiffHtml, NamesStayText) {
+TEST(DiffHtml, NamesAreNeverMarkup) {
   const std::string page = render_diff_html(evil_diff(), judged(evil_diff(), "function:nowhere>+5%"));
   EXPECT_EQ(page.find("<script"), std::string::npos);
   EXPECT_NE(page.find("&lt;script&gt;"), std::string::npos);

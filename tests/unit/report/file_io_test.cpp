@@ -148,7 +148,7 @@ TEST_F(FileIoOf, NamesAndDescriptorsAreApartFromTransfers) {
   EXPECT_LT(metadata, open) << text;
 }
 
-TEST_F(FileIoOf, WhatFoundNoRoomIsSaidWithItsNumber) {
+TEST_F(FileIoOf, OperationsBeyondTheTableAreCounted) {
   b_.file_called(0, step_, "/data/input", IoOperation::kRead, 5, 50, 1000);
   EXPECT_EQ(section_of(analyse(b_.data), "io").find("incomplete"), std::string::npos);
   b_.file_called(1, 0, "/data/late", IoOperation::kWrite, 1200, 30, 200'000'000);

@@ -81,7 +81,7 @@ TEST(Gain, IsWhatTheRunWouldSaveAtMost) {
   EXPECT_NEAR(*delay->gain_s, 16.5 / 3, 1e-9) << "what each of the three that waited had to wait";
 }
 
-TEST(Gain, IsThatOfTheRankWithMostAndNeverMoreThanTheRunTook) {
+TEST(Gain, IsThatOfTheLargestRankAndAtMostTheRunsTime) {
   ProfileBuilder b(4);
   for (std::uint32_t r = 0; r < 4; ++r) {
     b.sampled(r, b.child(native(b, "nap", 20), b.kernel("nanosleep")), Category::kIdle, r == 2 ? 8000 : 2000);
@@ -150,7 +150,7 @@ TEST(Failures, TheRankThatFailedFirstComesBeforeThoseThatTheLauncherEnded) {
             std::string::npos);
 }
 
-TEST(Failures, LibcsWayOutIsNoPlaceOfAFailure) {
+TEST(Failures, ExitFunctionsOfLibcAreNotThePlace) {
   shard::ShardData data = ended({{9000, 0, 2}, {9100, 0, 2}});
   data.strings.emplace_back("__run_exit_handlers\t\t0\t/lib/x86_64-linux-gnu/libc.so.6\t1");
   for (shard::Rank& rank : data.ranks)
@@ -170,7 +170,7 @@ TEST(Failures, ThoseThatFailAlikeAreOneFindingAndTheFirstIsNamed) {
   EXPECT_EQ(text_of(a, a.findings[1]), "Rank 2 ended after rank 1 had failed: SIGABRT.");
 }
 
-TEST(Failures, OneThatWasKilledBeforeTheLauncherActedIsTheFirst) {
+TEST(Failures, RankKilledBeforeTheLauncherActedIsTheFirst) {
   Analysis a = analyse(ended({{9000, 15, 0}, {8000, 9, 0}}));
   EXPECT_EQ(text_of(a, a.findings[0]), "Rank 1 ended by SIGKILL in solve() solver.c:42.");
   a = analyse(ended({{8000, 15, 0}, {9000, 9, 0}}));
@@ -181,7 +181,7 @@ TEST(Failures, OneThatWasKilledBeforeTheLauncherActedIsTheFirst) {
 }
 
 // Open MPI's ranks exit with status 195 when their daemon is gone, MPICH's are killed: neither is the reason.
-TEST(Failures, ALauncherThatWentAwayIsTheReason) {
+TEST(Failures, LauncherThatEndedFirstIsTheCause) {
   shard::ShardData data = ended({{4010, 0, 195}, {4000, 0, 195}, {4020, 9, 0}});
   data.run.notes = {shard::note_of_ranks(shard::NoteCode::kLauncherGone, {0, 2})};
   data.run.notes[0].text = "mpirun";
@@ -217,7 +217,7 @@ TEST(Delay, OfRanksThatWaitForAProcessorIsAPlainSentence) {
 }
 
 // A rank that died in MPI_Finalize: the other one spun in a barrier, without a processor half of the time.
-TEST(WaitingForAProcessor, InACallThatNeverReturnedCostsNothing) {
+TEST(WaitingForAProcessor, InCallsThatNeverReturnedIsNotCounted) {
   ProfileBuilder b(2);
   const auto main = b.native("main", "/u/a.out", "/u/a.c", 99);
   const auto barrier = b.path({main, b.mpi("MPI_Barrier")});
@@ -393,7 +393,7 @@ TEST(Estimates, AreCalledSoAndNeverHigh) {
 
 // --- places ------------------------------------------------------------------------------------------------
 
-TEST(Places, AFrameBelowWhichTheWholeProgramRunsExplainsNothing) {
+TEST(Places, FrameThatContainsTheWholeProgramIsNotNamed) {
   ProfileBuilder b(1);
   const auto main = b.path({b.native("main", "/u/a.out", "/u/a.c", 99)});
   b.sampled(0, b.child(b.child(main, b.native("one", "/u/a.out", "/u/a.c", 10)), b.kernel("nanosleep")),
@@ -412,7 +412,7 @@ TEST(Places, AFrameBelowWhichTheWholeProgramRunsExplainsNothing) {
 
 // --- the measurement -------------------------------------------------------------------------------------
 
-TEST(Losses, AreToldAgainstWhatThereWasOfTheSame) {
+TEST(Losses, AreSharesOfTheirOwnKind) {
   ProfileBuilder b(1);
   const auto path = b.path({b.python("f", "f.py", 2, 1)});
   b.sampled(0, path, Category::kPython, 10'000);

@@ -17,9 +17,7 @@ constexpr const char* kPython = "/usr/bin/python3.11";
 
 class Owners : public ::testing::Test {
  protected:
-  Owner python(const std::string& file) {
-    return FrameOwners(b.data).of(b.python("f", file, 1, 1));
-  }
+  Owner python(const std::string& file) { return FrameOwners(b.data).of(b.python("f", file, 1, 1)); }
   Owner native(const std::string& module, const std::string& file = "") {
     return FrameOwners(b.data).of(b.native("f", module, file, file.empty() ? 0 : 1));
   }
@@ -28,27 +26,31 @@ class Owners : public ::testing::Test {
 
 TEST_F(Owners, InstalledPackagesAndTheStandardLibraryAreLibraries) {
   for (const char* file :
-       {"/venv/lib/python3.11/site-packages/numpy/core/multiarray.py", "/usr/lib/python3/dist-packages/six.py",
-        "/usr/lib/python3.11/threading.py", "/opt/conda/lib/python3.12/selectors.py",
-        "/home/u/.pyenv/versions/3.13.0/lib/python3.13t/queue.py", "<frozen importlib._bootstrap>",
-        "<__array_function__ internals>", "<string>", "<attrs generated init Point>",
+       {"/venv/lib/python3.11/site-packages/numpy/core/multiarray.py",
+        "/usr/lib/python3/dist-packages/six.py", "/usr/lib/python3.11/threading.py",
+        "/opt/conda/lib/python3.12/selectors.py", "/home/u/.pyenv/versions/3.13.0/lib/python3.13t/queue.py",
+        "<frozen importlib._bootstrap>", "<__array_function__ internals>", "<string>",
+        "<attrs generated init Point>",
         "/home/u/project/venv/lib/python3.11/site-packages/torch/nn/modules/module.py"})
     EXPECT_EQ(python(file), Owner::kLibrary) << file;
-  for (const char* file : {"/home/u/train.py", "train.py", "/scratch/lib/model.py", "/home/u/python3.11/a.py",
-                           "/home/u/site-packages.py", "<stdin>", "<ipython-input-3-abc>", "/home/u/mpi4py/run.py"})
+  for (const char* file :
+       {"/home/u/train.py", "train.py", "/scratch/lib/model.py", "/home/u/python3.11/a.py",
+        "/home/u/site-packages.py", "<stdin>", "<ipython-input-3-abc>", "/home/u/mpi4py/run.py"})
     EXPECT_EQ(python(file), Owner::kOwn) << file;
 }
 
 TEST_F(Owners, NativeCodeIsJudgedByItsModuleAndHeadersByTheirDirectory) {
-  for (const char* module : {"/usr/lib/x86_64-linux-gnu/libopenblas.so.0", "/lib/x86_64-linux-gnu/libc.so.6",
-                             "/opt/cray/lib/libsci.so", "/home/u/sw/openmpi/lib/libmpi.so.40", "[vdso]",
-                             "/sw/gcc/12/lib64/libstdc++.so.6", "/home/u/sw/lib/libopenblas.so.0",
-                             "/venv/lib/python3.11/site-packages/numpy/core/_multiarray_umath.cpython-311-x86_64-linux-gnu.so"})
+  for (const char* module :
+       {"/usr/lib/x86_64-linux-gnu/libopenblas.so.0", "/lib/x86_64-linux-gnu/libc.so.6",
+        "/opt/cray/lib/libsci.so", "/home/u/sw/openmpi/lib/libmpi.so.40", "[vdso]",
+        "/sw/gcc/12/lib64/libstdc++.so.6", "/home/u/sw/lib/libopenblas.so.0",
+        "/venv/lib/python3.11/site-packages/numpy/core/_multiarray_umath.cpython-311-x86_64-linux-gnu.so"})
     EXPECT_EQ(native(module), Owner::kLibrary) << module;
-  for (const char* module : {"/home/u/build/solver", "/home/u/build/libcore.so", "/home/u/libmesh.so", "[jit]",
-                             "/scratch/python3d/solver", "/home/u/python3d"})
+  for (const char* module : {"/home/u/build/solver", "/home/u/build/libcore.so", "/home/u/libmesh.so",
+                             "[jit]", "/scratch/python3d/solver", "/home/u/python3d"})
     EXPECT_EQ(native(module), Owner::kOwn) << module;
-  for (const char* module : {kPython, "/opt/conda/bin/python3.12", "/usr/lib/libpython3.11.so.1.0", "/usr/bin/python"})
+  for (const char* module :
+       {kPython, "/opt/conda/bin/python3.12", "/usr/lib/libpython3.11.so.1.0", "/usr/bin/python"})
     EXPECT_EQ(native(module), Owner::kInterpreter) << module;
   EXPECT_EQ(native("/home/u/build/solver", "/usr/include/c++/12/bits/stl_algo.h"), Owner::kLibrary);
   EXPECT_EQ(native("/home/u/build/solver", "/sw/gcc/include/c++/13/vector"), Owner::kLibrary);
@@ -75,7 +77,8 @@ TEST_F(Owners, AnInstalledPackageThatIsTheProgramIsOwn) {
     return python(file);
   };
   EXPECT_EQ(with({"python3", "-m", "solverkit"}), Owner::kOwn);
-  EXPECT_EQ(with({"/usr/bin/python3.11", "-u", "-W", "error", "-m", "solverkit.cli", "--n", "3"}), Owner::kOwn);
+  EXPECT_EQ(with({"/usr/bin/python3.11", "-u", "-W", "error", "-m", "solverkit.cli", "--n", "3"}),
+            Owner::kOwn);
   EXPECT_EQ(with({"python3", "-msolverkit"}), Owner::kOwn);
   EXPECT_EQ(with({"python3", "-m", "mpi4py", "-m", "solverkit"}), Owner::kOwn);
   EXPECT_EQ(with({"/usr/bin/solverkit", "run"}), Owner::kOwn);
@@ -101,11 +104,12 @@ TEST_F(Owners, PackagesHaveTheNamesOfTheirUsers) {
   EXPECT_EQ(of(b.python("f", "<frozen importlib._bootstrap>", 1, 1)), "importlib");
   EXPECT_EQ(of(b.python("f", "<__array_function__ internals>", 1, 1)), "numpy");
   EXPECT_EQ(of(b.native("f", "/usr/lib/x86_64-linux-gnu/libopenblas.so.0")), "libopenblas");
-  EXPECT_EQ(of(b.native("f", "/usr/lib/python3.11/lib-dynload/_ssl.cpython-311-x86_64-linux-gnu.so")), "_ssl");
+  EXPECT_EQ(of(b.native("f", "/usr/lib/python3.11/lib-dynload/_ssl.cpython-311-x86_64-linux-gnu.so")),
+            "_ssl");
   EXPECT_EQ(of(b.native("std::sort<int*>(int*)", "/u/solver", "/usr/include/c++/12/bits/stl_algo.h", 9)), "");
 }
 
-TEST(Names, OfWhatHasNone) {
+TEST(Names, OfModulesWithoutSymbols) {
   EXPECT_TRUE(has_no_name("_ssl.so+0x12", "/x/_ssl.so"));
   EXPECT_TRUE(has_no_name("", "/x/_ssl.so"));
   EXPECT_FALSE(has_no_name("ssl_read", "/x/_ssl.so"));

@@ -172,12 +172,12 @@ TEST(Html, HasTheDataThatFormatMdDescribes) {
   }
 }
 
-TEST(Html, IsTheSameTwice) {
+TEST(Html, EqualArgumentsGiveEqualBytes) {
   const ShardData run = testing::training_run();
   EXPECT_EQ(html_of(run), html_of(run));
 }
 
-TEST(Html, NamesInItAreData) {
+TEST(Html, NamesAreNeverMarkup) {
   const std::string plain = html_of(testing::training_run());
   const std::array<std::string, 6> names{"</script><script>alert(1)</script>", "<!--<script>",
                                          "--><img src=x onerror=1>",           "@SCRIPT@@DATA@",
@@ -252,7 +252,7 @@ TEST(Html, CallsOnFilesAddUpWhereFilesAreNotToldApart) {
   EXPECT_EQ(data.header.at("shortened").at("io.calls"), (json{{"kept", 1'000}, {"of", 1'500}}));
 }
 
-TEST(Html, SeriesThatAreLeftOutAreSaid) {
+TEST(Html, NamesSeriesThatAreLeftOut) {
   ProfileBuilder b(2);
   for (std::uint32_t i = 0; i < 100; ++i) b.series("s" + std::to_string(i), i % 2, {1});
   PageOptions options;
@@ -306,7 +306,7 @@ TEST_F(Sources, AreReadFromRegularFiles) {
   EXPECT_EQ(read(file("latin.c", "\xe9t\xe9 // ok\n")).text, "\xef\xbf\xbdt\xef\xbf\xbd // ok\n");
 }
 
-TEST_F(Sources, OfOtherThingsAreNot) {
+TEST_F(Sources, AreNotReadFromOtherThanRegularFiles) {
   EXPECT_EQ(read((folder_ / "none.py").string()).why_not, "not found");
   EXPECT_EQ(read((folder_ / "none" / "a.py").string()).why_not, "not found");
   EXPECT_EQ(read("train.py").why_not, "not found: its directory is not known");

@@ -122,8 +122,7 @@ TEST(Json, WhatIsNotMeasuredIsNull) {
     EXPECT_TRUE(rank[key].is_null()) << key;
   EXPECT_TRUE(rank["exit"]["status"].is_null());
   EXPECT_EQ(rank["exit"]["lost"], false);
-  for (const auto& [key, value] : document["efficiency"].items())
-    EXPECT_TRUE(value.is_null()) << key;
+  for (const auto& [key, value] : document["efficiency"].items()) EXPECT_TRUE(value.is_null()) << key;
   EXPECT_EQ(document["efficiency_above_one"], Json::array());
   for (const char* key : {"minor_faults", "involuntary_switches", "user_s", "affinity", "numa"})
     EXPECT_TRUE(rank[key].is_null()) << key;
@@ -136,7 +135,7 @@ TEST(Json, WhatIsNotMeasuredIsNull) {
   EXPECT_FALSE(document.contains("memory"));
 }
 
-TEST(Json, MpiIsAbsentWhereNobodyWatchedIt) {
+TEST(Json, MpiIsNullWhereItWasNotWatched) {
   ProfileBuilder b(2);
   EXPECT_EQ(report_of(b.data)["mpi"], (Json{{"calls", Json::array()},
                                             {"calls_under_way", Json::array()},

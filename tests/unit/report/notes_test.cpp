@@ -53,7 +53,7 @@ TEST(NoteWords, MissingRanksAreCountedAlsoWhereNotAllAreNamed) {
       << said({of(0, 1, 9), of(4, 6, 9)});
 }
 
-TEST(NoteWords, TextsOfOthersStandAsTheyAre) {
+TEST(NoteWords, ForeignTextsAreUnchanged) {
   EXPECT_EQ(said({note_of_node(NoteCode::kNodeCheckFailed, "n1", 0, "/dev/shm is full")}),
             "On node n1: the site's check before the job failed: /dev/shm is full");
   EXPECT_EQ(said({note_of_run(NoteCode::kFileNotOpened, ENOENT, "/a.so")}),

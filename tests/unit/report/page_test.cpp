@@ -502,7 +502,7 @@ TEST(PageSeries, AreJoinedAndAveraged) {
   EXPECT_EQ(page_of(b.data, options).bins, 3u);
 }
 
-TEST(PageSeries, OfTooManyThoseOfMostRanksAreKept) {
+TEST(PageSeries, KeepsThoseThatMostRanksHave) {
   ProfileBuilder b(2, 2);
   constexpr std::uint32_t kSeries = 300, kFirst = 250;
   for (std::uint32_t i = 0; i < kSeries; ++i) {
@@ -529,7 +529,7 @@ TEST(PageSeries, OfTooManyThoseOfMostRanksAreKept) {
   EXPECT_EQ(page_of(b.data).series.size(), kSeries);
 }
 
-TEST(PageTime, OfHiddenPathsIsThatOfWhatStandsForThem) {
+TEST(PageTime, OfHiddenPathsCountsForTheRowThatReplacesThem) {
   ProfileBuilder b(1);
   const auto main = b.python("main", "/u/m.py", 3, 1);
   const std::uint32_t root = b.path({main});

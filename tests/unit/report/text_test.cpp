@@ -58,7 +58,7 @@ void expect_one_line(const std::string& line) {
   for (const char c : line.substr(0, line.size() - 1)) EXPECT_TRUE(c >= ' ' && c <= '~') << line;
 }
 
-TEST(OneLine, IsOneOfPrintableAsciiWhateverTheNames) {
+TEST(OneLine, IsPrintableAsciiWhateverTheNames) {
   for (const shard::ShardData& data :
        {testing::training_run(), testing::delayed_run(), testing::resources_run()}) {
     expect_one_line(render_oneline(analyse(data)));
@@ -143,7 +143,7 @@ TEST(Text, WideNamesKeepTheColumns) {
   EXPECT_NE(text.find("计算梯度() 模型.py:2"), std::string::npos);
 }
 
-TEST(Text, SectionsAsAskedInTheirOwnOrder) {
+TEST(Text, ChosenSectionsComeInTheUsualOrder) {
   const Analysis a = analyse(testing::training_run());
   const std::string text = render_text(a, {80, false, {"comm", "hotspots"}, 15});
   const std::size_t hotspots = text.find("Hotspots"), comm = text.find("MPI by call site");
@@ -156,7 +156,7 @@ TEST(Text, SectionsAsAskedInTheirOwnOrder) {
     EXPECT_FALSE(render_text(a, {80, false, {name}, 15}).empty());
 }
 
-TEST(Text, EmptySectionsSpeakOnlyWhenAsked) {
+TEST(Text, EmptySectionsArePrintedOnlyWhenAskedFor) {
   ProfileBuilder b(1);
   const Analysis a = analyse(b.data);
   EXPECT_EQ(render_text(a, {}).find("No MPI calls"), std::string::npos);
@@ -206,7 +206,7 @@ TEST(Text, ManyRanksAreSummedUp) {
   EXPECT_NE(text.find("   123  n2"), std::string::npos);
 }
 
-TEST(Text, WhatAllRanksHaveInHoursEachHasInSeconds) {
+TEST(Text, SumsInHoursHaveRanksInSeconds) {
   ProfileBuilder b(4000, 4);
   const auto wait = b.path({b.native("main", "/a.out", "a.c", 5), b.mpi("MPI_Barrier")});
   const auto work = b.path({b.native("main", "/a.out", "a.c", 3)});

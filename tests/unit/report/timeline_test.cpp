@@ -96,20 +96,20 @@ TEST(TimelineTest, MpiIsWhatItsCallsMeasured) {
   expect_report_totals(analysis);
 }
 
-TEST(TimelineTest, WhatABinHasNoRoomForGoesIntoTheNext) {
+TEST(TimelineTest, TimeBeyondABinGoesIntoTheNext) {
   const Timeline timeline =
       timeline_of({{"idle_ns", {1000, 1000, 1000}}, {"mpi_measured_ns", {1500}}, {"mpi_ns", {0, 0, 200}}});
   EXPECT_EQ(bins_of(timeline, "mpi_ns"), (Bins{1000, 500}));
   EXPECT_EQ(bins_of(timeline, "idle_ns"), (Bins{0, 500, 1200}));
 }
 
-TEST(TimelineTest, NoSampleNeedHaveSeenMpi) {
+TEST(TimelineTest, MpiTimeIsKnownWithoutSamplesInMpi) {
   const Timeline timeline = timeline_of({{"mpi_measured_ns", {250}}, {"native_ns", {1000}}});
   EXPECT_EQ(bins_of(timeline, "mpi_ns"), (Bins{250}));
   EXPECT_EQ(bins_of(timeline, "native_ns"), (Bins{750}));
 }
 
-TEST(TimelineTest, SamplesSayWhenUnderTheCpuClock) {
+TEST(TimelineTest, UnderTheCpuClockSamplesPlaceTheTime) {
   const Series series{{"mpi_measured_ns", {500, 0}}, {"mpi_ns", {0, 100}}, {"native_ns", {900, 100}}};
   const Analysis analysis = analyse(data_of({series}, "cpu"));
   EXPECT_EQ(bins_of(*analysis.timeline, "mpi_ns"), (Bins{0, 500}));

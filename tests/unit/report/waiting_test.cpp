@@ -119,7 +119,7 @@ TEST(Waits, OfACallSiteAreItsWait) {
   EXPECT_TRUE(a.waits.empty());
 }
 
-TEST(Waits, AreNullWhereNobodyLooksForThem) {
+TEST(Waits, AreNullWhereWaitingWasNotAnalysed) {
   ProfileBuilder b(2);
   const auto main = b.native("main", "/u/a.out", "/u/a.c", 5);
   b.data.wait_analysis.done = true;
@@ -259,7 +259,7 @@ TEST(CriticalPath, IsComparedWithTheMeanRank) {
   EXPECT_NEAR(a.critical_functions[0].mean_s, (6 + 3 * 0.1) / 4, 1e-6);
 }
 
-TEST(CriticalPath, NoMoreWaitingThanTimeIsTakenOff) {
+TEST(CriticalPath, WaitingTakenOffIsAtMostTheTime) {
   Receiver run(3000);
   run.b.called(1, run.receive, 10, 4000);
   run.b.waited(0, run.receive, WaitKind::kLateSender, 1, run.work, 2500);
@@ -367,7 +367,7 @@ TEST(Waits, IndicesOutsideTheirTablesAreIgnored) {
 
 // --- findings ------------------------------------------------------------------------------
 
-TEST(WaitFindings, NameTheRootCauseAndNobodyTwice) {
+TEST(WaitFindings, NameEachRootCauseOnce) {
   const Analysis a = analyse(testing::delayed_run());
   ASSERT_EQ(a.findings.size(), 2u);
   EXPECT_EQ(text_of(a, a.findings[0]),
@@ -450,7 +450,7 @@ TEST(WaitFindings, ImbalanceStaysWhereNoDelayExplainsIt) {
   EXPECT_EQ(text_of(a, *find_finding(a, "Delay: rank 0")).find("Outside MPI"), std::string::npos);
 }
 
-TEST(WaitFindings, WaitingForManyIsSaidOnce) {
+TEST(WaitFindings, WaitingForManyRanksIsOneFinding) {
   ProfileBuilder b(100);
   const auto barrier = b.path({b.native("main", "/u/a.out", "/u/a.c", 7), b.mpi("MPI_Barrier")});
   const auto work = b.path({b.native("work", "/u/a.out", "/u/a.c", 3)});
@@ -637,7 +637,7 @@ TEST(WaitText, TheSectionsStandAloneAndDoNotRepeat) {
   EXPECT_EQ(render_text(analyse(data), {}).find("Critical path"), std::string::npos) << "the short form";
 }
 
-TEST(WaitText, SaysWhenThereIsNothing) {
+TEST(WaitText, SaysThatThereIsNoWaiting) {
   EXPECT_NE(section(testing::training_run(), "waits").find("Not analysed"), std::string::npos);
   EXPECT_NE(section(testing::training_run(), "comm").find("serialization       -"), std::string::npos);
   EXPECT_NE(section(ProfileBuilder(2).data, "waits").find("No MPI calls"), std::string::npos);

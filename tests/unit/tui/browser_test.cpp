@@ -256,7 +256,7 @@ TEST_F(BrowserTest, TreeOpensAndCloses) {
   EXPECT_FALSE(shows("step()"));
 }
 
-TEST_F(BrowserTest, OneRankAlone) {
+TEST_F(BrowserTest, EnterOnARankShowsItAlone) {
   type("4");
   browser.press(Key::kDown);
   EXPECT_NE(selected().find("node-a"), std::string::npos);
@@ -310,7 +310,7 @@ TEST_F(BrowserTest, SourceOfACall) {
   EXPECT_NE(selected().find("/src/solve.py"), std::string::npos);
 }
 
-TEST_F(BrowserTest, HelpAndEnd) {
+TEST_F(BrowserTest, HelpIsShownAndQuitEnds) {
   type("?");
   EXPECT_TRUE(shows("all ranks again"));
   type("x");
@@ -318,7 +318,7 @@ TEST_F(BrowserTest, HelpAndEnd) {
   EXPECT_FALSE(browser.press(Key::kText, "q"));
 }
 
-TEST(BrowserOfNothingTest, IsEmpty) {
+TEST(BrowserOfNothingTest, ShowsEmptyViews) {
   const Analysis analysis;
   const PageData data;
   Browser browser(analysis, data, false);
