@@ -63,6 +63,12 @@ void sort_rows(Analysis& analysis) {
   });
 }
 
+// Converts each element.
+template <typename From, typename To>
+void give_seconds(const From& from_ns, To& to_s) {
+  for (std::size_t i = 0; i < from_ns.size(); ++i) to_s[i] = to_seconds(from_ns[i]);
+}
+
 }  // namespace
 
 void give_activities(const shard::Rank& rank, const ActivityTimes& times, bool cpu_clock, RankInfo& info) {
@@ -155,13 +161,18 @@ ActivityTimes FunctionTime::add(const RankInput& rank) {
   return activity_ns;
 }
 
-void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis& analysis) const {
-  std::vector<FunctionSum> functions(total_.size());
-  std::vector<LineSum> lines(line_active_.size());
-  std::vector<Inclusive> inclusive(paths_.size());
+// Sums over all ranks.
+struct FunctionTime::Sums {
+  std::vector<FunctionSum> functions;
+  std::vector<LineSum> lines;
+  std::vector<Inclusive> inclusive;  // by path
   ActivityTimes active_activity_ns{};
   std::map<std::string_view, std::uint64_t> modules_ns, calls_ns, active_calls_ns;
   std::uint64_t sampled_ns = 0, helper_idle_ns = 0, without_function_ns = 0, without_line_ns = 0;
+};
+
+// Charges the time of each path and category to its function, line, activity, module and system call.
+void FunctionTime::charge_cells(const PathTime& time, Sums& sums) const {
   for (std::uint32_t path = 0; path < paths_.size(); ++path)
     for (std::size_t c = 0; c < kCategories; ++c) {
       const std::size_t cell = cell_of(path, static_cast<Category>(c));
@@ -170,16 +181,16 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
       if (all_ns == 0 && time.cpu_ns(cell) == 0) continue;
       const Charge& charge = charges_[cell];
       const std::uint64_t active_ns = charge.is_work ? all_ns : main_ns;
-      sampled_ns += all_ns;
-      helper_idle_ns += all_ns - active_ns;
-      active_activity_ns[index(charge.activity)] += active_ns;
-      if (charge.activity == Activity::kNative) modules_ns[module_of(paths_, path)] += all_ns;
+      sums.sampled_ns += all_ns;
+      sums.helper_idle_ns += all_ns - active_ns;
+      sums.active_activity_ns[index(charge.activity)] += active_ns;
+      if (charge.activity == Activity::kNative) sums.modules_ns[module_of(paths_, path)] += all_ns;
       if (const std::string_view call = system_call_of(paths_, path); !call.empty()) {
-        calls_ns[call] += all_ns;
-        if (active_ns != 0) active_calls_ns[call] += active_ns;
+        sums.calls_ns[call] += all_ns;
+        if (active_ns != 0) sums.active_calls_ns[call] += active_ns;
       }
-      inclusive[charge.path].all_ns += all_ns;
-      inclusive[charge.path].active_ns += active_ns;
+      sums.inclusive[charge.path].all_ns += all_ns;
+      sums.inclusive[charge.path].active_ns += active_ns;
       const auto add = [&](FunctionSum& sum) {
         sum.self_ns += all_ns;
         sum.cpu_ns += time.cpu_ns(cell);
@@ -188,46 +199,52 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
         sum.activity_ns[index(charge.activity)] += all_ns;
       };
       if (const std::uint32_t function = paths_.function(charge.path); function != kNone)
-        add(functions[function]);
+        add(sums.functions[function]);
       else
-        without_function_ns += all_ns;
+        sums.without_function_ns += all_ns;
       if (charge.line == kNone) {
-        without_line_ns += all_ns;
+        sums.without_line_ns += all_ns;
         continue;
       }
-      add(lines[charge.line]);
-      if (paths_.source(charge.path) != charge.path) lines[charge.line].called_ns += all_ns;
-      lines[charge.line].active_activity_ns[index(charge.activity)] += active_ns;
+      add(sums.lines[charge.line]);
+      if (paths_.source(charge.path) != charge.path) sums.lines[charge.line].called_ns += all_ns;
+      sums.lines[charge.line].active_activity_ns[index(charge.activity)] += active_ns;
     }
-  // Parents stand before their children, so backwards every path is complete when it is read.
+}
+
+// Adds up inclusive times along the call tree.
+void FunctionTime::add_inclusive_times(Sums& sums) const {
+  // Parents have lower numbers than their children, so every path is complete when it is read.
   for (std::uint32_t path = static_cast<std::uint32_t>(paths_.size()); path-- > 1;) {
-    const Inclusive& here = inclusive[path];
-    inclusive[paths_.parent(path)].all_ns += here.all_ns;
-    inclusive[paths_.parent(path)].active_ns += here.active_ns;
+    const Inclusive& here = sums.inclusive[path];
+    sums.inclusive[paths_.parent(path)].all_ns += here.all_ns;
+    sums.inclusive[paths_.parent(path)].active_ns += here.active_ns;
     const auto add = [&](FunctionSum& sum) {
       sum.total_ns += here.all_ns;
       sum.active_total_ns += here.active_ns;
     };
-    if (paths_.outermost_function(path)) add(functions[paths_.function(path)]);
-    if (paths_.outermost_line(path)) add(lines[paths_.line(path)]);
+    if (paths_.outermost_function(path)) add(sums.functions[paths_.function(path)]);
+    if (paths_.outermost_line(path)) add(sums.lines[paths_.line(path)]);
   }
+}
 
+void FunctionTime::give_run_totals(const Sums& sums, Analysis& analysis) {
   sum_activities(analysis);
   for (std::size_t a = 0; a < kActivities; ++a)
-    if (analysis.activity_s[a]) analysis.active_activity_s[a] = to_seconds(active_activity_ns[a]);
-  for (const auto& [name, ns] : modules_ns) analysis.native_modules.emplace(name, to_seconds(ns));
-  for (const auto& [name, ns] : active_calls_ns) analysis.active_system_calls.emplace(name, to_seconds(ns));
-  for (const auto& [name, ns] : calls_ns) analysis.system_calls.emplace(name, to_seconds(ns));
-  analysis.sampled_s = to_seconds(sampled_ns);
-  analysis.without_function_s = to_seconds(without_function_ns);
-  analysis.without_line_s = to_seconds(without_line_ns);
-  analysis.helper_idle_s = to_seconds(helper_idle_ns);
+    if (analysis.activity_s[a]) analysis.active_activity_s[a] = to_seconds(sums.active_activity_ns[a]);
+  for (const auto& [name, ns] : sums.modules_ns) analysis.native_modules.emplace(name, to_seconds(ns));
+  for (const auto& [name, ns] : sums.active_calls_ns)
+    analysis.active_system_calls.emplace(name, to_seconds(ns));
+  for (const auto& [name, ns] : sums.calls_ns) analysis.system_calls.emplace(name, to_seconds(ns));
+  analysis.sampled_s = to_seconds(sums.sampled_ns);
+  analysis.without_function_s = to_seconds(sums.without_function_ns);
+  analysis.without_line_s = to_seconds(sums.without_line_ns);
+  analysis.helper_idle_s = to_seconds(sums.helper_idle_ns);
+}
 
-  const auto give_seconds = [](const auto& from_ns, auto& to_s) {
-    for (std::size_t i = 0; i < from_ns.size(); ++i) to_s[i] = to_seconds(from_ns[i]);
-  };
-  for (std::size_t i = 0; i < functions.size(); ++i) {
-    const FunctionSum& sum = functions[i];
+void FunctionTime::give_functions(const Sums& sums, const RankOrder& ranks, Analysis& analysis) const {
+  for (std::size_t i = 0; i < sums.functions.size(); ++i) {
+    const FunctionSum& sum = sums.functions[i];
     if (sum.total_ns == 0) continue;
     const shard::Frame& f = *paths_.functions()[i];
     FunctionRow& row = analysis.functions.emplace_back();
@@ -249,8 +266,11 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
     give_seconds(sum.category_ns, row.category_s);
     give_seconds(sum.activity_ns, row.activity_s);
   }
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const LineSum& sum = lines[i];
+}
+
+void FunctionTime::give_lines(const Sums& sums, const RankOrder& ranks, Analysis& analysis) const {
+  for (std::size_t i = 0; i < sums.lines.size(); ++i) {
+    const LineSum& sum = sums.lines[i];
     if (sum.total_ns == 0) continue;
     const shard::Frame& f = *paths_.lines()[i];
     LineRow& row = analysis.lines.emplace_back();
@@ -269,6 +289,18 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
     row.active_total_s = to_seconds(sum.active_total_ns);
     row.active_spread = ranks.spread(sum.active_ns, line_active_[i]);
   }
+}
+
+void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis& analysis) const {
+  Sums sums;
+  sums.functions.resize(total_.size());
+  sums.lines.resize(line_active_.size());
+  sums.inclusive.resize(paths_.size());
+  charge_cells(time, sums);
+  add_inclusive_times(sums);
+  give_run_totals(sums, analysis);
+  give_functions(sums, ranks, analysis);
+  give_lines(sums, ranks, analysis);
   sort_rows(analysis);
 }
 

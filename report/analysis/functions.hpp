@@ -48,6 +48,14 @@ class FunctionTime {
   struct Inclusive {
     std::uint64_t all_ns = 0, active_ns = 0;
   };
+  struct Sums;
+
+  // The steps of finish().
+  void charge_cells(const PathTime& time, Sums& sums) const;
+  void add_inclusive_times(Sums& sums) const;
+  static void give_run_totals(const Sums& sums, Analysis& analysis);
+  void give_functions(const Sums& sums, const RankOrder& ranks, Analysis& analysis) const;
+  void give_lines(const Sums& sums, const RankOrder& ranks, Analysis& analysis) const;
 
   const CallPaths& paths_;
   std::vector<Charge> charges_;           // by cell_of()
