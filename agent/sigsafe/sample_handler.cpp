@@ -85,6 +85,13 @@ void stop_timer(ThreadRecord& record) noexcept {
   record.timer_off.store(1, std::memory_order_relaxed);
 }
 
+// Timers on CPU clocks are looked at by the kernel's ticks that meet the thread while it runs. On a busy
+// machine several periods may have passed until then; so they may until a waiting signal is taken.
+std::uint16_t ticks_of(const siginfo_t& info) noexcept {
+  if (info.si_code != SI_TIMER || info.si_overrun <= 0) return 1;
+  return info.si_overrun < 0xffff ? static_cast<std::uint16_t>(info.si_overrun + 1) : 0xffff;
+}
+
 // The thread, whose timer was stopped, runs again.
 bool is_wake_up(const siginfo_t& info, const ThreadRecord& record) noexcept {
   return info.si_code == SI_TIMER && record.tick == Tick::kMonotonic && record.wake_timer_id >= 0 &&
@@ -212,7 +219,7 @@ std::int32_t shown_number(const ThreadRecord& record, const InterruptedCall& cal
 }
 
 void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const ucontext_t& interrupted,
-                  const InterruptedCall& call, wire::Trigger trigger, const Instant& now,
+                  const InterruptedCall& call, wire::Trigger trigger, const Instant& now, std::uint16_t ticks,
                   bool may_guard) noexcept {
   wire::ThreadSlot& slot = *context.slot;
   constexpr auto kMostBytes =
@@ -258,7 +265,7 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   }
 
   sample.header.type = wire::kSample;
-  sample.header.reserved = 0;
+  sample.header.detail = ticks;
   const std::uint32_t shared = share_with_last(scratch, values + counters, words);
   sample.header.bytes =
       static_cast<std::uint32_t>(sizeof sample + (counters + words - shared) * sizeof(std::uint64_t));
@@ -478,6 +485,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   const bool throttled = is_tick && !call.interrupted && has_lacked_time(record, now);
   const std::uint32_t stride = record.tick_stride.load(std::memory_order_relaxed);
   if (is_tick && !wakes_up && stride > 1) count_drop(segment, wire::DropReason::kThrottled, stride - 1);
+  const std::uint16_t ticks = is_tick && !wakes_up ? ticks_of(info) : 0;
 
   if (segment == nullptr || agent_active) {
     count_drop(segment, wire::DropReason::kReentrant);
@@ -487,7 +495,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   } else if (throttled) {
     count_drop(segment, wire::DropReason::kThrottled);
   } else if (choice.wanted) {
-    write_sample(context, segment, interrupted, call, choice.trigger, now, may_guard);
+    write_sample(context, segment, interrupted, call, choice.trigger, now, ticks, may_guard);
   }
   repeat_interrupted_call(call, interrupted);
   note_cut_transfer(context, call, interrupted);

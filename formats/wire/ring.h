@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kRingBytes = 256 * 1024;  // power of two
 struct RecordHeader {
   std::uint32_t bytes;
   std::uint16_t type;  // RecordType
-  std::uint16_t reserved;
+  std::uint16_t detail;  // by type: the ticks of a kSample, else 0
 };
 static_assert(sizeof(RecordHeader) == 8);
 
@@ -52,7 +52,7 @@ inline std::uint8_t* ring_reserve(Ring& ring, std::uint32_t bytes, std::uint64_t
     auto* header = reinterpret_cast<RecordHeader*>(ring.data + offset);
     header->bytes = padding;
     header->type = kPadding;
-    header->reserved = 0;
+    header->detail = 0;
   }
   position = write + padding;
   return ring.data + (position & (kRingBytes - 1));

@@ -58,7 +58,9 @@ enum SampleFlags : std::uint32_t {
 //   0x9: a region the program named (see Region); the low 32 bits are its index. At the end, behind the
 //        outermost frame, the innermost region first.
 struct SampleRecord {
-  RecordHeader header;          // type kSample
+  // Type kSample. `detail` counts the ticks of the thread's timer that the sample stands for: 0 where no tick
+  // asked for it, more than 1 where the kernel looked at the timer late (timer overruns).
+  RecordHeader header;
   std::uint64_t time_ns;        // CLOCK_MONOTONIC
   std::uint64_t cpu_ns;         // CLOCK_THREAD_CPUTIME_ID of the thread
   std::uint32_t flags;          // SampleFlags

@@ -71,6 +71,23 @@ double cpu_ms_of(const ThreadLog& thread) {
   return thread.samples.empty() ? 0 : static_cast<double>(thread.samples.back().record.cpu_ns) * 1e-6;
 }
 
+// Every period of CPU time that a thread has run has to be in a sample's ticks, whatever else the machine
+// does. The kernel looks at the timer when a tick of its own, every 4 to 10 ms, meets the thread running:
+// that it misses the last 100 ms of CPU time is improbable (e^-10 if ticks come at random).
+void expect_a_tick_per_period_of_cpu_time(const ThreadLog& thread, int hz) {
+  constexpr double kMissedAtEndS = 0.1;
+  const auto last = std::find_if(thread.samples.rbegin(), thread.samples.rend(),
+                                 [](const Sample& sample) { return sample.record.header.detail != 0; });
+  ASSERT_NE(last, thread.samples.rend());
+  const double period_s =
+      static_cast<double>(wire::sampling_period_ns(static_cast<std::uint32_t>(hz))) * 1e-9;
+  const double at_last_tick_s = static_cast<double>(last->record.cpu_ns - thread.start_cpu_ns) * 1e-9;
+  // The first period is another one, and the timer starts a moment after the thread.
+  EXPECT_NEAR(static_cast<double>(thread.ticks()), at_last_tick_s / period_s, 2);
+  const std::uint64_t after_ns = thread.samples.back().record.cpu_ns - last->record.cpu_ns;
+  EXPECT_LT(static_cast<double>(after_ns) * 1e-9, kMissedAtEndS);
+}
+
 class AtRate : public testing::TestWithParam<int> {
  protected:
   std::string variable() const { return rate(GetParam()); }
@@ -86,13 +103,19 @@ TEST_P(AtRate, SamplesARunningThread) {
   expect_sane(outcome);
   const ThreadLog& thread = main_of(outcome);
   ASSERT_FALSE(thread.samples.empty());
-  const double cpu_s = static_cast<double>(thread.samples.back().record.cpu_ns - thread.start_cpu_ns) * 1e-9;
-  const std::size_t samples =
-      thread.count(by_wall_clock() ? wire::Trigger::kWallTimer : wire::Trigger::kCpuTimer);
-  // Wall clock timers overrun while the thread waits for a processor.
-  EXPECT_GT(static_cast<double>(samples), (by_wall_clock() ? 0.5 : 0.9) * cpu_s * GetParam());
-  EXPECT_LT(static_cast<double>(samples),
-            1.1 * (by_wall_clock() ? thread.seconds() : cpu_s) * GetParam() + 3);
+  if (by_wall_clock()) {
+    // It stands still only while the thread is blocked, which happens at the start.
+    const double cpu_s =
+        static_cast<double>(thread.samples.back().record.cpu_ns - thread.start_cpu_ns) * 1e-9;
+    const auto ticks =
+        static_cast<double>(thread.ticks() + outcome.processes[0].drops(wire::DropReason::kThrottled));
+    EXPECT_GT(ticks, 0.9 * cpu_s * GetParam());
+    EXPECT_LT(ticks, thread.seconds() * GetParam() + 3);
+    EXPECT_EQ(thread.count(wire::Trigger::kCpuTimer), 0u);
+  } else {
+    expect_a_tick_per_period_of_cpu_time(thread, GetParam());
+    EXPECT_EQ(thread.count(wire::Trigger::kWallTimer), 0u);
+  }
   EXPECT_EQ(thread.count(wire::Trigger::kThreadEnd), 1u);
   const wire::SegmentHeader& segment = *outcome.processes[0].segment;
   EXPECT_EQ(segment.exit_flags.load(), wire::kExitStatusKnown);
@@ -100,7 +123,7 @@ TEST_P(AtRate, SamplesARunningThread) {
   std::vector<std::uint32_t> costs;
   for (const Sample& sample : thread.samples) costs.push_back(sample.record.handler_ns);
   std::nth_element(costs.begin(), costs.begin() + costs.size() / 2, costs.end());
-  std::printf("handler: median %u ns, %zu samples\n", costs[costs.size() / 2], samples);
+  std::printf("handler: median %u ns, %zu samples\n", costs[costs.size() / 2], costs.size());
 }
 
 TEST_P(AtRate, NoCallFailsWithEintrAndWaitsLastAsLongAsTheyShould) {
@@ -183,8 +206,16 @@ TEST_P(AtRate, ChildOfForkIsAProcessOfTheSameRank) {
   EXPECT_EQ(child.segment->exit_flags.load(), wire::kExitStatusKnown);
   EXPECT_EQ(child.segment->exit_status.load(), 7);
   EXPECT_EQ(child.threads.size(), 2u);
-  EXPECT_GE(main_of(outcome, 1).samples.size(), 20u);
-  EXPECT_GE(main_of(outcome, 0).samples.size(), 15u);
+  const double child_cpu_ms = cpu_ms_of(main_of(outcome, 1)), parent_cpu_ms = cpu_ms_of(main_of(outcome, 0));
+  EXPECT_GE(child_cpu_ms, 300);
+  EXPECT_GE(parent_cpu_ms, 200);
+  if (by_wall_clock()) {
+    EXPECT_GT(static_cast<double>(main_of(outcome, 1).ticks()), 0.9 * 0.3 * GetParam());
+    EXPECT_GT(static_cast<double>(main_of(outcome, 0).ticks()), 0.9 * 0.2 * GetParam());
+  } else {
+    expect_a_tick_per_period_of_cpu_time(main_of(outcome, 1), GetParam());
+    expect_a_tick_per_period_of_cpu_time(main_of(outcome, 0), GetParam());
+  }
   EXPECT_EQ(child.segment->counter_count, outcome.processes[0].segment->counter_count);
 }
 
@@ -293,10 +324,8 @@ TEST(Agent, ExecutedProgramJoins) {
   ASSERT_TRUE(exited(outcome, 0));
   ASSERT_EQ(outcome.processes.size(), 2u);
   EXPECT_EQ(outcome.processes[0].pid, outcome.processes[1].pid);
-  // How many samples 200 ms are depends on who else has the processor: the timer is looked at by the kernel's
-  // ticks.
-  EXPECT_GE(main_of(outcome, 1).samples.size(), 2u);
   EXPECT_GE(cpu_ms_of(main_of(outcome, 1)), 200);
+  expect_a_tick_per_period_of_cpu_time(main_of(outcome, 1), 100);
 }
 
 TEST(Agent, ThreadsThatWereThereFirst) {
@@ -307,7 +336,8 @@ TEST(Agent, ThreadsThatWereThereFirst) {
   EXPECT_EQ(outcome.processes[0].segment->threads_seen.load(), 3u);
   std::size_t sampled = 0;
   for (const ThreadLog& thread : outcome.processes[0].threads)
-    if (!thread.is_main && thread.samples.size() > 2 && cpu_ms_of(thread) > 650) ++sampled;  // of 700
+    // Of 700 and more; their end is not seen, and the last 100 may have met no tick of the kernel.
+    if (!thread.is_main && thread.samples.size() > 2 && cpu_ms_of(thread) > 600) ++sampled;
   EXPECT_EQ(sampled, 2u) << outcome.processes[0].threads.size() << " threads";
 }
 

@@ -218,6 +218,12 @@ std::size_t ThreadLog::count(wire::Trigger trigger) const {
   return found;
 }
 
+std::uint64_t ThreadLog::ticks() const {
+  std::uint64_t sum = 0;
+  for (const Sample& sample : samples) sum += sample.record.header.detail;
+  return sum;
+}
+
 double ThreadLog::seconds() const {
   if (samples.empty()) return 0;
   return static_cast<double>(samples.back().record.time_ns - start_time_ns) * 1e-9;

@@ -28,6 +28,8 @@ struct ThreadLog {
   bool ended = false;
 
   std::size_t count(wire::Trigger trigger) const;
+  // Ticks of the thread's timer that its samples stand for.
+  std::uint64_t ticks() const;
   // Wall time from the start of the thread to its last record.
   double seconds() const;
 };

@@ -87,19 +87,13 @@ TEST_P(Signals, ProgramMayWaitForTheSampleSignal) {
   ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
   const ThreadLog* const thread = outcome.processes.at(0).main_thread();
   ASSERT_NE(thread, nullptr);
-  const std::size_t ticks =
-      thread->count(wire::Trigger::kCpuTimer) + thread->count(wire::Trigger::kWallTimer);
-  EXPECT_GE(ticks, 20u);  // once the program lets it through again
+  EXPECT_GE(thread->ticks(), 20u);  // once the program lets it through again
 }
 
 TEST_P(Signals, HandlerSurvivesAFilterOfItsCalls) {
   const Outcome outcome = record({"filter"});
   ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
   EXPECT_GE(outcome.numbers.at("trapped"), 2);
-}
-
-std::size_t ticks_of(const ThreadLog& thread) {
-  return thread.count(wire::Trigger::kCpuTimer) + thread.count(wire::Trigger::kWallTimer);
 }
 
 TEST_P(Signals, EndWhereAFilterWouldKill) {
@@ -113,7 +107,7 @@ TEST_P(Signals, EndWhereAFilterWouldKill) {
     const ProcessLog& process = outcome.processes.front();
     EXPECT_EQ(process.drops(wire::DropReason::kSignalBlocked), how < 2 ? 1u : 2u) << how;
     ASSERT_NE(process.main_thread(), nullptr);
-    EXPECT_GE(ticks_of(*process.main_thread()), 5u) << how;
+    EXPECT_GE(process.main_thread()->ticks(), 5u) << how;
     EXPECT_EQ(process.main_thread()->count(wire::Trigger::kThreadEnd), 1u) << how;
     if (how < 2) continue;  // they end past libc
     EXPECT_EQ(process.segment->exit_flags.load(), wire::kExitStatusKnown) << how;
@@ -126,7 +120,7 @@ TEST_P(Signals, GoOnWhereAFilterRefuses) {
   ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
   const ProcessLog& process = outcome.processes.at(0);
   EXPECT_EQ(process.drops(wire::DropReason::kSignalBlocked), 0u);
-  EXPECT_GE(ticks_of(*process.main_thread()), 20u);
+  EXPECT_GE(process.main_thread()->ticks(), 20u);
 }
 
 TEST_P(Signals, StayAwayFromCallsThatWouldBeginAnew) {
@@ -158,7 +152,7 @@ TEST_P(Signals, ChildMayWaitForTheSampleSignal) {
   const Outcome outcome = record({"own_in_child"});
   ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
   ASSERT_EQ(outcome.processes.size(), 2u);
-  EXPECT_GE(ticks_of(*outcome.processes[1].main_thread()), 10u);
+  EXPECT_GE(outcome.processes[1].main_thread()->ticks(), 10u);
 }
 
 TEST_P(Signals, FaultsOfAHandlerAreTheProgramsWhereverItComes) {
