@@ -242,7 +242,19 @@ void FunctionTime::give_run_totals(const Sums& sums, Analysis& analysis) {
   analysis.helper_idle_s = to_seconds(sums.helper_idle_ns);
 }
 
+namespace {
+
+// How many rows there will be. They are large, and vectors that grow hold them twice.
+template <typename Sum>
+std::size_t with_time(const std::vector<Sum>& sums) {
+  return static_cast<std::size_t>(
+      std::count_if(sums.begin(), sums.end(), [](const Sum& sum) { return sum.total_ns != 0; }));
+}
+
+}  // namespace
+
 void FunctionTime::give_functions(const Sums& sums, const RankOrder& ranks, Analysis& analysis) const {
+  analysis.functions.reserve(with_time(sums.functions));
   for (std::size_t i = 0; i < sums.functions.size(); ++i) {
     const FunctionSum& sum = sums.functions[i];
     if (sum.total_ns == 0) continue;
@@ -269,6 +281,7 @@ void FunctionTime::give_functions(const Sums& sums, const RankOrder& ranks, Anal
 }
 
 void FunctionTime::give_lines(const Sums& sums, const RankOrder& ranks, Analysis& analysis) const {
+  analysis.lines.reserve(with_time(sums.lines));
   for (std::size_t i = 0; i < sums.lines.size(); ++i) {
     const LineSum& sum = sums.lines[i];
     if (sum.total_ns == 0) continue;
