@@ -193,6 +193,52 @@ TEST(WaitCausesTest, ABroadcastIsAMeetingWithItsRoot) {
   }
 }
 
+// Ranks 0 and 2 have a communicator of their own.
+TEST(WaitCausesTest, ACollectiveWithoutTheLateRankIsNoMeeting) {
+  MadeRun run(3);
+  run.sizes[2] = 2;
+  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  for (const std::int32_t r : {0, 2}) {
+    MadeEvent between = barrier(21 * kMs, 21 * kMs, 0, {{"step", 20}});
+    between.channel = 2;
+    run.add(r, between);
+  }
+  run.add(0, receives(1, 21 * kMs, 41 * kMs, 0, {}));
+  run.add(1, sends(0, 41 * kMs, 41 * kMs, 0, {{"step", 20}, {"extra", 20}}));
+  EXPECT_EQ(roots_of(run.analyse()), (Rows{{"1 extra", 20 * kMs}}));
+}
+
+TEST(WaitCausesTest, RanksMeetInAnyOperationOfACall) {
+  MadeRun run(3);
+  run.add(2, sends(0, 0, 0, 0, {}));
+  for (const std::int32_t from : {2, 1}) {
+    MadeEvent part = receives(from, 0, 30 * kMs, 0, {});
+    part.op = part.site = "MPI_Waitall";
+    run.add(0, part);
+  }
+  run.add(1, sends(0, 30 * kMs, 30 * kMs, 0, {{"setup", 30}}));
+  run.add(0, receives(1, 30 * kMs, 50 * kMs, 1, {}));
+  run.add(1, sends(0, 50 * kMs, 50 * kMs, 1, {{"extra", 20}}));
+  EXPECT_EQ(roots_of(run.analyse()), (Rows{{"1 setup", 30 * kMs}, {"1 extra", 20 * kMs}}));
+}
+
+// Rank 1 comes late at the very moment at which it leaves the call in which the two met.
+TEST(WaitCausesTest, ACallThatEndsWhenTheLateRankComesIsAMeeting) {
+  for (const bool collective : {false, true}) {
+    MadeRun run(2);
+    if (collective) {
+      run.add(0, barrier(30 * kMs, 30 * kMs, 0, {{"setup", 30}}));
+      run.add(1, barrier(30 * kMs, 50 * kMs, 0, {{"read", 30}}));
+    } else {
+      run.add(0, receives(1, 30 * kMs, 30 * kMs, 0, {{"setup", 30}}));
+      run.add(1, sends(0, 30 * kMs, 50 * kMs, 0, {{"read", 30}}));
+    }
+    run.add(0, receives(1, 30 * kMs, 50 * kMs, 1, {}));
+    run.add(1, sends(0, 50 * kMs, 50 * kMs, 1, {}));
+    EXPECT_FALSE(roots_of(run.analyse()).contains("1 read")) << "collective: " << collective;
+  }
+}
+
 TEST(WaitCausesTest, TheSmallestOfManyCausesAreDividedAmongTheOthers) {
   MadeRun run(2);
   Gap gap;
