@@ -829,7 +829,7 @@ bool RunMerge::read_node_rows(std::uint32_t node, const std::vector<std::uint32_
 void RunMerge::add_to_results(std::uint32_t node, NodeRows& rows) {
   const bool is_new = !old_node_of_.contains(node);
   const std::vector<shard::Rank>& ranks = union_.head.ranks;
-  if (statistics_ && is_new) {
+  if (is_new) {
     const std::lock_guard<std::mutex> lock(statistics_mutex_);
     rows.for_each_rank([&](const shard::RankRows& of_rank) {
       statistics_->add(ranks[of_rank.rank].rank, of_rank.values);
@@ -868,8 +868,8 @@ profile::EncodedBlock RunMerge::work_on(std::uint32_t node, const std::vector<st
 
 void RunMerge::read_rows() {
   index_ = std::make_unique<HeadIndex>(union_.head);
-  statistics_.reset();
-  if (union_.writes) statistics_.emplace(union_.head.paths);
+  // path_series is corrected by them, also where nothing is written.
+  statistics_.emplace(union_.head.paths);
   if (options_.observer != nullptr) options_.observer->begin(union_.head);
 
   old_profile_.reset();
@@ -884,7 +884,7 @@ void RunMerge::read_rows() {
       fail(Failure::kOldProfile, kNone, path.string() + ": has changed while it was merged");
     } else {
       old_profile_.emplace(std::move(reader.value()));
-      if (leads() && statistics_) {
+      if (leads()) {
         Result<profile::PathStatisticsTable> old = old_profile_->statistics();
         if (old && old.value().paths.size() == new_path_.size())
           statistics_->absorb(renumbered(std::move(old.value()), new_path_, union_.head.paths.size()));
@@ -1058,18 +1058,16 @@ std::vector<Failure> RunMerge::all_failures() {
 // Statistics and the observer's, up the tree.
 void RunMerge::unite_results() {
   if (is_alone()) return;
-  if (union_.writes) {
-    gather(
-        team_,
-        [&](const Bytes& bytes) {
-          const Result<profile::PathStatisticsTable> theirs = profile::from_bytes(bytes);
-          if (theirs)
-            statistics_->absorb(theirs.value());
-          else
-            fail(Failure::kOther, kNone, theirs.error().message);
-        },
-        [&] { return profile::to_bytes(statistics_->finish()); });
-  }
+  gather(
+      team_,
+      [&](const Bytes& bytes) {
+        const Result<profile::PathStatisticsTable> theirs = profile::from_bytes(bytes);
+        if (theirs)
+          statistics_->absorb(theirs.value());
+        else
+          fail(Failure::kOther, kNone, theirs.error().message);
+      },
+      [&] { return profile::to_bytes(statistics_->finish()); });
   if (options_.observer != nullptr) {
     RankObserver& observer = *options_.observer;
     gather(
@@ -1085,6 +1083,10 @@ void RunMerge::unite_results() {
 // Member 0.
 void RunMerge::write_rest() {
   progress(MergeProgress::Phase::kWriting, blocks_, blocks_, kShareOfHeads + kShareOfRows);
+  const profile::PathStatisticsTable statistics = statistics_->finish();
+  std::vector<std::uint64_t> exclusive_ns;
+  for (const profile::PathStatistics& path : statistics.paths) exclusive_ns.push_back(path.exclusive.sum_ns);
+  correct_path_series(union_.head, exclusive_ns);
   // The analysis is finished while the other tables are written.
   const auto when = threads() > 1 ? std::launch::async : std::launch::deferred;
   std::future<Bytes> kept = std::async(
@@ -1095,10 +1097,6 @@ void RunMerge::write_rest() {
   }
   std::vector<profile::Source> sources;
   for (const Shard& row : plan_.shards) sources.push_back({row.name, row.state.size_bytes, !row.left_out});
-  const profile::PathStatisticsTable statistics = statistics_->finish();
-  std::vector<std::uint64_t> exclusive_ns;
-  for (const profile::PathStatistics& path : statistics.paths) exclusive_ns.push_back(path.exclusive.sum_ns);
-  correct_path_series(union_.head, exclusive_ns);
   const Result<void> written =
       writer_->finish({.head = union_.head, .statistics = statistics, .sources = sources, .report = [&kept] {
                          return kept.get();

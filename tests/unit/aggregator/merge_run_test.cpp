@@ -613,7 +613,7 @@ TEST_F(MergeRunTest, ProgressGrowsToTheEnd) {
 }
 
 TEST_F(MergeRunTest, AReportOfARunThatCannotBeWritten) {
-  const synth::Shape shape{.nodes = 2, .ranks_per_node = 2, .paths = 60, .seed = 2};
+  const synth::Shape shape{.nodes = 2, .ranks_per_node = 2, .paths = 60, .seed = 2, .bins = 8};
   std::vector<ShardData> shards;
   for (std::uint32_t node = 0; node < 2; ++node) shards.push_back(synth::shard_of_node(shape, node));
   write(shards, names(2));
@@ -627,6 +627,10 @@ TEST_F(MergeRunTest, AReportOfARunThatCannotBeWritten) {
   EXPECT_TRUE(reader.value().head().value()->ranks == expected.ranks);
   EXPECT_EQ(reader.value().report().value(), observer.state());
   EXPECT_TRUE(load_run(run_).value() == expected);
+  const Result<MergeReport> unwritten = merge_run(run_);
+  ASSERT_TRUE(unwritten);
+  EXPECT_FALSE(expected.path_series.empty());
+  EXPECT_TRUE(unwritten.value().head.path_series == expected.path_series) << "not corrected";
 }
 
 }  // namespace
