@@ -141,7 +141,7 @@ std::string printable(const std::string& text) {
 std::string note_of(const Check& check) {
   std::string text = std::string(name_of(check.status)) + ": " + check.title + ": " + check.found;
   if (check.status != Status::kOk && !check.costs.empty()) text += "; " + check.costs;
-  return cut(printable(text), kMostNoteBytes);
+  return cut(printable(text), kMaxNoteBytes);
 }
 
 std::string text_of(const std::vector<Check>& checks, const TextOptions& options) {

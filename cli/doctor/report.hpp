@@ -10,9 +10,9 @@
 
 namespace clusterprof::cli::doctor {
 
-inline constexpr std::size_t kMostNoteBytes = 200;
+inline constexpr std::size_t kMaxNoteBytes = 200;
 
-// "warn: TITLE: FOUND; COSTS", at most kMostNoteBytes, without the line's end.
+// "warn: TITLE: FOUND; COSTS", at most kMaxNoteBytes, without the line's end.
 std::string note_of(const Check& check);
 
 struct TextOptions {

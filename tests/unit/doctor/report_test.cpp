@@ -73,7 +73,7 @@ TEST(DoctorReport, NotesAreShortLines) {
   check.found = "a\nb\033[31m";
   for (int i = 0; i < 100; ++i) check.found += "\xc3\xa4";
   const std::string note = note_of(check);
-  EXPECT_LE(note.size(), kMostNoteBytes);
+  EXPECT_LE(note.size(), kMaxNoteBytes);
   EXPECT_EQ(note.find('\n'), std::string::npos);
   EXPECT_EQ(note.find('\033'), std::string::npos);
   EXPECT_TRUE(note.ends_with("\xc3\xa4...")) << note;
