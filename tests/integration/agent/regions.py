@@ -50,9 +50,13 @@ def generator(count):
 
 @clusterprof.region("coroutine")
 async def coroutine():
+    begun = time.monotonic_ns()
     spin(0.01)
+    waits = time.monotonic_ns()
     await asyncio.sleep(0.05)  # not in the region
+    goes_on = time.monotonic_ns()
     spin(0.01)
+    bounds["coroutine"][1] += time.monotonic_ns() - goes_on + waits - begun
     return "done"
 
 
@@ -70,7 +74,9 @@ def in_thread():
 
 
 async def concurrently():
+    bounds["coroutine"] = [-time.monotonic_ns(), 0]
     assert await asyncio.gather(*(coroutine() for _ in range(3))) == ["done"] * 3
+    bounds["coroutine"][0] += time.monotonic_ns()
     assert [number async for number in async_generator(4)] == [0, 1, 2, 3]
 
 
