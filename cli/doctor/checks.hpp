@@ -90,6 +90,8 @@ std::string bytes_text(std::uint64_t bytes);
 // The value behind "KEY:" of a file such as /proc/self/status, without blanks around it.
 std::string field_of(const std::string& text, const std::string& key);
 std::string first_line(const std::string& text);
+// Whether nodes share file systems of this type: "lustre", "nfs4", "fuse.sshfs".
+bool is_shared_file_system(const std::string& type);
 std::string joined(const std::vector<std::string>& parts, const std::string& separator = ", ");
 // Of a variable; empty: unset.
 std::string variable(const System& system, const char* name);

@@ -66,6 +66,15 @@ std::string field_of(const std::string& text, const std::string& key) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+bool is_shared_file_system(const std::string& type) {
+  static constexpr const char* kShared[] = {"lustre",  "gpfs",  "nfs",       "nfs4",  "beegfs", "ceph",
+                                            "wekafs",  "panfs", "orangefs",  "pvfs2", "afs",    "cifs",
+                                            "smb3",    "9p",    "dvs",       "gfs2",  "ocfs2",  "virtiofs",
+                                            "quobyte", "daos",  "glusterfs", "gfarm", "sshfs",  "vast"};
+  const std::string name = type.starts_with("fuse.") ? type.substr(5) : type;
+  return std::find(std::begin(kShared), std::end(kShared), name) != std::end(kShared);
+}
+
 std::string joined(const std::vector<std::string>& parts, const std::string& separator) {
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : separator) + part;

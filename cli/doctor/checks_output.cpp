@@ -12,16 +12,6 @@ constexpr const char* kGroup = "output";
 constexpr std::uint64_t kLeastFreeBytes = 50'000'000, kFewFreeBytes = 1'000'000'000, kFewFreeFiles = 1000;
 constexpr std::uint64_t kSlow_us = 1'000'000;
 
-constexpr const char* kShared[] = {"lustre",  "gpfs",  "nfs",       "nfs4",  "beegfs", "ceph",
-                                   "wekafs",  "panfs", "orangefs",  "pvfs2", "afs",    "cifs",
-                                   "smb3",    "9p",    "dvs",       "gfs2",  "ocfs2",  "virtiofs",
-                                   "quobyte", "daos",  "glusterfs", "gfarm", "sshfs",  "vast"};
-
-bool is_shared(const std::string& type) {
-  const std::string name = type.starts_with("fuse.") ? type.substr(5) : type;
-  return std::find(std::begin(kShared), std::end(kShared), name) != std::end(kShared);
-}
-
 int nodes_of_job(const System& system) {
   for (const char* name : {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"})
     if (const std::string text = variable(system, name); !text.empty()) return std::atoi(text.c_str());
@@ -42,7 +32,7 @@ void check_output(const Context& context, Checks& out) {
   type.found = place + " (" + chosen_by +
                (facts.missing.empty() ? "" : "; " + facts.missing + " is still to be made") + ")";
   if (!facts.type.empty()) type.found += " on " + facts.type + ", mounted on " + facts.mounted_on;
-  if (!facts.type.empty() && !is_shared(facts.type)) {
+  if (!facts.type.empty() && !is_shared_file_system(facts.type)) {
     const int nodes = nodes_of_job(system);
     const bool is_cluster = nodes > 0 || !variable(system, "SLURM_CONF").empty() ||
                             system.look("/etc/slurm/slurm.conf").error == 0 ||

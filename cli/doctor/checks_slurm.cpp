@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "cli/doctor/checks.hpp"
+#include "cli/doctor/directory_trial.hpp"
 #include "cli/mpi_flavour.hpp"
 
 namespace clusterprof::cli::doctor {
@@ -129,7 +130,9 @@ void check_plugstack(const Context& context, const std::string& configuration, c
 
   const std::string plugin = context.layout.preload_directory + "/" + kPluginName;
   if (lines.empty()) {
-    const bool by_prolog = field_of(configuration, "TaskProlog").ends_with("clusterprof/slurm/task_prolog");
+    const std::string task_prolog = field_of(configuration, "TaskProlog");
+    const bool by_prolog =
+        task_prolog.ends_with("/task_prolog") && task_prolog.find("clusterprof") != std::string::npos;
     check.found = by_prolog ? "no line for clusterprof; TaskProlog is ours"
                             : (file.empty() ? std::string("none that can be read")
                                             : file + " has no line for clusterprof");
@@ -249,6 +252,47 @@ void check_configuration(const std::string& configuration, Checks& out) {
   out.push_back(check);
 }
 
+// Slurm drains a node whose prolog or epilog cannot be started, and fails the tasks for a task prolog.
+void check_scripts(const Context& context, const std::string& configuration, Checks& out) {
+  const System& system = context.system;
+  Check check{"slurm.scripts", kGroup, "prologs and epilogs", Status::kOk, "", "", "", {}};
+  const std::string mounts = system.read("/proc/self/mountinfo").value_or("");
+  std::vector<std::string> found, remote;
+  for (const char* key : {"Prolog", "Epilog", "TaskProlog", "TaskEpilog"}) {
+    const std::string value = field_of(configuration, key);
+    if (!value.starts_with('/')) continue;
+    found.push_back(std::string(key) + "=" + value);
+    std::vector<std::string> paths;
+    if (value.find_first_of("*?[") == std::string::npos) {
+      paths.push_back(value);
+    } else {
+      for (const std::string& name : system.list(directory_of(value)))
+        if (::fnmatch(name_of(value).c_str(), name.c_str(), 0) == 0)
+          paths.push_back(directory_of(value) + "/" + name);
+    }
+    for (const std::string& path : paths) {
+      const std::string real = system.resolve(path);
+      for (const std::string& place : {path, real.empty() ? path : real}) {
+        const std::string type = mount_of(mounts, place).type;
+        if (!is_shared_file_system(type)) continue;
+        remote.push_back(path + " is on " + type);
+        break;
+      }
+    }
+  }
+  if (found.empty()) return;
+  check.found = joined(found);
+  if (!remote.empty()) {
+    check.status = Status::kFail;
+    check.found = joined(remote);
+    check.costs =
+        "when that file system is away, Slurm drains nodes and fails tasks, also of jobs that did not ask";
+    check.fix = "admin: on each node " + context.layout.prefix() +
+                "/share/clusterprof/slurm/install_on_node DIRECTORY, and name its copies in slurm.conf";
+  }
+  out.push_back(check);
+}
+
 }  // namespace
 
 void check_slurm(const Context& context, Checks& out) {
@@ -296,6 +340,7 @@ void check_slurm(const Context& context, Checks& out) {
   check_start_of_mpi(context, configuration.out, out);
   if (!field_of(configuration.out, "ProctrackType").empty()) {
     check_configuration(configuration.out, out);
+    check_scripts(context, configuration.out, out);
   } else {
     out.push_back({"slurm.config",
                    kGroup,

@@ -3,13 +3,15 @@
 runs twice at the same time, bare and recorded, and all of them together on one cluster. What Slurm says of
 both must be the same; of the recorded one there is a report that names the lost ranks; and nothing is left behind.
 
-Then what the site's prolog and epilog do on a node."""
+Then what the site's prolog and epilog do on a node, and what becomes of jobs and nodes when the file system that
+clusterprof is installed on disappears."""
 
 import fcntl
 import glob
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
@@ -342,6 +344,88 @@ class Faults(slurm.SlurmTest):
             os.utime(path, (time.time() - 100, time.time() - 100), follow_symlinks=False)
         self.report(case.run())
         self.assertEqual({name for name in os.listdir(place) if name.startswith(".")} - {".job"}, {".run"})
+
+
+# Goes on when the installation has been taken away.
+TWO_STEPS = '''
+srun -N2 hostname
+touch ready
+while [ ! -e go ]; do sleep 0.1; done
+srun -N2 sh -c 'echo "second $(hostname)"'
+echo "status $?"
+'''
+
+
+class MissingPrefix(slurm.SlurmTest):
+    """Slurm's configuration names the copies of install_on_node alone."""
+    nodes = 2
+
+    @classmethod
+    def start(cls):
+        if not HAS_PLUGIN:
+            raise unittest.SkipTest("the plugin was not built: there is no slurm/spank.h")
+        slurm.install()
+        cls.site = tempfile.mkdtemp(prefix="clusterprof-site-")
+        cls.addClassCleanup(shutil.rmtree, cls.site, ignore_errors=True)
+        os.chmod(cls.site, 0o755)
+        cls.prefix, local = (os.path.join(cls.site, name) for name in ("prefix", "local"))
+        subprocess.run(["cp", "-al", slurm.PREFIX, cls.prefix], check=True)
+        subprocess.run([os.path.join(cls.prefix, "share", "clusterprof", "slurm", "install_on_node"), local], check=True,
+                       stdout=subprocess.DEVNULL)
+        cls.options = ["--spank", os.path.join(local, "spank_clusterprof.so") + f" prefix={cls.prefix}",
+                       "--prolog", os.path.join(local, "prolog"), "--epilog", os.path.join(local, "epilog"),
+                       "--task-prolog", os.path.join(local, "task_prolog")]
+        super().start()
+
+    def tearDown(self):
+        if os.path.exists(self.prefix + ".away"):
+            os.rename(self.prefix + ".away", self.prefix)
+        super().tearDown()
+
+    def lines(self, text):
+        """Without those that say why something is not recorded."""
+        return sorted(line for line in text.splitlines() if not line.startswith(("ERROR: ld.so:", "clusterprof: ")) and
+                      "clusterprof: " not in line)
+
+    def test_it_is_there(self):
+        done = self.user(["srun", "-N2", "--clusterprof=quiet", "hostname"])
+        self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, ["n1", "n2"]), done.stderr)
+        self.assertEqual(len(self.runs()), 1, done.stderr)
+
+    def test_it_disappears_before_and_during_jobs(self):
+        for how, options, more in (("not asked", [], {}), ("--clusterprof", ["--clusterprof=quiet"], {}),
+                                   ("task prolog", [], {"CLUSTERPROF_SLURM": "on,quiet"})):
+            with self.subTest(how):
+                for name in ("ready", "go"):
+                    if os.path.exists(os.path.join(self.directory, name)):
+                        os.remove(os.path.join(self.directory, name))
+                job = self.submit(TWO_STEPS, ["-N2", *options], more=more)
+                deadline = time.monotonic() + 60
+                while not os.path.exists(os.path.join(self.directory, "ready")):
+                    self.assertLess(time.monotonic(), deadline, self.output())
+                    time.sleep(0.05)
+                os.rename(self.prefix, self.prefix + ".away")
+                self.write("go", "")
+                part, = self.cluster.await_job(job)
+                self.assertEqual((part["JobState"], part["ExitCode"]), ("COMPLETED", "0:0"), self.output())
+                self.assertEqual(self.lines(self.output()), ["n1", "n2", "second n1", "second n2", "status 0"])
+                done = self.user(["srun", "-N2", *options, "hostname"], more=more)  # it was away before
+                self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, ["n1", "n2"]), done.stderr)
+                os.rename(self.prefix + ".away", self.prefix)
+        drained = [node for node, words in self.cluster.states().items() if words & {"drain", "drained", "draining"}]
+        self.assertEqual(drained, [])
+
+    def test_it_hangs(self):
+        program = os.path.join(self.prefix, "libexec", "clusterprof", "slurm-activation")
+        os.rename(program, program + ".away")
+        self.addCleanup(os.rename, program + ".away", program)
+        with open(program, "w") as file:
+            file.write("#!/bin/sh\nexec sleep 60\n")
+        os.chmod(program, 0o755)
+        begun = time.monotonic()
+        done = self.user(["srun", "-N2", "hostname"], more={"CLUSTERPROF_SLURM": "on"})
+        self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, ["n1", "n2"]), done.stderr)
+        self.assertLess(time.monotonic() - begun, 30)
 
 
 if __name__ == "__main__":

@@ -115,6 +115,24 @@ TEST_F(Slurm, Plugstack) {
   EXPECT_NE(look().at("slurm.plugstack").found.find("1 more"), std::string::npos);
 }
 
+TEST_F(Slurm, ScriptsOnASharedFileSystemFail) {
+  system.files["/proc/self/mountinfo"] =
+      "22 1 8:1 / / rw - ext4 /dev/a rw\n30 22 0:25 / /apps rw - nfs4 server:/apps rw\n";
+  EXPECT_FALSE(look().contains("slurm.scripts"));
+  configure("22.05.8", "proctrack/cgroup", "30 sec",
+            "Prolog = /etc/slurm/prolog\nEpilog = /etc/slurm/epilog.d/*\n");
+  system.files["/etc/slurm/epilog.d/10-clusterprof"] = "";
+  EXPECT_EQ(look().at("slurm.scripts").status, Status::kOk);
+  EXPECT_EQ(look().at("slurm.scripts").found, "Prolog=/etc/slurm/prolog, Epilog=/etc/slurm/epilog.d/*");
+  system.links["/etc/slurm/epilog.d/10-clusterprof"] = "/apps/cp/share/clusterprof/slurm/epilog";
+  Check check = look().at("slurm.scripts");
+  EXPECT_EQ(check.status, Status::kFail);
+  EXPECT_EQ(check.found, "/etc/slurm/epilog.d/10-clusterprof is on nfs4");
+  EXPECT_NE(check.fix.find("install_on_node"), std::string::npos);
+  configure("22.05.8", "proctrack/cgroup", "30 sec", "Prolog = /apps/cp/share/clusterprof/slurm/prolog\n");
+  EXPECT_EQ(look().at("slurm.scripts").found, "/apps/cp/share/clusterprof/slurm/prolog is on nfs4");
+}
+
 TEST_F(Slurm, PlugstackThatIncludesItself) {
   system.files[kStack] = "include /etc/slurm/plugstack.conf\noptional " + kPlugin + "\n";
   EXPECT_TRUE(look().contains("slurm.plugstack"));
