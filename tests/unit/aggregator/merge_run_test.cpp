@@ -627,7 +627,9 @@ TEST_F(MergeRunTest, AReportOfARunThatCannotBeWritten) {
   EXPECT_TRUE(reader.value().head().value()->ranks == expected.ranks);
   EXPECT_EQ(reader.value().report().value(), observer.state());
   EXPECT_TRUE(load_run(run_).value() == expected);
-  const Result<MergeReport> unwritten = merge_run(run_);
+  MergeOptions options;
+  options.write = false;
+  const Result<MergeReport> unwritten = merge_run(run_, options);
   ASSERT_TRUE(unwritten);
   EXPECT_FALSE(expected.path_series.empty());
   EXPECT_TRUE(unwritten.value().head.path_series == expected.path_series) << "not corrected";
