@@ -50,7 +50,7 @@ UniqueFd open_to_list(const fs::path& directory) {
 
 bool is_abandoned(int directory, const std::string& name, pid_t writer) {
   if (::kill(writer, 0) == 0 || errno != ESRCH) return false;
-  // NFS locks exclusively what can be written alone.
+  // NFS grants an exclusive lock only on a file that is open for writing.
   const UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return false;
   std::time_t untouched_s = kUntouched_s;
@@ -72,7 +72,7 @@ struct RendezvousLink {
   UniqueFd place;
   std::string name;
 };
-// The link beside the run directory that its ranks met by, if it is still there, and ours.
+// Returns the link beside the run directory at which its ranks met, if it is still there and ours.
 std::optional<RendezvousLink> rendezvous_link(int run, const fs::path& run_dir) {
   const auto key = read_link(run, std::string(shard::kOwnerLink));
   std::error_code error;
@@ -147,7 +147,7 @@ void remove_leftovers(const fs::path& run_dir, const std::function<RunProgress()
     for (const std::string& mark : found.marks) remove(run, mark);
   }
   if (now.all_ended) {
-    // The last shard of a collector that a file server keeps waiting is older than what it writes.
+    // When the file server delays a collector, its last shard is older than the one it is writing.
     for (const std::string& file : found.half_written)
       if (!found.quiet || is_quiet(run, file)) remove(run, file);
     for (const std::string& directory : found.clocks) remove_link_directory(run, directory);

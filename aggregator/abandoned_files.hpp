@@ -8,24 +8,24 @@
 
 namespace clusterprof::aggregator {
 
-// Removes what writers of `file` left that were killed: .FILE.<process id>.<random>.tmp beside it. Of those,
-// only what is ours, no process of this machine's can be writing, nobody has locked, as writers do
-// (shard::NewFile), and nobody has written to for ten minutes (a day where files cannot be locked): the
-// directory may be shared with other machines.
+// Removes temporary files of `file` (FILE.<process id>.<random>.tmp beside it) whose writers were killed. The
+// directory may be shared with other machines. So a file is removed only if it is ours, no process of this
+// machine can be writing it, nobody has locked it, as writers do (shard::NewFile), and nobody has written to
+// it for ten minutes (for a day where files cannot be locked).
 void remove_abandoned(const std::filesystem::path& file);
 
-// What is known of a run from its shards.
+// How far a run is, judging by its shards.
 struct RunProgress {
   bool all_came = false;   // every rank of the job has a record
   bool all_ended = false;  // and every shard is its collector's last
 };
 RunProgress progress_of(const shard::ShardData& head);
 
-// Removes what launchers and collectors of the run left that were killed (shard::run_files.hpp, half-written
-// shards), as soon as nobody can need it: because of how far the run is, or because no shard was written
-// to for a minute, which living collectors do every few seconds. `progress` is called when there is
-// something to decide. Of a run directory that is not ours nothing is removed: whoever owns it could let a
-// name mean something else between two looks.
+// Removes what killed launchers and collectors of the run left behind (shard::run_files.hpp, half-written
+// shards) as soon as nobody can need it. That is so when the run is far enough, or when no shard was written
+// to for a minute, which living collectors do every few seconds. `progress` is called only when there is
+// something to decide. Nothing is removed from a run directory that is not ours: its owner could make a name
+// mean something else between two looks.
 void remove_leftovers(const std::filesystem::path& run_dir, const std::function<RunProgress()>& progress);
 
 }  // namespace clusterprof::aggregator

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the members of a Team send each other, as bytes. Only for processes of one program.
+// Turns the data that members of a Team send each other into bytes and back. Only for processes of one
+// program.
 #pragma once
 
 #include <cereal/archives/binary.hpp>
@@ -21,7 +22,7 @@
 
 namespace clusterprof::aggregator {
 
-// How many bytes there will be.
+// Counts the bytes that an archive will have.
 class ByteCounter final : public std::streambuf {
  public:
   std::size_t bytes = 0;
@@ -63,7 +64,7 @@ T from_bytes(std::span<const std::byte> bytes) {
   return value;
 }
 
-// Rows without pointers in one piece.
+// Rows without pointers, copied as one block.
 template <typename Archive, typename Row>
 void archive_rows(Archive& archive, std::vector<Row>& rows) {
   static_assert(std::is_trivially_copyable_v<Row>);
@@ -82,7 +83,7 @@ void serialize(Archive& archive, Note& note) {
   archive(note.code, note.node, note.text, note.detail, note.number, note.first_rank, note.last_rank);
 }
 
-// A head: everything but the matrix tables, events and what belongs to them.
+// A head: all of a shard's data but the matrix tables, the events and what belongs to these.
 template <typename Archive>
 void serialize(Archive& archive, Run& run) {
   archive(run.id, run.command, run.own, run.start_utc_ns, run.world_size, run.rate_hz, run.clock,

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Replaces sampled times of call paths by the measured times of MPI calls where there are any, and scales the
+// rest so that the categories of a rank's main thread add up to its recorded time. docs/metrics.md, "One set
+// of numbers".
 #include "aggregator/corrected_time.hpp"
 
 #include <algorithm>
@@ -21,8 +24,8 @@ using shard::Value;
 
 constexpr auto kMpi = static_cast<std::size_t>(Category::kMpi);
 
-// Scales amounts that add up to `from` to amounts that add up to `to`, each rounded once and none lost:
-// a part is the difference between what the sums before and after it become.
+// Scales amounts that add up to `from` to amounts that add up to `to`. Each is rounded once and no remainder
+// is lost: a part is the difference of the scaled running sums after and before it.
 class Share {
  public:
   Share(std::uint64_t from, std::uint64_t to)
@@ -53,7 +56,7 @@ class Share {
 
 bool used_mpi(const Rank& rank) { return (rank.flags & shard::kUsedMpi) != 0; }
 
-// Time that the main thread of each rank spent in its calls.
+// Returns the time that the main thread of each rank spent in its MPI calls.
 std::vector<std::uint64_t> main_calls_ns(const ShardData& head) {
   std::vector<std::uint64_t> sums(head.ranks.size(), 0);
   for (const shard::MpiCall& call : head.mpi_calls)
@@ -72,8 +75,8 @@ void correct_ranks(ShardData& head) {
     Rank& rank = head.ranks[i];
     const auto& raw = rank.raw_main_thread_ns = rank.main_thread_ns;
     const std::uint64_t recorded_ns = rank.elapsed_ns - std::min(rank.paused_ns, rank.elapsed_ns);
-    // Calls that did not find a row of their own are in mpi_ns alone; a look at a rank that was killed may
-    // have seen a call in its row, and not yet in mpi_ns.
+    // mpi_ns alone has the time of calls that found no row of their own. The last look at a killed rank
+    // may have seen a call in its row, and not yet in mpi_ns.
     if (used_mpi(rank)) rank.mpi_ns = std::min(std::max(rank.mpi_ns, calls_ns[i]), recorded_ns);
     const std::uint64_t mpi_ns = used_mpi(rank) ? rank.mpi_ns : std::min(raw[kMpi], recorded_ns);
     rank.main_thread_ns[kMpi] = mpi_ns;

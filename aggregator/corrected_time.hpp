@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The times that a profile stores, and everything that shows a run reads and adds up: measured where calls
-// are timed, sampled elsewhere, and so that the main thread's categories of a rank add up to its recorded
-// time. docs/metrics.md, "One set of numbers".
+// Corrects times. A profile stores the corrected times, and whatever shows a run reads and adds up these.
+// Time in calls that are timed is the measured time; all other time is sampled. The categories of a rank's
+// main thread add up to the rank's recorded time. docs/metrics.md, "One set of numbers".
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,20 @@
 
 namespace clusterprof::aggregator {
 
-// For all ranks of a shard's head: keeps what samples said of the main thread in raw_main_thread_ns, and puts
-// the corrected times into main_thread_ns. mpi_ns becomes what the rank's rows in category mpi add up to.
+// Corrects all ranks of a shard's head. The sampled times of the main thread are kept in raw_main_thread_ns,
+// the corrected ones replace them in main_thread_ns. mpi_ns becomes the sum of the rank's rows in category
+// mpi.
 void correct_ranks(shard::ShardData& head);
 
-// Corrects rows of values, of ranks that correct_ranks() was there before.
+// Corrects rows of values. correct_ranks() must have corrected their ranks before.
 class TimeCorrector {
  public:
   explicit TimeCorrector(const shard::ShardData& head);  // refers to it
 
-  // Appends the rank's rows to `corrected`, in the order of RankRows. `rank`: row of the head's ranks;
-  // values: all of the rank's, in that order, no two alike. There is then a row in category mpi for each
-  // call path with MPI calls, and one of path 0 for calls that no call path has. cpu_ns and samples stay
-  // as they were.
+  // Appends the rank's corrected rows to `corrected`, in the order of RankRows. `rank` is a row of the head's
+  // ranks. `values` are all of the rank's rows, in that order, without duplicates. The result has one row in
+  // category mpi for each call path with MPI calls, and one row of path 0 for calls that no call path has.
+  // cpu_ns and samples do not change.
   void correct(std::uint32_t rank, std::span<const shard::Value> values,
                std::vector<shard::Value>& corrected);
 
@@ -44,16 +45,16 @@ class TimeCorrector {
   std::vector<Call> calls_;                // of the rank at hand, by path, the main thread's first
 };
 
-// Corrects table path_series, which has sampled times, and keeps these in raw_wall_ns. A path with rows then
-// has, in its own rows and in those of the paths below it together, its inclusive time: its rows get the
-// time of those below that have none. exclusive_ns: corrected times of all ranks, by path.
+// Corrects the table path_series and keeps its sampled times in raw_wall_ns. The rows of a path and of the
+// paths below it then add up to the inclusive time of the path: a path with rows also gets the time of paths
+// below it that have none. exclusive_ns: corrected times of all ranks, by path.
 void correct_path_series(shard::ShardData& head, std::span<const std::uint64_t> exclusive_ns);
-// Takes that back.
+// Undoes correct_path_series().
 void restore_path_series(shard::ShardData& head);
 
-// Corrects all rows of data that is in memory, and its path_series.
+// Corrects all rows of data that is in memory, and its path_series. correct_ranks() comes first.
 void correct_rows(shard::ShardData& data);
-// Ranks and rows.
+// Corrects ranks and rows.
 inline void correct_times(shard::ShardData& data) {
   correct_ranks(data);
   correct_rows(data);

@@ -9,12 +9,12 @@
 
 namespace clusterprof::aggregator {
 
-// A table without duplicates that finds the row of a content. Hashes and rows are beside each other in one
-// array; contents are stored once, in the table.
+// A table without duplicates that finds the row with given contents. Hashes and row numbers stand side by
+// side in one array; the contents are stored once, in the table.
 template <typename Row, typename Equal = std::equal_to<Row>>
 class InternedRows {
  public:
-  // Row number, and whether it is new.
+  // Returns the row's number, and whether it is new.
   std::pair<std::uint32_t, bool> find_or_add(const Row& row, std::uint64_t hash) {
     if (2 * (rows.size() + 1) > slots_.size()) grow();
     const std::size_t mask = slots_.size() - 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a merge is asked for, what it reports, and who looks on while it passes over the rows.
+// Options and result of a merge, and the interface of an observer that sees every row.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,23 @@
 
 namespace clusterprof::aggregator {
 
-// What a merge does with every rank besides statistics: the report's analysis. Its results have to be the
-// same whatever the order of ranks and whoever of a team saw which.
+// Sees every rank of a merge; the report's analysis is one. Its results must depend neither on the order of
+// the ranks nor on which member of a team saw which rank.
 class RankObserver {
  public:
   virtual ~RankObserver() = default;
-  // `head`: complete but for the rows, and of a member other than 0 without rank_series; outlives what
-  // follows. Once more when the merge has to begin again: what was before does not count then.
+  // `head` is complete but for the rows; on members other than 0 it lacks rank_series too. It outlives the
+  // calls that follow. begin() is called again when the merge has to start over; what was seen before does
+  // not count then.
   virtual void begin(const shard::ShardData& head) = 0;
   virtual void add(const shard::RankRows& rows) = 0;
   [[nodiscard]] virtual Bytes state() const = 0;
   [[nodiscard]] virtual Result<void> absorb(std::span<const std::byte> state) = 0;
-  // Member 0 alone: what to keep in the profile.
+  // On member 0 only: returns what the profile is to keep.
   [[nodiscard]] virtual Bytes finish() = 0;
 };
 
-// How far a merge is, of one member's work.
+// Progress of one member's work.
 struct MergeProgress {
   enum class Phase { kHeads, kRows, kWriting } phase = Phase::kHeads;
   std::size_t done = 0, all = 0;  // shards; kWriting: blocks

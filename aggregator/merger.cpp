@@ -40,7 +40,7 @@ std::uint64_t hash_of(const Frame& frame) {
   return hash ^ hash >> 29;
 }
 
-// One input, with what cannot be united before all inputs are known.
+// One input, with the rows that can only be united when all inputs are known.
 struct Source {
   Run run;
   std::vector<Node> nodes;
@@ -84,9 +84,9 @@ void unite_nodes(Node& into, const Node& node) {
   into.cpu_model = std::max(into.cpu_model, node.cpu_model);
 }
 
-// Sorts by (new rank, key), leaves out the rows of unused ranks, unites rows of equal keys.
-// One part per input, freed as soon as its last row is copied: these tables are most of the memory.
-// new_rank: row of the final table of ranks per row of State::ranks, kNone for unused ones.
+// Sorts by (new rank, key), leaves out rows of unused ranks, and unites rows with equal keys. Takes one part
+// per input and frees it as soon as its last row is copied: these tables are most of the memory. new_rank:
+// per row of State::ranks its row in the final table of ranks, kNone for unused ones.
 template <typename Row>
 std::vector<Row> arrange(std::vector<std::vector<Row>> parts, const std::vector<std::uint32_t>& new_rank) {
   struct Piece {  // rows of one rank that are together
@@ -139,7 +139,7 @@ std::vector<Row> arrange(std::vector<std::vector<Row>> parts, const std::vector<
   return all;
 }
 
-// Sorts, and unites rows of equal places.
+// Sorts the rows and unites those of equal places.
 template <typename Row, typename Place, typename Unite>
 void unite_equal(std::vector<Row>& rows, Place place, Unite unite_rows) {
   std::sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) { return place(a) < place(b); });
@@ -158,7 +158,7 @@ struct NewRows {
   std::vector<std::uint32_t> rank, path, communicator, counter, file;
 };
 
-// Translates what the rows of a table refer to, but for ranks: arrange() needs those that were left out.
+// Translates all references of a table's rows but their ranks: arrange() needs the ranks that were left out.
 template <typename Row>
 void renumber(std::vector<Row>& rows, const NewRows& to) {
   for (Row& row : rows) {
@@ -222,8 +222,8 @@ struct Merger::State {
   std::uint32_t path(const Path& value) {
     const auto [row, added] = interned_paths.find_or_add(value, hash_of(value));
     if (!added && row != 0) {
-      // The id leaves out the module's directory. Nodes may differ there; the choice must not
-      // depend on which came first.
+      // The id leaves out the module's directory, which may differ between nodes. The choice must not depend
+      // on which input came first.
       std::uint32_t& present = paths[row].frame;
       if (present != value.frame && strings[frames[value.frame].module] < strings[frames[present].module])
         present = value.frame;
@@ -247,7 +247,7 @@ struct Merger::State {
     return new_path;
   }
 
-  // Rows of the State's table per row of the input's.
+  // Returns per row of the input's table its row in the State's table.
   std::vector<std::uint32_t> add_ranks(const ShardData& input, const std::vector<std::uint32_t>& new_string,
                                        const std::vector<bool>& left_out) {
     const auto source = static_cast<std::uint32_t>(sources.size() - 1);
@@ -271,7 +271,7 @@ struct Merger::State {
     return new_rank;
   }
 
-  // Communicators that only events tell of are WaitAnalyser's: a run may have any number of them.
+  // WaitAnalyser handles communicators that only events refer to: a run may have any number of them.
   std::vector<std::uint32_t> add_communicators(const ShardData& input) {
     std::vector<bool> called(input.communicators.size());
     for (const MpiCall& call : input.mpi_calls)
@@ -399,8 +399,8 @@ void Merger::add(ShardData input, const std::vector<bool>* known_left_out) {
   });
 }
 
-// Every field by a rule that does not depend on the order of sources. What cannot be united
-// (the command of an MPMD job) is that of the lowest rank.
+// Each field follows a rule that does not depend on the order of sources. Fields that cannot be united (the
+// command of an MPMD job) come from the lowest rank.
 Run Merger::State::united_run() const {
   Run run;
   std::set<std::string> own;
@@ -438,7 +438,7 @@ Run Merger::State::united_run() const {
   return run;
 }
 
-// first_node: per source, where its nodes begin in new_node; new_node: row of the result.
+// first_node: per source, the index in new_node at which its nodes begin. new_node: row of the result.
 std::vector<Node> Merger::State::united_nodes(std::vector<std::uint32_t>& first_node,
                                               std::vector<std::uint32_t>& new_node) const {
   std::map<std::string, Node> by_name;
@@ -465,7 +465,7 @@ std::vector<Node> Merger::State::united_nodes(std::vector<std::uint32_t>& first_
   return nodes;
 }
 
-// By path and file system, without those that only ranks that were left out used.
+// Sorted by path and file system. Files that only left-out ranks used are dropped.
 std::vector<IoFile> Merger::State::arrange_files(const std::vector<std::uint32_t>& new_rank,
                                                  std::vector<std::uint32_t>& new_file) {
   std::vector<bool> used(io_files.size());
@@ -482,7 +482,8 @@ std::vector<IoFile> Merger::State::arrange_files(const std::vector<std::uint32_t
   return files;
 }
 
-// Preorder with children by id; frames by content; strings by their bytes; unused ones left out.
+// Sorts call paths in preorder with children by id, frames by content and strings by their bytes. Drops what
+// is not used.
 void Merger::State::arrange_paths(ShardData& out, std::vector<std::uint32_t>& new_path,
                                   std::vector<std::uint32_t>& new_string) {
   const std::size_t count = paths.size();
@@ -564,7 +565,7 @@ void Merger::State::arrange_paths(ShardData& out, std::vector<std::uint32_t>& ne
   }
 }
 
-// By world rank. new_rank: as for arrange().
+// Sorted by world rank. new_rank: as for arrange().
 std::vector<Rank> Merger::State::arrange_ranks(const std::vector<std::uint32_t>& first_node,
                                                const std::vector<std::uint32_t>& new_node,
                                                std::vector<std::uint32_t>& new_rank) const {
@@ -584,7 +585,7 @@ std::vector<Rank> Merger::State::arrange_ranks(const std::vector<std::uint32_t>&
   return arranged;
 }
 
-// By identity and size, without those that only ranks that were left out called.
+// Sorted by identity and size. Communicators that only left-out ranks used are dropped.
 std::vector<Communicator> Merger::State::arrange_communicators(
     const std::vector<std::uint32_t>& new_rank, std::vector<std::uint32_t>& new_communicator) const {
   std::vector<bool> called(communicators.size());
@@ -605,7 +606,7 @@ std::vector<Communicator> Merger::State::arrange_communicators(
   return arranged;
 }
 
-// By name.
+// Sorted by name.
 std::vector<std::string> Merger::State::arrange_counters(std::vector<std::uint32_t>& new_counter) const {
   std::vector<std::string> arranged = counters;
   std::sort(arranged.begin(), arranged.end());
@@ -615,7 +616,7 @@ std::vector<std::string> Merger::State::arrange_counters(std::vector<std::uint32
   return arranged;
 }
 
-// Tables of whole inputs, of which single ranks cannot be left out.
+// Unites tables that belong to whole inputs, so that single ranks cannot be left out of them.
 void Merger::State::unite_tables_of_inputs(const NewRows& rows, const std::vector<std::uint32_t>& new_string,
                                            ShardData& out) {
   for (Source& source : sources) {
@@ -672,7 +673,7 @@ ShardData Merger::finish() {
     out.*table = arrange(std::move(parts), rows.rank);
   });
 
-  // What a node that is taken from elsewhere says of its time is left out with its ranks.
+  // If a node is taken from another input, its time series here are left out with its ranks.
   for (std::size_t i = 0; i < state.sources.size(); ++i)
     if (!state.sources[i].used)
       std::fill_n(new_node.begin() + first_node[i], state.sources[i].nodes.size(), kNone);

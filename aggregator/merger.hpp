@@ -10,25 +10,24 @@
 
 namespace clusterprof::aggregator {
 
-// Unites the data of several shards (or profiles) of one run. Call paths are the same when
-// their ids are. The result does not depend on the order of add() and has the order of rows
-// that FORMATS.md promises for a profile.
+// Unites the data of several shards (or profiles) of one run. Call paths are the same when their ids are
+// equal. The result does not depend on the order of add(); its rows are in the order that FORMATS.md promises
+// for a profile.
 //
-// When several inputs have the same rank (a shard left behind by a collector that died), the
-// rank is taken from one of them alone: one that did not lose it, knows how it ended, ran
-// longest, in this order. From the others, the rank's rows are left out, with the matrix cells
-// in which it is the source. Message sizes are not kept by rank: they are left out with the
-// last rank of an input. A note says so.
+// Several inputs may have the same rank (a collector died and left a shard behind). The rank is then taken
+// from one of them alone: preferably one that did not lose it, then one that knows how it ended, then the one
+// that ran longest. The rank's rows in the other inputs are left out, with the matrix cells in which it is
+// the source. Message sizes are not kept by rank: an input's are left out when all of its ranks are. A note
+// says so.
 //
-// Time series get an axis that fits all of them, see SeriesMerger. Those of a node that several inputs have
-// are added up: a further collector begins when the one before has ended. Path series are added up, see
-// PathSeriesMerger. They are not kept by rank either: like message sizes they are left out with an input's
-// last rank.
+// Time series of all inputs are brought onto one axis, see SeriesMerger. Series of a node that several inputs
+// have are added up: a second collector begins only when the first has ended. Path series are added up, see
+// PathSeriesMerger. They are not kept by rank either, and are left out like message sizes.
 //
-// Communicators are those that calls refer to.
+// The result has only communicators that calls refer to.
 //
-// Events and the tables made of them are not united: those are WaitAnalyser's. A rank keeps how many
-// operations it had and the level of its events.
+// Events and the tables made from them are not united here; WaitAnalyser does that. A rank keeps the number
+// of its operations and the level of its events.
 //
 // Inputs must be valid (as read_shard leaves them). Not thread-safe.
 class Merger {
@@ -39,11 +38,12 @@ class Merger {
   Merger& operator=(const Merger&) = delete;
 
   void add(shard::ShardData input);
-  // The same when it is known which of its ranks are taken from elsewhere: that of them is left out at once,
-  // and does not count for the axis of time series. left_out: per rank; empty: none is. No other input may
-  // have a rank of it that is not. The input's path series take no memory of their own.
+  // Adds an input of which some ranks are known to be taken from other inputs. Their rows are left out at
+  // once and do not count for the axis of time series. left_out: per rank of the input; empty: no rank is
+  // left out. No other input may have a rank that this one keeps. The input's path series take no memory of
+  // their own.
   void add(shard::ShardData input, const std::vector<bool>& left_out);
-  // The union; the Merger is empty afterwards. Without inputs: an empty ShardData.
+  // Returns the union and leaves the Merger empty. Without inputs: an empty ShardData.
   [[nodiscard]] shard::ShardData finish();
 
  private:
@@ -52,8 +52,8 @@ class Merger {
   std::unique_ptr<State> state_;
 };
 
-// a := a united with b. Commutative; associative as long as no rank is left out of an input that has others,
-// since what that one said of the run and the nodes stays. For many inputs use one Merger.
+// Sets a to the union of a and b. Commutative. Associative unless some but not all ranks of an input are left
+// out, since its data about the run and the nodes stays. For many inputs use one Merger.
 void merge_into(shard::ShardData& a, const shard::ShardData& b,
                 std::size_t most_series_rows = kMostSeriesRows);
 

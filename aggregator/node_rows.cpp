@@ -95,7 +95,7 @@ bool NodeRows::add(MatrixRows rows, std::span<const std::uint32_t> new_path,
          translate(rows.data_accesses, rows_.data_accesses);
 }
 
-// Stable, by counting.
+// A stable counting sort.
 template <typename Row, typename Key>
 void NodeRows::sort(std::vector<Row>& rows, std::size_t keys, Key key_of) {
   if (std::is_sorted(rows.begin(), rows.end(),
@@ -124,7 +124,7 @@ bool is_arranged(const std::vector<Row>& rows) {
   return true;
 }
 
-// By rank, path and what else makes rows the same.
+// Brings rows into the order of rank, path and the rest of the key.
 template <typename Row>
 void NodeRows::arrange(std::vector<Row>& rows) {
   if (is_arranged(rows)) return;

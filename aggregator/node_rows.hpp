@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The matrix rows of one node, in the numbers of the united data.
+// The matrix rows of one node, numbered as in the united data.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace clusterprof::aggregator {
 
-// Where the rows of other tables are in the head: kNone where it does not have them.
+// Finds rows of other tables in the head; kNone for a row that the head does not have.
 class HeadIndex {
  public:
   explicit HeadIndex(const shard::ShardData& head);  // must outlive it; as a Merger makes it
@@ -28,7 +28,7 @@ class HeadIndex {
   [[nodiscard]] std::uint32_t node(const std::string& name) const;
 
   [[nodiscard]] const shard::ShardData& head() const { return head_; }
-  // Of a row of ranks: how many ranks of its node come before it.
+  // For a row of ranks: how many ranks of the same node come before it.
   [[nodiscard]] std::uint32_t place_in_node(std::uint32_t rank) const { return place_in_node_[rank]; }
   // Rows of ranks of the node, ascending.
   [[nodiscard]] std::span<const std::uint32_t> ranks_of(std::uint32_t node) const { return ranks_of_[node]; }
@@ -45,23 +45,23 @@ class HeadIndex {
   std::vector<std::vector<std::uint32_t>> ranks_of_;  // by node
 };
 
-// Collects a node's rows. Objects may be used for one node after another and keep their memory.
+// Collects a node's rows. One object can be used for one node after another and keeps its memory.
 class NodeRows {
  public:
   explicit NodeRows(const HeadIndex& index) : index_(index) {}
 
   void begin(std::uint32_t node);
-  // Adds rows; those whose rank is kNone by then are left out. False: they have a path or a counter that is
-  // not in the head.
+  // Adds rows, except those whose rank is kNone by then. Returns false when they have a path or a counter
+  // that the head does not have.
   [[nodiscard]] bool add(shard::MatrixRows rows, std::span<const std::uint32_t> new_path,
                          std::span<const std::uint32_t> new_rank, std::span<const std::uint32_t> new_counter);
-  // Unites rows that mean the same, and gives them the times that a profile has.
+  // Unites rows with the same key and corrects their times for the profile.
   void correct(TimeCorrector& corrector);
-  // Unites rows that mean the same, and sorts them by rank.
+  // Unites rows with the same key and sorts them by rank.
   void arrange();
-  // The same, and hands them out rank by rank.
+  // Does the same, and passes the rows to `use` rank by rank.
   void for_each_rank(const std::function<void(const shard::RankRows&)>& use);
-  // After arrange(): by path, rank, ...; leaves the object empty.
+  // After arrange(): the rows by path, rank, ...; leaves the object empty.
   [[nodiscard]] shard::MatrixRows take_by_path();
 
  private:

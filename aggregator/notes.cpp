@@ -7,7 +7,8 @@
 namespace clusterprof::aggregator {
 namespace {
 
-// Ranks that are not there; of their ranges the first ones, so that few notes tell of any number.
+// Missing ranks. Only their first ranges are kept, so that the number of notes stays small however many are
+// missing.
 struct Absent {
   std::vector<shard::RankRange> ranges;
   std::size_t count = 0;

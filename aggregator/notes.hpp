@@ -8,16 +8,16 @@
 
 namespace clusterprof::aggregator {
 
-// By rank of the job, whether the run has a record of it; none when the job's size is not known.
+// For each rank of the job: whether the run has a record of it. Empty when the job's size is not known.
 std::vector<bool> present_ranks(const shard::ShardData& data);
 
-// Whether a merge made the note by looking at all shards together. A profile that stands for its shards in a
-// further merge must not hand it on: it may no longer be true.
+// Whether a note comes from a merge that looked at all shards together. When a profile stands for its shards
+// in a later merge, such a note must not be passed on: it may no longer be true.
 bool is_of_all_shards(shard::NoteCode code);
 bool has_note(const shard::ShardData& data, shard::NoteCode code);
 
-// What merge_run adds to the united data, for data merged by other means: completes
-// run.complete and the notes by looking for lost and missing ranks, and sorts the notes.
+// Does for data merged by other means what merge_run does at its end: looks for lost and missing ranks, sets
+// run.complete, adds the notes about them, and sorts all notes.
 void note_missing_ranks(shard::ShardData& data);
 
 }  // namespace clusterprof::aggregator

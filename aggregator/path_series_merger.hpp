@@ -9,14 +9,14 @@
 
 namespace clusterprof::aggregator {
 
-// Adds up the path series of several inputs on one axis. Its bins are as wide as the widest of the inputs',
-// or twice as wide and so on until all fit into kMaxPathBins; so the order of inputs does not matter, nor
-// which of them were united before. Memory is that of the paths that have rows, kMaxPathBins to each.
+// Adds up the path series of several inputs on one axis. Its bins are as wide as the widest bins of the
+// inputs, and are doubled until all fit into kMaxPathBins. So neither the order of inputs matters, nor which
+// of them were united before. Memory: kMaxPathBins bins for each path that has rows.
 //
 // Inputs must be valid (as read_shard leaves them). Not thread-safe.
 class PathSeriesMerger {
  public:
-  // Paths are those of the caller.
+  // The caller numbers the paths.
   void add(const shard::TimeAxis& axis, const std::vector<shard::PathSeries>& rows);
   // Fills the tables of `out`; new_path: by path. Leaves the object empty.
   void finish(const std::vector<std::uint32_t>& new_path, shard::ShardData& out);
@@ -24,7 +24,7 @@ class PathSeriesMerger {
  private:
   using Bins = std::array<std::uint64_t, shard::kMaxPathBins>;
 
-  // Also makes place for them: bins of that width, from the one with begin_ns_ on.
+  // Sets the width of bins and makes room for them, from the one with begin_ns_ on.
   void set_width(std::uint64_t bin_ns);
   [[nodiscard]] std::uint64_t bins(std::uint64_t bin_ns) const;
 

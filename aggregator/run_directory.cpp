@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A directory that goes away with the object, with what is in it.
+// A temporary directory. The destructor removes it with its contents.
 class TemporaryPlace {
  public:
   TemporaryPlace() {
@@ -96,7 +96,7 @@ Result<profile::ProfileReader> open_run(const fs::path& run_dir, RankObserver* o
   options.progress = progress;
   Result<MergeReport> merged = merge_shards(run_dir, options, destination);
   if (merged && destination.made.empty() && !place.profile().empty()) {
-    // What only the last bytes showed, or the name.
+    // Writing failed only at the last bytes or at naming the file: use the temporary place.
     destination = {place.profile(), {}, {}};
     merged = merge_shards(run_dir, options, destination);
   }

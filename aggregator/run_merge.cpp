@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Merges a run directory in two passes: the first unites the heads of all shards, the second goes through the
+// rows one node at a time. Decides which shards the old profile can stand for, begins again when a shard has
+// changed, and divides the work among threads and members of a team. docs/design/0010-merging-at-scale.md.
 #include "aggregator/run_merge.hpp"
 
 #include <sys/stat.h>
@@ -40,21 +43,22 @@ namespace fs = std::filesystem;
 using shard::kNone;
 using shard::ShardData;
 
-// Collectors of a running job replace their shards from time to time: so often a merge begins again.
+// Collectors of a running job replace their shards from time to time. A merge begins again at most this
+// often.
 constexpr int kMostRestarts = 3;
 
-// Of all the work, by measurement; they are for a display of progress.
+// Shares of the whole work, as measured; they are only used to display progress.
 constexpr double kShareOfHeads = 0.2, kShareOfRows = 0.75;
 
-// Of the time that a node's rows take: what member 0 does to write them.
+// Member 0's work on writing a node's rows, as a share of the time that these rows take.
 constexpr double kShareOfWriting = 0.05;
 
-// Finished blocks in memory: of a member, until member 0 has taken them, and of member 0, until those before
-// them are written.
+// The most finished blocks in memory: on a member, those that member 0 has not taken; on member 0, those that
+// wait until the blocks before them are written.
 constexpr std::size_t kMostPosted = 2;
 constexpr std::size_t kMostHeldBytes = std::size_t{64} << 20;
 
-// Which file a name stood for.
+// Identifies the file that a name stood for.
 struct FileState {
   std::uint64_t size_bytes = 0, inode = 0;
   std::int64_t modified_s = 0, modified_ns = 0;
@@ -65,7 +69,7 @@ struct FileState {
   }
 };
 
-// Of a file that is not there: nothing like any that is.
+// For a missing file this returns a state unlike that of any file.
 FileState state_of(const fs::path& path) {
   struct ::stat found {};
   if (::stat(path.c_str(), &found) != 0) return {};
@@ -92,7 +96,7 @@ struct Shard {
   FileState state;        // before it was read
   bool reused = false;    // the old profile stands for it
   bool left_out = false;  // as damaged
-  // Per row of its ranks: those that another shard has better. Empty: none.
+  // Per row of its ranks: whether another shard has a better record of the rank. Empty: none has.
   std::vector<bool> lost_ranks;
   template <typename Archive>
   void serialize(Archive& archive) {
@@ -103,7 +107,7 @@ struct Shard {
   }
 };
 
-// What member 0 wants done next.
+// What to do next, as member 0 decided.
 struct Plan {
   enum Kind : std::uint8_t { kMerge, kFailed, kDone } kind = kMerge;
   std::string error;
@@ -117,7 +121,7 @@ struct Plan {
   }
 };
 
-// What is to be known of a shard when all are to be looked at together.
+// The facts on a shard that are needed to compare all shards.
 struct Facts {
   std::uint32_t shard = 0;
   std::string run_id;
@@ -138,7 +142,7 @@ struct Facts {
   }
 };
 
-// The first pass over some of the shards.
+// Result of the first pass over some of the shards.
 struct Heads {
   std::vector<Facts> facts;  // by shard
   std::vector<Failure> failures;
@@ -178,7 +182,7 @@ struct ShardPlace {
   }
 };
 
-// What member 0 made of the first pass.
+// Result of the first pass, as member 0 united it.
 struct Union {
   bool go_on = false;   // false: begin again
   bool writes = false;  // blocks are wanted
@@ -214,7 +218,7 @@ std::vector<std::int32_t> numbers_of(const std::vector<shard::Rank>& ranks) {
   return numbers;
 }
 
-// The statistics of a profile in the numbers of another one that has all its paths.
+// Converts the statistics of a profile to the numbers of another profile that has all of its paths.
 profile::PathStatisticsTable renumbered(profile::PathStatisticsTable from,
                                         const std::vector<std::uint32_t>& new_path, std::size_t paths) {
   profile::PathStatisticsTable to;
@@ -259,7 +263,7 @@ class RunMerge {
   void fail_to_read(std::uint32_t shard, const Error& error);
   // Whether the shard is still the one that the plan is about.
   bool is_unchanged(std::uint32_t shard);
-  // A failure that nothing can be done about but to end.
+  // Whether a failure leaves no choice but to end.
   [[nodiscard]] bool is_lost() const { return has_failures() && !options_.partial; }
 
   // Plans, of member 0.
@@ -285,7 +289,7 @@ class RunMerge {
   using Work = std::function<profile::EncodedBlock(std::uint32_t node, bool encode)>;
   void post_blocks(const std::vector<std::uint32_t>& nodes, const Work& work);
   void collect_blocks(const std::vector<std::vector<std::uint32_t>>& nodes_of, const Work& work);
-  // Members of a team have a processor each.
+  // Members of a team have one processor each.
   [[nodiscard]] std::size_t threads() const {
     if (!is_alone()) return 1;
     return options_.threads != 0 ? options_.threads : useful_threads();
@@ -368,7 +372,7 @@ void RunMerge::plan_anew() {
   if (may_reuse_) may_reuse_ = plan_reuse();
 }
 
-// Lets the profile that is there stand for the shards that it was made from, if they are all there still.
+// Lets the existing profile stand for the shards that it was made from, if all of them still exist.
 bool RunMerge::plan_reuse() {
   const fs::path path = run_dir_ / kProfileName;
   const FileState state = state_of(path);
@@ -419,8 +423,8 @@ bool RunMerge::plan_reuse() {
   return true;
 }
 
-// What has to be done about failures. False: the plan has changed, the merge begins again or ends.
-// rows_read: a shard that is to be left out has been united with others already.
+// Changes the plan after failures. Returns false when the plan has changed: the merge then begins again or
+// ends. rows_read: a shard that must be left out has already been united with others.
 bool RunMerge::plan_after(std::vector<Failure> failures, bool rows_read) {
   std::sort(failures.begin(), failures.end(), [](const Failure& a, const Failure& b) {
     return std::tie(a.shard, a.kind, a.message) < std::tie(b.shard, b.kind, b.message);
@@ -466,7 +470,7 @@ bool RunMerge::plan_after(std::vector<Failure> failures, bool rows_read) {
   return !changed;
 }
 
-// True: no rank is in several shards, or what is lost was known before.
+// Returns true when no rank is in several shards, or when the lost ones were known before.
 bool RunMerge::plan_lost_ranks(const std::vector<Facts>& facts) {
   std::vector<std::vector<bool>> lost(plan_.shards.size());
   std::unordered_map<std::int32_t, std::pair<const Facts*, std::size_t>> best;
@@ -505,7 +509,7 @@ Heads RunMerge::read_heads() {
     wanted.push_back(i);
     all_bytes += static_cast<double>(row.state.size_bytes);
   }
-  // Those that begin in this member's part of all bytes.
+  // Takes the shards that begin in this member's part of all bytes.
   const double from = all_bytes * team_.member() / team_.size(),
                to = all_bytes * (team_.member() + 1) / team_.size();
   std::vector<std::uint32_t> mine;
@@ -586,14 +590,15 @@ Heads RunMerge::read_heads() {
   return heads;
 }
 
-// Member 0: makes the head of the profile out of the union of all. False: the plan has changed.
+// On member 0: makes the profile's head from the union of all heads. Returns false when the plan has changed.
 bool RunMerge::complete_head(Heads& heads) {
   if (!plan_after(std::move(heads.failures), false)) return false;
   std::sort(heads.facts.begin(), heads.facts.end(),
             [](const Facts& a, const Facts& b) { return a.shard < b.shard; });
 
   if (old_) {
-    // What stands for several shards cannot lose a rank to another one, nor share a node with it.
+    // The old profile stands for several shards. It can neither lose a rank to another shard nor share a node
+    // with one.
     const std::vector<std::string>& nodes = old_->numbers.nodes;
     const std::vector<std::int32_t>& ranks = old_->numbers.ranks;
     for (const Facts& shard : heads.facts) {
@@ -668,7 +673,7 @@ void RunMerge::analyse_waiting(const std::vector<Facts>& facts) {
   if (events == 0 && union_.head.calls_under_way.empty()) return;
   std::uint32_t level = 0;
   if (events > options_.most_events) {
-    // Every level leaves half of the operations.
+    // Each level keeps half of the operations.
     const auto left = [&](std::uint32_t at) {
       std::uint64_t sum = 0;
       for (const Facts& shard : facts) sum += shard.events >> (at - std::min(at, shard.event_level));
@@ -690,7 +695,7 @@ void RunMerge::analyse_waiting(const std::vector<Facts>& facts) {
       continue;
     }
     if (!is_unchanged(i)) continue;
-    // What an analysis before has changed, and the level.
+    // Fields that an earlier analysis changed, and the level.
     for (std::size_t k = 0; k < data.value().ranks.size(); ++k) {
       const shard::Rank& rank = data.value().ranks[k];
       const auto found = row_of_rank.find(rank.rank);
@@ -728,8 +733,8 @@ bool RunMerge::create_writer() {
   return false;
 }
 
-// Who works on which node, so that all have about the same to do at any time: the blocks are written in the
-// order of nodes.
+// Assigns nodes to members so that all members have about the same work at any time: blocks are written in
+// the order of nodes.
 void RunMerge::distribute(std::vector<int>& owner, std::vector<std::vector<std::uint32_t>>& shards_of) const {
   const std::size_t nodes = union_.head.nodes.size();
   std::vector<double> bytes(nodes);
@@ -787,7 +792,7 @@ bool RunMerge::read_node(std::uint32_t node, std::uint32_t shard, NodeWorker& wo
   fits = fits && worker.rows.add(std::move(matrix.rows), index_->paths(matrix.paths), new_rank,
                                  index_->counters(matrix.counters));
   if (last_use) last.reset();
-  // Not told by the file's state.
+  // The file's state does not show this.
   if (!fits) fail(Failure::kChanged, shard, path_of(shard).string() + ": has changed while it was merged");
   return fits;
 }
@@ -807,15 +812,15 @@ bool RunMerge::read_old_node(std::uint32_t node, std::uint32_t old_node, NodeRow
   return false;
 }
 
-// After a failure shards are still read, so that all that are damaged are found. False: there is nothing to
-// add to the results.
+// After a failure the other shards are still read, so that all damaged ones are found. Returns false when
+// nothing is to be added to the results.
 bool RunMerge::read_node_rows(std::uint32_t node, const std::vector<std::uint32_t>& shards,
                               NodeWorker& worker) {
   NodeRows& rows = worker.rows;
   rows.begin(node);
   const auto old_node = old_node_of_.find(node);
   if (old_node != old_node_of_.end()) {
-    // Its rows are in the statistics already.
+    // The statistics already have its rows; only the observer still needs them.
     if (options_.observer != nullptr && !read_old_node(node, old_node->second, rows)) return false;
   } else {
     for (const std::uint32_t shard : shards)
@@ -868,7 +873,7 @@ profile::EncodedBlock RunMerge::work_on(std::uint32_t node, const std::vector<st
 
 void RunMerge::read_rows() {
   index_ = std::make_unique<HeadIndex>(union_.head);
-  // path_series is corrected by them, also where nothing is written.
+  // path_series is corrected with the statistics, even where nothing is written.
   statistics_.emplace(union_.head.paths);
   if (options_.observer != nullptr) options_.observer->begin(union_.head);
 
@@ -974,8 +979,8 @@ void RunMerge::write_block(const profile::EncodedBlock& block) {
   destination_.made.clear();
 }
 
-// Members post one message per node of theirs: the block, and whether all is lost. Each is answered: go on,
-// or stop, which is to post the rest without work.
+// Members post one message for each of their nodes: the block, and whether the merge has failed. Member 0
+// answers each: go on, or stop. A stopped member posts its remaining messages without doing the work.
 
 void RunMerge::post_blocks(const std::vector<std::uint32_t>& nodes, const Work& work) {
   bool stop = false;
@@ -1034,7 +1039,7 @@ void RunMerge::collect_blocks(const std::vector<std::vector<std::uint32_t>>& nod
       hold(node, std::move(block));
       continue;
     }
-    // Everything else has to wait for the one that is written next.
+    // All other blocks have to wait for the one that is written next.
     for (std::size_t member = 1; member < nodes_of.size(); ++member)
       if (is_there(member) && nodes_of[member][taken[member]] == next) {
         take(member);
@@ -1055,7 +1060,7 @@ std::vector<Failure> RunMerge::all_failures() {
   return leads() ? from_bytes<Failures>(all).rows : std::vector<Failure>{};
 }
 
-// Statistics and the observer's, up the tree.
+// Unites the statistics and the observer's results up the tree.
 void RunMerge::unite_results() {
   if (is_alone()) return;
   gather(
@@ -1118,7 +1123,8 @@ void RunMerge::merge_once() {
     if (union_.go_on) union_.writes = create_writer();
   }
   if (!is_alone()) {
-    // The series of ranks are the largest table by far, and of use to member 0 alone. So are those of paths.
+    // The series of ranks are by far the largest table, and only member 0 needs them. The same holds for
+    // those of paths.
     std::vector<shard::RankSeries> rank_series;
     std::vector<shard::PathSeries> path_series;
     rank_series.swap(union_.head.rank_series);

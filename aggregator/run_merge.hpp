@@ -9,8 +9,8 @@
 
 namespace clusterprof::aggregator {
 
-// `profile`: what the new profile is called; `fallback`: another place for where that cannot be written, may
-// be empty. `made`: which of the two it became, empty when neither.
+// `profile` is the path of the new profile. `fallback` is used where that cannot be written; it may be empty.
+// `made` is the one of the two that was written, empty when neither was.
 struct Destination {
   std::filesystem::path profile, fallback;
   std::filesystem::path made;

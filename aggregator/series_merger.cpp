@@ -110,8 +110,8 @@ void SeriesMerger::add(const ShardData& input, std::size_t nodes,
   while (rows_ >= most_rows_ && bins(bin_ns_) > 2 && bin_ns_ < TimeAxis::kWidestBin_ns) widen(2 * bin_ns_);
 }
 
-// Adds the track's cells as they are in the result: with bins since the first of all and its series. In
-// order.
+// Appends the track's cells in the form of the result: bins count from the first bin of all tracks, series
+// have their new numbers, and cells are in order.
 void SeriesMerger::arrange(const std::vector<std::uint32_t>& new_series, const Track& track,
                            std::vector<Cell>& cells) const {
   const std::uint64_t origin = begin_ns_ / bin_ns_;

@@ -11,22 +11,22 @@
 
 namespace clusterprof::aggregator {
 
-// Rows of ranks, from all of them together: 200 MB in memory, 335 MB while they are united. Whatever the
-// number of ranks, a merge has to hold them all.
+// The most rows of ranks, over all ranks together: 200 MB in memory, 335 MB while they are united. A merge
+// has to hold all of them, whatever the number of ranks.
 inline constexpr std::size_t kMostSeriesRows = std::size_t{1} << 23;
 
-// Brings the time series of several inputs onto one axis. Its bins are as wide as the widest of the inputs',
-// or wider: until all fit into TimeAxis::kMaxBins, and there are fewer than most_rows rows of ranks, or two
-// bins. What the inputs have counts for that, whether or not it is left out in the end; so the order of
-// inputs does not matter. Memory is that of the rows of the result.
+// Brings the time series of several inputs onto one axis. Its bins are at least as wide as the widest bins of
+// the inputs. They are widened until all fit into TimeAxis::kMaxBins and until there are fewer than most_rows
+// rows of ranks, or only two bins. All rows of the inputs count for that, even those that are left out in the
+// end; so the order of inputs does not matter. Memory is that of the rows of the result.
 //
 // Inputs must be valid (as read_shard leaves them). Not thread-safe.
 class SeriesMerger {
  public:
   explicit SeriesMerger(std::size_t most_rows) : most_rows_(most_rows) {}
 
-  // new_string: what the input's strings are called from now on. left_out: per rank of the input, whether its
-  // rows are passed over; empty: none is.
+  // new_string: the new number of each of the input's strings. left_out: for each rank of the input, whether
+  // its rows are skipped; empty: none is.
   void add(const shard::ShardData& input, std::size_t nodes, const std::vector<std::uint32_t>& new_string,
            const std::vector<bool>& left_out = {});
 
@@ -43,7 +43,7 @@ class SeriesMerger {
     std::uint32_t series = 0, bin = 0;  // bin: after the track's first_bin
     std::uint64_t value = 0;
   };
-  // Of one rank or node of one input. A series' cells are together, in order of time.
+  // The series of one rank or node of one input. The cells of a series stand together, in order of time.
   struct Track {
     std::uint64_t first_bin = 0;  // since 1970, in bins of bin_ns_
     std::vector<Cell> cells;

@@ -22,7 +22,7 @@ bool is_shard_name(std::string_view name) {
   return name.size() > 8 && name.starts_with("node-") && name.ends_with(".h5");
 }
 
-// A collector began so lately that it may be at its first shard.
+// Whether a collector started so recently that it may still be writing its first shard.
 bool shard_may_come(const fs::path& run_dir) {
   constexpr std::time_t kFirstShard_s = 10;
   std::error_code error;

@@ -11,10 +11,11 @@ namespace clusterprof::aggregator {
 
 inline constexpr const char* kProfileName = "profile.h5";
 
-// node-*.h5 of the directory, by name. Error when it cannot be listed.
+// Lists node-*.h5 in the directory, by name. Error when the directory cannot be listed.
 Result<std::vector<std::filesystem::path>> list_shards(const std::filesystem::path& run_dir);
-// The same once there is one, or none is to be expected soon. A job whose launchers are killed, as MPI_Abort
-// of MPICH does, ends before its collectors, which write on: up to 10 s are waited for their first shards.
+// Lists the shards once there is one, or once none is to be expected soon. When the launchers of a job are
+// killed, as by MPICH's MPI_Abort, the job ends before its collectors, which go on writing. So this waits up
+// to 10 s for their first shards.
 Result<std::vector<std::filesystem::path>> await_shards(const std::filesystem::path& run_dir);
 
 }  // namespace clusterprof::aggregator

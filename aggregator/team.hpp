@@ -11,29 +11,29 @@ namespace clusterprof::aggregator {
 
 using Bytes = std::vector<std::byte>;
 
-// All members call the same functions in the same order. Messages of any size. send() may take until the
-// receiver calls receive(). When communication fails the process ends, as MPI programs do.
+// All members call the same functions in the same order. Messages may have any size. send() may block until
+// the receiver calls receive(). When communication fails the process ends, as MPI programs do.
 class Team {
  public:
   virtual ~Team() = default;
   [[nodiscard]] virtual int size() const = 0;
   [[nodiscard]] virtual int member() const = 0;  // 0 .. size - 1
 
-  // Everyone gets what member 0 has.
+  // Sends member 0's bytes to every member.
   virtual void broadcast(Bytes& bytes) = 0;
-  // Up a tree: `join(mine, theirs)` makes one of two, theirs coming from members behind mine. Member 0 gets
-  // the union of all; what others get is unspecified.
+  // Reduces up a tree: `join(mine, theirs)` unites two parts, where theirs comes from members with higher
+  // numbers. Member 0 gets the union of all; the result on other members is unspecified.
   virtual Bytes reduce(Bytes mine, const std::function<Bytes(Bytes mine, Bytes theirs)>& join) = 0;
   virtual void send(int to, std::span<const std::byte> bytes) = 0;
   virtual Bytes receive(int from) = 0;
 
-  // For messages whose receiver is busy with something else: post() returns at once, or at the latest when
-  // the receiver takes it. The bytes are kept until then, so members limit how many they post. What is posted
-  // is taken, in order, before anything is sent.
+  // For a receiver that is busy with something else. post() returns at once, or at the latest when the
+  // receiver takes the message. The bytes are kept until then, so members limit how many messages they post.
+  // Posted messages are taken in order, and before anything is sent with send().
   virtual void post(int to, Bytes bytes) = 0;
   virtual Bytes take(int from) = 0;
   [[nodiscard]] virtual bool has_posted(int from) = 0;  // take() would not wait
-  // Lets what was posted travel. To be called every few milliseconds.
+  // Moves posted messages on. To be called every few milliseconds.
   virtual void progress() {}
 };
 
@@ -51,8 +51,8 @@ class Alone final : public Team {
   bool has_posted(int) override { return false; }
 };
 
-// Up the same tree as Team::reduce, for what is not bytes: absorb(theirs) for each of the members behind this
-// one, then mine() is sent ahead. Member 0 keeps its own.
+// Reduces objects up the same tree as Team::reduce. absorb(theirs) is called for each member behind this one,
+// then mine() is sent on. Member 0 keeps its own.
 template <typename Absorb, typename Mine>
 void gather(Team& team, const Absorb& absorb, const Mine& mine) {
   for (int step = 1; step < team.size(); step *= 2) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rows of one rank that mean the same, in the tables that have several per rank: what makes them the same,
-// and their union. Both are commutative and associative.
+// For tables with several rows per rank: which rows of one rank have the same key, and how two of them are
+// united. Both are commutative and associative.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ inline auto key(const shard::MpiCall& row) {
   return std::tuple(row.path, row.communicator, !row.main_thread);
 }
 
-// A thread is in one call at a time: the same one seen twice.
+// A thread is in only one call at a time, so both rows describe the same call.
 inline void unite(shard::CallUnderWay& into, const shard::CallUnderWay& row) {
   into.lasted_ns = std::max(into.lasted_ns, row.lasted_ns);
   into.requests = std::max(into.requests, row.requests);

@@ -24,14 +24,14 @@ namespace {
 
 using namespace waits;
 
-// A larger share of messages or collective operations without their other side makes the replay worthless.
+// If a larger share of messages or collective operations lacks the other side, the replay is worthless.
 constexpr double kMaxUnmatched = 0.01;
 
 bool used_mpi(const shard::Rank& rank) {
   return (rank.flags & shard::kUsedMpi) != 0 || rank.mpi_operations != 0;
 }
 
-// Ranks that others may have had to do with and that there are no events of.
+// Counts the ranks that have no events but that other ranks may have communicated with.
 std::uint32_t count_missing(const Trace& trace, const shard::ShardData& merged) {
   std::vector<bool> present(merged.ranks.size());
   for (const Lane& lane : trace.lanes) present[lane.rank] = true;
@@ -40,7 +40,8 @@ std::uint32_t count_missing(const Trace& trace, const shard::ShardData& merged) 
   return merged.run.world_size > there + silent ? merged.run.world_size - there : silent;
 }
 
-// What one looked at wait stands for: all calls of its call site by those that have events.
+// How many waits an analysed wait stands for: it represents all calls of its call site by the ranks that have
+// events.
 class SampleScale {
  public:
   SampleScale(const Trace& trace, const shard::ShardData& merged) {
@@ -71,7 +72,7 @@ class SampleScale {
     for (auto& [place, site] : sites_) {
       const auto rank = static_cast<std::uint32_t>(place >> 32), path = static_cast<std::uint32_t>(place);
       site.scale = static_cast<double>(site.calls) / static_cast<double>(site.analysed);
-      // Most calls that poll complete nothing and have no events.
+      // Most polling calls complete nothing and have no events.
       const shard::Path& row = merged.paths[path];
       const bool polls =
           row.frame == kNone || merged.strings[merged.frames[row.frame].name].starts_with("MPI_Test");
@@ -123,7 +124,7 @@ void set_rank_waits(const Trace& trace, const Waits& waits, const Scale& scale, 
   }
 }
 
-// A run that hangs in its first calls has no event: who waits for whom is known all the same.
+// Handles a run that hangs in its first calls: it has no events, but who waits for whom is known.
 void explain_without_events(shard::ShardData& merged) {
   if (merged.calls_under_way.empty()) return;
   shard::WaitAnalysis& analysis = merged.wait_analysis;
@@ -194,7 +195,7 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
     const auto too_many = [](std::uint64_t unmatched, std::uint64_t all) {
       return static_cast<double>(unmatched) > kMaxUnmatched * static_cast<double>(all);
     };
-    // A call that never returned is no transfer, and the replay knows nothing of it.
+    // A call that never returned is no transfer, and the replay does not see it.
     if (missing == 0 && merged.calls_under_way.empty() && !lost_events(merged) &&
         !too_many(matches.unmatched_messages, matches.messages) &&
         !too_many(matches.unmatched_collectives, matches.instances.size()))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Explains the waiting of a run: who waited where for whom, whose fault it was in the end, and how fast the
-// run would have been on an ideal network. Definitions and formulas: docs/metrics.md.
+// Explains the waiting of a run: which rank waited where and for which rank, the root cause of it, and how
+// fast the run would have been on an ideal network. Definitions and formulas: docs/metrics.md.
 #pragma once
 
 #include <memory>
@@ -20,9 +20,9 @@ class WaitAnalyser {
 
   void add(const shard::ShardData& shard);
 
-  // `merged`: the union of the shards (Merger). Fills wait_analysis, wait_states, root_causes, critical_times
-  // and time_windows, and mpi_wait_ns of the ranks with kWaitKnown. Ranks and call paths are found by world
-  // rank and path id; what merged does not have (a rank taken from another shard) is left out.
+  // `merged` is the union of the shards (Merger). Fills wait_analysis, wait_states, root_causes,
+  // critical_times and time_windows, and mpi_wait_ns of the ranks with kWaitKnown. Ranks are found by world
+  // rank, call paths by id. What merged does not have (a rank taken from another shard) is left out.
   void finish(shard::ShardData& merged);
 
  private:

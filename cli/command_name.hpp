@@ -6,17 +6,17 @@
 
 namespace clusterprof::cli {
 
-// What a person would call this command, for the run's name: the script's or module's base name
-// for an interpreter ("python3 -u examples/train.py" is "train", "python3 -m pkg.mod" is "mod"),
-// else the program's. Letters, digits, '.', '_' and '-' only, at most 64, never empty.
+// A name for this command, as a person would say it, for the run's name: for an interpreter the base name of
+// the script or module ("python3 -u examples/train.py" is "train", "python3 -m pkg.mod" is "mod"), else the
+// program's. Only letters, digits, '.', '_' and '-', at most 64, never empty.
 std::string command_name(const std::vector<std::string>& command);
 
-// Where the program of a command lies: the directory of the script that an interpreter is given, the working
-// directory for `python -m` and `python -c`, else that of the executable (`found`). Empty where that is one
-// of those which programs share, /usr/bin.
+// The directory of a command's program: that of the script given to an interpreter, the working directory for
+// `python -m` and `python -c`, else that of the executable (`found`). Empty for a directory that programs
+// share, such as /usr/bin.
 std::string program_directory(const std::vector<std::string>& command, const std::string& found);
 
-// Python, Perl, R, a shell ...: what runs is a text it is given.
+// Whether the program is an interpreter (Python, Perl, R, a shell ...), which runs a text that it is given.
 bool is_interpreter(const std::string& program);
 
 }  // namespace clusterprof::cli

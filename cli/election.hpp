@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One collector per node and run: whoever binds the abstract socket of that name starts it, the
-// others tell it that they are there. An abstract name goes away with its last holder, so there
-// is nothing to clean up after a crash.
+// One collector per node and run: the process that binds the abstract socket of that name starts the
+// collector, and the others announce themselves to it. An abstract name goes away with its last holder, so a
+// crash leaves nothing to clean up.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ struct ElectionResult {
   // The listening socket (close-on-exec) when this process is elected; none when a collector
   // has accepted our announcement.
   UniqueFd listening;
-  // The collector, which has said why, does not record this process.
+  // The collector does not record this process; it has already said why.
   bool not_recorded = false;
 };
 

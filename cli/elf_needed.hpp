@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which libraries a 64-bit ELF file asks for, read straight from its dynamic section: running
-// ldd would run the program's own loader.
+// The libraries that a 64-bit ELF file needs, read straight from its dynamic section: running ldd would run
+// the program's own loader.
 #pragma once
 
 #include <optional>

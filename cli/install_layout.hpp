@@ -8,7 +8,7 @@
 
 namespace clusterprof::cli {
 
-// Where the other parts are, relative to this executable: PREFIX/bin/clusterprof,
+// The places of the other installed parts, relative to this executable: PREFIX/bin/clusterprof,
 // PREFIX/libexec/clusterprof/, PREFIX/lib/clusterprof/. The same in a build tree.
 struct InstallLayout {
   std::string launcher;
@@ -20,19 +20,20 @@ struct InstallLayout {
   // Empty for kNone.
   [[nodiscard]] std::string mpi_preload(MpiFlavour flavour) const;
   [[nodiscard]] std::string prefix() const;
-  // Looks at runs in a terminal.
+  // The program that browses runs in a terminal.
   [[nodiscard]] std::string browser() const;
-  // Checks this machine.
+  // The program that checks this machine.
   [[nodiscard]] std::string doctor() const;
-  // Merges in parallel. Not in every installation; empty for kNone.
+  // The program that merges in parallel. Not in every installation; empty for kNone.
   [[nodiscard]] std::string merge_program(MpiFlavour flavour) const;
-  // What `clusterprof doctor --self-test` records: without MPI (kNone), or not in every installation.
+  // The program that `clusterprof doctor --self-test` records. kNone: the one without MPI. Those with MPI are
+  // not in every installation.
   [[nodiscard]] std::string self_test_program(MpiFlavour flavour) const;
 };
 
-// Of bin/clusterprof, whatever it is called there.
+// For bin/clusterprof, whatever it is called there.
 Result<InstallLayout> find_install_layout();
-// Of a program in libexec/clusterprof/.
+// For a program in libexec/clusterprof/.
 Result<InstallLayout> find_install_layout_of_helper();
 
 // Finds `command` as execvp(3) would: through PATH unless it has a slash. Error status 127 (no

@@ -6,9 +6,9 @@
 
 namespace clusterprof::cli {
 
-// Overwrites with stars what mask_secrets() masks in the words that this process was started with. They are
-// the command line of the recorded program too, and the launcher stays as long as the program does, which may
-// hide its own.
+// Overwrites with stars what mask_secrets() masks in the arguments that this process was started with. They
+// include the recorded program's arguments. That program may hide its own, but the launcher stays as long as
+// it runs.
 void mask_argument_secrets(std::span<char* const> words);
 
 }  // namespace clusterprof::cli

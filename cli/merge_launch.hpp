@@ -23,25 +23,25 @@ struct MergeLaunch {
   ProgramProblem alone_because;
 };
 
-// Empty if `program` runs on this machine with all its libraries.
+// Returns nothing if `program` runs on this machine with all its libraries.
 using ProgramCheck = std::function<std::optional<ProgramProblem>(const std::string& program)>;
 std::optional<ProgramProblem> check_by_running(const std::string& program);
 
-// The same in all processes of a job, when their nodes have the same software. `of_parent`: the environment
-// of the process that started this one. Only what the launcher started itself may take part: a script may
-// call clusterprof in some processes and not in others, or from within an MPI program.
+// The result is the same in all processes of a job whose nodes have the same software. `of_parent`: the
+// environment of the process that started this one. Only processes that the launcher itself started may take
+// part: a script may call clusterprof in some processes and not in others, or from within an MPI program.
 MergeLaunch choose_merge_program(const InstallLayout& layout, const Environment& environment,
                                  const Environment& of_parent, const ProgramCheck& check = check_by_running);
 
-// As it was given to the parent process when it was executed. Empty when that is not ours to read: a
-// launcher's daemon of another user.
+// The environment with which the parent process was executed. Empty when we may not read it: a launcher's
+// daemon of another user.
 Environment environment_of_parent();
 
-// What a recorded process, or a clusterprof around this one, left for the agent.
+// Removes variables that a recorded process, or a clusterprof around this one, set for the agent.
 void remove_agent_from_environment();
 
-// The whole verb: `argv` of clusterprof, with "merge" as its first argument. Returns only when nothing could
-// be executed or nothing is to be done, with the exit status.
+// Runs the whole verb: `argv` of clusterprof, with "merge" as its first argument. Returns an exit status only
+// when nothing could be executed or nothing is to be done.
 int launch_merge(int argc, char** argv, const Environment& environment);
 
 }  // namespace clusterprof::cli

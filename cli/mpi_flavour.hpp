@@ -7,8 +7,8 @@
 
 namespace clusterprof::cli {
 
-// The binary interfaces of MPI there is a preload object for. MPICH's is shared by Intel MPI,
-// MVAPICH and Cray MPICH.
+// The binary interfaces of MPI for which there is a preload object. Intel MPI, MVAPICH and Cray MPICH share
+// that of MPICH.
 enum class MpiFlavour { kNone, kOpenMpi, kMpich };
 
 // What is known about the recorded program before it runs.
@@ -20,14 +20,14 @@ struct ProgramFacts {
 };
 ProgramFacts inspect_program(const std::string& path, const Environment& environment);
 
-// The flavour a library name stands for: "libmpi.so.40", "libmpich.so.12".
+// The flavour of a library by its name: "libmpi.so.40", "libmpich.so.12".
 MpiFlavour flavour_of_library(const std::string& name);
 
-// The flavour whose launcher left its variables in the environment.
+// The flavour whose launcher set its variables in the environment.
 MpiFlavour flavour_of_launcher(const Environment& environment);
 
-// In this order: what the program is linked to, who launched it, and for a script, which may
-// load any MPI late, what this installation has.
+// Decides by the first of these that gives a flavour: the libraries that the program is linked to; the
+// launcher; for a script, which may load any MPI later, the flavours in this installation.
 MpiFlavour choose_flavour(const ProgramFacts& program, bool is_interpreter, const Environment& environment,
                           bool have_openmpi, bool have_mpich);
 

@@ -17,12 +17,13 @@ class App;
 
 namespace clusterprof::cli {
 
-// What slurm/activation has found wrong with a user's request (slurm/start/decide.hpp).
+// The problem that slurm/activation found in a user's request (slurm/start/decide.hpp).
 inline constexpr const char* kStartProblemVariable = "CLUSTERPROF_START_PROBLEM";
 
 enum class SampleClock { kWall, kCpu };
 
-// Whether nodes exchange their clocks: where that is safe, never, or because the user says that it is.
+// Whether nodes exchange their clocks: where that is safe, never, or always, because the user says that it is
+// safe.
 enum class ClockSync { kAuto, kNever, kAlways };
 
 // A record command line, checked. The command line wins over CLUSTERPROF_<OPTION>.
@@ -47,17 +48,17 @@ struct Options {
   bool strict = false;
   std::vector<std::string> command;  // never empty
   SpawnedAs spawned;                 // --spawned, which the wrapper of MPI_Comm_spawn gives
-  // --started, which slurm/start gives: the batch system has been asked to record, and the command runs
-  // whatever becomes of that; with --argv0, under that name.
+  // --started, which slurm/start adds: the batch system was asked to record, and the command runs whether or
+  // not that works; with --argv0, under that name.
   bool started = false;
   std::string argv0;
-  // Of a started one: why it cannot be recorded; nothing else but the command is then set.
+  // Of a started command: why it cannot be recorded. Only the command is set then.
   std::string problem;
-  // Whatever was given but --output, --spawned and --argv0, as words of a command line that says the same.
+  // All given options but --output, --spawned and --argv0, as the words of an equivalent command line.
   std::vector<std::string> words;
 
   [[nodiscard]] bool wants_rank(int rank) const;
-  // Those of the ranks below `world_size` that take part: the lowest (-1: none) and their number.
+  // The selected ranks below `world_size`: the lowest (-1: none) and their number.
   struct Selection {
     int lowest = -1, count = 0;
   };
@@ -73,18 +74,18 @@ struct Leave {
   std::string error;   // one line for stderr, or empty
 };
 
-// `arguments` without the program's name and without a leading "record". Options end at the
-// first word that is none, or behind "--": the command's own are never looked at.
+// `arguments` lack the program's name and a leading "record". Options end at the first word that is not one,
+// or after "--": the options of the command itself are never looked at.
 std::variant<Options, Leave> parse_record_options(const std::vector<std::string>& arguments,
                                                   const Environment& environment);
 
-// The options as they are defined, for manual pages and completion; they live no longer than the call.
+// Passes the defined options to `use`, for manual pages and completion; they live no longer than the call.
 void with_record_options(const std::function<void(CLI::App&)>& use);
 
-// Verbs that programs of libexec/clusterprof carry out.
+// The verbs that programs in libexec/clusterprof carry out.
 const std::vector<std::string>& analysis_verbs();
 bool is_analysis_verb(const std::string& word);
-// The verb that a word which is none may have been meant as; empty: none.
+// The verb that was probably meant by a word that is none; empty: none.
 std::string meant_verb(const std::string& word);
 
 // "0-3,8": closed intervals of ranks; false when it is no such list.

@@ -23,12 +23,12 @@ struct ProgramEnvironment {
   bool needs_asan = false;            // the program is linked to AddressSanitizer's shared run time
 };
 
-// What the agent and mpi-wrap are to find (formats/wire/hello.h), and nothing else.
+// The variables that the agent and mpi-wrap read (formats/wire/hello.h), and no others.
 EnvironmentChanges program_environment(const Options& options, const ProgramEnvironment& facts,
                                        const Environment& current);
 
-// LD_PRELOAD with `ours` in it, once: before the user's entries, so that our wrappers see the
-// calls first, but behind a run time of AddressSanitizer, which insists on being first.
+// LD_PRELOAD with `ours` in it once: before the user's entries, so that our wrappers see the calls first, but
+// after an AddressSanitizer run time, which has to be first.
 std::string merge_preloads(const std::vector<std::string>& ours, const std::string& users);
 
 void apply(const EnvironmentChanges& changes);

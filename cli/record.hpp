@@ -6,8 +6,9 @@
 
 namespace clusterprof::cli {
 
-// Records options.command: becomes it by exec. The process that starts the node's collector runs it as a
-// child instead and ends as it does. Returns only with an exit status of clusterprof's own.
+// Records options.command: replaces this process by it with exec. The process that starts the node's
+// collector instead runs the command as a child and ends with its status. Returns only with an exit status of
+// clusterprof's own.
 int record(const Options& options, const Environment& environment);
 
 }  // namespace clusterprof::cli

@@ -42,29 +42,30 @@ struct RunDirectory {
   bool created = false;         // by this very process
 };
 
-// The run directory of identity.key. Fails with the path and the reason: not writable, another
-// run or other files there. *refused, if given, becomes whether request.output itself is the mistake: the
-// latter, or no name of a directory; otherwise it is the file system that fails.
+// Finds or makes the run directory of identity.key. Fails with the path and the reason: not writable, or it
+// has another run or other files. If `refused` is given, *refused is set to true when request.output itself
+// is the mistake: it has another run or other files, or it is no name of a directory. Otherwise the file
+// system failed.
 Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const Identity& identity,
                                             bool* refused = nullptr);
 
 // Removes the rendezvous link, which no rank of the job needs any more.
 void remove_rendezvous_link(const RunDirectory& directory);
 
-// `ranks` ranks of the node, which nobody counted before, have come and gone. Each node leaves a mark
-// in the run directory; the last one, when they add up to `all_ranks`, removes marks and link.
+// Reports that `ranks` ranks of the node, not counted before, have come and ended. Each node leaves a mark in
+// the run directory; when the marks add up to `all_ranks`, the last node removes marks and link.
 void leave_rendezvous(const RunDirectory& directory, const std::string& node, int ranks, int all_ranks);
 
-// Where ranks of a world meet before they exchange clocks; the first one there makes it.
+// The directory in which ranks of a world meet before they exchange clocks; the first rank there makes it.
 std::string clock_rendezvous_path(const RunDirectory& directory, int world);
 
-// When all ranks of this node have ended: removes files that ranks left there because they ended
-// without cleaning up.
+// Call when all ranks of this node have ended: removes files of ranks that ended without cleaning up.
 void remove_clock_rendezvous(const RunDirectory& directory, int world);
 
 // Removes a directory that nothing was written to. Only for the process that created it.
 void withdraw_run_directory(const RunDirectory& directory);
-// Before that, what the collector of a run of one process may have begun to write.
+// Call before withdraw_run_directory(): removes what the collector of a run of one process may have begun to
+// write.
 void remove_shards(const RunDirectory& directory, const std::string& node);
 
 }  // namespace clusterprof::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// --sample-on: translates the name of an event to what the kernel is asked for. The launcher does this, so
-// that the program need not load the libraries that know the names.
+// --sample-on: translates the name of an event to the numbers that the kernel needs. The launcher does this,
+// so that the program need not load the libraries that know the names.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ Result<SampleOn> parse_sample_on(const std::string& text);
 // An error says in less than wire::kCounterNameBytes characters why this machine cannot sample on it.
 Result<wire::SampleEvent> resolve_sample_event(const SampleOn& sample_on, int rate_hz);
 
-// Of --event: those that no counter has, and why, as a person reads it; empty: none. What this machine does
-// not count is found by the program's agent.
+// Lists the names given to --event that no counter has, each with the reason, for people; empty: none. The
+// program's agent finds out which counters this machine cannot count.
 std::string unknown_counters(const std::vector<std::string>& events);
 
 // For wire::kSampleEventVariable.

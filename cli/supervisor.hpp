@@ -16,9 +16,9 @@
 
 namespace clusterprof::cli {
 
-// Blocks all signals for this process and remembers how they were. From here to the end signals
-// are taken from a signalfd; children get the earlier state back by restore(). Threads that preloaded
-// libraries have made here are made to block them as well.
+// Blocks all signals for this process and remembers the earlier state. From then on signals are read from a
+// signalfd; children get the earlier state back by restore(). Threads that preloaded libraries have made here
+// are made to block the signals as well.
 class SignalState {
  public:
   SignalState();
@@ -45,7 +45,7 @@ class GroupSignalProbe {
 
   // Whether the canary got `signal` as well; true once for each arrival.
   bool saw(int signal);
-  // Whether it has got one that saw() was not asked about yet.
+  // Whether the canary got a signal that saw() was not asked about yet.
   [[nodiscard]] bool has_more(int signal);
   [[nodiscard]] pid_t pid() const { return pid_; }
   // It was reaped by someone's waitpid(-1).
@@ -83,9 +83,9 @@ struct SupervisedEnd {
   int collector_status = -1;
   // It was gone before the program was.
   bool collector_died_early = false;
-  // It was there after the program, and did nothing: somebody does not answer it.
+  // It was still there after the program but did nothing: something that it waits for does not answer.
   bool collector_stuck = false;
-  // What the collector said of it at its end; -1: nothing.
+  // The number of ranks that the collector reported at its end; -1: none reported.
   int ranks_seen = -1;
 };
 
@@ -95,8 +95,8 @@ struct SupervisedEnd {
 SupervisedEnd supervise(pid_t program, int rank, CollectorHandle& collector, GroupSignalProbe& signal_probe,
                         std::chrono::milliseconds patience);
 
-// Ends this process as wait status `wait_status` says: with that exit status, or killed by that
-// signal without a second core file.
+// Ends this process in the way that `wait_status` describes: with that exit status, or killed by that signal
+// without a second core file.
 [[noreturn]] void end_as(int wait_status);
 
 }  // namespace clusterprof::cli

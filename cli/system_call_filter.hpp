@@ -3,9 +3,9 @@
 
 namespace clusterprof::cli {
 
-// Whether this process has a filter of system calls (seccomp) that kills for one that recording needs, here
-// or in the program. Asked of a child, with arguments that do nothing: a filter that looks at these as
-// well may say otherwise later. Costs a look into /proc where there is no filter.
+// Whether this process has a system call filter (seccomp) that kills it, or the program, for a call that
+// recording needs. A child tries the calls with arguments that have no effect: a filter that checks arguments
+// as well may still decide otherwise later. Without a filter this costs one look into /proc.
 bool filter_kills_recording();
 
 }  // namespace clusterprof::cli

@@ -68,7 +68,7 @@ std::optional<T> greeting_as(const ReceivedMessage& message, std::uint64_t magic
   return value;
 }
 
-// As it was called: "mpirun". Empty: not known.
+// The program's name as it was called: "mpirun". Empty: not known.
 std::string program_name(pid_t pid) {
   if (pid <= 0) return {};
   const std::string command = read_text("/proc/" + std::to_string(pid) + "/cmdline").value_or("");

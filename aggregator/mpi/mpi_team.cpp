@@ -27,8 +27,8 @@ namespace {
 
 constexpr int kFailed = 3;  // exit status of a merge that failed (cli/analyze)
 
-// Messages of a member to another: kSize, answered by kReady, followed by kPiece; what is posted:
-// kPostedSize, followed by kPosted; Farewell as the last one.
+// Tags of messages between members: kSize, answered by kReady, then kPiece. For posted messages kPostedSize,
+// then kPosted. The last message is Farewell.
 enum Tag : int { kSize = 1, kReady, kPiece, kPostedSize, kPosted, kGone };
 
 struct Farewell {
@@ -48,7 +48,7 @@ void say(const std::string& text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
-// Launchers that end a job drop what they have not forwarded by then.
+// A launcher that ends a job drops output that it has not forwarded by then.
 void let_launcher_read() {
   const timespec while_it_reads{0, 200'000'000};
   ::nanosleep(&while_it_reads, nullptr);
@@ -71,9 +71,8 @@ void check(int error) {
   end_job(why);
 }
 
-// MPI's own waiting polls without a pause. Here what is waited for takes from microseconds (an answer) to
-// minutes (another member's merging), so the pauses grow with the time that has passed: they add a tenth to
-// it.
+// MPI polls without a pause while it waits. Here a wait takes from microseconds (an answer) to minutes
+// (another member's merging). So the pauses grow with the time that has passed, and add a tenth to it.
 template <typename Poll>
 void wait_until(Poll&& done) {
   using Clock = std::chrono::steady_clock;
@@ -135,8 +134,8 @@ void out_of_patience(int) {
 
 }  // namespace
 
-// Of a posted message whose size has come: the sender may be busy, and with some transports it has to do its
-// part between other work, so the pieces travel meanwhile.
+// A posted message whose size has arrived. Its sender may be busy, and with some transports the sender has to
+// take part between its other work, so the pieces travel meanwhile.
 struct MpiTeam::Incoming {
   Bytes bytes;
   std::vector<MPI_Request> requests;

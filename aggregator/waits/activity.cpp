@@ -129,7 +129,7 @@ std::int64_t ActivityReader::read(const Lane& lane, std::uint32_t next, std::int
           static_cast<double>(gap.useful_ns) / static_cast<double>(gap.end_ns - gap.begin_ns);
       const double ns = static_cast<double>(gap_ns);
       add_gap(lane, next, ns * useful, activity);
-      // Calls without events: one-sided ones, those that poll, or what a sample of the events left out.
+      // Calls without events: one-sided calls, polling calls, or calls that the sample of events left out.
       if (useful < 1)
         add_calls(lane, next, ns * (1 - useful),
                   static_cast<double>(gap.end_ns - gap.begin_ns) * (1 - useful), activity);

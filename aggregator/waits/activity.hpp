@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a thread did between two times, by call path.
+// How a thread spent its time between two points in time, by call path.
 #pragma once
 
 #include <cstdint>
@@ -32,18 +32,20 @@ class ActivityReader {
  public:
   ActivityReader(const Trace& trace, const Waits& waits);
 
-  // Adds what the lane did from `from_ns` until `to_ns`, where `next` is the first event of the first call
-  // that was entered at to_ns or later (lane.end: none). Looks at no more than max_calls calls, the last
-  // ones: returns the time from which on it has looked.
+  // Adds what the lane did from `from_ns` until `to_ns`. `next` is the first event of the first call that was
+  // entered at to_ns or later (lane.end: there is none). Looks only at the last max_calls calls. Returns the
+  // time at which the part that it looked at begins.
   std::int64_t read(const Lane& lane, std::uint32_t next, std::int64_t from_ns, std::int64_t to_ns,
                     std::uint32_t max_calls, Activity& activity) const;
 
-  // Adds `ns` of the gap before the call that were in MPI, in calls without events: divided as these say, and
-  // what nothing is known of to Trace::path_before(). gap_ns: all such time of the gap.
+  // Adds `ns` of MPI time in the gap before the call, spent in calls without events. The time is divided as
+  // the recorded times of these calls say; time of unknown calls goes to Trace::path_before(). gap_ns: all
+  // such time of the gap.
   void add_calls(const Lane& lane, std::uint32_t call, double ns, double gap_ns, Activity& activity) const;
 
-  // Adds `ns` outside MPI just before the call, divided as samples showed: of that interval, else of all
-  // intervals before calls from the same place, else to the code that made the call.
+  // Adds `ns` of time outside MPI just before the call, divided as samples of that interval show. Without
+  // such samples, those of all intervals before calls from the same call site are used; without these, the
+  // time goes to the code that made the call.
   void add_gap(const Lane& lane, std::uint32_t call, double ns, Activity& activity) const;
 
  private:
@@ -54,8 +56,8 @@ class ActivityReader {
   std::unordered_map<std::uint64_t, std::vector<PathTime>> before_site_;  // rank << 32 | path
 };
 
-// Time outside MPI between a call of the lane (its first event; lane.end: the end) and the one before, and
-// when that interval began.
+// Time outside MPI between a call of the lane (its first event; lane.end: the end of the lane) and the call
+// before it, and when that interval began.
 struct Interval {
   std::int64_t begin_ns = 0, end_ns = 0, useful_ns = 0;
   std::int64_t ran_ns = 0;  // useful_ns but for the time without a processor, as far as samples showed that

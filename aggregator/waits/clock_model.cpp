@@ -16,15 +16,16 @@ namespace clusterprof::aggregator::waits {
 namespace {
 
 constexpr std::size_t kSlices = 64;
-// Bounds that no line satisfies within this are explained by several lines.
+// If no line satisfies the bounds to within this error, several lines are used.
 constexpr double kStraight = 1000;  // ns
-// No clock of a run is further ahead than this, nor wrong by more.
+// The largest lead and the largest error of a clock in a run.
 constexpr std::int64_t kFarthest = std::int64_t{1} << 61;
 
-// MPI_Win_start may return before the MPI_Win_post that it is for; any other receive is over after its send.
+// Whether the event shows the order of send and receive: MPI_Win_start may return before its MPI_Win_post;
+// any other receive ends after its send.
 bool shows_order(const Event& event) { return event.tag != wire::kTagWinPost; }
 
-// Calls before(node_a, time_a, node_b, time_b) for all that must hold between nodes: time_a on a is not later
+// Calls before(node_a, time_a, node_b, time_b) for every constraint between nodes: time_a on a is not later
 // than time_b on b.
 template <typename Before>
 void for_each_constraint(const Trace& trace, const Matches& matches, std::uint32_t reference_node,
@@ -149,7 +150,7 @@ void ClockPair::at_most(std::int64_t local_ns, std::int64_t ahead_ns) {
   slice.reduce_upper_at = std::max(slice.reduce_upper_at, 2 * slice.upper.size());
 }
 
-// Keeps the bounds on the convex hull: a line that stays above these stays above all (sign 1; -1: below).
+// Reduces the bounds to their convex hull: a line above these bounds is above all bounds (sign 1; -1: below).
 void ClockPair::reduce(std::vector<Bound>& bounds, double sign) {
   std::sort(bounds.begin(), bounds.end(), [&](const Bound& a, const Bound& b) {
     return std::pair(a.time, -sign * a.ahead) < std::pair(b.time, -sign * b.ahead);
@@ -169,7 +170,7 @@ void ClockPair::reduce(std::vector<Bound>& bounds, double sign) {
   bounds = std::move(hull);
 }
 
-// The line that keeps the largest distance from all bounds of the slices [first, end).
+// Finds the line with the largest distance from all bounds of the slices [first, end).
 bool ClockPair::line_through(std::size_t first, std::size_t end, Line& line, double& violation) const {
   std::vector<Bound> lower, upper;
   for (std::size_t i = first; i < end; ++i) {
@@ -202,7 +203,7 @@ bool ClockPair::line_through(std::size_t first, std::size_t end, Line& line, dou
     return true;
   }
   violation = 0;
-  // How far from this line another one may be that satisfies all bounds as well.
+  // How far another line that satisfies all bounds may be from this one.
   const auto last_slope = [&](double other) {
     double good = line.slope, bad = other;
     if (room(bad) >= 0) return bad;
@@ -358,7 +359,7 @@ ClockModel::ClockModel(const Trace& trace, const Matches& matches,
                         else
                           pairs_[row].at_most(sent, received - sent);
                       });
-  // The way to the reference node with the smallest error.
+  // Finds for each node the path to the reference node with the smallest error.
   std::vector<bool> done(nodes_.size()), fitted(pairs_.size());
   std::vector<std::vector<std::uint32_t>> pairs_of(nodes_.size());
   for (std::uint32_t i = 0; i < pairs_.size(); ++i) {
@@ -383,7 +384,7 @@ ClockModel::ClockModel(const Trace& trace, const Matches& matches,
       nodes_[other] = {next, i, other == a, true, 0, error};
     }
   }
-  // Without anything to go by: as if the nodes' real-time clocks were right.
+  // Without any measurement, the nodes' real-time clocks are taken to be right.
   struct Start {
     std::int64_t utc_ns = std::numeric_limits<std::int64_t>::max(), begin_ns = 0;
   };
@@ -409,7 +410,7 @@ std::int64_t ClockModel::global_ns(std::uint32_t node, std::int64_t local_ns) co
   while (nodes_[node].parent != kNone) {
     const NodeClock& clock = nodes_[node];
     const ClockPair& pair = pairs_[clock.pair];
-    // The pair says what the clock of its first node is ahead, by the time of its second one.
+    // The pair gives the lead of its first node's clock as a function of its second node's time.
     time =
         std::clamp(clock.is_first ? pair.local_ns(time) : time + pair.ahead_ns(time), -kFarthest, kFarthest);
     node = clock.parent;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The clocks of the nodes against each other, from exchanges measured in the run and from what must hold:
-// nothing is received before it was sent.
+// Relates the clocks of the nodes to each other: by clock exchanges measured in the run, and by the rule that
+// no message is received before it was sent.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,26 @@
 
 namespace clusterprof::aggregator::waits {
 
-// Two clocks may drift apart by this much, per unit of time.
+// The largest drift assumed between two clocks, per unit of time.
 inline constexpr double kMaxDrift = 1e-3;
 
-// What one clock is ahead of another as a function of the latter's time: lines that stay between the lower
-// and the upper bounds given, as far from both as they can.
+// How far one clock is ahead of a second one, as a function of the second clock's time. The function consists
+// of lines that stay between the given lower and upper bounds, as far from both as possible.
 class ClockPair {
  public:
   // Times in [begin_ns, end_ns] of the second clock.
   ClockPair(std::int64_t begin_ns, std::int64_t end_ns);
 
-  // At local_ns of the second clock, the first one is ahead by that or more / or less.
+  // Adds a bound: at local_ns of the second clock, the first one is ahead by ahead_ns or more / or less.
   void at_least(std::int64_t local_ns, std::int64_t ahead_ns);
   void at_most(std::int64_t local_ns, std::int64_t ahead_ns);
-  // False: there are not bounds on both sides.
+  // Returns false when there are no bounds on both sides.
   bool fit();
 
   [[nodiscard]] std::int64_t ahead_ns(std::int64_t local_ns) const;  // after fit()
-  // The second clock's time when the first one shows that.
+  // Returns the second clock's time at which the first clock shows first_clock_ns.
   [[nodiscard]] std::int64_t local_ns(std::int64_t first_clock_ns) const;
-  // ahead_ns is at most this wrong between begin_ns and end_ns (where no line between all bounds exists:
-  // more).
+  // The largest error of ahead_ns between begin_ns and end_ns (larger where no line fits between all bounds).
   [[nodiscard]] std::int64_t error_ns() const { return error_ns_; }
 
  private:
@@ -76,12 +75,12 @@ class ClockModel {
              const shard::ShardData& merged);
 
   [[nodiscard]] std::int64_t global_ns(std::uint32_t node, std::int64_t local_ns) const;
-  // Differences of times on two nodes are at most this wrong; kUnknown: cannot be compared.
+  // The largest error of a difference of times on nodes a and b; kUnknown: they cannot be compared.
   [[nodiscard]] std::int64_t error_ns(std::uint32_t a, std::uint32_t b) const;
 
   // Puts all times of the trace on one clock.
   void adjust(Trace& trace) const;
-  // Of a trace that was adjusted.
+  // Checks a trace that was adjusted.
   [[nodiscard]] ClockCheck check(const Trace& trace) const;
 
  private:

@@ -28,7 +28,8 @@ class DelayAnalysis {
                 const ActivityReader& activity)
       : trace_(trace), matches_(matches), waits_(waits), activity_(activity) {}
 
-  // Resolves all waits, in order of their ends: those that a late rank had itself are then known.
+  // Resolves all waits in order of their ends. The waits of a late rank are then resolved before those that
+  // it caused.
   void run() {
     const auto count = static_cast<std::uint32_t>(waits_.waits.size());
     first_.assign(count, 0);
@@ -92,7 +93,7 @@ class DelayAnalysis {
       }
     }
     if (causes_.empty()) {
-      // It waited for this rank itself, or nothing is known of it.
+      // The late rank waited for this rank itself, or nothing is known about it.
       const std::uint32_t path = theirs_.waits.empty()
                                      ? trace_.outside[trace_.events[wait.cause].path]
                                      : trace_.events[waits_.waits[theirs_.waits.front().first].event].path;
@@ -101,8 +102,8 @@ class DelayAnalysis {
     keep(row);
   }
 
-  // When the two ranks last had to do with each other before the wait, and both were through with it before
-  // the late one came.
+  // The time at which the two ranks were last synchronised before the wait, that is when both had finished
+  // that operation before the late rank arrived.
   std::int64_t last_synchronised(const Wait& wait, const Lane& own, const Lane& late) const {
     std::uint32_t call = trace_.call_begin(wait.event);
     if (own.rank == late.rank) return wait.begin_ns;
@@ -117,7 +118,7 @@ class DelayAnalysis {
     return call == own.first ? std::min(own.begin_ns, late.begin_ns) : trace_.events[call].enter_ns;
   }
 
-  // INT64_MIN: not in this operation
+  // Returns INT64_MIN when this operation did not synchronise them.
   std::int64_t synchronised_in(std::uint32_t e, std::uint32_t own, std::uint32_t late,
                                std::int64_t late_ns) const {
     const Event& event = trace_.events[e];
@@ -146,7 +147,7 @@ class DelayAnalysis {
                     Matches::arrival_ns(trace_, matches_.members[mine]));
   }
 
-  // Unites equal causes, keeps the largest, makes them add up to 1.
+  // Unites equal causes, keeps the largest, and scales these to a sum of 1.
   void keep(std::uint32_t row) {
     std::sort(causes_.begin(), causes_.end(), [](const Share& a, const Share& b) {
       return std::tie(a.rank, a.path, a.share) < std::tie(b.rank, b.path, b.share);
@@ -215,7 +216,8 @@ std::vector<shard::WaitState> direct_causes(const Trace& trace, const Waits& wai
     const Event& event = trace.events[wait.event];
     const std::uint32_t rank = trace.lanes[event.lane].rank;
     const Lane& late = trace.lanes[trace.events[wait.cause].lane];
-    // A wait that the call gave up before the late rank came is explained by what that did until then.
+    // If the call gave up its wait before the late rank arrived, the wait is explained by what that rank did
+    // until then.
     meanwhile.clear();
     activity.read(late, trace.call_begin(wait.cause), wait.begin_ns, wait.late_ns, kMaxCallsBack, meanwhile);
     for (const auto& [other, ns] : meanwhile.waits)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whose fault waiting was: at once (what the late rank did meanwhile), and in the end (delay analysis).
+// Finds the causes of waiting: the direct cause (what the late rank did meanwhile) and the root cause (delay
+// analysis).
 //
-// The end is found as in Böhme, Geimer, Wolf, Arnold: "Identifying the root causes of wait states in
-// large-scale parallel applications": since the two ranks were last synchronised, what the late one spent
-// more than the waiting one on a call path is its own delay; what it waited itself is passed on to those it
-// waited for.
+// Root causes are found as in Böhme, Geimer, Wolf, Arnold: "Identifying the root causes of wait states in
+// large-scale parallel applications". Starting where the two ranks were last synchronised, time that the late
+// rank spent on a call path beyond the waiting rank's time there is the late rank's own delay. Time that the
+// late rank itself waited is passed on to the ranks that it waited for.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,12 @@
 
 namespace clusterprof::aggregator::waits {
 
-// No more calls than this are looked at on a rank to explain one wait: the last ones.
+// To explain one wait, at most this many calls of a rank are looked at: the last ones.
 inline constexpr std::uint32_t kMaxCallsBack = 256;
-// Causes kept of one wait; the time of others is divided among these.
+// How many causes of one wait are kept; the time of the others is divided among these.
 inline constexpr std::size_t kMaxCauses = 16;
 
-// scale(rank, path): what a wait at that call site stands for (1 unless the events are a sample). Rows are in
+// scale(rank, path): the factor for a wait at that call site (1 unless the events are a sample). Rows are in
 // order and have no duplicates.
 using Scale = std::function<double(std::uint32_t rank, std::uint32_t path)>;
 [[nodiscard]] std::vector<shard::WaitState> direct_causes(const Trace& trace, const Waits& waits,

@@ -12,8 +12,8 @@
 namespace clusterprof::aggregator::waits {
 namespace {
 
-// Of an event: the hash of what both sides have in common but for the number, and the number. Sorting these
-// 16 bytes brings the sides together without touching the events.
+// The key of an event: a hash of what both sides have in common except the sequence number, and that number.
+// Sorting these 16 bytes brings the two sides together without touching the events.
 struct Key {
   std::uint64_t hash = 0;
   std::uint32_t sequence = 0, event = 0;
@@ -82,7 +82,7 @@ class MessageMatcher {
       std::uint32_t send = kNone, receive = kNone;
       for (; next < stream.size() && stream[next].sequence == stream[i].sequence; ++next) {
         const MpiEventKind kind = trace_.events[stream[next].event].kind;
-        // Of several the last: those before it were taken back.
+        // Of several sends the last one counts: those before it were taken back.
         if (kind == MpiEventKind::kSend) send = stream[next].event;
         if (kind == MpiEventKind::kReceive && receive == kNone) receive = stream[next].event;
       }
@@ -104,7 +104,8 @@ class MessageMatcher {
   }
 
  private:
-  // Receives have the number of their completion; messages are received in the order of posting.
+  // Receives are numbered by completion, but messages are received in the order in which the receives were
+  // posted.
   void put_receives_in_order(std::span<Key> stream) {
     receives_.clear();
     bool in_order = true;
@@ -145,7 +146,7 @@ class CollectiveMatcher {
   }
 
  private:
-  // Of a communicator whose size is not known: as many ranks as ever took part.
+  // When the size of a communicator is not known, it is the number of ranks that ever took part.
   void learn_size(std::span<const Key> keys) {
     const std::uint32_t row = trace_.events[keys[0].event].channel;
     size_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which events are two sides of one message, or one collective operation.
+// Matches events: the two sides of a message, and the members of a collective operation.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Member {
   std::uint32_t completion = kNone;  // event in which it left; kNone: not seen
   std::int32_t place = 0;            // the rank's number in the communicator
 
-  // The order of scans.
+  // The order of members in scans.
   [[nodiscard]] bool is_before(const Member& other) const {
     return place != other.place ? place < other.place : rank < other.rank;
   }
@@ -35,7 +35,7 @@ struct Matches {
   std::uint64_t messages = 0, unmatched_messages = 0;
   std::uint64_t unmatched_collectives = 0;
 
-  // When the member came, on the clock of its events.
+  // When the member arrived, by the clock of its events.
   [[nodiscard]] static std::int64_t arrival_ns(const Trace& trace, const Member& member) {
     const Event& event = trace.events[member.arrival];
     return event.kind == MpiEventKind::kCollectiveDone ? event.start_ns : event.enter_ns;
@@ -44,9 +44,9 @@ struct Matches {
   [[nodiscard]] std::uint32_t member_of(const Instance& instance, std::uint32_t rank) const;
 };
 
-// Sets Event::match: for kReceive, kProbe and kSendDone the kSend; for kSend the kReceive; for collectives
-// the row of Matches::instances. missing_ranks: how many ranks of the job there are no events of; as many may
-// be missing in a collective operation.
+// Sets Event::match. For kReceive, kProbe and kSendDone it is the kSend; for kSend the kReceive; for
+// collectives the row of Matches::instances. missing_ranks: how many ranks of the job have no events; a
+// collective operation may lack as many members.
 [[nodiscard]] Matches match_events(Trace& trace, std::uint32_t missing_ranks);
 
 }  // namespace clusterprof::aggregator::waits

@@ -18,13 +18,13 @@ namespace {
 
 constexpr std::int64_t kNotYet = std::numeric_limits<std::int64_t>::min();
 
-// Times of a damaged file may add up to anything.
+// The sum of times in a damaged file may overflow.
 std::int64_t later_by(std::int64_t time_ns, std::int64_t ns) {
   std::int64_t sum = 0;
   return __builtin_add_overflow(time_ns, ns, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
 }
 
-// Lets each thread go on until it needs something that another one has not done yet, and then the other one.
+// Runs each thread until it needs something that another thread has not done yet, then runs that thread.
 class Replay {
  public:
   Replay(const Trace& trace, const Matches& matches)
@@ -40,7 +40,7 @@ class Replay {
     std::int64_t end_ns = 0;
     for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) {
       states_[l].next = trace_.lanes[l].first;
-      // A later start is none of the network's doing; nor is that of a thread.
+      // A rank's or thread's later start is not caused by the network.
       states_[l].clock_ns = trace_.lanes[l].begin_ns - first_ns;
       ready_.push_back(l);
     }
@@ -70,7 +70,7 @@ class Replay {
     std::uint32_t members = 0;
     std::int64_t last_ns = 0;
   };
-  // A scan: who came, in order of place until the first who has not.
+  // A scan: the ranks that arrived, in order, up to the first one that has not.
   struct Scan {
     std::vector<std::uint32_t> members, position;  // rows of Instance; the inverse of it
     std::vector<std::int64_t> last_ns;             // per position: when the last came of those up to there
@@ -83,7 +83,7 @@ class Replay {
     waiting.erase(begin, end);
   }
 
-  // False: the lane is at its end or has to wait.
+  // Returns false when the lane is at its end or has to wait.
   bool step(std::uint32_t l) {
     const Lane& lane = trace_.lanes[l];
     State& state = states_[l];
@@ -147,8 +147,8 @@ class Replay {
     return scan;
   }
 
-  // When something that happened at that time in the run, before event e of the lane, happens in the replay.
-  // kNotYet: the lane is not there, and l is woken when it is.
+  // Returns the replay's time of a moment of the run (run_ns) before event e of the lane. kNotYet: the lane
+  // has not got there; l is woken when it has.
   std::int64_t time_of(std::uint32_t l, std::uint32_t e, std::int64_t run_ns) {
     const std::uint32_t next = std::min(e, trace_.first_entered(trace_.lanes[trace_.events[e].lane], run_ns));
     if (entered_[next] == kNotYet) {
@@ -161,7 +161,7 @@ class Replay {
     return entered_[next] - std::clamp<std::int64_t>(trace_.events[next].enter_ns - run_ns, 0, ran_ns);
   }
 
-  // When the operation of this event is over; kNotYet: that has to wait.
+  // Returns when the operation of this event completes; kNotYet: the lane has to wait for that.
   std::int64_t completes(std::uint32_t l, std::uint32_t e) {
     const Event& event = trace_.events[e];
     const std::int64_t own_ns = entered_[e];
@@ -256,8 +256,8 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
   };
   std::uint32_t next = lane->end;
   std::int64_t until = lane->end_ns;
-  // Every step goes back in time or to an earlier call; clocks that are not exact cannot make it go on for
-  // ever.
+  // Every step goes back in time or to an earlier call. The limit is there because inexact clocks could make
+  // it go on for ever.
   for (std::size_t steps = 2 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
     const Interval gap = interval_before(trace, *lane, next);
     const std::int64_t gap_ns = std::min(until, gap.end_ns) - gap.begin_ns;
@@ -311,7 +311,7 @@ std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& wai
   const auto count =
       static_cast<std::size_t>(std::clamp<std::int64_t>((end_ns - begin_ns) / kShortest, 1, kMaxWindows));
   const double width = static_cast<double>(end_ns - begin_ns) / static_cast<double>(count);
-  // Divides `amount` that lies evenly between two times.
+  // Divides an `amount` that is spread evenly between two times.
   const auto spread = [&](std::vector<double>& windows, std::int64_t from, std::int64_t to, double amount) {
     if (to <= from || amount <= 0) return;
     const double a = static_cast<double>(from - begin_ns) / width,

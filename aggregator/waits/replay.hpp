@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long the run would have taken on an ideal network, what its length depended on, and how it went over
-// time.
+// Computes the elapsed time on an ideal network, the critical path, and how the run went over time.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +13,17 @@
 
 namespace clusterprof::aggregator::waits {
 
-// Elapsed time when transfers take no time and all dependences stay; nothing is lost, so each rank's clock
-// advances in useful time only. 0: not known, the events contradict each other. The trace is complete.
+// Returns the elapsed time if transfers took no time and all dependences stayed. The trace must be complete:
+// no event is lost, and each rank's clock advances in useful time only. 0: not known, because the events
+// contradict each other.
 [[nodiscard]] std::uint64_t ideal_ns(const Trace& trace, const Matches& matches);
 
-// From the end of the last rank back: at each wait on to the rank that ended it. By rank, then path.
+// Walks back from the end of the last rank; at each wait it goes on at the rank that ended the wait. Rows by
+// rank, then path.
 [[nodiscard]] std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& waits,
                                                              const ActivityReader& activity);
 
-// From the first rank's start to the last one's end in up to 64 parts.
+// Divides the time from the first rank's start to the last rank's end into up to 64 windows.
 [[nodiscard]] std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& waits,
                                                           const Scale& scale);
 

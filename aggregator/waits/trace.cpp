@@ -48,7 +48,7 @@ bool is_in(std::string_view name, const std::array<std::string_view, N>& names) 
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Files may hold anything: sums of a few of these do not overflow.
+// A damaged file may hold any number; sums of a few of these do not overflow.
 constexpr std::int64_t kMaxNs = std::int64_t{1} << 60;  // 36 years of a monotonic clock
 std::int64_t signed_ns(std::uint64_t ns) {
   return static_cast<std::int64_t>(std::min(ns, static_cast<std::uint64_t>(kMaxNs)));
@@ -180,7 +180,7 @@ void TraceBuilder::add(const shard::ShardData& shard) {
     part.gaps.push_back({gap.event, new_path[gap.path], static_cast<float>(gap.wall_ns)});
 }
 
-// Of several records of a rank, takes the one that the merge took.
+// When a rank has several records, takes the one that the merge took.
 void TraceBuilder::choose_sources(const shard::ShardData& merged, NewRows& rows) const {
   std::vector<std::uint32_t> taken(merged.ranks.size(), kNone);
   rows.rank.assign(sources_.size(), kNone);
@@ -191,7 +191,7 @@ void TraceBuilder::choose_sources(const shard::ShardData& merged, NewRows& rows)
     const shard::Rank& row = merged.ranks[found->second];
     shard::Rank same = source.rank;
     same.node = row.node;  // rows of other tables
-    // What the merge has corrected.
+    // Fields that the merge has corrected.
     same.main_thread_ns = row.main_thread_ns;
     same.raw_main_thread_ns = row.raw_main_thread_ns;
     same.mpi_ns = row.mpi_ns;
@@ -233,8 +233,8 @@ bool TraceBuilder::is_selected(const shard::ShardData& merged, const NewRows& ro
       event.sequence, trace.level);
 }
 
-// Raises the level until the events fit, and makes the lanes of the trace. Lanes of a rank that was left out,
-// and lanes of which the level leaves no event, have no place.
+// Raises the level until the events fit, and makes the lanes of the trace. Lanes of left-out ranks and lanes
+// without an event at this level get no place.
 std::vector<std::vector<std::uint32_t>> TraceBuilder::place_lanes(const shard::ShardData& merged,
                                                                   const NewRows& rows, Trace& trace) const {
   struct Place {
@@ -281,7 +281,7 @@ std::vector<std::vector<std::uint32_t>> TraceBuilder::place_lanes(const shard::S
   return lane_of;
 }
 
-// Moves the events of a part to where their lanes are now, in the numbers of the merged tables.
+// Moves the events of a part to their lanes in the trace and translates them to rows of the merged tables.
 void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& rows, Part part,
                                const std::vector<std::uint32_t>& lane_of, Trace& trace) {
   std::size_t gap = 0;
@@ -291,7 +291,7 @@ void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& ro
     std::uint32_t next = lane == kNone ? 0 : trace.lanes[lane].first;
     while (gap < part.gaps.size() && part.gaps[gap].event < old.first) ++gap;
     for (std::uint32_t e = old.first; e < old.end; ++e) {
-      // What was seen before an event that is left out counts for the next one that is kept.
+      // Gaps before an event that is left out count for the next event that is kept.
       for (; gap < part.gaps.size() && part.gaps[gap].event == e; ++gap)
         if (lane != kNone && next < trace.lanes[lane].end)
           trace.gaps.push_back({next, rows.path[part.gaps[gap].path], part.gaps[gap].wall_ns});
@@ -310,8 +310,8 @@ void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& ro
 
 namespace {
 
-// When each thread began and ended, on the clock of the events. The real-time and the monotonic clock of a
-// node are apart by what lets the first of its ranks end with its last event.
+// Sets when each thread began and ended, on the clock of the events. The offset between a node's real-time
+// and monotonic clocks is chosen so that the first of its ranks to end does so with its last event.
 void set_begin_and_end(const shard::ShardData& merged, Trace& trace) {
   std::vector<std::int64_t> utc_minus_local(merged.nodes.size(), std::numeric_limits<std::int64_t>::max());
   for (const Lane& lane : trace.lanes) {
@@ -372,7 +372,7 @@ void set_init_and_finalize(const shard::ShardData& merged, Trace& trace) {
   }
 }
 
-// What is to be known of the call paths: what called MPI, and where a thread lacked a processor.
+// Finds for each call path what called MPI, and whether a thread lacked a processor there.
 void set_paths(const shard::ShardData& merged, Trace& trace) {
   trace.outside.resize(merged.paths.size());
   for (std::uint32_t i = 1; i < merged.paths.size(); ++i) {

@@ -22,15 +22,15 @@ using wire::MpiEventKind;
 
 // Who has to wait for whom in an operation.
 enum class Sync : std::uint8_t { kBarrier, kNxN, kOneToAll, kAllToOne, kScan };
-// Of a collective operation by its name, as the wrappers' specification has it ("MPI_Ibcast",
+// Looks up a collective operation by its name in the wrappers' specification ("MPI_Ibcast",
 // "MPI_Reduce_init_c").
 Sync sync_of(std::string_view op);
-// Nobody leaves the operation before what it waits for has happened, whatever its arguments (but for a count
-// of 0 in all of it): the clocks of nodes may be adjusted by that.
+// Whether no rank leaves the operation before the events that it waits for, whatever its arguments (unless a
+// count is 0 on all ranks). The clocks of nodes may be adjusted by such operations.
 bool always_synchronises(std::string_view op);
 
-// Times are of the node's clock until ClockModel::adjust() has put all of them on one. In a lane enter_ns and
-// exit_ns never go back.
+// Times are those of the node's clock until ClockModel::adjust() has put all on one clock. Within a lane
+// enter_ns and exit_ns never decrease.
 struct Event {
   std::int64_t enter_ns = 0, exit_ns = 0, start_ns = 0;
   std::int64_t useful_ns = 0;  // what the thread had spent outside MPI at enter_ns; only differences count
@@ -47,8 +47,8 @@ struct Event {
 };
 static_assert(sizeof(Event) == 64);
 
-// Part of what samples showed between the event before and this one; and of calls without events there, whose
-// path is an MPI function's, what the wrappers said.
+// Part of the time between the previous event and this one, as samples showed it. For calls without events in
+// between, whose path is an MPI function's, it is the time that the wrappers recorded.
 struct Gap {
   std::uint32_t event = 0, path = 0;
   float wall_ns = 0;
@@ -59,10 +59,11 @@ struct Lane {
   std::uint32_t rank = 0, node = 0;  // rows of the merged tables
   std::uint32_t thread = 0;          // 0: the rank's main thread
   std::uint32_t first = 0, end = 0;
-  // Of the rank (thread 0), else of the events. Times outside MPI before the first and behind the last event.
+  // Of the rank (thread 0), else of the events. head_ns and tail_ns are times outside MPI before the first
+  // and after the last event.
   std::int64_t begin_ns = 0, end_ns = 0, head_ns = 0, tail_ns = 0;
   std::uint32_t init_path = 0;  // call site of the rank's MPI_Init; 0 not known
-  // When it was in MPI_Init and MPI_Finalize, since begin_ns; nothing where that is not known.
+  // When the rank was in MPI_Init and MPI_Finalize, since begin_ns; empty where not known.
   struct Stretch {
     std::int64_t begin_ns = 0, length_ns = 0;
   };
@@ -80,8 +81,8 @@ struct Op {
   bool always_synchronises = false;
 };
 
-// Memory that the kernel clears when it is first touched, so that a large table that is filled while others
-// are freed never stands beside them.
+// Memory that the kernel clears on first touch. A large table that is filled while others are freed thus
+// never takes its full memory beside them.
 template <typename T>
 struct ClearedAllocator {
   using value_type = T;
@@ -108,10 +109,11 @@ struct Trace {
   std::vector<Lane> lanes;                             // by rank, then thread
   std::vector<Channel> channels;
   std::vector<Op> ops;
-  // Per row of the merged paths: the code outside MPI that made the call when the path is an MPI function's,
-  // else the path itself.
+  // Per row of the merged paths: for a path of an MPI function, the path of the code outside MPI that made
+  // the call; else the path itself.
   std::vector<std::uint32_t> outside;
-  // Per row of the merged paths: it stands for a thread that is ready and has no processor. Empty: none does.
+  // Per row of the merged paths: whether it stands for a thread that is ready but has no processor. Empty:
+  // none does.
   std::vector<bool> lacks_processor;
   std::uint32_t level = 0;  // the events are those selected at this one
 
@@ -119,8 +121,8 @@ struct Trace {
   [[nodiscard]] bool same_call(std::uint32_t a, std::uint32_t b) const {
     return events[a].enter_ns == events[b].enter_ns && events[a].exit_ns == events[b].exit_ns;
   }
-  // First event of the call of event e, and the one behind its last. A call may complete as many operations
-  // as there are ranks.
+  // The first event of the call that event e belongs to, and the event after its last. A call may complete as
+  // many operations as there are ranks.
   [[nodiscard]] std::uint32_t call_begin(std::uint32_t e) const {
     std::uint32_t low = lanes[events[e].lane].first, step = 1;
     for (; e - low >= step && same_call(e - step, e); step *= 2) e -= step;
@@ -147,23 +149,23 @@ struct Trace {
     }
     return e + 1;
   }
-  // Where a thread was that spent time in MPI between a call (its first event; lane.end: the end) and the one
-  // before: what has no events. Before the first, that is MPI_Init; else a call that polls, as a rule.
+  // The path of MPI time without events between a call (its first event; lane.end: the end) and the call
+  // before it. Before the first call that is MPI_Init; else, as a rule, a polling call.
   [[nodiscard]] std::uint32_t path_before(const Lane& lane, std::uint32_t call) const {
     if (call == lane.end) return 0;
     return call == lane.first && lane.thread == 0 ? lane.init_path : events[call].path;
   }
-  // First event of the lane that was entered at that time or later; lane.end: none.
+  // The first event of the lane that was entered at that time or later; lane.end: none.
   [[nodiscard]] std::uint32_t first_entered(const Lane& lane, std::int64_t time_ns) const;
 };
 
-// Collects the shards. What it makes does not depend on their order.
+// Builds a trace from the shards. The result does not depend on their order.
 class TraceBuilder {
  public:
   void add(const shard::ShardData& shard);
   // Empties the builder.
   [[nodiscard]] Trace finish(const shard::ShardData& merged);
-  // Rows in the builder's tables refer to the merged ones by content.
+  // Rows of the builder's tables refer to the merged rows by content.
   [[nodiscard]] const std::vector<shard::ClockOffset>& clock_offsets() const { return clock_offsets_; }
 
  private:
@@ -186,7 +188,7 @@ class TraceBuilder {
     std::uint32_t source = 0;
     shard::ClockOffset offset;
   };
-  // Rows of the merged tables, by those of the builder's.
+  // Rows of the merged tables, indexed by rows of the builder's tables.
   struct NewRows {
     std::unordered_map<std::int32_t, std::uint32_t> rank_of_number;  // by world rank
     std::vector<std::uint32_t> rank;                                 // by row of sources_; kNone: left out
@@ -195,7 +197,7 @@ class TraceBuilder {
   };
   void choose_sources(const shard::ShardData& merged, NewRows& rows) const;
   void arrange_clock_offsets(const NewRows& rows);
-  // Lane of the trace, by part and its lane; kNone: none.
+  // The lane in the trace, by part and the part's lane; kNone: none.
   std::vector<std::vector<std::uint32_t>> place_lanes(const shard::ShardData& merged, const NewRows& rows,
                                                       Trace& trace) const;
   static void take_events(const shard::ShardData& merged, const NewRows& rows, Part part,

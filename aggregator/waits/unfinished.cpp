@@ -33,8 +33,8 @@ class Unfinished {
  public:
   explicit Unfinished(const ShardData& merged) : merged_(merged), open_(merged) { measure_distances(); }
 
-  // Who the call waits for; no value: for nobody, or that is not known. Of several, who is nearest to a rank
-  // that is in no MPI call: the others only pass its delay on.
+  // The rank that the call waits for. No value: it waits for no rank, or this is not known. Of several ranks
+  // it is the one nearest to a rank that is in no MPI call: the others only pass its delay on.
   [[nodiscard]] std::optional<Cause> cause_of(const CallUnderWay& call) const {
     std::optional<Cause> best;
     std::uint32_t best_distance = kFar;
@@ -45,13 +45,13 @@ class Unfinished {
     return best;
   }
 
-  // What its main thread does: the call it is in; 0: it is in none.
+  // The call that the rank's main thread is in; 0: none.
   [[nodiscard]] std::uint32_t path_of(std::uint32_t rank) const {
     const CallUnderWay* const call = open_.main_call(rank);
     return call == nullptr ? 0 : call->path;
   }
 
-  // The rank at the end of the chain of those that wait for each other.
+  // The rank at the end of the chain of waiting ranks.
   [[nodiscard]] std::uint32_t root_of(const CallUnderWay& call, std::uint32_t cause) const {
     std::set<std::uint32_t> seen{call.rank};
     while (seen.insert(cause).second) {
@@ -113,7 +113,7 @@ class Unfinished {
     for (const std::uint32_t rank : open_.absent(call).ranks) visit(Cause{rank, kind});
   }
 
-  // Over how many ranks each waits for one that is in no MPI call.
+  // Measures the distance of each rank, in waiting ranks, from one that is in no MPI call.
   void measure_distances() {
     distance_.assign(merged_.ranks.size(), kFar);
     std::vector<std::vector<std::uint32_t>> waiters(merged_.ranks.size());  // by who is waited for
@@ -126,7 +126,7 @@ class Unfinished {
       else
         each_cause(call, [&](const Cause& cause) { waiters[cause.rank].push_back(call.rank); });
     }
-    // All that are in a collective operation wait for the same ranks.
+    // All ranks in a collective operation wait for the same ranks.
     std::vector<std::vector<std::size_t>> awaited_by(merged_.ranks.size());
     std::vector<const std::vector<const CallUnderWay*>*> members;
     for (const auto& [operation, calls] : operations) {
@@ -165,7 +165,7 @@ class Unfinished {
     };
     begin_with(false);
     go_on();
-    // One that ended as it should has hardly left a message out; rather it was received since.
+    // A rank that ended normally has hardly left out a message; more likely it was received since.
     begin_with(true);
     go_on();
   }

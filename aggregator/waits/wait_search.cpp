@@ -37,7 +37,7 @@ class Search {
   }
 
  private:
-  // Per member of a collective operation, the one it had to wait for.
+  // Finds for each member of a collective operation the member that it had to wait for.
   void find_late_members() {
     waits_for_.assign(matches_.members.size(), kNone);
     out_.last_member.assign(matches_.instances.size(), kNone);
@@ -100,13 +100,14 @@ class Search {
     return WaitKind::kEarlyScan;
   }
 
-  // Of equal ones (MPI_Sendrecv) the receive is what the call surely waited for: a send may be buffered.
+  // If both end at the same time (MPI_Sendrecv), the receive counts, since the call surely waited for it: a
+  // send may be buffered.
   static bool ends_later(const Wait& a, const Wait& b) {
     return a.end_ns != b.end_ns ? a.end_ns > b.end_ns
                                 : a.kind == WaitKind::kLateSender && b.kind == WaitKind::kLateReceiver;
   }
 
-  // The call that a thread entered next when it had begun an operation at that time.
+  // The call that a thread entered next after it had started an operation at that time.
   std::uint32_t call_after(std::uint32_t e, std::int64_t started_ns) const {
     return std::min(e, trace_.first_entered(trace_.lanes[trace_.events[e].lane], started_ns));
   }
@@ -141,7 +142,7 @@ class Search {
 
   std::optional<Wait> late_receiver(std::uint32_t e, std::uint32_t receive) const {
     if (receive == kNone) return {};
-    // A send that was over before its receive was there did not wait for it.
+    // A send that ended before its receive was posted did not wait for it.
     const std::int64_t posted_ns = trace_.events[receive].start_ns;
     if (trace_.events[e].exit_ns < posted_ns) return {};
     return wait(e, call_after(receive, posted_ns), posted_ns, WaitKind::kLateReceiver);

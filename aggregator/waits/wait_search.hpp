@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where ranks waited and for whom; the definitions are in docs/metrics.md.
+// Finds where ranks waited and for whom. Definitions: docs/metrics.md.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace clusterprof::aggregator::waits {
 
-// The waiting in one call: of the operations that it completed, the one with the longest.
+// The waiting in one call: the longest wait among the operations that the call completed.
 struct Wait {
   std::uint32_t event = 0;  // whose operation waited
-  // Where the late rank was: the call before which it did what it was late for.
+  // The call of the late rank before which it did what made it late.
   std::uint32_t cause = 0;
   std::int64_t begin_ns = 0, end_ns = 0;
   std::int64_t late_ns = 0;  // when the late rank came; end_ns unless the call returned before
@@ -27,7 +27,7 @@ struct Waits {
   std::vector<std::uint32_t> last_member;  // row of Matches::members per instance: who came last
 };
 
-// The trace's times are on one clock.
+// The times of the trace must be on one clock.
 [[nodiscard]] Waits find_waits(const Trace& trace, const Matches& matches, const ClockModel& clocks);
 
 }  // namespace clusterprof::aggregator::waits

@@ -9,7 +9,7 @@ namespace clusterprof::cli::doctor {
 
 enum class Status { kOk, kWarn, kFail };
 
-// What was looked at, as people and docs/doctor.md see it.
+// One check, as people and docs/doctor.md see it.
 struct Check {
   std::string id;     // "mpi.launcher": stable, for programs
   std::string group;  // "mpi"

@@ -82,7 +82,7 @@ void check_waits(const Context& context, Checks& out);   // self_test.waits, .ca
 
 // --- parts, for these and for tests ---
 
-// Whose launcher it is that answers so to --version; kNone: not known.
+// The MPI family of a launcher that prints this for --version; kNone: not known.
 MpiFlavour flavour_of_launcher(const std::string& said);
 
 // "12 MB"
@@ -93,12 +93,12 @@ std::string first_line(const std::string& text);
 // Whether nodes share file systems of this type: "lustre", "nfs4", "fuse.sshfs".
 bool is_shared_file_system(const std::string& type);
 std::string joined(const std::vector<std::string>& parts, const std::string& separator = ", ");
-// Of a variable; empty: unset.
+// The value of a variable; empty: unset.
 std::string variable(const System& system, const char* name);
-// Whom the facts are about: who started Slurm's prolog for a user, or this user.
+// The user whom the facts are about: the user for whom Slurm started the prolog, else this user.
 uid_t subject(const System& system);
 bool acts_for_another(const System& system);
-// The command as PATH finds it; empty: it does not.
+// The path at which PATH finds the command; empty: nowhere.
 std::string in_path(const System& system, const std::string& command);
 // "22.05" of "slurm-wlm 22.05.8", first number with a point; empty: there is none
 std::string version_in(const std::string& text);

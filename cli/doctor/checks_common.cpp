@@ -9,7 +9,7 @@
 namespace clusterprof::cli::doctor {
 
 const std::vector<CheckRow>& all_checks() {
-  // --quick of a node comes in this order, too: what matters most first.
+  // --quick on a node also runs in this order: the most important checks come first.
   static const std::vector<CheckRow> rows = {
       {check_files, true, true},          {check_libraries, true, true},
       {check_access, true, true},         {check_mpi, true, true},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Performance events and PAPI.
+// Checks performance events and PAPI.
 #include <errno.h>
 #include <linux/perf_event.h>
 
@@ -25,7 +25,7 @@ std::string capability(const std::string& status) {
   return (effective >> 21 & 1) != 0 ? "CAP_SYS_ADMIN" : "";
 }
 
-// As the agent puts it in counters.unavailable; empty: there are hardware counters.
+// The reason as the agent writes it in counters.unavailable; empty: there are hardware counters.
 std::string why_no_hardware(const System& system) {
   const int error =
       system.try_events(subject(system), {{PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false}}).at(0);
@@ -63,7 +63,7 @@ void check_events(const Context& context, Checks& out) {
   } else if (const std::string name = capability(status); !name.empty() && in_kernel == 0) {
     as = " with " + name;
   }
-  // Who may do more than the setting says, and is refused, has something else in the way.
+  // If a user has more rights than the setting requires and is still refused, something else is in the way.
   const bool by_filter = is_permission(in_user) && filtered && std::atoi(level.c_str()) <= 2;
 
   Check permission{"counters.permission", kGroup, "performance events", Status::kOk, "", "", "", {}};
@@ -177,7 +177,7 @@ void check_papi(const Context& context, Checks& out) {
   if (facts.library.empty() || !facts.problem.empty()) return;
 
   Check events{"counters.events", kGroup, "PAPI's presets", Status::kOk, "", "", "", facts.presets};
-  // PAPI cannot tell a processor without an event from a machine without counters.
+  // PAPI cannot distinguish a processor without an event from a machine without counters.
   const std::string no_hardware = why_no_hardware(context.system);
   std::vector<std::string> missing;
   for (const auto& [name, reason] : facts.unavailable) {

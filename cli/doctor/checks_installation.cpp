@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether all parts of the installation are there, and whoever runs jobs may use them.
+// Checks that all parts of the installation are there and that the users who run jobs may use them.
 #include <elf.h>
 #include <errno.h>
 
@@ -47,7 +47,7 @@ int machine_here() {
 #endif
 }
 
-// What an object needs, directly or not, and is nowhere.
+// Collects the libraries that an object needs, directly or not, and that are nowhere.
 void missing_libraries(const System& system, const std::string& path, std::set<std::string>& seen,
                        std::set<std::string>& missing) {
   if (!seen.insert(path).second) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the kernel offers to sampling, clocks, limits of this process, memory.
+// Checks the kernel's support for sampling, clocks, the limits of this process, and memory.
 #include <errno.h>
 #include <sys/resource.h>
 
@@ -18,12 +18,12 @@ namespace {
 constexpr const char* kSampling = "sampling";
 constexpr const char* kLimits = "limits";
 
-// agent/lifecycle/segment.cpp: a rank's memory file with few threads in a large job, and of the address space
-// that it may take. What of it is used is much less (docs/design/0005-cost-of-the-agent.md).
+// agent/lifecycle/segment.cpp: the size of a rank's memory file with few threads in a large job, and the
+// address space that it may take. It uses much less of it (docs/design/0005-cost-of-the-agent.md).
 constexpr std::uint64_t kLeastMemoryFileBytes = 76'000'000;
 constexpr std::uint64_t kAddressSpacePart = 8;
 constexpr std::uint64_t kUsedPerRankBytes = 32'000'000;
-// What MPI libraries put there for a rank of their own accord: Open MPI's 4 MB, MPICH's less.
+// Shared memory that MPI libraries use for each rank on their own: 4 MB for Open MPI, less for MPICH.
 constexpr std::uint64_t kMpiSharedPerRankBytes = 5'000'000;
 
 std::string limit_text(std::uint64_t value) {
@@ -159,7 +159,7 @@ void check_frequency(const Context& context, Checks& out) {
   const std::string name = first_line(*governor);
   const std::string driver = first_line(context.system.read(directory + "scaling_driver").value_or(""));
   check.found = name + " (" + driver + ")";
-  // The processor itself chooses there; powersave is but a hint.
+  // The processor chooses the frequency itself there; powersave is only a hint.
   const bool by_processor =
       driver == "intel_pstate" || driver.starts_with("amd-pstate") || driver == "amd_pstate_epp";
   if (name != "performance" && !(by_processor && name == "powersave") && name != "schedutil") {
@@ -217,7 +217,7 @@ void check_ptrace(const Context& context, Checks& out) {
 }
 
 void check_limits(const Context& context, Checks& out) {
-  // Those of a prolog are slurmd's, not the job's.
+  // The limits of a prolog are slurmd's, not the job's.
   if (acts_for_another(context.system)) return;
   const System& system = context.system;
   constexpr std::uint64_t kFewFiles = 1024, kFewTasks = 256;
@@ -303,7 +303,7 @@ void check_cgroup(const Context& context, Checks& out) {
   if (acts_for_another(context.system)) return;  // not the job's group
   const System& system = context.system;
   Check check{"limits.cgroup", kLimits, "control group", Status::kOk, "", "", "", {}};
-  // Every group above limits it, too.
+  // Every parent group sets a limit, too.
   std::uint64_t room = UINT64_MAX, tasks = UINT64_MAX;
   const auto look = [&](const std::string& mount, std::string group, const char* most, const char* used,
                         std::uint64_t& least) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which MPI libraries are here, and whether those that belong together are of one family.
+// Checks which MPI libraries are here, and whether those used together are of one family.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -45,7 +45,7 @@ struct Command {
   std::string text;  // "mpirun: Open MPI 4.1.4"
 };
 
-// What `mpirun --version` says.
+// Parses the output of `mpirun --version`.
 Command launcher_of(const std::string& name, const std::string& said) {
   const std::string version = version_in(said);
   const auto of = [&](MpiFlavour flavour, const std::string& product) {
@@ -59,7 +59,7 @@ Command launcher_of(const std::string& name, const std::string& said) {
   return {MpiFlavour::kNone, name + ", of what is not known"};
 }
 
-// What `mpicc -show` says.
+// Parses the output of `mpicc -show`.
 MpiFlavour flavour_of_compiler(const std::string& said) {
   for (const std::string_view sign : {"-lmpich", "mpich", "mvapich", "-lmpifort", "-lmpi_cray", "-lmpi_gnu"})
     if (contains(said, sign)) return MpiFlavour::kMpich;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The directory that runs are written to.
+// Checks the directory that runs are written to.
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Interpreters whose frames are recorded, and where names and lines of native code come from.
+// Checks which interpreters' frames are recorded, and where names and lines of native code come from.
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -77,7 +77,7 @@ std::vector<std::string> pythons_here(const System& system) {
     const std::size_t end = std::min(list.find(':', at), list.size());
     const std::string directory = list.substr(at, end - at);
     at = end + 1;
-    // pyenv's stand for those below versions/.
+    // pyenv's shims stand for the interpreters below versions/.
     if (directory.empty() || directory.ends_with("/shims")) continue;
     for (const std::string& name : system.list(directory))
       if (is_python(name)) paths.push_back(directory + "/" + name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Records programs that know by their own clocks what their profile has to say, and compares.
+// Records programs that measure their own times, and compares these with what their profile says.
 #include <rapidjson/document.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr const char* kGroup = "self_test";
 constexpr std::chrono::milliseconds kPatience{60'000}, kVersionPatience{10'000};
-// 3 s of CPU time at 1000 Hz: the share of a function is known to 0.8 points (one standard deviation) if
-// samples fell at random. Beyond these limits it is not chance.
+// 3 s of CPU time at 1000 Hz: a function's share is known to 0.8 points (one standard deviation) if samples
+// fall at random. A difference beyond these limits is not chance.
 constexpr const char* kRate = "1000";
 constexpr double kWarnPoints = 2.5, kFailPoints = 5;
 // Waits are timed, not sampled.
@@ -25,7 +25,7 @@ constexpr double kWarnWait = 0.03, kFailWait = 0.1;
 constexpr double kFailBlame =
     0.3;  // what the late rank did is known from samples, and from when it was switched out
 constexpr double kWarnIdle_s = 0.02, kFailIdle_s = 0.1;  // a thread's last moments before and after a sleep
-// What one call may cost more before it is worth a look. An idle machine has 0.02 to 0.15 µs.
+// The extra cost of one call from which it is reported. An idle machine has 0.02 to 0.15 µs.
 constexpr double kWarnCall_s = 1e-6;
 constexpr double kDefaultRate_hz = 100, kWarnSample = 0.01;  // of the time, at the default rate
 
@@ -69,7 +69,7 @@ std::string problem_of(const std::string& what, const CommandOutcome& outcome) {
   return what + " failed" + (said.empty() ? "" : ": " + said);
 }
 
-// A recorded run: what the program says, and its report.
+// A recorded run: the program's own numbers, and its report.
 struct Recorded {
   std::string problem;  // why there is none
   std::map<std::string, double> own;
@@ -181,7 +181,7 @@ void compare_waits(Recorded& recorded, Check check, Checks& out) {
     return is_text(value, "kind", "late_sender") && number(value, "rank") == 0;
   });
   const double expected = own->second, said = number(wait, "wait_s").value_or(0);
-  // What kept rank 1 is its function; on a machine with other things to do, also that it had no processor.
+  // Rank 1 was late because of its function; on a busy machine, also because it had no processor.
   double by_function = 0, by_processor = 0;
   const rapidjson::Value* const causes = member(wait, "caused_by");
   if (causes != nullptr && causes->IsArray()) {
@@ -237,7 +237,7 @@ void check_shares(const Context& context, Checks& out) {
   }
   const double expected = 100 * three / (three + one), said = 100 * said_three / (said_three + said_one);
   const double points = std::abs(said - expected);
-  // All of the CPU time, as points of it, too.
+  // Also compares all of the CPU time, in percentage points.
   const double lost = 100 * std::abs(said_three + said_one - three - one) / (three + one);
   shares.found = text_of(
                      "three_quarters() has %.1f %% of the CPU time by the program's own clock, %.1f %% in "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether Slurm here and the plugin fit together, and how it starts MPI programs.
+// Checks whether this Slurm and the plugin fit together, and how Slurm starts MPI programs.
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr int kMostIncludes = 8;
 constexpr int kMostFiles = 256;  // files may include each other
 constexpr int kLeastKillWait_s = 5;
 
-// What SLURM_VERSION_NUMBER was where it was built: 22.05 of 0x160508
+// The Slurm release that it was built with, from SLURM_VERSION_NUMBER: 22.05 of 0x160508.
 std::string release_of(std::uint32_t number) {
   const std::string minor = std::to_string(number >> 8 & 0xff);
   return std::to_string(number >> 16 & 0xff) + "." + (minor.size() == 1 ? "0" : "") + minor;
@@ -68,7 +68,7 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-// Our lines in plugstack.conf and what it includes. `files` are still to be read at most.
+// Finds our lines in plugstack.conf and the files that it includes. At most `files` more files are read.
 void find_lines(const System& system, const std::string& file, int depth, int& files,
                 std::vector<StackLine>& out) {
   if (--files < 0) return;
@@ -182,7 +182,7 @@ void check_start_of_mpi(const Context& context, const std::string& configuration
       srun.empty() ? CommandOutcome() : system.run({srun, "--mpi=list"}, kPatience);
   std::vector<std::string> kinds;
   const std::string said = outcome.out + outcome.err;
-  // A title, then a name a line (or, before 20.11, "srun: none").
+  // The output has a title, then one name per line (before 20.11: "srun: none").
   for (std::size_t at = 0; at < said.size();) {
     const std::size_t end = std::min(said.find('\n', at), said.size());
     std::vector<std::string> words = words_of(said.substr(at, end - at));
@@ -312,7 +312,7 @@ void check_slurm(const Context& context, Checks& out) {
     if (asked.succeeded()) version = version_in(asked.out);
   }
   if (version.empty()) {
-    // The programs alone: a machine that has Slurm's packages and belongs to no cluster.
+    // Only the programs are here: the machine has Slurm's packages but belongs to no cluster.
     const std::string said = first_line(asked.err.empty() ? configuration.err : asked.err);
     const bool timed_out =
         asked.end == CommandOutcome::End::kTimedOut || configuration.end == CommandOutcome::End::kTimedOut;

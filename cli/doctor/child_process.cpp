@@ -40,7 +40,7 @@ void write_all(int fd, std::string_view text) {
   }
 }
 
-// In the child: a group of its own, gone with its parent, without terminal and output.
+// In the child: makes its own process group, ends it with its parent, and detaches terminal and output.
 void settle(pid_t parent, int out, int err) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -58,7 +58,8 @@ struct Source {
   std::string* text;
 };
 
-// False at the deadline. Ends when all have ended; one that says too much is taken for one that has.
+// Reads until all sources have ended. Returns false at the deadline. A source that writes too much counts as
+// ended.
 bool read_until(Clock::time_point deadline, std::vector<Source> sources) {
   while (!sources.empty()) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
@@ -81,11 +82,11 @@ bool read_until(Clock::time_point deadline, std::vector<Source> sources) {
   return true;
 }
 
-// Kills what is left of the group once its leader has ended, or at the deadline. The leader's status; nothing
-// when it had to be killed. One that cannot be killed, for want of an answer from a file system, is left to
-// the kernel.
+// Kills the rest of the group once its leader has ended, or at the deadline. Returns the leader's status;
+// nothing when it had to be killed. A process that cannot be killed, because a file system does not answer,
+// is left to the kernel.
 std::optional<int> end_group(Clock::time_point deadline, pid_t pid) {
-  // A leader that is not waited for keeps its number from other processes.
+  // As long as nobody waits for the leader, no other process gets its number.
   const auto has_ended = [pid](Clock::time_point until) {
     while (true) {
       siginfo_t info = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What may hang, print or crash is done in a child process.
+// Runs work that may hang, print or crash in a child process.
 #pragma once
 
 #include <chrono>
@@ -12,13 +12,13 @@
 
 namespace clusterprof::cli::doctor {
 
-// What `work` returned in a child process that has no terminal and prints nowhere; nullopt when it did not
-// end within `patience` or did not end well. Then `timed_out` says which.
+// Returns the result of `work`, run in a child process that has no terminal and whose output is dropped.
+// nullopt when it did not end within `patience` or failed; `timed_out` tells which of the two.
 std::optional<std::string> run_in_child(std::chrono::milliseconds patience,
                                         const std::function<std::string()>& work, bool& timed_out);
 
-// Standard input is empty. The command and what it started in its process group is killed at the end of
-// `patience`.
+// Runs a command with empty standard input. After `patience`, the command and all that it started in its
+// process group are killed.
 CommandOutcome run_command(const std::vector<std::string>& command, std::chrono::milliseconds patience);
 
 }  // namespace clusterprof::cli::doctor

@@ -48,7 +48,8 @@ class Trial {
     if (error != 0) text_ += line("failed", operation, std::strerror(error));
   }
 
-  // Succeeds once and then not again: how processes decide who was first.
+  // An operation that must succeed once and fail the second time: this is how processes decide which was
+  // first.
   void first_wins(const std::string& operation, const std::function<int()>& work) {
     step(operation, work);
     step(operation + ", second time", [&] {
@@ -153,7 +154,7 @@ Mount mount_of(const std::string& mount_table, const std::string& path) {
     const std::string place = unescaped(words[4]);
     const bool contains = place == "/" || (path.starts_with(place) &&
                                            (path.size() == place.size() || path[place.size()] == '/'));
-    // The last one mounted at a place hides those before.
+    // The last file system mounted at a place hides the earlier ones.
     if (contains && place.size() >= best_length) {
       best = {*(dash + 1), place};
       best_length = place.size();
@@ -167,7 +168,7 @@ std::string try_run_directory(const std::string& path) {
   std::string text, place = path;
   while (::realpath(place.c_str(), real) == nullptr) {
     if (errno != ENOENT || place == "." || place == "/") return line("problem", std::strerror(errno));
-    // It will be made, in the directory above.
+    // The directory does not exist yet; it will be made in the one above.
     if (text.empty()) text = line("missing", path);
     while (place.ends_with('/')) place.pop_back();
     const std::size_t slash = place.rfind('/');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tries what a run directory needs of its file system.
+// Tries the operations that a run directory needs of its file system.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,12 @@
 
 namespace clusterprof::cli::doctor {
 
-// In a directory of its own below `path`, removed afterwards. May hang: done in a child process. As text,
-// which directory_facts_of reads again.
+// Works in a directory of its own below `path`, which it removes. May hang, so it runs in a child process.
+// Returns text that directory_facts_of parses.
 std::string try_run_directory(const std::string& path);
 DirectoryFacts directory_facts_of(const std::string& text);
 
-// What the mount table (/proc/self/mountinfo) says of an absolute path without links.
+// The mount table's (/proc/self/mountinfo) entry for an absolute path without links.
 struct Mount {
   std::string type, mounted_on;
 };

@@ -47,7 +47,7 @@ class ElfFile {
     std::string bytes(section.sh_size, '\0');
     return read_into(section.sh_offset, bytes.data(), bytes.size()) ? bytes : std::string();
   }
-  // Whether it is `text` that stands there: however long that is, no more is read.
+  // Whether `text` is at this position. Reads no more than its length.
   static bool is_at(const std::string& table, std::uint64_t at, std::string_view text) {
     return at < table.size() && table.size() - at > text.size() &&
            table.compare(at, text.size(), text) == 0 && table[at + text.size()] == '\0';

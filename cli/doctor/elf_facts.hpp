@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a 64-bit ELF file says of itself, read without loading it.
+// Reads facts on a 64-bit ELF file without loading it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace clusterprof::cli::doctor {
 
-// nullopt: no 64-bit little-endian ELF file that can be read.
+// nullopt: the file cannot be read or is no 64-bit little-endian ELF file.
 std::optional<ElfFacts> read_elf_facts(const std::string& path);
 
 // The first four bytes of a symbol of the dynamic symbol table.

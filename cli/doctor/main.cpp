@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libexec/clusterprof/doctor: `clusterprof doctor`. Needs libc alone: it has to start where the rest does
-// not.
+// libexec/clusterprof/doctor: `clusterprof doctor`. Needs only libc, because it has to start where the rest
+// does not.
 #include <errno.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -33,8 +33,8 @@ namespace clusterprof::cli::doctor {
 namespace {
 
 constexpr int kOk = 0, kSomethingFails = 1;
-// For what has no time limit of its own: files of a file system that does not answer. Who waits for one takes
-// no notice of signals that have a handler.
+// A time limit for work that has none of its own: reading files of a file system that does not answer. A
+// process that waits for such a file does not react to signals that have a handler.
 constexpr std::chrono::seconds kQuickPatience{1}, kPatience{240};
 
 void give_up_after(std::chrono::seconds patience, int fd) {
@@ -75,7 +75,7 @@ bool wants_colour(const std::string& choice) {
          !set("TERM").empty();
 }
 
-// For what is recorded; gone afterwards.
+// A directory for recordings; removed afterwards.
 class ScratchDirectory {
  public:
   ScratchDirectory() {
@@ -99,7 +99,7 @@ class ScratchDirectory {
   std::string path_;
 };
 
-// What the user has set for his own runs would change what is recorded.
+// The user's own settings for recording would change what is recorded here.
 void forget_own_variables() {
   std::vector<std::string> names;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -132,7 +132,8 @@ int run(int argc, char** argv) {
   }
 
   Request& request = options.request;
-  // Of several processes of a job, one per node looks at it, and one at what all have in common.
+  // When a job starts several processes, one per node checks the node, and one checks what all have in
+  // common.
   remove_agent_from_environment();
   const auto identity = identify(process_environment());
   const bool has_peers = identity && identity.value().has_peers && identity.value().world_size > 1;
@@ -164,7 +165,7 @@ int run(int argc, char** argv) {
     if ((request.node && !row.node) || (request.quick && !row.quick)) continue;
     const std::size_t before = checks.size();
     row.check(context, checks);
-    // Each as soon as it is known: should the next one not return, these are there.
+    // Prints each result as soon as it is known, in case the next check does not return.
     std::string lines;
     for (std::size_t i = before; notes && i < checks.size(); ++i) lines += note_of(checks[i]) + "\n";
     print(has_peers ? with_prefix(lines, node) : lines);

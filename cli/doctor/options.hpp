@@ -17,7 +17,7 @@ struct Options {
   std::string colour = "auto";
 };
 
-// What `clusterprof doctor` understands; `options` outlives `verb`.
+// Defines the options of `clusterprof doctor`; `options` must outlive `verb`.
 void define_options(CLI::App& verb, Options& options);
 
 }  // namespace clusterprof::cli::doctor

@@ -8,8 +8,8 @@
 
 namespace clusterprof::cli::doctor {
 
-// Loads PAPI into this process and asks it for everything it has: done in a child process. As text, which
-// papi_facts_of reads again.
+// Loads PAPI into this process and collects all that it offers. Runs in a child process. Returns text that
+// papi_facts_of parses.
 std::string ask_papi();
 PapiFacts papi_facts_of(const std::string& text);
 

@@ -7,7 +7,7 @@
 
 namespace clusterprof::cli::doctor {
 
-// This machine.
+// The System for the machine that this process runs on.
 std::unique_ptr<System> this_machine();
 
 }  // namespace clusterprof::cli::doctor

@@ -45,7 +45,7 @@ std::size_t columns(std::string_view text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-// Words of `text` in lines below each other, from column `indent` on; the first line has its indent already.
+// Wraps `text` into lines from column `indent` on; the caller has already indented the first line.
 void wrap(std::string& out, const std::string& text, std::size_t indent, std::size_t width) {
   std::size_t column = indent;
   for (std::size_t at = 0; at < text.size();) {
@@ -92,7 +92,7 @@ std::string verdict_line(const std::vector<Check>& checks, const std::string& ho
   return host + ": all " + plural(checks.size(), "check") + " ok";
 }
 
-// Names of which the same is said in one line: "A, B: why".
+// Joins names with the same reason in one line: "A, B: why".
 std::vector<std::string> grouped(const std::vector<std::string>& details) {
   std::vector<std::pair<std::string, std::string>> groups;
   for (const std::string& detail : details) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What was found, for people, for programs, and for the notes of a node.
+// Prints the results: for people, for programs, and as the notes of a node.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace clusterprof::cli::doctor {
 
 inline constexpr std::size_t kMaxNoteBytes = 200;
 
-// "warn: TITLE: FOUND; COSTS", at most kMaxNoteBytes, without the line's end.
+// "warn: TITLE: FOUND; COSTS", at most kMaxNoteBytes, without a line end.
 std::string note_of(const Check& check);
 
 struct TextOptions {
@@ -21,16 +21,17 @@ struct TextOptions {
   bool colour = false;
   std::size_t width = 80;
 };
-// Grouped; in detail what is not ok, or all with `verbose`. The last line is the verdict.
+// The results by group. Details are given for checks that are not ok, or with `verbose` for all. The last
+// line is the verdict.
 std::string text_of(const std::vector<Check>& checks, const TextOptions& options);
 
-// docs/doctor.md. On one line, or indented.
+// JSON as docs/doctor.md describes it, on one line or indented.
 std::string json_of(const std::vector<Check>& checks, const std::string& host, bool indented);
 
-// Each line with a name in front, so that those of several processes can be told apart.
+// Puts a name in front of each line, so that the output of several processes can be distinguished.
 std::string with_prefix(const std::string& text, const std::string& name);
 
-// Without control characters and what is no UTF-8.
+// Removes control characters and invalid UTF-8.
 std::string printable(const std::string& text);
 
 }  // namespace clusterprof::cli::doctor

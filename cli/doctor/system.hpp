@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the checks know of a machine. Checks see nothing but this, so that tests can be any machine.
+// The checks' view of a machine. Checks use nothing else, so that tests can stand in for any machine.
 #pragma once
 
 #include <sys/types.h>
@@ -41,14 +41,14 @@ struct Limit {
   std::uint64_t soft = 0, hard = 0;  // RLIM_INFINITY as it is
 };
 
-// Of a performance event of the calling thread.
+// A performance event of the calling thread.
 struct EventProbe {
   std::uint32_t type = 0;
   std::uint64_t config = 0;
   bool in_kernel = false;  // what happens in the kernel is wanted as well
 };
 
-// What the agent and the collector ask of the kernel: 0, or the errno.
+// System calls that the agent and the collector need: 0, or the errno.
 struct CallProbes {
   int memory_file = 0;      // memfd_create with sealing
   int thread_timer = 0;     // timer_create on the thread's CPU clock, signalling that thread
@@ -77,7 +77,7 @@ struct PapiFacts {
   std::uint64_t native_events = 0;
 };
 
-// What the run directory needs of its file system, tried in a private temporary directory.
+// Operations that the run directory needs of its file system, tried in a private temporary directory.
 struct DirectoryFacts {
   std::string problem;  // why nothing was tried
   bool timed_out = false;
@@ -100,9 +100,9 @@ class System {
   System& operator=(const System&) = delete;
   virtual ~System() = default;
 
-  // Small files of the kernel or of the system's set-up; nullopt: cannot be read.
+  // Reads small files of the kernel or of the system's configuration; nullopt: cannot be read.
   [[nodiscard]] virtual std::optional<std::string> read(const std::string& path) const = 0;
-  // Names in a directory, sorted; empty also where there is none.
+  // Names in a directory, sorted; also empty when there is no such directory.
   [[nodiscard]] virtual std::vector<std::string> list(const std::string& directory) const = 0;
   [[nodiscard]] virtual FileFacts look(const std::string& path) const = 0;
   // With all links followed; empty: there is no such file.
@@ -123,14 +123,15 @@ class System {
   [[nodiscard]] virtual std::string find_library(const std::string& name, const std::string& for_object,
                                                  const ElfDependencies& object) const = 0;
 
-  // As `user` would fare, if this process may become that user. 0, or the errno of perf_event_open(2) for
-  // each probe.
+  // Tries events as `user`, if this process may become that user. Returns 0 or the errno of
+  // perf_event_open(2) for each probe.
   [[nodiscard]] virtual std::vector<int> try_events(uid_t user,
                                                     const std::vector<EventProbe>& probes) const = 0;
   [[nodiscard]] virtual CallProbes try_calls() const = 0;
   [[nodiscard]] virtual ClockSync clock_sync() const = 0;
 
-  // The rest may take long: each has a time limit, and what it started is gone afterwards.
+  // The functions below may take long. Each has a time limit, and no process that it started is left
+  // afterwards.
   [[nodiscard]] virtual CommandOutcome run(const std::vector<std::string>& command,
                                            std::chrono::milliseconds patience) const = 0;
   [[nodiscard]] virtual PapiFacts papi() const = 0;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint8_t kNewCall = 1u << 0, kPeer = 1u << 1, kTag = 1u << 2, kBytes = 1u << 3,
                        kStart = 1u << 4, kGap = 1u << 5, kMpiTime = 1u << 6, kSequence = 1u << 7;
 
-// Small numbers of either sign become small ones without.
+// Maps small signed numbers to small unsigned ones.
 std::uint64_t folded(std::uint64_t difference) { return (difference << 1) ^ (0 - (difference >> 63)); }
 std::uint64_t unfolded(std::uint64_t number) { return (number >> 1) ^ (0 - (number & 1)); }
 

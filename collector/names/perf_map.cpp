@@ -21,15 +21,15 @@ namespace clusterprof::collector {
 namespace {
 
 constexpr std::uint64_t kMaxFileBytes = 64ull << 20;
-// Its reader serves a whole node meanwhile: this many take a second.
+// The reader serves a whole node at the same time: this many lines take a second.
 constexpr std::size_t kMaxLines = 1'000'000;
 constexpr std::size_t kMaxNameBytes = 1024;
 constexpr std::size_t kMaxLineBytes = 64 << 10;
 // File systems stamp with the time of the last tick.
 constexpr std::int64_t kTimestampSlackNs = 20'000'000;
 
-// Names for ascending addresses, each known by its place. Whatever lines come, one costs a few steps in a
-// tree; pieces that it makes one again cost nothing later.
+// Names for ascending addresses, each identified by its index. A line costs only a few steps in a tree,
+// whatever lines come; pieces that it joins cost nothing later.
 class Names {
  public:
   explicit Names(std::span<const std::uint64_t> addresses) : addresses_(addresses.begin(), addresses.end()) {

@@ -94,7 +94,7 @@ struct UnitRange {
   Dwarf_Off unit;
 };
 
-// The part with address `address` of ranges sorted by begin that do not overlap.
+// Finds the range that contains `address`. The ranges are sorted by begin and do not overlap.
 template <typename Range>
 Range* find_range(std::vector<Range>& ranges, std::uint64_t address) {
   const auto after = std::ranges::upper_bound(ranges, address, {}, &Range::begin);
@@ -136,7 +136,7 @@ class ObjectFile {
   }
 
  private:
-  // What is wrong; nothing when all is well.
+  // Returns the problem; nothing when all is well.
   std::optional<shard::Note> open() {
     static char* debug_path = nullptr;  // elfutils' default: beside the file, .debug, /usr/lib/debug
     static const Dwfl_Callbacks kCallbacks = [] {
@@ -153,7 +153,7 @@ class ObjectFile {
       file = vdso_file();
       if (!file) return shard::note_of_run(NoteCode::kVdsoNotReadable, static_cast<std::uint64_t>(errno));
     } else {
-      // What is there now need not be what was mapped: do not wait for a pipe.
+      // The file there now need not be the one that was mapped: do not block on a pipe.
       file.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
       struct stat status {};
       if (!file || ::fstat(file.get(), &status) != 0)
@@ -219,7 +219,7 @@ class ObjectFile {
       const std::uint64_t begin = value - elf_bias_;
       symbols_.push_back({begin, begin + symbol.st_size, name, rank_of(symbol, name)});
     }
-    // For one place the best name comes last, where the search begins.
+    // Of symbols with the same address the best name comes last, where the search begins.
     std::ranges::sort(symbols_, [](const Symbol& left, const Symbol& right) {
       if (left.begin != right.begin) return left.begin < right.begin;
       if (left.end != right.end) return left.end > right.end;
@@ -233,7 +233,7 @@ class ObjectFile {
 
   const Symbol* find_symbol(std::uint64_t address) const {
     auto at = std::ranges::upper_bound(symbols_, address, {}, &Symbol::begin);
-    // Symbols may overlap; one that began far below is not looked for endlessly.
+    // Symbols may overlap. The search for one that began far below is limited.
     for (unsigned tries = 0; at != symbols_.begin() && tries < 64; ++tries) {
       --at;
       if (address < at->end) return &*at;
@@ -336,7 +336,7 @@ class ObjectFile {
     Dwarf_Die declared = declaration_of(die);
     Dwarf_Die unit;
     if (dwarf_diecu(&declared, &unit, nullptr, nullptr) == nullptr) return readable(text);
-    // Under link-time optimisation, and after dwz, another one than that of the code.
+    // Under link-time optimisation, and after dwz, the unit may differ from that of the code.
     const ScopeNames& scopes = unit_of(unit).scopes;
     const auto scope = scopes.find(declared.addr);
     return scope != scopes.end() ? scope->second + text : readable(text);

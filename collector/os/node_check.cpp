@@ -34,7 +34,7 @@ std::string read_beginning(const std::filesystem::path& file) {
   return text;
 }
 
-// Only what every terminal and file format can take, in one line.
+// Keeps only characters that every terminal and file format can take, in one line.
 std::string plain(std::string_view text) {
   std::string out(text.substr(0, kMaxNoteBytes));
   std::replace_if(

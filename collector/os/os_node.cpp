@@ -41,7 +41,7 @@ std::uint64_t number(std::string_view text) {
   (void)std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
 }
-// Of a line "label: number kB".
+// Parses a line "label: number kB".
 std::uint64_t kilobytes_after(std::string_view text, std::string_view label) {
   while (!text.empty()) {
     std::string_view line = next_line(text);

@@ -209,7 +209,8 @@ void ShardBuilder::add_frames(RawFrame raw, const RawTables& tables, const MayRe
   if (raw.kind == RawKind::kNativeExact || raw.kind == RawKind::kNativeReturn)
     return add_native_frames(raw, tables, may_read_lines, shard, path);
   const shard::Frame frame = named_frame(raw, tables, shard.interner);
-  // Whatever a rank wrote: one impossible path would keep the shard of all from being written.
+  // A rank may have written anything: one impossible path would keep the shard of all ranks from being
+  // written.
   if (frame.kind == shard::FrameKind::kRegion && path != 0 && !is_region(shard.data, path)) return;
   path = shard.interner.path(path, shard.interner.frame(frame));
 }

@@ -26,7 +26,7 @@ using OptionalCategorySeconds = std::array<Seconds, shard::kCategories>;
 using ActivitySeconds = std::array<double, kActivities>;
 using OptionalActivitySeconds = std::array<Seconds, kActivities>;
 
-// Where findings begin, as shares (0..1) of all ranks' elapsed time unless said otherwise.
+// Thresholds of findings, as shares (0..1) of all ranks' elapsed time unless said otherwise.
 namespace thresholds {
 inline constexpr double kImbalance = 0.05;  // (max - mean useful) / run elapsed
 inline constexpr double kMpi = 0.15;        // time in MPI
@@ -82,7 +82,7 @@ inline constexpr std::size_t kMaxMissingListed = 65536;
 // Causes and call sites named in one row of Analysis::waits; the others are summed up in its last entry.
 inline constexpr std::size_t kMaxWaitParts = 16;
 
-// What limits the program at an instant; MPI is divided among imbalance and communication later.
+// What limits the program at an instant. MPI is later divided into imbalance and communication.
 enum class Limit : std::uint8_t { kCompute = 0, kMemory, kIo, kPython, kIdle, kMpi, kRunnable };
 inline constexpr std::size_t kLimits = 7;
 
@@ -112,7 +112,7 @@ struct RankSpread {
   std::int32_t max_rank = -1;  // lowest rank that has the maximum; -1 without ranks
 };
 
-// Nodes, and ranges of ranks, that a note names; more are counted.
+// How many nodes or ranges of ranks a note names; the others are only counted.
 inline constexpr std::size_t kMaxNoteParts = 64;
 
 // A fact about the recording with all the nodes or ranks that it is true of; shard::kNoteKinds says which
@@ -127,7 +127,7 @@ struct NoteRecord {
   std::uint64_t rank_count = 0;
 };
 
-// The reason of ticks that were left out: the samples that were taken tell their time.
+// The reason for timer ticks that were left out; the samples that were taken stand for their time.
 inline constexpr std::string_view kThrottled = "throttled";
 
 struct RunInfo {
@@ -183,8 +183,8 @@ struct RankInfo {
   Seconds mpi_io_s;                      // of the time in MPI: calls that work on files
   std::uint32_t mpi_helper_threads = 0;  // threads other than the main one that have called MPI
   Seconds mpi_helper_elapsed_s, mpi_helper_s;  // their lives, and of that inside MPI; sums
-  // As useful_s, of the mean over the threads that call MPI, by how long they lived; empty: it was the main
-  // thread alone.
+  // As useful_s, but the mean over the threads that call MPI, weighted by how long they lived; empty: only
+  // the main thread did.
   Seconds threads_useful_s;
   std::optional<std::uint64_t> max_rss_bytes, read_bytes, write_bytes;
   std::optional<std::uint64_t> minor_faults, major_faults, voluntary_switches, involuntary_switches;
@@ -193,7 +193,7 @@ struct RankInfo {
   std::vector<Derived> derived;
   std::optional<std::int32_t> exit_status, exit_signal;
   bool lost = false;
-  // Where the main thread of one that failed was last seen, the outermost first.
+  // Where the main thread of a failed rank was last seen, the outermost frame first.
   std::vector<SourceLocation> last_call_path;
   SourceLocation last_seen;  // its place: the innermost line of the user's, or what is known instead
   bool spawned = false;      // by MPI_Comm_spawn
@@ -240,13 +240,13 @@ struct LineRow {
   CounterAmounts counters;   // of self
 };
 
-// A row of the call tree that stands for library code which calls library code: all of a call of the
-// library's function that has its name, or of the import of a package.
+// Marks a row of the call tree that stands for library code which calls library code: for a whole call of the
+// library function that the row is named after, or for the import of a package.
 enum class Fold : std::uint8_t { kNone = 0, kCalls, kImport };
 
-// A function as called through its callers, from the outermost on: all call paths through the same functions
-// are one row. Code of the interpreter, the C library and MPI between others is left out; its time is its
-// caller's.
+// A function with its callers, from the outermost on: all call paths through the same functions are one row.
+// Code of the interpreter, the C library and MPI between other functions is left out; its time counts for its
+// caller.
 struct CallTreeRow {
   std::uint32_t parent = shard::kNone;  // row of the caller; kNone: there is none
   Fold fold = Fold::kNone;
@@ -257,7 +257,7 @@ struct CallTreeRow {
   CategorySeconds category_s{};    // parts of total_s
 };
 
-// A function whose data no cache holds, on the ranks where that is so.
+// A function whose data fits in no cache, with the ranks where that is so.
 struct MemoryRow {
   std::uint32_t path = 0;  // ShardData's path of the place with most of the time
   double time_s = 0;       // of main threads
@@ -312,14 +312,14 @@ struct FileSystemRow {
   double read_s = 0, write_s = 0, sync_s = 0, meta_s = 0;
 };
 
-// What is known by file only: its callers found no room, or were not known.
+// File operations that are known only by file: there was no room for their callers, or these were not known.
 struct IoIncomplete {
   std::uint64_t operations = 0, bytes = 0;
   double time_s = 0;
 };
 
-// All by time, largest first; what the program did not ask for itself comes behind the rest: files of the
-// kernel's own file systems, and what MPI does with files when it starts and ends.
+// All tables by time, largest first. Behind the rest come rows that the program did not ask for itself: files
+// of the kernel's own file systems, and MPI's file operations when it starts and ends.
 struct FileIo {
   std::vector<IoFileRow> files;
   std::vector<IoCallRow> calls;
@@ -382,7 +382,7 @@ struct MpiCallRow {
   RankSpread spread;   // of time_s
 };
 
-// A rank that a call waits for; both empty: that is not known.
+// A rank that a call waits for; both empty: not known.
 struct PendingPeer {
   std::optional<std::int32_t> rank;
   bool any = false;  // whoever sends
@@ -413,7 +413,8 @@ struct CallUnderWayRow {
   std::uint32_t call_path = 0;          // index into Analysis::call_paths_under_way
 };
 
-// What a collective operation moved that the communication matrix leaves out: it addresses nobody.
+// Bytes that a collective operation moved. The communication matrix leaves them out because the operation
+// addresses no single rank.
 struct CollectiveRow {
   std::string op;
   std::uint64_t count = 0;  // calls of all ranks
@@ -574,7 +575,8 @@ struct Analysis {
   std::vector<NodeCell> node_matrix;       // by source, then destination; what is not known last
   std::vector<MpiSizeRow> mpi_sizes;       // by op, then size
   std::vector<CollectiveRow> collectives;  // by bytes, largest first
-  // An estimate: what plain algorithms would send from rank to rank for them. By source, then destination.
+  // An estimate of what these operations would send from rank to rank with plain algorithms. By source, then
+  // destination.
   std::vector<shard::MatrixCell> collective_matrix;
   std::vector<NodeCell> collective_node_matrix;
   std::optional<WaitQuality> wait_quality;   // empty: waiting was not analysed, and the next tables are empty

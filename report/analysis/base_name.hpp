@@ -5,7 +5,7 @@
 
 namespace clusterprof::report {
 
-// The part of a path behind its last slash.
+// The part of a path after its last slash.
 inline std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace clusterprof::report

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the time of each call path counts for: which function, which source line, which caller.
+// The function, source line and caller that the time of each call path counts for.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a report tells people first, as data: report/words makes sentences of it. docs/metrics.md, "Findings",
-// has a row for every kind, with its condition, gain and evidence.
+// The most important results of a report, as data; report/words turns them into sentences. docs/metrics.md,
+// "Findings", has a row for every kind, with its condition, gain and evidence.
 #pragma once
 
 #include <array>
@@ -17,7 +17,8 @@
 
 namespace clusterprof::report {
 
-// Code as a report names it: the innermost frame of a call path that is the program's. In MPI, its caller.
+// A source location as a report names it: the innermost frame of a call path that belongs to the program. In
+// MPI, its caller.
 struct SourceLocation {
   std::string op;                                     // the MPI function the path ends in; empty outside MPI
   std::string function, file;                         // empty: not known
@@ -203,7 +204,7 @@ constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
 
-// What evidence is named; its unit is in the name, or it is a share (0..1), a number or a text.
+// Names of evidence. The name has the unit; otherwise the value is a share (0..1), a number or a text.
 enum class EvidenceKey : std::uint8_t {
   kTime = 0,
   kWhole,
@@ -386,7 +387,7 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "launcher"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
-// Numbers, names of things, and lists of numbers, in the order in which they were added.
+// Numbers, names, and lists of numbers, in the order in which they were added.
 class Evidence {
  public:
   using Value = std::variant<double, std::string, std::vector<std::int32_t>>;
@@ -428,7 +429,7 @@ class Evidence {
   }
 };
 
-// The same matter seen from another side, as another finding would tell it.
+// Another finding on the same problem, seen from another side.
 struct JoinedFinding {
   FindingKind kind = FindingKind::kBlocked;
   std::optional<double> share;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whose code a frame is: docs/metrics.md, "The user's own code".
+// The owner of a frame's code: docs/metrics.md, "The user's own code".
 #pragma once
 
 #include <cstdint>

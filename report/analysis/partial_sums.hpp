@@ -17,7 +17,7 @@
 
 namespace clusterprof::report {
 
-// No rank's position.
+// A position that no rank has.
 inline constexpr std::uint32_t kNoPosition = shard::kNone;
 
 inline void unite(std::uint64_t& into, std::uint64_t from) { into += from; }
@@ -57,7 +57,7 @@ inline void unite(Extremes& into, const Extremes& from) { into.unite_with(from);
 struct RankOrder {
   explicit RankOrder(const shard::ShardData& head);
   [[nodiscard]] std::int32_t number(std::uint32_t at) const { return at < numbers.size() ? numbers[at] : -1; }
-  // Of a quantity in nanoseconds with this sum over all ranks.
+  // The spread of a quantity in nanoseconds with this sum over all ranks.
   [[nodiscard]] RankSpread spread(std::uint64_t total, const Extremes& of) const;
 
   std::vector<std::uint32_t> ascending;  // rows of the head's ranks

@@ -30,9 +30,9 @@ using shard::kCategories;
 using shard::kNone;
 using shard::ShardData;
 
-// Paths that may be shown, for one that is: they are chosen before their times are known to the nanosecond.
+// Candidates per path that is shown: paths are chosen before their times are known to the nanosecond.
 constexpr std::size_t kCandidates = 4;
-// Sums for one that is kept: of candidates some will be the same path.
+// Sums per cell that is kept: some candidates will turn out to be the same path.
 constexpr std::size_t kCandidateCells = 2;
 
 float to_float_s(std::uint64_t ns) { return static_cast<float>(to_seconds(ns)); }
@@ -234,7 +234,7 @@ void PageDataBuilder::add_off_cpu() {
     }
 }
 
-// Leaves about so many rows: the smallest go into the nearest of the paths above that stays.
+// Keeps about that many rows: the smallest are added to their nearest ancestor that stays.
 void join_small_rows(const std::vector<PagePath>& paths, std::size_t bins, std::size_t kept,
                      std::vector<std::uint64_t>& cells) {
   const auto row = [&](std::size_t path) { return cells.begin() + static_cast<std::ptrdiff_t>(path * bins); };

@@ -10,12 +10,12 @@
 
 namespace clusterprof::report {
 
-// Reads the profile's rows once, a rank at a time. Memory: that of the head, of PageData and of the call
-// paths, not of the rows. `analysis`: of the same profile, with its timeline's ranks. The same to the last
-// bit whatever the order of ranks.
+// Reads the profile's rows once, one rank at a time. Memory: the head, PageData and the call paths, but not
+// the rows. `analysis` must be of the same profile and have the timeline's ranks. The result is the same to
+// the last bit whatever the order of ranks.
 Result<PageData> make_page_data(profile::ProfileReader& profile, const Analysis& analysis,
                                 const PageOptions& options);
-// Of rows that are elsewhere; goes through them twice.
+// The same for rows from another source, which it reads twice.
 PageData make_page_data(const shard::ShardData& head, const shard::RowSource& rows, const Analysis& analysis,
                         const PageOptions& options);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is needed to browse a run without its profile at hand: the HTML page has it embedded, the terminal
-// browser keeps it in memory. Bounded whatever the size of the run: small call paths are summed up in
-// "others", ranks of large runs share rows and groups. Times are seconds; they are the ones functions and
-// lines are charged with (docs/metrics.md), so that sums agree with the report's tables.
+// All data needed to browse a run without its profile. The HTML page embeds it; the terminal browser keeps it
+// in memory. Its size is bounded for any run: small call paths are summed up in "others", and ranks of large
+// runs share rows and groups. Times are in seconds. They are the times that functions and lines are charged
+// with (docs/metrics.md), so sums agree with the report's tables.
 #pragma once
 
 #include <cstddef>
@@ -62,17 +62,18 @@ struct PageFunction {
   std::uint32_t row = shard::kNone;  // of Analysis::functions; kNone: too small to be there
 };
 
-// Time of one group of ranks on one path, itself: by group, then path.
+// Exclusive time of one group of ranks on one path. Sorted by group, then path.
 struct PageCell {
   std::uint32_t group = 0, path = 0;
   float self_s = 0;
   float helper_idle_s = 0;  // of self_s
 };
 
-// A row of heat maps: one rank (outliers always are), or a range of ranks without the outliers among them.
-// Outliers are the ranks that findings name, lost ones, and those of which some time or the memory is further
-// than kOutlier scales from the median: 1.4826 x the median deviation, at least 1 % of the median and, of
-// times, of a rank's mean time. At most an eighth of PageOptions::rows, the furthest first.
+// A row of heat maps: one rank (outliers always have their own row), or a range of ranks without the outliers
+// in it. Outliers are the ranks that findings name, lost ranks, and ranks of which a time or the memory is
+// further than kOutlier scales from the median. The scale is 1.4826 x the median deviation, at least 1 % of
+// the median and, for times, at least 1 % of a rank's mean time. At most an eighth of PageOptions::rows are
+// outliers, the furthest first.
 struct PageRow {
   std::int32_t first_rank = 0, last_rank = 0;
   std::uint32_t ranks = 0;            // in it
@@ -105,29 +106,29 @@ struct PageData {
   std::vector<PagePath> paths;
   std::vector<PageFunction> functions;  // those of the paths kept; the report's first, in its order
 
-  // Groups of ranks for selections by rank: each rank by itself where that fits (exact), else the first
-  // kOwnGroups outliers by themselves and ranges of the other ranks, of one node where these are small
-  // enough.
+  // Groups of ranks, for selections by rank. Each rank has its own group where that fits (exact). Otherwise
+  // the first kOwnGroups outliers have their own groups, and the other ranks are grouped in ranges, of one
+  // node where these are small enough.
   std::vector<std::uint32_t> group_of_rank;  // by index into Analysis::ranks
   std::size_t groups = 0;
   static constexpr std::size_t kOwnGroups = 64;
   std::vector<PageCell> cells;
 
-  // Share of a path's time over the run, for selections by time. All ranks together. Empty: not recorded.
+  // Times of call paths over the run, for selections by time; all ranks together. Empty: not recorded.
   double time_bin_s = 0, time_begin_s = 0;  // since the run's start
   std::size_t time_bins = 0;
-  // paths x time_bins; seconds of sampled time of the path itself. All 0: too little to be told apart, the
-  // nearest path above with some has it.
+  // paths x time_bins: the path's exclusive sampled time in seconds. All 0: too small to be shown separately;
+  // the nearest ancestor with some time has it.
   std::vector<float> path_time;
 
-  // Blocked time outside MPI of all threads, by index into Analysis::ranks and place in off_cpu_kinds. Of
-  // each kind what the rows of Analysis::off_cpu have together. Empty: not known.
+  // Blocked time of all threads outside MPI, by index into Analysis::ranks and index into off_cpu_kinds. For
+  // each kind it is the sum of the rows of Analysis::off_cpu. Empty: not known.
   std::vector<OffCpu> off_cpu_kinds;  // those that there are
   std::vector<double> rank_off_cpu_s;
 
   std::vector<std::uint32_t> row_of_rank;  // by index into Analysis::ranks
   std::vector<PageRow> rows;
-  // First functions x rows: total without idle helper threads, mean over the row's ranks.
+  // The first functions x rows: inclusive time without idle helper threads, mean over the row's ranks.
   std::vector<float> function_row_s;
   std::size_t row_functions = 0;  // how many functions have one
 

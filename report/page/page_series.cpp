@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kFewestBins = 32;  // of however many rows and series
 
-// Of one rank or node, with bins joined.
+// The values of one rank or node with bins joined.
 void join_bins(const std::vector<std::uint64_t>& from, std::size_t join, bool maximum,
                std::vector<double>& to) {
   std::fill(to.begin(), to.end(), 0);
@@ -23,7 +23,7 @@ void join_bins(const std::vector<std::uint64_t>& from, std::size_t join, bool ma
   }
 }
 
-// Which of those with `rows_with` rows there is room for: those with the most, in doubt the first.
+// Selects the series for which there is room: those with most rows, on a tie the first.
 std::vector<bool> largest(const std::vector<std::size_t>& rows_with, std::size_t most) {
   std::vector<std::size_t> order;
   for (std::size_t series = 0; series < rows_with.size(); ++series)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a page has over time.
+// The time series of a page.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace clusterprof::report {
 
-// Those of ShardData::path_series.
+// The time bins of ShardData::path_series.
 struct PathBins {
   double bin_s = 0, begin_s = 0;  // since the run's start
   std::size_t count = 0;          // 0: there are none
 };
 PathBins path_bins(const shard::ShardData& head);
 
-// PageData::series, node_series and their bins. The page has its rows.
+// Fills in PageData::series, node_series and their bins. The page must have its rows.
 void add_page_series(const shard::ShardData& head, const Analysis& analysis, const PageOptions& options,
                      PageData& page);
 

@@ -27,7 +27,7 @@ constexpr std::size_t kMostFileBytes = 2'000'000;
 
 constexpr std::string_view kTooMuch = "left out: the page has enough source text already";
 
-// What languages call their files.
+// Whether the file name has an ending that a programming language uses.
 bool is_source_name(std::string_view file) {
   static constexpr std::array kEndings = std::to_array<std::string_view>(
       {"py",  "pyx", "pxd", "pxi", "pyi", "c",   "h", "cc",  "hh",  "cpp", "hpp", "cxx",  "hxx", "c++", "h++",
@@ -42,7 +42,7 @@ bool is_source_name(std::string_view file) {
   return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
 }
 
-// Scripts have no ending, but say what runs them.
+// A script needs no ending; its first line names its interpreter.
 bool is_script(std::string_view text) {
   return text.starts_with("#!") && text.substr(0, text.find('\n')).find("python") != std::string_view::npos;
 }
@@ -68,7 +68,7 @@ PageSourceFile read_source(const std::string& file, std::int64_t run_start_utc_n
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) return unreadable();
   if (!S_ISREG(status.st_mode)) return without_text(file, "not a file");
-  // It may be another one by now: opening a pipe would wait for who writes to it.
+  // The file may have been replaced meanwhile: opening a pipe would block until somebody writes to it.
   const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!fd || ::fstat(fd.get(), &status) != 0) return unreadable();
   if (!S_ISREG(status.st_mode)) return without_text(file, "not a file");
@@ -92,7 +92,7 @@ PageSourceFile read_source(const std::string& file, std::int64_t run_start_utc_n
   }
   text.resize(done);
   if (text.find('\0') != std::string::npos) return without_text(file, "is no text");
-  // A link may be called anything: what it means has to be source code as well.
+  // A link may have any name: its target must be source code, too.
   std::error_code error;
   const fs::path meant = fs::read_symlink("/proc/self/fd/" + std::to_string(fd.get()), error);
   const bool means_source = named_as_source && (error || is_source_name(meant.native()));

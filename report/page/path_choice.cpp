@@ -7,7 +7,7 @@
 namespace clusterprof::report {
 namespace {
 
-// By time, largest first; where that is the same a path comes before what is below it.
+// Sorted by time, largest first; at equal times a path comes before its descendants.
 std::vector<std::uint32_t> by_time(std::span<const std::uint64_t> inclusive_ns) {
   std::vector<std::uint32_t> order(inclusive_ns.size());
   std::iota(order.begin(), order.end(), 0);
@@ -37,7 +37,7 @@ PathSlots::PathSlots(const CallPaths& paths, std::span<const std::uint64_t> abou
   }
   slot_.assign(paths.size(), shard::kNone);
   for (std::uint32_t i = 0; i < paths_.size(); ++i) slot_[paths_[i]] = i;
-  // A parent's slot, or the one for its rest, is known before its children's.
+  // The slot of a parent, or the one for the rest below it, is known before those of its children.
   for (std::uint32_t path = 1; path < paths.size(); ++path) {
     if (slot_[path] != shard::kNone) continue;
     const std::uint32_t above = slot_[paths.parent(path)];
@@ -60,7 +60,7 @@ ShownTree::ShownTree(const CallPaths& paths, const PathSlots& slots, std::span<c
     ++parts[parent[s]];
   }
 
-  // One by one, as long as they and the "others" that they leave fit.
+  // Shows paths one by one, as long as they and their "others" nodes fit.
   std::vector<bool> shown(count, false);
   std::size_t size = 0;
   const auto show = [&](std::uint32_t s) {
@@ -102,8 +102,8 @@ ShownTree::ShownTree(const CallPaths& paths, const PathSlots& slots, std::span<c
     for (std::size_t i = below.size(); i-- > 0;) todo.push_back({below[i], node, false});
   }
 
-  // Of those that are not shown: with the nearest one above that is. What has no time is nothing to be told
-  // apart.
+  // A path that is not shown belongs to its nearest ancestor that is. A path without time needs no "others"
+  // node.
   std::vector<std::uint32_t> nearest(count, 0);
   for (std::uint32_t s = 0; s < count; ++s) {
     nearest[s] = shown[s] || s == 0 ? s : nearest[slots.slot(paths.parent(slots.paths()[s]))];

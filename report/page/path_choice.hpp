@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which call paths a page shows, and where the time of the others goes.
+// Chooses the call paths that a page shows, and where the time of the others goes.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@
 
 namespace clusterprof::report {
 
-// Where times of call paths are summed up while ranks come: a slot for each of the paths that may be shown,
-// and behind these one for each for what is below it and cannot. With that memory is bounded before the times
-// are known.
+// Slots in which the times of call paths are summed up while ranks are added. There is one slot for each path
+// that may be shown, and behind them one per such path for the paths below it that cannot be shown. This
+// bounds memory before the times are known.
 class PathSlots {
  public:
-  // `about_ns`: about the time of each path itself. The `most` paths with most time on and below them can be
-  // shown.
+  // `about_ns`: the approximate exclusive time of each path. The `most` paths with the largest inclusive time
+  // can be shown.
   PathSlots(const CallPaths& paths, std::span<const std::uint64_t> about_ns, std::size_t most);
 
   [[nodiscard]] std::uint32_t slot(std::uint32_t path) const { return slot_[path]; }
   [[nodiscard]] std::size_t size() const { return paths_.size() * 2; }
-  // Paths that may be shown, parents before children; the root is the first.
+  // Paths that may be shown, parents before children; the root comes first.
   [[nodiscard]] const std::vector<std::uint32_t>& paths() const { return paths_; }
   [[nodiscard]] std::uint32_t rest(std::uint32_t slot) const {
     return static_cast<std::uint32_t>(paths_.size()) + slot;
@@ -43,8 +43,8 @@ class ShownTree {
     bool others = false;
   };
 
-  // At most `most` nodes, at least the root and one: the paths with most time. None without time but the
-  // root.
+  // Shows the paths with most time in at most `most` nodes, at least the root and one more. A path without
+  // time is not shown, except the root.
   ShownTree(const CallPaths& paths, const PathSlots& slots, std::span<const std::uint64_t> self_ns,
             std::size_t most);
 

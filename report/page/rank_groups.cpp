@@ -20,7 +20,7 @@ double middle(std::vector<double>& values) {
   return *at;
 }
 
-// Raises `score` of the ranks by how far they are from the median.
+// Raises the `score` of ranks by their distance from the median.
 template <typename Of>
 void score_by(const std::vector<RankInfo>& ranks, double least_scale, std::vector<double>& score,
               const Of& of) {
@@ -42,7 +42,7 @@ void score_by(const std::vector<RankInfo>& ranks, double least_scale, std::vecto
 std::vector<std::uint32_t> find_outliers(const Analysis& analysis, std::size_t most) {
   const std::vector<RankInfo>& ranks = analysis.ranks;
   std::vector<double> score(ranks.size(), 0);
-  // A few samples more or less are chance.
+  // A difference of a few samples is chance.
   const double least_s = ranks.empty() ? 0 : analysis.rank_seconds / static_cast<double>(ranks.size()) / 100;
   score_by(ranks, least_s, score, [](const RankInfo& rank) { return std::optional(rank.elapsed_s); });
   for (const auto time :

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks put together: rows of heat maps, and groups that have a time of their own on every call path.
+// Groups of ranks: rows of heat maps, and groups with their own time on every call path.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace clusterprof::report {
 
-// Indices into Analysis::ranks, the most conspicuous first: PageRow. At most `most`.
+// Returns indices into Analysis::ranks, the most conspicuous rank first (see PageRow); at most `most`.
 std::vector<std::uint32_t> find_outliers(const Analysis& analysis, std::size_t most);
 
-// PageData::rows, row_of_rank.
+// Fills in PageData::rows and row_of_rank.
 void divide_into_rows(const Analysis& analysis, const std::vector<std::uint32_t>& outliers, std::size_t most,
                       PageData& page);
 
-// Sums up times of ranks as they come. As soon as there are more sums than wanted, ranks are put together.
-// The result does not depend on the order in which ranks come.
+// Sums up times of ranks as they are added. When there are more sums than allowed, groups of ranks are
+// joined. The result does not depend on the order of ranks.
 class GroupTimes {
  public:
   struct Time {
@@ -32,10 +32,10 @@ class GroupTimes {
   };
   using Times = std::vector<Time>;  // by key, each once
 
-  // `alone`: ranks (indices into Analysis::ranks) that stay by themselves.
+  // `alone`: ranks (indices into Analysis::ranks) that keep a group of their own.
   GroupTimes(const Analysis& analysis, const std::vector<std::uint32_t>& alone, std::size_t most_times);
 
-  // Which of some ranks are in the same group at present. They stay in the same one.
+  // How the given ranks are divided into groups at present. Ranks that are in one group stay together.
   struct Division {
     std::vector<std::uint32_t> group_of;    // by index into the ranks asked for
     std::vector<std::uint32_t> first_rank;  // by group
@@ -44,19 +44,19 @@ class GroupTimes {
   // Adds times of ranks that are in the same group as `rank`.
   void add(std::uint32_t rank, const Times& times);
 
-  // Gives every key another one, of which there may be fewer, and then keeps to `most_times`.
+  // Renames every key; the new keys may be fewer. From then on the limit is `most_times`.
   void rename(const std::function<std::uint32_t(std::uint32_t)>& new_key, std::size_t most_times);
 
-  // By rank: its group, by first appearance; by group: its times.
+  // Returns each rank's group, numbered by first appearance, and each group's times.
   [[nodiscard]] std::pair<std::vector<std::uint32_t>, std::vector<const Times*>> groups() const;
 
  private:
-  // Where a rank is: its node, its place there.
+  // A rank's node and its index there.
   struct Place {
     std::uint32_t node = 0, at = 0;
     bool alone = false;
   };
-  // Ranks with the same one are together.
+  // Ranks with the same value are in the same group.
   using Group = std::pair<std::uint32_t, std::uint32_t>;
   [[nodiscard]] Group group_of(std::uint32_t rank) const;
   void shrink_to(std::size_t most_times);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Goes through a node's times in the order in which a profile stores them: all ranks of a call path are
-// together, so sums per rank are only made where the page tells ranks apart.
+// Goes through a node's times in the order in which a profile stores them: all ranks of a call path stand
+// together. So sums per rank are made only where the page shows ranks separately.
 #include "report/page/time_sums.hpp"
 
 #include <algorithm>
@@ -68,14 +68,14 @@ void TimeSums::add(const profile::NodeTimes& times, std::span<const PageRank> ra
   for (std::size_t p = 0; p < times.paths.size(); ++p) {
     const std::uint32_t path = times.paths[p];
     const std::size_t off_cpu = with_off_cpu ? static_cast<std::size_t>(charges_.off_cpu[path]) : 0;
-    // Of ranks that follow each other and count for the same group and row; `of` is one of them.
+    // Sums over consecutive ranks that count for the same group and row; `of` is one of these ranks.
     CategoryTimes main_ns{}, helper_ns{};
     const NodeRank* of = nullptr;
     for (std::uint32_t i = times.first_rows[p]; i < times.first_rows[p + 1]; ++i) {
       const std::uint64_t wall_ns = times.wall_ns[i];
       const NodeRank& here = of_node[times.rank[i]];
       const auto category = static_cast<Category>(times.category[i]);
-      // As FunctionTime: what threads without samples did is not known.
+      // As in FunctionTime: for threads without samples, only the time in MPI is known.
       if (wall_ns == 0 || (!here.rank.sampled && category != Category::kMpi)) continue;
       if (of != nullptr && (of->group != here.group || of->rank.row != here.rank.row)) {
         add_run(path, main_ns, helper_ns, of->rank.row, groups_[of->group]);

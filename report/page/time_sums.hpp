@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Adds up the times that a page shows. Nodes are read by several threads: each has sums of its own, which are
-// united at the end.
+// Adds up the times that a page shows. Several threads read nodes; each has its own sums, which are united at
+// the end.
 #pragma once
 
 #include <array>
@@ -19,10 +19,10 @@
 
 namespace clusterprof::report {
 
-// What the time of a call path counts for. The same for all ranks.
+// The functions and kinds of time that the time of a call path counts for. The same for all ranks.
 struct TimeCharges {
-  // row_function: by path, the index of its function if that has a time per row of the heat map and is not
-  // on the path further out; else kNone.
+  // row_function: by path, the index of its function, if that function has a time per row of the heat map and
+  // is not on an ancestor of the path; else kNone.
   TimeCharges(const CallPaths& paths, const PathSlots& slots, bool off_cpu,
               std::span<const std::uint32_t> row_function);
 
@@ -31,7 +31,7 @@ struct TimeCharges {
     std::uint32_t row_functions = 0;  // the first of `functions` that it counts for; 0: none
     bool is_work = true;              // even of a helper thread
   };
-  // Functions that a path counts for are linked from the innermost outwards.
+  // The functions that a path counts for form a linked list from the innermost outwards.
   struct RowFunction {
     std::uint32_t function = 0;
     std::uint32_t outer = 0;  // index into row_functions; 0: none
@@ -61,8 +61,8 @@ class TimeSums {
   TimeSums(const TimeCharges& charges, std::size_t functions, std::size_t rows);
 
   // Adds one node, or some ranks of it; each rank once. ranks: by row of the head's ranks. `groups` is shared
-  // with other threads and used under `lock`. off_cpu_ns: positions x kOffCpuKinds; of these only the node's
-  // ranks are touched.
+  // with other threads and only used under `lock`. off_cpu_ns: positions x kOffCpuKinds; only the entries of
+  // the node's ranks are touched.
   void add(const profile::NodeTimes& times, std::span<const PageRank> ranks, GroupTimes& groups,
            std::mutex& lock, std::span<std::uint64_t> off_cpu_ns);
   void unite(const TimeSums& other);
