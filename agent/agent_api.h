@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the agent offers to the other preload objects (mpi-wrap) in the same process: a C ABI,
- * found through the weak symbol clusterprof_agent_v1. It is absent when the agent is not
- * loaded; its `segment` is null when this process is not recorded. */
+ * found through the weak symbol clusterprof_agent_v1. The symbol is absent if the agent is not
+ * loaded. `segment` returns null if this process is not recorded. */
 #ifndef CLUSTERPROF_AGENT_API_H
 #define CLUSTERPROF_AGENT_API_H
 
@@ -37,12 +37,12 @@ typedef struct clusterprof_mpi_exit {
   uint64_t mpi_ns;  /* what the thread had spent inside MPI before the call */
   void* segment;    /* as segment() says: null when nothing is recorded */
   void* events;     /* the wire::MpiEventRing of the thread, null when it has none */
-  uint32_t paused;  /* 1: recording was paused at the beginning: the call counts for the numbers of messages
-                     * and  collective operations, and for nothing else */
-  uint32_t counter_count;   /* what was counted inside the call, for wire::MpiSiteCounters; 0: nothing is read
-                               there */
+  uint32_t paused;  /* 1: recording was paused at the beginning: the call only advances the numbers of
+                     * messages and collective operations */
+  uint32_t counter_count;   /* number of values that were counted inside the call, for wire::MpiSiteCounters;
+                             * 0: nothing is read there */
   const uint64_t* counters; /* valid until the thread enters the next call */
-  clusterprof_call_path path; /* of the call; hash 0: it was not looked for, since recording was paused */
+  clusterprof_call_path path; /* of the call; hash 0: not looked up, since recording was paused */
   uint32_t helper_thread;     /* 1: the thread is not the main one */
   uint32_t timed;             /* 1: call wrapper_ended at the end of the wrapper */
 } clusterprof_mpi_exit;
@@ -57,8 +57,8 @@ typedef struct clusterprof_agent_api {
   /* CLOCK_MONOTONIC in nanoseconds. Any thread, async-signal-safe. */
   uint64_t (*now_ns)(void);
 
-  /* The calling thread enters an MPI function, and its record of the call under way says so. Returns the
-   * time in nanoseconds, or 0 when this call is not to be measured (it is made from inside another
+  /* The calling thread enters an MPI function; this is noted in its record of the call under way. Returns
+   * the time in nanoseconds, or 0 if this call is not to be measured (it is made from inside another
    * MPI function, or nothing is recorded): then do not call leave_mpi. Not from a handler. */
   uint64_t (*enter_mpi)(const clusterprof_mpi_call* call);
 
@@ -66,22 +66,22 @@ typedef struct clusterprof_agent_api {
   clusterprof_mpi_exit (*leave_mpi)(void);
 
   /* The merged Python + native call path of the caller, without the leading frames that lie in
-   * ranges given to add_wrapper_range. A path seen before on this thread costs a verified look
-   * at its return addresses; a new one is unwound and stored. Not from a signal handler. */
+   * ranges given to add_wrapper_range. A path that was seen before on this thread is verified by its
+   * return addresses; a new one is unwound and stored. Not from a signal handler. */
   clusterprof_call_path (*call_path)(void);
 
   /* Code in [start, end) is part of the measurement: not shown as a caller. At start-up only. */
   void (*add_wrapper_range)(uintptr_t start, uintptr_t end);
 
-  /* MPI_Init returned / MPI_Finalize was entered. mpi_rank: in MPI_COMM_WORLD, mpi_size: its size; of a
-   * spawned world both plus the rank in the run of its first process. */
+  /* MPI_Init returned / MPI_Finalize was entered. mpi_rank: in MPI_COMM_WORLD; mpi_size: its size. In a
+   * spawned world, the rank in the run of its first process is added to both. */
   void (*mpi_started)(int32_t mpi_rank, int32_t mpi_size, const char* library_version);
   void (*mpi_ended)(void);
 
   /* Counts one loss; reason is a wire::DropReason. Any thread, async-signal-safe. */
   void (*count_drop)(uint32_t reason);
 
-  /* Ends a wrapper whose call was `timed`: a few calls are timed to estimate what all of them cost. */
+  /* Ends a wrapper whose call was `timed`. A few calls are timed to estimate the cost of all of them. */
   void (*wrapper_ended)(void);
 } clusterprof_agent_api;
 

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! clusterprof.h for Fortran: compile this file along with the program. The functions are found at run time, where
-! clusterprof is in front of the program; else the calls do nothing. Needs dlsym (-ldl before glibc 2.34).
+! clusterprof.h for Fortran: compile this file along with the program. The functions are found at run time if
+! the program runs under clusterprof; otherwise the calls do nothing. Needs dlsym (-ldl before glibc 2.34).
 module clusterprof
   use, intrinsic :: iso_c_binding, only: c_char, c_funptr, c_int64_t, c_null_char, c_null_ptr, c_ptr, &
                                          c_associated, c_f_procpointer
@@ -67,7 +67,7 @@ contains
     if (associated(resume_found)) call resume_found()
   end subroutine
 
-  ! Threads that come here at a time find the same.
+  ! Threads that come here at the same time find the same functions.
   subroutine look()
     type(c_funptr) :: address
     address = dlsym(c_null_ptr, "clusterprof_region_begin_v1"//c_null_char)

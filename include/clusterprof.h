@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names parts of a program ("regions") for clusterprof, and pauses its recording. Nothing to link: the
- * functions are found where clusterprof is in front of the program, and else each of these costs one test of
- * a pointer.
+/* Names parts of a program ("regions") for clusterprof, and pauses its recording. There is nothing to link:
+ * the functions are found if the program runs under clusterprof. Otherwise each of them costs one test of a
+ * pointer.
  *
  *   clusterprof_region_begin("assemble");
  *   ...
  *   clusterprof_region_end("assemble");
  *
- * Any thread; not in signal handlers that may interrupt these functions themselves. errno stays as it is. C99
- * and C++; for Fortran see clusterprof.f90, for Python `import clusterprof`. docs/regions.md says what the
- * report makes of it. */
+ * Any thread; not in signal handlers that may interrupt these functions themselves. errno is preserved. C99
+ * and C++; for Fortran see clusterprof.f90, for Python `import clusterprof`. docs/regions.md says how the
+ * report shows regions and pauses. */
 #ifndef CLUSTERPROF_H
 #define CLUSTERPROF_H
 
@@ -24,8 +24,8 @@
           "@GOTPCREL[rip]}"                                                                       \
           : "=r"(found))
 
-/* The calling thread enters a region: inside the one that it is in, if any. `name` is copied; names of up to
- * 95 bytes are told apart. At most 256 regions per process, a region inside another one being one of its own.
+/* The calling thread enters a region, inside its current one if there is any. `name` is copied; its first
+ * 95 bytes count. At most 256 regions per process; a name inside another region is a region of its own.
  */
 static inline void clusterprof_region_begin_n(const char* name, int64_t n) {
   void (*found)(const char*, int64_t);
@@ -33,7 +33,7 @@ static inline void clusterprof_region_begin_n(const char* name, int64_t n) {
   if (found) found(name, n);
 }
 
-/* And leaves the innermost region of that name, along with those inside it that have not been left; with NULL
+/* The thread leaves its innermost region of that name, and those inside it that it has not left; with NULL
  * the innermost one. */
 static inline void clusterprof_region_end(const char* name) {
   void (*found)(const char*);
@@ -41,7 +41,7 @@ static inline void clusterprof_region_end(const char* name) {
   if (found) found(name);
 }
 
-/* Nothing is recorded of any thread until clusterprof_resume. Pauses nest: the last resume counts. */
+/* Recording of all threads stops until clusterprof_resume. Pauses nest: the last resume counts. */
 static inline void clusterprof_pause(void) {
   void (*found)(void);
   CLUSTERPROF_FIND_(clusterprof_pause_v1, found);

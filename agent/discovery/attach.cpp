@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finding the interpreter. Never in a signal handler: uses the loader, and clears what dlerror()
-// would say on the calling thread.
+// Finds the interpreter. Not for signal handlers: uses the loader, and clears the calling thread's dlerror()
+// message.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -43,8 +43,8 @@ struct Outcome {
   wire::PythonNote note = wire::PythonNote::kNothing;
 };
 
-// The process whose python_attach is at work, or 0: what was at work when another thread forked is
-// not at work in the child. Everything below is written by it alone.
+// The process whose python_attach is running, or 0. If it was running when another thread forked, it is not
+// running in the child. Only that run writes the variables below.
 std::atomic<pid_t> g_busy{0};
 Outcome g_outcome;
 std::uint64_t g_seen_loads = 0;
@@ -60,7 +60,7 @@ void report(wire::SegmentHeader& segment) noexcept {
   segment.python_state.store(static_cast<std::uint32_t>(g_outcome.state), std::memory_order_release);
 }
 
-// A libpython that was loaded without RTLD_GLOBAL is invisible to RTLD_DEFAULT.
+// RTLD_DEFAULT does not find a libpython that was loaded without RTLD_GLOBAL.
 constexpr std::uint32_t kMaxCandidates = 4;
 constexpr std::size_t kMaxPathBytes = 4096;
 struct Candidates {
@@ -79,7 +79,7 @@ int collect_candidate(dl_phdr_info* info, std::size_t, void*) {
   return 0;
 }
 
-// The handle to look symbols up in; RTLD_DEFAULT is null, hence the return value.
+// Finds the handle for looking up symbols. RTLD_DEFAULT is null, so success is the return value.
 bool find_interpreter(void*& handle) noexcept {
   constexpr const char* kProbe = "PyGILState_GetThisThreadState";
   handle = RTLD_DEFAULT;
@@ -105,7 +105,7 @@ std::uint64_t address_of(void* handle, const char* name) noexcept {
   return reinterpret_cast<std::uint64_t>(dlsym(handle, name));
 }
 
-// PY_VERSION_HEX, 0 when it cannot be told.
+// PY_VERSION_HEX, or 0 if it is not known.
 std::uint32_t version_of(void* handle) noexcept {
   if (const auto* version = static_cast<const unsigned long*>(dlsym(handle, "Py_Version"))) {
     return static_cast<std::uint32_t>(*version);
@@ -185,8 +185,8 @@ void unsupported(wire::PythonNote why) noexcept {
   g_outcome.note = why;
 }
 
-// The layout of this version, as the interpreter describes it where it does. False: why it cannot be used was
-// noted.
+// Chooses the layout of this version, as the interpreter describes it if it does. False: it cannot be used,
+// and the reason was noted.
 bool choose_layout(void* handle, unsigned minor, PythonRuntime& runtime) noexcept {
   const PythonLayout& compiled_in = *kLayouts[minor - kOldestMinor];
   runtime.layout = compiled_in;
@@ -214,7 +214,7 @@ bool choose_layout(void* handle, unsigned minor, PythonRuntime& runtime) noexcep
   return true;
 }
 
-// Functions and types of the interpreter. False when one is missing.
+// Looks up functions and types of the interpreter. False if one is missing.
 bool look_up_symbols(void* handle, unsigned minor, PythonRuntime& runtime) noexcept {
   look_up(handle, "Py_IsInitialized", runtime.is_initialized);
   look_up(handle, minor >= 13 ? "Py_IsFinalizing" : "_Py_IsFinalizing", runtime.is_finalizing);
@@ -237,7 +237,7 @@ bool look_up_symbols(void* handle, unsigned minor, PythonRuntime& runtime) noexc
          runtime.bytes_type != 0;
 }
 
-// A build with another object header (Py_TRACE_REFS, no GIL) has ob_type elsewhere.
+// False for a build with another object header (Py_TRACE_REFS, no GIL): its ob_type is at another offset.
 bool has_usual_object_header(void* handle, const PythonRuntime& runtime) noexcept {
   const std::uint64_t type_type = address_of(handle, "PyType_Type");
   std::uint64_t type_of_code_type;

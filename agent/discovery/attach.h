@@ -7,14 +7,14 @@
 
 namespace clusterprof::agent {
 
-// Finds an interpreter in this process (executable or libpython, however loaded), chooses the
-// layout of its version and publishes it for the handler; sets python_state, python_version and
-// python_note of the segment. Cheap when nothing changed; called at start and whenever
-// modules changed. Not from a handler.
-// Returns whether there is more to find out, which takes some milliseconds: at the next call.
+// Finds an interpreter in this process (executable or libpython, however it was loaded), chooses the layout
+// of its version and publishes it for the signal handler. Sets python_state, python_version and python_note
+// of the segment. Cheap if nothing has changed. Called at start and whenever modules have changed. Not for
+// signal handlers. Returns whether there is more to find out; the next call does that and takes some
+// milliseconds.
 bool python_attach(wire::SegmentHeader* segment) noexcept;
 
-// Tells `segment` what is known already, without a call of the loader: in the child of a fork.
+// Writes what is known already to `segment`, without a call of the loader: for the child of a fork.
 void python_report(wire::SegmentHeader* segment) noexcept;
 
 }  // namespace clusterprof::agent

@@ -25,7 +25,7 @@ std::uint32_t number_at(const std::uint8_t* bytes) noexcept {
   return number;
 }
 
-// `mov dword [register + displacement of 32 bits], 1`: the place of the displacement, else null.
+// Finds `mov dword [register + 32-bit displacement], 1`. Returns the address of the displacement, or null.
 const std::uint8_t* displacement_of_store(const std::uint8_t* from, const std::uint8_t* end) noexcept {
   constexpr std::ptrdiff_t kLongest = 11;
   constexpr std::uint8_t kRegisterAndDisplacement = 0x80, kFields = 0xf8, kRegister = 7, kHasSib = 4;
@@ -62,7 +62,7 @@ int match_code(dl_phdr_info* info, std::size_t, void* data) {
   return 0;
 }
 
-// From 3.13 on the flag is set by comparing and exchanging.
+// From 3.13 on, the flag is set by compare-and-exchange.
 bool exchanges(const AddressRange& function) noexcept {
   constexpr std::uint8_t kLockedExchange[] = {0xf0, 0x0f, 0xb1};
   return memmem(at(function.begin), function.end - function.begin, kLockedExchange, sizeof kLockedExchange) !=

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory: tables are blocks of mmap, used in turn. A block that has become too small is abandoned (handlers
-// may still read it) and replaced by one of at least twice its size, so that what is abandoned stays below
-// what is in use. A handler that holds a table across kBlocks changes sees its epoch change and gives up.
+// Memory: tables are blocks of mmap that are used in turn. A block that has become too small is abandoned,
+// since handlers may still read it, and replaced by one of at least twice its size. So all abandoned blocks
+// together are smaller than the blocks in use. A handler that holds a table across kBlocks changes sees that
+// its epoch has changed, and gives up.
 #include "agent/discovery/module_table.h"
 
 #include <elf.h>
@@ -99,7 +100,8 @@ bool path_in_line(const char* line, const char* end, std::uint64_t address, Modu
   return true;
 }
 
-// For the main program and for libraries opened by a relative path, which the collector could not find.
+// For the main program, and for libraries that were opened by a relative path, which the collector could not
+// find.
 void path_from_maps(std::uint64_t address, ModuleFile& out) noexcept {
   const long fd = raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return;
@@ -168,7 +170,7 @@ std::uint64_t hash_bytes(std::uint64_t hash, const void* data, std::uint64_t byt
   return hash;
 }
 
-// Cheaper than describe_file: the loader's name will do to tell modules at one address apart.
+// Cheaper than describe_file: the loader's name is enough to distinguish modules at one address.
 std::uint64_t identity_of(const dl_phdr_info& info) noexcept {
   std::uint64_t hash = 0xcbf2'9ce4'8422'2325ull;
   if (info.dlpi_name != nullptr) hash = hash_bytes(hash, info.dlpi_name, strlen(info.dlpi_name));
@@ -183,7 +185,7 @@ std::uint64_t identity_of(const dl_phdr_info& info) noexcept {
   return hash;
 }
 
-// False: no code in it.
+// False: the object has no code.
 bool make_module(const dl_phdr_info& info, Module& out) noexcept {
   memset(&out, 0, sizeof(out));
   out.load_bias = info.dlpi_addr;
@@ -214,7 +216,7 @@ bool make_module(const dl_phdr_info& info, Module& out) noexcept {
 
 // --- telling the collector -----------------------------------------------------------------
 
-// True when the last entry that overlaps [file.start, file.end) describes this very file.
+// True if the last entry that overlaps [file.start, file.end) describes this file.
 bool already_described(const std::uint8_t* arena, std::uint64_t used, std::uint64_t load_bias,
                        const ModuleFile& file) noexcept {
   bool same = false;
@@ -303,7 +305,8 @@ bool read_own_memory(std::uint64_t address, void* to, std::size_t bytes) noexcep
   return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
 }
 
-// Through the main program: a program that names _r_debug has a copy of it, of an older layout perhaps.
+// Found through the main program: a program that refers to _r_debug has a copy of it, possibly of an older
+// layout.
 const Namespaces* first_namespace(const dl_phdr_info& program) noexcept {
   for (unsigned i = 0; i < program.dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = program.dlpi_phdr[i];
@@ -358,7 +361,8 @@ int visit(dl_phdr_info* info, std::size_t, void* data) noexcept {
   return 0;
 }
 
-// Stops at the first object: all carry the counters. Nonzero: as at the last refresh.
+// Stops at the first object, since all of them carry the counters. Nonzero: nothing has changed since the
+// last refresh.
 int unchanged(dl_phdr_info* info, std::size_t, void*) noexcept {
   return info->dlpi_adds == g_adds && info->dlpi_subs == g_subs ? 1 : 2;
 }
@@ -373,7 +377,7 @@ Block* map_block(std::uint32_t capacity) noexcept {
   return block;
 }
 
-// Shell's sort: the loader's order is often the reverse of this one, and there may be thousands.
+// Shell sort: the loader's order is often the reverse of this one, and there may be thousands of modules.
 void sort_by_start(Module* modules, std::uint32_t count) noexcept {
   static constexpr std::uint32_t kGaps[] = {8858, 3937, 1750, 701, 301, 132, 57, 23, 10, 4, 1};
   for (const std::uint32_t gap : kGaps) {

@@ -7,18 +7,17 @@
 
 namespace clusterprof::agent {
 
-// Looks whether modules came or went and publishes a new table; describes new ones to the
-// collector (ModuleEntry with path and build-id, vdso included) in `segment` (may be null) and
-// advances its module_epoch. Takes the loader's lock: never from a handler, and never while
-// another thread could be forking (the caller holds the agent's fork lock).
-// Returns true when something changed.
+// Checks whether modules were loaded or unloaded, and publishes a new table if so. Describes new modules to
+// the collector (ModuleEntry with path and build-id, vdso included) in `segment` (may be null) and advances
+// its module_epoch. Takes the loader's lock: never call it from a handler, or while another thread could be
+// forking (the caller holds the agent's fork lock). Returns true if something changed.
 bool module_table_refresh(wire::SegmentHeader* segment) noexcept;
 
 // Writes all modules to a new segment.
 void module_table_describe_all(wire::SegmentHeader* segment) noexcept;
 
-// In the child of a fork: what the parent had told about the modules that are known here. No call of the
-// loader.
+// In the child of a fork: copies the parent's description of the modules that are known here. Does not call
+// the loader.
 void module_table_copy(const wire::SegmentHeader* parents, wire::SegmentHeader* segment) noexcept;
 
 }  // namespace clusterprof::agent

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The functions that the agent offers to mpi-wrap (agent_api.h): entering and leaving an MPI call, its call
+// path, start and end of MPI, and an estimate of what the wrappers cost.
 #include <errno.h>
 
 #include <cstring>
@@ -17,7 +19,7 @@ void* segment() { return g_process.segment.load(std::memory_order_acquire); }
 
 std::uint64_t now_ns() { return monotonic_ns(); }
 
-// Looked up once in each segment that the process has.
+// Looked up once for each segment of the process.
 [[gnu::noinline]] wire::MpiEventRing* find_event_ring(ThreadContext& context, wire::SegmentHeader* header) {
   context.event_ring = nullptr;
   context.event_ring_of = header;
@@ -37,10 +39,10 @@ wire::MpiEventRing* event_ring(ThreadContext& context, wire::SegmentHeader* head
 
 clusterprof_mpi_exit leave_mpi();
 
-// A prime, so that no call of a loop is left out for ever.
+// A prime number, so that no call of a loop is always left out.
 constexpr std::uint32_t kCallsPerTimedOne = 251;
 
-// What the wrapper has cost up to the call itself. Walks are counted where they are made.
+// What the wrapper has cost up to the call itself. Stack walks are counted where they are made.
 void time_wrapper(ThreadContext& context, std::uint64_t begin_ns, std::uint64_t walks_before_ns,
                   std::uint64_t enter_ns) {
   context.mpi_timed = true;
@@ -161,7 +163,7 @@ void add_wrapper_range(std::uintptr_t start, std::uintptr_t end) {
   g_process.own_ranges.store(index + 1, std::memory_order_release);
 }
 
-// Words of the first line with one blank between them: libraries have tabs in it.
+// The words of the first line, separated by one blank: libraries have tabs in it.
 template <std::size_t kBytes>
 void copy_first_line(const char* text, char (&line)[kBytes]) {
   std::size_t used = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// pthread_cancel and code of ours.
+// Keeps pthread_cancel from interrupting our code.
 #pragma once
 
 #include <pthread.h>
 
 namespace clusterprof::agent {
 
-// While one lives, pthread_cancel waits: nothing of ours may be left in the middle, with locks held.
+// While an object lives, pthread_cancel waits: otherwise it could end our code half-way, with locks held.
 class CancellationOff {
  public:
   CancellationOff() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is counted: by the kernel's own accounting of threads, which costs nothing, and by PAPI, opened
-// privately at run time: programs bring their own, or none. Where PAPI cannot be used, what the kernel counts
-// of its own accord and the hardware events it has names for.
+// What is counted, and how: by the kernel's own accounting of threads, which costs nothing, and by PAPI. PAPI
+// is opened privately at run time, since programs bring their own copy or none. If PAPI cannot be used, we
+// count what the kernel accounts for anyway, and the hardware events for which it has names.
 #include "agent/lifecycle/counters.h"
 
 #include <dlfcn.h>
@@ -51,7 +51,7 @@ constinit void* g_library = nullptr;
 using Name = char[wire::kCounterNameBytes];
 using Reason = char[wire::kCounterNameBytes];
 
-// What the user wants counted, by PAPI as far as can be told from the name.
+// The events that the user wants; they count as PAPI's as far as the name tells.
 struct Wanted {
   std::uint32_t count;
   Name names[wire::kMaxCounters];
@@ -59,7 +59,7 @@ struct Wanted {
   CounterKind equivalents[wire::kMaxCounters];
 };
 
-// What can be counted in this process, and what cannot.
+// The events that can be counted in this process, and those that cannot.
 struct Events {
   std::uint32_t count, missing;
   bool takes_turns;                         // more than the processor counts at a time
@@ -77,7 +77,7 @@ constinit Events g_events = {};
 constinit std::atomic<std::uint32_t> g_descriptors = 0;  // open for event sets, all threads
 constinit CounterState g_first = {};  // made by open_counters for the thread that called it
 
-// The first ones are always wanted; the others where they fit beside them.
+// The first ones are always wanted, the others if there is room beside them.
 constexpr const char* kHardwareEvents[] = {"PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_L3_TCM",
                                            "PAPI_BR_MSP",  "PAPI_DP_OPS",  "PAPI_VEC_DP"};
 constexpr std::uint32_t kAlwaysWanted = 4;
@@ -117,7 +117,7 @@ CounterKind kernel_kind(const char* name) noexcept {
   return CounterKind::kPapi;
 }
 
-// PAPI's names of the same, as in perf::PAGE-FAULTS.
+// PAPI's names for the same events, such as perf::PAGE-FAULTS.
 CounterKind equivalent_kind(const char* name) noexcept {
   constexpr char kPrefix[] = "perf::";
   return kernel_kind(strncasecmp(name, kPrefix, sizeof kPrefix - 1) == 0 ? name + sizeof kPrefix - 1 : name);
@@ -173,8 +173,8 @@ long open_probe(std::uint32_t type, std::uint64_t config, bool in_kernel) noexce
   return descriptor;
 }
 
-// False, with the reason, when there are no hardware counters: PAPI, whose start costs milliseconds, need not
-// be asked.
+// False, with the reason, if there are no hardware counters. Then PAPI, whose start takes milliseconds, is
+// not started.
 bool has_hardware(Reason& reason) noexcept {
   const long result = open_probe(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false);
   if (result >= 0) return true;
@@ -202,7 +202,7 @@ bool load_papi() noexcept {
   return complete;
 }
 
-// Of the memory's and the bus's counters, graphics cards and the like. We do not count these, but know them.
+// True for counters of memory, bus, graphics cards and the like. We do not count these, but recognise them.
 bool names_other_component(const Wanted& wanted) noexcept {
   for (std::uint32_t i = 0; i < wanted.count; ++i)
     if (wanted.kinds[i] == CounterKind::kPapi &&
@@ -211,7 +211,7 @@ bool names_other_component(const Wanted& wanted) noexcept {
   return false;
 }
 
-// Before PAPI starts: looking for other units, graphics cards and the like takes time.
+// Call before PAPI starts: its search for other units, graphics cards and the like takes time.
 void disable_other_components() noexcept {
   const int components = g_papi.PAPI_num_components();
   for (int i = 0; i < components; ++i) {
@@ -230,8 +230,8 @@ int core_component() noexcept {
   return -1;
 }
 
-// Null, or why PAPI's component for the processor does not work. Its libpfm may know no event of a processor
-// newer than it is: then it has not even those of the kernel.
+// Null, or the reason why PAPI's component for the processor does not work. PAPI's libpfm may know no event
+// of a processor that is newer than libpfm. Then it does not even have the kernel's own events.
 const char* core_problem() noexcept {
   static constinit Reason problem = {};
   const int component = core_component();
@@ -268,7 +268,7 @@ const char* initialise_papi(const Wanted& wanted) noexcept {
   return nullptr;
 }
 
-// Of an event that PAPI knows by name or not.
+// The event may or may not be one that PAPI knows by name.
 void describe_papi_error(bool is_known, int result, Reason& reason) noexcept {
   Reason no_hardware;
   if (!is_known) {
@@ -293,7 +293,7 @@ struct Candidates {
   Candidate all[wire::kMaxCounters];
 };
 
-// Finds the event; false, having said why, when it cannot be counted here.
+// Finds the event. If it cannot be counted here, reports why and returns false.
 bool find_code(const char* name, int& code) noexcept {
   Reason reason = {};
   int result = g_papi.PAPI_event_name_to_code(name, &code);
@@ -319,8 +319,8 @@ void discard_set(int& set) noexcept {
   set = PAPI_NULL;
 }
 
-// An empty set, PAPI_NULL on failure. PAPI's own way of taking turns, where the kernel has none, would use
-// the program's timers and signals.
+// Makes an empty event set; PAPI_NULL on failure. If the kernel cannot multiplex, PAPI's own multiplexing is
+// not used: it would use the program's timers and signals.
 int make_set(bool takes_turns) noexcept {
   int set = PAPI_NULL;
   if (g_papi.PAPI_create_eventset(&set) != PAPI_OK) return PAPI_NULL;
@@ -337,7 +337,7 @@ int make_set(bool takes_turns) noexcept {
 
 bool is_conflict(int result) noexcept { return result == PAPI_ECNFLCT || result == PAPI_ECOUNT; }
 
-// What fits into one set at a time, in the order of wishes.
+// Adds what fits into one set at the same time, in the order of preference.
 int fill_set(const Wanted& wanted, Candidates& candidates) noexcept {
   int set = make_set(false);
   if (set == PAPI_NULL) add_missing("PAPI", "PAPI_create_eventset failed");
@@ -367,7 +367,7 @@ int refill_set(Candidates& candidates) noexcept {
   return set;
 }
 
-// All in one set, in which events take turns. The set as it was when that gains nothing.
+// Puts all events into one set and multiplexes them. Keeps the set as it was if that gains nothing.
 int take_turns(const Wanted& wanted, Candidates& candidates, int plain) noexcept {
   discard_set(plain);
   Candidates turns = candidates;
@@ -394,7 +394,7 @@ int take_turns(const Wanted& wanted, Candidates& candidates, int plain) noexcept
   return set;
 }
 
-// The set of what PAPI can count of these; PAPI_NULL when that is nothing.
+// Returns the set of those events that PAPI can count. PAPI_NULL if there are none.
 int choose_events(const Wanted& wanted, Candidates& candidates) noexcept {
   int set = fill_set(wanted, candidates);
   bool waits = false, fits = false;
@@ -415,8 +415,8 @@ int choose_events(const Wanted& wanted, Candidates& candidates) noexcept {
   return set;
 }
 
-// PAPI_add_event opens descriptors, with the lowest free numbers. Those that a program with one thread
-// gets for its own shall not change: the numbers up to kHighDescriptor are occupied meanwhile.
+// PAPI_add_event opens descriptors, with the lowest free numbers. A program with one thread must get the same
+// numbers as without us. So the numbers up to kHighDescriptor are occupied meanwhile.
 constexpr int kHighDescriptor = 704;
 
 class LowDescriptorsTaken {
@@ -457,7 +457,7 @@ class LowDescriptorsTaken {
 };
 static_assert(kHighDescriptor % 64 == 0);
 
-// One at a time, so that the descriptors that appear can be told from other threads'.
+// One thread at a time, so that the new descriptors can be distinguished from those of other threads.
 constinit pthread_mutex_t g_setup = PTHREAD_MUTEX_INITIALIZER;
 
 int lowest_free_descriptor() noexcept {
@@ -466,7 +466,7 @@ int lowest_free_descriptor() noexcept {
   return descriptor;
 }
 
-// PAPI has just opened perf events; theirs are the descriptors that executed programs would inherit.
+// PAPI has just opened perf events. They are the descriptors that executed programs would inherit.
 void find_descriptors(int lowest, CounterState& counters) noexcept {
   constexpr int kLookAhead = 256;
   constexpr std::uint32_t kMost = sizeof counters.descriptors / sizeof *counters.descriptors;
@@ -487,8 +487,8 @@ void find_descriptors(int lowest, CounterState& counters) noexcept {
   }
 }
 
-// Adds the chosen events and starts them, for the calling thread (0) or another one. Nothing is left behind
-// on failure.
+// Adds the chosen events and starts them, for the calling thread (0) or another one. On failure nothing is
+// left behind.
 bool start_set(int& set, std::int32_t tid) noexcept {
   set = make_set(g_events.takes_turns);
   if (set == PAPI_NULL) return false;
@@ -504,7 +504,7 @@ bool start_set(int& set, std::int32_t tid) noexcept {
   return good;
 }
 
-// Of a thread that is not the one that open_counters has prepared for.
+// For a thread other than the one for which open_counters has prepared the set.
 bool start_event_set(CounterState& counters, std::int32_t tid) noexcept {
   const std::uint32_t open = g_descriptors.fetch_add(g_process.set_count, std::memory_order_relaxed);
   // Descriptors are the program's; it gets at least three quarters.
@@ -578,7 +578,7 @@ void stop_migrations(CounterState& counters) noexcept {
   counters.migrations_descriptor = -1;
 }
 
-// What PAPI cannot count on this thread, the kernel may have counted anyway.
+// Uses what the kernel counts anyway, instead of what PAPI cannot count on this thread.
 void use_equivalents(CounterState& counters) noexcept {
   counters.equivalents = g_events.has_equivalents;
   if (!counters.equivalents) count_failure();
@@ -638,7 +638,7 @@ void add_migrations(const Wanted& wanted) noexcept {
   }
 }
 
-// What PAPI cannot be asked for and the kernel counts of its own accord, by PAPI's name.
+// Adds what the kernel counts anyway and PAPI cannot be asked for, under PAPI's names.
 void add_equivalents(Wanted& wanted) noexcept {
   for (std::uint32_t i = 0; i < wanted.count; ++i) {
     if (wanted.kinds[i] != CounterKind::kPapi) continue;
@@ -654,8 +654,8 @@ void note_hidden_kernel() noexcept {
   add_missing("kernel mode of hardware events", reason);
 }
 
-// Opens the hardware events among these that the kernel has names for, as far as the processor counts them
-// together; they become the event set of this thread. `no_papi`: why the others are missing.
+// Opens those hardware events for which the kernel has names, as far as the processor counts them together.
+// They become the event set of this thread. `no_papi`: why the others are missing.
 void add_hardware_events(const Wanted& wanted, const char* no_papi) noexcept {
   Reason no_hardware;
   const bool hardware = has_hardware(no_hardware);
@@ -693,7 +693,7 @@ bool wants_papi(const Wanted& wanted) noexcept {
   return false;
 }
 
-// Starts a set with all of these that can be counted; it becomes the one of this thread.
+// Starts a set with all of these events that can be counted. It becomes the event set of this thread.
 void add_papi_events(const Wanted& wanted) noexcept {
   const LowDescriptorsTaken taken;
   const int lowest = lowest_free_descriptor();
@@ -732,7 +732,7 @@ void forget_events() noexcept {
   reset_counters(g_first);
 }
 
-// `no_papi`: why PAPI is not to be used; null: it may be.
+// `no_papi`: why PAPI must not be used. Null: it may be used.
 void choose_counters(const char* no_papi) noexcept {
   forget_events();
   if (!wants_counters()) return;

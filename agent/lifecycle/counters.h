@@ -8,10 +8,10 @@
 
 namespace clusterprof::agent {
 
-// Finds out which events can be counted, and opens PAPI where that takes it; describe_counters tells the
-// collector. The calling thread has to be the next one that starts its counters.
+// Finds out which events can be counted, and opens PAPI if that is needed. describe_counters tells the
+// collector. The calling thread must be the next one that starts its counters.
 void open_counters() noexcept;
-// The same where PAPI cannot be used.
+// The same for a process that cannot use PAPI.
 void open_counters_without_papi(const char* reason) noexcept;
 void describe_counters(wire::SegmentHeader* segment) noexcept;
 void start_counters(CounterState& counters) noexcept;  // the calling thread's

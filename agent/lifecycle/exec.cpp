@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The program becomes another one. A signal of ours that were still waiting would kill that one, which has
-// no handler for it; and it inherits the signal mask that its predecessor believes to have.
+// The process starts to execute another program. A signal of ours that is still pending would kill that
+// program, which has no handler for it. The new program also inherits the signal mask, which must be the one
+// that the old program believes to have.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -37,8 +38,8 @@ constinit std::atomic<ExecByPathWithEnvironment> g_execvpe = nullptr;
 
 constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 
-// While one lives, nothing of ours signals the calling thread. In a child of vfork, which has our memory
-// but neither our threads nor our timers, it does nothing.
+// While an object lives, no signal of ours is sent to the calling thread. In a child of vfork, which has our
+// memory but neither our threads nor our timers, it does nothing.
 class ExecGuard {
  public:
   ExecGuard() noexcept : ignores_(ignore_signals_for_exec(this)) {
@@ -133,7 +134,7 @@ std::size_t count_arguments(va_list list) noexcept {
 
 }  // namespace
 
-// Where it is to be called, in the child of a fork, the loader's locks may be taken for ever.
+// Looked up here, since the loader's locks may be taken for ever when it is called, in the child of a fork.
 void watch_exec() noexcept {
   real_function(g_execvp, "execvp");
   real_function(g_execvpe, "execvpe");
@@ -143,8 +144,8 @@ void watch_exec() noexcept {
 
 #define CLUSTERPROF_EXPORT [[gnu::visibility("default")]]
 
-// The arguments of a variadic exec, as an array in `to`; as in libc, on the stack. The list ends behind the
-// null.
+// Collects the arguments of a variadic exec in the array `to`, on the stack as in libc. The list ends after
+// the null.
 #define CLUSTERPROF_COLLECT(to, first, list)                                  \
   va_list counted;                                                            \
   va_start(counted, first);                                                   \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The exec functions.
+// Our versions of the exec functions.
 #pragma once
 
 namespace clusterprof::agent {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the process ended. exit() and a return from main reach on_exit; the other ways out are
-// interposed. A vfork child shares our memory but is another process: its end is not ours.
+// Records how the process ended. exit() and a return from main reach on_exit; the other ways to end are
+// interposed. A child of vfork shares our memory but is another process: its end is not ours.
 #include "agent/lifecycle/exit.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ bool is_recorded_process() noexcept {
          raw_syscall(SYS_getpid) == g_process.pid;
 }
 
-// Where a process gives up is known from the stack of who ends it.
+// Where a process gives up is seen from the stack of the thread that ends it.
 [[gnu::noinline]] void sample_where_it_ends() noexcept {
   ThreadContext& thread = t_context;
   if (thread.record == nullptr || thread.slot == nullptr || thread.slot->is_main != 1) return;
@@ -57,7 +57,7 @@ void end_with_status(int status) noexcept {
 
 }  // namespace
 
-// A second fault in there ends in the handler of faults again, and then at once.
+// A second fault during this sample enters the fault handler again, which then ends at once.
 void sample_last(void* context) noexcept {
   static constinit std::atomic<bool> done = false;
   ThreadContext& thread = t_context;
@@ -87,7 +87,7 @@ void keep_segment_for_end(wire::SegmentHeader* segment) noexcept {
 
 void reset_end() noexcept { g_ended.store(false, std::memory_order_relaxed); }
 
-// Registered before the program's own handlers, it runs after them.
+// It is registered before the program's own exit handlers, so it runs after them.
 void watch_exit() noexcept {
   on_exit([](int status, void*) { end_with_status(status); }, nullptr);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SIGSEGV and SIGBUS: guarded reads of ours end here, everything else is the program's.
-// Runs in handlers; the rules of sigsafe/RULES.md hold.
+// SIGSEGV and SIGBUS: faults of our guarded reads end here; all others are forwarded to the program. Runs in
+// signal handlers: the rules of sigsafe/RULES.md apply.
 #include "agent/lifecycle/fault_handler.h"
 
 #include <ucontext.h>
@@ -9,14 +9,14 @@
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/thread_context.h"
 
-// From the linker: this object begins, and its code ends.
+// Defined by the linker: the start of this object, and the end of its code.
 extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];
 extern "C" [[gnu::visibility("hidden")]] const char etext[];
 
 namespace clusterprof::agent {
 namespace {
 
-// Of stack, that guarded code uses at most, by far.
+// An ample bound on the stack that guarded code uses.
 constexpr std::uintptr_t kMostGuardedBytes = 64 * 1024;
 
 bool is_agent_code(std::uintptr_t address) noexcept {
@@ -24,10 +24,10 @@ bool is_agent_code(std::uintptr_t address) noexcept {
   return address - begin < reinterpret_cast<std::uintptr_t>(etext) - begin;
 }
 
-// Did guarded code read there, itself or by a function that it has called: libc's memcpy, or one of the
-// interpreter's? Such a function has put little on the stack behind its return address. A handler of the
-// program may have interrupted the guarded code, where that is no handler of ours: what it returns to is
-// found first, and is no call of ours.
+// True if guarded code made the read, either itself or in a function that it called: libc's memcpy, or one of
+// the interpreter's. Such a function has put little on the stack beyond its return address. A handler of the
+// program may have interrupted the guarded code (where that is not inside a handler of ours): then the search
+// meets the address that this handler returns to first, which is not a call of ours.
 bool is_of_guarded_code(std::uintptr_t pc, std::uintptr_t sp, std::uintptr_t guard_sp) noexcept {
   constexpr std::uintptr_t kWord = sizeof(std::uintptr_t), kMostWords = 32;
   if (is_agent_code(pc)) return true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// System calls on files, by libc's names; what transfers.cpp has in front of libc for other reasons is there.
+// Interposed system calls on files, by libc's names. Those that transfers.cpp interposes for other reasons
+// are there.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -143,7 +144,7 @@ template <typename Function>
   return descriptor;
 }
 
-// Returns the bytes that were moved.
+// Returns the number of bytes transferred.
 template <typename Function>
 [[gnu::always_inline]] inline ssize_t moving(const void* caller, int descriptor, IoOperation operation,
                                              Function function) {
@@ -153,7 +154,7 @@ template <typename Function>
   return moved;
 }
 
-// Returns 0, or a place in the file.
+// Returns 0 or a file position.
 template <typename Function>
 [[gnu::always_inline]] inline auto working(const void* caller, int descriptor, IoOperation operation,
                                            Function function) {
@@ -178,7 +179,8 @@ template <typename Function>
   return copy;
 }
 
-// The older libcs have no functions by these names: programs bring them along, and call __xstat and its kin.
+// Older libcs have no functions by these names: programs have their own linked in, and call __xstat and its
+// variants.
 int status_of(long result) noexcept {
   if (result >= 0) return static_cast<int>(result);
   errno = static_cast<int>(-result);
@@ -339,7 +341,7 @@ CLUSTERPROF_STANDS_FOR(int, dup3, int descriptor, int copy, int flags) {
   return duplicating(descriptor, [=] { return g_dup3(descriptor, copy, flags); });
 }
 
-// The kernel takes one argument at most, which libc hands on as it does here.
+// The kernel takes at most one argument. libc passes it on in the same way.
 #define CLUSTERPROF_FCNTL(name)                                        \
   CLUSTERPROF_STANDS_FOR(int, name, int descriptor, int number, ...) { \
     va_list arguments;                                                 \
@@ -436,7 +438,7 @@ CLUSTERPROF_WORK(off64_t, lseek64, kSeek, (int descriptor, off64_t offset, int w
 CLUSTERPROF_WORK(int, ftruncate, kMetadata, (int descriptor, off_t bytes), descriptor, bytes)
 CLUSTERPROF_WORK(int, ftruncate64, kMetadata, (int descriptor, off64_t bytes), descriptor, bytes)
 
-// Memory files of older kernels give all their pages back when a signal comes.
+// In older kernels, a memory file gives all its pages back when a signal arrives.
 template <typename Function>
 auto allocating(Function function) {
   const SampleSignalHeld held(SYS_fallocate);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions in front of those that open, read and write files.
+// Interposed functions that open, read and write files.
 #pragma once
 
 namespace clusterprof::agent {

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Counts file operations in the segment's tables of files and of call sites (file_io.h). In this order: the
+// process's state (what each descriptor is, names already looked up, mapped files); when this code may take
+// locks or walk the stack; finding and adding files; names and directories; call sites and counting; then the
+// functions that file_io.h declares.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -43,7 +47,8 @@ constinit std::atomic<std::uint32_t> g_descriptors_used = 0;  // none at or abov
 
 constinit std::atomic<std::uint32_t> g_lock = 0;  // of new files; with all signals blocked
 
-// Who may still have a place in the table of files: what comes first must not keep out what matters.
+// Which files may still take a row in the table of files: the first files must not keep out the important
+// ones.
 enum class Worth : std::uint8_t {
   kOrdinary,
   kWritten,
@@ -51,7 +56,7 @@ enum class Worth : std::uint8_t {
 };  // kLarge: directories that stand for many, too
 constexpr std::uint64_t kLargeFileBytes = 1 << 20;
 constinit std::atomic<std::uint32_t> g_files_used = 0;  // grows under the lock
-// Likewise in the table of call sites: the last quarter is for operations that move much or take long.
+// The same for the table of call sites: its last quarter is for operations that transfer much or take long.
 constexpr std::uint64_t kLargeBytes = 64 * 1024, kLongNs = 1'000'000;
 constinit std::atomic<std::uint32_t> g_sites_used = 0;
 
@@ -63,8 +68,8 @@ struct Device {
 constexpr std::uint32_t kDevices = 64;
 constinit Device g_devices[kDevices] = {};
 
-// Directories, and files that were opened, by the hash of how the program spells them, and where: its upper
-// bits, above the file's index plus one.
+// Directories, and files that were opened, by the hash of the path as the program writes it and of where it
+// starts. An entry holds the upper bits of the hash, above the file's index plus one.
 constexpr std::uint32_t kSpellings = 1024;
 constexpr std::uint64_t kIndexBits = 0xffff;
 constinit std::atomic<std::uint64_t> g_directories[kSpellings] = {}, g_opened[kSpellings] = {};
@@ -80,7 +85,7 @@ constinit std::atomic<std::uint32_t> g_next_mapping = 0;
 
 constinit std::atomic<bool> g_faults_may_be_blocked = false;
 
-// A child of vfork has opened or closed descriptors while it borrowed the thread.
+// A child of vfork has opened or closed descriptors while it ran on this thread.
 thread_local constinit bool t_is_borrowed = false;
 
 std::uint64_t mix(std::uint64_t value) noexcept {  // MurmurHash3's finalizer
@@ -104,8 +109,8 @@ Entry* table(wire::SegmentHeader* segment, std::uint64_t offset) noexcept {
   return reinterpret_cast<Entry*>(reinterpret_cast<std::uint8_t*>(segment) + offset);
 }
 
-// May memory of the thread's be used, and locks be taken: neither where code of ours was interrupted
-// nor on the small stack of a handler.
+// True if the thread's memory may be used and locks may be taken. False if our own code was interrupted, and
+// on a handler's small alternate stack.
 bool may_work(const ThreadContext& context) noexcept {
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (context.busy != 0 && !is_left(context, context.busy_frame, frame)) return false;
@@ -114,7 +119,7 @@ bool may_work(const ThreadContext& context) noexcept {
   return raw_syscall(SYS_sigaltstack, nullptr, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) == 0;
 }
 
-// And walk stacks: where a fault is blocked, it would kill.
+// True if, in addition, the stack may be walked: a fault while its signal is blocked would kill the process.
 bool may_walk(const ThreadContext& context) noexcept {
   if (!may_work(context)) return false;
   if (!g_faults_may_be_blocked.load(std::memory_order_relaxed)) [[likely]]
@@ -132,7 +137,7 @@ std::uint64_t ask_file_system(int descriptor, const char* path) noexcept {
   return result == 0 ? static_cast<std::uint64_t>(status.f_type) : 0;
 }
 
-// path: null for what is behind the descriptor.
+// path: null to ask by the descriptor.
 std::uint64_t file_system_of(std::uint64_t device, int descriptor, const char* path) noexcept {
   const std::uint64_t key = device + 1;
   for (std::uint32_t probe = 0; probe < kDevices; ++probe) {
@@ -150,7 +155,7 @@ std::uint64_t file_system_of(std::uint64_t device, int descriptor, const char* p
   return ask_file_system(descriptor, path);
 }
 
-// The kernel's own file systems are one file each: libraries read hundreds of theirs when they start.
+// Each of the kernel's own file systems counts as one file: libraries read hundreds of their files at start.
 const char* name_of_pseudo(std::uint64_t file_system) noexcept {
   switch (file_system) {
     case PROC_SUPER_MAGIC:
@@ -169,7 +174,7 @@ const char* name_of_pseudo(std::uint64_t file_system) noexcept {
   }
 }
 
-// Finds it in the table; 0: it is not there.
+// Finds the file in the table. 0: it is not there.
 std::uint32_t find_file(wire::SegmentHeader* segment, std::uint64_t key) noexcept {
   const auto* const files = table<wire::IoFile>(segment, segment->io_files_offset);
   const std::uint32_t places = segment->io_files - 1;
@@ -218,7 +223,7 @@ std::uint32_t add_file_locked(wire::SegmentHeader* segment, std::uint64_t key, s
   return 0;
 }
 
-// With others of its directory, or with all others.
+// Counts the file with others of its directory, or with all others.
 std::uint32_t add_to_many_locked(wire::SegmentHeader* segment, std::uint64_t device,
                                  std::uint64_t file_system, const char* path,
                                  std::uint32_t path_bytes) noexcept {
@@ -245,8 +250,8 @@ bool ends_with(const char* text, std::size_t bytes, const char* end) noexcept {
   return bytes >= end_bytes && memcmp(text + bytes - end_bytes, end, end_bytes) == 0;
 }
 
-// What a library of Python's is made of counts as one file: programs import thousands of them. Returns how
-// much of the path is that of the library's directory, 0 when it is no such file.
+// The files of a Python library count as one file: programs import thousands of them. Returns the length of
+// the part of the path that is the library's directory, or 0 if the file does not belong to such a library.
 std::size_t library_of(const char* path, std::size_t bytes, bool is_directory) noexcept {
   const auto find = [&](const char* part) {
     return static_cast<const char*>(memmem(path, bytes, part, strlen(part)));
@@ -320,7 +325,7 @@ std::uint32_t enter_file(wire::SegmentHeader* segment, std::uint64_t device, std
   return index;
 }
 
-// What the kernel calls it, in `path`. Returns the length.
+// Writes the kernel's name for the file to `path`. Returns its length.
 std::uint32_t name_behind(int descriptor, bool has_no_name, char (&path)[kPathBytes]) noexcept {
   char link[32] = "/proc/self/fd/";
   char* to = link + 14;
@@ -340,8 +345,8 @@ std::uint32_t name_behind(int descriptor, bool has_no_name, char (&path)[kPathBy
   return length;
 }
 
-// An absolute path without empty and "." parts; what follows ".." is as the program spelled it. Returns the
-// length, 0 when it does not fit.
+// Makes an absolute path without empty and "." components. ".." and what follows stay as the program wrote
+// them. Returns the length, or 0 if the path does not fit.
 std::uint32_t make_absolute(const char* folder, std::size_t folder_bytes, char (&path)[kPathBytes]) noexcept {
   std::uint32_t length = 0;
   if (folder_bytes == 0 || folder[0] != '/') {
@@ -368,7 +373,7 @@ std::uint32_t make_absolute(const char* folder, std::size_t folder_bytes, char (
   return length;
 }
 
-// Does the name lead to the file by itself?
+// True if the name leads to the file directly.
 bool is_plain_name(int folder, const char* name, std::size_t bytes) noexcept {
   if (bytes == 0 || (name[0] != '/' && folder != AT_FDCWD)) return false;
   for (const char* const other : {"/dev/fd/", "/dev/std", "/proc/"})
@@ -388,7 +393,8 @@ Worth worth_of(const wire::SegmentHeader* segment, int descriptor, const struct 
   return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY ? Worth::kWritten : Worth::kOrdinary;
 }
 
-// Asking the kernel for the name is dearer than the open was: where the program has told it, it is not asked.
+// Asking the kernel for the name costs more than the open did, so it is not asked if the program has given
+// the name.
 [[gnu::noinline]] std::uint32_t name_and_enter(wire::SegmentHeader* segment, int descriptor,
                                                const struct stat& status, int folder, const char* name,
                                                Worth worth) noexcept {
@@ -422,7 +428,8 @@ void note_use(std::uint32_t descriptor) noexcept {
   }
 }
 
-// name: what the program has opened it by, or null. Not in a child of vfork: whoever calls has asked.
+// name: the name by which the program opened the descriptor, or null. Must not run in a child of vfork; the
+// caller has checked.
 [[gnu::noinline]] std::uint32_t identify(int descriptor, int folder, const char* name,
                                          Worth worth = Worth::kOrdinary) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
@@ -494,7 +501,7 @@ void add(Sums& sums, bool failed, std::uint64_t bytes, std::uint64_t time_ns) no
   }
 }
 
-// Null when it found no room among the call sites, and was counted by file only.
+// Null if there was no room among the call sites: then the operation was counted by file only.
 wire::IoSite* count(std::uint32_t file, wire::IoOperation operation, bool failed, std::uint64_t bytes,
                     std::uint64_t time_ns) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
@@ -527,7 +534,7 @@ std::uint32_t side(wire::IoOperation operation) noexcept {
   return operation == wire::IoOperation::kWrite ? 1 : 0;
 }
 
-// Errors that are found out when the kernel has the name.
+// False for errors that the kernel returns before it has read the name.
 bool has_read_name(int error) noexcept {
   switch (error) {
     case ENOENT:
@@ -552,7 +559,7 @@ bool has_read_name(int error) noexcept {
   }
 }
 
-// The nearest one that is there.
+// Enters the nearest directory of the path that exists.
 [[gnu::noinline]] std::uint32_t enter_directory(const char* folder, std::size_t folder_bytes) noexcept {
   constexpr std::uint32_t kMostSteps = 32;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);

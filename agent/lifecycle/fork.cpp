@@ -31,7 +31,7 @@ thread_local constinit bool t_watcher_paused = false;
 thread_local constinit bool t_one_thread = false;  // besides the watcher
 thread_local constinit bool t_has_forked = false;  // as the only thread that the program knows of
 
-// A handler of the program may fork in the middle of a fork: the outermost one has the watcher's lock.
+// A handler of the program may call fork during a fork. The outermost fork holds the watcher's lock.
 thread_local constinit std::uint32_t t_depth = 0;
 thread_local constinit std::uintptr_t t_outermost_frame = 0;
 thread_local constinit HeldSignal t_held = {0, false, -1};
@@ -42,7 +42,7 @@ bool has_one_thread() noexcept {
   return stat("/proc/self/task", &status) == 0 && status.st_nlink == kDirectories + kThreads;
 }
 
-// Handlers that have waited run at its end, and may fork.
+// Handlers that have waited run at the end of this function, and may call fork.
 void end_outermost() noexcept {
   if (t_watcher_paused) resume_watcher();
   t_watcher_paused = false;
@@ -51,15 +51,16 @@ void end_outermost() noexcept {
   release_sample_signal(held);
 }
 
-// Where the process has more than one thread, libc holds a lock during a fork, and a handler that forks would
-// wait for it for ever: to a program of one thread, that is our doing. Faults would kill; 32 and 33 are
-// libc's.
+// In a process with more than one thread, libc holds a lock during a fork, and a handler that calls fork
+// would wait for it for ever. In a program of one thread that would be our fault, since our watcher is the
+// second thread. So signals are blocked, except those that faults raise, which would then kill the process,
+// and 32 and 33, which are libc's.
 constexpr std::uint64_t bit_of(int signal) noexcept { return std::uint64_t{1} << (signal - 1); }
 constexpr std::uint64_t kWaiting = ~(bit_of(SIGSEGV) | bit_of(SIGBUS) | bit_of(SIGILL) | bit_of(SIGFPE) |
                                      bit_of(SIGTRAP) | bit_of(SIGSYS) | bit_of(32) | bit_of(33));
 
-// The watcher may be inside the loader or malloc; the child would find their locks taken for ever.
-// And before Linux 4.19 a fork begins anew when a signal comes, however much of the memory is copied.
+// The watcher may be inside the loader or malloc, and then the child would find their locks taken for ever.
+// Also, before Linux 4.19 a signal makes a fork start again, however much memory it has already copied.
 void before_fork() noexcept {
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (t_depth != 0 && is_left(t_context, t_outermost_frame - 1, frame)) end_outermost();  // was jumped out of

@@ -14,7 +14,7 @@ struct HardwareName {
   const char* name;
   std::uint64_t config;
 };
-// Not PAPI_L3_TCM: what the kernel calls cache misses are those of the second level on AMD's processors.
+// PAPI_L3_TCM is missing: on AMD's processors, the kernel's "cache misses" are those of the second level.
 constexpr HardwareName kPresets[] = {
     {"PAPI_TOT_CYC", PERF_COUNT_HW_CPU_CYCLES},         {"PAPI_TOT_INS", PERF_COUNT_HW_INSTRUCTIONS},
     {"PAPI_BR_INS", PERF_COUNT_HW_BRANCH_INSTRUCTIONS}, {"PAPI_BR_MSP", PERF_COUNT_HW_BRANCH_MISSES},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The agent's memory, which a program that has all of its memory locked (mlockall) would have locked too:
-// some 220 MB of addresses, nearly all of them never used, which count against its RLIMIT_MEMLOCK, and take
-// up as much memory once they are locked. They are left out, so that locking succeeds and costs as it does
-// alone.
+// Keeps the agent's memory from being locked when the program locks all of its memory (mlockall). The agent
+// has about 220 MB of addresses, nearly all of them never used. They would count against the program's
+// RLIMIT_MEMLOCK and, once locked, take up as much memory. They are left out, so that locking succeeds and
+// costs the same as without the agent.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -29,7 +29,7 @@ struct Range {
   std::uint64_t begin, end;
 };
 
-// Calls `use` with each piece of memory that is ours.
+// Calls `use` with each range of our memory.
 template <typename Use>
 void for_each_own(Use use) noexcept {
   const auto give = [&](const void* memory, std::uint64_t bytes) {
@@ -60,8 +60,8 @@ bool parse_hex(const char*& text, std::uint64_t& value) noexcept {
   }
 }
 
-// Calls `use` with each mapping of the process, by its line in /proc/self/maps. False when they cannot be
-// read.
+// Calls `use` with each mapping of the process, given by its line in /proc/self/maps. False if the file
+// cannot be read.
 template <typename Use>
 bool for_each_mapping(Use use) noexcept {
   const long file = raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
@@ -96,7 +96,7 @@ bool for_each_mapping(Use use) noexcept {
   return good;
 }
 
-// Calls `use` with what is left of `whole` without our memory. The kernel shows adjacent mappings as one.
+// Calls `use` with the parts of `whole` that are not our memory. The kernel shows adjacent mappings as one.
 template <typename Use>
 void for_each_part_of_program(Range whole, Use use) noexcept {
   while (whole.begin < whole.end) {
@@ -127,7 +127,7 @@ void unlock_own() noexcept {
   for_each_own([](Range own) { raw_syscall(SYS_munlock, own.begin, own.end - own.begin); });
 }
 
-// As the kernel does: what cannot be locked or is not there is passed over.
+// As in the kernel, what is not there or cannot be locked is skipped.
 void lock_program(bool on_fault) noexcept {
   for_each_mapping([&](Range mapping, const char* line) {
     if (!is_of_program(line)) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The kernel lets only processes of one thread change some of what they see of the system. The watcher is a
-// thread that the program does not know of. Capabilities and what becomes of them are each thread's own:
-// after the program has changed its, setuid(2) and its kin of libc, which change all threads, would find that
-// the watcher may not do what the program may, and abort. So the watcher is made anew, with the same.
+// The kernel lets only single-threaded processes change some of their namespaces, and the watcher is a thread
+// that the program does not know of. Capabilities also belong to each thread. After the program has changed
+// its own, libc's setuid(2) and similar functions, which change all threads, would find that the watcher
+// lacks the program's permission, and abort. So the watcher is started anew, with the same capabilities.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -39,7 +39,7 @@ bool switch_variable(const char* name) noexcept {
   return value != nullptr && *value != 0 && strcmp(value, "0") != 0;
 }
 
-// The numbers of the launcher's wire::SampleEvent; false when it is none.
+// Reads the numbers of the launcher's wire::SampleEvent. False if the text is not one.
 bool read_sample_event(const char* text, wire::SampleEvent& event) noexcept {
   std::uint64_t numbers[6] = {};
   for (std::uint64_t& number : numbers) {
@@ -70,7 +70,7 @@ void read_sample_on() noexcept {
   if (!on.resolved) strncpy(on.reason, *event == '!' ? event + 1 : "not understood", sizeof on.reason - 1);
 }
 
-// Is [entry, entry + length) one of the colon separated entries of ours?
+// True if [entry, entry + length) is one of our colon-separated entries.
 bool is_ours(const char* entry, std::size_t length) noexcept {
   const char* next = g_options.preload;
   while (*next != 0) {
@@ -82,7 +82,7 @@ bool is_ours(const char* entry, std::size_t length) noexcept {
   return false;
 }
 
-// LD_PRELOAD without our entries, in place. Separators are those of ld.so: blanks and colons.
+// Removes our entries from LD_PRELOAD, in place. Separators are those of ld.so: blanks and colons.
 void shorten_preload(char* value) noexcept {
   char* to = value;
   const char* from = value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the launcher asked for, from the environment.
+// The launcher's options for this process, from the environment.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct Options {
 extern Options g_options;
 void read_options() noexcept;
 
-// Removes our traces from the environment, so that what the program executes runs without us. In
-// place: the environment's strings and array stay where the program finds them.
+// Removes our variables from the environment, so that programs that this one executes run without us. Done in
+// place: the program finds the environment's strings and array where they were.
 void hide_from_children() noexcept;
 
 }  // namespace clusterprof::agent

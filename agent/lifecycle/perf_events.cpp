@@ -17,8 +17,8 @@
 namespace clusterprof::agent {
 namespace {
 
-// A high number makes the kernel's table of descriptors as large. Of those that the program may have, the
-// events get one part of so many.
+// A high number makes the kernel's table of descriptors equally large. Our events get one part in kEventPart
+// of the descriptors that the program may have.
 constexpr std::uint32_t kMostDescriptors = 4096, kEventPart = 8;
 static_assert(kMostHighEvents == kMostDescriptors / kEventPart);
 constinit std::atomic<std::uint32_t> g_events_open = 0;

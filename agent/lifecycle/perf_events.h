@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Performance events of single threads, out of the way of the descriptors that the program uses.
+// Performance events of single threads, with descriptor numbers far from those that the program uses.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@ struct perf_event_attr;
 
 namespace clusterprof::agent {
 
-// No more of them are open at a time.
+// The most events that are open at a time.
 inline constexpr std::uint32_t kMostHighEvents = 512;
 
-// Opens an event of the thread (0: the calling one) out of the way of the program's descriptors, of which it
-// leaves the program nearly all. A negative error number on failure. The event of a descriptor that is gone
-// is closed as -1. `group`: the descriptor of the event that it is counted together with; -1: by itself.
+// Opens an event of the thread (0: the calling one) with a high descriptor number, away from the program's.
+// Nearly all descriptors are left to the program. Returns a negative error number on failure. `group`: the
+// descriptor of the event that it is counted together with; -1: by itself. To close an event whose descriptor
+// is gone, pass -1.
 int open_high_event(perf_event_attr& event, std::int32_t tid, int group = -1) noexcept;
 void close_high_event(int descriptor) noexcept;
 
-// An event is gone without having been closed / all are, in the child of a fork.
+// One event is gone without having been closed / all events are, in the child of a fork.
 void forget_high_event() noexcept;
 void forget_all_high_events() noexcept;
 

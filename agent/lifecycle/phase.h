@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When within a period a thread is sampled. The ranks and threads of a node shall not be sampled all
-// at the same instants: they would wait for each other, in step, for the same locks of the kernel.
+// Each thread is sampled at its own phase within the period. If all ranks and threads of a node were sampled
+// at the same instants, they would all wait for the same locks of the kernel at the same time.
 #pragma once
 
 #include <cstdint>
 
 namespace clusterprof::agent {
 
-// In [0, period_ns). pid: 0 for the process that is the rank. Multiples of an irrational number lie evenly on
-// a circle, however many they are.
+// In [0, period_ns). pid: 0 for the process that is the rank. Multiples of an irrational number are spread
+// evenly over a circle, however many there are.
 constexpr std::uint64_t phase_ns(std::uint64_t period_ns, std::int32_t rank, std::int32_t pid,
                                  std::uint32_t thread) noexcept {
   constexpr std::uint64_t kGoldenRatio = 0x9e37'79b9'7f4a'7c15ull;  // fractions of 2^64

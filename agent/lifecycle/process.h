@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Recording of this process: the segment and everything that belongs to it.
+// The recording of this process: its segment and everything that belongs to it.
 #pragma once
 
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 
-// The segment and everything that hangs on it, for a new process (start and fork).
-// `parents`: in the child of a fork, the segment of its parent, else null. The child makes no call of the
-// loader, some of whose locks another thread of the parent may have held, unless the parent had `one_thread`.
+// Opens the segment and everything that depends on it for a new process (at start and after a fork).
+// `parents`: in the child of a fork the segment of its parent, else null. The child does not call the loader,
+// since another thread of the parent may have held its locks, unless the parent had `one_thread`.
 bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept;
 
-// The table of call paths; of path_table_bytes(). Null before there is one.
+// The table of call paths, of path_table_bytes() bytes. Null before it exists.
 const void* path_table_memory() noexcept;
 
 }  // namespace clusterprof::agent

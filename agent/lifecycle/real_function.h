@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The function that one of ours stands in front of.
+// The function that one of ours interposes.
 #pragma once
 
 #include <dlfcn.h>
@@ -9,8 +9,8 @@
 
 namespace clusterprof::agent {
 
-// Looked up at the first call: interposed functions may be called before our constructor. Null when
-// nothing else defines it.
+// Looked up at the first call, since interposed functions may be called before our constructor. Null if no
+// other object defines the function.
 template <typename Function>
 Function real_function(std::atomic<Function>& cached, const char* name) noexcept {
   Function function = cached.load(std::memory_order_relaxed);
@@ -21,7 +21,7 @@ Function real_function(std::atomic<Function>& cached, const char* name) noexcept
   return function;
 }
 
-// One that tells failure by -1 and errno.
+// For a function that reports failure by -1 and errno.
 template <typename Function>
 struct Real {
   const char* name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions that include/clusterprof.h and python/clusterprof call.
+// The exported functions that include/clusterprof.h and python/clusterprof call.
 #include "agent/lifecycle/regions.h"
 #include "agent/lifecycle/start.h"
 

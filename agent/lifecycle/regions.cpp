@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions and pauses of the program's own making: what include/clusterprof.h calls. Any thread; in handlers
-// of the program too.
+// Regions and pauses that the program sets through include/clusterprof.h. Any thread, also in the program's
+// signal handlers.
 #include "agent/lifecycle/regions.h"
 
 #include <sys/syscall.h>
@@ -18,7 +18,7 @@
 namespace clusterprof::agent {
 namespace {
 
-// Where a region is in the segment's table, by its name and the region around it. Entries are index + 1.
+// Where a region is in the segment's table, by its name and its enclosing region. Entries are index + 1.
 constexpr std::uint32_t kPlaces = 1024;
 constinit std::atomic<std::uint16_t> g_places[kPlaces] = {};
 constinit std::uint64_t g_hashes[kPlaces / 2] = {};  // of the names, by index
@@ -31,7 +31,7 @@ constinit RegionStack g_kept = {};  // in the child of a fork, what its thread w
 
 thread_local constinit bool t_was_sought = false;  // by find_context
 
-// All signals are blocked while it is held: a handler of the program may come here.
+// All signals are blocked while it is held, since a handler of the program may enter a region.
 class Locked {
  public:
   Locked() noexcept : mask_(block_all_signals()) {
@@ -52,7 +52,7 @@ wire::Region* table_of(const wire::SegmentHeader* segment) noexcept {
   return reinterpret_cast<wire::Region*>(reinterpret_cast<std::uintptr_t>(segment) + segment->regions_offset);
 }
 
-// Of what the table keeps of the name. FNV-1a.
+// Hash of the part of the name that the table keeps. FNV-1a.
 std::uint64_t hash_of(const char* name) noexcept {
   std::uint64_t hash = 0xcbf2'9ce4'8422'2325ull;
   for (std::uint32_t i = 0; i + 1 < wire::kRegionNameBytes && name[i] != 0; ++i)
@@ -74,7 +74,7 @@ std::uint32_t place_of(std::uint64_t hash, std::uint32_t parent) noexcept {
 }
 static_assert(kPlaces == 1u << (64 - 54));
 
-// kNoRegion when it is not there; `place`: where it would be.
+// kNoRegion if it is not there. `place`: where it is or would be.
 std::uint32_t find_region(const wire::Region* table, std::uint64_t hash, std::uint32_t parent,
                           std::uint32_t& place) noexcept {
   // Half of the places are free at least.
@@ -105,7 +105,7 @@ std::uint32_t make_region(wire::SegmentHeader* segment, const char* name, std::u
   return index;
 }
 
-// The calling thread is one that was there before the agent, and was not sampled yet.
+// For a calling thread that existed before the agent and has not been sampled yet.
 bool find_context(ThreadContext& context) noexcept {
   if (t_was_sought) return false;
   const std::uint64_t mask = block_all_signals();
@@ -140,7 +140,7 @@ void count_instance(wire::SegmentHeader* segment, const RegionStack::Entry& entr
   region.count.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Under the lock.
+// Call with the lock held.
 void note_pause_of_main(wire::SegmentHeader* segment, std::uint64_t now_ns) noexcept {
   const bool paused =
       g_process.paused.load(std::memory_order_relaxed) != 0 || (g_process.only_regions && g_main_is_outside);
@@ -158,7 +158,7 @@ bool is_main(const ThreadContext& context) noexcept {
   return context.slot != nullptr && context.slot->is_main != 0;
 }
 
-// Where the thread is, for push_stop. Nothing when it is not asked for.
+// Where the thread is, for push_stop. Empty if it is not asked for.
 struct Here {
   const std::uint64_t* words;
   std::uint32_t count;

@@ -8,12 +8,12 @@
 
 namespace clusterprof::agent {
 
-// A new segment has no regions yet. `parents`: in the child of a fork, the segment of its parent; the calling
-// thread is in the regions of keep_regions() again, from now on.
+// Prepares a new segment, which has no regions yet. `parents`: in the child of a fork, the segment of its
+// parent; the calling thread enters the regions of keep_regions() again, from now on.
 void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* parents) noexcept;
 void keep_regions() noexcept;  // in the child of a fork, before forget_threads()
 
-// What include/clusterprof.h calls, in handlers of the program too (region_calls.cpp).
+// Called by include/clusterprof.h, also in the program's signal handlers (region_calls.cpp).
 void begin_region(const char* name, std::int64_t n) noexcept;
 void end_region(const char* name) noexcept;
 void pause_recording() noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The program filters its own system calls. A call of ours that it did not think of would be its death:
-// before the filter is there, it is asked about all of them.
+// The program filters its own system calls. A system call of ours that the filter does not allow would kill
+// it. So before the filter is installed, it is evaluated for all of ours.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -33,7 +33,7 @@
 namespace clusterprof::agent {
 namespace {
 
-// Of samples, the watcher, threads that come and go, and functions that stand in front of libc's.
+// System calls of samples, of the watcher, of starting and ending threads, and of interposed functions.
 constexpr std::uint32_t kOfRecording[] = {
     SYS_read,
     SYS_close,
@@ -76,14 +76,14 @@ constexpr std::uint32_t kOfRecording[] = {
     SYS_process_vm_readv,
     SYS_statx,
 };
-// Of a child's recording.
+// System calls that start recording in a child.
 constexpr std::uint32_t kOfStarting[] = {
     SYS_socket,    SYS_connect,   SYS_sendmsg,   SYS_setsockopt,   SYS_getsockopt,
     SYS_geteuid,   SYS_ftruncate, SYS_getrlimit, SYS_memfd_create, SYS_perf_event_open,
     SYS_prlimit64, SYS_prctl,     SYS_unshare,   SYS_close_range,  SYS_mlock2,
 };
 
-// A word that the filter computes with; of an argument, or an address, it is not known.
+// A word that the filter computes with. Its value is unknown if it comes from an argument or an address.
 struct Word {
   std::uint32_t value;
   bool is_known;
@@ -228,7 +228,7 @@ bool is_live(const ThreadRecord& record) noexcept {
   return record.state.load(std::memory_order_acquire) == static_cast<std::uint32_t>(RecordState::kLive);
 }
 
-// Of all threads: a filter may be for all of them, and their threads and children inherit it.
+// For all threads: a filter may apply to all of them, and their threads and children inherit it.
 void end_recording() noexcept {
   constexpr std::uint32_t kMostMoments = 50'000;  // a second
   constexpr timespec kMoment = {0, 20'000};

@@ -4,8 +4,8 @@
 
 namespace clusterprof::agent {
 
-// The program is about to call prctl(PR_SET_SECCOMP) or seccomp(2) with these arguments. Where our calls
-// would kill it from then on, nothing of ours goes on in this process.
+// Call before the program's prctl(PR_SET_SECCOMP) or seccomp(2) with these arguments. If the filter would
+// kill the process for one of our system calls, recording of this process ends.
 void before_filter_by_prctl(long mode, long program) noexcept;
 void before_filter(long operation, long program) noexcept;
 

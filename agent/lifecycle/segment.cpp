@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Makes the segment in a memory file, lays out its tables, and hands the file to the collector over its
+// Creates the segment in a memory file, lays out its tables, and sends the file to the collector over its
 // socket.
 #include "agent/lifecycle/segment.h"
 
@@ -94,7 +94,7 @@ std::uint64_t limit(int resource) noexcept {
   return getrlimit(static_cast<__rlimit_resource>(resource), &limits) == 0 ? limits.rlim_cur : RLIM_INFINITY;
 }
 
-// Null when it does not fit; then with fewer threads it may.
+// Null if there is no room; it may fit with fewer threads.
 void* map_file(int file, const Layout& layout) noexcept {
   // ftruncate beyond the file size limit raises SIGXFSZ.
   if (layout.bytes > limit(RLIMIT_FSIZE)) return nullptr;
@@ -105,8 +105,8 @@ void* map_file(int file, const Layout& layout) noexcept {
   return map_memory(layout.bytes, file);
 }
 
-// The words of the command line lie behind their number on the stack as the kernel set it up; in the child
-// of a fork, and when something is odd, the kernel is asked.
+// The words of the command line follow their number on the stack that the kernel set up. In the child of a
+// fork, and if anything looks wrong, the kernel is asked.
 bool command_from_stack(char (&command)[256]) noexcept {
   constexpr long kMostWords = 4096;
   const long count = *static_cast<const long*>(__libc_stack_end);

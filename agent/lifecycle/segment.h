@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The shared memory of this process and the connection to the collector.
+// The shared memory of this process, and its connection to the collector.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace clusterprof::agent {
 wire::SegmentHeader* make_segment() noexcept;
 void unmap_segment(wire::SegmentHeader* segment) noexcept;
 
-// Sends `memory_file` to the collector and keeps the connection open until the process ends.
-// Returns false when there is no collector of our own user.
+// Sends `memory_file` to the collector and keeps the connection open until the process ends. False if there
+// is no collector of our own user.
 bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept;
 void close_inherited_connection() noexcept;  // in the child of a fork
 

@@ -10,7 +10,8 @@ namespace clusterprof::agent {
 
 inline constexpr std::uint64_t kAllSignals = ~std::uint64_t{0};
 
-// rt_sigprocmask(2), past what the program believes (signals.h). Returns the mask before.
+// rt_sigprocmask(2) itself, without changing what the program believes to be blocked (signals.h). Returns the
+// mask before.
 std::uint64_t change_mask(int how, std::uint64_t mask) noexcept;
 
 // Blocks kSampleSignal for the calling thread; returns the mask before.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The signals that have a handler of ours in the kernel, and what the program sees instead.
+// The signals for which our handlers are installed in the kernel, and what the program sees instead.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -56,15 +56,15 @@ constinit HandledSignal g_handled_signals[] = {{SIGSEGV, fault_handler, {}},
                                                {SIGIO, lost_event_handler, {}}};
 constinit std::atomic<bool> g_installed = false;
 
-// The program's signals whose handlers it wants to run with kSampleSignal blocked, by signal - 1.
+// The program's signals whose handlers it wants to run with kSampleSignal blocked: bit (signal - 1).
 constinit std::atomic<std::uint64_t> g_wanted_blocked = 0;
 
-// The program blocks kSampleSignal on this thread, as far as it knows; and it does so indeed, since it uses
-// the signal itself.
+// The program believes that kSampleSignal is blocked on this thread; and it really is blocked, since the
+// program uses the signal itself.
 thread_local constinit bool t_believes_blocked = false;
 thread_local constinit bool t_really_blocked = false;
 
-// We block it, for a while, and the program does not know.
+// We block it for a while, and the program does not know.
 thread_local constinit bool t_is_held = false;
 
 using SignalFunction = sighandler_t (*)(int, sighandler_t);
@@ -77,16 +77,16 @@ constinit std::atomic<int (*)(int, const sigset_t*, int)> g_real_signalfd = null
 // The program has set a handler that is to run on an alternate stack.
 constinit std::atomic<bool> g_alternate_stacks = false;
 
-// Signals whose handlers siginterrupt(3) keeps from restarting calls, by signal - 1.
+// Signals for which siginterrupt(3) keeps interrupted calls from being restarted: bit (signal - 1).
 constinit std::atomic<std::uint64_t> g_interrupting = 0;
 
-// What libc lets handlers return through.
+// libc's function that handlers return to.
 constinit std::atomic<std::uint64_t> g_libc_return = 0;
 
 constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 constinit std::atomic<std::uint32_t> g_lock = 0;
 
-// Usable in handlers: none can come while it is held.
+// May be used in handlers: no signal can arrive while it is held.
 class Lock {
  public:
   Lock() noexcept : mask_(change_mask(SIG_SETMASK, kAllSignals)) {
@@ -114,15 +114,15 @@ bool is_handler(const SignalAction& action) noexcept {
   return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
 }
 
-// Everything is blocked in the sample handler, but not what the thread's own instructions raise: blocked,
-// that would kill.
+// All signals are blocked in the sample handler, except those that the thread's own instructions raise: if
+// they were blocked, a fault would kill the process.
 void fill_sample_mask(sigset_t& mask) noexcept {
   sigfillset(&mask);
   for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS}) sigdelset(&mask, own);
 }
 
-// A handler of the program that blocked kSampleSignal would keep the signal until just behind the system call
-// that the handler has interrupted. On an alternate stack it has to wait nevertheless: those are small, and
+// If a handler of the program blocked kSampleSignal, the signal would wait until just after the system call
+// that the handler has interrupted. On an alternate stack it has to wait all the same: those are small, and
 // have no room for another frame and our handler.
 sigset_t mask_in_kernel(const SignalAction& action) noexcept {
   sigset_t mask = action.sa_mask;
@@ -143,8 +143,8 @@ void note_handler_mask(int signal, const SignalAction& action) noexcept {
   if (is_handler(action)) note_signal_mask(action.sa_mask.__val[0] | std::uint64_t{1} << (signal - 1));
 }
 
-// The kernel applies the program's own mask and flags where it has a handler, since that one is called from
-// ours; where it has none, nothing is to be noticed.
+// If the program has a handler, the kernel applies the program's own mask and flags, since our handler calls
+// the program's. If it has none, the program must not notice ours.
 void install(const HandledSignal& entry) noexcept {
   SignalAction action = {};
   action.sa_sigaction = entry.handler;
@@ -165,8 +165,8 @@ bool is_fault(int signal, const siginfo_t& info) noexcept {
   return (signal == SIGSEGV || signal == SIGBUS) && info.si_code > 0;
 }
 
-// Whether there is code at the instruction that failed, and not a jump to anywhere. Faults of pages tell;
-// other faults, of addresses that no page can have.
+// True if there is code at the instruction that faulted; false after a jump to a wrong address. A page fault
+// says whether it was a fetch; other faults come from addresses that no page can have.
 bool has_fetched(const ucontext_t& interrupted) noexcept {
   constexpr greg_t kPageFault = 14, kWasFetch = 0x10;
   const greg_t* const value = interrupted.uc_mcontext.gregs;
@@ -189,7 +189,7 @@ void die_of(int signal, siginfo_t* info, void* context) noexcept {
     raw_syscall(SYS_rt_tgsigqueueinfo, process, raw_syscall(SYS_gettid), signal, info);
 }
 
-// A signal that the program ignores interrupts nothing. At the end of a handler.
+// A signal that the program ignores must not interrupt anything. Call at the end of a handler.
 void hide_from_program(ucontext_t& interrupted) noexcept {
   block_all_signals();  // the return restores the mask
   const InterruptedCall call = find_interrupted_call(t_context, interrupted, false);
@@ -198,14 +198,14 @@ void hide_from_program(ucontext_t& interrupted) noexcept {
   note_cut_transfer(t_context, call, interrupted);
 }
 
-// The handler of ours that was given this context returns as the program's do. The return address lies
+// Our handler that was given this context returns as the program's handlers do. The return address is
 // directly below the context.
 void return_as_programs(void* context) noexcept {
   static_cast<const void**>(context)[-1] = clusterprof_signal_return;
 }
 
-// The kernel sends SIGIO, without saying why, when the signal of an event of ours could not be queued because
-// the user has too many waiting. A program without a handler for it would die of that.
+// If the signal of one of our events cannot be queued, because the user has too many pending signals, the
+// kernel sends SIGIO and does not say why. A program without a handler for SIGIO would die of it.
 void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept {
   const bool from_kernel = info->si_code == SI_KERNEL || (info->si_code == SI_USER && info->si_pid == 0);
   bool has_handler = false;
@@ -221,7 +221,7 @@ void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept {
   }
 }
 
-// The program uses kSampleSignal itself. From here on it is blocked, and no sample is taken.
+// The program uses kSampleSignal itself. From here on it is really blocked, and no sample is taken.
 void really_block_sample_signal(ucontext_t& interrupted) noexcept {
   sigaddset(&interrupted.uc_sigmask, kSampleSignal);
   t_really_blocked = true;
@@ -325,7 +325,8 @@ namespace {
 
 int change_other_action(int signal, const SignalAction* action, SignalAction* old) noexcept;
 
-// Handlers that are older than the agent. One for a single signal may be gone before it is set again.
+// Takes over handlers that were installed before the agent started. A one-shot handler may be gone before it
+// is set again.
 void adopt_handlers() noexcept {
   for (int signal = 1; signal <= 64; ++signal) {
     SignalAction action;
@@ -398,7 +399,7 @@ HeldSignal hold_sample_signal(std::int32_t number, std::uint64_t others) noexcep
   return held;
 }
 
-// Where a signal has waited, the handler runs as it is let in.
+// If a signal is pending, the handler runs when it is unblocked here.
 void release_sample_signal(const HeldSignal& held) noexcept {
   if (held.unblock_after != 0) change_mask(SIG_UNBLOCK, held.unblock_after);
   t_is_held = held.held_before;
@@ -468,13 +469,14 @@ void handle_signals_again() noexcept {
 
 namespace {
 
-// A child of vfork shares our memory, but its handlers are its own.
+// True if the kernel must not get the program's action. A child of vfork shares our memory but has its own
+// handlers.
 bool is_kept_from_kernel(int signal) noexcept {
   return handlers_are_installed() && is_handled_signal(signal) && raw_syscall(SYS_getpid) == g_process.pid;
 }
 
-// sigaction(2), but that the handler returns through our function. In one step: a handler for one signal only
-// that were read and set again would be there again if it ran in between.
+// sigaction(2), except that the handler returns through our function. It is done in one step: if a one-shot
+// handler were read and set again, and ran in between, it would be installed again.
 int set_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
   constexpr std::uint64_t kHasRestorer = 0x0400'0000;              // SA_RESTORER
   if (signal == SIGABRT) return __sigaction(signal, action, old);  // which excludes abort(3)
@@ -540,7 +542,7 @@ int change_other_action(int signal, const SignalAction* action, SignalAction* ol
   return 0;
 }
 
-// signal(2) in one of its flavours.
+// One of the variants of signal(2).
 sighandler_t set_handler(int signal, sighandler_t handler, int flags, bool block_itself,
                          SignalFunction otherwise) noexcept {
   const bool kept = is_kept_from_kernel(signal);
@@ -570,8 +572,8 @@ bool on_alternate_stack() noexcept {
   return raw_syscall(SYS_sigaltstack, nullptr, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) != 0;
 }
 
-// pthread_sigmask(3), but for kSampleSignal: the thread goes on to be sampled, and the program reads back
-// what it has set. Async-signal-safe.
+// pthread_sigmask(3), except for kSampleSignal: the thread is still sampled, and the program reads back what
+// it has set. Async-signal-safe.
 int change_program_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
   constexpr std::uint64_t kOfLibc = std::uint64_t{3} << 31;  // signals 32 and 33
   std::uint64_t next = 0, before = 0;
@@ -612,15 +614,15 @@ int change_program_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
   return 0;
 }
 
-// Without kSampleSignal: a thread that waits for all signals must not get ours.
+// The set without kSampleSignal: a thread that waits for all signals must not get ours.
 sigset_t without_sample_signal(const sigset_t* set) noexcept {
   sigset_t result = *set;
   if (handlers_are_installed() && !t_really_blocked) sigdelset(&result, kSampleSignal);
   return result;
 }
 
-// sigtimedwait(2), without our own signals that have waited since before it was blocked in earnest. A
-// cancellation point.
+// sigtimedwait(2), without those of our own signals that have been pending since before the signal was really
+// blocked. A cancellation point.
 int wait_for_signal(const sigset_t* set, siginfo_t* info, const timespec* timeout) {
   constexpr std::uint64_t kSecondNs = 1'000'000'000;
   auto* const function = real_function(g_real_sigtimedwait, "sigtimedwait");
@@ -681,7 +683,7 @@ CLUSTERPROF_EXPORT sighandler_t sysv_signal(int signal, sighandler_t handler) no
                      real_function(g_real_sysv_signal, "sysv_signal"));
 }
 
-// What signal() is called in programs that ask for System V semantics.
+// The function that signal() becomes in programs that ask for System V semantics.
 CLUSTERPROF_EXPORT sighandler_t __sysv_signal(int signal, sighandler_t handler) noexcept {
   return sysv_signal(signal, handler);
 }

@@ -24,7 +24,7 @@
 #include "agent/sigsafe/python_stack.h"
 #include "formats/wire/segment.h"
 
-// From the linker: where this object begins and ends in memory.
+// Defined by the linker: start and end of this object in memory.
 extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];
 extern "C" [[gnu::visibility("hidden")]] const char _end[];
 
@@ -33,7 +33,7 @@ namespace {
 
 constinit std::atomic<std::uint32_t> g_started = 0;
 
-// Other preloads may have wrapped it: found in libc itself.
+// Finds the function in libc itself, since other preloads may have wrapped it.
 void find_clock() noexcept {
   void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (libc == nullptr) return;

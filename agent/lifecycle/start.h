@@ -4,8 +4,8 @@
 
 namespace clusterprof::agent {
 
-// Starts the agent if this process is to be recorded; does nothing the second time. Interposed
-// functions call it, since other libraries' constructors run before ours.
+// Starts the agent if this process is to be recorded. Does nothing the second time. Interposed functions call
+// it too, since constructors of other libraries may run before ours.
 void ensure_started() noexcept;
 
 }  // namespace clusterprof::agent

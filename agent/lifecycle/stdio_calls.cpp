@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// stdio on files: what the program calls is counted, not the system calls that libc makes of it, which do not
-// come by here. Bytes are those that the program reads and writes, not those that are moved ahead or later.
+// stdio on files. The program's calls are counted, not the system calls that libc makes for them, which do
+// not reach our functions. Bytes are those that the program reads and writes, not those that libc transfers
+// earlier or later.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -87,15 +88,15 @@ CLUSTERPROF_REAL(vfscanf, int(FILE*, const char*, va_list));
 CLUSTERPROF_REAL(__isoc99_vfscanf, int(FILE*, const char*, va_list));
 CLUSTERPROF_REAL(__isoc23_vfscanf, int(FILE*, const char*, va_list));
 
-// Without a look at whether the stream is good: libc's functions do not look either. Other streams than those
-// on descriptors have none: open_memstream leaves whatever was in memory there.
+// Does not check that the stream is valid: libc's functions do not check either. Streams that are not on a
+// descriptor have none: open_memstream leaves in this field what was in memory before.
 int descriptor_of(const FILE* stream) noexcept {
   constexpr int kOnDescriptor = 0x2000;  // _IO_IS_FILEBUF, which fileno(3) asks for as well
   return stream != nullptr && (stream->_flags & kOnDescriptor) != 0 ? stream->_fileno : -1;
 }
 
-// What the stream holds for the program to read. Another thread may be at it: then the figure is wrong, and
-// no more.
+// What the stream holds for the program to read. If another thread uses it at the same time, the figure is
+// wrong, but nothing else happens.
 struct ReadBuffer {
   const char *base, *next, *end;
 
@@ -103,7 +104,7 @@ struct ReadBuffer {
       : base(stream->_IO_read_base), next(stream->_IO_read_ptr), end(stream->_IO_read_end) {}
 };
 
-// Bytes that the program took between two looks at the buffer, if it was filled once at most.
+// Bytes that the program took between the two states of the buffer, if it was filled at most once in between.
 std::size_t taken_between(const ReadBuffer& before, const ReadBuffer& after) noexcept {
   const bool same = before.base == after.base && before.end == after.end && after.next >= before.next;
   if (same) return static_cast<std::size_t>(after.next - before.next);
@@ -140,8 +141,8 @@ template <typename Function>
   return result;
 }
 
-// `function`: asks for bytes instead of items, so that those of an incomplete one are known; libc's functions
-// do the same.
+// `function` asks for bytes instead of items, so that the bytes of an incomplete item are known. libc's
+// functions do the same.
 template <typename Function>
 [[gnu::always_inline]] inline std::size_t moving(const void* caller, FILE* stream, IoOperation operation,
                                                  std::size_t item_bytes, std::size_t items,
@@ -178,7 +179,7 @@ template <typename Function>
   return line;
 }
 
-// Returns the number of bytes, negative on failure or at the end.
+// Returns the number of bytes, or a negative number on failure or at the end.
 template <typename Function>
 [[gnu::always_inline]] inline auto getting(const void* caller, FILE* stream, Function function) {
   const FileCall call(descriptor_of(stream), IoOperation::kRead, caller);
@@ -214,7 +215,8 @@ template <typename Function>
   return result;
 }
 
-// One character. What the buffer has, or has room for, costs next to nothing, with us too.
+// For one character. If the buffer has it, or has room for it, this costs next to nothing, also with the
+// agent.
 template <typename Function>
 [[gnu::always_inline]] inline int getting_character(const void* caller, FILE* stream, Function function) {
   const int descriptor = descriptor_of(stream);
@@ -239,7 +241,7 @@ template <typename Function>
   return result;
 }
 
-// What the kernel says of this process is made when it is first read.
+// The kernel makes its description of this process when the file is first read.
 FILE* read_without_watcher(FILE* stream) noexcept {
   auto* const read_character = g_fgetc.find();
   if (stream == nullptr || read_character == nullptr) return stream;
@@ -421,7 +423,7 @@ CLUSTERPROF_STANDS_FOR(int, putchar_unlocked, int character) {
 
 // --- formatted ---
 
-// Each by its arguments and by a list of them. All end in `format`.
+// Each function with variable arguments, and its variant with a va_list. All names end in `format`.
 #define CLUSTERPROF_WITH_LIST(name, list_name, parameters, ...)                         \
   CLUSTERPROF_STANDS_FOR(int, list_name, CLUSTERPROF_UNPACK parameters, va_list list) { \
     return __VA_ARGS__;                                                                 \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions in front of those of stdio.
+// Interposed functions of stdio.
 #pragma once
 
 namespace clusterprof::agent {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Texts in arrays of fixed size, cut where they do not fit.
+// Texts in arrays of fixed size, truncated if they do not fit.
 #pragma once
 
 #include <cstddef>

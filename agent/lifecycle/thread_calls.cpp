@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions in front of those that create threads: a new thread registers itself before it runs the program's
+// Interposed functions that create threads: a new thread registers itself before it runs the program's
 // function.
 #include <pthread.h>
 #include <threads.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The records of threads (ThreadRecord) and their slots in shared memory: claiming one, filling it, giving it
-// back.
+// The threads' records (ThreadRecord) and their slots in shared memory: how they are claimed, filled and
+// given back.
 #pragma once
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ std::uint32_t as_number(RecordState state) noexcept;
 // Memory for g_process.records.
 bool allocate_records(const wire::SegmentHeader* segment) noexcept;
 
-// A record whose slot the collector has given back, claimed. Null when there is none.
+// Claims a record whose slot the collector has given back. Null if there is none.
 ThreadRecord* claim_record(wire::SegmentHeader* segment) noexcept;
 
 struct BeginningThread {
@@ -28,20 +28,20 @@ struct BeginningThread {
   std::uint64_t earlier_run_delay_ns;
 };
 
-// Fills what does not depend on who does it. The slot is not live yet.
+// Fills the fields that do not depend on which thread does it. The slot is not live yet.
 void fill_record(ThreadRecord& record, const BeginningThread& thread) noexcept;
 
-// From here on the watcher and the collector see the thread / it has ended.
+// From now on the watcher and the collector see the thread / see that it has ended.
 void publish_record(ThreadRecord& record) noexcept;
 void release_record(ThreadRecord& record) noexcept;
 
-// For the watcher, while it holds the record: a thread that ended without telling.
+// For the watcher, while it holds the record: ends a thread that ended without reporting it.
 void end_vanished_thread(ThreadRecord& record) noexcept;
 void refresh_name(ThreadRecord& record) noexcept;
 
-// Takes the calling thread's record from the watcher, which may be looking at it; and gives it back. Also
-// takes it over from code of the same thread that the program has jumped out of. False when the watcher does
-// not let go of it, or has buried the thread.
+// Takes the calling thread's record from the watcher, which may be looking at it, and gives it back. Also
+// takes it from code of the same thread that the program has jumped out of. False if the watcher does not
+// release it, or has already declared the thread ended.
 bool claim_own_record(ThreadRecord& record) noexcept;
 void give_record_back(ThreadRecord& record) noexcept;
 

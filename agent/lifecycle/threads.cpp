@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registering a thread: its record and slot, its memory, its stack, its counters, and last what samples it.
-// And the reverse.
+// Registers a thread: its record and slot, its memory, its stack, its counters, and last the timer or event
+// that samples it. Unregistering does the reverse.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -45,8 +45,8 @@ namespace {
 pthread_key_t g_end_key;
 bool g_have_end_key = false;
 
-// What a thread needs outside its slot, in one piece that is kept for the slot's next thread. Most of
-// it is never touched by most threads.
+// A thread's memory outside its slot, in one piece that is kept for the slot's next thread. Most threads
+// never touch most of it.
 struct ThreadMemory {
   std::uint64_t handler_scratch, call_scratch, path_memo, native_cache, regions, bytes;
 };
@@ -112,8 +112,8 @@ void find_stack(ThreadContext& context) noexcept {
 
 namespace {
 
-// What the kernel has counted before the thread was recorded. Of a thread that is just beginning that is its
-// first wait alone, for which no file is opened.
+// The wait for a processor that the kernel had counted before the thread was recorded. For a thread that is
+// just starting this is only its first wait, for which no file is opened.
 std::uint64_t earlier_run_delay_ns(std::int32_t tid) noexcept {
   char path[64], text[96];
   task_file(tid, "/schedstat", path);
@@ -122,7 +122,7 @@ std::uint64_t earlier_run_delay_ns(std::int32_t tid) noexcept {
                                                                                               : 0;
 }
 
-// Of a thread without a slot: where its CPU time is added to when it ends. Only the address counts.
+// For a thread without a slot: its CPU time is added when it ends. Only the variable's address matters.
 thread_local constinit std::uintptr_t t_unrecorded_start __attribute__((tls_model("initial-exec"))) = 0;
 
 void count_unrecorded_thread(wire::SegmentHeader* segment, std::uintptr_t start_function) noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The threads of the program come and go.
+// Registers threads of the program when they start, and ends their recording when they end.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace clusterprof::agent {
 
-// Memory for g_process.records, and what notices that a thread ends.
+// Allocates g_process.records, and prepares what detects that a thread ends.
 bool prepare_threads(const wire::SegmentHeader* segment) noexcept;
 
-// start_function: 0 where it is not known.
+// start_function: 0 if it is not known.
 void register_this_thread(std::uintptr_t start_function = 0) noexcept;
 void unregister_this_thread() noexcept;
 void attach_existing_threads() noexcept;  // those made before the agent started, but for this one
 
-// In the child of a fork: forgets all threads; the calling one keeps its memory for itself.
+// In the child of a fork: forgets all threads, but the calling one keeps its memory.
 void forget_threads() noexcept;
 
 }  // namespace clusterprof::agent

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Timers on the thread's CPU clock are the rule. Performance events sample where those are too coarse (above
-// 250 Hz of CPU time) or where the user asks for an event; a timer on CLOCK_MONOTONIC samples where neither
-// can be had.
+// Normally a timer on the thread's CPU clock samples it. Performance events are used where such timers are
+// too coarse (above 250 Hz of CPU time) or where the user asks for an event. A timer on CLOCK_MONOTONIC is
+// used where neither is available.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -38,7 +38,7 @@ std::uint64_t own_phase_ns(const ThreadRecord& record) noexcept {
   return phase_ns(g_process.period_ns, g_options.rank, is_rank_itself ? 0 : g_process.pid, record.number);
 }
 
-// Events of threads that have vanished. Only the watcher fills an entry.
+// Events of threads that vanished. Only the watcher fills an entry.
 enum class EntryState : std::uint32_t { kEmpty, kFilled, kTaken };
 struct AbandonedEvent {
   std::atomic<EntryState> state;
@@ -61,7 +61,8 @@ void close_abandoned_events(bool are_copies) noexcept {
   }
 }
 
-// As many places as there can be events, but for those that a thread is closing this instant.
+// There are as many entries as there can be events, except for those that a thread is closing at this
+// instant.
 void abandon_event(int descriptor, std::uint64_t id) noexcept {
   if (descriptor < 0) return;
   for (AbandonedEvent& abandoned : g_abandoned_events) {
@@ -74,10 +75,10 @@ void abandon_event(int descriptor, std::uint64_t id) noexcept {
   }
 }
 
-// What the kernel counts only for those who may look at it.
+// Set if the event counts in user mode only, since counting in the kernel takes a permission that we lack.
 constinit bool g_event_in_user_mode = false;
 
-// The running time of a thread, in the kernel too, or what is sampled on instead.
+// Counts the thread's running time, in the kernel too, or the event that is sampled on instead.
 perf_event_attr sampling_event(std::uint64_t first_period) noexcept {
   perf_event_attr event = {};
   event.size = sizeof event;
@@ -135,7 +136,7 @@ bool has_event(const ThreadRecord& record) noexcept {
   return record.event_descriptor >= 0 && perf_event_id(record.event_descriptor) == record.event_id;
 }
 
-// What can be told from outside the thread's table of descriptors.
+// As far as can be told from outside the thread's table of descriptors.
 bool may_have_event(const ThreadRecord& record) noexcept {
   if (record.event_descriptor < 0) return false;
   constexpr char kEvent[] = "anon_inode:[perf_event]";
@@ -146,7 +147,7 @@ bool may_have_event(const ThreadRecord& record) noexcept {
   return bytes == sizeof kEvent - 1 && memcmp(target, kEvent, sizeof kEvent - 1) == 0;
 }
 
-// -1: there cannot be another one.
+// -1: no further timer can be created.
 int make_timer(ThreadRecord& record, clockid_t clock) noexcept {
   sigevent event = {};
   event.sigev_notify = SIGEV_THREAD_ID;
@@ -172,13 +173,14 @@ bool start_timer(ThreadRecord& record, Tick tick) noexcept {
   return true;
 }
 
-// Context switches and migrations happen in the kernel: without permission to count there is nothing.
+// Context switches and migrations happen in the kernel: without permission to count there, nothing is
+// counted.
 bool happens_in_kernel(const wire::SampleEvent& on) noexcept {
   return on.type == PERF_TYPE_SOFTWARE &&
          (on.config == PERF_COUNT_SW_CONTEXT_SWITCHES || on.config == PERF_COUNT_SW_CPU_MIGRATIONS);
 }
 
-// Sets g_process up for --sample-on where that can be had; else the clock samples, and the reason is told.
+// Sets up g_process for --sample-on if possible. Otherwise the clock samples, and the reason is reported.
 void choose_sample_event() noexcept {
   const wire::SampleEvent& on = g_options.sample_on.event;
   g_process.event_in_ns = true;

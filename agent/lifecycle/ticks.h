@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What samples a thread while it runs: a timer, or a performance event.
+// What samples a running thread: a timer or a performance event.
 #pragma once
 
 #include "agent/sigsafe/process_state.h"
 
 namespace clusterprof::agent {
 
-// What threads are to have (ProcessState::tick). Once, at start.
+// Chooses the kind of tick of all threads (ProcessState::tick). Once, at start.
 Tick choose_tick() noexcept;
 
-// From any thread. Counts a failure.
+// From any thread. A failure is counted.
 void start_ticks(ThreadRecord& record) noexcept;
 void arm_timer(const ThreadRecord& record) noexcept;
 void stop_ticks(ThreadRecord& record) noexcept;
 void forget_ticks(ThreadRecord& record) noexcept;  // in the child of a fork
 
-// From the watcher, whose table of descriptors is another one: the events' are left to the next thread that
-// starts or stops its ticks.
+// For the watcher, which has its own table of descriptors: the descriptors of the events are closed by the
+// next thread that starts or stops its ticks.
 void abandon_ticks(ThreadRecord& record) noexcept;
 
-// From the watcher, for a thread that runs and is not signalled: the program may have closed the descriptor
-// of its event.
+// For the watcher, for a thread that runs and gets no signals: the program may have closed the descriptor of
+// its event.
 void replace_lost_event(ThreadRecord& record) noexcept;
 
-// Around an exec of the calling thread: performance events end too late for a signal not to outlive the
-// program.
+// Call around an exec of the calling thread: performance events end so late that a signal of theirs could
+// reach the new program.
 void pause_events(ThreadRecord& record) noexcept;
 void resume_events(ThreadRecord& record) noexcept;
-// Where the program jumps out of the exec, nothing else would start the event again: a timer, whose signals
-// do not outlive the program, wakes the handler.
+// If the program jumps out of the exec, nothing else would start the event again. So a timer, whose signals
+// do not reach the new program, wakes the handler.
 void resume_when_left(ThreadRecord& record) noexcept;
 
-// Of the calling thread, some signal having been lost. In handlers.
+// For the calling thread, after some signal was lost. Called in handlers.
 void revive_event(ThreadRecord& record) noexcept;
 
 }  // namespace clusterprof::agent

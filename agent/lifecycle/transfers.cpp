@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls that move bytes and wait in between. The kernel ends one that a signal interrupts once something has
-// moved, and SA_RESTART does not help: it returns less than it was asked for. Where the signal was ours these
-// functions, in front of libc's, go on with the rest; where it was the program's, they return what the kernel
-// did. Usable in handlers, before the agent has started, and in processes that are not recorded. Those that
-// move a file's bytes are counted (file_io.h).
+// Interposed calls that transfer bytes and wait in between. If a signal interrupts such a call after some
+// bytes were transferred, the kernel ends it, and it returns less than it was asked for; SA_RESTART does not
+// help. If the signal was ours, these functions continue with the rest. If it was the program's, they return
+// what the kernel returned. They may be used in handlers, before the agent has started, and in processes that
+// are not recorded. Transfers from and to files are counted (file_io.h).
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -34,7 +34,7 @@
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/segment.h"
 
-// In sigsafe/syscall_function.cpp: syscall(2) without what follows here.
+// In sigsafe/syscall_function.cpp: syscall(2) without the continuation below.
 extern "C" [[gnu::visibility("hidden")]] long clusterprof_plain_syscall(long number, ...) noexcept;
 
 namespace clusterprof::agent {
@@ -62,7 +62,7 @@ constinit Real<ssize_t(void*, size_t, unsigned)> g_getrandom = {"getrandom", nul
 
 enum class Waits { kNo, kYes };
 
-// One call of the program, from its entry on.
+// One call of the program, from its entry to its end.
 class Transfer {
  public:
   // kYes: it may wait for a long time, and the watcher may signal the thread meanwhile.
@@ -94,8 +94,8 @@ class Transfer {
   std::uint32_t cut_, handlers_;
 };
 
-// While one lives, a handler of the program that interrupts this system call ends it, even if it wants calls
-// restarted: something has moved already (signal_return.cpp).
+// While an object lives, a handler of the program that interrupts this system call ends it, even if the
+// program wants calls to be restarted: something has been transferred already (signal_return.cpp).
 class Continued {
  public:
   Continued(const Transfer& transfer, long number) noexcept
@@ -119,7 +119,7 @@ class Continued {
   int error_;
 };
 
-// more(moved, asked): goes on behind the `moved` bytes, with the next `asked`, of which it may ask for less.
+// more(moved, asked): continues after the first `moved` bytes, with the next `asked` bytes or fewer.
 template <typename More>
 ssize_t finish(Transfer& transfer, long number, ssize_t first, std::size_t total, More more) {
   const Continued continued(transfer, number);
@@ -168,7 +168,7 @@ std::size_t bytes_of(const iovec* parts, std::size_t count) noexcept {
   return bytes;
 }
 
-// What lies behind the first `moved` bytes of a vector, or the beginning of it.
+// What follows the first `moved` bytes of a vector, or the beginning of that.
 class Rest {
  public:
   Rest(const iovec* parts, std::size_t count, std::size_t moved) noexcept {
@@ -191,7 +191,7 @@ class Rest {
   std::size_t count_ = 0;
 };
 
-// In the middle of a call the kernel sends no SIGPIPE for a socket; for a pipe it does.
+// In the middle of a call, the kernel sends no SIGPIPE for a socket. For a pipe it does.
 ssize_t send_rest(int descriptor, Rest& rest, int flags) {
   msghdr message = {};
   message.msg_iov = rest.parts();
@@ -240,7 +240,7 @@ ssize_t send_rest(int descriptor, Rest& rest, int flags) {
   });
 }
 
-// Ancillary data that goes with the first byte alone.
+// Ancillary data that is sent only with the first byte.
 bool is_sent_once(const msghdr& message) noexcept {
   auto* const all = const_cast<msghdr*>(&message);
   for (const cmsghdr* part = CMSG_FIRSTHDR(all); part != nullptr;
@@ -435,8 +435,8 @@ ssize_t finish_by_number(Transfer& transfer, long number, const long (&values)[6
 
 }  // namespace
 
-// Where they are called first, in a handler or in the child of a fork, the loader's locks may be
-// taken.
+// If the functions are first called in a handler or in the child of a fork, the loader's locks may be taken.
+// So they are looked up here.
 void watch_transfers() noexcept {
   const auto find = [](auto&... functions) { (functions.find(), ...); };
   find(g_read, g_readv, g_write, g_writev, g_send, g_sendto, g_sendmsg, g_sendmmsg, g_sendfile, g_sendfile64,
@@ -445,8 +445,8 @@ void watch_transfers() noexcept {
 
 }  // namespace clusterprof::agent
 
-// From syscall(2). Unlike the functions of libc that finish what it has begun, it is not where a thread can
-// be cancelled.
+// Called by syscall(2). Unlike libc's functions that finish what it has begun, it is not a cancellation
+// point.
 extern "C" [[gnu::visibility("hidden")]] long clusterprof_call_by_number(long number, long first, long second,
                                                                          long third, long fourth, long fifth,
                                                                          long sixth) {
@@ -589,7 +589,7 @@ CLUSTERPROF_EXPORT ssize_t recv(int descriptor, void* bytes, size_t count, int f
   return finish_recv(transfer, descriptor, bytes, count, flags, moved);
 }
 
-// What recv and recvfrom are called where the compiler knows how large the buffer is.
+// The functions that recv and recvfrom become if the compiler knows the size of the buffer.
 CLUSTERPROF_EXPORT ssize_t __recv_chk(int descriptor, void* bytes, size_t count, size_t room, int flags) {
   using namespace clusterprof::agent;
   if (!waits_for_all(flags)) return g_recv_checked(descriptor, bytes, count, room, flags);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Transfers of data that a signal of ours may have cut in the middle.
+// Transfers of data that one of our signals may have ended in the middle.
 #pragma once
 
 namespace clusterprof::agent {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Creating threads past our own pthread_create.
+// Creates threads without our own pthread_create.
 #pragma once
 
 #include <pthread.h>

@@ -20,7 +20,7 @@ std::uint64_t nanoseconds(const timeval& time) noexcept {
          static_cast<std::uint64_t>(time.tv_usec) * 1000u;
 }
 
-// The number behind `key` ("rchar: "); false when it is not there.
+// The number after `key` ("rchar: "). False if the key is not there.
 bool field(const char* text, const char* key, std::uint64_t& value) noexcept {
   const char* found = strstr(text, key);
   if (found == nullptr) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the process has used of processors, memory and input and output.
+// The process's use of processors, memory, and input and output.
 #pragma once
 
 #include "formats/wire/segment.h"

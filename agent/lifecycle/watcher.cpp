@@ -43,19 +43,19 @@ namespace clusterprof::agent {
 namespace {
 
 constexpr std::uint64_t kMillisecondNs = 1'000'000, kSecondNs = 1'000'000'000;
-// A thread is looked at again after a part of the time for which it has done the same: what is too short to
-// be seen then is small against that (docs/design/0002).
+// A thread is looked at again after a fraction of the time for which it has done the same. What is too short
+// to be seen is then small compared with that time (docs/design/0002).
 constexpr std::uint64_t kShortestLookNs = 10 * kMillisecondNs, kLongestLookNs = 100 * kMillisecondNs;
 constexpr std::uint64_t kLongestWithoutTimerNs =
     40 * kMillisecondNs;  // nobody else sees that thread come back
 constexpr std::uint64_t kSteadyParts = 32;
-// A thread that was signalled is left alone for this many of the shortest times, or, where many threads are,
-// one for each of them: what signals cost a process is bounded.
+// A thread that was signalled is left alone for this many of the shortest intervals, or, if there are many
+// threads, for one interval per thread. This bounds the cost of signals to a process.
 constexpr std::uint64_t kRestAfterSignal = 4;
 
 constinit pthread_mutex_t g_tick = PTHREAD_MUTEX_INITIALIZER;
 
-// The number of the watcher that is to run: one ends when there is another number. It sleeps on this.
+// The number of the current watcher. A watcher ends when the number has changed. It sleeps on this word.
 constinit std::atomic<std::uint32_t> g_current = 0;
 constinit std::atomic<std::int32_t> g_watcher_tid = 0;  // 0: none, -1: it has not begun yet
 constinit bool g_dismissed = false;                     // under g_presence
@@ -72,8 +72,8 @@ bool lock_in_time(pthread_mutex_t& mutex) noexcept {
   return pthread_mutex_timedlock(&mutex, &until) == 0;
 }
 
-// Waits, a bounded time, until the kernel has no such thread any more. One that is stuck behind a lock of the
-// loader ends when it gets that. Returns whether there was one.
+// Waits for a bounded time until the kernel has no such thread any more. A watcher that is stuck waiting for
+// a lock of the loader ends when it gets the lock. Returns whether there was a watcher.
 bool stop_watcher() noexcept {
   constexpr std::uint32_t kMostMoments = 10'000;
   constexpr timespec kMoment = {0, 20'000};
@@ -89,8 +89,8 @@ bool stop_watcher() noexcept {
   return true;
 }
 
-// The kernel's files on threads. Some stay open, since opening one costs several times what reading it does:
-// only where the watcher has descriptors of its own, and enough of them.
+// The kernel's files about threads. Some stay open, since opening one costs several times what reading it
+// does. This is done only if the watcher has its own table of descriptors, and enough of them.
 constexpr std::uint32_t kMostOpenFiles = 256;  // two for each of 128 threads
 constinit std::uint32_t g_files_left = 0;      // that may be opened and kept
 
@@ -101,7 +101,7 @@ void close_task_file(int& descriptor) noexcept {
   ++g_files_left;
 }
 
-// `descriptor`: of this file, -1 when it is not open.
+// `descriptor`: of this file, -1 if it is not open.
 std::uint32_t read_task_file(int& descriptor, std::int32_t tid, const char* name, char* text,
                              std::uint32_t capacity) noexcept {
   char path[64];
@@ -124,8 +124,8 @@ struct Call {
   std::uint64_t stack_pointer;
 };
 
-// It may have moved a part of what it was asked to: a signal would end it there, and it would return that
-// part, which many a caller does not expect.
+// The call may have transferred a part of what it was asked to. A signal would end it there, and it would
+// return that part only, which many callers do not expect.
 bool may_be_half_done(const Call& call) noexcept {
   constexpr std::uint64_t kAtomicBytes = 4096;  // PIPE_BUF
   switch (call.number) {
@@ -157,7 +157,7 @@ bool may_be_half_done(const Call& call) noexcept {
   }
 }
 
-// Is it made by a function of ours that would go on with the rest (transfers.cpp)?
+// True if the call was made by a function of ours that would continue with the rest (transfers.cpp).
 bool would_go_on(const ThreadRecord& record, const Call& call) noexcept {
   switch (call.number) {
     case SYS_write:
@@ -186,7 +186,7 @@ bool would_go_on(const ThreadRecord& record, const Call& call) noexcept {
 
 constexpr std::uint64_t kNoTimeout = ~std::uint64_t{0};
 
-// Of a timespec of another thread, which may wake up and leave it.
+// Reads a timespec of another thread, which may wake up and reuse that memory.
 std::uint64_t timeout_at(std::uint64_t address) noexcept {
   if (address == 0) return kNoTimeout;
   timespec time = {};
@@ -196,7 +196,7 @@ std::uint64_t timeout_at(std::uint64_t address) noexcept {
   return as_ns(time);
 }
 
-// The relative timeout of a call that starts with all of it anew when it is repeated.
+// The relative timeout of a call, if repeating the call would start the whole timeout again.
 std::uint64_t timeout_ns(const Call& call) noexcept {
   const auto of_milliseconds = [](std::uint64_t argument) {
     const auto ms = static_cast<std::int32_t>(argument);
@@ -230,16 +230,17 @@ std::uint64_t timeout_ns(const Call& call) noexcept {
   }
 }
 
-// Repeated, it would last longer than it should by what of it has passed, and that may be too much.
+// If it were repeated, the call would last too long by the part of the timeout that has passed. True if that
+// is too much.
 bool would_last_too_long(const Call& call, std::uint64_t passed_ns) noexcept {
   constexpr std::uint64_t kAlwaysBearableNs = 60 * kMillisecondNs, kBearablePart = 8;
   return passed_ns > kAlwaysBearableNs && passed_ns > timeout_ns(call) / kBearablePart;
 }
 
-// Asks the kernel what the thread is blocked in. False when it is not to be signalled: it could run and only
-// waits for a processor, as most threads of an overcommitted node do, or it is executing another program,
-// which our signal would outlive (a timer's would not) and which it would kill, or the call cannot be
-// repeated without the program noticing.
+// Asks the kernel in which call the thread is blocked. False if it must not be signalled: it could run and
+// only waits for a processor, as most threads of an overcommitted node do; or it is executing another
+// program, which our signal (unlike a timer's) would reach and kill; or the program would notice that the
+// call is repeated.
 bool find_blocked_call(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   record.blocked_number = -1;
   record.blocked_pc = 0;
@@ -263,8 +264,8 @@ bool find_blocked_call(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   return true;
 }
 
-// For how long the thread could run and had no processor, which its samples tell from now on. 0 when the
-// kernel does not say.
+// How long the thread could run but had no processor. Its samples report that from now on. 0 if the kernel
+// does not tell.
 std::uint64_t refresh_run_delay(ThreadRecord& record) noexcept {
   char text[96];
   std::uint64_t run_delay_ns = 0;
@@ -276,7 +277,7 @@ std::uint64_t refresh_run_delay(ThreadRecord& record) noexcept {
   return run_delay_ns;
 }
 
-// Queued with the record's address, by which the handler knows it.
+// The signal is queued with the record's address, by which the handler recognises it.
 void signal_thread(ThreadRecord& record) noexcept {
   siginfo_t info = {};
   info.si_signo = kSampleSignal;
@@ -288,8 +289,8 @@ void signal_thread(ThreadRecord& record) noexcept {
     record.signal_sent.store(0, std::memory_order_relaxed);
 }
 
-// Where it rests, its clock stands still, so that any advance means that it has gone on. Before it is known
-// where that is, our own handler's run has to be allowed for.
+// The clock of a blocked thread stands still, so any advance means that the thread has moved on. Until it is
+// known at which value it stands, the time of our own handler has to be allowed for.
 bool has_moved(ThreadRecord& record, std::uint64_t cpu_ns) noexcept {
   const std::uint64_t sampled_ns = record.sampled_cpu_ns.load(std::memory_order_acquire);
   WatchState& watch = record.watch;
@@ -310,7 +311,7 @@ bool blocks_sample_signal(std::int32_t tid) noexcept {
          (strtoull(line + sizeof kBlocked - 1, nullptr, 16) >> (kSampleSignal - 1) & 1) != 0;
 }
 
-// Has the program put another handler in the place of ours, past our functions?
+// True if the program has replaced our handler without calling our functions.
 bool has_lost_handler() noexcept {
   std::uint64_t action[4] = {};  // the handler comes first
   constexpr std::size_t kMaskBytes = 8;
@@ -318,8 +319,8 @@ bool has_lost_handler() noexcept {
          action[0] != reinterpret_cast<std::uintptr_t>(sample_handler);
 }
 
-// Why a thread is not heard of that runs, or that was sent a signal some time ago: a handler of ours that is
-// at work, or libc around a fork, holds it back for a moment.
+// Finds out why there are no samples from a thread that runs or that was signalled some time ago. A handler
+// of ours that is at work, or libc during a fork, delays it only for a moment.
 void look_for_silence(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   constexpr std::uint64_t kSilentNs = 300 * kMillisecondNs;
   const std::uint64_t sampled_ns = record.sampled_cpu_ns.load(std::memory_order_acquire);
@@ -344,8 +345,8 @@ enum class Look {
   kSignalled,  // it was found asleep, and told to take a sample
 };
 
-// Did it do nothing but run, and wait for a processor, since it was last found to do otherwise? The kernel
-// counts a wait when it is over.
+// True if the thread has only run, and waited for a processor, since it was last found to do something else.
+// The kernel counts a wait when it is over.
 bool only_lacked_processor(ThreadRecord& record, std::uint64_t cpu_ns, std::uint64_t waited_ns,
                            std::uint64_t now_ns) noexcept {
   constexpr std::uint64_t kLongestWaitNs = 25 * kMillisecondNs;
@@ -405,7 +406,8 @@ std::uint64_t shortest_look_ns() noexcept {
   return g_process.period_ns > kShortestLookNs ? g_process.period_ns : kShortestLookNs;
 }
 
-// For how long not to look. `signals`: threads that were signalled during the last second.
+// How long to wait before the next look. `signals`: number of threads that were signalled during the last
+// second.
 std::uint64_t pause_after(ThreadRecord& record, Look look, std::uint64_t now_ns,
                           std::uint32_t signals) noexcept {
   const std::uint64_t shortest_ns = shortest_look_ns();
@@ -420,7 +422,7 @@ std::uint64_t pause_after(ThreadRecord& record, Look look, std::uint64_t now_ns,
   return pause_ns > shortest_ns ? pause_ns : shortest_ns;
 }
 
-// What changes rarely is asked for again when the thread is twice as old.
+// What rarely changes is asked for again when the thread is twice as old.
 void refresh_if_due(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   const std::uint64_t age_ns = now_ns - record.slot->start_time_ns;
   if (age_ns < kSecondNs || age_ns < 2 * record.watch.named_at_age_ns) return;
@@ -429,7 +431,7 @@ void refresh_if_due(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   look_for_silence(record, now_ns);
 }
 
-// Looks at the threads whose time has come; returns when the next one's will.
+// Looks at the threads that are due. Returns the time at which the next one is due.
 std::uint64_t look_at_those_due() noexcept {
   static std::uint32_t signalled_lately = 0;
   const std::uint64_t shortest_ns = shortest_look_ns();
@@ -479,9 +481,9 @@ std::uint64_t look_at_those_due() noexcept {
   return next_ns > now_ns + shortest_ns ? next_ns : now_ns + shortest_ns;
 }
 
-// What the watcher opens shall not take the numbers that the program counts on, and its copies of the
-// program's descriptors shall not keep pipes open.
-// Returns whether the watcher has a table of its own now.
+// What the watcher opens must not take descriptor numbers that the program expects to get, and the watcher's
+// copies of the program's descriptors must not keep pipes open. Returns whether the watcher now has its own
+// table.
 bool leave_descriptor_table() noexcept {
   constexpr unsigned kAll = ~0u;
   if (raw_syscall(SYS_close_range, 0u, kAll, CLOSE_RANGE_UNSHARE) == 0) return true;
@@ -494,7 +496,7 @@ bool leave_descriptor_table() noexcept {
   return true;
 }
 
-// A wake-up that can wait is made together with another one.
+// A wake-up that is not urgent is combined with another one.
 constexpr unsigned long kTimerSlackNs = 2 * kMillisecondNs;
 
 void* watch(void* given) {

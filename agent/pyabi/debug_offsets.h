@@ -17,16 +17,16 @@ enum class DebugOffsets : std::uint8_t {
   kOutOfBounds,   // a value that cannot be an offset
 };
 
-// Updates the compiled-in `layout` (chosen by version_hex, 3.13 to 3.15) with what the table at
-// `runtime` says. Fields the table does not have are kept when every common field agrees with
-// the compiled-in value; otherwise this is a build of another shape and they become kAbsent.
-// Reads at most kDebugOffsetsBytes at `runtime`. Not for signal handlers.
+// Updates the compiled-in `layout` (chosen by version_hex, 3.13 to 3.15) with the values of the table at
+// `runtime`. Fields that the table does not have are kept if every common field agrees with the compiled-in
+// value. Otherwise this is a build of another shape, and they become kAbsent. Reads at most
+// kDebugOffsetsBytes at `runtime`. Not for signal handlers.
 inline constexpr std::size_t kDebugOffsetsBytes = 888;
 DebugOffsets apply_debug_offsets(const void* runtime, std::uint32_t version_hex,
                                  PythonLayout& layout) noexcept;
 
-// Where PyInterpreterState says that garbage is being collected, in bytes from its start; 0 when what the
-// table says cannot be. For a table that apply_debug_offsets has accepted.
+// The offset of the field in which PyInterpreterState says that garbage is being collected, in bytes from its
+// start. 0 if the table's value is impossible. For a table that apply_debug_offsets has accepted.
 std::uint32_t described_gc_collecting(const void* runtime, std::uint32_t version_hex) noexcept;
 
 }  // namespace clusterprof::agent

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where CPython keeps what the walk reads. One file per minor version (cpython_3_08.h, ...) holds
-// the offsets of the regular x86-64 Linux build with the GIL; they were taken from the headers of
-// that version with Py_BUILD_CORE, and do not change within a minor version. From 3.13 on the
-// interpreter publishes most of them itself (debug_offsets.h), and what it says counts.
-// Offsets and sizes are in bytes.
+// Where CPython keeps what the walk reads. There is one file per minor version (cpython_3_08.h, ...) with the
+// offsets of the regular x86-64 Linux build with the GIL. They were taken from the headers of that version
+// with Py_BUILD_CORE, and do not change within a minor version. From 3.13 on, the interpreter publishes most
+// of them itself (debug_offsets.h), and its values take precedence. Offsets and sizes are in bytes.
 #pragma once
 
 #include <cstdint>
 
 namespace clusterprof::agent {
 
-// How a thread's newest frame is found, and what a frame is.
+// How a thread's newest frame is found, and what kind of object a frame is.
 enum class FrameChain : std::uint8_t {
   kFrameObjects,  // <= 3.10: PyFrameObject on the heap, one C eval loop per frame
   kCFrame,        // 3.11, 3.12: _PyInterpreterFrame behind tstate->cframe
@@ -24,7 +23,7 @@ enum class InstructionField : std::uint8_t {
   kPointer,    // address of the last (next, from 3.13) instruction, in the code object itself
 };
 
-// Where the thread state says that it holds the GIL.
+// Which field of the thread state says that it holds the GIL.
 enum class GilField : std::uint8_t {
   kHolderOnly,   // <= 3.11: compare with the process-wide holder
   kActiveBit,    // 3.12: bit 4 of tstate->_status

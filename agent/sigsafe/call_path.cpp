@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Call paths of MPI calls and file operations (call_path.h). An entry in assembly takes the caller's
+// registers. A path that the thread has seen before is found by comparing its return addresses, and its
+// Python frames, with those on the stack. A new path is walked, merged, trimmed, stored in the segment's path
+// arena, and remembered for the thread.
 #include "agent/sigsafe/call_path.h"
 
 #include <signal.h>
@@ -13,9 +17,10 @@
 #include "agent/sigsafe/sample_handler.h"
 #include "formats/wire/table_place.h"
 
-// The caller's registers, as they are when this returns, become the first frame of the walk: no frame of
-// ours needs to be unwound. rdi: where the result goes; esi: what the path is for. A path that is known needs
-// no registers but two: they are put together only when clusterprof_find_known_path has not found it.
+// The caller's registers, as they are when this function returns, become the first frame of the walk, so none
+// of our own frames has to be unwound. rdi: where the result goes; esi: what the path is for. A known path
+// needs only two registers: the others are collected only if clusterprof_find_known_path has not found the
+// path.
 asm(R"(
   .pushsection .text
   .globl clusterprof_call_path_entry
@@ -82,7 +87,7 @@ struct ReturnSlot {
   std::uint64_t address, value;
 };
 
-// Followed by its return slots, then the links of its Python frames and one more, then their codes.
+// Followed by its return slots, then the links of its Python frames and one more, then their code objects.
 struct Seen {
   std::uint64_t rip, rsp;
   clusterprof_call_path path;
@@ -95,9 +100,9 @@ struct Seen {
   LinkedCode* linked_codes() noexcept { return reinterpret_cast<LinkedCode*>(frame_links() + links + 1); }
 };
 
-// Where on the stack the return address of the wrapper lies that calls from (rip, rsp). Wrappers share
-// the code that calls from `rip` and differ in the size of their frames, so the place is known for both
-// together only. A wrong guess costs no more than the choice of the set. And which path was seen there last.
+// Where on the stack the return address of the wrapper lies that calls from (rip, rsp), and which path was
+// last seen there. Wrappers share the code that calls from `rip` but differ in the size of their frames, so
+// the place is known only for both together. A wrong guess costs no more than the choice of the set.
 struct Site {
   std::uint64_t rip, rsp, return_slot;
   std::uint64_t latest;  // as in PathMemo::entries
@@ -118,7 +123,7 @@ struct PathMemo {
 
 namespace {
 
-// All paths of the process by hash, where wire::table_place says. Readers take no lock.
+// All paths of the process by hash, at the place that wire::table_place gives. Readers take no lock.
 struct StoredPath {
   std::atomic<std::uint64_t> hash;  // 0 = free; stored last
   std::uint64_t offset;
@@ -129,7 +134,7 @@ constexpr std::uint32_t kMaxProbes = 96;
 
 StoredPath* g_stored = nullptr;
 std::atomic<std::uint32_t> g_store_lock{0};
-// Under the lock: bytes of the arena, and paths in the table, that are not of MPI calls.
+// Written with the lock held: bytes of the arena, and paths in the table, that do not belong to MPI calls.
 std::uint64_t g_io_bytes = 0;
 std::uint32_t g_io_paths = 0;
 
@@ -137,7 +142,7 @@ wire::DropReason no_room(PathUse use) noexcept {
   return use == PathUse::kMpi ? wire::DropReason::kPathArenaFull : wire::DropReason::kIoPathRoomFull;
 }
 
-// How much of the arena all may have together that is not of MPI calls.
+// How much of the arena may be used in total for paths that do not belong to MPI calls.
 std::uint64_t io_room(const wire::SegmentHeader* segment, PathUse use) noexcept {
   const std::uint64_t eighth = segment->path_arena_bytes / 8;
   return use == PathUse::kLargeIo ? 3 * eighth : 2 * eighth;
@@ -255,7 +260,7 @@ std::uint32_t set_of(const ThreadContext& context, const Registers& registers,
   return static_cast<std::uint32_t>((key * kFactors[0]) >> kIndexShift);
 }
 
-// A branch for eight, and one for what is left of them.
+// One branch for each eight slots, and one for the remaining ones.
 [[gnu::always_inline]] inline bool slots_are_unchanged(const ReturnSlot* slots,
                                                        std::uint32_t count) noexcept {
   const auto difference = [&slots](std::uint32_t i) { return read_stack(slots[i].address) ^ slots[i].value; };
@@ -308,13 +313,13 @@ bool walks_python(const wire::SegmentHeader* segment) noexcept {
          static_cast<std::uint32_t>(wire::PythonState::kActive);
 }
 
-// False when nothing can be said of the Python frames but by walking them.
+// False if nothing is known about the Python frames without walking them.
 bool find_chain(const wire::SegmentHeader* segment, PythonChain& chain) noexcept {
   chain = {};
   return !walks_python(segment) || find_python_chain(chain);
 }
 
-// Null: it has not been seen.
+// Null: the path has not been seen.
 [[gnu::always_inline]] inline const Seen* look_up(const ThreadContext& context, const Registers& registers,
                                                   const PythonChain& chain) noexcept {
   PathMemo& memo = *context.path_memo;
@@ -343,7 +348,7 @@ bool find_chain(const wire::SegmentHeader* segment, PythonChain& chain) noexcept
   guard_leave(context.guard);
 }
 
-// Drops the leading frames that are part of the measurement; the first one that is shown is given by
+// Drops the leading frames that are part of the measurement. The first frame that is shown is represented by
 // its call instruction, since readers take a path's leaf for an exact pc.
 std::uint32_t trim(std::uint64_t* words, std::uint32_t count, const std::uint64_t*& first) noexcept {
   std::uint32_t skip = 0;
@@ -353,7 +358,7 @@ std::uint32_t trim(std::uint64_t* words, std::uint32_t count, const std::uint64_
   return count - skip;
 }
 
-// Is it code of MPI's wrappers? What comes first among our own ranges is the agent.
+// True if it is code of the MPI wrappers. The first of our own ranges is the agent.
 bool is_wrapper(std::uint64_t pc) noexcept {
   const std::uint32_t ranges = g_process.own_ranges.load(std::memory_order_acquire);
   for (std::uint32_t i = 1; i < ranges; ++i)
@@ -361,7 +366,7 @@ bool is_wrapper(std::uint64_t pc) noexcept {
   return false;
 }
 
-// Is it code of Python's import machinery? False where the code object is not described.
+// True if it is code of Python's import machinery. False if the code object is not described.
 bool is_import_machinery(wire::SegmentHeader* segment, std::uint64_t code_id) noexcept {
   constexpr char kFile[] = "<frozen importlib._bootstrap";  // and _bootstrap_external
   constexpr std::uint32_t kFileBytes = sizeof kFile - 1;
@@ -382,8 +387,8 @@ bool is_import_machinery(wire::SegmentHeader* segment, std::uint64_t code_id) no
   return false;
 }
 
-// An operation on a file: leaves out the frames that would make one call path of each file that a program
-// imports, or that MPI reads when it starts. Returns how many words there are from `first` on.
+// For a file operation: leaves out frames that would give each file that a program imports, or that MPI reads
+// at start, its own call path. Returns the number of words from `first` on.
 std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::uint32_t count,
                       const std::uint64_t*& first) noexcept {
   std::uint32_t begin = static_cast<std::uint32_t>(first - words);
@@ -413,8 +418,9 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   return end - begin;
 }
 
-// Writes what tells the Python frames of the walk in context.call_scratch behind the return slots of `seen`,
-// and how long `seen` is then. 0: that walk is not to be remembered. `room`: in bytes, from there on.
+// Writes what identifies the Python frames of the walk in context.call_scratch behind the return slots of
+// `seen`. Returns the resulting length of `seen`; 0: the walk is not to be remembered. `room`: in bytes, from
+// there on.
 [[gnu::noinline]] std::uint32_t add_links_guarded(ThreadContext& context, wire::SegmentHeader* segment,
                                                   Seen& seen, std::uint32_t room_bytes) noexcept {
   // As much as there can be, shims included; codes come behind all links.
@@ -441,7 +447,7 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   return bytes;
 }
 
-// Remembers the walk in context.call_scratch as one that led to `path`.
+// Remembers that the walk in context.call_scratch led to `path`.
 [[gnu::noinline]] void remember(ThreadContext& context, wire::SegmentHeader* segment,
                                 const Registers& registers, const clusterprof_call_path& path) noexcept {
   PathMemo& memo = *context.path_memo;
@@ -517,9 +523,9 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   return path;
 }
 
-// The path that was last seen at the call, where finding out needs no guard: the thread's own stack is mapped
-// as long as the thread lives. It only reads, so it does not matter what interrupts it, unless the thread
-// forgets its paths meanwhile.
+// The path that was last seen at the call, if it can be verified without a guard: the thread's own stack is
+// mapped as long as the thread lives. This only reads, so it does not matter what interrupts it, unless the
+// thread forgets its paths meanwhile.
 [[gnu::always_inline]] inline bool find_latest(const ThreadContext& context,
                                                const wire::SegmentHeader* segment, std::uint64_t rip,
                                                std::uint64_t rsp, clusterprof_call_path& out) noexcept {

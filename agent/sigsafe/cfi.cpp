@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads DWARF call frame information: finds the entry for a pc in .eh_frame_hdr, runs its program up to the
-// pc, and evaluates expressions. What it does not understand is no rule, and never a guess.
+// pc, and evaluates expressions. What it does not understand yields no rule; it never guesses.
 #include "agent/sigsafe/cfi.h"
 
 namespace clusterprof::agent {
@@ -225,7 +225,7 @@ bool search_table(const std::uint8_t* table, std::uint64_t count, std::uint64_t 
 
 constexpr unsigned kRememberedRows = 8;
 
-// Numbers of any size come from the file: they wrap around.
+// The factors come from the file and may be of any size, so products wrap around.
 std::int64_t product(std::uint64_t factor, std::int64_t align) noexcept {
   return static_cast<std::int64_t>(factor * static_cast<std::uint64_t>(align));
 }

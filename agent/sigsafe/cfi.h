@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Call frame information: finding the FDE of a pc through .eh_frame_hdr and interpreting it, in place.
-// Formats: Linux Standard Base 5.0 "Exception Frames", DWARF 5 section 6.4, x86-64 psABI register numbers.
+// Call frame information: finds the FDE of a pc through .eh_frame_hdr and interprets it in place. Formats:
+// Linux Standard Base 5.0 "Exception Frames", DWARF 5 section 6.4, x86-64 psABI register numbers.
 //
 // Everything here is async-signal-safe and reads only inside the module's range [cfi_start, cfi_end).
-// Malformed or unknown information is declined (false), never guessed at. When the module may have been
-// unmapped meanwhile, run under a guard.
+// Malformed or unknown information is rejected (false), never guessed. If the module may have been unmapped
+// meanwhile, run under a guard.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ struct RegisterRule {
   std::int64_t value;  // or the address of the expression
 };
 
-// How to get from a frame to its caller at one pc.
+// How to get from a frame to its caller's frame, at one pc.
 struct CfiRow {
   bool cfa_is_expression;
   bool cfa_is_loaded;  // what is at register + offset; only of rows from code_flow.h
@@ -69,7 +69,7 @@ struct CfiRow {
 
 bool find_fde(const Module& module, std::uint64_t pc, Fde& out) noexcept;
 
-// The row in force at pc, which must lie in [fde.begin, fde.end).
+// The row that applies at pc, which must lie in [fde.begin, fde.end).
 bool compute_row(const Fde& fde, std::uint64_t pc, CfiRow& out) noexcept;
 
 // What an expression may read.
@@ -88,7 +88,7 @@ inline bool load_word(const Machine& machine, std::uint64_t address, std::uint64
 
 enum class Evaluation : std::uint8_t { kOk, kUnknownRegister, kFailed };
 
-// Runs a DWARF expression. `initial` (the CFA) is on the stack at the start when has_initial.
+// Evaluates a DWARF expression. If has_initial is set, `initial` (the CFA) is on the stack at the start.
 Evaluation evaluate(Bytes expression, const Machine& machine, bool has_initial, std::uint64_t initial,
                     std::uint64_t& out) noexcept;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Decodes x86-64 instructions as far as needed to know their length, whether they jump, and what they do to
-// the stack pointer and to registers that hold addresses. Where code has no call frame information, following
-// it to its return finds the caller.
+// the stack pointer and to registers that hold addresses. If code has no call frame information, the caller
+// is found by following the code to its return.
 #include "agent/sigsafe/code_flow.h"
 
 #include <initializer_list>
@@ -9,7 +9,7 @@
 namespace clusterprof::agent {
 namespace {
 
-// Numbers of registers as instructions encode them.
+// Numbers of registers as encoded in instructions.
 enum Encoded : unsigned { kRax = 0, kRcx, kRdx, kRbx, kRsp, kRbp, kRsi, kRdi };
 constexpr unsigned kEncodedRegisters = 16;
 constexpr std::uint8_t kDwarfNumber[kEncodedRegisters] = {0, 2, 1,  3,  7,  6,  4,  5,
@@ -183,7 +183,7 @@ struct Evex {
   std::uint8_t bytes;   // of the vector
 };
 
-// EVEX: one byte of displacement counts in units of what the instruction reads or writes.
+// EVEX: a displacement of one byte counts in units of the size that the instruction reads or writes.
 int displacement_unit(const Evex& evex, const Instruction& in) noexcept {
   const int element = evex.wide ? 8 : 4, all = evex.bytes;
   const std::uint8_t opcode = in.opcode;
@@ -451,7 +451,7 @@ struct Value {
   std::int16_t added;
 };
 
-// A base of its own: what rsp became when it was realigned.
+// A base register of its own: the value of rsp after it was realigned.
 constexpr std::uint8_t kRealigned = 16;
 
 struct Saved {
@@ -518,7 +518,7 @@ Value address_of(const State& state, const Instruction& in) noexcept {
   return State::plus(state.reg[in.rm], in.displacement);
 }
 
-// Without a REX prefix, byte registers 4...7 are the second bytes of the first four.
+// Without a REX prefix, byte registers 4 to 7 are the second bytes of the first four registers.
 unsigned byte_register(const Instruction& in, unsigned number) noexcept {
   return in.rex == 0 ? number & 3 : number;
 }
@@ -809,7 +809,8 @@ Flow execute(const Instruction& in, State& state) noexcept {
 
 // --- ways out ------------------------------------------------------------------------------
 
-// Branches not taken yet. The end of a function is mostly its return, so those that go farthest are the best.
+// Branches that were not taken yet. A function mostly ends with its return, so the branches that go farthest
+// are tried first.
 struct Paths {
   static constexpr unsigned kMost = 3, kMostSeen = 24;
   struct Path {
@@ -891,8 +892,8 @@ bool describe_return(const State& state, CfiRow& out) noexcept {
   return true;
 }
 
-// After a call that does not return: padding up to where the next function may begin, or its first
-// instruction.
+// True after a call that does not return: the code that follows is padding up to where the next function may
+// begin, or the first instruction of that function.
 bool ends_function(std::uint64_t at, std::uint64_t high) noexcept {
   constexpr std::uint64_t kAlignment = 16;
   while (at < high) {
@@ -963,7 +964,7 @@ bool derive_row(std::uint64_t pc, std::uint64_t low, std::uint64_t high, CfiRow&
 
 namespace {
 
-// What it does to memory is a matter of the program's data, and its address is known from general registers.
+// True if the instruction accesses the program's data in memory, at an address that general registers give.
 bool has_data_operand(const Instruction& in) noexcept {
   if (in.own_segment || !in.has_modrm || in.mode == 3) return false;
   const std::uint8_t opcode = in.opcode;
@@ -990,7 +991,7 @@ bool is_string_operation(const Instruction& in) noexcept {
          in.opcode != 0xa9;
 }
 
-// False when it is not known, or on the stack as far as the instruction tells.
+// False if the address is not known, or is on the stack as far as the instruction tells.
 bool operand_address(const Instruction& in, const State& state, std::uint64_t behind,
                      const std::uint64_t (&registers)[kEncodedRegisters], std::uint64_t& address) noexcept {
   std::uint64_t sum = 0;

@@ -42,7 +42,7 @@ struct Text {
   std::uint32_t kind = 1;    // bytes per code point
 };
 
-// An empty text when it is no compact str.
+// Empty if the object is not a compact str.
 Text text_of(const PythonRuntime& runtime, std::uint64_t object) noexcept {
   const PythonLayout& layout = runtime.layout;
   Text text;
@@ -70,8 +70,8 @@ std::uint32_t utf8_bytes(std::uint32_t point) noexcept {
   return point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
 }
 
-// UTF-8 of at most kMaxNameBytes, cut between code points. Writes when `out` is given; returns
-// the size. Surrogates (undecodable bytes of a file name) have no UTF-8: U+FFFD stands for them.
+// Converts to UTF-8 of at most kMaxNameBytes, cut between code points. Writes if `out` is given. Returns the
+// size. Surrogates (undecodable bytes of a file name) have no UTF-8 and are replaced by U+FFFD.
 std::uint32_t to_utf8(const Text& text, std::uint8_t* out, std::uint32_t limit) noexcept {
   std::uint32_t size = 0;
   for (std::uint64_t i = 0; i < text.length; ++i) {
@@ -108,7 +108,7 @@ bool has_no_lines(std::uint64_t table, std::uint64_t bytes) noexcept {
   return true;
 }
 
-// The slot of code_id, claimed for it when it had none. `claimed` tells which. Null when full.
+// The slot of code_id, claimed now if it had none (then `claimed` is set). Null if the table is full.
 wire::CodeSlot* find_slot(wire::SegmentHeader& segment, std::uint64_t code_id, bool& claimed) noexcept {
   claimed = false;
   const std::uint32_t slots = segment.code_slots;

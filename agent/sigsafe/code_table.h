@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Describing Python code objects to the collector: each once, in the segment's code table.
+// Describes Python code objects to the collector, each once, in the segment's code table.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace clusterprof::agent {
 
-// What tells one code object from another that lives at the same address later.
+// Distinguishes a code object from another one that is later at the same address.
 struct CodeFingerprint {
   std::uint64_t code, name, filename;  // addresses
   std::uint32_t first_line;
 };
 
-// Never 0. Equal for equal fingerprints, so the same on all threads without talking.
+// Never 0. Equal fingerprints have equal ids, so all threads get the same id without communicating.
 inline std::uint64_t code_id_of(const CodeFingerprint& fingerprint) noexcept {
   // Products of 64-bit words folded to 64 bits, as in wyhash; the constants are its own.
   const auto fold = [](std::uint64_t a, std::uint64_t b) {
@@ -32,12 +32,12 @@ inline std::uint64_t code_id_of(const CodeFingerprint& fingerprint) noexcept {
 inline constexpr std::uint32_t kMaxNameBytes = 4096;             // of UTF-8; longer ones are cut
 inline constexpr std::uint32_t kMaxLineTableBytes = 256 * 1024;  // longer ones are left out
 
-// Distinguishes segments: the child of a fork has one of its own, perhaps at the same address.
+// Distinguishes segments: the child of a fork has its own, possibly at the same address.
 std::uint64_t segment_generation(const wire::SegmentHeader& segment) noexcept;
 
-// Code ids known to be in the table (or known not to fit), so that a frame of a known code object
-// costs one load. Words written by any thread at any time; a lost entry costs a look-up. The first codes have
-// places at the beginning, so that most processes touch one page of the table.
+// Code ids that are known to be in the table (or known not to fit), so that a frame of a known code object
+// costs one load. Any thread may write a word at any time; a lost entry only costs a look-up. The first codes
+// have entries at the beginning, so that most processes touch one page of the table.
 inline constexpr std::uint32_t kKnownCodes = 8192, kFirstKnownCodes = 512;
 extern std::atomic<std::uint64_t> g_known_codes[kKnownCodes];
 
@@ -48,14 +48,14 @@ inline bool is_known_code(std::uint64_t code_id, std::uint64_t generation) noexc
          (first != 0 && g_known_codes[code_id % kKnownCodes].load(std::memory_order_relaxed) == word);
 }
 
-// Code that the interpreter runs for its own purposes (the caller of an inlined __init__ from 3.12
-// on) and does not show in tracebacks either; nothing in it has a line. The id of the one seen last.
+// Code that the interpreter runs for its own purposes (the caller of an inlined __init__ from 3.12 on) and
+// does not show in tracebacks either. Nothing in it has a line number. The id of the one seen last.
 extern std::atomic<std::uint64_t> g_hidden_code;
 
-// Makes sure that the code object is in the table; counts kCodeTableFull when there is no room,
-// at most once per code object. Reads the code object: under a guard. When a read faults the slot
-// stays without an entry. Async-signal-safe, any thread.
-// False when the code is not to be shown; it is g_hidden_code then and has no entry.
+// Makes sure that the code object is in the table. If there is no room, counts kCodeTableFull, at most once
+// per code object. Reads the code object, so run it under a guard. If a read faults, the slot stays without
+// an entry. Async-signal-safe, any thread. False if the code is not to be shown: then it is g_hidden_code and
+// has no entry.
 bool describe_code(const PythonRuntime& runtime, wire::SegmentHeader& segment, std::uint64_t generation,
                    const CodeFingerprint& fingerprint, std::uint64_t code_id) noexcept;
 

@@ -24,7 +24,7 @@ ThreadUse ask_kernel() noexcept {
   return use;
 }
 
-// Values of events that take turns are estimates, and may go back.
+// Values of multiplexed events are estimates and may decrease.
 std::uint64_t less(std::uint64_t value, std::uint64_t part) noexcept {
   return value > part ? value - part : 0;
 }

@@ -13,23 +13,23 @@ struct ThreadUse {
   std::uint64_t cpu_ns, minor_faults, major_faults, switches;
 };
 
-// Writes the values of the calling thread's counters and returns how many: g_process.counter_count, fewer
-// where it lacks some, or 0. `use` is what the caller knows; null: the kernel is asked. An event set is given
-// up, and counted as a loss, when its descriptors are no longer its own. PAPI_read of a running event set
-// takes no lock and allocates nothing (read(2) of the perf descriptors). Async-signal-safe in that sense;
-// leaves errno changed.
+// Writes the values of the calling thread's counters and returns how many: g_process.counter_count, or fewer
+// if the thread lacks some, or 0. `use` is what the caller already knows; null: the kernel is asked. If the
+// descriptors of an event set are no longer its own, the set is given up and counted as a loss. PAPI_read of
+// a running event set takes no lock and allocates nothing (it calls read(2) on the perf descriptors).
+// Async-signal-safe in that sense; may change errno.
 std::uint32_t read_counters(CounterState& counters, const ThreadUse* use, std::uint64_t* values) noexcept;
 
-// For a sample: with ProcessState::counts_mpi, what was counted outside MPI, and nothing while the thread is
-// inside. In the handler, or with kSampleSignal blocked.
+// For a sample. With ProcessState::counts_mpi: what was counted outside MPI, and nothing while the thread is
+// inside. Call in the handler or with kSampleSignal blocked.
 std::uint32_t sample_counters(CounterState& counters, const ThreadUse* use, std::uint64_t* values) noexcept;
 
-// Around an MPI call, with ProcessState::counts_mpi. leave returns how many values of CounterState::call are
-// what was counted inside. Not in handlers, which may interrupt them.
+// Call around an MPI call, with ProcessState::counts_mpi. leave returns the number of values in
+// CounterState::call that were counted inside. Not for handlers, which may interrupt these functions.
 void enter_mpi_counters(CounterState& counters) noexcept;
 std::uint32_t leave_mpi_counters(CounterState& counters) noexcept;
 
-// The kernel's id of the perf event behind a descriptor, 0 when it is not one.
+// The kernel's id of the perf event behind a descriptor; 0 if it is not a perf event.
 std::uint64_t perf_event_id(int descriptor) noexcept;
 
 }  // namespace clusterprof::agent

@@ -11,10 +11,10 @@
 
 namespace clusterprof::agent {
 
-// The values of a group of perf events in the order they were opened in, by the descriptor of the first,
-// which was opened with PERF_FORMAT_GROUP and both times. Where the events had a counter for a part of the
-// time only, estimates for all of it. 0, or -1 when they could not be read. Async-signal-safe; leaves errno
-// as it was.
+// Reads the values of a group of perf events, in the order in which they were opened, through the descriptor
+// of the first one. That one was opened with PERF_FORMAT_GROUP and both times. If the events had a counter
+// for only a part of the time, the values are estimates for the whole time. Returns 0, or -1 if they could
+// not be read. Async-signal-safe; preserves errno.
 inline int read_event_group(int descriptor, long long* values) noexcept {
   struct {
     std::uint64_t count, enabled_ns, running_ns, values[wire::kMaxCounters];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Recognises the system call that a signal has interrupted, by the instruction before the pc and by rax, and
-// has it made again unless the program is to see the EINTR. RULES.md, section 9, has the cases.
+// has it made again unless the program is to see the EINTR. The cases are in RULES.md, section 9.
 #include "agent/sigsafe/interrupted_call.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 
-// In syscall_function.cpp: behind its `syscall` instruction, when the call's number is at the stack pointer.
+// In syscall_function.cpp: the address after its `syscall` instruction, where the call's number is at the
+// stack pointer.
 extern "C" [[gnu::visibility("hidden")]] const char clusterprof_behind_syscall[];
 
 namespace clusterprof::agent {
@@ -36,8 +37,8 @@ struct Window {
   const std::uint8_t* pc() const noexcept { return bytes + before; }
 };
 
-// Not inlined: without a call in the guarded part the compiler takes the way back from a fault for
-// unreachable, and drops it.
+// Not inlined: without a call in the guarded part, the compiler takes the way back from a fault for
+// unreachable and drops it.
 [[gnu::noipa]] void copy_code(std::uint64_t pc, std::uint32_t before, std::uint32_t at,
                               Window& out) noexcept {
   const volatile auto* from = reinterpret_cast<const volatile std::uint8_t*>(pc - before);
@@ -70,8 +71,8 @@ std::int32_t little_endian(const std::uint8_t* bytes) noexcept {
                                    static_cast<std::uint32_t>(bytes[3]) << 24);
 }
 
-// Length of an instruction that compilers put between the load of rax and the `syscall`: moving
-// or clearing an argument register. 0 for any other, and for all that write rax.
+// Length of an instruction that compilers put between the load of rax and the `syscall`, that is, one that
+// moves or clears an argument register. 0 for any other instruction, and for all that write rax.
 std::uint32_t argument_instruction_bytes(const std::uint8_t* code, std::uint32_t available) noexcept {
   const auto is_argument = [](std::uint32_t reg) { return reg == 2 || reg == 6 || reg == 7; };  // dx si di
   std::uint32_t i = 0;
@@ -127,7 +128,7 @@ std::int32_t number_before(const std::uint8_t* code, std::uint32_t length) noexc
 
 enum class About : std::uint8_t { kNothing, kFirst, kThird, kPolled };
 
-// Which argument is the descriptor that the call transfers to, or waits for.
+// Which argument is the descriptor that the call transfers to or waits for.
 constexpr About about(std::int32_t number) noexcept {
   switch (number) {
     case SYS_read:
@@ -193,7 +194,7 @@ constexpr About about(std::int32_t number) noexcept {
 
 constexpr std::uint64_t signal_bit(int signal) noexcept { return 1ull << (signal - 1); }
 
-// Is a signal pending that the program would notice once its own mask is back?
+// True if a signal is pending that the program would notice once its own mask is restored.
 bool program_signal_pending(const ucontext_t& interrupted) noexcept {
   std::uint64_t pending = 0;
   if (raw_syscall(SYS_rt_sigpending, &pending, sizeof pending) != 0) return false;
@@ -265,9 +266,9 @@ void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupte
   registers[REG_RIP] -= 2;  // `syscall`; it changes no argument register
 }
 
-// pthread_join waits until the kernel has cleared the thread's own id in its descriptor. Nobody else waits
-// in memory that may be shared while it holds the id of a thread of this process alone: a mutex that has
-// waiters says so in the same word.
+// pthread_join waits until the kernel has cleared the thread id in the thread's descriptor. No other wait in
+// memory that may be shared has a word that is just the id of a thread of this process: a mutex with waiters
+// has a flag for them in the same word.
 static bool joins_thread(const greg_t* registers) noexcept {
   const auto operation = static_cast<std::uint32_t>(registers[REG_RSI]);
   const std::uint32_t command = operation & FUTEX_CMD_MASK;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which system call a signal interrupted, and repeating it so that the program never sees EINTR
-// for a signal of ours. SA_RESTART does not cover nanosleep, poll, select, epoll_wait, timed
-// futex waits, msgrcv and others.
+// Finds out which system call a signal interrupted, and repeats it so that the program never sees EINTR
+// because of one of our signals. SA_RESTART does not cover nanosleep, poll, select, epoll_wait, timed futex
+// waits, msgrcv and others.
 #pragma once
 
 #include <signal.h>
@@ -21,28 +21,26 @@ struct InterruptedCall {
   std::int32_t number;  // -1 unknown
 };
 
-// Finds the call by the code bytes around the pc: at the instruction the number is in rax
-// (the kernel went back there for a restart), behind it in the instruction that loaded rax.
-// may_guard: SIGSEGV is not blocked, so reading beyond the page of the pc can be guarded.
-// Async-signal-safe.
+// Finds the call by the code bytes around the pc. At the `syscall` instruction, the number is in rax (the
+// kernel went back there for a restart). After it, the number is in the instruction that loaded rax.
+// may_guard: SIGSEGV is not blocked, so reading beyond the page of the pc can be guarded. Async-signal-safe.
 InterruptedCall find_interrupted_call(ThreadContext& context, const ucontext_t& interrupted,
                                       bool may_guard) noexcept;
 
-// Makes the thread repeat the call on return from the handler. Sleeps with a place for the time
-// that remained go on with it; other relative timeouts start anew, so there may be only one signal
-// per block. Left alone when the number is not known, or when a signal of the program is
-// waiting to be delivered or has just been handled: then the EINTR is the program's own.
-// All signals must be blocked. Async-signal-safe.
+// Makes the thread repeat the call when the handler returns. Sleeps that report the remaining time continue
+// with it. Other relative timeouts start again, so there may be only one signal per block. The call is not
+// repeated if its number is not known, or if a signal of the program is pending or has just been handled:
+// then the EINTR is the program's own. All signals must be blocked. Async-signal-safe.
 void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupted) noexcept;
 
-// What the call is about: one of wire::kOnFile, kOnSocket and kOnPipe by its descriptor, kOnThread where it
-// waits for the end of a thread as pthread_join(3) does, or 0 when that is not known. Asks no file server.
+// What the call works on: wire::kOnFile, kOnSocket or kOnPipe, by its descriptor; kOnThread if it waits for
+// the end of a thread, as pthread_join(3) does; 0 if that is not known. Does not ask a file server.
 // Async-signal-safe.
 std::uint32_t subject_of(ThreadContext& context, const InterruptedCall& call, const ucontext_t& interrupted,
                          bool may_guard) noexcept;
 
-// For lifecycle/transfers.cpp: our signal may have ended the call after it had moved a part. All signals must
-// be blocked. Async-signal-safe.
+// For lifecycle/transfers.cpp: our signal may have ended the call after a part was transferred. All signals
+// must be blocked. Async-signal-safe.
 void note_cut_transfer(ThreadContext& context, const InterruptedCall& call,
                        const ucontext_t& interrupted) noexcept;
 

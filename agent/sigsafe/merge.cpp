@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts a thread's Python frames in the place of the native frames of the C eval loop that runs them. The two
-// are matched by the activations of the eval loop; where their numbers disagree, the walk was disturbed, and
-// the flags say so.
+// Replaces the native frames of the C eval loop by the Python frames that it runs. The two stacks are matched
+// by the activations of the eval loop. If their numbers disagree, the walk was disturbed, and the flags say
+// so.
 #include "agent/sigsafe/modules.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_runtime.h"
@@ -11,12 +11,12 @@
 namespace clusterprof::agent {
 namespace {
 
-// What to look a frame's pc up with: the call instruction, not what follows it.
+// The address by which a frame is looked up: the call instruction, not the one after it.
 std::uint64_t lookup_pc(const NativeStack& native, std::uint32_t index) noexcept {
   return native.frames[index].pc - (index != 0 ? 1 : 0);
 }
 
-// One of the functions in front of libc's, or what it calls: the program called libc.
+// True for an interposed function, or what it calls: the program called libc.
 bool is_agent_code(std::uint64_t pc) noexcept {
   return pc >= g_process.own_start[0] && pc < g_process.own_end[0];
 }
@@ -56,14 +56,14 @@ class Words {
   bool has_python_ = false, cut_ = false;
 };
 
-// One run of the C eval loop and the Python frames it runs, possibly none.
+// One activation of the C eval loop and the Python frames it runs, possibly none.
 struct Activation {
   bool matched;  // `native` is its frame; else its frame was not found
   std::uint32_t native;
   std::uint32_t frames;
 };
 
-// Activations by the address of something that lies in their C frame.
+// Matches activations by the address of something that lies in their C frame.
 class AddressMatcher {
  public:
   AddressMatcher(const PythonRuntime& runtime, const NativeStack& native, const PythonStack& python) noexcept
@@ -108,9 +108,9 @@ class AddressMatcher {
   bool failed_ = false;
 };
 
-// Activations by counting, for versions with one activation per Python frame and no trace of it
-// on the C stack. Complete stacks are aligned at the outermost end: on the way into and out of the
-// eval loop there is one activation more than frames, the innermost.
+// Matches activations by counting, for versions that have one activation per Python frame and leave no trace
+// of it on the C stack. Complete stacks are aligned at the outermost end: on the way into and out of the eval
+// loop there is one activation more than there are frames, the innermost one.
 class CountMatcher {
  public:
   CountMatcher(const PythonRuntime& runtime, const NativeStack& native, const PythonStack& python) noexcept
@@ -241,8 +241,8 @@ class Merger {
   Words& words_;
 };
 
-// Nothing in the interpreter but taking and handing over the GIL waits on a condition variable; only taking
-// it does so with a timeout. On its way there and back a thread is in the function that does.
+// In the interpreter, only taking and handing over the GIL waits on a condition variable, and only taking it
+// does so with a timeout. Before and after the wait, the thread is in the function that takes the GIL.
 bool waits_for_gil(const PythonRuntime& runtime, const NativeStack& native,
                    const PythonStack& python) noexcept {
   if (!python.thread_has_state || !python.gil_known || python.holds_gil) return false;
@@ -260,8 +260,8 @@ bool waits_for_gil(const PythonRuntime& runtime, const NativeStack& native,
   return false;
 }
 
-// That an interpreter collects garbage is known of it alone, not of a thread. The one that does has a frame
-// of the collector on its stack, where that code is known and shows up at all.
+// It is known only of an interpreter, not of a thread, that it collects garbage. The thread that does so has
+// a frame of the collector on its stack, if that code is known and is seen at all.
 bool collects_garbage(const NativeStack& native, const PythonStack& python) noexcept {
   constexpr std::uint32_t kPatience = 32;
   if (!python.collecting_garbage) return false;

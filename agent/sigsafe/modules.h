@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The mapped object files of this process, as the unwinder needs them: a sorted immutable array behind an
 // atomic pointer, made outside signal handlers (discovery/module_table.h). Old arrays stay valid for handlers
-// that still read them; they are bounded by the number of times the set of modules changed.
+// that still read them; their number is bounded by how often the set of modules changed.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct ModuleTable {
 // The current table; never null after the first module_table_refresh. Async-signal-safe.
 const ModuleTable* module_table() noexcept;
 
-// Copies the module whose executable range contains pc. False when there is none, or when `table` was
-// overwritten meanwhile (the caller held it across many changes). Async-signal-safe.
+// Copies the module whose executable range contains pc. False if there is none, or if `table` was overwritten
+// meanwhile (the caller has held it across many changes). Async-signal-safe.
 bool find_module(const ModuleTable* table, std::uint64_t pc, Module& out) noexcept;
 
 // Makes `table` the current one. For module_table_refresh (discovery/module_table.h).

@@ -51,9 +51,9 @@ constexpr std::int64_t cfa_offset_of(std::uint64_t rule) noexcept {
 static_assert(cfa_offset_of(pack(kRsp, -40, kRbpAtCfa, -2)) == -40);
 static_assert(small_of(pack(kRsp, -40, kRbpAtCfa, -2)) == -2);
 
-// Of code without call frame information: whether its caller is one is looked at each time.
+// For code without call frame information. Whether the caller also has none is checked each time.
 constexpr std::uint64_t kDerived = 1u << 6;
-// No epoch tells when such code is replaced (JIT): its bytes do.
+// No epoch tells when such code (JIT) is replaced, so its bytes are compared.
 constexpr std::uint64_t kGenerated = 1u << 7;
 
 constexpr std::uint32_t register_of(std::uint64_t rule) noexcept {
@@ -80,7 +80,7 @@ constexpr unsigned kCacheBits = 12;
 constexpr unsigned kFirstBits =
     9;  // of the part that is used first: most threads touch two pages, not sixteen
 
-// One frame of the last walk: the registers with which it arrived there and where it had rbp from.
+// One frame of the last walk: the registers on arrival at the frame, and where rbp was read from.
 struct WalkedFrame {
   std::uint64_t pc, sp, rbp;
   std::uint64_t rbp_slot;  // or one of:
@@ -187,8 +187,8 @@ std::uint64_t compress(const CfiRow& row, bool signal_frame) noexcept {
 
 // --- code without call frame information ---------------------------------------------------
 
-// True when the bytes before `address` are a call instruction, in code that is known, or near `from` where
-// that is code that is not (JIT).
+// True if the bytes before `address` are a call instruction, either in known code or, if `from` is in unknown
+// code (JIT), near `from`.
 bool is_return_address(const ModuleTable* table, std::uint64_t address, std::uint64_t from = 0) noexcept {
   constexpr std::uint64_t kNearBytes = 1 << 20;
   Module module;
@@ -223,9 +223,9 @@ bool load(const Machine& machine, std::uint64_t address, std::uint64_t& out) noe
   return load_word(machine, address, out);
 }
 
-// The chain of saved rbp values. A link counts when it leads to a return address in known code; links through
-// unknown code (JIT) must go up the stack and reach such a one. What rbp held before is not judged: a caller
-// without frame pointer may keep anything there.
+// Follows the chain of saved rbp values. A link counts if it leads to a return address in known code. Links
+// through unknown code (JIT) must go up the stack and reach such an address. The previous value of rbp is not
+// checked: a caller without frame pointer may keep anything there.
 bool follow_frame_pointer(const ModuleTable* table, const Machine& machine, bool in_module,
                           Caller& out) noexcept {
   const std::uint64_t first = machine.value[kDwarfRbp];
@@ -268,7 +268,7 @@ bool is_sigreturn(const Module& module, std::uint64_t pc) noexcept {
 
 // --- rules ---------------------------------------------------------------------------------
 
-// For an interrupted instruction. What a return does is known whatever the call frame information says.
+// For an interrupted instruction. The effect of a return is known whatever the call frame information says.
 bool is_return(const Module& module, std::uint64_t pc, CfiRow& row) noexcept {
   if (module.end - pc < 2) return false;
   const auto* const code = reinterpret_cast<const std::uint8_t*>(pc);
@@ -280,8 +280,8 @@ bool is_return(const Module& module, std::uint64_t pc, CfiRow& row) noexcept {
   return true;
 }
 
-// mov %rsp, %rbp: until it ran, rbp is the caller's. Of functions that realign their stack GCC says that rbp
-// already points to where it was saved, and again after they have restored it.
+// mov %rsp, %rbp: before it ran, rbp is the caller's. For functions that realign their stack, GCC says too
+// early that rbp points to where it was saved, and again after they have restored it.
 bool is_frame_pointer_set_up(const Module& module, std::uint64_t pc) noexcept {
   const auto* const code = reinterpret_cast<const std::uint8_t*>(pc);
   return module.end - pc >= 3 && code[0] == 0x48 && code[1] == 0x89 && code[2] == 0xe5;
@@ -289,7 +289,7 @@ bool is_frame_pointer_set_up(const Module& module, std::uint64_t pc) noexcept {
 
 enum class Source : std::uint8_t { kNone, kCfi, kCode, kGeneratedCode, kStart };
 
-// The row for `lookup`: an interrupted instruction's address when exact, else the last byte of a call.
+// The row for `lookup`: the address of an interrupted instruction if exact, else the last byte of a call.
 Source find_row(const ModuleTable* table, std::uint64_t lookup, bool exact, CfiRow& row,
                 bool& signal_frame) noexcept {
   signal_frame = false;
@@ -678,14 +678,14 @@ struct Walk {
   }
 };
 
-// Stores of the frames must not sink below the count: a fault may end the walk at any load.
+// Stores to the frames must not move after the store of the count: a fault may end the walk at any load.
 inline void publish_count(NativeStack& out, std::uint32_t count) noexcept {
   __atomic_store_n(&out.count, count, __ATOMIC_RELEASE);
 }
 
-// The walk before this one, of the same thread. Where this one arrives with the registers that one had, the
-// rest of it holds again as long as the slots it read hold what they held: one comparison or two instead of a
-// step.
+// The previous walk of the same thread. If the new walk arrives somewhere with the same registers, the rest
+// of the previous walk holds again as long as the slots it read are unchanged. That takes one or two
+// comparisons instead of a step.
 class LastWalk {
  public:
   explicit LastWalk(Walk& walk) noexcept : walk_(walk), cache_(walk.cache) {

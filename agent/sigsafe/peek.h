@@ -7,7 +7,7 @@
 
 namespace clusterprof::agent {
 
-// What lies around an object may be read as well, which AddressSanitizer, in tests, would call an error.
+// Memory around an object may be read as well. In tests, AddressSanitizer would report that as an error.
 template <typename T>
 [[gnu::no_sanitize("address")]] T peek(std::uint64_t address) noexcept {
   T value;

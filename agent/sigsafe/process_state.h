@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the handler needs to know about the process and about every thread besides its
-// ThreadContext. Set up by lifecycle/ before the first timer of the process starts.
+// What the handler needs to know about the process, and about every thread besides its ThreadContext.
+// lifecycle/ sets it up before the first timer of the process starts.
 #pragma once
 
 #include <signal.h>
@@ -16,19 +16,19 @@
 
 namespace clusterprof::agent {
 
-// High and real-time, so that the program's own EINTRs and SIGPROF stay its own. Not SIGRTMAX - 0:
-// that is a popular choice of others.
+// A high real-time signal, so that the program's EINTRs and its SIGPROF stay its own. Not SIGRTMAX - 0, which
+// many other tools choose.
 inline constexpr int kSampleSignal = 61;
 
 // From this rate on CPU clock timers are too coarse (they are driven by the kernel's tick).
 inline constexpr std::uint32_t kWallTimerRateHz = 500;
 
-// A thread has moved, that is, it has left the call it was blocked in, when its CPU clock grew by more than
-// this plus what our own handler cost. Being interrupted and going back to sleep costs about 10 us.
+// A thread has moved, that is, left the call in which it was blocked, if its CPU clock grew by more than this
+// plus the cost of our own handler. Being interrupted and going back to sleep costs about 10 us.
 inline constexpr std::uint64_t kMovedNs = 30'000;
 
-// Where a counter's value comes from. In this order in what a thread tells: one that has no event set, or no
-// event of its own, tells the first ones alone.
+// Where a counter's value comes from. A thread reports its values in this order; one that has no event set,
+// or no event of its own, reports only the first ones.
 enum class CounterKind : std::uint8_t {
   kTaskClock,  // the thread's CPU clock; up to kContextSwitches, the kernel's accounting of the thread
   kPageFaults,
@@ -46,8 +46,9 @@ struct CounterState {
   bool attached;                       // made by another thread than the one it is about
   bool equivalents;                    // ProcessState::equivalent_kinds instead of an event set
   int event_set;                       // PAPI's number, or the descriptor of the first event of a group
-  // The file descriptors that were opened for it, and the kernel's id of the event behind the first, which
-  // is the one that is read: the program may close descriptors it does not know, and reuse the number.
+  // The file descriptors that were opened for it, and the kernel's id of the event behind the first one,
+  // which is the one that is read: the program may close descriptors that it does not know, and reuse their
+  // numbers.
   std::uint32_t descriptor_count;
   int descriptors[2 * wire::kMaxCounters];  // an event may be made of several
   std::uint64_t first_id;                   // 0: cannot be checked
@@ -55,8 +56,8 @@ struct CounterState {
   std::uint64_t migrations_id;
   std::uint64_t base[wire::kMaxCounters];  // what was there before the program, of the kernel's accounting
 
-  // With ProcessState::counts_mpi. Samples tell what was counted outside MPI: the values less `inside`.
-  // `outside`: that when the thread entered.
+  // With ProcessState::counts_mpi. Samples report what was counted outside MPI: the values minus `inside`.
+  // `outside`: that difference when the thread entered MPI.
   volatile std::uint32_t in_mpi;
   std::uint32_t entered;  // how many values `outside` has
   std::uint64_t outside[wire::kMaxCounters], inside[wire::kMaxCounters], call[wire::kMaxCounters];
@@ -69,7 +70,7 @@ enum class RecordState : std::uint32_t {
   kWatched = 3,  // live, and the watcher is looking at it this instant
 };
 
-// What makes a running thread's signals.
+// What causes a running thread's signals.
 enum class Tick : std::uint32_t {
   kNone = 0,
   kCpuClock,   // a timer on the thread's CPU clock; the kernel looks at it at its own tick only
@@ -84,13 +85,13 @@ struct WatchState {
   std::uint64_t start_ns;
   std::uint64_t next_ns, pause_ns;  // when to look again, after how long
   std::uint64_t same_since_ns;      // it has run, or slept, all the time since
-  // Its CPU time, and its time in wait of a processor, at an instant; base_ns 0: not known.
+  // The thread's CPU time, and the time it waited for a processor, at one instant. base_ns 0: not known.
   std::uint64_t base_ns, base_cpu_ns, base_waited_ns;
   std::uint64_t waited_ns;     // in wait of a processor, when that was read last
   std::uint64_t signalled_ns;  // last time; 0: never
   std::uint64_t named_at_age_ns;
   std::uint64_t ran_after_ns;  // it did run after this look, and not after the next
-  // After the signal at the first of these CPU times it came to rest at the second.
+  // After the signal at the first of these CPU times, the thread came to rest at the second.
   std::uint64_t rest_signal_ns, rest_cpu_ns;
 };
 
@@ -102,14 +103,14 @@ struct ThreadRecord {
   clockid_t clock_id;  // the thread's CPU clock, from any thread of the process
   Tick tick;
   int timer_id;  // kernel's; -1 none
-  // kMonotonic: where in a period the timer expires; and a second timer, on the thread's CPU clock, that is
-  // started where the first is stopped and tells that the thread runs again. kTaskClock: it runs while the
-  // event is paused. -1 none.
+  // kMonotonic: where in a period the timer expires; and a second timer, on the thread's CPU clock, which is
+  // started when the first is stopped and shows that the thread runs again. kTaskClock: the second timer runs
+  // while the event is paused. -1: none.
   std::uint64_t phase_ns;
   int wake_timer_id;
-  // kTaskClock, or what is sampled on besides the tick: its descriptor, -1 none, and the kernel's id of it:
-  // the program may close descriptors it does not know, and reuse the number. It stops with each signal, so
-  // that no more than one can be pending.
+  // The descriptor of the kTaskClock event, or of the event that is sampled on besides the tick (-1: none),
+  // and the kernel's id of it: the program may close descriptors that it does not know, and reuse their
+  // numbers. The event stops with each signal, so that no more than one can be pending.
   int event_descriptor;
   std::uint64_t event_id;
   bool event_shifted;  // its first period is another one, for the thread's phase
@@ -129,8 +130,9 @@ struct ThreadRecord {
   std::uint32_t number;             // of the process's threads, in the order in which they began
   std::uint64_t base_run_delay_ns;  // of the kernel's account, before the thread was recorded
 
-  // The thread's own: it is in a call that goes on after a signal of ours (lifecycle/transfers.cpp), with all
-  // it calls below this place on its stack; 0: it is not.
+  // Written by the thread itself: it is in a call that continues after one of our signals
+  // (lifecycle/transfers.cpp), and everything that the call runs is below this address on the stack. 0: it is
+  // not.
   std::atomic<std::uintptr_t> transfer_frame;
 
   // The thread has our signal blocked around this system call (SampleSignalHeld); -1: around none.
@@ -182,8 +184,8 @@ struct ProcessState {
   // Of the thread's event set, set_count values: PAPI_read, or read_event_group. 0 on success.
   int (*read_event_set)(int event_set, long long* values);
 
-  // libc's clock_gettime, by the vdso. Null: the system call. Not by its name: one that another preload puts
-  // in front of it tells other times, and may take locks.
+  // libc's clock_gettime, which uses the vdso. Null: the system call. It is not called by name: another
+  // preload may interpose it with other times, and take locks.
   int (*read_clock)(clockid_t clock, timespec* time);
 
   // The program's own use of kSampleSignal: called for signals that are not ours.
@@ -205,8 +207,8 @@ inline bool is_own_code(std::uint64_t pc) noexcept {
   return false;
 }
 
-// Sample handlers at work; and whether they are to do nothing any more (lifecycle/seccomp.cpp). Apart: what
-// is above is read often.
+// Sample handlers that are running, and whether handlers are to do nothing any more (lifecycle/seccomp.cpp).
+// On a cache line of its own, since the state above is read often.
 struct alignas(64) HandlerState {
   std::atomic<std::uint32_t> running, ended;
 };
@@ -214,19 +216,20 @@ extern HandlerState g_handlers;
 
 inline bool recording_has_ended() noexcept { return g_handlers.ended.load(std::memory_order_relaxed) != 0; }
 
-// False while what the thread does is not to be recorded: time, MPI calls, file operations. On the thread
-// itself.
+// False while what the thread does is not to be recorded: time, MPI calls, file operations. Call on the
+// thread itself.
 inline bool is_recording(const ThreadContext& context) noexcept {
   if (g_process.paused.load(std::memory_order_relaxed) != 0) return false;
   return !g_process.only_regions || (context.regions != nullptr && context.regions->depth != 0);
 }
 
-// The kernel sent it because of an event behind a file descriptor (F_SETSIG).
+// True if the kernel sent it because of an event behind a file descriptor (F_SETSIG).
 inline bool is_of_descriptor(const siginfo_t& info) noexcept {
   return info.si_code >= POLL_IN && info.si_code <= POLL_HUP;
 }
 
-// Was kSampleSignal sent by the agent? A timer's or the watcher's has the address of a thread's record.
+// True if the agent sent this kSampleSignal. Signals of a timer or of the watcher carry the address of a
+// thread's record.
 inline bool is_own(const siginfo_t& info) noexcept {
   if (is_of_descriptor(info)) return g_process.uses_events;
   const auto* const record = static_cast<const ThreadRecord*>(info.si_value.sival_ptr);

@@ -16,7 +16,7 @@ namespace {
 // The end is told by is_finalizing.
 constinit std::atomic<std::uint32_t> g_was_initialized{0};
 
-// `layout` is a constant of the compiler where the version's is known: a third of the time.
+// `layout` is a compile-time constant if the version's layout is known: that takes a third of the time.
 template <typename Function>
 bool with_layout(const PythonRuntime& runtime, Function function) noexcept {
   if (runtime.layout_is_compiled_in) {
@@ -44,8 +44,8 @@ std::uint64_t instruction_mask(const PythonLayout& layout) noexcept {
   return layout.instruction_field == InstructionField::kPointer ? ~std::uint64_t{0} : 0xffff'ffffu;
 }
 
-// The instruction and, in 3.11, whether a C eval loop of its own runs the frame: addresses of instructions
-// are even.
+// The instruction and, in 3.11, a bit for whether a C eval loop of its own runs the frame. The bit is free
+// since addresses of instructions are even.
 std::uint64_t read_instruction(const PythonLayout& layout, std::uint64_t frame) noexcept {
   const std::uint64_t instruction =
       peek<std::uint64_t>(frame + layout.frame_instruction) & instruction_mask(layout);
@@ -66,7 +66,7 @@ CodeFingerprint fingerprint_of(const PythonLayout& layout, std::uint64_t code) n
           static_cast<std::uint32_t>(peek<std::int32_t>(code + layout.code_first_line))};
 }
 
-// Left out of walks.
+// True for a frame that walks leave out.
 bool is_hidden(const PythonLayout& layout, std::uint64_t code) noexcept {
   return is_plausible_object(code) &&
          code_id_of(fingerprint_of(layout, code)) == g_hidden_code.load(std::memory_order_relaxed);

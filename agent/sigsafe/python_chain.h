@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Telling that the Python frames of the calling thread are those of an earlier walk, for much less than
-// another walk: every frame of the chain is looked at, but only at the words that would differ.
+// Recognises that the Python frames of the calling thread are those of an earlier walk, at a much lower cost
+// than another walk. Every frame of the chain is checked, but only the words that would differ.
 //
-// Nothing shorter is safe. A caller that goes on and calls the same functions again leaves the frames nearest
-// to the leaf as they were, at the same addresses, and the interpreter counts nothing that would tell.
+// Nothing shorter is safe. A caller that continues and calls the same functions again leaves the frames
+// nearest to the leaf unchanged, at the same addresses, and the interpreter has no counter that would show
+// it.
 #pragma once
 
 #include "agent/sigsafe/python_runtime.h"
@@ -18,33 +19,33 @@ struct PythonChain {
   std::uint64_t top;     // the newest frame
   std::uint64_t top_instruction;
 
-  // The top's instruction follows from its links.
+  // The top's instruction is not compared here: it follows from the links.
   bool begins_like(const PythonChain& other) const noexcept {
     return tstate == other.tstate && interpreter == other.interpreter && cframe == other.cframe &&
            top == other.top;
   }
 };
 
-// Of one frame of the chain, shims included: what its words were.
+// The words of one frame of the chain (shims included) at the earlier walk.
 struct FrameLink {
   std::uint64_t frame, code, instruction;
 };
 
-// A code object in the chain: what else its id is made of. Once its frame has ended, another one may come to
-// lie at its address.
+// A code object in the chain: the other parts of its id. Once its frame has ended, another code object may be
+// at its address.
 struct LinkedCode {
   std::uint64_t code, name, filename;
   std::uint32_t first_line, reserved;
 };
 
-// All of these read the interpreter's memory: under a guard.
+// All of these read the interpreter's memory, so they run under a guard.
 
-// False when that is not to be had at little cost: with sub-interpreters, while the interpreter finalizes.
+// False if finding it would cost much: with sub-interpreters, and while the interpreter finalizes.
 bool find_python_chain(PythonChain& chain) noexcept;
 
-// Writes the links of the chain that walk_python found `python` in, one more behind the last whose `frame`
-// says how the chain goes on, and the codes in it. False when there is no room for them, or when the chain is
-// not just what `python` has: then it is not to be remembered.
+// Writes the links of the chain in which walk_python found `python`, and one more after the last, whose
+// `frame` says how the chain continues; and the code objects in the chain. False if there is no room for
+// them, or if the chain is not exactly what `python` has: then it must not be remembered.
 struct LinkRoom {
   FrameLink* links;
   std::uint32_t most_links, link_count;  // without the one behind the last

@@ -8,8 +8,8 @@ namespace {
 
 std::atomic<const PythonRuntime*> g_runtime{nullptr};
 
-// Functions, or parts of them, known by a pc that was seen in them. Filled in order; an entry counts once its
-// `begin` is set, and never changes again.
+// Functions, or parts of them, that are known by a pc that was seen in them. Filled in order. An entry is
+// valid once its `begin` is set, and never changes again.
 class LearnedFunctions {
  public:
   bool contains(std::uint64_t pc) const noexcept {

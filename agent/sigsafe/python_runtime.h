@@ -15,13 +15,13 @@ struct AddressRange {
   bool contains(std::uint64_t address) const noexcept { return address >= begin && address < end; }
 };
 
-// Immutable once published.
+// Immutable after publication.
 struct PythonRuntime {
   PythonLayout layout;
   bool layout_is_compiled_in;  // `layout` is kPython3xx of its version
   std::uint32_t version_hex;
 
-  // Functions of the interpreter that only load a few words, whether or not the GIL is held.
+  // Functions of the interpreter that only load a few words. They may be called with or without the GIL.
   int (*is_initialized)();
   int (*is_finalizing)();
   void* (*this_thread_state)();      // PyGILState_GetThisThreadState
@@ -34,7 +34,7 @@ struct PythonRuntime {
 
   std::uint64_t code_type, str_type, bytes_type;  // addresses of the type objects
 
-  // Where it says that it collects garbage, see gc_state.h.
+  // Where the interpreter says that it collects garbage, see gc_state.h.
   std::uint32_t gc_collecting;  // in PyInterpreterState; 0: to be found, or not to be had
   bool gc_is_described;         // not to be found otherwise
 
@@ -53,26 +53,25 @@ const PythonRuntime* python_runtime() noexcept;
 // `runtime` must stay valid for ever. Not from a handler.
 void publish_python_runtime(const PythonRuntime* runtime) noexcept;
 
-// The parts of the C eval loop: compilers split it, and the parts have no names. A part is learned
-// when a native frame is proven to be an activation of it.
-// Async-signal-safe.
+// True for the parts of the C eval loop: compilers split it, and the parts have no names. A part is learned
+// when a native frame is proven to be an activation of it. Async-signal-safe.
 bool is_eval_code(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
 
-// Remembers that pc lies in a part not known yet; learn_functions looks up how far it extends.
+// Remembers that pc lies in a part that is not known yet. learn_functions looks up its extent.
 void note_eval_code(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
 
-// The interpreter's function that waits for the GIL has no name in most builds either: it is the one that
+// The interpreter's function that waits for the GIL has no name in most builds either. It is the one that
 // calls pthread_cond_timedwait. Async-signal-safe.
 bool takes_gil(std::uint64_t pc) noexcept;
 void note_gil_taker(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
 
-// Functions of which one is on the stack of a thread that collects garbage (discovery/collector_code.h);
-// written once, `count` last.
+// Functions of which one is always on the stack of a thread that collects garbage
+// (discovery/collector_code.h). Written once, `count` last.
 inline constexpr std::uint32_t kMostCollectorRanges = 128;
 struct CollectorCode {
   AddressRange ranges[kMostCollectorRanges];
   std::atomic<std::uint32_t> count;  // 0: not known
-  // Of stacks of collecting threads: with one of them, and without until then.
+  // Numbers of stacks of collecting threads: with one of these functions, and without one until then.
   std::atomic<std::uint32_t> hits, misses;
 };
 extern CollectorCode g_collector_code;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The Python walk: from the thread state along the frames, by the layout of the interpreter's version
-// (pyabi/). What is read is checked, as the interpreter may be changing it this instant.
+// (pyabi/). Everything that is read is checked, since the interpreter may be changing it at this instant.
 #include "agent/sigsafe/python_stack.h"
 
 #include "agent/pyabi/cpython_3_08.h"
@@ -66,13 +66,13 @@ class DataStack {
 
 bool layout_is_trusted() noexcept { return g_self_check.passed.load(std::memory_order_relaxed) != 0; }
 
-// Whether there is a layout. Under UBSan GCC does not compare addresses with null at compile time.
+// True if there is a layout. Under UBSan, GCC does not compare addresses with null at compile time.
 template <const PythonLayout* kLayout>
 inline constexpr bool kIsCompiledIn = true;
 template <>
 inline constexpr bool kIsCompiledIn<nullptr> = false;
 
-// kLayout: what the interpreter's layout is known to be at compile time, or null.
+// kLayout: the interpreter's layout if it is known at compile time, else null.
 template <const PythonLayout* kLayout>
 class Walker {
  public:
@@ -376,8 +376,8 @@ bool holds_gil(const PythonRuntime& runtime, std::uint64_t tstate, std::uint64_t
   return false;
 }
 
-// A thread that runs a sub-interpreter has a state per interpreter; the frames of the main one
-// are those of the caller. 0 when there is none.
+// A thread that runs a sub-interpreter has one state per interpreter. The frames of the main interpreter are
+// those of the caller. 0 if there is none.
 std::uint64_t state_in_main_interpreter(const PythonRuntime& runtime, std::uint64_t own) noexcept {
   constexpr std::uint32_t kMaxThreads = 1024;  // the list may change while it is read
   const PythonLayout& layout = runtime.layout;
@@ -395,8 +395,8 @@ std::uint64_t state_in_main_interpreter(const PythonRuntime& runtime, std::uint6
   return 0;
 }
 
-// In which interpreter other than that of `own` the calling thread has frames: up to 3.11 nothing else tells
-// that it is in a sub-interpreter while it does not hold the GIL. 0 when there is none.
+// The state of the calling thread in an interpreter other than that of `own`, if it has frames there. Up to
+// 3.11 nothing else tells that a thread without the GIL is in a sub-interpreter. 0 if there is none.
 std::uint64_t state_in_sub_interpreter(const PythonRuntime& runtime, std::uint64_t own) noexcept {
   constexpr std::uint32_t kMostStates = 1024;  // lists may change while they are read
   const PythonLayout& layout = runtime.layout;
@@ -422,7 +422,7 @@ void set_note(wire::SegmentHeader& segment, wire::PythonNote note) noexcept {
   segment.python_note.store(static_cast<std::uint32_t>(note), std::memory_order_relaxed);
 }
 
-// False when this walk is not to be used.
+// False if this walk must not be used.
 bool check_self(bool good, std::uint32_t frames) noexcept {
   SelfCheck& check = g_self_check;
   if (check.walks.load(std::memory_order_relaxed) >= kCheckedStacks) return true;
@@ -436,7 +436,7 @@ bool check_self(bool good, std::uint32_t frames) noexcept {
   return layout_is_trusted();
 }
 
-// Once it is decided: the reason why no frames are read.
+// The reason why no frames are read, once that is decided.
 wire::PythonNote failure() noexcept {
   const SelfCheck& check = g_self_check;
   const auto count = [](const std::atomic<std::uint32_t>& number) {
@@ -449,7 +449,7 @@ wire::PythonNote failure() noexcept {
   return wire::PythonNote::kNothing;
 }
 
-// Tells what the checks found, and what is missing although frames are read; the first remark stays.
+// Reports what the checks found, and what is missing although frames are read. The first remark is kept.
 void remark(wire::SegmentHeader& segment, bool gc_unknown) noexcept {
   const auto nothing = wire::PythonNote::kNothing;
   if (const wire::PythonNote reason = failure(); reason != nothing) {

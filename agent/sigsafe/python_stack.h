@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Walking the Python frames of the calling thread, and merging them with its native stack.
+// Walks the Python frames of the calling thread, and merges them with its native stack.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ struct PythonFrame {
   std::uint64_t code_id;      // key of the segment's code table
   std::uint32_t instruction;  // code units, wire::kInstructionNotStarted
   bool entry;                 // this frame was entered by a C eval loop activation of its own
-  // What was read, so that the same frame can be recognised without describing it again:
+  // What was read, so that the same frame can be recognised without describing it again.
   std::uint64_t code_address;
   std::uint64_t frame_address;
 };
@@ -29,8 +29,9 @@ struct PythonStack {
   bool holds_gil;         // as far as the version tells
   bool gil_known;
   bool finalizing;
-  // The thread holds the GIL of an interpreter that collects garbage; and another one was seen to hold it
-  // when that began. merge_stacks knows better which of them runs the collector, or what that calls.
+  // The thread holds the GIL of an interpreter that collects garbage; and another thread was seen to hold it
+  // when the collection began. merge_stacks knows better which of the two runs the collector, or code that it
+  // calls.
   bool collecting_garbage, collects_elsewhere;
   PythonFrame frames[kMaxPythonFrames];
   // For each C eval loop activation, innermost first: an address inside that activation's C
@@ -41,7 +42,7 @@ struct PythonStack {
   std::uint32_t entry_frames[kMaxEntries];
 };
 
-// What the first stacks of the process showed; decides whether frames are published. All counts of
+// Results for the first stacks of the process, which decide whether frames are published. All are numbers of
 // stacks.
 inline constexpr std::uint32_t kCheckedStacks = 64;
 struct SelfCheck {
@@ -52,7 +53,7 @@ struct SelfCheck {
 };
 extern SelfCheck g_self_check;
 
-// Whether native and Python stacks could mostly not be merged: then Python frames are shown alone.
+// True if native and Python stacks could mostly not be merged: then Python frames are shown alone.
 inline bool merging_is_given_up() noexcept {
   return g_self_check.bad_merges.load(std::memory_order_relaxed) > kCheckedStacks / 2 &&
          g_self_check.merges.load(std::memory_order_relaxed) >= kCheckedStacks;
@@ -63,11 +64,11 @@ inline bool merging_is_given_up() noexcept {
 // python_state is kActive.
 void walk_python(wire::SegmentHeader* segment, PythonStack& out) noexcept;
 
-// Writes the merged frames, leaf first, in the format of wire/sample.h to words[0..capacity) and
-// returns how many words; sets SampleFlags (kMergeFailed, kHasPython, kNativeTruncated,
-// kPythonTruncated, kWaitingForGil, kFinalizing, kCollectingGarbage) in `flags`. With no Python frames it
-// writes the native stack; with no native frames the Python stack. Frames of the C eval loop are replaced by
-// the Python frames they run. Async-signal-safe, no guard needed.
+// Writes the merged frames, leaf first, in the format of wire/sample.h to words[0..capacity) and returns the
+// number of words. Sets SampleFlags (kMergeFailed, kHasPython, kNativeTruncated, kPythonTruncated,
+// kWaitingForGil, kFinalizing, kCollectingGarbage) in `flags`. Without Python frames it writes the native
+// stack, without native frames the Python stack. Frames of the C eval loop are replaced by the Python frames
+// that they run. Async-signal-safe, no guard needed.
 std::uint32_t merge_stacks(const NativeStack& native, const PythonStack& python, std::uint64_t* words,
                            std::uint32_t capacity, std::uint32_t& flags) noexcept;
 

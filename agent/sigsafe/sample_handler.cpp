@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One sample, from the signal to the record in the ring. take_sample is the order of things; what it calls
-// stands above it.
+// One sample, from the signal to the record in the ring buffer. take_sample does the steps in order; the
+// functions that it calls are above it.
 #include "agent/sigsafe/sample_handler.h"
 
 #include <errno.h>
@@ -47,11 +47,11 @@ void reset(Scratch& scratch) noexcept {
       python.collecting_garbage = python.collects_elsewhere = false;
 }
 
-// Of stack, that walks use at most.
+// The most stack that walks use.
 constexpr std::uintptr_t kWalkBytes = 6 * 1024;
 
-// False near the end of an alternate stack, behind which anything may lie. A fault in a walk takes another
-// frame like ours.
+// False near the end of an alternate stack, beyond which there may be anything. A fault in a walk takes
+// another frame of the size of ours.
 bool has_room_for_walks(const ucontext_t& interrupted) noexcept {
   const auto low = reinterpret_cast<std::uintptr_t>(interrupted.uc_stack.ss_sp);
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
@@ -85,14 +85,14 @@ void stop_timer(ThreadRecord& record) noexcept {
   record.timer_off.store(1, std::memory_order_relaxed);
 }
 
-// Timers on CPU clocks are looked at by the kernel's ticks that meet the thread while it runs. On a busy
-// machine several periods may have passed until then; so they may until a waiting signal is taken.
+// The kernel checks CPU clock timers only at those of its ticks that meet the thread while it runs. On a busy
+// machine several periods may have passed until then, or until a pending signal is delivered.
 std::uint16_t ticks_of(const siginfo_t& info) noexcept {
   if (info.si_code != SI_TIMER || info.si_overrun <= 0) return 1;
   return info.si_overrun < 0xffff ? static_cast<std::uint16_t>(info.si_overrun + 1) : 0xffff;
 }
 
-// The thread, whose timer was stopped, runs again.
+// A thread whose timer was stopped runs again.
 bool is_wake_up(const siginfo_t& info, const ThreadRecord& record) noexcept {
   return info.si_code == SI_TIMER && record.tick == Tick::kMonotonic && record.wake_timer_id >= 0 &&
          info.si_timerid == record.wake_timer_id;
@@ -124,7 +124,7 @@ Registers registers_of(const ucontext_t& interrupted) noexcept {
   return found;
 }
 
-// The data that the thread was about to use, by the instructions at its pc; 0: not known.
+// The address of the data that the thread was about to use, from the instructions at its pc. 0: not known.
 std::uint64_t data_address(ThreadContext& context, const ucontext_t& interrupted, bool may_guard) noexcept {
   constexpr std::uint64_t kPageBytes = 4096;
   const auto& from = interrupted.uc_mcontext.gregs;
@@ -150,8 +150,8 @@ struct Instant {
   std::uint64_t time_ns, cpu_ns;
 };
 
-// The kernel's own figures for CPU time in the kernel grow by ticks of its clock, so they are not asked for
-// more often than this: the call costs as much as walking 40 frames.
+// The kernel's own figures for CPU time in the kernel grow by ticks of its clock. So they are not read more
+// often than this: the call costs as much as walking 40 frames.
 constexpr std::uint64_t kUsageEveryNs = 2'500'000;
 constexpr std::uint64_t kStoppedNs = 200'000;
 
@@ -194,8 +194,9 @@ void tell_waits(const wire::ThreadSlot& slot, wire::SampleRecord& sample) noexce
   if (entered_ns != 0 && entered_ns < sample.time_ns) sample.mpi_ns += sample.time_ns - entered_ns;
 }
 
-// Calls near the thread's start stay the same from sample to sample: of them a record says only how many.
-// Returns the words, counted from the outermost frame, that the last record had too, and remembers these.
+// Frames near the thread's start are the same from sample to sample, so a record only says how many of them
+// there are. Returns the number of words, counted from the outermost frame, that the last record had too, and
+// remembers these words.
 std::uint32_t share_with_last(Scratch& scratch, const std::uint64_t* words, std::uint32_t count) noexcept {
   std::uint64_t* const end = scratch.sent + wire::kMaxFrameWords;
   const std::uint32_t most = count < scratch.sent_words ? count : scratch.sent_words;
@@ -212,7 +213,7 @@ std::uint64_t thread_cpu_ns() noexcept {
   return raw_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &time) == 0 ? as_ns(time) : 0;
 }
 
-// A sample that has waited for a call to be over shows that call, and not the one that let it in.
+// A sample that had to wait for the end of a call shows that call, not the one that unblocked the signal.
 std::int32_t shown_number(const ThreadRecord& record, const InterruptedCall& call) noexcept {
   const std::int32_t held = record.held_number.load(std::memory_order_relaxed);
   return held >= 0 && (call.number < 0 || call.number == SYS_rt_sigprocmask) ? held : call.number;
@@ -296,8 +297,8 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   }
 }
 
-// A record without a walk: with these words or, when the thread has been sampled since the last record of
-// this kind that has none, those of that sample.
+// Pushes a record without a walk: with these words or, if the thread has been sampled since the last record
+// without a walk, with the words of that sample.
 void push_record(ThreadContext& context, wire::SegmentHeader* segment, const Instant& now,
                  wire::Trigger trigger, std::uint32_t flags, const std::uint64_t* words, std::uint32_t count,
                  bool has_usage) noexcept {
@@ -349,17 +350,17 @@ void push_record(ThreadContext& context, wire::SegmentHeader* segment, const Ins
 
 constexpr std::uint64_t kRise = 8, kFall = 32, kMostStride = 1u << 16;
 
-// The thread has not had as much processor time since its last sample as that took: others had the processor
-// while the clock of its ticks went on.
+// True if, since its last sample, the thread has had less processor time than that sample took: other threads
+// had the processor while the clock of its ticks went on.
 bool has_lacked_time(const ThreadRecord& record, const Instant& now) noexcept {
   return record.tick_stride.load(std::memory_order_relaxed) > 1 &&
          now.cpu_ns - record.tick_end_cpu_ns < record.usual_cost_ns;
 }
 
-// After a tick's sample, begun at `begin`, that took `cost_ns`. Were there more to do at each tick than there
-// is time until the next, the program would never run: so many ticks are left out that it has about half of
-// its processor time. Their number rises quickly and falls slowly: time between samples that depended on
-// where the last one was would favour what comes after deep stacks.
+// Called after a tick's sample that began at `begin` and took `cost_ns`. If each sample took longer than the
+// time to the next tick, the program would never run. So as many ticks are skipped as leave it about half of
+// its processor time. The number of skipped ticks rises quickly and falls slowly: if the time between samples
+// depended on where the last sample was, code that follows deep stacks would be sampled too often.
 void leave_time(ThreadRecord& record, bool of_event, const Instant& begin, std::uint64_t cost_ns) noexcept {
   if (of_event && !g_process.event_in_ns) return;  // it counts what the program does, not what we do
   const std::uint64_t period_ns = of_event ? g_process.event_period : g_process.period_ns;
@@ -391,7 +392,7 @@ void leave_time(ThreadRecord& record, bool of_event, const Instant& begin, std::
   }
 }
 
-// What began in code of ours may be over because the program jumped out of it, from a handler of its own.
+// Code of ours that was running may be over because the program jumped out of it, from a handler of its own.
 void end_what_was_left(ThreadContext& context, ThreadRecord& record, std::uintptr_t sp) noexcept {
   if (context.busy != 0 && is_left(context, context.busy_frame, sp)) forget_busy(context);
   // Out of an exec: the watcher may look at the thread again.
@@ -407,8 +408,8 @@ struct Choice {
   bool wanted;  // false: what passed is left to the next sample
 };
 
-// For a timer on CLOCK_MONOTONIC, which also comes while the thread waits: stops it where the thread has not
-// moved.
+// For a timer on CLOCK_MONOTONIC, which also fires while the thread waits. Stops the timer if the thread has
+// not moved.
 Choice choose_at_wall_timer(ThreadContext& context, ThreadRecord& record, const InterruptedCall& call,
                             const ucontext_t& interrupted, const Instant& now) noexcept {
   // Of CPU time alone, what passed is left to the next sample that shows the thread running.
@@ -431,7 +432,7 @@ Choice choose_at_wall_timer(ThreadContext& context, ThreadRecord& record, const 
   return choice;
 }
 
-// What the sample stands for, by who sent the signal.
+// What the sample stands for, depending on who sent the signal.
 Choice choose(Sender from, ThreadContext& context, ThreadRecord& record, InterruptedCall& call,
               const ucontext_t& interrupted, const Instant& now) noexcept {
   if (from == Sender::kWatcher) {
@@ -446,8 +447,8 @@ Choice choose(Sender from, ThreadContext& context, ThreadRecord& record, Interru
   return {wire::Trigger::kCpuTimer, true};
 }
 
-// An event stops with each of its signals. It goes on now, unless the thread's call is made again, which may
-// bring about the event again: there is one signal per block.
+// An event stops with each of its signals. It continues now, unless the thread's call is repeated, which may
+// cause the event again: there is only one signal per block.
 void let_event_go_on(ThreadRecord& record, Sender from, const InterruptedCall& call,
                      const siginfo_t& info) noexcept {
   if (from == Sender::kEvent && call.interrupted) record.event_waits = true;

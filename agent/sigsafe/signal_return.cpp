@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the program's signal handlers return to, instead of libc's function that does the same: it marks the
-// EINTR that a handler's signal has caused. When our signal comes before the thread goes on, that EINTR would
-// look like ours (interrupted_call.cpp). `syscall` leaves its return address in rcx, which nobody reads:
-// there is the mark.
-// It also counts the handlers that have returned, for lifecycle/transfers.cpp; and where that goes on with a
-// transfer, and a handler asks for calls to be restarted, the call ends nevertheless: for the kernel it would
-// have been one call that has moved something.
+// The program's signal handlers return to this function, instead of libc's function that does the same. It
+// marks the EINTR that a handler's signal has caused: if one of our signals comes before the thread
+// continues, that EINTR would look like ours (interrupted_call.cpp). The mark is in rcx, where `syscall`
+// leaves its return address and which nobody reads. The function also counts the handlers that have returned,
+// for lifecycle/transfers.cpp. If that continues a transfer and a handler asks for calls to be restarted, the
+// call ends all the same: the kernel would have seen a single call that had transferred something.
 #include <cstddef>
 
 #include "agent/sigsafe/thread_context.h"
@@ -14,9 +13,9 @@ static_assert(offsetof(clusterprof::agent::ThreadContext, transfer.program_handl
 static_assert(offsetof(clusterprof::agent::ThreadContext, transfer.continued_frame) == 8);
 static_assert(offsetof(clusterprof::agent::ThreadContext, transfer.continued_number) == 16);
 
-// At the entry the stack pointer is at the ucontext_t of the interrupted code, and every register is about to
-// be replaced. The frame information says where in there each is (DW_CFA_def_cfa_expression,
-// DW_CFA_expression); it begins before the label, since unwinders look up what precedes a return address.
+// At entry the stack pointer points to the ucontext_t of the interrupted code, and every register is about to
+// be replaced. The frame information says where each register is saved there (DW_CFA_def_cfa_expression,
+// DW_CFA_expression). It begins before the label, since unwinders look up the byte before a return address.
 asm(R"(
         .pushsection .text
         .balign 16

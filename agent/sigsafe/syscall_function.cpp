@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// syscall(2) in front of libc's. libc's moves the call's number into rax alone, where the result overwrites
-// it; this one keeps it on the stack as well, where the handler finds it when the call has failed with our
-// EINTR (interrupted_call.cpp). All else is libc's, to the letter for the calls after which two threads
-// or processes may use one stack, and for sigreturn, which expects its frame at the stack pointer; and for
-// calls that our signal can cut short, or keep from ever ending, and those after which none may come any
-// more: lifecycle/transfers.cpp makes them.
+// Interposes syscall(2). libc's version puts the call's number into rax only, where the result overwrites it.
+// This one also keeps it on the stack, where the handler finds it if the call has failed with an EINTR of
+// ours (interrupted_call.cpp). Everything else is as in libc. It is exactly libc's code for calls after which
+// two threads or processes may use one stack, and for sigreturn, which expects its frame at the stack
+// pointer. lifecycle/transfers.cpp makes the calls that our signal can cut short or keep from ever ending,
+// and those after which our system calls may no longer be allowed.
 asm(R"(
         .hidden clusterprof_call_by_number
         .pushsection .text

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the agent keeps per thread outside shared memory. One thread-local object, initial-exec,
-// trivially constructed: reading it in a handler never allocates.
+// What the agent keeps per thread outside shared memory. One thread-local object with the initial-exec TLS
+// model, trivially constructed: reading it in a handler never allocates.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@ struct Scratch;       // sample_handler.h: room for one stack walk
 struct PathMemo;      // call_path.h: MPI call paths seen on this thread
 struct ThreadRecord;  // process_state.h: the private side of the slot
 
-// Guarded reads: while `armed`, a SIGSEGV or SIGBUS on this thread jumps back to the place
-// where the guard was set. See guard.h.
+// Guarded reads: while `armed`, a SIGSEGV or SIGBUS on this thread jumps back to where the guard was set. See
+// guard.h.
 struct GuardState {
   volatile std::uint32_t armed;
   void* jump[5];  // __builtin_setjmp buffer
 };
 
-// What lifecycle/transfers.cpp wants to know of the signals that came during a call.
+// What lifecycle/transfers.cpp needs to know about signals that arrived during a call.
 struct TransferState {
   volatile std::uint32_t program_handlers;  // of the program's that have returned
   volatile std::uint32_t cut;               // signals of ours that may have ended a transfer in the middle
-  // A transfer goes on, in this system call made below this frame; 0: none.
+  // A transfer is being continued, in this system call, which is made below this frame. 0: none.
   volatile std::uintptr_t continued_frame;
   volatile std::int64_t continued_number;
 };
 
 // The program's regions that the thread is in (lifecycle/regions.cpp). Written by the thread, outside
-// handlers: an entry is complete before the depth shows it.
+// handlers. An entry is complete before the depth includes it.
 struct RegionStack {
   static constexpr std::uint32_t kMost = 128;
   struct Entry {
@@ -60,9 +60,9 @@ struct ThreadContext {
   std::uint32_t last_handler_ns;
   std::uint32_t mpi_depth;
   bool mpi_paused;  // recording was paused when the thread entered MPI
-  // Estimates what MPI wrappers cost (lifecycle/api.cpp): calls since the last one that was timed; of a call
-  // that is timed, what its wrapper has cost until now and when the call ended; and what a wrapper usually
-  // costs.
+  // Estimate of the cost of MPI wrappers (lifecycle/api.cpp): the number of calls since the last timed one;
+  // for a timed call, what its wrapper has cost so far and when the call ended; and the usual cost of a
+  // wrapper.
   std::uint32_t mpi_calls;
   bool mpi_timed;
   std::uint64_t wrapper_ns, wrapper_left_ns, usual_wrapper_ns;
@@ -74,28 +74,28 @@ struct ThreadContext {
       event_ring_generation;  // ProcessState::generation: a later segment may be at the same address
   // kMonotonic: where the last sample found the thread waiting; 0: it ran.
   std::uint64_t waiting_pc, waiting_sp;
-  // What getrusage said last, and when that was (CLOCK_MONOTONIC).
+  // The last values of getrusage, and when they were read (CLOCK_MONOTONIC).
   std::uint64_t usage_time_ns, usage_cpu_ns, system_ns, page_faults, major_faults, switches;
   std::uint64_t voluntary_switches, told_voluntary_switches;  // now, and at the last record
-  // Where on the stack those began that set mpi_depth and busy: the program may jump out of them.
+  // The stack addresses at which mpi_depth and busy were set: the program may jump out of these frames.
   std::uintptr_t mpi_frame, busy_frame;
   std::uintptr_t exec_frame;  // of lifecycle/exec.cpp, while it keeps the record to itself; 0: it does not
   ThreadRecord* record;       // set whenever slot is
 };
 
-// How many regions samples of this thread show: the outermost ones. On the thread itself.
+// Number of regions that samples of this thread show: the outermost ones. On the thread itself.
 [[gnu::always_inline]] inline std::uint32_t shown_regions(const ThreadContext& context) noexcept {
   const std::uint32_t depth = context.regions != nullptr ? context.regions->depth : 0;
   return depth < wire::kMaxRegionDepth ? depth : wire::kMaxRegionDepth;
 }
 
-// The innermost of these, kNoRegion when there is none: it tells all those around it, too.
+// The innermost of these regions, kNoRegion if there is none. It implies all regions around it.
 [[gnu::always_inline]] inline std::uint32_t shown_region(const ThreadContext& context) noexcept {
   const std::uint32_t shown = shown_regions(context);
   return shown != 0 ? context.regions->entry[shown - 1].innermost : wire::kNoRegion;
 }
 
-// Writes a frame word per region, the innermost first; returns how many, at most kMaxRegionDepth.
+// Writes one frame word per region, the innermost first. Returns the number, at most kMaxRegionDepth.
 inline std::uint32_t write_region_words(const ThreadContext& context, std::uint64_t* words) noexcept {
   std::uint32_t count = 0;
   for (std::uint32_t i = shown_regions(context); i-- > 0;) {
@@ -105,14 +105,14 @@ inline std::uint32_t write_region_words(const ThreadContext& context, std::uint6
   return count;
 }
 
-// Agent code outside the handler is over: the program jumped out of it.
+// The program jumped out of agent code outside the handler, so that code is over.
 inline void forget_busy(ThreadContext& context) noexcept {
   context.busy = 0;
   context.guard.armed = 0;
 }
 
-// True when what began at `frame` is over although nobody said so: the stack now ends above it. False when
-// either is not on the thread's own stack.
+// True if code that began at `frame` is over although it did not report its end: the stack now ends above it.
+// False if either address is not on the thread's own stack.
 inline bool is_left(const ThreadContext& context, std::uintptr_t frame, std::uintptr_t now) noexcept {
   return frame >= context.stack_low && now < context.stack_high && now > frame;
 }

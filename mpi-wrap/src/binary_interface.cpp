@@ -13,7 +13,7 @@
 namespace clusterprof::mpi_wrap {
 namespace {
 
-// The name by which an object is asked for, or that of its file.
+// The object's soname, or its file name if it has none.
 const char* soname_of(const link_map& object) noexcept {
   const char* strings = nullptr;
   const ElfW(Dyn)* soname = nullptr;
@@ -25,8 +25,9 @@ const char* soname_of(const link_map& object) noexcept {
   return strings + soname->d_un.d_val;
 }
 
-// Is it that of the MPI standard (MPI 5.0, chapter 20)? Libraries have it beside their own, with the same
-// variables and the same name in their version, but other handles, constants and statuses.
+// True if the library has the interface of the MPI standard (MPI 5.0, chapter 20). Libraries offer it beside
+// their own: variables and the name in the version string are the same, but handles, constants and statuses
+// differ.
 bool has_standard_interface(void* library) noexcept {
   using GetVersion = int (*)(int*, int*);
   const auto get_version = reinterpret_cast<GetVersion>(dlsym(library, "PMPI_Abi_get_version"));

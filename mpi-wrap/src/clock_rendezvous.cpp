@@ -27,7 +27,7 @@ bool make_link(int directory, int rank, const char* text) noexcept {
   return symlinkat(text, directory, LinkName(rank).text) == 0;
 }
 
-// The target of the rank's link begins with `text`.
+// True if the target of the rank's link begins with `text`.
 bool link_begins_with(int directory, int rank, const char* text) noexcept {
   char word[64] = "";
   return readlinkat(directory, LinkName(rank).text, word, sizeof(word) - 1) > 0 &&
@@ -40,8 +40,9 @@ void remove_link(int directory, int rank, const char* text) noexcept {
 
 }  // namespace
 
-// The directory that is held. Its number may mean something else: a thread of the program has closed all that
-// was open, and opened something. Then, and when none is held, the one at the path.
+// The directory that is held open. Its descriptor number may have been reused: a thread of the program may
+// have closed all descriptors and opened something else. In that case, and if none is held, this is the
+// directory at the path.
 class ClockRendezvous::LinkDirectory {
  public:
   explicit LinkDirectory(const ClockRendezvous& rendezvous) noexcept : directory_(rendezvous.descriptor_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who takes part in the exchange of clocks: a link per rank in RUN/.clocks* that is made once, by the rank
-// itself or by one that found none (docs/design/0007-clocks-of-nodes.md).
+// Agrees which ranks take part in the exchange of clocks. Each rank has one link in RUN/.clocks*. The link is
+// made once: by the rank itself, or by another rank that found none (docs/design/0007-clocks-of-nodes.md).
 #pragma once
 
 #include <sys/types.h>
@@ -9,31 +9,34 @@
 
 namespace clusterprof::mpi_wrap {
 
-// In this order, from one thread: offer, then takes_part for others, leave, end. The program's threads may
-// run besides. A directory that is a link or somebody else's is not used.
+// Call from one thread, in this order: offer, then takes_part for other ranks, leave, end. Threads of the
+// program may run at the same time. A directory that is a symbolic link or belongs to another user is not
+// used.
 class ClockRendezvous {
  public:
   static constexpr int kMostAsked = 9;
 
-  // False: this rank does not take part. `node` tells nodes apart.
+  // False: this rank does not take part. `node` identifies the node.
   bool offer(const char* directory, std::uint64_t node) noexcept;
 
   int rank() const noexcept { return rank_; }
 
-  // Whether that rank takes part. If it has not said so by now it does not, and will find that out.
+  // True if that rank takes part. A rank that has not offered by now does not take part, and will find that
+  // out itself.
   bool takes_part(int rank) noexcept;
 
-  // All who look for this rank have done so.
+  // Call when all ranks that look for this rank have done so.
   void leave() noexcept;
 
-  // No rank that was refused can still be on its way.
+  // Call when no rank that was refused can still be on its way.
   void end() noexcept;
 
  private:
   class LinkDirectory;
 
   char path_[4096] = {}, name_[64] = {};
-  // The directory, from offer to leave: both sides of an edge must look into the same one, come what may.
+  // The directory is held open from offer to leave: both ranks of an edge must look into the same one,
+  // whatever happens to the path.
   bool is_open_ = false;
   int descriptor_ = 0;
   dev_t device_ = 0;

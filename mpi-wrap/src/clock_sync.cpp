@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In this order: the ranks agree, in a tree, whether all take part; the lowest rank of each node is found;
-// these leaders exchange messages in pairs, and each learns how far its clock is from that of rank 0.
+// The steps, in this order: the ranks agree along a tree whether all of them take part; the lowest rank of
+// each node is found; these leaders exchange messages in pairs, and each learns its clock's offset from that
+// of rank 0.
 #include "mpi-wrap/src/clock_sync.hpp"
 
 #include <sched.h>
@@ -25,20 +26,21 @@
 namespace clusterprof::mpi_wrap {
 namespace {
 
-// Ranks of the tree in which the ranks agree have this many children.
+// Number of children of a rank in the tree along which the ranks agree.
 constexpr int kFanout = 8;
 constexpr int kTag = 17232;
-// No rank that has offered to take part is this late, as long as launcher and library number ranks alike.
+// A rank that has offered to take part is never this late, as long as launcher and library number the ranks
+// alike.
 constexpr std::uint64_t kAnswerTimeout_ns = 30'000'000'000, kNoTimeout_ns = ~std::uint64_t{0};
 
-// Round trips between two leaders: until one was short, for some time where none can be, and longer where
-// processes wait for a core. Connections and first waits do not count.
+// Number of round trips between two leaders. They go on until one round trip was short; for a limited time if
+// none can be short, and longer if processes wait for a core. Connecting and first waits do not count.
 constexpr int kEnoughExchanges = 64, kMostExchanges = 2000;
 constexpr std::uint64_t kShortTrip_ns = 20'000, kUsualTrip_ns = 100'000;
 constexpr std::uint64_t kUsualTime_ns = 10'000'000, kLongestTime_ns = 50'000'000;
-// How long one who waits spins, and yields.
+// How long a waiting rank spins, and then yields.
 constexpr std::uint64_t kSpin_ns = 20'000, kYield_ns = 100'000'000;
-// How fast clocks of different nodes may drift apart.
+// Greatest drift between clocks of different nodes.
 constexpr std::uint64_t kDrift_ppm = 100;
 
 bool succeeded(int result) noexcept { return result == MPI_SUCCESS; }
@@ -125,8 +127,8 @@ MPI_Comm leaders;  // of the nodes; valid when has_leaders
 bool has_leaders;
 std::int32_t leader_index, leader_count;
 
-// Answers of those the rank has talked to. Not on the stack: one that is given up stays open, so that a
-// message that comes after all does not meet a receive of the program.
+// Answer of a rank that this rank has talked to. Not on the stack: a receive that is given up stays open, so
+// that a message that arrives after all does not match a receive of the program.
 struct Answer {
   MPI_Request request;
   std::uint64_t agreed;
@@ -134,8 +136,8 @@ struct Answer {
 };
 Answer answers[kFanout + 1];
 
-// False when it has failed, or is not complete after the timeout. Spins, then gives way to others, then
-// sleeps: libraries spin alone, and on a machine with fewer cores than ranks nobody would get anywhere.
+// False if the request failed or is not complete after the timeout. Spins, then yields, then sleeps:
+// libraries only spin, and on a machine with fewer cores than ranks nobody would make progress.
 bool wait_for(MPI_Request& request, std::uint64_t timeout_ns) noexcept {
   const std::uint64_t start_ns = agent->now_ns();
   for (int done = 0;;) {
@@ -151,7 +153,7 @@ bool wait_for(MPI_Request& request, std::uint64_t timeout_ns) noexcept {
   }
 }
 
-// What that rank says; false when it has said nothing after the timeout.
+// Receives the answer of that rank. False if none has come after the timeout.
 bool receive_answer(Answer& answer, int from, std::uint64_t timeout_ns) noexcept {
   if (!succeeded(mpi.irecv(&answer.agreed, sizeof(answer.agreed), mpi.byte, from, kTag, handles.comm_world,
                            &answer.request))) {
@@ -166,7 +168,7 @@ void send_answer(int to, bool agreed) noexcept {
   mpi.send(&word, sizeof(word), mpi.byte, to, kTag, handles.comm_world);
 }
 
-// True on all ranks or on none. Messages go between ranks that have both found the other's offer.
+// Returns the same on all ranks. Messages are only sent between ranks that have both found the other's offer.
 bool all_take_part(int rank, int size, bool agreed) noexcept {
   const std::int64_t first_child = std::int64_t{rank} * kFanout + 1;
   const int children = first_child >= size             ? 0
@@ -197,8 +199,8 @@ bool all_take_part(int rank, int size, bool agreed) noexcept {
 
 // --- the nodes ----------------------------------------------------------------------------------------
 
-// The lowest rank of each node, by rank, into `first`; `nodes` holds each rank's node, `seen` is empty and
-// has `slots` entries, a power of two greater than the number of ranks.
+// Writes the lowest rank of each node, in order of rank, to `first`. `nodes` holds each rank's node. `seen`
+// is empty and has `slots` entries, a power of two greater than the number of ranks.
 std::int32_t find_leaders(const std::uint64_t* nodes, std::int32_t size, std::uint64_t* seen,
                           std::uint64_t slots, std::int32_t* first) noexcept {
   std::int32_t count = 0;
@@ -212,7 +214,7 @@ std::int32_t find_leaders(const std::uint64_t* nodes, std::int32_t size, std::ui
   return count;
 }
 
-// What gather_leaders needs, made before anybody relies on this rank.
+// What gather_leaders needs. Allocated before another rank relies on this one.
 struct LeaderSearch {
   std::uint64_t* nodes = nullptr;
   std::uint64_t* seen = nullptr;
@@ -234,7 +236,7 @@ struct LeaderSearch {
   ~LeaderSearch() { free_pages(nodes, bytes); }
 };
 
-// Makes `leaders` where there are several nodes and this rank is the lowest of one. On all ranks.
+// Creates `leaders` if there are several nodes and this rank is the lowest of its node. Called on all ranks.
 void gather_leaders(int rank, int size, LeaderSearch& search) noexcept {
   const std::uint64_t mine = hash_of_node();
   if (!succeeded(mpi.allgather(&mine, sizeof(mine), mpi.byte, search.nodes, sizeof(mine), mpi.byte,
@@ -268,14 +270,14 @@ struct Clock {
 struct Question {
   std::uint64_t last;
 };
-// The times are of the clock of the one who answers.
+// Times are of the clock of the rank that answers.
 struct Reply {
   std::uint64_t received_ns, sent_ns;
   std::uint64_t known, error_ns;  // how far that clock is from rank 0's
   std::int64_t offset_ns;
 };
 
-// One round trip; what the two see of it bounds the offset of their clocks from both sides.
+// One round trip. Its times bound the offset between the two clocks from both sides.
 struct RoundTrip {
   std::uint64_t middle_ns, duration_ns;
   std::int64_t least_ns, most_ns;
@@ -351,7 +353,8 @@ Clock ask_partner(int partner) noexcept {
   return reply.known != 0 ? combine_round_trips(trips, count, reply) : Clock{};
 }
 
-// In the round with distance d the leaders below d answer those from d on: log2(leaders) rounds.
+// In the round with distance d, leaders with an index below d answer those from d on. There are log2(leaders)
+// rounds.
 void measure(wire::ClockMeasurement wire::SegmentHeader::*place) noexcept {
   Clock own{leader_index == 0, agent->now_ns(), 0, 0};
   for (std::int64_t distance = 1; distance < leader_count; distance *= 2) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In this order: memory and entries in the segment's table; what the library tells of a communicator; handles
-// and references; numbers of messages; communicators that are predefined, discovered or derived; topologies.
+// In this order: memory, and entries in the segment's table; what the library says about a communicator;
+// handles and references; numbers of messages; predefined, discovered and derived communicators; topologies.
 #include "mpi-wrap/src/communicator.hpp"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ Communicator* free_communicators;
 // Communicators come from pages of this many.
 constexpr std::uint32_t kPerPages = 128;
 
-// How many communicators were made by their members alone, by hash of the groups.
+// Number of communicators that were made by their members alone, by hash of the groups.
 struct Occurrence {
   std::uint64_t key, count;
 };
@@ -62,7 +62,7 @@ constexpr std::uint32_t kFamilyLists = 64;
 
 std::uint32_t used_entries;
 bool entries_are_shared;
-// Entries whose communicator was freed: lists through `next` (index + 1, 0: end), by family.
+// Entries of freed communicators, as lists by family, linked through `next` (index + 1; 0: end).
 struct Retired {
   std::uint64_t family;
   std::uint32_t next;
@@ -188,8 +188,8 @@ void fill_entry(wire::SegmentHeader* segment, std::uint32_t index, std::uint64_t
   entry.ready.store(1, std::memory_order_release);
 }
 
-// Gives the communicator an entry in the segment's table. `origin`: what those have in common that may use
-// one entry after each other, besides their size; 0: nobody may.
+// Gives the communicator an entry in the segment's table. `origin` identifies the communicators that may use
+// one entry one after the other if their sizes are equal; 0: the entry is not reused.
 void publish(Communicator& communicator, const char* name, std::uint64_t origin) noexcept {
   communicator.index = wire::kNoPath;
   auto* segment = static_cast<wire::SegmentHeader*>(agent->segment());
@@ -219,7 +219,7 @@ std::uint64_t origin_of(const Communicator* parent, Derivation derivation) noexc
   return combine(combine(kDiscoveredSeed, index), static_cast<std::uint64_t>(derivation)) | 1;
 }
 
-// What the library tells of a communicator: all but identity and index.
+// What the library says about a communicator: everything except identity and index.
 struct Inspected {
   Communicator* communicator = nullptr;
   std::uint64_t groups = 0;  // hash of the groups, the same on both sides of an intercommunicator
@@ -253,8 +253,8 @@ Inspected inspect(MPI_Comm handle) noexcept {
   return inspected;
 }
 
-// A duplicate has its parent's groups; the library must not be asked about one from
-// MPI_Comm_idup before its request completes.
+// A duplicate has its parent's groups. The library must not be asked about a communicator from MPI_Comm_idup
+// before its request completes.
 Inspected duplicate_of(const Communicator& parent) noexcept {
   Communicator* communicator = allocate();
   if (communicator == nullptr) return {};
@@ -275,7 +275,8 @@ std::uint64_t avoid_reserved(std::uint64_t identity) noexcept {
 
 namespace {
 
-// What was found last, while one thread at a time calls MPI: each call asks twice, and most ask for the same.
+// The last look-up, used while only one thread at a time calls MPI. Each call looks up twice, and most look
+// up the same communicator.
 struct CachedLookup {
   HandleKey key;  // 0: nothing
   Communicator* communicator;
@@ -375,7 +376,8 @@ bool start_without_world(MPI_Group group) noexcept {
 
 namespace {
 
-// A spawned world and those who spawned it: known to both sides by the number of the world's first process.
+// The intercommunicator between a spawned world and its parents. Both sides know it by the run's rank of the
+// world's first process.
 void register_intercommunicator(MPI_Comm handle, std::int32_t first, std::uint64_t origin) noexcept {
   Communicator* const communicator = inspect(handle).communicator;
   if (communicator == nullptr) return;

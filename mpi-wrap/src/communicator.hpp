@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is known of communicators: their entry in the segment, the world ranks of those they
-// talk to, their topology, and an identity that is equal on all members without any message.
+// What is known of communicators: their entry in the segment, the world ranks of their peers, their topology,
+// and an identity that is equal on all members although no message is sent.
 //
-// Identity: 1 and 2 are MPI_COMM_WORLD and MPI_COMM_SELF; that of a spawned world's MPI_COMM_WORLD, and of
-// the intercommunicator to those who spawned it, comes of the run's rank of its first process. One made by a
-// call collective over a parent is named by (identity of the parent, how many were made from it before,
-// lowest world rank among the members and those talked to). One made by a call that only its members make
-// (MPI_Comm_create_group, MPI_Intercomm_create, ...) by (hash of the member groups, how many
-// were made of just these groups before). One that is met without having been seen to be made, as when a
-// callback has made it, by the same of those that were met before.
+// Identity: 1 and 2 are MPI_COMM_WORLD and MPI_COMM_SELF. The identity of a spawned world's MPI_COMM_WORLD,
+// and of the intercommunicator to the processes that spawned it, is derived from the run's rank of the
+// world's first process. A communicator made by a call that is collective over a parent is identified by
+// (identity of the parent, number of communicators made from the parent before, lowest world rank among
+// members and peers). One made by a call of its members alone (MPI_Comm_create_group, MPI_Intercomm_create,
+// ...) is identified by (hash of the member groups, number of communicators made from these groups before).
+// One whose creation was not seen, for example since a callback made it, is identified in the same way,
+// counted among those not seen.
 //
-// The segment's table is bounded, and a program may make communicators without end. The first
-// ones have an entry each; then one takes over the entry of a freed one that was made in the same
-// way from the same parent with the same size, as loops do; when the table is full all further
-// ones share its last entry. Events name the communicator itself in any case.
+// The segment's table is bounded, but a program may make any number of communicators. The first ones have an
+// entry each. After that, a communicator takes over the entry of a freed one that was made in the same way
+// from the same parent with the same size, as happens in loops. When the table is full, all further ones
+// share its last entry. Events always name the communicator itself.
 #pragma once
 
 #include <atomic>
@@ -35,7 +36,7 @@ struct Communicator {
   std::int32_t lowest;       // world rank among the members and those talked to
   bool inter;
   RankMap peers;  // those talked to: the remote group of an intercommunicator
-  // Neighbours of a topology, as world ranks (kUnknownRank: none); looked up when first needed.
+  // Neighbours in a topology, as world ranks (kUnknownRank: none). They are looked up when first needed.
   std::atomic<bool> neighbours_known;
   RankMap out_neighbours, in_neighbours;
   std::uint64_t family;  // which others may use its entry in the segment's table after it; 0: none
@@ -56,39 +57,40 @@ bool start_communicators() noexcept;
 // The same when there is a group of all processes but no MPI_COMM_WORLD (sessions). Takes the group.
 bool start_without_world(MPI_Group group) noexcept;
 
-// Gives back what the library would miss at MPI_Finalize.
+// Frees the library's objects that are still held here, before MPI_Finalize.
 void end_communicators() noexcept;
 
-// Any object made from a communicator: itself, a window, a file, a message. Null when unknown.
+// The communicator of any object made from one (itself, a window, a file, a message). Null if unknown.
 Communicator* communicator_of(HandleKey key) noexcept;
 
-// The same, referenced: for a call that frees the object, since another thread may be given the handle before
+// The same, with a reference. For a call that frees the object: another thread may get the same handle before
 // the call has returned. The caller gives the reference back with drop_reference.
 Communicator* hold_communicator(HandleKey key) noexcept;
 
-// Looks at a communicator that is not known yet; null when that fails or MPI is not running.
+// Inspects a communicator that is not known yet. Null if that fails or MPI is not running.
 Communicator* discover_communicator(MPI_Comm communicator) noexcept;
 Communicator* discover_window(MPI_Win window) noexcept;
 
-// A call made `made` from `parent`, which may be null. Nothing happens for MPI_COMM_NULL but
-// that it was one more of the parent's.
+// A call made `made` from `parent`, which may be null. For MPI_COMM_NULL, only the parent's count of derived
+// communicators grows.
 void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm made) noexcept;
 
-// A call spawned a world over `parent`, whose rank 0 is rank `first` of the run; `made` leads there.
+// A call on `parent` spawned a world whose rank 0 is rank `first` of the run. `made` is the intercommunicator
+// to it.
 void register_spawned_world(Communicator* parent, MPI_Comm made, std::int32_t first) noexcept;
 
-// The object means this communicator from now on / not any more.
+// From now on the object means this communicator / no communicator.
 void bind(HandleKey key, Communicator* communicator) noexcept;
 void release(HandleKey key) noexcept;
 
-// The same, but nothing if the handle means another one by now.
+// The same, but does nothing if the handle means another communicator by now.
 void release(HandleKey key, const Communicator* communicator) noexcept;
 
-// Somebody keeps a pointer to it / does not any more (null: nobody did).
+// Adds / drops a reference (dropping null does nothing).
 void add_reference(Communicator* communicator) noexcept;
 void drop_reference(Communicator* communicator) noexcept;
 
-// A call that is not measured frees what the handle means: makes the call and returns what it does.
+// For a call that is not measured and frees what the handle means. Makes the call and returns its result.
 template <typename Call>
 int pass_on_free(HandleKey key, Call&& call) {
   Communicator* const freed = hold_communicator(key);
@@ -98,12 +100,12 @@ int pass_on_free(HandleKey key, Call&& call) {
   return returned;
 }
 
-// Where the next number of a message is, with the sequences' lock held; null: it is not known any more, or
-// there is no memory for it, which is counted.
+// Address of the next number of a message. Call with the lock of the sequences held. Null if the number is no
+// longer known, or if there is no memory for it (this is counted).
 std::uint32_t* find_next_number(Communicator& communicator, std::int32_t peer, std::int32_t tag,
                                 Direction direction) noexcept;
 
-// The next number of a message / takes it. peer: world rank. False when there is none.
+// Returns / takes the next number of a message. peer: world rank. False if there is none.
 bool peek_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,
                  std::uint32_t& number) noexcept;
 bool take_number(Communicator& communicator, std::int32_t peer, std::int32_t tag, Direction direction,

@@ -8,7 +8,7 @@
 namespace clusterprof::mpi_wrap {
 namespace {
 
-// With whom a window has an epoch open.
+// An open epoch of a window, and its peers.
 struct Epoch {
   Epoch* next;
   HandleKey window;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Synchronisation of one-sided communication by groups: MPI_Win_post and MPI_Win_wait on the side of the
-// target, MPI_Win_start and MPI_Win_complete on that of the origin. Each pair is written down as messages,
-// from post to start and from complete to wait. Any thread.
+// Synchronisation of one-sided communication between groups: MPI_Win_post and MPI_Win_wait at the target,
+// MPI_Win_start and MPI_Win_complete at the origin. Each pair is recorded as messages, from post to start and
+// from complete to wait. Any thread.
 #pragma once
 
 #include "mpi-wrap/src/communicator.hpp"

@@ -8,7 +8,7 @@ namespace clusterprof::mpi_wrap {
 namespace {
 
 SpinLock lock;
-// When the level rose last: the ring that was full, and how far it had been written.
+// Set when the level last rose: the ring that was full, and how far it had been written.
 const wire::SegmentHeader* raised_segment;
 const wire::MpiEventRing* raised_ring;
 std::uint64_t raised_written;

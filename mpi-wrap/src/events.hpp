@@ -18,7 +18,7 @@ struct EndedCall {
   bool paused = false;  // the program has paused recording: it takes numbers, and leaves nothing else
 };
 
-// What its event is about.
+// What the event of a call describes.
 struct Operation {
   std::uint64_t channel;
   std::uint64_t start_ns;
@@ -30,9 +30,9 @@ struct Operation {
   std::uint8_t flags;  // wire::MpiEventFlags
 };
 
-// The ring is full, or there is none: counts the event that is lost. A full one means that the collector does
-// not keep up: from now on half as many operations are written down. One step has to show before the next is
-// made, so the level does not rise again until the collector has read what lay in the ring when it rose.
+// Counts an event that is lost because the ring is full or missing. A full ring means that the collector does
+// not keep up: from now on half as many operations are recorded. The effect of one step must show before the
+// next one, so the level does not rise again until the collector has read what was in the ring when it rose.
 void lose_event(const EndedCall& call, std::uint32_t level) noexcept;
 
 inline bool is_selected(const wire::SegmentHeader* segment, wire::MpiEventKind kind,
@@ -48,7 +48,7 @@ inline bool is_selected(const wire::SegmentHeader* segment, wire::MpiEventKind k
   return is_selected(segment, kind, operation, segment->mpi_event_level.load(std::memory_order_relaxed));
 }
 
-// Every call, before its events.
+// Called for every call, before its events.
 inline void remember_call(const EndedCall& call) noexcept {
   if (call.ring == nullptr || call.paused) return;
   auto& [latest_site, latest_ns] = call.ring->latest_call;
@@ -66,7 +66,7 @@ inline void remember_call(const EndedCall& call) noexcept {
   latest_ns = call.exit_ns - call.enter_ns;
 }
 
-// Less is not worth a row.
+// Shorter times are not worth a row.
 inline constexpr std::uint64_t kShortestBetween_ns = 10'000;
 
 inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Operation& operation) noexcept {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Handle to object, fixed capacity, linear probing. Zeroed memory is an empty map.
-// find() takes no lock and may run beside insert() and erase() of OTHER handles: MPI does not
-// let a program use a handle while another thread frees it. Writers hold the caller's lock.
+// Maps handles to objects. Fixed capacity, linear probing. Zeroed memory is an empty map. find() takes no
+// lock and may run at the same time as insert() and erase() of OTHER handles: MPI does not let a program use
+// a handle while another thread frees it. Writers hold a lock of the caller.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace clusterprof::mpi_wrap {
 template <typename Object, std::uint32_t kCapacity>
 class HandleMap {
  public:
-  // A null handle is no key: MPI_FILE_NULL of MPICH is 0.
+  // A null handle is not a key: MPICH's MPI_FILE_NULL is 0.
   Object* find(std::uint64_t key) const noexcept {
     if (key <= kErased) return nullptr;
     for (std::uint32_t i = slot_of(mix(key), kCapacity), n = 0; n < kCapacity; ++n, i = next(i)) {
@@ -25,7 +25,7 @@ class HandleMap {
     return nullptr;
   }
 
-  // Replaces what the key had; returns that, or null. `full` tells that it was not inserted.
+  // Replaces the key's object and returns the old one, or null. `full` is set if the key was not inserted.
   Object* insert(std::uint64_t key, Object* object, bool& full) noexcept {
     full = false;
     std::uint32_t chosen = kCapacity;
@@ -47,7 +47,7 @@ class HandleMap {
     return nullptr;
   }
 
-  // Returns what the key had, or null.
+  // Returns the key's object, or null.
   Object* erase(std::uint64_t key) noexcept {
     if (key <= kErased) return nullptr;
     for (std::uint32_t i = slot_of(mix(key), kCapacity), n = 0; n < kCapacity; ++n, i = next(i)) {
@@ -55,7 +55,7 @@ class HandleMap {
       if (there == kFree) return nullptr;
       if (there != key) continue;
       Object* object = slots_[i].object.load(std::memory_order_relaxed);
-      // The end of a run of slots can become free again, and with it what was erased before it.
+      // The last slot of a run can become free again, together with erased slots directly before it.
       if (slots_[next(i)].key.load(std::memory_order_relaxed) != kFree) {
         slots_[i].key.store(kErased, std::memory_order_release);
         return object;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The predefined handles. With Open MPI they are addresses of variables of libmpi, which this object must not
-// refer to.
+// The predefined handles. In Open MPI they are addresses of variables of libmpi, and this object must not
+// refer to those symbols.
 #pragma once
 
 #include "mpi-wrap/src/mpi_header.hpp"

@@ -42,9 +42,9 @@ int copy_nth(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   return 1;
 }
 
-// A handle in which PMPI_Init is found, of an object that is loaded already; null if there is
-// none. dlopen must not be called inside dl_iterate_phdr (it takes the loader's locks in the
-// other order), hence one iteration per object; this runs once per process.
+// Returns a handle, through which PMPI_Init is found, of an object that is loaded already; null if there is
+// none. dlopen must not be called inside dl_iterate_phdr, since it takes the loader's locks in the opposite
+// order. So there is one iteration per object. This runs once per process.
 void* search_loaded_objects(bool by_name) noexcept {
   NthObject nth{};
   for (std::size_t i = 0;; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The MPI library that the program has loaded, and its functions. Never a tool in between: those define
-// MPI_X, the library alone PMPI_X.
+// The MPI library that the program has loaded, and its functions. Never a tool between program and library:
+// tools define only MPI_X, and the library alone defines PMPI_X.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ void* library_function(std::uint32_t number) noexcept;
 // A variable of the library; null when it does not have it.
 void* library_symbol(const char* name) noexcept;
 
-// In the wrapper of a function, the library's: it was looked up on the way there.
+// For the wrapper of that function: the library's function, which was looked up before the wrapper is
+// reached.
 #define CLUSTERPROF_REAL(name) \
   reinterpret_cast<decltype(&::name)>(::clusterprof::mpi_wrap::real_functions[::clusterprof::wire::k##name])
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The MPI library's mpi.h, for whose binary interface this object is built, and the few things
-// in which Open MPI and the MPICH family differ. Nothing here may make the object refer to
-// libmpi: handles that are addresses of its variables are looked up at run time (handles.hpp).
+// Includes the MPI library's mpi.h, for whose binary interface this object is built, and hides the few
+// differences between Open MPI and the MPICH family. Nothing here may make the object refer to libmpi:
+// handles that are addresses of its variables are looked up at run time (handles.hpp).
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -40,8 +40,8 @@ inline HandleKey key_of(Handle handle) noexcept {
   }
 }
 
-// What a completed receive's status says. The fields are part of either family's binary
-// interface; MPI_Get_count would divide by the size of a datatype.
+// The size of a completed receive, from its status. In both families the fields are part of the binary
+// interface. MPI_Get_count would divide by the size of a datatype.
 inline std::uint64_t status_bytes(const MPI_Status& status) noexcept {
 #if CLUSTERPROF_MPI_OPENMPI
   return status._ucount;

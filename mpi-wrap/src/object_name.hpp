@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the file name of a loaded object tells of it.
+// Recognises loaded objects by their file names.
 #pragma once
 
 #include <string.h>
@@ -17,7 +17,8 @@ inline bool starts_with(const char* text, const char* prefix) noexcept {
   return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-// Ours for either MPI: both may be loaded, each the next definition for the other.
+// True for our wrapper object of either MPI: both may be loaded, and then each is the next definition for the
+// other.
 inline bool is_wrapper_object(const char* path) noexcept {
   return starts_with(base_name(path), "libclusterprof_mpi_");
 }

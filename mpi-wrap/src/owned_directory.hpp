@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Directories of ours in the run directory, where others may be allowed to write. Nothing here goes to the
-// heap.
+// Our directories in the run directory, where other users may have write permission. Nothing here allocates
+// on the heap.
 #pragma once
 
 #include <errno.h>
@@ -33,8 +33,8 @@ class OpenFile {
   int file_;
 };
 
-// A directory, unless it is a link, or somebody else's who may write where it is. Its descriptor is for names
-// in it alone (O_PATH).
+// Opens a directory, unless it is a symbolic link or belongs to another user, who may have write permission
+// in its parent. The descriptor can only be used to look up names in it (O_PATH).
 class OwnedDirectory {
  public:
   enum class IfMissing { kNothing, kMake };
@@ -57,7 +57,7 @@ class OwnedDirectory {
     struct stat status {};
     if (fstat(get(), &status) != 0) return false;
     if (status.st_uid == geteuid()) return true;
-    // A file server may make all that some user does another's.
+    // A file server may record what a user creates under another owner.
     char name[64];
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);

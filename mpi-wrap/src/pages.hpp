@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory straight from the kernel: wrappers run below programs that replace malloc, and some of
-// those call MPI. For rare, large or long-lived things.
+// Memory directly from the kernel. Wrappers run in programs that replace malloc, and some of those call MPI
+// in it. For allocations that are rare, large or long-lived.
 #pragma once
 
 #include <sys/mman.h>
@@ -21,12 +21,13 @@ inline void free_pages(void* pages, std::size_t bytes) noexcept {
   if (pages != nullptr) munmap(pages, bytes);
 }
 
-// Objects of one kind that come and go; their pages are kept. Whoever uses it holds the lock of what the
-// objects belong to. Not in signal handlers.
+// A pool for objects of one kind. Pages are kept. The caller holds the lock of the structure that the objects
+// belong to. Not for signal handlers.
 template <typename Object>
 class ObjectPool {
  public:
-  // Zeroed the first time, then as it was given back; null when there is no memory.
+  // Returns an object that is zeroed the first time, and later as it was given back. Null if there is no
+  // memory.
   Object* take() noexcept {
     if (free_ == nullptr) {
       auto* const fresh = static_cast<Cell*>(allocate_pages(kPerPages * sizeof(Cell)));

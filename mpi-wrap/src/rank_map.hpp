@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks in the run of a group's members: for the world that the launcher started those of MPI_COMM_WORLD;
-// spawned worlds come behind it (worlds.hpp). Rows, columns, blocks and duplicates of regular
-// communicators are an arithmetic sequence and take no memory; others take 4 bytes per member.
+// Ranks in the run of a group's members. In the world that the launcher started these are the ranks in
+// MPI_COMM_WORLD; spawned worlds follow it (worlds.hpp). Rows, columns, blocks and duplicates of regular
+// communicators are an arithmetic sequence and take no memory. Others take 4 bytes per member.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ inline constexpr std::int32_t kUnknownRank = -1;
 
 class RankMap {
  public:
-  // world_ranks[i] is member i's rank in the run, negative when it is not known.
-  // Copies what it needs. False when there is no memory for it: then all members are unknown.
+  // world_ranks[i] is the rank in the run of member i, negative if unknown. Copies what it needs. False if
+  // there is no memory: then all members are unknown.
   bool assign(const std::int32_t* world_ranks, std::int32_t size) noexcept {
     clear();
     size_ = size;
@@ -43,7 +43,7 @@ class RankMap {
     stride_ = stride;
   }
 
-  // False: nothing but a table says which ranks these are.
+  // False: the ranks are not an arithmetic sequence.
   bool is_regular(std::int32_t& first, std::int32_t& stride) const noexcept {
     first = first_;
     stride = stride_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What Record writes: sums at the call site, then events of the call, then the requests that it has started.
+// What Record writes: first sums at the call site, then events of the call, then the requests that the call
+// started.
 #include "mpi-wrap/src/record.hpp"
 
 #include "mpi-wrap/src/epochs.hpp"

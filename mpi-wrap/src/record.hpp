@@ -18,13 +18,13 @@
 
 namespace clusterprof::mpi_wrap {
 
-// What a call is about, as far as that is known before it is made: for the record of the call under way.
+// What a call is about, as far as that is known before the call: for the record of the call under way.
 class Intent {
  public:
   explicit Intent(std::uint32_t op) noexcept
       : call_{op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}} {
   }
-  // `key`: of the communicator, or of a window, file or message made from one.
+  // `key`: of the communicator, or of a window, file or message made from it.
   Intent(std::uint32_t op, HandleKey key) noexcept : Intent(op, communicator_of(key)) {}
   Intent(std::uint32_t op, const Communicator* communicator) noexcept : Intent(op) {
     communicator_ = communicator;
@@ -41,7 +41,7 @@ class Intent {
     call_.tag = tag == MPI_ANY_TAG ? wire::kAnyTag : tag;
     return with(peer);
   }
-  // The collective operation that comes next on the communicator.
+  // The call is the next collective operation on the communicator.
   Intent& collective() noexcept {
     if (communicator_ != nullptr && !communicator_->inter)
       call_.sequence = next_collective_number(*communicator_, state.shared);
@@ -51,7 +51,7 @@ class Intent {
     if (root >= 0) call_.root = world_rank(root);
     return collective();
   }
-  // What the requests are about that the call waits for.
+  // The call waits for these requests.
   Intent& completes(const MPI_Request* requests, int count) noexcept;
 
   const clusterprof_mpi_call& call() const noexcept { return call_; }
@@ -68,13 +68,13 @@ class Intent {
 // 0: this call is part of another one, or nothing is recorded.
 inline std::uint64_t enter(const Intent& intent) noexcept { return agent->enter_mpi(&intent.call()); }
 
-// What is made for MPI_X_init: the request, and what each start of it does.
+// Made by MPI_X_init: the request, and what each start of it does.
 struct PreparedRequest {
   Request request;
   Prepared each;
 };
 
-// This rank's part in a rooted collective.
+// This rank's role in a rooted collective.
 struct Role {
   bool root;
   bool member;  // false in the root's own group of an intercommunicator
@@ -82,12 +82,12 @@ struct Role {
 
 inline bool is_no_op(MPI_Op op) noexcept { return op == handles.no_op; }
 
-// An error code that says: a message was received of which only the beginning fitted.
+// True for an error code that says that a message was received but truncated.
 bool is_truncated(int returned) noexcept;
 
 class Record {
  public:
-  // Ends the time of the call.
+  // Takes the end time of the call.
   Record(std::uint32_t op, std::uint64_t start_ns, bool succeeded) noexcept
       : Record(op, start_ns, succeeded, agent->leave_mpi()) {}
   Record(const Record&) = delete;
@@ -100,14 +100,14 @@ class Record {
   // Bytes and objects count: the call succeeded and MPI runs.
   bool counts() const noexcept { return succeeded_ && call_.segment != nullptr && state.running; }
 
-  // The same, but a receive may have failed because its message was too long.
+  // The same, but also true for a receive that failed because its message was too long.
   bool has_message(int returned) const noexcept {
     return counts() || (call_.segment != nullptr && state.running && is_truncated(returned));
   }
 
   const EndedCall& call() const noexcept { return call_; }
 
-  // As it was before a call that may free it.
+  // The communicator as it was before a call that may free it.
   void use(Communicator* communicator) noexcept { set(communicator); }
   void use(MPI_Comm handle) noexcept {
     handle_ = handle;
@@ -132,7 +132,7 @@ class Record {
   void add_sent(std::uint64_t bytes) noexcept { sent_ += bytes; }
   void add_received(std::uint64_t bytes) noexcept { received_ += bytes; }
 
-  // A message to / one-sided data from a rank of the communicator; none when that is MPI_PROC_NULL.
+  // A message to, or one-sided data from, a rank of the communicator. Nothing for MPI_PROC_NULL.
   void send_to(int peer, std::uint64_t bytes) noexcept {
     if (peer < 0) return;
     sent_ += bytes;
@@ -153,7 +153,7 @@ class Record {
     count_size_of(bytes);
   }
 
-  // One block to each rank talked to: of `bytes`, or counts[i] elements.
+  // One block to each peer rank: `bytes` each, or counts[i] elements.
   void send_to_each(std::uint64_t bytes) noexcept {
     blocks_to(peer_map(), true, [bytes](std::int32_t) { return bytes; });
   }
@@ -162,7 +162,7 @@ class Record {
     blocks_to(peer_map(), true, [=](std::int32_t i) { return block_bytes(counts, types, i); });
   }
 
-  // The same for the neighbours of a topology; at its border some are MPI_PROC_NULL.
+  // The same for the neighbours in a topology. At its border some of them are MPI_PROC_NULL.
   void send_to_neighbours(std::uint64_t bytes) noexcept {
     blocks_to(outs(), false, [bytes](std::int32_t) { return bytes; });
   }
@@ -178,7 +178,7 @@ class Record {
     blocks_from(ins(), [=](std::int32_t i) { return block_bytes(counts, types, i); });
   }
 
-  // The call counts once in the histogram, with the larger of its directions.
+  // Counts the call once in the histogram, with the larger of its two directions.
   void count_size() noexcept {
     const std::uint64_t bytes = sent_ > received_ ? sent_ : received_;
     if (prepared_ != nullptr) {
@@ -194,15 +194,15 @@ class Record {
   }
   void bind(HandleKey key) noexcept { mpi_wrap::bind(key, communicator_); }
 
-  // The call makes a persistent request: from here on the rules say what each start of it does.
-  // `prepared` is zeroed and outlives this record; finish() takes it over.
+  // The call makes a persistent request: from here on the rules describe each start of it. `prepared` is
+  // zeroed and outlives this record. finish() takes it over.
   void prepare(PreparedRequest& prepared, MPI_Request request, bool receive) noexcept {
     prepared_ = &prepared;
     prepared.request.key = key_of(request);
     prepared.request.kind = receive ? RequestKind::kReceive : RequestKind::kOther;
     prepared.request.sized = receive;
   }
-  // And each start is an operation that has events.
+  // The same, if each start is an operation that has events.
   void prepare_send(int destination, int tag, std::uint8_t flags = 0) noexcept;
   void prepare_receive(int source, int tag) noexcept;
   void prepare_collective(int root = kNoRoot) noexcept;
@@ -210,7 +210,7 @@ class Record {
   // Counts the call at its site.
   void finish() noexcept;
 
-  // Events, after finish(), of a call that counts. Ranks and tags are the program's.
+  // Events of a call that counts. Call these after finish(). Ranks and tags are as the program gave them.
   static constexpr int kNoRoot = -1000;
   void message_sent(int destination, int tag, std::uint8_t flags = 0) noexcept;
   void message_received(const MPI_Status& status) noexcept;
@@ -222,7 +222,7 @@ class Record {
   void epoch_begun(MPI_Win window, MPI_Group group, bool exposure) noexcept;
   void epoch_ended(MPI_Win window, bool exposure) noexcept;
 
-  // The same for a request that the call has started: what happens when it completes.
+  // The same for a request that the call has started, whose event is written when it completes.
   void start_send(MPI_Request request, int destination, int tag, std::uint8_t flags = 0) noexcept;
   void start_receive(MPI_Request request, int source, int tag) noexcept;
   void start_receive(MPI_Request request, const Request& taken) noexcept;
@@ -247,7 +247,7 @@ class Record {
         counters_(left.counters),
         path_(left.path) {}
 
-  // Does the communicator have events?
+  // True if the communicator has events.
   bool has_events() const noexcept { return communicator_ != nullptr && communicator_->identity != 0; }
   bool has_collective_events() const noexcept { return has_events() && !communicator_->inter; }
   Operation operation(std::int32_t peer, std::int32_t tag) const noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is known of requests whose completion or activation matters: receives, whose size is known when they
-// complete; persistent requests, whose bytes count at each start; and all that have events.
-// Open addressing with deletion by shifting back; grows, never shrinks. Zeroed memory is an empty table. Not
+// What is known of requests whose start or completion matters: receives, whose size is known when they
+// complete; persistent requests, whose bytes count at each start; and all requests that have events. Open
+// addressing; deletion shifts later entries back. Grows, never shrinks. Zeroed memory is an empty table. Not
 // synchronised.
 #pragma once
 
@@ -20,7 +20,7 @@ struct PeerBytes {
   std::uint64_t bytes;
 };
 
-// Who a persistent collective or send sends to; in pages of its own.
+// The peers that a persistent collective or send sends to, in pages of their own.
 struct PeerList {
   std::size_t allocated_bytes;
   std::uint32_t count;
@@ -43,8 +43,9 @@ enum class RequestKind : std::uint8_t {
   kMessage,  // no request: a message that a matching probe has taken
 };
 
-// The handle of the send that a request is besides a receive (MPI_Isendrecv), and that of a message, which
-// some libraries take from the same numbers as requests: handles themselves have neither bit.
+// Bits added to a handle. kSendHalf: the send of a request that is also a receive (MPI_Isendrecv).
+// kMessageHandle: a message, since some libraries take messages and requests from the same numbers. Handles
+// themselves have neither bit.
 inline constexpr std::uint64_t kSendHalf = std::uint64_t{1} << 63, kMessageHandle = std::uint64_t{1} << 62;
 
 // One cache line.
@@ -85,7 +86,7 @@ class RequestTable {
     }
   }
 
-  // The caller has made sure that the key is not there. False when there is no memory.
+  // The caller has made sure that the key is not in the table. False if there is no memory.
   bool insert(const Request& request) noexcept {
     if ((size_ + 1) * 2 > capacity_ && !grow()) return false;
     place(request);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Following requests from the call that starts one to the call that completes it. Most of this file numbers
-// receives as MPI matches them, also when some are cancelled, freed or match any message: the n-th message
-// from a rank with a tag has number n on both sides, so that the merge can put sends and receives together.
+// Follows requests from the call that starts one to the call that completes it. Most of this file numbers
+// receives as MPI matches them, even if some are cancelled, freed or match any message. The n-th message from
+// a rank with a tag has number n on both sides, so that the merge can pair sends and receives.
 #include "mpi-wrap/src/requests.hpp"
 
 #include "mpi-wrap/src/communicator.hpp"
@@ -50,9 +50,9 @@ void count_need_status(std::uint32_t change) noexcept {
 
 // --- looking at all requests ---
 
-// What cancelling a receive may take. In a table of few slots it always may; in a larger one as long as there
-// is allowance left, of which each request brings some: so the cost of cancelling many is in proportion to
-// their number.
+// Limits the cost of cancelling receives. In a table of few slots all slots may always be inspected; in a
+// larger one as long as there is allowance left. Each request adds some allowance, so the cost of cancelling
+// many requests is proportional to their number.
 constexpr std::uint32_t kFewSlots = 4096, kAllowancePerRequest = 16;
 constexpr std::uint64_t kMostAllowance = 1u << 24;
 std::uint64_t allowance = kMostAllowance;
@@ -80,7 +80,7 @@ bool insert(const Request& request, bool referenced) noexcept {
   return true;
 }
 
-// Is pending no more.
+// The request is no longer pending.
 void end_late_numbering(Request& request) noexcept {
   if (request.communicator == nullptr || !request.active || !request.numbered_late) return;
   const LockIf held(request.communicator->sequences_lock, state.shared);
@@ -88,7 +88,7 @@ void end_late_numbering(Request& request) noexcept {
   request.numbered_late = false;
 }
 
-// Of a persistent request that stays in the table.
+// For a persistent request, which stays in the table.
 void end_activity(Request& request) noexcept {
   end_late_numbering(request);
   if (needs_status(request)) count_need_status(~0u);
@@ -97,7 +97,7 @@ void end_activity(Request& request) noexcept {
   request.active = false;
 }
 
-// Takes it out of the table, with its reference.
+// Takes the request out of the table, together with its reference.
 Request remove(Request* request) noexcept {
   const Request removed = *request;
   if (needs_status(removed)) count_need_status(~0u);
@@ -117,7 +117,7 @@ void drop(Request* request) noexcept {
   free_request(removed);
 }
 
-// Pointers into the table end with it.
+// Invalidates pointers into the table.
 void forget_locked(HandleKey key) noexcept {
   Request* request = table.find(key);
   if (request == nullptr) return;
@@ -150,7 +150,8 @@ Operation operation_of(const Request& request) noexcept {
   return operation;
 }
 
-// Receives of the same messages that have a number from `first` on. The caller may look at all.
+// Visits receives of the same messages with a number of at least `first`. The caller has made sure that the
+// whole table may be inspected.
 template <typename Visit>
 void each_numbered(const Request& receive, std::uint32_t first, Visit&& visit) noexcept {
   looked_at += table.capacity();
@@ -163,12 +164,13 @@ void each_numbered(const Request& receive, std::uint32_t first, Visit&& visit) n
   });
 }
 
-// Which numbers are right would take too long to find out.
+// It would take too long to find out which numbers are right.
 void give_up_receives(Communicator& communicator) noexcept {
   communicator.receives_lost = communicator.receives_given_up = true;
 }
 
-// Those that have a number behind it are all pending. Else it has its message, since none overtakes another.
+// True if all receives with a later number are pending. Otherwise this one has its message, since messages do
+// not overtake each other.
 bool may_match_nothing(const Request& receive) noexcept {
   Communicator& communicator = *receive.communicator;
   const LockIf held(communicator.sequences_lock, state.shared);
@@ -186,7 +188,7 @@ bool may_match_nothing(const Request& receive) noexcept {
   return behind == pending;
 }
 
-// The receive matched nothing: those posted later move up.
+// The receive matched nothing: receives posted later move up by one number.
 void return_number(const Request& cancelled) noexcept {
   Communicator& communicator = *cancelled.communicator;
   const LockIf held(communicator.sequences_lock, state.shared);
@@ -198,7 +200,8 @@ void return_number(const Request& cancelled) noexcept {
   each_numbered(cancelled, cancelled.sequence + 1, [](Request& other) { --other.sequence; });
 }
 
-// The message never leaves: the next one has its number. Not when others have left behind it.
+// The message is never sent: the next one takes its number. If others were sent after it, the next number is
+// no longer known.
 void retract_send(const Request& cancelled) noexcept {
   Communicator& communicator = *cancelled.communicator;
   const LockIf held(communicator.sequences_lock, state.shared);
@@ -207,8 +210,8 @@ void retract_send(const Request& cancelled) noexcept {
   *next = *next - 1 == cancelled.sequence ? cancelled.sequence : SequenceTable::kLost;
 }
 
-// It may get a message, or none, and nobody will know: from here on the numbers of those that it may take
-// away are not known.
+// It may or may not get a message, and there is no way to find out: from here on the numbers of the messages
+// that it may take are unknown.
 void lose_numbers(Request& receive) noexcept {
   Communicator& communicator = *receive.communicator;
   const LockIf held(communicator.sequences_lock, state.shared);
@@ -225,7 +228,7 @@ void lose_numbers(Request& receive) noexcept {
   each_numbered(receive, receive.sequence, [](Request& other) { other.unmatched = true; });
 }
 
-// Of a receive that gets its number only now. False: it has none.
+// For a receive that gets its number only when it completes. False: it has none.
 bool number_late(Request& request, const MPI_Status& status) noexcept {
   if (request.any_message) {
     request.peer = request.communicator->peers.world_rank(status.MPI_SOURCE);
@@ -302,7 +305,7 @@ void start_one(const EndedCall& call, Request& request) noexcept {
   }
 }
 
-// What a call waits for, put together request by request.
+// What a call waits for, collected request by request.
 struct Pending {
   clusterprof_mpi_call& call;
   std::uint32_t count;

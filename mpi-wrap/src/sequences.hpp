@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How many messages of one communicator there were so far, by (peer, tag, direction). Open addressing; grows,
-// never shrinks, up to a limit: programs may give each message a tag of its own. Zeroed memory is an empty
-// table. Not synchronised.
+// Counts the messages of one communicator by (peer, tag, direction). Open addressing; grows up to a limit,
+// since programs may give each message its own tag; never shrinks. Zeroed memory is an empty table. Not
+// synchronised.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ enum class Direction : std::uint32_t { kSent = 0, kReceived = 1 };
 
 class SequenceTable {
  public:
-  // The number of the next message, 0 for one not seen before; null when there is no room for it. Valid until
+  // The number of the next message, 0 for a key not seen before; null if there is no room for it. Valid until
   // the next call. peer: world rank, not negative; tag: any but -1.
   std::uint32_t* next(std::int32_t peer, std::int32_t tag, Direction direction) noexcept {
     const std::uint64_t key = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 33 |
@@ -42,7 +42,7 @@ class SequenceTable {
 
   std::uint32_t size() const noexcept { return used_; }
 
-  // In place of a number: it is not known any more which message would be next.
+  // Stored in place of a number: the number of the next message is no longer known.
   static constexpr std::uint32_t kLost = 0xffff'ffffu;
 
   static constexpr std::uint32_t kMost = 1u << 19;  // different ones, in 16 MiB
@@ -58,7 +58,7 @@ class SequenceTable {
   std::uint32_t capacity() const noexcept { return 1u << bits(); }
   Slot* slots() noexcept { return large_ == nullptr ? few_ : large_; }
 
-  // Where the key is or belongs.
+  // The key's slot, or the free slot where it belongs.
   Slot* find(std::uint64_t key) noexcept {
     Slot* const all = slots();
     const std::uint32_t mask = capacity() - 1;

@@ -25,7 +25,7 @@ class SpinLock {
   std::atomic<bool> held_{false};
 };
 
-// Holds the lock when `needed`: without MPI_THREAD_MULTIPLE no two threads call MPI at a time.
+// Takes the lock if `needed`: without MPI_THREAD_MULTIPLE, only one thread at a time calls MPI.
 class LockIf {
  public:
   LockIf(SpinLock& lock, bool needed) noexcept : lock_(needed ? &lock : nullptr) {

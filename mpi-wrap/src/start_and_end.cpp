@@ -23,7 +23,7 @@ void announce(int size) noexcept {
   agent->mpi_started(state.world_rank, first_rank() + size, version);
 }
 
-// Set while recording goes on because of a session alone: then the last session ends it.
+// Set while recording goes on only because of a session. Then the last session ends it.
 std::atomic<bool> session_started;
 
 #if CLUSTERPROF_MPI_HAS_4_0
@@ -66,7 +66,7 @@ void start_if_initialised() noexcept {
 
 #if CLUSTERPROF_MPI_HAS_4_0
 
-// A program may use sessions alone. The world is then the process set of all.
+// A program may use sessions alone. Then the world is the process set that contains all processes.
 void start_session(MPI_Session session) noexcept {
   if (open_sessions.fetch_add(1) != 0 || state.running) return;
   const auto from_pset = CLUSTERPROF_LIBRARY(MPI_Group_from_session_pset);

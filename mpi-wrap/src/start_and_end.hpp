@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Recording of MPI begins when MPI, or the first session, is initialised, and ends before it is finalised.
+// Starts recording of MPI when MPI or the first session is initialised, and ends it before MPI is finalised.
 #pragma once
 
 #include "mpi-wrap/src/mpi_header.hpp"
@@ -9,7 +9,7 @@ namespace clusterprof::mpi_wrap {
 // MPI_Init has returned.
 void start_world() noexcept;
 
-// MPI was initialised by a call that was not seen.
+// For an MPI that was initialised by a call that was not seen.
 void start_if_initialised() noexcept;
 
 // Before the library's MPI_Finalize.

@@ -15,8 +15,8 @@ namespace clusterprof::mpi_wrap {
 
 inline constexpr std::uint32_t kNoSite = 0xffff'ffffu;
 
-// A table counts as full for a key that is not within this many slots of its place.
-// A table that fills up must not make calls slow: past this many slots a key counts as not fitting.
+// A table counts as full for a key that is not within this many slots of its home slot. A table that fills up
+// must not make calls slow.
 inline constexpr std::uint32_t kProbeLimit = 128;
 
 template <typename Entry>
@@ -32,7 +32,7 @@ inline void add(std::uint64_t& sum, std::uint64_t value, bool shared) noexcept {
   }
 }
 
-// bins[0]: size 0, bins[1]: 1, bins[b]: (2^(b-2), 2^(b-1)]; the last one also all above.
+// bins[0]: size 0; bins[1]: size 1; bins[b]: (2^(b-2), 2^(b-1)]. The last bin also holds all larger sizes.
 constexpr std::uint32_t size_bin(std::uint64_t bytes) noexcept {
   if (bytes == 0) return 0;
   const std::uint32_t bin = static_cast<std::uint32_t>(std::bit_width(bytes - 1)) + 1;
@@ -66,7 +66,7 @@ inline bool count_message(wire::SegmentHeader* segment, std::int32_t src, std::i
   return false;
 }
 
-// Finds a site in its place in the table, or makes it there. False: another one has the place.
+// Finds the site in this slot of the table, or creates it there. False: another site has the slot.
 inline bool take_site(wire::MpiSite& site, std::uint64_t key, const clusterprof_call_path& path,
                       std::uint32_t op, std::uint32_t communicator, bool helper_thread,
                       bool other_sites) noexcept {
@@ -87,7 +87,8 @@ inline bool take_site(wire::MpiSite& site, std::uint64_t key, const clusterprof_
   return true;
 }
 
-// Index of the site, made when it is new; where there is no room for it, that of the function's other sites.
+// Index of the site, which is created if it is new. If there is no room, the index of the entry for the
+// function's other sites.
 inline std::uint32_t find_site(wire::SegmentHeader* segment, const clusterprof_call_path& path,
                                std::uint32_t op, std::uint32_t communicator, bool helper_thread) noexcept {
   // The hash of the path is mixed well, and so is the product.

@@ -20,8 +20,8 @@ std::uint64_t type_size_from_library(MPI_Datatype type) noexcept {
 
 namespace {
 
-// Variables of libmpi, one per predefined type that programs use often; the sizes of others are
-// asked for at each call.
+// Variables of libmpi, one per predefined type that programs often use. The sizes of other types are asked
+// for at each call.
 constexpr const char* kTypeVariables[] = {
     "ompi_mpi_byte",
     "ompi_mpi_packed",

@@ -9,8 +9,8 @@
 
 namespace clusterprof::mpi_wrap {
 
-// Looks up the sizes of the predefined datatypes. Once, after MPI_Init (Open MPI refuses to tell
-// sizes before) and before another thread calls MPI.
+// Looks up the sizes of the predefined datatypes. Call once, after MPI_Init (Open MPI does not return sizes
+// before) and before another thread calls MPI.
 void find_type_sizes() noexcept;
 
 // 0 for MPI_DATATYPE_NULL.
@@ -41,13 +41,13 @@ inline std::uint64_t count_of(Count count) noexcept {
   return count > 0 ? static_cast<std::uint64_t>(count) : 0;
 }
 
-// Of `count` elements; the type of an empty buffer need not be a valid one.
+// Bytes of `count` elements. The type of an empty buffer need not be valid.
 template <typename Count>
 inline std::uint64_t bytes_of(Count count, MPI_Datatype type) noexcept {
   return count > 0 ? static_cast<std::uint64_t>(count) * type_size(type) : 0;
 }
 
-// Bytes of block i, where one type or one per block is given.
+// Bytes of block i. There is one type for all blocks, or one for each.
 template <typename Count>
 inline std::uint64_t block_bytes(const Count* counts, MPI_Datatype type, std::int32_t i) noexcept {
   return bytes_of(counts[i], type);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Each spawned world is a symbolic link whose name is its number and whose target says its first rank, its
-// size and its callers. A link is made only once, which decides between processes that spawn at the same
+// Each spawned world is a symbolic link. Its name is the world's number; its target holds its first rank, its
+// size and its callers. A link can be made only once, which decides between processes that spawn at the same
 // time.
 #include "mpi-wrap/src/world_numbers.hpp"
 
@@ -27,8 +27,8 @@ bool is_regular(const OpenFile& file, struct stat& status) noexcept {
 
 using Worlds = OwnedDirectory;  // RUN/.worlds
 
-// Keeps others from taking numbers or giving them back. Where files cannot be locked it is enough that a link
-// is made only once; then numbers that are given back may stay unused.
+// Prevents others from taking numbers or giving them back. If files cannot be locked, it is enough that a
+// link can be made only once; then numbers that were given back may stay unused.
 class DirectoryLock {
  public:
   explicit DirectoryLock(const Worlds& worlds) noexcept
@@ -69,7 +69,7 @@ Name name_of(const SpawnCall& call) noexcept {
            call.position);
   return name;
 }
-// There is somebody else to find it.
+// True if there is another caller that looks for the world by this name.
 bool has_name(const SpawnCall& call) noexcept { return call.callers->size() >= 2; }
 
 void forget(const Worlds& worlds, const SpawnCall& call) noexcept {
@@ -94,7 +94,7 @@ bool write_callers(const Worlds& worlds, int number, const RankMap& callers) noe
   return good;
 }
 
-// Where the search for the next number begins: the last one that this process has seen.
+// Start of the search for the next number: the last one that this process has seen.
 std::atomic<int> last_seen;
 
 }  // namespace

@@ -29,8 +29,8 @@ struct LaunchInfo {
 };
 LaunchInfo launch;
 
-// What a variable says, copied, since the program may change its environment; null when it is not there or
-// meant for another MPI job, which has inherited it.
+// A copy of a variable's value, since the program may change its environment. Null if the variable is not
+// set, or is meant for another MPI job and was inherited.
 char* copy_variable(const char* name) noexcept {
   const char* text = getenv(name);
   if (text == nullptr) return nullptr;
@@ -88,7 +88,7 @@ const LaunchInfo& launch_info() noexcept {
 
 // --- worlds ---
 
-// Who spawns more than this gets unknown ranks for those that come later.
+// After this many worlds, the ranks of later ones are unknown.
 constexpr std::uint32_t kMostWorlds = 1024;
 
 struct World {

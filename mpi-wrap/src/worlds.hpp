@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The worlds this process knows processes of: its own, the one that spawned it, those that it has spawned.
-// Traffic and events speak of ranks in the run: the first world's are those of its MPI_COMM_WORLD, rank r of
-// a spawned one is FIRST + r. formats/wire/spawned_world.h says how everybody learns FIRST.
+// The worlds whose processes this process knows: its own, its parent's, and those that it has spawned.
+// Traffic and events use ranks in the run. For the first world these are the ranks in MPI_COMM_WORLD; rank r
+// of a spawned world is FIRST + r. formats/wire/spawned_world.h says how processes learn FIRST.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +12,31 @@
 
 namespace clusterprof::mpi_wrap {
 
-// The run's rank of rank 0 of this process's world: 0 unless it was spawned by a recorded process. To be
-// asked for the first time before MPI_Init, which may change what the environment says of the job.
+// The run's rank of rank 0 of this process's world: 0 unless a recorded process spawned it. Must be called
+// for the first time before MPI_Init, which may change the job's environment variables.
 std::int32_t first_rank() noexcept;
 
-// MPI_Init has returned. Takes the group of this process's world, `size` processes.
+// After MPI_Init. Takes over the group of this process's world, which has `size` processes.
 void start_worlds(MPI_Group own, std::int32_t size) noexcept;
 
-// Gives back what the library would miss at MPI_Finalize.
+// Frees the library's objects that are still held here, before MPI_Finalize.
 void end_worlds() noexcept;
 
-// Processes of `group`, which is taken, have those ranks in the run; what the map holds is taken as well.
+// The processes of `group` have those ranks in the run. Takes over the group and the contents of the map.
 void add_world(MPI_Group group, RankMap& ranks) noexcept;
 
-// Ranks in the run of the members with the given numbers in the group, kUnknownRank for those of worlds that
-// are not known. `scratch` is for as many numbers.
+// Ranks in the run of the group's members with the given numbers; kUnknownRank for members of unknown worlds.
+// `scratch` has room for as many numbers.
 bool find_run_ranks(MPI_Group group, std::int32_t count, const std::int32_t* members, std::int32_t* found,
                     std::int32_t* scratch) noexcept;
 
-// The callers that spawned this process's world, in order. False when this is not known.
+// The callers that spawned this process's world, in order. False if they are not known.
 bool read_own_callers(RankMap& callers) noexcept;
 
-// Numbers for what this process spawns (world_numbers.hpp).
+// Takes numbers for what this process spawns (world_numbers.hpp).
 NewWorld make_world(const SpawnCall& call, std::int32_t size) noexcept;
 
-// What the launcher has left for children to be recorded; null: they are not to be.
+// What the launcher left in the environment so that children are recorded. Null: they are not to be recorded.
 struct SpawnCommand {
   const char* worlds_directory;
   const char* launcher;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Wrappers by hand: waits, tests, starts, cancels and frees of requests. Where a request can complete that
-// needs a status, the call gets statuses of ours if the program does not want any. Handles are kept from
-// before the call, which replaces those of requests that are complete.
+// Hand-written wrappers: waits, tests, starts, cancels and frees of requests. If a request that may complete
+// needs a status and the program asks for none, the call gets our own statuses. Handles are saved before the
+// call, since the call replaces those of completed requests.
 #include <pthread.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
 void free_scratch(void* pages) noexcept { free_pages(pages, static_cast<Scratch*>(pages)->bytes); }
 void make_scratch_key() noexcept { has_scratch_key = pthread_key_create(&scratch_key, free_scratch) == 0; }
 
-// This thread's buffer, valid until its next call; null when there is no memory.
+// This thread's buffer, valid until its next call. Null if there is no memory.
 void* scratch(std::size_t bytes) noexcept {
   pthread_once(&scratch_once, make_scratch_key);
   if (!has_scratch_key) return nullptr;
@@ -130,8 +130,8 @@ class Requests {
   MPI_Status few_statuses_[kFew];
 };
 
-// The status of a request that is complete and stays. MPICH would raise the error of a receive that failed,
-// which the program may never have met.
+// The status of a request that is complete and stays. MPICH would raise the error of a failed receive, which
+// the program itself may never have seen.
 bool completed_status([[maybe_unused]] MPI_Request request, [[maybe_unused]] MPI_Status& status) noexcept {
 #if CLUSTERPROF_MPI_OPENMPI
   const auto get_status = CLUSTERPROF_LIBRARY(MPI_Request_get_status);
@@ -142,7 +142,7 @@ bool completed_status([[maybe_unused]] MPI_Request request, [[maybe_unused]] MPI
 #endif
 }
 
-// Completions count also when the call failed for other requests.
+// Completions count even if the call failed for other requests.
 bool completions_count(const EndedCall& call, int result) noexcept {
   return state.running && call.segment != nullptr && (result == MPI_SUCCESS || result == MPI_ERR_IN_STATUS);
 }

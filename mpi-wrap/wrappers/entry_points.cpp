@@ -36,7 +36,7 @@ enum : int { kUndecided = 0, kDeciding = 1, kPassThrough = 2, kMeasuring = 3 };
 std::atomic<int> decision;
 std::atomic<long> deciding_thread;
 
-// Our own code, and the library's Fortran and C++ bindings: the program's call site is below them.
+// Our own code, and the library's Fortran and C++ bindings: they are not the program's call site.
 int add_code_ranges(dl_phdr_info* info, std::size_t, void*) noexcept {
   const char* name = base_name(info->dlpi_name);
   bool ours = is_wrapper_object(name);
@@ -89,8 +89,8 @@ bool measuring(void* library) noexcept {
   return yes;
 }
 
-// Stands in for a function that no loaded library has: the program looked whether the symbol is
-// there (a weak reference, dlsym) and took ours for the library's.
+// Called instead of a function that no loaded library has: the program tested whether the symbol exists (with
+// a weak reference or dlsym) and found ours.
 int missing_function() noexcept {
   static std::atomic<bool> said;
   if (!said.exchange(true)) {
@@ -122,8 +122,8 @@ extern "C" {
 
 extern void* clusterprof_mpi_slots[];
 
-// From an entry point's first call: returns where to go, and keeps it for the next ones.
-// Slot 2n is MPI_X of function n, 2n + 1 its PMPI_X.
+// Called at an entry point's first call. Returns the target and stores it for later calls. Slot 2n is MPI_X
+// of function n, slot 2n + 1 its PMPI_X.
 [[gnu::used]] void* clusterprof_mpi_resolve(std::uint32_t slot) noexcept {
   using namespace clusterprof::mpi_wrap;
   const std::uint32_t number = slot / 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Wrappers by hand: start and end of MPI and of sessions, MPI_Abort, MPI_Comm_set_name.
+// Hand-written wrappers: start and end of MPI and of sessions, MPI_Abort, MPI_Comm_set_name.
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/clock_sync.hpp"

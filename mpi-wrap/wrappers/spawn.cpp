@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Wrappers by hand: MPI_Comm_spawn and MPI_Comm_spawn_multiple. The MPI library has the new processes started
-// by its daemons, from whose environment they get nothing of ours; so the root puts the launcher in front of
-// their commands, and they come as the ranks of the first world came (docs/design/0008-spawned-worlds.md).
+// Hand-written wrappers: MPI_Comm_spawn and MPI_Comm_spawn_multiple. The MPI library's daemons start the new
+// processes, and their environment has nothing of ours. So the root puts the launcher in front of the
+// commands; the new processes then start as the ranks of the first world did
+// (docs/design/0008-spawned-worlds.md).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ bool is_executable(const char* directory, std::size_t directory_bytes, const cha
          S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
-// Whether whoever starts it will find the command, as far as that can be told from here.
+// True if the process that starts the command will find it, as far as can be told from here.
 bool can_be_found(const char* command, const char* working_directory) noexcept {
   if (command[0] == '/') return is_executable(nullptr, 0, command);
   if (strchr(command, '/') != nullptr) {
@@ -49,7 +50,7 @@ bool can_be_found(const char* command, const char* working_directory) noexcept {
   return false;
 }
 
-// What an Info says that has to do with finding the command.
+// Keys of an Info that affect how the command is found.
 struct Hints {
   char working_directory[kPathBytes];
   bool other_path;  // the command is looked for in another PATH than ours
@@ -72,7 +73,7 @@ bool sets_path(const char* environment) noexcept {
   return false;
 }
 
-// False: there is something in it that we do not know.
+// False: the Info has a key that we do not know.
 bool read_hints(MPI_Info info, Hints& hints) noexcept {
   hints.working_directory[0] = '\0';
   hints.other_path = false;
@@ -116,7 +117,7 @@ SpawnObstacle find_obstacle(const char* command, int processes, MPI_Info info) n
   return can_be_found(command, hints.working_directory) ? SpawnObstacle::kNone : SpawnObstacle::kCommand;
 }
 
-// One call. On the root it stands for the command lines with the launcher in front of them.
+// One call. On the root it replaces the command lines by ones with the launcher in front.
 class Spawn {
  public:
   Spawn(MPI_Comm handle, int root) noexcept {
