@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -58,16 +57,27 @@ std::string last_word(std::string_view name) {
   return lowered(name.substr(begin, end - begin));
 }
 
+// std::log2 would be all that the launcher needs libm for, and it is loaded once per rank.
+double log2_of(double x) {
+  double result = 0;
+  for (; x >= 2; x /= 2) result += 1;
+  for (double digit = 0.5; digit > 1e-6; digit /= 2) {
+    x *= x;
+    if (x < 2) continue;
+    x /= 2;
+    result += digit;
+  }
+  return result;
+}
+
 // In bits per letter.
 double entropy(std::string_view text) {
   std::array<int, 256> counts{};
   for (const char c : text) ++counts[static_cast<unsigned char>(c)];
+  const double letters = static_cast<double>(text.size());
   double bits = 0;
-  for (const int count : counts) {
-    if (count == 0) continue;
-    const double share = static_cast<double>(count) / static_cast<double>(text.size());
-    bits -= share * std::log2(share);
-  }
+  for (const int count : counts)
+    if (count != 0) bits += count * log2_of(letters / count) / letters;
   return bits;
 }
 
