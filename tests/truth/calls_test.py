@@ -127,8 +127,9 @@ class Calls(recording.RecordingTest):
         one_sided = sum(part["wait_s"] for part in causes if part["op"] in ("MPI_Win_lock", "MPI_Get", "MPI_Win_unlock"))
         barrier = sum(part["wait_s"] for part in causes if part["op"] == "MPI_Barrier")
         self.assertGreater(waited, 0.1)
-        # Five sixths where rank 2 comes in time, more where it is late itself.
-        self.assertGreater(one_sided / waited, 0.75)
+        # More where rank 2 is late itself: it then waits for less of what rank 1 does before these calls.
+        outside, inside = map(float, done.stdout.split()[:2])
+        self.assertGreater(one_sided / waited, inside / (outside + inside) - 0.02)
         self.assertLess(barrier / waited, 0.05)
         # And so for the root causes.
         roots = {row["op"]: row["wait_s"] for row in report["root_causes"] if row["rank"] == 1 and row["op"]}

@@ -94,15 +94,17 @@ static void threads(void) {
 }
 
 // Rank 0 keeps the lock on its window for 60 ms, five times. Rank 1 wants it after 10 ms, and has it 50 ms
-// later; rank 2 waits for rank 1.
+// later; rank 2 waits for rank 1, which prints how long it was outside and inside of these calls.
 static void get(void) {
   int* memory = NULL;
   MPI_Win window;
   MPI_Comm pair;  // ranks 1 and 2
   MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 1, 0, &pair);
   MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+  double outside = 0, inside = 0;
   for (int i = 0; i < 5; ++i) {
     MPI_Barrier(MPI_COMM_WORLD);
+    const double begun = MPI_Wtime();
     int value = 0;
     if (rank == 0) {
       MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
@@ -110,12 +112,16 @@ static void get(void) {
       MPI_Win_unlock(0, window);
     } else if (rank == 1) {
       sleep_ms(10);
+      const double enters = MPI_Wtime();
       MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
       MPI_Get(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, window);
       MPI_Win_unlock(0, window);
+      inside += MPI_Wtime() - enters;
+      outside += enters - begun;
     }
     if (rank != 0) MPI_Barrier(pair);
   }
+  if (rank == 1) printf("%.6f %.6f\n", outside, inside);
   MPI_Win_free(&window);
 }
 
