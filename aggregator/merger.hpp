@@ -32,7 +32,7 @@ namespace clusterprof::aggregator {
 // Inputs must be valid (as read_shard leaves them). Not thread-safe.
 class Merger {
  public:
-  explicit Merger(std::size_t most_series_rows = kMostSeriesRows);
+  explicit Merger(std::size_t most_series_rows = kMaxSeriesRows);
   ~Merger();
   Merger(const Merger&) = delete;
   Merger& operator=(const Merger&) = delete;
@@ -55,6 +55,6 @@ class Merger {
 // Sets a to the union of a and b. Commutative. Associative unless some but not all ranks of an input are left
 // out, since its data about the run and the nodes stays. For many inputs use one Merger.
 void merge_into(shard::ShardData& a, const shard::ShardData& b,
-                std::size_t most_series_rows = kMostSeriesRows);
+                std::size_t most_series_rows = kMaxSeriesRows);
 
 }  // namespace clusterprof::aggregator

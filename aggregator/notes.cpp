@@ -14,14 +14,14 @@ struct Absent {
   std::size_t count = 0;
 };
 Absent absent_from(const std::vector<bool>& present) {
-  constexpr std::size_t kMostRanges = 24;
+  constexpr std::size_t kMaxRanges = 24;
   Absent absent;
   for (std::size_t i = 0; i < present.size(); ++i) {
     if (present[i]) continue;
     const std::size_t first = i;
     while (i + 1 < present.size() && !present[i + 1]) ++i;
     absent.count += i - first + 1;
-    if (absent.ranges.size() < kMostRanges)
+    if (absent.ranges.size() < kMaxRanges)
       absent.ranges.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(i)});
   }
   return absent;

@@ -45,7 +45,7 @@ using shard::ShardData;
 
 // Collectors of a running job replace their shards from time to time. A merge begins again at most this
 // often.
-constexpr int kMostRestarts = 3;
+constexpr int kMaxRestarts = 3;
 
 // Shares of the whole work, as measured; they are only used to display progress.
 constexpr double kShareOfHeads = 0.2, kShareOfRows = 0.75;
@@ -55,8 +55,8 @@ constexpr double kShareOfWriting = 0.05;
 
 // The most finished blocks in memory: on a member, those that member 0 has not taken; on member 0, those that
 // wait until the blocks before them are written.
-constexpr std::size_t kMostPosted = 2;
-constexpr std::size_t kMostHeldBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxPosted = 2;
+constexpr std::size_t kMaxHeldBytes = std::size_t{64} << 20;
 
 // Identifies the file that a name stood for.
 struct FileState {
@@ -443,7 +443,7 @@ bool RunMerge::plan_after(std::vector<Failure> failures, bool rows_read) {
   const bool try_again =
       std::any_of(failures.begin(), failures.end(),
                   [](const Failure& failure) { return failure.kind == Failure::kChanged; }) &&
-      restarts_ < kMostRestarts;
+      restarts_ < kMaxRestarts;
   if (try_again) {
     ++restarts_;
     damaged_.clear();
@@ -524,7 +524,7 @@ Heads RunMerge::read_heads() {
   }
 
   Heads heads;
-  Merger merger(kMostSeriesRows);
+  Merger merger(kMaxSeriesRows);
   if (leads() && old_) {
     merger.add(std::exchange(old_->head, {}));
     heads.any = true;
@@ -995,7 +995,7 @@ void RunMerge::post_blocks(const std::vector<std::uint32_t>& nodes, const Work& 
     profile::EncodedBlock block;
     if (!stop) block = work(nodes[i], true);
     block.bytes.push_back(static_cast<std::byte>(is_lost()));
-    while (i - answers >= kMostPosted) wait_for_answer();
+    while (i - answers >= kMaxPosted) wait_for_answer();
     team_.post(0, std::move(block.bytes));
   }
   while (answers < nodes.size()) wait_for_answer();
@@ -1028,10 +1028,10 @@ void RunMerge::collect_blocks(const std::vector<std::vector<std::uint32_t>>& nod
   };
   while (next < nodes) {
     for (std::size_t member = 1; member < nodes_of.size(); ++member)
-      while (is_there(member) && held_bytes < kMostHeldBytes && team_.has_posted(static_cast<int>(member)))
+      while (is_there(member) && held_bytes < kMaxHeldBytes && team_.has_posted(static_cast<int>(member)))
         take(member);
     if (next == nodes) return;
-    if (is_there(0) && (held_bytes < kMostHeldBytes || nodes_of[0][taken[0]] == next)) {
+    if (is_there(0) && (held_bytes < kMaxHeldBytes || nodes_of[0][taken[0]] == next)) {
       const std::uint32_t node = nodes_of[0][taken[0]++];
       profile::EncodedBlock block;
       if (!stop) block = work(node, true);

@@ -13,7 +13,7 @@ namespace clusterprof::aggregator {
 
 // The most rows of ranks, over all ranks together: 200 MB in memory, 335 MB while they are united. A merge
 // has to hold all of them, whatever the number of ranks.
-inline constexpr std::size_t kMostSeriesRows = std::size_t{1} << 23;
+inline constexpr std::size_t kMaxSeriesRows = std::size_t{1} << 23;
 
 // Brings the time series of several inputs onto one axis. Its bins are at least as wide as the widest bins of
 // the inputs. They are widened until all fit into TimeAxis::kMaxBins and until there are fewer than most_rows

@@ -17,8 +17,8 @@
 namespace clusterprof::cli {
 namespace {
 
-constexpr std::size_t kMostStringBytes = 1u << 16;
-constexpr std::size_t kMostNeeded = 1024;  // each of which may be as long as that
+constexpr std::size_t kMaxStringBytes = 1u << 16;
+constexpr std::size_t kMaxNeeded = 1024;  // each of which may be as long as that
 
 // A file mapped read-only; reads outside it give nothing.
 class MappedFile {
@@ -50,7 +50,7 @@ class MappedFile {
   // path or a list of some.
   [[nodiscard]] std::string_view string(std::uint64_t offset) const {
     if (offset >= size_) return {};
-    const void* const end = std::memchr(data_ + offset, '\0', std::min(size_ - offset, kMostStringBytes));
+    const void* const end = std::memchr(data_ + offset, '\0', std::min(size_ - offset, kMaxStringBytes));
     if (end == nullptr) return {};
     return {data_ + offset, static_cast<std::size_t>(static_cast<const char*>(end) - (data_ + offset))};
   }
@@ -134,7 +134,7 @@ std::optional<ElfDependencies> read_elf_dependencies(const std::string& path) {
   for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= dynamic.p_filesz; at += sizeof(Elf64_Dyn)) {
     Elf64_Dyn entry{};
     if (!file.read(dynamic.p_offset + at, entry) || entry.d_tag == DT_NULL) break;
-    if (entry.d_tag == DT_NEEDED && needed.size() < kMostNeeded) needed.push_back(entry.d_un.d_val);
+    if (entry.d_tag == DT_NEEDED && needed.size() < kMaxNeeded) needed.push_back(entry.d_un.d_val);
     if (entry.d_tag == DT_STRTAB) strings_address = entry.d_un.d_ptr;
     if (entry.d_tag == DT_RPATH) rpath = entry.d_un.d_val;
     if (entry.d_tag == DT_RUNPATH) runpath = entry.d_un.d_val;

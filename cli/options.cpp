@@ -19,7 +19,7 @@ namespace clusterprof::cli {
 namespace {
 
 constexpr int kMaxRate_hz = 10000;
-constexpr std::size_t kMostEventBytes = 1000;  // with separators; the agent has room for so many
+constexpr std::size_t kMaxEventBytes = 1000;  // with separators; the agent has room for so many
 
 constexpr std::string_view kUsage = "[LAUNCHER] clusterprof [options] [--] COMMAND [ARGUMENTS]";
 
@@ -310,8 +310,8 @@ Result<Options> RecordParser::check() const {
       event_bytes += event.size() + 1;
     }
   }
-  if (event_bytes > kMostEventBytes)
-    return Error{label("event") + ": names of together at most " + std::to_string(kMostEventBytes) +
+  if (event_bytes > kMaxEventBytes)
+    return Error{label("event") + ": names of together at most " + std::to_string(kMaxEventBytes) +
                  " characters"};
   auto own = own_paths(raw_.own);
   if (!own) return Error{label("own") + ": " + own.error().message};

@@ -74,7 +74,7 @@ class Found {
   void add(std::uint64_t pc, const PythonRuntime& runtime) noexcept {
     AddressRange range{0, 0};
     // The eval loop is on the stack of every thread.
-    if (count_ == kMostCollectorRanges || is_eval_code(runtime, pc) ||
+    if (count_ == kMaxCollectorRanges || is_eval_code(runtime, pc) ||
         !find_function_range(pc, range.begin, range.end))
       return;
     for (std::uint32_t i = 0; i < count_; ++i)

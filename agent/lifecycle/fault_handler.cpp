@@ -17,7 +17,7 @@ namespace clusterprof::agent {
 namespace {
 
 // An ample bound on the stack that guarded code uses.
-constexpr std::uintptr_t kMostGuardedBytes = 64 * 1024;
+constexpr std::uintptr_t kMaxGuardedBytes = 64 * 1024;
 
 bool is_agent_code(std::uintptr_t address) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
@@ -29,9 +29,9 @@ bool is_agent_code(std::uintptr_t address) noexcept {
 // program may have interrupted the guarded code (where that is not inside a handler of ours): then the search
 // meets the address that this handler returns to first, which is not a call of ours.
 bool is_of_guarded_code(std::uintptr_t pc, std::uintptr_t sp, std::uintptr_t guard_sp) noexcept {
-  constexpr std::uintptr_t kWord = sizeof(std::uintptr_t), kMostWords = 32;
+  constexpr std::uintptr_t kWord = sizeof(std::uintptr_t), kMaxWords = 32;
   if (is_agent_code(pc)) return true;
-  for (std::uintptr_t at = sp; at < guard_sp && at < sp + kMostWords * kWord; at += kWord) {
+  for (std::uintptr_t at = sp; at < guard_sp && at < sp + kMaxWords * kWord; at += kWord) {
     const auto word = *reinterpret_cast<const std::uintptr_t*>(at);
     if (is_signal_return(word)) return false;
     if (is_agent_code(word)) return true;
@@ -49,7 +49,7 @@ void fault_handler(int signal, siginfo_t* info, void* context) noexcept {
   const auto pc = static_cast<std::uintptr_t>(registers[REG_RIP]);
   // The frame that set the guard is gone: a handler of the program jumped out of it.
   if (guard.armed != 0 && is_left(t_context, guard_sp, sp)) guard.armed = 0;
-  if (guard.armed != 0 && info->si_code > 0 && guard_sp - sp < kMostGuardedBytes &&
+  if (guard.armed != 0 && info->si_code > 0 && guard_sp - sp < kMaxGuardedBytes &&
       is_of_guarded_code(pc, sp, guard_sp)) {
     // What __builtin_longjmp would load. Returning from the handler with these registers also gives
     // the thread its signal mask and its stack back.

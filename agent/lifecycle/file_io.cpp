@@ -31,7 +31,7 @@ namespace clusterprof::agent {
 namespace {
 
 constexpr std::uint32_t kDescriptors = 65536;  // those with higher numbers are not counted
-constexpr std::uint32_t kMostProbes = 128;
+constexpr std::uint32_t kMaxProbes = 128;
 constexpr std::uint32_t kPathBytes = 1024;  // of a longer one, the beginning
 
 // What is behind a descriptor, in DescriptorState::file.
@@ -463,7 +463,7 @@ wire::IoSite* find_site(wire::SegmentHeader* segment, const clusterprof_call_pat
   // All that have no call path are one.
   std::uint64_t key = mix((path.words != 0 ? path.hash : 0) ^ what * 0x9e37'79b9'7f4a'7c15ull);
   if (key == 0) key = 1;
-  for (std::uint32_t probe = 0; probe < kMostProbes; ++probe) {
+  for (std::uint32_t probe = 0; probe < kMaxProbes; ++probe) {
     wire::IoSite& site = sites[wire::table_place(key, probe, segment->io_sites)];
     std::uint64_t there = site.key.load(std::memory_order_acquire);
     if (there == 0) {
@@ -561,12 +561,12 @@ bool has_read_name(int error) noexcept {
 
 // Enters the nearest directory of the path that exists.
 [[gnu::noinline]] std::uint32_t enter_directory(const char* folder, std::size_t folder_bytes) noexcept {
-  constexpr std::uint32_t kMostSteps = 32;
+  constexpr std::uint32_t kMaxSteps = 32;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (segment == nullptr || !may_work(t_context) || !is_this_process()) return kNoFile;
   char path[kPathBytes];
   std::uint32_t length = make_absolute(folder, folder_bytes, path);
-  for (std::uint32_t step = 0; length != 0 && step < kMostSteps; ++step) {
+  for (std::uint32_t step = 0; length != 0 && step < kMaxSteps; ++step) {
     struct stat status;
     if (raw_syscall(SYS_stat, path, &status) == 0)
       return enter_file(segment, status.st_dev, status.st_ino, file_system_of(status.st_dev, -1, path), path,

@@ -19,14 +19,14 @@ namespace {
 
 // A high number makes the kernel's table of descriptors equally large. Our events get one part in kEventPart
 // of the descriptors that the program may have.
-constexpr std::uint32_t kMostDescriptors = 4096, kEventPart = 8;
-static_assert(kMostHighEvents == kMostDescriptors / kEventPart);
+constexpr std::uint32_t kMaxDescriptors = 4096, kEventPart = 8;
+static_assert(kMaxHighEvents == kMaxDescriptors / kEventPart);
 constinit std::atomic<std::uint32_t> g_events_open = 0;
 
 std::uint32_t descriptor_limit() noexcept {
   rlimit limits;
   if (getrlimit(RLIMIT_NOFILE, &limits) != 0) return 0;
-  return static_cast<std::uint32_t>(limits.rlim_cur < kMostDescriptors ? limits.rlim_cur : kMostDescriptors);
+  return static_cast<std::uint32_t>(limits.rlim_cur < kMaxDescriptors ? limits.rlim_cur : kMaxDescriptors);
 }
 
 }  // namespace

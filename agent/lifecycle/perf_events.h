@@ -11,7 +11,7 @@ struct perf_event_attr;
 namespace clusterprof::agent {
 
 // The most events that are open at a time.
-inline constexpr std::uint32_t kMostHighEvents = 512;
+inline constexpr std::uint32_t kMaxHighEvents = 512;
 
 // Opens an event of the thread (0: the calling one) with a high descriptor number, away from the program's.
 // Nearly all descriptors are left to the program. Returns a negative error number on failure. `group`: the

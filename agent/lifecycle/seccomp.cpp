@@ -95,13 +95,13 @@ class Filter {
   explicit Filter(long program) noexcept {
     sock_fprog given = {};
     if (!copy(program, &given, sizeof given) || given.len == 0 || given.len > BPF_MAXINSNS) return;
-    auto* const memory = static_cast<sock_filter*>(map_memory(kMostBytes));
+    auto* const memory = static_cast<sock_filter*>(map_memory(kMaxBytes));
     if (memory == nullptr) return;
     code_ = memory;
     if (copy(reinterpret_cast<long>(given.filter), memory, given.len * sizeof *memory)) count_ = given.len;
   }
   ~Filter() {
-    if (code_ != nullptr) unmap_memory(code_, kMostBytes);
+    if (code_ != nullptr) unmap_memory(code_, kMaxBytes);
   }
   Filter(const Filter&) = delete;
   Filter& operator=(const Filter&) = delete;
@@ -123,7 +123,7 @@ class Filter {
   bool is_readable() const noexcept { return count_ != 0; }
 
  private:
-  static constexpr std::uint64_t kMostBytes = BPF_MAXINSNS * sizeof(sock_filter);
+  static constexpr std::uint64_t kMaxBytes = BPF_MAXINSNS * sizeof(sock_filter);
 
   // The kernel reads there as well, and says what is wrong.
   static bool copy(long from, void* to, std::size_t bytes) noexcept {
@@ -230,7 +230,7 @@ bool is_live(const ThreadRecord& record) noexcept {
 
 // For all threads: a filter may apply to all of them, and their threads and children inherit it.
 void end_recording() noexcept {
-  constexpr std::uint32_t kMostMoments = 50'000;  // a second
+  constexpr std::uint32_t kMaxMoments = 50'000;  // a second
   constexpr timespec kMoment = {0, 20'000};
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   stop_watcher_for_good();
@@ -242,7 +242,7 @@ void end_recording() noexcept {
   if (segment != nullptr) refresh_usage(segment);
   // From here on handlers do nothing; those that are at work may start their thread's ticks once more.
   g_handlers.ended.store(1);
-  for (std::uint32_t i = 0; i < kMostMoments && g_handlers.running.load() != 0; ++i)
+  for (std::uint32_t i = 0; i < kMaxMoments && g_handlers.running.load() != 0; ++i)
     raw_syscall(SYS_nanosleep, &kMoment, nullptr);
   const itimerspec stopped = {};
   for (std::uint32_t i = 0; i < used; ++i) {

@@ -29,16 +29,16 @@ extern "C" void* __libc_stack_end;
 namespace clusterprof::agent {
 namespace {
 
-constexpr std::uint32_t kThreadSlots = 512, kFewestThreadSlots = 8;
+constexpr std::uint32_t kThreadSlots = 512, kMinThreadSlots = 8;
 constexpr std::uint32_t kCodeSlots = 65536;
 constexpr std::uint64_t kCodeArenaBytes = 32u << 20;
 constexpr std::uint64_t kModuleArenaBytes = 4u << 20;
 constexpr std::uint32_t kMpiSites = 8192;
 constexpr std::uint32_t kAllMpiSites = wire::all_mpi_sites(kMpiSites, wire::kMpiFunctionCount);
 constexpr std::uint64_t kPathArenaBytes = 16u << 20;
-constexpr std::uint32_t kFewestPeers = 1024, kMostPeers = 131072;
+constexpr std::uint32_t kMinPeers = 1024, kMaxPeers = 131072;
 constexpr std::uint32_t kCommunicators = 4096;
-constexpr std::uint32_t kMostEventRings = 64;
+constexpr std::uint32_t kMaxEventRings = 64;
 constexpr std::uint32_t kRegions = 256;
 constexpr std::uint32_t kIoFiles = 8192, kIoSites = 16384;
 
@@ -52,8 +52,8 @@ struct Layout {
 };
 
 std::uint32_t peer_count(std::int32_t world_size) noexcept {
-  std::uint32_t peers = kFewestPeers;
-  while (peers < kMostPeers && static_cast<std::int64_t>(peers) < 2 * static_cast<std::int64_t>(world_size))
+  std::uint32_t peers = kMinPeers;
+  while (peers < kMaxPeers && static_cast<std::int64_t>(peers) < 2 * static_cast<std::int64_t>(world_size))
     peers *= 2;
   return peers;
 }
@@ -69,7 +69,7 @@ Layout lay_out(std::uint32_t threads) noexcept {
   };
   layout.peers = peer_count(g_options.world_size);
   layout.threads = threads;
-  layout.rings = threads < kMostEventRings ? threads : kMostEventRings;
+  layout.rings = threads < kMaxEventRings ? threads : kMaxEventRings;
   layout.code_slots = place(sizeof(wire::CodeSlot) * kCodeSlots);
   layout.code_arena = place(kCodeArenaBytes);
   layout.module_arena = place(kModuleArenaBytes);
@@ -108,10 +108,10 @@ void* map_file(int file, const Layout& layout) noexcept {
 // The words of the command line follow their number on the stack that the kernel set up. In the child of a
 // fork, and if anything looks wrong, the kernel is asked.
 bool command_from_stack(char (&command)[256]) noexcept {
-  constexpr long kMostWords = 4096;
+  constexpr long kMaxWords = 4096;
   const long count = *static_cast<const long*>(__libc_stack_end);
   const auto* const words = static_cast<const char* const*>(__libc_stack_end) + 1;
-  if (count < 1 || count > kMostWords || words[count] != nullptr || words[0] == nullptr) return false;
+  if (count < 1 || count > kMaxWords || words[count] != nullptr || words[0] == nullptr) return false;
   std::size_t used = 0;
   for (long i = 0; i < count && used + 1 < sizeof command; ++i) {
     const std::size_t room = sizeof command - 1 - used;
@@ -194,8 +194,7 @@ wire::SegmentHeader* make_segment() noexcept {
       static_cast<int>(raw_syscall(SYS_memfd_create, "clusterprof", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file < 0) return nullptr;
   wire::SegmentHeader* header = nullptr;
-  for (std::uint32_t threads = kThreadSlots; threads >= kFewestThreadSlots && header == nullptr;
-       threads /= 2) {
+  for (std::uint32_t threads = kThreadSlots; threads >= kMinThreadSlots && header == nullptr; threads /= 2) {
     const Layout layout = lay_out(threads);
     header = static_cast<wire::SegmentHeader*>(map_file(file, layout));
     if (header != nullptr) fill(*header, layout);

@@ -152,8 +152,8 @@ void end_vanished_thread(ThreadRecord& record) noexcept {
 }
 
 bool claim_own_record(ThreadRecord& record) noexcept {
-  constexpr std::uint32_t kMostMoments = 100'000;  // two seconds at least
-  for (std::uint32_t i = 0; i < kMostMoments; ++i) {
+  constexpr std::uint32_t kMaxMoments = 100'000;  // two seconds at least
+  for (std::uint32_t i = 0; i < kMaxMoments; ++i) {
     if (change_state(record, RecordState::kLive, RecordState::kClaimed)) return true;
     const std::uint32_t state = record.state.load(std::memory_order_acquire);
     // Only its own thread claims a record that has one.

@@ -87,10 +87,10 @@ void find_stack(ThreadContext& context) noexcept {
   if (own_tid() == getpid()) {
     // pthread_getattr_np would parse /proc/self/maps. The main stack grows down from here, as far
     // as its limit allows.
-    constexpr std::uint64_t kPage = 4096, kMostBytes = 1u << 30;
+    constexpr std::uint64_t kPage = 4096, kMaxBytes = 1u << 30;
     rlimit limits;
-    std::uint64_t bytes = kMostBytes;
-    if (getrlimit(RLIMIT_STACK, &limits) == 0 && limits.rlim_cur < kMostBytes) bytes = limits.rlim_cur;
+    std::uint64_t bytes = kMaxBytes;
+    if (getrlimit(RLIMIT_STACK, &limits) == 0 && limits.rlim_cur < kMaxBytes) bytes = limits.rlim_cur;
     context.stack_high = (reinterpret_cast<std::uintptr_t>(__libc_stack_end) + kPage) / kPage * kPage;
     context.stack_low = context.stack_high - bytes;
     const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));

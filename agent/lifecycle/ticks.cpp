@@ -30,7 +30,7 @@
 namespace clusterprof::agent {
 namespace {
 
-constexpr std::uint32_t kMostCpuTimerHz = 250;      // the tick of most kernels
+constexpr std::uint32_t kMaxCpuTimerHz = 250;       // the tick of most kernels
 constexpr std::uint64_t kShortestEventNs = 10'000;  // the kernel's own limit
 
 std::uint64_t own_phase_ns(const ThreadRecord& record) noexcept {
@@ -45,7 +45,7 @@ struct AbandonedEvent {
   int descriptor;
   std::uint64_t id;
 };
-constinit AbandonedEvent g_abandoned_events[kMostHighEvents] = {};
+constinit AbandonedEvent g_abandoned_events[kMaxHighEvents] = {};
 constinit std::atomic<std::uint32_t> g_abandoned_count = 0;
 
 void close_abandoned_events(bool are_copies) noexcept {
@@ -205,7 +205,7 @@ Tick choose_clock() noexcept {
   if (g_process.samples_event && g_options.sample_on.event.kind != wire::SampleEventKind::kOther)
     return Tick::kTaskClock;
   if (!g_options.cpu_clock) return g_options.rate_hz < kWallTimerRateHz ? Tick::kCpuClock : Tick::kMonotonic;
-  if (g_options.rate_hz <= kMostCpuTimerHz) return Tick::kCpuClock;
+  if (g_options.rate_hz <= kMaxCpuTimerHz) return Tick::kCpuClock;
   if (g_process.samples_event) return Tick::kMonotonic;  // a thread has one event
   const int descriptor = open_event(0, g_process.period_ns);
   if (descriptor < 0) return Tick::kMonotonic;

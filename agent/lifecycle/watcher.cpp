@@ -75,12 +75,12 @@ bool lock_in_time(pthread_mutex_t& mutex) noexcept {
 // Waits for a bounded time until the kernel has no such thread any more. A watcher that is stuck waiting for
 // a lock of the loader ends when it gets the lock. Returns whether there was a watcher.
 bool stop_watcher() noexcept {
-  constexpr std::uint32_t kMostMoments = 10'000;
+  constexpr std::uint32_t kMaxMoments = 10'000;
   constexpr timespec kMoment = {0, 20'000};
   g_current.fetch_add(1, std::memory_order_acq_rel);
   if (g_watcher_tid.load(std::memory_order_acquire) == 0) return false;
   raw_syscall(SYS_futex, &g_current, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-  for (std::uint32_t i = 0; i < kMostMoments; ++i) {
+  for (std::uint32_t i = 0; i < kMaxMoments; ++i) {
     const std::int32_t tid = g_watcher_tid.load(std::memory_order_acquire);
     if (tid > 0 && raw_syscall(SYS_tgkill, g_process.pid, tid, 0) == -ESRCH) break;
     raw_syscall(SYS_nanosleep, &kMoment, nullptr);
@@ -91,8 +91,8 @@ bool stop_watcher() noexcept {
 
 // The kernel's files about threads. Some stay open, since opening one costs several times what reading it
 // does. This is done only if the watcher has its own table of descriptors, and enough of them.
-constexpr std::uint32_t kMostOpenFiles = 256;  // two for each of 128 threads
-constinit std::uint32_t g_files_left = 0;      // that may be opened and kept
+constexpr std::uint32_t kMaxOpenFiles = 256;  // two for each of 128 threads
+constinit std::uint32_t g_files_left = 0;     // that may be opened and kept
 
 void close_task_file(int& descriptor) noexcept {
   if (descriptor < 0) return;
@@ -509,7 +509,7 @@ void* watch(void* given) {
   rlimit descriptors;
   if (leave_descriptor_table() && getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
     const rlim_t quarter = descriptors.rlim_cur / 4;
-    g_files_left = quarter < kMostOpenFiles ? static_cast<std::uint32_t>(quarter) : kMostOpenFiles;
+    g_files_left = quarter < kMaxOpenFiles ? static_cast<std::uint32_t>(quarter) : kMaxOpenFiles;
   }
   // The files of the last watcher went with its descriptors.
   pthread_mutex_lock(&g_tick);

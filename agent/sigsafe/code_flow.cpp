@@ -812,19 +812,19 @@ Flow execute(const Instruction& in, State& state) noexcept {
 // Branches that were not taken yet. A function mostly ends with its return, so the branches that go farthest
 // are tried first.
 struct Paths {
-  static constexpr unsigned kMost = 3, kMostSeen = 24;
+  static constexpr unsigned kMost = 3, kMaxSeen = 24;
   struct Path {
     std::uint64_t target;
     State state;
   };
   Path path[kMost];
-  std::uint64_t seen[kMostSeen];  // targets: once is enough
+  std::uint64_t seen[kMaxSeen];  // targets: once is enough
   unsigned count, seen_count;
 
   bool is_new(std::uint64_t target) noexcept {
     for (unsigned i = 0; i < seen_count; ++i)
       if (seen[i] == target) return false;
-    if (seen_count == kMostSeen) return false;
+    if (seen_count == kMaxSeen) return false;
     seen[seen_count++] = target;
     return true;
   }
@@ -1022,14 +1022,14 @@ bool operand_address(const Instruction& in, const State& state, std::uint64_t be
 
 bool find_data_address(const CodeAt& code, const std::uint64_t (&registers)[kEncodedRegisters],
                        std::uint64_t stack_low, std::uint64_t stack_high, std::uint64_t& address) noexcept {
-  constexpr unsigned kMostInstructions = 4;
+  constexpr unsigned kMaxInstructions = 4;
   constexpr std::uint64_t kLowest = 1u << 16, kHighest = std::uint64_t{1} << 47;
   State state;
   state.saved_count = 0;
   for (unsigned i = 0; i < kEncodedRegisters; ++i)
     state.reg[i] = {0, Known::kSum, static_cast<std::uint8_t>(i), 0};
   const std::uint8_t* at = code.begin;
-  for (unsigned count = 0; count < kMostInstructions; ++count) {
+  for (unsigned count = 0; count < kMaxInstructions; ++count) {
     Instruction in;
     if (!decode(at, code.end, in)) return false;
     at += in.bytes;

@@ -80,7 +80,7 @@ GcKnown gc_state(const PythonRuntime& runtime, std::uint64_t tstate) noexcept {
   std::uint32_t offset = runtime.gc_collecting;
   if (offset == 0) offset = g_gc_search.collecting.load(std::memory_order_relaxed);
   if (offset == 0) {
-    if (runtime.gc_is_described || g_gc_search.searches.load(std::memory_order_relaxed) >= kMostGcSearches)
+    if (runtime.gc_is_described || g_gc_search.searches.load(std::memory_order_relaxed) >= kMaxGcSearches)
       return GcKnown::kGivenUp;
     // Counted first: the search may fault.
     g_gc_search.searches.fetch_add(1, std::memory_order_relaxed);

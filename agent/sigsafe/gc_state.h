@@ -25,7 +25,7 @@ std::uint32_t find_collecting(std::uint64_t base, std::uint64_t bytes) noexcept;
 
 // Limit for a process. A collection, or the creation of an interpreter, is over after some samples. If no GC
 // state was found by then, it is one that we do not know.
-inline constexpr std::uint32_t kMostGcSearches = 256;
+inline constexpr std::uint32_t kMaxGcSearches = 256;
 struct GcSearch {
   std::atomic<std::uint32_t> searches;
   std::atomic<std::uint32_t> collecting;  // its offset, 0 not known

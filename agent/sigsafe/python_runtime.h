@@ -67,9 +67,9 @@ void note_gil_taker(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
 
 // Functions of which one is always on the stack of a thread that collects garbage
 // (discovery/collector_code.h). Written once, `count` last.
-inline constexpr std::uint32_t kMostCollectorRanges = 128;
+inline constexpr std::uint32_t kMaxCollectorRanges = 128;
 struct CollectorCode {
-  AddressRange ranges[kMostCollectorRanges];
+  AddressRange ranges[kMaxCollectorRanges];
   std::atomic<std::uint32_t> count;  // 0: not known
   // Numbers of stacks of collecting threads: with one of these functions, and without one until then.
   std::atomic<std::uint32_t> hits, misses;

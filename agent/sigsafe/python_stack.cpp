@@ -398,15 +398,15 @@ std::uint64_t state_in_main_interpreter(const PythonRuntime& runtime, std::uint6
 // The state of the calling thread in an interpreter other than that of `own`, if it has frames there. Up to
 // 3.11 nothing else tells that a thread without the GIL is in a sub-interpreter. 0 if there is none.
 std::uint64_t state_in_sub_interpreter(const PythonRuntime& runtime, std::uint64_t own) noexcept {
-  constexpr std::uint32_t kMostStates = 1024;  // lists may change while they are read
+  constexpr std::uint32_t kMaxStates = 1024;  // lists may change while they are read
   const PythonLayout& layout = runtime.layout;
   void* interpreter = runtime.first_interpreter();
   if (interpreter == nullptr || runtime.next_interpreter(interpreter) == nullptr) return 0;
   const auto own_interpreter = peek<std::uint64_t>(own + layout.tstate_interp);
-  for (std::uint32_t i = 0; i < kMostStates && interpreter != nullptr;
+  for (std::uint32_t i = 0; i < kMaxStates && interpreter != nullptr;
        ++i, interpreter = runtime.next_interpreter(interpreter)) {
     if (reinterpret_cast<std::uint64_t>(interpreter) == own_interpreter) continue;
-    for (void* state = runtime.first_thread(interpreter); i < kMostStates && state != nullptr;
+    for (void* state = runtime.first_thread(interpreter); i < kMaxStates && state != nullptr;
          ++i, state = runtime.next_thread(state)) {
       const auto address = reinterpret_cast<std::uint64_t>(state);
       if (peek<std::uint64_t>(address + layout.tstate_thread_id) == own_thread_id() &&

@@ -223,11 +223,11 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
                   const InterruptedCall& call, wire::Trigger trigger, const Instant& now, std::uint16_t ticks,
                   bool may_guard) noexcept {
   wire::ThreadSlot& slot = *context.slot;
-  constexpr auto kMostBytes =
+  constexpr auto kMaxBytes =
       static_cast<std::uint32_t>(sizeof(wire::SampleRecord) + wire::kMaxCounters * sizeof(std::uint64_t) +
                                  wire::kMaxFrameWords * sizeof(std::uint64_t));
   std::uint64_t position = 0;
-  std::uint8_t* const bytes = wire::ring_reserve(slot.ring, kMostBytes, position);
+  std::uint8_t* const bytes = wire::ring_reserve(slot.ring, kMaxBytes, position);
   if (bytes == nullptr) {
     count_drop(segment, wire::DropReason::kRingFull);
     return;
@@ -348,7 +348,7 @@ void push_record(ThreadContext& context, wire::SegmentHeader* segment, const Ins
   wire::ring_commit(context.slot->ring, position, sample.header.bytes);
 }
 
-constexpr std::uint64_t kRise = 8, kFall = 32, kMostStride = 1u << 16;
+constexpr std::uint64_t kRise = 8, kFall = 32, kMaxStride = 1u << 16;
 
 // True if, since its last sample, the thread has had less processor time than that sample took: other threads
 // had the processor while the clock of its ticks went on.
@@ -378,7 +378,7 @@ void leave_time(ThreadRecord& record, bool of_event, const Instant& begin, std::
   const std::uint64_t most_ns = of_event ? period_ns : period_ns / 2;
   const std::uint64_t stride = record.tick_stride.load(std::memory_order_relaxed);
   std::uint64_t wanted = 1 + record.usual_cost_ns / most_ns;
-  if (wanted > kMostStride) wanted = kMostStride;
+  if (wanted > kMaxStride) wanted = kMaxStride;
   const bool steady = wanted == stride || (wanted < stride && wanted != 1 && 4 * wanted > 3 * stride);
   if (steady) return;
   record.tick_stride.store(static_cast<std::uint32_t>(wanted), std::memory_order_relaxed);

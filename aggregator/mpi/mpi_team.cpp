@@ -40,7 +40,7 @@ struct Farewell {
 constexpr std::size_t kPieceBytes = std::size_t{1} << 26;
 
 // Posted messages that are received while this member does something else.
-constexpr std::size_t kMostIncoming = 8;
+constexpr std::size_t kMaxIncoming = 8;
 
 // With one write(2), so that lines of members do not mix.
 void say(const std::string& text) {
@@ -228,7 +228,7 @@ MpiTeam::Incoming& MpiTeam::incoming(int from) {
 }
 
 bool MpiTeam::has_posted(int from) {
-  if (!incoming_.contains(from) && (incoming_.size() >= kMostIncoming || !has_come(from, kPostedSize)))
+  if (!incoming_.contains(from) && (incoming_.size() >= kMaxIncoming || !has_come(from, kPostedSize)))
     return false;
   return incoming(from).is_there();
 }

@@ -256,7 +256,7 @@ int export_run(const ExportVerbOptions& options) {
   const std::size_t ranks =
       how.ranks.empty() ? head.value()->ranks.size()
                         : static_cast<std::size_t>(std::count(how.ranks.begin(), how.ranks.end(), true));
-  if (ranks > report::kMostRanksApart && !how.each_rank) {
+  if (ranks > report::kMaxRanksApart && !how.each_rank) {
     const std::string of = "of " + std::to_string(ranks) + " ranks ";
     if (format->name == "pprof") complain(kOk, of + "the nodes are told apart (--all-ranks: the ranks, too)");
     if (format->name == "perfetto")

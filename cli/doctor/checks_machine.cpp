@@ -20,7 +20,7 @@ constexpr const char* kLimits = "limits";
 
 // agent/lifecycle/segment.cpp: the size of a rank's memory file with few threads in a large job, and the
 // address space that it may take. It uses much less of it (docs/design/0005-cost-of-the-agent.md).
-constexpr std::uint64_t kLeastMemoryFileBytes = 76'000'000;
+constexpr std::uint64_t kMinMemoryFileBytes = 76'000'000;
 constexpr std::uint64_t kAddressSpacePart = 8;
 constexpr std::uint64_t kUsedPerRankBytes = 32'000'000;
 // Shared memory that MPI libraries use for each rank on their own: 4 MB for Open MPI, less for MPICH.
@@ -264,7 +264,7 @@ void check_limits(const Context& context, Checks& out) {
   check.found = "files " + (file.soft == RLIM_INFINITY ? std::string("unlimited") : bytes_text(file.soft)) +
                 ", address space " +
                 (space.soft == RLIM_INFINITY ? std::string("unlimited") : bytes_text(space.soft));
-  if (file.soft < kLeastMemoryFileBytes || space.soft / kAddressSpacePart < kLeastMemoryFileBytes) {
+  if (file.soft < kMinMemoryFileBytes || space.soft / kAddressSpacePart < kMinMemoryFileBytes) {
     check.status = Status::kFail;
     check.costs =
         "ranks run unrecorded: a rank's memory file has up to 243 MB of addresses, at least 76 MB, and takes "

@@ -9,7 +9,7 @@ namespace clusterprof::cli::doctor {
 namespace {
 
 constexpr const char* kGroup = "output";
-constexpr std::uint64_t kLeastFreeBytes = 50'000'000, kFewFreeBytes = 1'000'000'000, kFewFreeFiles = 1000;
+constexpr std::uint64_t kMinFreeBytes = 50'000'000, kFewFreeBytes = 1'000'000'000, kFewFreeFiles = 1000;
 constexpr std::uint64_t kSlow_us = 1'000'000;
 
 int nodes_of_job(const System& system) {
@@ -96,8 +96,7 @@ void check_output(const Context& context, Checks& out) {
   const bool few_files = facts.space.total_files > 0 && facts.space.free_files < kFewFreeFiles;
   if (few_files) space.found += ", " + std::to_string(facts.space.free_files) + " more files";
   if (facts.space.free_bytes < kFewFreeBytes || few_files) {
-    const bool is_full =
-        facts.space.free_bytes < kLeastFreeBytes || (few_files && facts.space.free_files == 0);
+    const bool is_full = facts.space.free_bytes < kMinFreeBytes || (few_files && facts.space.free_files == 0);
     space.status = is_full ? Status::kFail : Status::kWarn;
     space.costs = "a run takes about 40 kB per rank and the profile as much again: shards may not be written";
     space.fix = "you: remove old runs (clusterprof ls), or another directory for CLUSTERPROF_ROOT";

@@ -10,7 +10,7 @@ namespace clusterprof::cli::doctor {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{20'000};
-constexpr std::size_t kMostInterpreters = 32;
+constexpr std::size_t kMaxInterpreters = 32;
 
 // agent/discovery/attach.cpp: kOldestMinor, kNewestMinor
 constexpr int kOldestMinor = 8, kNewestMinor = 15;
@@ -120,7 +120,7 @@ void check_python(const Context& context, Checks& out) {
   std::size_t unsupported = 0;
   for (const std::string& candidate : pythons_here(system)) {
     const std::string real = system.resolve(candidate);
-    if (real.empty() || !seen.insert(real).second || others.details.size() == kMostInterpreters) continue;
+    if (real.empty() || !seen.insert(real).second || others.details.size() == kMaxInterpreters) continue;
     const FileFacts facts = system.look(real);
     if (facts.is_directory || !facts.may_execute) continue;
     const Interpreter python = ask(system, candidate);

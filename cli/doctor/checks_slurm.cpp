@@ -16,9 +16,9 @@ namespace {
 constexpr const char* kGroup = "slurm";
 constexpr const char* kPluginName = "spank_clusterprof.so";
 constexpr std::chrono::milliseconds kPatience{8'000};
-constexpr int kMostIncludes = 8;
-constexpr int kMostFiles = 256;  // files may include each other
-constexpr int kLeastKillWait_s = 5;
+constexpr int kMaxIncludes = 8;
+constexpr int kMaxFiles = 256;  // files may include each other
+constexpr int kMinKillWait_s = 5;
 
 // The Slurm release that it was built with, from SLURM_VERSION_NUMBER: 22.05 of 0x160508.
 std::string release_of(std::uint32_t number) {
@@ -78,7 +78,7 @@ void find_lines(const System& system, const std::string& file, int depth, int& f
     const std::vector<std::string> words = words_of(text.substr(at, end - at));
     at = end + 1;
     if (words.size() < 2) continue;
-    if (words[0] == "include" && depth < kMostIncludes) {
+    if (words[0] == "include" && depth < kMaxIncludes) {
       const std::string pattern = words[1].starts_with('/') ? words[1] : directory_of(file) + "/" + words[1];
       for (const std::string& name : system.list(directory_of(pattern)))
         if (::fnmatch(name_of(pattern).c_str(), name.c_str(), 0) == 0)
@@ -125,7 +125,7 @@ void check_plugstack(const Context& context, const std::string& configuration, c
   for (const std::string& place : places)
     if (file.empty() && system.read(place)) file = place;
   std::vector<StackLine> lines;
-  int files = kMostFiles;
+  int files = kMaxFiles;
   if (!file.empty()) find_lines(system, file, 0, files, lines);
 
   const std::string plugin = context.layout.preload_directory + "/" + kPluginName;
@@ -236,7 +236,7 @@ void check_configuration(const std::string& configuration, Checks& out) {
   }
   const int wait_s = std::atoi(field_of(configuration, "KillWait").c_str());
   found.push_back("KillWait " + std::to_string(wait_s) + " s");
-  if (wait_s < kLeastKillWait_s) {
+  if (wait_s < kMinKillWait_s) {
     check.status = Status::kWarn;
     costs.emplace_back(
         "a cancelled or timed out step is killed before its shards are complete: its last seconds are lost");

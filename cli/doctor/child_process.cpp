@@ -18,7 +18,7 @@ namespace clusterprof::cli::doctor {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t kMostOutputBytes = 1 << 20;
+constexpr std::size_t kMaxOutputBytes = 1 << 20;
 constexpr std::chrono::milliseconds kTimeToDie{200};
 
 struct Pipe {
@@ -75,7 +75,7 @@ bool read_until(Clock::time_point deadline, std::vector<Source> sources) {
       const ssize_t got = ::read(sources[i].fd, buffer, sizeof buffer);
       if (got < 0 && errno == EINTR) continue;
       if (got > 0) sources[i].text->append(buffer, static_cast<std::size_t>(got));
-      if (got <= 0 || sources[i].text->size() > kMostOutputBytes)
+      if (got <= 0 || sources[i].text->size() > kMaxOutputBytes)
         sources.erase(sources.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }

@@ -16,8 +16,8 @@
 namespace clusterprof::cli::doctor {
 namespace {
 
-constexpr std::uint64_t kMostSections = 4096;
-constexpr std::uint64_t kMostTableBytes = 16u << 20;
+constexpr std::uint64_t kMaxSections = 4096;
+constexpr std::uint64_t kMaxTableBytes = 16u << 20;
 
 class ElfFile {
  public:
@@ -28,7 +28,7 @@ class ElfFile {
         header_.e_ident[EI_DATA] != ELFDATA2LSB)
       return;
     is_elf_ = true;
-    if (header_.e_shentsize != sizeof(Elf64_Shdr) || header_.e_shnum > kMostSections) return;
+    if (header_.e_shentsize != sizeof(Elf64_Shdr) || header_.e_shnum > kMaxSections) return;
     sections_.resize(header_.e_shnum);
     if (!read_into(header_.e_shoff, sections_.data(), sections_.size() * sizeof(Elf64_Shdr)))
       sections_.clear();
@@ -43,7 +43,7 @@ class ElfFile {
   }
 
   [[nodiscard]] std::string contents(const Elf64_Shdr& section) const {
-    if (section.sh_type == SHT_NOBITS || section.sh_size > kMostTableBytes) return {};
+    if (section.sh_type == SHT_NOBITS || section.sh_size > kMaxTableBytes) return {};
     std::string bytes(section.sh_size, '\0');
     return read_into(section.sh_offset, bytes.data(), bytes.size()) ? bytes : std::string();
   }

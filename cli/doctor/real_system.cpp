@@ -36,7 +36,7 @@
 namespace clusterprof::cli::doctor {
 namespace {
 
-constexpr std::size_t kMostFileBytes = 4 << 20;
+constexpr std::size_t kMaxFileBytes = 4 << 20;
 constexpr std::chrono::milliseconds kProbePatience{1000}, kPapiPatience{20'000}, kDirectoryPatience{15'000};
 
 int open_event(const EventProbe& probe) {
@@ -97,7 +97,7 @@ class ThisMachine final : public System {
     if (!file) return {};
     std::string text;
     char buffer[16384];
-    while (text.size() < kMostFileBytes) {
+    while (text.size() < kMaxFileBytes) {
       const ssize_t got = ::read(file.get(), buffer, sizeof buffer);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return {};

@@ -95,7 +95,7 @@ bool ClockRendezvous::takes_part(int rank) noexcept {
   const LinkDirectory links(*this);
   if (!links) return false;
   if (!make_link(links.get(), rank, kStaysOut)) return link_begins_with(links.get(), rank, kTakesPart);
-  if (refused_count_ < kMostAsked) refused_[refused_count_++] = rank;
+  if (refused_count_ < kMaxAsked) refused_[refused_count_++] = rank;
   return false;
 }
 

@@ -14,7 +14,7 @@ namespace clusterprof::mpi_wrap {
 // used.
 class ClockRendezvous {
  public:
-  static constexpr int kMostAsked = 9;
+  static constexpr int kMaxAsked = 9;
 
   // False: this rank does not take part. `node` identifies the node.
   bool offer(const char* directory, std::uint64_t node) noexcept;
@@ -42,7 +42,7 @@ class ClockRendezvous {
   dev_t device_ = 0;
   ino_t inode_ = 0;
   int rank_ = 0, refused_count_ = 0;
-  int refused_[kMostAsked] = {};
+  int refused_[kMaxAsked] = {};
 };
 
 }  // namespace clusterprof::mpi_wrap

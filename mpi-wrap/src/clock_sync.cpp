@@ -35,7 +35,7 @@ constexpr std::uint64_t kAnswerTimeout_ns = 30'000'000'000, kNoTimeout_ns = ~std
 
 // Number of round trips between two leaders. They go on until one round trip was short; for a limited time if
 // none can be short, and longer if processes wait for a core. Connecting and first waits do not count.
-constexpr int kEnoughExchanges = 64, kMostExchanges = 2000;
+constexpr int kEnoughExchanges = 64, kMaxExchanges = 2000;
 constexpr std::uint64_t kShortTrip_ns = 20'000, kUsualTrip_ns = 100'000;
 constexpr std::uint64_t kUsualTime_ns = 10'000'000, kLongestTime_ns = 50'000'000;
 // How long a waiting rank spins, and then yields.
@@ -120,7 +120,7 @@ std::uint64_t hash_of_node() noexcept {
 
 // --- who takes part --------------------------------------------------------------------------------------
 
-static_assert(ClockRendezvous::kMostAsked == kFanout + 1);
+static_assert(ClockRendezvous::kMaxAsked == kFanout + 1);
 constinit ClockRendezvous rendezvous;
 bool offered, all_recorded;
 MPI_Comm leaders;  // of the nodes; valid when has_leaders
@@ -329,7 +329,7 @@ Clock combine_round_trips(const RoundTrip* trips, int count, const Reply& reply)
 }
 
 Clock ask_partner(int partner) noexcept {
-  static RoundTrip trips[kMostExchanges];
+  static RoundTrip trips[kMaxExchanges];
   Question question{0};
   Reply reply{};
   if (!send(&question, sizeof(question), partner) || !receive(&reply, sizeof(reply), partner)) return {};
@@ -340,7 +340,7 @@ Clock ask_partner(int partner) noexcept {
     const std::uint64_t sent_ns = agent->now_ns(), spent_ns = sent_ns - start_ns;
     const bool good = count >= kEnoughExchanges && shortest_ns <= kShortTrip_ns;
     const bool usual = spent_ns > kUsualTime_ns && shortest_ns <= kUsualTrip_ns;
-    if (good || usual || spent_ns > kLongestTime_ns || count + 1 == kMostExchanges) question.last = 1;
+    if (good || usual || spent_ns > kLongestTime_ns || count + 1 == kMaxExchanges) question.last = 1;
     if (!send(&question, sizeof(question), partner) || !receive(&reply, sizeof(reply), partner)) return {};
     const std::uint64_t received_ns = agent->now_ns();
     const std::uint64_t trip_ns = received_ns - sent_ns - (reply.sent_ns - reply.received_ns);

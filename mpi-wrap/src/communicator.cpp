@@ -56,7 +56,7 @@ std::uint64_t next_occurrence(std::uint64_t key) noexcept {
 
 // --- entries of the segment's table ---
 
-constexpr std::uint32_t kMostEntries = 4096;
+constexpr std::uint32_t kMaxEntries = 4096;
 constexpr std::uint32_t kOwnEntries = 256;  // from there on, entries of freed communicators are used again
 constexpr std::uint32_t kFamilyLists = 64;
 
@@ -67,7 +67,7 @@ struct Retired {
   std::uint64_t family;
   std::uint32_t next;
 };
-Retired retired[kMostEntries];
+Retired retired[kMaxEntries];
 std::uint32_t retired_lists[kFamilyLists];
 
 std::uint32_t& retired_list(std::uint64_t family) noexcept {
@@ -75,11 +75,11 @@ std::uint32_t& retired_list(std::uint64_t family) noexcept {
 }
 
 std::uint32_t entry_count(const wire::SegmentHeader* segment) noexcept {
-  return segment->communicators < kMostEntries ? segment->communicators : kMostEntries;
+  return segment->communicators < kMaxEntries ? segment->communicators : kMaxEntries;
 }
 
 void retire_entry(const Communicator& communicator) noexcept {
-  if (communicator.family == 0 || communicator.index >= kMostEntries) return;
+  if (communicator.family == 0 || communicator.index >= kMaxEntries) return;
   std::uint32_t& list = retired_list(communicator.family);
   retired[communicator.index] = {communicator.family, list};
   list = communicator.index + 1;

@@ -54,13 +54,13 @@ void count_need_status(std::uint32_t change) noexcept {
 // larger one as long as there is allowance left. Each request adds some allowance, so the cost of cancelling
 // many requests is proportional to their number.
 constexpr std::uint32_t kFewSlots = 4096, kAllowancePerRequest = 16;
-constexpr std::uint64_t kMostAllowance = 1u << 24;
-std::uint64_t allowance = kMostAllowance;
+constexpr std::uint64_t kMaxAllowance = 1u << 24;
+std::uint64_t allowance = kMaxAllowance;
 std::uint64_t looked_at;
 
 void add_allowance() noexcept {
   allowance += kAllowancePerRequest;
-  if (allowance > kMostAllowance) allowance = kMostAllowance;
+  if (allowance > kMaxAllowance) allowance = kMaxAllowance;
 }
 
 bool may_look_at_all() noexcept {
@@ -517,7 +517,7 @@ void describe_requests(const MPI_Request* requests, int count, clusterprof_mpi_c
   if (!any_tracked()) return;
   const LockIf held(lock, state.shared);
   Pending pending{call, 0, nullptr};
-  for (int i = 0; i < count && i < kMostDescribed; ++i) {
+  for (int i = 0; i < count && i < kMaxDescribed; ++i) {
     const HandleKey key = key_of(requests[i]);
     const Request* const request = table.find(key);
     if (request == nullptr || !request->active || request->communicator == nullptr) continue;

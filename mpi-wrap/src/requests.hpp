@@ -56,8 +56,8 @@ bool is_pending_receive(HandleKey key) noexcept;
 void pending_receive_freed(HandleKey key, const MPI_Status* status) noexcept;
 
 // Describes a call that waits for these requests, as far as they have events: how many of the first
-// kMostDescribed are not complete, and the first of these. Does not ask the library.
-inline constexpr int kMostDescribed = 1024;
+// kMaxDescribed are not complete, and the first of these. Does not ask the library.
+inline constexpr int kMaxDescribed = 1024;
 void describe_requests(const MPI_Request* requests, int count, clusterprof_mpi_call& call) noexcept;
 
 // A persistent request was started.

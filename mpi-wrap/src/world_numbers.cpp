@@ -19,7 +19,7 @@ namespace clusterprof::mpi_wrap {
 namespace {
 
 constexpr int kLockTries = 200;  // x 10 ms
-constexpr int kMostRivals = 1000;
+constexpr int kMaxRivals = 1000;
 
 bool is_regular(const OpenFile& file, struct stat& status) noexcept {
   return file && fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode);
@@ -125,7 +125,7 @@ NewWorld make_world(const char* path, int own, std::int32_t first_size, const Sp
     if (!wire::format_spawned_world(made, text, sizeof(text))) return {};
     if (symlinkat(text, worlds.get(), name_of(number + 1).text) == 0) break;
     // Without locks somebody may have been faster. What is there may also be unreadable, and stay so.
-    if (errno != EEXIST || rivals == kMostRivals) return {};
+    if (errno != EEXIST || rivals == kMaxRivals) return {};
   }
   const NewWorld world{number + 1, made.first};
   last_seen.store(world.number);

@@ -18,14 +18,14 @@ namespace {
 
 // --- what the launcher left in the environment ---
 
-constexpr int kMostWords = 64;
+constexpr int kMaxWords = 64;
 
 struct LaunchInfo {
   std::int32_t first;
   int number;                    // of this process's world; 0: it was not spawned
   const char* worlds_directory;  // where the links of spawned worlds are, for this process's own
   SpawnCommand command;          // for those that it spawns
-  const char* options[kMostWords];
+  const char* options[kMaxWords];
 };
 LaunchInfo launch;
 
@@ -58,10 +58,10 @@ void read_own_world() noexcept {
 void read_spawn_command() noexcept {
   char* text = copy_variable(wire::kSpawnVariable);
   if (text == nullptr) return;
-  const char* words[kMostWords + 2];
+  const char* words[kMaxWords + 2];
   int count = 0;
   for (char* word = text; word != nullptr;) {
-    if (count == kMostWords + 2) return;
+    if (count == kMaxWords + 2) return;
     words[count++] = word;
     word = strchr(word, wire::kWordEnd);
     if (word != nullptr) *word++ = '\0';
@@ -89,13 +89,13 @@ const LaunchInfo& launch_info() noexcept {
 // --- worlds ---
 
 // After this many worlds, the ranks of later ones are unknown.
-constexpr std::uint32_t kMostWorlds = 1024;
+constexpr std::uint32_t kMaxWorlds = 1024;
 
 struct World {
   MPI_Group group;
   RankMap ranks;
 };
-World worlds[kMostWorlds];  // the first one is this process's own
+World worlds[kMaxWorlds];  // the first one is this process's own
 std::atomic<std::uint32_t> world_count;
 SpinLock worlds_lock;
 
@@ -121,7 +121,7 @@ void end_worlds() noexcept {
 void add_world(MPI_Group group, RankMap& ranks) noexcept {
   const LockIf held(worlds_lock, state.shared);
   const std::uint32_t count = world_count.load(std::memory_order_relaxed);
-  if (count == 0 || count == kMostWorlds) {
+  if (count == 0 || count == kMaxWorlds) {
     const auto group_free = CLUSTERPROF_LIBRARY(MPI_Group_free);
     if (group_free != nullptr) group_free(&group);
     ranks.clear();

@@ -44,8 +44,8 @@ bool is_work(const CallPaths& paths, std::uint32_t path, Category category) {
 }
 
 std::string_view system_call_of(const CallPaths& paths, std::uint32_t path) {
-  constexpr int kMostBelow = 4;  // what the collector makes: its descriptor, or that the GIL is waited for
-  for (int below = 0; below <= kMostBelow; ++below, path = paths.parent(path)) {
+  constexpr int kMaxBelow = 4;  // what the collector makes: its descriptor, or that the GIL is waited for
+  for (int below = 0; below <= kMaxBelow; ++below, path = paths.parent(path)) {
     const Frame* frame = paths.frame(path);
     if (frame == nullptr || frame->kind != FrameKind::kKernel) return {};
     std::string_view name = paths.text(frame->name);

@@ -47,7 +47,7 @@ inline constexpr double kHigh = 0.25;             // severity "high" from here
 inline constexpr double kMedium = 0.10;           // "medium" from here, "low" below
 inline constexpr double kBottleneck = 0.05;       // smallest share listed for the run
 inline constexpr double kDropped = 0.01;          // of the samples
-inline constexpr double kFewestLost = 10;         // fewer are chance, whatever their share
+inline constexpr double kMinLost = 10;            // fewer are chance, whatever their share
 inline constexpr double kTruncated = 0.10;        // of the samples
 inline constexpr double kMergeFailed = 0.01;      // of the merges tried
 inline constexpr double kDelay = 0.02;            // waiting that goes back to one rank in one function
@@ -60,8 +60,8 @@ inline constexpr double kClockError_s = 50e-6;
 inline constexpr double kMemoryBandwidth = 4e9;  // bytes per second of its CPU time
 inline constexpr double kMissesPerKilo = 10;     // misses of the last cache per 1000 instructions
 // and without, as far as the estimate of its data is certain and
-inline constexpr double kMemoryOperands = 0.20;       // of its samples are at an access to memory
-inline constexpr std::uint64_t kFewestAccesses = 20;  // are known
+inline constexpr double kMemoryOperands = 0.20;    // of its samples are at an access to memory
+inline constexpr std::uint64_t kMinAccesses = 20;  // are known
 // Processors that are shared.
 inline constexpr double kBusy = 0.90;  // of the time of the processors that a group of ranks may use
 inline constexpr double kWaitingForProcessor = 0.05;  // ready without a processor, in MPI or not

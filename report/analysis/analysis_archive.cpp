@@ -49,7 +49,7 @@ static_assert(kPlain<shard::RankRange>);
 // of the compressed bytes.
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 constexpr int kLevel = 1;
-constexpr std::size_t kMostRatio = 1100;  // deflate's is 1032
+constexpr std::size_t kMaxRatio = 1100;  // deflate's is 1032
 
 struct BlockHead {
   std::uint32_t plain_bytes = 0, stored_bytes = 0;
@@ -133,7 +133,7 @@ class Reader : public cereal::InputArchive<Reader, cereal::AllowEmptyClassElisio
   Reader(std::span<const std::byte> in, std::uint64_t plain_bytes)
       : InputArchive(this), in_(in), left_(plain_bytes), decompressor_(libdeflate_alloc_decompressor()) {
     if (!decompressor_) throw std::bad_alloc();
-    if (plain_bytes / kMostRatio > in.size()) throw Damaged();
+    if (plain_bytes / kMaxRatio > in.size()) throw Damaged();
   }
 
   [[nodiscard]] bool at_end() const { return left_ == 0 && rest_.empty() && in_.empty(); }
@@ -275,10 +275,10 @@ void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const Derived& derived) {
   out(value);
 }
 void CEREAL_LOAD_FUNCTION_NAME(Reader& in, Derived& derived) {
-  constexpr std::size_t kMostKinds = 256;
+  constexpr std::size_t kMaxKinds = 256;
   const std::uint64_t kind = in.number();
   std::vector<Derived>& kinds = in.kinds();
-  if (kind == kinds.size() && kind < kMostKinds) {
+  if (kind == kinds.size() && kind < kMaxKinds) {
     std::string name, unit, formula;
     in(name, unit, formula);
     kinds.push_back({constant(name), 0, constant(unit), constant(formula)});

@@ -18,7 +18,7 @@ namespace {
 using shard::IoOperation;
 
 // Fewer names that differ in digits alone are shown one by one.
-constexpr std::size_t kFewestAlike = 4;
+constexpr std::size_t kMinAlike = 4;
 
 template <typename Row>
 double time_of(const Row& row) {
@@ -112,7 +112,7 @@ void group_files(FileIo& io) {
     sort_by_time(to);
   };
   take(directories, 0, io.directories);
-  take(patterns, kFewestAlike, io.patterns);
+  take(patterns, kMinAlike, io.patterns);
 }
 
 }  // namespace

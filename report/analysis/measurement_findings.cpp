@@ -70,7 +70,7 @@ class MeasurementFindings {
       kept -= lost;
     }
     const double share = share_of(lost, kept + lost);
-    if (share < thresholds::kDropped || lost < thresholds::kFewestLost) return;
+    if (share < thresholds::kDropped || lost < thresholds::kMinLost) return;
     Finding& finding = builder_.add(kind, Severity::kInfo, share);
     finding.evidence.set(Key::kLost, lost);
     finding.evidence.set(Key::kOf, kept + lost);

@@ -17,7 +17,7 @@ using shard::kNone;
 
 constexpr double kBits = 256;
 constexpr double kLineBytes = 64;
-constexpr double kMostBlocks = 1e9;
+constexpr double kMaxBlocks = 1e9;
 
 // Different blocks behind `unset` bits of 256: linear counting.
 double distinct_blocks(double unset) { return kBits * std::log(kBits / std::clamp(unset, 0.5, kBits)); }
@@ -25,8 +25,8 @@ double distinct_blocks(double unset) { return kBits * std::log(kBits / std::clam
 // How many blocks there are when `accesses` random ones hit `distinct` of them: distinct = M (1 - exp(-N /
 // M)).
 double all_blocks(double distinct, double accesses) {
-  if (distinct >= accesses) return kMostBlocks;
-  double low = distinct, high = kMostBlocks;
+  if (distinct >= accesses) return kMaxBlocks;
+  double low = distinct, high = kMaxBlocks;
   for (int i = 0; i < 100 && high - low > 1e-6 * low; ++i) {
     const double middle = std::sqrt(low * high);  // over orders of magnitude
     const double hit = -middle * std::expm1(-accesses / middle);
@@ -50,7 +50,7 @@ WorkingSet estimate_working_set(const std::array<std::uint64_t, 4>& blocks, std:
   const double unset_deviation = std::sqrt(kBits * std::exp(-load) * (1 - (1 + load) * std::exp(-load)));
   const double of_bits =
       distinct - std::min(distinct, distinct_blocks(unset + std::max(1.0, unset_deviation)));
-  const double per_block = n / std::min(all_blocks(distinct, n), kMostBlocks);
+  const double per_block = n / std::min(all_blocks(distinct, n), kMaxBlocks);
   const double again =
       n / std::max(per_block, 1e-12) * std::exp(-per_block) * (1 - (1 + per_block) * std::exp(-per_block));
   const double least = std::max(1.0, distinct - std::sqrt(of_bits * of_bits + std::max(1.0, again)));
@@ -60,7 +60,7 @@ WorkingSet estimate_working_set(const std::array<std::uint64_t, 4>& blocks, std:
   const double upper =
       all_blocks(std::min(n, distinct + std::sqrt(of_bits * of_bits + std::max(1.0, again))), n);
   result.at_least_bytes = all_blocks(std::min(least, n * (1 - 1e-9)), n) * block_bytes;
-  result.is_more = upper >= kMostBlocks || unset == 0;
+  result.is_more = upper >= kMaxBlocks || unset == 0;
   result.bytes = result.is_more ? result.at_least_bytes : all_blocks(distinct, n) * block_bytes;
   return result;
 }
@@ -135,7 +135,7 @@ bool MemoryUse::is_bound(const Use& use, std::uint64_t cache_bytes) {
            (use.instructions != 0 && static_cast<double>(use.misses) * 1000 >=
                                          thresholds::kMissesPerKilo * static_cast<double>(use.instructions));
   }
-  return cache_bytes != 0 && use.accesses >= thresholds::kFewestAccesses &&
+  return cache_bytes != 0 && use.accesses >= thresholds::kMinAccesses &&
          static_cast<double>(use.accesses) >=
              thresholds::kMemoryOperands * static_cast<double>(use.samples) &&
          working_set(use).at_least_bytes > static_cast<double>(cache_bytes);
@@ -155,7 +155,7 @@ void MemoryUse::add(const RankInput& rank) {
     const bool bound = is_bound(use, cache_bytes);
     bound_[functions_[i - 1]] = bound;
     any_bound_ = any_bound_ || bound;
-    if (use.accesses < thresholds::kFewestAccesses) continue;
+    if (use.accesses < thresholds::kMinAccesses) continue;
     largest_.resize(use_of_.size());
     const WorkingSet& set = working_set(use);
     unite(largest_[functions_[i - 1]], Largest{set.bytes, set.is_more});

@@ -59,7 +59,7 @@ std::optional<Flow> flow_of(std::string_view op) {
 }
 
 // Roots times receivers, from where on it is not told apart who was the root.
-constexpr std::size_t kMostPairs = 1u << 18;
+constexpr std::size_t kMaxPairs = 1u << 18;
 
 struct Member {
   std::int32_t rank = 0;
@@ -119,7 +119,7 @@ class Estimate {
       roots.push_back(&member);
       all += as_root(member);
     }
-    if (roots.size() * members.size() > kMostPairs) return around(members, as_other, members.size());
+    if (roots.size() * members.size() > kMaxPairs) return around(members, as_other, members.size());
     for (const Member* const root : roots) {
       for (const Member& other : members) {
         if (&other == root) continue;

@@ -20,7 +20,7 @@ namespace {
 using Key = EvidenceKey;
 using Kind = FindingKind;
 
-constexpr std::uint32_t kMostProcessors = 65536;
+constexpr std::uint32_t kMaxProcessors = 65536;
 constexpr std::uint64_t kManyMajorFaults = 100;
 
 // Ranks of a node whose processors overlap, directly or through others.
@@ -36,7 +36,7 @@ std::vector<Group> groups_of(const Analysis& a, std::uint32_t node,
   for (const RankInfo* const rank : on_node) {
     auto set = parse_list(rank->affinity);
     if (!set && a.nodes[node].cpus != 0) {
-      set.emplace(std::min(a.nodes[node].cpus, kMostProcessors));
+      set.emplace(std::min(a.nodes[node].cpus, kMaxProcessors));
       std::iota(set->begin(), set->end(), 0u);
     }
     if (!set || set->empty()) continue;
@@ -176,7 +176,7 @@ class Placement {
       if (const auto list = parse_list(rank->affinity)) processors.insert(list->begin(), list->end());
     }
     if (processors.empty())
-      for (std::uint32_t i = 0; i < std::min(info.cpus, kMostProcessors); ++i)
+      for (std::uint32_t i = 0; i < std::min(info.cpus, kMaxProcessors); ++i)
         processors.insert(static_cast<std::int32_t>(i));
     if (processors.empty() || info.elapsed_s <= 0) return;
     const bool all_processors = processors.size() >= info.cpus;
@@ -373,7 +373,7 @@ std::optional<std::vector<std::uint32_t>> parse_list(std::string_view text) {
   const char* const end = at + text.size();
   const auto number = [&](std::uint32_t& to) {
     const auto [next, error] = std::from_chars(at, end, to);
-    if (error != std::errc() || to >= kMostProcessors) return false;
+    if (error != std::errc() || to >= kMaxProcessors) return false;
     at = next;
     return true;
   };
@@ -387,7 +387,7 @@ std::optional<std::vector<std::uint32_t>> parse_list(std::string_view text) {
     }
     for (std::uint32_t i = first; i <= last; ++i) numbers.push_back(i);
     if (at == end) break;
-    if (*at != ',' || ++at == end || numbers.size() > kMostProcessors) return {};
+    if (*at != ',' || ++at == end || numbers.size() > kMaxProcessors) return {};
   }
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());

@@ -77,7 +77,7 @@ std::map<std::uint32_t, TimelineRow> rows_by_owner(const ShardData& data, const 
   return rows;
 }
 
-// How many bins to make one of, so that the rows by owner have no more than kMostTimelineCells.
+// How many bins to make one of, so that the rows by owner have no more than kMaxTimelineCells.
 std::uint32_t bins_to_join(const ShardData& data) {
   std::vector<std::uint64_t> ends(TimeAxis::kMaxBins, 0);  // series of an owner by their last bin
   const auto count = [&](const auto& table, auto owner) {
@@ -95,7 +95,7 @@ std::uint32_t bins_to_join(const ShardData& data) {
     for (std::uint32_t bin = 0; bin < ends.size(); ++bin) sum += ends[bin] * (bin / join + 1);
     return sum;
   };
-  while (join < TimeAxis::kMaxBins && cells() > kMostTimelineCells) join *= 2;
+  while (join < TimeAxis::kMaxBins && cells() > kMaxTimelineCells) join *= 2;
   return join;
 }
 

@@ -12,7 +12,7 @@
 namespace clusterprof::report {
 
 // Bins of all ranks and series that a report holds; with more ranks bins are joined.
-inline constexpr std::uint64_t kMostTimelineCells = 4'000'000;
+inline constexpr std::uint64_t kMaxTimelineCells = 4'000'000;
 
 // Where the first bin of an axis begins, since the first rank's start.
 double axis_begin_s(const shard::ShardData& data, const shard::TimeAxis& axis);

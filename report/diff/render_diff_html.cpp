@@ -17,7 +17,7 @@ namespace {
 
 using namespace text;
 
-constexpr std::size_t kMostRows = 200;
+constexpr std::size_t kMaxRows = 200;
 constexpr std::size_t kNameColumns = 100;  // of names and places
 
 constexpr std::string_view kHead = R"(<!doctype html>
@@ -216,7 +216,7 @@ class DiffPage {
       if (v == 0) out_ += one_unit ? "<th></th><th></th>" : "<th></th>";
     }
     out_ += "</tr></thead>\n<tbody>\n";
-    const std::size_t shown = std::min(rows.size(), kMostRows);
+    const std::size_t shown = std::min(rows.size(), kMaxRows);
     for (std::size_t i = 0; i < shown; ++i) {
       const ComparedRow& row = rows[i];
       const std::string full = subject_text(table, row, kAnyWidth);

@@ -17,7 +17,7 @@ using namespace text;
 using Align = Table::Align;
 
 constexpr std::size_t kWide = 100;
-constexpr std::size_t kMostRunsNamed = 5;
+constexpr std::size_t kMaxRunsNamed = 5;
 constexpr std::size_t kStayed = 5;
 
 class DiffText {
@@ -44,10 +44,10 @@ class DiffText {
 
  private:
   void side(const char* name, const std::vector<RunFacts>& runs) {
-    for (std::size_t i = 0; i < std::min(runs.size(), kMostRunsNamed); ++i)
+    for (std::size_t i = 0; i < std::min(runs.size(), kMaxRunsNamed); ++i)
       page_.line(fmt::format("  {}  {}", i == 0 ? name : " ", run_text(runs[i])));
-    if (runs.size() > kMostRunsNamed)
-      page_.line(fmt::format("     .. and {} more", runs.size() - kMostRunsNamed), Style::kDim);
+    if (runs.size() > kMaxRunsNamed)
+      page_.line(fmt::format("     .. and {} more", runs.size() - kMaxRunsNamed), Style::kDim);
   }
 
   static std::string command_of(const RunFacts& run) {

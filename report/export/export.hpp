@@ -38,7 +38,7 @@ struct ExportInput {
 
 // Above so many ranks pprof tells nodes apart, not ranks, and perfetto shows those of chosen_ranks(), unless
 // each_rank says otherwise.
-inline constexpr std::size_t kMostRanksApart = 256;
+inline constexpr std::size_t kMaxRanksApart = 256;
 
 void export_folded(const ExportInput& input, const ExportOptions& options, const ExportSink& sink);
 void export_speedscope(const ExportInput& input, const ExportOptions& options, const ExportSink& sink);

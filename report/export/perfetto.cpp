@@ -265,7 +265,7 @@ void write_windows(const ShardData& head, std::uint64_t start_ns, PerfettoWriter
 
 void export_perfetto(const ShardData& head, const ExportOptions& options, const ExportSink& sink) {
   std::vector<std::uint32_t> ranks = ranks_in_order(head, options.ranks);
-  if (ranks.size() > kMostRanksApart && !options.each_rank) {
+  if (ranks.size() > kMaxRanksApart && !options.each_rank) {
     ranks.clear();
     for (const ChosenRank& one : chosen_ranks(head, options.ranks)) ranks.push_back(one.row);
   }

@@ -278,7 +278,7 @@ void export_pprof(const ExportInput& input, const ExportOptions& options, const 
   const ShardData& head = input.head;
   const CallPaths paths(head, FrameMode::kAll);
   PprofWriter writer(head, paths, sink);
-  const bool apart = options.each_rank || ranks_in_order(head, options.ranks).size() <= kMostRanksApart;
+  const bool apart = options.each_rank || ranks_in_order(head, options.ranks).size() <= kMaxRanksApart;
   NodeSums sums(apart ? 0 : paths.size());
   std::optional<std::uint32_t> node;
   const auto end_node = [&] {

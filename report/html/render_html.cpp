@@ -41,9 +41,9 @@ constexpr int kCompression = 6;
 constexpr std::size_t kAlignment = 8;
 
 // Rows of the report's tables that the page has.
-constexpr std::size_t kMostRanks = 512, kMostWaits = 1'000, kMostMpiCalls = 2'000, kMostRootCauses = 1'000,
-                      kMostFiles = 500, kMostFileCalls = 1'000, kMostOffCpu = 1'000, kMostMissing = 1'000,
-                      kMostNotes = 200, kMostBottlenecks = 1'000;
+constexpr std::size_t kMaxRanks = 512, kMaxWaits = 1'000, kMaxMpiCalls = 2'000, kMaxRootCauses = 1'000,
+                      kMaxFiles = 500, kMaxFileCalls = 1'000, kMaxOffCpu = 1'000, kMaxMissing = 1'000,
+                      kMaxNotes = 200, kMaxBottlenecks = 1'000;
 
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -227,24 +227,24 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   Shortener shortener;
   shortener.cut("functions", a.functions, options.report_functions);
   shortener.cut("lines", a.lines, options.report_lines);
-  shortener.none_above("ranks", a.ranks, kMostRanks);
-  shortener.none_above("counters.ranks", a.rank_counters, kMostRanks);
-  shortener.cut("run.missing_ranks", a.run.missing_ranks, kMostMissing);
-  shortener.cut("run.notes", a.run.notes, kMostNotes);
-  shortener.cut("mpi.calls", a.mpi_calls, kMostMpiCalls);
-  shortener.keep_largest("mpi.waits", a.waits, kMostWaits, [](const WaitRow& row) { return row.wait_s; });
-  shortener.cut("root_causes", a.root_causes, kMostRootCauses);
-  shortener.cut("bottleneck", a.bottlenecks, kMostBottlenecks);
-  shortener.cut("critical_path", a.critical_path, kMostRootCauses);
+  shortener.none_above("ranks", a.ranks, kMaxRanks);
+  shortener.none_above("counters.ranks", a.rank_counters, kMaxRanks);
+  shortener.cut("run.missing_ranks", a.run.missing_ranks, kMaxMissing);
+  shortener.cut("run.notes", a.run.notes, kMaxNotes);
+  shortener.cut("mpi.calls", a.mpi_calls, kMaxMpiCalls);
+  shortener.keep_largest("mpi.waits", a.waits, kMaxWaits, [](const WaitRow& row) { return row.wait_s; });
+  shortener.cut("root_causes", a.root_causes, kMaxRootCauses);
+  shortener.cut("bottleneck", a.bottlenecks, kMaxBottlenecks);
+  shortener.cut("critical_path", a.critical_path, kMaxRootCauses);
   if (a.io) {
-    shortener.cut("io.files", a.io->files, kMostFiles);
-    shortener.cut("io.directories", a.io->directories, kMostFiles);
-    shortener.cut("io.patterns", a.io->patterns, kMostFiles);
-    std::vector<IoCallRow> rest = calls_by_line(a.io->calls, kMostFileCalls);
-    shortener.cut("io.calls", a.io->calls, kMostFileCalls);
+    shortener.cut("io.files", a.io->files, kMaxFiles);
+    shortener.cut("io.directories", a.io->directories, kMaxFiles);
+    shortener.cut("io.patterns", a.io->patterns, kMaxFiles);
+    std::vector<IoCallRow> rest = calls_by_line(a.io->calls, kMaxFileCalls);
+    shortener.cut("io.calls", a.io->calls, kMaxFileCalls);
     std::move(rest.begin(), rest.end(), std::back_inserter(a.io->calls));
   }
-  if (a.off_cpu) shortener.cut("off_cpu", *a.off_cpu, kMostOffCpu);
+  if (a.off_cpu) shortener.cut("off_cpu", *a.off_cpu, kMaxOffCpu);
   // The page has these in arrays.
   a.matrix.clear();
   a.node_matrix.clear();

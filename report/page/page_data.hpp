@@ -135,8 +135,8 @@ struct PageData {
   double bin_s = 0, begin_s = 0;  // of series
   std::size_t bins = 0;
   std::vector<PageSeries> series;
-  std::vector<PageSeries> node_series;  // row_values: nodes x bins; empty with more than kMostNodes nodes
-  static constexpr std::size_t kMostNodes = 1024;
+  std::vector<PageSeries> node_series;  // row_values: nodes x bins; empty with more than kMaxNodes nodes
+  static constexpr std::size_t kMaxNodes = 1024;
   std::size_t all_series = 0, all_node_series = 0;  // how many there are; of more than fit those of most rows
   static constexpr std::size_t kSureSeries = 64;    // are never left out
 

@@ -11,7 +11,7 @@
 namespace clusterprof::report {
 namespace {
 
-constexpr std::size_t kFewestBins = 32;  // of however many rows and series
+constexpr std::size_t kMinBins = 32;  // of however many rows and series
 
 // The values of one rank or node with bins joined.
 void join_bins(const std::vector<std::uint64_t>& from, std::size_t join, bool maximum,
@@ -71,14 +71,14 @@ void add_page_series(const shard::ShardData& head, const Analysis& analysis, con
   for (const TimelineRow& row : timeline.nodes)
     for (const auto& [series, values] : row.values) ++nodes_with[series];
   page.all_series = count_of(ranks_with);
-  const std::size_t most = most_series(options.series_cells, page.rows.size() * kFewestBins);
+  const std::size_t most = most_series(options.series_cells, page.rows.size() * kMinBins);
   const std::size_t count = std::min(page.all_series, most);
   const std::vector<bool> of_ranks = largest(ranks_with, most);
 
   std::size_t join = 1;
   const auto bins = [&] { return (timeline.bins + join - 1) / join; };
   while (bins() > std::max<std::size_t>(options.bins, 1) ||
-         (bins() > kFewestBins && bins() * page.rows.size() * count > options.series_cells))
+         (bins() > kMinBins && bins() * page.rows.size() * count > options.series_cells))
     join *= 2;
   page.bins = bins();
   page.bin_s = timeline.bin_s * static_cast<double>(join);
@@ -118,7 +118,7 @@ void add_page_series(const shard::ShardData& head, const Analysis& analysis, con
           series.maximum ? sum.rows[i] : sum.rows[i] / static_cast<double>(page.rows[i / page.bins].ranks)));
   }
 
-  if (analysis.nodes.size() > PageData::kMostNodes) return;
+  if (analysis.nodes.size() > PageData::kMaxNodes) return;
   page.all_node_series = count_of(nodes_with);
   const std::vector<bool> of_nodes =
       largest(nodes_with, most_series(options.series_cells, analysis.nodes.size() * page.bins));

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostFileBytes = 2'000'000;
+constexpr std::size_t kMaxFileBytes = 2'000'000;
 
 constexpr std::string_view kTooMuch = "left out: the page has enough source text already";
 
@@ -78,7 +78,7 @@ PageSourceFile read_source(const std::string& file, std::int64_t run_start_utc_n
       modified > std::pair(run_start_utc_ns / kSecond_ns, run_start_utc_ns % kSecond_ns))
     return without_text(file, "changed after the run began");
   const auto size = static_cast<std::size_t>(std::max<off_t>(status.st_size, 0));
-  if (size > kMostFileBytes) return without_text(file, "too large");
+  if (size > kMaxFileBytes) return without_text(file, "too large");
   if (size > most_bytes) return without_text(file, std::string(kTooMuch));
 
   std::string text(size, '\0');

@@ -10,7 +10,7 @@
 namespace clusterprof::report {
 namespace {
 
-constexpr std::size_t kMost_bytes = 255, kMostOfCommand_bytes = 48, kMostOfRegion_bytes = 32;
+constexpr std::size_t kMost_bytes = 255, kMaxOfCommand_bytes = 48, kMaxOfRegion_bytes = 32;
 constexpr std::size_t kShortestFinding_bytes = 16;
 constexpr std::size_t kBounds = 2;
 
@@ -63,8 +63,8 @@ std::string render_oneline(const Analysis& a) {
   const auto also = [&line](const std::string& part) {
     if (!part.empty()) line += (line.empty() ? "" : "; ") + part;
   };
-  also(text::shorten(ascii(text::command_line(a.run)), kMostOfCommand_bytes));
-  if (!a.run.region.empty()) also("region " + text::shorten_middle(ascii(a.run.region), kMostOfRegion_bytes));
+  also(text::shorten(ascii(text::command_line(a.run)), kMaxOfCommand_bytes));
+  if (!a.run.region.empty()) also("region " + text::shorten_middle(ascii(a.run.region), kMaxOfRegion_bytes));
   also(fmt::format("{}, {}", text::ranks_and_nodes(a.run), text::seconds(a.run.elapsed_s)));
   also(incomplete(a));
   if (a.efficiency.parallel && a.efficiency.load_balance && a.efficiency.communication)

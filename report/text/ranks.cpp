@@ -18,7 +18,7 @@ using shard::kCategories;
 using shard::kCategoryNames;
 using Align = Table::Align;
 
-constexpr std::size_t kMostRanksShown = 16;  // one by one
+constexpr std::size_t kMaxRanksShown = 16;  // one by one
 constexpr std::size_t kOutliers = 5;
 constexpr std::size_t kWideRanks = 100;  // columns of the page
 // "runnable" is too wide for a column: "ready".
@@ -34,7 +34,7 @@ class RanksSection : private Section {
     for (const std::size_t c : kBarOrder)
       legend += fmt::format("{}{} {}", legend.empty() ? "" : "  ", category_letter(c), kCategoryNames[c]);
     page_.section("Ranks", legend);
-    if (a_.ranks.size() <= kMostRanksShown) {
+    if (a_.ranks.size() <= kMaxRanksShown) {
       std::vector<const RankInfo*> all;
       for (const RankInfo& rank : a_.ranks) all.push_back(&rank);
       bars(all);

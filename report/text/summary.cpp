@@ -110,11 +110,11 @@ class Summary : private Section {
 
   // "0-3, 7", with the number of ranks where the list is cut: "52 (0-3, 7, 9, ..)"
   static std::string counted_list(const std::vector<std::int32_t>& ascending) {
-    constexpr std::size_t kMostGroups = 6;
-    const std::string list = rank_list(ascending, kMostGroups);
+    constexpr std::size_t kMaxGroups = 6;
+    const std::string list = rank_list(ascending, kMaxGroups);
     return list == rank_list(ascending, ascending.size())
                ? list
-               : fmt::format("{} ({})", ascending.size(), rank_list(ascending, kMostGroups / 2));
+               : fmt::format("{} ({})", ascending.size(), rank_list(ascending, kMaxGroups / 2));
   }
 
   // "  bound by  compute 58.7 %, imbalance 23.7 %; ranks mostly: compute 0-3"

@@ -14,8 +14,8 @@ constexpr std::string_view kIndent = "  ";
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kLongestUnit = 4;  // " ms."
 constexpr std::size_t kUsualWidth = 80;
-constexpr std::size_t kLeastRoom = 20;    // for names in the last column of a page of that width
-constexpr std::size_t kMostColumns = 24;  // of a left-aligned column before the last one
+constexpr std::size_t kMinRoom = 20;     // for names in the last column of a page of that width
+constexpr std::size_t kMaxColumns = 24;  // of a left-aligned column before the last one
 
 std::string_view escape_sequence(Style style) {
   switch (style) {
@@ -121,7 +121,7 @@ std::vector<std::size_t> Table::widths() const {
     std::size_t width = columns(columns_[c].title);
     for (const Row& row : rows_) width = std::max(width, columns(row.cells[c]));
     const bool bounded = columns_[c].align == Align::kLeft && c + 1 < columns_.size();
-    result.push_back(bounded ? std::min(width, kMostColumns) : width);
+    result.push_back(bounded ? std::min(width, kMaxColumns) : width);
   }
   return result;
 }
@@ -129,7 +129,7 @@ std::vector<std::size_t> Table::widths() const {
 std::vector<bool> Table::shown(std::size_t page_width, const std::vector<std::size_t>& widths) const {
   std::vector<bool> result(columns_.size(), true);
   const bool named = !columns_.empty() && columns_.back().align == Align::kLeft;
-  const std::size_t least = named              ? page_width < kUsualWidth ? page_width / 2 : kLeastRoom
+  const std::size_t least = named              ? page_width < kUsualWidth ? page_width / 2 : kMinRoom
                             : columns_.empty() ? 0
                                                : widths.back();
   for (std::size_t c = columns_.size(); c-- > 0 && room(page_width, widths, result) < least;)

@@ -21,7 +21,7 @@
 namespace clusterprof::report::text {
 namespace {
 
-constexpr std::size_t kMostRankRows = 16;
+constexpr std::size_t kMaxRankRows = 16;
 constexpr std::size_t kTimelineName = 16;
 constexpr std::size_t kTimelineColumns = 60;  // on a page of 80 columns
 
@@ -89,7 +89,7 @@ void print_ranks_over_time(Page& page, std::int32_t first, std::int32_t last, co
 // Prints a line for each rank, or for ranges of ranks where there are many. Returns the sums over all ranks.
 CategoryColumns print_all_ranks(Page& page, const Timeline& timeline, const Columns& columns,
                                 std::size_t repeat) {
-  const std::size_t per_row = (timeline.ranks.size() + kMostRankRows - 1) / kMostRankRows;
+  const std::size_t per_row = (timeline.ranks.size() + kMaxRankRows - 1) / kMaxRankRows;
   CategoryColumns all = empty_columns(columns);
   for (std::size_t begin = 0; begin < timeline.ranks.size(); begin += per_row) {
     const std::size_t end = std::min(begin + per_row, timeline.ranks.size());

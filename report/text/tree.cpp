@@ -14,7 +14,7 @@ namespace {
 constexpr double kSmall = 0.01;       // of the whole: rows with less are not shown
 constexpr double kSmallShort = 0.05;  // the same where the tree is one section of many
 constexpr double kAlone = 0.98;       // of its caller's time: such a callee is indented less
-constexpr std::size_t kMostRows = 200;
+constexpr std::size_t kMaxRows = 200;
 constexpr std::size_t kShortestName = 8;
 constexpr std::size_t kWide = 100, kUsual = 80;  // columns of the page
 
@@ -31,7 +31,7 @@ class TreeText {
                    : page.width() >= kUsual ? 8
                                             : 0),
         indent_(rows_.size(), 0) {
-    choose(options.full ? kMostRows : options.rows);
+    choose(options.full ? kMaxRows : options.rows);
   }
 
   void print() {

@@ -297,9 +297,8 @@ std::vector<ScreenLine> Browser::draw(std::size_t columns, std::size_t rows) {
   const auto add = [&](std::vector<Span> spans, bool selected = false) {
     lines.push_back({fitted(std::move(spans), columns, selected), selected});
   };
-  if (columns < kLeastColumns || rows < kLeastRows) {
-    add({{fmt::format("clusterprof needs {} columns and {} rows", kLeastColumns, kLeastRows),
-          Style::kPlain}});
+  if (columns < kMinColumns || rows < kMinRows) {
+    add({{fmt::format("clusterprof needs {} columns and {} rows", kMinColumns, kMinRows), Style::kPlain}});
     add({{"q: leave", Style::kDim}});
     lines.resize(std::max<std::size_t>(rows, 1));
     return lines;

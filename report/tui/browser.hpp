@@ -16,7 +16,7 @@
 
 namespace clusterprof::report {
 
-inline constexpr std::size_t kLeastColumns = 60, kLeastRows = 20;  // of a screen
+inline constexpr std::size_t kMinColumns = 60, kMinRows = 20;  // of a screen
 
 enum class Key {
   kUp,

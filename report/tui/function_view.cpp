@@ -42,7 +42,7 @@ class FunctionView final : public ListView {
   }
 
  private:
-  static constexpr std::size_t kMostRanks = 10;
+  static constexpr std::size_t kMaxRanks = 10;
 
   void list(std::string_view title, const std::vector<Neighbour>& rows, double whole_s,
             std::string_view filter) {
@@ -79,7 +79,7 @@ class FunctionView final : public ListView {
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return times[a] > times[b]; });
     const double most_s = rows == 0 ? 0 : double{times[order[0]]};
-    for (std::size_t i = 0; i < std::min(rows, kMostRanks); ++i) {
+    for (std::size_t i = 0; i < std::min(rows, kMaxRanks); ++i) {
       const PageRow& row = run_.data.rows[order[i]];
       const std::string name = row.first_rank == row.last_rank
                                    ? fmt::format("rank {}", row.first_rank)
@@ -89,7 +89,7 @@ class FunctionView final : public ListView {
       spans.push_back({name, Style::kPlain});
       items_.push_back({std::move(spans), false, {}});
     }
-    if (rows > kMostRanks) note(fmt::format("and {} more", rows - kMostRanks));
+    if (rows > kMaxRanks) note(fmt::format("and {} more", rows - kMaxRanks));
   }
 
   std::uint32_t function_;

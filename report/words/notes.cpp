@@ -15,13 +15,13 @@ namespace {
 
 using shard::NoteCode;
 
-constexpr std::size_t kMostNodesNamed = 4;
+constexpr std::size_t kMaxNodesNamed = 4;
 
 // "node n1", "nodes n1, n2 and 3 more"
 std::string nodes_of(const NoteRecord& note) {
   if (note.nodes.empty()) return "a node";
   std::string names;
-  const std::size_t named = std::min(note.nodes.size(), kMostNodesNamed);
+  const std::size_t named = std::min(note.nodes.size(), kMaxNodesNamed);
   for (std::size_t i = 0; i < named; ++i) names += (i == 0 ? "" : ", ") + note.nodes[i];
   return fmt::format("{} {}{}", note.node_count == 1 ? "node" : "nodes", names,
                      note.node_count > named ? fmt::format(" and {} more", note.node_count - named) : "");

@@ -40,7 +40,7 @@ using Content = std::vector<char>;
 constexpr std::uint32_t kNodes = 3;
 constexpr unsigned kAll = (1u << kNodes) - 1;
 constexpr unsigned kHang_s = 30;
-constexpr std::int64_t kMostMemoryKiB = 400 * 1024;
+constexpr std::int64_t kMaxMemoryKiB = 400 * 1024;
 
 using synth::Random;
 
@@ -334,7 +334,7 @@ void run_cases(const Originals& originals, const fs::path& directory, std::uint6
   alarm(0);
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
-  if (used.ru_maxrss > kMostMemoryKiB) {
+  if (used.ru_maxrss > kMaxMemoryKiB) {
     std::fprintf(stderr, "damaged files made it use %ld KiB\n", used.ru_maxrss);
     ++progress.wrong;
   }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { kMostThreads = 256, kPaths = 8 };
+enum { kMaxThreads = 256, kPaths = 8 };
 
 static atomic_int g_stop;
 
@@ -67,9 +67,9 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const int threads = argc > 2 ? atoi(argv[1]) : 0;
   const double length_s = argc > 2 ? atof(argv[2]) : 0;
-  if (threads < 1 || threads > kMostThreads || length_s <= 0) MPI_Abort(MPI_COMM_WORLD, 2);
-  static struct Worker workers[kMostThreads];
-  pthread_t others[kMostThreads];
+  if (threads < 1 || threads > kMaxThreads || length_s <= 0) MPI_Abort(MPI_COMM_WORLD, 2);
+  static struct Worker workers[kMaxThreads];
+  pthread_t others[kMaxThreads];
   for (int i = 1; i < threads; ++i)
     if (pthread_create(&others[i], NULL, work, &workers[i]) != 0) MPI_Abort(MPI_COMM_WORLD, 3);
   const double begin = seconds();

@@ -90,8 +90,8 @@ static long voluntary_switches(int tid) {
  * wakes up, and goes back to its wait. */
 static void let_early_thread_be_sampled(void) {
   const struct timespec moment = {0, 10000000};
-  enum { kMostMoments = 2000 };
-  for (int i = 0; i < kMostMoments; ++i) {
+  enum { kMaxMoments = 2000 };
+  for (int i = 0; i < kMaxMoments; ++i) {
     if (early_switches >= 0 && voluntary_switches(early_tid) >= early_switches + 2) break;
     nanosleep(&moment, NULL);
   }

@@ -63,8 +63,8 @@ static void on_signal(int signal) {
 
 /* --- alternate stacks --------------------------------------------------------------------------- */
 
-enum { kCanary = 65536, kMostStack = 65536 };
-static struct { unsigned char canary[kCanary], stack[kMostStack]; } area __attribute__((aligned(4096)));
+enum { kCanary = 65536, kMaxStack = 65536 };
+static struct { unsigned char canary[kCanary], stack[kMaxStack]; } area __attribute__((aligned(4096)));
 static size_t stack_bytes;
 
 /* What the kernel puts on the stack for a handler. */
@@ -412,9 +412,9 @@ static int do_own_waited(void) {
 /* --- filters of system calls -------------------------------------------------------------------------------
  */
 
-enum { kMostAllowed = 32 };
+enum { kMaxAllowed = 32 };
 /* A filter that does `action` for these calls and `otherwise` for all others. */
-static struct sock_filter filter_code[2 * kMostAllowed + 2];
+static struct sock_filter filter_code[2 * kMaxAllowed + 2];
 static struct sock_fprog make_filter(const int* numbers, size_t count, uint32_t action, uint32_t otherwise) {
   struct sock_filter* at = filter_code;
   *at++ = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
@@ -483,7 +483,8 @@ static int do_sandbox(int how) {
       make_filter(allowed, sizeof allowed / sizeof *allowed, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
   pthread_t other;
   handle(SIGSEGV, fault_and_end, 0, 0);
-  spin_ms(100);
+  // 30 periods at 100 Hz. The kernel may look at the thread's timer for the last time 100 ms before the end.
+  spin_ms(300);
   if (!allow_filters()) return 1;
   if (how == 0) {
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) return 2;

@@ -263,7 +263,7 @@ class Doctor(InstalledDoctor):
     def test_too_large_a_memory_file_is_not_recorded(self):
         """The limit that doctor calls a failure is one: the agent makes no memory file below it."""
         with open(os.path.join(recording.SOURCE, "cli/doctor/checks_machine.cpp"), encoding="utf-8") as source:
-            least = int(re.search(r"kLeastMemoryFileBytes = ([\d']+)", source.read())[1].replace("'", ""))
+            least = int(re.search(r"kMinMemoryFileBytes = ([\d']+)", source.read())[1].replace("'", ""))
         for limit, is_recorded in ((least - 6_000_000, False), (least, True)):
             run = os.path.join(self.directory, str(limit))
             subprocess.run([self.clusterprof, "-o", run, "-q", "--", "/bin/sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"],

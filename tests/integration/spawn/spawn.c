@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kMostBytes = 1 << 16, kMostProcesses = 16 };
-static char out[kMostBytes], in[kMostBytes];
+enum { kMaxBytes = 1 << 16, kMaxProcesses = 16 };
+static char out[kMaxBytes], in[kMaxBytes];
 static int rank, size, first;  // in its world, and of that in the run
 
 static double now_s(void) {
@@ -35,7 +35,7 @@ static void ring(MPI_Comm comm, const int* run_ranks, int unit) {
   MPI_Comm_rank(comm, &me);
   MPI_Comm_size(comm, &all);
   const int to = (me + 1) % all, from = (me + all - 1) % all;
-  MPI_Sendrecv(out, unit * (me + 1), MPI_BYTE, to, 3, in, kMostBytes, MPI_BYTE, from, 3, comm,
+  MPI_Sendrecv(out, unit * (me + 1), MPI_BYTE, to, 3, in, kMaxBytes, MPI_BYTE, from, 3, comm,
                MPI_STATUS_IGNORE);
   sent(run_ranks[me], run_ranks[to], unit * (me + 1));
 }
@@ -44,9 +44,9 @@ static void ring(MPI_Comm comm, const int* run_ranks, int unit) {
 // communicator.
 static void exchange(MPI_Comm inter, int is_child, const int* callers, int caller_count, int child_first,
                      int child_count) {
-  int me, i, run_ranks[kMostProcesses];
+  int me, i, run_ranks[kMaxProcesses];
   MPI_Comm merged;
-  MPI_Request requests[kMostProcesses];
+  MPI_Request requests[kMaxProcesses];
   MPI_Comm_rank(inter, &me);
   const int others = is_child ? caller_count : child_count;
   const int mine = is_child ? child_first + me : callers[me];
@@ -55,7 +55,7 @@ static void exchange(MPI_Comm inter, int is_child, const int* callers, int calle
     MPI_Isend(out, bytes, MPI_BYTE, i, 5, inter, &requests[i]);
     sent(mine, is_child ? callers[i] : child_first + i, bytes);
   }
-  for (i = 0; i < others; ++i) MPI_Recv(in, kMostBytes, MPI_BYTE, i, 5, inter, MPI_STATUS_IGNORE);
+  for (i = 0; i < others; ++i) MPI_Recv(in, kMaxBytes, MPI_BYTE, i, 5, inter, MPI_STATUS_IGNORE);
   MPI_Waitall(others, requests, MPI_STATUSES_IGNORE);
   check(MPI_Intercomm_merge(inter, is_child, &merged), "merge");
   for (i = 0; i < caller_count; ++i) run_ranks[i] = callers[i];
@@ -66,7 +66,7 @@ static void exchange(MPI_Comm inter, int is_child, const int* callers, int calle
 }
 
 static void own_traffic(void) {
-  int run_ranks[kMostProcesses], i, one = 1, sum = 0;
+  int run_ranks[kMaxProcesses], i, one = 1, sum = 0;
   for (i = 0; i < size; ++i) run_ranks[i] = first + i;
   ring(MPI_COMM_WORLD, run_ranks, 64);
   MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -85,7 +85,7 @@ static MPI_Comm spawn(const char* command, MPI_Comm comm, const int* callers, in
                       int child_first, int child_count, MPI_Info info, char* what) {
   char first_text[16], callers_text[256];
   char* arguments[] = {"child", first_text, callers_text, what, "with blanks", "", NULL};
-  int codes[kMostProcesses];
+  int codes[kMaxProcesses];
   MPI_Comm made = MPI_COMM_NULL;
   snprintf(first_text, sizeof first_text, "%d", child_first);
   snprintf(callers_text, sizeof callers_text, "%s", text_of(callers, caller_count));
@@ -95,7 +95,7 @@ static MPI_Comm spawn(const char* command, MPI_Comm comm, const int* callers, in
 
 static int child(char** argv) {
   MPI_Comm parent;
-  int callers[kMostProcesses], count = 0;
+  int callers[kMaxProcesses], count = 0;
   char directory[4096];
   first = atoi(argv[2]);
   for (char* word = strtok(argv[3], ","); word != NULL; word = strtok(NULL, ","))

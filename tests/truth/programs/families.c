@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kMostRanks = 16, kElements = 4096 };
+enum { kMaxRanks = 16, kElements = 4096 };
 static int me, ranks;
 static int out[kElements], in[kElements], spare[kElements];
 
-static long long messages[kMostRanks][kMostRanks], bytes[kMostRanks][kMostRanks];
+static long long messages[kMaxRanks][kMaxRanks], bytes[kMaxRanks][kMaxRanks];
 static struct {
   const char* name;
   long long calls, sent, received;
@@ -228,8 +228,8 @@ static void matched(void) {
 static void icollectives(void) {
   MPI_Request request;
   const int root = 1, is_root = me == root;
-  int counts[kMostRanks], places[kMostRanks], byte_places[kMostRanks], all = 0;
-  MPI_Datatype types[kMostRanks];
+  int counts[kMaxRanks], places[kMaxRanks], byte_places[kMaxRanks], all = 0;
+  MPI_Datatype types[kMaxRanks];
   for (int r = 0; r < ranks; ++r) {
     counts[r] = r + 1;
     places[r] = all;
@@ -261,7 +261,7 @@ static void icollectives(void) {
   ICOLLECTIVE(alltoall, 8 * ranks, 8 * ranks, out, 2, MPI_INT, in, 2, MPI_INT, MPI_COMM_WORLD);
   for (int r = 0; r < ranks; ++r) message(me, r, 8);
   // Rank r sends to d and gets from d as many as the two together.
-  int both[kMostRanks], sum = 0;
+  int both[kMaxRanks], sum = 0;
   for (int r = 0; r < ranks; ++r) {
     both[r] = me + r;
     places[r] = 64 * r;
@@ -322,7 +322,7 @@ static void neighbours(void) {
   neighbour_calls(line, beside, 2, beside, 2);
   MPI_Comm_free(&line);
   // A star: rank 0 and everybody else.
-  int ends[kMostRanks], edges[2 * kMostRanks], spokes[kMostRanks];
+  int ends[kMaxRanks], edges[2 * kMaxRanks], spokes[kMaxRanks];
   for (int r = 0, edge = 0; r < ranks; ++r) {
     for (int other = 1; r == 0 && other < ranks; ++other) edges[edge++] = spokes[other - 1] = other;
     if (r != 0) edges[edge++] = 0;
@@ -527,7 +527,7 @@ static void intercommunicators(void) {
   MPI_Sendrecv(out, 10, MPI_INT, next, 1, in, 100, MPI_INT, MPI_ANY_SOURCE, 1, inter, MPI_STATUS_IGNORE);
   op("MPI_Sendrecv", 1, 40, 40);
   message(me, 2 * next + 1 - odd, 40);
-  int counts[kMostRanks], places[kMostRanks];
+  int counts[kMaxRanks], places[kMaxRanks];
   for (int r = 0; r < other_size; ++r) counts[r] = 3, places[r] = 64 * r;
   MPI_Alltoallv(out, counts, places, MPI_INT, in, counts, places, MPI_INT, inter);
   op("MPI_Alltoallv", 1, 12 * other_size, 12 * other_size);
@@ -554,7 +554,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  check(ranks % 2 == 0 && ranks <= kMostRanks, "an even number of ranks up to 16");
+  check(ranks % 2 == 0 && ranks <= kMaxRanks, "an even number of ranks up to 16");
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "nonblocking") == 0)
       nonblocking();

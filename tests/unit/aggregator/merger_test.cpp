@@ -31,7 +31,7 @@ std::vector<ShardData> shards_of_a_run(std::uint64_t seed) {
 }
 
 ShardData united(const std::vector<ShardData>& shards, const std::vector<std::size_t>& order,
-                 std::size_t most_series_rows = kMostSeriesRows) {
+                 std::size_t most_series_rows = kMaxSeriesRows) {
   Merger merger(most_series_rows);
   for (const std::size_t i : order) merger.add(shards[i]);
   return merger.finish();

@@ -133,7 +133,7 @@ TEST_F(GcStateTest, TheThreadThatIsMetFirstCollects) {
 }
 
 TEST_F(GcStateTest, GivesUp) {
-  for (std::uint32_t i = 0; i < kMostGcSearches; ++i)
+  for (std::uint32_t i = 0; i < kMaxGcSearches; ++i)
     EXPECT_EQ(gc_state(python_.runtime, state_.address()), GcKnown::kNo);
   make_gc_state(112);
   EXPECT_EQ(gc_state(python_.runtime, state_.address()), GcKnown::kGivenUp);

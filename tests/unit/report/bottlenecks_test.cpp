@@ -131,7 +131,7 @@ TEST(Bottleneck, MemoryNeedsMoreDataThanTheCacheAndEnoughToTell) {
   };
   EXPECT_EQ(kind(110, 600, 700), "compute") << "27.5 MiB of 32";
   EXPECT_EQ(kind(200, 600, 700), "memory") << "50 MiB";
-  EXPECT_EQ(kind(10'000, thresholds::kFewestAccesses - 1, 30), "compute") << "too few accesses";
+  EXPECT_EQ(kind(10'000, thresholds::kMinAccesses - 1, 30), "compute") << "too few accesses";
   EXPECT_EQ(kind(10'000, 600, 3100), "compute") << "seldom at an access";
   EXPECT_EQ(kind(10'000, 600, 2900), "memory");
   EXPECT_EQ(kind(10'000, 600, 700, false), "compute") << "the cache is not known";
