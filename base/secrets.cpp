@@ -89,7 +89,8 @@ bool looks_random(std::string_view value) {
   const bool plain = std::all_of(value.begin(), value.end(), [](char c) {
     return is_alnum(c) || c == '+' || c == '/' || c == '=' || c == '_' || c == '-';
   });
-  return value.size() >= 16 && letters && digits && plain && entropy(value) >= 3.3;
+  const bool is_path = value.starts_with('/') || value.starts_with("./") || value.starts_with('~');
+  return !is_path && value.size() >= 16 && letters && digits && plain && entropy(value) >= 3.3;
 }
 
 // Of a value without a name: as random as a key of upper and lower case letters and digits, in which every
@@ -202,8 +203,12 @@ void mask_formats(std::string& text) {
     }
   }
   constexpr std::string_view kKeyBegins = "PRIVATE KEY-----", kKeyEnds = "-----END";
-  if (const std::size_t at = text.find(kKeyBegins); at != std::string::npos)
-    replace(text, at + kKeyBegins.size(), std::min(text.find(kKeyEnds, at), text.size()));
+  for (std::size_t at = text.find(kKeyBegins); at != std::string::npos; at = text.find(kKeyBegins, at)) {
+    const std::size_t line = text.rfind("-----", at);
+    const bool is_end = line != std::string::npos && text.compare(line, kKeyEnds.size(), kKeyEnds) == 0;
+    at += kKeyBegins.size();
+    if (!is_end) at = replace(text, at, std::min(text.find(kKeyEnds, at), text.size()));
+  }
 }
 
 void mask_random_strings(std::string& text) {
@@ -222,8 +227,11 @@ void mask_addresses(std::string& text) {
   for (std::size_t at = text.find(kScheme); at != std::string::npos; at = text.find(kScheme, at)) {
     at += kScheme.size();
     const std::size_t end = std::min(text.find_first_of("/?# \t\n'\"`", at), text.size());
-    const std::size_t host = text.substr(0, end).rfind('@'), colon = text.find(':', at);
-    if (host == std::string::npos || host < at || colon == std::string::npos || colon > host) continue;
+    const std::size_t at_sign = std::string_view(text).substr(at, end - at).rfind('@'),
+                      colon = text.find(':', at);
+    if (at_sign == std::string::npos) continue;
+    const std::size_t host = at + at_sign;
+    if (colon > host) continue;
     at = replace(text, colon + 1, host);
   }
 }
@@ -254,6 +262,7 @@ void mask_named_values(std::string& text) {
     std::size_t name_end = at;
     const bool quoted_name = name_end > 0 && is_quote(text[name_end - 1]);
     if (quoted_name) --name_end;
+    if (quoted_name && name_end > 0 && text[name_end - 1] == '\\') --name_end;
     std::size_t name_begin = name_end;
     while (name_begin > 0 && is_name_letter(text[name_begin - 1])) --name_begin;
     const std::string name = text.substr(name_begin, name_end - name_begin);
@@ -266,12 +275,15 @@ void mask_named_values(std::string& text) {
     std::size_t begin = at;
     if (!equals || quoted_name)
       while (begin < text.size() && is_blank(text[begin])) ++begin;
+    const bool escaped = begin + 1 < text.size() && text[begin] == '\\' && is_quote(text[begin + 1]);
+    if (escaped) ++begin;
     std::size_t end = text.size();
     const bool to_end = name_begin == 0 || (!equals && before == '=');
     if (to_end) {
       // --NAME=V, --header=NAME: V
     } else if (begin < text.size() && is_quote(text[begin])) {
       end = end_of_value(text, begin + 1, std::string_view(&text[begin], 1));
+      if (escaped && text[end - 1] == '\\') --end;
       ++begin;
     } else if (before == '?' || before == '&') {
       end = end_of_value(text, begin, "&# \t\n'\"`");
@@ -283,6 +295,19 @@ void mask_named_values(std::string& text) {
     if (begin < end && is_secret(name, std::string_view(text).substr(begin, end - begin)))
       at = replace(text, begin, end);
   }
+}
+
+// --no-auth, --ask-pass: no value follows.
+bool is_switch(std::string_view option) {
+  option.remove_prefix(std::min(option.find_first_not_of('-'), option.size()));
+  for (const std::string_view begin : {"no-", "ask-", "use-", "skip-", "with-", "without-", "require-"})
+    if (option.starts_with(begin)) return true;
+  return false;
+}
+
+// Options of curl whose value is USER:PASSWORD.
+bool names_user(std::string_view option) {
+  return option == "-u" || option == "--user" || option == "-U" || option == "--proxy-user";
 }
 
 // --NAME V within the script of `sh -c`
@@ -298,8 +323,13 @@ void mask_options_within(std::string& text) {
     const std::size_t end = quoted ? end_of_value(text, begin + 1, std::string_view(&text[begin], 1))
                                    : end_of_value(text, begin, " \t\n\r'\"`;)");
     if (quoted) ++begin;
-    if (begin < end && is_secret(name, std::string_view(text).substr(begin, end - begin)))
+    if (begin >= end) continue;
+    const std::size_t colon = text.find(':', begin);
+    if (names_user(name) && colon < end && text.rfind("curl", name_begin) != std::string::npos) {
+      at = replace(text, colon + 1, end);
+    } else if (!is_switch(name) && is_secret(name, std::string_view(text).substr(begin, end - begin))) {
       at = replace(text, begin, end);
+    }
   }
 }
 
@@ -326,9 +356,10 @@ void mask_secrets(std::vector<std::string>& words) {
     std::string& word = words[i];
     of_curl = of_curl || is_curl(word);
     const bool is_option = word.size() > 1 && word[0] == '-';
-    if (!option.empty() && !is_option && is_secret(option, word)) {
+    if (!option.empty() && !is_option && !is_switch(option) && is_secret(option, word)) {
       word = kMask;
-    } else if (of_curl && (option == "-u" || option == "--user" || option == "--proxy-user")) {
+    } else if (of_curl &&
+               (names_user(option) || (word.starts_with("-u") && word.find(':') != std::string::npos))) {
       if (const std::size_t colon = word.find(':'); colon != std::string::npos)
         replace(word, colon + 1, word.size());
     } else if (i > 0) {

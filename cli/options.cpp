@@ -298,7 +298,8 @@ Result<Options> RecordParser::check() const {
       return Error{label("command") + ": name, hash, masked or full, not '" + raw_.command_detail + "'"};
     options.command_detail = *detail;
   }
-  if (raw_.no_arguments) options.command_detail = CommandDetail::kName;
+  if (raw_.no_arguments && (from_command_line("no-arguments") || !from_command_line("command")))
+    options.command_detail = CommandDetail::kName;
   std::size_t event_bytes = 0;
   for (const std::string& list : raw_.events) {
     for (std::size_t at = 0; at <= list.size();) {

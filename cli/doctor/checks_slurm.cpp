@@ -252,16 +252,31 @@ void check_configuration(const std::string& configuration, Checks& out) {
   out.push_back(check);
 }
 
+// Keys and values. Slurm 23.11 and later print "Prolog[0]", "Prolog[1]" for what 22.05 prints as "Prolog".
+std::vector<std::pair<std::string, std::string>> scripts_of(const std::string& configuration) {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const std::string key : {"Prolog", "Epilog", "TaskProlog", "TaskEpilog"}) {
+    if (const std::string value = field_of(configuration, key); !value.empty())
+      found.emplace_back(key, value);
+    for (int i = 0;; ++i) {
+      const std::string numbered = key + "[" + std::to_string(i) + "]";
+      const std::string value = field_of(configuration, numbered);
+      if (value.empty()) break;
+      found.emplace_back(numbered, value);
+    }
+  }
+  return found;
+}
+
 // Slurm drains a node whose prolog or epilog cannot be started, and fails the tasks for a task prolog.
 void check_scripts(const Context& context, const std::string& configuration, Checks& out) {
   const System& system = context.system;
   Check check{"slurm.scripts", kGroup, "prologs and epilogs", Status::kOk, "", "", "", {}};
   const std::string mounts = system.read("/proc/self/mountinfo").value_or("");
   std::vector<std::string> found, remote;
-  for (const char* key : {"Prolog", "Epilog", "TaskProlog", "TaskEpilog"}) {
-    const std::string value = field_of(configuration, key);
+  for (const auto& [key, value] : scripts_of(configuration)) {
     if (!value.starts_with('/')) continue;
-    found.push_back(std::string(key) + "=" + value);
+    found.push_back(key + "=" + value);
     std::vector<std::string> paths;
     if (value.find_first_of("*?[") == std::string::npos) {
       paths.push_back(value);
@@ -271,13 +286,10 @@ void check_scripts(const Context& context, const std::string& configuration, Che
           paths.push_back(directory_of(value) + "/" + name);
     }
     for (const std::string& path : paths) {
-      const std::string real = system.resolve(path);
-      for (const std::string& place : {path, real.empty() ? path : real}) {
-        const std::string type = mount_of(mounts, place).type;
-        if (!is_shared_file_system(type)) continue;
-        remote.push_back(path + " is on " + type);
-        break;
-      }
+      // A link is resolved only where that cannot hang.
+      std::string type = mount_of(mounts, path).type;
+      if (!is_shared_file_system(type)) type = mount_of(mounts, system.resolve(path)).type;
+      if (is_shared_file_system(type)) remote.push_back(path + " is on " + type);
     }
   }
   if (found.empty()) return;

@@ -194,6 +194,9 @@ TEST(Options, StoredCommand) {
   EXPECT_EQ(good({"--command", "full", "true"}).command_detail, CommandDetail::kFull);
   EXPECT_EQ(good({"--no-arguments", "true"}).command_detail, CommandDetail::kName);
   EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_COMMAND", "name"}}).command_detail, CommandDetail::kName);
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_NO_ARGUMENTS", "1"}}).command_detail, CommandDetail::kName);
+  EXPECT_EQ(good({"--command", "masked", "true"}, {{"CLUSTERPROF_NO_ARGUMENTS", "1"}}).command_detail,
+            CommandDetail::kMasked);
   EXPECT_NE(bad({"--command", "some", "true"}).error.find("name, hash, masked or full"), std::string::npos);
 }
 

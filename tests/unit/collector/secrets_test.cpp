@@ -60,6 +60,12 @@ TEST(Secrets, ShortNames) {
                        "--bypass=yes",
                        "--compass",
                        "north",
+                       "--no-auth",
+                       "train.py",
+                       "--ask-pass",
+                       "site.yml",
+                       "--key",
+                       "/home/joe2/keys/id_ed25519",
                        "--pat=*.txt",
                        "--cookie-jar",
                        "jar",
@@ -85,6 +91,13 @@ TEST(Secrets, WithinScripts) {
             (Words{"python3", "-c", "login(user='me', password='***', n=3)"}));
   EXPECT_EQ(masked({"./a", R"({"user": "me", "api_key": "k", "n": 3})"}),
             (Words{"./a", R"({"user": "me", "api_key": "***", "n": 3})"}));
+  EXPECT_EQ(masked({"sh", "-c", R"(curl -u me:hunter2 -d "{\"token\":\"abc\"}" https://h)", "curl"}),
+            (Words{"sh", "-c", R"(curl -u me:*** -d "{\"token\":\"***\"}" https://h)", "curl"}));
+  EXPECT_EQ(masked({"curl", "-ume:hunter2"}), (Words{"curl", "-ume:***"}));
+  EXPECT_EQ(
+      masked({"./a", "-----BEGIN PRIVATE KEY-----ab-----END PRIVATE KEY----------BEGIN PRIVATE KEY-----cd"}),
+      (Words{"./a",
+             "-----BEGIN PRIVATE KEY-----***-----END PRIVATE KEY----------BEGIN PRIVATE KEY-----***"}));
   const Words plain = {"python3", "-c", "def f(token: str, key: int): return token[key:1] == 'x'",
                        "--lr=1e-3"};
   EXPECT_EQ(masked(plain), plain);

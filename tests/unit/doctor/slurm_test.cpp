@@ -131,6 +131,9 @@ TEST_F(Slurm, ScriptsOnASharedFileSystemFail) {
   EXPECT_NE(check.fix.find("install_on_node"), std::string::npos);
   configure("22.05.8", "proctrack/cgroup", "30 sec", "Prolog = /apps/cp/share/clusterprof/slurm/prolog\n");
   EXPECT_EQ(look().at("slurm.scripts").found, "/apps/cp/share/clusterprof/slurm/prolog is on nfs4");
+  configure("23.11.1", "proctrack/cgroup", "30 sec",
+            "Prolog[0] = /etc/slurm/prolog\nProlog[1] = /apps/cp/prolog\n");
+  EXPECT_EQ(look().at("slurm.scripts").found, "/apps/cp/prolog is on nfs4");
 }
 
 TEST_F(Slurm, PlugstackThatIncludesItself) {
