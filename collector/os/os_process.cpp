@@ -139,10 +139,19 @@ std::optional<int> exit_wait_status(int pidfd, pid_t pid) {
     if (ioctl(pidfd, kPidfdGetInfo, &info) != 0 || (info.mask & kPidfdInfoExit) == 0) return std::nullopt;
     return info.exit_code;
   };
-  if (const auto status = kept()) return status;
-  const auto fields = stat_fields(pid);
-  // The pid must still be that of the same process: a zombie that no process has waited for since we looked.
-  if (fields.size() >= 50 && fields[0] == "Z") return std::atoi(fields[49].c_str());
+  // Between the parent's wait and the moment at which the kernel keeps the status the process is in state X:
+  // it is neither a zombie nor gone. That takes microseconds, so the bound is only there against an endless
+  // loop.
+  constexpr int kMaxLooks = 100;
+  for (int look = 0; look < kMaxLooks; ++look) {
+    if (const auto status = kept()) return status;
+    const auto fields = stat_fields(pid);
+    // The pid must still be that of the same process: a zombie that no process has waited for since we
+    // looked.
+    if (fields.size() >= 50 && fields[0] == "Z") return std::atoi(fields[49].c_str());
+    if (fields.empty()) break;
+    usleep(100);
+  }
   return kept();  // waited for between the two
 }
 
