@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <cstdio>
+
+#include "base/hex_hash.hpp"
 
 namespace clusterprof {
 namespace {
@@ -250,8 +250,8 @@ void mask_bearer(std::string& text) {
     const std::size_t end = end_of_value(text, at, " \t\n\r'\"`,;)");
     constexpr std::size_t kShortest = 8;  // "bearer of bad news"
     if (end - at < kShortest) continue;
+    replace(lower, at, end);
     at = replace(text, at, end);
-    lower = lowered(text);
   }
 }
 
@@ -387,13 +387,9 @@ std::vector<std::string> stored_command(std::vector<std::string> words, CommandD
     words.resize(1);
     return words;
   }
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    for (const char c : words[i] + '\0') hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "arguments-%016llx", static_cast<unsigned long long>(hash));
-  return {words[0], text.data()};
+  std::string arguments;
+  for (std::size_t i = 1; i < words.size(); ++i) arguments += words[i] + '\0';
+  return {words[0], "arguments-" + hex_hash(arguments)};
 }
 
 }  // namespace clusterprof

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/hex_hash.hpp"
 #include "cli/identity.hpp"
 
 namespace clusterprof::cli {

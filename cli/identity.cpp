@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/base_name.hpp"
+#include "base/hex_hash.hpp"
 #include "base/split.hpp"
 #include "base/unique_fd.hpp"
 
@@ -191,24 +192,6 @@ void name_after_batch_job(const Environment& environment, bool by_srun, Identity
 
 Environment process_environment() {
   return [](const char* name) { return static_cast<const char*>(std::getenv(name)); };
-}
-
-std::string hex_hash(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (const char c : text) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3ull;
-  }
-  hash ^= hash >> 33;  // finaliser of MurmurHash3
-  hash *= 0xff51afd7ed558ccdull;
-  hash ^= hash >> 33;
-  hash *= 0xc4ceb9fe1a85ec53ull;
-  hash ^= hash >> 33;
-  std::string hex(16, '0');
-  for (int digit = 15; digit >= 0; --digit, hash >>= 4) {
-    hex[static_cast<std::size_t>(digit)] = "0123456789abcdef"[hash & 15];
-  }
-  return hex;
 }
 
 std::string hydra_job(const std::vector<std::string>& arguments) {

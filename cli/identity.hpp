@@ -76,9 +76,6 @@ pid_t find_mpi_launcher(const Environment& environment);
 
 // --- parts, for tests ---
 
-// 64-bit FNV-1a with a final mix, as 16 hex digits.
-std::string hex_hash(const std::string& text);
-
 // The common part of all processes of one Hydra job (MPICH, Intel MPI, MVAPICH): the address that their
 // node's proxy reports to, from the proxy's command line. Empty if that is no such proxy.
 std::string hydra_job(const std::vector<std::string>& arguments);

@@ -23,6 +23,7 @@
 #include <optional>
 
 #include "base/end_patience.hpp"
+#include "base/hex_hash.hpp"
 #include "base/secrets.hpp"
 #include "cli/command_name.hpp"
 #include "cli/election.hpp"
@@ -317,7 +318,7 @@ std::vector<std::string> Recording::collector_command() const {
     words.push_back("--analyze=" + layout_.analyze);
   }
   words.push_back("--");
-  // The collector's own command line can be seen by everybody, so nothing is left to it to mask.
+  // Masked here and not in the collector, because everybody on the node can see the collector's command line.
   const std::vector<std::string> command = stored_command(options_.command, options_.command_detail);
   words.insert(words.end(), command.begin(), command.end());
   return words;
