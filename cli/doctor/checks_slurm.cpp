@@ -68,6 +68,15 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
+// The files that match a pattern in the last part of a path.
+std::vector<std::string> files_like(const System& system, const std::string& pattern) {
+  std::vector<std::string> paths;
+  for (const std::string& name : system.list(directory_of(pattern)))
+    if (::fnmatch(name_of(pattern).c_str(), name.c_str(), 0) == 0)
+      paths.push_back(directory_of(pattern) + "/" + name);
+  return paths;
+}
+
 // Finds our lines in plugstack.conf and the files that it includes. At most `files` more files are read.
 void find_lines(const System& system, const std::string& file, int depth, int& files,
                 std::vector<StackLine>& out) {
@@ -80,9 +89,8 @@ void find_lines(const System& system, const std::string& file, int depth, int& f
     if (words.size() < 2) continue;
     if (words[0] == "include" && depth < kMaxIncludes) {
       const std::string pattern = words[1].starts_with('/') ? words[1] : directory_of(file) + "/" + words[1];
-      for (const std::string& name : system.list(directory_of(pattern)))
-        if (::fnmatch(name_of(pattern).c_str(), name.c_str(), 0) == 0)
-          find_lines(system, directory_of(pattern) + "/" + name, depth + 1, files, out);
+      for (const std::string& path : files_like(system, pattern))
+        find_lines(system, path, depth + 1, files, out);
     } else if ((words[0] == "required" || words[0] == "optional") && name_of(words[1]) == kPluginName) {
       out.push_back({file, words[1], words[0] == "required"});
     }
@@ -277,14 +285,8 @@ void check_scripts(const Context& context, const std::string& configuration, Che
   for (const auto& [key, value] : scripts_of(configuration)) {
     if (!value.starts_with('/')) continue;
     found.push_back(key + "=" + value);
-    std::vector<std::string> paths;
-    if (value.find_first_of("*?[") == std::string::npos) {
-      paths.push_back(value);
-    } else {
-      for (const std::string& name : system.list(directory_of(value)))
-        if (::fnmatch(name_of(value).c_str(), name.c_str(), 0) == 0)
-          paths.push_back(directory_of(value) + "/" + name);
-    }
+    const bool is_pattern = value.find_first_of("*?[") != std::string::npos;
+    const std::vector<std::string> paths = is_pattern ? files_like(system, value) : std::vector{value};
     for (const std::string& path : paths) {
       // A link is resolved only where that cannot hang.
       std::string type = mount_of(mounts, path).type;
@@ -298,7 +300,8 @@ void check_scripts(const Context& context, const std::string& configuration, Che
     check.status = Status::kFail;
     check.found = joined(remote);
     check.costs =
-        "when that file system is away, Slurm drains nodes and fails tasks, also of jobs that did not ask";
+        "while that file system is unavailable, Slurm drains nodes and fails tasks, even of jobs that are "
+        "not recorded";
     check.fix = "admin: on each node " + context.layout.prefix() +
                 "/share/clusterprof/slurm/install_on_node DIRECTORY, and name its copies in slurm.conf";
   }

@@ -52,22 +52,8 @@ export function functionDetail(
       "div",
       { class: "fn-columns" },
       el("section", null, el("h3", null, "Total per rank"), bars.root, rankNote(store, row)),
-      el(
-        "section",
-        null,
-        el("h3", null, "Called by"),
-        around.callers.length > 0
-          ? neighbourList(store, infos, around.callers, around.total_s, "by")
-          : el("p", { class: "muted" }, "Only in call paths too small to be told apart."),
-      ),
-      el(
-        "section",
-        null,
-        el("h3", null, "Calls"),
-        around.callees.length > 0
-          ? neighbourList(store, infos, around.callees, around.total_s, "to")
-          : el("p", { class: "muted" }, "Only in call paths too small to be told apart."),
-      ),
+      neighbourSection("Called by", store, infos, around.callers, around.total_s, "by"),
+      neighbourSection("Calls", store, infos, around.callees, around.total_s, "to"),
       el(
         "section",
         null,
@@ -120,6 +106,24 @@ function rankNote(store: Store, row: Row): Child {
     ),
     " ",
     ofWholeRun(),
+  );
+}
+
+function neighbourSection(
+  title: string,
+  store: Store,
+  infos: readonly FunctionInfo[],
+  rows: Neighbour[],
+  whole: number,
+  direction: "by" | "to",
+): HTMLElement {
+  return el(
+    "section",
+    null,
+    el("h3", null, title),
+    rows.length > 0
+      ? neighbourList(store, infos, rows, whole, direction)
+      : el("p", { class: "muted" }, "Only in call paths too small to be told apart."),
   );
 }
 
