@@ -136,8 +136,10 @@ class Contract(recording.RecordingTest):
         done = subprocess.run([recording.CLUSTERPROF, "report", self.run_directory, "--section", "comm", "--section",
                                "waits", "--section", "summary"], capture_output=True, timeout=60, check=True)
         text = " ".join(done.stdout.decode().split())
-        # On a busy machine the summary may rather say that ranks wait for processors.
         self.assertRegex(text, r"clean\(\) train.py:\d+")
+        # On a busy machine the summary may say instead that ranks wait for processors.
+        if all(cause["function"] != "waiting for a processor" for cause in self.result["root_causes"]):
+            self.assertRegex(text, r"rank 3 in clean\(\) train.py:\d+ (\(numpy[^)]*\) )?made 3 ranks wait")
         for finding in self.result["findings"]:
             self.assertIn(" ".join(finding["text"].split()), text)
         for what in ("MPI by call site", "MPI_Allreduce <- average()", "Waiting for other ranks", "wait at NxN",

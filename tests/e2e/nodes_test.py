@@ -52,9 +52,12 @@ class Nodes(recording.RecordingTest):
         self.assertEqual(clean["rank_min_s"], 0.0)
         with open(f"{recording.SOURCE}/examples/train.py") as source:
             fault, = [number for number, line in enumerate(source, 1) if line.strip().startswith("row[i] =")]
-        # On a busy machine a finding may rather say that ranks wait for processors.
         late = next(cause for cause in report["root_causes"] if cause["function"] == "clean")
         self.assertEqual((late["rank"], os.path.basename(late["file"]), late["line"]), (3, "train.py", fault))
+        # On a busy machine the findings may say instead that ranks wait for processors.
+        if all(cause["function"] != "waiting for a processor" for cause in report["root_causes"]):
+            self.assertIn(f"clean() train.py:{fault}", " ".join(finding["text"] for finding in report["findings"]))
+            self.assertIn(3, [finding["rank"] for finding in report["findings"]])
         self.measured_below(report["efficiency"]["load_balance"], 0.9, "load balance")
 
     def test_default_directory_is_one(self):
