@@ -82,8 +82,9 @@ class RecordParser {
     flag("--no-html", raw_.no_html, "do not write DIR/report.html at the end", kOutput);
     flag("--no-source", raw_.no_source, "leave the text of source files out of the page", kOutput);
     value("--command", raw_.command_detail, "name|hash|masked|full",
-          "what of the command line to store: the program's name; with a hash of the arguments; all without "
-          "passwords and the like; all (default: masked)",
+          "how much of the command line to store: name (the program alone), hash (and a hash of "
+          "its\narguments), "
+          "masked (all except passwords and the like), full (default: masked)",
           kOutput);
     flag("--no-arguments", raw_.no_arguments, "store no arguments of the command, as --command name",
          kOutput);
@@ -104,8 +105,8 @@ class RecordParser {
         ->allow_extra_args(false);
     app_.add_option("--own", raw_.own,
                     "treat code below PATH as your own, not as a library's, so that findings name its lines; "
-                    "repeat\nor separate "
-                    "by colons (default: the program's directory, and code that is not installed)")
+                    "repeat\nor separate by colons (default: the program's directory, and code that is not "
+                    "installed)")
         ->type_name("PATH")
         ->group(kMeasure)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
