@@ -4,7 +4,7 @@ clock. Ratios of whole runs say nothing below two points where others use the ma
 
 Program, launcher and collector are pinned together on one core. Printed, in ms of CPU time:
 
-  handlers   samples times the median of what the signal handler took, by its own clock (when it is switched out, that is in the mean); the kernel's part of a signal is
+  handlers   samples times the median of what the signal handler took, by its own clock; the kernel's part of a signal is
              the machine's (bench/empty_handler.c), and not in it
   watcher    the agent's thread in the program, from /proc/PID/task/TID/schedstat: in the first two seconds, and later
   collector  all of its CPU time (getrusage, in the shard): start, rings, names, shards

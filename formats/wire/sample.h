@@ -71,7 +71,7 @@ struct SampleRecord {
   Trigger trigger;
   std::uint16_t shared_words;
   std::uint32_t module_epoch;   // SegmentHeader::module_epoch when the sample was taken
-  std::uint32_t handler_ns;     // what the previous sample of this thread cost
+  std::uint32_t handler_ns;     // CPU time of this thread's previous sample
   // Since the thread's start, from getrusage(RUSAGE_THREAD) at this sample or at one at most 2.5 ms before;
   // both 0 (unknown) in the last record of a thread that ended without telling.
   std::uint64_t system_ns;      // CPU time in the kernel, as the kernel's accounting has it: it grows by

@@ -175,7 +175,7 @@ struct SegmentHeader {
   // On a cache line of their own: all threads add to them, and read what is around them.
   alignas(64) std::atomic<std::uint64_t> samples_taken;
   std::atomic<std::uint64_t> samples_truncated, merges_tried, merges_failed;
-  std::atomic<std::uint64_t> handler_ns;  // time spent in the handler, all threads
+  std::atomic<std::uint64_t> handler_ns;  // CPU time of handlers, walks and wrappers, all threads
   // With CLUSTERPROF_CHECK_PATHS: how many remembered call paths were used, and how many of them a walk found
   // to be wrong.
   std::atomic<std::uint64_t> paths_checked, paths_wrong;

@@ -436,6 +436,22 @@ TEST(AgentCounters, EventsThatFitTogetherDoNotTakeTurns) {
   EXPECT_EQ(values["PAPI_TOT_INS"], 2000);
 }
 
+// The handler does not run during the 2 ms that each reading takes: another thread that has the processor is
+// no cost of the handler.
+TEST(AgentCounters, TimeInWhichAHandlerDoesNotRunIsNoCost) {
+  constexpr std::uint64_t kSleepNs = 2'000'000;
+  const FakeRun run = run_on_two_counters("PAPI_TOT_CYC", "slow_read");
+  ASSERT_EQ(run.outcome.wait_status, 0);
+  const std::uint64_t samples = run.segment().samples_taken.load();
+  EXPECT_GT(samples, 10u);
+  EXPECT_LT(run.segment().handler_ns.load(), samples * kSleepNs / 4);
+  std::uint64_t told_ns = 0;
+  for (const Sample& sample : run.outcome.processes[0].threads.at(0).samples)
+    told_ns += sample.record.handler_ns;
+  EXPECT_GT(told_ns, 0u);
+  EXPECT_LT(told_ns, samples * kSleepNs / 4);
+}
+
 TEST(AgentCounters, EventsThatDoNotFitTakeTurns) {
   const FakeRun run = run_on_two_counters(
       "PAPI_TOT_CYC,page-faults,PAPI_TOT_INS,PAPI_L3_TCM,core::CLUMSY,PAPI_ABSENT,box:::POWER", "",
