@@ -170,7 +170,7 @@ TEST_P(AtRate, OneSamplePerBlock) {
   EXPECT_TRUE(is_inside);
 }
 
-TEST_P(AtRate, ThreadsComeAndGo) {
+TEST_P(AtRate, RecordsThreadsThatComeAndGo) {
   const Outcome outcome = run({kTarget, "threads", "1000"}, {variable(), "CLUSTERPROF_EVENT=none"});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   expect_sane(outcome);
@@ -183,7 +183,7 @@ TEST_P(AtRate, ThreadsComeAndGo) {
   for (const ThreadLog& thread : process.threads) EXPECT_EQ(thread.count(wire::Trigger::kThreadEnd), 1u);
 }
 
-TEST_P(AtRate, ThreadsWithTinyStacksAndMuchThreadLocalData) {
+TEST_P(AtRate, SamplesThreadsWithTinyStacksAndMuchThreadLocalData) {
   const Outcome outcome = run({kTarget, "tiny"}, {variable(), kWithPapi});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   expect_sane(outcome);
@@ -219,7 +219,7 @@ TEST_P(AtRate, ChildOfForkIsAProcessOfTheSameRank) {
   EXPECT_EQ(child.segment->counter_count, outcome.processes[0].segment->counter_count);
 }
 
-TEST_P(AtRate, ForkFromThreads) {
+TEST_P(AtRate, RecordsForksFromThreads) {
   const Outcome outcome = run({kTarget, "fork_threads"}, {variable(), "CLUSTERPROF_EVENT=none"});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   expect_sane(outcome);
@@ -239,13 +239,13 @@ TEST_P(AtRate, ProgramMayUseTheSampleSignal) {
   EXPECT_GT(main_of(outcome).samples.size(), 10u);
 }
 
-TEST_P(AtRate, ProgramsOwnEintrStays) {
+TEST_P(AtRate, KeepsTheProgramsOwnEintr) {
   const Outcome outcome = run({kTarget, "own_eintr"}, {variable()});
   EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   expect_sane(outcome);
 }
 
-TEST_P(AtRate, WaitingForAllSignalsGetsOnlyThePrograms) {
+TEST_P(AtRate, WaitForAllSignalsReturnsOnlyTheProgramsOwn) {
   const Outcome outcome = run({kTarget, "sigwait"}, {variable()});
   EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
 }
@@ -268,7 +268,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Ending{"raise", "61", -61, true}, Ending{"abort", "0", -SIGABRT, false}),
     [](const auto& test) { return std::string(test.param.how) + "_" + test.param.argument; });
 
-TEST_P(Ends, AsWithoutTheAgentAndRecorded) {
+TEST_P(Ends, ProcessEndsAsWithoutTheAgentAndItsEndIsRecorded) {
   const Ending& ending = GetParam();
   const Outcome bare = run_bare({kTarget, ending.how, ending.argument});
   const Outcome outcome = run({kTarget, ending.how, ending.argument});
@@ -301,13 +301,13 @@ TEST(Agent, RunsOnWhenThereIsNoCollector) {
   EXPECT_TRUE(outcome.processes.empty());
 }
 
-TEST(Agent, ChildrenJoin) {
+TEST(Agent, RecordsChildren) {
   const Outcome outcome = run({kTarget, "env"});
   EXPECT_TRUE(exited(outcome, 0));
   EXPECT_GT(outcome.processes.size(), 1u);
 }
 
-TEST(Agent, NoChildrenLeavesNoTrace) {
+TEST(Agent, NoChildrenRecordsNoChild) {
   const Outcome outcome =
       run({kTarget, "env"},
           {"CLUSTERPROF_NO_CHILDREN=1", std::string("LD_PRELOAD=libm.so.6 ") + CLUSTERPROF_TEST_AGENT});
@@ -319,7 +319,7 @@ TEST(Agent, NoChildrenLeavesNoTrace) {
   EXPECT_EQ(forked.processes.size(), 1u);
 }
 
-TEST(Agent, ExecutedProgramJoins) {
+TEST(Agent, RecordsAnExecutedProgram) {
   const Outcome outcome = run({kTarget, "exec"}, {kWithPapi});
   ASSERT_TRUE(exited(outcome, 0));
   ASSERT_EQ(outcome.processes.size(), 2u);
@@ -328,7 +328,7 @@ TEST(Agent, ExecutedProgramJoins) {
   expect_a_tick_per_period_of_cpu_time(main_of(outcome, 1), 100);
 }
 
-TEST(Agent, ThreadsThatWereThereFirst) {
+TEST(Agent, SamplesThreadsThatExistedBeforeIt) {
   const Outcome outcome = run({kTarget, "early"}, {"EARLY_THREADS=1"});
   ASSERT_TRUE(exited(outcome, 0));
   expect_sane(outcome);
@@ -341,7 +341,7 @@ TEST(Agent, ThreadsThatWereThereFirst) {
   EXPECT_EQ(sampled, 2u) << outcome.processes[0].threads.size() << " threads";
 }
 
-TEST(Agent, CpuClockLeavesBlockedThreadsAlone) {
+TEST(Agent, CpuClockDoesNotSampleBlockedThreads) {
   const Outcome outcome = run({kTarget, "sleep", "300"}, {"CLUSTERPROF_CLOCK=cpu"});
   ASSERT_TRUE(exited(outcome, 0));
   EXPECT_EQ(main_of(outcome).count(wire::Trigger::kBlocked), 0u);
@@ -356,13 +356,13 @@ TEST(Agent, KnowsThreadNames) {
       std::any_of(threads.begin(), threads.end(), [](const auto& t) { return t.name == "worker-7"; }));
 }
 
-TEST(Agent, TakesNoLowDescriptor) {
+TEST(Agent, UsesNoLowDescriptor) {
   const Outcome bare = run_bare({kTarget, "limits"});
   const Outcome outcome = run({kTarget, "limits"}, {kWithPapi});
   EXPECT_EQ(outcome.output, bare.output);
 }
 
-TEST(Agent, WatcherHasDescriptorsOfItsOwn) {
+TEST(Agent, WatcherHasItsOwnDescriptorTable) {
   const Outcome outcome = run({kTarget, "watcher_descriptors"}, {kWithPapi});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   EXPECT_EQ(outcome.numbers.at("others"), 1);
@@ -380,7 +380,7 @@ TEST(Agent, WatcherKeepsTheFilesOfAHundredThreadsOpen) {
   EXPECT_LE(outcome.numbers.at("entries"), 2 * 101 + 1);
 }
 
-TEST(Agent, ForkWhileAThreadIsInsideTheLoader) {
+TEST(Agent, SurvivesForkWhileAThreadIsInsideTheLoader) {
   const Outcome outcome = run({kTarget, "fork_loader"}, {kWithPapi});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   ASSERT_EQ(outcome.processes.size(), 11u);
@@ -393,7 +393,7 @@ TEST(Agent, ForkWhileAThreadIsInsideTheLoader) {
 }
 
 // The loader's locks may be taken there for ever, also where the agent is only present.
-TEST(Agent, ChildOfAForkDoesNotAskTheLoader) {
+TEST(Agent, ChildOfForkDoesNotCallTheLoader) {
   for (const std::string& variable :
        {std::string("CLUSTERPROF_RATE=100"), std::string(wire::kSocketVariable) + "="}) {
     const Outcome outcome = run({CLUSTERPROF_TEST_LOOKUPS}, {variable});
@@ -401,7 +401,7 @@ TEST(Agent, ChildOfAForkDoesNotAskTheLoader) {
   }
 }
 
-TEST(Agent, ThreadsMayBeCancelledAtAnyInstant) {
+TEST(Agent, SurvivesCancellationAtAnyInstant) {
   const Outcome outcome = run({kTarget, "cancel"}, {kWithPapi});
   EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
 }
@@ -432,7 +432,7 @@ TEST(Agent, EventNoneCountsNothing) {
   EXPECT_EQ(outcome.processes[0].segment->unavailable_count, 0u);
 }
 
-TEST(Agent, SurvivesSmallLimits) {
+TEST(Agent, SurvivesLowResourceLimits) {
   // Address space, file size, descriptors, stack; without queued signals there are no timers.
   for (const std::string limited :
        {"-v 400000 && exec $0 threads 20", "-f 0 && exec $0 threads 20", "-n 16 && exec $0 threads 20",
@@ -456,7 +456,7 @@ TEST(Agent, FillsTheHeader) {
   EXPECT_EQ(segment.mpi_rank.load(), -1);
 }
 
-TEST_P(AtRate, PythonFrames) {
+TEST_P(AtRate, RecordsPythonFrames) {
   const Outcome outcome = run({CLUSTERPROF_TEST_PYTHON, "-c", R"(
 import time, threading
 def busy(seconds):
@@ -490,7 +490,7 @@ outer()
   EXPECT_GE(process.threads.size(), 2u);
 }
 
-TEST(Agent, CallPathsOfMpiCalls) {
+TEST(Agent, FindsCallPathsOfMpiCalls) {
   const Outcome outcome = run({kTarget, "api"});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   ASSERT_EQ(outcome.processes.size(), 1u);

@@ -42,7 +42,7 @@ TEST(AgentCost, SamplesCarryKernelTimeAndPageFaults) {
 }
 
 // PAPI's start costs milliseconds: it is not there unless it can count something that was asked for.
-TEST(AgentCost, PapiIsOpenedOnlyWhereItCanCount) {
+TEST(AgentCost, OpensPapiOnlyWhereItCanCount) {
   perf_event_attr cycles = {};
   cycles.type = PERF_TYPE_HARDWARE;
   cycles.size = sizeof cycles;
@@ -74,7 +74,7 @@ TEST(AgentCost, PapiIsOpenedOnlyWhereItCanCount) {
   EXPECT_EQ(asked.processes[0].segment->counter_count, 1u);
 }
 
-TEST(AgentCost, WhatAFullRingDropsIsCounted) {
+TEST(AgentCost, CountsSamplesThatAFullRingDrops) {
   const Outcome outcome = run({kTarget, "spin", "600"}, {"CLUSTERPROF_RATE=10000"}, false);
   ASSERT_EQ(outcome.wait_status, 0);
   ASSERT_EQ(outcome.processes.size(), 1u);

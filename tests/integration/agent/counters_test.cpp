@@ -100,7 +100,7 @@ void expect_own_figures(const Outcome& outcome, const ProcessLog& process, const
   EXPECT_EQ(seen, threads);
 }
 
-TEST(AgentCounters, PapiSoftwareEventsAreWhatEachThreadCountsItself) {
+TEST(AgentCounters, PapiSoftwareEventsAgreeWithEachThread) {
   const Outcome outcome = run({kTarget, "threads"},
                               {"COUNTED_EARLY=1",
                                "CLUSTERPROF_EVENT=perf::TASK-CLOCK,perf::PAGE-FAULTS,perf::CONTEXT-SWITCHES,"
@@ -117,7 +117,7 @@ TEST(AgentCounters, PapiSoftwareEventsAreWhatEachThreadCountsItself) {
 }
 
 // As on a processor that is newer than PAPI's libpfm.
-TEST(AgentCounters, SoftwareEventsAreCountedWherePapiDoesNotKnowTheProcessor) {
+TEST(AgentCounters, CountsSoftwareEventsWherePapiDoesNotKnowTheProcessor) {
   const Outcome outcome =
       run({kTarget, "threads"},
           {"COUNTED_EARLY=1", kFakePapi, "FAKE_PAPI=no_pmu",
@@ -153,7 +153,7 @@ constexpr Names kPretended = {"PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_BR_MSP"};
 // switches for each time that the pretended machine is asked.
 constexpr double kMissed = 0.1;
 
-TEST(AgentCounters, TheKernelsHardwareEventsAreCountedWherePapiDoesNotKnowTheProcessor) {
+TEST(AgentCounters, CountsTheKernelsHardwareEventsWherePapiDoesNotKnowTheProcessor) {
   if (has_hardware_counters()) GTEST_SKIP() << "this machine has hardware counters";
   const Outcome outcome = run_with_hardware("threads");
   ASSERT_EQ(outcome.wait_status, 0);
@@ -168,7 +168,7 @@ TEST(AgentCounters, TheKernelsHardwareEventsAreCountedWherePapiDoesNotKnowThePro
   expect_own_figures(outcome, process, kPretended, 4, kMissed);
 }
 
-TEST(AgentCounters, HardwareEventsOfAThreadThatWasThereBeforeAreCountedFromTheAgentsStart) {
+TEST(AgentCounters, CountsAThreadThatExistedBeforeTheAgentFromTheAgentsStart) {
   if (has_hardware_counters()) GTEST_SKIP() << "this machine has hardware counters";
   const Outcome outcome = run_with_hardware("threads", "", {"COUNTED_EARLY=1"});
   ASSERT_EQ(outcome.wait_status, 0);
@@ -197,7 +197,7 @@ std::vector<long long> read_group(const std::vector<std::uint64_t>& words, int& 
   return values;
 }
 
-TEST(AgentCounters, EventsThatHadACounterForAPartOfTheTimeAreScaledToAllOfIt) {
+TEST(AgentCounters, ScalesEventsThatWereCountedForPartOfTheTime) {
   int result = 1;
   std::vector<long long> values = read_group({2, 900, 300, 1000, 7}, result);
   EXPECT_EQ(result, 0);
@@ -211,7 +211,7 @@ TEST(AgentCounters, EventsThatHadACounterForAPartOfTheTimeAreScaledToAllOfIt) {
   EXPECT_EQ(values[0], 0);
 }
 
-TEST(AgentCounters, GroupsOfAnotherShapeAreRefused) {
+TEST(AgentCounters, RefusesGroupsOfAnotherSize) {
   int result = 0;
   for (const std::vector<std::uint64_t>& words :
        {std::vector<std::uint64_t>{1, 900}, {2, 900, 900, 1}, {1, 900, 900, 1, 2}, {17, 900, 900}}) {
@@ -220,7 +220,7 @@ TEST(AgentCounters, GroupsOfAnotherShapeAreRefused) {
   }
 }
 
-TEST(AgentCounters, HardwareEventsThatDoNotFitOrAreUnknownAreNamed) {
+TEST(AgentCounters, NamesHardwareEventsThatDoNotFitOrAreUnknown) {
   if (has_hardware_counters()) GTEST_SKIP() << "this machine has hardware counters";
   const Outcome outcome = run_with_hardware(
       "spin",
@@ -238,7 +238,7 @@ TEST(AgentCounters, HardwareEventsThatDoNotFitOrAreUnknownAreNamed) {
   EXPECT_NEAR(totals(process, *process.main_thread())["perf::CYCLES"] * 1e-6, cpu_ms, 0.1 * cpu_ms);
 }
 
-TEST(AgentCounters, HardwareEventsCountFromTheBeginningOfAForkedAndAnExecutedProgram) {
+TEST(AgentCounters, HardwareEventsCountFromForkAndExecOn) {
   if (has_hardware_counters()) GTEST_SKIP() << "this machine has hardware counters";
   const std::string events = "PAPI_TOT_CYC,PAPI_TOT_INS,PAPI_BR_MSP";
   const Outcome forked = run_with_hardware("fork", events);
@@ -251,7 +251,7 @@ TEST(AgentCounters, HardwareEventsCountFromTheBeginningOfAForkedAndAnExecutedPro
   expect_own_figures(executed, executed.processes[1], kPretended, 4, kMissed);
 }
 
-TEST(AgentCounters, DefaultEventsWithoutHardwareAreWhatEachThreadCountsItself) {
+TEST(AgentCounters, DefaultEventsWithoutHardwareAgreeWithEachThread) {
   if (has_hardware_counters()) GTEST_SKIP() << "this machine has hardware counters";
   const Outcome outcome = run({kTarget, "threads"}, {"COUNTED_EARLY=1"});
   ASSERT_EQ(outcome.wait_status, 0);
@@ -283,7 +283,7 @@ TEST(AgentCounters, ForkAndExecCountFromTheirOwnBeginning) {
 }
 
 // Page faults are the kernel's own figure in the one case, and PAPI's in the other.
-TEST(AgentCounters, WhatIsCountedInMpiIsToldOfTheCallAndOfNoSample) {
+TEST(AgentCounters, EventsInsideMpiBelongToTheCallAndToNoSample) {
   for (const char* event : {"page-faults", "perf::PAGE-FAULTS"}) {
     const Outcome outcome = run({kTarget, "mpi"}, {std::string("CLUSTERPROF_EVENT=") + event});
     ASSERT_EQ(outcome.wait_status, 0) << event;
@@ -319,7 +319,7 @@ TEST(AgentCounters, WhatIsCountedInMpiIsToldOfTheCallAndOfNoSample) {
   EXPECT_EQ(by_default.numbers.at("counters"), 0);
 }
 
-TEST(AgentCounters, WhatCannotBeCountedIsSaid) {
+TEST(AgentCounters, NamesEventsThatCannotBeCounted) {
   std::string list = "no-such-event,PAPI_NONSENSE,PAPI_TOT_CYC";
   for (int i = 0; i < 20; ++i) list += ",perf::PAGE-FAULTS:u=" + std::to_string(i);
   const Outcome outcome = run({kTarget, "spin"}, {"CLUSTERPROF_EVENT=" + list + ",page-faults"});
@@ -356,7 +356,7 @@ bool without_privileges(const Function& function) {
   return true;
 }
 
-TEST(AgentCounters, WhatIsNotPermittedIsSaid) {
+TEST(AgentCounters, NamesEventsThatAreNotPermitted) {
   int level = 0;
   std::ifstream("/proc/sys/kernel/perf_event_paranoid") >> level;
   if (level < 2) GTEST_SKIP() << "this kernel permits it to everybody";
@@ -388,7 +388,7 @@ TEST(AgentCounters, WhatIsNotPermittedIsSaid) {
   if (!tried) GTEST_SKIP() << "no user name spaces";
 }
 
-TEST(AgentCounters, WithoutPapiTheReasonIsSaid) {
+TEST(AgentCounters, SaysWhyPapiIsNotUsed) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "no_papi";
   std::filesystem::create_directories(folder);
   for (const char* name : {"libpapi.so.7", "libpapi.so.7.0", "libpapi.so"})
@@ -494,7 +494,7 @@ TEST(AgentCounters, EventsThatNeitherFitNorTakeTurnsAreRefused) {
   EXPECT_NE(run.calls.find("start 2\n"), std::string::npos);
 }
 
-TEST(AgentCounters, ASetThatDoesNotStartIsNotShownAsZero) {
+TEST(AgentCounters, EventSetThatDoesNotStartIsUnavailableNotZero) {
   const FakeRun run = run_on_two_counters("PAPI_TOT_CYC,PAPI_TOT_INS", "no_start");
   EXPECT_EQ(run.segment().counter_count, 0u);
   EXPECT_EQ(missing(run.segment()).size(), 2u);
@@ -505,7 +505,7 @@ TEST(AgentCounters, ASetThatDoesNotStartIsNotShownAsZero) {
 
 // --- sampling on events ---
 
-TEST(AgentSampleOn, PageFaultsAreSampledWhereTheyOccur) {
+TEST(AgentSampleOn, SamplesPageFaultsWhereTheyOccur) {
   // Each hundredth; besides, by the clock.
   const Outcome outcome = run({kTarget, "faults"}, sample_on("page-faults:100", "1,2,0,0,64,2"));
   ASSERT_EQ(outcome.wait_status, 0);
@@ -537,7 +537,7 @@ TEST(AgentSampleOn, PageFaultsAreSampledWhereTheyOccur) {
   EXPECT_EQ(process.segment->unavailable_count, has_hardware_counters() ? 0u : 4u);
 }
 
-TEST(AgentSampleOn, AsOftenAsTheRateSaysWithoutAPeriod) {
+TEST(AgentSampleOn, WithoutAPeriodSamplesAsOftenAsTheRateSays) {
   auto environment = sample_on("page-faults", "1,2,0,0,0,2");
   environment.push_back("CLUSTERPROF_RATE=200");
   const Outcome outcome = run({kTarget, "faults"}, environment);
@@ -546,7 +546,7 @@ TEST(AgentSampleOn, AsOftenAsTheRateSaysWithoutAPeriod) {
   EXPECT_LT(thread.count(wire::Trigger::kEvent), outcome.numbers.at("faults") / 20);
 }
 
-TEST(AgentSampleOn, AClockReplacesTheDefaultOne) {
+TEST(AgentSampleOn, ClockEventReplacesTheDefaultClock) {
   const Outcome outcome = run({kTarget, "spin"}, sample_on("task-clock:1000000", "1,1,0,0,f4240,0"));
   ASSERT_EQ(outcome.wait_status, 0);
   const ThreadLog& thread = *outcome.processes.at(0).main_thread();
@@ -555,7 +555,7 @@ TEST(AgentSampleOn, AClockReplacesTheDefaultOne) {
   EXPECT_NEAR(static_cast<double>(thread.count(wire::Trigger::kCpuTimer)), expected, 0.05 * expected);
 }
 
-TEST(AgentSampleOn, WhatTheLauncherCouldNotFindIsSaid) {
+TEST(AgentSampleOn, NamesTheEventThatTheLauncherCouldNotFind) {
   const Outcome outcome = run({kTarget, "spin"}, sample_on("nonsense", "!unknown event"));
   const ProcessLog& process = outcome.processes.at(0);
   EXPECT_EQ(missing(*process.segment)["--sample-on nonsense"], "unknown event");

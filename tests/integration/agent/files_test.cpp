@@ -197,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, FilesOfC,
                                          "fibers"),
                          [](const auto& test) { return test.param; });
 
-TEST_P(FilesOfC, AreCountedAsTheProgramSays) {
+TEST_P(FilesOfC, CountsAgreeWithTheProgram) {
   ASSERT_TRUE(record({CLUSTERPROF_TEST_FILES, GetParam(), folder_}, {"CLUSTERPROF_RATE=1000"}));
   for (const auto& [path, file] : files_.by_path) {
     if (path.rfind(folder_, 0) != 0) continue;
@@ -210,14 +210,14 @@ TEST_P(FilesOfC, AreCountedAsTheProgramSays) {
   }
 }
 
-TEST_F(FilesOf, CallsThatFailHaveNoBytes) {
+TEST_F(FilesOf, FailedCallsCountNoBytes) {
   ASSERT_TRUE(record({CLUSTERPROF_TEST_FILES, "posix", folder_}));
   EXPECT_EQ(files_.sum(folder_ + "/posix", "read", &Site::failed), 1u);
   EXPECT_EQ(files_.sum(folder_ + "/names", "open", &Site::failed), 1u);
   EXPECT_EQ(files_.sum(folder_ + "/posix", "write", &Site::failed), 0u);
 }
 
-TEST_F(FilesOf, ThoseBeyondTheTableAreCountedByDirectoryUnlessTheyAreLarge) {
+TEST_F(FilesOf, SmallFilesBeyondTheTableAreCountedByDirectory) {
   ASSERT_TRUE(record({CLUSTERPROF_TEST_FILES, "many", folder_}, {}, false));
   ASSERT_EQ(outcome_.processes.size(), 1u);
   const ProcessLog& process = outcome_.processes[0];
@@ -247,7 +247,7 @@ TEST_F(FilesOf, ThoseBeyondTheTableAreCountedByDirectoryUnlessTheyAreLarge) {
   EXPECT_EQ(process.drops(wire::DropReason::kPathArenaFull), 0u);
 }
 
-TEST_F(FilesOf, CallPathsBeyondTheTableLeaveRoomForWhatComesLate) {
+TEST_F(FilesOf, FullTableOfCallPathsKeepsRoomForLargeOperations) {
   ASSERT_TRUE(record({CLUSTERPROF_TEST_FILES, "paths", folder_}, {}, false));
   ASSERT_EQ(outcome_.processes.size(), 1u);
   const ProcessLog& process = outcome_.processes[0];
@@ -264,23 +264,25 @@ TEST_F(FilesOf, CallPathsBeyondTheTableLeaveRoomForWhatComesLate) {
   EXPECT_EQ(with_callers, 48u);
 }
 
-TEST_F(FilesOf, CppStreams) { ASSERT_TRUE(record({CLUSTERPROF_TEST_FILES_STREAMS, folder_})); }
+TEST_F(FilesOf, CppStreamsAgreeWithTheProgram) {
+  ASSERT_TRUE(record({CLUSTERPROF_TEST_FILES_STREAMS, folder_}));
+}
 
-TEST_F(FilesOf, Fortran) {
+TEST_F(FilesOf, FortranAgreesWithTheProgram) {
   if (std::strlen(CLUSTERPROF_TEST_FILES_FORTRAN) == 0) GTEST_SKIP() << "no gfortran";
   ASSERT_TRUE(record({CLUSTERPROF_TEST_FILES_FORTRAN, folder_}));
 }
 
-TEST_F(FilesOf, Python) {
+TEST_F(FilesOf, PythonAgreesWithTheProgram) {
   ASSERT_TRUE(record({CLUSTERPROF_TEST_PYTHON, "-B", CLUSTERPROF_TEST_FILES_PYTHON, "plain", folder_}));
 }
 
-TEST_F(FilesOf, Numpy) {
+TEST_F(FilesOf, NumpyAgreesWithTheProgram) {
   if (!record({CLUSTERPROF_TEST_PYTHON, "-B", CLUSTERPROF_TEST_FILES_PYTHON, "numpy", folder_}))
     GTEST_SKIP() << outcome_.output;
 }
 
-TEST_F(FilesOf, Hdf5) {
+TEST_F(FilesOf, Hdf5AgreesWithTheProgram) {
   if (!record({CLUSTERPROF_TEST_PYTHON, "-B", CLUSTERPROF_TEST_FILES_PYTHON, "hdf5", folder_}))
     GTEST_SKIP() << outcome_.output;
 }
@@ -290,7 +292,7 @@ class FilesOfMpi : public FilesOf, public testing::WithParamInterface<std::strin
 INSTANTIATE_TEST_SUITE_P(Flavours, FilesOfMpi, testing::Values("openmpi", "mpich"),
                          [](const auto& test) { return test.param; });
 
-TEST_P(FilesOfMpi, AreThoseOfItsSystemCalls) {
+TEST_P(FilesOfMpi, CountsAgreeWithItsSystemCalls) {
   const std::string program = std::string(CLUSTERPROF_TEST_PROGRAMS) + "/" + GetParam() + "/files_mpi";
   const std::string launcher = "/usr/bin/mpirun." + GetParam();
   if (!fs::exists(program) || !fs::exists(launcher)) GTEST_SKIP() << "no " << GetParam();

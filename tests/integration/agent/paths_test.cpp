@@ -23,7 +23,7 @@ INSTANTIATE_TEST_SUITE_P(Versions, Paths,
                            return name;
                          });
 
-TEST_P(Paths, RememberedOnesAreThoseOfAWalk) {
+TEST_P(Paths, RememberedPathsEqualAFreshWalk) {
   const std::string python = find_python(GetParam());
   if (python.empty()) GTEST_SKIP() << "no such Python here";
   const Outcome outcome =
@@ -41,7 +41,7 @@ TEST_P(Paths, RememberedOnesAreThoseOfAWalk) {
 }
 
 // The same without Python, where the path that was last seen at a call is found by reading the stack alone.
-TEST(Agent, RememberedNativePathsAreThoseOfAWalk) {
+TEST(Agent, RememberedNativePathsEqualAFreshWalk) {
   const Outcome outcome = run({CLUSTERPROF_TEST_TARGET, "api"}, {"CLUSTERPROF_CHECK_PATHS=1"});
   ASSERT_TRUE(WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == 0) << outcome.output;
   ASSERT_EQ(outcome.processes.size(), 1u);

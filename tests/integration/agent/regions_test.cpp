@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, AnyProgram, testing::Values("independent", "fixe
                          [](const auto& test) { return std::string(test.param); });
 
 // In programs that are not position independent, too, the functions are found.
-TEST_P(AnyProgram, TimesAreThoseOfTheProgram) {
+TEST_P(AnyProgram, RegionTimesAgreeWithTheProgram) {
   const Outcome outcome =
       run_mode("nesting", {"CLUSTERPROF_RATE=1000"}, GetParam() == std::string("fixed") ? kFixed : kRegions);
   const ProcessLog& process = outcome.processes.at(0);
@@ -175,7 +175,7 @@ TEST(Regions, BelongToTheirThread) {
   EXPECT_GE(in_work + 4, running);
 }
 
-TEST(Regions, ExceptionsLeaveThem) {
+TEST(Regions, EndWhenAnExceptionLeavesThem) {
   const Outcome outcome = run_mode("exceptions");
   const auto regions = regions_of(outcome.processes.at(0));
   ASSERT_EQ(regions.size(), 5u);
@@ -199,7 +199,7 @@ TEST(Regions, WrongEndsAreCountedAndRepaired) {
   EXPECT_EQ(outcome.processes.at(0).drops(wire::DropReason::kRegionMismatch), 5u);
 }
 
-TEST(Regions, AreBounded) {
+TEST(Regions, BeyondTheLimitsAreCounted) {
   const Outcome outcome = run_mode("limits");
   const ProcessLog& process = outcome.processes.at(0);
   const auto regions = regions_of(process);
@@ -214,7 +214,7 @@ TEST(Regions, AreBounded) {
   EXPECT_EQ(process.drops(wire::DropReason::kRegionMismatch), 0u);
 }
 
-TEST(Regions, AChildOfForkIsInThoseOfItsThread) {
+TEST(Regions, ContinueInAChildOfForkOfTheirThread) {
   const Outcome outcome = run_mode("forks", {"CLUSTERPROF_RATE=1000"});
   ASSERT_EQ(outcome.processes.size(), 2u);
   for (const ProcessLog& process : outcome.processes) {
@@ -232,7 +232,7 @@ TEST(Regions, AChildOfForkIsInThoseOfItsThread) {
   EXPECT_EQ(regions_of(outcome.processes[1]).at("outer/inner").max_n, 1);
 }
 
-TEST(Pauses, AreNobodysTime) {
+TEST(Pauses, AreChargedToNoCallPath) {
   const Outcome outcome = run_mode("pauses");
   const ProcessLog& process = outcome.processes.at(0);
   expect_between(outcome, "paused", process.segment->paused_ns.load());
@@ -249,7 +249,7 @@ TEST(Pauses, AreNobodysTime) {
   }
 }
 
-TEST(Pauses, AreThoseOfAllThreads) {
+TEST(Pauses, StopRecordingOfAllThreads) {
   const Outcome outcome = run_mode("pauses_of_all", {"CLUSTERPROF_RATE=1000"});
   const ProcessLog& process = outcome.processes.at(0);
   expect_between(outcome, "paused", process.segment->paused_ns.load());
@@ -261,7 +261,7 @@ TEST(Pauses, AreThoseOfAllThreads) {
   }
 }
 
-TEST(Pauses, OnlyRegionsAreRecorded) {
+TEST(Pauses, LastOutsideOfRegionsWithOnlyRegions) {
   const Outcome outcome = run_mode("parts", {kOnly});
   const ProcessLog& process = outcome.processes.at(0);
   const auto regions = regions_of(process);
@@ -286,7 +286,7 @@ TEST(Pauses, OnlyRegionsAreRecorded) {
   EXPECT_NEAR(paused, thread.seconds() - inside, 0.01);
 }
 
-TEST(Pauses, InRegionsThatAloneAreRecorded) {
+TEST(Pauses, CanLieInRegionsWithOnlyRegions) {
   const Outcome outcome = run_mode("regions_and_pauses", {kOnly});
   const ProcessLog& process = outcome.processes.at(0);
   const ThreadLog& thread = *process.main_thread();
@@ -314,7 +314,7 @@ TEST(Pauses, InRegionsThatAloneAreRecorded) {
   EXPECT_NEAR(paused, seconds["paused"], 0.01);
 }
 
-TEST(Regions, SharesOfSamplesAreThoseOfTheProgram) {
+TEST(Regions, SharesOfSamplesAgreeWithTheProgram) {
   const Outcome outcome = run_mode("parts", {"CLUSTERPROF_RATE=1000"});
   const ProcessLog& process = outcome.processes.at(0);
   const auto regions = regions_of(process);
@@ -337,7 +337,7 @@ TEST(Regions, CostOfAPair) {
 }
 
 // Wherever a sample interrupts begin and end, it shows the region or none.
-TEST(Regions, SamplesAtAnyInstant) {
+TEST(Regions, AreWholeInSamplesAtAnyInstant) {
   const Outcome outcome = run_mode("cost", {"CLUSTERPROF_RATE=5000"});
   const ProcessLog& process = outcome.processes.at(0);
   ASSERT_EQ(regions_of(process).size(), 1u);
@@ -353,7 +353,7 @@ TEST(Regions, SamplesAtAnyInstant) {
 }
 
 // The header alone: the program runs as it would without.
-TEST(Regions, AreNothingWithoutTheAgent) {
+TEST(Regions, DoNothingWithoutTheAgent) {
   for (const std::string& program : {kRegions, kFixed})
     for (const char* mode : {"mismatches", "limits", "exceptions", "forks", "errno"})
       EXPECT_EQ(run_bare({program, mode}).wait_status, 0) << mode;
@@ -396,7 +396,7 @@ INSTANTIATE_TEST_SUITE_P(Versions, PythonRegions,
                            return name;
                          });
 
-TEST_P(PythonRegions, AreThoseOfTheProgram) {
+TEST_P(PythonRegions, AgreeWithTheProgram) {
   const std::string python = interpreter();
   if (python.empty()) GTEST_SKIP() << "no CPython " << GetParam() << " from pyenv here";
   setenv("PYTHONPATH", CLUSTERPROF_TEST_PYTHON_MODULE, 1);
@@ -442,7 +442,7 @@ TEST_P(PythonRegions, AreThoseOfTheProgram) {
   EXPECT_EQ(in_child.at("around fork").count, 1u);
 }
 
-TEST(DataAddresses, AreThoseOfTheStream) {
+TEST(DataAddresses, LieInTheArraysOfTheProgram) {
   const Outcome outcome = run_mode("stream");
   const auto low = static_cast<std::uint64_t>(outcome.numbers.at("data"));
   const std::uint64_t high = low + static_cast<std::uint64_t>(outcome.numbers.at("bytes"));
@@ -462,7 +462,7 @@ TEST(DataAddresses, AreThoseOfTheStream) {
   EXPECT_GE(static_cast<double>(inside), 0.95 * static_cast<double>(known));
 }
 
-TEST(Descriptors, AreToldApart) {
+TEST(Descriptors, OfFilesSocketsAndPipesAreDistinguished) {
   const struct {
     const char* mode;
     std::uint32_t flag;

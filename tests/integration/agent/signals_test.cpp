@@ -41,7 +41,7 @@ TEST_P(Signals, StayOffSmallAlternateStacks) {
   EXPECT_TRUE(ended_well(outcome)) << outcome.wait_status;
 }
 
-TEST_P(Signals, WalkNothingWhereThereIsLittleRoom) {
+TEST_P(Signals, DoNotWalkWhereTheStackHasLittleRoom) {
   const Outcome outcome = record({"little_room"});
   ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
   EXPECT_GE(outcome.processes.at(0).segment->samples_truncated.load(), 5u);
@@ -55,12 +55,12 @@ TEST_P(Signals, DoNotHideTheProgramsEintr) {
     }
 }
 
-TEST_P(Signals, OfDescriptorsAreIgnoredOrDeadly) {
+TEST_P(Signals, SigioActsAsWithoutTheAgent) {
   const Outcome outcome = record({"sigio"});
   EXPECT_TRUE(ended_well(outcome)) << outcome.wait_status;
 }
 
-TEST_P(Signals, HandlerForOneIsGoneAfterIt) {
+TEST_P(Signals, OneShotHandlerIsResetAfterOneSignal) {
   const Outcome outcome = record({"one_shot"});
   EXPECT_TRUE(ended_well(outcome)) << outcome.wait_status;
 }
@@ -96,7 +96,7 @@ TEST_P(Signals, HandlerSurvivesAFilterOfItsCalls) {
   EXPECT_GE(outcome.numbers.at("trapped"), 2);
 }
 
-TEST_P(Signals, EndWhereAFilterWouldKill) {
+TEST_P(Signals, SamplesEndWhereAFilterWouldKill) {
   for (const int how : {0, 1, 2, 3}) {
     const Outcome bare = run_bare({kTarget, "sandbox", std::to_string(how)});
     const Outcome outcome = record({"sandbox", std::to_string(how)});
@@ -115,7 +115,7 @@ TEST_P(Signals, EndWhereAFilterWouldKill) {
   }
 }
 
-TEST_P(Signals, GoOnWhereAFilterRefuses) {
+TEST_P(Signals, SamplesGoOnWhereAFilterRefuses) {
   const Outcome outcome = record({"refusal"});
   ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
   const ProcessLog& process = outcome.processes.at(0);
@@ -123,7 +123,7 @@ TEST_P(Signals, GoOnWhereAFilterRefuses) {
   EXPECT_GE(process.main_thread()->ticks(), 20u);
 }
 
-TEST_P(Signals, StayAwayFromCallsThatWouldBeginAnew) {
+TEST_P(Signals, DoNotInterruptCallsThatWouldStartAgain) {
   constexpr int kFallocate = 285;
   const Outcome outcome = record({"held"});
   ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
@@ -143,7 +143,7 @@ TEST_P(Signals, MaskIsTheProgramsAfterAFork) {
   EXPECT_EQ(outcome.processes.size(), 5u);
 }
 
-TEST_P(Signals, KillChildrenPastLibcToo) {
+TEST_P(Signals, KillChildrenMadePastLibc) {
   const Outcome outcome = record({"child_dies"});
   EXPECT_TRUE(ended_well(outcome)) << outcome.wait_status;
 }
@@ -155,7 +155,7 @@ TEST_P(Signals, ChildMayWaitForTheSampleSignal) {
   EXPECT_GE(outcome.processes[1].main_thread()->ticks(), 10u);
 }
 
-TEST_P(Signals, FaultsOfAHandlerAreTheProgramsWhereverItComes) {
+TEST_P(Signals, FaultsInAProgramsHandlerReachTheProgram) {
   const Outcome outcome = record({"faulting_handler"});
   ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
   EXPECT_GE(outcome.numbers.at("handled"), 100);

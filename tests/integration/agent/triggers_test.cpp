@@ -116,7 +116,7 @@ TEST_P(WithTrigger, TransfersAreCutShortByTheProgramsSignalsAlone) {
   for (const int number : {SYS_write, SYS_sendto, SYS_recvfrom}) EXPECT_TRUE(seen.contains(number)) << number;
 }
 
-TEST_P(WithTrigger, MasksAreWhatTheProgramSetAndItsThreadsAreSampled) {
+TEST_P(WithTrigger, ProgramSeesItsOwnSignalMaskWhileThreadsAreSampled) {
   const Outcome outcome = run({kTarget, "masks"}, GetParam().environment());
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   const ProcessLog& process = outcome.processes.at(0);
@@ -190,7 +190,7 @@ TEST_P(WithTrigger, ExecThatFailsChangesNothing) {
   EXPECT_LE(outcome.numbers.at("waiting"), 3);
 }
 
-TEST_P(WithTrigger, ThreadsThatEndWithoutAWordLeaveNoDescriptor) {
+TEST_P(WithTrigger, ThreadsThatEndPastLibcLeaveNoDescriptor) {
   const Outcome outcome = run({kTarget, "silent_ends", "20"}, GetParam().environment());
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
   EXPECT_EQ(outcome.numbers.at("more_descriptors"), 0);
@@ -223,7 +223,7 @@ TEST_P(WithTrigger, ExecutedProgramInheritsTheMask) {
   EXPECT_EQ(not_recorded.numbers.at("all"), 1);
 }
 
-TEST_P(WithTrigger, CallsByNumberAreLibcs) {
+TEST_P(WithTrigger, SyscallFunctionBehavesLikeLibcs) {
   const Outcome outcome = run({kTarget, "syscall"}, GetParam().environment());
   EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
 }
@@ -267,7 +267,7 @@ TEST(Triggers, CpuClockWithoutPerformanceEvents) {
 }
 
 // Most of a write is waiting, which only the watcher's signals show.
-TEST(Triggers, ProducerIsSeenToWaitForItsConsumer) {
+TEST(Triggers, ProducerIsSampledWaitingForItsConsumer) {
   constexpr int kRounds = 12;
   const Outcome outcome =
       run({kTarget, "producer", std::to_string(kRounds)}, Trigger{100, false}.environment());
@@ -284,7 +284,7 @@ class ManyThreads : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Rates, ManyThreads, testing::Values(100, 1000),
                          [](const auto& test) { return "Hz" + std::to_string(test.param); });
 
-TEST_P(ManyThreads, AreSignalledOncePerBlockAndAccountedFor) {
+TEST_P(ManyThreads, AreSignalledOncePerBlockAndLoseNoTime) {
   constexpr std::size_t kBlocked = 298;
   constexpr int kSpinMs = 800;
   const Outcome outcome = run({kTarget, "many", std::to_string(kBlocked), std::to_string(kSpinMs)},
@@ -337,7 +337,7 @@ std::pair<double, double> gaps(std::vector<std::uint64_t> phases, std::uint64_t 
   return {least, most};
 }
 
-TEST(Triggers, RanksAndThreadsDoNotTickTogether) {
+TEST(Triggers, RanksAndThreadsTickAtDifferentPhases) {
   for (const std::uint64_t period_ns : {10'000'000u, 1'000'000u, 100'000u}) {
     for (const int count : {2, 4, 16, 48, 128}) {
       std::vector<std::uint64_t> ranks, others;  // others: not ranks, one after the other

@@ -66,7 +66,7 @@ class CorrectedTime : public ::testing::Test {
   const std::uint32_t barrier_ = b_.path({b_.native("work", "/a.out", "a.c", 6), b_.mpi("MPI_Barrier")});
 };
 
-TEST_F(CorrectedTime, CallsReplaceSamplesAndTheRestIsScaled) {
+TEST_F(CorrectedTime, MeasuredCallsReplaceSamplesAndTheRestIsScaled) {
   b_.data.ranks[0].elapsed_ns = 12'000 * kMs;  // 6 s outside MPI, of which 4 s were sampled
   const ShardData data = corrected();
   EXPECT_EQ(ns(data, 0, work_, Category::kNative), 4500 * kMs);
@@ -133,7 +133,7 @@ TEST_F(CorrectedTime, SumsAreExactWhateverTheRounding) {
   }
 }
 
-TEST_F(CorrectedTime, TheCpuClockChangesNoRow) {
+TEST_F(CorrectedTime, CpuClockLeavesRowsAsTheyAre) {
   b_.data.run.clock = "cpu";
   b_.data.ranks[0].elapsed_ns = 12'000 * kMs;
   const ShardData data = corrected();
@@ -144,7 +144,7 @@ TEST_F(CorrectedTime, TheCpuClockChangesNoRow) {
       << "the rank's time in MPI is measured all the same";
 }
 
-TEST_F(CorrectedTime, MoreMpiThanRecordedIsAllThereIs) {
+TEST_F(CorrectedTime, MpiTimeAboveTheRecordedTimeIsCutToIt) {
   b_.data.ranks[0].elapsed_ns = 6'000 * kMs;
   b_.data.ranks[0].paused_ns = 1'000 * kMs;
   const ShardData data = corrected();
@@ -154,7 +154,7 @@ TEST_F(CorrectedTime, MoreMpiThanRecordedIsAllThereIs) {
   expect_sums(data);
 }
 
-TEST_F(CorrectedTime, CallsWithoutARowOfTheirOwnAreOutsideAllCallPaths) {
+TEST_F(CorrectedTime, CallsWithoutACallPathGoToTheRoot) {
   b_.data.ranks[0].mpi_ns += 700 * kMs;  // the table of call sites was full
   const ShardData data = corrected();
   EXPECT_EQ(ns(data, 0, 0, Category::kMpi), 700 * kMs);
@@ -162,7 +162,7 @@ TEST_F(CorrectedTime, CallsWithoutARowOfTheirOwnAreOutsideAllCallPaths) {
   expect_sums(data);
 }
 
-TEST_F(CorrectedTime, WithoutSamplesOutsideMpiThereIsNothingToScale) {
+TEST_F(CorrectedTime, RankWithoutSamplesOutsideMpiHasOnlyMpiTime) {
   b_.data.ranks[0].main_thread_ns = {};
   b_.data.values.clear();
   const ShardData data = corrected();
@@ -171,14 +171,14 @@ TEST_F(CorrectedTime, WithoutSamplesOutsideMpiThereIsNothingToScale) {
   EXPECT_EQ(main_ns(data, 0, Category::kNative), 0u);
 }
 
-TEST_F(CorrectedTime, SampledMpiOfARankWhoseCallsWereNotWatchedStays) {
+TEST_F(CorrectedTime, SampledMpiTimeStaysWhereCallsWereNotWatched) {
   b_.sampled(1, send_, Category::kMpi, 17);
   const ShardData data = corrected();
   EXPECT_EQ(ns(data, 1, send_, Category::kMpi), 17 * kMs);
   expect_sums(data);
 }
 
-TEST_F(CorrectedTime, DamagedIndicesDoNoHarm) {
+TEST_F(CorrectedTime, SurvivesDamagedIndices) {
   const ShardData before = corrected();
   const auto no_path = static_cast<std::uint32_t>(b_.data.paths.size());
   b_.data.values.push_back({0, no_path, Category::kNative, false, kMs, kMs, 1});

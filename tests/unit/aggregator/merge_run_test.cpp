@@ -160,7 +160,7 @@ class MergeRunTest : public ::testing::Test {
 };
 
 // Row for row what a merge in memory makes of the same shards.
-TEST_F(MergeRunTest, EqualsAMergeInMemory) {
+TEST_F(MergeRunTest, EqualsMergeInMemory) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     std::vector<ShardData> shards = random_shards(seed);
     for (ShardData& data : shards) tame(data);
@@ -186,7 +186,7 @@ TEST_F(MergeRunTest, EqualsAMergeInMemory) {
 
 // What no collector writes, but the format allows: several nodes in a shard, a counter that is named twice,
 // rows that stand there twice, ranks without any.
-TEST_F(MergeRunTest, OddShards) {
+TEST_F(MergeRunTest, MergesUnusualButValidShards) {
   std::vector<ShardData> shards;
   shards.push_back(testing::random_shard(501, {.node = 0, .ranks = {4, 0, 7, 2, 9, 1}, .waiting = false}));
   shards.push_back(testing::random_shard(502, {.node = 1, .ranks = {3, 5}, .waiting = false}));
@@ -217,7 +217,7 @@ TEST_F(MergeRunTest, OddShards) {
   EXPECT_TRUE(merge(3) == bytes);
 }
 
-TEST_F(MergeRunTest, StatisticsOfAllRanks) {
+TEST_F(MergeRunTest, StatisticsCoverAllRanks) {
   std::vector<ShardData> shards = random_shards(77);
   for (ShardData& data : shards) tame(data);
   write(shards, names(shards.size()));
@@ -250,7 +250,7 @@ TEST_F(MergeRunTest, StatisticsOfAllRanks) {
   }
 }
 
-TEST_F(MergeRunTest, NeitherTeamNorNamesMatter) {
+TEST_F(MergeRunTest, ResultDoesNotDependOnTeamSizeOrFileNames) {
   std::mt19937 random(5);
   std::vector<ShardData> shards = random_shards(21);
   for (ShardData& data : shards) tame(data);
@@ -270,7 +270,7 @@ TEST_F(MergeRunTest, NeitherTeamNorNamesMatter) {
   }
 }
 
-TEST_F(MergeRunTest, TheNumberOfThreadsDoesNotMatter) {
+TEST_F(MergeRunTest, ResultDoesNotDependOnTheNumberOfThreads) {
   std::vector<ShardData> shards = random_shards(21);
   for (ShardData& data : shards) tame(data);
   write(shards, names(shards.size()));
@@ -281,7 +281,7 @@ TEST_F(MergeRunTest, TheNumberOfThreadsDoesNotMatter) {
     EXPECT_TRUE(merge() == bytes) << options_.threads << " threads";
 }
 
-TEST_F(MergeRunTest, TheReportSeesEveryRowOnce) {
+TEST_F(MergeRunTest, ReportSeesEveryRowOnce) {
   std::vector<ShardData> shards = random_shards(30);
   for (ShardData& data : shards) tame(data);
   write(shards, names(shards.size()));
@@ -294,7 +294,7 @@ TEST_F(MergeRunTest, TheReportSeesEveryRowOnce) {
   EXPECT_EQ(again.finish(), reader.report().value());
 }
 
-TEST_F(MergeRunTest, AProfileStandsForItsShards) {
+TEST_F(MergeRunTest, ReusesAProfileInPlaceOfItsShards) {
   const synth::Shape shape{.nodes = 5, .ranks_per_node = 3, .paths = 120, .seed = 9, .events = 280};
   std::vector<ShardData> shards;
   for (std::uint32_t node = 0; node < 5; ++node) shards.push_back(synth::shard_of_node(shape, node));
@@ -321,7 +321,7 @@ TEST_F(MergeRunTest, AProfileStandsForItsShards) {
   }
 }
 
-TEST_F(MergeRunTest, RandomShardsAreTakenOver) {
+TEST_F(MergeRunTest, ReusesAProfileOfRandomShards) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     std::error_code ignored;
     std::vector<ShardData> shards = random_shards(100 + seed);
@@ -340,7 +340,7 @@ TEST_F(MergeRunTest, RandomShardsAreTakenOver) {
 }
 
 // A block that is taken over is not made again: it is there even when its shard cannot be read any more.
-TEST_F(MergeRunTest, BlocksAreTakenOverAsTheyAre) {
+TEST_F(MergeRunTest, ReusesBlocksWithoutReadingTheirShards) {
   const synth::Shape shape{.nodes = 3, .ranks_per_node = 2, .paths = 60, .seed = 2};
   std::vector<ShardData> shards;
   for (std::uint32_t node = 0; node < 3; ++node) shards.push_back(synth::shard_of_node(shape, node));
@@ -359,7 +359,7 @@ TEST_F(MergeRunTest, BlocksAreTakenOverAsTheyAre) {
   EXPECT_EQ(report_.reused, 2u);
 }
 
-TEST_F(MergeRunTest, NothingIsTakenOverWhenItMightNotFit) {
+TEST_F(MergeRunTest, DoesNotReuseAProfileThatMightNotFit) {
   const synth::Shape shape{.nodes = 3, .ranks_per_node = 2, .paths = 60, .seed = 2};
   std::vector<ShardData> shards;
   for (std::uint32_t node = 0; node < 3; ++node) shards.push_back(synth::shard_of_node(shape, node));
@@ -404,7 +404,7 @@ TEST_F(MergeRunTest, NothingIsTakenOverWhenItMightNotFit) {
   EXPECT_TRUE(testing::read_bytes(profile_) == merge());
 }
 
-TEST_F(MergeRunTest, RanksInSeveralShards) {
+TEST_F(MergeRunTest, KeepsTheMostCompleteRecordOfARankInSeveralShards) {
   std::vector<ShardData> shards = random_shards(3);
   shards.push_back(testing::random_shard(39, {.node = 5, .ranks = {1, 20, 9}}));
   shards.push_back(testing::random_shard(40, {.node = 6, .ranks = {1, 21}}));
@@ -429,7 +429,7 @@ TEST_F(MergeRunTest, RanksInSeveralShards) {
   EXPECT_EQ(report_.reused, 0u);
 }
 
-TEST_F(MergeRunTest, DamagedShardsEndAllMembersWithOneError) {
+TEST_F(MergeRunTest, DamagedShardEndsAllMembersWithOneError) {
   const synth::Shape shape{.nodes = 6, .ranks_per_node = 2, .paths = 60, .seed = 2};
   std::vector<ShardData> shards;
   for (std::uint32_t node = 0; node < 6; ++node) shards.push_back(synth::shard_of_node(shape, node));
@@ -467,7 +467,7 @@ TEST_F(MergeRunTest, DamagedShardsEndAllMembersWithOneError) {
 }
 
 // Only the second pass reads the rows.
-TEST_F(MergeRunTest, DamageInRowsIsFoundToo) {
+TEST_F(MergeRunTest, FindsDamageInRows) {
   const synth::Shape shape{.nodes = 4, .ranks_per_node = 8, .paths = 2000, .seed = 2};
   std::vector<ShardData> shards;
   for (std::uint32_t node = 0; node < 4; ++node) shards.push_back(synth::shard_of_node(shape, node));
@@ -504,7 +504,7 @@ TEST_F(MergeRunTest, DamageInRowsIsFoundToo) {
 }
 
 // Collectors replace their shards while the job runs.
-TEST_F(MergeRunTest, AShardThatChangesBetweenThePassesIsReadAgain) {
+TEST_F(MergeRunTest, ReadsAShardAgainThatChangesBetweenThePasses) {
   const synth::Shape shape{.nodes = 3, .ranks_per_node = 2, .paths = 60, .seed = 2};
   const synth::Shape other{.nodes = 3, .ranks_per_node = 2, .paths = 90, .seed = 3};
   std::vector<ShardData> shards;
@@ -550,7 +550,7 @@ TEST_F(MergeRunTest, AShardThatChangesBetweenThePassesIsReadAgain) {
   EXPECT_FALSE(rest.value().head.run.complete);
 }
 
-TEST_F(MergeRunTest, TwoMergesAtTheSameTime) {
+TEST_F(MergeRunTest, TwoMergesAtTheSameTimeBothSucceed) {
   const synth::Shape shape{.nodes = 4, .ranks_per_node = 2, .paths = 100, .seed = 2};
   std::vector<ShardData> shards;
   for (std::uint32_t node = 0; node < 4; ++node) shards.push_back(synth::shard_of_node(shape, node));
@@ -569,7 +569,7 @@ TEST_F(MergeRunTest, TwoMergesAtTheSameTime) {
   EXPECT_EQ(std::distance(fs::directory_iterator(run_), fs::directory_iterator()), 5) << "temporary files";
 }
 
-TEST_F(MergeRunTest, MoreEventsThanWantedAreThinnedOut) {
+TEST_F(MergeRunTest, ThinsOutEventsAboveTheLimit) {
   const synth::Shape shape{.nodes = 3, .ranks_per_node = 2, .paths = 60, .seed = 2, .events = 2800};
   std::vector<ShardData> shards;
   for (std::uint32_t node = 0; node < 3; ++node) shards.push_back(synth::shard_of_node(shape, node));
@@ -612,7 +612,7 @@ TEST_F(MergeRunTest, ProgressGrowsToTheEnd) {
   EXPECT_GT(seen.back().share, 0.9);
 }
 
-TEST_F(MergeRunTest, AReportOfARunThatCannotBeWritten) {
+TEST_F(MergeRunTest, ReportsARunThatCannotBeWritten) {
   const synth::Shape shape{.nodes = 2, .ranks_per_node = 2, .paths = 60, .seed = 2, .bins = 8};
   std::vector<ShardData> shards;
   for (std::uint32_t node = 0; node < 2; ++node) shards.push_back(synth::shard_of_node(shape, node));

@@ -43,7 +43,7 @@ std::vector<std::size_t> in_order(const std::vector<ShardData>& shards) {
   return order;
 }
 
-TEST(MergerTest, OrderDoesNotMatter) {
+TEST(MergerTest, ResultDoesNotDependOnTheOrder) {
   const testing::TemporaryDirectory directory;
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     const std::vector<ShardData> shards = shards_of_a_run(seed);
@@ -65,7 +65,7 @@ TEST(MergerTest, OrderDoesNotMatter) {
   }
 }
 
-TEST(MergerTest, GroupingDoesNotMatter) {
+TEST(MergerTest, ResultDoesNotDependOnTheGrouping) {
   std::mt19937 random(3);
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     std::vector<ShardData> parts = shards_of_a_run(seed);
@@ -81,7 +81,7 @@ TEST(MergerTest, GroupingDoesNotMatter) {
   }
 }
 
-TEST(MergerTest, NeitherMatterWhenSeriesHaveToBecomeCoarser) {
+TEST(MergerTest, ResultDependsOnNeitherWhenSeriesBecomeCoarser) {
   std::mt19937 random(5);
   std::set<std::uint64_t> widths;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
@@ -112,7 +112,7 @@ TEST(MergerTest, NeitherMatterWhenSeriesHaveToBecomeCoarser) {
   EXPECT_GE(widths.size(), 4u);
 }
 
-TEST(MergerTest, UnitedOnceIsUnitedForGood) {
+TEST(MergerTest, MergingAMergedShardAgainChangesNothing) {
   const std::vector<ShardData> shards = shards_of_a_run(4);
   const ShardData all = united(shards, in_order(shards));
   ShardData again;
@@ -306,7 +306,7 @@ std::map<std::pair<std::string, std::uint32_t>, std::uint64_t> path_series_of(co
   return found;
 }
 
-TEST(MergerTest, PathSeriesAreAddedUpOnOneAxis) {
+TEST(MergerTest, AddsUpPathSeriesOnOneAxis) {
   ShardData data =
       with_path_series("a", 0, "f", {1'000'000, 5'000'000}, {{0, 1}, {1, 10}, {2, 100}, {6, 1000}});
   merge_into(data, with_path_series("b", 1, "f", {4'000'000, 8'000'000}, {{0, 7}}));
@@ -336,7 +336,7 @@ TEST(MergerTest, PathSeriesStayWithinTheirBins) {
             (std::map<std::pair<std::string, std::uint32_t>, std::uint64_t>{{{"f", 0}, 1}, {{"f", 63}, 5}}));
 }
 
-TEST(MergerTest, PathSeriesOfAnInputAreLeftOutWithItsLastRank) {
+TEST(MergerTest, LeavesOutPathSeriesOfAnInputWithoutRanks) {
   const ShardData better = with_path_series("a", 0, "f", {1'000'000, 0}, {{3, 10}});
   ShardData worse = with_path_series("a", 0, "f", {1'000'000, 0}, {{1, 100}});
   worse.ranks[0].flags |= kLost;
@@ -407,7 +407,7 @@ TEST(MergerTest, SeriesThatAreFarApartGetWiderBins) {
   EXPECT_EQ(begin.rank_series.back(), (RankSeries{1, 1, 1023, 5}));
 }
 
-TEST(MergerTest, SeriesOfOneNodeAreUnited) {
+TEST(MergerTest, JoinsSeriesOfOneNode) {
   ShardData data = with_series("a", 0, {1'000'000, 0}, {{0, 1}, {3, 2}});
   merge_into(data, with_series("a", 1, {1'000'000, 1'000'000}, {{2, 5}}));
   ASSERT_EQ(data.nodes.size(), 1u);
@@ -415,7 +415,7 @@ TEST(MergerTest, SeriesOfOneNodeAreUnited) {
             (std::vector<NodeSeries>{{0, 0, 0, 1}, {0, 0, 3, 5}, {0, 1, 0, 1}, {0, 1, 3, 7}}));
 }
 
-TEST(MergerTest, NamesOfSeriesWithTwoKindsStayApart) {
+TEST(MergerTest, KeepsSeriesOfDifferentKindsApart) {
   ShardData a = with_series("a", 0, {1'000'000, 0}, {{0, 1}, {1, 2}});
   ShardData b = with_series("b", 1, {2'000'000, 0}, {{0, 5}});
   std::swap(b.series[0].kind, b.series[1].kind);
@@ -424,14 +424,14 @@ TEST(MergerTest, NamesOfSeriesWithTwoKindsStayApart) {
   EXPECT_EQ(a.series.size(), 4u);
 }
 
-TEST(MergerTest, RowsOfSeriesThatAreZeroAreLeftOut) {
+TEST(MergerTest, LeavesOutRowsOfSeriesThatAreZero) {
   ShardData data = with_series("a", 0, {1'000'000, 0}, {{0, 0}, {1, 3}, {900, 0}});
   merge_into(data, with_series("b", 1, {1'000'000, 1'000'000'000}, {{0, 4}}));
   EXPECT_EQ(data.time_axis.bin_ns, 1'000'000u);
   EXPECT_EQ(data.rank_series.size(), 4u);
 }
 
-TEST(MergerTest, ShardsWithoutSeriesDoNotMatterToThem) {
+TEST(MergerTest, ShardsWithoutSeriesDoNotChangeSeries) {
   ShardData data = with_series("a", 0, {1'000'000, 5'000'000}, {{0, 1}});
   const TimeAxis axis = data.time_axis;
   ShardData other = record("b", 1, 1, 0);
@@ -446,7 +446,7 @@ TEST(MergerTest, ShardsWithoutSeriesDoNotMatterToThem) {
   EXPECT_EQ(none.time_axis, TimeAxis{});
 }
 
-TEST(MergerTest, WhatNodesAreMadeOf) {
+TEST(MergerTest, JoinsWhatIsKnownOfANode) {
   ShardData a = record("a", 0, 1, 0), b = record("a", 1, 1, 0);
   a.nodes[0].cpus = 8;
   a.nodes[0].memory_bytes = 100;
@@ -463,7 +463,7 @@ TEST(MergerTest, WhatNodesAreMadeOf) {
   EXPECT_EQ(a.nodes[0].cpu_model, "model");
 }
 
-TEST(MergerTest, WhatSamplesWereTakenOn) {
+TEST(MergerTest, KeepsTheEventThatSamplesWereTakenOn) {
   ShardData a = record("a", 3, 1, 0), b = record("b", 1, 1, 0), c = record("c", 2, 1, 0);
   a.run.sample_on = "z";
   b.run.sample_on = "page-faults";
@@ -475,7 +475,7 @@ TEST(MergerTest, WhatSamplesWereTakenOn) {
   EXPECT_TRUE(all.run.counters_multiplexed);
 }
 
-TEST(MergerTest, PathsOfTheUsersCodeAreThoseOfAnyShard) {
+TEST(MergerTest, JoinsThePathsOfTheUsersCode) {
   ShardData a = record("a", 0, 1, 0), b = record("b", 1, 1, 0);
   a.run.own = {"/u/code", "/u/more"};
   b.run.own = {"/u/also", "/u/code"};
@@ -496,7 +496,7 @@ TEST(MergerTest, PathsAreInPreorderAndOncePerId) {
   EXPECT_TRUE(std::is_sorted(all.strings.begin(), all.strings.end()));
 }
 
-TEST(MergerTest, ARankIsCountedOnce) {
+TEST(MergerTest, CountsARankOnce) {
   const ShardData lost = record("a", 0, 900, kLost);
   const ShardData shorter = record("b", 0, 100, kExitStatusKnown);
   const ShardData longer = record("c", 0, 200, kExitStatusKnown);
@@ -539,7 +539,7 @@ TEST(MergerTest, ARankIsCountedOnce) {
   EXPECT_EQ(left, first);
 }
 
-TEST(MergerTest, SameIdFromAnotherDirectoryIsOnePath) {
+TEST(MergerTest, SameIdFromAnotherDirectoryBecomesOnePath) {
   const auto with_module = [](const char* module, std::int32_t rank) {
     ShardData data;
     data.nodes = {{}};
@@ -563,7 +563,7 @@ TEST(MergerTest, SameIdFromAnotherDirectoryIsOnePath) {
   EXPECT_EQ(ab.strings[ab.frames[0].module], "/scratch/a/lib.so");
 }
 
-TEST(MergerTest, CommandOfTheLowestRank) {
+TEST(MergerTest, TakesTheCommandOfTheLowestRank) {
   ShardData a = record("a", 7, 1, 0), b = record("b", 2, 1, 0);
   a.run.command = {"a.out"};
   b.run.command = {"z.out"};
@@ -571,7 +571,7 @@ TEST(MergerTest, CommandOfTheLowestRank) {
   EXPECT_EQ(a.run.command, std::vector<std::string>{"z.out"});
 }
 
-TEST(MergerTest, EventsAreLeftToTheAnalysis) {
+TEST(MergerTest, LeavesEventsToTheAnalysis) {
   ShardData shard = testing::random_shard(5, {.ranks = {0, 1}});
   ASSERT_FALSE(shard.mpi_events.empty());
   shard.ranks[1].event_level = 3;
@@ -591,7 +591,7 @@ TEST(MergerTest, EventsAreLeftToTheAnalysis) {
   EXPECT_TRUE(validate(merged));
 }
 
-TEST(MergerTest, WithoutInputs) {
+TEST(MergerTest, WithoutInputsGivesAnEmptyValidProfile) {
   Merger merger;
   const ShardData data = merger.finish();
   EXPECT_TRUE(validate(data));

@@ -61,7 +61,7 @@ class RunDirectoryTest : public ::testing::Test {
 };
 
 // What a killed writer left goes; what one on another machine is at does not, however long that takes.
-TEST_F(RunDirectoryTest, LockedFilesAreNotAbandoned) {
+TEST_F(RunDirectoryTest, KeepsTemporaryFilesThatAreLocked) {
   const auto temporary_files = [&] {
     std::vector<fs::path> found;
     for (const fs::directory_entry& entry : fs::directory_iterator(run_))
@@ -132,7 +132,7 @@ class LeftoversTest : public RunDirectoryTest {
                  half_written_ = run_ / ".node-node0001.h5.4194400.1.tmp";
 };
 
-TEST_F(LeftoversTest, OfARunThatHasEnded) {
+TEST_F(LeftoversTest, AreRemovedWhenTheRunHasEnded) {
   for (std::uint32_t node = 0; node < 3; ++node)
     ASSERT_TRUE(shard::write_shard(synth::shard_of_node(shape_, node), shard_path(node)));
   EXPECT_EQ(left().size(), 5u);
@@ -140,7 +140,7 @@ TEST_F(LeftoversTest, OfARunThatHasEnded) {
   EXPECT_EQ(left(), std::vector<std::string>{});
 }
 
-TEST_F(LeftoversTest, OfNodesThatMayStillRun) {
+TEST_F(LeftoversTest, OfNodesThatMayStillRunAreKept) {
   for (std::uint32_t node = 0; node < 3; ++node) leave_incomplete(node);
   ASSERT_TRUE(merge_run(run_));
   // All have met, but clocks are compared at the end too, and a shard may be being written.
@@ -150,7 +150,7 @@ TEST_F(LeftoversTest, OfNodesThatMayStillRun) {
   EXPECT_EQ(left(), std::vector<std::string>{});
 }
 
-TEST_F(LeftoversTest, OfNodesThatMayBeStarting) {
+TEST_F(LeftoversTest, OfNodesThatMayBeStartingAreKept) {
   leave_incomplete(0);
   ASSERT_TRUE(merge_run(run_));
   EXPECT_EQ(left().size(), 5u);
@@ -161,7 +161,7 @@ TEST_F(LeftoversTest, OfNodesThatMayBeStarting) {
   EXPECT_EQ(left(), std::vector<std::string>{});
 }
 
-TEST_F(LeftoversTest, OfARunThatHasNoShard) {
+TEST_F(LeftoversTest, OfARunWithoutShardsAreRemovedAfterAMinute) {
   EXPECT_FALSE(open_run(run_));
   EXPECT_EQ(left().size(), 5u);
   let_a_minute_pass();
@@ -170,7 +170,7 @@ TEST_F(LeftoversTest, OfARunThatHasNoShard) {
 }
 
 // A collector whose file server does not answer may be at its last shard for long.
-TEST_F(LeftoversTest, OfAShardThatIsBeingWritten) {
+TEST_F(LeftoversTest, OfAShardBeingWrittenAreKept) {
   leave_incomplete(0);
   let_a_minute_pass();
   std::ofstream(half_written_, std::ios::app) << "more";
@@ -182,7 +182,7 @@ TEST_F(LeftoversTest, OfAShardThatIsBeingWritten) {
 }
 
 // Whoever owns it could let names in it mean something else in the midst of it.
-TEST_F(LeftoversTest, OfARunThatIsAnothers) {
+TEST_F(LeftoversTest, OfAnotherUsersRunAreKept) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   for (std::uint32_t node = 0; node < 3; ++node)
     ASSERT_TRUE(shard::write_shard(synth::shard_of_node(shape_, node), shard_path(node)));
@@ -200,7 +200,7 @@ TEST_F(LeftoversTest, OfARunThatIsAnothers) {
 }
 
 // Another run's link, and what is no directory of links.
-TEST_F(LeftoversTest, OfOthersIsLeftAlone) {
+TEST_F(LeftoversTest, OfOtherProgramsAreKept) {
   for (std::uint32_t node = 0; node < 3; ++node)
     ASSERT_TRUE(shard::write_shard(synth::shard_of_node(shape_, node), shard_path(node)));
   fs::remove(link_);
@@ -244,13 +244,13 @@ TEST_F(RunDirectoryTest, MergesAndStores) {
   EXPECT_EQ(load_run(run_).value(), profile::read_profile(profile_).value());
 }
 
-TEST_F(RunDirectoryTest, NothingThere) {
+TEST_F(RunDirectoryTest, ReportsADirectoryWithoutShards) {
   EXPECT_NE(merge_run(run_).error().message.find("nothing found"), std::string::npos);
   EXPECT_NE(load_run(run_).error().message.find("nothing found"), std::string::npos);
   EXPECT_FALSE(merge_run(run_ / "none"));
 }
 
-TEST_F(RunDirectoryTest, MissingRanksAreNamed) {
+TEST_F(RunDirectoryTest, NamesMissingRanks) {
   write_shards(3);
   fs::remove(shard_path(1));
   const ShardData data = load_run(run_).value();
@@ -258,7 +258,7 @@ TEST_F(RunDirectoryTest, MissingRanksAreNamed) {
   EXPECT_TRUE(has_note(data, note_of_ranks(NoteCode::kMissingRanks, {2, 3}, 2)));
 }
 
-TEST_F(RunDirectoryTest, MissingRanksOfHugeJobs) {
+TEST_F(RunDirectoryTest, NamesTheFirstMissingRanksOfHugeJobs) {
   ShardData data;
   for (std::int32_t rank = 1; rank < 200; rank += 2) data.ranks.emplace_back().rank = rank;
   data.run.world_size = shard::kMaxWorldSize;
@@ -276,7 +276,7 @@ TEST_F(RunDirectoryTest, MissingRanksOfHugeJobs) {
       has_note(unbelievable, note_of_ranks(NoteCode::kMissingRanks, {0, most - 1}, shard::kMaxWorldSize)));
 }
 
-TEST_F(RunDirectoryTest, AnIncompleteShardIsNamed) {
+TEST_F(RunDirectoryTest, NamesAnIncompleteShard) {
   write_shards(2);
   ShardData data = synth::shard_of_node(shape_, 1);
   data.run.complete = false;
@@ -286,7 +286,7 @@ TEST_F(RunDirectoryTest, AnIncompleteShardIsNamed) {
   EXPECT_TRUE(has_note(merged, note_of_run(NoteCode::kIncompleteShard, 0, "node-node0001.h5")));
 }
 
-TEST_F(RunDirectoryTest, DamagedShard) {
+TEST_F(RunDirectoryTest, RefusesOrLeavesOutADamagedShard) {
   write_shards(3);
   damage(shard_path(2));
   const Result<MergeReport> refused = merge_run(run_);
@@ -306,13 +306,13 @@ TEST_F(RunDirectoryTest, DamagedShard) {
   EXPECT_TRUE(load_run(run_)) << "what --partial decided holds until a shard changes";
 }
 
-TEST_F(RunDirectoryTest, OnlyDamagedShards) {
+TEST_F(RunDirectoryTest, FailsIfAllShardsAreDamaged) {
   write_shards(1);
   damage(shard_path(0));
   EXPECT_FALSE(merge_run(run_, {.partial = true}));
 }
 
-TEST_F(RunDirectoryTest, ProfileIsMadeAgainWhenShardsChange) {
+TEST_F(RunDirectoryTest, MakesTheProfileAgainWhenShardsChange) {
   write_shards(3);
   ASSERT_TRUE(merge_run(run_));
   fs::remove(shard_path(2));
@@ -332,7 +332,7 @@ TEST_F(RunDirectoryTest, ProfileIsMadeAgainWhenShardsChange) {
   EXPECT_FALSE(is_up_to_date(run_)) << "a shard has another size";
 }
 
-TEST_F(RunDirectoryTest, ADamagedProfileIsMadeAgain) {
+TEST_F(RunDirectoryTest, MakesADamagedProfileAgain) {
   write_shards(2);
   const ShardData data = load_run(run_).value();
   damage(profile_);
@@ -340,7 +340,7 @@ TEST_F(RunDirectoryTest, ADamagedProfileIsMadeAgain) {
   EXPECT_TRUE(profile::read_profile(profile_));
 }
 
-TEST_F(RunDirectoryTest, AProfileAloneIsEnough) {
+TEST_F(RunDirectoryTest, ReadsAProfileWithoutItsShards) {
   write_shards(2);
   const ShardData data = load_run(run_).value();
   fs::remove(shard_path(0));
@@ -363,7 +363,7 @@ TEST_F(RunDirectoryTest, MergesInMemoryWhereItCannotWrite) {
   EXPECT_FALSE(elsewhere.value().values.empty());
 }
 
-TEST_F(RunDirectoryTest, ShardsOfSeveralRuns) {
+TEST_F(RunDirectoryTest, NotesShardsOfDifferentRuns) {
   write_shards(2);
   ShardData data = synth::shard_of_node(shape_, 1);
   data.run.id = "another";
@@ -371,7 +371,7 @@ TEST_F(RunDirectoryTest, ShardsOfSeveralRuns) {
   EXPECT_TRUE(has_note(load_run(run_).value(), note_of_run(NoteCode::kDifferentRuns)));
 }
 
-TEST_F(RunDirectoryTest, TwoShardsOfANode) {
+TEST_F(RunDirectoryTest, MergesTwoShardsOfANode) {
   write_shards(2);
   const ShardData whole = synth::shard_of_node(shape_, 1);
   ShardData second = whole;
@@ -396,7 +396,7 @@ TEST_F(RunDirectoryTest, TwoShardsOfANode) {
   EXPECT_EQ(data.nodes[1].cpu_ns, 2 * whole.nodes[0].cpu_ns);
 }
 
-TEST_F(RunDirectoryTest, WaitingIsExplainedAndStored) {
+TEST_F(RunDirectoryTest, ExplainsWaitingAndStoresIt) {
   shape_.events = 1400;
   write_shards(3);
   const Result<MergeReport> merged = merge_run(run_);
@@ -421,7 +421,7 @@ TEST_F(RunDirectoryTest, WaitingIsExplainedAndStored) {
 }
 
 // What a collector that died has left is not analysed together with what the next one wrote.
-TEST_F(RunDirectoryTest, EventsOfARankComeFromOneShard) {
+TEST_F(RunDirectoryTest, TakesTheEventsOfARankFromOneShard) {
   shape_.events = 1400;
   write_shards(3);
   const ShardData alone = merge_run(run_).value().head;

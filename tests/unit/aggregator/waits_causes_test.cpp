@@ -37,7 +37,7 @@ MadeEvent barrier(std::int64_t enter, std::int64_t exit, std::uint32_t sequence,
           std::move(gap)};
 }
 
-TEST(WaitCausesTest, WaitIsDividedAmongWhatTheLateRankDid) {
+TEST(WaitCausesTest, DividesAWaitAmongWhatTheLateRankDid) {
   MadeRun run(2);
   run.add(1, receives(0, 0, 40 * kMs, 0, {}));
   run.add(0, sends(1, 40 * kMs, 40 * kMs, 0, {{"read", 30}, {"parse", 10}}));
@@ -49,7 +49,7 @@ TEST(WaitCausesTest, WaitIsDividedAmongWhatTheLateRankDid) {
   EXPECT_EQ(count, 1u) << "one wait, in the row of the larger part";
 }
 
-TEST(WaitCausesTest, IntervalsWithoutSamplesAreLikeOthersBeforeTheSameCall) {
+TEST(WaitCausesTest, IntervalWithoutSamplesCountsLikeOthersBeforeTheSameCall) {
   MadeRun run(2);
   run.add(1, receives(0, 0, 40 * kMs, 0, {}));
   run.add(1, receives(0, 41 * kMs, 50 * kMs, 1, {}));
@@ -59,7 +59,7 @@ TEST(WaitCausesTest, IntervalsWithoutSamplesAreLikeOthersBeforeTheSameCall) {
 }
 
 // What samples say nothing of was outside MPI all the same.
-TEST(WaitCausesTest, WithoutSamplesItIsTheCodeThatMadeTheCall) {
+TEST(WaitCausesTest, WithoutAnySamplesTheCallersCodeIsTheCause) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
   run.add(0, barrier(5 * kMs, 40 * kMs, 1, {}));
@@ -71,7 +71,7 @@ TEST(WaitCausesTest, WithoutSamplesItIsTheCodeThatMadeTheCall) {
 }
 
 // Rank 0 delays 1 by 30 ms, and by that 1 delays 2, although it works no longer than 2.
-TEST(WaitCausesTest, ChainOfDelays) {
+TEST(WaitCausesTest, FollowsAChainOfDelaysToItsRoot) {
   MadeRun run(3);
   for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
   run.add(0, sends(1, 36 * kMs, 36 * kMs, 0, {{"late", 30}, {"step", 5}}));
@@ -89,7 +89,7 @@ TEST(WaitCausesTest, ChainOfDelays) {
   EXPECT_EQ(data.root_causes[0].waiting_ranks, 2u);
 }
 
-TEST(WaitCausesTest, ChainWithADelayOfItsOwn) {
+TEST(WaitCausesTest, ChargesARankInAChainForItsOwnDelay) {
   MadeRun run(3);
   for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
   run.add(0, sends(1, 36 * kMs, 36 * kMs, 0, {{"late", 30}, {"step", 5}}));
@@ -101,7 +101,7 @@ TEST(WaitCausesTest, ChainWithADelayOfItsOwn) {
 
 // Ranks 1 and 2 have both waited 20 ms for rank 0 since they last met. That made neither of them later than
 // the other: rank 1 is late by the 10 ms that it works more, and by nothing else.
-TEST(WaitCausesTest, WaitsThatBothRanksHadAreNoReasonToBeLate) {
+TEST(WaitCausesTest, WaitsThatBothRanksSharedDoNotMakeOneLate) {
   MadeRun run(3);
   for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
   run.add(0, sends(1, 21 * kMs, 21 * kMs, 0, {{"late", 20}}));
@@ -115,7 +115,7 @@ TEST(WaitCausesTest, WaitsThatBothRanksHadAreNoReasonToBeLate) {
 
 // Rank 1 is late since it waited for rank 0 twice, 20 and 10 ms, and worked 10 ms more: one cause that came
 // in two parts.
-TEST(WaitCausesTest, PartsOfOneCauseAddUp) {
+TEST(WaitCausesTest, AddsUpPartsOfTheSameCause) {
   MadeRun run(3);
   for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
   run.add(0, sends(1, 21 * kMs, 21 * kMs, 0, {{"late", 20}}));
@@ -130,7 +130,7 @@ TEST(WaitCausesTest, PartsOfOneCauseAddUp) {
 }
 
 // A message that a rank sends just before it waits for a neighbour does not hide what made that one late.
-TEST(WaitCausesTest, OwnMessageOnItsWayIsNoSynchronisation) {
+TEST(WaitCausesTest, MessageUnderWayIsNoInteraction) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
   run.add(0, sends(1, 11 * kMs, 11 * kMs, 0, {{"step", 10}}));
@@ -141,7 +141,7 @@ TEST(WaitCausesTest, OwnMessageOnItsWayIsNoSynchronisation) {
   EXPECT_NEAR(static_cast<double>(roots.at("1 extra")), 29e6, 1e5);
 }
 
-TEST(WaitCausesTest, RequestThatFoundTheOtherRankBusy) {
+TEST(WaitCausesTest, ChargesARankThatWasBusyWhenARequestArrived) {
   MadeRun run(2);
   run.add(0, sends(1, 10 * kMs, 10 * kMs, 0, {{"ask", 10}}));
   run.add(0, receives(1, 11 * kMs, 91 * kMs, 0, {}));
@@ -154,7 +154,7 @@ TEST(WaitCausesTest, RequestThatFoundTheOtherRankBusy) {
 
 // What rank 1 did before the barrier made others wait there. It is no reason for what came after, although
 // rank 0 had to do with somebody else in between, and even if it waits from the moment on at which they met.
-TEST(WaitCausesTest, OnlyWhatWasDoneSinceTheyLastMetCounts) {
+TEST(WaitCausesTest, CountsOnlyTheTimeSinceTheLastInteraction) {
   for (const std::int64_t step : {0, 10}) {
     MadeRun run(3);
     const std::int64_t met = 30 * kMs, waits = met + step * kMs, ends = waits + 20 * kMs;
@@ -170,7 +170,7 @@ TEST(WaitCausesTest, OnlyWhatWasDoneSinceTheyLastMetCounts) {
 
 // Of a broadcast two ranks know that the other is there if one of them is its root. A third one that comes
 // later changes nothing.
-TEST(WaitCausesTest, ABroadcastIsAMeetingWithItsRoot) {
+TEST(WaitCausesTest, BroadcastIsAnInteractionWithItsRoot) {
   for (std::int32_t root = 0; root < 3; ++root) {
     MadeRun run(3);
     const auto broadcast = [&](std::int32_t rank, std::int64_t enter, Gap gap) {
@@ -194,7 +194,7 @@ TEST(WaitCausesTest, ABroadcastIsAMeetingWithItsRoot) {
 }
 
 // Ranks 0 and 2 have a communicator of their own.
-TEST(WaitCausesTest, ACollectiveWithoutTheLateRankIsNoMeeting) {
+TEST(WaitCausesTest, CollectiveWithoutTheLateRankIsNoInteraction) {
   MadeRun run(3);
   run.sizes[2] = 2;
   for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
@@ -208,7 +208,7 @@ TEST(WaitCausesTest, ACollectiveWithoutTheLateRankIsNoMeeting) {
   EXPECT_EQ(roots_of(run.analyse()), (Rows{{"1 extra", 20 * kMs}}));
 }
 
-TEST(WaitCausesTest, RanksMeetInAnyOperationOfACall) {
+TEST(WaitCausesTest, AnyOperationOfACallIsAnInteraction) {
   MadeRun run(3);
   run.add(2, sends(0, 0, 0, 0, {}));
   for (const std::int32_t from : {2, 1}) {
@@ -223,7 +223,7 @@ TEST(WaitCausesTest, RanksMeetInAnyOperationOfACall) {
 }
 
 // Rank 1 comes late at the very moment at which it leaves the call in which the two met.
-TEST(WaitCausesTest, ACallThatEndsWhenTheLateRankComesIsAMeeting) {
+TEST(WaitCausesTest, CallThatEndsWhenTheLateRankComesIsAnInteraction) {
   for (const bool collective : {false, true}) {
     MadeRun run(2);
     if (collective) {
@@ -239,7 +239,7 @@ TEST(WaitCausesTest, ACallThatEndsWhenTheLateRankComesIsAMeeting) {
   }
 }
 
-TEST(WaitCausesTest, TheSmallestOfManyCausesAreDividedAmongTheOthers) {
+TEST(WaitCausesTest, DividesTheSmallestOfManyCausesAmongTheOthers) {
   MadeRun run(2);
   Gap gap;
   for (int i = 1; i <= 20; ++i) gap.emplace_back("part " + std::to_string(i), i);
@@ -251,7 +251,7 @@ TEST(WaitCausesTest, TheSmallestOfManyCausesAreDividedAmongTheOthers) {
     EXPECT_NEAR(static_cast<double>(roots.at("1 part " + std::to_string(i))), 210e6 * i / 200, 1e3);
 }
 
-TEST(WaitCausesTest, StragglerBeforeABarrier) {
+TEST(WaitCausesTest, BlamesTheStragglerBeforeABarrier) {
   MadeRun run(8);
   for (std::uint32_t round = 0; round < 10; ++round) {
     const std::int64_t begin = round * 50 * kMs;
@@ -270,7 +270,7 @@ TEST(WaitCausesTest, StragglerBeforeABarrier) {
 }
 
 // Two ranks by hand: rank 0 works 10, sends, works 20; rank 1 works 4, receives, works 6, and both meet.
-TEST(IdealNetworkTest, ByHand) {
+TEST(IdealNetworkTest, ReplayOfTwoRanksHasTheLengthComputedByHand) {
   MadeRun run(2);
   run.send(0, 1, 10 * kMs, 13 * kMs);  // the transfer takes 3
   run.collective(0, "MPI_Barrier", 33 * kMs, 35 * kMs, 0);
@@ -296,7 +296,7 @@ TEST(IdealNetworkTest, SynchronousSendsAndRootsWait) {
 }
 
 // Each rank posts its receive, then sends synchronously: only the posting may be waited for.
-TEST(IdealNetworkTest, HeadToHead) {
+TEST(IdealNetworkTest, SynchronousSendsInBothDirectionsWaitForPostedReceivesOnly) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) {
     const std::int64_t begin = (r == 0 ? 5 : 9) * kMs;
@@ -310,7 +310,7 @@ TEST(IdealNetworkTest, HeadToHead) {
 }
 
 // Places are the other way round than ranks, and the first place comes last but one.
-TEST(IdealNetworkTest, ScanWaitsForLowerPlacesOnly) {
+TEST(IdealNetworkTest, ScanWaitsForLowerRanksOnly) {
   MadeRun run(4);
   const std::int64_t enter[] = {50, 10, 40, 20};  // by rank; rank r has place 3 - r
   for (std::int32_t r = 0; r < 4; ++r) {
@@ -322,14 +322,14 @@ TEST(IdealNetworkTest, ScanWaitsForLowerPlacesOnly) {
   EXPECT_EQ(run.analyse().wait_analysis.ideal_ns, 60u * kMs);
 }
 
-TEST(IdealNetworkTest, ScanOfManyRanks) {
+TEST(IdealNetworkTest, ScanOfManyRanksWaitsForLowerRanksOnly) {
   constexpr std::int32_t kRanks = 4000;
   MadeRun run(kRanks);
   for (std::int32_t r = 0; r < kRanks; ++r) run.collective(r, "MPI_Exscan", kMs + (kRanks - r), 2 * kMs, 0);
   EXPECT_EQ(run.analyse().wait_analysis.ideal_ns, static_cast<std::uint64_t>(kMs + kRanks));
 }
 
-TEST(IdealNetworkTest, UsefulTimeIsAllThereIsWithoutDependences) {
+TEST(IdealNetworkTest, WithoutWaitingTheRunIsAsLongAsUsefulTime) {
   MadeRun run(2);
   run.begins[1] = 7 * kMs;  // started later: not the network's doing
   run.send(0, 1, 10 * kMs, 30 * kMs);
@@ -337,7 +337,7 @@ TEST(IdealNetworkTest, UsefulTimeIsAllThereIsWithoutDependences) {
   EXPECT_EQ(run.analyse().wait_analysis.ideal_ns, 60u * kMs);
 }
 
-TEST(IdealNetworkTest, NotKnownWhereEventsWereLost) {
+TEST(IdealNetworkTest, IsNotKnownWhereEventsWereLost) {
   MadeRun run(2);
   run.send(0, 1, 10 * kMs, 30 * kMs);
   run.receive(1, 0, 60 * kMs, 70 * kMs);
@@ -347,7 +347,7 @@ TEST(IdealNetworkTest, NotKnownWhereEventsWereLost) {
   EXPECT_EQ(MadeRun::analyse(shards).wait_analysis.ideal_ns, 0u);
 }
 
-TEST(CriticalPathTest, GoesToWhoWasWaitedFor) {
+TEST(CriticalPathTest, GoesToTheRankThatWasWaitedFor) {
   MadeRun run(2);
   run.add(0, barrier(30 * kMs, 31 * kMs, 0, {{"long", 30}}));
   run.add(1, barrier(10 * kMs, 32 * kMs, 0, {{"short", 10}}));
@@ -365,7 +365,7 @@ TEST(CriticalPathTest, GoesToWhoWasWaitedFor) {
                                      {"0 long", 30 * kMs}}));
 }
 
-TEST(CriticalPathTest, TimeInMpiBeforeTheFirstEventIsThatOfInit) {
+TEST(CriticalPathTest, MpiTimeBeforeTheFirstEventIsThatOfInit) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(30 * kMs, 31 * kMs, 0, {{"load", 10}}));
   std::vector<shard::ShardData> shards = run.shards();
@@ -423,7 +423,7 @@ TEST(RootCausesTest, CallsWithoutEventsAreCharged) {
 }
 
 // Rank 2 is in no call, rank 1 waits for its message, rank 0 in a barrier for rank 1 and 2.
-TEST(UnfinishedCallsTest, WaitForThoseThatAreNotThere) {
+TEST(UnfinishedCallsTest, WaitForTheMissingRanks) {
   MadeRun run(3);
   for (std::int32_t r = 0; r < 3; ++r) run.collective(r, "MPI_Barrier", 0, kMs, 0);
   std::vector<shard::ShardData> shards = run.shards();
@@ -448,7 +448,7 @@ TEST(UnfinishedCallsTest, WaitForThoseThatAreNotThere) {
   EXPECT_EQ(merged.ranks[1].mpi_wait_ns, 500u * kMs);
 }
 
-TEST(UnfinishedCallsTest, ThoseThatWaitForEachOtherAreBothToBlame) {
+TEST(UnfinishedCallsTest, BlameBothRanksThatWaitForEachOther) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.collective(r, "MPI_Barrier", 0, kMs, 0);
   std::vector<shard::ShardData> shards = run.shards();
@@ -465,7 +465,7 @@ TEST(UnfinishedCallsTest, ThoseThatWaitForEachOtherAreBothToBlame) {
 }
 
 // All calls are the first ones of the run: there is no event.
-TEST(UnfinishedCallsTest, NeedNoEvents) {
+TEST(UnfinishedCallsTest, AreAnalysedWithoutEvents) {
   MadeRun run(3);
   std::vector<shard::ShardData> shards = run.shards();
   shard::ShardData& data = shards[0];
@@ -489,7 +489,7 @@ TEST(UnfinishedCallsTest, NeedNoEvents) {
 }
 
 // Rank 1 waits for its neighbours, of which rank 2 computes and rank 0 waits for rank 1.
-TEST(UnfinishedCallsTest, OfSeveralRequestsThatOfARankInNoCallDecides) {
+TEST(UnfinishedCallsTest, BlameTheRequestWhoseRankIsInNoCall) {
   MadeRun run(3);
   std::vector<shard::ShardData> shards = run.shards();
   shard::ShardData& data = shards[0];
@@ -545,7 +545,7 @@ TEST(TimeWindowsTest, LeaveInitAndFinalizeOut) {
   EXPECT_EQ(merged.time_windows[30].startup_ns, 0u);
 }
 
-TEST(TimeWindowsTest, AddUpToTheRun) {
+TEST(TimeWindowsTest, AddUpToTheWholeRun) {
   MadeRun run(2);
   for (std::uint32_t i = 0; i < 10; ++i) {
     const std::int64_t begin = i * 64 * kMs;

@@ -15,7 +15,7 @@ using waits::ClockPair;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-TEST(ClockPairTest, LineBetweenBounds) {
+TEST(ClockPairTest, FitsALineBetweenTheBounds) {
   std::mt19937_64 random(5);
   std::uniform_int_distribution<std::int64_t> when(0, 100 * kSecond), delay(2'000, 400'000);
   const auto ahead = [](std::int64_t ns) {
@@ -36,7 +36,7 @@ TEST(ClockPairTest, LineBetweenBounds) {
   }
 }
 
-TEST(ClockPairTest, TwoMeasurementsAreInterpolated) {
+TEST(ClockPairTest, InterpolatesTwoMeasurements) {
   ClockPair pair(0, 100 * kSecond);
   for (const auto& [at, ahead] : {std::pair{std::int64_t{0}, 1000}, std::pair{100 * kSecond, 5'001'000}}) {
     pair.at_least(at, ahead - 300);
@@ -47,7 +47,7 @@ TEST(ClockPairTest, TwoMeasurementsAreInterpolated) {
   EXPECT_NEAR(static_cast<double>(pair.error_ns()), 300, 2);
 }
 
-TEST(ClockPairTest, OneMeasurementIsNotTrustedForLong) {
+TEST(ClockPairTest, ErrorGrowsWithTheDistanceFromASingleMeasurement) {
   ClockPair pair(0, 100 * kSecond);
   pair.at_least(0, 900);
   pair.at_most(0, 1100);
@@ -55,7 +55,7 @@ TEST(ClockPairTest, OneMeasurementIsNotTrustedForLong) {
   EXPECT_GT(pair.error_ns(), 10'000'000);
 }
 
-TEST(ClockPairTest, BoundsOnOneSideAreNotEnough) {
+TEST(ClockPairTest, BoundsOnOneSideGiveNoLine) {
   ClockPair pair(0, kSecond);
   pair.at_least(0, 0);
   pair.at_least(kSecond, 0);
@@ -63,7 +63,7 @@ TEST(ClockPairTest, BoundsOnOneSideAreNotEnough) {
 }
 
 // A clock that is steered changes its speed now and then: no one line will do.
-TEST(ClockPairTest, SpeedThatChanges) {
+TEST(ClockPairTest, FitsSeveralLinesToAClockThatChangesItsSpeed) {
   std::mt19937_64 random(6);
   std::uniform_int_distribution<std::int64_t> when(0, 1000 * kSecond), delay(1'000, 50'000);
   const auto ahead = [](std::int64_t ns) {
@@ -97,7 +97,7 @@ MadeRun rounds_on_two_nodes() {
   return run;
 }
 
-TEST(ClockModelTest, ShiftedAndDriftingWithoutMeasurements) {
+TEST(ClockModelTest, CorrectsShiftAndDriftWithoutMeasurements) {
   MadeRun run = rounds_on_two_nodes();
   run.clocks = {{0, 0}, {-3'000'000'000'000, 100e-6}};
   const shard::ShardData data = run.analyse();
@@ -108,7 +108,7 @@ TEST(ClockModelTest, ShiftedAndDriftingWithoutMeasurements) {
   EXPECT_EQ(data.ranks[0].mpi_wait_ns, 0u);
 }
 
-TEST(ClockModelTest, ShiftedAndDriftingWithMeasurements) {
+TEST(ClockModelTest, CorrectsShiftAndDriftWithMeasurements) {
   MadeRun run = rounds_on_two_nodes();
   run.clocks = {{0, 0}, {-3'000'000'000'000, 100e-6}};
   run.measure_clock(1, 0, 0, 150, 400);
@@ -119,7 +119,7 @@ TEST(ClockModelTest, ShiftedAndDriftingWithMeasurements) {
   EXPECT_NEAR(static_cast<double>(data.ranks[1].mpi_wait_ns), 2000e6, 100 * 500);
 }
 
-TEST(ClockModelTest, MeasurementsByWayOfAnotherNode) {
+TEST(ClockModelTest, ComparesNodesThroughAnotherNode) {
   MadeRun run(3, 1);
   run.clocks = {{0, 0}, {1'000'000'000, 50e-6}, {-500'000'000, -60e-6}};
   for (const std::int64_t at : {std::int64_t{0}, 1'000 * kMs}) {
@@ -137,7 +137,7 @@ TEST(ClockModelTest, MeasurementsByWayOfAnotherNode) {
   EXPECT_NEAR(static_cast<double>(data.wait_analysis.clock_error_ns), 200 + 500, 10);
 }
 
-TEST(ClockModelTest, WaitsBelowTheErrorAreNotCountedBetweenNodes) {
+TEST(ClockModelTest, LeavesOutWaitsBetweenNodesBelowTheClockError) {
   MadeRun run(4, 2);
   run.measure_clock(2, 0, 0, 0, 500'000);
   run.measure_clock(2, 0, 1'000 * kMs, 0, 500'000);
@@ -156,7 +156,7 @@ TEST(ClockModelTest, WaitsBelowTheErrorAreNotCountedBetweenNodes) {
   EXPECT_NEAR(static_cast<double>(data.wait_analysis.clock_error_ns), 500e3, 10e3);
 }
 
-TEST(ClockModelTest, ClocksThatCannotBeCompared) {
+TEST(ClockModelTest, NotesClocksThatCannotBeCompared) {
   MadeRun run(2, 1);
   run.clocks = {{0, 0}, {77 * kSecond, 0}};
   run.send(0, 1, 30 * kMs, 31 * kMs);
@@ -167,7 +167,7 @@ TEST(ClockModelTest, ClocksThatCannotBeCompared) {
   EXPECT_EQ(data.run.notes, std::vector{note_of_run(shard::NoteCode::kClocksApart, 1)});
 }
 
-TEST(ClockModelTest, AccessEpochsMayBeginBeforeTheyAreOffered) {
+TEST(ClockModelTest, WinStartBeforeWinPostIsNoClockViolation) {
   MadeRun run = rounds_on_two_nodes();
   for (std::uint32_t i = 0; i < 10; ++i) {
     const std::int64_t at = (20'000 + 10 * i) * kMs;
@@ -182,7 +182,7 @@ TEST(ClockModelTest, AccessEpochsMayBeginBeforeTheyAreOffered) {
 }
 
 // A clock that jumps is no line: what contradicts is counted.
-TEST(ClockModelTest, ViolationsAreCounted) {
+TEST(ClockModelTest, CountsClockViolations) {
   MadeRun run(2, 1);
   run.measure_clock(1, 0, 0, 0, 100);
   run.measure_clock(1, 0, 1'000 * kMs, 0, 100);
@@ -197,7 +197,7 @@ TEST(ClockModelTest, ViolationsAreCounted) {
 }
 
 // More measured pairs of nodes than are kept.
-TEST(ClockModelTest, EverybodyMeasuredAgainstEverybody) {
+TEST(ClockModelTest, CopesWithMoreMeasuredPairsThanAreKept) {
   MadeRun run(24, 1);
   for (std::int32_t r = 0; r < 24; ++r) {
     run.clocks[static_cast<std::size_t>(r)] = {r * 1'000'000, 0};

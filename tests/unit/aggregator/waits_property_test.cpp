@@ -166,7 +166,7 @@ auto measured(const shard::ShardData& data) {
   return waits;
 }
 
-TEST(WaitPropertyTest, OneNodeIsExact) {
+TEST(WaitPropertyTest, IsExactOnOneNode) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const auto ranks = static_cast<std::int32_t>(2 + seed % 7);
     const Machine machine = ran(ranks, ranks, 2000, seed, 150);
@@ -201,7 +201,7 @@ TEST(WaitPropertyTest, OneNodeIsExact) {
   }
 }
 
-TEST(WaitPropertyTest, ReplayIsTheRunWithoutLatency) {
+TEST(WaitPropertyTest, ReplayEqualsARunWithoutLatency) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const auto ranks = static_cast<std::int32_t>(2 + seed % 7);
     const Machine real = ran(ranks, ranks, 30'000, seed, 150);
@@ -213,7 +213,7 @@ TEST(WaitPropertyTest, ReplayIsTheRunWithoutLatency) {
 }
 
 // Most of the waiting goes back to what ranks were late with, not to the work that all have.
-TEST(WaitPropertyTest, RootsAreTheDelays) {
+TEST(WaitPropertyTest, RootCausesAreTheDelaysPutIn) {
   const Machine machine = ran(6, 6, 1000, 99, 600);
   double late = 0, all = 0;
   for (const auto& [row, ns] : roots_of(machine.run.analyse())) {
@@ -223,7 +223,7 @@ TEST(WaitPropertyTest, RootsAreTheDelays) {
   EXPECT_GT(late / all, 0.8);
 }
 
-TEST(WaitPropertyTest, OrderOfShardsDoesNotMatter) {
+TEST(WaitPropertyTest, ResultDoesNotDependOnTheOrderOfShards) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     Machine machine = ran(9, 3, 2000, seed, 60);
     machine.run.clocks = {{0, 0}, {5'000'000, 20e-6}, {-7'000'000, -10e-6}};
@@ -232,7 +232,7 @@ TEST(WaitPropertyTest, OrderOfShardsDoesNotMatter) {
   }
 }
 
-TEST(WaitPropertyTest, WrongClocksAreCorrected) {
+TEST(WaitPropertyTest, CorrectsWrongClocks) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     for (const bool is_measured : {false, true}) {
       Machine machine = ran(6, 2, 2000, seed, 400);
@@ -260,7 +260,7 @@ TEST(WaitPropertyTest, WrongClocksAreCorrected) {
   }
 }
 
-TEST(WaitPropertyTest, SamplesAreScaled) {
+TEST(WaitPropertyTest, ScalesUpASampleOfEvents) {
   double ratio = 0;
   constexpr int kSeeds = 6;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {

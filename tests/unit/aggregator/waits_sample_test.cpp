@@ -12,7 +12,7 @@ namespace clusterprof::aggregator::test {
 namespace {
 
 // Rank 1 waits for each message of 1000 streams, over channels and tags, none of which has more than 20.
-TEST(WaitSampleTest, ManyShortStreamsAreScaled) {
+TEST(WaitSampleTest, ScalesUpManyShortStreams) {
   constexpr int kChannels = 40, kTags = 25, kMessages = 20, kWaits = kChannels * kTags * kMessages;
   MadeRun run(2);
   for (std::uint64_t channel = 1; channel <= kChannels; ++channel) run.sizes[100 + channel] = 2;
@@ -58,7 +58,7 @@ TEST(WaitSampleTest, ManyShortStreamsAreScaled) {
 
 // Rank 0 waits for rank 1, which waits for rank 2: who is to blame shows only where the messages of both
 // pairs were kept from the same iterations.
-TEST(WaitSampleTest, LateRanksOfLateRanksAreFoundInASample) {
+TEST(WaitSampleTest, FindsRootCausesBehindLateRanks) {
   MadeRun run(3);
   constexpr std::uint32_t kIterations = 6000;
   std::int64_t now = 0;

@@ -20,7 +20,7 @@ namespace {
 
 using Rows = std::map<std::string, std::int64_t>;
 
-TEST(WaitStatesTest, WithoutEventsNothingIsDone) {
+TEST(WaitStatesTest, IsNotAnalysedWithoutEvents) {
   MadeRun run(2);
   const shard::ShardData data = run.analyse();
   EXPECT_FALSE(data.wait_analysis.done);
@@ -28,7 +28,7 @@ TEST(WaitStatesTest, WithoutEventsNothingIsDone) {
   EXPECT_EQ(data.ranks[0].flags & shard::kWaitKnown, 0u);
 }
 
-TEST(WaitStatesTest, LateSender) {
+TEST(WaitStatesTest, ReceiverWaitsForLateSender) {
   MadeRun run(2);
   run.receive(1, 0, 10 * kMs, 31 * kMs);
   run.add(0, {MpiEventKind::kSend,
@@ -60,7 +60,7 @@ TEST(WaitStatesTest, LateSender) {
 }
 
 // A send that was taken back, and the next one, which has its number.
-TEST(WaitStatesTest, TheLastOfSendsWithOneNumberIsTheOneReceived) {
+TEST(WaitStatesTest, OfSendsWithTheSameNumberTheLastIsMatched) {
   MadeRun run(2);
   run.send(0, 1, 5 * kMs, 6 * kMs);
   run.send(0, 1, 30 * kMs, 31 * kMs);
@@ -69,14 +69,14 @@ TEST(WaitStatesTest, TheLastOfSendsWithOneNumberIsTheOneReceived) {
   EXPECT_EQ(data.ranks[1].mpi_wait_ns, 20u * kMs);
   EXPECT_EQ(data.wait_analysis.unmatched_messages, 0u);
 }
-TEST(WaitStatesTest, NoWaitForASenderThatWasThere) {
+TEST(WaitStatesTest, ReceiverDoesNotWaitIfTheSendCameFirst) {
   MadeRun run(2);
   run.send(0, 1, 5 * kMs, 6 * kMs);
   run.receive(1, 0, 10 * kMs, 31 * kMs);
   EXPECT_TRUE(run.analyse().wait_states.empty());
 }
 
-TEST(WaitStatesTest, LateReceiverOnlyWhereTheSendWasNotOverBefore) {
+TEST(WaitStatesTest, SendThatEndedBeforeItsReceiveBeganDidNotWait) {
   MadeRun run(2);
   run.send(0, 1, 0, 40 * kMs, 0);
   run.send(0, 1, 50 * kMs, 51 * kMs, 1);  // buffered
@@ -85,7 +85,7 @@ TEST(WaitStatesTest, LateReceiverOnlyWhereTheSendWasNotOverBefore) {
   EXPECT_EQ(waits_of(run.analyse()), (Rows{{"0 MPI_Send late_receiver 1 calls MPI_Recv", 30 * kMs}}));
 }
 
-TEST(WaitStatesTest, LateReceiverIsChargedToTheCallThatCompletes) {
+TEST(WaitStatesTest, ChargesLateReceiverToTheCompletingCall) {
   MadeRun run(2);
   run.add(0, {MpiEventKind::kSend, "MPI_Issend", "MPI_Issend", 0, 1 * kMs, 1, 7, 0, -1,
               wire::kEventSynchronous | wire::kEventNonblocking});
@@ -120,7 +120,7 @@ TEST(WaitStatesTest, WaitallWaitsForTheLastOperation) {
   EXPECT_EQ(data.ranks[0].mpi_wait_ns, 40u * kMs);
 }
 
-TEST(WaitStatesTest, SendrecvIsOneCall) {
+TEST(WaitStatesTest, SendrecvCountsAsOneCall) {
   MadeRun run(3);  // 0 sends to 1, which receives early, and receives from 2, which sends late
   run.add(0, {MpiEventKind::kSend, "MPI_Sendrecv", "MPI_Sendrecv", 10 * kMs, 51 * kMs, 1, 0, 0});
   run.add(0, {MpiEventKind::kReceive, "MPI_Sendrecv", "MPI_Sendrecv", 10 * kMs, 51 * kMs, 2, 0, 0});
@@ -129,7 +129,7 @@ TEST(WaitStatesTest, SendrecvIsOneCall) {
   EXPECT_EQ(waits_of(run.analyse()), (Rows{{"0 MPI_Sendrecv late_sender 2 calls MPI_Send", 40 * kMs}}));
 }
 
-TEST(WaitStatesTest, ReceivesThatCompleteOutOfOrder) {
+TEST(WaitStatesTest, MatchesReceivesThatCompleteOutOfOrder) {
   MadeRun run(2);
   run.send(0, 1, 20 * kMs, 21 * kMs, 0);
   run.send(0, 1, 60 * kMs, 61 * kMs, 1);
@@ -142,7 +142,7 @@ TEST(WaitStatesTest, ReceivesThatCompleteOutOfOrder) {
                                            {"1 second late_sender 0 MPI_Send", 1 * kMs}}));
 }
 
-TEST(WaitStatesTest, WildcardReceivesFollowTheStatus) {
+TEST(WaitStatesTest, MatchesWildcardReceivesByTheirStatus) {
   MadeRun run(3);  // both receives take from anyone with any tag; the wrapper knows who it was
   run.add(2, {MpiEventKind::kReceive, "MPI_Recv", "MPI_Recv", 0, 10 * kMs, 1, 5, 0});
   run.add(2, {MpiEventKind::kReceive, "MPI_Recv", "MPI_Recv", 11 * kMs, 30 * kMs, 0, 9, 0});
@@ -152,7 +152,7 @@ TEST(WaitStatesTest, WildcardReceivesFollowTheStatus) {
                                            {"2 MPI_Recv late_sender 0 calls MPI_Send", 19 * kMs}}));
 }
 
-TEST(WaitStatesTest, BlockingProbe) {
+TEST(WaitStatesTest, BlockingProbeWaitsForLateSender) {
   MadeRun run(2);
   run.add(1, {MpiEventKind::kProbe, "MPI_Mprobe", "MPI_Mprobe", 0, 25 * kMs, 0, 0, 0});
   run.add(1, {MpiEventKind::kReceive, "MPI_Mrecv", "MPI_Mrecv", 26 * kMs, 27 * kMs, 0, 0, 0});
@@ -162,7 +162,7 @@ TEST(WaitStatesTest, BlockingProbe) {
   EXPECT_EQ(data.wait_analysis.messages, 1u);
 }
 
-TEST(WaitStatesTest, TagsChannelsAndSequencesAreKeptApart) {
+TEST(WaitStatesTest, KeepsTagsChannelsAndSequencesApart) {
   MadeRun run(2);
   run.sizes[2] = 2;
   const auto pair = [&](std::int32_t tag, std::uint64_t channel, std::int64_t at) {
@@ -179,7 +179,7 @@ TEST(WaitStatesTest, TagsChannelsAndSequencesAreKeptApart) {
   EXPECT_EQ(data.wait_analysis.unmatched_messages, 1u);
 }
 
-TEST(WaitStatesTest, BarrierAndNxN) {
+TEST(WaitStatesTest, AllMembersOfBarrierAndNxNWaitForTheLast) {
   MadeRun run(3);
   for (std::int32_t r = 0; r < 3; ++r) run.collective(r, "MPI_Barrier", (10 + 10 * r) * kMs, 31 * kMs, 0);
   // Rank 2 leaves before rank 0 comes, as no data for it was missing.
@@ -194,7 +194,7 @@ TEST(WaitStatesTest, BarrierAndNxN) {
   EXPECT_EQ(data.wait_analysis.collectives, 2u);
 }
 
-TEST(WaitStatesTest, RootedOperationsAndScan) {
+TEST(WaitStatesTest, RootedOperationsAndScanWaitForTheRanksTheyNeed) {
   MadeRun run(3);
   run.collective(0, "MPI_Bcast", 10 * kMs, 41 * kMs, 0, 1);
   run.collective(1, "MPI_Bcast", 40 * kMs, 41 * kMs, 0, 1);
@@ -211,7 +211,7 @@ TEST(WaitStatesTest, RootedOperationsAndScan) {
                                            {"2 MPI_Scan early_scan 0 calls MPI_Scan", 10 * kMs}}));
 }
 
-TEST(WaitStatesTest, ScansFollowTheOrderOfTheCommunicator) {
+TEST(WaitStatesTest, ScansFollowTheRankOrderOfTheCommunicator) {
   MadeRun run(3);  // in which the last rank of the world is the first
   run.add(2, {MpiEventKind::kCollective, "MPI_Scan", "MPI_Scan", 120 * kMs, 121 * kMs, -1, 0, 0});
   run.add(1, {MpiEventKind::kCollective, "MPI_Scan", "MPI_Scan", 100 * kMs, 121 * kMs, -1, 1, 0});
@@ -220,7 +220,7 @@ TEST(WaitStatesTest, ScansFollowTheOrderOfTheCommunicator) {
                                            {"1 MPI_Scan early_scan 2 calls MPI_Scan", 20 * kMs}}));
 }
 
-TEST(WaitStatesTest, ASendrecvWaitsForWhatItReceives) {
+TEST(WaitStatesTest, SendrecvWaitsForTheMessageItReceives) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) {
     const std::int64_t enter = (r == 0 ? 10 : 50) * kMs;
@@ -230,7 +230,7 @@ TEST(WaitStatesTest, ASendrecvWaitsForWhatItReceives) {
   EXPECT_EQ(waits_of(run.analyse()), (Rows{{"0 MPI_Sendrecv late_sender 1 calls MPI_Sendrecv", 40 * kMs}}));
 }
 
-TEST(WaitStatesTest, NonblockingCollectivesWaitWhereTheyComplete) {
+TEST(WaitStatesTest, ChargesNonblockingCollectivesToTheCompletingCall) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) {
     const std::int64_t start = (r == 0 ? 5 : 50) * kMs, enter = (r == 0 ? 20 : 60) * kMs;
@@ -245,7 +245,7 @@ TEST(WaitStatesTest, NonblockingCollectivesWaitWhereTheyComplete) {
   EXPECT_EQ(data.wait_analysis.unmatched_collectives, 0u);
 }
 
-TEST(WaitStatesTest, StartThatWasNotSeen) {
+TEST(WaitStatesTest, NonblockingCollectiveWithoutItsStartEventIsAnalysed) {
   MadeRun run(2);
   run.add(0,
           {MpiEventKind::kCollectiveDone, "MPI_Ibarrier", "MPI_Wait", 20 * kMs, 61 * kMs, -1, 0, 0, 5 * kMs});
@@ -254,7 +254,7 @@ TEST(WaitStatesTest, StartThatWasNotSeen) {
   EXPECT_EQ(waits_of(run.analyse()), (Rows{{"0 MPI_Wait wait_at_barrier 1 calls MPI_Wait", 25 * kMs}}));
 }
 
-TEST(WaitStatesTest, IncompleteInstancesAreCounted) {
+TEST(WaitStatesTest, CountsCollectivesThatLackAMember) {
   MadeRun run(3);
   for (std::int32_t r = 0; r < 3; ++r) run.collective(r, "MPI_Barrier", 10 * kMs * r, 20 * kMs, 0);
   run.collective(0, "MPI_Barrier", 30 * kMs, 40 * kMs, 1);  // rank 2's event was lost
@@ -267,7 +267,7 @@ TEST(WaitStatesTest, IncompleteInstancesAreCounted) {
                                   {"1 MPI_Barrier wait_at_barrier 2 calls MPI_Barrier", 10 * kMs}}));
 }
 
-TEST(WaitStatesTest, MissingRanksAreDoneWithout) {
+TEST(WaitStatesTest, AnalysesCollectivesWithoutMissingRanks) {
   MadeRun run(3);
   for (std::int32_t r = 0; r < 3; ++r) run.collective(r, "MPI_Barrier", 10 * kMs * (r + 1), 31 * kMs, 0);
   run.receive(0, 2, 40 * kMs, 50 * kMs);
@@ -279,7 +279,7 @@ TEST(WaitStatesTest, MissingRanksAreDoneWithout) {
   EXPECT_EQ(data.run.notes, std::vector{note_of_run(shard::NoteCode::kRanksWithoutEvents, 1)});
 }
 
-TEST(WaitStatesTest, CommunicatorOfUnknownSize) {
+TEST(WaitStatesTest, CommunicatorOfUnknownSizeHasTheMembersThatAreSeen) {
   MadeRun run(3);
   run.sizes[9] = 0;
   const auto barrier = [&](std::int32_t rank, std::int64_t at, std::uint32_t sequence) {
@@ -294,7 +294,7 @@ TEST(WaitStatesTest, CommunicatorOfUnknownSize) {
   EXPECT_EQ(data.wait_analysis.unmatched_collectives, 1u);
 }
 
-TEST(WaitStatesTest, ThreadsWaitOnTheirOwn) {
+TEST(WaitStatesTest, ThreadsWaitIndependently) {
   MadeRun run(2);
   run.add(0, {MpiEventKind::kReceive, "MPI_Recv", "main", 0, 20 * kMs, 1, 1, 0});
   run.add(0, {MpiEventKind::kReceive, "MPI_Recv", "helper", 5 * kMs, 30 * kMs, 1, 2, 0, -1, 0, 1, 1});
@@ -322,7 +322,7 @@ TEST(WaitStatesTest, RankRecordedTwiceIsAnalysedOnce) {
   EXPECT_EQ(data, MadeRun::analyse(shards, true));
 }
 
-TEST(WaitStatesTest, ClassesOfOperations) {
+TEST(WaitStatesTest, OperationsHaveTheirKindOfSynchronisation) {
   using waits::Sync;
   using waits::sync_of;
   for (const char* op : {"MPI_Barrier", "MPI_Ibarrier", "MPI_Barrier_init", "MPI_Finalize", "MPI_Win_fence"})
@@ -338,7 +338,7 @@ TEST(WaitStatesTest, ClassesOfOperations) {
   for (const char* op : {"MPI_Scan", "MPI_Iexscan_c"}) EXPECT_EQ(sync_of(op), Sync::kScan) << op;
 }
 
-TEST(WaitStatesTest, ClassesAreThoseOfTheSpecification) {
+TEST(WaitStatesTest, KindsOfSynchronisationAgreeWithTheSpecification) {
   const auto said = [](wire::MpiSync sync) -> std::optional<waits::Sync> {
     switch (sync) {
       case wire::MpiSync::kNone:
@@ -366,7 +366,7 @@ TEST(WaitStatesTest, ClassesAreThoseOfTheSpecification) {
   EXPECT_GT(collective, 150);
 }
 
-TEST(WaitStatesTest, RankWithoutANumberIsNobodysPeer) {
+TEST(WaitStatesTest, MessagesOfARankWithoutANumberStayUnmatched) {
   MadeRun run(2);
   run.receive(1, -1, 10 * kMs, 31 * kMs);
   run.send(0, 1, 30 * kMs, 31 * kMs);
@@ -378,7 +378,7 @@ TEST(WaitStatesTest, RankWithoutANumberIsNobodysPeer) {
 }
 
 // A root that waits for all others in one call, and for which all others wait.
-TEST(WaitStatesTest, CallsWithManyOperations) {
+TEST(WaitStatesTest, CallWithThousandsOfOperationsWaitsForTheLast) {
   constexpr std::int32_t kRanks = 3000;
   MadeRun run(kRanks);
   for (std::int32_t r = 1; r < kRanks; ++r) {
@@ -398,7 +398,7 @@ TEST(WaitStatesTest, CallsWithManyOperations) {
 }
 
 // Whatever is in a file that is valid in form: no crash, no endless loop, tables that can be written.
-TEST(WaitStatesTest, NonsenseIsSurvived) {
+TEST(WaitStatesTest, SurvivesImpossibleEvents) {
   std::mt19937_64 random(7);
   const auto odds = [&](std::uint64_t n) { return random() % n == 0; };
   const auto any = [&] {  // numbers at the limits, and near those that are there

@@ -13,7 +13,7 @@
 namespace clusterprof {
 namespace {
 
-TEST(WorkersTest, EachItemIsDoneOnce) {
+TEST(WorkersTest, ProcessEachItemOnce) {
   for (std::size_t threads = 1; threads <= 4; ++threads) {
     std::vector<std::atomic<int>> done(100);
     share_work(threads, done.size(), [&](std::size_t worker, std::size_t item) {
@@ -25,7 +25,7 @@ TEST(WorkersTest, EachItemIsDoneOnce) {
   share_work(4, 0, [](std::size_t, std::size_t) { FAIL() << "there is nothing to do"; });
 }
 
-TEST(WorkersTest, OneThreadIsTheCallers) {
+TEST(WorkersTest, UseTheCallersThreadIfThereIsOne) {
   std::vector<std::size_t> items;
   const auto caller = std::this_thread::get_id();
   share_work(1, 20, [&](std::size_t worker, std::size_t item) {
@@ -39,7 +39,7 @@ TEST(WorkersTest, OneThreadIsTheCallers) {
 
 // The first item lasts until the other thread can begin no further one: had it not to wait, it would have
 // taken all.
-TEST(WorkersTest, NoneIsFarAheadOfTheFirstThatLasts) {
+TEST(WorkersTest, StayCloseToTheFirstItemUnderWay) {
   std::mutex mutex;
   std::set<std::size_t> under_way;
   std::size_t next = 0, most_ahead = 0;
@@ -60,7 +60,7 @@ TEST(WorkersTest, NoneIsFarAheadOfTheFirstThatLasts) {
   EXPECT_EQ(most_ahead, kMaxAhead - 1);
 }
 
-TEST(WorkersTest, WhatAnItemThrowsEndsTheWork) {
+TEST(WorkersTest, StopWhenAnItemThrows) {
   for (std::size_t threads = 1; threads <= 3; ++threads) {
     std::atomic<std::size_t> begun{0};
     const auto work = [&](std::size_t, std::size_t item) {

@@ -24,7 +24,7 @@ Evaluation outcome(const std::vector<std::uint8_t>& code, const Machine& machine
   return evaluate({code.data(), code.data() + code.size()}, machine, false, 0, out);
 }
 
-TEST(CfiExpressionTest, Computes) {
+TEST(CfiExpressionTest, ComputesTheResultOfEveryOperation) {
   EXPECT_EQ(run({0x35, 0x33, 0x22}), 8u);                                            // lit5 lit3 plus
   EXPECT_EQ(run({0x35, 0x33, 0x1c}), 2u);                                            // minus
   EXPECT_EQ(run({0x35, 0x33, 0x16, 0x1c}), ~std::uint64_t{1});                       // swap minus
@@ -77,7 +77,7 @@ TEST(CfiExpressionTest, DeclinesMalformedOnes) {
 
 // Damaged call frame information must not be read outside of its range: the copy stands between pages that
 // cannot be read.
-TEST(CfiTest, SurvivesDamagedInformation) {
+TEST(CfiTest, SurvivesDamagedCallFrameInformation) {
   module_table_refresh(nullptr);
   Module module;
   ASSERT_TRUE(find_module(module_table(), reinterpret_cast<std::uint64_t>(&compute_row), module));

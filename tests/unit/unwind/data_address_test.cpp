@@ -41,7 +41,7 @@ std::string bytes_of(const DataUse& use) {
   return text;
 }
 
-TEST(DataAddress, IsThatOfTheAssembler) {
+TEST(DataAddress, EqualsWhatTheAssemblerSays) {
   std::size_t count = 0, with_address = 0;
   for (const DataUse* use = data_address_cases; use->begin != nullptr; ++use, ++count) {
     std::uint64_t address = 0;
@@ -57,7 +57,7 @@ TEST(DataAddress, IsThatOfTheAssembler) {
 }
 
 // Wherever the code ends, nothing behind the end is read.
-TEST(DataAddress, EndsWithTheCode) {
+TEST(DataAddress, DecodesNothingBeyondTheCode) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   auto* const pages = static_cast<std::uint8_t*>(
       mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

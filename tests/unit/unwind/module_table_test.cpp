@@ -108,7 +108,7 @@ TEST(ModuleTableTest, IsSortedAndFindsCode) {
   EXPECT_FALSE(find_module(table, reinterpret_cast<std::uint64_t>(&module), module));
 }
 
-TEST(ModuleTableTest, LibrariesThatComeAndGoDoNotFillTheArena) {
+TEST(ModuleTableTest, LoadingAndUnloadingLibrariesDoesNotFillTheArena) {
   module_table_refresh(nullptr);
   Segment segment(1 << 20);
   module_table_describe_all(segment.header());
@@ -162,7 +162,7 @@ TEST(ModuleTableTest, CountsWhatDoesNotFit) {
   EXPECT_EQ(segment.entries().size() + segment.drops(), module_table()->count);
 }
 
-TEST(ModuleTableTest, OverwrittenTablesGiveNothing) {
+TEST(ModuleTableTest, OverwrittenTablesFindNothing) {
   module_table_refresh(nullptr);
   const ModuleTable* const old = module_table();
   const std::uint32_t epoch = old->epoch;

@@ -149,7 +149,7 @@ TEST_F(NativeStackTest, EqualsLibgccAtEachInstructionInAThread) {
   }
 }
 
-TEST_F(NativeStackTest, FollowsLibrariesThatComeAndGo) {
+TEST_F(NativeStackTest, FollowsLibrariesThatAreLoadedAndUnloaded) {
   struct Call {
     std::string result = "not called";
   };
@@ -197,7 +197,7 @@ TEST_F(NativeStackTest, FollowsLibrariesOfOtherLinkNamespaces) {
 }
 
 // Between a dlopen and the next look at the loader's list the code is not known, but says how it returns.
-TEST_F(NativeStackTest, PassesLibrariesThatAreNotKnownYet) {
+TEST_F(NativeStackTest, WalksThroughLibrariesThatAreNotKnownYet) {
   void* const library = dlopen(UNWIND_PLUGIN, RTLD_NOW);
   ASSERT_NE(library, nullptr) << dlerror();
   using Function = void (*)(void (*)(void*), void*);
@@ -318,7 +318,7 @@ TEST_F(NativeStackTest, UndoesProloguesWithoutCfi) { check_interrupted(no_cfi_pu
 
 TEST_F(NativeStackTest, FindsTheFrameOfRealignedKernelsWithoutCfi) { check_interrupted(no_cfi_kernel); }
 
-TEST_F(NativeStackTest, GivesUpOnNonsense) {
+TEST_F(NativeStackTest, EndsOnImpossibleStacks) {
   const auto stack = std::make_unique<NativeStack>();
   // A pc outside all modules is taken for generated code, which is followed for thousands of instructions
   // (zeros: no way out). So far there has to be memory: the walk has no guard here.

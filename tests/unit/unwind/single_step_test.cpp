@@ -45,14 +45,14 @@ class SingleStepTest : public ::testing::Test {
 // steps that no information describes.
 constexpr std::uint64_t kInstallingContext = 4, kLongJump = 12;
 
-TEST_F(SingleStepTest, EveryInstructionOfFramesOfEveryKind) {
+TEST_F(SingleStepTest, EqualsTheTruthInFramesOfEveryKind) {
   expect_all_right(step_through([] { test::without_frame_pointers_call(3, [] { g_sum = g_sum + 1; }); }),
                    5000, kInstallingContext);
   expect_all_right(step_through([] { test::with_frame_pointers_call(3, [] { g_sum = g_sum + 1; }); }), 5000,
                    kInstallingContext);
 }
 
-TEST_F(SingleStepTest, EveryInstructionOfComputation) {
+TEST_F(SingleStepTest, EqualsTheTruthInComputation) {
   const StepResult result = step_through([] { g_sum = g_sum + test::without_frame_pointers_compute(1); });
   expect_all_right(result, 50'000);
   std::printf("%s", result.report().c_str());
@@ -61,7 +61,7 @@ TEST_F(SingleStepTest, EveryInstructionOfComputation) {
 }
 
 // What the last walk found is compared with what is there now: same function, same place, other caller.
-TEST_F(SingleStepTest, WalksFarApart) {
+TEST_F(SingleStepTest, EqualsTheTruthWhenWalksAreFarApart) {
   for (const std::uint64_t every : {61, 499}) {
     const StepResult result =
         step_through([] { g_sum = g_sum + test::without_frame_pointers_compute(1); }, every);
@@ -70,7 +70,7 @@ TEST_F(SingleStepTest, WalksFarApart) {
   }
 }
 
-TEST_F(SingleStepTest, ExceptionsInFlight) {
+TEST_F(SingleStepTest, EqualsTheTruthWhileExceptionsPropagate) {
   const StepResult result = step_through([] {
     test::without_frame_pointers_call(2, [] {
       try {
@@ -83,12 +83,12 @@ TEST_F(SingleStepTest, ExceptionsInFlight) {
   expect_all_right(result, 5000, 2 * kInstallingContext);
 }
 
-TEST_F(SingleStepTest, CompiledFunctionsOfEveryShape) {
+TEST_F(SingleStepTest, EqualsTheTruthInCompiledFunctionsOfEveryShape) {
   const StepResult result = step_through([] { g_sum = g_sum + static_cast<double>(step_mix(3)); });
   expect_all_right(result, 500);
 }
 
-TEST_F(SingleStepTest, CfaThroughOtherRegisters) {
+TEST_F(SingleStepTest, EqualsTheTruthWithCfaInOtherRegisters) {
   expect_all_right(step_through([] {
                      step_cfa_in_rax();
                      step_cfa_in_r11();
@@ -97,9 +97,9 @@ TEST_F(SingleStepTest, CfaThroughOtherRegisters) {
                    40);
 }
 
-TEST_F(SingleStepTest, TailCalls) { expect_all_right(step_through(step_tail_calls), 15); }
+TEST_F(SingleStepTest, EqualsTheTruthInTailCalls) { expect_all_right(step_through(step_tail_calls), 15); }
 
-TEST_F(SingleStepTest, CallsAtTheEndOfAFunction) {
+TEST_F(SingleStepTest, EqualsTheTruthInCallsAtTheEndOfAFunction) {
   static jmp_buf back;
   expect_all_right(step_through([] {
                      if (setjmp(back) == 0) step_last_call([](void*) { longjmp(back, 1); }, nullptr);
@@ -107,7 +107,7 @@ TEST_F(SingleStepTest, CallsAtTheEndOfAFunction) {
                    30, kLongJump);
 }
 
-TEST_F(SingleStepTest, LibcAssemblyPltAndVdso) {
+TEST_F(SingleStepTest, EqualsTheTruthInLibcAssemblyPltAndVdso) {
   void* const library = dlopen(UNWIND_LAZY_PLUGIN, RTLD_LAZY);
   ASSERT_NE(library, nullptr) << dlerror();
   module_table_refresh(nullptr);
@@ -147,19 +147,19 @@ void step_through_signal_frame(bool alternate_stack, StepResult& result) {
   test::raise_signal(step_in_handler, alternate_stack);
 }
 
-TEST_F(SingleStepTest, InsideASignalHandler) {
+TEST_F(SingleStepTest, EqualsTheTruthInASignalHandler) {
   StepResult result;
   step_through_signal_frame(false, result);
   expect_all_right(result, 500);
 }
 
-TEST_F(SingleStepTest, InsideASignalHandlerOnAnAlternateStack) {
+TEST_F(SingleStepTest, EqualsTheTruthInASignalHandlerOnAnAlternateStack) {
   StepResult result;
   step_through_signal_frame(true, result);
   expect_all_right(result, 500);
 }
 
-TEST_F(SingleStepTest, Threads) {
+TEST_F(SingleStepTest, EqualsTheTruthInThreads) {
   StepResult result;
   std::thread([&] {
     result = step_through([] { g_sum = g_sum + static_cast<double>(step_mix(3)); });
@@ -168,7 +168,7 @@ TEST_F(SingleStepTest, Threads) {
 }
 
 // A coroutine's stack ends where it began, in makecontext's start routine.
-TEST_F(SingleStepTest, Coroutines) {
+TEST_F(SingleStepTest, EqualsTheTruthInCoroutines) {
   static ucontext_t back, coroutine;
   static StepResult result;
   std::vector<char> room(512 << 10);
@@ -185,7 +185,7 @@ TEST_F(SingleStepTest, Coroutines) {
 // --- without call frame information ------------------------------------------------------------
 
 // What is known is right, the rest is marked.
-TEST_F(SingleStepTest, CompiledFunctionsWithoutCfi) {
+TEST_F(SingleStepTest, FindsCallersInCompiledFunctionsWithoutCfi) {
   const StepResult result = step_through([] { g_sum = g_sum + static_cast<double>(bare_mix(3)); });
   EXPECT_GE(result.instructions, 500u);
   EXPECT_EQ(result.wrong, 0u) << result.report();
@@ -193,7 +193,7 @@ TEST_F(SingleStepTest, CompiledFunctionsWithoutCfi) {
 }
 
 // A third of OpenBLAS is hand-written, without call frame information.
-TEST_F(SingleStepTest, OpenBlasKernels) {
+TEST_F(SingleStepTest, FindsCallersInOpenBlasKernels) {
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
   void* const library = dlopen("libopenblas.so.0", RTLD_NOW);
   if (library == nullptr) GTEST_SKIP() << "no OpenBLAS here";
@@ -247,20 +247,20 @@ void called_back(void* data) { g_sum = g_sum + static_cast<double>(step_mix(*sta
 using Caller = void (*)(void (*)(void*), void*);
 using Trampoline = void (*)(void*, void*, int, void (*)(void*));
 
-TEST_F(SingleStepTest, GeneratedCodeWithFramePointers) {
+TEST_F(SingleStepTest, FindsCallersInGeneratedCodeWithFramePointers) {
   const Generated code(step_generated_with_rbp, step_generated_with_rbp_end);
   static long value = 3;
   expect_all_right(step_through([&] { code.as<Caller>()(called_back, &value); }), 500);
 }
 
-TEST_F(SingleStepTest, GeneratedCodeWithoutFramePointers) {
+TEST_F(SingleStepTest, FindsCallersInGeneratedCodeWithoutFramePointers) {
   const Generated code(step_generated_without_rbp, step_generated_without_rbp_end);
   static long value = 3;
   expect_all_right(step_through([&] { code.as<Caller>()(called_back, &value); }), 500);
 }
 
 // What stands at an address may be other code by the next sample.
-TEST_F(SingleStepTest, GeneratedCodeThatIsReplaced) {
+TEST_F(SingleStepTest, FindsCallersInGeneratedCodeThatIsReplaced) {
   const Generated code(step_generated_with_rbp, step_generated_with_rbp_end);
   static long value = 3;
   const StepResult result = step_through([&] {
@@ -272,7 +272,7 @@ TEST_F(SingleStepTest, GeneratedCodeThatIsReplaced) {
   expect_all_right(result, 1000);
 }
 
-TEST_F(SingleStepTest, TrampolinesOfPython) {
+TEST_F(SingleStepTest, FindsCallersThroughTrampolinesOfPython) {
   static long value = 3;
   const Generated plain(step_trampoline, step_trampoline_end);
   expect_all_right(step_through([&] { plain.as<Trampoline>()(&value, nullptr, 0, called_back); }), 500);
