@@ -105,14 +105,14 @@ class BadInput(recording.RecordingTest):
         self.assertEqual(done.returncode, 127)
         self.assertNotIn("did you mean", done.stderr)
 
-    def test_what_a_run_does_not_have(self):
+    def test_unknown_ranks_nodes_and_paths(self):
         self.run_directory()
         self.refused(["query", "run", "rank", "abc"], 2, "'abc' is no number", "the ranks of run are 0")
         self.refused(["query", "run", "rank", "7"], 1, "there is no rank 7", "the ranks of run are 0")
         self.refused(["query", "run", "node", "nowhere"], 1, "there is no node nowhere; there are ")
         self.refused(["query", "run", "path", "999999999"], 1, "rows, from 0 to ")
 
-    def test_a_counter_that_there_is_not(self):
+    def test_unknown_counter(self):
         for before in ([], recording.launcher("openmpi", 2)):
             with self.subTest(before):
                 if before:

@@ -594,13 +594,13 @@ class Export(unittest.TestCase):
         self.refused(3, "run", "run", "-f", "folded", "-o", "run")
         self.assertEqual([name for name in os.listdir(self.directory) if name.endswith(".tmp")], [])
 
-    def test_a_disk_that_is_full(self):
+    def test_full_disk(self):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([ANALYZE, "export", "run", "-f", "json"], cwd=self.directory, stdout=full,
                                   stderr=subprocess.PIPE, timeout=60)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (3, 1))
 
-    def test_mistakes(self):
+    def test_wrong_options(self):
         self.refused(2, "-f", "run", "-f", "xml")
         self.refused(1, "nothing found", "nowhere", "-f", "folded")
         self.refused(1, "no rank 7", "run", "-f", "folded", "--ranks", "0,7")
@@ -616,7 +616,7 @@ class Export(unittest.TestCase):
         self.refused(2, "rank_paths", "run", "-f", "csv", "--ranks", "0")
         self.refused(2, "idle threads", "run", "-f", "csv", "--idle-threads")
 
-    def test_damage(self):
+    def test_damaged_run(self):
         run = os.path.join(self.directory, "damaged")
         shutil.copytree(os.path.join(self.directory, "run"), run)
         with open(os.path.join(run, "profile.h5"), "r+b") as file:

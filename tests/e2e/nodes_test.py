@@ -60,7 +60,7 @@ class Nodes(recording.RecordingTest):
             self.assertIn(3, [finding["rank"] for finding in report["findings"]])
         self.measured_below(report["efficiency"]["load_balance"], 0.9, "load balance")
 
-    def test_default_directory_is_one(self):
+    def test_nodes_share_one_default_directory(self):
         self.start("2", "--slots", "4")
         done = self.nodes("run", "-n", "8", "--map-by", "node", recording.CLUSTERPROF,
                           recording.program("openmpi", "stencil"), "400", "100")

@@ -104,7 +104,7 @@ class Placement(recording.RecordingTest):
             self.skipTest("mpirun does not bind here")
         self.assertEqual(where, set(self.own) - of_ranks[0])
 
-    def test_all_processors_bound(self):
+    def test_collector_shares_processors_if_ranks_are_bound_to_all(self):
         self.need("mpirun.openmpi")
         if not 2 <= len(self.own) <= 8:
             self.skipTest("one processor, or many")
@@ -127,7 +127,7 @@ class Placement(recording.RecordingTest):
                 self.assertEqual(where, {processor})
                 self.assertEqual(self.seen, {processor})
 
-    def test_cpuset(self):
+    def test_collector_stays_in_its_cpuset(self):
         """The kernel holds it in a cpuset, also when the launcher's daemon is outside."""
         group, processor = None, self.own[-1]
         for root in ("/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"):

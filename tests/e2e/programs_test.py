@@ -94,7 +94,7 @@ class Programs(recording.RecordingTest):
                 self.assertEqual(report["mpi"]["calls"], [])
                 self.measured_above(self.function(report, "busy")["self_s"], 0.05, "busy")
 
-    def test_what_is_the_users_own(self):
+    def test_users_own_code_is_recognised(self):
         kit = os.path.join(self.directory, "lib", "python3.11", "site-packages", "kit")
         os.makedirs(kit)
         with open(os.path.join(kit, "__init__.py"), "w") as file:
@@ -121,7 +121,7 @@ class Programs(recording.RecordingTest):
                 self.assertNotIn("kit.work", [row["name"] for row in report["call_tree"]])
         self.assertEqual(hottest(self.recorded(command, options=["--own", kit], run="told")), (own, 2))
 
-    def test_shell_pipeline_joins_the_rank(self):
+    def test_shell_pipeline_is_part_of_its_rank(self):
         report = self.recorded(["sh", "-c", f"{recording.PYTHON} -c 'sum(i for i in range(10**7))'; exit 0"])
         self.check_ranks(report, 1)
         self.measured_above(sum(f["self_s"] for f in report["functions"] if f["kind"] == "python"), 0.1, "Python")

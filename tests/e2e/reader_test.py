@@ -57,7 +57,7 @@ class Reader(recording.RecordingTest):
         rows["columns"] = rows[columns].astype(str).agg(" ".join, axis=1)
         return rows.groupby(["rank", "id", "columns"])[value].sum()
 
-    def test_profile_says_what_its_shards_say(self):
+    def test_profile_agrees_with_its_shards(self):
         shards, profile = self.synthesize()
         self.assertEqual(len(profile.ranks), 12)
         self.assertEqual(len(profile.nodes), 3)
@@ -72,7 +72,7 @@ class Reader(recording.RecordingTest):
         corrected = profile.values().groupby(["rank", "main_thread"])["wall_ns"].sum()
         pd.testing.assert_series_equal(corrected, sampled)
 
-    def test_parts(self):
+    def test_values_of_chosen_ranks_and_nodes(self):
         shards, profile = self.synthesize()
         everything = profile.values()
         chosen = profile.values(ranks=[2, 9])
@@ -114,7 +114,7 @@ class Reader(recording.RecordingTest):
         exclusive = values.groupby("path")["wall_ns"].sum().reindex(paths.index, fill_value=0)
         np.testing.assert_array_equal(paths["exclusive_sum_ns"].astype(np.int64), exclusive.astype(np.int64))
 
-    def test_timeline_is_the_time_of_the_categories(self):
+    def test_timeline_adds_up_to_the_categories(self):
         _, profile = self.synthesize()
         line = profile.timeline
         python_ns = line[line["series"] == "python_ns"].groupby("rank")["value"].sum()
@@ -144,7 +144,7 @@ class Reader(recording.RecordingTest):
             self.assertEqual([name for name in names if name in ("<module>", "down", "spin")],
                              ["<module>"] + ["down"] * 6 + ["spin"])
 
-    def test_what_cannot_be_read(self):
+    def test_unreadable_files_are_errors(self):
         os.mkdir(self.run_directory)
         with self.assertRaisesRegex(FileNotFoundError, "nosuch: no such run: give its directory"):
             clusterprof.read("nosuch")

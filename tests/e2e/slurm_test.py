@@ -153,7 +153,7 @@ class Mpich(slurm.SlurmTest):
         output = self.done(["salloc", "--clusterprof", "-N4", "-n4", "mpiexec.mpich", traffic])
         self.check_matrix(*self.runs(), output, 4)
 
-    def test_worlds_of_one(self):
+    def test_each_task_is_its_own_world_without_pmi(self):
         """Without the PMI that it knows every task of MPICH is rank 0 of 1. In the profile they are Slurm's tasks."""
         for pmi in ("pmix", "none"):
             with self.subTest(pmi=pmi):
@@ -301,7 +301,7 @@ class Tasks(slurm.SlurmTest):
     def step_of(self, run):
         return [int(part) for part in re.findall(r"\d+", run)]
 
-    def test_tasks_see_nothing(self):
+    def test_tasks_inherit_no_variables_of_the_recording(self):
         """Nothing of what started the recording is left in the variables of a task and its children."""
         self.batch("srun -n1 env > task.env\nsrun -n1 sh -c 'sh -c env' > child.env\n",
                    ["--clusterprof", "-N1", "-n1"], more={"LD_PRELOAD": "libm.so.6"})
@@ -344,7 +344,7 @@ class Tasks(slurm.SlurmTest):
     def queued(self):
         return self.done(["squeue", "-h", "-o", "%A"]).split()
 
-    def test_no_recording_no_harm(self):
+    def test_task_runs_where_recording_fails(self):
         """Recording fails for reasons that show in the job alone: the task runs, one line says why."""
         command = ["srun", "--clusterprof", "-N2", "-n4", "sh", "-c", "echo task; exit 3"]
         for more in ({"CLUSTERPROF_RATE": "banana"}, {"CLUSTERPROF_ROOT": "/proc/nowhere"},
@@ -434,7 +434,7 @@ echo "== files"; ls -A . /dev/shm /run
         found = {where: re.sub(r"0x[0-9a-f]+|\d+", "0", volatile.sub("", text)) for where, text in found.items()}
         return {**found, "files": "\n".join(sorted(os.listdir(self.directory)))}
 
-    def test_untouched(self):
+    def test_jobs_that_do_not_ask_are_unchanged(self):
         """A job that does not ask is the same as on a cluster that does not know clusterprof: variables, descriptors,
         libraries, processes, files."""
         self.write("look", self.LOOK)

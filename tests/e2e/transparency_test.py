@@ -37,7 +37,7 @@ class Transparency(recording.RecordingTest):
         done = self.same([recording.PYTHON, "-c", "import ctypes; ctypes.string_at(8)"])
         self.assertEqual(done.returncode, -signal.SIGSEGV)
 
-    def test_faulthandler_still_speaks(self):
+    def test_faulthandler_still_reports(self):
         done = self.same([recording.PYTHON, "-X", "faulthandler", "-c", "import ctypes; ctypes.string_at(8)"],
                          compare_stderr=False)
         self.assertIn(b"Fatal Python error: Segmentation fault", done.stderr)

@@ -244,7 +244,7 @@ class Losses(recording.RecordingTest):
                 with self.subTest(how):
                     done.result()
 
-    def test_what_the_ring_holds_at_the_death(self):
+    def test_ring_of_a_dead_rank_is_read(self):
         """The collector has been stopped since before the first phase, and goes on only after the death."""
         def stop(run):
             found = []
@@ -256,7 +256,7 @@ class Losses(recording.RecordingTest):
         for _ in range(10 if LONG else 1):
             self.ends_alike("kill", at=stop)
 
-    def test_right_at_the_start(self):
+    def test_death_before_the_first_sample(self):
         """Before there is a sample. What is lost is said, and nothing else."""
         place, run, _ = self.place("start")
         shell = ["sh", "-c", "kill -9 $$"]

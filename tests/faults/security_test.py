@@ -235,7 +235,7 @@ class SecurityTest(recording.RecordingTest):
 class Sockets(SecurityTest):
     """The collector's socket has no file that could keep others away."""
 
-    def test_name_held_by_another_user(self):
+    def test_socket_name_held_by_another_user(self):
         self.need_stranger()
         job = {"PMIX_NAMESPACE": "a-job", "PMIX_RANK": "0"}
 
@@ -289,7 +289,7 @@ class Sockets(SecurityTest):
                 self.assertNotRegex(said, "got [1-9]")  # not even the greeting
                 self.assertEqual(agent_socket, "")
 
-    def test_strangers_knock(self):
+    def test_connections_of_other_users_are_refused(self):
         self.need_stranger()
         process, name = self.start(20)
         knocks = stranger([recording.PYTHON, "-c", KNOCK.replace("MAJOR", wire_major()), name])
@@ -310,7 +310,7 @@ class Sockets(SecurityTest):
         self.assertGreater(self.seconds_of_program(report), 0.5)
         print(f"{connections} connections refused", file=sys.stderr)
 
-    def test_own_processes_lie(self):
+    def test_false_messages_of_own_processes_are_refused(self):
         process, name = self.start(20)
         os.mkfifo(self.path("fifo"))
         liar = os.fork()  # greeted is who connects, until it ends
@@ -425,7 +425,7 @@ class Places(SecurityTest):
         self.assertEqual(len(set(modes.values())), 1, modes)
         return stat.S_IMODE(os.stat(self.path(run)).st_mode), set(modes.values()).pop(), page
 
-    def test_modes(self):
+    def test_file_modes_follow_umask_and_directory(self):
         for umask in (0, 0o022, 0o077):
             self.assertEqual(self.record_with_umask(umask, f"own{umask}", 0o644), (0o700, 0o600, 0o600))
         # Somebody who wants to share the run says so by its directory; the umask goes on top of it.
@@ -466,7 +466,7 @@ class Places(SecurityTest):
         os.chmod(shared, 0o1777)
         return shared
 
-    def test_prepared_names(self):
+    def test_output_names_prepared_by_another_user_are_refused(self):
         self.need_stranger()
         self.recorded([recording.PYTHON, "-c", "for i in range(2 * 10**6): pass"])
         shared = self.shared()
@@ -525,7 +525,7 @@ class Places(SecurityTest):
                                 f"import os; os.symlink({home!r}, {self.path('run', '.clocks')!r})")
         self.assertEqual(sorted(os.listdir(home)), ["link", "thesis.tex"], done.stderr)
 
-    def test_prepared_run_directories(self):
+    def test_run_directories_prepared_by_another_user_are_skipped(self):
         """Names with a time in them can be foreseen."""
         self.need_stranger()
         shared = self.shared()
@@ -543,7 +543,7 @@ class Places(SecurityTest):
         self.assertTrue(own.endswith("-2"))
         self.assertEqual(os.stat(os.path.join(shared, own)).st_uid, os.geteuid())
 
-    def test_reading_what_is_not_ours(self):
+    def test_report_of_another_users_run_leaves_nothing_behind(self):
         """A run that the reader may not write to: nothing is left, neither there nor in the temporary directory."""
         self.need_stranger()
         self.recorded([recording.PYTHON, "-c", "for i in range(2 * 10**6): pass"])
@@ -575,7 +575,7 @@ class Places(SecurityTest):
 
 
 class Secrets(SecurityTest):
-    def test_environment_and_command_line(self):
+    def test_environment_and_secrets_are_not_in_any_file(self):
         source = self.write("work.py", "for i in range(3 * 10**6): pass\n")
         canary = "c4n4ry" + "x7"
         words = [f"--password={canary}", "--api-key", canary, f"https://me:{canary}@host/x"]
@@ -590,7 +590,7 @@ class Secrets(SecurityTest):
         self.assertIn("--password=*** --api-key *** https://me:***@host/x", command)
         self.assertNotIn(canary, done.stderr.decode())
 
-    def test_words_of_our_processes(self):
+    def test_secrets_do_not_show_in_ps(self):
         source = self.write("look.py", textwrap.dedent('''
             import os, sys
             secret = sys.argv[1].split("=")[1]
@@ -628,7 +628,7 @@ class Liars(SecurityTest):
             change(file, table, column)
         return self.path(name)
 
-    def test_data_elsewhere(self):
+    def test_data_in_other_files_is_refused(self):
         self.recorded([recording.PYTHON, "-c", "for i in range(2 * 10**6): pass"])
         self.shard, = [self.path("run", name) for name in os.listdir(self.path("run")) if name.startswith("node-")]
         os.mkfifo(self.path("fifo"))
@@ -675,7 +675,7 @@ class Liars(SecurityTest):
                     env={**os.environ, "PYTHONPATH": os.path.join(recording.SOURCE, "python")})
                 self.assertIn("are not in this file", reader.stderr)
 
-    def test_symbol_files(self):
+    def test_damaged_symbol_files(self):
         """Libraries whose symbols and debugging information were damaged, all of one program."""
         self.need("cc")
         self.write("spin.c", SPIN)
@@ -709,7 +709,7 @@ class Liars(SecurityTest):
         self.assertTrue(report["run"]["complete"], report["run"]["notes"])
         self.assertGreater(sum(function["self_s"] for function in report["functions"]), 0.5)
 
-    def test_what_terminals_and_tables_would_obey(self):
+    def test_control_sequences_formulas_and_scripts_are_text(self):
         source = self.write("hostile.py", textwrap.dedent(f"""
             import types
             def work():

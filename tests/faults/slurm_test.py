@@ -142,7 +142,7 @@ class Faults(slurm.SlurmTest):
                        "--epilog", os.path.join(slurm.SITE, "epilog")]
         super().start()
 
-    # The node that test_ends loses is there yet.
+    # The node that test_jobs_that_end_early loses is there yet.
     def test_before_and_after_jobs(self):
         if not HAS_PLUGIN:
             self.skipTest("there is no SPANK plugin: nobody tells the prolog who asked")
@@ -211,7 +211,7 @@ class Faults(slurm.SlurmTest):
         self.assertEqual(prolog(empty)[0], "")
         self.assertEqual(sh("ls -A /run/clusterprof; rmdir /run/clusterprof"), "")
 
-    def test_ends(self):
+    def test_jobs_that_end_early(self):
         gates = {name: Gate(os.path.join(self.directory, name))
                  for name in ("killed.gate", "node.gate", "signals.gate")}
         self.write("counts_signals.py", COUNTS_SIGNALS)
@@ -387,12 +387,12 @@ class MissingPrefix(slurm.SlurmTest):
         return sorted(line for line in text.splitlines() if not line.startswith(("ERROR: ld.so:", "clusterprof: ")) and
                       "clusterprof: " not in line)
 
-    def test_it_is_there(self):
+    def test_prefix_is_there(self):
         done = self.user(["srun", "-N2", "--clusterprof=quiet", "hostname"])
         self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, ["n1", "n2"]), done.stderr)
         self.assertEqual(len(self.runs()), 1, done.stderr)
 
-    def test_it_disappears_before_and_during_jobs(self):
+    def test_prefix_disappears_before_and_during_jobs(self):
         for how, options, more in (("not asked", [], {}), ("--clusterprof", ["--clusterprof=quiet"], {}),
                                    ("task prolog", [], {"CLUSTERPROF_SLURM": "on,quiet"})):
             with self.subTest(how):
@@ -415,7 +415,7 @@ class MissingPrefix(slurm.SlurmTest):
         drained = [node for node, words in self.cluster.states().items() if words & {"drain", "drained", "draining"}]
         self.assertEqual(drained, [])
 
-    def test_it_hangs(self):
+    def test_prefix_hangs(self):
         program = os.path.join(self.prefix, "libexec", "clusterprof", "slurm-activation")
         os.rename(program, program + ".away")
         self.addCleanup(os.rename, program + ".away", program)

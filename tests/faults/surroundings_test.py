@@ -180,12 +180,12 @@ class Surroundings(recording.RecordingTest):
                 else:
                     self.assertTrue(self.report(run)["run"]["complete"])
 
-    def test_little_of_everything(self):
+    def test_low_limits_of_every_kind(self):
         for limit in ("-l 0", "-i 0", "-f 0", "-f 100", "-v 65536", "-v 200000") * TIMES:
             with self.subTest(limit):
                 self.same(["/bin/sh", "-c", "echo out; echo err >&2; exit 7"], limited(limit))
 
-    def test_little_memory(self):
+    def test_low_memory_limits(self):
         """What the collector cannot work with is found before it starts: its libraries would crash."""
         for limit in ("-d 20000", "-s 500", "-v 120000") * TIMES:
             with self.subTest(limit):
@@ -215,7 +215,7 @@ class Surroundings(recording.RecordingTest):
     def test_read_only(self):
         self.unrecorded(*self.on_a_disk("-o ro"), "Read-only file system")
 
-    def test_full(self):
+    def test_full_disk(self):
         self.unrecorded(*self.on_a_disk("-o nr_inodes=1"), "No space left on device")
         for _ in range(TIMES):
             for kilobytes in (4, 8, 16, 64, 300) if LONG else (4, 16, 300):
@@ -224,7 +224,7 @@ class Surroundings(recording.RecordingTest):
                     for line in said:
                         self.assertIn("cannot write the profile of node", line)
 
-    def test_full_and_free_again(self):
+    def test_full_disk_with_room_again_later(self):
         """The last shard is whole, and those that failed take no space."""
         self.needs_namespaces()
         disk = os.path.join(self.directory, "disk")
@@ -241,7 +241,7 @@ class Surroundings(recording.RecordingTest):
         with open(os.path.join(self.directory, "report.json")) as file:
             self.assertIn('"complete":true', file.read().replace(" ", ""))
 
-    def test_vanishing(self):
+    def test_run_directory_is_removed(self):
         def remove(run):
             time.sleep(0.7)
             shutil.rmtree(run, ignore_errors=True)
@@ -307,7 +307,7 @@ class Surroundings(recording.RecordingTest):
             with open(os.path.join(self.directory, "report.json")) as file:
                 self.assertTrue(json.load(file)["run"]["complete"])
 
-    def test_denied(self):
+    def test_run_directory_is_not_permitted(self):
         if os.geteuid() != 0:
             self.skipTest("needs another user")
         closed = os.path.join(self.directory, "closed")

@@ -72,7 +72,7 @@ class Pages(Installed):
         section = SECTIONS.get(name, "1")
         return self.read("man", f"man{section}", f"{name}.{section}").replace("\\-", "-")
 
-    def test_there_is_one_of_every_verb_and_of_no_other(self):
+    def test_every_verb_and_nothing_else_has_a_page(self):
         there = verbs()
         self.assertLess({"report", "merge", "export", "diff", "ls"}, there)
         names = {os.path.basename(path).rsplit(".", 1)[0] for path in self.pages}
@@ -83,7 +83,7 @@ class Pages(Installed):
         for reserved in ("attach", "top"):
             self.assertNotRegex(help_of() + main, rf"\b{reserved}\b (RUN|PID)|clusterprof-{reserved}")
 
-    def test_every_option_is_in_it(self):
+    def test_pages_have_every_option(self):
         for verb in [(), *((verb,) for verb in verbs())]:
             page, options = self.page("-".join(("clusterprof", *verb))), options_of(*verb)
             self.assertGreaterEqual(len(options), 1)
@@ -128,7 +128,7 @@ class Pages(Installed):
             done = subprocess.run(["groff", "-man", "-ww", "-z", path], capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stderr), (0, ""), path)
 
-    def test_man_shows_it(self):
+    def test_man_shows_the_pages(self):
         self.needs("man")
         environment = {"PATH": os.environ["PATH"], "MANPATH": os.path.join(self.share, "man"), "MANWIDTH": "80",
                        "MANPAGER": "cat", "LC_ALL": "C"}
@@ -215,7 +215,7 @@ class Completion:
         ]
         self.check(cases)
 
-    def test_the_commands_own_completion(self):
+    def test_completion_of_the_recorded_command(self):
         self.check([
             ("clusterprof falling", {"falling-command"}),
             ("clusterprof falling-command --col", {"--colour-of-its-own"}),
@@ -231,7 +231,7 @@ class Completion:
                     (f"mpirun -n 4 {self.prefix}/bin/clusterprof report --sec", {"--section"}),
                     ("mpirun -n 4 clusterprof -r 1 falling-command --col", {"--colour-of-its-own"})])
 
-    def test_runs_elsewhere(self):
+    def test_completes_runs_in_other_directories(self):
         self.environment["CLUSTERPROF_ROOT"] = root = os.path.join(self.work, "results")
         os.mkdir(os.path.join(root, "clusterprof-far-52_3.1"))
         self.check([("clusterprof report 5", {"52_3.1"}), ("clusterprof report clusterprof-f", {"clusterprof-far-52_3.1"})])

@@ -192,7 +192,7 @@ class Modules(installed.InstalledTest):
     def test_lua(self):
         self.load_and_unload(f"{self.prefix}/share/clusterprof/modulefiles", self.prefix)
 
-    def test_others_had_set_the_same(self):
+    def test_variables_that_were_set_before_are_kept(self):
         self.load_and_unload(f"{self.prefix}/share/clusterprof/modulefiles", self.prefix,
                              {"MANPATH": "/opt/x/man", "CPATH": "/opt/x/include"})
 

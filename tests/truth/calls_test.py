@@ -118,7 +118,7 @@ class Calls(recording.RecordingTest):
                                sum(r["threads_useful_s"] for r in report["ranks"]) / 2
                                / max(r["threads_useful_s"] for r in report["ranks"]), delta=1e-6)
 
-    def test_one_sided_calls_that_others_wait_for(self):
+    def test_waiting_is_blamed_on_one_sided_calls(self):
         done, report = self.run_calls("get", 3)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         causes = [part for row in report["mpi"]["waits"] if row["rank"] == 2 and row["kind"] == "wait_at_barrier"

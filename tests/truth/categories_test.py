@@ -85,12 +85,12 @@ class NotMeasured(recording.RecordingTest):
             self.assertEqual({name: activities[name] for name in self.OF_PYTHON}, dict.fromkeys(self.OF_PYTHON))
             self.assertGreater(activities["native_s"], 0)
 
-    def test_python_when_it_is_not_looked_for(self):
+    def test_python_is_unknown_without_python_frames(self):
         report = self.recorded([recording.PYTHON, "-c", self.PROGRAM], options=["--no-python"])
         self.check(report)
         self.assertIsNone(report["ranks"][0]["python_s"])
 
-    def test_a_python_that_is_not_supported_in_a_helper(self):
+    def test_python_is_unknown_with_an_unsupported_version_in_a_child(self):
         found = glob.glob(os.path.expanduser("~/.pyenv/versions/3.7.*/bin/python3"))
         if not found:
             self.skipTest("no CPython 3.7")

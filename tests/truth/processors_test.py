@@ -118,7 +118,7 @@ class ShortThreads(truth.TruthTest):
         self.assertEqual(quality["unsampled_threads"], rank["unsampled_threads"])
         self.measured_above(quality["unsampled_cpu_s"], 0.5 * 1000 * 0.002, "CPU time of unsampled threads")
 
-    def test_more_than_there_are_places_for(self):
+    def test_more_threads_than_slots(self):
         report = self.check("all", 700, 2000)
         self.assertGreater(report["run"]["dropped"]["no_thread_slot"], 100)
 

@@ -107,7 +107,7 @@ class DebugInformation(SymbolsTest):
         self.measured_above(self.function(report, self.SWEEP)["total_s"], 0.7 * seconds)
         return report
 
-    def test_lost_split_debug_information_is_said(self):
+    def test_missing_split_debug_information_is_noted(self):
         program = self.build_hot("-g", "-gsplit-dwarf")
         os.remove(self.path("hot.dwo"))
         report = self.profile([program, "0.4"])
@@ -197,7 +197,7 @@ class DebugInformation(SymbolsTest):
         self.measured_above(names[f"hot+{start:#x}"]["self_s"], 0.35)
         self.assertIn(f"hot+{symbols['main']:#x}", {n for n, f in names.items() if f["total_s"] > 0.35})
 
-    def test_nearest_symbol_is_not_a_name(self):
+    def test_nearest_symbol_is_not_taken_for_a_name(self):
         """Debian's python is stripped: its exported functions keep their names, no other function gets one. A copy with
         another build ID, since debug symbols may be installed for this one."""
         installed = os.path.realpath(recording.PYTHON)
@@ -349,7 +349,7 @@ class RunTimeCode(SymbolsTest):
         self.assertEqual(self.self_s(report, "[unknown]"), 0)
         self.assertEqual(self.function(report, "jitted first loop")["module"], "[jit]")
 
-    def test_memory_used_again_has_no_name(self):
+    def test_reused_code_memory_has_no_name(self):
         report = self.record_jit("twice")
         self.assertEqual(self.self_s(report, "jitted first loop"), 0)
         self.assertEqual(self.self_s(report, "some other function"), 0)

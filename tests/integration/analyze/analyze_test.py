@@ -223,7 +223,7 @@ class Formats(Analyze):
         for verb in ("report", "merge"):
             self.refused([verb, "run"], 3, "node-node0000.h5: has format 2.9, this clusterprof reads 2.2 only")
 
-    def test_what_others_added_to_a_file_is_not_looked_at(self):
+    def test_additions_of_others_to_a_file_are_ignored(self):
         def edit(file):
             file.attrs["mood"] = "sunny"
             file.create_dataset("values/colour", data=np.zeros(3))
@@ -324,7 +324,7 @@ class Merge(Analyze):
         self.assertLess(time.monotonic() - start, 60)
 
 
-    def test_what_it_says_in_the_end(self):
+    def test_merge_prints_what_it_did(self):
         shards = self.synth(3, 2)
         done = self.analyze("merge", "run")
         self.assertRegex(done.stdout.decode(),
@@ -508,7 +508,7 @@ class Query(Analyze):
         self.assertIn("80 of 80 ranks", text)
         self.assertRegex(text, r"share of the ranks +5 % +25 % +50 % +75 % +95 % +99 % *\n +take at most( +\d+\.\d+){6} +within 5 %")
 
-    def test_nothing_and_nonsense(self):
+    def test_empty_answers_and_invalid_questions(self):
         for question, status, word in ((["rank", "99"], 1, "no rank 99"), (["rank", "x"], 2, "no number"),
                                        (["path", "99999"], 1, "no call path"), (["path", "f" * 32], 1, "no call path"),
                                        (["path", "z" * 32], 1, "no call path"), (["node", "x"], 1, "no node x"),
@@ -547,7 +547,7 @@ class CommandLine(Analyze):
         self.synth()
         self.refused(["report", "run", "--section", "nonsense"], 2, "nonsense", "efficiency")
 
-    def test_what_comes_later_says_so(self):
+    def test_reserved_verbs_say_that_they_come_later(self):
         for verb in ("attach", "top"):
             self.refused([verb, "run", "-f", "folded"], 2, verb, "not in this version")
 

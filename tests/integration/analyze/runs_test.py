@@ -264,7 +264,7 @@ class Runs(unittest.TestCase):
         for others in (["--json"], ["--html", "-"], ["--section", "summary"]):
             self.analyze("report", "--oneline", *others, self.b, status=2, env=environment)
 
-    def test_one_line_of_an_incomplete_run_with_a_name_that_means_harm(self):
+    def test_one_line_of_an_incomplete_run_with_a_hostile_name(self):
         root = self.copy(self.a)
         run = os.path.join(root, self.a)
         for name in ("profile.h5", "node-node0001.h5"):
@@ -323,7 +323,7 @@ class Runs(unittest.TestCase):
 
     # --- diff ------------------------------------------------------------------------------------
 
-    def test_a_run_is_like_itself(self):
+    def test_run_does_not_differ_from_itself(self):
         result = self.json("diff", "diff", self.a, self.a)
         for table in ("run", "efficiency", "categories", "functions", "lines", "mpi_calls", "waits", "counters"):
             for row in result[table]:
@@ -349,7 +349,7 @@ class Runs(unittest.TestCase):
             seconds = sum(rank[f"{row['name']}_s"] for rank in first["ranks"])
             self.assertAlmostEqual(row["value"]["a"]["mean"], seconds, places=6)
 
-    def test_several_runs_a_side(self):
+    def test_several_runs_on_each_side(self):
         result = self.json("diff", "diff", self.a, self.b, "--vs", self.b, self.a, self.a)
         self.assertEqual([len(result[side]) for side in "ab"], [2, 3])
         elapsed, = [row["value"] for row in result["run"] if row["name"] == "elapsed"]
@@ -358,7 +358,7 @@ class Runs(unittest.TestCase):
         text = self.analyze("diff", self.a, self.b, "--vs", self.b, self.a).stdout.decode()
         self.assertIn("+/-", text)
 
-    def test_other_numbers_of_ranks(self):
+    def test_different_numbers_of_ranks(self):
         result = self.json("diff", "diff", self.a, self.small)
         self.assertTrue(result["ranks_differ"])
         value = result["categories"][0]["value"]

@@ -187,7 +187,7 @@ class Offsets(Clocks):
         self.check_offsets_of(5, 5)
         self.assertEqual(self.left(), [])
 
-    def test_offsets_vouched(self):
+    def test_offsets_with_clock_sync_always(self):
         self.check_offsets_of(4, 4, meet="always")
         self.assertIsNone(self.left())
 

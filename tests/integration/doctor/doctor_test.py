@@ -96,7 +96,7 @@ class InstalledDoctor(recording.RecordingTest):
 
 
 class Doctor(InstalledDoctor):
-    def test_all_of_it(self):
+    def test_every_check_runs(self):
         checks = self.checks()
         self.assertEqual({id_.split(".")[0] for id_ in checks},
                          {"install", "mpi", "counters", "sampling", "limits", "output", "slurm", "python", "symbols"})
@@ -137,7 +137,7 @@ class Doctor(InstalledDoctor):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("--self-test starts its own ranks", done.stderr)
 
-    def test_what_papi_says_is_what_reports_say(self):
+    def test_papi_reasons_agree_with_reports(self):
         events = self.checks("--node")["counters.events"]["details"]
         self.assertTrue(any(event.startswith("PAPI_TOT_CYC") for event in events), events)
         if IS_ROOT:
@@ -271,7 +271,7 @@ class Doctor(InstalledDoctor):
             done = subprocess.run([self.clusterprof, "report", "--json", run], capture_output=True, timeout=60, check=True)
             self.assertEqual(json.loads(done.stdout)["run"]["samples"] > 0, is_recorded)
 
-    def test_of_the_user_of_a_job(self):
+    def test_root_checks_as_the_user_of_the_job(self):
         if not IS_ROOT:
             self.skipTest("a prolog is run by root")
         with open("/proc/sys/kernel/perf_event_paranoid", encoding="utf-8") as file:
@@ -320,7 +320,7 @@ class Doctor(InstalledDoctor):
         for word in ("RUN_OR_DIR", "--json", "--quick", "--node", "--verbose", "Exit status"):
             self.assertIn(word, done.stdout)
 
-    def test_documented(self):
+    def test_every_check_is_documented(self):
         """docs/doctor.md has every check, and the versions of Python are those that the agent knows."""
         with open(os.path.join(recording.SOURCE, "docs", "doctor.md"), encoding="utf-8") as file:
             documented = file.read()

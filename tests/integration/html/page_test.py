@@ -142,7 +142,7 @@ class Html(unittest.TestCase):
         self.assertNotRegex(html, "@[A-Z]+[0-9A-Z_]*@")
         self.assertEqual(re.findall(r"""(?:src|href)=["']?(?:https?:)?//""", html), [])
 
-    def test_where_it_goes(self):
+    def test_page_is_written_to_stdout_or_a_file(self):
         self.synth(1, 2, 20)
         page = self.analyze("report", "run", "--html", "-").stdout
         self.assertEqual(self.analyze("report", "run", "--html", "/dev/stdout").stdout, page)
@@ -215,7 +215,7 @@ class Html(unittest.TestCase):
         self.assertRegex(done.stderr.decode(), "^clusterprof: .*report.html: cannot be written: Is a directory\n")
         self.assertIn(b"\n  clusterprof report run\n", done.stderr)
 
-    def test_large(self):
+    def test_page_of_a_large_run_is_bounded(self):
         self.synth(64, 64, 200)
         banner = self.analyze("banner", "run").stderr.decode()
         self.assertIn("\n  page        large: made by clusterprof report RUN --html FILE\n", banner)

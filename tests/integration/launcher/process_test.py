@@ -21,7 +21,7 @@ class Command(launching.LaunchingTest):
             self.assertEqual(done.returncode, -number)
             self.assertEqual(done.stderr, b"")
 
-    def test_streams_are_the_commands(self):
+    def test_streams_belong_to_the_command(self):
         data = os.urandom(1 << 20)
         done = self.launch("sh", "-c", "cat; echo problem >&2", input=data)
         self.assertEqual(done.stdout, data)
@@ -63,7 +63,7 @@ class Command(launching.LaunchingTest):
         start = self.events(self.runs()[0])[0]
         self.assertIn("preload=none", start)
 
-    def test_collector_is_apart(self):
+    def test_collector_has_its_own_session(self):
         self.launch("-q", "-r", "50", "--clock", "cpu", "true", "-x", pass_fds=[os.open("/dev/null", os.O_RDONLY)])
         start = self.events(self.runs()[0])[0]
         self.assertIn("session=1", start)
@@ -180,7 +180,7 @@ class Started(launching.LaunchingTest):
         self.assertEqual((done.returncode, done.stdout), (3, b"ran\n"))
         self.one_line(done.stderr, "run: a run is there already", "runs unrecorded")
 
-    def test_strict_does_not_count(self):
+    def test_strict_is_ignored(self):
         self.runs_unrecorded(self.start(variables={"CLUSTERPROF_STRICT": "1", "CLUSTERPROF_ROOT": "/proc/x"}))
 
     def test_no_further_process(self):
@@ -198,7 +198,7 @@ class Started(launching.LaunchingTest):
                                "/bin/sh", "-c", "echo ran; exit 3"], cwd=self.directory, capture_output=True)
         self.runs_unrecorded(done)
 
-    def test_command_is_as_it_is(self):
+    def test_command_is_not_changed(self):
         done = self.start("./nowhere")
         self.assertEqual(done.returncode, 127)
 
@@ -237,24 +237,24 @@ class BrokenInstallation(launching.LaunchingTest):
 
 
 class BrokenCollector(launching.LaunchingTest):
-    def test_that_dies(self):
+    def test_collector_that_dies(self):
         done = self.launch("sh", "-c", "sleep 0.3; echo out; exit 4", variables={"FAKE_COLLECTOR": "die"})
         self.assertEqual((done.returncode, done.stdout), (4, b"out\n"))
         self.one_line(done.stderr, "collector", "exit status 9", "incomplete")
 
-    def test_that_dies_is_fatal_with_strict(self):
+    def test_collector_that_dies_is_fatal_with_strict(self):
         done = self.launch("--strict", "echo", "out", variables={"FAKE_COLLECTOR": "die"})
         self.assertEqual((done.returncode, done.stdout), (125, b""))
         self.one_line(done.stderr, "collector")
 
-    def test_strict_waits_for_a_good_one(self):
+    def test_strict_waits_for_a_working_collector(self):
         done = self.launch("--strict", "sh", "-c", "echo out; exit 3")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (3, b"out\n", b""))
         events = self.events(self.runs()[0])
         self.assertRegex(events[1], r"^announced \d+ rank=0 of=1 local=1$")
         self.assertIn(events[1].split()[1], events[2])
 
-    def test_that_releases_us(self):
+    def test_collector_that_releases_the_launcher(self):
         begin = time.monotonic()
         # Its stderr stays open, so no pipe here.
         done = subprocess.run([launching.CLUSTERPROF, "sh", "-c", "exit 6"], cwd=self.directory,

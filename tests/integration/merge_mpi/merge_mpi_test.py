@@ -237,7 +237,7 @@ class Launches(MergeTest):
         script = f'[ "${RANK}" = 1 ] || {CLUSTERPROF} merge -q "$0"; exit $?'
         self.check_merged_alone(["sh", "-c", script], "script", run=run)
 
-    def test_processes_that_mpi_does_not_know_of(self):
+    def test_without_mpi_only_the_first_process_merges(self):
         run = self.run_of()
         for role, lines in (("other", 0), ("first", 1)):
             done = subprocess.run([MERGE, role, "merge", "-q", run], capture_output=True, text=True, timeout=60, env={

@@ -157,7 +157,7 @@ class openmpi(Spawn):
         for row in rows:
             self.assertLessEqual(abs(int(row["offset_ns"])), int(row["error_ns"]))
 
-    def test_info_that_is_not_understood(self):
+    def test_unknown_info_keys(self):
         lines = self.both(self.program, "unknown-key", self.directory, self.program)
         report = self.check(lines_of_first(lines, 2), 2, 0)
         self.assertIn(("spawned_with_info", [[0, 0]]),
@@ -183,7 +183,7 @@ class openmpi(Spawn):
         for d in done:
             self.assertIn("Executable: /no/such/command", d.stderr.decode())
 
-    def test_no_room(self):
+    def test_no_slots_for_children(self):
         """Open MPI has no slots for them: the same error, and no ranks are missing. (Its mpirun then ends or hangs
         in MPI_Finalize, so the program does not get there.)"""
         before = ["mpirun.openmpi", "--host", "localhost:2", "-n", "1"]

@@ -83,7 +83,7 @@ class Links(unittest.TestCase):
         pages = {os.path.basename(path) for path in glob.glob(os.path.join(SOURCE, "docs", "*.md"))} - {"README.md"}
         self.assertEqual(pages - index, set())
 
-    def test_dead_ones_are_noticed(self):
+    def test_dead_links_are_noticed(self):
         self.assertEqual(list(links("[a](b.md#c), `[d](e)`, [f](https://g)")), [("b.md", "c")])
         self.assertEqual(list(anchors("# One `two`\n## One two\n```\n# no\n```\n")), ["one-two", "one-two-1"])
 

@@ -194,7 +194,7 @@ class Output(unittest.TestCase):
             self.assertIn(f"    {line}\n", header)
         self.assertEqual(header.count("    MpiSync::k"), len(spec.load(SPEC)))
 
-    def test_who_makes_a_communicator_waits_for_the_parent(self):
+    def test_making_a_communicator_waits_for_the_parents_members(self):
         # but where not all members of the parent take part
         for f in spec.load(SPEC):
             if f.get("new_comm") and f.get("comm") and f.get("new_comm").split()[0] in ("dup", "child"):
@@ -215,7 +215,7 @@ class Output(unittest.TestCase):
         freeing = self.wrapper("MPI_Win_free")
         self.assertLess(freeing.index("record.collective_ended();"), freeing.index("release(subject, use);"))
 
-    def test_calls_that_are_not_measured_keep_the_objects_right(self):
+    def test_unmeasured_calls_still_track_objects(self):
         self.assertIn("if (start == 0) return real(buf, count, datatype, dest, tag, comm);", self.wrapper("MPI_Send"))
         self.assertIn("if (start == 0) return pass_on_free(key_of(*comm), [&] { return real(comm); });",
                       self.wrapper("MPI_Comm_free"))

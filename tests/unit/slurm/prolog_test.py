@@ -100,7 +100,7 @@ class PrologTest(unittest.TestCase):
             start()
             return int(user.stdout.readline())
 
-    def test_the_users_other_processes_do_not_get_hold_of_it(self):
+    def test_other_processes_of_the_user_cannot_attach(self):
         esrch, eperm = 3, 1
         if self.attach(lambda: subprocess.run(as_user(self.clusterprof), check=True)) != 0:
             self.skipTest("nobody may attach to anything here")

@@ -141,13 +141,13 @@ class Others(StarterTest):
         self.assertIn(f"LD_PRELOAD={STARTER}\n", done.stdout)
         self.assertIn("CLUSTERPROF_START=", done.stdout)
 
-    def test_what_steps_aside_does_so_for_its_children(self):
+    def test_programs_left_alone_clear_the_environment_of_their_children(self):
         for name in ("clusterprof", "apptainer", "srun", "sbatch"):
             os.symlink("/usr/bin/env", self.path(name))
             done = self.run_as_task(self.path(name), "sh", "-c", "echo ${LD_PRELOAD-none} ${CLUSTERPROF_START-none}")
             self.assertEqual(done.stdout, "none none\n", name)
 
-    def test_launchers_hand_it_down(self):
+    def test_launchers_pass_the_variables_on(self):
         mpirun = self.file("mpirun", "#!/bin/sh\nOMPI_COMM_WORLD_RANK=0 /bin/echo ranks\n")
         done = self.run_as_task(mpirun)
         self.assertEqual(done.stdout, "record|--started|--|/bin/echo|ranks|preload=none start=none\n")

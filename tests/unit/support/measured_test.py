@@ -77,7 +77,7 @@ class Rule(unittest.TestCase):
             self.assertEqual((done, result.testsRun), (len(runs), 1))
             self.assertEqual(printed.count(": outside, "), len([run for run in runs if run != inside]))
 
-    def test_an_invariant_is_never_tried_again(self):
+    def test_failed_invariant_is_not_tried_again(self):
         for runs in ([broken], [crashed], [broken_beside], [outside, broken], [outside, inside, crashed]):
             result, done, _ = tried(runs)
             self.assertFalse(result.wasSuccessful())
@@ -87,7 +87,7 @@ class Rule(unittest.TestCase):
         result, done, printed = tried([skipped])
         self.assertEqual(([reason for _, reason in result.skipped], done, printed), (["not here"], 1, ""))
 
-    def test_no_number_is_outside(self):
+    def test_a_value_that_is_not_a_number_is_outside(self):
         with self.assertRaises(measured.Outside):
             MeasuringTest.measured_near(tested(), float("nan"), 1, 1)
 

@@ -52,7 +52,7 @@ class Mistakes(unittest.TestCase):
         self.assertEqual(self.made("  call(a,\n       b);"), [], "a statement of several lines stays")
         self.assertEqual(self.made("  auto x = f();"), [], "a declaration stays")
 
-    def test_what_is_no_code_is_left_alone(self):
+    def test_text_that_is_not_an_expression_is_left_alone(self):
         for line in ('say("a < b && 7");', "// a < b", "#if X > 3", "std::vector<int> rows;", "/* 1 + 1 */"):
             with self.subTest(line):
                 self.assertEqual([after for after in self.made(line) if after.strip() != ";"], [])
