@@ -12,7 +12,7 @@ void PathTimes::add_row(std::uint32_t path) {
   if (rows_.size() == kMaxRows) give_up_small_rows();
   if (path >= row_of_.size())
     row_of_.resize(std::max<std::size_t>(store_.tables().nodes.size(), path + std::size_t{1}), shard::kNone);
-  if (row_of_[path] != shard::kNone) return;  // since others were given up in its favour
+  if (row_of_[path] != shard::kNone) return;  // it has got a row since, when smaller paths lost theirs
   row_of_[path] = static_cast<std::uint32_t>(rows_.size());
   rows_.push_back({path, 0, SeriesBlock(1)});
 }

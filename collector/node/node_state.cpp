@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What happened to the node's processes, and what they used. How a snapshot of it is made:
-// node_state_snapshot.cpp. Called by the server's event loop, one thread.
+// Keeps what happened to the node's processes and what they used. node_state_snapshot.cpp makes snapshots of
+// it. Called by the server's event loop, on one thread.
 #include "collector/node/node_state.hpp"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace clusterprof::collector {
 namespace {
 
 constexpr std::size_t kMaxNotes = 50;
-constexpr std::size_t kMaxMpiHelpers = 16;  // that ended and are kept, of a rank
-// MPI events. Those of a node are written within seconds when it ends, those of a job analysed in memory.
+constexpr std::size_t kMaxMpiHelpers = 16;  // ended ones that are kept for each rank
+// MPI events: a node's are written within seconds when the job ends, and a merge analyses a job's in memory.
 constexpr std::size_t kJobEvents = std::size_t{1} << 25, kNodeEvents = std::size_t{1} << 22,
                       kMaxRankEvents = std::size_t{1} << 18, kMinRankEvents = std::size_t{1} << 12;
 constexpr std::size_t kCheckpointEvents = std::size_t{1} << 16, kMinCheckpointEvents = 256;
@@ -70,7 +70,7 @@ void NodeState::move_to(ProcessId id, RankKey key) {
 
 NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::int32_t rank,
                                          std::int32_t world_size, std::int32_t pid, Instant now) {
-  // Processes of a world that MPI_Comm_spawn made count those before them.
+  // A world that MPI_Comm_spawn made is numbered after the ranks before it.
   if (world_size > 0 && world_size <= kMaxRanks)
     options_.world_size = std::max(options_.world_size, static_cast<std::uint32_t>(world_size));
   grid_.set_ranks(options_.world_size);
@@ -87,7 +87,7 @@ NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::in
 
 NodeState::RankKey NodeState::key_for_segment(const wire::SegmentHeader& header) const {
   if (header.rank >= 0) return header.rank;
-  // A helper of a rank without a number belongs where its parent does.
+  // The child of a process whose rank has no number belongs to the same rank as its parent.
   for (const auto& [key, group] : ranks_) {
     for (const Process& process : group.processes) {
       if (process.alive && process.pid == header.parent_pid) return key;
@@ -141,13 +141,13 @@ void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait
   add_up_helpers(group);
 }
 
-// Helpers that ended are added up, so that any number of them takes bounded memory.
+// Adds up helpers that have ended, so that any number of them takes bounded memory.
 void NodeState::add_up_helpers(RankGroup& group) {
   const bool has_main = std::any_of(group.processes.begin(), group.processes.end(),
                                     [](const Process& p) { return p.announced; });
   if (!has_main) return;
-  // Of those that used MPI the first one may be the rank's main process. The others tell nothing of MPI that
-  // an earlier one, which stays, has not told.
+  // The first process that used MPI may be the rank's main process, so it stays. The others know nothing
+  // about MPI that it has not told.
   std::set<std::tuple<wire::MpiState, std::int32_t, std::int32_t, std::int32_t>> told;
   for (auto it = group.processes.begin(); it != group.processes.end();) {
     const Process& process = *it;
@@ -181,7 +181,7 @@ void NodeState::set_usage(ProcessId id, const SystemUsage& usage) {
   if (process == nullptr) return;
   const SystemUsage before = process->usage.value_or(SystemUsage{});
   SystemUsage& now = process->usage.emplace(usage);
-  // A zombie has no memory and maybe no counts left to look at: keep what was seen before.
+  // A zombie has no memory, and perhaps no counts, left to look at: keep what was seen before.
   now.has_rss = now.has_rss || before.has_rss;
   now.has_io = now.has_io || before.has_io;
   for (const auto field :
@@ -225,7 +225,7 @@ void NodeState::update_series(RankGroup& group, Process& process, std::uint64_t 
     if (usage.*field <= known) continue;
     group.series.spread(grid_, column, since, now_ns, usage.*field - known);
     known = usage.*field;
-    process.in_series_until_ns = now_ns;  // if it told nothing new, what comes next is of this time too
+    process.in_series_until_ns = now_ns;  // without new values, the next ones cover this time, too
   }
 }
 
@@ -235,7 +235,7 @@ void NodeState::update_rss(RankGroup& group, std::uint64_t now_ns) {
   for (const Process& process : group.processes) {
     begin_ns = std::min(begin_ns, process.start.mono_ns);
     if (!process.alive) continue;
-    // Of one that was never looked at, what it had at most.
+    // For a process that was never looked at, the most it ever had.
     const wire::ProcessUsage* const told = process.recorder ? &process.recorder->header().usage
                                            : process.past   ? &process.past->usage
                                                             : nullptr;
@@ -358,7 +358,7 @@ void NodeState::set_spawned_worlds(std::vector<SpawnedWorld> worlds) {
 
 std::uint32_t NodeState::world_size() const {
   std::uint32_t size = options_.world_size;
-  if (size == 0) return 0;  // without that of the first world the others say nothing of the whole
+  if (size == 0) return 0;  // the total is unknown while the size of the first world is
   for (const SpawnedWorld& world : spawned_worlds_) {
     if (world.first_rank >= 0 && world.size <= kMaxRanks - world.first_rank)
       size = std::max(size, static_cast<std::uint32_t>(world.first_rank + world.size));

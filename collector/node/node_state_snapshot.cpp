@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the NodeState makes a snapshot: numbers the ranks, adds up the processes of each, and says how it
-// ended. Called by the server's event loop before each shard, one thread.
+// Makes a snapshot of the NodeState: numbers the ranks, adds up the processes of each rank, and finds out how
+// each rank ended. Called by the server's event loop before each shard, on one thread.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ void set_flags(shard::Rank& rank, const ProcessReport& sum, const ProcessReport&
   if (sum.knows_run_delay) rank.flags |= shard::kRunDelayKnown;
   if (usage.has_rss) rank.flags |= shard::kUsageKnown;
   if (usage.has_io) rank.flags |= shard::kIoKnown;
-  // In MPI_Init, which it never left, the state is still none.
+  // A process that never left MPI_Init still has the state "none".
   if (main.mpi_state != wire::MpiState::kNone || !main.calls_under_way.empty()) rank.flags |= shard::kUsedMpi;
   rank.flags |= had_segment ? shard::kFilesKnown : shard::kMpiUnwatched;
   if (sum.knows_page_faults) rank.flags |= shard::kFaultsApart;
@@ -70,9 +70,9 @@ void set_flags(shard::Rank& rank, const ProcessReport& sum, const ProcessReport&
   if (sum.python_unread) rank.flags |= shard::kPythonUnread;
 }
 
-// How a rank ended. What the kernel says counts more than what the process was about to do. A rank is lost if
-// it did not end as it should: by a signal, or without MPI_Finalize among others. One that still runs counts
-// as lost, too: in the last shard there is, it is one whose end nobody saw.
+// How a rank ended. What the kernel says counts more than what the process had announced. A rank is lost if a
+// signal ended it, or if it ended without MPI_Finalize in a job of several ranks. A rank that still runs
+// counts as lost, too: if this stays the last shard, nobody saw its end.
 void set_end(shard::Rank& rank, const ProcessReport& main, const std::optional<int>& wait_status,
              bool alive) {
   const std::uint32_t told = (main.exit_flags & wire::kExecuted) != 0 ? 0 : main.exit_flags;
@@ -101,7 +101,7 @@ void set_end(shard::Rank& rank, const ProcessReport& main, const std::optional<i
 
 }  // namespace
 
-// A process as of now.
+// The present state of a process.
 struct NodeState::ProcessView {
   const Process* process;
   ProcessReport report;  // all its segments
@@ -114,7 +114,7 @@ struct NodeState::ProcessView {
 std::map<NodeState::RankKey, std::int32_t> NodeState::rank_numbers() const {
   std::map<RankKey, std::int32_t> numbers;
   std::set<std::int32_t> taken;
-  // MPI knows best, as long as it means the same job as the launcher.
+  // MPI's own rank number counts, as long as its job is the launcher's.
   for (const auto& [key, group] : ranks_) {
     for (const Process& process : group.processes) {
       std::int32_t rank = -1, size = -1, launched = -1;
@@ -293,7 +293,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   snapshot.grid = grid_;
   snapshot.series = series_;
   snapshot.path_times = path_times_.cells(open_times);
-  snapshot.tables = store_.tables();  // after the reports: they add call paths of MPI call sites
+  snapshot.tables = store_.tables();  // after the reports, which add call paths of MPI call sites
   return snapshot;
 }
 

@@ -30,7 +30,7 @@ std::optional<NoteCode> note_on(wire::SpawnObstacle why) {
 
 }  // namespace
 
-// Reads all of them every time: ranks may have given back the last ones.
+// Reads all worlds every time, because ranks may have given back the numbers of the last ones.
 std::vector<NodeState::SpawnedWorld> read_spawned_worlds(const std::filesystem::path& run_directory) {
   const std::filesystem::path directory = run_directory / wire::kWorldsDirectory;
   wire::SpawnedWorld world{};

@@ -6,7 +6,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMaxOutermost = 256;  // the module, what is called at the end, threads that fork
+constexpr std::size_t kMaxOutermost = 256;  // modules, functions called at exit, threads that fork
 
 }  // namespace
 

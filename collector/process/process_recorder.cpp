@@ -12,7 +12,7 @@
 namespace clusterprof::collector {
 namespace {
 
-// Adds what a thread has not been charged yet to a report as of now.
+// Adds the time that a thread has not been charged yet to a report on the present state.
 struct ReportSink {
   ProcessReport& report;
   const std::vector<std::uint32_t>& counter_numbers;
@@ -28,8 +28,8 @@ struct ReportSink {
     if (index < counter_numbers.size())
       report.counters[RawCounterKey{target.path, counter_numbers[index]}] += value;
   }
-  void paused(std::uint64_t) const {}  // known better, see ProcessRecorder::paused_ns
-  // Only the kernel tells such time, and it is not asked for an account as of now.
+  void paused(std::uint64_t) const {}  // ProcessRecorder::paused_ns is more exact
+  // Only the kernel knows this time, and it is not asked for a report on the present state.
   [[nodiscard]] static ChargeTarget runnable(const ChargeTarget& of) { return of; }
   void runnable_in_mpi(const Stretch&, std::uint64_t) const {}
   void spent(const ChargeTarget& target, const Stretch& when, std::uint64_t wall_ns) const {
@@ -123,13 +123,13 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.account = ThreadAccount(begin, slot.start_cpu_ns, samples_.cpu_clock());
   thread.unsampled_since_cpu_ns = slot.start_cpu_ns;
   thread.sampled = SampledTime(begin, slot.start_cpu_ns);
-  thread.events.timeline = GapTimeline(not_before);  // a thread may have been noticed in its first call only
+  thread.events.timeline = GapTimeline(not_before);  // a new thread may already be in its first call
   thread.events.number.reset();
 }
 
 double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   wire::ThreadSlot& slot = segment_.thread_slot(slot_index);
-  // Before the ring is read: when the thread had ended by now, so had its last record been written.
+  // Ask before the ring is read: if the thread has ended by now, its last record is already in the ring.
   const std::uint32_t state = slot.state.load(std::memory_order_acquire);
   const bool ended = state == static_cast<std::uint32_t>(wire::ThreadState::kEnded);
   if (!ended && state != static_cast<std::uint32_t>(wire::ThreadState::kLive)) return 0;
@@ -156,7 +156,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
       thread.words.clear();  // of what was lost
     }
   }
-  // What an ended thread leaves in the ring would be taken for its successor's.
+  // Otherwise the next thread of this slot would get what the ended one leaves in the ring.
   const std::uint64_t latest_event_ns = ended ? latest_ns + kMaxStopNs : latest_ns;
   events_.take(thread.events, slot_index, latest_event_ns, latest_event_ns);
   if (ended) {
@@ -184,7 +184,7 @@ void ProcessRecorder::update_measured_mpi(std::uint64_t now_ns) {
   const std::uint64_t since_ns = std::max(measured_mpi_until_ns_, start_.not_after(now_ns));
   measured_mpi_until_ns_ = now_ns;
   if (total_ns <= measured_mpi_ns_) return;
-  // What is more than the time since then belongs to a call that was noticed late.
+  // Time beyond that since then belongs to a call that was noticed late.
   charges_.add_measured_mpi({since_ns, now_ns}, total_ns - measured_mpi_ns_);
   measured_mpi_ns_ = total_ns;
 }
@@ -216,7 +216,7 @@ void ProcessRecorder::add_identity(ProcessReport& report, std::uint64_t now_ns) 
   report.world_size = h.world_size;
   report.processes = 1;
   report.start_mono_ns = start_.not_after(now_ns);
-  // Not by what the process says of the clock.
+  // Converted by our own clock, not by what the process says.
   if (grid_.begun()) report.start_utc_ns = grid_.utc_ns(report.start_mono_ns);
   report.end_mono_ns = std::min<std::uint64_t>(h.end_mono_ns.load(std::memory_order_acquire), now_ns);
   report.exit_flags = h.exit_flags.load(std::memory_order_acquire);
@@ -337,7 +337,7 @@ void ProcessRecorder::add_unrecorded_threads(ProcessReport& report, std::uint64_
     const std::uint64_t cpu_ns = std::min(of.cpu_ns.load(std::memory_order_relaxed), most_ns);
     const std::uint32_t path = stacks_.start_path(of.start_function.load(std::memory_order_relaxed));
     RawAmount& amount = report.values[RawValueKey{path, shard::Category::kNative, false}];
-    amount.wall_ns += cpu_ns;  // how long they waited is not known
+    amount.wall_ns += cpu_ns;  // their waiting time is not known
     amount.cpu_ns += cpu_ns;
     report.unsampled_threads += threads;
     report.unsampled_cpu_ns += cpu_ns;

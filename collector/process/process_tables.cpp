@@ -130,7 +130,7 @@ void ProcessTables::read_regions(ProcessReport& report) {
       });
 }
 
-// The file that stands for all others where the row is not described.
+// The file that stands for all others, if the row has no description.
 std::uint32_t ProcessTables::file(std::uint32_t index) {
   if (const auto known = files_.find(index); known != files_.end()) return known->second;
   const auto& layout = segment_.layout();
@@ -182,7 +182,7 @@ void ProcessTables::read_files(ProcessReport& report) {
         if (amount.count == 0) return;
         report.io[{file_call_path(i), file(row), static_cast<wire::IoOperation>(operation)}].add(amount);
       });
-  // By file only: the root stands for the callers.
+  // Counted by file only: the root stands for the callers.
   const auto* const amounts = segment_.table<wire::IoAmount>(layout.io_amounts_offset);
   segment_.for_each_touched(layout.io_amounts_offset, layout.io_files * wire::kIoOperations,
                             sizeof(wire::IoAmount), [&](std::uint32_t i) {

@@ -59,7 +59,7 @@ void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire:
   if (sample.record.counter_count > charges_.counter_numbers().size())
     charges_.read_counter_names(segment_.header());
   const std::uint64_t time_ns = std::min(sample.record.time_ns, latest_ns);
-  // What the thread wrote before this sample.
+  // First the events that the thread wrote before this sample.
   events_.take(thread.events, slot, time_ns, latest_ns);
   if (sample.record.trigger == wire::Trigger::kThreadEnd) {
     take_end(thread, sample, time_ns);
@@ -125,7 +125,7 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
   }
 
   // A thread in the interpreter's take_gil waits, even if a tick finds it awake there: its CPU time is the
-  // price of the hand-over, and no part of being idle.
+  // cost of handing the GIL over, not work.
   const bool blocked =
       (record.trigger == wire::Trigger::kBlocked && context.in_syscall) || context.waiting_for_gil;
   KernelUse kernel = kernel_use(record);
@@ -172,7 +172,7 @@ void SampleCharger::end_without_record(RecordedThread& thread, std::uint64_t tim
   end_account(thread, time_ns, std::nullopt, nullptr, {});
 }
 
-// `kernel`: the thread has told itself that it ends.
+// `kernel`: the thread itself has reported its end.
 void SampleCharger::end_account(RecordedThread& thread, std::uint64_t time_ns,
                                 std::optional<std::uint64_t> cpu_ns, const KernelUse* kernel,
                                 std::span<const std::uint64_t> counters) {
@@ -181,11 +181,11 @@ void SampleCharger::end_account(RecordedThread& thread, std::uint64_t time_ns,
   if (!thread.account.has_samples()) how.start_path = stacks_.start_path(thread.start_function);
   const std::optional<std::uint64_t> unsampled =
       thread.account.end(time_ns, cpu_ns, period_ns_, how, counters, ChargeSink(charges_, thread.main));
-  // Ticks begin at a random phase, so what a thread runs after its last sample is what others run less than a
-  // period before their first one.
+  // Ticks begin at a random phase: on average, the time that threads run after their last sample makes up for
+  // first samples that came after less than a period.
   if (cpu_ns && *cpu_ns > thread.unsampled_since_cpu_ns)
     statistics_.running_ns += *cpu_ns - thread.unsampled_since_cpu_ns;
-  // Of a thread that did not tell what it ran, nothing is known.
+  // Nothing is known of a thread that did not report its running time.
   if (!unsampled || !cpu_ns) return;
   ++statistics_.unsampled_threads;
   statistics_.unsampled_cpu_ns += *unsampled;

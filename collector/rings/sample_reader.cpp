@@ -28,7 +28,7 @@ RecordKind read_record(const wire::RecordHeader& record, const wire::Ring& ring,
 }
 
 void FrameWords::update(const RingSample& sample) {
-  // What is shared stays at the end.
+  // The frames shared with the last sample stay at the end.
   const std::uint32_t added = sample.new_word_count;
   const auto replaced = static_cast<std::ptrdiff_t>(words_.size() - sample.record.shared_words);
   if (replaced < added) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Maps a rank's shared memory, checks where its tables lie, and survives its being cut short (handle_sigbus).
-// Called by the server's event loop when an agent greets; what is mapped is read by the thread that polls.
+// Maps a rank's shared memory, checks where its tables lie, and survives if the memory is cut short later
+// (handle_sigbus). Called by the server's event loop when an agent greets; the polling thread reads the
+// mapping.
 #include "collector/rings/segment_view.hpp"
 
 #include <fcntl.h>
@@ -18,14 +19,14 @@
 namespace clusterprof::collector {
 namespace {
 
-// What a segment may ask for at most: far more than the agent makes, little enough that a made-up
+// The largest sizes that a segment may declare: far more than the agent uses, but small enough that a forged
 // size cannot keep the collector busy.
 constexpr std::uint64_t kMaxSegmentBytes = 1ull << 36;
 constexpr std::uint32_t kMaxTableEntries = 1u << 22;
 constexpr std::uint32_t kMaxThreadSlots = 1u << 16;
 constexpr std::uint32_t kMaxMpiOps = 4096;
 
-// Mappings that the SIGBUS handler may repair; a fixed table because a handler reads it.
+// Mappings that the SIGBUS handler may repair. The table has a fixed size because a handler reads it.
 constexpr std::size_t kGuardedMappings = 8192;
 struct GuardedMapping {
   std::atomic<std::uintptr_t> begin, end;
@@ -70,7 +71,7 @@ void handle_sigbus(int signal, siginfo_t* info, void*) {
     }
     break;
   }
-  // Not ours: the next attempt at the same instruction ends the process as it would have.
+  // Not one of our mappings: the same instruction faults again and ends the process as usual.
   ::signal(signal, SIG_DFL);
 }
 
@@ -101,7 +102,7 @@ std::string bounded_text(const char* field, std::size_t bytes) {
   return text;
 }
 
-// One copy of every field, checked and used from then on: the process could change them any time.
+// One copy of every field, which is checked and then used: the process could change the original at any time.
 SegmentView::Layout SegmentView::copy_layout(const wire::SegmentHeader& h) {
   Layout l{};
   l.code_slots_offset = h.code_slots_offset;
@@ -167,7 +168,7 @@ const char* SegmentView::damage_of(const Layout& l, std::uint64_t n) {
 }
 
 Result<SegmentView> SegmentView::open(UniqueFd file, std::uint64_t announced_bytes) {
-  // Refused by files that cannot be sealed (EINVAL, EPERM): then the SIGBUS handler is what we have.
+  // Some files cannot be sealed (EINVAL, EPERM). Then only the SIGBUS handler protects us.
   (void)fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK);
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return damaged("not a memory file");
@@ -230,7 +231,7 @@ std::vector<SegmentView::Extent> SegmentView::touched(std::uint64_t offset, std:
   while (position < end) {
     const off_t data = lseek(file_.get(), static_cast<off_t>(position), SEEK_DATA);
     if (data < 0) {
-      // ENXIO: nothing but holes from here on. Anything else: this file cannot tell, so read it all.
+      // ENXIO: only holes from here on. Other errors: the file does not know its holes, so read everything.
       if (errno != ENXIO) extents.push_back({position, end});
       break;
     }

@@ -5,7 +5,7 @@ namespace clusterprof::collector {
 namespace {
 
 constexpr std::uint64_t kSearchIntervalNs = 1'000'000'000;
-// A thread is counted a moment before its slot shows it: look more than once.
+// A thread is counted a moment before it appears in its slot, so look more than once.
 constexpr int kSearches = 3;
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr std::uint64_t kSearchIntervalNs = 1'000'000'000;
 
 }  // namespace
 
-// Looks where the agent puts it (describe_code).
+// Looks in the places where the agent may have put it (describe_code).
 CodeObjects::State CodeObjects::find(std::uint64_t code_id) {
   if (index_.contains(code_id)) return State::kKnown;
   const auto& layout = segment_.layout();
@@ -57,7 +57,7 @@ std::uint32_t CodeObjects::read(std::uint64_t offset) {
   const bool sane = segment_.copy(arena, bytes, offset, &entry, sizeof entry) &&
                     entry.filename_bytes <= kMaxTextBytes && entry.name_bytes <= kMaxTextBytes &&
                     entry.line_table_bytes <= bytes &&
-                    // Checked before memory is asked for.
+                    // Checked before memory is allocated.
                     std::uint64_t{entry.filename_bytes} + entry.name_bytes + entry.line_table_bytes <=
                         bytes - offset - sizeof entry;
   if (!sane) {

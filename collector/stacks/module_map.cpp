@@ -49,8 +49,8 @@ void ModuleMap::read() {
 }
 
 const ModuleMap::Mapping* ModuleMap::find(std::uint64_t address, std::uint32_t epoch) const {
-  // Of several that were mapped there at different times: the newest one that the sample could know,
-  // else the first that came after it (the sample was taken before the agent had described it).
+  // If several modules were mapped there at different times, take the newest one from before the sample, else
+  // the first one after it: the sample was then taken before the agent had described the module.
   const Mapping* best = nullptr;
   const auto after = std::upper_bound(mappings_.begin(), mappings_.end(), address,
                                       [](std::uint64_t value, const Mapping& m) { return value < m.start; });
@@ -72,7 +72,7 @@ const ModuleMap::Mapping* ModuleMap::find(std::uint64_t address, std::uint32_t e
 }
 
 std::uint32_t ModuleMap::interpreter() const {
-  // The library before the program that was linked to it: where both are mapped, that is where the code is.
+  // Prefer the library to a program linked with it: where both are mapped, the library has the code.
   std::uint32_t found = kNoModule;
   for (const Mapping& mapping : mappings_) {
     if (mapping.role != ModuleRole::kInterpreter) continue;

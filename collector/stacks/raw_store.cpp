@@ -30,18 +30,18 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
   return false;
 }
 
-// Kinds of which there can be any number; the others are as many as there are system calls, MPI functions,
-// regions.
+// Kinds of frames that are not limited in number. Of the others there are no more than system calls, MPI
+// functions and regions.
 bool is_code(RawKind kind) {
   return kind == RawKind::kNativeExact || kind == RawKind::kNativeReturn || kind == RawKind::kPython ||
          kind == RawKind::kNamed || kind == RawKind::kPending;
 }
 
-// Frames of a path's end: the code that runs, and what it is in: a collection, MPI or a system call, its
-// descriptor, waiting for the GIL, a page fault.
+// Frames at the end of a path: the code that runs, and what it is in: a garbage collection, an MPI or system
+// call, the kind of its descriptor, waiting for the GIL, a page fault.
 constexpr std::size_t kMaxOfEnd = 8;
 
-// Nodes that are told apart above callers that are left out, when there is no room for all first ones.
+// How many outermost nodes are still distinguished above callers that are left out, when room gets scarce.
 constexpr std::size_t kFirstOfAll = 64;
 
 }  // namespace
@@ -149,8 +149,8 @@ std::uint32_t RawStore::leaf(std::uint32_t parent, std::uint32_t frame) {
     if (found != FlatIndex::kAbsent || tables_.nodes.size() >= limits_.nodes + room) return found;
     return add_node(above, frame);
   };
-  // Of the room, half is for paths below any of the first nodes, then there is some for those of which less
-  // is left, and the last part is for those of which nothing is left but the end.
+  // Half of the room is for paths below any of the first nodes. A further part is for paths below fewer of
+  // them, and the last part is for paths of which only the end is kept.
   const std::size_t room = limits_.short_nodes;
   std::uint32_t found =
       is_short(parent) ? below(parent, room / 8 * 7) : below(left_out(parent, limits_.first_nodes), room / 2);
@@ -236,7 +236,7 @@ std::uint32_t RawStore::unknown(shard::FrameKind kind) {
   std::optional<std::uint32_t>& found = unknown_[static_cast<std::size_t>(kind)];
   if (!found) {
     tables_.pending.push_back(PendingFrame{kind, false, {}});
-    // Not by frame(): there is always room for it.
+    // Not through frame(), which may refuse: there is always room for this one.
     found = static_cast<std::uint32_t>(tables_.frames.size());
     tables_.frames.push_back(
         RawFrame{RawKind::kPending, static_cast<std::uint32_t>(tables_.pending.size() - 1), 0});

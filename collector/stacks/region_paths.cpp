@@ -15,7 +15,7 @@ std::optional<std::uint32_t> RegionPaths::name(std::uint32_t index) {
 
 std::optional<std::uint32_t> RegionPaths::path(std::uint32_t index) {
   const auto* const regions = segment_.table<wire::Region>(segment_.layout().regions_offset);
-  // Up to one whose path is known, and down again.
+  // Go up to a region whose path is known, and down again.
   std::vector<std::uint32_t> chain;
   std::uint32_t path = 0;
   for (std::uint32_t at = index; at != wire::kNoRegion; at = regions[at].parent) {

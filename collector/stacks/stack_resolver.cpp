@@ -110,7 +110,7 @@ StackResolver::Frame StackResolver::native_frame(std::uint64_t word, bool exact,
   const std::uint64_t address = exact || word == 0 ? word : word - 1;
   const ModuleMap::Mapping* mapping = modules_.find(address, epoch);
   if (mapping == nullptr) {
-    modules_.read();  // described after this round began?
+    modules_.read();  // perhaps it was described after this round began
     mapping = modules_.find(address, epoch);
   }
   if (mapping == nullptr) return {pending_.address(word, exact, epoch), false, ModuleRole::kProgram, false};
@@ -151,7 +151,7 @@ bool StackResolver::read_frames(const std::optional<Frame>& leaf, std::span<cons
       settled = settled && region_frames_.back().settled;
       continue;
     }
-    if (!region_frames_.empty()) {  // nothing is around regions
+    if (!region_frames_.empty()) {  // regions are outermost
       drops_.add("damaged_record");
       break;
     }
@@ -179,7 +179,7 @@ std::size_t StackResolver::frames_of_mpi(bool call_site) const {
   if (wrapper != frames_.size()) {
     end = wrapper + 1;
   } else if (!call_site) {
-    // The walk did not pass the wrapper: cut what is recognisably MPI or below it.
+    // The walk did not reach the wrapper: cut all frames that are recognisably MPI or called by it.
     for (std::size_t i = 0; i < frames_.size() && !frames_[i].python; ++i)
       if (is_mpi(frames_[i].role)) end = i + 1;
     const auto in_system = [&] {
@@ -196,7 +196,7 @@ Stack StackResolver::build(const std::optional<Frame>& leaf, std::span<const std
                            const StackContext& context) {
   Stack stack;
   stack.settled = read_frames(leaf, words, context.epoch);
-  // What is nearer the leaf than `first` is not shown.
+  // Frames nearer to the leaf than `first` are not shown.
   const std::size_t first = context.mpi_op != 0 ? frames_of_mpi(context.call_site) : 0;
   std::size_t python = first;
   bool only_interpreter = true;
@@ -218,12 +218,12 @@ Stack StackResolver::build(const std::optional<Frame>& leaf, std::span<const std
   const auto add_collection = [&] {
     path_frames_.push_back(store_.frame({RawKind::kGarbage, modules_.interpreter(), 0}));
   };
-  if (garbage && python >= frames_.size()) add_collection();  // without a Python frame to hang it below
+  if (garbage && python >= frames_.size()) add_collection();  // there is no Python frame to put it below
   for (std::size_t i = frames_.size(); i-- > callers;) {
     if (!is_own(frames_[i])) path_frames_.push_back(frames_[i].frame);
     if (garbage && i == python) add_collection();
   }
-  // The path ends with a collection and the function it set in.
+  // The path ends with a garbage collection and the function in which it began.
   const std::size_t end =
       stack.leaf_shown ? path_frames_.size()
                        : path_frames_.size() - std::min<std::size_t>(path_frames_.size(), garbage ? 2 : 1);
