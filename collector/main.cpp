@@ -32,9 +32,9 @@ using clusterprof::collector::say;
 
 constexpr int kFailed = 125;
 constexpr int kNiceness = 5;
-constexpr std::uint32_t kFastRateHz = 1000;  // from there on waking up late costs samples
+constexpr std::uint32_t kFastRateHz = 1000;  // from this rate on, waking up late costs samples
 
-// Each process on this node takes three.
+// Each process on this node needs three.
 void allow_many_files() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -57,9 +57,9 @@ void read_event_budget(clusterprof::collector::NodeOptions& node) {
   }
 }
 
-// Batch systems signal every process of a step (scancel --full --signal=USR1, sbatch --signal): what the
-// program makes of that is not for us, and a collector that stopped at SIGTSTP would hold up its launcher.
-// Faults that are the collector's own end it all the same.
+// Batch systems signal every process of a step (scancel --full --signal=USR1, sbatch --signal). Such signals
+// are meant for the program, and a collector that stopped at SIGTSTP would hold up its launcher. Faults of
+// the collector itself still end it.
 void ignore_signals_to_the_program() {
   for (int number = 1; number <= SIGRTMAX; ++number) {
     switch (number) {
@@ -78,8 +78,8 @@ void ignore_signals_to_the_program() {
   }
 }
 
-// How long the summary waits for other nodes. MPI makes ranks end together; without it they need not
-// have anything in common but their start, which is past after kStartTogether.
+// How long the summary waits for other nodes. MPI ranks end together. Without MPI, only their start is
+// common, and that is over after kStartTogether.
 int banner_patience_s(bool used_mpi, std::chrono::milliseconds age) {
   constexpr int kStartTogether = 10, kEndTogether = 3;
   if (used_mpi) return kStartTogether;
@@ -87,7 +87,7 @@ int banner_patience_s(bool used_mpi, std::chrono::milliseconds age) {
   return static_cast<int>(std::clamp<long>(kStartTogether - seconds, kEndTogether, kStartTogether));
 }
 
-// Becomes the program that prints the summary; returns only when that failed.
+// Becomes the program that prints the summary; returns only if that fails.
 void exec_banner(const std::string& analyze, int ranks_expected, int patience_s, bool no_html, bool no_source,
                  int launcher_fd, const std::string& run_directory) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGBUS}) signal(number, SIG_DFL);
@@ -105,13 +105,13 @@ void exec_banner(const std::string& analyze, int ranks_expected, int patience_s,
 
 struct Options {
   clusterprof::collector::ServerOptions server;
-  int wait_ranks = -1;  // that the summary waits for; negative: all of the run
+  int wait_ranks = -1;  // ranks that the summary waits for; negative: all of the run
   int banner_rank = 0;
   bool banner = false, quiet = false, no_html = false, no_source = false;
   std::string analyze;
 };
 
-// Returns the status to exit with, if the command line is not one.
+// Returns the status to exit with if the command line is wrong.
 std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   using clusterprof::collector::node_check_file;
   using clusterprof::collector::node_check_notes;
@@ -143,7 +143,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_flag("--no-html", options.no_html, "the summary leaves no page");
   app.add_flag("--no-source", options.no_source, "the page has no source text");
   app.add_option("--analyze", options.analyze, "program that prints the summary");
-  // What follows "--" is the recorded command, and not for CLI11: it would take "[a,b]" for a list.
+  // The recorded command follows "--". It is kept from CLI11, which would take "[a,b]" for a list.
   char** const end = argv + argc;
   char** const own_end =
       std::find_if(argv, end, [](const char* word) { return std::strcmp(word, "--") == 0; });
@@ -180,11 +180,11 @@ int record(Options options) {
         options.banner && !options.quiet && !options.analyze.empty() && server.had_rank(options.banner_rank);
     if (!shows) return 0;
     if (options.wait_ranks < 0) options.wait_ranks = static_cast<int>(server.world_size());
-    // Those that did not come will not come to another node either.
+    // Ranks that did not come here will not come to another node, either.
     options.wait_ranks = std::max(0, options.wait_ranks - server.absent_ranks());
     patience_s = banner_patience_s(server.used_mpi(), server.age());
   }
-  // Stays open until the summary is printed: its end is what the launcher waits for.
+  // Stays open until the summary is printed, because the launcher waits for it to close.
   if (control_fd >= 0) (void)fcntl(control_fd, F_SETFD, 0);
   exec_banner(options.analyze, options.wait_ranks, patience_s, options.no_html, options.no_source, control_fd,
               run_directory);

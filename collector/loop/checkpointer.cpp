@@ -17,10 +17,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-constexpr milliseconds kPollSlack{500};  // the poll that starts a checkpoint may come late
+constexpr milliseconds kPollSlack{500};  // the poll that starts a checkpoint may be late
 constexpr int kTriesAtTheEnd = 2;        // a clean-up may remove the file that is being written
-// While the ranks leave no processor idle, reading debug information may take this part of the time that has
-// passed. It starts when that is enough for what the C library takes.
+// While the ranks leave no processor idle, reading debug information may take this part of the elapsed time.
+// It starts once that is enough for the C library's.
 constexpr int kShareForLines = 200;
 constexpr milliseconds kLinesOfOneModule{50};
 
@@ -69,7 +69,7 @@ bool Checkpointer::start(std::shared_ptr<const NodeSnapshot> snapshot, bool all_
   try {
     writer_ = std::thread(write_it);
     return true;
-  } catch (const std::exception&) {  // no more threads, or no memory for one: the rings wait
+  } catch (const std::exception&) {  // no thread, or no memory for one: then the rings have to wait
     write_it();
     return false;
   }

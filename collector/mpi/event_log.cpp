@@ -42,7 +42,7 @@ void EventLog::raise_level(std::uint32_t level) {
 void EventLog::add(std::uint32_t thread, const KeptEvent& event, std::span<const GapPart> gap) {
   if (budget_ == 0) return;
   if (!selects(event)) {
-    // Only a thread that is here already, so that those whose events are all left out take no room.
+    // Only if the thread has an entry already, so that threads without kept events take no room.
     if (const auto found = threads_.find(thread); found != threads_.end())
       append_if_selected(found->second, event, gap);
     return;

@@ -54,7 +54,7 @@ void MpiEventReader::begin_round() {
   agree_on_level();
 }
 
-// The wrappers and we both raise it.
+// Both the wrappers and the collector raise it.
 void MpiEventReader::agree_on_level() {
   EventLog& all = *log(Events::kAll);
   EventLog& few = *log(Events::kFew);
@@ -87,7 +87,7 @@ void MpiEventReader::take(ThreadEvents& thread, std::uint32_t slot, std::uint64_
   for (const std::uint64_t end = read + count; read != end; ++read) {
     wire::MpiEvent event;
     std::memcpy(&event, &ring.events[read & (wire::kEventRingEvents - 1)], sizeof event);
-    // Also when this process was stopped since it looked at the clock.
+    // This also holds if this process was stopped since it read the clock.
     if (event.exit_ns > until_ns && event.exit_ns <= latest_ns + kMaxStopNs) break;
     if (!is_sane(thread, event, latest_ns)) {
       drops_.add("damaged_mpi_event");

@@ -9,13 +9,13 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMaxCallsAtEnd = 4096;  // a process may end threads in calls without end
+constexpr std::size_t kMaxCallsAtEnd = 4096;  // a process may keep ending threads inside calls
 
 bool is_rank(std::int32_t rank) {
   return rank >= wire::kAnyPeer && rank < static_cast<std::int32_t>(shard::kMaxWorldSize);
 }
 
-// A consistent copy of what a thread writes meanwhile.
+// A consistent copy of a record that the thread may be writing at the same time.
 struct Copy {
   RawCallUnderWay call;  // without its path and times that are derived
   std::uint64_t path_offset = 0;
@@ -23,7 +23,7 @@ struct Copy {
   bool paused = false;
 };
 
-// No value: no call is under way, or the record changes all the time, so that the thread does not hang in it.
+// No value: no call is under way, or the record keeps changing, so the thread does not hang in a call.
 std::optional<Copy> copy_of(const wire::MpiCallUnderWay& record) {
   constexpr int kTries = 4;
   constexpr auto kRelaxed = std::memory_order_relaxed;

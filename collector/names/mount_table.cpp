@@ -18,7 +18,7 @@ std::string_view next_word(std::string_view& text) {
   return word;
 }
 
-// A blank is written "\040", and so on.
+// Decodes octal escapes: a blank is written "\040".
 std::string unescaped(std::string_view text) {
   const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
   std::string result;
@@ -43,7 +43,7 @@ struct Type {
   std::uint64_t magic;
   std::string_view name;
 };
-// statfs(2). ext2 and 3 have the number of ext4, cifs is what smb3 is mounted as.
+// Numbers of statfs(2). ext2 and ext3 have the number of ext4; smb3 is mounted as cifs.
 constexpr Type kTypes[] = {
     {0xef53, "ext4"},      {0xef53, "ext3"},        {0xef53, "ext2"},         {0x58465342, "xfs"},
     {0x9123683e, "btrfs"}, {0x01021994, "tmpfs"},   {0x01021994, "devtmpfs"}, {0x6969, "nfs"},
@@ -53,7 +53,7 @@ constexpr Type kTypes[] = {
     {0x9fa0, "proc"},      {0x62656572, "sysfs"},   {0x73717368, "squashfs"}, {0x958458f6, "hugetlbfs"},
 };
 
-// Do the type of a mount and the number that statfs told agree, as far as we know?
+// Returns whether the type of a mount agrees with the number from statfs, as far as we know.
 bool agree(std::string_view type, std::uint64_t magic) {
   if (magic == 0) return true;
   bool known = false;
@@ -97,7 +97,8 @@ MountTable::MountTable(std::string_view mountinfo) {
 std::string MountTable::file_system(std::string_view path, std::uint64_t device, std::uint64_t magic) const {
   const Mount* of_device = nullptr;
   const Mount* of_path = nullptr;
-  const Mount* only_device = nullptr;  // the shortest: other mounts of it are parts that were mounted again
+  // The mount with the shortest path: the others may be parts that were mounted again.
+  const Mount* only_device = nullptr;
   for (const Mount& mount : mounts_) {
     const bool same_device = device != 0 && mount.device == device;
     if (same_device && (only_device == nullptr || mount.point.size() < only_device->point.size()))

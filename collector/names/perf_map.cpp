@@ -21,15 +21,15 @@ namespace clusterprof::collector {
 namespace {
 
 constexpr std::uint64_t kMaxFileBytes = 64ull << 20;
-// The reader serves a whole node at the same time: this many lines take a second.
+// So many lines take a second to read, during which the collector does nothing else for the node.
 constexpr std::size_t kMaxLines = 1'000'000;
 constexpr std::size_t kMaxNameBytes = 1024;
 constexpr std::size_t kMaxLineBytes = 64 << 10;
-// File systems stamp with the time of the last tick.
+// Time stamps of files are those of the kernel's last tick.
 constexpr std::int64_t kTimestampSlackNs = 20'000'000;
 
-// Names for ascending addresses, each identified by its index. A line costs only a few steps in a tree,
-// whatever lines come; pieces that it joins cost nothing later.
+// Names of address ranges, each identified by its index. A line costs only a few steps in a tree, whatever
+// lines come before it; ranges that it joins cost nothing later.
 class Names {
  public:
   explicit Names(std::span<const std::uint64_t> addresses) : addresses_(addresses.begin(), addresses.end()) {
@@ -72,7 +72,7 @@ class Names {
     return static_cast<std::uint32_t>(std::ranges::lower_bound(addresses_, address) - addresses_.begin());
   }
 
-  // The first place from `place` on that is not ambiguous; the number of places without one.
+  // The first place from `place` on that is not ambiguous, or the number of places if there is none.
   std::uint32_t clear_from(std::uint32_t place) {
     while (next_clear_[place] != place) {
       next_clear_[place] = next_clear_[next_clear_[place]];
@@ -81,7 +81,7 @@ class Names {
     return place;
   }
 
-  // Makes a piece that contains `place` begin there.
+  // Splits the piece that contains `place` so that one begins there.
   void split(std::uint32_t place) {
     auto at = pieces_.lower_bound(place);
     if (at == pieces_.begin() || (at != pieces_.end() && at->first == place)) return;
@@ -114,7 +114,7 @@ std::string perf_map_path(std::int32_t pid) { return fmt::format("/tmp/perf-{}.m
 std::unordered_map<std::uint64_t, std::string> read_perf_map(const std::string& path,
                                                              std::int64_t not_before_utc_ns,
                                                              std::span<const std::uint64_t> addresses) {
-  // Anyone can put anything into /tmp: neither follow a link nor wait for a pipe.
+  // Anybody can put anything into /tmp, so do not follow a link or wait for a pipe.
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||

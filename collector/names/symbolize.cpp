@@ -136,7 +136,7 @@ class ObjectFile {
   }
 
  private:
-  // Returns the problem; nothing when all is well.
+  // Returns the problem, or nothing if there is none.
   std::optional<shard::Note> open() {
     static char* debug_path = nullptr;  // elfutils' default: beside the file, .debug, /usr/lib/debug
     static const Dwfl_Callbacks kCallbacks = [] {
@@ -153,7 +153,7 @@ class ObjectFile {
       file = vdso_file();
       if (!file) return shard::note_of_run(NoteCode::kVdsoNotReadable, static_cast<std::uint64_t>(errno));
     } else {
-      // The file there now need not be the one that was mapped: do not block on a pipe.
+      // The file may have been replaced since it was mapped, even by a pipe: do not block on it.
       file.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
       struct stat status {};
       if (!file || ::fstat(file.get(), &status) != 0)
@@ -219,7 +219,7 @@ class ObjectFile {
       const std::uint64_t begin = value - elf_bias_;
       symbols_.push_back({begin, begin + symbol.st_size, name, rank_of(symbol, name)});
     }
-    // Of symbols with the same address the best name comes last, where the search begins.
+    // Among symbols with the same address, the best name comes last, because the search begins there.
     std::ranges::sort(symbols_, [](const Symbol& left, const Symbol& right) {
       if (left.begin != right.begin) return left.begin < right.begin;
       if (left.end != right.end) return left.end > right.end;
@@ -233,7 +233,7 @@ class ObjectFile {
 
   const Symbol* find_symbol(std::uint64_t address) const {
     auto at = std::ranges::upper_bound(symbols_, address, {}, &Symbol::begin);
-    // Symbols may overlap. The search for one that began far below is limited.
+    // Symbols may overlap. Limit the search for one that began far below.
     for (unsigned tries = 0; at != symbols_.begin() && tries < 64; ++tries) {
       --at;
       if (address < at->end) return &*at;
@@ -244,7 +244,7 @@ class ObjectFile {
   Unit* find_unit(std::uint64_t address) {
     Dwarf_Die die;
     if (dwarf_addrdie(dwarf_, address, &die) == nullptr) {
-      // No .debug_aranges for it (clang writes none): ask the units themselves, once.
+      // There is no .debug_aranges for it (clang writes none), so ask the units themselves, once.
       if (!units_listed_) list_units();
       const UnitRange* const found = find_range(unit_ranges_, address);
       if (found == nullptr || dwarf_offdie(dwarf_, found->unit, &die) == nullptr) return nullptr;
@@ -311,7 +311,7 @@ class ObjectFile {
     return dwarf_formstring(dwarf_attr(&unit, DW_AT_comp_dir, &attribute));
   }
 
-  // Read once for each function: addresses come in their hundreds from few of them.
+  // Read once for each function: hundreds of addresses come from few functions.
   InlinedCalls& inlined_into(Dwarf_Die& function) {
     const auto [found, fresh] = inlined_.try_emplace(function.addr);
     if (fresh) {
@@ -352,7 +352,7 @@ class ObjectFile {
                                 }});
   }
 
-  // Empty when DWARF says nothing of the address.
+  // Empty if DWARF has nothing about the address.
   std::vector<SourceFrame> from_dwarf(std::uint64_t address) {
     std::vector<SourceFrame> frames;
     open_dwarf();
@@ -508,7 +508,7 @@ struct Symbolizer::Impl {
 };
 
 Symbolizer::Symbolizer() : impl_(std::make_unique<Impl>()) {
-  // libdwfl would ask this server for what it does not find here.
+  // libdwfl would ask this server for files that it does not find here.
   ::unsetenv("DEBUGINFOD_URLS");
 }
 

@@ -44,7 +44,7 @@ bool is_work(const CallPaths& paths, std::uint32_t path, Category category) {
 }
 
 std::string_view system_call_of(const CallPaths& paths, std::uint32_t path) {
-  constexpr int kMaxBelow = 4;  // what the collector makes: its descriptor, or that the GIL is waited for
+  constexpr int kMaxBelow = 4;  // frames that the collector adds: the kind of descriptor, waiting for the GIL
   for (int below = 0; below <= kMaxBelow; ++below, path = paths.parent(path)) {
     const Frame* frame = paths.frame(path);
     if (frame == nullptr || frame->kind != FrameKind::kKernel) return {};
@@ -89,7 +89,7 @@ bool maps_memory(std::string_view system_call) { return among(system_call, kMapp
 
 namespace {
 
-// By the system call alone.
+// Decides by the system call alone.
 OffCpu kind_of_call(const CallPaths& paths, std::uint32_t path) {
   const Frame* const leaf = paths.frame(path);
   if (leaf == nullptr || leaf->kind != FrameKind::kKernel) return OffCpu::kOther;

@@ -21,7 +21,7 @@ double of(const OptionalCategorySeconds& categories, Category category) {
   return categories[static_cast<std::size_t>(category)].value_or(0);
 }
 
-// The classes that are time of threads outside MPI.
+// The classes for the time of threads outside MPI.
 constexpr std::pair<Limit, const char*> kPlainClasses[] = {
     {Limit::kCompute, "compute"}, {Limit::kMemory, "memory"}, {Limit::kPython, "python"},
     {Limit::kIo, "io"},           {Limit::kIdle, "idle"},     {Limit::kRunnable, "runnable"}};
@@ -78,13 +78,13 @@ class Describer {
       row.evidence.set(Key::kPlaceTime, limits.most_s[index(limit)]);
     }
   }
-  // What a cache would have to hold, of the function with most of the time.
+  // How much a cache would have to hold for the function with most of the time.
   void add_data(Bottleneck& row) {
     if (a_.memory_functions.empty()) return;
     row.cause = places_.of(a_.memory_functions.front().path);
     add_memory_evidence(a_.memory_functions.front(), row.evidence);
   }
-  // The calls on files with most of the time; of one rank, or of all.
+  // The file calls with most of the time, for one rank or for all.
   void add_files(Bottleneck& row) const {
     const IoCallRow* calls = nullptr;
     if (row.rank) {
@@ -101,7 +101,7 @@ class Describer {
  private:
   LocationTable places_;
   const Analysis& a_;
-  std::map<std::int32_t, const IoCallRow*> io_of_rank_;  // the most it has most of
+  std::map<std::int32_t, const IoCallRow*> io_of_rank_;  // for each rank, the call in which it spends most
 };
 
 // The largest root cause.
@@ -122,7 +122,7 @@ void add_mpi_io(double mpi_io_s, double whole_s, Bottleneck& row) {
 
 std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& describer) {
   std::vector<Bottleneck> classes;
-  // Of the time in MPI, calls that work on files are no communication.
+  // MPI calls that work on files are not communication.
   double mpi_io_s = 0;
   for (const RankInfo& rank : analysis.ranks) mpi_io_s += rank.mpi_io_s.value_or(0);
   for (const auto& [limit, name] : kPlainClasses) {
@@ -137,7 +137,7 @@ std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& desc
     }
   }
   if (analysis.efficiency.load_balance) {
-    // All threads that call MPI count; where these are the main threads alone, it is the same.
+    // All threads that call MPI count. If only main threads do, the result is the same.
     const bool threads = analysis.threads_efficiency.parallel.has_value();
     const double elapsed = analysis.focus_s;
     const double mean = threads ? *analysis.threads_mean_useful_s : *analysis.mean_useful_s;
@@ -175,7 +175,7 @@ std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& desc
   return classes;
 }
 
-// By rank, the largest of Analysis::waits' causes; its wait is that of the row it stands in.
+// For each rank, the largest cause in Analysis::waits, with the wait of its row.
 std::map<std::int32_t, WaitPart> largest_causes(const Analysis& analysis) {
   std::map<std::int32_t, WaitPart> result;
   for (const WaitRow& row : analysis.waits) {
@@ -186,7 +186,7 @@ std::map<std::int32_t, WaitPart> largest_causes(const Analysis& analysis) {
   return result;
 }
 
-// The largest class of a rank; without evidence where its share is 0.
+// The largest class of a rank. It has no evidence if its share is 0.
 Bottleneck class_of_rank(const Analysis& analysis, Describer& describer,
                          const std::map<std::int32_t, WaitPart>& causes, const RankInfo& rank) {
   struct Candidate {
@@ -237,7 +237,7 @@ Bottleneck class_of_rank(const Analysis& analysis, Describer& describer,
   return row;
 }
 
-// The largest class of a region; without evidence where nothing is known.
+// The largest class of a region. It has no evidence if nothing is known.
 Bottleneck class_of_region(Describer& describer, const RegionRow& region) {
   std::vector<Bottleneck> classes;
   for (const auto& [limit, name] : kPlainClasses) {

@@ -21,7 +21,7 @@ using shard::kNone;
 // time.sleep() before Python 3.11 is a select() on nothing, for which the C library makes either call.
 constexpr std::array<std::string_view, 3> kPythonSleeps = {"time_sleep", "pysleep", "floatsleep"};
 
-// How well a frame says who called MPI: the innermost of the best is shown.
+// How well a frame tells who called MPI. Of the best frames, the innermost is shown.
 enum class Caller : std::uint8_t {
   kNobody,
   kMpi,
@@ -33,7 +33,8 @@ enum class Caller : std::uint8_t {
   kOwnPython
 };
 
-// Which line of a path is its place: the innermost of the best, of libraries' functions the outermost.
+// How well a line serves as the place of a path. Of the best lines it is the innermost, but the outermost if
+// all are in libraries.
 enum class Specificity : std::uint8_t { kNothing, kLibraryLine, kStandardLibrary, kPackage, kOwn };
 
 }  // namespace
@@ -49,16 +50,16 @@ bool imports(std::string_view file) {
   return file == "<frozen importlib._bootstrap>" || file == "<frozen importlib._bootstrap_external>";
 }
 
-// Headers of the system, inlined into a program's functions.
+// Functions from system headers that are inlined into a program's functions.
 bool is_system_header(std::string_view file) { return file.starts_with("/usr/include/"); }
 
-constexpr std::uint32_t kWholeModule = 0xffffu;  // in place of a kind
+constexpr std::uint32_t kWholeModule = 0xffffu;  // stands in place of a kind
 constexpr const char* kNoNames = ", no names";
 constexpr const char* kOfInterpreter = ", interpreter";
 
-// The functions of Python's library in which a thread waits for threads or processes that its own program
-// has started. `pools`: for what the pools of concurrent.futures and multiprocessing are made of, which have
-// the same functions for both.
+// The functions of Python's library in which a thread waits for threads or processes that its own program has
+// started. `pools` decides for the pools of concurrent.futures and multiprocessing, whose functions are the
+// same for threads and processes.
 enum class Waits : std::uint8_t { kNo, kAsItsCaller, kForThreads, kForChildren };
 
 std::string_view last_name(std::string_view qualified) {
@@ -111,7 +112,7 @@ bool joins(std::string_view native) {
   return among(native, kNames);
 }
 
-// Does a pool start processes anywhere in the profile?
+// Returns whether a pool starts processes anywhere in the profile.
 bool makes_process(std::string_view file) {
   return file.ends_with("/multiprocessing/process.py") || file.ends_with("/concurrent/futures/process.py") ||
          file.find("/multiprocessing/popen_") != std::string_view::npos;
@@ -208,7 +209,8 @@ CallPaths::CallPaths(const shard::ShardData& data, FrameMode frames)
     using Value = std::remove_cvref_t<decltype(table[0])>;
     return frame(path) == nullptr ? Value{} : static_cast<Value>(table[data.paths[path].frame]);
   };
-  std::vector<bool> own_above(count, false);  // whether a path has code of the user's, with a line or without
+  // Whether the user's code, with or without lines, is on the path.
+  std::vector<bool> own_above(count, false);
   for (std::uint32_t path = 1; path < count; ++path) {
     const std::uint32_t parent = data.paths[path].parent;
     parent_[path] = parent < path ? parent : 0;
@@ -222,13 +224,14 @@ CallPaths::CallPaths(const shard::ShardData& data, FrameMode frames)
     import_[path] = import_[above] || (python && imports(text(f->file)));
     descriptor_[path] = f != nullptr && f->kind == FrameKind::kKernel && is_descriptor_name(text(f->name));
     region_[path] = f != nullptr && f->kind == FrameKind::kRegion ? path : region_[above];
-    // A region is no code that the interpreter could be running.
+    // A region is not code that the interpreter could be running.
     const bool interpreter = native && !garbage && owner_[path] == Owner::kInterpreter && !all;
     const Frame* const around = frame(code_[above]);
     code_[path] =
         interpreter && around != nullptr && around->kind != FrameKind::kRegion ? code_[above] : path;
 
-    // Whatever the depth, all of it is known from the parent's: paths may be many, and deep.
+    // Everything follows from the parent's values, whatever the depth: there may be many paths, and deep
+    // ones.
     const Specificity known = of_frame(specificity, source_[above]), here = of_frame(specificity, path);
     const bool outermost = here == Specificity::kStandardLibrary || here == Specificity::kPackage;
     source_[path] =
@@ -261,7 +264,7 @@ CallPaths::CallPaths(const shard::ShardData& data, FrameMode frames)
     }
     python_sleep_[path] = native && (sleeps[data.paths[path].frame] || python_sleep_[above]);
 
-    // Below the user's code: the first function that somebody would call by its name.
+    // Below the user's code, take the first function that somebody would call by its name.
     if (!own_above[path] || place_[path] != place_[above] || place_[path] == path) continue;
     called_[path] = called_[above];
     const bool library = owner_[path] == Owner::kLibrary && of_frame(names_place, path) && !garbage && !all &&
@@ -298,7 +301,7 @@ std::string CallPaths::library_name(std::uint32_t path) const {
   std::string name(owners_.package(*f));
   std::string_view function = text(f->name);
   if (f->kind == FrameKind::kNative && has_no_name(function, text(f->module))) return name;
-  // "outer.<locals>.inner" is called inner.
+  // "outer.<locals>.inner" is shown as "inner".
   constexpr std::string_view kLocals = "<locals>.";
   if (const std::size_t at = function.rfind(kLocals); at != std::string_view::npos)
     function.remove_prefix(at + kLocals.size());
@@ -318,7 +321,7 @@ const std::string& CallPaths::text(shard::StringIndex index) const {
 }
 
 void CallPaths::name_functions_and_lines() {
-  // Equal strings may have several indices in data that was not made by an interner.
+  // In data that no interner made, equal strings may have several indices.
   std::unordered_map<std::string_view, std::uint32_t> first;
   first.reserve(data_.strings.size());
   std::vector<std::uint32_t> canonical(data_.strings.size());
@@ -337,7 +340,7 @@ void CallPaths::name_functions_and_lines() {
     // Before 3.11 Python functions have no qualified name: methods of two classes in one file
     // differ in their line alone.
     const std::uint32_t start = f.kind == FrameKind::kPython ? f.function_line : 0;
-    // One function for a module, where its functions have no names or are the interpreter's.
+    // One function stands for the whole module if its functions have no names or are the interpreter's.
     const bool folded =
         frames_ == FrameMode::kFolded && f.kind == FrameKind::kNative && text(f.name) != shard::kGarbageName;
     const bool nameless = folded && has_no_name(text(f.name), text(f.module)) && !text(f.module).empty();
@@ -354,7 +357,7 @@ void CallPaths::name_functions_and_lines() {
       if (interpreter || nameless)
         name = std::string(module_name(text(f.module))) + (interpreter ? kOfInterpreter : kNoNames);
     }
-    // Places of one native function may disagree on where it starts; take the first line known.
+    // Frames of one native function may disagree on where it starts; take the first known line.
     const Frame*& shown = functions_[id->second];
     if (f.function_line != 0 && (shown->function_line == 0 || f.function_line < shown->function_line))
       shown = &f;
@@ -379,7 +382,7 @@ void CallPaths::name_functions_and_lines() {
 void CallPaths::find_outermost() {
   outermost_function_.assign(size(), false);
   outermost_line_.assign(size(), false);
-  // Depth first: which functions and lines are entered, at every path.
+  // Goes depth first and keeps track of the functions and lines entered at every path.
   std::vector<std::uint32_t> first_child(size(), 0), sibling(size(), 0);
   for (auto path = static_cast<std::uint32_t>(size()); path-- > 1;) {
     sibling[path] = first_child[parent_[path]];

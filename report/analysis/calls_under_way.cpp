@@ -28,12 +28,13 @@ bool is_in_mpi(const CallPaths& paths, std::uint32_t path) {
   return leaf != nullptr && leaf->kind == shard::FrameKind::kMpi;
 }
 
-// The path of the user's line that the path ends below, of a library's where there is none; 0: of neither.
+// The path of the innermost user's line above the end of this path, else of a library's line; 0: there is
+// neither.
 std::uint32_t shown_path(const CallPaths& paths, std::uint32_t path) {
   return is_in_mpi(paths, path) ? paths.mpi_caller(path) : paths.place(path);
 }
 
-// As everywhere else: the user's line, and behind it the library function that it called; in MPI the call.
+// As everywhere else: the user's line, followed by the library function that it called, or by the MPI call.
 SourceLocation place_of_path(const CallPaths& paths, std::uint32_t path) {
   const shard::Frame* const leaf = paths.frame(path);
   if (leaf == nullptr) return {};
@@ -59,7 +60,7 @@ std::vector<SourceLocation> frames_of(const CallPaths& paths, std::uint32_t path
   return frames;
 }
 
-// Finds the call path of which only the frames' texts are known.
+// Finds the call path from the texts of its frames.
 class PathSearch {
  public:
   explicit PathSearch(const CallPaths& paths) : paths_(paths) {
@@ -93,7 +94,7 @@ bool is_below_user_code(const CallPaths& paths, std::uint32_t path) {
   return shown != 0 && paths.owner(shown) == Owner::kOwn;
 }
 
-// Of frames that are no call path of the profile.
+// For frames that are not a call path of the profile.
 SourceLocation last_line(const std::vector<SourceLocation>& frames) {
   SourceLocation place;
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
@@ -112,7 +113,8 @@ void find_last_seen(const CallPaths& paths, Analysis& analysis) {
     if (!search) search.emplace(paths);
     const std::uint32_t path = search->find(rank.last_call_path);
     rank.last_seen = path != 0 ? place_of_path(paths, path) : last_line(rank.last_call_path);
-    // A program that ends by itself does so in libc or in the interpreter: no place to look for the reason.
+    // A program that ends by itself does so in libc or in the interpreter, where nobody would look for the
+    // reason.
     const bool ended_by_itself = !rank.exit_signal && rank.exit_status.value_or(0) != 0;
     const bool is_known =
         path != 0 ? is_below_user_code(paths, path) : !is_runtime_module(rank.last_seen.module);

@@ -33,7 +33,7 @@ void add_io_evidence(const Analysis& analysis, const IoCallRow& row, std::uint64
                      Evidence& evidence) {
   static constexpr std::array<const char*, shard::kIoOperations> kNames = {
       "open", "close", "read", "write", "fsync", "seek", "metadata", "mmap"};
-  // What is known of a sync is the group of functions; samples tell which one there was, if one alone.
+  // For a sync only the group of functions is known. Samples tell which one it was, if there was only one.
   const char* name = kNames[static_cast<std::size_t>(row.operation)];
   if (row.operation == shard::IoOperation::kSync && analysis.system_calls.count("fsync") == 0)
     name = analysis.system_calls.count("fdatasync") != 0 ? "fdatasync" : "sync";

@@ -17,7 +17,7 @@ namespace {
 
 using shard::IoOperation;
 
-// Fewer names that differ in digits alone are shown one by one.
+// Fewer names that differ only in digits are shown one by one.
 constexpr std::size_t kMinAlike = 4;
 
 template <typename Row>
@@ -92,7 +92,7 @@ void group_files(FileIo& io) {
   std::map<Key, IoGroupRow> directories, patterns;
   for (const IoFileRow& file : io.files) {
     if (file.path.empty() || is_file_system_of_kernel(file.file_system)) continue;
-    // A directory's own row has what was done with names in it; it is none of its files.
+    // The row of a directory itself counts operations on names in it; it is not one of its files.
     const bool is_folder = folders.count(file.path) != 0;
     const std::string_view folder = is_folder ? std::string_view(file.path) : folder_of(file.path);
     IoGroupRow& directory = directories[{std::string(folder), file.file_system}];

@@ -14,7 +14,7 @@ using shard::Category;
 using Key = EvidenceKey;
 using Kind = FindingKind;
 
-constexpr double kWholeProgram = 0.98;  // of all time: a path with so much below it is the program itself
+constexpr double kWholeProgram = 0.98;  // a path with this share of all time below it is the program itself
 
 }  // namespace
 
@@ -80,7 +80,7 @@ Finding* FindingBuilder::add_rank_time(Kind kind, Category which, const PathFilt
   return &finding;
 }
 
-// Of the rank that has most of the category: the run cannot save more by doing without it.
+// The time of the rank that has most of the category: without that category, the run would save no more.
 double FindingBuilder::longest_s(Category which) const {
   double longest = 0;
   for (const RankInfo& rank : analysis_.ranks) longest = std::max(longest, of(rank.category_s, which));
@@ -128,7 +128,7 @@ std::uint32_t FindingBuilder::blame_most(Finding& finding, const std::vector<dou
   const Blame culprit = blame(weight, all_s);
   if (culprit.path == 0) return 0;
   if (above_all_time_[culprit.path]) {
-    // What it calls without source lines is its own, too.
+    // Callees without source lines count for the line, too.
     double own_s = 0;
     for (std::uint32_t path = 1; path < paths_.size(); ++path)
       if (paths_.source(path) == culprit.path) own_s += weight[path];

@@ -84,7 +84,7 @@ void explain_by_processors(Analysis& analysis) {
   }
 }
 
-// No finding gains more than the run takes; small gains are not mentioned, and estimates are not rated high.
+// Limits gains to the length of the run, drops small gains, and rates estimates no higher than medium.
 void limit_gains(Analysis& analysis) {
   for (Finding& finding : analysis.findings) {
     if (finding.gain_s) {

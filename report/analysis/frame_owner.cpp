@@ -22,7 +22,7 @@ bool starts_with_any(std::string_view text, std::span<const std::string_view> pr
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// What follows "python" in the name of an interpreter: "", "3", "3.11", "3.13t", "3.11-dbg".
+// The part after "python" in an interpreter's name: "", "3", "3.11", "3.13t", "3.11-dbg".
 bool is_python_version(std::string_view text) {
   if (text.empty()) return true;
   if (!is_digit(text.front())) return false;
@@ -37,14 +37,14 @@ constexpr std::array<std::string_view, 5> kMpiModules = {"libmpi", "libpmpi", "l
                                                          "libfmpich"};
 constexpr std::array<std::string_view, 9> kCLibrary = {
     "libc.so", "libc-2", "libm.so", "libm-2", "libpthread", "ld-linux", "ld-2", "[vdso]", "linux-vdso"};
-// Where distributions, package managers and vendors install.
+// Directories in which distributions, package managers and vendors install.
 constexpr std::array<std::string_view, 14> kSystemDirectories = {
     "/usr/lib",        "/usr/libexec/",  "/usr/include/",
     "/usr/share/",     "/usr/local/lib", "/usr/local/include/",
     "/usr/local/cuda", "/lib/",          "/lib64/",
     "/lib32/",         "/opt/",          "/cvmfs/",
     "/nix/store/",     "/gnu/store/"};
-// Libraries that sites install anywhere.
+// Libraries that sites may install anywhere.
 constexpr std::array<std::string_view, 22> kKnownLibraries = {
     "libstdc++",    "libc++",      "libgcc_s",  "libgomp",        "libiomp",   "libomp",
     "libgfortran",  "libquadmath", "libtbb",    "libopenblas",    "libblas",   "liblapack",
@@ -88,7 +88,7 @@ std::string_view package_at(std::string_view rest) {
   return slash != std::string_view::npos ? rest.substr(0, slash) : rest.substr(0, rest.find('.'));
 }
 
-// What is called <...> is code without a file: of those who have typed it, or made by a library.
+// A name in <...> is code without a file: somebody typed it, or a library made it.
 bool is_typed(std::string_view file) {
   constexpr std::array<std::string_view, 6> kTyped = {"<stdin>",   "<console>", "<input>",
                                                       "<ipython-", "<doctest ", "<timeit"};

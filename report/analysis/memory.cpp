@@ -19,16 +19,16 @@ constexpr double kBits = 256;
 constexpr double kLineBytes = 64;
 constexpr double kMaxBlocks = 1e9;
 
-// Different blocks behind `unset` bits of 256: linear counting.
+// The number of different blocks that leave `unset` of 256 bits unset (linear counting).
 double distinct_blocks(double unset) { return kBits * std::log(kBits / std::clamp(unset, 0.5, kBits)); }
 
-// How many blocks there are when `accesses` random ones hit `distinct` of them: distinct = M (1 - exp(-N /
+// The number of blocks M if N = `accesses` random accesses hit `distinct` of them: distinct = M (1 - exp(-N /
 // M)).
 double all_blocks(double distinct, double accesses) {
   if (distinct >= accesses) return kMaxBlocks;
   double low = distinct, high = kMaxBlocks;
   for (int i = 0; i < 100 && high - low > 1e-6 * low; ++i) {
-    const double middle = std::sqrt(low * high);  // over orders of magnitude
+    const double middle = std::sqrt(low * high);  // the range spans orders of magnitude
     const double hit = -middle * std::expm1(-accesses / middle);
     (hit < distinct ? low : high) = middle;
   }
@@ -45,7 +45,8 @@ WorkingSet estimate_working_set(const std::array<std::uint64_t, 4>& blocks, std:
   const double unset = kBits - set;
   const double distinct = std::min(distinct_blocks(unset), n);
 
-  // Two errors: bits that are set by several blocks, and how often chance hit the same block again.
+  // There are two errors: several blocks may set the same bit, and chance decides how often a block is hit
+  // again.
   const double load = distinct / kBits;
   const double unset_deviation = std::sqrt(kBits * std::exp(-load) * (1 - (1 + load) * std::exp(-load)));
   const double of_bits =
@@ -111,10 +112,10 @@ void MemoryUse::collect(const RankInput& rank) {
   if (functions_.empty()) return;
   for (const shard::Value& value : rank.values) {
     if (value.category != Category::kNative || function_[value.path] == kNone) continue;
-    // Where the rank has no use of the function, the first one takes it, and is not read.
+    // If the rank has no entry for the function, the value goes to the first entry, which is never read.
     uses_[use_of_[function_[value.path]]].cpu_ns += std::min(value.cpu_ns, value.wall_ns);
   }
-  for (Use& use : uses_) use.counted = counted;  // where others had misses, none is a count too
+  for (Use& use : uses_) use.counted = counted;  // if others had misses, having none is a count, too
 }
 
 const WorkingSet& MemoryUse::working_set(const Use& use) {

@@ -22,14 +22,14 @@ using shard::ShardData;
 
 namespace {
 
-// MPI call paths by what is shown of them: operation, and file, line and function of the caller.
+// Groups MPI call paths by what is shown: operation, and file, line and function of the caller.
 class CallSites {
  public:
   using Site = std::tuple<std::string_view, std::string_view, std::uint32_t, std::string_view>;
 
   explicit CallSites(const CallPaths& paths) : paths_(paths) {}
 
-  // Dense; kNone for what is no path.
+  // Dense indices; kNone for anything that is not a path.
   std::uint32_t of(std::uint32_t path) {
     if (path >= paths_.size()) return kNone;
     const auto [known, is_new] = of_path_.try_emplace(path, 0);
@@ -57,8 +57,8 @@ class CallSites {
   std::unordered_map<std::uint32_t, std::uint32_t> of_path_;
 };
 
-// False: the operation may wait for other ranks, but has no events. On an intercommunicator others have none
-// either, which is not known here.
+// False: the operation may wait for other ranks, but has no events. On intercommunicators other operations
+// have none, either, but that is not known here.
 bool waiting_is_looked_for(std::string_view op) {
   static const std::map<std::string_view, bool> kLookedFor = [] {
     std::map<std::string_view, bool> looked_for;
@@ -133,7 +133,7 @@ void describe_mpi_time(const ShardData& data, const CallPaths& paths,
     const double inside_s = std::min(to_seconds(rank.mpi_helper_ns), elapsed_s);
     info.mpi_helper_elapsed_s = elapsed_s;
     info.mpi_helper_s = inside_s;
-    // Startup is in none of it, as in efficiencies.
+    // Startup is left out, as in efficiencies.
     const double of_main_s = std::max(info.recorded_s - *info.startup_s, 0.0);
     if (of_main_s + elapsed_s > 0)
       info.threads_useful_s = of_main_s * (*info.useful_s + elapsed_s - inside_s) / (of_main_s + elapsed_s);
@@ -174,8 +174,8 @@ void count_mpi_calls(const ShardData& data, const CallPaths& paths,
     MpiCallRow& row = rows[id];
     std::tie(row.op, row.file, row.line, row.function) = site;
     row.time_s = to_seconds(time.total(id));
-    // What a sample of the events was scaled to may be a little more than there can be.
-    // Of a site without any waiting in a sample it is not known whether it was looked at.
+    // Waiting that was scaled up from a sample of events may slightly exceed the time in the calls. A
+    // call site without any waiting in a sample may not have been looked at.
     const bool looked_for = data.wait_analysis.event_level == 0 && waiting_is_looked_for(row.op);
     if (waits_known[id] && (looked_for || wait_ns[id] != 0)) {
       row.wait_s = std::min(to_seconds(wait_ns[id]), row.time_s);
@@ -184,7 +184,7 @@ void count_mpi_calls(const ShardData& data, const CallPaths& paths,
     row.spread = time.spread(id);
     analysis.mpi_calls.push_back(std::move(row));
   }
-  // From the order of sites, so equal times stay in a fixed order.
+  // Starts from the order of sites, so rows with equal times keep a fixed order.
   std::stable_sort(analysis.mpi_calls.begin(), analysis.mpi_calls.end(),
                    [](const MpiCallRow& a, const MpiCallRow& b) { return a.time_s > b.time_s; });
 }

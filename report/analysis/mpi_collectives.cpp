@@ -18,7 +18,7 @@
 namespace clusterprof::report {
 namespace {
 
-// How data go in the plain algorithm.
+// How data travel in the plain algorithm.
 enum class Flow : std::uint8_t {
   kFromRoot,  // the root sends to each
   kToRoot,    // each sends to the root
@@ -58,7 +58,7 @@ std::optional<Flow> flow_of(std::string_view op) {
   return found == kFlows.end() ? std::optional<Flow>() : found->second;
 }
 
-// Roots times receivers, from where on it is not told apart who was the root.
+// From this many pairs of roots and receivers on, roots are no longer distinguished.
 constexpr std::size_t kMaxPairs = 1u << 18;
 
 struct Member {
@@ -102,13 +102,13 @@ class Estimate {
   }
 
  private:
-  // To the next rank, of the last one to the first. links: how many of them.
+  // From each rank to the next one, and from the last to the first. `links`: how many of these.
   template <typename Bytes>
   void around(const std::vector<Member>& members, const Bytes& bytes, std::size_t links) {
     for (std::size_t i = 0; i < links; ++i)
       sums_[{members[i].rank, members[(i + 1) % members.size()].rank}] += bytes(members[i]);
   }
-  // Where several ranks were root at times, each has the part of the data that it sent (or got) as one.
+  // If different ranks were root, each counts for the part of the data that it sent (or got) as the root.
   void rooted(const std::vector<Member>& members, bool from_root) {
     std::vector<const Member*> roots;
     double all = 0;
@@ -123,7 +123,7 @@ class Estimate {
     for (const Member* const root : roots) {
       for (const Member& other : members) {
         if (&other == root) continue;
-        // What a rank sends as the root it does not get itself.
+        // A root does not send data to itself.
         const double possible = all - (roots.size() > 1 ? as_root(other) : 0);
         if (possible <= 0) continue;
         const double bytes = as_other(other) * as_root(*root) / possible;

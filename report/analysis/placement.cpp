@@ -63,7 +63,7 @@ std::vector<Group> groups_of(const Analysis& a, std::uint32_t node,
   return groups;
 }
 
-// What the ranks of a group used and lost; nothing where a rank does not know it.
+// What the ranks of a group used and lost. It is unknown if one rank does not know it.
 struct Load {
   double busy = 0;                // share of the processors' time
   double switched_out_per_s = 0;  // of the mean rank
@@ -92,8 +92,8 @@ class Placement {
   }
 
   std::vector<Finding> run() {
-    // Where the kernel tells how long ranks waited for a processor, that decides: ranks that share
-    // processors and yield to each other lose nothing by it.
+    // If the kernel tells how long ranks waited for a processor, that decides: ranks that share processors
+    // and yield to each other lose nothing.
     const bool known = waiting() || knows_waiting();
     for (std::uint32_t n = 0; n < a_.nodes.size(); ++n) {
       const std::vector<Group> groups = groups_of(a_, n, on_node_[n]);
@@ -133,7 +133,7 @@ class Placement {
     });
   }
 
-  // One finding, whatever the number of nodes; that with most of it is named. False: there is none.
+  // Adds one finding for all affected nodes; it names the worst of them. False: there is none.
   bool waiting() {
     const double share = lacked_share(a_);
     if (share < thresholds::kWaitingForProcessor) return false;
@@ -163,7 +163,7 @@ class Placement {
     return true;
   }
 
-  // How many threads of how many processors run or are ready on the node, on the mean over its time.
+  // The mean number of threads that run or are ready on the node, and the number of its processors.
   void crowd(std::uint32_t node, Finding& finding) {
     const NodeInfo& info = a_.nodes[node];
     finding.evidence.set(Key::kNode, info.name);
@@ -191,8 +191,8 @@ class Placement {
     finding.evidence.set(Key::kProcessors, std::vector<std::int32_t>(processors.begin(), processors.end()));
   }
 
-  // What is wrong with one node mostly is with others, too: one finding of each kind, with the evidence of
-  // the group of ranks, or of the node, that loses most, and all ranks.
+  // A problem of one node usually affects others, too. So there is one finding of each kind. It has all
+  // ranks, and the evidence of the group of ranks, or the node, that loses most.
   std::vector<Finding> united() {
     std::vector<Finding> result;
     for (Finding& finding : findings_) {
@@ -235,7 +235,7 @@ class Placement {
     for (const RankInfo* rank : group.ranks) numbers.push_back(rank->rank);
     if (ranks > processors && (lost || full)) {
       const double run_share = static_cast<double>(processors) / static_cast<double>(ranks);
-      // Of all ranks' time, as other shares are.
+      // A share of all ranks' time, like other shares.
       const double of_all =
           (1 - run_share) * static_cast<double>(ranks) / static_cast<double>(a_.ranks.size());
       Finding& finding =
@@ -264,7 +264,7 @@ class Placement {
     return true;
   }
 
-  // More runs on the node than the ranks.
+  // Other work runs on the node, too.
   void busy(std::uint32_t node, const std::vector<Group>& groups) {
     const NodeInfo& info = a_.nodes[node];
     if (!info.busy || *info.busy < thresholds::kBusy || info.elapsed_s <= 0 || info.cpus == 0) return;
@@ -353,7 +353,7 @@ LackedTime lacked_time(const Analysis& analysis, const RankInfo& rank) {
   double waiting_s = rank.mpi_wait_s.value_or(0);
   if (!rank.mpi_wait_s && analysis.max_useful_s && rank.useful_s)
     waiting_s = *analysis.max_useful_s - *rank.useful_s;
-  // A call that never returned waited for what did not come.
+  // A call that never returned waited for something that never came.
   for (const CallUnderWayRow& call : analysis.calls_under_way)
     if (call.rank == rank.rank && call.main_thread) waiting_s = std::max(waiting_s, call.age_s);
   const double busy_s =

@@ -17,7 +17,7 @@ std::string name_of(const CallPaths& paths, std::uint32_t region) {
   return name;
 }
 
-// By path: whether it is in the region.
+// Tells for each path whether it is in the region.
 std::vector<bool> paths_inside(const CallPaths& paths, std::string_view name) {
   std::vector<bool> inside(paths.size(), false);
   for (std::uint32_t path = 1; path < paths.size(); ++path)
@@ -30,7 +30,7 @@ void keep(std::vector<T>& table, const std::vector<bool>& inside) {
   std::erase_if(table, [&](const T& row) { return row.path >= inside.size() || !inside[row.path]; });
 }
 
-// Hands out of a rank's rows those of paths inside.
+// Hands out those of a rank's rows whose paths are inside the region.
 class RowFilter {
  public:
   explicit RowFilter(const std::vector<bool>& inside) : inside_(inside) {}
@@ -56,8 +56,8 @@ class RowFilter {
   std::vector<shard::DataAccess> data_accesses_;
 };
 
-// Makes the ranks of `region` as if they had done nothing but what is in `rows`: the first of two looks at
-// them.
+// Makes the ranks of `region` look as if they had done only what is in `rows`. This is the first of two
+// passes over the rows.
 void recount_ranks(const ShardData& whole, const shard::RowSource& rows, const std::vector<bool>& inside,
                    ShardData& region) {
   constexpr std::uint32_t kOfTheWhole = shard::kUsageKnown | shard::kIoKnown;
@@ -122,7 +122,7 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   keep(region.wait_states, inside);
   keep(region.root_causes, inside);
   keep(region.critical_times, inside);
-  // Not known of a part of the run.
+  // Not known for a part of the run.
   region.matrix.clear();
   region.mpi_sizes.clear();
   region.time_windows.clear();

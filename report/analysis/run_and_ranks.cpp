@@ -36,8 +36,8 @@ struct Elapsed {
   bool clocks_disagree = false;
 };
 
-// First start to last end. Nodes whose clocks disagree so much that one seems to have ended
-// before another began cannot have run one MPI program: then the longest node counts.
+// The time from the first start to the last end. If one node seems to have ended before another began, their
+// clocks must disagree, because they ran one MPI program. Then the longest node counts.
 Elapsed elapsed_of(const ShardData& data) {
   if (data.ranks.empty()) return {};
   std::int64_t first = INT64_MAX, last = INT64_MIN, earliest_end = INT64_MAX, latest_start = INT64_MIN;
@@ -69,7 +69,7 @@ std::uint64_t recorded_of(const Rank& rank) {
   return rank.elapsed_ns - std::min(rank.paused_ns, rank.elapsed_ns);
 }
 
-// Outside MPI, with a processor or blocked.
+// The time outside MPI, running or blocked.
 std::uint64_t useful_ns(const Rank& rank, bool cpu_clock) {
   const std::uint64_t outside_ns = recorded_of(rank) - std::min(rank.mpi_ns, recorded_of(rank));
   return outside_ns - std::min(runnable_ns(rank, cpu_clock), outside_ns);
@@ -80,7 +80,7 @@ bool any_used_mpi(const ShardData& data) {
                      [](const Rank& rank) { return (rank.flags & shard::kUsedMpi) != 0; });
 }
 
-// Of lines as shard::Rank::last_call_path has them.
+// Reads lines as in shard::Rank::last_call_path.
 std::vector<SourceLocation> frames_of(const std::string& lines) {
   std::vector<SourceLocation> frames;
   for (const std::string& line : split(lines, '\n')) {
@@ -129,7 +129,7 @@ RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) 
     info.major_faults = rank.major_faults;
     info.voluntary_switches = rank.voluntary_switches;
     info.involuntary_switches = rank.involuntary_switches;
-    if (rank.user_ns + rank.system_ns != 0 || rank.cpu_ns == 0) {  // else a file that has only their sum
+    if (rank.user_ns + rank.system_ns != 0 || rank.cpu_ns == 0) {  // otherwise the file has only their sum
       info.user_s = to_seconds(rank.user_ns);
       info.kernel_s = to_seconds(rank.system_ns);
     }
@@ -154,7 +154,7 @@ RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) 
   return info;
 }
 
-// The value below which `share` of the counts lie, linear within a bin.
+// The value below which `share` of the counts lie, interpolated linearly within a bin.
 Seconds quantile(const std::map<std::uint64_t, std::uint64_t>& bins, double share) {
   std::uint64_t total = 0;
   for (const auto& [le_ns, count] : bins) total += count;
@@ -164,7 +164,7 @@ Seconds quantile(const std::map<std::uint64_t, std::uint64_t>& bins, double shar
   for (const auto& [le_ns, count] : bins) {
     const auto here = static_cast<double>(count);
     if (before + here >= wanted) {
-      // Bins of a quarter of an octave; what was measured is anywhere between.
+      // Bins are a quarter of an octave wide; the measured value lies somewhere inside.
       const double upper = static_cast<double>(le_ns), lower = upper / std::exp2(0.25);
       return (lower + (upper - lower) * (wanted - before) / here) / 1e9;
     }
@@ -248,7 +248,7 @@ OptionalCategorySeconds main_thread_categories(const Rank& rank, bool cpu_clock)
   const auto sampled = [&](std::size_t c) { return c != kMpi && rank.raw_main_thread_ns[c] != 0; };
   const auto categories = std::views::iota(std::size_t{0}, kCategories);
   if (rank.samples == 0 || std::ranges::none_of(categories, sampled)) return result;
-  // Without Python frames there is no telling what the interpreter ran.
+  // Without Python frames it is unknown what the interpreter ran.
   const bool no_python = (rank.flags & shard::kPythonUnread) != 0 && rank.raw_main_thread_ns[kPython] == 0;
   for (std::size_t c = 0; c < kCategories; ++c) {
     if (c == kMpi || (cpu_clock && c == static_cast<std::size_t>(Category::kIdle))) continue;
@@ -331,7 +331,7 @@ void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& an
   analysis.mean_useful_s = mean;
   analysis.max_useful_s = largest;
   analysis.recorded_s = std::max(0.0, analysis.run.elapsed_s - least_paused_s);
-  // Useful time has nothing of it; what a rank waited there longer than others is a loss.
+  // Useful time never contains it. If a rank waited there longer than others, that is a loss.
   analysis.startup_s = std::min(least_startup_s, analysis.recorded_s);
   analysis.focus_s = analysis.recorded_s - analysis.startup_s;
   if (largest <= 0 || analysis.focus_s <= 0) return;
@@ -347,7 +347,7 @@ void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& an
     threads.communication = largest_of_threads / analysis.focus_s;
     threads.parallel = *threads.load_balance * *threads.communication;
   }
-  // The replay knows nothing of pauses.
+  // The replay does not know about pauses.
   if (!data.wait_analysis.done || data.wait_analysis.ideal_ns == 0 || least_paused_s > 0) return;
   const double ideal_s = to_seconds(data.wait_analysis.ideal_ns);
   analysis.efficiency.serialization = largest / ideal_s;

@@ -58,7 +58,7 @@ template <typename Row, typename OwnerOf>
 std::map<std::uint32_t, TimelineRow> rows_by_owner(const ShardData& data, const std::vector<Row>& table,
                                                    std::uint32_t join, const OwnerOf& owner_of) {
   std::map<std::uint32_t, TimelineRow> rows;
-  // The table is sorted by owner and series, unless damaged: then rows are found again.
+  // The table is sorted by owner and series. If it is damaged, existing rows are looked up again.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> bins;
   std::vector<std::uint64_t>* at = nullptr;
   std::pair<std::uint32_t, std::uint32_t> last;
@@ -77,7 +77,7 @@ std::map<std::uint32_t, TimelineRow> rows_by_owner(const ShardData& data, const 
   return rows;
 }
 
-// How many bins to make one of, so that the rows by owner have no more than kMaxTimelineCells.
+// How many bins have to be joined into one, so that all rows together have at most kMaxTimelineCells.
 std::uint32_t bins_to_join(const ShardData& data) {
   std::vector<std::uint64_t> ends(TimeAxis::kMaxBins, 0);  // series of an owner by their last bin
   const auto count = [&](const auto& table, auto owner) {
@@ -108,9 +108,9 @@ std::optional<std::uint32_t> series_named(const ShardData& data, std::string_vie
 
 using CategorySeries = std::array<std::optional<std::uint32_t>, shard::kCategories>;
 
-// Samples of a rank that waits without running are few, and say too little of MPI: in each bin MPI gets what
-// its calls measured, and the other categories share the rest as samples say. What a bin has no room for goes
-// into the next ones.
+// A rank that waits without running has few samples, which show too little MPI. So in each bin, MPI gets the
+// time that its calls measured, and the other categories share the rest as samples say. Time that does not
+// fit into a bin goes into the next ones.
 void put_measured_mpi(const CategorySeries& categories, std::uint32_t measured, bool scales,
                       TimelineRow& row) {
   constexpr auto kMpi = static_cast<std::size_t>(shard::Category::kMpi);
@@ -178,7 +178,7 @@ std::vector<double> recorded_in_bins(const ShardData& data, const shard::Rank& r
   return parts;
 }
 
-// Whole nanoseconds in proportion to `shape`, which add up to `total_ns`.
+// Divides `total_ns` into whole nanoseconds in proportion to `shape`.
 std::vector<std::uint64_t> divided(double total_ns, const std::vector<double>& shape) {
   const double sum = std::accumulate(shape.begin(), shape.end(), 0.0);
   std::vector<std::uint64_t> parts;
@@ -195,8 +195,8 @@ std::vector<std::uint64_t> divided(double total_ns, const std::vector<double>& s
   return parts;
 }
 
-// Series say when a category's time was; how much it was is what the report says of the rank. A category of
-// which no bin saw anything is spread over the rank's life.
+// Series say when a category had its time; the rank's totals say how much. If no bin saw the category, its
+// time is spread over the rank's life.
 void agree_with_rank(const CategorySeries& categories, const OptionalCategorySeconds& category_s,
                      const std::vector<double>& recorded, TimelineRow& row) {
   for (std::size_t c = 0; c < categories.size(); ++c) {
@@ -229,7 +229,7 @@ double axis_begin_s(const ShardData& data, const TimeAxis& axis) {
     start = std::min_element(data.ranks.begin(), data.ranks.end(), [](const auto& x, const auto& y) {
               return x.start_utc_ns < y.start_utc_ns;
             })->start_utc_ns;
-  // Times of a damaged file may be too far apart for a difference.
+  // In a damaged file, times may be so far apart that their difference overflows.
   const auto begin_ns = static_cast<std::int64_t>(static_cast<std::uint64_t>(axis.origin_utc_ns) -
                                                   static_cast<std::uint64_t>(start));
   return static_cast<double>(begin_ns) / 1e9;
