@@ -843,7 +843,8 @@ void attach_counters(CounterState& counters, std::int32_t tid) noexcept {
 
 void abandon_counters(bool close_library) noexcept {
   // The descriptors still count the parent's threads: they may be closed but not stopped.
-  for (std::uint32_t i = 0; i < g_process.record_count; ++i) {
+  const std::uint32_t used = g_process.records_used.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < used; ++i) {
     CounterState& counters = g_process.records[i].counters;
     if (counters.running.load(std::memory_order_relaxed) != 0)
       for (std::uint32_t d = 0; d < counters.descriptor_count; ++d)

@@ -381,8 +381,11 @@ bool is_plain_name(int folder, const char* name, std::size_t bytes) noexcept {
   return memmem(name, bytes, "..", 2) == nullptr;
 }
 
+// Includes the segment's number: the child of a fork does not find what its parent has entered, and need not
+// clear the tables, which would copy their pages.
 std::uint64_t seed_of(const char* name) noexcept {
-  return name[0] == '/' ? 0 : 1 + g_working_directories.load(std::memory_order_relaxed);
+  const std::uint64_t start = name[0] == '/' ? 0 : 1 + g_working_directories.load(std::memory_order_relaxed);
+  return std::uint64_t{g_process.generation} << 32 | start;
 }
 
 Worth worth_of(const wire::SegmentHeader* segment, int descriptor, const struct stat& status) noexcept {
@@ -696,10 +699,6 @@ void reset_file_io_after_fork() noexcept {
   const std::uint32_t used = g_descriptors_used.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < used; ++i) reset(g_descriptors[i]);
   for (Mapping& mapping : g_mappings) mapping.end.store(0, std::memory_order_relaxed);
-  for (std::uint32_t i = 0; i < kSpellings; ++i) {
-    g_directories[i].store(0, std::memory_order_relaxed);
-    g_opened[i].store(0, std::memory_order_relaxed);
-  }
 }
 
 void note_signal_mask(std::uint64_t mask) noexcept {

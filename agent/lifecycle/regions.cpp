@@ -278,12 +278,13 @@ void resume_recording() noexcept {
 }
 
 void keep_regions() noexcept {
-  g_kept.depth = 0;
-  if (t_context.regions != nullptr) g_kept = *t_context.regions;
+  g_kept.depth = g_kept.deeper = 0;
+  if (t_context.regions != nullptr && t_context.regions->depth != 0) g_kept = *t_context.regions;
 }
 
 void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* parents) noexcept {
-  for (auto& place : g_places) place.store(0, std::memory_order_relaxed);
+  if (g_count != 0)
+    for (auto& place : g_places) place.store(0, std::memory_order_relaxed);
   g_count = 0;
   g_lock.store(0, std::memory_order_relaxed);
   ThreadContext& context = t_context;

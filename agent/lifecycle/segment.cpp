@@ -131,6 +131,17 @@ void read_command(char (&command)[256]) noexcept {
     if (command[i] == 0) command[i] = ' ';
 }
 
+bool kernel_tells_run_delay() noexcept {
+  static constinit bool tells = false;  // asked in the first process: its forks have the same kernel
+  if (g_process.generation == 0) {
+    char schedule[96];
+    std::uint64_t run_delay_ns = 0;
+    tells = read_small_file("/proc/thread-self/schedstat", schedule, sizeof schedule) != 0 &&
+            parse_run_delay(schedule, run_delay_ns);
+  }
+  return tells;
+}
+
 void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
   header.wire_major = wire::kWireMajor;
   header.wire_minor = wire::kWireMinor;
@@ -174,12 +185,7 @@ void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
   header.start_realtime_ns = clock_ns(CLOCK_REALTIME);
   header.rate_hz = g_options.rate_hz;
   header.clock = g_options.cpu_clock ? 1 : 0;
-  char schedule[96];
-  std::uint64_t run_delay_ns = 0;
-  header.knows_run_delay = read_small_file("/proc/thread-self/schedstat", schedule, sizeof schedule) != 0 &&
-                                   parse_run_delay(schedule, run_delay_ns)
-                               ? 1
-                               : 0;
+  header.knows_run_delay = kernel_tells_run_delay() ? 1 : 0;
   read_command(header.command);
   if (g_options.no_python)
     header.python_state.store(static_cast<std::uint32_t>(wire::PythonState::kDisabled),

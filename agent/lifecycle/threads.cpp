@@ -113,7 +113,7 @@ void find_stack(ThreadContext& context) noexcept {
 namespace {
 
 // The wait for a processor that the kernel had counted before the thread was recorded. For a thread that is
-// just starting this is only its first wait, for which no file is opened.
+// just starting, or a child that was just forked, this is only its first wait, for which no file is opened.
 std::uint64_t earlier_run_delay_ns(std::int32_t tid) noexcept {
   char path[64], text[96];
   task_file(tid, "/schedstat", path);
@@ -168,7 +168,8 @@ void register_this_thread(std::uintptr_t start_function) noexcept {
   }
   find_stack(made);
   const std::int32_t tid = own_tid();
-  fill_record(*record, {tid, number, start_function, start_function != 0 ? 0 : earlier_run_delay_ns(tid)});
+  const bool has_just_begun = start_function != 0 || g_process.generation > 1;
+  fill_record(*record, {tid, number, start_function, has_just_begun ? 0 : earlier_run_delay_ns(tid)});
   made.slot = record->slot;
   made.record = record;
   context = made;

@@ -607,7 +607,8 @@ void reset_watcher_after_fork() noexcept {
   g_dismissed = false;
   // The files were the parent's watcher's.
   g_files_left = 0;
-  for (std::uint32_t i = 0; i < g_process.record_count; ++i) g_process.records[i].watch = {};
+  const std::uint32_t used = g_process.records_used.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < used; ++i) g_process.records[i].watch = {};
 }
 
 }  // namespace clusterprof::agent

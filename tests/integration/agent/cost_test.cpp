@@ -91,6 +91,22 @@ TEST(AgentCost, CountsSamplesThatAFullRingDrops) {
   EXPECT_EQ(thread->samples.size(), taken + 1);
 }
 
+// Most of what a child of a fork costs is page faults, and their number does not depend on the machine's
+// load.
+TEST(AgentCost, AChildOfForkTouchesFewPages) {
+  const std::vector<std::string> command = {kTarget, "fork_faults", "20"};
+  const Outcome bare = run_bare(command);
+  const Outcome recorded = run(command), alone = run(command, {"CLUSTERPROF_NO_CHILDREN=1"});
+  for (const Outcome* outcome : {&bare, &recorded, &alone}) ASSERT_EQ(outcome->wait_status, 0);
+  EXPECT_EQ(recorded.processes.size(), 21u);
+  EXPECT_EQ(alone.processes.size(), 1u);
+  const double without = bare.numbers.at("faults_per_child");
+  std::printf("page faults: %.1f, recorded %.1f, children not recorded %.1f\n", without,
+              recorded.numbers.at("faults_per_child"), alone.numbers.at("faults_per_child"));
+  EXPECT_LT(recorded.numbers.at("faults_per_child"), without + 75);
+  EXPECT_LT(alone.numbers.at("faults_per_child"), without + 45);
+}
+
 // docs/design/0005: what the agent adds to a process without MPI and Python.
 TEST(AgentCost, MemoryStaysBelowTheFormula) {
   constexpr int kThreads = 32;

@@ -683,6 +683,19 @@ static int do_faults(int pages) { /* in the kernel for long enough that its tick
   return 0;
 }
 
+static int do_fork_faults(int children) { /* of children that do nothing */
+  for (int i = 0; i < children; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return 1;
+  }
+  struct rusage usage;
+  getrusage(RUSAGE_CHILDREN, &usage);
+  printf("faults_per_child %.1f\n", (double)usage.ru_minflt / children);
+  return 0;
+}
+
 static int resident_kb(void) { /* anonymous and shared memory, without files */
   FILE* status = fopen("/proc/self/status", "r");
   char line[256];
@@ -739,6 +752,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "api") == 0) return do_api();
   if (strcmp(what, "limits") == 0) return do_limits();
   if (strcmp(what, "faults") == 0) return do_faults(number);
+  if (strcmp(what, "fork_faults") == 0) return do_fork_faults(number);
   if (strcmp(what, "memory") == 0) return do_memory(number);
   if (strcmp(what, "env") == 0) return system("env | grep -E '^(LD_PRELOAD|CLUSTERPROF)'") == 0 ? 0 : 1;
   if (strcmp(what, "exit") == 0) exit(number);
