@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What recording takes of one core, by the kernel's accounts of our own threads and processes and by the handler's own
-clock. Ratios of whole runs say nothing below two points where others use the machine; these figures hardly change.
+"""Measures how much of one core recording takes, from the kernel's accounts of our own threads and processes and from
+the handler's own clock. On a machine that others use, ratios of whole runs say nothing below two points; these figures
+hardly change.
 
 Program, launcher and collector are pinned together on one core. Printed, in ms of CPU time:
 
-  handlers   samples times the median of what the signal handler took, by its own clock; the kernel's part of a signal is
-             the machine's (bench/empty_handler.c), and not in it
+  handlers   the number of samples times the median time in the signal handler, by its own clock. The kernel's part of a
+             signal is not included (bench/empty_handler.c measures that)
   watcher    the agent's thread in the program, from /proc/PID/task/TID/schedstat: in the first two seconds, and later
   collector  all of its CPU time (getrusage, in the shard): start, rings, names, shards
-  /bin/true  what a program that does nothing takes in all: the collector with its last shard, and the launcher
+  /bin/true  everything that a program which does nothing costs: the collector with its last shard, and the launcher
 
     bench/accounts.py [--build DIR] [--rates 100,1000] [--length N] [--cpu N]
 """

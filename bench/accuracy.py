@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How exact the profiles are: runs the truth suite (tests/truth) for as long as its claims are about, on every
-CPython of this machine, and prints the tables of docs/accuracy.md. They have the figures of every run, those that were outside
-their tolerance and were repeated, too.
+"""Measures how exact the profiles are: runs the truth suite (tests/truth) in full length on every CPython of this machine
+and prints the tables of docs/accuracy.md. They contain the figures of every run, including runs that were outside their
+tolerance and were repeated.
 
     bench/accuracy.py [--build DIR] [--python VERSION,...] [--only shares,threads,parts,stacks,waits]
                       [--seconds S] [--stack-seconds S] [--rate HZ] [--figures FILE]
@@ -27,7 +27,7 @@ SCENARIOS = 7  # of programs/shares.py, which take turns
 
 
 def run(test, arguments, figures):
-    """Runs a module of the truth suite: whether it passed, and its own word on how many runs that took."""
+    """Runs a module of the truth suite. Returns whether it passed, and its last line on how many runs that took."""
     seconds = {"shares": SCENARIOS * arguments.seconds, "stacks": arguments.stack_seconds}.get(test, arguments.seconds)
     environment = dict(os.environ, PYTHONPATH=f"{TOP}/tests/support", CLUSTERPROF_TEST_SOURCE=TOP,
                        CLUSTERPROF_TEST_BUILD=os.path.abspath(arguments.build), CLUSTERPROF_TRUTH_FIGURES=figures,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What benchmarks of commands share."""
+"""Functions that the benchmarks of commands share."""
 
 import os
 import subprocess

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""What one sample costs in the signal handler of a real process, as the agent itself reports it.
+"""Measures what one sample costs in the signal handler of a real process, as the agent itself reports it.
 
-The program stands on a stack of 40 native and 24 Python frames (3.11 and later; one C extension
-made here) and computes there: `warm` touches nothing else, `cold` walks through 32 MiB between
-samples. This script is the process's collector: it empties the ring and keeps
-SampleRecord::handler_ns of every sample.
+The program computes below a stack of 40 native and 24 Python frames (3.11 and later; one C extension is built here).
+`warm` touches no other memory, `cold` walks through 32 MiB between samples. This script acts as the collector of the
+process: it empties the ring and keeps SampleRecord::handler_ns of every sample.
 
     bench/handler_cost.py [--build DIR] [--rates 100,1000,10000] [--seconds S] [--python PATH]
 """

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the page of large runs costs: its size, making it, and opening it in a browser.
+"""Measures what the page of large runs costs: its size, the time to make it, and the time to open it in a browser.
 
-For every number of nodes a synthetic run is made (libexec/clusterprof/synth: 64 ranks per node) and merged, and measured
-are
+For every number of nodes, a synthetic run is made (libexec/clusterprof/synth: 64 ranks per node) and merged. Then these are
+measured:
 
-  page       bytes of the file that clusterprof report --html writes, and of these the script and style
+  page       size of the file that clusterprof report --html writes, and how much of it is script and style
   made in    that command from the merged profile, median, with its peak of resident memory
   opens in   from navigation until the page is drawn and can be used (its performance mark "clusterprof-ready"), median,
              in headless Chromium; needs node and playwright-core in report/html/node_modules (npm ci --prefix report/html)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Nanoseconds that clusterprof adds to a call on a file: bare and recorded runs in turn, medians of the paired
-differences. One byte at a time, on a file system in memory; the sampling timers run at 1 Hz, so that it is the
-counting that shows. "pipe": a write and a read, which are not counted.
+"""Measures how many nanoseconds clusterprof adds to a call on a file. Bare and recorded runs alternate; the result is the
+median of the paired differences. Calls move one byte at a time, on a file system in memory. The sampling timers run at
+1 Hz, so that the figures show the cost of counting alone. "pipe" is a write and a read, which are not counted.
 
     bench/io_call.py [--build DIR] [--pairs N] [--only NAME,...] [--folder DIR]
 """

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""What merging and reporting large runs costs, and how it grows with the number of ranks.
+"""Measures what merging and reporting large runs costs, and how that grows with the number of ranks.
 
-For every number of nodes a synthetic run is made (libexec/clusterprof/synth: 64 ranks per node with 2,048 call paths
-each, 50,000 in all; wall time, CPU time, samples and one counter of each), and measured are, alternating, medians:
+For every number of nodes, a synthetic run is made (libexec/clusterprof/synth: 64 ranks per node with 2,048 call paths
+each, 50,000 in all; each has wall time, CPU time, samples and one counter). These are measured in turn; medians count:
 
   floor      bench/read_floor: HDF5 reads, checks and decompresses every column of every shard, and nothing else
-  merge      clusterprof merge; the profile of before is removed first
-  merge, 2   mpirun -n 2 clusterprof merge; that the profile is the same to the last byte is checked
+  merge      clusterprof merge; the old profile is removed first
+  merge, 2   mpirun -n 2 clusterprof merge; the profile has to be the same, byte for byte
   report     clusterprof report, as text, as JSON and as a page, from the merged file
 
-Memory is the peak of resident memory, of two processes their sum and the larger. Exponents are those of a least squares
-fit of log(time) to log(ranks). Files have been read before, so disks do not matter but for writing.
+Memory is the peak of resident memory; for two processes, the sum and the larger of the two. Exponents come from a least
+squares fit of log(time) to log(ranks). All files have been read before, so disks only matter for writing.
 
     bench/merge.py [--build DIR] [--nodes 16,64,256,1024] [--ranks-per-node N] [--paths N] [--bins N] [--rounds N]
                    [--processes N] [--work DIR] [--raw FILE]
     bench/merge.py --own [--build DIR] [--nodes 64,256] [--work DIR]
     bench/merge.py --length [--build DIR] [--seconds 60,1200] [--scale F]
 
---rounds: of each measurement; runs with more than 100,000,000 bytes of shards per round take fewer, at least one.
+--rounds: how often each measurement is made; once at least, and less often for runs with more than 100 MB of shards.
 --own: merges runs of which each rank has some call paths of its own (synth --paths 2000), and prints the peak of memory.
 --length: records examples/train.py for a minute and for twenty at 100 Hz and prints the sizes of its shards; --scale 0.1
 makes both ten times as short.
@@ -100,7 +100,7 @@ def checksum(path):
 
 
 def exponent(ranks, values):
-    """The b of values = a * ranks^b."""
+    """The exponent b in values = a * ranks^b."""
     if len(ranks) < 2 or any(value is None or value <= 0 for value in values):
         return None
     x, y = [math.log(r) for r in ranks], [math.log(v) for v in values]
@@ -227,7 +227,7 @@ def print_results(arguments, results):
 
 
 def memory_of_own_paths(arguments, tools, folder):
-    """What merging takes where each rank has call paths that no other one has."""
+    """Measures merges of runs in which each rank has call paths that no other rank has."""
     print("| ranks | call paths | merge | peak | profile |\n|---|---|---|---|---|")
     for nodes in map(int, arguments.nodes.split(",")):
         run = os.path.join(folder, f"own{nodes}")

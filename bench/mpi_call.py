@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Nanoseconds that clusterprof adds to an MPI call, and that the least possible wrapper adds (two timestamps and
-nothing else, bench/two_timestamps.c): bare, floor and recorded runs in turn, medians of the paired differences.
-Recorded at each of --rates: at 1 Hz it is the wrappers that show, 100 Hz is what users have. Every call is recorded with
-its call site and its event. "python N": MPI_Iprobe by mpi4py, below N Python functions.
+"""Measures how many nanoseconds clusterprof adds to an MPI call, beside the smallest possible wrapper (the floor: two
+timestamps and nothing else, bench/two_timestamps.c). Bare, floor and recorded runs alternate; the result is the median of
+the paired differences. Calls are recorded at each of --rates: 1 Hz shows the wrappers alone, 100 Hz is what users get.
+Every call is recorded with its call site and its event. "python N" is MPI_Iprobe by mpi4py, below N Python functions.
 
-A single rank shares one core with mpirun, launcher and collector; two ranks have two, and the rest is on these, too: on
-one core they would measure how long MPI takes to give it up.
+A single rank shares one core with mpirun, launcher and collector. Two ranks share two cores with them: on a single core,
+the result would be how long MPI takes to give up the core.
 
     bench/mpi_call.py [--build DIR] [--pairs N] [--only NAME,...] [--mpi openmpi,mpich] [--rates HZ,...] [--cpus N,N|all]
                       [--peer LIBRARY] [--python EXE]
@@ -49,7 +49,7 @@ def compile_all(flavour, folder):
 
 
 def uses(python, flavour):
-    """Whether that Python has an mpi4py, and one of this MPI library."""
+    """Returns whether that Python has an mpi4py for this MPI library."""
     vendor = subprocess.run([python, "-c", "from mpi4py import MPI; print(MPI.get_vendor()[0])"],
                             capture_output=True, text=True).stdout.strip()
     return vendor == {"openmpi": "Open MPI", "mpich": "MPICH"}[flavour]

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Slowdown of whole programs under clusterprof and its peers, against the same program bare.
+"""Measures how much slower whole programs get under clusterprof and other profilers.
 
 Program and profiler are pinned together on one core, as on a node whose cores are all taken. Bare
 and profiled runs alternate (bare, A, bare, B, bare, ...), and each profiled run is divided by the
-mean of its two bare neighbours, so that a machine that drifts hurts all alike. Printed, as Markdown:
+mean of its two bare neighbours, so that slow changes of the machine affect all alike. Printed, as Markdown:
 
   program  elapsed, from the program's own first line to its last: what a long job pays
   cpu      CPU time of everything that was started (program, launcher, collector): less noisy
-  whole    elapsed as the shell sees it, with start, shard and summary: what a short run pays too
+  whole    elapsed as the shell sees it, with start, shard and summary: what a short run pays as well
 
 medians over the pairs, and the lowest and highest `program`. "empty handler" is the machine's own
 floor: the same timers, and a handler that does nothing (bench/empty_handler.c). It never stops the timer of a

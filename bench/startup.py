@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What recording adds to the start and end of a process that does nothing: `python3 -c pass`.
+"""Measures what recording adds to the start and end of a process that does nothing: `python3 -c pass`.
 
 Three ways to run it alternate: bare; with the preload objects and a collector that only takes the
 greeting (what every rank pays); under `clusterprof` (launcher and collector of a node included).
-Printed are medians of the differences to the bare run beside it: wall clock, and CPU time (user +
-system) of the process as wait4(2) tells.
+Printed are the medians of the differences from the neighbouring bare run: wall clock, and CPU time (user +
+system) of the process, as wait4(2) reports it.
 
     bench/startup.py [--build DIR] [--pairs N] [--python PATH] [--no-launcher]
 """

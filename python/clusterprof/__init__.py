@@ -13,8 +13,8 @@
         ...
 
 Without clusterprof in front of the program all of this does nothing. Regions belong to the thread that enters
-them, and nest. Of a generator or coroutine function, the decorator names the time in which its body runs, not that
-in which it is suspended; a `with` around `yield` or `await` names what else the thread does meanwhile, too.
+them, and nest. On a generator or coroutine function, the decorator covers the time in which its body runs, not the time
+in which it is suspended. A `with` around `yield` or `await` also covers whatever else the thread does meanwhile.
 """
 __all__ = ["active", "pause", "paused", "read", "region", "resume"]
 
@@ -62,7 +62,7 @@ else:
         """Stops recording all threads of this process until as many calls of resume()."""
 
     def resume():
-        """Goes on recording."""
+        """Resumes recording."""
 
 
 def _steps(name, n, running):
@@ -169,7 +169,7 @@ class region:
 
 
 class paused:
-    """A context manager: nothing is recorded of any thread of this process inside it."""
+    """A context manager. Inside it, no thread of this process is recorded."""
 
     __slots__ = ()
 

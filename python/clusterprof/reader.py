@@ -58,7 +58,7 @@ def _named(codes, names):
 
 
 def _is_all_inside(group, depth=3):
-    """Whether all data are in this very file: it can name others, private ones or such as never end."""
+    """Whether all data are in this file. An HDF5 file can refer to other files, which may be private or never end."""
     for name in group:
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
             return False
@@ -124,7 +124,7 @@ class Run:
 
     @functools.cached_property
     def info(self):
-        """What the file says of the run: id, command, rate_hz, clock, complete, ..."""
+        """What the file says about the run: id, command, rate_hz, clock, complete, ..."""
         group = self._file["run"]
         return {**_attributes(group), "command": _strings(group, "command")}
 
@@ -194,8 +194,8 @@ class Run:
 
     def functions(self, ranks=None, nodes=None):
         """Time by function, most exclusive time first: kind, function, file, module, line (where it starts, 0 not known),
-        self_ns, total_ns, samples. The rows are those of `clusterprof report --json --all-frames`: bytecode counts for the Python function
-        that it is of, a function that calls itself has the time below counted once, and helper threads that idle are in it."""
+        self_ns, total_ns, samples. The rows are those of `clusterprof report --json --all-frames`: bytecode counts for its Python
+        function, recursion does not count time twice, and idle helper threads are included."""
         values, paths = self.values(ranks, nodes), self.paths
         sampled = values["rank"].map(dict(zip(self.ranks["rank"], self.ranks["samples"]))).to_numpy() != 0
         values = values[sampled | (values["category"] == "mpi").to_numpy()]
@@ -262,7 +262,7 @@ class Run:
 
     @functools.cached_property
     def waits(self):
-        """A profile's wait states: which rank waited where, how, how long, for which rank being where."""
+        """A profile's wait states: which rank waited, where, in which way, how long, for which rank, and where that one was."""
         waits = self._table("wait_states")
         if len(waits):
             number = self.ranks["rank"].to_numpy()
@@ -276,7 +276,7 @@ class Run:
 
     @functools.cached_property
     def root_causes(self):
-        """What all waiting goes back to in the end: rank, path, wait_ns, waiting_ranks."""
+        """The root causes of all waiting: rank, path, wait_ns, waiting_ranks."""
         return self._with_rank_numbers("root_causes")
 
     @functools.cached_property
@@ -327,8 +327,8 @@ class Run:
     @functools.cached_property
     def path_timeline(self):
         """Time on call paths as the run passed, all ranks together: path, bin, time_ns, wall_ns. A path's rows and those of the
-        paths below it add up to its inclusive time; samples (raw_wall_ns) decide when it was. What is too little to be told
-        apart is in the rows of the nearest path above."""
+        paths below it add up to its inclusive time; samples (raw_wall_ns) decide when it was spent. The time of paths
+        that are too small to be kept is in the rows of the nearest path above."""
         rows = self._table("path_series")
         return self._with_times(rows, "path_axis") if len(rows) else rows
 

@@ -30,7 +30,7 @@ TEXT = {"folded": "folded", "speedscope": "speedscope.json", "callgrind": "callg
 
 
 def valid(name):
-    """What becomes of bytes that are not UTF-8 where text has to be."""
+    """What bytes that are not UTF-8 become where the format needs text."""
     return "".join("\ufffd" if 0xDC80 <= ord(c) <= 0xDCFF else c for c in name)
 
 

@@ -1,5 +1,5 @@
-"""Programs that do far more different things with files than there are places for in the tables of a process: what
-comes late, a large file and the calls of MPI, is reported exactly and at its line."""
+"""Programs that do far more different things with files than a process has room for in its tables: operations that come
+late, on a large file and inside MPI, are still reported exactly and at their line."""
 
 import os
 import subprocess

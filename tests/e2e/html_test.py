@@ -114,7 +114,7 @@ class Page(recording.RecordingTest):
         return self.path(name)
 
     def rare(self, report):
-        """What this run need not have: an efficiency above 100 %, a library call that blocks."""
+        """Things that this run may lack: an efficiency above 100 %, a library call that blocks."""
         report["efficiency"].update(serialization=1.03, transfer=0.9)
         report["efficiency_above_one"] = ["serialization"]
         report["off_cpu"] = [{"kind": "sleep", "file": "a.c", "line": 3, "function": "nap", "library_function": "clock_nanosleep",

@@ -1,5 +1,5 @@
-"""On which processors the collector runs: those of its job, and no other. And what becomes of samples where it has
-no processor for itself."""
+"""The collector runs on the processors of its job and on no other. No samples are lost where it has no processor of its
+own."""
 
 import json
 import os

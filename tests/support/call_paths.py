@@ -74,7 +74,7 @@ def read(profile):
 
 
 def notes(profile):
-    """What the run says was not recorded, and why: code, node, text, detail, number."""
+    """The notes of the run on what was not recorded, and why: code, node, text, detail, number."""
     with h5py.File(profile, "r") as file:
         columns = [_strings(file["notes"], name) for name in ("code", "node", "text", "detail")]
         return list(zip(*columns, file["notes/number"][:].tolist()))

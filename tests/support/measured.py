@@ -1,7 +1,7 @@
-"""The rule by which a test that measures may be run more than once. All of them, in Python and C++ (measured.hpp), use it.
+"""The rule by which a test that measures may run more than once. All such tests use it, in Python and C++ (measured.hpp).
 
-What is measured (a share of time, a sum of seconds) has an error, and a tolerance of some standard deviations of it. A run
-is *inside* when everything that it measured is within its tolerance, else *outside*.
+Every measurement (a share of time, a sum of seconds) has an error, and a tolerance of several standard deviations of that
+error. A run is *inside* if everything that it measured is within its tolerance, else *outside*.
 
     A first run that is inside passes. After a first run that is outside, two more are made, and both have to be inside.
 
@@ -11,7 +11,7 @@ tolerance of three standard deviations has a = 0.0027, so one test in 70,000 fai
 is inside with b = 0.0013, and noticed in 998.6 of 1000 tests. `probabilities()` computes both, and measured_test.py checks
 it against all sequences of outcomes.
 
-Everything else is an invariant: an impossible call path, a byte that was lost, a wrong exit status, a crash. It is
+Everything else has to be exact: there must be no impossible call path, lost byte, wrong exit status or crash. That is
 asserted as usual, and fails the test at once, in whichever run it shows."""
 
 import math
@@ -21,36 +21,35 @@ MOST_RUNS = 3
 
 
 class Outside(AssertionError):
-    """What a run measured is outside its tolerance; the one failure after which a test is run again."""
+    """A measurement is outside its tolerance. This is the only failure after which a test runs again."""
 
 
 def verdict(outcomes):
-    """True (passed), False (failed) or None (run it again) after runs of which `outcomes` says whether they were
-    inside."""
+    """True (passed), False (failed) or None (run it again). `outcomes` says of each run so far whether it was inside."""
     if outcomes == [] or outcomes in ([False], [False, True]):
         return None
     return outcomes in ([True], [False, True, True])
 
 
 def probabilities(outside):
-    """With which probability a test passes, and fails, each of whose runs is outside with probability `outside`."""
+    """The probabilities that a test passes and fails, if each of its runs is outside with probability `outside`."""
     passes = (1 - outside) + outside * (1 - outside) ** 2
     return passes, outside * (1 - (1 - outside) ** 2)
 
 
 def share_error(share, samples):
-    """The standard deviation of a share that independent samples tell."""
+    """The standard deviation of a share that is estimated from independent samples."""
     return math.sqrt(share * (1 - share) / max(samples, 1))
 
 
 def block_error(blocks, period_s, seconds):
-    """The standard deviation of a share, at most, where samples come once a period and the work is made of blocks that
-    are longer than a period: of each block one period is in doubt, half a period on average."""
+    """An upper bound for the standard deviation of a share, if samples come once a period and the work consists of blocks
+    that are longer than a period: one period of each block is uncertain, half a period on average."""
     return math.sqrt(blocks) * period_s / 2 / seconds
 
 
 class Run(unittest.TestResult):
-    """Keeps what happened in one run of a test, to be said again in another result."""
+    """Keeps what happened in one run of a test, so that it can be repeated to another result."""
 
     def __init__(self):
         super().__init__()
@@ -100,8 +99,8 @@ class Run(unittest.TestResult):
 
 
 class MeasuringTest(unittest.TestCase):
-    """A test that may compare what it measured with `measured_near` and its like, under the rule above. Each of its runs
-    says in the output what it measured."""
+    """A test that compares measurements by `measured_near` and the like, under the rule above. Each of its runs prints
+    what it measured."""
 
     runs = outside_runs = measuring_tests = 0  # of all tests of this process
 
@@ -134,7 +133,7 @@ class MeasuringTest(unittest.TestCase):
             print(f"  {type(error).__name__}: {error}", flush=True)
 
     def is_measured(self, used, what):
-        """Notes a comparison that used that part of its tolerance."""
+        """Notes a comparison and which part of its tolerance was used."""
         self.compared += 1
         if used > self.most_used:
             self.most_used, self.most_used_by = used, f" by {what}" if what else ""

@@ -1,5 +1,5 @@
-"""A profile as clusterprof dump and h5py show it, and sums of its times as docs/metrics.md defines them: written from
-the definition, for tests that compare what clusterprof makes of the same rows."""
+"""A profile as clusterprof dump and h5py show it, and sums of its times, written from the definitions in docs/metrics.md.
+Tests compare them with what clusterprof computes from the same rows."""
 
 import collections
 import subprocess
@@ -38,7 +38,7 @@ class Profile:
         return [data[begin:end].decode(errors="surrogateescape") for begin, end in zip(offsets, offsets[1:])]
 
     def first_starts(self):
-        """Where a function starts: of native ones the first line that is known."""
+        """The line where a function starts; for native functions the first one that is known."""
         starts = {}
         for frame in self.frames:
             key = self.identity(frame)
@@ -68,7 +68,7 @@ class Profile:
         return path
 
     def is_idle_helper(self, row):
-        """Of a row of values: a helper thread that had nothing to do. One that waits for the GIL has."""
+        """Returns whether a row of values is of a helper thread that had nothing to do. One that waits for the GIL has work."""
         path = int(row["path"])
         leaf = self.path_frames[path]
         waits_for_gil = leaf is not None and (leaf.kind, leaf.name) == ("kernel", "waiting for the GIL")

@@ -261,7 +261,7 @@ class SlurmTest(recording.RecordingTest):
                               capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL, **options)
 
     def done(self, command, **how):
-        """As user(), of what must succeed: what it printed."""
+        """Like user(), for a command that must succeed; returns what it printed."""
         done = self.user(command, **how)
         self.assertEqual(done.returncode, 0, (done.stdout + done.stderr).decode(errors="replace"))
         return done.stdout.decode(errors="replace")
@@ -303,7 +303,8 @@ class SlurmTest(recording.RecordingTest):
         return json.loads(self.done([CLUSTERPROF, "report", "--json", run]))
 
     def check_run(self, run, ranks, nodes=None):
-        """Of a run that came to its end: its ranks, a shard per node (all, if not stated). Returns the report."""
+        """Checks a run that came to its end: its ranks, and a shard for each node (all nodes, if not stated). Returns the
+        report."""
         report = self.report(run)
         nodes = nodes or self.cluster.names
         self.assertEqual([rank["rank"] for rank in report["ranks"]], list(range(ranks)))

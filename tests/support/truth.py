@@ -1,5 +1,5 @@
-"""What the tests in tests/truth share: recording a program that says itself what the profile has to
-say, and comparing the two.
+"""Functions that the tests in tests/truth share: they record a program that itself prints what its profile has to say,
+and compare the two.
 
 CLUSTERPROF_TRUTH_SECONDS   how long every program runs, instead of the shorter times of the tests
 CLUSTERPROF_TRUTH_PYTHONS   versions (3.8.18,system) to be tested, instead of all
@@ -42,7 +42,7 @@ def marked_lines(program, prefix):
 
 
 class CallRules:
-    """Which call paths a program can have: its lines say in `# calls:` which functions they call. With
+    """The call paths that a program can have: its lines say in `# calls:` which functions they call. With
     `# called from: anywhere` behind its `def` a function can come below any line (__del__)."""
 
     def __init__(self, program):
@@ -60,7 +60,7 @@ class CallRules:
                         self.from_anywhere.add(node.name)
 
     def fault(self, frames):
-        """Why the frames of the program, outermost first, cannot be part of a call path; None if they can."""
+        """Says why these frames of the program, outermost first, cannot be part of a call path; None if they can."""
         for frame in frames:
             if frame.name == "<module>":
                 if frame is not frames[0]:
@@ -111,13 +111,13 @@ class TruthTest(recording.RecordingTest):
         return call_paths.quality(os.path.join(self.directory, "run", "profile.h5"))
 
     def compare(self, version, what, expected, seen, tolerance=POINTS):
-        """A share (or a ratio) in the profile with what it is by the program's own clock."""
+        """Compares a share (or a ratio) in the profile with the one by the program's own clock."""
         self.figure(python=version, what=what, expected=expected, seen=seen, tolerance=tolerance)
         with self.subTest(python=version, what=what):
             self.measured_near(seen, expected, tolerance, what)
 
     def compare_shares(self, version, what, own_s, seen_s, tolerance=POINTS, tolerance_all=0.03):
-        """Every part's share of the parts' sum, and that sum."""
+        """Compares each part's share of the sum of all parts, and that sum."""
         own, seen = sum(own_s.values()), sum(seen_s.values())
         for part in own_s:
             self.compare(version, f"{what}: {part}", own_s[part] / own, seen_s[part] / seen, tolerance)

@@ -1,5 +1,5 @@
-"""Threads and processes that wait for each other. What the main thread waits for is told by its kind, as long as
-the program says that it waited; helpers that wait for data have nothing to do and are in no hot spot."""
+"""Threads and processes that wait for each other. The report has to say what the main thread waited for, for as long as
+the program says that it waited. Helper threads that wait for data have nothing to do and must not appear in hotspots."""
 
 import os
 import subprocess

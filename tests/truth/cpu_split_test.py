@@ -1,6 +1,6 @@
 """Two Python functions share the CPU time 70 to 30, by the thread's own CPU clock; the profile at
-100 Hz must say so within 3 points. Once per CPython on this machine. A turn of both takes ten times what 100 Hz
-mean: samples that were not to move through it would meet the same places of every turn."""
+100 Hz must say so within 3 points. Once per CPython on this machine. A turn of both takes exactly ten periods of
+100 Hz: if samples kept step with the turns, they would always meet the same places."""
 
 import os
 

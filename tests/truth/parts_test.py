@@ -3,8 +3,8 @@ system calls (programs/parts.py), 0.2 s each, and times each by its own clock. A
 the time must be in the category that it belongs to, within 2 points; on every CPython of this machine.
 
 The watcher looks at a blocked thread every 10 to 40 ms, and the timer of a thread that goes on starts again
-only then: that much is in doubt for each block, about 20 ms of 200 here. A thread that blocks again after
-less than 30 us of work was not seen to go on at all (docs/accuracy.md)."""
+only then. So about 20 of the 200 ms of each block are uncertain. A thread that blocks again after less than
+30 us of work is not noticed as running at all (docs/accuracy.md)."""
 
 import os
 

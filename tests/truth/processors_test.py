@@ -1,6 +1,6 @@
-"""What a thread waits for a processor: processes that spin on one processor know from their own clocks how long they
-ran and how long they did not, and since they never block, the rest is category runnable. And the CPU time of threads
-that end before their first sample."""
+"""The time that a thread waits for a processor. Processes that spin on one processor know from their own clocks how long
+they ran. Since they never block, they were runnable for the rest. Also: the CPU time of threads that end before their
+first sample."""
 
 import json
 import os

@@ -1,8 +1,8 @@
 """Python functions, lines, recursion, callbacks from C, generators and coroutines with known shares of
 the time (programs/shares.py), at 1 kHz, on every CPython of this machine.
 
-A share may be off by 2 points. The parts are blocks of work of many sampling periods each, and of a
-block one period is in doubt: N blocks in T seconds make that sqrt(N) / 2 ms / T, below half a point
+A share may be off by 2 points. The parts are blocks of work of many sampling periods each, and one period
+of each block is uncertain: for N blocks in T seconds that makes sqrt(N) / 2 ms / T, below half a point
 here. Calls are exact: no call path shows a function below another that did not call it, or a line of
 the caller that does not call it."""
 

@@ -1,6 +1,6 @@
-"""No call path that cannot be, at 10 kHz: programs/toggle.py changes its call path every microsecond or so among
-a few that are possible, programs/storm.py does it through C, with generators and exceptions. One sample
-that shows a caller, or a caller's line, with a callee that it does not call fails the test; on every CPython
+"""No impossible call path appears, at 10 kHz. programs/toggle.py changes its call path every microsecond or so among
+a few that are possible; programs/storm.py does so through C, with generators and exceptions. A single sample
+that shows a caller, or a caller's line, with a callee that it does not call fails the test. On every CPython
 of this machine. At least 99.9 % of the samples have Python and native frames joined, 99 % before Python 3.11.
 
 CLUSTERPROF_TRUTH_RATE   another rate

@@ -1,5 +1,5 @@
-"""What compiled code is called: functions, source lines and inlined functions, in the report of real runs,
-for every language and kind of debug information that the tools of this machine can make."""
+"""Names of compiled code: functions, source lines and inlined functions in the report of real runs, for every
+language and kind of debug information that the tools of this machine can make."""
 
 import os
 import re

@@ -2,10 +2,11 @@
 machine, where they share the interpreter's lock) and in C (programs/native.c), and within each thread
 two functions with known shares.
 
-At 1 kHz by the wall clock, of which threads spend much waiting for the lock or a core, the CPU time of
-the call paths is compared; at 100 Hz by the CPU clock the time itself. A share may be off by 2 points, by
-3 in the recursion at 100 Hz. Within one thread n samples decide, so there it may be off by three
-times the sampling error sqrt(0.6 * 0.4 / n), if that is more."""
+At 1 kHz by the wall clock, the CPU time of the call paths is compared, because threads spend much of the wall
+time waiting for the lock or a core. At 100 Hz by the CPU clock, the time itself is compared. A share may be
+off by 2 points, by 3 in the recursion at 100 Hz. Within one thread n samples decide, so there it may be off
+by three times the sampling error sqrt(0.6 * 0.4 / n), if that is more.
+"""
 
 import math
 import os

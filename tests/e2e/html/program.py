@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An MPI program for tests of the report page. Names of functions, files and regions in it are what somebody would
-choose who wants to be more than text in a browser."""
+"""An MPI program for tests of the report page. The names of its functions, files and regions are hostile: a
+careless browser page would run them as markup or script."""
 import sys
 import time
 

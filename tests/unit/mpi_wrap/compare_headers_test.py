@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""That compare_headers.py finds what it is there for: a function of an mpi.h that the specification neither wraps
-nor lists as `unwrapped` with its reason, and one with another signature.
+"""Tests that compare_headers.py finds functions of an mpi.h that the specification neither wraps nor lists as
+`unwrapped` with a reason, and functions with another signature.
 
 compare_headers_test.py GENERATOR_DIR INCLUDE_DIR
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The prolog of slurm.conf without Slurm: which installation it finds, and as whom it runs what is there."""
+"""The prolog of slurm.conf without Slurm: which installation it finds, and as which user it runs that."""
 
 import os
 import shutil
@@ -59,7 +59,7 @@ class PrologTest(unittest.TestCase):
         os.chmod(self.clusterprof, 0o755)
 
     def run_prolog(self, *command):
-        """What the collector would find of it."""
+        """Returns what the collector would find in the prolog's directory."""
         script = 'mount -t tmpfs none /run && "$@" && cat /run/clusterprof/77/node-check'
         job = {"SLURM_JOB_ID": "77", "SLURM_JOB_UID": str(USER), "SLURM_JOB_GID": str(GROUP), "SPANK_CLUSTERPROF": "1",
                "PATH": os.environ["PATH"]}

@@ -1,4 +1,4 @@
-"""The starter in real processes: what it executes, and that whatever is not for it runs as without it."""
+"""The starter in real processes: which programs it turns into recorded ones, and that all others run as without it."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""scripts/mutants: which mistakes it makes in a text, and a tiny project of which it finds the test that is missing."""
+"""scripts/mutants: which mistakes it makes in a text, and a tiny project in which it finds a missing test."""
 
 import importlib.machinery
 import importlib.util
