@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi-wrap/src/epochs.hpp"
 
+#include "mpi-wrap/src/group_ranks.hpp"
 #include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/spin_lock.hpp"
 #include "mpi-wrap/src/state.hpp"
@@ -67,7 +68,8 @@ void begin_epoch(const EndedCall& call, HandleKey window, Communicator& communic
     return agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiEventRingFull));
   epoch->window = window;
   epoch->exposure = exposure;
-  if (!read_group(group, epoch->ranks)) return free_epoch(epoch);
+  GroupRanks members;
+  if (!members.read(group) || !members.assign_to(epoch->ranks)) return free_epoch(epoch);
   write_events(call, communicator, epoch->ranks, op, wire::kTagWinPost,
                exposure ? Direction::kSent : Direction::kReceived);
   const LockIf held(lock, state.shared);

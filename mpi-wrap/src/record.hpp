@@ -8,12 +8,14 @@
 #include <cstdint>
 
 #include "formats/wire/segment.h"
-#include "mpi-wrap/src/communicator.hpp"
+#include "mpi-wrap/src/communicator_handles.hpp"
+#include "mpi-wrap/src/communicator_registry.hpp"
 #include "mpi-wrap/src/events.hpp"
 #include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/request_table.hpp"
 #include "mpi-wrap/src/state.hpp"
 #include "mpi-wrap/src/tables.hpp"
+#include "mpi-wrap/src/topology.hpp"
 #include "mpi-wrap/src/type_size.hpp"
 
 namespace clusterprof::mpi_wrap {

@@ -4,7 +4,7 @@
 // a rank with a tag has number n on both sides, so that the merge can pair sends and receives.
 #include "mpi-wrap/src/requests.hpp"
 
-#include "mpi-wrap/src/communicator.hpp"
+#include "mpi-wrap/src/communicator_handles.hpp"
 #include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/rank_map.hpp"
 #include "mpi-wrap/src/spin_lock.hpp"

@@ -3,7 +3,8 @@
 
 #include <atomic>
 
-#include "mpi-wrap/src/communicator.hpp"
+#include "mpi-wrap/src/communicator_handles.hpp"
+#include "mpi-wrap/src/communicator_registry.hpp"
 #include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/state.hpp"

@@ -11,7 +11,8 @@
 
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
-#include "mpi-wrap/src/communicator.hpp"
+#include "mpi-wrap/src/communicator_handles.hpp"
+#include "mpi-wrap/src/communicator_registry.hpp"
 #include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/record.hpp"

@@ -6,12 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "mpi-wrap/src/communicator.hpp"
+#include "mpi-wrap/src/communicator_handles.hpp"
 #include "mpi-wrap/src/handles.hpp"
-#include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/requests.hpp"
 #include "mpi-wrap/src/state.hpp"
-#include "mpi-wrap/src/worlds.hpp"
 
 namespace clusterprof::mpi_wrap {
 
@@ -23,16 +21,6 @@ const clusterprof_agent_api kAgent{3,       nullptr, nullptr, nullptr, nullptr,
                                    nullptr, nullptr, nullptr, nullptr, [](std::uint32_t) {}};
 }  // namespace
 const clusterprof_agent_api* agent = &kAgent;
-void* library_function(std::uint32_t) noexcept { return nullptr; }
-void start_worlds(MPI_Group, std::int32_t) noexcept {}
-void end_worlds() noexcept {}
-void add_world(MPI_Group, RankMap&) noexcept {}
-std::int32_t first_rank() noexcept { return 0; }
-bool read_own_callers(RankMap&) noexcept { return false; }
-bool find_run_ranks(MPI_Group, std::int32_t, const std::int32_t*, std::int32_t*, std::int32_t*) noexcept {
-  return false;
-}
-
 namespace {
 
 constexpr int kMany = 20'000;  // in a table of 65,536 slots
