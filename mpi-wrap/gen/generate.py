@@ -358,14 +358,14 @@ class Wrapper:
         words = self.f.get("receives").split()
         return "taken" if words == ["message"] else ", ".join(words)
 
-    def prepared_events(self):
+    def persistent_events(self):
         f = self.f
         if f.get("sends"):
-            return [f"record.prepare_send({self.sent_message()});"]
+            return [f"record.init_send({self.sent_message()});"]
         if f.get("receives"):
-            return [f"record.prepare_receive({self.received_message()});"]
+            return [f"record.init_receive({self.received_message()});"]
         if f.get("sync"):
-            return [f"record.prepare_collective({f.get('root', '')});"]
+            return [f"record.init_collective({f.get('root', '')});"]
         return []
 
     def started_events(self):
@@ -448,7 +448,7 @@ class Wrapper:
             text += ".collective()"
         return text
 
-    LOCALS = {"real", "start", "passed_on", "returned", "record", "subject", "use", "taken", "own_status", "seen_status", "prepared",
+    LOCALS = {"real", "start", "passed_on", "returned", "record", "subject", "use", "taken", "own_status", "seen_status", "persistent",
               "in_place", "role"}
 
     def emit(self):
@@ -478,7 +478,7 @@ class Wrapper:
             self.add("MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;")
             called = ", ".join("seen_status" if a.name == "status" else a.name for a in f.arguments)
         verb = f.request_verb()
-        prepares = verb == "prepares"
+        initializes = verb == "initializes"
         self.add(f"const int returned = real({called});")
         self.add(f"Record record({op}, start, returned == MPI_SUCCESS);")
         if early:
@@ -489,11 +489,11 @@ class Wrapper:
         body = Wrapper(f)
         body.bytes()
         before, after = [], []
-        if prepares:
+        if initializes:
             receive = "true" if f.get("recv") == "status" else "false"
-            self.add("PreparedRequest prepared{};")
-            before.append(f"record.prepare(prepared, *{f.request_argument()}, {receive});")
-            before += self.prepared_events()
+            self.add("PersistentRequest persistent{};")
+            before.append(f"record.init_persistent(persistent, *{f.request_argument()}, {receive});")
+            before += self.persistent_events()
         if f.get("new_comm"):
             kind, argument = f.get("new_comm").split()
             after.append(f"record.make_communicator(Derivation::k{kind.capitalize()}, *{argument});")
@@ -507,7 +507,7 @@ class Wrapper:
             self.lines += ["    " + a for a in after]
             self.add("}")
         self.add("record.finish();")
-        last = self.started_events() if verb == "starts" else [] if prepares else self.events()
+        last = self.started_events() if verb == "starts" else [] if initializes else self.events()
         # The events of a call that frees its communicator speak of it.
         if f.get("frees"):
             last.append("release(subject, use);")

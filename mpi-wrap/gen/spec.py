@@ -29,7 +29,7 @@ FIELDS = REQUIRED + ("removed", "unwrapped") + RULES
 NEW_COMM_KINDS = ("dup", "child", "group", "inter")
 SYNC_CLASSES = ("barrier", "nxn", "1xn", "nx1", "scan")
 EPOCHS = {"post": 2, "start": 2, "complete": 1, "wait": 1}  # and how many words
-REQUEST_VERBS = ("starts", "prepares", "completes", "activates", "frees")
+REQUEST_VERBS = ("starts", "initializes", "completes", "activates", "frees")
 GROUP_FACTORS = ("peers", "members", "outs", "ins")
 ARRAY_INDICES = ("", "me", "members", "outs", "ins")
 

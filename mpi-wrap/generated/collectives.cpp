@@ -715,10 +715,10 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init(const void *sendbuf, int send
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgather_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -739,10 +739,10 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init_c(const void *sendbuf, MPI_Co
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgather_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -785,10 +785,10 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init(const void *sendbuf, int sen
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgatherv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -809,10 +809,10 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init_c(const void *sendbuf, MPI_C
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgatherv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -852,10 +852,10 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init(const void *sendbuf, void *re
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Allreduce_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -873,10 +873,10 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init_c(const void *sendbuf, void *
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Allreduce_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -916,10 +916,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init(const void *sendbuf, int sendc
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoall_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -940,10 +940,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init_c(const void *sendbuf, MPI_Cou
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoall_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -986,10 +986,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init(const void *sendbuf, const in
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoallv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -1010,10 +1010,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init_c(const void *sendbuf, const 
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoallv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -1056,10 +1056,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init(const void *sendbuf, const in
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Alltoallw_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtypes_used = in_place ? recvtypes : sendtypes;
@@ -1080,10 +1080,10 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init_c(const void *sendbuf, const 
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Alltoallw_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtypes_used = in_place ? recvtypes : sendtypes;
@@ -1104,10 +1104,10 @@ extern "C" int clusterprof_wrap_MPI_Barrier_init(MPI_Comm comm, MPI_Info info, M
   const int returned = real(comm, info, request);
   Record record(wire::kMPI_Barrier_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
   }
   record.finish();
   return returned;
@@ -1142,10 +1142,10 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init(void *buffer, int count, MPI_Data
   const int returned = real(buffer, count, datatype, root, comm, info, request);
   Record record(wire::kMPI_Bcast_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     if (role.root) record.add_sent(bytes_of(count, datatype));
     if (role.member && !role.root) record.add_received(bytes_of(count, datatype));
@@ -1164,10 +1164,10 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init_c(void *buffer, MPI_Count count, 
   const int returned = real(buffer, count, datatype, root, comm, info, request);
   Record record(wire::kMPI_Bcast_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     if (role.root) record.add_sent(bytes_of(count, datatype));
     if (role.member && !role.root) record.add_received(bytes_of(count, datatype));
@@ -1205,10 +1205,10 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init(const void *sendbuf, void *recvb
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Exscan_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1226,10 +1226,10 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init_c(const void *sendbuf, void *rec
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Exscan_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1270,10 +1270,10 @@ extern "C" int clusterprof_wrap_MPI_Gather_init(const void *sendbuf, int sendcou
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gather_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
@@ -1295,10 +1295,10 @@ extern "C" int clusterprof_wrap_MPI_Gather_init_c(const void *sendbuf, MPI_Count
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gather_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
@@ -1343,10 +1343,10 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init(const void *sendbuf, int sendco
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gatherv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
@@ -1368,10 +1368,10 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init_c(const void *sendbuf, MPI_Coun
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gatherv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
@@ -1762,10 +1762,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init(const void *sendbuf, void *recvb
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   Record record(wire::kMPI_Reduce_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     if (role.member) record.add_sent(bytes_of(count, datatype));
     if (role.root) record.add_received(bytes_of(count, datatype));
@@ -1784,10 +1784,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init_c(const void *sendbuf, void *rec
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   Record record(wire::kMPI_Reduce_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     if (role.member) record.add_sent(bytes_of(count, datatype));
     if (role.root) record.add_received(bytes_of(count, datatype));
@@ -1837,10 +1837,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init(const void *sendbu
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_block_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     record.add_sent(bytes_of(recvcount, datatype) * static_cast<std::uint64_t>(record.members()));
     record.add_received(bytes_of(recvcount, datatype));
     record.count_size();
@@ -1858,10 +1858,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init_c(const void *send
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_block_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     record.add_sent(bytes_of(recvcount, datatype) * static_cast<std::uint64_t>(record.members()));
     record.add_received(bytes_of(recvcount, datatype));
     record.count_size();
@@ -1898,10 +1898,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init(const void *sendbuf, voi
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     record.add_sent(sum_of(recvcounts, datatype, record.members()));
     record.add_received(bytes_of(recvcounts[record.me()], datatype));
     record.count_size();
@@ -1919,10 +1919,10 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init_c(const void *sendbuf, v
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     record.add_sent(sum_of(recvcounts, datatype, record.members()));
     record.add_received(bytes_of(recvcounts[record.me()], datatype));
     record.count_size();
@@ -1959,10 +1959,10 @@ extern "C" int clusterprof_wrap_MPI_Scan_init(const void *sendbuf, void *recvbuf
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Scan_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1980,10 +1980,10 @@ extern "C" int clusterprof_wrap_MPI_Scan_init_c(const void *sendbuf, void *recvb
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Scan_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective();
+    record.init_persistent(persistent, *request, false);
+    record.init_collective();
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -2024,10 +2024,10 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init(const void *sendbuf, int sendco
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatter_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcount : recvcount;
@@ -2049,10 +2049,10 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init_c(const void *sendbuf, MPI_Coun
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatter_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcount : recvcount;
@@ -2097,10 +2097,10 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_init(const void *sendbuf, const int
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatterv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcounts[record.me()] : recvcount;
@@ -2122,10 +2122,10 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_init_c(const void *sendbuf, const M
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatterv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_collective(root);
+    record.init_persistent(persistent, *request, false);
+    record.init_collective(root);
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcounts[record.me()] : recvcount;

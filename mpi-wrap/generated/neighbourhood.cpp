@@ -297,9 +297,9 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init(const void *sendbuf,
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgather_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
+    record.init_persistent(persistent, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -317,9 +317,9 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init_c(const void *sendbu
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgather_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
+    record.init_persistent(persistent, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -355,9 +355,9 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init(const void *sendbuf
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgatherv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
+    record.init_persistent(persistent, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -375,9 +375,9 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init_c(const void *sendb
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgatherv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
+    record.init_persistent(persistent, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -413,9 +413,9 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init(const void *sendbuf, 
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoall_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
+    record.init_persistent(persistent, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -433,9 +433,9 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init_c(const void *sendbuf
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoall_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
+    record.init_persistent(persistent, *request, false);
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -471,9 +471,9 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init(const void *sendbuf,
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
+    record.init_persistent(persistent, *request, false);
     record.send_to_neighbours(sendcounts, sendtype);
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -491,9 +491,9 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init_c(const void *sendbu
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
+    record.init_persistent(persistent, *request, false);
     record.send_to_neighbours(sendcounts, sendtype);
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -529,9 +529,9 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init(const void *sendbuf,
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallw_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
+    record.init_persistent(persistent, *request, false);
     record.send_to_neighbours(sendcounts, sendtypes);
     record.receive_from_neighbours(recvcounts, recvtypes);
     record.count_size();
@@ -549,9 +549,9 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init_c(const void *sendbu
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallw_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
+    record.init_persistent(persistent, *request, false);
     record.send_to_neighbours(sendcounts, sendtypes);
     record.receive_from_neighbours(recvcounts, recvtypes);
     record.count_size();

@@ -33,10 +33,10 @@ extern "C" int clusterprof_wrap_MPI_Bsend_init(const void *buf, int count, MPI_D
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Bsend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_send(dest, tag);
+    record.init_persistent(persistent, *request, false);
+    record.init_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -296,10 +296,10 @@ extern "C" int clusterprof_wrap_MPI_Recv_init(void *buf, int count, MPI_Datatype
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, true);
-    record.prepare_receive(source, tag);
+    record.init_persistent(persistent, *request, true);
+    record.init_receive(source, tag);
   }
   record.finish();
   return returned;
@@ -337,10 +337,10 @@ extern "C" int clusterprof_wrap_MPI_Rsend_init(const void *buf, int count, MPI_D
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Rsend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_send(dest, tag);
+    record.init_persistent(persistent, *request, false);
+    record.init_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -369,10 +369,10 @@ extern "C" int clusterprof_wrap_MPI_Send_init(const void *buf, int count, MPI_Da
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Send_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_send(dest, tag);
+    record.init_persistent(persistent, *request, false);
+    record.init_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -443,10 +443,10 @@ extern "C" int clusterprof_wrap_MPI_Ssend_init(const void *buf, int count, MPI_D
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ssend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_send(dest, tag, wire::kEventSynchronous);
+    record.init_persistent(persistent, *request, false);
+    record.init_send(dest, tag, wire::kEventSynchronous);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -518,10 +518,10 @@ extern "C" int clusterprof_wrap_MPI_Bsend_init_c(const void *buf, MPI_Count coun
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Bsend_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_send(dest, tag);
+    record.init_persistent(persistent, *request, false);
+    record.init_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -814,9 +814,9 @@ extern "C" int clusterprof_wrap_MPI_Precv_init(void *buf, int partitions, MPI_Co
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Precv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, true);
+    record.init_persistent(persistent, *request, true);
   }
   record.finish();
   return returned;
@@ -831,9 +831,9 @@ extern "C" int clusterprof_wrap_MPI_Psend_init(const void *buf, int partitions, 
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Psend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
+    record.init_persistent(persistent, *request, false);
     record.send_to(dest, count_of(partitions) * bytes_of(count, datatype));
   }
   record.finish();
@@ -868,10 +868,10 @@ extern "C" int clusterprof_wrap_MPI_Recv_init_c(void *buf, MPI_Count count, MPI_
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, true);
-    record.prepare_receive(source, tag);
+    record.init_persistent(persistent, *request, true);
+    record.init_receive(source, tag);
   }
   record.finish();
   return returned;
@@ -903,10 +903,10 @@ extern "C" int clusterprof_wrap_MPI_Rsend_init_c(const void *buf, MPI_Count coun
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Rsend_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_send(dest, tag);
+    record.init_persistent(persistent, *request, false);
+    record.init_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -939,10 +939,10 @@ extern "C" int clusterprof_wrap_MPI_Send_init_c(const void *buf, MPI_Count count
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Send_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_send(dest, tag);
+    record.init_persistent(persistent, *request, false);
+    record.init_send(dest, tag);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -1021,10 +1021,10 @@ extern "C" int clusterprof_wrap_MPI_Ssend_init_c(const void *buf, MPI_Count coun
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ssend_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  PreparedRequest prepared{};
+  PersistentRequest persistent{};
   if (record.counts()) {
-    record.prepare(prepared, *request, false);
-    record.prepare_send(dest, tag, wire::kEventSynchronous);
+    record.init_persistent(persistent, *request, false);
+    record.init_send(dest, tag, wire::kEventSynchronous);
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();

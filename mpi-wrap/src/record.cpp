@@ -23,7 +23,7 @@ Intent& Intent::completes(const MPI_Request* requests, int count) noexcept {
 }
 
 void Record::finish() noexcept {
-  if (call_.segment == nullptr || (call_.paused && prepared_ == nullptr)) return;
+  if (call_.segment == nullptr || (call_.paused && persistent_ == nullptr)) return;
   if (path_.hash == 0) path_ = agent->call_path();
   call_.site = find_site(call_.segment, path_, op_, index_, helper_thread_);
   if (call_.site >= call_.segment->mpi_sites)
@@ -33,19 +33,19 @@ void Record::finish() noexcept {
     wire::MpiSite& site = table_at<wire::MpiSite>(call_.segment, call_.segment->mpi_sites_offset)[call_.site];
     count_call(site, call_.exit_ns - call_.enter_ns, state.shared);
     if (counter_count_ != 0) add_counters();
-    if (prepared_ == nullptr) {
+    if (persistent_ == nullptr) {
       if (sent_ != 0) add(site.sent_bytes, sent_, state.shared);
       if (received_ != 0) add(site.recv_bytes, received_, state.shared);
     }
   }
-  if (prepared_ == nullptr) return;
-  Request& request = prepared_->request;
+  if (persistent_ == nullptr) return;
+  Request& request = persistent_->request;
   request.site = call_.site;
   request.op = static_cast<std::uint16_t>(op_);
   if (request.kind == RequestKind::kSend) request.bytes = sent_;
-  prepared_->each.sent_bytes = sent_;
-  prepared_->each.recv_bytes = received_;
-  track(request, &prepared_->each);
+  persistent_->each.sent_bytes = sent_;
+  persistent_->each.recv_bytes = received_;
+  track(request, &persistent_->each);
 }
 
 void Record::add_counters() noexcept {
@@ -54,7 +54,7 @@ void Record::add_counters() noexcept {
   for (std::uint32_t i = 0; i < counter_count_; ++i) add(counters.values[i], counters_[i], state.shared);
 }
 
-void Record::prepare_peers(std::uint32_t count) noexcept {
+void Record::allocate_peers(std::uint32_t count) noexcept {
   if (count == 0) return;
   const std::size_t bytes = sizeof(PeerList) + std::size_t{count} * sizeof(PeerBytes);
   auto* list = static_cast<PeerList*>(allocate_pages(bytes));
@@ -63,7 +63,7 @@ void Record::prepare_peers(std::uint32_t count) noexcept {
     return;
   }
   list->allocated_bytes = bytes;
-  prepared_->each.peers = list;
+  persistent_->each.peers = list;
 }
 
 // --- events ---
@@ -278,8 +278,8 @@ void Record::start_collective(MPI_Request request, int root) noexcept {
   forget(key_of(request));
 }
 
-void Record::prepare_send(int destination, int tag, std::uint8_t flags) noexcept {
-  Request& request = prepared_->request;
+void Record::init_send(int destination, int tag, std::uint8_t flags) noexcept {
+  Request& request = persistent_->request;
   request.peer = world_rank(destination);
   request.tag = tag;
   request.event_flags = flags | wire::kEventNonblocking;
@@ -288,11 +288,11 @@ void Record::prepare_send(int destination, int tag, std::uint8_t flags) noexcept
   request.kind = RequestKind::kSend;
 }
 
-void Record::prepare_receive(int source, int tag) noexcept { receive_into(prepared_->request, source, tag); }
+void Record::init_receive(int source, int tag) noexcept { receive_into(persistent_->request, source, tag); }
 
-void Record::prepare_collective(int root) noexcept {
+void Record::init_collective(int root) noexcept {
   if (!has_collective_events()) return;
-  Request& request = prepared_->request;
+  Request& request = persistent_->request;
   request.communicator = communicator_;
   request.kind = RequestKind::kCollective;
   request.peer = root == kNoRoot ? -1 : world_rank(root);

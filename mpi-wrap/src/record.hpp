@@ -71,9 +71,9 @@ class Intent {
 inline std::uint64_t enter(const Intent& intent) noexcept { return agent->enter_mpi(&intent.call()); }
 
 // Made by MPI_X_init: the request, and what each start of it does.
-struct PreparedRequest {
+struct PersistentRequest {
   Request request;
-  Prepared each;
+  PersistentOperation each;
 };
 
 // This rank's role in a rooted collective.
@@ -183,9 +183,9 @@ class Record {
   // Counts the call once in the histogram, with the larger of its two directions.
   void count_size() noexcept {
     const std::uint64_t bytes = sent_ > received_ ? sent_ : received_;
-    if (prepared_ != nullptr) {
-      prepared_->each.counts_size = true;
-      prepared_->each.size_bytes = bytes;
+    if (persistent_ != nullptr) {
+      persistent_->each.counts_size = true;
+      persistent_->each.size_bytes = bytes;
     } else {
       count_size_of(bytes);
     }
@@ -196,18 +196,18 @@ class Record {
   }
   void bind(HandleKey key) noexcept { mpi_wrap::bind(key, communicator_); }
 
-  // The call makes a persistent request: from here on the rules describe each start of it. `prepared` is
+  // The call makes a persistent request: from here on the rules describe each start of it. `persistent` is
   // zeroed and outlives this record. finish() takes it over.
-  void prepare(PreparedRequest& prepared, MPI_Request request, bool receive) noexcept {
-    prepared_ = &prepared;
-    prepared.request.key = key_of(request);
-    prepared.request.kind = receive ? RequestKind::kReceive : RequestKind::kOther;
-    prepared.request.sized = receive;
+  void init_persistent(PersistentRequest& persistent, MPI_Request request, bool receive) noexcept {
+    persistent_ = &persistent;
+    persistent.request.key = key_of(request);
+    persistent.request.kind = receive ? RequestKind::kReceive : RequestKind::kOther;
+    persistent.request.sized = receive;
   }
   // The same, if each start is an operation that has events.
-  void prepare_send(int destination, int tag, std::uint8_t flags = 0) noexcept;
-  void prepare_receive(int source, int tag) noexcept;
-  void prepare_collective(int root = kNoRoot) noexcept;
+  void init_send(int destination, int tag, std::uint8_t flags = 0) noexcept;
+  void init_receive(int source, int tag) noexcept;
+  void init_collective(int root = kNoRoot) noexcept;
 
   // Counts the call at its site.
   void finish() noexcept;
@@ -278,11 +278,11 @@ class Record {
   const RankMap* ins() noexcept { return neighbours() ? &communicator_->in_neighbours : nullptr; }
 
   void message(std::int32_t destination, std::uint64_t bytes) noexcept {
-    if (prepared_ != nullptr) {
-      prepare_peers(1);
-      add_prepared(destination, bytes);
-      prepared_->each.counts_size = true;
-      prepared_->each.size_bytes = bytes;
+    if (persistent_ != nullptr) {
+      allocate_peers(1);
+      add_peer(destination, bytes);
+      persistent_->each.counts_size = true;
+      persistent_->each.size_bytes = bytes;
       return;
     }
     count_message_of(state.world_rank, destination, bytes);
@@ -291,15 +291,15 @@ class Record {
   template <typename BytesOf>
   void blocks_to(const RankMap* map, bool all_exist, BytesOf bytes_of_block) noexcept {
     if (map == nullptr) return;
-    if (prepared_ != nullptr) prepare_peers(static_cast<std::uint32_t>(map->size()));
+    if (persistent_ != nullptr) allocate_peers(static_cast<std::uint32_t>(map->size()));
     for (std::int32_t i = 0; i < map->size(); ++i) {
       const std::int32_t destination = map->world_rank(i);
       if (destination == kUnknownRank && !all_exist) continue;
       const std::uint64_t bytes = bytes_of_block(i);
       if (bytes == 0) continue;
       sent_ += bytes;
-      if (prepared_ != nullptr) {
-        add_prepared(destination, bytes);
+      if (persistent_ != nullptr) {
+        add_peer(destination, bytes);
       } else {
         count_message_of(state.world_rank, destination, bytes);
       }
@@ -320,9 +320,9 @@ class Record {
     }
   }
   void add_counters() noexcept;
-  void prepare_peers(std::uint32_t count) noexcept;
-  void add_prepared(std::int32_t destination, std::uint64_t bytes) noexcept {
-    PeerList* list = prepared_->each.peers;
+  void allocate_peers(std::uint32_t count) noexcept;
+  void add_peer(std::int32_t destination, std::uint64_t bytes) noexcept {
+    PeerList* list = persistent_->each.peers;
     if (list != nullptr) list->peers()[list->count++] = {destination, bytes};
   }
 
@@ -336,7 +336,7 @@ class Record {
   Communicator* communicator_ = nullptr;
   MPI_Comm handle_{};
   std::uint64_t sent_ = 0, received_ = 0;
-  PreparedRequest* prepared_ = nullptr;
+  PersistentRequest* persistent_ = nullptr;
 };
 
 }  // namespace clusterprof::mpi_wrap

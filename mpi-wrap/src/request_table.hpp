@@ -29,7 +29,7 @@ struct PeerList {
 static_assert(sizeof(PeerList) % alignof(PeerBytes) == 0);
 
 // What each start of a persistent request does.
-struct Prepared {
+struct PersistentOperation {
   bool counts_size;  // size_bytes, in the histogram
   std::uint64_t sent_bytes, recv_bytes, size_bytes;
   PeerList* peers;  // may be null
@@ -52,10 +52,10 @@ inline constexpr std::uint64_t kSendHalf = std::uint64_t{1} << 63, kMessageHandl
 struct alignas(64) Request {
   std::uint64_t key;  // the handle, 0 in a free slot
   std::uint64_t start_ns;
-  Communicator* communicator;  // referenced; null: it has no events
-  std::uint64_t bytes;         // of a message sent
-  Prepared* prepared;          // of a persistent request, else null
-  std::uint32_t site;          // index of the call site that made it; its bytes are counted there
+  Communicator* communicator;       // referenced; null: it has no events
+  std::uint64_t bytes;              // of a message sent
+  PersistentOperation* persistent;  // of a persistent request, else null
+  std::uint32_t site;               // index of the call site that made it; its bytes are counted there
   std::uint32_t sequence;
   std::int32_t peer, tag;  // world rank; of a collective operation the root
   std::uint16_t op;

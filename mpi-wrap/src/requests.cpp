@@ -19,23 +19,23 @@ SpinLock lock;
 std::uint32_t tracked;      // table.size(), to be read without the lock
 std::uint32_t need_status;  // how many of them need a status when they complete
 
-// --- memory for Prepared ---
+// --- memory for PersistentOperation ---
 
-constinit ObjectPool<Prepared> pool;
+constinit ObjectPool<PersistentOperation> pool;
 
-Prepared* allocate_prepared(const Prepared& prepared) noexcept {
-  Prepared* const taken = pool.take();
-  if (taken != nullptr) *taken = prepared;
+PersistentOperation* allocate_persistent(const PersistentOperation& persistent) noexcept {
+  PersistentOperation* const taken = pool.take();
+  if (taken != nullptr) *taken = persistent;
   return taken;
 }
 
-void free_peers(const Prepared& prepared) noexcept {
-  if (prepared.peers != nullptr) free_pages(prepared.peers, prepared.peers->allocated_bytes);
+void free_peers(const PersistentOperation& persistent) noexcept {
+  if (persistent.peers != nullptr) free_pages(persistent.peers, persistent.peers->allocated_bytes);
 }
 
-void free_prepared(Prepared* prepared) noexcept {
-  free_peers(*prepared);
-  pool.give_back(prepared);
+void free_persistent(PersistentOperation* persistent) noexcept {
+  free_peers(*persistent);
+  pool.give_back(persistent);
 }
 
 // --- the table ---
@@ -107,7 +107,7 @@ Request remove(Request* request) noexcept {
 }
 
 void free_request(Request& request) noexcept {
-  if (request.prepared != nullptr) free_prepared(request.prepared);
+  if (request.persistent != nullptr) free_persistent(request.persistent);
   end_late_numbering(request);
   if (request.communicator != nullptr) drop_reference(request.communicator);
 }
@@ -368,19 +368,19 @@ void number_receive(Request& request) noexcept {
   }
 }
 
-void track(const Request& request, const Prepared* prepared) noexcept {
+void track(const Request& request, const PersistentOperation* persistent) noexcept {
   const LockIf held(lock, state.shared);
   forget_locked(request.key);
   Request kept = request;
-  if (prepared != nullptr) kept.prepared = allocate_prepared(*prepared);
-  if ((prepared != nullptr && kept.prepared == nullptr) || !insert(kept, false)) {
+  if (persistent != nullptr) kept.persistent = allocate_persistent(*persistent);
+  if ((persistent != nullptr && kept.persistent == nullptr) || !insert(kept, false)) {
     // Its bytes will be missing from its site, and its events.
     agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiSiteTableFull));
     end_late_numbering(kept);
-    if (kept.prepared != nullptr) {
-      free_prepared(kept.prepared);
-    } else if (prepared != nullptr) {
-      free_peers(*prepared);
+    if (kept.persistent != nullptr) {
+      free_persistent(kept.persistent);
+    } else if (persistent != nullptr) {
+      free_peers(*persistent);
     }
   }
 }
@@ -405,7 +405,7 @@ void complete(const EndedCall& call, HandleKey key, const MPI_Status* status, Co
     }
   }
   complete_one(call, *request, status, how);
-  if (request->prepared == nullptr) return drop(request);
+  if (request->persistent == nullptr) return drop(request);
   end_activity(*request);
 }
 
@@ -453,7 +453,7 @@ void claim(const MPI_Request* requests, int count, Claimed* claimed) noexcept {
     claimed[i].request.key = claimed[i].send.key = 0;
     const HandleKey key = key_of(requests[i]);
     Request* const found = table.find(key);
-    if (found == nullptr || found->prepared != nullptr) continue;
+    if (found == nullptr || found->persistent != nullptr) continue;
     claimed[i].request = remove(found);
     Request* const send = claimed[i].request.has_send ? table.find(key | kSendHalf) : nullptr;
     if (send != nullptr) claimed[i].send = remove(send);
@@ -469,10 +469,10 @@ void complete_claimed(const EndedCall& call, HandleKey key, Claimed& claimed, co
     free_request(*request);
   }
   if (claimed.request.key == 0) {
-    Request* const persistent = table.find(key);
-    if (persistent == nullptr || persistent->prepared == nullptr || !persistent->active) return;
-    complete_one(call, *persistent, status, how);
-    end_activity(*persistent);
+    Request* const found = table.find(key);
+    if (found == nullptr || found->persistent == nullptr || !found->active) return;
+    complete_one(call, *found, status, how);
+    end_activity(*found);
   }
   claimed.request.key = claimed.send.key = 0;
 }
@@ -491,9 +491,9 @@ void put_back(Claimed& claimed) noexcept {
 void activate(const EndedCall& call, HandleKey key) noexcept {
   const LockIf held(lock, state.shared);
   Request* request = table.find(key);
-  if (request == nullptr || request->prepared == nullptr) return;
+  if (request == nullptr || request->persistent == nullptr) return;
   wire::SegmentHeader* const segment = call.segment;
-  const Prepared& each = *request->prepared;
+  const PersistentOperation& each = *request->persistent;
   end_activity(*request);  // of a start whose completion failed
   if (request->communicator != nullptr) start_one(call, *request);
   request->active = true;

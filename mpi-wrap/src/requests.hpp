@@ -12,9 +12,9 @@
 
 namespace clusterprof::mpi_wrap {
 
-// Replaces what was known of the handle. prepared: for a persistent request, else null. Its peer list is
+// Replaces what was known of the handle. persistent: for a persistent request, else null. Its peer list is
 // taken over.
-void track(const Request& request, const Prepared* prepared) noexcept;
+void track(const Request& request, const PersistentOperation* persistent) noexcept;
 
 // The handle now means another request, or none.
 void forget(HandleKey key) noexcept;

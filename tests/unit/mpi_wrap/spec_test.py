@@ -208,7 +208,7 @@ class Output(unittest.TestCase):
         self.assertIn("if (*flag != 0) record.message_taken(*message, *seen_status, false);", self.wrapper("MPI_Improbe"))
         self.assertIn("record.collective_ended(root);", self.wrapper("MPI_Bcast"))
         self.assertIn("record.start_collective(*request);", self.wrapper("MPI_Iallreduce"))
-        self.assertIn("record.prepare_collective(root);", self.wrapper("MPI_Gather_init"))
+        self.assertIn("record.init_collective(root);", self.wrapper("MPI_Gather_init"))
         self.assertIn("record.epoch_begun(win, group, true);", self.wrapper("MPI_Win_post"))
         self.assertIn("if (*flag != 0) record.epoch_ended(win, true);", self.wrapper("MPI_Win_test"))
         self.assertNotIn("collective_ended", self.wrapper("MPI_Neighbor_alltoall"))
