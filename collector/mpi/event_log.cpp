@@ -39,7 +39,7 @@ void EventLog::raise_level(std::uint32_t level) {
   thin();
 }
 
-void EventLog::add(std::uint32_t thread, const KeptEvent& event, std::span<const GapPart> gap) {
+void EventLog::add(std::uint32_t thread, const KeptEvent& event, std::span<const GapPathTime> gap) {
   if (budget_ == 0) return;
   if (!selects(event)) {
     // Only if the thread has an entry already, so that threads without kept events take no room.
@@ -56,7 +56,7 @@ void EventLog::add(std::uint32_t thread, const KeptEvent& event, std::span<const
 }
 
 bool EventLog::append_if_selected(Thread& thread, const KeptEvent& event,
-                                  std::span<const GapPart> gap) const {
+                                  std::span<const GapPathTime> gap) const {
   const auto is_orphan_s = [&] {
     return thread.orphan_call.enter_ns == event.enter_ns && thread.orphan_call.exit_ns == event.exit_ns;
   };
@@ -122,7 +122,7 @@ void EventLog::Thread::put(std::uint64_t value) {
   bytes.push_back(static_cast<std::uint8_t>(value));
 }
 
-void EventLog::Thread::append(const KeptEvent& event, std::span<const GapPart> gap) {
+void EventLog::Thread::append(const KeptEvent& event, std::span<const GapPathTime> gap) {
   const std::uint32_t index =
       source({event.channel, event.path, event.op, event.kind, event.flags, event.communicator_size});
   Latest& last = latest[index];
@@ -152,9 +152,9 @@ void EventLog::Thread::append(const KeptEvent& event, std::span<const GapPart> g
     put(folded(static_cast<std::uint64_t>(std::int64_t{event.sequence} - std::int64_t{last.sequence})));
   if ((what & kGap) != 0) {
     put(gap.size());
-    for (const GapPart& part : gap) {
-      put(part.path);
-      put(part.wall_ns);
+    for (const GapPathTime& time : gap) {
+      put(time.path);
+      put(time.wall_ns);
     }
   }
   last = {event.bytes, event.sequence, event.peer, event.tag};
@@ -195,7 +195,7 @@ bool EventLog::Reader::next() {
                                           : last.sequence + 1;
   gap.clear();
   if ((what & kGap) != 0) {
-    for (std::uint64_t parts = get(); parts > 0; --parts) {
+    for (std::uint64_t left = get(); left > 0; --left) {
       const auto path = static_cast<std::uint32_t>(get());
       gap.push_back({path, get()});
     }

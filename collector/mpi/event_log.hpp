@@ -35,10 +35,10 @@ struct KeptEvent {
 };
 
 // Time on a call path (node of the RawStore) between two events.
-struct GapPart {
+struct GapPathTime {
   std::uint32_t path = 0;
   std::uint64_t wall_ns = 0;
-  friend bool operator==(const GapPart&, const GapPart&) = default;
+  friend bool operator==(const GapPathTime&, const GapPathTime&) = default;
 };
 
 class EventLog {
@@ -61,7 +61,7 @@ class EventLog {
 
   // Adds the next event of a thread, in order of exit_ns, with what the thread did since its event before. If
   // the event is not kept, its gap goes to the next event of the same call.
-  void add(std::uint32_t thread, const KeptEvent& event, std::span<const GapPart> gap);
+  void add(std::uint32_t thread, const KeptEvent& event, std::span<const GapPathTime> gap);
 
   [[nodiscard]] std::size_t budget() const noexcept { return budget_; }
   [[nodiscard]] std::uint32_t level() const noexcept { return level_; }
@@ -70,12 +70,12 @@ class EventLog {
   [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
-  // Calls visit(thread, const KeptEvent&, std::span<const GapPart>) for all events, by thread, then time.
+  // Calls visit(thread, const KeptEvent&, std::span<const GapPathTime>) for all events, by thread, then time.
   template <typename Visit>
   void for_each(Visit&& visit) const {
     for (const auto& [number, thread] : threads_) {
       Reader reader(thread);
-      while (reader.next()) visit(number, reader.event, std::span<const GapPart>(reader.gap));
+      while (reader.next()) visit(number, reader.event, std::span<const GapPathTime>(reader.gap));
     }
   }
 
@@ -106,11 +106,11 @@ class EventLog {
     Call call;
     std::size_t events = 0;
     Call orphan_call;  // whose gap is
-    std::vector<GapPart> orphan_gap;
+    std::vector<GapPathTime> orphan_gap;
 
     std::uint32_t source(const Source& source);
     void put(std::uint64_t value);
-    void append(const KeptEvent& event, std::span<const GapPart> gap);
+    void append(const KeptEvent& event, std::span<const GapPathTime> gap);
   };
   struct Reader {
     explicit Reader(const Thread& thread) : from(thread), latest(thread.sources.size()) {}
@@ -121,10 +121,10 @@ class EventLog {
     std::vector<Latest> latest;
     Call call;
     KeptEvent event;
-    std::vector<GapPart> gap;
+    std::vector<GapPathTime> gap;
   };
 
-  bool append_if_selected(Thread& thread, const KeptEvent& event, std::span<const GapPart> gap) const;
+  bool append_if_selected(Thread& thread, const KeptEvent& event, std::span<const GapPathTime> gap) const;
   void thin();
 
   std::size_t budget_;

@@ -94,20 +94,22 @@ void MpiEventReader::take(ThreadEvents& thread, std::uint32_t slot, std::uint64_
       continue;
     }
     if (!thread.number) thread.number = threads_++;
-    thread.timeline.event(
-        event, [&](const wire::MpiEvent& next, std::span<const GapPart> gap) { keep(thread, next, gap); });
+    thread.timeline.event(event, [&](const wire::MpiEvent& next, std::span<const GapPathTime> gap) {
+      keep(thread, next, gap);
+    });
   }
   ring.read.store(read, std::memory_order_release);
 }
 
 void MpiEventReader::sampled_until(ThreadEvents& thread, std::uint64_t time_ns) {
-  thread.timeline.sampled_until(
-      time_ns, [&](const wire::MpiEvent& event, std::span<const GapPart> gap) { keep(thread, event, gap); });
+  thread.timeline.sampled_until(time_ns, [&](const wire::MpiEvent& event, std::span<const GapPathTime> gap) {
+    keep(thread, event, gap);
+  });
 }
 
 void MpiEventReader::finish(ThreadEvents& thread) {
   thread.timeline.flush(
-      [&](const wire::MpiEvent& event, std::span<const GapPart> gap) { keep(thread, event, gap); });
+      [&](const wire::MpiEvent& event, std::span<const GapPathTime> gap) { keep(thread, event, gap); });
 }
 
 bool MpiEventReader::is_sane(const ThreadEvents& thread, const wire::MpiEvent& event,
@@ -128,15 +130,15 @@ bool MpiEventReader::is_sane(const ThreadEvents& thread, const wire::MpiEvent& e
 }
 
 void MpiEventReader::keep(const ThreadEvents& thread, const wire::MpiEvent& event,
-                          std::span<const GapPart> gap) {
+                          std::span<const GapPathTime> gap) {
   KeptEvent kept = kept_event(event);
   const std::int32_t rank = segment_.header().mpi_rank.load(std::memory_order_relaxed);
   // Calls without an event are a part of the gap, too.
-  std::array<GapPart, GapTimeline::kMaxParts + 1> parts;
-  if (event.between_ns != 0 && gap.size() < parts.size()) {
-    const auto end = std::copy(gap.begin(), gap.end(), parts.begin());
+  std::array<GapPathTime, GapTimeline::kMaxPathsOfGap + 1> path_times;
+  if (event.between_ns != 0 && gap.size() < path_times.size()) {
+    const auto end = std::copy(gap.begin(), gap.end(), path_times.begin());
     *end = {sites_.path_of_event(event.between_site, event.op), event.between_ns};
-    gap = {parts.data(), gap.size() + 1};
+    gap = {path_times.data(), gap.size() + 1};
   }
   bool wanted = !gap.empty();
   for (const std::shared_ptr<EventLog>& log : logs_) {

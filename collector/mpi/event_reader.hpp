@@ -65,7 +65,7 @@ class MpiEventReader {
  private:
   [[nodiscard]] bool is_sane(const ThreadEvents& thread, const wire::MpiEvent& event,
                              std::uint64_t latest_ns) const;
-  void keep(const ThreadEvents& thread, const wire::MpiEvent& event, std::span<const GapPart> gap);
+  void keep(const ThreadEvents& thread, const wire::MpiEvent& event, std::span<const GapPathTime> gap);
 
   const SegmentView& segment_;
   const ProcessStart& start_;

@@ -7,25 +7,26 @@
 namespace clusterprof::collector {
 namespace {
 
-bool larger(const GapPart& a, const GapPart& b) {
+bool larger(const GapPathTime& a, const GapPathTime& b) {
   return std::tie(b.wall_ns, a.path) < std::tie(a.wall_ns, b.path);
 }
 
 }  // namespace
 
-void GapTimeline::charge(std::vector<GapPart>& parts, std::uint64_t ns, std::uint32_t path) {
+void GapTimeline::charge(std::vector<GapPathTime>& path_times, std::uint64_t ns, std::uint32_t path) {
   if (ns == 0) return;
-  for (GapPart& part : parts) {
-    if (part.path == path) {
-      part.wall_ns += ns;
+  for (GapPathTime& time : path_times) {
+    if (time.path == path) {
+      time.wall_ns += ns;
       return;
     }
   }
-  if (parts.size() == kMaxPaths) {
-    std::nth_element(parts.begin(), parts.begin() + kMaxPaths / 2, parts.end(), larger);
-    parts.resize(kMaxPaths / 2);
+  if (path_times.size() == kMaxPathsOfOpenGap) {
+    std::nth_element(path_times.begin(), path_times.begin() + kMaxPathsOfOpenGap / 2, path_times.end(),
+                     larger);
+    path_times.resize(kMaxPathsOfOpenGap / 2);
   }
-  parts.push_back({path, ns});
+  path_times.push_back({path, ns});
 }
 
 void GapTimeline::begin_call(const wire::MpiEvent& event) {
@@ -35,11 +36,11 @@ void GapTimeline::begin_call(const wire::MpiEvent& event) {
   const std::uint64_t mpi_ns =
       event.mpi_ns > mpi_until_gap_ns ? std::min(event.mpi_ns - mpi_until_gap_ns, gap_ns) : 0;
   Call& call = waiting_.emplace_back(Call{call_.exit_ns, event.enter_ns, gap_ns - mpi_ns, 1, {}});
-  call.parts = std::exchange(settled_, {});
+  call.path_times = std::exchange(settled_, {});
   std::size_t kept = 0;
   for (const Interval& interval : open_) {
     const std::uint64_t ns = overlap(interval.begin_ns, interval.end_ns, call.gap_begin_ns, call.enter_ns);
-    charge(call.parts, part_of(ns, interval.share), interval.path);
+    charge(call.path_times, share_of(ns, interval.share), interval.path);
     if (interval.end_ns > event.exit_ns) {
       open_[kept++] = {std::max(interval.begin_ns, event.exit_ns), interval.end_ns, interval.path,
                        interval.share};
@@ -50,18 +51,18 @@ void GapTimeline::begin_call(const wire::MpiEvent& event) {
   any_call_ = true;
 }
 
-void GapTimeline::finish_parts() {
+void GapTimeline::finish_gap() {
   Call& call = waiting_.front();
   std::uint64_t sum = 0;
-  for (const GapPart& part : call.parts) sum += part.wall_ns;
+  for (const GapPathTime& time : call.path_times) sum += time.wall_ns;
   if (sum > call.outside_ns) {
     const double scale = static_cast<double>(call.outside_ns) / static_cast<double>(sum);
-    for (GapPart& part : call.parts)
-      part.wall_ns = static_cast<std::uint64_t>(static_cast<double>(part.wall_ns) * scale);
-    std::erase_if(call.parts, [](const GapPart& part) { return part.wall_ns == 0; });
+    for (GapPathTime& time : call.path_times)
+      time.wall_ns = static_cast<std::uint64_t>(static_cast<double>(time.wall_ns) * scale);
+    std::erase_if(call.path_times, [](const GapPathTime& time) { return time.wall_ns == 0; });
   }
-  std::sort(call.parts.begin(), call.parts.end(), larger);
-  if (call.parts.size() > kMaxParts) call.parts.resize(kMaxParts);
+  std::sort(call.path_times.begin(), call.path_times.end(), larger);
+  if (call.path_times.size() > kMaxPathsOfGap) call.path_times.resize(kMaxPathsOfGap);
 }
 
 }  // namespace clusterprof::collector

@@ -19,30 +19,29 @@
 
 namespace clusterprof::collector {
 
-// Where a thread was during a stretch of time: its call path, or kNoPath.
-struct Whereabouts {
-  std::uint32_t path;         // if there was no MPI call
-  std::uint32_t before_call;  // otherwise: before the first call
-  std::uint32_t after_call;   // and after it
+// The call paths on which a thread spent an interval of time. Each may be kNoPath.
+struct IntervalPaths {
+  std::uint32_t without_call;  // if no MPI call began in the interval
+  std::uint32_t before_call;   // else until the first call began
+  std::uint32_t after_call;    // and after that
 };
 inline constexpr std::uint32_t kNoPath = 0xffff'ffffu;
 
 class GapTimeline {
  public:
-  static constexpr std::size_t kMaxParts = 8;       // of a gap: the largest
+  static constexpr std::size_t kMaxPathsOfGap = 8;  // those with the longest times
   static constexpr std::size_t kMaxWaiting = 4096;  // events
 
   explicit GapTimeline(std::uint64_t start_ns = 0)
       : sampled_until_ns_(start_ns), call_{start_ns, start_ns, 0} {}
 
-  // `sink`, here and below: void(const wire::MpiEvent&, std::span<const GapPart>), events in order; the gap
-  // comes with the first event of its call.
-  // The next event, in order of exit_ns.
+  // `sink`, here and below: void(const wire::MpiEvent&, std::span<const GapPathTime>), events in order; the
+  // gap comes with the first event of its call. The next event, in order of exit_ns.
   template <typename Sink>
   void event(const wire::MpiEvent& event, Sink&& sink) {
     const bool same_call = any_call_ && event.enter_ns == call_.enter_ns && event.exit_ns == call_.exit_ns;
     if (same_call && waiting_.empty()) {  // its call has gone on already
-      sink(event, std::span<const GapPart>());
+      sink(event, std::span<const GapPathTime>());
       return;
     }
     events_.push_back(event);
@@ -57,18 +56,19 @@ class GapTimeline {
     }
   }
 
-  // Samples say that the thread was there, as far as that is outside MPI, for `share` of the time. In order
-  // of time.
-  void spent(std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where, double share = 1) {
+  // Samples say that the thread spent `share` of the interval on these paths, as far as it was outside MPI.
+  // Intervals come in order of time.
+  void spent(std::uint64_t begin_ns, std::uint64_t end_ns, const IntervalPaths& paths, double share = 1) {
     bool one_gap = true;
     for (const Call& call : waiting_)
       one_gap = one_gap && (call.enter_ns <= begin_ns || call.enter_ns >= end_ns);
-    std::uint32_t path = one_gap ? where.path : where.before_call;
+    std::uint32_t path = one_gap ? paths.without_call : paths.before_call;
     for (Call& call : waiting_) {
       if (call.gap_begin_ns >= end_ns) return;
       if (path != kNoPath)
-        charge(call.parts, part_of(overlap(begin_ns, end_ns, call.gap_begin_ns, call.enter_ns), share), path);
-      if (!one_gap && call.enter_ns > begin_ns) path = where.after_call;
+        charge(call.path_times, share_of(overlap(begin_ns, end_ns, call.gap_begin_ns, call.enter_ns), share),
+               path);
+      if (!one_gap && call.enter_ns > begin_ns) path = paths.after_call;
     }
     if (path == kNoPath) return;
     begin_ns = std::max(begin_ns, call_.exit_ns);
@@ -82,7 +82,7 @@ class GapTimeline {
       // Long before any call that the latest samples may lie in.
       const auto old = open_.begin() + kMaxOpen / 2;
       for (auto it = open_.begin(); it != old; ++it)
-        charge(settled_, part_of(it->end_ns - it->begin_ns, it->share), it->path);
+        charge(settled_, share_of(it->end_ns - it->begin_ns, it->share), it->path);
       open_.erase(open_.begin(), old);
     }
     open_.push_back({begin_ns, end_ns, path, share});
@@ -106,7 +106,7 @@ class GapTimeline {
 
  private:
   static constexpr std::size_t kMaxOpen = 64;
-  static constexpr std::size_t kMaxPaths = 256;  // of a gap, until it ends
+  static constexpr std::size_t kMaxPathsOfOpenGap = 256;
 
   struct Interval {
     std::uint64_t begin_ns, end_ns;
@@ -117,7 +117,7 @@ class GapTimeline {
     std::uint64_t gap_begin_ns, enter_ns;
     std::uint64_t outside_ns;  // of the gap, by the thread's clock of MPI time
     std::uint32_t events;
-    std::vector<GapPart> parts;
+    std::vector<GapPathTime> path_times;
   };
   struct LatestCall {
     std::uint64_t enter_ns, exit_ns, mpi_ns;
@@ -128,20 +128,22 @@ class GapTimeline {
     const std::uint64_t begin = std::max(begin_a, begin_b), end = std::min(end_a, end_b);
     return begin < end ? end - begin : 0;
   }
-  static std::uint64_t part_of(std::uint64_t ns, double share) {
+  static std::uint64_t share_of(std::uint64_t ns, double share) {
     return share == 1 ? ns : static_cast<std::uint64_t>(static_cast<double>(ns) * share);
   }
-  static void charge(std::vector<GapPart>& parts, std::uint64_t ns, std::uint32_t path);
+  static void charge(std::vector<GapPathTime>& path_times, std::uint64_t ns, std::uint32_t path);
   void begin_call(const wire::MpiEvent& event);
-  // Of the front: what it is worth, largest first.
-  void finish_parts();
+  // Of the oldest call that waits: keeps the paths with the longest times, longest first. They must not sum
+  // up to more than the thread's clock says.
+  void finish_gap();
 
   template <typename Sink>
   void pass_on(Sink&& sink) {
-    finish_parts();
+    finish_gap();
     const Call& call = waiting_.front();
     for (std::uint32_t i = 0; i < call.events; ++i) {
-      sink(events_.front(), i == 0 ? std::span<const GapPart>(call.parts) : std::span<const GapPart>());
+      sink(events_.front(),
+           i == 0 ? std::span<const GapPathTime>(call.path_times) : std::span<const GapPathTime>());
       events_.pop_front();
     }
     waiting_.pop_front();
@@ -153,7 +155,7 @@ class GapTimeline {
   bool any_call_ = false;
   LatestCall call_;  // after which the open gap begins
   std::vector<Interval> open_;
-  std::vector<GapPart> settled_;  // of the open gap too: what is older
+  std::vector<GapPathTime> settled_;  // older time of the open gap
 };
 
 // Decides which stretches of time the samples of a thread account for. Without an MPI call between two
@@ -169,14 +171,14 @@ class SampledTime {
   explicit SampledTime(std::uint64_t start_ns = 0, std::uint64_t start_cpu_ns = 0)
       : time_ns_(start_ns), cpu_ns_(start_cpu_ns) {}
 
-  // visit(begin_ns, end_ns, Whereabouts), in order of time.
+  // visit(begin_ns, end_ns, IntervalPaths), in order of time.
   template <typename Visit>
   void sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, SampledPath sampled, Visit&& visit) {
     const std::uint64_t begin = time_ns_, end = std::max(time_ns_, time_ns);
     const std::uint64_t ran = std::min(cpu_ns > cpu_ns_ ? cpu_ns - cpu_ns_ : 0, end - begin);
     const std::uint32_t previous = path_of(previous_), here = path_of(sampled), running = path_of(running_);
-    const auto tell = [&](std::uint64_t from, std::uint64_t to, const Whereabouts& where) {
-      if (from < to) visit(from, to, where);
+    const auto tell = [&](std::uint64_t from, std::uint64_t to, const IntervalPaths& paths) {
+      if (from < to) visit(from, to, paths);
     };
     if (here == kNoPath) {
       tell(begin, end, {previous, previous, kNoPath});
@@ -199,7 +201,7 @@ class SampledTime {
   template <typename Visit>
   void end(std::uint64_t time_ns, Visit&& visit) {
     const std::uint32_t previous = path_of(previous_);
-    if (time_ns_ < time_ns) visit(time_ns_, time_ns, Whereabouts{previous, previous, kNoPath});
+    if (time_ns_ < time_ns) visit(time_ns_, time_ns, IntervalPaths{previous, previous, kNoPath});
     time_ns_ = std::max(time_ns_, time_ns);
   }
 

@@ -88,9 +88,10 @@ void SampleCharger::take_end(RecordedThread& thread, const RingSample& sample, s
                            ChargeSink(charges_, thread.main));
     end_account(thread, time_ns, record.cpu_ns, (record.flags & wire::kUsageKnown) != 0 ? &kernel : nullptr,
                 sample.counter_values());
-    thread.sampled.end(time_ns, [&](std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where) {
-      thread.events.timeline.spent(begin_ns, end_ns, where);
-    });
+    thread.sampled.end(time_ns,
+                       [&](std::uint64_t begin_ns, std::uint64_t end_ns, const IntervalPaths& paths) {
+                         thread.events.timeline.spent(begin_ns, end_ns, paths);
+                       });
     events_.sampled_until(thread.events, time_ns);
   }
   thread.state = RecordedThread::State::kEnded;
@@ -105,8 +106,8 @@ void SampleCharger::take_pause(RecordedThread& thread, const RingSample& sample,
   thread.account.pause(time_ns, record.cpu_ns, blocked, kernel_use(record), sample.counter_values(),
                        ChargeSink(charges_, thread.main));
   thread.sampled.sample(time_ns, record.cpu_ns, blocked, {},
-                        [&](std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where) {
-                          thread.events.timeline.spent(begin_ns, end_ns, where);
+                        [&](std::uint64_t begin_ns, std::uint64_t end_ns, const IntervalPaths& paths) {
+                          thread.events.timeline.spent(begin_ns, end_ns, paths);
                         });
   events_.sampled_until(thread.events, time_ns);
 }
@@ -138,13 +139,13 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
       thread.account.sample(time_ns, record.cpu_ns, blocked, kernel, target, sample.counter_values(), sink);
   const double runnable = charged.runnable_share;
   thread.sampled.sample(time_ns, record.cpu_ns, blocked, {target.path, context.mpi_op == 0},
-                        [&](std::uint64_t begin_ns, std::uint64_t end_ns, const Whereabouts& where) {
+                        [&](std::uint64_t begin_ns, std::uint64_t end_ns, const IntervalPaths& paths) {
                           GapTimeline& timeline = thread.events.timeline;
-                          timeline.spent(begin_ns, end_ns, where, 1 - runnable);
+                          timeline.spent(begin_ns, end_ns, paths, 1 - runnable);
                           if (runnable > 0)
                             timeline.spent(begin_ns, end_ns,
-                                           {runnable_path(where.path), runnable_path(where.before_call),
-                                            runnable_path(where.after_call)},
+                                           {runnable_path(paths.without_call), runnable_path(paths.before_call),
+                                            runnable_path(paths.after_call)},
                                            runnable);
                         });
   events_.sampled_until(thread.events, time_ns);

@@ -221,7 +221,7 @@ void ShardBuilder::add_events(const EventLog& events, std::uint32_t rank,
   std::map<std::uint32_t, shard::StringIndex> names;
   std::uint64_t channel = 0;
   std::uint32_t communicator = shard::kNone;  // of that channel
-  events.for_each([&](std::uint32_t thread, const KeptEvent& from, std::span<const GapPart> gap) {
+  events.for_each([&](std::uint32_t thread, const KeptEvent& from, std::span<const GapPathTime> gap) {
     if (data.mpi_events.size() >= shard::kNone - 1) return;
     const auto [name, added_name] = names.try_emplace(from.op, 0);
     if (added_name) name->second = shard.interner.string(mpi_name(from.op));
@@ -243,16 +243,16 @@ void ShardBuilder::add_events(const EventLog& events, std::uint32_t rank,
                                from.flags, from.peer, from.tag, from.sequence, from.enter_ns, from.exit_ns,
                                from.start_ns, from.mpi_ns, from.bytes});
     const std::size_t first = data.event_gaps.size();
-    for (const GapPart& part : gap) {
+    for (const GapPathTime& time : gap) {
       // Different addresses may be one line.
-      const std::uint32_t path = path_of[part.path];
+      const std::uint32_t path = path_of[time.path];
       const auto same =
           std::find_if(data.event_gaps.begin() + static_cast<std::ptrdiff_t>(first), data.event_gaps.end(),
                        [&](const shard::EventGap& row) { return row.path == path; });
       if (same != data.event_gaps.end()) {
-        same->wall_ns += part.wall_ns;
+        same->wall_ns += time.wall_ns;
       } else {
-        data.event_gaps.push_back({event, path, part.wall_ns});
+        data.event_gaps.push_back({event, path, time.wall_ns});
       }
     }
     std::stable_sort(

@@ -16,13 +16,13 @@ namespace {
 struct Entry {
   std::uint32_t thread = 0;
   KeptEvent event;
-  std::vector<GapPart> gap;
+  std::vector<GapPathTime> gap;
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
 std::vector<Entry> content(const EventLog& log) {
   std::vector<Entry> entries;
-  log.for_each([&](std::uint32_t thread, const KeptEvent& event, std::span<const GapPart> gap) {
+  log.for_each([&](std::uint32_t thread, const KeptEvent& event, std::span<const GapPathTime> gap) {
     entries.push_back({thread, event, {gap.begin(), gap.end()}});
   });
   return entries;
@@ -175,7 +175,7 @@ TEST(EventLogTest, GapOfADroppedEventMovesToTheNextEventOfTheCall) {
   std::uint32_t dropped = 0, kept = 0;  // at level 1
   while (is_selected(dropped, 1)) ++dropped;
   while (!is_selected(kept, 1)) ++kept;
-  const std::vector<GapPart> gap{{7, 100}, {8, 50}};
+  const std::vector<GapPathTime> gap{{7, 100}, {8, 50}};
   const std::vector<Entry> expected{{0, message(kept, 10), {}}, {0, message(kept, 1000), gap}};
   for (const bool late : {false, true}) {  // the level rises before or after the events have come
     EventLog log(100);
@@ -197,12 +197,12 @@ TEST(EventLogTest, GapSurvivesWhenTheLevelRisesWithinTheCall) {
   while (!is_selected(at_2, 2)) ++at_2;
   std::uint32_t dropped = 0;
   while (is_selected(dropped, 1)) ++dropped;
-  const std::vector<GapPart> gap{{7, 100}};
+  const std::vector<GapPathTime> gap{{7, 100}};
   EventLog log(100);
   log.set_rank(kRank);
   log.raise_level(1);
   log.add(0, message(at_2, 10), {});
-  log.add(0, message(at_1, 1000), std::vector<GapPart>{{9, 1}});
+  log.add(0, message(at_1, 1000), std::vector<GapPathTime>{{9, 1}});
   log.add(0, message(dropped, 2000), gap);
   log.raise_level(2);
   log.add(0, message(at_2, 2000), {});

@@ -14,12 +14,12 @@ namespace {
 struct Passed {
   std::uint64_t enter_ns = 0;
   std::uint32_t sequence = 0;
-  std::vector<GapPart> gap;
+  std::vector<GapPathTime> gap;
   friend bool operator==(const Passed&, const Passed&) = default;
 };
 void PrintTo(const Passed& passed, std::ostream* out) {
   *out << passed.enter_ns << " #" << passed.sequence;
-  for (const GapPart& part : passed.gap) *out << " path " << part.path << ": " << part.wall_ns;
+  for (const GapPathTime& time : passed.gap) *out << " path " << time.path << ": " << time.wall_ns;
 }
 
 class GapTimelineTest : public ::testing::Test {
@@ -40,8 +40,8 @@ class GapTimelineTest : public ::testing::Test {
   void flush() { timeline_.flush(sink_); }
 
   std::vector<Passed> passed_;
-  const std::function<void(const wire::MpiEvent&, std::span<const GapPart>)> sink_ =
-      [this](const wire::MpiEvent& event, std::span<const GapPart> gap) {
+  const std::function<void(const wire::MpiEvent&, std::span<const GapPathTime>)> sink_ =
+      [this](const wire::MpiEvent& event, std::span<const GapPathTime> gap) {
         passed_.push_back({event.enter_ns, event.sequence, {gap.begin(), gap.end()}});
       };
   GapTimeline timeline_{1000};
@@ -117,7 +117,7 @@ TEST_F(GapTimelineTest, SubtractsCallsWithoutEventsFromTheGap) {
   EXPECT_EQ(passed_.back(), (Passed{6000, 0, {{2, 1500}, {1, 500}}}));
 }
 
-TEST_F(GapTimelineTest, KeepsTheLargestPartsOfAGap) {
+TEST_F(GapTimelineTest, KeepsThePathsWithTheLongestTimesOfAGap) {
   std::uint64_t at = 1000;
   for (std::uint32_t path = 1; path <= 600; ++path) {
     const std::uint64_t ns = path % 50 == 0 ? 1000 + path : 10;
@@ -128,8 +128,8 @@ TEST_F(GapTimelineTest, KeepsTheLargestPartsOfAGap) {
   event(at, at, 0);
   flush();
   ASSERT_EQ(passed_.size(), 1u);
-  const std::vector<GapPart> expected{{600, 1600}, {550, 1550}, {500, 1500}, {450, 1450},
-                                      {400, 1400}, {350, 1350}, {300, 1300}, {250, 1250}};
+  const std::vector<GapPathTime> expected{{600, 1600}, {550, 1550}, {500, 1500}, {450, 1450},
+                                          {400, 1400}, {350, 1350}, {300, 1300}, {250, 1250}};
   EXPECT_EQ(passed_[0].gap, expected);
 }
 
@@ -150,7 +150,7 @@ TEST_F(GapTimelineTest, LimitsHowManySamplesAreKeptWithoutEvents) {
     spent(1000 + 10 * i, 1010 + 10 * i, static_cast<std::uint32_t>(i % 3));
   event(10'001'000, 10'001'000, 0);
   flush();
-  EXPECT_EQ(passed_.at(0).gap, (std::vector<GapPart>{{0, 3'333'340}, {1, 3'333'330}, {2, 3'333'330}}));
+  EXPECT_EQ(passed_.at(0).gap, (std::vector<GapPathTime>{{0, 3'333'340}, {1, 3'333'330}, {2, 3'333'330}}));
 }
 
 // --- what samples speak of ---
@@ -171,8 +171,8 @@ class SampledTimeTest : public ::testing::Test {
                               bool outside_mpi = true) {
     std::vector<Stretch> stretches;
     sampled_.sample(time_ns, cpu_ns, blocked, {path, outside_mpi},
-                    [&](std::uint64_t begin, std::uint64_t end, const Whereabouts& where) {
-                      stretches.push_back({begin, end, where.path, where.before_call, where.after_call});
+                    [&](std::uint64_t begin, std::uint64_t end, const IntervalPaths& paths) {
+                      stretches.push_back({begin, end, paths.without_call, paths.before_call, paths.after_call});
                     });
     return stretches;
   }

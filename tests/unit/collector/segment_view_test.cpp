@@ -196,13 +196,13 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
     ASSERT_TRUE(snapshot.ranks[0].events);
     std::map<std::uint32_t, std::uint64_t> last_exit_ns;  // by thread
     snapshot.ranks[0].events->for_each(
-        [&](std::uint32_t thread, const KeptEvent& event, std::span<const GapPart> gap) {
+        [&](std::uint32_t thread, const KeptEvent& event, std::span<const GapPathTime> gap) {
           ASSERT_LT(event.path, snapshot.tables.nodes.size());
           ASSERT_LT(event.kind, wire::kMpiEventKinds);
           ASSERT_LE(event.enter_ns, event.exit_ns);
           ASSERT_GE(event.exit_ns, last_exit_ns[thread]);
           last_exit_ns[thread] = event.exit_ns;
-          for (const GapPart& part : gap) ASSERT_LT(part.path, snapshot.tables.nodes.size());
+          for (const GapPathTime& time : gap) ASSERT_LT(time.path, snapshot.tables.nodes.size());
           ++events;
         });
   }
