@@ -179,16 +179,11 @@ void NodeState::set_wait_status(ProcessId id, int wait_status) {
 void NodeState::set_usage(ProcessId id, const SystemUsage& usage) {
   Process* const process = find(id);
   if (process == nullptr) return;
-  const SystemUsage before = process->usage.value_or(SystemUsage{});
-  SystemUsage& now = process->usage.emplace(usage);
   // A zombie has no memory, and perhaps no counts, left to look at: keep what was seen before.
-  now.has_rss = now.has_rss || before.has_rss;
-  now.has_io = now.has_io || before.has_io;
-  for (const auto field :
-       {&SystemUsage::user_ns, &SystemUsage::system_ns, &SystemUsage::max_rss_bytes,
-        &SystemUsage::minor_faults, &SystemUsage::major_faults, &SystemUsage::voluntary_switches,
-        &SystemUsage::involuntary_switches, &SystemUsage::read_bytes, &SystemUsage::write_bytes}) {
-    now.*field = std::max(now.*field, before.*field);
+  if (process->usage) {
+    raise_usage(*process->usage, usage);
+  } else {
+    process->usage = usage;
   }
 }
 
