@@ -281,7 +281,7 @@ static bool joins_thread(const greg_t* registers) noexcept {
 std::uint32_t subject_of(ThreadContext& context, const InterruptedCall& call, const ucontext_t& interrupted,
                          bool may_guard) noexcept {
   const auto& registers = interrupted.uc_mcontext.gregs;
-  if (call.number == SYS_futex) return joins_thread(registers) ? wire::kOnThread : 0;
+  if (call.number == SYS_futex) return joins_thread(registers) ? std::uint32_t{wire::kOnThread} : 0u;
   int descriptor = -1;
   switch (about(call.number)) {
     case About::kNothing:

@@ -17,8 +17,11 @@ namespace clusterprof::mpi_wrap {
 Handles handles;
 State state{true, false, 0};
 namespace {
-const clusterprof_agent_api kAgent{3,       nullptr, nullptr, nullptr, nullptr,
-                                   nullptr, nullptr, nullptr, nullptr, [](std::uint32_t) {}};
+const clusterprof_agent_api kAgent = [] {
+  clusterprof_agent_api api{};
+  api.count_drop = [](std::uint32_t) {};
+  return api;
+}();
 }  // namespace
 const clusterprof_agent_api* agent = &kAgent;
 namespace {
