@@ -9,25 +9,10 @@
 
 #include <cstdint>
 
+#include "agent/sigsafe/dwarf.h"
 #include "agent/sigsafe/modules.h"
 
 namespace clusterprof::agent {
-
-// DWARF numbers of x86-64 registers.
-enum DwarfRegister : std::uint32_t {
-  kDwarfRbx = 3,
-  kDwarfRbp = 6,
-  kDwarfRsp = 7,
-  kDwarfR10 = 10,
-  kDwarfR12 = 12,  // r13, r14, r15 follow
-  kDwarfReturnAddress = 16,
-  kDwarfRegisters = 17,
-};
-
-struct Bytes {
-  const std::uint8_t* begin;
-  const std::uint8_t* end;
-};
 
 // One function, or the hot or cold part of one.
 struct Fde {
@@ -71,25 +56,5 @@ bool find_fde(const Module& module, std::uint64_t pc, Fde& out) noexcept;
 
 // The row that applies at pc, which must lie in [fde.begin, fde.end).
 bool compute_row(const Fde& fde, std::uint64_t pc, CfiRow& out) noexcept;
-
-// What an expression may read.
-struct Machine {
-  std::uint64_t value[kDwarfRegisters];
-  std::uint32_t known;                  // bit r: value[r] is valid
-  std::uint64_t stack_low, stack_high;  // loads are allowed in [stack_low, stack_high)
-};
-
-inline bool load_word(const Machine& machine, std::uint64_t address, std::uint64_t& out) noexcept {
-  if (address < machine.stack_low || address >= machine.stack_high || machine.stack_high - address < 8)
-    return false;
-  __builtin_memcpy(&out, reinterpret_cast<const void*>(address), 8);
-  return true;
-}
-
-enum class Evaluation : std::uint8_t { kOk, kUnknownRegister, kFailed };
-
-// Evaluates a DWARF expression. If has_initial is set, `initial` (the CFA) is on the stack at the start.
-Evaluation evaluate(Bytes expression, const Machine& machine, bool has_initial, std::uint64_t initial,
-                    std::uint64_t& out) noexcept;
 
 }  // namespace clusterprof::agent

@@ -2,7 +2,7 @@
 // Finds out how a function without call frame information returns. Its instructions are followed from pc to a
 // return, along the straight path, and the values of rsp and of the registers that a caller relies on are
 // tracked. Compilers and people keep the stack balanced on every path, so any path to a return gives the
-// caller's frame. Also finds which data the next instructions use.
+// caller's frame.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,5 @@ namespace clusterprof::agent {
 // most a few thousand instructions. False if no return is found, or if the effect on rbp is not known. May
 // fault where the range is not mapped: run it only under a guard (guard.h). Async-signal-safe.
 bool derive_row(std::uint64_t pc, std::uint64_t low, std::uint64_t high, CfiRow& out) noexcept;
-
-// Instructions from pc on. [low, end) is the code itself or a copy of it; `begin` is the byte at pc.
-struct CodeAt {
-  const std::uint8_t *low, *begin, *end;
-  std::uint64_t pc;
-};
-
-// The address of the program's data that the instruction at pc, or one of the next three, reads or writes.
-// `registers` are in the order of their encoding: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15. Not
-// data: addresses in the given stack; addresses relative to rsp, fs or gs; pushes, pops and calls. Vectors of
-// addresses are left out. Backward branches, as in loops, are taken; the search ends at other branches. False
-// if no address follows from these registers. Async-signal-safe; reads no other memory.
-bool find_data_address(const CodeAt& code, const std::uint64_t (&registers)[16], std::uint64_t stack_low,
-                       std::uint64_t stack_high, std::uint64_t& address) noexcept;
 
 }  // namespace clusterprof::agent

@@ -5,6 +5,7 @@
 
 #include "agent/sigsafe/cfi.h"
 #include "agent/sigsafe/code_flow.h"
+#include "agent/sigsafe/dwarf_expression.h"
 #include "agent/sigsafe/modules.h"
 
 namespace clusterprof::agent {
@@ -510,6 +511,68 @@ struct Walk {
 
   Step unknown_register() const noexcept { return precise ? Step::kLost : Step::kNeedsPrecise; }
 
+  // Here and in the next two: kFrame if it was found.
+  Step step_of(Evaluation evaluation) const noexcept {
+    if (evaluation == Evaluation::kUnknownRegister) return unknown_register();
+    return evaluation == Evaluation::kOk ? Step::kFrame : Step::kLost;
+  }
+
+  Step find_cfa(const CfiRow& row, std::uint64_t& cfa) const noexcept {
+    if (row.cfa_is_expression) return step_of(evaluate(row.cfa_expression, machine, false, 0, cfa));
+    if (row.cfa_register >= kDwarfRegisters) return Step::kLost;
+    if ((machine.known & bit(row.cfa_register)) == 0) return unknown_register();
+    cfa = machine.value[row.cfa_register] + static_cast<std::uint64_t>(row.cfa_offset);
+    return row.cfa_is_loaded && !load(machine, cfa, cfa) ? Step::kLost : Step::kFrame;
+  }
+
+  // Sets the caller's register by its rule.
+  Step restore_register(std::uint32_t number, const RegisterRule& rule, std::uint64_t cfa, bool signal_frame,
+                        Machine& caller) noexcept {
+    const bool of_return_address = number == kDwarfReturnAddress;
+    std::uint64_t value = 0;
+    switch (rule.kind) {
+      case RuleKind::kUnspecified:
+      case RuleKind::kSameValue:
+        return Step::kFrame;
+      case RuleKind::kUndefined:
+        caller.known &= ~bit(number);
+        return Step::kFrame;
+      case RuleKind::kOffset: {
+        const std::uint64_t slot = cfa + static_cast<std::uint64_t>(rule.value);
+        if (!load(machine, slot, value)) return of_return_address ? beyond(cfa) : Step::kLost;
+        if (of_return_address) return_slot = slot;
+        break;
+      }
+      case RuleKind::kValueOffset:
+        value = cfa + static_cast<std::uint64_t>(rule.value);
+        break;
+      case RuleKind::kRegister:
+        if (rule.value < 0 || rule.value >= static_cast<std::int64_t>(kDwarfRegisters)) return Step::kLost;
+        if ((machine.known & bit(static_cast<std::uint32_t>(rule.value))) == 0) {
+          if (of_return_address || number == kDwarfRbp) return unknown_register();
+          caller.known &= ~bit(number);
+          return Step::kFrame;
+        }
+        value = machine.value[rule.value];
+        break;
+      case RuleKind::kExpression:
+      case RuleKind::kValueExpression: {
+        const auto* const code = reinterpret_cast<const std::uint8_t*>(rule.value);
+        const Step found = step_of(evaluate({code, code + rule.expression_bytes}, machine, true, cfa, value));
+        if (found != Step::kFrame) return found;
+        if (rule.kind == RuleKind::kExpression) {
+          const std::uint64_t slot = value;
+          if (!load(machine, slot, value)) return Step::kLost;
+          if (of_return_address && !signal_frame) return_slot = slot;
+        }
+        break;
+      }
+    }
+    caller.value[number] = value;
+    caller.known |= bit(number);
+    return Step::kFrame;
+  }
+
   // Restores every register that the row describes.
   __attribute__((noinline)) Step full_step(std::uint64_t lookup) noexcept {
     CfiRow row;
@@ -520,16 +583,8 @@ struct Walk {
     if (source == Source::kNone) return Step::kLost;
     if (row.registers[kDwarfReturnAddress].kind == RuleKind::kUndefined) return Step::kEnd;
     std::uint64_t cfa = 0;
-    if (row.cfa_is_expression) {
-      const Evaluation result = evaluate(row.cfa_expression, machine, false, 0, cfa);
-      if (result == Evaluation::kUnknownRegister) return unknown_register();
-      if (result == Evaluation::kFailed) return Step::kLost;
-    } else {
-      if (row.cfa_register >= kDwarfRegisters) return Step::kLost;
-      if ((machine.known & bit(row.cfa_register)) == 0) return unknown_register();
-      cfa = machine.value[row.cfa_register] + static_cast<std::uint64_t>(row.cfa_offset);
-      if (row.cfa_is_loaded && !load(machine, cfa, cfa)) return Step::kLost;
-    }
+    const Step found = find_cfa(row, cfa);
+    if (found != Step::kFrame) return found;
     if (!signal_frame && cfa <= sp()) return Step::kLost;
 
     Machine caller = machine;
@@ -538,51 +593,8 @@ struct Walk {
     caller.value[kDwarfRsp] = cfa;
     return_slot = 0;
     for (std::uint32_t number = 0; number < kDwarfRegisters; ++number) {
-      const RegisterRule& rule = row.registers[number];
-      std::uint64_t value = 0;
-      switch (rule.kind) {
-        case RuleKind::kUnspecified:
-        case RuleKind::kSameValue:
-          continue;
-        case RuleKind::kUndefined:
-          caller.known &= ~bit(number);
-          continue;
-        case RuleKind::kOffset: {
-          const std::uint64_t slot = cfa + static_cast<std::uint64_t>(rule.value);
-          if (!load(machine, slot, value)) return number == kDwarfReturnAddress ? beyond(cfa) : Step::kLost;
-          if (number == kDwarfReturnAddress) return_slot = slot;
-          break;
-        }
-        case RuleKind::kValueOffset:
-          value = cfa + static_cast<std::uint64_t>(rule.value);
-          break;
-        case RuleKind::kRegister:
-          if (rule.value < 0 || rule.value >= static_cast<std::int64_t>(kDwarfRegisters)) return Step::kLost;
-          if ((machine.known & bit(static_cast<std::uint32_t>(rule.value))) == 0) {
-            if (number != kDwarfReturnAddress && number != kDwarfRbp) {
-              caller.known &= ~bit(number);
-              continue;
-            }
-            return unknown_register();
-          }
-          value = machine.value[rule.value];
-          break;
-        case RuleKind::kExpression:
-        case RuleKind::kValueExpression: {
-          const auto* const code = reinterpret_cast<const std::uint8_t*>(rule.value);
-          const Evaluation result = evaluate({code, code + rule.expression_bytes}, machine, true, cfa, value);
-          if (result == Evaluation::kUnknownRegister) return unknown_register();
-          if (result == Evaluation::kFailed) return Step::kLost;
-          if (rule.kind == RuleKind::kExpression) {
-            const std::uint64_t slot = value;
-            if (!load(machine, slot, value)) return Step::kLost;
-            if (number == kDwarfReturnAddress && !signal_frame) return_slot = slot;
-          }
-          break;
-        }
-      }
-      caller.value[number] = value;
-      caller.known |= bit(number);
+      const Step restored = restore_register(number, row.registers[number], cfa, signal_frame, caller);
+      if (restored != Step::kFrame) return restored;
     }
     if (row.registers[kDwarfReturnAddress].kind == RuleKind::kUnspecified) return Step::kLost;
     const bool derived = source == Source::kCode || source == Source::kGeneratedCode;

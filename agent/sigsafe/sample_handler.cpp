@@ -13,8 +13,8 @@
 
 #include <cstring>
 
-#include "agent/sigsafe/code_flow.h"
 #include "agent/sigsafe/counters_read.h"
+#include "agent/sigsafe/data_address.h"
 #include "agent/sigsafe/guard.h"
 #include "agent/sigsafe/interrupted_call.h"
 #include "agent/sigsafe/raw_syscall.h"

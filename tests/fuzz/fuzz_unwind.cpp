@@ -8,6 +8,8 @@
 
 #include "agent/sigsafe/cfi.h"
 #include "agent/sigsafe/code_flow.h"
+#include "agent/sigsafe/data_address.h"
+#include "agent/sigsafe/dwarf_expression.h"
 #include "tests/fuzz/guarded_bytes.hpp"
 #include "tests/fuzz/input.hpp"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/discovery/module_table.h"
+#include "agent/sigsafe/dwarf_expression.h"
 
 namespace clusterprof::agent {
 namespace {

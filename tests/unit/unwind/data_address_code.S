@@ -175,6 +175,10 @@ data_address_cases:
         uses    RDX+16,                 "lea 8(%rdx), %rax; mov 8(%rax), %rbx"
         uses    RDX,                    "mov %fs:0, %rax; mov (%rdx), %rbx"
         uses    RDI,                    "vgatherqpd %ymm1, (%rax,%ymm2,8), %ymm3; mov (%rdi), %rax"
+        // Instructions whose result is the second byte of a register: "bh" has the number that rdi has elsewhere.
+        uses    RDI,                    "setae %bh; mov (%rdi), %rcx"
+        uses    RDI,                    "setb %bh; mov (%rdi), %rcx"
+        uses    0,                      "setae %bh; mov (%rbx), %rcx"
         // Too far away, behind a branch or a call, or at an address that is not known by then.
         uses    0,                      "nop; nop; nop; nop; mov (%rax), %rbx"
         uses    0,                      "jne 7f; mov (%rax), %rbx; 7:"

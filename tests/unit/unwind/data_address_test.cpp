@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "agent/sigsafe/code_flow.h"
+#include "agent/sigsafe/data_address.h"
 
 // In data_address_code.S; the last one has no code.
 struct DataUse {
