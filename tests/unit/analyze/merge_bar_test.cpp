@@ -30,12 +30,12 @@ std::vector<std::string> written(const MergeBar::Style& style, std::chrono::mill
   return texts;
 }
 
-TEST(MergeBar, SaysNothingOfWhatIsDoneSoon) {
+TEST(MergeBar, PrintsNothingForShortMerges) {
   EXPECT_TRUE(written({true, true, 80}, 999ms, 500).empty());
   EXPECT_TRUE(written({false, false, 80}, 1999ms, 500).empty());
 }
 
-TEST(MergeBar, OneLineThatIsGoneInTheEnd) {
+TEST(MergeBar, IsOneLineThatIsErasedAtTheEnd) {
   const std::vector<std::string> texts = written({true, false, 80}, 20s, 1000);
   ASSERT_GT(texts.size(), 100u);
   EXPECT_LE(texts.size(), 201u);
@@ -57,7 +57,7 @@ TEST(MergeBar, OneLineThatIsGoneInTheEnd) {
   EXPECT_EQ(static_cast<std::size_t>(full), width / 2) << *half;
 }
 
-TEST(MergeBar, ColoursOnlyWhereTheyAreWanted) {
+TEST(MergeBar, HasColoursOnlyWhereWanted) {
   const std::string with = written({true, true, 80}, 20s, 100)[5];
   EXPECT_NE(with.find("\x1b[32m"), std::string::npos);
   EXPECT_EQ(written({true, false, 80}, 20s, 100)[5].find("\x1b[32m"), std::string::npos);
@@ -69,7 +69,7 @@ TEST(MergeBar, FitsNarrowTerminals) {
       EXPECT_LE(text.size() - 4, columns - 1) << text;
 }
 
-TEST(MergeBar, ALinePerTenthElsewhere) {
+TEST(MergeBar, PrintsALinePerTenthWithoutATerminal) {
   const std::vector<std::string> texts = written({false, false, 80}, 100s, 1000);
   ASSERT_EQ(texts.size(), 9u);
   for (const std::string& text : texts) {
@@ -81,7 +81,7 @@ TEST(MergeBar, ALinePerTenthElsewhere) {
   EXPECT_LE(written({false, false, 80}, 4s, 1000).size(), 2u);  // not a line per tenth of a second
 }
 
-TEST(MergeBar, LongTimes) {
+TEST(MergeBar, ShowsLongTimes) {
   MergeBar bar({false, false, 80}, kStart);
   EXPECT_EQ(bar.update({Phase::kRows, 1, 10, 0.1}, kStart + 1000s),
             "clusterprof: merging: 10 % after 16:40 min, 2:30 h left\n");

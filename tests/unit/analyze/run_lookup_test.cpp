@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(RunLookup, JobInName) {
+TEST(RunLookup, FindsTheJobInTheName) {
   EXPECT_EQ(job_in_name("clusterprof-train-1234.0"), "1234.0");
   EXPECT_EQ(job_in_name("clusterprof-train-1234.0-2"), "1234.0");
   EXPECT_EQ(job_in_name("clusterprof-train-1234"), "1234");
@@ -33,7 +33,7 @@ TEST(RunLookup, JobInName) {
     EXPECT_EQ(job_in_name(name), "") << name;
 }
 
-TEST(RunLookup, IsOfJob) {
+TEST(RunLookup, ComparesTheJobOfARun) {
   for (const char* id : {"1234", "1234_7", "1234_7.0"}) EXPECT_TRUE(is_of_job("1234_7.0", id)) << id;
   for (const char* id :
        {"123", "12345", "1234_8", "1234_70", "1234_7.1", "1234.0", "7", "", "1234_", "1234."})
@@ -80,7 +80,7 @@ class FindPath : public testing::Test {
   fs::path root_;
 };
 
-TEST_F(FindPath, ByJobAndStep) {
+TEST_F(FindPath, FindsRunsByJobAndStep) {
   make("clusterprof-a-1234.0");
   make("clusterprof-b-1234.1");
   make("clusterprof-c-1235");
@@ -105,7 +105,7 @@ TEST_F(FindPath, ByJobAndStep) {
   EXPECT_EQ(find("no/1234"), "exit 1: clusterprof: no/1234: nothing found: there is no such run");
 }
 
-TEST_F(FindPath, WhatWasRecordedCountsMoreThanTheName) {
+TEST_F(FindPath, RecordedJobCountsMoreThanTheName) {
   make("mine", "1234_7.0 1241.0");
   make("clusterprof-sweep-512-77", "77");  // not the second run of job 512
   make("clusterprof-x-7-2", "7");          // not job 2
@@ -121,7 +121,7 @@ TEST_F(FindPath, WhatWasRecordedCountsMoreThanTheName) {
   EXPECT_EQ(job_of_run(root_ / "clusterprof-x-7-2"), "7");
 }
 
-TEST_F(FindPath, ADirectoryOfThatNameWins) {
+TEST_F(FindPath, DirectoryOfThatNameWins) {
   make("clusterprof-a-1234.0");
   make("1234.0");
   EXPECT_EQ(find("1234.0"), "1234.0");
@@ -134,14 +134,14 @@ TEST_F(FindPath, ADirectoryOfThatNameWins) {
   fs::current_path(before);
 }
 
-TEST_F(FindPath, PassesByRunsThatRecordedNothing) {
+TEST_F(FindPath, PrefersRunsThatRecordedSomething) {
   make("clusterprof-a-1234.0", "", false);
   EXPECT_EQ(find("1234"), "clusterprof-a-1234.0");
   make("clusterprof-b-1234.1");
   EXPECT_EQ(find("1234"), "clusterprof-b-1234.1");
 }
 
-TEST_F(FindPath, IsNotMisledByTheMeetingLinkOfARunThatWasKilled) {
+TEST_F(FindPath, IgnoresTheRendezvousLinkOfAKilledRun) {
   make("clusterprof-a-1234.0", "1234.0");
   fs::create_symlink("clusterprof-a-1234.0", root_ / ".clusterprof-slurm-80bc891b2279561b");
   EXPECT_EQ(find("1234.0"), "clusterprof-a-1234.0");
@@ -154,7 +154,7 @@ TEST_F(FindPath, NamesAFewOfMany) {
   EXPECT_TRUE(said.ends_with("clusterprof-a-1234.7 and 4 more (clusterprof ls --job 1234)")) << said;
 }
 
-TEST_F(FindPath, NeedsNoRoot) {
+TEST_F(FindPath, LooksInTheCurrentDirectoryWithoutRoot) {
   ::setenv("CLUSTERPROF_ROOT", (root_ / "none").c_str(), 1);
   EXPECT_EQ(find("1234").substr(0, 6), "exit 1");
   ::setenv("CLUSTERPROF_ROOT", "", 1);

@@ -59,9 +59,9 @@ class WriteFile : public testing::Test {
   mode_t umask_ = 0;
 };
 
-TEST_F(WriteFile, IsNeverForAllToWrite) { EXPECT_EQ(mode_with({}), 0664u); }
+TEST_F(WriteFile, IsNeverWritableByEverybody) { EXPECT_EQ(mode_with({}), 0664u); }
 
-TEST_F(WriteFile, IsReadByWhoMayReadWhatIsInIt) {
+TEST_F(WriteFile, IsReadableOnlyByThoseWhoMayReadItsSources) {
   EXPECT_EQ(mode_with({file("all", 0644)}), 0664u);
   EXPECT_EQ(mode_with({file("own", 0600)}), 0600u);
   EXPECT_EQ(mode_with({file("group", 0640)}), 0660u);
@@ -78,7 +78,7 @@ TEST_F(WriteFile, IsReadByWhoMayReadWhatIsInIt) {
 }
 
 // Between the look at a name and its opening another may come to stand there.
-TEST_F(WriteFile, WhatIsSwappedInForAPipeIsNotWritten) {
+TEST_F(WriteFile, RefusesAFileThatReplacesAPipe) {
   const std::string victim = file("victim", 0644);
   for (const bool is_link : {true, false}) {
     ::unlink(at("pipe").c_str());
@@ -101,7 +101,7 @@ TEST_F(WriteFile, WhatIsSwappedInForAPipeIsNotWritten) {
 }
 
 // The same with a link of the kernel's own, which may be followed: into another file it may not.
-TEST_F(WriteFile, WhatIsSwappedInForAnOpenFileIsNotWritten) {
+TEST_F(WriteFile, RefusesAFileThatReplacesAnOpenFile) {
   const std::string first = file("first", 0644), second = file("second", 0644);
   UniqueFd open_file(::open(first.c_str(), O_RDWR));
   ASSERT_EQ(::unlink(first.c_str()), 0);
@@ -117,14 +117,14 @@ TEST_F(WriteFile, WhatIsSwappedInForAnOpenFileIsNotWritten) {
   EXPECT_EQ(content_of(second), "content of second");
 }
 
-TEST_F(WriteFile, AnotherGroupIsNotOurs) {
+TEST_F(WriteFile, DoesNotOpenToAnotherFilesGroup) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   const std::string theirs = file("theirs", 0640);
   ASSERT_EQ(::chown(theirs.c_str(), 0, 1), 0);
   EXPECT_EQ(mode_with({theirs}), 0600u);
 }
 
-TEST_F(WriteFile, WhatOthersHavePreparedWhereAllMayWrite) {
+TEST_F(WriteFile, RefusesFilesOfOthersWhereEverybodyMayWrite) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   fs::create_directory(at("shared"));
   ASSERT_EQ(::chmod(at("shared").c_str(), 01777), 0);
@@ -146,7 +146,7 @@ TEST_F(WriteFile, WhatOthersHavePreparedWhereAllMayWrite) {
 }
 
 // As `export -o /tmp/tables/` would.
-TEST_F(WriteFile, ADirectoryThatOthersHavePreparedWhereAllMayWrite) {
+TEST_F(WriteFile, RefusesDirectoriesOfOthersWhereEverybodyMayWrite) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   fs::create_directories(at("shared/tables"));
   ASSERT_EQ(::chmod(at("shared").c_str(), 01777), 0);
@@ -164,7 +164,7 @@ TEST_F(WriteFile, ADirectoryThatOthersHavePreparedWhereAllMayWrite) {
   EXPECT_FALSE(fs::exists(at("shared/tables/new")));
 }
 
-TEST_F(WriteFile, APipeThatOthersMoveIntoPlace) {
+TEST_F(WriteFile, RefusesAPipeThatOthersMoveIntoPlace) {
   UniqueFd reader;
   const Meanwhile made("page", {}, [&] {
     ASSERT_EQ(::mkfifo(at("page").c_str(), 0666), 0);
@@ -178,7 +178,7 @@ TEST_F(WriteFile, APipeThatOthersMoveIntoPlace) {
   EXPECT_LT(::read(reader.get(), read, sizeof read), 0);
 }
 
-TEST_F(WriteFile, PipesDevicesAndWhatHasNoName) {
+TEST_F(WriteFile, WritesToPipesDevicesAndUnnamedFiles) {
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
   const UniqueFd reader(::open(at("pipe").c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   file("gone", 0600);

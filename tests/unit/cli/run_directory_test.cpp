@@ -125,7 +125,7 @@ TEST_F(RunDirectoryTest, LinksThatOthersMakeAndRemoveAreSkipped) {
 }
 
 // The link says nothing of whose the directory is that has the name now.
-TEST_F(RunDirectoryTest, TheDirectoryThatALinkMeansMustBeOurs) {
+TEST_F(RunDirectoryTest, RefusesLinksToDirectoriesOfOthers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
   const std::string theirs = root_ + "/theirs";
@@ -138,7 +138,7 @@ TEST_F(RunDirectoryTest, TheDirectoryThatALinkMeansMustBeOurs) {
   EXPECT_NE(met.value().path, theirs);
 }
 
-TEST_F(RunDirectoryTest, DirectoriesAboveMustNotBeOthersEither) {
+TEST_F(RunDirectoryTest, RefusesDirectoriesBelowThoseOfOthers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   const std::string scratch = root_ + "/scratch", theirs = scratch + "/alice";
   fs::create_directories(theirs);
@@ -165,7 +165,7 @@ TEST_F(RunDirectoryTest, DirectoriesAboveMustNotBeOthersEither) {
 }
 
 // The program runs there, so that it is recorded there, but not into what they have prepared.
-TEST_F(RunDirectoryTest, TheCurrentDirectoryMayBeOfOthers) {
+TEST_F(RunDirectoryTest, AcceptsACurrentDirectoryOfOthers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   const std::string theirs = root_ + "/shared/theirs";
   fs::create_directories(theirs + "/clusterprof-train-12.0");
@@ -189,7 +189,7 @@ TEST_F(RunDirectoryTest, TheCurrentDirectoryMayBeOfOthers) {
 }
 
 // A file server that does not trust root makes all it does somebody else's.
-TEST_F(RunDirectoryTest, RanksAgreeWhereFilesGetAnotherOwner) {
+TEST_F(RunDirectoryTest, RanksAgreeWhereTheServerChangesOwners) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root is somebody else";
   ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
   ::setfsuid(1);
@@ -206,7 +206,7 @@ TEST_F(RunDirectoryTest, RanksAgreeWhereFilesGetAnotherOwner) {
   EXPECT_EQ(status.st_uid, 1u);
 }
 
-TEST_F(RunDirectoryTest, IsForItsOwnerAlone) {
+TEST_F(RunDirectoryTest, IsReadableByItsOwnerAlone) {
   const mode_t before = ::umask(0);
   const auto made = agree_on_run_directory(given("deep/run"), rank_of("a"));
   ::umask(before);
@@ -379,7 +379,7 @@ TEST_F(RunDirectoryTest, DanglingLinkIsSkipped) {
   EXPECT_EQ(agree_on_run_directory(chosen(), rank_of("a")).value().path, directory.value().path);
 }
 
-TEST_F(RunDirectoryTest, GivenOneIsMadeOrTakenWhenEmpty) {
+TEST_F(RunDirectoryTest, GivenDirectoryIsMadeOrUsedIfEmpty) {
   const auto made = agree_on_run_directory(given("x/y/run/"), rank_of("a"));
   ASSERT_TRUE(made.ok()) << made.error().message;
   EXPECT_EQ(made.value().path, root_ + "/x/y/run");
@@ -388,7 +388,7 @@ TEST_F(RunDirectoryTest, GivenOneIsMadeOrTakenWhenEmpty) {
   EXPECT_TRUE(agree_on_run_directory(given("empty"), rank_of("a")).ok());
 }
 
-TEST_F(RunDirectoryTest, GivenOneOfAnotherRunIsRefused) {
+TEST_F(RunDirectoryTest, GivenDirectoryOfAnotherRunIsRefused) {
   ASSERT_TRUE(agree_on_run_directory(given("run"), rank_of("a")).ok());
   EXPECT_TRUE(agree_on_run_directory(given("run"), rank_of("a")).ok());
   const auto other = agree_on_run_directory(given("run"), rank_of("b"));
@@ -396,7 +396,7 @@ TEST_F(RunDirectoryTest, GivenOneOfAnotherRunIsRefused) {
   EXPECT_EQ(other.error().message, root_ + "/run: a run is there already; choose another -o");
 }
 
-TEST_F(RunDirectoryTest, GivenOneWithOtherFilesIsRefused) {
+TEST_F(RunDirectoryTest, GivenDirectoryWithOtherFilesIsRefused) {
   ::mkdir((root_ + "/home").c_str(), 0755);
   std::ofstream(root_ + "/home/thesis.tex") << "x";
   EXPECT_FALSE(agree_on_run_directory(given("home"), rank_of("a")).ok());
@@ -466,7 +466,7 @@ std::multiset<std::string> agree_at_once(int processes, const RunDirectoryReques
   return lines;
 }
 
-TEST_F(RunDirectoryTest, SixtyFourAtOnceAgree) {
+TEST_F(RunDirectoryTest, SixtyFourRanksAgreeAtOnce) {
   for (int round = 0; round < 10; ++round) {
     const Identity identity = rank_of("job" + std::to_string(round));
     const auto paths = agree_at_once(64, chosen(), identity);
@@ -478,7 +478,7 @@ TEST_F(RunDirectoryTest, SixtyFourAtOnceAgree) {
   EXPECT_EQ(entries().size(), 20u);
 }
 
-TEST_F(RunDirectoryTest, SixtyFourAtOnceAgreeOnAGivenOne) {
+TEST_F(RunDirectoryTest, SixtyFourRanksAgreeOnAGivenDirectory) {
   for (int round = 0; round < 10; ++round) {
     const auto paths = agree_at_once(64, given("run" + std::to_string(round)), rank_of("a"));
     EXPECT_EQ(paths.count(root_ + "/run" + std::to_string(round)), 64u) << *paths.begin();

@@ -105,13 +105,13 @@ TEST_F(Counters, ForbiddenByASeccompFilter) {
   EXPECT_NE(checks.at("counters.permission").fix.find("docker run"), std::string::npos);
 }
 
-TEST_F(Counters, OfAKernelWithout) {
+TEST_F(Counters, AreMissingInAKernelWithoutPerformanceEvents) {
   system.event = [](uid_t, const EventProbe&) { return ENOSYS; };
   EXPECT_EQ(look().at("counters.permission").status, Status::kWarn);
   EXPECT_EQ(look().at("counters.permission").found, "this kernel has none");
 }
 
-TEST_F(Counters, WithTooFewDescriptors) {
+TEST_F(Counters, WarnWithTooFewDescriptors) {
   system.event = [](uid_t, const EventProbe&) { return EMFILE; };
   EXPECT_EQ(look().at("counters.permission").status, Status::kWarn);
   EXPECT_EQ(look().at("counters.permission").fix, "you: ulimit -n 4096");
@@ -127,7 +127,7 @@ TEST_F(Counters, OfHardwareThatAVirtualMachineLacks) {
   EXPECT_EQ(look().at("counters.permission").status, Status::kOk);
 }
 
-TEST_F(Counters, OfPapi) {
+TEST_F(Counters, AreListedByPapi) {
   const auto checks = found_by(check_papi, system);
   EXPECT_EQ(checks.at("counters.papi").status, Status::kOk);
   EXPECT_EQ(checks.at("counters.papi").found,
@@ -174,7 +174,7 @@ TEST_F(Counters, OfAPapiThatDoesNotKnowTheProcessor) {
   EXPECT_NE(check.fix.find("libpfm"), std::string::npos);
 }
 
-TEST_F(Counters, WithoutPapi) {
+TEST_F(Counters, WarnWithoutPapi) {
   papi = {};
   const auto checks = found_by(check_papi, system);
   EXPECT_EQ(checks.at("counters.papi").status, Status::kWarn);
@@ -187,7 +187,7 @@ TEST_F(Counters, WithoutPapi) {
   EXPECT_EQ(found_by(check_papi, system).at("counters.papi").status, Status::kWarn);
 }
 
-TEST_F(Counters, QuicklyPapiIsOnlyLookedFor) {
+TEST_F(Counters, QuickFormOnlyLooksForPapi) {
   Request quick;
   quick.quick = true;
   EXPECT_EQ(found_by(check_papi_library, system, quick).at("counters.papi").status, Status::kWarn);

@@ -28,7 +28,7 @@ struct Output : testing::Test {
   DirectoryFacts& facts = system.directory;
 };
 
-TEST_F(Output, OnASharedFileSystem) {
+TEST_F(Output, IsFineOnASharedFileSystem) {
   const auto checks = look();
   for (const auto& [id, check] : checks) EXPECT_EQ(check.status, Status::kOk) << id;
   EXPECT_EQ(checks.at("output.place").found,
@@ -37,7 +37,7 @@ TEST_F(Output, OnASharedFileSystem) {
   EXPECT_EQ(checks.at("output.space").found, "500 GB of 1.0 TB");
 }
 
-TEST_F(Output, OnALocalOne) {
+TEST_F(Output, IsJudgedByTheNodesOnALocalFileSystem) {
   facts.type = "ext4";
   EXPECT_EQ(look().at("output.place").status, Status::kOk);
   EXPECT_FALSE(look().at("output.place").costs.empty());
@@ -57,7 +57,7 @@ TEST_F(Output, OnALocalOne) {
   EXPECT_NE(look().at("output.place").costs.find("takes memory"), std::string::npos);
 }
 
-TEST_F(Output, ThatDoesNotWork) {
+TEST_F(Output, FailsIfOperationsDoNotWork) {
   facts.problem = "Permission denied";
   EXPECT_EQ(look().at("output.operations").status, Status::kFail);
   EXPECT_EQ(look().at("output.operations").found, "/scratch/me: Permission denied");
@@ -71,7 +71,7 @@ TEST_F(Output, ThatDoesNotWork) {
   EXPECT_EQ(check.found, "do not work there: symlink (Operation not permitted)");
 }
 
-TEST_F(Output, ThatIsSlowOrHasNoLocks) {
+TEST_F(Output, WarnsIfItIsSlowAndAdvisesWithoutLocks) {
   facts.locks = false;
   Check check = look().at("output.operations");
   EXPECT_EQ(check.status, Status::kOk);

@@ -29,7 +29,7 @@ TEST_F(Python, IsSupported) {
   EXPECT_EQ(look().at("python.default").found, "/usr/bin/python3: 3.12.1, a virtual environment");
 }
 
-TEST_F(Python, IsNot) {
+TEST_F(Python, OtherVersionsAreNotSupported) {
   const std::pair<const char*, const char*> cases[] = {
       {"cpython 3.7.16 0 0", "not supported (3.8 to 3.15 are)"},
       {"cpython 3.16.0 0 0", "not supported (3.8 to 3.15 are)"},

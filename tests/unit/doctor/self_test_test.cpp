@@ -59,7 +59,7 @@ struct SelfTest : testing::Test {
   Request request;
 };
 
-TEST_F(SelfTest, AProfileThatIsRight) {
+TEST_F(SelfTest, AcceptsARightProfile) {
   const auto checks = found_by(check_shares, system, request);
   ASSERT_EQ(checks.size(), 3u);
   EXPECT_EQ(checks.at("self_test.shares").status, Status::kOk);
@@ -77,7 +77,7 @@ TEST_F(SelfTest, AProfileThatIsRight) {
             std::vector<std::string>{"3 samples were lost at 1000 Hz, since the collector came too late"});
 }
 
-TEST_F(SelfTest, SharesThatAreOff) {
+TEST_F(SelfTest, NoticesWrongShares) {
   profile_of_shares(2.15, 0.85, 0.5, 4e-6);  // 71.7 %
   EXPECT_EQ(found_by(check_shares, system, request).at("self_test.shares").status, Status::kWarn);
   profile_of_shares(2.0, 1.0, 0.5, 4e-6);  // 66.7 %
@@ -95,7 +95,7 @@ TEST_F(SelfTest, SharesThatAreOff) {
   EXPECT_EQ(found_by(check_shares, system, request).at("self_test.sample_cost").status, Status::kWarn);
 }
 
-TEST_F(SelfTest, ProgramsThatFail) {
+TEST_F(SelfTest, ReportsProgramsThatFail) {
   system.says(recording("shares", "self-test"), "", 125, "clusterprof: no room\nmore\n");
   Check check = found_by(check_shares, system, request).at("self_test.shares");
   EXPECT_EQ(check.status, Status::kFail);
@@ -128,7 +128,7 @@ TEST_F(SelfTest, WaitsAreThoseOfRankZeroForRankOne) {
             "MPI_Iprobe takes 50 ns alone and 120 ns recorded: 70 ns more");
 }
 
-TEST_F(SelfTest, WaitsThatAreOff) {
+TEST_F(SelfTest, NoticesWrongWaits) {
   with_mpi();
   const auto status = [&] {
     return found_by(check_waits, system, request).at("self_test.waits_openmpi").status;

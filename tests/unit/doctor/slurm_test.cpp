@@ -49,7 +49,7 @@ TEST_F(Slurm, FitsTogether) {
   EXPECT_EQ(checks.at("slurm.config").found, "proctrack/cgroup, KillWait 30 s");
 }
 
-TEST_F(Slurm, IsNotThere) {
+TEST_F(Slurm, IsMissing) {
   system.facts.clear();
   EXPECT_EQ(look().size(), 1u);
   EXPECT_EQ(look().at("slurm.plugin").found, "no Slurm in PATH");

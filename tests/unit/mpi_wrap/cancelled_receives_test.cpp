@@ -88,7 +88,7 @@ class CancelledReceives : public testing::Test {
   std::uint64_t before_ = 0;
 };
 
-TEST_F(CancelledReceives, OneOfEachRankIsNotLookedFor) {
+TEST_F(CancelledReceives, NeedNoSearchWithOneReceivePerRank) {
   for (int i = 0; i < kMany; ++i) post(static_cast<HandleKey>(i) + 1, i, 5);
   for (int i = 0; i < kMany; ++i) {
     try_cancel(static_cast<HandleKey>(i) + 1);
@@ -104,7 +104,7 @@ TEST_F(CancelledReceives, OneOfEachRankIsNotLookedFor) {
   EXPECT_EQ(numbers().back(), 0u);
 }
 
-TEST_F(CancelledReceives, FreedOnesAreNotLookedFor) {
+TEST_F(CancelledReceives, NeedNoSearchIfTheyAreFreed) {
   for (int i = 0; i < kMany; ++i) post(static_cast<HandleKey>(i) + 1, i, 5);
   for (int i = 0; i < kMany; ++i) {
     const HandleKey key = static_cast<HandleKey>(i) + 1;
@@ -116,14 +116,14 @@ TEST_F(CancelledReceives, FreedOnesAreNotLookedFor) {
   EXPECT_EQ(looked_at(), 0u);
 }
 
-TEST_F(CancelledReceives, LastPostedFirstIsNotLookedFor) {
+TEST_F(CancelledReceives, NeedNoSearchIfTheLastPostedIsCancelledFirst) {
   for (int i = 0; i < kMany; ++i) post(static_cast<HandleKey>(i) + 1, 3, 5);
   for (int i = kMany; i > 0; --i) try_cancel(static_cast<HandleKey>(i));
   for (int i = 1; i <= kMany; ++i) complete(static_cast<HandleKey>(i), true, true);
   EXPECT_EQ(looked_at(), 0u);
 }
 
-TEST_F(CancelledReceives, ThoseBehindMoveUp) {
+TEST_F(CancelledReceives, LaterReceivesMoveUp) {
   for (HandleKey key = 1; key <= 4; ++key) post(key, 3, 5);
   try_cancel(2);
   complete(2, true, true);

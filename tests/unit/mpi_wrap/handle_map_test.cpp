@@ -32,7 +32,7 @@ TEST(HandleMap, AgreesWithStdMapUnderRandomUse) {
   }
 }
 
-TEST(HandleMap, TellsWhenItIsFull) {
+TEST(HandleMap, ReportsThatItIsFull) {
   static HandleMap<int, 8> map;
   int object = 0;
   bool full = false;

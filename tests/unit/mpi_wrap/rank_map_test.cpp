@@ -35,7 +35,7 @@ TEST(RankMap, RegularGroupsTakeNoMemory) {
   expect_map({3, 2, 1, 0}, false);
 }
 
-TEST(RankMap, OthersAreTables) {
+TEST(RankMap, IrregularGroupsAreTables) {
   expect_map({0, 1, 3}, true);
   expect_map({-32766}, true);
   expect_map({4, 3, 2, -32766}, true);

@@ -36,7 +36,7 @@ TEST(SequenceTable, AgreesWithStdMapWhileItGrows) {
   EXPECT_EQ(*table.next(1, 1, Direction::kSent), 0u);
 }
 
-TEST(SequenceTable, TellsTheLimitsOfRanksAndTagsApart) {
+TEST(SequenceTable, DistinguishesTheLargestRanksAndTags) {
   SequenceTable table{};
   std::uint32_t count = 0;
   for (const std::int32_t peer : {0, 1, kLargest - 1, kLargest}) {
@@ -120,7 +120,7 @@ TEST(EventSelection, IsTheSameOnBothSidesAndForAllMembers) {
 }
 
 // All but the first runs.
-TEST(EventSelection, LongStreamsGoTogether) {
+TEST(EventSelection, SelectsTheSameRunsOfAllLongStreams) {
   const std::uint64_t streams[] = {wire::event_stream(wire::MpiEventKind::kCollective, kWorld, 0, -1, 0),
                                    messages(kWorld, 0, 1, 0), messages(kWorld, 8000, 12, 1 << 20),
                                    messages(0x1234'5678'9abc'def0u, 7, 6, 4)};
@@ -132,7 +132,7 @@ TEST(EventSelection, LongStreamsGoTogether) {
 }
 
 // A program all of whose streams are short keeps its share of them, whatever tells them apart.
-TEST(EventSelection, ShortStreamsAreKeptInPart) {
+TEST(EventSelection, KeepsSomeShortStreamsAsAWhole) {
   constexpr std::uint32_t kStreams = 1000, kMessages = 20;
   const struct {
     const char* what;

@@ -42,7 +42,7 @@ TEST(SizeBin, FollowsTheWireFormat) {
   EXPECT_EQ(size_bin(~std::uint64_t{0}), wire::kSizeBins - 1);
 }
 
-TEST(CountSize, CountsInTheRightPlace) {
+TEST(CountSize, CountsInTheBinOfTheSize) {
   Segment segment(4, 4);
   count_size(segment.get(), 2, 8, false);
   count_size(segment.get(), 2, 8, true);

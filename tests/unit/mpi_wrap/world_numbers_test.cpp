@@ -37,7 +37,7 @@ class WorldNumbers : public testing::Test {
   RankMap all_{}, one_{};
 };
 
-TEST_F(WorldNumbers, FollowEachOtherBehindTheFirstWorld) {
+TEST_F(WorldNumbers, FollowThoseOfTheFirstWorld) {
   const SpawnCall first{1, 0, &all_}, second{1, 1, &all_}, alone{2, 0, &one_};
   EXPECT_EQ(make(first, 3).first, 4);
   EXPECT_EQ(make(second, 2).first, 7);
@@ -53,7 +53,7 @@ TEST_F(WorldNumbers, FollowEachOtherBehindTheFirstWorld) {
   EXPECT_EQ(make_world(worlds_.c_str(), 2, 0, {5, 0, &one_}, 4).first, 10);
 }
 
-TEST_F(WorldNumbers, ThatWereTakenBackGoToTheNextOne) {
+TEST_F(WorldNumbers, ThatWereGivenBackAreUsedAgain) {
   const SpawnCall call{1, 0, &all_};
   const NewWorld failed = make(call, 3);
   withdraw_world(worlds_.c_str(), call, failed);
@@ -67,7 +67,7 @@ TEST_F(WorldNumbers, ThatWereTakenBackGoToTheNextOne) {
   EXPECT_EQ(make({2, 0, &one_}, 1).first, 7);
 }
 
-TEST_F(WorldNumbers, ACallThatSpawnsNothingHidesAnEarlierOneOfItsName) {
+TEST_F(WorldNumbers, CallThatSpawnsNothingReplacesAnEarlierOneOfTheSameName) {
   const SpawnCall call{1, 0, &all_};
   make(call, 3);
   forget_call(worlds_.c_str(), call);
@@ -99,7 +99,7 @@ TEST_F(WorldNumbers, CallersAreKept) {
 }
 
 // Where the group may write into the run directory.
-TEST_F(WorldNumbers, WhatOthersHavePreparedIsNotUsed) {
+TEST_F(WorldNumbers, IgnoreFilesOfOtherUsers) {
   namespace fs = std::filesystem;
   RankMap irregular{}, back{};
   const std::int32_t ranks[] = {3, 0, 2, -1};
@@ -153,7 +153,7 @@ TEST_F(WorldNumbers, WhatOthersHavePreparedIsNotUsed) {
 }
 
 // A file server that does not trust root makes all it does somebody else's.
-TEST_F(WorldNumbers, AreGivenWhereOurFilesAreNotOurs) {
+TEST_F(WorldNumbers, AreGivenOutWhereTheServerChangesOwners) {
   if (geteuid() != 0) GTEST_SKIP() << "only root is somebody else";
   ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
   setfsuid(1);
@@ -166,7 +166,7 @@ TEST_F(WorldNumbers, AreGivenWhereOurFilesAreNotOurs) {
   EXPECT_EQ(entries, 5);  // two a world, and the lock
 }
 
-TEST_F(WorldNumbers, AreGivenOnceToManyAtATime) {
+TEST_F(WorldNumbers, AreUniqueForManyCallersAtATime) {
   constexpr int kProcesses = 8, kEach = 25;
   std::vector<pid_t> children;
   for (int p = 0; p < kProcesses; ++p) {
@@ -207,7 +207,7 @@ TEST_F(WorldNumbers, AreGivenOnceToManyAtATime) {
   EXPECT_EQ(uses.size(), static_cast<std::size_t>(kProcesses * kEach * 4 / 5));
 }
 
-TEST_F(WorldNumbers, NothingIsMadeOutOfNonsense) {
+TEST_F(WorldNumbers, RefuseInvalidCallsAndFiles) {
   const SpawnCall call{1, 0, &all_};
   EXPECT_EQ(make(call, 0).number, 0);
   EXPECT_EQ(make(call, wire::kMaxRunRanks).number, 0);

@@ -107,7 +107,7 @@ TEST_P(CodeTableTest, CountsWhatDoesNotFitOnce) {
   }
 }
 
-TEST_P(CodeTableTest, ChildOfAForkStartsAfresh) {
+TEST_P(CodeTableTest, ChildOfForkStartsWithAnEmptyTable) {
   FakeSegment parent, child;
   const auto of = fingerprint(python_.make_str("f"), python_.make_str("f.py"));
   const std::uint64_t id = describe(parent, of);
@@ -128,7 +128,7 @@ TEST_P(CodeTableTest, IdsDifferWithEveryPartOfTheFingerprint) {
   EXPECT_EQ(ids.count(0), 0u);
 }
 
-TEST_P(CodeTableTest, ManyThreadsAtOnce) {
+TEST_P(CodeTableTest, ManyThreadsDescribeCodeAtTheSameTime) {
   FakeSegment segment(256);
   std::vector<CodeFingerprint> codes;
   for (int i = 0; i < 100; ++i)

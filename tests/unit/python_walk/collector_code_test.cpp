@@ -37,7 +37,7 @@ TEST(CollectorCode, FindsStoresOfOneAtThatDisplacement) {
   EXPECT_EQ(found_in(kInRbx, kOffset + 8), -1);
 }
 
-TEST(CollectorCode, AllOfThem) {
+TEST(CollectorCode, FindsEveryStore) {
   Code code = kSetToTwo;
   code.insert(code.end(), kInRbx.begin(), kInRbx.end());
   code.insert(code.end(), kInR12.begin(), kInR12.end());
@@ -49,7 +49,7 @@ TEST(CollectorCode, AllOfThem) {
   EXPECT_EQ(find_flag_set(second + 1, end, kOffset), nullptr);
 }
 
-TEST(CollectorCode, ReadsNothingBeyondTheEnd) {
+TEST(CollectorCode, ReadsNoByteBeyondTheEnd) {
   for (std::size_t bytes = 0; bytes <= 9; ++bytes) {
     const Code cut(kInRbx.begin(), kInRbx.begin() + static_cast<std::ptrdiff_t>(bytes));
     EXPECT_EQ(found_in(cut), -1);

@@ -64,7 +64,7 @@ TEST(DebugOffsets, AgreesWithTheCompiledInLayouts) {
   EXPECT_EQ(layout, kPython315);
 }
 
-TEST(DebugOffsets, AnotherShapeCountsAndDropsWhatTheTableDoesNotSay) {
+TEST(DebugOffsets, TableOfAnotherLayoutWinsAndUndescribedFieldsAreAbsent) {
   Table table = table_313();
   table.set(184, 80);
   PythonLayout layout = kPython313;
@@ -106,7 +106,7 @@ TEST(DebugOffsets, TellsWhereGarbageCollectionIsNoted) {
   }
 }
 
-TEST(DebugOffsets, DeclinesWhatItDoesNotKnow) {
+TEST(DebugOffsets, RefusesUnknownVersionsAndTables) {
   PythonLayout layout = kPython313;
   Table table = table_313();
   EXPECT_EQ(apply_debug_offsets(nullptr, 0x030d00f0, layout), DebugOffsets::kNoCookie);

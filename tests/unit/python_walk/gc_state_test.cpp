@@ -45,7 +45,7 @@ class GcStateTest : public testing::Test {
   Memory interpreter_{kStateBytes}, object_{16}, state_{4096};
 };
 
-TEST_F(GcStateTest, FindsItWhereverItIs) {
+TEST_F(GcStateTest, FindsTheStateAtAnyOffset) {
   for (const std::size_t at : {std::size_t{0}, std::size_t{112}, std::size_t{648}, std::size_t{3880}}) {
     interpreter_ = Memory(kStateBytes);
     make_gc_state(at);
@@ -53,12 +53,12 @@ TEST_F(GcStateTest, FindsItWhereverItIs) {
   }
 }
 
-TEST_F(GcStateTest, OneThatReachesBeyondTheEndIsNone) {
+TEST_F(GcStateTest, RefusesAStateThatReachesBeyondTheEnd) {
   make_gc_state(3880);
   EXPECT_EQ(find_collecting(interpreter_.address(), 3880 + kGcCollecting), 0u);
 }
 
-TEST_F(GcStateTest, TwoAreNone) {
+TEST_F(GcStateTest, RefusesTwoCandidates) {
   make_gc_state(112);
   make_gc_state(1000);
   object_.set(0, interpreter_.address());  // the young objects are of one of them, whichever
@@ -69,7 +69,7 @@ TEST_F(GcStateTest, TwoAreNone) {
   EXPECT_EQ(found(), 0u);
 }
 
-TEST_F(GcStateTest, EveryPartHasToFit) {
+TEST_F(GcStateTest, RefusesAStateWithAnyWrongPart) {
   const std::function<void(std::size_t)> damages[] = {
       [&](std::size_t at) { interpreter_.set(at + kGcGeneration0, std::uint64_t{0}); },
       [&](std::size_t at) { interpreter_.set(at + kGcEnabled, 2); },
@@ -91,7 +91,7 @@ TEST_F(GcStateTest, EveryPartHasToFit) {
   }
 }
 
-TEST_F(GcStateTest, FindsItDuringACollection) {
+TEST_F(GcStateTest, FindsTheStateDuringACollection) {
   make_gc_state(648);
   interpreter_.set(648 + kGcCollecting, 1);
   object_.set(8, std::uint64_t{3 << 2});  // a reference count
@@ -111,7 +111,7 @@ TEST_F(GcStateTest, TellsWhetherTheInterpreterCollects) {
   EXPECT_EQ(gc_state(python_.runtime, other_state.address()), GcKnown::kIdle);
 }
 
-TEST_F(GcStateTest, TheThreadThatIsMetFirstCollects) {
+TEST_F(GcStateTest, ChargesTheThreadThatIsSampledFirst) {
   make_gc_state(112);
   Memory bystander(4096);
   bystander.set(kPython312.tstate_interp, interpreter_.address());
@@ -132,7 +132,7 @@ TEST_F(GcStateTest, TheThreadThatIsMetFirstCollects) {
   EXPECT_EQ(state(bystander), GcKnown::kCollectsElsewhere);
 }
 
-TEST_F(GcStateTest, GivesUp) {
+TEST_F(GcStateTest, GivesUpAfterManySearches) {
   for (std::uint32_t i = 0; i < kMaxGcSearches; ++i)
     EXPECT_EQ(gc_state(python_.runtime, state_.address()), GcKnown::kNo);
   make_gc_state(112);

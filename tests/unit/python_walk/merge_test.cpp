@@ -101,7 +101,7 @@ TEST_F(MergeTest, UnrecognisedEvalLoopLeavesPythonFramesAlone) {
   EXPECT_EQ(flags_, wire::kHasPython | wire::kMergeFailed);
 }
 
-TEST_F(MergeTest, SomeFailuresAreNoReasonToGiveUp) {
+TEST_F(MergeTest, ContinuesAfterSomeFailures) {
   native({kEval, kInterpreter});
   activation(inside(0), 1);
   for (std::uint32_t i = 0; i < kCheckedStacks; ++i) {
@@ -130,7 +130,7 @@ TEST_F(MergeTest, TrampolinesOfThePerfOptionAreNotShown) {
   publish_module_table(nullptr);
 }
 
-TEST_F(MergeTest, TellsOfGarbageCollection) {
+TEST_F(MergeTest, MarksGarbageCollection) {
   native({kEval, kInterpreter});
   activation(inside(0), 1);
   python_->collecting_garbage = true;
@@ -170,13 +170,13 @@ TEST_F(MergeTest, CollectingThreadHasTheCollectorOnItsStack) {
   g_collector_code.count = g_collector_code.hits = g_collector_code.misses = 0;
 }
 
-TEST_F(MergeTest, LeafSideKeepsTheInterpretersFrames) {
+TEST_F(MergeTest, KeepsInterpreterFramesAtTheLeaf) {
   native({kLibc, kInterpreter, kEval, kInterpreter, kLibc});
   activation(inside(2), 1);
   EXPECT_EQ(merge(), (Words{kLibc, kInterpreter, 1000}));
 }
 
-TEST_F(MergeTest, BetweenActivationsOnlyOtherModulesStay) {
+TEST_F(MergeTest, KeepsOnlyOtherModulesBetweenActivations) {
   native({kEval, kInterpreter, kOther, kLibc, kInterpreter, kEval, kInterpreter});
   activation(inside(0), 1);
   activation(inside(5), 2);
@@ -184,13 +184,13 @@ TEST_F(MergeTest, BetweenActivationsOnlyOtherModulesStay) {
   EXPECT_EQ(flags_, wire::kHasPython);
 }
 
-TEST_F(MergeTest, EmbeddingProgramStaysAtTheRoot) {
+TEST_F(MergeTest, KeepsTheEmbeddingProgramAtTheRoot) {
   native({kEval, kInterpreter, kOther, kLibc, kOther + 8});
   activation(inside(0), 1);
   EXPECT_EQ(merge(), (Words{1000, kOther, kLibc, kOther + 8}));
 }
 
-TEST_F(MergeTest, ActivationWithoutFramesVanishesAndWhatItCallsStays) {
+TEST_F(MergeTest, DropsActivationsWithoutFramesButKeepsTheirCallees) {
   native({kInterpreter, kEval, kInterpreter + 8, kEval});
   activation(inside(1), 0);
   native({kInterpreter});
@@ -206,7 +206,7 @@ TEST_F(MergeTest, CallerThatComesFirstIsGivenByItsCallInstruction) {
   EXPECT_EQ(merge(), (Words{kInterpreter - 1, 1000}));
 }
 
-TEST_F(MergeTest, TruncatedNativeStackKeepsLeafPartAndWholeChain) {
+TEST_F(MergeTest, KeepsLeafAndAllPythonFramesOfATruncatedNativeStack) {
   native({kInterpreter, kEval, kInterpreter});
   native_->truncated = true;
   activation(inside(1), 1);
@@ -215,7 +215,7 @@ TEST_F(MergeTest, TruncatedNativeStackKeepsLeafPartAndWholeChain) {
   EXPECT_EQ(flags_, wire::kHasPython | wire::kNativeTruncated);
 }
 
-TEST_F(MergeTest, TruncatedBelowTheNewestActivation) {
+TEST_F(MergeTest, KeepsAllFramesIfTruncatedBeforeTheNewestActivation) {
   native({kOther, kOther});
   native_->truncated = true;
   activation(inside(5), 2);
@@ -223,28 +223,28 @@ TEST_F(MergeTest, TruncatedBelowTheNewestActivation) {
   EXPECT_EQ(flags_, wire::kHasPython | wire::kNativeTruncated);
 }
 
-TEST_F(MergeTest, TruncatedRightAtTheEvalLoop) {
+TEST_F(MergeTest, MergesAStackThatIsTruncatedAtTheEvalLoop) {
   native({kInterpreter, kEval});
   native_->truncated = true;
   activation(inside(1), 1);
   EXPECT_EQ(merge(), (Words{kInterpreter, 1000}));
 }
 
-TEST_F(MergeTest, NothingMatches) {
+TEST_F(MergeTest, KeepsPythonFramesIfNothingMatches) {
   native({kLibc, kInterpreter, kEval, kInterpreter});
   activation(0x1000, 2);
   EXPECT_EQ(merge(), (Words{1000, 1001}));
   EXPECT_EQ(flags_, wire::kHasPython | wire::kMergeFailed);
 }
 
-TEST_F(MergeTest, MatchOutsideTheInterpreterIsNone) {
+TEST_F(MergeTest, RefusesAMatchOutsideTheInterpreter) {
   native({kEval, kOther, kOther, kOther});
   activation(inside(2), 1);
   EXPECT_EQ(merge(), (Words{1000}));
   EXPECT_EQ(flags_, wire::kHasPython | wire::kMergeFailed);
 }
 
-TEST_F(MergeTest, FramesWithoutEntryAfterAFault) {
+TEST_F(MergeTest, MergesFramesWithoutAnEntryAfterAFault) {
   native({kEval, kInterpreter, kEval, kInterpreter});
   activation(inside(0), 1);
   frame();
@@ -253,7 +253,7 @@ TEST_F(MergeTest, FramesWithoutEntryAfterAFault) {
   EXPECT_EQ(flags_, wire::kHasPython | wire::kPythonTruncated);
 }
 
-TEST_F(MergeTest, NativeOnlyAndPythonOnly) {
+TEST_F(MergeTest, LeavesNativeOnlyAndPythonOnlyStacksUnchanged) {
   native({kLibc, kEval, kOther, 0xffff'ffff'ff60'0000});
   EXPECT_EQ(merge(), (Words{kLibc, kEval, kOther}));
   EXPECT_EQ(flags_, 0u);
@@ -264,14 +264,14 @@ TEST_F(MergeTest, NativeOnlyAndPythonOnly) {
   EXPECT_EQ(flags_, wire::kHasPython);
 }
 
-TEST_F(MergeTest, CapacityCutsTheRootAndSaysSo) {
+TEST_F(MergeTest, CutsTheRootIfFramesDoNotFit) {
   native({kEval, kInterpreter});
   activation(inside(0), 4);
   EXPECT_EQ(merge(5), (Words{1000, 1001}));
   EXPECT_EQ(flags_, wire::kHasPython | wire::kPythonTruncated);
 }
 
-TEST_F(MergeTest, WaitingForTheGil) {
+TEST_F(MergeTest, MarksWaitingForTheGil) {
   native({kLibc, kConditionWait + 8, kInterpreter, kEval, kInterpreter});
   activation(inside(3), 1);
   python_->thread_has_state = true;
@@ -292,7 +292,7 @@ class CountingMergeTest : public MergeTest {
   CountingMergeTest() { runtime_.layout = kPython310; }
 };
 
-TEST_F(CountingMergeTest, OneToOne) {
+TEST_F(CountingMergeTest, MergesEqualNumbersOneToOne) {
   native({kInterpreter, kEval, kInterpreter, kOther, kEval, kInterpreter});
   frame();
   frame();
@@ -300,7 +300,7 @@ TEST_F(CountingMergeTest, OneToOne) {
   EXPECT_EQ(flags_, wire::kHasPython);
 }
 
-TEST_F(CountingMergeTest, OneActivationMoreIsTheInnermost) {
+TEST_F(CountingMergeTest, TakesAnExtraActivationForTheInnermost) {
   native({kEval, kInterpreter, kEval, kOther, kEval, kInterpreter});
   frame();
   frame();
@@ -308,7 +308,7 @@ TEST_F(CountingMergeTest, OneActivationMoreIsTheInnermost) {
   EXPECT_EQ(flags_, wire::kHasPython);
 }
 
-TEST_F(CountingMergeTest, TooFewActivations) {
+TEST_F(CountingMergeTest, FailsWithTooFewActivations) {
   native({kInterpreter, kEval, kInterpreter});
   frame();
   frame();

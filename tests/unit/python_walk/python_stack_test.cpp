@@ -143,7 +143,7 @@ class FakeThread {
 };
 using Counts = std::vector<std::uint32_t>;
 
-TEST(PythonStack, SelfCheckStopsWalkingWhatIsNoCode) {
+TEST(PythonStack, SelfCheckEndsWalksThatFindNoCode) {
   FakeThread thread(kPython310);
   thread.top(thread.frame(thread.python.make(512).address(), 0));
   for (std::uint32_t i = 0; i < kCheckedStacks; ++i) EXPECT_EQ(thread.walk().count, 0u);
@@ -152,7 +152,7 @@ TEST(PythonStack, SelfCheckStopsWalkingWhatIsNoCode) {
 }
 
 // Offsets that are wrong by a word: frames and code objects are found, their names are not.
-TEST(PythonStack, SelfCheckShowsNothingOfAnotherLayout) {
+TEST(PythonStack, SelfCheckRejectsAnotherLayout) {
   for (std::uint16_t PythonLayout::*field :
        {&PythonLayout::code_name, &PythonLayout::code_filename, &PythonLayout::code_line_table}) {
     for (const PythonLayout* layout : {&kPython308, &kPython312, &kPython313}) {
@@ -170,7 +170,7 @@ TEST(PythonStack, SelfCheckShowsNothingOfAnotherLayout) {
   }
 }
 
-TEST(PythonStack, SelfCheckOutlivesWalksThatEndEarly) {
+TEST(PythonStack, SelfCheckToleratesWalksThatEndEarly) {
   FakeThread thread(kPython310);
   const auto good = thread.frame(thread.code("f"), 0);
   thread.top(good + 4);  // never a frame
@@ -181,7 +181,7 @@ TEST(PythonStack, SelfCheckOutlivesWalksThatEndEarly) {
 }
 
 // A thread state whose frames are elsewhere looks like one that runs nothing; the native stack knows better.
-TEST(PythonStack, SelfCheckMissesFramesThatTheEvalLoopRuns) {
+TEST(PythonStack, SelfCheckNoticesMissingFramesInTheEvalLoop) {
   FakeThread thread(kPython313);
   thread.python.runtime.eval = {0x10000, 0x20000};
   auto native = std::make_unique<NativeStack>();
@@ -196,7 +196,7 @@ TEST(PythonStack, SelfCheckMissesFramesThatTheEvalLoopRuns) {
   EXPECT_TRUE(thread.check_failed());
 }
 
-TEST(PythonStack, FrameObjects) {
+TEST(PythonStack, WalksFrameObjects) {
   for (const PythonLayout* layout : {&kPython308, &kPython310}) {
     FakeThread thread(*layout);
     const auto outer = thread.frame(thread.code("outer"), 0, 12);
@@ -212,7 +212,7 @@ TEST(PythonStack, FrameObjects) {
   }
 }
 
-TEST(PythonStack, Python311CFrames) {
+TEST(PythonStack, WalksCFramesOfPython311) {
   FakeThread thread(kPython311);
   const auto a = thread.frame(thread.code("a"), 0, 3);
   const auto b = thread.frame(thread.code("b"), a);
@@ -276,7 +276,7 @@ TEST(PythonStack, Python311CFrames) {
   EXPECT_EQ(thread.names(), "generator");
 }
 
-TEST(PythonStack, Python312Shims) {
+TEST(PythonStack, WalksShimsOfPython312) {
   FakeThread thread(kPython312);
   const auto outer_shim = thread.shim(0);
   const auto a = thread.frame(thread.code("a"), outer_shim);
@@ -308,7 +308,7 @@ TEST(PythonStack, Python312Shims) {
   EXPECT_TRUE(thread.walk().truncated);
 }
 
-TEST(PythonStack, Python313) {
+TEST(PythonStack, WalksPython313) {
   FakeThread thread(kPython313);
   thread.state.set(kPython313.tstate_gil, 1);
   const auto shim = thread.shim(0);
@@ -327,7 +327,7 @@ TEST(PythonStack, Python313) {
 }
 
 // The interpreter's own caller of an inlined __init__.
-TEST(PythonStack, HidesCodeWithoutLineTable) {
+TEST(PythonStack, HidesCodeWithoutALineTable) {
   FakeThread thread(kPython313);
   const auto a = thread.frame(thread.code("a"), thread.shim(0));
   const auto name = thread.python.make_str("__init__");
@@ -340,7 +340,7 @@ TEST(PythonStack, HidesCodeWithoutLineTable) {
   }
 }
 
-TEST(PythonStack, Python314TaggedCode) {
+TEST(PythonStack, WalksTaggedCodeOfPython314) {
   FakeThread thread(kPython314);
   thread.tag = 1;
   thread.top(thread.frame(thread.code("b"), thread.frame(thread.code("a"), thread.shim(0), 4), 6));
@@ -349,7 +349,7 @@ TEST(PythonStack, Python314TaggedCode) {
   EXPECT_EQ(thread.entry_frames(), (Counts{2}));
 }
 
-TEST(PythonStack, Python315EndsAtTheBaseFrame) {
+TEST(PythonStack, EndsAtTheBaseFrameOfPython315) {
   FakeThread thread(kPython315);
   thread.tag = 3;
   const auto base = thread.shim(0);
@@ -371,7 +371,7 @@ TEST(PythonStack, FrameOutsideTheDataStackEndsTheWalk) {
   EXPECT_TRUE(thread.walk().truncated);
 }
 
-TEST(PythonStack, FramesInOlderChunks) {
+TEST(PythonStack, FindsFramesInOlderChunks) {
   FakeThread thread(kPython313);
   const auto oldest = thread.frame(thread.code("old"), thread.shim(0));
   constexpr std::uint64_t kBytes = 1024;
@@ -388,7 +388,7 @@ TEST(PythonStack, FramesInOlderChunks) {
   EXPECT_EQ(thread.names(), "new old");
 }
 
-TEST(PythonStack, NeverMoreThanFits) {
+TEST(PythonStack, StopsAtTheMaximumOfFrames) {
   FakeThread thread(kPython310);
   const auto code = thread.code("loop");
   const auto frame = thread.frame(code, 0);
@@ -407,7 +407,7 @@ TEST(PythonStack, NeverMoreThanFits) {
   EXPECT_TRUE(shims.walk().truncated);
 }
 
-TEST(PythonStack, StatesOfTheInterpreter) {
+TEST(PythonStack, FollowsTheStatesOfTheInterpreter) {
   FakeThread thread(kPython312);
   const auto frame = thread.frame(thread.code("a"), thread.shim(0));
   thread.top(thread.cframe(frame, thread.cframe(0, 0)));
@@ -432,7 +432,7 @@ TEST(PythonStack, StatesOfTheInterpreter) {
   EXPECT_EQ(thread.walk().count, 0u);
 }
 
-TEST(PythonStack, SubInterpreterUpTo311) {
+TEST(PythonStack, FindsSubInterpreterUpTo311) {
   FakeThread thread(kPython310);
   thread.top(thread.frame(thread.code("main"), 0));
   Memory& sub = thread.python.make(4096);
@@ -445,7 +445,7 @@ TEST(PythonStack, SubInterpreterUpTo311) {
   EXPECT_FALSE(thread.walk().holds_gil);
 }
 
-TEST(PythonStack, SubInterpreterUpTo311WithoutTheGil) {
+TEST(PythonStack, FindsSubInterpreterUpTo311WithoutTheGil) {
   FakeThread thread(kPython310);
   thread.top(thread.frame(thread.code("main"), 0));
   Memory& sub = thread.python.make(4096);
@@ -462,7 +462,7 @@ TEST(PythonStack, SubInterpreterUpTo311WithoutTheGil) {
   EXPECT_EQ(thread.names(), "main");
 }
 
-TEST(PythonStack, SubInterpreterFrom312) {
+TEST(PythonStack, FindsSubInterpreterFrom312) {
   FakeThread thread(kPython313);
   thread.top(thread.frame(thread.code("sub"), thread.shim(0)));
   Memory& main = thread.python.make(4096);

@@ -124,7 +124,7 @@ TEST(Starter, StartsRanksOfMpiLaunchers) {
   EXPECT_EQ(of("/home/u/stencil", {kActive, "MPI_LOCALRANKID=1"}), Action::kStart);
 }
 
-TEST(Starter, StepsAside) {
+TEST(Starter, StepsAsideForSrunAndContainers) {
   for (const char* path :
        {"/opt/clusterprof/bin/clusterprof", "/usr/bin/apptainer", "/usr/bin/singularity", "/usr/bin/podman",
         "/usr/bin/enroot", "/usr/bin/ch-run", "/usr/bin/shifter", "/usr/bin/srun"}) {
